@@ -47,6 +47,7 @@ export async function recordCheckpoint(
           step: meta.step,
           dataset_ids: [...dataset_ids],
           kept: true,
+          ...(meta.adapter === undefined ? {} : { config: { adapter: meta.adapter } }),
           metrics: Object.fromEntries(Object.entries(meta.metrics).filter(([, value]) => value !== null)),
           code_version: meta.code_version,
         },

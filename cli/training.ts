@@ -3,16 +3,18 @@
  * the run is started or resumed, monitored, saved, and reported.
  */
 import { freemem } from 'node:os';
-import { basename, resolve } from 'node:path';
+import { basename } from 'node:path';
 import { type Config, loadConfig } from '../config.ts';
 import { EXIT, TroupeError } from '../errors.ts';
 import { homeAt } from '../store/db/home.ts';
 import { latestCheckpoint } from '../trainer/checkpoints/checkpoint.ts';
-import { bestOf, closeRun, type OpenRun, openRun, publishAdapter, saveRun } from '../trainer/checkpoints/run-folder.ts';
+import { bestOf, closeRun, type OpenRun, openRun, saveRun } from '../trainer/checkpoints/run-folder.ts';
 import { type DataReader, holdOut, loadTrainingData, type TrainingData } from '../trainer/data/training-data.ts';
-import { type Adapter, ALL_LINEAR } from '../trainer/models/lora.ts';
+import { type Adapter, ALL_LINEAR, adapterText } from '../trainer/models/lora.ts';
 import { type OpenModel, openModelForIds } from '../trainer/models/model-directory.ts';
 import { withScoreHead } from '../trainer/models/parameters.ts';
+import { requireAdapter } from '../trainer/training/adapter-start.ts';
+import { publishAdapter } from '../trainer/training/learner.ts';
 import { checkTrainingMemory, countParameters, type MemoryOptions, type Remedy } from '../trainer/training/memory.ts';
 import type { Progress, RunState, Settings } from '../trainer/training/run-state.ts';
 import { namedSchedule, type ScheduleName } from '../trainer/training/schedules.ts';
@@ -75,6 +77,8 @@ export async function prepared<R>(
         );
   if (other && asked !== null) noteOmitted(asked, other, longest);
   const adapter = flags.lora === undefined ? null : adapterOf(flags.lora as LoraFlag);
+  if (adapter && requireAdapter(start, adapter))
+    say(`Going on with the adapter of ${start.id}, which lies over ${start.meta.adapter!.base}.`);
   const settings: Settings = {
     method,
     model: start.id,
@@ -93,7 +97,7 @@ export async function prepared<R>(
     patience: Number(flags.patience ?? 0),
     // It changes the checkpoints, so a run that goes on needs it again; left out where it was never asked for.
     ...(flags.onnx === true ? { onnx: true } : {}),
-    lora: adapter ? `r=${adapter.r},alpha=${adapter.alpha},targets=${adapter.targets.join(',')}` : null,
+    lora: adapter && adapterText(adapter),
   };
   return {
     config,
@@ -156,10 +160,11 @@ export function requireMemory(
 ): void {
   if (flags.memoryCheck === false) return;
   const recompute = flags.recompute === true;
-  // The weights as they were opened are in memory already.
-  const free = Number(
-    flags.memoryLimit ?? (process.availableMemory?.() ?? freemem()) + 4 * countParameters(start.config),
-  );
+  // The weights as they were opened are in memory already; where an adapter is gone on with, those of its base are not.
+  const opened = 4 * countParameters(start.config);
+  const free =
+    Number(flags.memoryLimit ?? (process.availableMemory?.() ?? freemem()) + opened) -
+    (adapter && start.meta.adapter ? opened : 0);
   const low: Adapter = { r: 8, alpha: 16, targets: ALL_LINEAR };
   const sizes = smaller ? halves(smaller.now) : [];
   const remedies: Remedy[][] = [
@@ -274,7 +279,7 @@ export async function runTraining(
     await out.finish(at.id);
     if (policy !== null) await withContext(flags, (context) => recordCheckpoint(context, at.dir, policy));
     const report = await writeReport(flags, folder, { settings: all, progress, rates: meter.curve() });
-    const adapterDir = adapter && (await publishAdapter(run, resolve(String(flags.model))));
+    const adapterDir = await publishAdapter(run.learner, folder);
     const best = progress.best && {
       ...progress.best,
       directory: await bestOf(folder, all, progress),

@@ -400,7 +400,7 @@ export const VOCABULARY = {
     dataset_ids: maybe(list(Ref, 'what it was trained on, since its parent')),
     job_id: maybe(Id('the job that trained it')),
     kept: maybe(Flag('false: live weights between two checkpoints, not kept on disk')),
-    config: maybe(Plain('the plan it was trained by')),
+    config: maybe(Plain('how it was trained: adapter, its r, alpha, targets and the base that it lies over')),
     metrics: maybe(Plain('name to number')),
     code_version: maybe(Text('version of Troupe')),
   }),

@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -9,7 +9,9 @@ import { cancelJob, type JobContext, requestJob, runJobs, waitForJob } from '../
 import { waitProjected } from '../../store/projecting/positions.ts';
 import { runProjector } from '../../store/projecting/projector.ts';
 import { trainerHandlers } from '../../trainer/jobs/handlers.ts';
-import { newModelDirectory } from '../../trainer/models/model-directory.ts';
+import { openAdapter } from '../../trainer/models/adapter-directory.ts';
+import { mergeAdapter } from '../../trainer/models/lora.ts';
+import { newModelDirectory, openModelForIds } from '../../trainer/models/model-directory.ts';
 import { wordTokenizer } from '../../trainer/tokens/tokenizer.ts';
 import { plays, WORDS } from '../cli/support/plays.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
@@ -105,11 +107,87 @@ describe('training as jobs', () => {
       return String(result.directory);
     };
     const first = await saved('solver', 1);
+    mkdirSync(`${first}-adapter`);
     const others: string[] = [];
     for (const n of [1, 2, 3, 4]) others.push(await saved('critic', n));
-    expect(existsSync(first)).toBe(true);
+    expect([first, `${first}-adapter`].map(existsSync)).toEqual([true, true]);
     expect(others.map((dir) => existsSync(dir))).toEqual([false, true, true, true]);
+    for (const n of [2, 3, 4]) await saved('solver', n);
+    expect([first, `${first}-adapter`].map(existsSync)).toEqual([false, false]);
   });
+
+  const sft = { steps: { solver: 3 }, batch: 4, learning_rate: 0.01, warmup: 0, entropy: 0, reset_optimizer: true };
+  const lora = { r: 2, alpha: 4, targets: ['q_proj', 'down_proj'] };
+  const trained = async (id: string, kind: string, spec: Record<string, unknown>) =>
+    String((await done(id, kind, { ...common(), ...spec })).result.directory);
+  /** A checkpoint, the adapter beside it, and what both say of the base. */
+  const adapted = async (dir: string) => {
+    const [model, beside, below] = await Promise.all([
+      openModelForIds(dir),
+      openAdapter(`${dir}-adapter`),
+      openModelForIds(base),
+    ]);
+    return { ...model, beside, below };
+  };
+
+  it('an adapter goes on from job to job over one base, by whichever method, and each checkpoint is that base with it', async () => {
+    const before = await openModelForIds(base);
+    const first = await trained('adapted', 'sft', { ...sft, lora });
+    const second = await trained('adapted again', 'sft', { ...sft, lora, base: first });
+    const dpo = { steps: 2, batch: 4, learning_rate: 0.005, warmup: 0, beta: 0.1, reset_optimizer: true };
+    const third = await trained('adapted by pairs', 'dpo', { ...dpo, lora, base: second });
+    const line = await Promise.all([first, second, third].map(adapted));
+    for (const [i, { weights, config, meta, beside, below }] of line.entries()) {
+      expect(below.id).toBe(before.id);
+      expect(meta).toMatchObject({
+        parent: i === 0 ? before.id : line[i - 1]!.id,
+        adapter: { ...lora, base: before.id },
+      });
+      expect(beside).toMatchObject({ baseModel: base, adapter: lora });
+      expect(weights).toEqual(mergeAdapter(config, below.weights, beside.adapter, beside.weights));
+    }
+    const matrices = (name: string) => line.map(({ beside }) => beside.weights.get(name)!.data);
+    for (const name of ['lora_A', 'lora_B'])
+      expect(new Set(matrices(`model.layers.0.self_attn.q_proj.${name}.weight`).map(String)).size).toBe(3);
+    await waitProjected(context.db);
+    const { rows } = await context.db.query(
+      `select checkpoint_id, parent_id, config -> 'adapter' ->> 'base' as base from traj.checkpoints where checkpoint_id = $1`,
+      [line[2]!.id],
+    );
+    expect(rows).toEqual([{ checkpoint_id: line[2]!.id, parent_id: line[1]!.id, base: before.id }]);
+    // Another learner has come between: what was in memory comes from the disk, the moments of the optimizer too.
+    const on = { ...sft, lora, base: second, reset_optimizer: false };
+    const warm = await trained('goes on warm', 'sft', {
+      ...on,
+      base: await trained('before it', 'sft', { ...on, seed: 9 }),
+    });
+    await trained('between', 'sft', sft);
+    const cold = await trained('goes on cold', 'sft', {
+      ...on,
+      base: await trained('before it', 'sft', { ...on, seed: 9 }),
+    });
+    expect(cold).toBe(warm);
+  }, 60_000);
+
+  it('an adapter of other numbers or without its base is refused, and weights without one are trained whole', async () => {
+    const first = await trained('adapted', 'sft', { ...sft, lora });
+    const other = trained('another rank', 'sft', { ...sft, lora: { ...lora, r: 3 }, base: first });
+    await expect(other).rejects.toThrow(/has an adapter with r=2,alpha=4.*cannot be trained with r=3/);
+    await expect(trained('no such map', 'sft', { ...sft, lora: { ...lora, targets: ['qkv'] } })).rejects.toThrow(
+      /the target .*qkv/,
+    );
+    const moved = join(home, 'elsewhere', 'a');
+    cpSync(first, moved, { recursive: true });
+    const lost = { ...sft, lora, base: moved };
+    await expect(trained('lost', 'sft', lost)).rejects.toThrow(/lies over the model .* was not found/);
+    const wrong = { ...lost, lora_base: first };
+    await expect(trained('wrong', 'sft', wrong)).rejects.toThrow(/was not found.* holds /);
+    const found = await trained('found', 'sft', { ...lost, lora_base: base });
+    expect((await adapted(found)).beside.baseModel).toBe(base);
+    const whole = await openModelForIds(await trained('whole', 'sft', { ...sft, base: first }));
+    expect([whole.meta.adapter, whole.state]).toEqual([undefined, null]);
+    expect(whole.optimizer!.m.has('model.embed_tokens.weight')).toBe(true);
+  }, 60_000);
 
   it('a dpo job learns from the answers that came out best and worst, and its numbers stand in traj.job_metrics', async () => {
     const { result, metrics } = await done('pairs', 'dpo', {

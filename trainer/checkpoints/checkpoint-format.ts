@@ -8,6 +8,7 @@ import { got, TroupeError } from '../../errors.ts';
 import type { FileFacts, Files, FilesFacts } from '../files/atomic.ts';
 import type { Parts } from '../files/disk.ts';
 import { decodeSafetensors, joined, type SafetensorsFile, safetensorsParts } from '../files/safetensors.ts';
+import type { Adapter } from '../models/lora.ts';
 import { modelConfigJson, readModelConfig } from '../models/model-config.ts';
 import { exportOnnx } from '../models/onnx-export.ts';
 import type { ModelConfig, Tensor, Weights } from '../models/weights.ts';
@@ -38,6 +39,11 @@ export type CheckpointMeta = {
   readonly log_positions: Readonly<Record<string, number | string>>;
   readonly code_version: string | null;
   readonly metrics: Readonly<Record<string, number | null>>;
+  /**
+   * Where an adapter was trained: its numbers, and the id of the weights that it lies over. Its matrices are in the state, and the weights are
+   * base and adapter in one. Left out where all weights were trained.
+   */
+  readonly adapter?: Adapter & { readonly base: string };
 };
 
 export const emptyMeta: CheckpointMeta = {

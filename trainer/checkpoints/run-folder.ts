@@ -6,10 +6,10 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { TroupeError } from '../../errors.ts';
 import { hashId } from '../../ingest/json.ts';
-import { publishDirectory, removeWhole, sweepTemporary } from '../files/atomic.ts';
-import { adapterFiles } from '../models/adapter-directory.ts';
-import { type Adapter, initialAdapter } from '../models/lora.ts';
+import { removeWhole, sweepTemporary } from '../files/atomic.ts';
+import type { Adapter } from '../models/lora.ts';
 import { type OpenModel, openModelForIds } from '../models/model-directory.ts';
+import { adapterStart } from '../training/adapter-start.ts';
 import { adamState, closeLearner, type Learner, learnerOf, saveLearner } from '../training/learner.ts';
 import {
   beginning,
@@ -58,33 +58,29 @@ export type OpenRun = {
 
 /**
  * Begins a run, or goes on with the one that `latest` of the folder names when it is not finished.
- * @throws TroupeError `conflict` when that run has other settings, naming them.
+ * @throws TroupeError `conflict` when that run has other settings, naming them, and as `adapterStart` does.
  */
 export async function openRun(options: RunOptions): Promise<OpenRun> {
   const { folder, start, settings, adapter, seed, threads, recompute = false, mode } = options;
   await sweepTemporary(folder);
   const latest = mode === 'restart' ? null : await latestRun(folder);
   const before = latest?.state;
+  const begun = adapter && (await adapterStart(start, adapter, { seed }));
   if (before && (!isFinished(before) || mode === 'resume')) {
     const other = differences(settings, before.settings);
     if (other.length > 0) throw otherRun(folder, before, other);
     const open = await openModelForIds(latest.dir, start);
     // The state was read before the hashes were compared; this one is what was saved.
     const state = readRunState(open.state) as RunState;
-    const held = adapter && state.adapter ? { adapter, weights: decodeMatrices(state.adapter) } : null;
-    const learner = learnerOf(
-      { ...open, weights: held ? start.weights : open.weights },
-      {
-        threads,
-        recompute,
-        ...(open.optimizer ? { optimizer: adamState(open.optimizer) } : {}),
-        ...(held ? { adapter: held } : {}),
-      },
-    );
+    const learner = learnerOf(open, {
+      threads,
+      recompute,
+      start: begun && state.adapter ? { ...begun, weights: decodeMatrices(state.adapter) } : null,
+      ...(open.optimizer ? { optimizer: adamState(open.optimizer) } : {}),
+    });
     return { learner, progress: state.progress, reference: state.reference, options };
   }
-  const first = adapter && { adapter, weights: initialAdapter(start.config, adapter, seed) };
-  const learner = learnerOf(start, { threads, recompute, ...(first ? { adapter: first } : {}) });
+  const learner = learnerOf(start, { threads, recompute, start: begun });
   return { learner, progress: beginning(), reference: null, options };
 }
 
@@ -132,25 +128,6 @@ export async function saveRun(
 export async function bestOf(folder: string, settings: Settings, progress: Progress): Promise<string | null> {
   const own = await checkpointsOf(folder, hashId(settings));
   return own.find(({ step }) => step === progress.best?.step)?.dir ?? null;
-}
-
-/**
- * Publishes the adapter of a run beside its last checkpoint, as PEFT loads it. Null where weights were trained.
- * @param baseModel name or path of the model it belongs to
- */
-export async function publishAdapter({ learner, options }: OpenRun, baseModel: string): Promise<string | null> {
-  const { adapter, trained, config } = learner.model;
-  if (adapter === null) return null;
-  const name = `${learner.id}-adapter`;
-  const head = config.head === undefined ? {} : { head: config.head };
-  const files = adapterFiles(adapter, trained, { baseModel, ...head });
-  const parts = new Map([...files].map(([file, bytes]) => [file, [bytes]]));
-  const seal = { name, files: new Map<string, Uint8Array>() };
-  await publishDirectory(options.folder, parts, () => seal).catch((error: TroupeError) => {
-    // Its name follows from what is in it: what is there is the same.
-    if (error.code !== 'conflict') throw error;
-  });
-  return join(options.folder, name);
 }
 
 type Kept = { readonly dir: string; readonly id: string; readonly step: number };

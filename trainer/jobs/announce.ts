@@ -2,8 +2,9 @@
 import { appendOwn } from '../../ingest/own-event.ts';
 import type { Job, JobContext } from '../../store/jobs/jobs.ts';
 import type { SavedCheckpoint } from '../checkpoints/checkpoint.ts';
+import type { CheckpointMeta } from '../checkpoints/checkpoint-format.ts';
 
-export type Trained = {
+export type Trained = Pick<CheckpointMeta, 'adapter'> & {
   readonly job: Job;
   readonly saved: SavedCheckpoint;
   /** Id of the weights it was trained from. */
@@ -20,7 +21,7 @@ export type Trained = {
 /** Appends `checkpoint.saved`. */
 export async function announceCheckpoint(
   { log, now }: JobContext,
-  { job, saved, parent, policy, datasetId, keep, step, metrics, codeVersion }: Trained,
+  { job, saved, parent, policy, datasetId, keep, step, metrics, codeVersion, adapter }: Trained,
 ): Promise<void> {
   await appendOwn(log, [
     {
@@ -38,6 +39,7 @@ export async function announceCheckpoint(
         dataset_ids: [datasetId],
         job_id: job.job_id,
         kept: keep,
+        ...(adapter === undefined ? {} : { config: { adapter } }),
         metrics,
         code_version: codeVersion,
       },

@@ -8,6 +8,7 @@ import { TroupeError } from '../../errors.ts';
 import { hashId } from '../../ingest/json.ts';
 import { type OpenedDataset, openDataset } from '../../store/datasets/read.ts';
 import { checkedSpec, type Handler, type Job, type JobContext, requireHeld } from '../../store/jobs/jobs.ts';
+import { isCheckpointId } from '../checkpoints/checkpoint.ts';
 import { shuffledOrder } from '../data/orders.ts';
 import { cutPair, preferenceRows } from '../data/preference-rows.ts';
 import {
@@ -19,8 +20,17 @@ import {
   type TrainingRow,
 } from '../data/training-rows.ts';
 import { valuedStep } from '../data/value-rows.ts';
+import { sameAdapter } from '../models/lora.ts';
 import { openModelForIds, openValueModel } from '../models/model-directory.ts';
-import { closeLearner, type Learner, openLearner, resetOptimizer, saveLearner } from '../training/learner.ts';
+import {
+  adapterMeta,
+  closeLearner,
+  type Learner,
+  openLearner,
+  publishAdapter,
+  resetOptimizer,
+  saveLearner,
+} from '../training/learner.ts';
 import { defaultKl } from '../training/policy-losses.ts';
 import { type PreferenceRow, preference, referenceScores } from '../training/preference.ts';
 import { type RlOptions, rlPass, withReference } from '../training/rl.ts';
@@ -31,7 +41,7 @@ import { ADAM, type Adam, type StepDone, type Watch } from '../training/training
 import { trainValueHead } from '../training/value-head.ts';
 import { announceCheckpoint } from './announce.ts';
 import { jobMemory } from './job-memory.ts';
-import { DpoSpec, type RlNumbers, RlSpec, SftSpec, type TrainSpec, ValueSpec } from './job-specs.ts';
+import { adapterAsked, DpoSpec, type RlNumbers, RlSpec, SftSpec, type TrainSpec, ValueSpec } from './job-specs.ts';
 import { PASS, passHandler } from './passes.ts';
 
 export type TrainerSettings = {
@@ -92,11 +102,15 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
   let held: Learner | null = null;
   const memory = jobMemory(settings.freeMemory);
 
-  async function learnerAt(dir: string, opens: typeof openValueModel): Promise<Learner> {
+  async function learnerAt({ base: dir, seed, ...spec }: TrainSpec, opens: typeof openValueModel): Promise<Learner> {
+    const adapter = adapterAsked(spec.lora);
     const isValue = held?.open.config.head === 'value';
-    if (held && dir.endsWith(held.id) && isValue === (opens === openValueModel)) return held;
+    const isOf = isValue === (opens === openValueModel) && sameAdapter(held?.model.adapter ?? null, adapter);
+    if (held && isOf && dir.endsWith(held.id)) return held;
     if (held) await closeLearner(held);
-    held = await openLearner(dir, { threads: settings.threads, opens });
+    held = null;
+    const bases = spec.lora_base === undefined ? [] : [spec.lora_base];
+    held = await openLearner(dir, { threads: settings.threads, opens, adapter, seed, bases });
     return held;
   }
 
@@ -108,7 +122,7 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
     opens: typeof openValueModel = openModelForIds,
   ) {
     const dataset = await openDataset(spec.dataset);
-    const learner = await learnerAt(spec.base, opens);
+    const learner = await learnerAt(spec, opens);
     try {
       if (spec.reset_optimizer) resetOptimizer(learner);
       const parent = learner.id;
@@ -121,7 +135,7 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
         {
           datasets: [dataset.manifest.content_sha256],
           plan_hash: hashId(job.spec),
-          seed: Number(job.spec.seed),
+          seed: spec.seed,
           log_positions: dataset.manifest.positions['facts/embedded'] ?? {},
           code_version: settings.codeVersion,
           metrics,
@@ -129,6 +143,8 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
         { durable: keep },
       );
       await requireHeld(context.db, job);
+      // Before anybody hears of the checkpoint: a model server looks for the adapter beside it.
+      await publishAdapter(learner, dirname(saved.dir));
       await announceCheckpoint(context, {
         job,
         saved,
@@ -139,6 +155,7 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
         step: Number(metrics.step ?? 0),
         metrics,
         codeVersion: settings.codeVersion,
+        ...adapterMeta(learner),
       });
       if (!keep) await prune(dirname(saved.dir));
       return { checkpoint_id: saved.id, directory: saved.dir, metrics };
@@ -319,12 +336,12 @@ const stepRows = (dataset: OpenedDataset): StepRow[] => [...dataset.rows('train'
 
 /** Keeps the newest live weights of a policy, those of a process before this one included. */
 async function prune(folder: string): Promise<void> {
-  const ids = await readdir(folder);
+  const ids = (await readdir(folder)).filter(isCheckpointId);
   const aged = await Promise.all(
     ids.map(async (id) => ({ dir: join(folder, id), at: (await stat(join(folder, id))).mtimeMs })),
   );
   const old = aged.sort((a, b) => b.at - a.at).slice(LIVE_KEPT);
-  for (const { dir } of old) await rm(dir, { recursive: true, force: true });
+  for (const { dir } of old) for (const one of [dir, `${dir}-adapter`]) await rm(one, { recursive: true, force: true });
 }
 
 /** Nested metrics by dotted names: `coder.entropy`. */

@@ -1,7 +1,7 @@
 /** Whether a job of the trainer fits into memory, asked before its first step. The learner stays in memory from job to job. */
 import { freemem } from 'node:os';
 import type { Learner } from '../training/learner.ts';
-import { checkTrainingMemory, countParameters, type MemoryOptions } from '../training/memory.ts';
+import { checkTrainingMemory, estimateTrainingMemory, type MemoryOptions } from '../training/memory.ts';
 
 type Sized = { readonly tokens: readonly number[]; readonly rowsPerStep: number; readonly what: string };
 
@@ -21,7 +21,10 @@ export function jobMemory(free: () => number = available): JobMemory {
     require(asking, { tokens, rowsPerStep, what, sharedPrompts = false }) {
       if (asking !== learner) {
         learner = asking;
-        taken = 8 * countParameters(asking.open.config);
+        taken = estimateTrainingMemory(asking.open.config, {
+          ...{ tokensPerStep: 1, longest: 1 },
+          adapter: asking.model.adapter,
+        }).weights;
       }
       const longest = tokens.reduce((most, count) => Math.max(most, count), 1);
       const of = (rows: number): MemoryOptions => ({ tokensPerStep: longest * rows, longest, sharedPrompts });

@@ -2,8 +2,31 @@
 import { type Static, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { VALUED } from '../data/value-rows.ts';
+import { type Adapter, ALL_LINEAR } from '../models/lora.ts';
 import { POLICY_LOSSES } from '../training/policy-losses.ts';
 import { VALUE_LOSSES } from '../training/value-head.ts';
+
+/** The numbers of an adapter as plans and jobs have them. */
+export const Lora = Type.Object(
+  {
+    r: Type.Integer({ minimum: 1, description: 'rank: rows of A, columns of B' }),
+    alpha: Type.Number({ exclusiveMinimum: 0, description: 'what A and B add to the weights is scaled by alpha/r' }),
+    targets: Type.Optional(
+      Type.Array(Type.String({ minLength: 1 }), {
+        minItems: 1,
+        description: 'names of linear maps, such as q_proj; every linear map of a layer if left out',
+      }),
+    ),
+  },
+  {
+    additionalProperties: false,
+    description: 'a low-rank adapter is trained and the weights are held; left out, all weights are trained',
+  },
+);
+
+/** The adapter that a job asks for; null for all weights. */
+export const adapterAsked = (lora: Static<typeof Lora> | undefined): Adapter | null =>
+  lora === undefined ? null : { r: lora.r, alpha: lora.alpha, targets: lora.targets ?? ALL_LINEAR };
 
 const Common = {
   base: Type.String({ description: 'directory of the checkpoint to go on from' }),
@@ -18,9 +41,15 @@ const Common = {
   clip: Type.Optional(Type.Number({ description: 'largest norm of the gradients; 0: any' })),
   accuracy: Type.Optional(Type.Boolean({ description: 'token accuracy among the metrics' })),
 };
+/** Of the kinds that can train an adapter. */
+const Adapted = {
+  lora: Type.Optional(Lora),
+  lora_base: Type.Optional(Type.String({ description: 'a directory in which the model below an adapter may be' })),
+};
 export const SftSpec = Compile(
   Type.Object({
     ...Common,
+    ...Adapted,
     steps: Type.Record(Type.String(), Type.Integer({ minimum: 0 })),
     batch: Type.Integer({ minimum: 1 }),
     learning_rate: Type.Number(),
@@ -30,6 +59,7 @@ export const SftSpec = Compile(
 );
 const Rl = Type.Object({
   ...Common,
+  ...Adapted,
   roles: Type.Array(
     Type.Object({
       role: Type.String(),
@@ -50,6 +80,7 @@ export const RlSpec = Compile(Rl);
 export const DpoSpec = Compile(
   Type.Object({
     ...Common,
+    ...Adapted,
     steps: Type.Integer({ minimum: 1 }),
     batch: Type.Integer({ minimum: 1 }),
     learning_rate: Type.Number(),
@@ -75,6 +106,9 @@ export type TrainSpec = {
   readonly base: string;
   readonly dataset: string;
   readonly policy: string;
+  readonly seed: number;
+  readonly lora?: Static<typeof Lora>;
+  readonly lora_base?: string;
   readonly reset_optimizer?: boolean;
   readonly keep?: boolean;
   readonly beta1?: number;

@@ -4,6 +4,7 @@
  * adapter-directory.ts.
  */
 import { got, TroupeError } from '../../errors.ts';
+import { canonicalJson } from '../../ingest/json.ts';
 import { randomStream } from '../random.ts';
 import { type LinearMap, linearMaps } from './families.ts';
 import type { ParameterShape } from './parameters.ts';
@@ -23,6 +24,22 @@ export type Adapter = {
 
 /** The maps of a layer, which is what PEFT means by `all-linear`. */
 export const ALL_LINEAR = ['q_proj', 'k_proj', 'v_proj', 'o_proj', 'gate_proj', 'up_proj', 'down_proj'] as const;
+
+/** As the flag --lora takes it. */
+export const adapterText = ({ r, alpha, targets }: Adapter): string =>
+  `r=${r},alpha=${alpha},targets=${targets.join(',')}`;
+
+/** Whether two adapters have the same matrices and scale them alike, so that one can go on as the other. */
+export const sameAdapter = (a: Adapter | null, b: Adapter | null): boolean => numbersOf(a) === numbersOf(b);
+
+const numbersOf = (adapter: Adapter | null): string =>
+  adapter === null
+    ? ''
+    : canonicalJson({
+        ...{ r: adapter.r, alpha: adapter.alpha, targets: [...new Set(adapter.targets)].sort() },
+        ...{ useRslora: adapter.useRslora ?? false },
+        ...{ rankPattern: adapter.rankPattern ?? {}, alphaPattern: adapter.alphaPattern ?? {} },
+      });
 
 /** Whether a name is `end`, or ends with it after a dot. */
 export const named = (name: string, end: string): boolean => name === end || name.endsWith(`.${end}`);

@@ -32,7 +32,7 @@ import { type Plan, type PlanRollout, type PlanWriters, servedPolicies } from '.
 import { tasksOf } from './plan-tasks.ts';
 import { asJudged, type Frozen, requireRows, whereOf, withinRound, withoutGates } from './round-rows.ts';
 import { type OfStage, type Stages, stageId, stagesOf } from './stages.ts';
-import { type Trained, trainingKind, trainSpec } from './training-asked.ts';
+import { loraBase, type Trained, trainingKind, trainSpec } from './training-asked.ts';
 import { releasedOf, startOf } from './weights.ts';
 
 /** How long a plan waits for the processes that serve its policies. */
@@ -105,6 +105,7 @@ export async function iterate(context: JobContext, plan: Plan, of: OfIteration):
     trained[name] = await stages.job<Trained>(`train-${name}`, trainingKind(policy), async () => ({
       ...(await trainSpec(policy, dataset)),
       base: await start(name),
+      ...loraBase(policy),
       dataset,
       policy: name,
       seed,

@@ -14,6 +14,7 @@ import { checkReplay } from '../../store/rollouts/replay.ts';
 import { rolloutSpec } from '../../store/rollouts/rollout.ts';
 import { looksAt, parseFilter, parseTaskFilter } from '../../store/select.ts';
 import { teamVersion } from '../../store/teams/version.ts';
+import { Lora } from '../jobs/job-specs.ts';
 import { GATES, GUARDRAILS, type PlayGate } from './gate-schema.ts';
 import { invalid, requireTasks, rolloutOf, tasksHash, versionOf } from './plan-parts.ts';
 import {
@@ -254,6 +255,7 @@ function checkTrain(train: unknown, at: string): void {
   if (!isRecord(train)) return;
   if (train.engine !== undefined && train.engine !== 'local' && train.engine !== 'command')
     throw invalid(`${at}.engine`, `${at}.engine should be local or command, got ${got(train.engine)}.`);
+  requireAdaptable(train, at);
   if (train.engine === 'command') {
     requireKnown(train, Program.properties, at);
     requireShape(Program, train, at);
@@ -267,7 +269,23 @@ function checkTrain(train: unknown, at: string): void {
       `${at}.method should be one of ${Object.keys(TRAIN).join(', ')}, got ${got(train.method)}.`,
     );
   requireKnown(train, schema.properties, at);
+  if (isRecord(train.lora)) requireKnown(train.lora, Lora.properties, `${at}.lora`);
   requireShape(schema, train, at);
+}
+
+/** @throws TroupeError `plan_invalid` for an adapter where none can be trained */
+function requireAdaptable({ engine, method, lora }: Readonly<Record<string, unknown>>, at: string): void {
+  if (lora === undefined) return;
+  if (engine === 'command')
+    throw invalid(
+      `${at}.lora`,
+      `${at}.lora is of the built-in trainer, and ${at}.engine is command: a program reads the numbers of its adapter from ${at}.params, as it names them.`,
+    );
+  if (method === 'value')
+    throw invalid(
+      `${at}.lora`,
+      `${at}.lora should be left out: method value trains a head and all layers below it, without an adapter.`,
+    );
 }
 
 function checkGate(gate: unknown): void {

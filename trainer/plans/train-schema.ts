@@ -1,6 +1,7 @@
 /** How a policy of a plan is trained, as JSON Schema: by the built-in trainer, or by a program. */
 import { type TSchema, Type } from 'typebox';
 import { VALUED } from '../data/value-rows.ts';
+import { Lora } from '../jobs/job-specs.ts';
 import { WIDEST_CLIP } from '../losses/policy-presets.ts';
 import { POLICY_LOSSES } from '../training/policy-losses.ts';
 import { VALUE_LOSSES } from '../training/value-head.ts';
@@ -15,6 +16,7 @@ const Shared = {
   clip: share('largest norm of the gradients; 0: any'),
 };
 const Local = { engine: Type.Optional(Type.Literal('local', { description: 'the built-in trainer' })) };
+const Adapted = { lora: Type.Optional(Lora) };
 const Batch = { batch: Type.Integer({ minimum: 1, description: 'rows in a step' }) };
 export const Sft = Type.Object(
   {
@@ -25,6 +27,7 @@ export const Sft = Type.Object(
     }),
     ...Batch,
     ...Shared,
+    ...Adapted,
     entropy: share('weight of an entropy bonus; 0 if left out'),
   },
   strict,
@@ -36,6 +39,7 @@ export const Dpo = Type.Object(
     steps: Type.Integer({ minimum: 1 }),
     ...Batch,
     ...Shared,
+    ...Adapted,
     beta: Type.Optional(Type.Number({ exclusiveMinimum: 0, description: 'how strongly the reference holds; 0.1' })),
     label_smoothing: Type.Optional(Type.Number({ minimum: 0, maximum: 0.5 })),
   },
@@ -49,6 +53,7 @@ export const Rl = Type.Object(
     method: Type.Literal('rl'),
     groups: byRole(Type.Integer({ minimum: 1 }), 'groups in a step'),
     ...Shared,
+    ...Adapted,
     learning_rate: byRole(Shared.learning_rate, 'learning rate'),
     entropy: Type.Optional(byRole(Type.Number({ minimum: 0 }), 'weight of an entropy bonus, 0 if left out')),
     loss: Type.Optional(Type.Enum([...POLICY_LOSSES])),

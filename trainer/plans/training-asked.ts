@@ -8,6 +8,10 @@ export type Trained = { readonly checkpoint_id: string; readonly directory: stri
 /** Kind of the job that trains. */
 export const trainingKind = ({ train }: PlanPolicy): string => (train.engine === 'command' ? 'program' : train.method);
 
+/** Where a job that goes on with an adapter may find the model below it, which may have moved since. */
+export const loraBase = ({ base, train }: PlanPolicy): { readonly lora_base?: string } =>
+  base !== undefined && 'lora' in train ? { lora_base: base } : {};
+
 /** The numbers of a training job. `sft` and `rl` have theirs by role: those of the recipe, else those of the rows. */
 export async function trainSpec({ recipe, train }: PlanPolicy, dataset: string): Promise<Record<string, unknown>> {
   if (train.engine === 'command') {

@@ -66,6 +66,13 @@ export function readRunState(state: unknown): RunState | null {
   return isRecord(state) && state.format === FORMAT ? (state as unknown as RunState) : null;
 }
 
+/** The state of a checkpoint that an adapter was trained for and no run: its matrices alone. */
+export const adapterState = (matrices: Weights) => ({ format: 'troupe-adapter/1', adapter: encodeMatrices(matrices) });
+
+/** The matrices of an adapter in the state of a checkpoint, that of a run or `adapterState`; null where it holds none. */
+export const matricesIn = (state: unknown): Weights | null =>
+  isRecord(state) && isRecord(state.adapter) ? decodeMatrices(state.adapter as NonNullable<RunState['adapter']>) : null;
+
 export const isFinished = ({ progress, steps }: RunState): boolean => progress.stopped || progress.step >= steps;
 
 /** Matrices as a state holds them, and back. */
