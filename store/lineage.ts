@@ -43,6 +43,11 @@ type Related = Pick<LineageNode, 'kind' | 'id' | 'relation'> &
   Partial<Pick<LineageNode, 'rows' | 'episodes' | 'steps'>>;
 type Relations = Readonly<Record<LineageKind, (db: Session, id: string) => Promise<readonly Related[]>>>;
 
+const checkpoint = (id: string, relation: string) => ({ kind: 'checkpoint' as const, id, relation });
+
+/** The weights that the adapter of a checkpoint lies over; null where all its weights were trained. */
+const BASE = sql<string | null>`config -> 'adapter' ->> 'base'`;
+
 /** Children of one node. */
 const WIDTH = 20;
 /** Things in one tree, of which each is asked for once: at most so many statements. */
@@ -278,9 +283,8 @@ const SOURCES: Relations = {
       db,
       query
         .selectFrom('facts.checkpoints')
-        .select('parent_id')
-        .where('checkpoint_id', '=', id)
-        .where('parent_id', 'is not', null),
+        .select(['parent_id', BASE.as('base')])
+        .where('checkpoint_id', '=', id),
     );
     const datasets = await rowsOf(
       db,
@@ -297,7 +301,14 @@ const SOURCES: Relations = {
         .orderBy('d.dataset_id'),
     );
     return [
-      ...parents.map(({ parent_id }) => ({ kind: 'checkpoint', id: parent_id!, relation: 'is its parent' }) as const),
+      ...parents.flatMap(({ parent_id, base }) => [
+        ...(parent_id === null
+          ? []
+          : [
+              checkpoint(parent_id, base === parent_id ? 'is its parent and the base of its adapter' : 'is its parent'),
+            ]),
+        ...(base === null || base === parent_id ? [] : [checkpoint(base, 'is the base of its adapter')]),
+      ]),
       ...datasets.map(({ dataset_id, rows, episodes }) => ({
         kind: 'dataset' as const,
         id: dataset_id,
@@ -383,8 +394,8 @@ const RESULTS: Relations = {
       db,
       query
         .selectFrom('facts.checkpoints')
-        .select('checkpoint_id')
-        .where('parent_id', '=', id)
+        .select(['checkpoint_id', 'parent_id'])
+        .where((is) => is.or([is('parent_id', '=', id), is(BASE, '=', id)]))
         .orderBy('saved_at')
         .orderBy('checkpoint_id'),
     );
@@ -408,11 +419,9 @@ const RESULTS: Relations = {
         id: release_id!,
         relation: `gave it to ${policy}`,
       })),
-      ...children.map(({ checkpoint_id }) => ({
-        kind: 'checkpoint' as const,
-        id: checkpoint_id,
-        relation: 'was trained from it',
-      })),
+      ...children.map(({ checkpoint_id, parent_id }) =>
+        checkpoint(checkpoint_id, parent_id === id ? 'was trained from it' : 'has its adapter over it'),
+      ),
       ...datasets,
     ];
   },

@@ -38,7 +38,7 @@ export function checkpointMoveCommands(checkpoints: Command): void {
         `
 The best is the smallest where the metric's name ends in "loss", else the greatest, unless :min or :max is given.
 A checkpoint that cannot be read is kept. What was ever released, and what an unfinished job names, is asked of the project, where there is
-one. An adapter goes with its checkpoint. What is known of a checkpoint stays: its lineage, its metrics, its releases.
+one. An adapter goes with its checkpoint, and the base of an adapter that is kept is kept. What is known of a checkpoint stays: its lineage, its metrics, its releases.
 
 Examples:
   troupe checkpoints prune ./checkpoints --keep-last 3 --dry-run
@@ -153,8 +153,8 @@ Examples:
 }
 
 /**
- * Every checkpoint that a policy was ever given, for rolling back is releasing it again; the last ones of each policy; and those that a job
- * names that has not ended. Null where there is no project to ask.
+ * Every checkpoint that a policy was ever given, for rolling back is releasing it again; the last ones of each policy; those that a job
+ * names that has not ended; and the bases of adapters. Null where there is no project to ask.
  */
 async function neededIds(flags: Flags): Promise<string[] | null> {
   const config = loadConfig(flags, process.env);
@@ -180,7 +180,14 @@ async function neededIds(flags: Flags): Promise<string[] | null> {
           sql<boolean>`exists (select from troupe.job_queue j where j.state <> 'finished' and strpos(j.spec::text, c.checkpoint_id) > 0)`,
         ]),
       );
-    const rows = [...(await rowsOf(db, released)), ...(await rowsOf(db, known))];
+    // An adapter that was kept, wherever, cannot be gone on with nor be served without them.
+    const bases = query
+      .selectFrom('facts.checkpoints')
+      .select(sql<string>`config -> 'adapter' ->> 'base'`.as('checkpoint_id'))
+      .distinct()
+      .where('kept', 'is not', false)
+      .where(sql`config -> 'adapter' ->> 'base'`, 'is not', null);
+    const rows = [...(await rowsOf(db, released)), ...(await rowsOf(db, known)), ...(await rowsOf(db, bases))];
     return rows.map(({ checkpoint_id }) => String(checkpoint_id));
   });
 }

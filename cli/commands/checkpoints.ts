@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import type { Command } from 'commander';
 import { EXIT, TroupeError } from '../../errors.ts';
-import { query, rowsOf } from '../../store/db/query.ts';
+import { query, rowsOf, sql } from '../../store/db/query.ts';
 import { bytesText } from '../bytes.ts';
 import { checkpointAt, folderOf } from '../checkpoint-places.ts';
 import { plainCommand, projectCommand } from '../command.ts';
@@ -34,6 +34,7 @@ Examples:
       query
         .selectFrom('traj.checkpoints')
         .select(['checkpoint_id', 'policy', 'parent_id', 'step', 'kept', 'uri', 'saved_at'])
+        .select(sql<string | null>`config -> 'adapter' ->> 'base'`.as('adapter_base'))
         .$if(flags.all !== true, (all) => all.where('kept', '=', true))
         .orderBy('saved_at', (order) => order.desc().nullsLast())
         .limit(200),
@@ -44,8 +45,8 @@ Examples:
         rows.length === 0
           ? 'No checkpoints yet.'
           : table(
-              ['checkpoint', 'policy', 'parent', 'saved', 'where'],
-              rows.map((r) => [r.checkpoint_id, r.policy, r.parent_id, r.saved_at, r.uri]),
+              ['checkpoint', 'policy', 'parent', 'adapter over', 'saved', 'where'],
+              rows.map((r) => [r.checkpoint_id, r.policy, r.parent_id, r.adapter_base, r.saved_at, r.uri]),
             ),
       );
     return EXIT.done;
@@ -154,7 +155,10 @@ function showCommand(checkpoints: Command): void {
         '\nExamples:\n  troupe checkpoints show ./checkpoints/ab12cd34ef56ab78\n  troupe checkpoints show ab12cd34ef56ab78 --in ./checkpoints --json',
       ),
     async ([given], flags) => {
-      const { readCheckpointManifest } = await import('../../trainer/checkpoints/checkpoint.ts');
+      const [{ readCheckpointManifest }, { adapterText }] = await Promise.all([
+        import('../../trainer/checkpoints/checkpoint.ts'),
+        import('../../trainer/models/lora.ts'),
+      ]);
       const dir = checkpointAt(given!, flags);
       const { id, sha256, files, meta } = await readCheckpointManifest(dir);
       const before = await ancestors(meta.parent, [dirname(dir), folderOf(undefined, flags)]);
@@ -169,6 +173,7 @@ function showCommand(checkpoints: Command): void {
               ['checkpoint', id],
               ['directory', dir],
               ['step', meta.step],
+              ['adapter', meta.adapter ? `${adapterText(meta.adapter)}, over ${meta.adapter.base}` : null],
               ['metrics', metricsText(meta.metrics)],
               ['datasets', meta.datasets.join(', ') || null],
               ['plan', meta.plan_hash],

@@ -54,9 +54,10 @@ async function infoOf(path: string): Promise<Info> {
 }
 
 async function modelInfo(dir: string): Promise<Info> {
-  const [{ openModel }, { listDirectoryTensors }] = await Promise.all([
+  const [{ openModel }, { listDirectoryTensors }, { adapterText }] = await Promise.all([
     import('../../trainer/models/model-directory.ts'),
     import('../../trainer/files/tensor-list.ts'),
+    import('../../trainer/models/lora.ts'),
   ]);
   const { id, config, weights, tokenizer, template, eosIds, meta } = await openModel(dir);
   const parameters = [...weights.values()].reduce((sum, { data }) => sum + data.length, 0);
@@ -85,6 +86,7 @@ async function modelInfo(dir: string): Promise<Info> {
       ['vocabulary', tokenizer.vocabSize],
       ['ends a reply', eosIds.map((one) => tokenizer.token(one) ?? one).join(' ')],
       ['chat template', template === null ? 'none' : 'yes'],
+      ['adapter', meta.adapter ? `${adapterText(meta.adapter)}, folded in over ${meta.adapter.base}` : null],
       ['parent', meta.parent],
       ['step', meta.step],
       ['datasets', meta.datasets.length === 0 ? null : meta.datasets.join(' ')],

@@ -14,6 +14,7 @@ import type { Plan } from '../../trainer/plans/plan-schema.ts';
 import type { PlanResult } from '../../trainer/plans/round.ts';
 import { readScorers } from '../../trainer/rewards/source.ts';
 import { findRunner, readRunners } from '../../trainer/rollouts/runners.ts';
+import { bytesText } from '../bytes.ts';
 import { type Flags, plainCommand, projectCommand, wholeNumber } from '../command.ts';
 import type { Context } from '../context.ts';
 import { print, printJson, say, table } from '../output.ts';
@@ -224,16 +225,23 @@ function printCheck({ plan, stages, rounds, policies, team, rollout, gate, probl
   else
     print(
       table(
-        ['policy', 'method', 'starts with', 'rows to train on', 'held out', 'tokens a round', 'minutes a round'],
-        Object.entries(policies).map(([name, { method, start, rows, tokens, minutes }]) => [
-          name,
-          method,
-          start?.directory ?? null,
-          rows?.train ?? null,
-          rows?.held_out ?? null,
-          tokens,
-          minutes === null ? null : Number(minutes.toPrecision(2)),
-        ]),
+        [
+          ...['policy', 'method', 'starts with', 'rows to train on', 'held out', 'tokens a round', 'minutes a round'],
+          ...['memory', 'a checkpoint'],
+        ],
+        Object.entries(policies).map(
+          ([name, { method, start, rows, tokens, minutes, adapter, memory_bytes, checkpoint_bytes }]) => [
+            name,
+            adapter === null ? method : `${method}, adapter r=${adapter.r}`,
+            start?.directory ?? null,
+            rows?.train ?? null,
+            rows?.held_out ?? null,
+            tokens,
+            minutes === null ? null : Number(minutes.toPrecision(2)),
+            memory_bytes === null ? null : bytesText(memory_bytes),
+            checkpoint_bytes === null ? null : bytesText(checkpoint_bytes),
+          ],
+        ),
       ),
     );
   if (rollout !== null) {

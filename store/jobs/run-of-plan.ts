@@ -29,7 +29,7 @@ const jobsBelow = (db: Session, id: string) =>
 /** What a stage made, in a few words; null where its result names nothing of these. */
 export function madeBy(result: unknown): string | null {
   if (!isRecord(result)) return null;
-  const { dataset_id, checkpoint_id, reason, episodes, groups, policies, tasks, removed } = result;
+  const { dataset_id, checkpoint_id, reason, episodes, groups, policies, tasks, removed, adapter } = result;
   if (isRecord(groups)) return `${groups.complete} groups complete, ${groups.partial} partial`;
   if (isRecord(policies))
     return Object.entries(policies)
@@ -38,7 +38,8 @@ export function madeBy(result: unknown): string | null {
   if (Array.isArray(tasks)) return `${tasks.length} tasks written by ${episodes} episodes`;
   if (Array.isArray(removed)) return `without ${removed.join(', ')}`;
   if (dataset_id !== undefined) return `dataset ${dataset_id}`;
-  if (checkpoint_id !== undefined) return `checkpoint ${checkpoint_id}`;
+  if (checkpoint_id !== undefined)
+    return `checkpoint ${checkpoint_id}${isRecord(adapter) ? `, an adapter over ${adapter.base}` : ''}`;
   if (reason !== undefined) return String(reason);
   return episodes === undefined ? null : `${episodes} episodes`;
 }

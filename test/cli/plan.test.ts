@@ -92,6 +92,33 @@ describe('plans: from recorded episodes to a released checkpoint', () => {
   );
 
   it(
+    'plan check says what an adapter takes beside all weights, and what keeps it from being trained',
+    async () => {
+      const checked = async (name: string, lora?: object) => {
+        const { solver } = plan(name).policies;
+        const train = { ...solver.train, ...(lora === undefined ? {} : { lora }) };
+        return (
+          await troupe('plan', 'check', written(name, plan(name, { policies: { solver: { ...solver, train } } })))
+        ).out;
+      };
+      const whole = (await checked('whole')).policies.solver;
+      expect(whole).toMatchObject({ adapter: null, memory_bytes: expect.any(Number) });
+      const { notes, policies } = await checked('low', { r: 2, alpha: 4, targets: ['q_proj'] });
+      const { adapter, memory_bytes, checkpoint_bytes } = policies.solver;
+      // One layer with one query matrix of 16 times 16.
+      expect(adapter).toMatchObject({ r: 2, alpha: 4, targets: ['q_proj'], parameters: 2 * 32, continues: null });
+      expect(notes).toContainEqual(expect.stringContaining(`an adapter of 64 numbers over ${adapter.base}`));
+      expect(memory_bytes).toBeLessThan(whole.memory_bytes);
+      expect(whole.checkpoint_bytes).toBe(12 * adapter.of_parameters);
+      expect(checkpoint_bytes).toBeLessThan(whole.checkpoint_bytes / 2);
+      expect((await checked('odd', { r: 2, alpha: 4, targets: ['qkv'] })).problems).toEqual([
+        expect.stringMatching(/^solver cannot be trained .* the target "qkv"/),
+      ]);
+    },
+    SLOW,
+  );
+
+  it(
     'a candidate that learned is better on held-out tasks and is released',
     async () => {
       const { code, out, err } = await troupe('plan', 'run', path('better.yaml'));

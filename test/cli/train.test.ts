@@ -3,6 +3,9 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { loraSpec } from '../../cli/commands/train.ts';
 import { loadCheckpoint } from '../../trainer/checkpoints/checkpoint.ts';
+import { openAdapter } from '../../trainer/models/adapter-directory.ts';
+import { mergeAdapter } from '../../trainer/models/lora.ts';
+import { openModelForIds } from '../../trainer/models/model-directory.ts';
 import { exportOnnx } from '../../trainer/models/onnx-export.ts';
 import { lines } from './support/chats.ts';
 import { document, type Shell, warmShell } from './support/troupe.ts';
@@ -156,6 +159,33 @@ describe('training from files, by commands alone', () => {
     expect(config).toMatchObject({ peft_type: 'LORA', r: 2, lora_alpha: 4, target_modules: ['q_proj', 'v_proj'] });
     expect(config.base_model_name_or_path).toBe(path('model'));
     expect(existsSync(join(told.directory, 'model.safetensors'))).toBe(true);
+  });
+
+  it('--lora goes on with the adapter of a checkpoint over the same base, whose every file stays as it is', async () => {
+    const lora = ['--lora', 'r=2,alpha=4,targets=q_proj,v_proj'];
+    const first = document(await at.run(sft('line', ...lora)));
+    const from = (model: string, out: string, ...more: string[]) => at.run([...sft(out, ...more), '--model', model]);
+    const ended = await from(first.directory, 'onward', ...lora);
+    const base = await openModelForIds(path('model'));
+    expect(ended.err).toContain(`Going on with the adapter of ${first.checkpoint_id}, which lies over ${base.id}.`);
+    const second = document(ended);
+    const [one, two] = await Promise.all([first.adapter, second.adapter].map(openAdapter));
+    expect([one!.baseModel, two!.baseModel]).toEqual([path('model'), path('model')]);
+    expect(two!.weights).not.toEqual(one!.weights);
+    const { config, weights, meta } = await openModelForIds(second.directory);
+    expect(weights).toEqual(mergeAdapter(config, base.weights, two!.adapter, two!.weights));
+    expect(meta).toMatchObject({ parent: first.checkpoint_id, adapter: { base: base.id, r: 2 } });
+    // Six steps at once and three and three differ in their moments alone: the losses go on where they were.
+    expect(second.losses[0]).toBeLessThan(first.losses[0]);
+    const other = await from(first.directory, 'other', '--lora', 'r=4,alpha=4');
+    expect(document(other).error).toMatchObject({
+      code: 'model_unsupported',
+      message: expect.stringContaining('r=2,alpha=4,targets=q_proj,v_proj'),
+    });
+    const shown = document(await at.run(['checkpoints', 'show', second.directory, '--json']));
+    expect(shown.adapter).toMatchObject({ base: base.id, alpha: 4 });
+    const info = await at.run(['model', 'info', second.directory]);
+    expect(info.out).toMatch(new RegExp(`adapter +r=2,alpha=4,targets=q_proj,v_proj, folded in over ${base.id}`));
   });
 
   it('--recompute gives the numbers and the checkpoint of a run without it, and --onnx the model beside its weights', async () => {

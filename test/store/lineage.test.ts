@@ -46,6 +46,17 @@ beforeAll(async () => {
       event('checkpoint.saved', { checkpoint_id: 'old', policy: 'p' }),
       event('checkpoint.saved', { checkpoint_id: 'new', parent_id: 'old', policy: 'p', dataset_ids: ['lessons'] }),
       event('policy.released', { release_id: 'r1', policies: { p: 'new' } }),
+      ...[
+        ['first', 'below'],
+        ['second', 'first'],
+      ].map(([checkpoint_id, parent_id]) =>
+        event('checkpoint.saved', {
+          checkpoint_id,
+          parent_id,
+          policy: 'q',
+          config: { adapter: { base: 'below', r: 2 } },
+        }),
+      ),
     ],
   );
 });
@@ -103,6 +114,17 @@ describe('lineage', () => {
         },
       ],
     });
+  });
+
+  it('of an adapter names the weights that it lies over beside those that it was trained from', async () => {
+    const checkpoint = (id: string, relation: string) => ({ kind: 'checkpoint', id, relation });
+    expect((await both('first', 1)).from).toEqual([checkpoint('below', 'is its parent and the base of its adapter')]);
+    expect(await both('second', 1)).toEqual({
+      kind: 'checkpoint',
+      from: [checkpoint('first', 'is its parent'), checkpoint('below', 'is the base of its adapter')],
+      to: [],
+    });
+    expect((await both('first', 2)).to).toEqual([checkpoint('second', 'was trained from it')]);
   });
 
   it('of a checkpoint goes back to its parent and datasets, and on to its releases and what it spoke in', async () => {

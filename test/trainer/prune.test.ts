@@ -32,12 +32,13 @@ async function folderOf(count: number): Promise<{ folder: string; ids: string[] 
   return { folder, ids };
 }
 
-const at = (id: string, step: number | null, reward: number | null = null): Candidate => ({
+const at = (id: string, step: number | null, reward: number | null = null, base: string | null = null): Candidate => ({
   id,
   step,
   savedAt: 0,
   metrics: { reward },
   bytes: 1,
+  base,
 });
 
 describe('a rule of pruning', () => {
@@ -67,6 +68,16 @@ describe('a rule of pruning', () => {
     ]);
     expect(done.removed.every(({ bytes }) => bytes > 1000)).toBe(true);
     expect((await readdir(folder)).sort()).toEqual([...done.kept.map(({ id }) => id), 'latest'].sort());
+  });
+
+  it('keeps what the adapter of a kept one lies over, and not what that of a removed one does', () => {
+    const all = [at('base', 0), at('other', 0), at('early', 1, null, 'other'), at('late', 2, null, 'base')];
+    expect(chooseKept(all, null, { keepLast: 1 })).toEqual([
+      { id: 'late', why: ['among the last 1'] },
+      { id: 'early', why: [] },
+      { id: 'other', why: [] },
+      { id: 'base', why: ['base of the adapter of late'] },
+    ]);
   });
 
   it('never removes the latest, also where others are newer, nor what cannot be read', async () => {

@@ -27,6 +27,8 @@ export type Candidate = {
   readonly savedAt: number;
   readonly metrics: Readonly<Record<string, number | null>>;
   readonly bytes: number;
+  /** The weights that its adapter lies over; null where all of its weights were trained. */
+  readonly base: string | null;
 };
 
 export type Kept = { readonly id: string; readonly why: readonly string[] };
@@ -40,7 +42,7 @@ export type Pruned = {
 
 /**
  * The reasons to keep each checkpoint; none is a reason to remove it. Newest first. A damaged one is kept with that
- * reason: removing what nobody could look at is not a rule's business.
+ * reason: removing what nobody could look at is not a rule's business. The base of the adapter of a kept one is kept.
  * Throws `usage` for a rule that would keep nothing or is not one.
  */
 export function chooseKept(candidates: readonly Candidate[], latest: string | null, rule: PruneRule): readonly Kept[] {
@@ -52,7 +54,7 @@ export function chooseKept(candidates: readonly Candidate[], latest: string | nu
   const sound = newest.filter(({ step }) => step !== null);
   const last = new Set(sound.slice(0, keepLast).map(({ id }) => id));
   const best = new Set(keepBest ? bestOf(sound, keepBest) : []);
-  return newest.map(({ id, step }) => {
+  const chosen = newest.map(({ id, step }) => {
     const why = [
       ...(id === latest ? ['latest'] : []),
       ...(protectedIds.includes(id) ? ['protected'] : []),
@@ -64,6 +66,11 @@ export function chooseKept(candidates: readonly Candidate[], latest: string | nu
       ...(best.has(id) ? [`best ${keepBest!.metric}`] : []),
     ];
     return { id, why };
+  });
+  const kept = newest.filter((_, i) => chosen[i]!.why.length > 0);
+  return chosen.map(({ id, why }) => {
+    const over = kept.filter(({ base }) => base === id);
+    return over.length === 0 ? { id, why } : { id, why: [...why, `base of the adapter of ${over[0]!.id}`] };
   });
 }
 
@@ -138,8 +145,8 @@ async function candidateAt(folder: string, id: string): Promise<Candidate> {
   try {
     const { meta, files } = await readCheckpointManifest(dir);
     const bytes = Object.values(files).reduce((sum, file) => sum + file.bytes, 0);
-    return { id, step: meta.step, savedAt: mtimeMs, metrics: meta.metrics, bytes };
+    return { id, step: meta.step, savedAt: mtimeMs, metrics: meta.metrics, bytes, base: meta.adapter?.base ?? null };
   } catch {
-    return { id, step: null, savedAt: mtimeMs, metrics: {}, bytes: 0 };
+    return { id, step: null, savedAt: mtimeMs, metrics: {}, bytes: 0, base: null };
   }
 }

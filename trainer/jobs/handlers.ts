@@ -158,7 +158,7 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
         ...adapterMeta(learner),
       });
       if (!keep) await prune(dirname(saved.dir));
-      return { checkpoint_id: saved.id, directory: saved.dir, metrics };
+      return { checkpoint_id: saved.id, directory: saved.dir, metrics, ...adapterMeta(learner) };
     } catch (error) {
       held = null;
       await closeLearner(learner);

@@ -14,7 +14,7 @@ import { watchedBy } from '../../store/gating/watch.ts';
 import type { RolloutTask } from '../../store/rollouts/rollout.ts';
 import { requireReleasedTeam } from '../../store/teams/version.ts';
 import { cutRow, type StepRow, supervisedRow } from '../data/training-rows.ts';
-import { openModelForIds } from '../models/model-directory.ts';
+import { type OpenModel, openModelForIds } from '../models/model-directory.ts';
 import { findRunner, type Runner } from '../rollouts/runners.ts';
 import { servedNow } from '../rollouts/serving.ts';
 import { type CanaryGate, canaryRulesOf, type PlayGate, rulesOf } from './gate-schema.ts';
@@ -24,6 +24,7 @@ import { isWhere, type Plan, type PlanPolicy, type PlanTasks, type PlanTeam, ser
 import { tasksOf } from './plan-tasks.ts';
 import { asJudged, withoutGates } from './round-rows.ts';
 import { incumbentTeam, sameVersion } from './team-round.ts';
+import { type AdapterCheck, adapterCheck, checkpointBytes, memoryOf } from './training-cost.ts';
 import { type Checkpoint, startOf, taskOf } from './weights.ts';
 
 type PolicyCheck = {
@@ -37,6 +38,12 @@ type PolicyCheck = {
   readonly tokens: number | null;
   /** At the speed of the last job of this method here; null where none was run. */
   readonly minutes: number | null;
+  /** Null where all weights are trained, or where it is not known. */
+  readonly adapter: AdapterCheck | null;
+  /** Bytes of memory at the peak of the training; null where there are no rows. */
+  readonly memory_bytes: number | null;
+  /** Bytes of a checkpoint on disk; null where they are not known. */
+  readonly checkpoint_bytes: number | null;
 };
 
 export type PlanCheck = {
@@ -126,7 +133,7 @@ export async function checkPlan(
       for (const row of stepsOf(dataset, 'held_out')) heldOut.add(taskOf(row));
       for (const row of stepsOf(dataset, 'train')) trained.add(taskOf(row));
       if (dataset !== null && dataset.manifest.rows.train === 0) problems.push(emptied(name, dataset));
-      policies[name] = await policyCheck(asked.db, policy, start, dataset, problems);
+      policies[name] = await policyCheck(asked.db, { name, policy, start, dataset }, { problems, notes });
     }
     for (const at of ['rollout', 'gate'] as const) await playingTeamCheck(asked.db, plan, at, problems);
     const team =
@@ -348,25 +355,49 @@ async function frozen(
 
 async function policyCheck(
   db: Db,
-  { train }: PlanPolicy,
-  start: Checkpoint | null,
-  dataset: OpenedDataset | null,
-  problems: string[],
+  {
+    name,
+    policy: { train },
+    start,
+    dataset,
+  }: {
+    readonly name: string;
+    readonly policy: PlanPolicy;
+    readonly start: Checkpoint | null;
+    readonly dataset: OpenedDataset | null;
+  },
+  { problems, notes }: { readonly problems: string[]; readonly notes: string[] },
 ): Promise<PolicyCheck> {
   const method = train.engine === 'command' ? `program ${train.use}` : train.method;
   const rows = dataset?.manifest.rows ?? null;
   const roles = [...new Set(stepsOf(dataset, 'train').map(({ role }) => role ?? ''))].sort();
-  const found = { method, start, rows, roles };
-  if (start === null || !rows?.train || train.engine === 'command') return { ...found, tokens: null, minutes: null };
-  const mean = await meanTokens(start.directory, stepsOf(dataset, 'train').slice(0, SAMPLE)).catch((error: Error) => {
-    problems.push(`The weights in ${start.directory} cannot be trained on these rows: ${error.message}`);
-    return null;
-  });
-  if (mean === null) return { ...found, tokens: null, minutes: null };
-  const tokens = Math.round(mean * rowsSeen(train, rows.train, roles));
-  const speed = await lastSpeed(db, method);
-  return { ...found, tokens, minutes: speed === null ? null : tokens / speed / 60 };
+  const unknown = { tokens: null, minutes: null, adapter: null, memory_bytes: null, checkpoint_bytes: null };
+  const found = { ...unknown, method, start, rows, roles };
+  if (start === null || train.engine === 'command' || (!rows?.train && !('lora' in train))) return found;
+  try {
+    const open = await openModelForIds(start.directory);
+    const adapter = adapterCheck(train, open);
+    if (adapter !== null) notes.push(adapterNote(name, adapter));
+    const checkpoint_bytes = checkpointBytes(train, open.config);
+    if (!rows?.train) return { ...found, adapter, checkpoint_bytes };
+    const lengths = tokensOf(open, stepsOf(dataset, 'train').slice(0, SAMPLE));
+    const mean = lengths.reduce((a, b) => a + b, 0) / lengths.length;
+    const tokens = Math.round(mean * rowsSeen(train, rows.train, roles));
+    const speed = await lastSpeed(db, method);
+    return {
+      ...found,
+      ...{ tokens, minutes: speed === null ? null : tokens / speed / 60, adapter, checkpoint_bytes },
+      memory_bytes: Math.round(memoryOf(train, open.config, { rows: stepsOf(dataset, 'train'), lengths })),
+    };
+  } catch (error) {
+    if (!(error instanceof TroupeError)) throw error;
+    problems.push(`${name} cannot be trained from the weights in ${start.directory}: ${error.message}`);
+    return found;
+  }
 }
+
+const adapterNote = (name: string, { parameters, of_parameters, base, continues }: AdapterCheck): string =>
+  `${name} trains an adapter of ${parameters} numbers over ${base}, which has ${of_parameters} and stays as it is${continues === null ? '' : `; it goes on with the adapter of ${continues}`}.`;
 
 /** Rows that pass through the model in one round. */
 function rowsSeen(
@@ -382,8 +413,8 @@ function rowsSeen(
   return all * train.batch;
 }
 
-async function meanTokens(directory: string, rows: readonly StepRow[]): Promise<number> {
-  const open = await openModelForIds(directory);
+/** Tokens of each row. @throws TroupeError `training_failed` where no row has anything to learn */
+function tokensOf(open: OpenModel, rows: readonly StepRow[]): number[] {
   const lengths = rows.flatMap((row) => {
     const cut = cutRow(supervisedRow(row, open), open.config.max_position_embeddings);
     return cut === null ? [] : [cut.promptIds.length + cut.tokenIds.length];
@@ -393,7 +424,7 @@ async function meanTokens(directory: string, rows: readonly StepRow[]): Promise<
       'training_failed',
       `none of ${rows.length} rows has anything to learn within its ${open.config.max_position_embeddings} tokens.`,
     );
-  return lengths.reduce((a, b) => a + b, 0) / lengths.length;
+  return lengths;
 }
 
 /** Tokens a second of the last training by this method that reported them. */

@@ -59,9 +59,10 @@ const PIECES_KEPT = { held: 1, trained: 3 } as const;
 const ONNX_KEPT = 2.7;
 
 /** Numbers in the weights a configuration describes; a matrix that is used twice counts once. */
-export const countParameters = (config: ModelConfig): number => count(parameterShapes(config));
+export const countParameters = (config: ModelConfig): number => countNumbers(parameterShapes(config));
 
-const count = (shapes: readonly (readonly [string, readonly number[]])[]): number =>
+/** Numbers in tensors of these shapes. */
+export const countNumbers = (shapes: readonly (readonly [string, readonly number[]])[]): number =>
   shapes.reduce((sum, [, shape]) => sum + shape.reduce((a, b) => a * b, 1), 0);
 
 /** What training takes at its peak, in bytes. */
@@ -69,7 +70,7 @@ export function estimateTrainingMemory(config: ModelConfig, options: MemoryOptio
   const { tokensPerStep, longest, trainedTokens = tokensPerStep, adapter = null } = options;
   const recompute = options.recompute === true && options.sharedPrompts !== true;
   const all = countParameters(config);
-  const trained = adapter === null ? all : count(adapterShapes(config, adapter));
+  const trained = adapter === null ? all : countNumbers(adapterShapes(config, adapter));
   const atOnce = Math.max(longest, Math.min(tokensPerStep, TOKENS_AT_ONCE));
   const parts = Math.ceil(tokensPerStep / atOnce);
   const layers = config.num_hidden_layers;

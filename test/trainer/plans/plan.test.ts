@@ -114,6 +114,32 @@ describe('A plan', () => {
       'gate.kind',
       'values',
     ],
+    [
+      'a misspelt number of an adapter',
+      changed({ train: { ...solver.train, lora: { r: 8, alfa: 16 } } }),
+      'policies.solver.train.lora.alfa',
+      'alpha',
+    ],
+    [
+      'an adapter without a rank',
+      changed({ train: { ...solver.train, lora: { alpha: 16 } } }),
+      'policies.solver.train.lora',
+      'required properties r',
+    ],
+    [
+      'an adapter of a program',
+      changed({ train: { engine: 'command', use: 'trl', lora: { r: 8, alpha: 16 } } }),
+      'policies.solver.train.lora',
+      'params',
+    ],
+    [
+      'an adapter below a head',
+      changed({
+        train: { method: 'value', of: 'state', steps: 4, batch: 2, learning_rate: 1e-3, lora: { r: 8, alpha: 16 } },
+      }),
+      'policies.solver.train.lora',
+      'all layers below',
+    ],
     ['a hash of other tasks', plan({ rollout: { ...rollout, tasks_sha256: 'ab' } }), 'rollout.tasks_sha256', 'hash'],
   ])('with %s is refused, with the path and what was meant', (_, value, field, meant) => {
     let error: TroupeError | null = null;
@@ -124,6 +150,19 @@ describe('A plan', () => {
     }
     expect([error?.code, error?.detail.field]).toEqual(['plan_invalid', field]);
     expect(JSON.stringify([error?.message, error?.detail])).toContain(meant);
+  });
+
+  it('may train an adapter by each method of a language model', () => {
+    const lora = { r: 8, alpha: 16, targets: ['q_proj', 'v_proj'] };
+    const rows = { unit: 'step', credit: 'grpo_advantage' };
+    for (const [recipe, train] of [
+      [solver.recipe, { ...solver.train, lora }],
+      [{ unit: 'pair' }, { method: 'dpo', steps: 4, batch: 2, learning_rate: 1e-3, lora }],
+      [rows, { method: 'rl', groups: 4, learning_rate: 1e-3, lora: { r: 1, alpha: 0.5 } }],
+    ])
+      expect(parsePlan({ ...changed({ recipe, train }), gate: { kind: 'manual' } }).policies.solver!.train).toEqual(
+        train,
+      );
   });
 
   it('with a method that is not in the catalogue is refused with the nearest one', () => {
