@@ -27,6 +27,8 @@ type Plan = {
   readonly roles: readonly string[];
   /** Of a plan that trains nothing: the member that it leaves out of the team. */
   readonly prunes?: string;
+  /** Whether each policy is an adapter over the one base. */
+  readonly adapters?: true;
   /** Only in the full form: a plan that is like another one of the team but for the method. */
   readonly full?: true;
 };
@@ -35,6 +37,8 @@ type Team = {
   readonly team: string;
   /** The model directory that the plans name; none where nothing is trained. */
   readonly model?: string;
+  /** A file of the team's folder that the model has learnt from before, a little. */
+  readonly lessons?: string;
   /** Policies that answer the team. */
   readonly served: readonly string[];
   /** Policies with a value head, which a judge of the team is. */
@@ -129,9 +133,6 @@ const TEAMS: readonly Team[] = [
   {
     ...{ team: 'answer-trees', model: 'answerer-model', served: ['answerer'] },
     plans: [
-      // No generation of a model that knows nothing is worth more than a half.
-      { plan: 'malt-sft', learns: ['answerer'], reads: 'malt_values', roles: ['refiner', 'verifier'] },
-      { plan: 'malt-dpo', learns: ['answerer'], reads: 'malt_values', roles: ['refiner', 'verifier'] },
       { plan: 'mars2', learns: ['answerer'], reads: 'drmas_advantage', roles: ['generator', 'refiner', 'verifier'] },
       { plan: 'marsrl', learns: ['answerer'], reads: 'drmas_advantage', roles: ['corrector', 'solver', 'verifier'] },
       ...['unitymas-o', 'comam'].map(
@@ -140,6 +141,22 @@ const TEAMS: readonly Team[] = [
           full: true,
         }),
       ),
+    ],
+  },
+  {
+    // No generation of a model that knows nothing is worth more than a half.
+    ...{ team: 'answer-trees', model: 'malt-model', lessons: 'first-lessons.jsonl' },
+    served: ['generator', 'verifier', 'refiner'],
+    workers: [['generator', 'verifier', 'refiner'].flatMap((role) => [`--${role}`, `policy:${role}`])],
+    plans: [
+      {
+        ...{ plan: 'malt-sft', learns: ['generator', 'refiner', 'verifier'], adapters: true },
+        ...{ reads: 'malt_values', roles: ['generator', 'refiner', 'verifier'] },
+      },
+      {
+        ...{ plan: 'malt-dpo', learns: ['refiner', 'verifier'], stays: 'generator', adapters: true },
+        ...{ reads: 'malt_values', roles: ['refiner', 'verifier'] },
+      },
     ],
   },
   {
@@ -280,6 +297,7 @@ export const proof: Proof = {
     async function plays({
       team,
       model,
+      lessons,
       served,
       judges = [],
       server,
@@ -291,7 +309,12 @@ export const proof: Proof = {
       const folder = join('examples', team);
       const base = join(scratch, model ?? 'no-model');
       const config = ['--config', join(folder, 'model.json')];
-      if (model !== undefined) await troupe('model', 'new', '--dir', base, ...config).catch(() => null);
+      const fresh = lessons === undefined ? base : `${base}-fresh`;
+      if (model !== undefined) await troupe('model', 'new', '--dir', fresh, ...config).catch(() => null);
+      if (lessons !== undefined) {
+        const from = ['--model', fresh, '--data', join(folder, lessons)];
+        await troupe('train', 'sft', ...from, '--out', base, '--steps', '20', '--lr', '2e-3');
+      }
       if (warm) await warmStart(join(scratch, folder), base);
       for (const judge of judges) await troupe('model', 'new', '--dir', `${judge}-model`, '--value-head', ...config);
       const members = [
@@ -373,7 +396,7 @@ export const proof: Proof = {
       );
     }
 
-    async function learns({ plan, learns, stays, reads, roles }: Plan, { run: id, rounds, error }: PlanRun) {
+    async function learns({ plan, learns, stays, reads, roles, adapters }: Plan, { run: id, rounds, error }: PlanRun) {
       const reason = rounds?.[0]?.reason ?? 'a person decides';
       check(`${plan}: a round of the plan ran to its gate: ${reason}`, id !== undefined, error);
       if (id === undefined) return;
@@ -387,6 +410,12 @@ export const proof: Proof = {
         changed,
       );
       check(`${plan}: it trained on the answers of ${roles.join(' and ')}`, same(trained, roles.toSorted()), trained);
+      if (adapters) {
+        const bases = await sql(
+          `select distinct config -> 'adapter' ->> 'base' from traj.checkpoints where starts_with(job_id, '${id}/')`,
+        );
+        check(`${plan}: each is an adapter over one base`, bases.length === 1 && bases[0]![0] !== null, bases);
+      }
       if (reads !== undefined)
         check(
           `${plan}: its recipe reads ${[reads].flat().join(' or ')}, which judged all that it trained on`,
@@ -436,6 +465,9 @@ function tiny(file: string, { gated }: { gated: boolean }): string {
     [['rollout', 'per_round'], Math.min(16, tasks.length)],
     [['policies', 'student', 'train', 'steps'], 20],
     [['policies', 'answerer', 'train', 'steps'], 20],
+    [['policies', 'generator', 'train', 'steps'], 20],
+    [['policies', 'verifier', 'train', 'steps'], 20],
+    [['policies', 'refiner', 'train', 'steps'], 20],
     [['policies', 'writer', 'train', 'steps'], 20],
     [['policies', 'rag', 'train', 'steps'], 20],
     [['rollout', 'iterations'], 1],

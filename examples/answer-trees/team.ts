@@ -1,9 +1,11 @@
 /**
  * A tree of answers: a generator answers, each answer is verified, and each verification is refined into another answer. A problem says how
- * many answers a call gives and what the three roles are called; with one answer the tree is a chain. Where it names candidates, each answer
- * is the best of so many by the value that the judge gives them, the first one where they are equal.
+ * many answers a call gives and what the three roles are called; with one answer the tree is a chain. One model plays all roles, or each has
+ * its own. Where a problem names candidates, each answer is the best of so many by the value that the judge gives them, the first one where
+ * they are equal.
  *
  *   node --import tsx examples/answer-trees/team.ts --url http://127.0.0.1:7717 [--model policy:answerer] [--judge policy:judge]
+ *     [--generator policy:generator] [--verifier policy:verifier] [--refiner policy:refiner]
  */
 import type { Answer } from '../lib/gateway.ts';
 import { seedOf } from '../lib/random.ts';
@@ -21,13 +23,22 @@ type Problem = {
   readonly roles: readonly [string, string, string];
 };
 
+/** The options that give a role a model of its own, by turn. */
+const OWN = ['generator', 'verifier', 'refiner'] as const;
 const VERDICTS = ['right', 'wrong'];
 
 const play: Play<Problem> = async ({ episode_id, task, seed }, { gateway, recorder, models }) => {
   const [generator, verifier, refiner] = task.roles;
   const ask = async (role: string, turn: number, content: string, parent?: Answer): Promise<readonly Answer[]> => {
     const messages = [{ role: 'user' as const, content }];
-    const call = { episode: episode_id, role, turn, model: models.model!, messages, maxTokens: 1 };
+    const call = {
+      episode: episode_id,
+      role,
+      turn,
+      model: models[OWN[turn]!] || models.model!,
+      messages,
+      maxTokens: 1,
+    };
     const above = parent === undefined ? {} : { parent: parent.stepId };
     const drawn = { n: task.candidates ?? task.width, temperature: 1, seed: seedOf(seed, parent?.stepId ?? '') >>> 1 };
     const answers = await gateway.ask({ ...call, ...above, ...drawn });
@@ -78,6 +89,6 @@ await runTeam<Problem>({
     { name: 'verifier', role: 'verifier', prompt: 'verify larger NUMBER NUMBER answer NUMBER' },
     { name: 'refiner', role: 'refiner', prompt: 'refine larger NUMBER NUMBER answer NUMBER right|wrong' },
   ],
-  models: { model: 'policy:answerer', judge: 'policy:judge' },
+  models: { model: 'policy:answerer', judge: 'policy:judge', generator: '', verifier: '', refiner: '' },
   play,
 });
