@@ -17,6 +17,7 @@ import type { InferServer } from '../trainer/sampling/infer.ts';
 import type { LoadPolicy } from '../trainer/sampling/infer-batches.ts';
 import { modelOfCheckpoint } from '../trainer/sampling/infer-wire.ts';
 import type { Context } from './context.ts';
+import { hostedBy } from './hosted.ts';
 import { inferSocketName, LONGEST_SOCKET_NAME } from './infer-socket.ts';
 import { say, tellTrouble } from './output.ts';
 import { processId } from './process-id.ts';
@@ -29,8 +30,8 @@ const FOLLOW_MS = 500;
 export type ListenAt = { readonly port: number; readonly address?: string };
 
 /**
- * Serves one policy: with the model that it is given to begin with, else with the checkpoint that was released or saved last. Then with every
- * later release; only where a client has it load something else does it leave the choice to that client.
+ * Serves one policy: with the model that it is given to begin with, else with the checkpoint that was released last, or saved last where no
+ * route falls back to another server's model, which answers until the first release. Then with every later release; only where a client has it load something else does it leave the choice to that client.
  */
 export async function infer(
   { db, home, config }: Context,
@@ -54,7 +55,8 @@ export async function infer(
     let released = await releasedCheckpoint(db, policy);
     if (model !== undefined) await speakWith(model);
     else {
-      await speakWithFirst([...(released ? [released] : []), ...(await savedCheckpoints(db, policy))], speakWith);
+      const saved = policy in hostedBy(config) ? [] : await savedCheckpoints(db, policy);
+      await speakWithFirst([...(released ? [released] : []), ...saved], speakWith);
       // Its files may come to this machine later.
       if (served()?.checkpoint !== released?.checkpoint_id) released = null;
     }

@@ -7,9 +7,10 @@ import type { ErrorCode, TroupeError } from '../errors.ts';
 import { patiently } from '../store/db/patience.ts';
 import { type NotNull, query, rowsOf } from '../store/db/query.ts';
 import { registerProcess } from '../store/jobs/processes.ts';
-import { basesWanted } from '../trainer/rollouts/serving.ts';
+import { basesWanted, weightsWanted } from '../trainer/rollouts/serving.ts';
 import { type Child, type RoleSettings, startRole } from './children.ts';
 import type { Context } from './context.ts';
+import { hostedBy } from './hosted.ts';
 import type { MetricsServer } from './metrics-server.ts';
 import { say } from './output.ts';
 import { processId } from './process-id.ts';
@@ -62,6 +63,7 @@ export async function runUp(
 ): Promise<void> {
   const { db, home, database } = context;
   const release = await claimHome(home, database.project);
+  const hosted = hostedBy(context.config);
   const children = new Map<Child, Role>();
   const ended = new AbortController();
   let failure: TroupeError | null = null;
@@ -125,6 +127,9 @@ export async function runUp(
     for (const role of ['project', 'judge', 'work']) keep({ role }, () => [], { needed: true });
     while (!stopping.aborted) {
       for (const [policy, base] of Object.entries(await basesWanted(db).catch(() => ({})))) serve(policy, base);
+      // Before its first release a policy is answered by the model that its route falls back to, not by a candidate.
+      for (const [policy, begun] of Object.entries(await weightsWanted(db).catch(() => ({}))))
+        serve(policy, policy in hosted ? null : begun);
       for (const { policy } of await rowsOf(db, released).catch(() => [])) serve(policy, null);
       await pause(LOOK_MS, stopping);
     }

@@ -7,11 +7,11 @@ import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { TroupeError } from '../../errors.ts';
 import type { Db } from '../../store/db/pool.ts';
-import { query, rowsOf, sql } from '../../store/db/query.ts';
+import { query, rowsOf, type SqlBool, sql } from '../../store/db/query.ts';
 import { checkedSpec, type Handler, type JobContext } from '../../store/jobs/jobs.ts';
 import type { ServedModel } from '../../store/jobs/processes.ts';
 import type { RolloutSpec } from '../../store/rollouts/rollout.ts';
-import { hostedModel } from '../../store/rollouts/weights.ts';
+import { hostedModel, type Weights } from '../../store/rollouts/weights.ts';
 
 /** What a job of kind `serving` needs. */
 const ServingSpec = Compile(
@@ -72,6 +72,23 @@ export async function basesWanted(db: Pick<Db, 'query'>): Promise<Readonly<Recor
   for (const { bases } of await rowsOf(db, waiting))
     for (const [policy, base] of Object.entries(bases ?? {}))
       if ((await servedNow(db, policy)).length === 0) wanted[policy] ??= base;
+  return wanted;
+}
+
+/** The same for rollouts that wait for weights of their own: those of a policy that no process was started for. A gate plays its incumbent first. */
+export async function weightsWanted(db: Pick<Db, 'query'>): Promise<Readonly<Record<string, string>>> {
+  const waiting = query
+    .selectFrom('troupe.job_queue')
+    .select(sql<Readonly<Record<string, Weights>> | null>`spec -> 'weights'`.as('weights'))
+    .where('kind', '=', 'rollout')
+    .where('state', '<>', 'finished')
+    .where(sql<SqlBool>`spec -> 'awaits' is not null`)
+    .orderBy('requested_at');
+  const wanted: Record<string, string> = {};
+  for (const { weights } of await rowsOf(db, waiting))
+    for (const [policy, { checkpoint_id, directory }] of Object.entries(weights ?? {}))
+      if (hostedModel(checkpoint_id) === null && (await processesOf(db, policy)).length === 0)
+        wanted[policy] ??= directory;
   return wanted;
 }
 
@@ -155,8 +172,11 @@ export async function servedNow(db: Pick<Db, 'query'>, policy: string): Promise<
 }
 
 /** All models that the processes for a policy have loaded, those of the newest process first. */
-async function modelsNow(db: Pick<Db, 'query'>, policy: string): Promise<readonly ServedModel[]> {
-  const processes = await rowsOf(
+const modelsNow = async (db: Pick<Db, 'query'>, policy: string): Promise<readonly ServedModel[]> =>
+  (await processesOf(db, policy)).flatMap(({ models }) => models);
+
+const processesOf = (db: Pick<Db, 'query'>, policy: string) =>
+  rowsOf(
     db,
     query
       .selectFrom('troupe.processes')
@@ -168,5 +188,3 @@ async function modelsNow(db: Pick<Db, 'query'>, policy: string): Promise<readonl
       .orderBy('started_at', 'desc')
       .orderBy('process_id'),
   );
-  return processes.flatMap(({ models }) => models);
-}
