@@ -1,0 +1,69 @@
+/** What a sampling process serves for a policy that was never released. */
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { connectInfer } from '../../trainer/sampling/infer-client.ts';
+import { freshDatabase, type TestDatabase } from '../support/database.ts';
+import { lines } from './support/chats.ts';
+import { plays, WORDS } from './support/plays.ts';
+import { document, type Shell, shell } from './support/troupe.ts';
+
+const SLOW = 120_000;
+
+let database: TestDatabase;
+let at: Shell;
+let checkpoint: string;
+const path = (name: string) => join(at.folder, name);
+const done = async (...args: string[]) => {
+  const ended = await at.run([...args, '--json']);
+  if (ended.code !== 0) throw new Error(`troupe ${args.join(' ')}: ${ended.out} ${ended.err}`);
+  return document(ended);
+};
+/** The checkpoints that a process for the policy serves once it is ready. */
+const served = async (): Promise<string[]> => {
+  const infer = at.start(['run', 'infer', '--policy', 'solver', '--json']);
+  const ready = (await infer.said(/^\{"role".*\n/m)).split('\n').find((line) => line.startsWith('{"role"'))!;
+  const client = connectInfer(JSON.parse(ready).address);
+  const { models } = await client.status();
+  client.close();
+  infer.child.kill('SIGTERM');
+  await infer.ended;
+  return models.map((model) => model.checkpoint);
+};
+
+beforeAll(async () => {
+  database = await freshDatabase();
+  at = shell({ DATABASE_URL: database.url });
+  writeFileSync(path('plays.jsonl'), lines(plays(8)));
+  await done('import', path('plays.jsonl'));
+  writeFileSync(path('all.json'), JSON.stringify({ name: 'all', unit: 'step', roles: ['solver'] }));
+  await done('dataset', 'freeze', path('all.json'));
+  const config = { hidden_size: 16, intermediate_size: 32, num_hidden_layers: 1, num_attention_heads: 2 };
+  writeFileSync(
+    path('model.json'),
+    JSON.stringify({ words: WORDS, ...config, num_key_value_heads: 2, max_position_embeddings: 32 }),
+  );
+  await done('model', 'new', '--dir', path('model'), '--config', path('model.json'), '--seed', '3');
+  ({ checkpoint_id: checkpoint } = await done(
+    ...(['train', 'sft', '--model', path('model'), '--data', 'all', '--steps', '1'] as const),
+    ...['--out', path('checkpoints'), '--policy', 'solver'],
+  ));
+}, SLOW);
+afterAll(async () => {
+  at.remove();
+  await database.close();
+});
+
+it(
+  'It is the checkpoint that was saved last, unless a route falls back to another model: then none before the release',
+  async () => {
+    expect(await served()).toEqual([checkpoint]);
+    const upstreams = 'upstreams: { hosted: { base_url: "http://127.0.0.1:9/v1", models: [gpt] } }';
+    const routes = 'routes: { desk: { model: gpt, policy: solver, fallback: hosted/gpt } }';
+    writeFileSync(path('troupe.yaml'), `${upstreams}\n${routes}\n`);
+    expect(await served()).toEqual([]);
+    await done('release', `solver=${checkpoint}`);
+    expect(await served()).toEqual([checkpoint]);
+  },
+  SLOW,
+);
