@@ -75,6 +75,9 @@ export async function playAll<Task>(
   return reports;
 }
 
+/** How long a team that is stopped tries to send what it recorded, in milliseconds; then the recorder reports what was not sent. */
+const LEAVE_MS = 3000;
+
 /** Runs the team with the options of the command line until SIGINT or SIGTERM. Ends the process with 2 where --url is missing. */
 export async function runTeam<Task>({ name, source, runner, agents, models, play }: Team<Task>): Promise<void> {
   const { values } = parseArgs({
@@ -92,6 +95,7 @@ export async function runTeam<Task>({ name, source, runner, agents, models, play
   }
   const stop = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort());
+  stop.signal.addEventListener('abort', () => setTimeout(() => process.exit(1), LEAVE_MS).unref());
   // A program that started it, and is gone, leaves no team that asks for work for ever.
   process.once('disconnect', () => stop.abort());
   process.channel?.unref();
