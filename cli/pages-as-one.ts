@@ -1,32 +1,32 @@
 /** All pages of an episode as one JSON document. What every page adds to waits in files, so that one page is held at a time. */
-import { createReadStream } from 'node:fs';
-import { appendFile, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { type FileHandle, mkdtemp, open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { EpisodePage } from '../store/episodes/read-page.ts';
 
 /** The lists that each page goes on with. */
 const LISTS = ['conversation', 'steps', 'tool_calls', 'verdicts', 'rewards', 'credits'] as const;
 
-/** Writes the document, and answers with the lists that were cut. */
+/**
+ * Writes the document, and answers with the lists that were cut. The files are in `folder`, of the home: the folder for temporary files is
+ * memory in a container. They have no name from the start, so that a process that is killed leaves none.
+ */
 export async function writePagesAsOne(
   pages: AsyncIterable<EpisodePage>,
+  folder: string,
   write: (text: string | Uint8Array) => unknown,
 ): Promise<readonly string[]> {
-  const folder = await mkdtemp(join(tmpdir(), 'troupe-show-'));
-  const fileOf = (list: string): string => join(folder, list);
+  const files = await unnamed(folder);
   try {
     const begun = new Set<string>();
     const truncated = new Set<string>();
     let first: Record<string, unknown> | null = null;
-    for (const list of LISTS) await writeFile(fileOf(list), '');
     for await (const { next, ...page } of pages) {
       first ??= { ...page, ...Object.fromEntries(LISTS.map((list) => [list, null])) };
       for (const name of page.truncated) truncated.add(name);
       for (const list of LISTS) {
         if (page[list].length === 0) continue;
         const rows = JSON.stringify(page[list]).slice(1, -1);
-        await appendFile(fileOf(list), begun.has(list) ? `,${rows}` : rows);
+        await files.get(list)!.appendFile(begun.has(list) ? `,${rows}` : rows);
         begun.add(list);
       }
     }
@@ -34,15 +34,27 @@ export async function writePagesAsOne(
     for (const [name, value] of Object.entries({ ...first, truncated: [...truncated] })) {
       write(`${before}${JSON.stringify(name)}:`);
       before = ',';
-      if ((LISTS as readonly string[]).includes(name)) {
+      const file = files.get(name);
+      if (file !== undefined) {
         write('[');
-        for await (const bytes of createReadStream(fileOf(name))) write(bytes as Uint8Array);
+        for await (const bytes of file.createReadStream({ start: 0, autoClose: false })) write(bytes as Uint8Array);
         write(']');
       } else write(JSON.stringify(value));
     }
     write('}\n');
     return [...truncated];
   } finally {
-    await rm(folder, { recursive: true, force: true });
+    for (const file of files.values()) await file.close();
+  }
+}
+
+async function unnamed(folder: string): Promise<ReadonlyMap<string, FileHandle>> {
+  const own = await mkdtemp(join(folder, 'show-'));
+  const files = new Map<string, FileHandle>();
+  try {
+    for (const list of LISTS) files.set(list, await open(join(own, list), 'w+'));
+    return files;
+  } finally {
+    await rm(own, { recursive: true, force: true });
   }
 }

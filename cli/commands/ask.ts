@@ -1,6 +1,10 @@
 /** Looking: episodes, one episode, lineage, and whether log and tables agree. */
+import { existsSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import type { Command } from 'commander';
+import type { Config } from '../../config.ts';
 import { EXIT, TroupeError } from '../../errors.ts';
+import { homeAt } from '../../store/db/home.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { firstOf, query, rowsOf, sql } from '../../store/db/query.ts';
 import type { EpisodePage } from '../../store/episodes/read-page.ts';
@@ -57,7 +61,7 @@ export function askCommands(program: Command): void {
         'after',
         '\nExamples:\n  troupe show run-1\n  troupe show run-1 --full | less\n  troupe show run-1 --json',
       ),
-    async ({ db }, [id], flags) => {
+    async ({ db, config }, [id], flags) => {
       const { readEpisodePage } = await import('../../store/episodes/read-page.ts');
       const first = await readEpisodePage(db, id!);
       if (!first) throw await noEpisode(db, id!);
@@ -71,7 +75,7 @@ export function askCommands(program: Command): void {
         }
       };
       const truncated = await (flags.json
-        ? writePagesAsOne(pages(), (text) => process.stdout.write(text))
+        ? writePagesAsOne(pages(), folderToWaitIn(config), (text) => process.stdout.write(text))
         : printPages(first, pages(), flags.full === true));
       if (truncated.length > 0)
         say(`Only the beginning of ${truncated.join(', ')} is here; troupe sql reads the rest.`);
@@ -258,6 +262,12 @@ Examples:
       return found.ok ? EXIT.done : EXIT.failed;
     },
   );
+}
+
+/** Beside a server of its own there need be no home. */
+function folderToWaitIn({ home }: Config): string {
+  const { run } = homeAt(home);
+  return existsSync(run) ? run : tmpdir();
 }
 
 /** As sentences, one page held at a time. Answers with the lists that were cut. */
