@@ -14,18 +14,13 @@ export function eventStream(): EventStream {
   return {
     take: (bytes) => {
       const found: string[] = [];
-      const more = decoder.decode(bytes, { stream: true });
-      // A long line in many chunks is split once, at its end.
-      if (!afterReturn && !/[\r\n]/.test(more)) {
-        rest += more;
-        return found;
-      }
-      const text = rest + more;
+      const more = (afterReturn ? '\r' : '') + decoder.decode(bytes, { stream: true });
       // A carriage return at the very end may be the first half of a line's end.
-      afterReturn = text.endsWith('\r');
-      const whole = afterReturn ? text.slice(0, -1) : text;
-      const lines = whole.split(/\r\n|\n|\r/);
-      rest = lines.pop()! + text.slice(whole.length);
+      afterReturn = more.endsWith('\r');
+      // Only what came is split: a line of 30 MB in many chunks would be read anew at its end.
+      const lines = (afterReturn ? more.slice(0, -1) : more).split(/\r\n|\n|\r/);
+      lines[0] = rest + lines[0]!;
+      rest = lines.pop()!;
       for (const line of lines) {
         if (line === '') {
           if (data.length > 0) found.push(data.join('\n'));
