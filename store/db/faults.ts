@@ -2,6 +2,8 @@
  * What a failed database call means. Errors of statements stay the driver's own, because their SQLSTATE decides what
  * to do; errors of connecting become one clear line that names host and port and never the password.
  */
+import { statfsSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { TroupeError } from '../../errors.ts';
 
 /** The five-character SQLSTATE of an error, or null when it did not come from the server. None begins with E, as EPIPE of a socket does. */
@@ -66,6 +68,9 @@ export function environmentError(error: unknown): TroupeError | null {
   return new TroupeError('unreachable', `The connection to PostgreSQL was lost: ${firstLine}. ${again}`, detail);
 }
 
+/** Nothing answers, or what answers starts, stops or recovers. */
+const isAway = (code: string): boolean => /^(ECONNREFUSED|ECONNRESET|ENOENT|EPIPE|57P0[1-3])$/.test(code);
+
 /** Where a database address points, its user and database, for messages. `at` is host:port or the path of a socket. The password is left out. */
 export function addressOf(url: string): { at: string; user: string; database: string } {
   const parsed = parseAddress(url);
@@ -91,14 +96,38 @@ export function parseAddress(url: string): URL {
   return parsed;
 }
 
-/** The error of a failed connect, as one line. Codes: `unreachable`, `not_found` (no such database), `busy` (no connection slot left). */
-export function connectError(error: unknown, url: string): TroupeError {
+/** What PostgreSQL has to write ahead at least before it takes anything (a segment of its log). */
+const WRITES_AHEAD = 16 * 1024 * 1024;
+
+/** Bytes that this user may still write in a folder; null where that is not known. */
+function bytesFree(folder: string): number | null {
+  try {
+    const { bavail, bsize } = statfsSync(folder);
+    return bavail * bsize;
+  } catch {
+    return null;
+  }
+}
+
+/**
+ * The error of a failed connect, as one line. Codes: `unreachable`, `not_found` (no such database), `busy` (no connection slot left), and
+ * `disk_full` where a server of this machine is away whose socket lies on a disk without space to start in.
+ */
+export function connectError(error: unknown, url: string, free = bytesFree): TroupeError {
   if (error instanceof TroupeError) return error;
   const { at: place, user, database } = addressOf(url);
   const at = `PostgreSQL at ${place}`;
   const code = String((error as { code?: unknown }).code ?? '');
   const message = error instanceof Error ? error.message.split('\n', 1)[0] : String(error);
   const detail = { cause: error, got: code || String(message) };
+  const folder = place.startsWith('/') ? dirname(place) : null;
+  const left = folder !== null && isAway(code) ? free(folder) : null;
+  if (left !== null && left < WRITES_AHEAD)
+    return new TroupeError(
+      'disk_full',
+      `${at} is away, and the disk of ${folder} has ${Math.floor(left / 1024)} KiB left, too little for it to start. Free some space; it then goes on by itself.`,
+      detail,
+    );
   switch (code) {
     case '3D000':
       return new TroupeError('not_found', `${at} has no database "${database}".`, detail);
