@@ -219,11 +219,11 @@ async function answer(context: Context, { signal, onReady }: RoleOptions, role: 
 
 /** Programs that `troupe sql --url` let in have a clock outside. */
 async function watchToolSessions({ db, database }: Context, signal: AbortSignal): Promise<void> {
-  const [{ watchTools }, { toolRole, TOOL_MS }] = await Promise.all([
+  const [{ watchTools }, { BACKEND_BYTES, toolRole, TOOL_MS }] = await Promise.all([
     import('../store/db/tool-clock.ts'),
     import('../store/db/reader.ts'),
   ]);
-  await watchTools(db, toolRole(database), { ms: TOOL_MS, signal });
+  await watchTools(db, toolRole(database), { ms: TOOL_MS, bytes: BACKEND_BYTES, signal });
 }
 
 /** The methods of the setting `judge`. @throws TroupeError `config_invalid` for what cannot always run */

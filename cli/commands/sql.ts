@@ -117,7 +117,7 @@ async function takeTools(opened: Opened, flags: Flags): Promise<number> {
       },
     );
   const address = await loginOf(opened);
-  const [{ listenError }, { openToolPort }, { watchTools }, { toolRole, TOOL_MS }] = await Promise.all([
+  const [{ listenError }, { openToolPort }, { watchTools }, { BACKEND_BYTES, toolRole, TOOL_MS }] = await Promise.all([
     import('../../api/serve.ts'),
     import('../../store/db/tool-port.ts'),
     import('../../store/db/tool-clock.ts'),
@@ -137,7 +137,7 @@ async function takeTools(opened: Opened, flags: Flags): Promise<number> {
   else print(url);
   say(`Programs log in at port ${listening.port} of this machine · Ctrl-C ends it.`);
   const signal = untilInterrupted();
-  await watchTools(opened.db, role, { ms: TOOL_MS, signal });
+  await watchTools(opened.db, role, { ms: TOOL_MS, bytes: BACKEND_BYTES, signal });
   await listening.close();
   return EXIT.done;
 }

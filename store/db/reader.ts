@@ -76,25 +76,28 @@ const databaseOf = (url: string): string => decodeURIComponent(parseAddress(url)
 
 const roleOf = ({ url }: Pick<Database, 'url'>, suffix: string): string => `${databaseOf(url)}_${suffix}`.slice(0, 63);
 
-/** Makes the role, or brings it up to date, and returns the address at which it logs in; null where there can be none. */
+/** Makes the role, or brings it up to date (with `settings` in any case), and returns the address at which it logs in; null where there can be none. */
 async function logIn(
   { db, url, embedded }: Asked,
   role: string,
-  settings: Readonly<Record<string, string | number>> = {},
+  settings?: Readonly<Record<string, string | number>>,
 ): Promise<URL | null> {
   const address = parseAddress(url);
   if (address.password === '') return null;
   // Every process derives the same password, so none locks another out; it is as secret as the one it comes from.
   const password = createHmac('sha256', address.password).update(role).digest('base64url');
-  const changed = Object.entries(settings).map(([name, value]) => `alter role ${quote(role)} set ${name} = ${value};`);
+  const changed = Object.entries(settings ?? {}).map(
+    ([name, value]) => `alter role ${quote(role)} set ${name} = ${value};`,
+  );
   const text = `${roleText(databaseOf(url), role, password)} ${embedded ? limits(role) : ''} ${changed.join(' ')}`;
   const stamp = hash('sha256', text);
+  // A session of tools may change its own role; nobody could tell from a password, which is a hash with a salt.
+  const asMade = async (tx: Session) => settings === undefined && (await isMade(tx, role, stamp));
   try {
     await db.transaction(async (tx) => {
-      if (!(await isMade(tx, role, stamp))) {
+      if (!(await asMade(tx))) {
         await tx.query(`select pg_advisory_xact_lock(hashtext('troupe reader'))`);
-        if (!(await isMade(tx, role, stamp)))
-          await tx.query(`${text} comment on role ${quote(role)} is '${stampOf(stamp)}'`);
+        if (!(await asMade(tx))) await tx.query(`${text} comment on role ${quote(role)} is '${stampOf(stamp)}'`);
       }
       if (embedded) await tx.query(LOCK_DOWN);
     });
@@ -140,6 +143,8 @@ function roleText(database: string, role: string, password: string): string {
         create role ${name} login noinherit;
       end if;
     end $$;
+    alter role ${name} reset all;
+    alter role ${name} in database ${quote(database)} reset all;
     alter role ${name} connection limit ${CONNECTIONS} password '${password}';
     alter role ${name} set default_transaction_read_only = on;
     alter role ${name} set idle_in_transaction_session_timeout = '60s';

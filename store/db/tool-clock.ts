@@ -1,33 +1,63 @@
-/** The clock outside the sessions of tools: they may change their own settings, the time limit among them. */
+/** The clock outside the sessions of tools: they may change their own settings, the time limit among them. It limits their memory too. */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { endBackend } from './end-backend.ts';
+import { limitMemory } from './memory.ts';
 import type { Db } from './pool.ts';
 
-/** How often it is looked. */
+/** How often it is looked, while there is no such session and while there is one. */
 const EVERY_MS = 500;
+const EVERY_MS_IN_USE = 100;
 /** From the request to cancel to the end of the session. */
 const MERCY_MS = 1000;
+/** Share of the server's 8 GB for notifications. Where they are used up, no transaction that notifies can commit, Troupe's neither. */
+const MOST_NOTIFICATIONS = 0.01;
+
+type Watching = {
+  /** How long a transaction may last. */
+  readonly ms: number;
+  /** Memory of its own that the process of a session may have, from the first look at it on. */
+  readonly bytes: number;
+  readonly signal: AbortSignal;
+  readonly onTrouble?: (error: unknown) => void;
+};
 
 /**
  * Until the signal aborts: a transaction of `role` that lasts longer than `ms` is cancelled, and 1 s later its session is ended. Both
- * happen up to half a second late. The user of `db` must be allowed to end sessions of others, as on the embedded server.
+ * happen up to half a second late. Sessions in a transaction are also ended while notifications pile up, which only such a session keeps.
+ * The user of `db` must be allowed to end sessions of others, as on the embedded server.
  */
-export async function watchTools(
-  db: Db,
-  role: string,
-  { ms, signal, onTrouble }: { ms: number; signal: AbortSignal; onTrouble?: (error: unknown) => void },
-): Promise<void> {
+export async function watchTools(db: Db, role: string, { ms, bytes, signal, onTrouble }: Watching): Promise<void> {
+  const ending = new Map<number, Promise<void>>();
+  let limited = new Set<number>();
   while (!signal.aborted) {
-    await endLate(db, role, ms).catch((error: unknown) => onTrouble?.(error));
-    await sleep(EVERY_MS, undefined, { signal, ref: false }).catch(() => {});
+    try {
+      const sessions = await look(db, role, ms);
+      for (const { pid } of sessions.filter((one) => one.late && !ending.has(one.pid))) {
+        const ended = endBackend(db, pid, role)
+          .catch((error: unknown) => onTrouble?.(error))
+          .finally(() => ending.delete(pid));
+        ending.set(pid, ended);
+      }
+      // A process that has just ended cannot be limited.
+      const fresh = sessions.filter(({ pid }) => !limited.has(pid));
+      await Promise.all(fresh.map(({ pid }) => limitMemory(pid, role, bytes).catch(() => {})));
+      limited = new Set(sessions.map(({ pid }) => pid));
+    } catch (error) {
+      onTrouble?.(error);
+    }
+    await sleep(limited.size > 0 ? EVERY_MS_IN_USE : EVERY_MS, undefined, { signal, ref: false }).catch(() => {});
   }
+  await Promise.all(ending.values());
 }
 
-/** A session that waits in its transaction has nothing to cancel, and is ended at once. */
-const endLate = (db: Db, role: string, ms: number) =>
-  db.query(
-    `select case when lasts > $3 or state <> 'active' then pg_terminate_backend(pid) else pg_cancel_backend(pid) end
+/** The sessions, of which those that are late but compute are asked to cancel. One that waits in its transaction has nothing to cancel. */
+async function look(db: Db, role: string, ms: number): Promise<readonly { pid: number; late: boolean }[]> {
+  const { rows } = await db.query<{ pid: number; late: boolean }>(
+    `select pid, coalesce(lasts > $3 or lasts > $2 and state <> 'active' or lasts > 0 and pg_notification_queue_usage() > $4, false) as late,
+            case when lasts > $2 then pg_cancel_backend(pid) end
      from (select pid, state, extract(epoch from clock_timestamp() - xact_start) * 1000 as lasts
-           from pg_stat_activity where usename = $1) s
-     where lasts > $2`,
-    [role, ms, ms + MERCY_MS],
+           from pg_stat_activity where usename = $1) s`,
+    [role, ms, ms + MERCY_MS, MOST_NOTIFICATIONS],
   );
+  return rows;
+}

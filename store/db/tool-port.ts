@@ -9,7 +9,12 @@ const GSS_REQUEST = 80877104;
 const CANCEL_REQUEST = 80877102;
 /** As PostgreSQL itself takes it. */
 const LONGEST_START = 10_000;
+/** Until the server has let a client in. Before that it has a connection of the server, and has shown nothing. */
 const START_MS = 10_000;
+/** Clients at once: the 32 connections of the login, and some that log in or cancel. The server has 200 for everybody. */
+const MOST = 40;
+/** How long one too many may take to read that. */
+const FULL_MS = 1000;
 
 export type ToolPort = { readonly port: number; close(): Promise<void> };
 
@@ -22,8 +27,13 @@ export type Login = { readonly user: string; readonly database: string };
 export async function openToolPort(port: number, socketPath: string, login: Login): Promise<ToolPort> {
   const open = new Set<Socket>();
   const listener = createServer((client) => {
+    client.on('error', () => client.destroy());
+    if (open.size >= MOST) {
+      setTimeout(() => client.destroy(), FULL_MS);
+      return client.resume().end(refusal('53300', `this port takes ${MOST} connections at once`));
+    }
     open.add(client);
-    client.once('close', () => open.delete(client)).on('error', () => client.destroy());
+    client.once('close', () => open.delete(client));
     begin(client, socketPath, login);
   });
   await new Promise<void>((resolve, reject) => {
@@ -57,18 +67,27 @@ function begin(client: Socket, socketPath: string, login: Login): void {
         continue;
       }
       client.off('data', read);
-      clearTimeout(late);
       const { user, database = user } = code === CANCEL_REQUEST ? login : startOf(held.subarray(8, length));
-      if (user === login.user && database === login.database) connectBoth(client, socketPath, held);
-      else client.end(refusal(`this port takes the login ${login.user} of the database ${login.database} alone`));
+      if (user === login.user && database === login.database)
+        connectBoth(client, socketPath, held, () => clearTimeout(late));
+      else
+        client.end(refusal('28000', `this port takes the login ${login.user} of the database ${login.database} alone`));
       return;
     }
   };
   client.on('data', read);
 }
 
-function connectBoth(client: Socket, socketPath: string, first: Buffer): void {
+function connectBoth(client: Socket, socketPath: string, first: Buffer, onAdmitted: () => void): void {
   const server = connect(socketPath);
+  let sent = Buffer.alloc(0);
+  const look = (chunk: Buffer) => {
+    sent = Buffer.concat([sent, chunk]);
+    if (!admits(sent)) return;
+    server.off('data', look);
+    onAdmitted();
+  };
+  server.on('data', look);
   const both = () => {
     client.destroy();
     server.destroy();
@@ -89,9 +108,16 @@ function startOf(body: Buffer): { user?: string; database?: string } {
   return { ...(user !== undefined && { user }), ...(database !== undefined && { database }) };
 }
 
-/** An ErrorResponse with SQLSTATE 28000. */
-function refusal(message: string): Buffer {
-  const fields = Buffer.from(`SFATAL\0VFATAL\0C28000\0M${message}\0\0`);
+/** True where these messages of the server hold AuthenticationOk. */
+function admits(sent: Buffer): boolean {
+  for (let at = 0; at + 9 <= sent.length; at += 1 + sent.readInt32BE(at + 1))
+    if (sent[at] === 'R'.charCodeAt(0) && sent.readInt32BE(at + 5) === 0) return true;
+  return false;
+}
+
+/** An ErrorResponse. */
+function refusal(state: string, message: string): Buffer {
+  const fields = Buffer.from(`SFATAL\0VFATAL\0C${state}\0M${message}\0\0`);
   const head = Buffer.alloc(5);
   head.write('E');
   head.writeInt32BE(4 + fields.length, 1);

@@ -1,7 +1,9 @@
 /** The login of other programs: what it may do, the port that takes it alone, and the clock outside its sessions. */
+import { readFileSync } from 'node:fs';
+import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Connection, openConnection, openPool } from '../../../store/db/pool.ts';
-import { openReader, toolAddress, toolRole } from '../../../store/db/reader.ts';
+import { BACKEND_BYTES, openReader, toolAddress, toolRole } from '../../../store/db/reader.ts';
 import { watchTools } from '../../../store/db/tool-clock.ts';
 import { openToolPort, type ToolPort } from '../../../store/db/tool-port.ts';
 import { ask } from '../../../store/sql/sql.ts';
@@ -90,6 +92,20 @@ describe('the port of the tools', () => {
     }
   });
 
+  it('keeps those who never answer the question for a password to 40, for 10 s, and lets the login in afterwards', async () => {
+    const start = Buffer.from(`user\0${toolRole(fresh)}\0database\0${address.pathname.slice(1)}\0\0`);
+    const head = Buffer.alloc(8);
+    head.writeInt32BE(8 + start.length, 0);
+    head.writeInt32BE(196608, 4);
+    const asked = Array.from({ length: 60 }, () => connect(port.port, '127.0.0.1').on('error', () => {}));
+    for (const one of asked) one.resume().write(Buffer.concat([head, start]));
+    const open = () => asked.filter((one) => !one.closed).length;
+    await expect.poll(open, { timeout: 5000 }).toBe(40);
+    expect(await code(session(atPort(), (at) => at.query('select 1')))).toBe('busy');
+    await expect.poll(open, { timeout: 15_000 }).toBe(0);
+    expect(await code(session(atPort(), (at) => at.query('select 1')))).toBe('done');
+  }, 30_000);
+
   it('ends what says nothing that PostgreSQL would understand', async () => {
     const answer = await fetch(`http://127.0.0.1:${port.port}/`).catch((error: Error) => error);
     expect(answer).toBeInstanceOf(Error);
@@ -136,10 +152,89 @@ describe('the login of the tools', () => {
   });
 });
 
+describe('an address that is asked for', () => {
+  it('works again whatever a session has done to its login', async () => {
+    await session(address.href, async (at) => {
+      for (const sql of [
+        'set default_transaction_read_only = off',
+        `alter role current_user set local_preload_libraries = 'nothing'`,
+        `alter role current_user in database "${address.pathname.slice(1)}" set search_path = 'nowhere'`,
+        `alter role current_user password 'other'`,
+        'drop owned by current_user',
+      ])
+        await at.query(sql);
+    });
+    expect(await code(openConnection(address.href))).not.toBe('done');
+    const again = (await toolAddress({ ...fresh, embedded: true }))!;
+    expect(again.href).toBe(address.href);
+    const { rows } = await session(again.href, (at) =>
+      at.query(`select count(*)::integer as n, current_setting('temp_file_limit') as disk from episodes`),
+    );
+    expect(rows).toEqual([{ n: 0, disk: '1GB' }]);
+  });
+});
+
 describe('the clock outside', () => {
+  it('limits the memory of a session, whatever it sets', async () => {
+    const stop = new AbortController();
+    const clock = watchTools(fresh.db, toolRole(fresh), { ms: 60_000, bytes: BACKEND_BYTES, signal: stop.signal });
+    try {
+      await session(address.href, async (at) => {
+        const limit = () => readFileSync(`/proc/${at.pid}/limits`, 'utf8').match(/Max data size +(\d+)/)?.[1];
+        await expect.poll(limit, { timeout: 5000 }).toBe(String(BACKEND_BYTES));
+        await at.query(`set work_mem = '2GB'`);
+        expect(await code(at.query('select array_fill(0::bigint, array[100000000])'))).toBe('53200');
+      });
+    } finally {
+      stop.abort();
+      await clock;
+    }
+  });
+
+  it('ends the session of a query that heeds no request', async () => {
+    const stop = new AbortController();
+    const clock = watchTools(fresh.db, toolRole(fresh), { ms: 300, bytes: BACKEND_BYTES, signal: stop.signal });
+    try {
+      await session(address.href, async (at) => {
+        await at.query('set statement_timeout = 0');
+        const deaf = `select length(translate(repeat('a', 300000), repeat('b', 300000) || 'a', 'x'))`;
+        expect(await code(at.query(deaf))).not.toBe('done');
+        const there = async () => (await fresh.db.query('select from pg_stat_activity where pid = $1', [at.pid])).rows;
+        await expect.poll(there, { timeout: 10_000 }).toEqual([]);
+      });
+    } finally {
+      stop.abort();
+      await clock;
+    }
+  }, 30_000);
+
+  it('ends a session that keeps notifications from being removed, before they are a hundredth of what may be', async () => {
+    const stop = new AbortController();
+    const clock = watchTools(fresh.db, toolRole(fresh), { ms: 60_000, bytes: BACKEND_BYTES, signal: stop.signal });
+    const usage = async () => {
+      const { rows } = await fresh.db.query('select pg_notification_queue_usage() as share');
+      return Number(rows[0]!.share);
+    };
+    try {
+      await session(address.href, async (at) => {
+        await at.query('set idle_in_transaction_session_timeout = 0; listen flood');
+        await at.query('begin; select 1');
+        await session(address.href, async (floods) => {
+          const many = `do $$ begin for n in 1..9000 loop execute format('notify flood, %L', n || repeat('x', 7900)); end loop; end $$`;
+          await floods.query(`${many}; ${many.replaceAll('1..9000', '9001..18000')}`).catch(() => {});
+        });
+        await expect.poll(usage, { timeout: 15_000 }).toBeLessThan(0.01);
+        expect(await code(at.query('select 1'))).not.toBe('done');
+      });
+    } finally {
+      stop.abort();
+      await clock;
+    }
+  }, 60_000);
+
   it('cancels what runs too long although the session has no limit of its own, and the session goes on', async () => {
     const stop = new AbortController();
-    const clock = watchTools(fresh.db, toolRole(fresh), { ms: 300, signal: stop.signal });
+    const clock = watchTools(fresh.db, toolRole(fresh), { ms: 300, bytes: BACKEND_BYTES, signal: stop.signal });
     try {
       await session(address.href, async (at) => {
         await at.query('set statement_timeout = 0');
@@ -156,7 +251,7 @@ describe('the clock outside', () => {
     const reader = (await openReader({ ...fresh, embedded: true }))!;
     const stop = new AbortController();
     const own = ask(reader, ENDLESS, { timeoutMs: 5000 }).catch((error) => error);
-    const clock = watchTools(fresh.db, toolRole(fresh), { ms: 300, signal: stop.signal });
+    const clock = watchTools(fresh.db, toolRole(fresh), { ms: 300, bytes: BACKEND_BYTES, signal: stop.signal });
     try {
       await session(address.href, async (at) => {
         await at.query('begin; select 1');
