@@ -38,6 +38,10 @@ export async function ask(path, signal, body) {
   );
 }
 
+/** Text of at most so many characters, with the number of those that are left out: a browser takes seconds to lay out a line of 20 MB. */
+export const beginning = (text, most) =>
+  text.length <= most ? text : `${text.slice(0, most)} … (${text.length - most} more characters)`;
+
 export const count = (value) => (value === null || value === undefined ? '–' : String(value));
 export const percent = (share) => (share === null || share === undefined ? '–' : `${(100 * share).toFixed(1)} %`);
 export const decimal = (value) => (Number.isInteger(value) ? String(value) : value.toFixed(3));

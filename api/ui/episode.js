@@ -1,5 +1,5 @@
 /** One episode as a conversation, with its execution matrices and judgements. */
-import { ask, count, decimal, make, moreButton, notice, status, tableOf, when } from './elements.js';
+import { ask, beginning, count, decimal, make, moreButton, notice, status, tableOf, when } from './elements.js';
 import { matrixOf } from './matrix.js';
 
 export async function episode(signal, _query, id) {
@@ -74,12 +74,15 @@ const item = (kind, { who, turn }, notes, ...below) =>
     ...below,
   );
 
+/** Characters of one message that are shown. */
+const MESSAGE = 100_000;
+
 const written = (content) => (typeof content === 'string' ? content : JSON.stringify(content, null, 2));
 
 function bodyText(text, content) {
   const body = text ?? (content === null || content === undefined ? null : written(content));
   return [
-    body === null ? make('p', { class: 'quiet' }, 'no text') : make('pre', {}, body),
+    body === null ? make('p', { class: 'quiet' }, 'no text') : make('pre', {}, beginning(body, MESSAGE)),
     filesIn(content).map(fileLink),
   ];
 }

@@ -1,5 +1,5 @@
 /** A box for one SQL query over the views, its rows as a table, and a plot where the rows are numbers over a first column. */
-import { ask, make, notice, numbers, tableOf } from './elements.js';
+import { ask, beginning, make, notice, numbers, tableOf } from './elements.js';
 import { lines } from './plots.js';
 
 const EXAMPLES = [
@@ -22,6 +22,9 @@ const EXAMPLES = [
   ],
 ];
 const ROWS = 500;
+/** Of the rows together, and the characters of a cell that are shown. */
+const BYTES = 4 * 1024 * 1024;
+const CELL = 2000;
 
 export async function sql(_signal, query) {
   const result = make('div', { 'aria-live': 'polite' });
@@ -30,7 +33,7 @@ export async function sql(_signal, query) {
   const read = async () => {
     result.replaceChildren(make('p', { class: 'quiet' }, 'Running …'));
     try {
-      const answer = await ask('/v1/sql', undefined, { sql: box.value, limit: ROWS });
+      const answer = await ask('/v1/sql', undefined, { sql: box.value, limit: ROWS, max_bytes: BYTES });
       result.replaceChildren(...shown(answer));
     } catch (error) {
       result.replaceChildren(make('div', { class: 'notice error', role: 'alert' }, error.message));
@@ -102,4 +105,5 @@ function plotOf(columns, rows) {
   return lines({ about: `${series.map(({ label }) => label).join(', ')} over ${columns[0].name}`, series, xs });
 }
 
-const text = (value) => (value === null ? '–' : typeof value === 'object' ? JSON.stringify(value) : String(value));
+const text = (value) =>
+  value === null ? '–' : beginning(typeof value === 'object' ? JSON.stringify(value) : String(value), CELL);

@@ -297,6 +297,21 @@ describe('the page', () => {
     expect(page.main.all('tbody')).toHaveLength(0);
   });
 
+  it('shows the beginning of what is very long, and how much is left out', async () => {
+    page.go(`#/sql?${new URLSearchParams({ q: "select 'row' as a, repeat('x', 1000000) as b" })}`);
+    await vi.waitFor(() => expect(page.main.all('textarea')[0]!.value).toContain('repeat'));
+    page.main.all('form')[0]!.listeners.get('submit')!({ preventDefault: () => {} });
+    await shows('x … (998000 more characters)');
+    expect(page.main.textContent.length).toBeLessThan(3000);
+    const at = { episode_id: 'long' };
+    await say(
+      event('episode.started', at),
+      event('message.sent', { ...at, message_id: 'm', agent_id: 'a', content: 'y'.repeat(300_000) }),
+    );
+    page.go('#/episodes/long');
+    await shows('y … (200000 more characters)');
+  });
+
   it('says what went wrong, and tries again', async () => {
     page.go('#/episodes/nobody');
     await shows('There is no episode "nobody".');
