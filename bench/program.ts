@@ -20,6 +20,7 @@ import { exitCode, type Report, reportText, thisMachine } from './report.ts';
 import { bench as rollout } from './rollout.ts';
 import { bench as sample } from './sample.ts';
 import { bench as scale } from './scale.ts';
+import { bench as sql } from './sql.ts';
 import { bench as storage } from './storage.ts';
 import { bench as train } from './train.ts';
 import { bench as trainTrl } from './train-trl.ts';
@@ -39,6 +40,7 @@ const BENCHES: readonly Bench[] = [
   otlp,
   gateway,
   rollout,
+  sql,
   storage,
   scale,
 ];

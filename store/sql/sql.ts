@@ -143,9 +143,6 @@ export async function readOnly<T>(
     await db.transaction(
       async (tx) => {
         clock = setTimeout(() => deadline.abort(), timeoutMs + OUTSIDE_MS);
-        await tx.query(`set local statement_timeout = ${Math.floor(timeoutMs)}`);
-        await tx.query(`set local lock_timeout = 2000`);
-        await tx.query(`set local search_path = traj, pg_catalog`);
         // The extended protocol takes exactly one statement, so nothing can follow the query's end.
         await tx.query(`declare answer no scroll cursor without hold for ${text}`, undefined, { extended: true });
         stop.throwIfAborted();
@@ -153,7 +150,11 @@ export async function readOnly<T>(
         // A committed transaction could deliver notifications or keep settings: it never is.
         throw undo;
       },
-      { readOnly: true, signal: stop },
+      {
+        readOnly: true,
+        settings: `set local statement_timeout = ${Math.floor(timeoutMs)}; set local lock_timeout = 2000; set local search_path = traj, pg_catalog`,
+        signal: stop,
+      },
     );
   } catch (error) {
     if (error !== undo) throw deadline.signal.aborted ? timedOut(error) : await suggesting(db, text, translated(error));
@@ -163,13 +164,20 @@ export async function readOnly<T>(
   return undo.answer!;
 }
 
+/** Names of types that every server of a version has, by their number: those from 16384 on are made in a database. */
+const BUILT_IN = new Map<number, string>();
+const FIRST_MADE = 16_384;
+
 /** Names of the columns' types as SQL writes them, by their number. */
 export async function typeNames(tx: Session, columns: readonly Column[]): Promise<ReadonlyMap<number, string>> {
+  const wanted = [...new Set(columns.map(({ type }) => type))];
+  if (wanted.every((oid) => BUILT_IN.has(oid))) return BUILT_IN;
   const { rows } = await tx.query<{ oid: number; name: string }>(
     'select oid::integer as oid, format_type(oid, null) as name from pg_type where oid = any($1::oid[])',
-    [[...new Set(columns.map((column) => column.type))]],
+    [wanted],
   );
-  return new Map(rows.map((row) => [row.oid, row.name]));
+  for (const { oid, name } of rows) if (oid < FIRST_MADE) BUILT_IN.set(oid, name);
+  return new Map(rows.map(({ oid, name }) => [oid, name]));
 }
 
 class Rollback<T> extends Error {

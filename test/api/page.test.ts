@@ -306,7 +306,7 @@ describe('the page', () => {
     const at = { episode_id: 'long' };
     await say(
       event('episode.started', at),
-      event('message.sent', { ...at, message_id: 'm', agent_id: 'a', content: 'y'.repeat(300_000) }),
+      event('message.sent', { ...at, message_id: 'm', content: 'y'.repeat(300_000) }),
     );
     page.go('#/episodes/long');
     await shows('y … (200000 more characters)');
