@@ -46,12 +46,7 @@ beforeAll(async () => {
       event('checkpoint.saved', { checkpoint_id: 'old', policy: 'p' }),
       event('checkpoint.saved', { checkpoint_id: 'new', parent_id: 'old', policy: 'p', dataset_ids: ['lessons'] }),
       event('policy.released', { release_id: 'r1', policies: { p: 'new' } }),
-      ...(
-        [
-          ['first', 'below'],
-          ['second', 'first'],
-        ] as const
-      ).map(([checkpoint_id, parent_id]) =>
+      ...Object.entries({ first: 'below', second: 'first' }).map(([checkpoint_id, parent_id]) =>
         event('checkpoint.saved', {
           checkpoint_id,
           parent_id,
