@@ -75,6 +75,7 @@ export function planCommands(program: Command): void {
           datasets: context.home.datasets,
           codeVersion: VERSION,
           runners,
+          env: process.env,
         },
         plan,
       );

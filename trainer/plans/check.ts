@@ -15,7 +15,7 @@ import type { RolloutTask } from '../../store/rollouts/rollout.ts';
 import { requireReleasedTeam } from '../../store/teams/version.ts';
 import { cutRow, type StepRow, supervisedRow } from '../data/training-rows.ts';
 import { type OpenModel, openModelForIds } from '../models/model-directory.ts';
-import { findRunner, type Runner } from '../rollouts/runners.ts';
+import { findRunner, missingVariables, type Runner } from '../rollouts/runners.ts';
 import { servedNow } from '../rollouts/serving.ts';
 import { type CanaryGate, canaryRulesOf, type PlayGate, rulesOf } from './gate-schema.ts';
 import { requireTasks, rolloutOf, versionOf } from './plan-parts.ts';
@@ -108,13 +108,14 @@ const SAMPLE = 200;
  * @param asked.runners those of the configuration
  */
 export async function checkPlan(
-  asked: Asked & { readonly runners: readonly Runner[] },
+  asked: Asked & { readonly runners: readonly Runner[]; readonly env: Readonly<Record<string, string | undefined>> },
   plan: Plan,
 ): Promise<PlanCheck> {
   const problems: string[] = [];
   const notes: string[] = [];
   const folder = await mkdtemp(join(asked.folder, 'plan-check-'));
   try {
+    noteMissing(asked, plan, notes);
     const rollout = await rolloutCheck(asked, plan, { problems, notes });
     const policies: Record<string, PolicyCheck> = {};
     const heldOut = new Set<string>();
@@ -321,6 +322,23 @@ function runnerOf(runners: readonly Runner[], name: string, problems: string[]):
   } catch (error) {
     problems.push((error as TroupeError).message);
     return null;
+  }
+}
+
+/** Variables that runners of the plan pass on, and that this environment lacks: that of `run work` may be another. */
+function noteMissing(
+  { runners, env }: { readonly runners: readonly Runner[]; readonly env: Readonly<Record<string, string | undefined>> },
+  { rollout, gate }: Plan,
+  notes: string[],
+): void {
+  const names = [rollout?.runner, rollout?.writers?.runner, gate.kind === 'play' ? gate.runner : undefined];
+  for (const runner of runners) {
+    if (runner.by === 'workers' || !names.includes(runner.name)) continue;
+    const { field, missing } = missingVariables(runner, env);
+    if (missing.length > 0)
+      notes.push(
+        `${field} names ${missing.join(', ')}, which is not set here. A rollout fails where the environment of \`run work\` does not have it either.`,
+      );
   }
 }
 

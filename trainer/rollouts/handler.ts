@@ -30,7 +30,7 @@ import { programEnv } from './by-command.ts';
 import { checkProgram } from './command.ts';
 import { closeEntry, openEntry } from './entry.ts';
 import { type Entry, playAttempt } from './play.ts';
-import { findRunner, type PlayedRunner, type Runner } from './runners.ts';
+import { findRunner, missingVariables, type PlayedRunner, type Runner } from './runners.ts';
 import { servingHandler, untilLoaded } from './serving.ts';
 import { awaitWorkers } from './workers.ts';
 
@@ -289,16 +289,14 @@ async function playOne(
 
 /** What must be so before the first episode. @throws TroupeError `not_found`, `config_invalid` */
 function checkRunner(runner: PlayedRunner, env: RolloutSettings['env']): void {
-  const { name, reward } = runner;
+  const { reward } = runner;
   if (runner.by === 'command') checkProgram(runner.command[0]!, env.PATH ?? '');
   if (reward.from === 'command') checkProgram(reward.command[0]!, env.PATH ?? '');
-  const field = runner.by === 'command' ? 'env' : 'key_env';
-  const named = runner.by === 'command' ? runner.env : runner.at.keyEnv === null ? [] : [runner.at.keyEnv];
-  const missing = named.filter((one) => env[one] === undefined);
+  const { field, missing } = missingVariables(runner, env);
   if (missing.length > 0)
     throw new TroupeError(
       'config_invalid',
-      `runners.${name}.${field} names ${missing.join(', ')}, which the environment of \`run work\` does not have. Set it there, or leave it out.`,
-      { field: `runners.${name}.${field}` },
+      `${field} names ${missing.join(', ')}, which the environment of \`run work\` does not have. Set it there, or leave it out.`,
+      { field },
     );
 }

@@ -132,3 +132,16 @@ function readRunner(name: string, value: unknown, scorers: Scorers): Runner {
     throw wrong(`${at}.env`, 'a list of names of variables, without values', env);
   return { ...played, by, command: readCommand(`${at}.command`, value.command), env };
 }
+
+/** Variables that the settings of a runner name and that are not there, with the setting that names them. */
+export function missingVariables(
+  runner: PlayedRunner,
+  env: Readonly<Record<string, string | undefined>>,
+): { readonly field: string; readonly missing: readonly string[] } {
+  const isCommand = runner.by === 'command';
+  const named = isCommand ? runner.env : runner.at.keyEnv === null ? [] : [runner.at.keyEnv];
+  return {
+    field: `runners.${runner.name}.${isCommand ? 'env' : 'key_env'}`,
+    missing: named.filter((one) => env[one] === undefined),
+  };
+}

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { type CommandRunner, findRunner, readRunners } from '../../../trainer/rollouts/runners.ts';
+import { type CommandRunner, findRunner, missingVariables, readRunners } from '../../../trainer/rollouts/runners.ts';
 
 it('a runner is read with its defaults', () => {
   expect(readRunners({ solver: { command: ['python3', 'team.py'] } })).toEqual([
@@ -53,4 +53,9 @@ it('an unknown runner is answered with those that there are', () => {
   const runners = readRunners({ solver: { command: ['x'] } });
   expect(() => findRunner(runners, 'slover')).toThrow(/no runner "slover"; it has solver/);
   expect(() => findRunner([], 'solver')).toThrow(/the setting runners is empty/);
+});
+
+it('variables that a runner passes on and that are not there are found, with the setting that names them', () => {
+  const [runner] = readRunners({ solver: { command: ['x'], env: ['MODEL', 'HERE'] } }) as [CommandRunner];
+  expect(missingVariables(runner, { HERE: '' })).toEqual({ field: 'runners.solver.env', missing: ['MODEL'] });
 });
