@@ -158,15 +158,15 @@ export async function keepBodies(tx: SqlClient, bodies: readonly Body[]): Promis
   const all = [...wanted.values()];
   const { rows } = await tx.query<{ key: string; hash: string }>(
     `select k.key, k.hash from unnest($1::text[], $2::uuid[]) as k (key, hash)
-     cross join lateral (select from troupe.bodies b where b.key = k.key and b.hash = k.hash offset 0) b`,
+     cross join lateral (select from troupe.bodies b where b.key || b.hash::text = k.key || k.hash::text offset 0) b`,
     [all.map(({ key }) => key), all.map(({ hash }) => hash)],
     { name: 'bodies_known' },
   );
   for (const { key, hash } of rows) wanted.delete(key + hash);
   if (wanted.size === 0) return;
-  const files = new Map<string, Buffer>();
-  const missing = [...wanted.values()].map((body) => withoutBytes(body, files));
-  if (files.size > 0) await keepBlobs(tx, files);
+  const blobs = new Map<string, Buffer>();
+  const missing = [...wanted.values()].map((body) => withoutBytes(body, blobs));
+  if (blobs.size > 0) await keepBlobs(tx, blobs);
   await tx.query(
     `insert into troupe.bodies (key, hash, previous, body, blob, media_type)
      select * from unnest($1::text[], $2::uuid[], $3::uuid[], $4::text[], $5::bytea[], $6::text[]) as b (key, hash, previous, body, blob, media_type)
@@ -179,19 +179,22 @@ export async function keepBodies(tx: SqlClient, bodies: readonly Body[]): Promis
   );
 }
 
-/** A body as its row, the bytes of a file in `files` by their SHA-256. Base64 that would not come back as it was stays, under its media type. */
-function withoutBytes({ key, hash, previous, body, base64 }: Body, files: Map<string, Buffer>) {
+/**
+ * A body as its row, the bytes of a file or a shared text in `blobs` by their SHA-256. Base64 that would not come back as it was stays,
+ * under its media type.
+ */
+function withoutBytes({ key, hash, previous, body, base64, shared }: Body, blobs: Map<string, Buffer>) {
   const row = { key, hash, previous, body, blob: null, media_type: base64?.media_type ?? null };
-  const bytes = base64 ? bytesOf(body, base64.at) : null;
+  const bytes = base64 ? bytesOf(body, base64.at) : shared ? Buffer.from(body) : null;
   if (bytes === null) return row;
   const sha256 = createHash('sha256').update(bytes).digest();
-  files.set(sha256.toString('hex'), bytes);
-  return { ...row, body: body.slice(0, base64!.at), blob: sha256 };
+  blobs.set(sha256.toString('hex'), bytes);
+  return { ...row, body: body.slice(0, base64?.at ?? 0), blob: sha256 };
 }
 
 /** Writes bytes that are not there yet. Until the transaction ends nobody removes any of them. */
-async function keepBlobs(tx: SqlClient, files: ReadonlyMap<string, Buffer>): Promise<void> {
-  const names = [...files.keys()].sort();
+async function keepBlobs(tx: SqlClient, blobs: ReadonlyMap<string, Buffer>): Promise<void> {
+  const names = [...blobs.keys()].sort();
   const known = async () =>
     (
       await tx.query<{ name: string }>(
@@ -205,29 +208,33 @@ async function keepBlobs(tx: SqlClient, files: ReadonlyMap<string, Buffer>): Pro
     const missing = names.filter((name) => !there.has(name));
     await tx.query(
       'insert into troupe.blobs (sha256, bytes) select * from unnest($1::bytea[], $2::bytea[]) on conflict do nothing',
-      [missing.map((name) => Buffer.from(name, 'hex')), missing.map((name) => files.get(name)!)],
+      [missing.map((name) => Buffer.from(name, 'hex')), missing.map((name) => blobs.get(name)!)],
       { name: 'blobs_keep' },
     );
   }
 }
 
-/** Removes the bodies of these keys, and the bytes that no other key names. Answers with how many of these there were. */
+/** Removes the bodies of these keys, and the bytes that no other key names. Answers with how many images and files went. */
 export async function removeBodies(tx: SqlClient, keys: readonly string[]): Promise<number> {
-  const { rows } = await tx.query<{ blob: Buffer }>(
-    `with gone as (delete from troupe.bodies where key = any($1::text[]) returning blob)
-     select distinct blob from gone where blob is not null`,
+  const { rows } = await tx.query<{ blob: Buffer; file: boolean }>(
+    `with gone as (delete from troupe.bodies where key = any($1::text[]) returning blob, media_type)
+     select blob, bool_or(media_type is not null) as file from gone where blob is not null group by blob`,
     [keys],
   );
   if (rows.length === 0) return 0;
-  const blobs = [rows.map(({ blob }) => blob)];
+  const [blobs, files] = [rows, rows.filter(({ file }) => file)].map((some) => some.map(({ blob }) => blob));
   // Locked first: what comes to name one of them waits, or is seen by the statement that removes.
-  await tx.query('select 1 from troupe.blobs where sha256 = any($1::bytea[]) order by sha256 for update', blobs);
-  const { count } = await tx.query(
-    `delete from troupe.blobs o where sha256 = any($1::bytea[])
-     and not exists (select from troupe.bodies b where b.blob = o.sha256 and b.media_type is not null)`,
-    blobs,
+  await tx.query('select 1 from troupe.blobs where sha256 = any($1::bytea[]) order by sha256 for update', [blobs]);
+  const removed = await tx.query<{ files: number }>(
+    `with gone as (
+       delete from troupe.blobs o where sha256 = any($1::bytea[])
+       and not exists (select from troupe.bodies b where b.blob = o.sha256 and b.media_type is not null)
+       and not exists (select from troupe.bodies b where b.blob = o.sha256 and b.media_type is null) returning sha256
+     )
+     select count(*)::integer as files from gone where sha256 = any($2::bytea[])`,
+    [blobs, files],
   );
-  return count;
+  return removed.rows[0]!.files;
 }
 
 /** The data is canonical JSON already, and goes as the text that it is. */

@@ -1,9 +1,9 @@
 /**
  * Events as the archive holds them. What events of one key repeat lies once beside them, as bodies: the messages that a call read form
  * a chain, so that the context of the next call adds only what is new, and the call names the last of them; a long text is a body that
- * the event names. An image or a file is such a text, of which its bytes lie once for all keys. The functions of `migrations/0023_bodies.sql`,
- * `0033_small_log.sql`, `0034_named_texts.sql` and `0048_artifacts.sql`, and `store/projecting/stored-texts.ts`, join the same marks, so a
- * change here needs a migration.
+ * the event names. An image or a file is such a text, and of it and of the longest texts the bytes lie once for all keys. The functions of
+ * `migrations/0023_bodies.sql`, `0033_small_log.sql`, `0034_named_texts.sql`, `0048_artifacts.sql` and `0049_texts_once.sql`, and
+ * `store/projecting/stored-texts.ts`, join the same marks, so a change here needs a migration.
  */
 import type { Event, EventName } from '../events.ts';
 import { canonicalJson, isRecord, sha256 } from '../json.ts';
@@ -20,6 +20,8 @@ export type Body = {
   readonly body: string;
   /** Where the body is an image or a file. */
   readonly base64?: Base64Text;
+  /** True of a text that lies once for all keys, since a system prompt or a file that agents read is in many episodes. */
+  readonly shared?: boolean;
 };
 
 /** What the archive holds of an event. */
@@ -42,6 +44,8 @@ const LONGEST = 512;
 /** A longer text of a span, or in `unmapped`, is a chain of pieces: tracing clients send a context as one text, which grows at its end with each call. */
 const WHOLE = 4096;
 const PIECE = 2048;
+/** A longer text (in UTF-16 units) is shared by all keys that hold it. Where only one does, that costs 250 bytes. */
+const SHARED = 768;
 
 /** The context of a call that read no message. */
 export const EMPTY_CONTEXT = '00000000-0000-0000-0000-000000000000';
@@ -162,7 +166,10 @@ const keptIn =
     keptFile(key, text, { member, holder, bodies }) ?? keptText(key, text, bodies);
 
 function keptText(key: string, text: string, bodies: Body[], base64?: Base64Text): string {
-  return TEXT + link(bodies, { key, previous: null, body: text, ...(base64 && { base64 }) }, TEXT);
+  const body = base64
+    ? { key, previous: null, body: text, base64 }
+    : { key, previous: null, body: text, shared: text.length > SHARED };
+  return TEXT + link(bodies, body, TEXT);
 }
 
 type Within = { readonly member: string; readonly holder: unknown; readonly bodies: Body[] };

@@ -60,7 +60,7 @@ async function messagesOf(tx: Session, ids: readonly string[]): Promise<Readonly
         (join) => join.onTrue(),
       )
       .innerJoin('troupe.bodies as b', (join) =>
-        join.on(sql`b.key`, '=', sql`'e/' || e.id`).onRef('b.hash', '=', 'm.hash'),
+        join.on(sql`b.key || b.hash::text`, '=', sql`'e/' || e.id || m.hash::text`),
       )
       .select([
         sql<string>`e.id`.as('episode'),

@@ -25,7 +25,7 @@ export async function* rowTexts(tx: Session): AsyncGenerator<RowText, void, unde
     .select([
       sql<number>`p.place::float8`.as('place'),
       sql<string | null>`(select troupe.with_texts(b.key, b.body) from troupe.bodies b
-        where b.key = 'e/' || c.episode_id and b.hash = c.context)`.as('asked'),
+        where b.key || b.hash::text = 'e/' || c.episode_id || c.context::text)`.as('asked'),
       sql<string | null>`(${sql.raw(shownJson('s', 'content'))})::text`.as('content'),
       sql<string | null>`s.text`.as('text'),
     ])

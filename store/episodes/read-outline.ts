@@ -140,8 +140,9 @@ const linksOf = (id: string) =>
     .selectFrom('troupe.bodies as b')
     .select(['b.hash', 'b.previous'])
     .select([
-      sql<string>`md5(b.body)`.as('digest'),
-      sql<number>`octet_length(b.body)`.as('bytes'),
+      sql<string>`md5(b.body || coalesce(encode(b.blob, 'hex'), ''))`.as('digest'),
+      sql<number>`octet_length(b.body) + case when b.media_type is null then coalesce((
+        select octet_length(o.bytes) from troupe.blobs o where o.sha256 = b.blob), 0) else 0 end`.as('bytes'),
       sql<readonly string[]>`case when position(E'"\\uFFFE#' in b.body) = 0 then '{}' else
         array(select m[1] from regexp_matches(b.body, E'"\\uFFFE#([0-9a-f-]{36})"', 'g') as m) end`.as('names'),
     ])

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { got, TroupeError } from '../../errors.ts';
 import type { Session } from '../db/pool.ts';
-import { type Compilable, firstOf, type OrderByItemBuilder, query, rowsOf, sql, typed } from '../db/query.ts';
+import { anyOf, type Compilable, firstOf, type OrderByItemBuilder, query, rowsOf, sql, typed } from '../db/query.ts';
 import { groupBy } from '../methods/statistics.ts';
 import {
   callEntry,
@@ -260,8 +260,7 @@ async function readPrompts(
       .selectFrom('troupe.bodies as b')
       .select('b.hash')
       .select(sql<unknown>`troupe.with_artifacts(b.key, b.body)::json`.as('message'))
-      .where('b.key', '=', `e/${id}`)
-      .where(sql<boolean>`b.hash = any(${hashes}::uuid[])`),
+      .where(sql<string>`b.key || b.hash::text`, '=', anyOf(hashes.map((hash) => `e/${id}${hash}`))),
   );
   return new Map(rows.map(({ hash, message }) => [hash, promptMessage(message)]));
 }

@@ -151,11 +151,11 @@ async function orphanRows(db: Session): Promise<Record<string, number>> {
      select 'bodies without the one before', count(*)::float8 from troupe.bodies b
      where b.previous is not null and not exists (select from troupe.bodies p where p.key = b.key and p.hash = b.previous)
      union all
-     select 'artifacts without their bytes', count(*)::float8 from troupe.bodies b
-     where b.media_type is not null and b.blob is not null and not exists (select from troupe.blobs o where o.sha256 = b.blob)
+     select 'bodies without their bytes', count(*)::float8 from troupe.bodies b
+     where b.blob is not null and not exists (select from troupe.blobs o where o.sha256 = b.blob)
      union all
-     select 'bytes that no artifact names', count(*)::float8 from troupe.blobs o
-     where not exists (select from troupe.bodies b where b.blob = o.sha256 and b.media_type is not null)
+     select 'bytes that no body names', count(*)::float8 from troupe.blobs o
+     where not exists (select from troupe.bodies b where b.blob = o.sha256)
      union all
      select 'calls without their context', count(*)::float8 from facts.calls c
      where c.context <> '${EMPTY_CONTEXT}' and not exists (select from troupe.bodies b where b.key = 'e/' || c.episode_id and b.hash = c.context)`,

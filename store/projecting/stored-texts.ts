@@ -73,12 +73,13 @@ type Name = {
 /** The texts of these names by their place in the list, as far as they fit. */
 async function textsOf(tx: Session, names: readonly Name[], most: number): Promise<ReadonlyMap<number, string>> {
   const { rows } = await tx.query<{ n: number; text: string }>(
-    `select n::integer, case when previous is null and blob is null and body is not null then body else troupe.text_named(key, hash) end as text
+    `select n::integer, case when previous is not null or media_type is not null or body is null then troupe.text_named(key, hash)
+         when blob is null then body else body || convert_from(bytes, 'UTF8') end as text
      from (
-       select t.*, b.previous, b.body, b.blob, coalesce(sum(octet_length(b.body) + coalesce(octet_length(o.bytes), 0) * 4 / 3)
+       select t.*, b.previous, b.body, b.blob, b.media_type, o.bytes, coalesce(sum(octet_length(b.body) + coalesce(octet_length(o.bytes), 0) * 4 / 3)
          over (partition by run order by n rows between unbounded preceding and 1 preceding), 0) as before
        from unnest($1::integer[], $2::boolean[], $3::text[], $4::uuid[], $5::bigint[]) with ordinality as t (run, is_first, key, hash, own, n)
-       left join lateral (select * from troupe.bodies b where b.key = t.key and b.hash = t.hash offset 0) b on true
+       left join lateral (select * from troupe.bodies b where b.key || b.hash::text = t.key || t.hash::text offset 0) b on true
        left join lateral (select o.bytes from troupe.blobs o where o.sha256 = b.blob offset 0) o on true
      ) t
      where is_first or own + before < $6`,

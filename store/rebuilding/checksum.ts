@@ -18,9 +18,10 @@ const CONTEXTS = `(
   with recursive reached as (
     select distinct 'e/' || episode_id as key, context as hash from facts.calls
     union
-    select b.key, b.previous from reached r join troupe.bodies b using (key, hash)
+    select b.key, b.previous from reached r join troupe.bodies b on b.key || b.hash::text = r.key || r.hash::text
   )
-  select key, hash, b.previous, troupe.with_texts(key, b.body) as message from reached join troupe.bodies b using (key, hash))`;
+  select b.key, b.hash, b.previous, troupe.with_texts(b.key, b.body) as message
+  from reached r join troupe.bodies b on b.key || b.hash::text = r.key || r.hash::text)`;
 
 /** Reads all tables in one snapshot, so that it can be taken while events come in. */
 export const checksum = (db: Db): Promise<Checksum> =>

@@ -154,6 +154,7 @@ async function cloneTables(tx: Session): Promise<void> {
   for (const table of await tablesOf(tx)) {
     await tx.query(`create table ${NEXT}.${table} (like facts.${table} including all)`);
   }
+  await tx.query('select troupe.without_statistics($1)', [NEXT]);
 }
 
 /** Names of the tables of schema facts, quoted. */

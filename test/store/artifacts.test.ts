@@ -372,7 +372,7 @@ describe('Images and files', () => {
           (await reconcile({ ...fresh.db, transaction: (work: (tx: unknown) => unknown) => work(tx) } as never))
             .orphans,
         ).toMatchObject({
-          'artifacts without their bytes': 1,
+          'bodies without their bytes': 1,
         });
         throw new Error('undone');
       })

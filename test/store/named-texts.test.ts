@@ -2,9 +2,10 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { decodeDraft } from '../../ingest/decode.ts';
 import type { Draft } from '../../ingest/events.ts';
-import { postgresLog } from '../../ingest/log/postgres.ts';
+import { postgresLog, removeBodies } from '../../ingest/log/postgres.ts';
 import { toolFacts } from '../../store/judging/episode-facts.ts';
 import { judgeAgain } from '../../store/judging/judge.ts';
+import { reconcile } from '../../store/log/reconcile.ts';
 import { projectAll } from '../../store/projecting/projector.ts';
 import { checksum } from '../../store/rebuilding/checksum.ts';
 import { rebuild } from '../../store/rebuilding/rebuild.ts';
@@ -49,7 +50,9 @@ describe('A long text', () => {
   const one = async (sql: string) => (await fresh.db.query<Record<string, unknown>>(sql)).rows;
 
   it('lies once, though an agent, a message and their events have it', async () => {
-    expect(await one(`select count(*)::integer as n from troupe.bodies where body = '${PROMPT}'`)).toEqual([{ n: 1 }]);
+    expect(
+      await one(`select count(*)::integer as n from troupe.bodies where troupe.text_named(key, hash) = '${PROMPT}'`),
+    ).toEqual([{ n: 1 }]);
     const [row] = await one(`
       select (select max(length(system_instructions)) from facts.agents) as agent, (select max(length(text)) from facts.messages) as message,
              (select max(length(output::text)) from facts.tool_calls) as output`);
@@ -86,11 +89,46 @@ describe('A long text', () => {
 
   it('counts in the checksum of the tables that name it', async () => {
     const before = await checksum(fresh.db);
-    await fresh.db.query(`update troupe.bodies set body = 'another' where body = '${PROMPT}'`);
+    await fresh.db.query(`update troupe.blobs set bytes = 'another' where bytes = convert_to('${PROMPT}', 'UTF8')`);
     const after = await checksum(fresh.db);
     for (const table of ['agents', 'messages']) expect(after.tables[table]).not.toEqual(before.tables[table]);
     expect(after.tables.tool_calls).toEqual(before.tables.tool_calls);
-    await fresh.db.query(`update troupe.bodies set body = '${PROMPT}' where body = 'another'`);
+    await fresh.db.query(`update troupe.blobs set bytes = convert_to('${PROMPT}', 'UTF8') where bytes = 'another'`);
     expect(await checksum(fresh.db)).toEqual(before);
+  });
+});
+
+describe('A text that several episodes hold', () => {
+  let fresh: TestDatabase;
+  const EPISODES = ['episode-one', 'episode-two'];
+  beforeAll(async () => {
+    fresh = await freshDatabase();
+    const drafts = EPISODES.map((episode_id) => ({
+      name: 'agent.defined',
+      id: episode_id,
+      source: '/test',
+      time: '2026-11-23T10:00:00Z',
+      data: { episode_id, agent_id: 'a', system_instructions: PROMPT },
+    }));
+    await postgresLog(fresh.db).append(drafts.map((draft) => decodeDraft(draft as unknown as Draft).event!));
+    await projectAll(fresh.db);
+  });
+  afterAll(() => fresh.close());
+
+  const rows = async (sql: string) => (await fresh.db.query<Record<string, unknown>>(sql)).rows;
+  const shown = () => rows('select episode_id, system_instructions as text from traj.agents order by episode_id');
+
+  it('lies once for all of them, and each shows it', async () => {
+    expect(await rows('select octet_length(bytes) as size from troupe.blobs')).toEqual([{ size: PROMPT.length }]);
+    expect(await shown()).toEqual(EPISODES.map((episode_id) => ({ episode_id, text: PROMPT })));
+    expect(await rows('select 1 from traj.artifacts')).toEqual([]);
+    expect((await reconcile(fresh.db)).ok).toBe(true);
+  });
+
+  it('goes with the last key that names it, and counts as no file', async () => {
+    const remove = (episode: string) => fresh.db.transaction((tx) => removeBodies(tx, [`e/${episode}`]));
+    const left = () => rows('select count(*)::integer as n from troupe.blobs');
+    expect([await remove('episode-one'), await left()]).toEqual([0, [{ n: 1 }]]);
+    expect([await remove('episode-two'), await left()]).toEqual([0, [{ n: 0 }]]);
   });
 });

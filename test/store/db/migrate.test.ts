@@ -197,3 +197,39 @@ test('Migration 48 lays what used an erasure beside it, and loses none', async (
   await migrate(db, all);
   expect(await shown()).toEqual(before);
 });
+
+test('Migration 49 lays a text of two keys down once, and every event is as before', async () => {
+  const all = readMigrations();
+  await migrate(db, all.slice(0, 48));
+  const text = `Ask before you pay. ${'é'.repeat(1000)}`;
+  const hash = '93f8d510-38a6-5c08-27e2-18a7952ce1ed';
+  for (const [i, key] of ['e/one', 'e/two'].entries()) {
+    await db.query('insert into troupe.bodies (key, hash, body) values ($1, $2, $3)', [key, hash, text]);
+    await db.query(
+      `insert into troupe.stored_events (position, partition, log, key, source, id, name, digest, data, type_version)
+       values ($1, 0, 0, $2, '/test', 'a', 'agent.defined', 'x', json_build_object('system_instructions', E'\\uFFFE#${hash}'), 1)`,
+      [i, key],
+    );
+  }
+  const shown = async () =>
+    (await db.query<{ data: string }>('select key, data::text from troupe.events order by key')).rows;
+  const before = await shown();
+  expect(before.map(({ data }) => JSON.parse(data))).toEqual([
+    { system_instructions: text },
+    { system_instructions: text },
+  ]);
+  await migrate(db, all);
+  expect(await shown()).toEqual(before);
+  expect(
+    (
+      await db.query(
+        `select body, convert_from(bytes, 'UTF8') = $1 as same from troupe.bodies join troupe.blobs on sha256 = blob`,
+        [text],
+      )
+    ).rows,
+  ).toEqual([
+    { body: '', same: true },
+    { body: '', same: true },
+  ]);
+  expect((await db.query('select count(*)::integer as n from troupe.blobs')).rows).toEqual([{ n: 1 }]);
+});
