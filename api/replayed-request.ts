@@ -34,8 +34,17 @@ export function requestsAs(
     ...(read === null ? [] : [draftsOf({ ...FRAME, context, request: read, seed: 0, outcome: { error: null } })]),
     upstreamDrafts({
       ...FRAME,
-      ...{ kind, context, request: body, response: null, status: null, error: null, firstTokenMs: null, raw: null },
-      ...{ upstream: NO_UPSTREAM, model: String(body.model), flags: [] },
+      kind,
+      context,
+      request: body,
+      response: null,
+      status: null,
+      error: null,
+      firstTokenMs: null,
+      raw: null,
+      upstream: NO_UPSTREAM,
+      model: String(body.model),
+      flags: [],
     }),
   ];
   return drafts.flatMap((own) => {

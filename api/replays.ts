@@ -128,7 +128,7 @@ async function begin(db: Db, episode: string): Promise<Run | null> {
   }
   const skipped = replaying.asked.skip === true ? known.get(place.call_id ?? '') : undefined;
   const leftOut = skipped === undefined ? null : textOf(skipped.completed);
-  return { ...replaying, ...{ episode, walk, calls, answers, leftOut, diverged: null } };
+  return { ...replaying, episode, walk, calls, answers, leftOut, diverged: null };
 }
 
 /** The lineage of an answer that is given to another agent after the place. */
@@ -262,7 +262,14 @@ async function fromRecord(run: Run, source: SourceCall, call: Call, options: Rep
     const { unmapped } = found.completed as { unmapped: { upstream: string } };
     const drafts = upstreamDrafts({
       ...frame,
-      ...{ kind, request: call.body, response, status: 200, error: null, firstTokenMs: null, raw, flags: [] },
+      kind,
+      request: call.body,
+      response,
+      status: 200,
+      error: null,
+      firstTokenMs: null,
+      raw,
+      flags: [],
       upstream: { ...NO_PRICES, name: unmapped.upstream },
       model: String(call.body.model),
     });

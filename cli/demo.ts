@@ -205,7 +205,10 @@ async function followTeam({ db, log, now }: Context, after: string): Promise<voi
   const team = (await releasesOf(db)).at(-1)!.policies[POLICY]!;
   await recordRelease(log, {
     ...{ release_id: `verifier-after-${after}`, policies: { [POLICY]: team, [VERIFIER]: team }, teams: {} },
-    ...{ reason: 'as the team', by: 'demo', source: '/demo', time: now().toISOString() },
+    reason: 'as the team',
+    by: 'demo',
+    source: '/demo',
+    time: now().toISOString(),
   });
   await waitProjected(db, { log });
 }
@@ -307,7 +310,9 @@ async function scheduled(
 ): Promise<PlanResult> {
   const definition = {
     ...{ cron: NIGHTLY, zone: 'UTC', job: { kind: 'plan', spec: { plan } } },
-    ...{ overlap: 'skip', catch_up_seconds: 0, jitter_seconds: 0 },
+    overlap: 'skip',
+    catch_up_seconds: 0,
+    jitter_seconds: 0,
   };
   await addSchedule(context, plan.name, definition, { by: 'demo' });
   const run = await runScheduleNow(context, plan.name);

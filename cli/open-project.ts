@@ -146,7 +146,11 @@ function methodsOf(context: Context, reader: () => Promise<Db | null>): Omit<Pro
       const at = now().toISOString();
       const frozen = await freeze(db, recipe, {
         ...options,
-        ...{ directory: home.datasets, benchmarks: home.benchmarks, codeVersion: VERSION, log, at },
+        directory: home.datasets,
+        benchmarks: home.benchmarks,
+        codeVersion: VERSION,
+        log,
+        at,
       });
       await catchUp();
       return frozen;

@@ -167,7 +167,13 @@ export async function trainRl(flags: Flags): Promise<number> {
     ...(flags.clipHigh === undefined ? {} : { clipHigh: Number(flags.clipHigh) }),
   };
   const settings = {
-    ...{ loss, kl, entropy, epochs, groups, clip_low: clip.clipLow ?? null, clip_high: clip.clipHigh ?? null },
+    loss,
+    kl,
+    entropy,
+    epochs,
+    groups,
+    clip_low: clip.clipLow ?? null,
+    clip_high: clip.clipHigh ?? null,
     reference: flags.reference === undefined ? null : String(flags.reference),
   };
   const scored = kl > 0 ? await withReferenceModel(flags, ready, (model) => withReference(model, rows)) : rows;
@@ -177,7 +183,12 @@ export async function trainRl(flags: Flags): Promise<number> {
         run.learner.model,
         scored,
         {
-          ...{ roles, loss, clip, kl, epochs, seed },
+          roles,
+          loss,
+          clip,
+          kl,
+          epochs,
+          seed,
           schedule: (count) => scheduleOf(flags, count, 1),
           adam: adamOf(flags),
         },

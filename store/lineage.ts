@@ -75,9 +75,13 @@ export async function lineageOf(db: Session, id: string, depth = 2): Promise<rea
 type Open = { -readonly [K in keyof LineageNode]: K extends 'children' ? Open[] : LineageNode[K] };
 
 const opened = (one: Related): Open => ({
-  ...{ rows: null, episodes: null, steps: null },
+  rows: null,
+  episodes: null,
+  steps: null,
   ...one,
-  ...{ children: [], left_out: 0, cut: null },
+  children: [],
+  left_out: 0,
+  cut: null,
 });
 
 async function follow(

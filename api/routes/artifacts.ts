@@ -24,7 +24,9 @@ export function artifactRoutes(app: FastifyInstance, db: Db): void {
       const found = await readArtifact(db, id);
       if (found === null)
         throw new TroupeError('not_found', `No message shows an artifact ${got(id)}.`, {
-          ...{ field: 'id', expected: 'the artifact_id of an image or file in traj.artifacts', got: got(id) },
+          field: 'id',
+          expected: 'the artifact_id of an image or file in traj.artifacts',
+          got: got(id),
         });
       const shown = SHOWN.has(found.media_type);
       return reply

@@ -84,9 +84,21 @@ export async function forward(call: Forwarded, reply: FastifyReply, options: For
     const kept = await span.run(() =>
       options.keep(
         {
-          ...{ callId, episodeId, context, requestedAt, completedAt: new Date().toISOString(), kind, model, status },
+          callId,
+          episodeId,
+          context,
+          requestedAt,
+          completedAt: new Date().toISOString(),
+          kind,
+          model,
+          status,
           ...{ upstream: { name, prices, tokenIds, logprobs, checkpoints }, latencyMs: elapsed(), firstTokenMs: null },
-          ...{ request, answer, secrets, flags: call.flags ?? [], trace: passedOn(), requestId: call.requestId },
+          request,
+          answer,
+          secrets,
+          flags: call.flags ?? [],
+          trace: passedOn(),
+          requestId: call.requestId,
           error: error && { code: error.code, message: error.message },
         },
         size,

@@ -117,8 +117,15 @@ const vllm: Engine = {
   adapters: ['/v1/load_lora_adapter', '/v1/unload_lora_adapter'],
   path: '/v1/completions',
   body: ({ name }, request) => ({
-    ...{ model: name, prompt: request.promptIds, n: request.n, max_tokens: request.maxTokens, seed: request.seed },
-    ...{ ...sampling(request), stop_token_ids: request.stopIds, logprobs: 0, return_token_ids: true },
+    model: name,
+    prompt: request.promptIds,
+    n: request.n,
+    max_tokens: request.maxTokens,
+    seed: request.seed,
+    ...sampling(request),
+    stop_token_ids: request.stopIds,
+    logprobs: 0,
+    return_token_ids: true,
   }),
   choices: (answer) => (isRecord(answer) && Array.isArray(answer.choices) ? answer.choices.filter(isRecord) : []),
 };
@@ -146,8 +153,11 @@ const sglang: Engine = {
   body: ({ name, adapter }, request) => ({
     input_ids: request.promptIds,
     sampling_params: {
-      ...{ n: request.n, max_new_tokens: request.maxTokens, sampling_seed: request.seed },
-      ...{ ...sampling(request), stop_token_ids: request.stopIds },
+      n: request.n,
+      max_new_tokens: request.maxTokens,
+      sampling_seed: request.seed,
+      ...sampling(request),
+      stop_token_ids: request.stopIds,
     },
     return_logprob: true,
     ...(adapter === null ? {} : { lora_path: name }),
@@ -156,7 +166,8 @@ const sglang: Engine = {
     (Array.isArray(answer) ? answer : [answer]).filter(isRecord).map((one) => {
       const finish = isRecord(one.meta_info) ? one.meta_info.finish_reason : null;
       return {
-        ...{ token_ids: one.output_ids, meta_info: one.meta_info },
+        token_ids: one.output_ids,
+        meta_info: one.meta_info,
         finish_reason: isRecord(finish) ? finish.type : finish,
       };
     }),
@@ -166,8 +177,13 @@ const ENGINES = { vllm, sglang } as const;
 
 /** Both servers take a top_k of -1 for none. What is left out they may take from the model's own defaults, penalties too. */
 const sampling = ({ temperature, topK = 0, topP = 1, minP = 0 }: SampleRequest): Fields => ({
-  ...{ temperature, top_k: topK === 0 ? -1 : topK, top_p: topP, min_p: minP },
-  ...{ repetition_penalty: 1, presence_penalty: 0, frequency_penalty: 0 },
+  temperature,
+  top_k: topK === 0 ? -1 : topK,
+  top_p: topP,
+  min_p: minP,
+  repetition_penalty: 1,
+  presence_penalty: 0,
+  frequency_penalty: 0,
 });
 
 /**
@@ -189,7 +205,9 @@ export function outsidePolicies(upstream: Upstream): LoadPolicy {
     const headers = { 'content-type': 'application/json', accept: 'application/json', ...keyHeaders(upstream) };
     const answer = await connection
       .send({
-        ...{ method, path, headers },
+        method,
+        path,
+        headers,
         ...(body === undefined ? {} : { body: Buffer.from(JSON.stringify(body)) }),
         ...(signal === undefined ? {} : { signal }),
       })

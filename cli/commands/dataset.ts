@@ -125,7 +125,9 @@ export function datasetCommands(program: Command): void {
             [
               ...found.map(({ directory, manifest, problem }) => ({
                 id: manifest?.dataset_id ?? basename(directory),
-                ...{ directory, name: manifest?.name ?? problem, rows: manifest?.rows ?? null },
+                directory,
+                name: manifest?.name ?? problem,
+                rows: manifest?.rows ?? null,
               })),
               ...unfinished.map((one) => ({ ...one, id: 'unfinished' })),
             ].map(({ id, name, rows, directory }) => [

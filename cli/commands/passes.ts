@@ -185,7 +185,11 @@ async function overEpisodes(flags: Flags, pass: Pass): Promise<number> {
     });
     const printed: Printed[] = [];
     const passed = await passEpisodes(episodes, pass, {
-      ...{ db, log: flags.record ? log : null, model, threads: config.threads, now },
+      db,
+      log: flags.record ? log : null,
+      model,
+      threads: config.threads,
+      now,
       onPart: ({ rows, numbers, done, tokens }) => {
         bar.update(done, episodes.length, `${tokens} tokens`);
         if (flags.record) return;
@@ -199,7 +203,11 @@ async function overEpisodes(flags: Flags, pass: Pass): Promise<number> {
     const { rows: steps, tokens, recorded, known, refused } = passed;
     const why = reasonsOf(refused);
     const answer = {
-      ...{ checkpoint_id: model.id, pass: pass.name, episodes: episodes.length, steps, tokens },
+      checkpoint_id: model.id,
+      pass: pass.name,
+      episodes: episodes.length,
+      steps,
+      tokens,
       ...(flags.record ? { recorded, known } : {}),
       refused: { steps: refused.length, reasons: why, examples: refused.slice(0, EXAMPLES) },
     };

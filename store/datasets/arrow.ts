@@ -170,7 +170,9 @@ function writingTo(
 class Lz4FileWriter extends RecordBatchFileWriter {
   begun(): ArrowBegun {
     const blocks = this._recordBatchBlocks.map(({ metaDataLength, bodyLength, offset }) => ({
-      ...{ metaDataLength, bodyLength, offset },
+      metaDataLength,
+      bodyLength,
+      offset,
     }));
     return { bytes: this._position, blocks };
   }

@@ -114,7 +114,10 @@ async function answersOf(tx: Session, ids: readonly string[]): Promise<ReadonlyM
   for (const { episode, step, agent, role, context, prompt, answer, content, text } of rows) {
     const said: unknown = content === null ? text : JSON.parse(content);
     const one = {
-      ...{ episode, step, context, author: JSON.stringify([agent, role]) },
+      episode,
+      step,
+      context,
+      author: JSON.stringify([agent, role]),
       key: said === null ? null : keyOf({ role: 'assistant', content: said }),
       tokens: prompt === null || answer === null ? null : { prompt, answer },
     };

@@ -100,7 +100,10 @@ export function evidenceOf(rules: Watched, before: readonly LiveUnit[], after: r
   };
   const nothing = (lacks: string, reference: number | null = null): Evidence => ({
     ...said,
-    ...{ reference, capital: null, fell: false, lacks },
+    reference,
+    capital: null,
+    fell: false,
+    lacks,
   });
   const outside = [...known, ...live].find((value) => value < least || value > greatest);
   if (outside !== undefined)

@@ -153,8 +153,12 @@ function inTrees(facts: Pick<Assembled, 'episodes' | 'steps' | 'rewardOf'>): Tur
     const root = groups.get(grown.episode.episode_id)!;
     return {
       rows: grown.steps.map((step) => ({
-        ...{ step, group: groups.get(step.episode_id)!, env: step.parent_step_id ?? root },
-        ...{ turn: 0, agent: step.agent ?? '', reward: grown.rewardThrough(step) },
+        step,
+        group: groups.get(step.episode_id)!,
+        env: step.parent_step_id ?? root,
+        turn: 0,
+        agent: step.agent ?? '',
+        reward: grown.rewardThrough(step),
       })),
       without: [...without, ...steps.filter(({ copied }) => copied).map((step) => credit(step, null, 'copied'))],
     };

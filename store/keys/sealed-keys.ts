@@ -13,7 +13,10 @@ export function sealedKeys(path: string, secret: () => string | null): Sealed<re
       file.write(
         keys
           .map(({ lookup, scopes, expires_at, revoked_at, sha256 }) => ({
-            ...{ lookup, scopes, expires_at, revoked_at },
+            lookup,
+            scopes,
+            expires_at,
+            revoked_at,
             sha256: Buffer.from(sha256).toString('hex'),
           }))
           .sort((a, b) => (a.lookup < b.lookup ? -1 : 1)),

@@ -212,8 +212,11 @@ export async function movePositions(tx: Session, projection: string, { events, d
     const { applied, dead: buried } = next.get(partitionName(event)) ?? { applied: 0, dead: 0 };
     const died = dead.has(event) ? 1 : 0;
     next.set(partitionName(event), {
-      ...{ log, partition, position: position + 1 },
-      ...{ applied: applied + 1 - died, dead: buried + died },
+      log,
+      partition,
+      position: position + 1,
+      applied: applied + 1 - died,
+      dead: buried + died,
     });
   }
   const column = (name: 'log' | 'partition' | 'position' | 'applied' | 'dead') =>

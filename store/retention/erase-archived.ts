@@ -106,7 +106,12 @@ async function keysIn(files: ArchiveFiles, what: EraseWhat): Promise<{ keys: str
 
 /** Events derived from spans do not depend on when these were recorded. */
 const storedOf = ({ key, source, id, name, type_version, data }: ArchivedEvent): Stored => ({
-  ...{ key, source, id, name: name as Stored['name'], type_version, time: null },
+  key,
+  source,
+  id,
+  name: name as Stored['name'],
+  type_version,
+  time: null,
   data: JSON.parse(data),
 });
 

@@ -50,7 +50,9 @@ export const teamDraft = ({ team_id, name, definition }: TeamVersion, at: string
     id: team_id,
     time: at,
     data: {
-      ...{ team_id, name, content_hash: hashOf(definition) },
+      team_id,
+      name,
+      content_hash: hashOf(definition),
       ...(agents === undefined ? {} : { agents }),
       ...(edges === undefined ? {} : { edges }),
       ...(Object.keys(rest).length === 0 ? {} : { unmapped: rest }),

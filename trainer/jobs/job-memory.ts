@@ -22,7 +22,8 @@ export function jobMemory(free: () => number = available): JobMemory {
       if (asking !== learner) {
         learner = asking;
         taken = estimateTrainingMemory(asking.open.config, {
-          ...{ tokensPerStep: 1, longest: 1 },
+          tokensPerStep: 1,
+          longest: 1,
           adapter: asking.model.adapter,
         }).weights;
       }

@@ -37,7 +37,11 @@ export const passHandler =
     const episodes = await episodesWhere(db, where === null ? null : parseFilter(where));
     const model = await (pass.of === 'values' ? openValueModel : openModelForIds)(dir);
     const passed = await passEpisodes(episodes, pass, {
-      ...{ db, log, model, threads, now },
+      db,
+      log,
+      model,
+      threads,
+      now,
       onPart: ({ done, tokens }) => report(Math.floor(done), { share: done / episodes.length, tokens }),
     });
     return {

@@ -36,8 +36,10 @@ const numbersOf = (adapter: Adapter | null): string =>
   adapter === null
     ? ''
     : canonicalJson({
-        ...{ r: adapter.r, alpha: adapter.alpha, targets: [...new Set(adapter.targets)].sort() },
-        ...{ useRslora: adapter.useRslora ?? false },
+        r: adapter.r,
+        alpha: adapter.alpha,
+        targets: [...new Set(adapter.targets)].sort(),
+        useRslora: adapter.useRslora ?? false,
         ...{ rankPattern: adapter.rankPattern ?? {}, alphaPattern: adapter.alphaPattern ?? {} },
       });
 

@@ -404,7 +404,10 @@ async function policyCheck(
     const speed = await lastSpeed(db, method);
     return {
       ...found,
-      ...{ tokens, minutes: speed === null ? null : tokens / speed / 60, adapter, checkpoint_bytes },
+      tokens,
+      minutes: speed === null ? null : tokens / speed / 60,
+      adapter,
+      checkpoint_bytes,
       memory_bytes: Math.round(memoryOf(train, open.config, { rows: stepsOf(dataset, 'train'), lengths })),
     };
   } catch (error) {

@@ -166,8 +166,13 @@ export function canaryRulesOf(gate: CanaryGate): CanaryRules {
   const { share, metric, range, at_least = 100, bake_hours = 1, hours = 168, at_most = 200_000 } = gate;
   return {
     ...rulesOf(gate),
-    ...{ share, metric, range: [range?.[0] ?? 0, range?.[1] ?? 1] },
-    ...{ at_least, bake_hours, hours, at_most },
+    share,
+    metric,
+    range: [range?.[0] ?? 0, range?.[1] ?? 1],
+    at_least,
+    bake_hours,
+    hours,
+    at_most,
     unknown: gate.guardrails?.unknown ?? 0.1,
   };
 }

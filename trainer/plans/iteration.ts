@@ -85,7 +85,9 @@ export async function iterate(context: JobContext, plan: Plan, of: OfIteration):
     (await startOf(context.db, name, plan.policies[name]!, candidates[name] ?? null)).directory;
   for (const { pass, policy } of plan.passes ?? [])
     await stages.job(`${pass}-${policy}`, PASS, async () => ({
-      ...{ pass, model: await start(policy), where: whereOf(plan, taken) },
+      pass,
+      model: await start(policy),
+      where: whereOf(plan, taken),
     }));
   if (plan.judge)
     await stages.job('judge', 'judge', async () => ({ methods: plan.judge, where: whereOf(plan, taken) }));
@@ -203,7 +205,10 @@ async function playTrees(
     const { result } = await stages.job<RolloutResult>(branchStage(i), 'rollout', async () => {
       const replay = branchAsked(branch, played);
       return {
-        ...{ runner, samples: branch.samples, seed: of.seed, replay },
+        runner,
+        samples: branch.samples,
+        seed: of.seed,
+        replay,
         ...(await findReplay(context.db, replay)),
         ...(deadline_s === undefined ? {} : { deadline_s }),
         ...(budget === undefined ? {} : { budget }),
@@ -285,7 +290,8 @@ async function write(
     await stages.job('judge-written', 'judge', async () => ({ methods: judge, where: completeGroupsOf(wrote) }));
   const { rollout_id } = wrote;
   const { result } = await stages.job<WrittenTasks>('tasks', TASKS, async () => ({
-    ...{ rollout_id, accept: pinnedTo(parseFilter(accept), resolveMethods(judge ?? [])) },
+    rollout_id,
+    accept: pinnedTo(parseFilter(accept), resolveMethods(judge ?? [])),
     ...(at_most === undefined ? {} : { at_most }),
   }));
   requireWritten(round, rollout_id, result);

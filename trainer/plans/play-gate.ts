@@ -143,7 +143,8 @@ export function playGate(
                 bothOf((side) => teams[side].team_id),
               ),
         environment: hashId({
-          ...{ troupe: settings.codeVersion, runner: environment },
+          troupe: settings.codeVersion,
+          runner: environment,
           ...(asked.team === undefined ? {} : { team: asked.team.team_id }),
         }),
       },

@@ -95,7 +95,9 @@ async function pruneStages(context: JobContext, plan: Plan, stages: Stages, team
   requireCompleteGroup(1, played.result);
   await stages.job('judge', 'judge', async () => ({ methods: plan.judge, where: completeGroupsOf(played.result) }));
   const { result } = await stages.job<Pruned>('prune', PRUNE, async () => ({
-    ...{ rollout_id: played.result.rollout_id, keep, team: played.spec.team },
+    rollout_id: played.result.rollout_id,
+    keep,
+    team: played.spec.team,
     method_key: resolveMethods(plan.judge!).find(({ name }) => name === by)!.key,
   }));
   return { team: result.team, rollout: await roundRollout(db, played.result, {}) };

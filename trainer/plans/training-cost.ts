@@ -31,7 +31,9 @@ export function adapterCheck(train: LocalTrain, start: OpenModel): AdapterCheck 
   if (adapter === null) return null;
   const continues = requireAdapter(start, adapter);
   return {
-    ...{ r: adapter.r, alpha: adapter.alpha, targets: adapter.targets },
+    r: adapter.r,
+    alpha: adapter.alpha,
+    targets: adapter.targets,
     parameters: countNumbers(adapterShapes(start.config, adapter)),
     of_parameters: countParameters(start.config),
     base: start.meta.adapter?.base ?? start.id,

@@ -118,7 +118,11 @@ function read(field: string, schema: unknown, root: Root): Grammar {
 }
 
 const KEYWORDS: Readonly<Record<TypeName, readonly string[]>> = {
-  ...{ string: [], number: [], integer: [], boolean: [], null: [] },
+  string: [],
+  number: [],
+  integer: [],
+  boolean: [],
+  null: [],
   array: ['items', 'minItems', 'maxItems'],
   object: ['properties', 'required', 'additionalProperties'],
 };

@@ -19,7 +19,8 @@ export const everything: Layout = {
     const messages = trlMessagesShape(all.flatMap(({ prompt, answer }) => [...prompt, answer]));
     const shapes = {
       ...({ ...ID_SHAPES, call_id: 'text', task_id: 'text', group_id: 'text', agent: 'text', role: 'text' } as const),
-      ...{ prompt: messages, completion: messages },
+      prompt: messages,
+      completion: messages,
       ...toolsShape(all),
       ...({ ground_truth: 'text', reward: 'number', advantage: 'number' } as const),
       ...weightShape(all),

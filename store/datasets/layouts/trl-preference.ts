@@ -19,7 +19,9 @@ export const trlPreference: Layout = {
     const chats = all.flatMap(({ chosen, rejected }) => [...chosen.prompt, chosen.answer, rejected.answer]);
     const messages = trlMessagesShape(chats);
     const shapes = {
-      ...{ prompt: messages, chosen: messages, rejected: messages },
+      prompt: messages,
+      chosen: messages,
+      rejected: messages,
       ...toolsShape(all.map(({ chosen }) => chosen)),
       ...({ chosen_episode_id: 'text', chosen_step_id: 'text' } as const),
       ...({ rejected_episode_id: 'text', rejected_step_id: 'text' } as const),

@@ -43,8 +43,14 @@ export const trlTokens: Layout = {
         };
         return [
           {
-            ...{ input_ids: [...tokens.prompt, ...tokens.answer], labels, logprobs },
-            ...{ reward: one('reward'), advantage: one('advantage'), weight, episode_id, step_id },
+            input_ids: [...tokens.prompt, ...tokens.answer],
+            labels,
+            logprobs,
+            reward: one('reward'),
+            advantage: one('advantage'),
+            weight,
+            episode_id,
+            step_id,
           },
         ];
       });
