@@ -287,8 +287,14 @@ function sessionOn(client: Client, open: () => boolean = () => true): Session {
     if (!open()) throw new TroupeError('internal', 'A transaction was used after it had ended.');
     return client;
   };
+  // One after the other: the driver deprecates a query that is given to a connection which has another.
+  let last: Promise<unknown> = Promise.resolve();
   return {
-    query: async (sql, params, options) => run(live(), sql, params, options),
+    query: (sql, params, options) => {
+      const asked = last.then(() => run<never>(live(), sql, params, options));
+      last = asked.catch(() => {});
+      return asked;
+    },
     stream: (sql, params, options) => batches(live(), sql, params, options),
     copyIn: async (sql, source) => copyInto(live(), sql, source),
     copyOut: (sql) => readable(copyFrom(live(), sql)),

@@ -359,3 +359,23 @@ describe('faults', () => {
     expect(isTransient(Object.assign(new Error('x'), { code }))).toBe(expected);
   });
 });
+
+test('queries that a transaction asks at once run one after the other, and the driver warns of nothing', async () => {
+  const warnings: Error[] = [];
+  const hear = (warning: Error) => warnings.push(warning);
+  process.on('warning', hear);
+  try {
+    const found = await home.db.transaction((tx) =>
+      Promise.all([1, 2, 3].map(async (n) => (await tx.query<{ v: number }>('select $1::int4 as v', [n])).rows[0]!.v)),
+    );
+    expect(found).toEqual([1, 2, 3]);
+    await expect(
+      home.db.transaction((tx) => Promise.allSettled([tx.query('select 1/0'), tx.query('select 1')])),
+    ).rejects.toThrow('Nothing was committed');
+    // A warning is told in the next turn.
+    await sleep(10);
+    expect(warnings).toEqual([]);
+  } finally {
+    process.off('warning', hear);
+  }
+});
