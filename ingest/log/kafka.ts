@@ -218,12 +218,13 @@ export function kafkaError(error: unknown, topic: string): TroupeError {
   );
 }
 
-/** What the client says of brokers that are there and want to be spoken to otherwise. */
+/** What the client says of brokers that want to be spoken to otherwise, or are not there; the first that fits counts. */
 const SETTINGS_BY_FAULT: readonly (readonly [RegExp, string])[] = [
   [/authentication failed/i, 'check kafka_sasl_mechanism, kafka_username and kafka_password'],
   [/certificate/i, 'check the certificates of the brokers; NODE_EXTRA_CA_CERTS names the file of another authority'],
   // A broker cuts the line to whoever speaks plainly to its TLS, or sends no login.
   [/^Closed connection|secure TLS connection|SSL|SASL/, 'check kafka_tls and kafka_sasl_mechanism'],
+  [/^Connection|ENOTFOUND|EAI_AGAIN/, 'check the setting kafka_brokers, and whether they run'],
 ];
 
 /** The same of an append, whose sender still has its events. */
