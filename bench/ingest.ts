@@ -124,7 +124,7 @@ async function kafkaCase(server: BenchServer, settings: Settings, events: number
         if (rows[0]!.n !== duplicates) throw new Error(`${rows[0]!.n} of ${duplicates} duplicates were found.`);
         return applied;
       },
-      more: ['troupe.events'],
+      more: ['troupe.stored_events', 'troupe.bodies', 'troupe.blobs'],
       processes: broker.node ? [broker.node.pid()] : [],
       about: `${PARTITIONS} partitions; with the archive of events, ${duplicates} duplicates told apart, and joining the topic`,
     });

@@ -33,7 +33,7 @@ export async function emptyFacts(db: Db): Promise<void> {
 export async function emptyArchive(db: Db): Promise<void> {
   await emptyFacts(db);
   await db.query(
-    `truncate troupe.stored_events, troupe.bodies; delete from troupe.logs where log <> 0; update troupe.log_partitions set next_position = 0`,
+    `truncate troupe.stored_events, troupe.bodies, troupe.blobs; delete from troupe.logs where log <> 0; update troupe.log_partitions set next_position = 0`,
   );
 }
 
