@@ -204,7 +204,9 @@ async function followTeam({ db, log, now }: Context, after: string): Promise<voi
   await waitProjected(db, { log });
   const team = (await releasesOf(db)).at(-1)!.policies[POLICY]!;
   await recordRelease(log, {
-    ...{ release_id: `verifier-after-${after}`, policies: { [POLICY]: team, [VERIFIER]: team }, teams: {} },
+    release_id: `verifier-after-${after}`,
+    policies: { [POLICY]: team, [VERIFIER]: team },
+    teams: {},
     reason: 'as the team',
     by: 'demo',
     source: '/demo',
@@ -309,7 +311,9 @@ async function scheduled(
   of: { readonly onStage: (jobId: string) => Promise<void>; readonly failure: () => TroupeError | null },
 ): Promise<PlanResult> {
   const definition = {
-    ...{ cron: NIGHTLY, zone: 'UTC', job: { kind: 'plan', spec: { plan } } },
+    cron: NIGHTLY,
+    zone: 'UTC',
+    job: { kind: 'plan', spec: { plan } },
     overlap: 'skip',
     catch_up_seconds: 0,
     jitter_seconds: 0,

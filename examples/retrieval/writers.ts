@@ -46,7 +46,10 @@ const play: Play<Document> = async ({ episode_id, task, seed }, { gateway, recor
     for (const member of MEMBERS)
       say('vote', (await ask(member, `check ${task.prompt} ${said.join(' ')}`)) === 'yes', member);
   const written = {
-    ...{ task_id: `written-${page}-${field}`, prompt: question, answer, domain: task.prompt.split(' ')[1] },
+    task_id: `written-${page}-${field}`,
+    prompt: question,
+    answer,
+    domain: task.prompt.split(' ')[1],
     reference: { state: { opened: task.prompt }, outputs: [answer] },
   };
   return { reward: passed ? 1 : 0, answer: JSON.stringify(written), solved: passed };

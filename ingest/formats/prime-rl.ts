@@ -231,7 +231,12 @@ function traceDrafts(
     .filter(({ node, error }) => node == null && isRecord(error))
     .flatMap((call, i) =>
       rolloutCallDrafts(emit, {
-        ...{ episodeId, callId: `${traceId}/failed/${i}`, agentId, turn: turn++, input: [], answer: null },
+        episodeId,
+        callId: `${traceId}/failed/${i}`,
+        agentId,
+        turn: turn++,
+        input: [],
+        answer: null,
         ...aboutCall(call, version),
       }),
     );

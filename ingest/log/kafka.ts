@@ -218,7 +218,7 @@ export function kafkaError(error: unknown, topic: string): TroupeError {
   );
 }
 
-/** What the client says of brokers that want to be spoken to otherwise, or are not there; the first that fits counts. */
+/** What to look at, by the words of the client for settings that do not fit the brokers, or brokers that are not there; the first match counts. */
 const SETTINGS_BY_FAULT: readonly (readonly [RegExp, string])[] = [
   [/authentication failed/i, 'check kafka_sasl_mechanism, kafka_username and kafka_password'],
   [/certificate/i, 'check the certificates of the brokers; NODE_EXTRA_CA_CERTS names the file of another authority'],

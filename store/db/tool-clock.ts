@@ -1,7 +1,7 @@
 /** The clock outside the sessions of tools: they may change their own settings, the time limit among them. It limits their memory too. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { endBackend } from './end-backend.ts';
-import { limitMemory } from './memory.ts';
+import { isBackendOf, limitMemory } from './memory.ts';
 import type { Db } from './pool.ts';
 
 /** How often it is looked, while there is no such session and while there is one. */
@@ -38,9 +38,15 @@ export async function watchTools(db: Db, role: string, { ms, bytes, signal, onTr
           .finally(() => ending.delete(pid));
         ending.set(pid, ended);
       }
-      // A process that has just ended cannot be limited.
       const fresh = sessions.filter(({ pid }) => !limited.has(pid));
-      await Promise.all(fresh.map(({ pid }) => limitMemory(pid, role, bytes).catch(() => {})));
+      await Promise.all(
+        fresh.map(({ pid }) =>
+          limitMemory(pid, role, bytes).catch(async (error: unknown) => {
+            // One that has just ended cannot be limited, and need not be.
+            if (await isBackendOf(pid, role)) onTrouble?.(error);
+          }),
+        ),
+      );
       limited = new Set(sessions.map(({ pid }) => pid));
     } catch (error) {
       onTrouble?.(error);

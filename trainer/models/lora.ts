@@ -40,7 +40,8 @@ const numbersOf = (adapter: Adapter | null): string =>
         alpha: adapter.alpha,
         targets: [...new Set(adapter.targets)].sort(),
         useRslora: adapter.useRslora ?? false,
-        ...{ rankPattern: adapter.rankPattern ?? {}, alphaPattern: adapter.alphaPattern ?? {} },
+        rankPattern: adapter.rankPattern ?? {},
+        alphaPattern: adapter.alphaPattern ?? {},
       });
 
 /** Whether a name is `end`, or ends with it after a dot. */
