@@ -73,6 +73,28 @@ describe('a rebuild', () => {
     expect(await unjudged(fresh.db, METHODS, { now: now() })).toContain('e3');
   });
 
+  it('P16: cuts portions by the bytes of the texts that events name, within an episode too, and loses none', async () => {
+    const said = (episode_id: string, texts: number) =>
+      Array.from({ length: texts }, (_, n) =>
+        event(
+          'message.sent',
+          { episode_id, message_id: `m${n}`, from: 'user', content: `${n} ${'what was said '.repeat(100_000)}` },
+          { id: `${episode_id}-${n}` },
+        ),
+      );
+    await postgresLog(fresh.db).append([...said('long', 14), ...said('short', 2)]);
+    await projectAll(fresh.db);
+    const before = await checksum(fresh.db);
+    const portions: number[] = [];
+    const { events } = await rebuild(fresh.db, {
+      judge: judgeAgain,
+      onProgress: ({ applied }) => portions.push(applied),
+    });
+    expect(events).toBe(16);
+    expect(portions.length).toBeGreaterThan(1);
+    expect(await checksum(fresh.db)).toEqual(before);
+  });
+
   it('P17: runs beside live appends and projection, and readers never see half', async () => {
     const log = postgresLog(fresh.db);
     const append = async (from: number, to: number) => {
