@@ -9,7 +9,6 @@ import { type Constraint, oneConstraint, readForced, readFormat } from './gatewa
 import { flag, readSampling, refuse, refuseUnsupported, type Sampling, whole } from './gateway-sampling.ts';
 import { readTools, type Tool } from './gateway-tools.ts';
 import type { OwnModel } from './policy-servers.ts';
-import type { Lineage } from './replayed-answer.ts';
 
 /** The prompt: a conversation, a text, or token ids. */
 export type Prompt =
@@ -37,6 +36,16 @@ export type CompletionRequest = {
   /** Fields of the body that a response of the Responses API repeats. */
   readonly repeats: Readonly<Record<string, unknown>>;
 };
+
+/**
+ * Where a call of a replay comes from: `of` is the call that it repeats, `at` the one in whose place it stands; `with` an answer that was given
+ * after the place, `without` a prompt after it that the answer there was left out of.
+ */
+export type Lineage =
+  | { readonly of: object }
+  | { readonly at: object }
+  | { readonly with: object }
+  | { readonly without: object };
 
 /** The caller's agent, role, task, episode and turn. Null: a header that was not sent. */
 export type CallContext = {

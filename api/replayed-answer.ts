@@ -4,8 +4,8 @@ import { type ChatMessage, fromMessage } from '../ingest/formats/chat-message.ts
 import { isRecord } from '../ingest/json.ts';
 import type { ReplayAnswer } from '../store/rollouts/replay.ts';
 import type { Choice, SampleAnswer } from '../trainer/sampling/infer-wire.ts';
-import type { CompletionRequest } from './gateway-request.ts';
-import type { Kind } from './upstream/record.ts';
+import type { CompletionRequest, Lineage } from './gateway-request.ts';
+import type { Kind } from './upstream/kind.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 type Asked = { readonly function: { readonly name: string; readonly arguments?: string } };
@@ -108,16 +108,6 @@ export function kindOf(response: Fields): Kind | null {
   if (response.type === 'message') return 'messages';
   return response.object === 'list' ? 'embeddings' : null;
 }
-
-/**
- * Where a call of a replay comes from: `of` is the call that it repeats, `at` the one in whose place it stands; `with` an answer that was given
- * after the place, `without` a prompt after it that the answer there was left out of.
- */
-export type Lineage =
-  | { readonly of: object }
-  | { readonly at: object }
-  | { readonly with: object }
-  | { readonly without: object };
 
 /**
  * The drafts of a call as those of one that the record answered: a copy, with the tokens, log-probabilities and weights of its source. What

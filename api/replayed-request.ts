@@ -6,7 +6,7 @@ import { contextOf } from '../ingest/log/split.ts';
 import { requestKey } from '../store/rollouts/source.ts';
 import { draftsOf } from './gateway-record.ts';
 import type { CallContext, CompletionRequest } from './gateway-request.ts';
-import type { Kind } from './upstream/record.ts';
+import type { Kind } from './upstream/kind.ts';
 import { upstreamDrafts } from './upstream/record.ts';
 
 type Fields = Readonly<Record<string, unknown>>;

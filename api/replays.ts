@@ -22,17 +22,8 @@ import type { Door } from './door.ts';
 import { record } from './gateway.ts';
 import type { AnswerBody, Recorded } from './gateway-answer.ts';
 import { callDrafts, draftsOf } from './gateway-record.ts';
-import type { CallContext } from './gateway-request.ts';
-import {
-  answerGiven,
-  answerOf,
-  asCopied,
-  asGiven,
-  kindOf,
-  type Lineage,
-  plainRequest,
-  textOf,
-} from './replayed-answer.ts';
+import type { CallContext, Lineage } from './gateway-request.ts';
+import { answerGiven, answerOf, asCopied, asGiven, kindOf, plainRequest, textOf } from './replayed-answer.ts';
 import {
   type CallAsked,
   differenceOf,

@@ -21,13 +21,10 @@ import { hostedBy } from './hosted.ts';
 import { inferSocketName, LONGEST_SOCKET_NAME } from './infer-socket.ts';
 import { say, tellTrouble } from './output.ts';
 import { processId } from './process-id.ts';
-import type { RoleOptions } from './roles.ts';
+import type { ListenAt, RoleOptions } from './role.ts';
 
 /** A process that serves a policy looks at least this often for a release. */
 const FOLLOW_MS = 500;
-
-/** `address`: the URL at which others reach it, where that is not its host and port. */
-export type ListenAt = { readonly port: number; readonly address?: string };
 
 /**
  * Serves one policy: with the model that it is given to begin with, else with the checkpoint that was released last, or saved last where no

@@ -18,24 +18,14 @@ import { runProjector } from '../store/projecting/projector.ts';
 import type { Context } from './context.ts';
 import { takeFirstKey } from './first-key.ts';
 import { hostedBy } from './hosted.ts';
-import { infer, type ListenAt } from './infer-role.ts';
+import { infer } from './infer-role.ts';
 import { parseMethods } from './methods-asked.ts';
 import { say, tellTrouble } from './output.ts';
 import { processId } from './process-id.ts';
+import type { Role, RoleOptions } from './role.ts';
 import type { ServingRole } from './serving.ts';
 import { VERSION } from './version.ts';
 import { pause, untilAborted } from './waiting.ts';
-
-export type RoleOptions = {
-  readonly policy?: string;
-  readonly model?: string;
-  /** Where `infer` listens for other machines; a Unix socket if omitted. */
-  readonly listen?: ListenAt | undefined;
-  readonly signal: AbortSignal;
-  /** Called once it is ready, with its address if it serves one. */
-  readonly onReady: (facts: { readonly role: string; readonly address?: string }) => void;
-};
-export type Role = (context: Context, options: RoleOptions) => Promise<void>;
 
 /** How long work under way may go on once the process was asked to stop; then it is handed back. */
 const GRACE_MS = 5000;

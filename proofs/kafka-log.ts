@@ -14,12 +14,11 @@ import { rebuild } from '../store/rebuilding/rebuild.ts';
 import { findKafka, NOT_OURS, type Node, startKafka } from './kafka.ts';
 import { asAdmin } from './kafka-clients.ts';
 import { tampering } from './kafka-tampering.ts';
+import type { Check } from './kept.ts';
 import { startPostgres } from './postgres.ts';
 import type { Outcome, Proof, Setting } from './proof.ts';
 import { type Answer, episodeOf, loadOn, post, until } from './sending.ts';
 import { runTroupe, type TroupeProcess } from './troupe-process.ts';
-
-export type Check = readonly [what: string, fine: boolean];
 
 export const proof: Proof = { name: 'kafka-log', needs: ['kafka'], run };
 

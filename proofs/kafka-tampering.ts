@@ -11,7 +11,7 @@ import { anEpisode } from '../test/store/support/events.ts';
 
 import type { Broker } from './kafka.ts';
 import { accessOf, asAdmin, clientOf } from './kafka-clients.ts';
-import type { Check } from './kafka-log.ts';
+import type { Check } from './kept.ts';
 import { episodeOf, until } from './sending.ts';
 import type { TroupeProcess } from './troupe-process.ts';
 

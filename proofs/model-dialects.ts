@@ -1,5 +1,6 @@
 /** How OpenAI's two interfaces, Anthropic's and Gemini's put what is asked and answered, whole and streamed. */
-import type { Billed } from './model-server.ts';
+/** Tokens of one answer: [input, output]. */
+export type Billed = readonly [input: number, output: number];
 
 /** A tool that a request offers, with the names of its parameters. */
 export type Offered = {

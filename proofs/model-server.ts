@@ -6,10 +6,7 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { text } from 'node:stream/consumers';
-import { type Asked, type Call, type Dialect, dialectOf } from './model-dialects.ts';
-
-/** Tokens of one answer: [input, output]. */
-export type Billed = readonly [input: number, output: number];
+import { type Asked, type Billed, type Call, type Dialect, dialectOf } from './model-dialects.ts';
 
 export const SENTENCE = 'Bern and Rome are far.';
 const TASK = 'Write one sentence about the two cities.';

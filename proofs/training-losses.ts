@@ -2,7 +2,7 @@
  * Rows as `training_in_pytorch.py` draws them, made into the rows and the loss that Troupe trains with, in the way its commands make
  * them: means and advantages become weights, turns and pairs become segments.
  */
-import type { Row } from '../trainer/data/batch.ts';
+import type { Row } from '../trainer/data/row.ts';
 import type { TokenRow } from '../trainer/data/training-rows.ts';
 import { dpoLoss, dpoRobustLoss } from '../trainer/losses/dpo.ts';
 import type { Loss } from '../trainer/losses/loss.ts';

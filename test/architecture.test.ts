@@ -16,7 +16,8 @@ function filesBelow(folder = ''): string[] {
   });
 }
 
-type Import = { readonly file: string; readonly to: string; readonly typeOnly: boolean };
+/** `later`: while the program runs, by `import()`. */
+type Import = { readonly file: string; readonly to: string; readonly typeOnly: boolean; readonly later: boolean };
 
 const textOf = (file: string): string => readFileSync(join(ROOT, file), 'utf8');
 
@@ -28,6 +29,7 @@ function importsOf(file: string): Import[] {
     file,
     to: (from ?? bare ?? dynamic) as string,
     typeOnly: type !== undefined,
+    later: dynamic !== undefined,
   }));
 }
 
@@ -63,6 +65,22 @@ describe('Imports run left along the data', () => {
     expect(wrong.filter((one) => !(room(one.file) === 'cli' && room(target(one)) === 'examples')).map(shown)).toEqual(
       [],
     );
+  });
+
+  it('no file imports, by way of others, itself: not even types', () => {
+    const next = new Map(sources.map((file) => [file, [] as string[]]));
+    for (const one of imports) if (relative(one) && !one.later) next.get(one.file)?.push(target(one));
+    const reaches = (from: string): ReadonlySet<string> => {
+      const seen = new Set<string>();
+      const open = [...(next.get(from) ?? [])];
+      for (let file = open.pop(); file !== undefined; file = open.pop()) {
+        if (seen.has(file)) continue;
+        seen.add(file);
+        open.push(...(next.get(file) ?? []));
+      }
+      return seen;
+    };
+    expect(sources.filter((file) => reaches(file).has(file))).toEqual([]);
   });
 
   it('settings are read in the command line and handed down', () => {

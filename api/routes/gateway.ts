@@ -35,7 +35,7 @@ import { plainRequest } from '../replayed-answer.ts';
 import type { Replays } from '../replays.ts';
 import { untilGone } from '../until-gone.ts';
 import { type ForwardOptions, forward, forwardCount } from '../upstream/forward.ts';
-import type { Kind } from '../upstream/record.ts';
+import type { Kind } from '../upstream/kind.ts';
 import { tokenFields, withoutAdded } from '../upstream/token-ids.ts';
 import type { Found, Upstreams } from '../upstream/upstreams.ts';
 

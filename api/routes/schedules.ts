@@ -6,6 +6,7 @@ import { spanOf } from '../../store/schedules/backfill.ts';
 import { ScheduleDefinition } from '../../store/schedules/definition.ts';
 import { nextTimes } from '../../store/schedules/due.ts';
 import { scheduleHistory } from '../../store/schedules/history.ts';
+import type { Schedule } from '../../store/schedules/schedule-state.ts';
 import {
   addSchedule,
   backfillSchedule,
@@ -15,7 +16,6 @@ import {
   removeSchedule,
   resumeSchedule,
   runScheduleNow,
-  type Schedule,
   timesOf,
 } from '../../store/schedules/schedules.ts';
 import { bodyOf, JSON_TYPE } from '../checked-body.ts';

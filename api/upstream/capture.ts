@@ -5,7 +5,7 @@ import { brotliDecompress, gunzip, inflate } from 'node:zlib';
 import { isRecord, parseRecord } from '../../ingest/json.ts';
 import { type Assembler, chunks, messageEvents, responseEvents, wholeOnly } from './assemble.ts';
 import { eventStream } from './event-stream.ts';
-import type { Kind } from './record.ts';
+import type { Kind } from './kind.ts';
 
 export type CapturedAnswer = {
   readonly response: Record<string, unknown> | null;

@@ -19,7 +19,7 @@ import { captureAnswer, isStream, NO_ANSWER, type RawAnswer } from './capture.ts
 import { upstreamFailure } from './connection.ts';
 import { eventStream } from './event-stream.ts';
 import type { KeptCall } from './keep.ts';
-import type { Kind } from './record.ts';
+import type { Kind } from './kind.ts';
 import { ANTHROPIC_VERSION, keyHeaders } from './settings.ts';
 import { tokenFields, withoutAdded } from './token-ids.ts';
 import type { Found } from './upstreams.ts';

@@ -8,12 +8,12 @@ import { responseContent, responseInput } from '../../ingest/formats/openai-resp
 import { hashId, isRecord, sha256 } from '../../ingest/json.ts';
 import { type CallFrame, callDrafts, SOURCE } from '../gateway-record.ts';
 import { toolEmitter, toolEvents } from '../gateway-tools.ts';
+import type { Kind } from './kind.ts';
 import { costOf, usageOf } from './price.ts';
 import type { Upstream } from './settings.ts';
 import { promptIdsOf, responseTokensOf, tokensOf } from './token-ids.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
-export type Kind = 'chat' | 'text' | 'responses' | 'messages' | 'embeddings';
 
 export type UpstreamCall = CallFrame & {
   readonly kind: Kind;

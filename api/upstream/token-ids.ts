@@ -4,7 +4,7 @@
  * itself. Pure.
  */
 import { isRecord } from '../../ingest/json.ts';
-import type { Kind } from './record.ts';
+import type { Kind } from './kind.ts';
 import type { Upstream } from './settings.ts';
 
 type Fields = Readonly<Record<string, unknown>>;

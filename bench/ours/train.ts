@@ -1,6 +1,6 @@
 /** Troupe's side of the training benchmarks: opens a model directory, takes steps on the rows it is told, says their losses. */
 
-import type { Row } from '../../trainer/data/batch.ts';
+import type { Row } from '../../trainer/data/row.ts';
 import { runtime } from '../../trainer/graph/session.ts';
 import { sftLoss } from '../../trainer/losses/sft.ts';
 import { openAdapter } from '../../trainer/models/adapter-directory.ts';

@@ -6,8 +6,8 @@ import type { OpenedDataset } from '../../store/datasets/read.ts';
 import type { MaskPart } from '../../trainer/data/mask-parts.ts';
 import type { OpenModel } from '../../trainer/models/model-directory.ts';
 import { positive, projectCommand } from '../command.ts';
+import { openedDataset } from '../open-dataset.ts';
 import { paint, print, printJson } from '../output.ts';
-import { opened } from './dataset.ts';
 
 export function datasetMaskCommand(dataset: Command): void {
   projectCommand(
@@ -30,7 +30,7 @@ Examples:
   troupe dataset mask good-solvers --model ./model --split held_out --rows 10 --json`,
       ),
     async ({ home }, [name], flags) => {
-      const dataset = await opened(home.datasets, name!);
+      const dataset = await openedDataset(home.datasets, name!);
       const { openModel } = await import('../../trainer/models/model-directory.ts');
       const model = await openModel(resolve(String(flags.model)));
       const rows = await masked(dataset, model, String(flags.split), Number(flags.rows));

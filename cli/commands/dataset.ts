@@ -1,10 +1,11 @@
 /** Frozen datasets: freeze, recipes, list, show, diff, outdated, mask. What reads columns is loaded when it is needed. */
 import { readFile } from 'node:fs/promises';
-import { basename, relative, resolve } from 'node:path';
+import { basename, relative } from 'node:path';
 import { text } from 'node:stream/consumers';
 import type { Command } from 'commander';
 import { EXIT, TroupeError } from '../../errors.ts';
 import { plainCommand, projectCommand } from '../command.ts';
+import { openedDataset } from '../open-dataset.ts';
 import { print, printJson, say, table } from '../output.ts';
 import { VERSION } from '../version.ts';
 import { datasetMaskCommand } from './dataset-mask.ts';
@@ -148,7 +149,7 @@ export function datasetCommands(program: Command): void {
       .argument('<dataset>', 'id, name or folder')
       .addHelpText('after', '\nExample:\n  troupe dataset show good-solvers'),
     async ({ home }, [name]) => {
-      const { manifest } = await opened(home.datasets, name!);
+      const { manifest } = await openedDataset(home.datasets, name!);
       printJson(manifest);
       return EXIT.done;
     },
@@ -162,7 +163,7 @@ export function datasetCommands(program: Command): void {
       .addHelpText('after', '\nExample:\n  troupe dataset diff good-solvers ab12cd34'),
     async ({ home }, [a, b], flags) => {
       const { datasetDiff } = await import('../../store/datasets/diff.ts');
-      const diff = await datasetDiff(await opened(home.datasets, a!), await opened(home.datasets, b!));
+      const diff = await datasetDiff(await openedDataset(home.datasets, a!), await openedDataset(home.datasets, b!));
       if (flags.json) printJson(diff);
       else print(JSON.stringify(diff, null, 2));
       return EXIT.done;
@@ -180,7 +181,7 @@ export function datasetCommands(program: Command): void {
     async ({ db, home, catchUp, patiently }, [name], flags) => {
       await catchUp();
       const { outdated } = await import('../../store/datasets/outdated.ts');
-      const dataset = await opened(home.datasets, name!);
+      const dataset = await openedDataset(home.datasets, name!);
       const found = await patiently(() =>
         outdated(db, dataset, { folder: home.run, benchmarks: home.benchmarks, codeVersion: VERSION }),
       );
@@ -233,7 +234,7 @@ Examples:
       const { exportDataset, layoutNamed } = await import('../../store/datasets/export.ts');
       const layout = layoutNamed(String(flags.layout));
       const { manifest, directory } = await exportDataset(
-        await opened(home.datasets, name!),
+        await openedDataset(home.datasets, name!),
         layout,
         String(flags.out),
       );
@@ -276,12 +277,6 @@ Examples:
       return EXIT.done;
     },
   );
-}
-
-/** A dataset named by folder, or by id or name in the home. */
-export async function opened(folder: string, name: string) {
-  const { findDataset, openDataset } = await import('../../store/datasets/read.ts');
-  return openDataset(name.includes('/') ? resolve(name) : await findDataset(folder, name));
 }
 
 const textOf = async (file: string): Promise<string> => {

@@ -14,8 +14,8 @@ import type { Pass } from '../../trainer/sampling/passes.ts';
 import { type Flags, plainCommand, wholeNumber } from '../command.ts';
 import { withContext } from '../context.ts';
 import { episodeFilter } from '../episode-filter.ts';
+import { openedDataset } from '../open-dataset.ts';
 import { print, printJson, progressBar, table } from '../output.ts';
-import { opened } from './dataset.ts';
 
 const EPISODES = 'ids of episodes, separated by commas, or a filter as in a recipe: reward > 0';
 const RECORD = 'append the results to the log, where the judge reads them (default: print them)';
@@ -263,7 +263,7 @@ export async function speaker(dir: string, threads: number) {
 async function tokenRows(data: string, datasets: string): Promise<number[][]> {
   if (!data.endsWith('.jsonl')) {
     const { policyRow } = await import('../../trainer/data/training-rows.ts');
-    const dataset = await opened(datasets, data);
+    const dataset = await openedDataset(datasets, data);
     return ([...dataset.rows('train')] as unknown as StepRow[]).map((row) => {
       const { promptIds, tokenIds } = policyRow({ ...row, logprobs: row.logprobs ?? [] });
       return [...promptIds, ...tokenIds];

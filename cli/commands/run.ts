@@ -19,8 +19,8 @@ import {
   wholeNumber,
 } from '../command.ts';
 import type { Context } from '../context.ts';
-import type { ListenAt } from '../infer-role.ts';
 import { print, printJson, progressBar, say, sayTo, table } from '../output.ts';
+import type { ListenAt } from '../role.ts';
 import { roleLogs } from '../role-logs.ts';
 import { tracing } from '../tracing.ts';
 import { checkpointsCommands } from './checkpoints.ts';

@@ -6,7 +6,7 @@ import { hashId, isRecord } from '../../ingest/json.ts';
 import { conditionText } from '../../store/schedules/condition.ts';
 import type { ScheduleDefinition } from '../../store/schedules/definition.ts';
 import type { DriftOf } from '../../store/schedules/drift.ts';
-import type { Schedule } from '../../store/schedules/schedules.ts';
+import type { Schedule } from '../../store/schedules/schedule-state.ts';
 import { budgeted } from '../budgets.ts';
 import { type Flags, projectCommand, who, wholeNumber } from '../command.ts';
 import type { Context } from '../context.ts';

@@ -1,10 +1,11 @@
 /** Tool calls and their results in the messages of AutoGen. */
 import type { Draft, Part } from '../events.ts';
 import { isRecord } from '../json.ts';
-import type { AutogenMessage } from './autogen.ts';
 import { readArguments } from './chat-message.ts';
 import type { toolLedger } from './conversation.ts';
 import { type Emitter, given, isIdentifier, without } from './native.ts';
+
+export type AutogenMessage = Readonly<Record<string, unknown>> & { readonly source: string; readonly type: string };
 
 type Call = { readonly episode_id: string; readonly seq: number; readonly call_id: string; readonly agent_id: string };
 type Ask = {

@@ -5,7 +5,7 @@
 import type { Draft, Part } from '../events.ts';
 import { isRecord, ownOf } from '../json.ts';
 import { kindOf } from './authors.ts';
-import { autogenTools } from './autogen-tools.ts';
+import { type AutogenMessage, autogenTools } from './autogen-tools.ts';
 import { toolLedger } from './conversation.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';
 import {
@@ -60,8 +60,6 @@ const CHUNK = 'ModelClientStreamingChunkEvent';
 
 const isMessage = (one: Record<string, unknown>, old: boolean): boolean =>
   old ? 'role' in one && 'content' in one : 'source' in one && ('type' in one || 'models_usage' in one);
-
-export type AutogenMessage = Readonly<Record<string, unknown>> & { readonly source: string; readonly type: string };
 
 function convert(record: NativeRecord): Converted {
   const { value: result } = record;

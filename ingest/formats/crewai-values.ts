@@ -2,8 +2,18 @@
 import type { Draft, Message } from '../events.ts';
 import { hashId, isRecord } from '../json.ts';
 import { badMessage, type ChatMessage, toMessage } from './chat-message.ts';
-import type { CrewEvent } from './crewai.ts';
 import { type Emitter, given, isIdentifier, without } from './native.ts';
+
+/** An event of a batch that can be read: its order is a number, its data an object. */
+export type CrewEvent = {
+  readonly type: string;
+  readonly id: string;
+  readonly parent: string | null;
+  readonly sequence: number;
+  readonly time: string | null;
+  readonly data: Readonly<Record<string, unknown>>;
+  readonly agent: string | null;
+};
 
 /** A score of the crew or of an agent; null for a result that holds no number. */
 export function scoreDraft(

@@ -6,6 +6,7 @@ import type { Draft } from '../events.ts';
 import { isRecord } from '../json.ts';
 import { crewEmitter } from './crewai-events.ts';
 import { convertCrewLog, isCrewLogEntry, logsIn } from './crewai-log.ts';
+import type { CrewEvent } from './crewai-values.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';
 import { marksOf } from './marks.ts';
 import { badIdentifier, given, isIdentifier, recordId, refusal, refused, revisedEmitter, without } from './native.ts';
@@ -49,19 +50,6 @@ export const crewai: Format = {
     ['crew_kickoff_completed, crew_kickoff_failed', 'episode.finished: answer, outcome failure'],
     ['any other event', 'environment.observed of its type'],
   ],
-};
-
-type Fields = Readonly<Record<string, unknown>>;
-
-/** An event of a batch that can be read: its order is a number, its data an object. */
-export type CrewEvent = {
-  readonly type: string;
-  readonly id: string;
-  readonly parent: string | null;
-  readonly sequence: number;
-  readonly time: string | null;
-  readonly data: Fields;
-  readonly agent: string | null;
 };
 
 function convertBatch(record: NativeRecord): Converted {

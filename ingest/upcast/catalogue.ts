@@ -4,14 +4,8 @@
  */
 import type { TObject } from 'typebox';
 import { type EventName, VOCABULARY } from '../events.ts';
+import type { OldVersion } from './old-version.ts';
 import { scheduleSkippedV1 } from './schedule-skipped.ts';
-
-export type OldVersion = {
-  /** What data of this version had to be. It never changes again. */
-  readonly schema: TObject;
-  /** Data of this version as data of the next. What it does not name it hands on. */
-  readonly upcast: (data: Readonly<Record<string, unknown>>) => Record<string, unknown>;
-};
 
 /** Versions 1, 2 … up to the one before the newest, which is that of the vocabulary. */
 const OLD: Readonly<Partial<Record<EventName, readonly OldVersion[]>>> = { 'schedule.skipped': [scheduleSkippedV1] };

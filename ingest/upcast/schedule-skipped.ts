@@ -4,7 +4,7 @@
  */
 import { Type } from 'typebox';
 import { about, Id, Integer, maybe, Text } from '../events.ts';
-import type { OldVersion } from './catalogue.ts';
+import type { OldVersion } from './old-version.ts';
 
 export const scheduleSkippedV1: OldVersion = {
   schema: about('Ticks of a schedule that requested no job.', {

@@ -34,9 +34,10 @@ import {
   Utf8,
 } from 'apache-arrow';
 import { TroupeError } from '../../errors.ts';
-import { type Buffers, columnBuffer, type Wire } from './column-buffers.ts';
+import { columnBuffer } from './column-buffers.ts';
 import type { Column, ColumnKind } from './columns.ts';
 import { type CopyOptions, copyBatches } from './copy-binary.ts';
+import type { Buffers, Wire } from './growing-column.ts';
 import { fromLz4, toLz4 } from './lz4.ts';
 import { type NestedBuffer, type NestedBuffers, nestedBuffer } from './nested-buffers.ts';
 import { NESTED } from './nested-columns.ts';

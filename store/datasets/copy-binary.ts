@@ -2,8 +2,9 @@
 import { hash } from 'node:crypto';
 import { TroupeError } from '../../errors.ts';
 import { brokenCopy, copyHeader, copyRow, ENDED, PARTIAL } from '../db/copy-frames.ts';
-import { type Buffers, columnBuffer, type Wire } from './column-buffers.ts';
+import { columnBuffer } from './column-buffers.ts';
 import type { Column } from './columns.ts';
+import type { Buffers, Wire } from './growing-column.ts';
 
 /** A batch ends after so many rows or bytes, whichever comes first: by content alone, so that its cut is the same each time. */
 const BATCH_ROWS = 65_536;

@@ -1,8 +1,8 @@
 /** Growing columns of lists. Each element goes from the wire into its place; see `column-buffers.ts` for what surrounds them. */
 import { TroupeError } from '../../errors.ts';
-import type { ColumnBuffer } from './column-buffers.ts';
 import type { ColumnKind } from './columns.ts';
 import { grown, validity } from './growing.ts';
+import type { ColumnBuffer } from './growing-column.ts';
 
 const FIRST = 1024;
 

@@ -7,8 +7,8 @@ import { TroupeError } from '../../errors.ts';
 import { literalSql, type RawBuilder, type SqlBool, sql } from '../db/query.ts';
 import { filterText } from '../filter-text.ts';
 import { type Filter, filterSchema, looksAt, lowerFilter, parseFilter } from '../select.ts';
-import type { Buffers } from './column-buffers.ts';
 import { type Column, hasSteps, type Unit } from './columns.ts';
+import type { Buffers } from './growing-column.ts';
 
 const Share = Type.Number({ minimum: 0, maximum: 1 });
 const Band = Type.Object({ least: Type.Optional(Share), most: Type.Optional(Share) }, { additionalProperties: false });

@@ -3,7 +3,7 @@ import type { Entry } from '../attribution/entries.ts';
 import type { TaskVectors } from '../consistency/task-embeddings.ts';
 import type { ExecutionReport } from '../methods/execution-report.ts';
 import type { DecisionFact, FeedbackFact, ObservationFact, TeamFact, ToolFact } from './episode-facts.ts';
-import type { EpisodeFacts, StepFacts } from './facts.ts';
+import type { EpisodeFacts, StepContent, StepFacts } from './facts.ts';
 import type { TokenFacts } from './token-facts.ts';
 
 /**
@@ -22,17 +22,6 @@ export type Reading =
   | 'teams'
   | 'entries'
   | 'vectors';
-
-export type StepContent = {
-  readonly text: string | null;
-  /** Tokens it was sampled as; null where it has no token ids. */
-  readonly tokens: number | null;
-  /** Equal for equal tokens, and for equal text where there are none. */
-  readonly tokens_key: string;
-  /** Its tokens, or those recorded for its call where it has no other candidate. */
-  readonly length: number | null;
-  readonly finish_reason: string | null;
-};
 
 export type Assembled = {
   /** In the order of their ids. */

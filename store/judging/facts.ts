@@ -8,7 +8,6 @@ import { unescapeText } from '../../ingest/text.ts';
 import type { Session } from '../db/pool.ts';
 import { anyOf, facts, type NotNull, prepare, rowsOfPrepared, sql } from '../db/query.ts';
 import type { ExecutionReport } from '../methods/execution-report.ts';
-import type { StepContent } from './assembled.ts';
 
 export type EpisodeFacts = {
   readonly episode_id: string;
@@ -50,6 +49,17 @@ export type StepFacts = {
   readonly policy_version: string | null;
   /** Its call repeats one of another episode. */
   readonly copied: boolean;
+};
+
+export type StepContent = {
+  readonly text: string | null;
+  /** Tokens it was sampled as; null where it has no token ids. */
+  readonly tokens: number | null;
+  /** Equal for equal tokens, and for equal text where there are none. */
+  readonly tokens_key: string;
+  /** Its tokens, or those recorded for its call where it has no other candidate. */
+  readonly length: number | null;
+  readonly finish_reason: string | null;
 };
 
 /** A step of an episode as the key of a map; U+0000 occurs in no id. */

@@ -2,9 +2,17 @@
 import { readEntries } from '../attribution/entries.ts';
 import { taskVectors } from '../consistency/task-embeddings.ts';
 import type { Session } from '../db/pool.ts';
-import type { Assembled, Reading, StepContent } from './assembled.ts';
+import type { Assembled, Reading } from './assembled.ts';
 import { decisionFacts, feedbackFacts, observationFacts, teamFacts, toolFacts } from './episode-facts.ts';
-import { type EpisodeFacts, episodeFacts, executionReports, type StepFacts, stepContents, stepKey } from './facts.ts';
+import {
+  type EpisodeFacts,
+  episodeFacts,
+  executionReports,
+  type StepContent,
+  type StepFacts,
+  stepContents,
+  stepKey,
+} from './facts.ts';
 import { stepFacts } from './step-facts.ts';
 import { tokenFacts } from './token-facts.ts';
 

@@ -1,6 +1,6 @@
 /** MARFT's walk along the actions of agents, one after the other, which its advantages and its returns have in common. */
 import { type Static, Type } from 'typebox';
-import type { Given } from './method.ts';
+import type { Given } from './given.ts';
 import { refuseInput, requireRectangle, requireRows } from './refuse.ts';
 import { Bit } from './shapes.ts';
 

@@ -7,7 +7,7 @@
  */
 
 import { type Static, Type } from 'typebox';
-import type { Given } from './method.ts';
+import type { Given } from './given.ts';
 import { refuseInput, requireRows } from './refuse.ts';
 import { Bit, Key, nullable } from './shapes.ts';
 

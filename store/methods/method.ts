@@ -6,15 +6,13 @@
 import type { Static, TSchema } from 'typebox';
 import type { Assembled, Reading } from '../judging/assembled.ts';
 import type { Judgement, JudgementTable } from '../judging/judgement.ts';
+import type { Given } from './given.ts';
 
 /**
  * What the output is: keep or drop, a number about a trajectory or group, a number for each candidate, a number for each step … A loss is
  * the trainer's and stands in its own catalogue; the judge runs none.
  */
 export type MethodKind = 'filter' | 'score' | 'reward' | 'credit' | 'process' | 'blame' | 'loss';
-
-/** Data that is read and left as it is. */
-export type Given<T> = unknown extends T ? T : { readonly [Key in keyof T]: Given<T[Key]> };
 
 /** A method with the parameters of this judging, for `Judged.rows`. */
 export type Ask<Input, Params, Output> = {

@@ -9,7 +9,7 @@ import type { Db } from '../db/pool.ts';
 import { anyOf, query, rowsOf } from '../db/query.ts';
 import { type ScheduleDefinition, ticksOf } from './definition.ts';
 import { fireId, instantOf } from './due.ts';
-import type { Schedule } from './schedules.ts';
+import type { Schedule } from './schedule-state.ts';
 
 /** Both ends belong to it; milliseconds since 1970. */
 export type Span = { readonly from: number; readonly to: number };

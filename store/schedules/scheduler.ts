@@ -12,17 +12,8 @@ import { dayBudgetOver } from './day-budget.ts';
 import { type Decision, due, nextTimes, type SkipReason, withinHours } from './due.ts';
 import { lastRuns, rolledBack } from './history.ts';
 import { PAUSE_AFTER, reasonToPause } from './jobs-in-a-row.ts';
-import {
-  carryOut,
-  listSchedules,
-  moveState,
-  pauseAsRead,
-  runningJob,
-  SCHEDULE_CHANNEL,
-  type Schedule,
-  type ScheduleState,
-  timesOf,
-} from './schedules.ts';
+import type { Schedule, ScheduleState } from './schedule-state.ts';
+import { carryOut, listSchedules, moveState, pauseAsRead, runningJob, SCHEDULE_CHANNEL, timesOf } from './schedules.ts';
 
 /** The longest time between two looks: a step of the clock is noticed within it. */
 const LONGEST_MS = 60_000;

@@ -6,7 +6,7 @@ import { chatStream, type StreamOf, streamText } from '../../api/gateway-events.
 import { plainRequest } from '../../api/replayed-answer.ts';
 import { differenceOf, instructed, reseeded, withoutText } from '../../api/replayed-request.ts';
 import { captureAnswer } from '../../api/upstream/capture.ts';
-import type { Kind } from '../../api/upstream/record.ts';
+import type { Kind } from '../../api/upstream/kind.ts';
 import { whyUnreadable } from '../../store/rollouts/source.ts';
 
 describe('a recorded answer of a model server, streamed', () => {

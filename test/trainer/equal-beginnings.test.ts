@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { Row } from '../../trainer/data/batch.ts';
 import { equalBeginnings } from '../../trainer/data/equal-beginnings.ts';
+import type { Row } from '../../trainer/data/row.ts';
 import type { TokenRow } from '../../trainer/data/training-rows.ts';
 import { sftLoss } from '../../trainer/losses/sft.ts';
 import { sftEntropyLoss } from '../../trainer/losses/sft-entropy.ts';

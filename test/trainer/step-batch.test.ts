@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { layoutOf, makeBatch, partition, perCompletion, type Row } from '../../trainer/data/batch.ts';
+import { layoutOf, makeBatch, partition, perCompletion } from '../../trainer/data/batch.ts';
+import type { Row } from '../../trainer/data/row.ts';
 import { MASKED, rotaryTable } from '../../trainer/models/positions.ts';
 import { GROUPED, TINY } from './tiny-model.ts';
 

@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, it } from 'vitest';
-import type { Row } from '../../trainer/data/batch.ts';
+import type { Row } from '../../trainer/data/row.ts';
 import { clippedPolicyLoss } from '../../trainer/losses/clipped-policy.ts';
 import type { Loss } from '../../trainer/losses/loss.ts';
 import { sftLoss, tokenMeanWeights } from '../../trainer/losses/sft.ts';

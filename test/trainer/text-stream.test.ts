@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type PreparedSample, toChoice } from '../../trainer/sampling/infer-request.ts';
-import { type TextPart, textStream } from '../../trainer/sampling/text-stream.ts';
+import type { TextPart } from '../../trainer/sampling/infer-wire.ts';
+import { textStream } from '../../trainer/sampling/text-stream.ts';
 import { CHATML_ROLES, CHATML_SPECIAL, CHATML_TEMPLATE } from '../../trainer/tokens/chatml.ts';
 import { openTokenizer, type Tokenizer, wordTokenizer } from '../../trainer/tokens/tokenizer.ts';
 import { trainBpe } from '../../trainer/tokens/tokenizer-training.ts';

@@ -1,5 +1,5 @@
 /** Small models and rows for the numerical tests, all from seeds. */
-import type { Row } from '../../trainer/data/batch.ts';
+import type { Row } from '../../trainer/data/row.ts';
 import type { ModelConfig } from '../../trainer/models/weights.ts';
 import { type RandomStream, randomStream } from '../../trainer/random.ts';
 

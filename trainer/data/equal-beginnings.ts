@@ -2,7 +2,8 @@
  * Conversations of one team begin alike: the same instructions, the same tools. Rows whose beginnings are equal become one row with that
  * beginning as its prompt, so that it goes through the model once and not once for each. What is learnt, and its loss, stays the same.
  */
-import { type Completion, type Row, TOKENS_AT_ONCE } from './batch.ts';
+import { TOKENS_AT_ONCE } from './batch.ts';
+import type { Completion, Row } from './row.ts';
 
 /** Beginnings that are shorter are not worth it. */
 const LEAST_SHARED = 64;

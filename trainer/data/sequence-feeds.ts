@@ -4,7 +4,7 @@ import type { Feed, Feeds } from '../graph/session.ts';
 import { headSize } from '../models/families.ts';
 import { causalMask, type RotaryTable } from '../models/positions.ts';
 import type { ModelConfig } from '../models/weights.ts';
-import type { Row } from './batch.ts';
+import type { Row } from './row.ts';
 
 /**
  * Each row is its prompt and its one completion. What comes after the token that predicts the last wanted one is not computed.

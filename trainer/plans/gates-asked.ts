@@ -21,6 +21,7 @@ import { playAsked } from './play-gate.ts';
 import { asJudged, type Frozen, withoutGates } from './round-rows.ts';
 import type { Stages } from './stages.ts';
 import type { Trained } from './training-asked.ts';
+import type { Hosted } from './weights.ts';
 import { type Checkpoint, releasedOf } from './weights.ts';
 
 /** What a round trained, as its gate needs it. */
@@ -31,9 +32,6 @@ type Shown = {
   /** All iterations of the round. */
   readonly ended: () => Promise<readonly Iteration[]>;
 };
-
-/** The model of a configured server that the calls of each policy fall back to, where a route names one. */
-export type Hosted = Readonly<Record<string, string>>;
 
 /** The gate of a round, asked for once. @throws WaitsFor until it has ended */
 export async function gateOf(

@@ -2,10 +2,10 @@
 import type { Handler, JobContext } from '../../store/jobs/jobs.ts';
 import { type ProgramSettings, programTraining } from '../engines/program-training.ts';
 import type { Runner } from '../rollouts/runners.ts';
-import type { Hosted } from './gates-asked.ts';
 import { offlineGate } from './offline-gate.ts';
 import { planHandler } from './plan-run.ts';
 import { playGate } from './play-gate.ts';
+import type { Hosted } from './weights.ts';
 
 export type PlanSettings = ProgramSettings & {
   readonly threads: number;

@@ -12,7 +12,6 @@ import { requireReleasedTeam } from '../../store/teams/version.ts';
 import { PASS } from '../jobs/passes.ts';
 import type { RolloutResult } from '../rollouts/handler.ts';
 import type { ServingResult } from '../rollouts/serving.ts';
-import type { Hosted } from './gates-asked.ts';
 import { type Done, partOf } from './parts.ts';
 import { rolloutOf } from './plan-parts.ts';
 import {
@@ -33,6 +32,7 @@ import { tasksOf } from './plan-tasks.ts';
 import { asJudged, type Frozen, requireRows, whereOf, withinRound, withoutGates } from './round-rows.ts';
 import { type OfStage, type Stages, stageId, stagesOf } from './stages.ts';
 import { loraBase, type Trained, trainingKind, trainSpec } from './training-asked.ts';
+import type { Hosted } from './weights.ts';
 import { releasedOf, startOf } from './weights.ts';
 
 /** How long a plan waits for the processes that serve its policies. */

@@ -7,13 +7,14 @@ import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { AsOf } from '../../store/datasets/as-of.ts';
 import { checkedSpec, type Handler, type JobContext } from '../../store/jobs/jobs.ts';
-import { gateOf, type Hosted } from './gates-asked.ts';
+import { gateOf } from './gates-asked.ts';
 import { iterate, iterationsOf, iterationToGoOn, mapped, reportOf } from './iteration.ts';
 import { parseStoredPlan } from './plan.ts';
 import type { Plan } from './plan-schema.ts';
 import { type PlanResult, type Round, release } from './round.ts';
 import { BudgetSpent, type OfStage, stagesOf } from './stages.ts';
 import { teamRound } from './team-round.ts';
+import type { Hosted } from './weights.ts';
 
 /**
  * What a job of kind `plan` needs: the plan as JSON with absolute paths. The name of the run is the id of the job. With `as_of` its

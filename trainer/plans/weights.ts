@@ -8,6 +8,9 @@ import type { PlanPolicy } from './plan-schema.ts';
 
 export type Checkpoint = { readonly checkpoint_id: string; readonly directory: string };
 
+/** The model of a configured server that the calls of each policy fall back to, where a route names one. */
+export type Hosted = Readonly<Record<string, string>>;
+
 /** What the policy was given last, where its files are known; null before its first release. */
 export async function releasedOf(db: Db, policy: string): Promise<Checkpoint | null> {
   const released = query

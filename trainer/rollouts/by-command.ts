@@ -6,7 +6,7 @@ import type { LeasedAttempt } from '../../store/rollouts/attempts.ts';
 import { drawnBy, groupAt } from '../../store/rollouts/rollout.ts';
 import { endText, lastWords } from '../rewards/score.ts';
 import { runCommand } from './command.ts';
-import type { PlayOptions, TeamEnd } from './play.ts';
+import type { PlayOptions, TeamEnd } from './play-options.ts';
 import type { CommandRunner } from './runners.ts';
 
 /** What every program needs and what is no secret; the rest is named by the runner. */

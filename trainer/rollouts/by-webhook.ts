@@ -2,7 +2,7 @@
 import type { LeasedAttempt } from '../../store/rollouts/attempts.ts';
 import { programEnv } from './by-command.ts';
 import { type EpisodeFacts, episodeFacts } from './leases.ts';
-import type { PlayOptions, TeamEnd } from './play.ts';
+import type { PlayOptions, TeamEnd } from './play-options.ts';
 import type { WebhookRunner } from './runners.ts';
 
 type Options = Pick<PlayOptions, 'rollout' | 'entry' | 'env' | 'signal' | 'scoring'> & {

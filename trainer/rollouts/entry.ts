@@ -3,7 +3,7 @@ import { TroupeError } from '../../errors.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { firstOf, query, sql } from '../../store/db/query.ts';
 import { createKey, revokeKeysNamed } from '../../store/keys/api-keys.ts';
-import type { Entry } from './play.ts';
+import type { Entry } from './play-options.ts';
 
 const PROBE_MS = 10_000;
 /** Keys end by themselves some time after the rollout. */

@@ -7,7 +7,6 @@ import type { Readable } from 'node:stream';
 import { TroupeError } from '../../errors.ts';
 import type { ChatMessage } from '../tokens/template.ts';
 import type { Called } from '../tokens/tool-calls.ts';
-import type { TextPart } from './text-stream.ts';
 
 /** What to continue: exactly one of `messages`, `prompt_ids` and `prompt`. */
 export type SampleAsk = {
@@ -52,6 +51,9 @@ export type SampleAsk = {
 /** What is known of a response before its first token. */
 export type SampleBegun = Pick<SampleAnswer, 'prompt_token_ids' | 'model' | 'checkpoint'>;
 /** Takes new text of a choice. */
+/** New text of a choice, which begins at character `at` of its text. */
+export type TextPart = { readonly choice: number; readonly at: number; readonly text: string };
+
 export type OnPart = (part: TextPart, begun: SampleBegun) => void;
 /** A line before the reply of the request with that id. The first of a request has `begun`. */
 export type PartLine = { readonly id: unknown; readonly part: TextPart; readonly begun?: SampleBegun };

@@ -3,7 +3,8 @@
  * token at a time. A run blocks the event loop while it computes, so a policy that serves others lives in a process of its own.
  */
 import { got, TroupeError } from '../../errors.ts';
-import { type Layout, layoutOf, makeBatch, partition, perCompletion, type Row, TOKENS_AT_ONCE } from '../data/batch.ts';
+import { type Layout, layoutOf, makeBatch, partition, perCompletion, TOKENS_AT_ONCE } from '../data/batch.ts';
+import type { Row } from '../data/row.ts';
 import { type Feed, type Feeds, openSession, type Session } from '../graph/session.ts';
 import { headSize } from '../models/families.ts';
 import { scoreGraph } from '../models/graphs.ts';

@@ -4,9 +4,7 @@
  */
 import type { Tokenizer } from '../tokens/tokenizer.ts';
 import type { PreparedSample } from './infer-request.ts';
-
-/** New text of a choice, which begins at character `at` of its text. */
-export type TextPart = { readonly choice: number; readonly at: number; readonly text: string };
+import type { TextPart } from './infer-wire.ts';
 
 type Growing = { known: string; given: number; before: number; read: number };
 

@@ -1,6 +1,6 @@
 /** The policy gradients that `rl` knows by name: a loss, and the rows of a batch with the weights that go with it. */
 import { got, TroupeError } from '../../errors.ts';
-import type { Row } from '../data/batch.ts';
+import type { Row } from '../data/row.ts';
 import type { TrainingRow } from '../data/training-rows.ts';
 import { aggregationWeights } from '../losses/aggregation.ts';
 import { clippedPolicyLoss } from '../losses/clipped-policy.ts';

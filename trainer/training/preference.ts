@@ -4,8 +4,8 @@
  * first step. Kept: sums over an answer's tokens, label smoothing. Dropped: TRL's other loss types.
  */
 import { TroupeError } from '../../errors.ts';
-import type { Row } from '../data/batch.ts';
 import type { Order } from '../data/orders.ts';
+import type { Row } from '../data/row.ts';
 import type { TokenRow } from '../data/training-rows.ts';
 import { dpoLoss } from '../losses/dpo.ts';
 import { preferenceSegments } from '../losses/preference-segments.ts';

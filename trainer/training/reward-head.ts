@@ -1,7 +1,7 @@
 /** A reward model: of two answers to one prompt the chosen one is to score higher at its last token than the rejected one. */
 import { TroupeError } from '../../errors.ts';
-import type { Row } from '../data/batch.ts';
 import type { Order } from '../data/orders.ts';
+import type { Row } from '../data/row.ts';
 import { lastTokenPreference } from '../losses/preference-segments.ts';
 import { bradleyTerryLoss } from '../losses/reward-head.ts';
 import type { Schedule } from './optimizer.ts';

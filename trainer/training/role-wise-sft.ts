@@ -4,7 +4,7 @@
  * (M1-32B, arXiv:2504.09772). Kept: role-wise sets, sequence mean.
  */
 import { TroupeError } from '../../errors.ts';
-import type { Row } from '../data/batch.ts';
+import type { Row } from '../data/row.ts';
 import { endless, shuffle } from '../data/shuffle.ts';
 import type { TokenRow, TrainingRow } from '../data/training-rows.ts';
 import { sftLoss } from '../losses/sft.ts';

@@ -4,9 +4,9 @@
  * Kept of it: both means, all steps of a problem as one batch. Dropped: packing, which sequences laid end to end do not need.
  */
 import { TroupeError } from '../../errors.ts';
-import type { Row } from '../data/batch.ts';
 import { equalBeginnings } from '../data/equal-beginnings.ts';
 import type { Order } from '../data/orders.ts';
+import type { Row } from '../data/row.ts';
 import type { TokenRow } from '../data/training-rows.ts';
 import { sequenceMeanWeights, sftLoss, tokenMeanWeights } from '../losses/sft.ts';
 import { sftEntropyLoss } from '../losses/sft-entropy.ts';

@@ -10,9 +10,9 @@ import {
   makeBatch,
   partition,
   perCompletion,
-  type Row,
   TOKENS_AT_ONCE,
 } from '../data/batch.ts';
+import type { Row } from '../data/row.ts';
 import { type Feed, type Feeds, openSession, type Session } from '../graph/session.ts';
 import type { Loss } from '../losses/loss.ts';
 import { evaluationGraph, type Outputs, trainingGraph } from '../models/graphs.ts';

@@ -4,7 +4,7 @@
  */
 import { setImmediate as turn } from 'node:timers/promises';
 import { TroupeError } from '../../errors.ts';
-import type { Row } from '../data/batch.ts';
+import type { Row } from '../data/row.ts';
 import type { Loss } from '../losses/loss.ts';
 import type { AdamOptions, Schedule } from './optimizer.ts';
 import { beginning, type Curves, type Progress } from './run-state.ts';

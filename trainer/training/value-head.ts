@@ -3,8 +3,8 @@
  * answer and is not discounted, so every trained token has the same target; the loss of a step is the mean over its trained tokens.
  */
 import { TroupeError } from '../../errors.ts';
-import type { Row } from '../data/batch.ts';
 import type { Order } from '../data/orders.ts';
+import type { Row } from '../data/row.ts';
 import type { ValueRow } from '../data/value-rows.ts';
 import type { Loss } from '../losses/loss.ts';
 import { tokenMeanWeights } from '../losses/sft.ts';

@@ -11,8 +11,9 @@ import { type Static, Type } from 'typebox';
 import type { FeedbackFact } from '../../judging/episode-facts.ts';
 import { score } from '../../judging/judgement.ts';
 import { agentIn, agentsBySteps, isMode, labelled } from '../../judging/labelled.ts';
+import type { Given } from '../given.ts';
 import { mastCode } from '../mast.ts';
-import { type Given, method } from '../method.ts';
+import { method } from '../method.ts';
 import { mean, sum } from '../statistics.ts';
 
 const Pair = Type.Tuple([Type.String(), Type.String()]);

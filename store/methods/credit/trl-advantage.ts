@@ -12,7 +12,8 @@
 
 import { type Static, Type } from 'typebox';
 import { creditByGroup } from '../../judging/reward-groups.ts';
-import { type Given, method } from '../method.ts';
+import type { Given } from '../given.ts';
+import { method } from '../method.ts';
 import { refuseInput, requireRows } from '../refuse.ts';
 import { Key, Reward } from '../shapes.ts';
 import { columnOf, type Groups, groupRows, groupStatistics } from '../statistics.ts';

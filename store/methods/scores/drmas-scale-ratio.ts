@@ -10,7 +10,8 @@
 import { type Static, Type } from 'typebox';
 import { groupOf } from '../../judging/facts.ts';
 import { score } from '../../judging/judgement.ts';
-import { type Given, method } from '../method.ts';
+import type { Given } from '../given.ts';
+import { method } from '../method.ts';
 import { AgentSteps } from '../shapes.ts';
 import { groupBy, mean, standardDeviation } from '../statistics.ts';
 

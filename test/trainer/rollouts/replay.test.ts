@@ -12,7 +12,7 @@ import type { PolicyServers } from '../../../api/policy-servers.ts';
 import { postJson } from '../../../api/post.ts';
 import { serve } from '../../../api/serve.ts';
 import { captureAnswer } from '../../../api/upstream/capture.ts';
-import type { Kind } from '../../../api/upstream/record.ts';
+import type { Kind } from '../../../api/upstream/kind.ts';
 import { readUpstreams } from '../../../api/upstream/settings.ts';
 import { openUpstreams, type Upstreams } from '../../../api/upstream/upstreams.ts';
 import { fileArtifacts } from '../../../ingest/artifacts.ts';
