@@ -1,6 +1,6 @@
 /**
- * The learning curve of a team: every release, in order, with its metrics and those of its checkpoints. The names of the metrics are
- * not fixed; the page draws those that it finds.
+ * The learning curve of a team: every release, in order, with what was measured of it, and with the numbers of the training of its
+ * checkpoints. Their names are not fixed; the page shows those that it finds.
  */
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
@@ -18,9 +18,8 @@ const Round = Type.Object({
   name: Type.Union([Type.String(), Type.Null()], { description: 'why it was released' }),
   by: Type.Union([Type.String(), Type.Null()]),
   policies: Type.Record(Type.String(), Type.String()),
-  metrics: Type.Record(Type.String(), Type.Number(), {
-    description: 'metrics of the release and of its checkpoints',
-  }),
+  metrics: Type.Record(Type.String(), Type.Number(), { description: 'what the gate, or who released, measured' }),
+  training: Type.Record(Type.String(), Type.Number(), { description: 'numbers of the training of its checkpoints' }),
   released_at: Type.Union([Type.String(), Type.Null()]),
 });
 const Rounds = Type.Object({ items: Type.Array(Round) });
@@ -65,11 +64,11 @@ export function roundRoutes(app: FastifyInstance, db: Db): void {
       const items = rows.reverse().map(({ checkpoint_metrics, metrics, ...row }, round) => ({
         round,
         ...row,
-        metrics: Object.assign(
-          {},
-          ...(checkpoint_metrics ?? []).map((value) => numbersIn(value)),
-          numbersIn(metrics),
-        ) as Record<string, number>,
+        metrics: numbersIn(metrics),
+        training: Object.assign({}, ...(checkpoint_metrics ?? []).map((value) => numbersIn(value))) as Record<
+          string,
+          number
+        >,
       }));
       return { items };
     },

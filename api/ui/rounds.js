@@ -2,16 +2,6 @@
 import { ask, decimal, make, notice, numbers, percent, tableOf, when } from './elements.js';
 import { lines } from './plots.js';
 
-/** The series that are drawn if present, and their names; precision is never shown without the true-negative rate. */
-const CURVES = [
-  ['pass_at_1', 'pass@1'],
-  ['best_of_n', 'best of n'],
-  ['verifier_precision', 'verifier precision'],
-  ['rejection_rate', 'rejection rate'],
-  ['majority', 'majority'],
-  ['hard_pass_at_1', 'pass@1, hard'],
-];
-
 export async function rounds(signal) {
   const { items } = await ask('/v1/rounds', signal);
   if (items.length === 0) {
@@ -48,49 +38,42 @@ function runsOf(items) {
 }
 
 function roundsOf(run) {
-  const known = CURVES.filter(([metric]) => run.some(({ metrics }) => isShare(metrics[metric])));
-  const others = [...new Set(run.flatMap(({ metrics }) => Object.keys(metrics)))].filter(
-    (metric) => metric !== 'round' && !CURVES.some(([name]) => name === metric),
-  );
-  const shares = others.filter((metric) =>
-    run.every(({ metrics }) => metrics[metric] === undefined || isShare(metrics[metric])),
-  );
-  const series = (known.length > 0 ? known : shares.map((metric) => [metric, metric])).slice(0, 6);
-  return [
-    series.length > 0 && run.length > 1 ? curve(run, series) : null,
-    table(run, known, known.length > 0 ? [] : others),
-  ];
+  const measured = [...new Set(run.flatMap(({ metrics }) => Object.keys(metrics)))].filter((name) => name !== 'round');
+  const shares = measured.filter((name) => run.every(({ metrics }) => !(name in metrics) || isShare(metrics[name])));
+  return [shares.length > 0 && run.length > 1 ? curve(run, shares.slice(0, 6)) : null, table(run, measured)];
 }
 const isShare = (value) => typeof value === 'number' && value >= 0 && value <= 1;
 
-function curve(run, series) {
+function curve(run, names) {
   const share = (value) => (isShare(value) ? value : null);
-  const change = ([metric, label]) => {
-    const values = run.map(({ metrics }) => metrics[metric]).filter(isShare);
-    return `${label} from ${percent(values[0])} to ${percent(values.at(-1))}`;
+  const change = (name) => {
+    const values = run.map(({ metrics }) => metrics[name]).filter(isShare);
+    return `${name} from ${percent(values[0])} to ${percent(values.at(-1))}`;
   };
   return lines({
-    about: `${run.length} rounds: ${series.map(change).join('; ')}. The table has every number.`,
-    series: series.map(([metric, label]) => ({ label, values: run.map(({ metrics }) => share(metrics[metric])) })),
+    about: `${run.length} releases: ${names.map(change).join('; ')}. The table has every number.`,
+    series: names.map((name) => ({ label: name, values: run.map(({ metrics }) => share(metrics[name])) })),
     xs: run.map((_, i) => i),
-    names: run.map(({ name, round }) => (name ?? `round ${round}`).slice(0, 14)),
+    names: run.map(({ release_id }) => release_id.slice(-14)),
     range: [0, 1],
     format: percent,
   });
 }
 
-const table = (run, known, others) =>
+const table = (run, measured) =>
   tableOf({
-    label: 'Rounds as a table',
-    caption: 'Held-out results of each release, with its checkpoint.',
-    head: ['Round', ...[...known.map(([, label]) => label), ...others].map(numbers), 'Checkpoint', 'Released'],
+    label: 'Releases as a table',
+    caption:
+      'What was measured of each release: candidate and incumbent of its gate, and the candidate by what the guardrails look at.',
+    head: ['Release', ...measured.map(numbers), 'Checkpoint', 'Released', 'Why'],
     rows: run.map(({ name, release_id, metrics, policies, released_at }) => [
-      name ?? release_id,
-      ...known.map(([metric]) => percent(metrics[metric])),
-      ...others.map((metric) => (metrics[metric] === undefined ? '–' : decimal(metrics[metric]))),
+      release_id,
+      ...measured.map((one) => numberOf(metrics[one])),
       Object.entries(policies).map(([policy, checkpoint]) =>
         make('div', { title: checkpoint }, `${policy}: ${checkpoint.slice(0, 16)}`),
       ),
       when(released_at),
+      name ?? '',
     ]),
   });
+const numberOf = (value) => (value === undefined ? '–' : decimal(value));

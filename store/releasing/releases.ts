@@ -73,6 +73,8 @@ export type NewRelease = {
   readonly teams?: Release['teams'];
   readonly reason: string | null;
   readonly by: string;
+  /** What a gate measured of it. */
+  readonly metrics?: Readonly<Record<string, number>>;
   /** Source of the event, which names the part of Troupe that released. */
   readonly source: string;
   /** ISO 8601. */
@@ -82,10 +84,11 @@ export type NewRelease = {
 /** Appends `policy.released`; a release that the log holds under this id stays as it is. `code` is that of a map that cannot be recorded. */
 export async function recordRelease(
   log: Pick<EventLog, 'append'>,
-  { source, time, teams = {}, ...data }: NewRelease,
+  { source, time, teams = {}, metrics = {}, ...data }: NewRelease,
   code?: ErrorCode,
 ): Promise<void> {
   const named = Object.keys(teams).length === 0 ? {} : { teams: { ...teams } };
-  const released = { ...data, policies: { ...data.policies }, ...named };
+  const measured = Object.keys(metrics).length === 0 ? {} : { metrics: { ...metrics } };
+  const released = { ...data, policies: { ...data.policies }, ...named, ...measured };
   await appendOwn(log, [{ name: 'policy.released', source, id: data.release_id, time, data: released }], code);
 }

@@ -93,10 +93,10 @@ describe('the page', () => {
     page.go('#/rounds');
     await shows('RL 2');
     const [svg] = page.main.all('svg');
-    expect(svg!.getAttribute('aria-label')).toContain('pass@1 from 40.0 % to 90.0 %');
+    expect(svg!.getAttribute('aria-label')).toContain('pass_at_1 from 40.0 % to 90.0 %');
     const paths = svg!.all('path').map((path) => path.getAttribute('d')!);
     expect(paths).toHaveLength(4);
-    expect(paths.map((path) => path.replaceAll(/[\d. ]+/g, ''))).toEqual(['MLL', 'MM', 'MLL', 'MLL']);
+    expect(paths.map((path) => path.replaceAll(/[\d. ]+/g, ''))).toEqual(['MM', 'MLL', 'MLL', 'MLL']);
     expect(svg!.all('circle')).toHaveLength(11);
     const rows = page.main
       .all('tbody')[0]!
@@ -107,7 +107,7 @@ describe('the page', () => {
           .slice(0, 4)
           .map((cell) => cell.textContent),
       );
-    expect(rows[1]).toEqual(['70.0 %', '–', '40.0 %', '65.0 %']);
+    expect(rows[1]).toEqual(['–', '0.700', '0.650', '0.400']);
   });
 
   it('lists episodes page by page', async () => {

@@ -136,6 +136,16 @@ describe('plans: from recorded episodes to a released checkpoint', () => {
         models: { solver: { candidate: round.candidates.solver } },
       });
       expect(shown.out.main.interval.low).toBeGreaterThan(0);
+      // The release keeps what its gate measured, and the checkpoint the loss of its training.
+      const { incumbent, candidate } = shown.out.main;
+      const measured =
+        'select r.metrics, c.metrics as training from traj.releases r join traj.checkpoints c using (checkpoint_id)';
+      expect((await database.db.query(measured)).rows).toEqual([
+        {
+          metrics: { incumbent, candidate, 'role solver': shown.out.guardrails[0].candidate },
+          training: { 'solver.loss': expect.any(Number) },
+        },
+      ]);
       const page = await at.run(['gate', 'show', 'better-1']);
       expect(page.out).toMatch(/^# Gate of better-1, round 1: passed\n/);
       expect(page.out).toContain(`solver: ${shown.out.models.solver.incumbent} → ${round.candidates.solver}`);

@@ -1,5 +1,6 @@
 /** What a round and a run of a plan come to, and the release that ends a round. */
 import { firstOf, query } from '../../store/db/query.ts';
+import type { GateReport, ManualReport } from '../../store/gating/report.ts';
 import { WATCH, watchSpec } from '../../store/gating/watching.ts';
 import { type JobContext, requestJob } from '../../store/jobs/jobs.ts';
 import { waitProjected } from '../../store/projecting/positions.ts';
@@ -34,7 +35,7 @@ type Released = {
   readonly plan: Plan;
   readonly policies: Readonly<Record<string, string>>;
   readonly teams?: Readonly<Record<string, string>>;
-  readonly reason: string;
+  readonly gate: GateReport | ManualReport;
 };
 
 /** Appends the release once, and has it watched where the plan says so. */
@@ -54,7 +55,7 @@ export async function release(context: JobContext, of: Released): Promise<string
 /** The whole map, with the other policies and teams as they are. */
 async function releaseOnce(
   { db, log, now }: JobContext,
-  { run, round, plan, policies, teams, reason }: Released,
+  { run, round, plan, policies, teams, gate }: Released,
 ): Promise<string> {
   const release_id = `${run}/${round}`;
   return inReleaseTurn(db, async () => {
@@ -66,7 +67,8 @@ async function releaseOnce(
       release_id,
       policies: { ...before?.policies, ...policies },
       teams: { ...before?.teams, ...teams },
-      reason,
+      reason: gate.reason,
+      metrics: measuredBy(gate),
       by: `plan ${plan.name}`,
       source: '/plans',
       time: now().toISOString(),
@@ -74,4 +76,16 @@ async function releaseOnce(
     await waitProjected(db, { log });
     return release_id;
   });
+}
+
+/** Means of the gate's measure on both sides, and of the candidate by what its guardrails look at: `role coder`, `tokens`. */
+function measuredBy(gate: GateReport | ManualReport): Record<string, number> {
+  if (gate.kind === 'manual') return {};
+  const { main, guardrails } = gate;
+  const means = [
+    ['incumbent', main.incumbent] as const,
+    ['candidate', main.candidate] as const,
+    ...guardrails.map(({ of, candidate }) => [of, candidate] as const),
+  ];
+  return Object.fromEntries(means.flatMap(([name, mean]) => (mean === null ? [] : [[name, mean]])));
 }

@@ -67,7 +67,9 @@ export async function teamRound(
   const gate = await teamGate(context, plan, stages, { team, candidate });
   const { passed, reason } = gate.result;
   const teams = { [team.name]: candidate.team_id };
-  const release_id = passed ? await release(context, { run, round, plan, policies: {}, teams, reason }) : null;
+  const release_id = passed
+    ? await release(context, { run, round, plan, policies: {}, teams, gate: gate.result })
+    : null;
   return {
     round,
     candidates: {},

@@ -26,20 +26,21 @@ export type RoleWiseOptions = {
   readonly adam: Adam;
 };
 
-/** Trains in place. Returns the mean loss of each role over its last tenth of steps. */
+/** Trains in place. Returns of each role its mean loss over the last tenth of its steps. */
 export async function roleWiseSft(
   model: TrainableModel,
   rows: readonly TrainingRow[],
   options: RoleWiseOptions,
   watch: Watch = {},
-): Promise<Record<string, number>> {
+): Promise<Record<string, { readonly loss: number }>> {
   const plan = rolePlan(rows, options);
-  const late = new Map<string, number[]>();
+  const losses = new Map<string, number[]>();
   const onStep = async (done: StepDone) => {
     await watch.onStep?.(done);
-    if (done.step - 1 < plan.length * 0.9) return;
     const { role } = plan[done.step - 1]!;
-    late.set(role, [...(late.get(role) ?? []), likelihood(done.logprobs)]);
+    const ofRole = losses.get(role) ?? [];
+    losses.set(role, ofRole);
+    ofRole.push(likelihood(done.logprobs));
   };
   // The last 30 % fall to a tenth: early steps find the region, late ones settle in it.
   const fall: Schedule = (step) =>
@@ -56,7 +57,10 @@ export async function roleWiseSft(
     { ...watch, onStep },
   );
   return Object.fromEntries(
-    [...late].map(([role, losses]) => [role, losses.reduce((a, b) => a + b, 0) / losses.length]),
+    [...losses].map(([role, all]) => {
+      const late = all.slice(-Math.ceil(all.length / 10));
+      return [role, { loss: late.reduce((a, b) => a + b, 0) / late.length }];
+    }),
   );
 }
 
