@@ -130,11 +130,11 @@ export const proof: Proof = {
         await press(button('Resume'));
         await shows('Next:');
       });
-      await step('runs and rounds say how the first one is made', async () => {
+      await step('runs and releases say how the first one is made', async () => {
         await press(link('Runs'));
         await shows('troupe plan run');
-        await press(link('Rounds'));
-        await shows(/round/i);
+        await press(link('Releases'));
+        await shows('Nothing has been released yet');
       });
       const elsewhere = tab.requests.filter((asked) => !asked.startsWith(`${url}/`) && !/^(?:about|data):/.test(asked));
       check(`${tab.requests.length} requests, all of them to this server`, elsewhere.length === 0, elsewhere);

@@ -40,7 +40,9 @@ function cells({ programs, tests, pass }, truth) {
   const columns = tests.map((test, j) => ({ test, j })).filter(({ test }) => truth || !test.ground_truth);
   const rows = programs.map((program, i) => ({ program, i })).filter(({ program }) => truth || !program.reference);
   const testName = (test, j) =>
-    test.ground_truth ? 'truth' : (test.public ? 'public ' : '') + (test.name ?? `T${j + 1}`);
+    test.ground_truth
+      ? 'truth'
+      : (test.public && !/^public\b/.test(test.name) ? 'public ' : '') + (test.name ?? `T${j + 1}`);
   const flaw = (member) => (member.valid === false ? ' (malformed)' : '');
   const head = columns.map(({ test, j }) =>
     make(

@@ -3,7 +3,7 @@ import { make, status } from './elements.js';
 import { episode } from './episode.js';
 import { episodes } from './episodes.js';
 import { sql } from './query.js';
-import { rounds } from './rounds.js';
+import { releases } from './releases.js';
 import { run, runs } from './runs.js';
 import { schedules } from './schedules.js';
 
@@ -12,7 +12,7 @@ const main = document.querySelector('#main');
 const PAGES = [
   [/^\/(?:episodes)?$/, episodes, 'Episodes'],
   [/^\/episodes\/(.+)$/, episode, 'Episode'],
-  [/^\/rounds$/, rounds, 'Rounds'],
+  [/^\/releases$/, releases, 'Releases'],
   [/^\/runs$/, runs, 'Runs'],
   [/^\/runs\/(.+)$/, run, 'Run'],
   [/^\/schedules$/, schedules, 'Schedules'],

@@ -63,7 +63,7 @@ describe('the page', () => {
   it('says what to do while there is nothing to see', async () => {
     await shows('No episodes yet');
     for (const [hash, text] of [
-      ['#/rounds', 'Nothing has been released yet'],
+      ['#/releases', 'Nothing has been released yet'],
       ['#/runs', 'No plan has been run yet'],
       ['#/schedules', 'No schedule yet'],
     ] as const) {
@@ -72,7 +72,7 @@ describe('the page', () => {
     }
   });
 
-  it('draws the curve of the rounds, with a gap where a number is missing, and every number in a table', async () => {
+  it('draws the curve of the releases, with a gap where a number is missing, and every number in a table', async () => {
     const release = (i: number, metrics: Record<string, number>) =>
       event(
         'policy.released',
@@ -90,7 +90,7 @@ describe('the page', () => {
       release(1, { pass_at_1: 0.7, verifier_precision: 0.4, rejection_rate: 0.65 }),
       release(2, { pass_at_1: 0.9, best_of_n: 0.95, verifier_precision: 0.6, rejection_rate: 0.7 }),
     );
-    page.go('#/rounds');
+    page.go('#/releases');
     await shows('RL 2');
     const [svg] = page.main.all('svg');
     expect(svg!.getAttribute('aria-label')).toContain('pass_at_1 from 40.0 % to 90.0 %');

@@ -80,7 +80,7 @@ export type Paper = {
 
 export function paper(fetch: (path: string, init: RequestInit) => Promise<unknown>): Paper {
   const [main, status] = [new Element('main'), new Element('p')];
-  const links = ['#/rounds', '#/episodes'].map((href) => {
+  const links = ['#/releases', '#/episodes'].map((href) => {
     const link = new Element('a');
     link.setAttribute('href', href);
     return link;

@@ -1,14 +1,14 @@
-/** Releases in order, with the curve of their metrics. */
+/** Releases in order, with the curve of what was measured of them. */
 import { ask, decimal, make, notice, numbers, percent, tableOf, when } from './elements.js';
 import { lines } from './plots.js';
 
-export async function rounds(signal) {
+export async function releases(signal) {
   const { items } = await ask('/v1/rounds', signal);
   if (items.length === 0) {
     return [
-      make('h2', {}, 'Rounds'),
+      make('h2', {}, 'Releases'),
       notice(
-        'Nothing has been released yet. A round appears here once a policy is released, for instance by ',
+        'Nothing has been released yet. A release appears here once a policy is released, for instance by ',
         make('code', {}, 'troupe demo'),
         '.',
       ),
@@ -16,8 +16,8 @@ export async function rounds(signal) {
   }
   const runs = runsOf(items);
   return [
-    make('h2', {}, 'Rounds'),
-    ...runs.reverse().flatMap(([name, run]) => [make('h3', {}, name), ...roundsOf(run)]),
+    make('h2', {}, 'Releases'),
+    ...runs.reverse().flatMap(([name, run]) => [make('h3', {}, name), ...releasesOf(run)]),
   ];
 }
 
@@ -37,7 +37,7 @@ function runsOf(items) {
   return runs;
 }
 
-function roundsOf(run) {
+function releasesOf(run) {
   const measured = [...new Set(run.flatMap(({ metrics }) => Object.keys(metrics)))].filter((name) => name !== 'round');
   const shares = measured.filter((name) => run.every(({ metrics }) => !(name in metrics) || isShare(metrics[name])));
   return [shares.length > 0 && run.length > 1 ? curve(run, shares.slice(0, 6)) : null, table(run, measured)];
