@@ -43,6 +43,7 @@ import { tracingClientRoutes } from './routes/tracing-clients.ts';
 import { duringRequest } from './tracing/spans.ts';
 import { placeIn } from './tracing/traceparent.ts';
 import { type KeptCall, keepCall, keepWhereLight } from './upstream/keep.ts';
+import { showWhereLight } from './upstream/shown.ts';
 import { openUpstreams, type Upstreams } from './upstream/upstreams.ts';
 
 /** What `buildApp` makes. */
@@ -197,6 +198,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
       waitMs: log.partitions ? recordTimeoutMs : 0,
       offload: options.offload,
       keep: (call, size) => keepWhereLight({ call, size }, keeping, options.offload),
+      show: (answer) => showWhereLight(answer, options.offload),
     });
     episodeRoutes(app, db);
     listRoutes(app, db);

@@ -3,6 +3,7 @@ import type { ServerResponse } from 'node:http';
 import type { MessagePort } from 'node:worker_threads';
 import type { FastifyInstance, HTTPMethods } from 'fastify';
 import type { FromThread, OffloadedRequest, ToThread } from './offload.ts';
+import { show } from './upstream/shown.ts';
 
 /** Header with the request's id for the hook that holds its response; clients cannot set it. */
 const RELAY = 'troupe-offloaded';
@@ -61,6 +62,9 @@ export function offloadedApp(port: MessagePort): OffloadedApp {
           else if (message.kind === 'keep') {
             const { id, call } = message;
             void app.keepCall(call).then((kept) => send({ kind: 'kept', id, kept, found: found() }));
+          } else if (message.kind === 'show') {
+            const bytes = Uint8Array.from(show(message.answer));
+            port.postMessage({ kind: 'shown', id: message.id, bytes } satisfies FromThread, [bytes.buffer]);
           } else if (message.kind === 'abort') responses.get(String(message.id))?.destroy();
           else {
             port.unref();

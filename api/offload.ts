@@ -10,6 +10,7 @@ import { TroupeError } from '../errors.ts';
 import { BODY_LIMIT, inflate } from './body.ts';
 import { processLog } from './log.ts';
 import type { KeptCall } from './upstream/keep.ts';
+import type { Shown } from './upstream/shown.ts';
 
 export type OffloadedRequest = {
   readonly method: string;
@@ -29,6 +30,8 @@ export type Offload = {
   readonly handle: (request: OffloadedRequest, signal: AbortSignal) => Promise<OffloadedAnswer>;
   /** Records a call to a model server; answers whether the log has it. Throws as `handle`. */
   readonly keep: (call: KeptCall) => Promise<boolean>;
+  /** The response as its client is shown it. Throws as `handle`. */
+  readonly show: (answer: Shown) => Promise<Uint8Array>;
   /** How many texts each rule of redaction changed on the thread. */
   readonly found: () => Readonly<Record<string, number>>;
   /** Ends the thread once it has finished its requests. */
@@ -39,9 +42,10 @@ export type Offload = {
 export type ToThread =
   | { readonly kind: 'request'; readonly id: number; readonly request: OffloadedRequest }
   | { readonly kind: 'keep'; readonly id: number; readonly call: KeptCall }
+  | { readonly kind: 'show'; readonly id: number; readonly answer: Shown }
   | { readonly kind: 'abort'; readonly id: number }
   | { readonly kind: 'close' };
-/** Messages from it: a head, chunks, and an end, or whether a call was recorded; an error in place of any of them. */
+/** Messages from it: a head, chunks, and an end; whether a call was recorded; what is shown; an error in place of any of them. */
 export type FromThread =
   | { readonly kind: 'head'; readonly id: number; readonly status: number; readonly headers: OutgoingHttpHeaders }
   | { readonly kind: 'chunk'; readonly id: number; readonly bytes: Uint8Array }
@@ -51,6 +55,7 @@ export type FromThread =
       readonly kept: boolean;
       readonly found: Readonly<Record<string, number>>;
     }
+  | { readonly kind: 'shown'; readonly id: number; readonly bytes: Uint8Array }
   | { readonly kind: 'end'; readonly id: number; readonly found: Readonly<Record<string, number>> }
   | { readonly kind: 'error'; readonly id: number; readonly message: string };
 
@@ -121,10 +126,14 @@ type Pending = {
   readonly weight: number;
   readonly answered: (answer: OffloadedAnswer) => void;
   readonly kept: (kept: boolean) => void;
+  readonly shown: (bytes: Uint8Array) => void;
   readonly failed: (error: Error) => void;
   body: Readable | null;
 };
 type Waiting = { readonly bytes: number; readonly weight: number; readonly begin: () => void };
+
+/** Of a request that waits for other messages. */
+const NOTHING = { answered: () => {}, kept: () => {}, shown: () => {} };
 
 /** Bytes that can change hands: a copy where they are a part of others. */
 const owned = (bytes: Uint8Array): Uint8Array =>
@@ -167,6 +176,7 @@ export function openOffload(start: () => Worker): Offload {
     else if (message.kind === 'error') fail(message.id, message.message);
     else {
       if (message.kind === 'kept') one.kept(message.kept);
+      if (message.kind === 'shown') one.shown(message.bytes);
       one.body?.push(null);
       leave(message.id);
     }
@@ -199,11 +209,7 @@ export function openOffload(start: () => Worker): Offload {
 
   /** Sends a message to the thread once there is room for its weight; `bytes` is what it holds of this process until then. */
   const submit = (
-    {
-      bytes,
-      weight,
-      ...pendingOf
-    }: Pick<Pending, 'weight' | 'answered' | 'kept' | 'failed'> & { readonly bytes: number },
+    { bytes, weight, ...pendingOf }: Omit<Pending, 'body'> & { readonly bytes: number },
     send: (id: number, worker: Worker) => void,
   ): void => {
     if (queued + bytes > WAITING_BYTES) {
@@ -233,7 +239,7 @@ export function openOffload(start: () => Worker): Offload {
         const compressed = (headers['content-encoding'] ?? 'identity') !== 'identity';
         const weight = body.length === 0 ? READ_BYTES : compressed ? BODY_LIMIT : bytes;
         const gone = (): void => failed(new TroupeError('unreachable', 'The client went away.'));
-        submit({ bytes, weight, answered, kept: () => {}, failed }, (id, worker) => {
+        submit({ bytes, weight, ...NOTHING, answered, failed }, (id, worker) => {
           if (signal.aborted) {
             leave(id);
             gone();
@@ -251,11 +257,21 @@ export function openOffload(start: () => Worker): Offload {
     keep: (call) =>
       new Promise((kept, failed) => {
         const bytes = Math.max(call.answer.bytes?.byteLength ?? 0, LIGHT_BYTES);
-        submit({ bytes, weight: bytes, answered: () => {}, kept, failed }, (id, worker) => {
+        submit({ bytes, weight: bytes, ...NOTHING, kept, failed }, (id, worker) => {
           // A copy: should the thread end, the call is recorded without it.
           const body = call.answer.bytes && Uint8Array.from(call.answer.bytes);
           const message: ToThread = { kind: 'keep', id, call: { ...call, answer: { ...call.answer, bytes: body } } };
           worker.postMessage(message, body === null ? [] : [body.buffer as ArrayBuffer]);
+        });
+      }),
+    show: (answer) =>
+      new Promise((shown, failed) => {
+        const bytes = answer.bytes.byteLength;
+        submit({ bytes, weight: bytes, ...NOTHING, shown, failed }, (id, worker) => {
+          // A copy: should the thread end, it is shown without it.
+          const body = Uint8Array.from(answer.bytes);
+          const message: ToThread = { kind: 'show', id, answer: { ...answer, bytes: body } };
+          worker.postMessage(message, [body.buffer as ArrayBuffer]);
         });
       }),
     found: () => {

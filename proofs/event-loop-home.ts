@@ -163,8 +163,23 @@ const ANSWERS: Readonly<Record<string, (answer: ServerResponse) => void>> = {
       );
     answer.end('data: [DONE]\n\n');
   },
+  'a-long-line-stream': (answer) => oneLine(answer, 14 * 1024 * 1024),
+  'a-line-of-30-mb-stream': (answer) => oneLine(answer, 30_000_000),
 };
-export const MODELS = Object.keys(ANSWERS);
+/** The same servers by the name of their upstream: one of them is asked for token ids, which are taken out of what the client gets. */
+export const MODELS = Object.keys(ANSWERS).flatMap((model) =>
+  model === 'many-vectors' ? [model] : [model, `ids/${model}`],
+);
+
+/** One event of so many bytes, between two small ones. */
+function oneLine(answer: ServerResponse, bytes: number): void {
+  answer.setHeader('content-type', 'text/event-stream');
+  for (const content of ['a', 'word '.repeat(bytes / 5), 'z'])
+    answer.write(
+      `data: ${JSON.stringify({ id: 'x', object: 'chat.completion.chunk', choices: [{ index: 0, delta: { content } }] })}\n\n`,
+    );
+  answer.end('data: [DONE]\n\n');
+}
 
 function json(answer: ServerResponse, body: object): void {
   answer.setHeader('content-type', 'application/json').end(JSON.stringify({ id: 'x', ...body }));

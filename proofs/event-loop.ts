@@ -40,7 +40,11 @@ export const proof: Proof = {
       stdio: 'ignore',
     });
     try {
-      const server = await runTroupe('serve', { home, env: { ...env, TROUPE_UPSTREAM_BASE_URL: models.url } });
+      const upstreams = {
+        main: { base_url: models.url, models: ['*'] },
+        ids: { base_url: models.url, token_ids: 'vllm' },
+      };
+      const server = await runTroupe('serve', { home, env: { ...env, TROUPE_UPSTREAMS: JSON.stringify(upstreams) } });
       processes.push(server);
       const projector = await runTroupe('project', { home, env: {} });
       processes.push(projector);

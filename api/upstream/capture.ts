@@ -1,4 +1,4 @@
-/** Captures a response for the record while it is passed on, up to a size limit, with the time of its first output. */
+/** Captures a response for the record while it is passed on, up to a size limit, and reads it later, with the time of its first output. */
 import type { IncomingHttpHeaders } from 'node:http';
 import { promisify } from 'node:util';
 import { brotliDecompress, gunzip, inflate } from 'node:zlib';
@@ -16,13 +16,14 @@ export type CapturedAnswer = {
   readonly firstTokenMs: number | null;
 };
 
-/** What arrived of a response, as plain data: a stream put together, anything else as its bytes. */
+/** What arrived of a response, as plain data, to be read on another thread where it is large. */
 export type RawAnswer = {
-  readonly streamed: Record<string, unknown> | null;
+  /** Null where there are none, or where a response that is no stream was larger than the limit. */
   readonly bytes: Uint8Array | null;
+  /** Of a stream: its interface, and by chunk how many bytes had arrived, and at which time in milliseconds. */
+  readonly stream: { readonly kind: Kind; readonly arrivals: Float64Array } | null;
   readonly encoding: string;
   readonly cut: boolean;
-  readonly firstTokenMs: number | null;
 };
 
 export type Capture = {
@@ -33,13 +34,7 @@ export type Capture = {
 };
 
 /** Of a call that got no response. */
-export const NO_ANSWER: RawAnswer = {
-  streamed: null,
-  bytes: null,
-  encoding: 'identity',
-  cut: false,
-  firstTokenMs: null,
-};
+export const NO_ANSWER: RawAnswer = { bytes: null, stream: null, encoding: 'identity', cut: false };
 
 const assembled: Readonly<Record<Kind, () => Assembler>> = {
   chat: () => chunks('chat.completion'),
@@ -56,45 +51,51 @@ export const isStream = (headers: IncomingHttpHeaders): boolean =>
 /** Captures one response. It stores at most `limit` bytes; `elapsed` is the time since the call began, in milliseconds. */
 export function captureAnswer(kind: Kind, headers: IncomingHttpHeaders, limit: number, elapsed: () => number): Capture {
   let size = 0;
-  let first: number | null = null;
-  const fits = (chunk: Uint8Array): boolean => {
-    size += chunk.byteLength;
-    return size <= limit;
-  };
-  const encoding = encodingOf(headers);
-  if (isStream(headers) && encoding === 'identity') {
-    const events = eventStream();
-    const assembler = assembled[kind]();
-    const add = (chunk: Uint8Array) => {
-      if (!fits(chunk)) return;
-      for (const data of events.take(chunk)) {
-        const parsed = data === '[DONE]' ? null : parseRecord(data);
-        if (parsed && 'value' in parsed && assembler.take(parsed.value)) first ??= elapsed();
-      }
-    };
-    const taken = () => ({ ...NO_ANSWER, streamed: assembler.body(), cut: size > limit, firstTokenMs: first });
-    return { add, size: () => size, taken };
-  }
   const kept: Uint8Array[] = [];
+  const arrivals: number[] = [];
+  const encoding = encodingOf(headers);
+  const streams = isStream(headers) && encoding === 'identity';
   return {
     add: (chunk) => {
-      if (fits(chunk)) kept.push(chunk);
+      size += chunk.byteLength;
+      if (size > limit) return;
+      kept.push(chunk);
+      if (streams) arrivals.push(size, elapsed());
     },
     size: () => size,
-    taken: () => ({ ...NO_ANSWER, encoding, ...(size > limit ? { cut: true } : { bytes: Buffer.concat(kept) }) }),
+    taken: () => {
+      const cut = size > limit;
+      const stream = streams ? { kind, arrivals: Float64Array.from(arrivals) } : null;
+      return { bytes: cut && !streams ? null : Buffer.concat(kept), stream, encoding, cut };
+    },
   };
 }
 
 /** Reads what was captured; inflates at most `limit` bytes. */
-export async function readAnswer(
-  { streamed, bytes, encoding, cut, firstTokenMs }: RawAnswer,
-  limit: number,
-): Promise<CapturedAnswer> {
-  if (bytes === null) return { response: streamed, text: null, cut, firstTokenMs };
+export async function readAnswer({ bytes, stream, encoding, cut }: RawAnswer, limit: number): Promise<CapturedAnswer> {
+  if (bytes === null) return { response: null, text: null, cut, firstTokenMs: null };
+  if (stream !== null) return { ...readStream(bytes, stream), text: null, cut };
   const text = await inflated(bytes, encoding, limit);
   const parsed = text === null ? null : parseRecord(text);
   const response = parsed && 'value' in parsed && isRecord(parsed.value) ? parsed.value : null;
-  return { response, text: response === null ? text : null, cut, firstTokenMs };
+  return { response, text: response === null ? text : null, cut, firstTokenMs: null };
+}
+
+/** Puts a stream together, chunk by chunk as it arrived. */
+function readStream(bytes: Uint8Array, { kind, arrivals }: NonNullable<RawAnswer['stream']>) {
+  const events = eventStream();
+  const assembler = assembled[kind]();
+  let firstTokenMs: number | null = null;
+  let at = 0;
+  for (let i = 0; i < arrivals.length; i += 2) {
+    const [end, ms] = arrivals.subarray(i, i + 2) as unknown as [number, number];
+    for (const data of events.take(bytes.subarray(at, end))) {
+      const parsed = data === '[DONE]' ? null : parseRecord(data);
+      if (parsed && 'value' in parsed && assembler.take(parsed.value)) firstTokenMs ??= ms;
+    }
+    at = end;
+  }
+  return { response: assembler.body(), firstTokenMs };
 }
 
 const encodingOf = (headers: IncomingHttpHeaders): string =>

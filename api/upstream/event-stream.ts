@@ -31,3 +31,45 @@ export function eventStream(): EventStream {
     },
   };
 }
+
+/** The data of whole events. */
+export function eventsOf(bytes: Uint8Array): readonly string[] {
+  const stream = eventStream();
+  // A carriage return at the end is known to end a line once something follows.
+  return [...stream.take(bytes), ...stream.take(Buffer.from('\n'))];
+}
+
+export type Cut = {
+  /** Events that are whole, as they came; empty where none ended. */
+  readonly events: Uint8Array;
+  /** Before them, what has to be passed on as it came. */
+  readonly parts: readonly Uint8Array[];
+};
+
+/** Two of these end an empty line. The line feed of a last `\r\n` may come later: alone it is an empty line, which changes nothing. */
+const ENDS = ['\n\n', '\n\r', '\r\r'].map((end) => Buffer.from(end));
+
+/** Cuts a stream behind its last whole event, as bytes. From an event of more than `limit` bytes on nothing is cut. */
+export function wholeEvents(limit: number): (chunk: Uint8Array) => Cut {
+  let held: Uint8Array[] = [];
+  let size = 0;
+  const none = new Uint8Array();
+  const cutAt = (chunk: Buffer): number => {
+    const last = held.at(-1)?.at(-1);
+    const across = last === undefined ? -1 : ENDS.findIndex((end) => end[0] === last && end[1] === chunk[0]);
+    return Math.max(across < 0 ? 0 : 1, ...ENDS.map((end) => chunk.lastIndexOf(end) + 2).filter((at) => at >= 2));
+  };
+  return (chunk) => {
+    if (chunk.byteLength === 0) return { events: none, parts: [] };
+    const at = size > limit ? 0 : cutAt(Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength));
+    const events = at === 0 ? none : Buffer.concat([...held, chunk.subarray(0, at)]);
+    if (at > 0) [held, size] = [[], 0];
+    const rest = chunk.subarray(at);
+    if (rest.byteLength > 0) held.push(rest);
+    size += rest.byteLength;
+    if (size <= limit) return { events, parts: [] };
+    const parts = held;
+    held = [];
+    return { events, parts };
+  };
+}

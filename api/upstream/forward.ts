@@ -7,27 +7,28 @@ import { Readable } from 'node:stream';
 import { setImmediate } from 'node:timers/promises';
 import type { FastifyReply } from 'fastify';
 import { TroupeError } from '../../errors.ts';
-import { isRecord, parseRecord } from '../../ingest/json.ts';
 import { secretOf } from '../auth.ts';
 import { callIds } from '../gateway.ts';
-import { type StreamEvent, streamText } from '../gateway-events.ts';
 import type { CallContext } from '../gateway-request.ts';
 import type { KeyRing } from '../key-ring.ts';
 import { processLog } from '../log.ts';
 import { beginSpan, passedOn } from '../tracing/spans.ts';
 import { captureAnswer, isStream, NO_ANSWER, type RawAnswer } from './capture.ts';
 import { upstreamFailure } from './connection.ts';
-import { eventStream } from './event-stream.ts';
+import { wholeEvents } from './event-stream.ts';
 import type { KeptCall } from './keep.ts';
 import type { Kind } from './kind.ts';
 import { ANTHROPIC_VERSION, keyHeaders } from './settings.ts';
-import { tokenFields, withoutAdded } from './token-ids.ts';
+import type { Shown } from './shown.ts';
+import { tokenFields } from './token-ids.ts';
 import type { Found } from './upstreams.ts';
 
 export type ForwardOptions = {
   readonly keys: KeyRing;
   /** Records a call whose response had so many bytes; answers whether the log has it. */
   readonly keep: (call: KeptCall, size: number) => Promise<boolean>;
+  /** A response, or whole events of its stream, without what the gateway asked for itself. */
+  readonly show: (answer: Shown) => Promise<Uint8Array>;
   /** How many bytes of a response are stored for its record. */
   readonly recordLimit: number;
 };
@@ -139,7 +140,13 @@ export async function forward(call: Forwarded, reply: FastifyReply, options: For
       .headers({ ...headers, 'troupe-recorded': 'later' })
       .send(Readable.from(passOn(before), { objectMode: false }));
 
-  const shown = added !== null && isStream(answer.headers) ? streamWithout(added) : (chunk: Uint8Array) => chunk;
+  const whole = wholeEvents(options.recordLimit);
+  /** An event too large to take apart is passed on as it arrives, as other responses are. */
+  const shown = async (chunk: Uint8Array): Promise<readonly Uint8Array[]> => {
+    if (added === null || !isStream(answer.headers)) return [chunk];
+    const { events, parts } = whole(chunk);
+    return events.byteLength === 0 ? parts : [...parts, await options.show({ added, stream: true, bytes: events })];
+  };
   /** The response chunk by chunk, with backpressure. Its end waits for the record. */
   async function* passOn(before: readonly Uint8Array[]): AsyncGenerator<Uint8Array> {
     let error: TroupeError | null = null;
@@ -155,8 +162,7 @@ export async function forward(call: Forwarded, reply: FastifyReply, options: For
           await setImmediate();
         }
         capture.add(chunk);
-        const passed = shown(chunk);
-        if (passed.byteLength > 0) yield passed;
+        for (const passed of await shown(chunk)) if (passed.byteLength > 0) yield passed;
       }
       ended = true;
     } catch (cause) {
@@ -186,10 +192,16 @@ export async function forward(call: Forwarded, reply: FastifyReply, options: For
   }
   const kept = await keep(capture.taken(), capture.size(), status, null);
   const body = Buffer.concat(pieces);
+  const sent =
+    status >= 400
+      ? withoutKey(body, upstream.key)
+      : added === null
+        ? body
+        : await options.show({ added, stream: false, bytes: body });
   return reply
     .code(status)
     .headers({ ...headers, 'troupe-recorded': String(kept) })
-    .send(status >= 400 ? withoutKey(body, upstream.key) : added === null ? body : bodyWithout(body, added));
+    .send(sent);
 }
 
 const FIXED = { 'content-type': 'application/json', 'accept-encoding': 'identity' };
@@ -257,26 +269,6 @@ const sentHeaders = (call: Pick<Forwarded, 'kind' | 'headers' | 'upstream'>, key
   ...FIXED,
   ...credentials(call, keys).authorization,
 });
-
-/** A response without what fields brought that the client did not send. */
-function bodyWithout(body: Buffer, added: Readonly<Record<string, unknown>>): Buffer {
-  const parsed = parseRecord(body.toString('utf8'));
-  return 'value' in parsed ? Buffer.from(JSON.stringify(withoutAdded(parsed.value, added))) : body;
-}
-
-/** The same for the pieces of a stream: each event as a whole. */
-function streamWithout(added: Readonly<Record<string, unknown>>): (chunk: Uint8Array) => Uint8Array {
-  const events = eventStream();
-  const one = (data: string): StreamEvent[] => {
-    const parsed = parseRecord(data);
-    if (!('value' in parsed)) return [{ data }];
-    const rest = withoutAdded(parsed.value, added);
-    // Events of the Responses API are named by their type.
-    const event = isRecord(rest) && typeof rest.type === 'string' ? { event: rest.type } : {};
-    return rest === null ? [] : [{ ...event, data: rest }];
-  };
-  return (chunk) => Buffer.from(streamText(events.take(chunk).flatMap(one)));
-}
 
 /** Masks the configured key in an error body. */
 function withoutKey(body: Buffer, key: string | null): Buffer {

@@ -5,7 +5,7 @@ import { responsesStream } from '../../api/dialects/responses-answer.ts';
 import { chatStream, type StreamOf, streamText } from '../../api/gateway-events.ts';
 import { plainRequest } from '../../api/replayed-answer.ts';
 import { differenceOf, instructed, reseeded, withoutText } from '../../api/replayed-request.ts';
-import { captureAnswer } from '../../api/upstream/capture.ts';
+import { captureAnswer, readAnswer } from '../../api/upstream/capture.ts';
 import type { Kind } from '../../api/upstream/kind.ts';
 import { whyUnreadable } from '../../store/rollouts/source.ts';
 
@@ -14,7 +14,7 @@ describe('a recorded answer of a model server, streamed', () => {
     const request = plainRequest(kind, { model: 'm', stream: true, stream_options: { include_usage: true } });
     const capture = captureAnswer(kind, { 'content-type': 'text/event-stream' }, 1e6, () => 0);
     capture.add(Buffer.from(streamText(streamOf(body, request).end(body))));
-    return capture.taken().streamed;
+    return (await readAnswer(capture.taken(), 1e6)).response;
   };
 
   it('of chat completions is whole again, thoughts and tool calls included', async () => {

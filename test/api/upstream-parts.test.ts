@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { kindOf, mayReach } from '../../api/upstream/address.ts';
 import { chunks, responseEvents } from '../../api/upstream/assemble.ts';
 import { connectUpstream } from '../../api/upstream/connection.ts';
-import { eventStream } from '../../api/upstream/event-stream.ts';
+import { eventStream, eventsOf, wholeEvents } from '../../api/upstream/event-stream.ts';
 import { costOf, usageOf } from '../../api/upstream/price.ts';
 import { findUpstream, readUpstreams } from '../../api/upstream/settings.ts';
 import { responseTokensOf } from '../../api/upstream/token-ids.ts';
@@ -140,6 +140,34 @@ describe('a stream', () => {
         expect(found).toEqual(data);
       }),
     );
+  });
+
+  it('cut behind whole events is the same stream, each part of it for itself', () => {
+    const end = fc.constantFrom('\n', '\r\n', '\r');
+    const event = fc.tuple(fc.string({ unit: fc.constantFrom('a', 'ü', ':', ' ') }), end);
+    fc.assert(
+      fc.property(fc.array(event), fc.array(fc.integer({ min: 1, max: 9 })), (events, cuts) => {
+        const bytes = Buffer.from(events.map(([text, end]) => `data: ${text}${end}${end}`).join(''));
+        const pieces: Uint8Array[] = [];
+        for (let at = 0, i = 0; at < bytes.length; at += pieces.at(-1)!.length, i++)
+          pieces.push(bytes.subarray(at, at + (cuts[i] ?? bytes.length)));
+        const whole = wholeEvents(1_000);
+        const taken = pieces.map((piece) => whole(piece).events);
+        expect(taken.flatMap(eventsOf)).toEqual(eventsOf(bytes));
+      }),
+    );
+  });
+
+  it('is passed on as it came from an event on that is larger than the limit', () => {
+    const whole = wholeEvents(8);
+    const given = ['data: a\n\ndata', ': b', 'bbbb', 'b\n\ndata: c\n\n'].map((piece) => whole(Buffer.from(piece)));
+    const texts = given.map(({ events, parts }) => [String(Buffer.from(events)), String(Buffer.concat(parts))]);
+    expect(texts).toEqual([
+      ['data: a\n\n', ''],
+      ['', ''],
+      ['', 'data: bbbbb'],
+      ['', 'b\n\ndata: c\n\n'],
+    ]);
   });
 
   it('of one long line costs as much for each piece, however many came before', () => {

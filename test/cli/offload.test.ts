@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { gzipSync } from 'node:zlib';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { type Offload, openOffload } from '../../api/offload.ts';
 import { readUpstreams } from '../../api/upstream/settings.ts';
 import { openUpstreams } from '../../api/upstream/upstreams.ts';
@@ -35,7 +35,10 @@ beforeAll(async () => {
   models = await openaiServer();
   folder = mkdtempSync(join(tmpdir(), 'troupe-offload-'));
   database = await freshDatabase();
-  const upstreams = { main: { base_url: models.baseUrl, models: ['echo', 'silent', 'long'], private: true } };
+  const upstreams = {
+    main: { base_url: models.baseUrl, models: ['echo', 'silent', 'long'], private: true },
+    vllm: { base_url: models.baseUrl, private: true, token_ids: 'vllm' },
+  };
   const config = loadConfig(
     { home: join(folder, 'home'), databaseUrl: database.url, upstreams },
     {},
@@ -60,7 +63,8 @@ beforeAll(async () => {
   at = await testApp({ offload, reads });
   here = await testApp();
   const keep: Offload['keep'] = (call) => {
-    kept.push([call.trace.traceparent, JSON.parse(Buffer.from(call.answer.bytes!).toString()).padding.length]);
+    if (call.answer.stream === null)
+      kept.push([call.trace.traceparent, JSON.parse(Buffer.from(call.answer.bytes!).toString()).padding.length]);
     const recording = offload.keep(call);
     if (endAfterKeep) void threads.at(-1)!.terminate();
     return recording;
@@ -174,6 +178,30 @@ describe('large requests', () => {
     expect([answer.statusCode, answer.headers['troupe-recorded']]).toEqual([200, 'true']);
     const { rows } = await served.db.query<{ name: string }>(RECORDED, ['e/ended']);
     expect(rows.map(({ name }) => name)).toEqual(['generation.requested', 'generation.completed', 'artifact.attached']);
+  });
+
+  it.each(['long', 'vllm/long'])('large events of streams of model servers are read there (%s)', async (model) => {
+    const episode = `stream-${model.replace('/', '-')}`;
+    const parsed = vi.spyOn(JSON, 'parse');
+    const longest = () => Math.max(...parsed.mock.calls.map(([text]) => String(text).length));
+    const answer = await post(
+      served.app,
+      { model, stream: true, max_tokens: 900_000, messages: [{ role: 'user', content: 'hi' }] },
+      { 'troupe-episode': episode },
+      '/v1/chat/completions',
+    );
+    const here = longest();
+    parsed.mockRestore();
+    const data = answer.body.match(/^data: \{.*$/gm)!.map((line) => JSON.parse(line.slice(6)).choices[0]);
+    expect(data).toEqual(['a', 'x'.repeat(900_000), 'z'].map((content) => ({ index: 0, delta: { content } })));
+    expect(answer.body).toMatch(/data: \[DONE\]\n\n$/);
+    const { rows } = await database.db.query<{ data: string }>(RECORDED, [`e/${episode}`]);
+    const { choices } = JSON.parse(rows[1]!.data);
+    expect([choices[0].content.length, choices[0].token_ids]).toEqual([
+      900_002,
+      model === 'long' ? undefined : [7, 7, 7],
+    ]);
+    expect(here).toBeLessThan(256 * 1024);
   });
 
   it('of a thread that died are answered 503, and the next one has another thread', async () => {

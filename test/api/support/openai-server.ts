@@ -318,5 +318,17 @@ const FAULTS: Readonly<Record<string, Fault>> = {
     response.once('close', () => clearInterval(timer));
   },
   /** A flood that nobody may hold: counts in its own header how much was taken. */
-  long: (response, _, body) => send(response, 200, { ...chat(body), padding: 'x'.repeat(Number(body.max_tokens)) }),
+  long: (response, _, body) => {
+    const padding = 'x'.repeat(Number(body.max_tokens));
+    if (body.stream !== true) return send(response, 200, { ...chat(body), padding });
+    const said = (content: string) => ({
+      index: 0,
+      delta: { content },
+      ...(body.return_token_ids ? { token_ids: [7] } : {}),
+    });
+    return streamed(
+      response,
+      ['a', padding, 'z'].map((content) => ({ ...head('chat.completion.chunk', body), choices: [said(content)] })),
+    );
+  },
 };

@@ -11,7 +11,7 @@ import { openKeyRing } from '../../../api/key-ring.ts';
 import type { PolicyServers } from '../../../api/policy-servers.ts';
 import { postJson } from '../../../api/post.ts';
 import { serve } from '../../../api/serve.ts';
-import { captureAnswer } from '../../../api/upstream/capture.ts';
+import { captureAnswer, readAnswer } from '../../../api/upstream/capture.ts';
 import type { Kind } from '../../../api/upstream/kind.ts';
 import { readUpstreams } from '../../../api/upstream/settings.ts';
 import { openUpstreams, type Upstreams } from '../../../api/upstream/upstreams.ts';
@@ -131,7 +131,7 @@ async function call({ episode_url }: WebhookBody, agent: string, kind: Kind, bod
   if (body.stream !== true) return answer.json();
   const capture = captureAnswer(kind, { 'content-type': answer.headers.get('content-type')! }, 1e6, () => 0);
   capture.add(Buffer.from(await answer.arrayBuffer()));
-  return capture.taken().streamed;
+  return (await readAnswer(capture.taken(), 1e6)).response as Body;
 }
 
 const promptOf = ({ task }: WebhookBody): string => String((task as Body).prompt);
