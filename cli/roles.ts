@@ -207,13 +207,14 @@ async function answer(context: Context, { signal, onReady }: RoleOptions, role: 
   await (await leave)();
 }
 
-/** Programs that `troupe sql --url` let in have a clock outside. */
+/** Programs that `troupe sql --url` let in have a clock outside, and so has a query whose process was killed. */
 async function watchToolSessions({ db, database }: Context, signal: AbortSignal): Promise<void> {
-  const [{ watchTools }, { BACKEND_BYTES, toolRole, TOOL_MS }] = await Promise.all([
+  const [{ watchTools }, { BACKEND_BYTES, readerRole, toolRole, TOOL_MS }] = await Promise.all([
     import('../store/db/tool-clock.ts'),
     import('../store/db/reader.ts'),
   ]);
-  await watchTools(db, toolRole(database), { ms: TOOL_MS, bytes: BACKEND_BYTES, signal });
+  const own = readerRole(database);
+  await watchTools(db, toolRole(database), { ms: TOOL_MS, bytes: BACKEND_BYTES, own, signal });
 }
 
 /** The methods of the setting `judge`. @throws TroupeError `config_invalid` for what cannot always run */

@@ -117,12 +117,13 @@ async function takeTools(opened: Opened, flags: Flags): Promise<number> {
       },
     );
   const address = await loginOf(opened);
-  const [{ listenError }, { openToolPort }, { watchTools }, { BACKEND_BYTES, toolRole, TOOL_MS }] = await Promise.all([
-    import('../../api/serve.ts'),
-    import('../../store/db/tool-port.ts'),
-    import('../../store/db/tool-clock.ts'),
-    import('../../store/db/reader.ts'),
-  ]);
+  const [{ listenError }, { openToolPort }, { watchTools }, { BACKEND_BYTES, readerRole, toolRole, TOOL_MS }] =
+    await Promise.all([
+      import('../../api/serve.ts'),
+      import('../../store/db/tool-port.ts'),
+      import('../../store/db/tool-clock.ts'),
+      import('../../store/db/reader.ts'),
+    ]);
   const socket = `${decodeURIComponent(address.hostname)}/.s.PGSQL.${address.port || 5432}`;
   const role = toolRole(opened.database);
   const port = Number(flags.listen);
@@ -137,7 +138,8 @@ async function takeTools(opened: Opened, flags: Flags): Promise<number> {
   else print(url);
   say(`Programs log in at port ${listening.port} of this machine · Ctrl-C ends it.`);
   const signal = untilInterrupted();
-  await watchTools(opened.db, role, { ms: TOOL_MS, bytes: BACKEND_BYTES, signal });
+  const own = readerRole(opened.database);
+  await watchTools(opened.db, role, { ms: TOOL_MS, bytes: BACKEND_BYTES, own, signal });
   await listening.close();
   return EXIT.done;
 }

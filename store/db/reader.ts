@@ -37,7 +37,7 @@ type Asked = Pick<Database, 'db' | 'url' | 'embedded'>;
  * only what a read-only transaction forbids. Close it before the database.
  */
 export async function openReader(database: Asked, { max = 4 }: { readonly max?: number } = {}): Promise<Db | null> {
-  const role = roleOf(database, 'reader');
+  const role = readerRole(database);
   const address = await logIn(database, role);
   if (address === null) return null;
   if (!database.embedded) return openPool(address.href, { max, applicationName: 'troupe sql' });
@@ -61,6 +61,9 @@ export async function openReader(database: Asked, { max = 4 }: { readonly max?: 
     },
   };
 }
+
+/** The login of our own queries. */
+export const readerRole = (database: Pick<Database, 'url'>): string => roleOf(database, 'reader');
 
 /** The login of programs that come to the server themselves (psql, pandas, dashboards); its connections count for itself. */
 export const toolRole = (database: Pick<Database, 'url'>): string => roleOf(database, 'tool_reader');

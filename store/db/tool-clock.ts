@@ -1,4 +1,7 @@
-/** The clock outside the sessions of tools: they may change their own settings, the time limit among them. It limits their memory too. */
+/**
+ * The clock outside the sessions of tools: they may change their own settings, the time limit among them. It limits their memory too. And
+ * outside the queries of our own processes, which end what is late themselves as long as nobody kills them.
+ */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { endBackend } from './end-backend.ts';
 import { isBackendOf, limitMemory } from './memory.ts';
@@ -17,27 +20,33 @@ type Watching = {
   readonly ms: number;
   /** Memory of its own that the process of a session may have, from the first look at it on. */
   readonly bytes: number;
+  /** The login of our own queries, whose sessions say in their name how long they may last. */
+  readonly own?: string;
   readonly signal: AbortSignal;
   readonly onTrouble?: (error: unknown) => void;
 };
 
+/** What a session of our own calls itself while a query runs that may last so long. */
+export const limitName = (ms: number): string => `troupe sql, at most ${ms} ms`;
+
 /**
- * Until the signal aborts: a transaction of `role` that lasts longer than `ms` is cancelled, and 1 s later its session is ended. Both
- * happen up to half a second late. Sessions in a transaction are also ended while notifications pile up, which only such a session keeps.
+ * Until the signal aborts: a transaction of `role` that lasts longer than `ms`, and one of `own` past its own limit, is cancelled, and 1 s
+ * later its session is ended. Both happen up to half a second late. Sessions in a transaction are also ended while notifications pile up, which only such a session keeps.
  * The user of `db` must be allowed to end sessions of others, as on the embedded server.
  */
-export async function watchTools(db: Db, role: string, { ms, bytes, signal, onTrouble }: Watching): Promise<void> {
+export async function watchTools(db: Db, role: string, { ms, bytes, own, signal, onTrouble }: Watching): Promise<void> {
   const ending = new Map<number, Promise<void>>();
   let limited = new Set<number>();
   while (!signal.aborted) {
     try {
-      const sessions = await look(db, role, ms);
-      for (const { pid } of sessions.filter((one) => one.late && !ending.has(one.pid))) {
-        const ended = endBackend(db, pid, role)
+      const all = await look(db, { role, own, ms });
+      for (const { pid, who } of all.filter((one) => one.late && !ending.has(one.pid))) {
+        const ended = endBackend(db, pid, who)
           .catch((error: unknown) => onTrouble?.(error))
           .finally(() => ending.delete(pid));
         ending.set(pid, ended);
       }
+      const sessions = all.filter(({ who }) => who === role);
       const fresh = sessions.filter(({ pid }) => !limited.has(pid));
       await Promise.all(
         fresh.map(({ pid }) =>
@@ -57,13 +66,17 @@ export async function watchTools(db: Db, role: string, { ms, bytes, signal, onTr
 }
 
 /** The sessions, of which those that are late but compute are asked to cancel. One that waits in its transaction has nothing to cancel. */
-async function look(db: Db, role: string, ms: number): Promise<readonly { pid: number; late: boolean }[]> {
-  const { rows } = await db.query<{ pid: number; late: boolean }>(
-    `select pid, coalesce(lasts > $3 or lasts > $2 and state <> 'active' or lasts > 0 and pg_notification_queue_usage() > $4, false) as late,
-            case when lasts > $2 then pg_cancel_backend(pid) end
-     from (select pid, state, extract(epoch from clock_timestamp() - xact_start) * 1000 as lasts
-           from pg_stat_activity where usename = $1) s`,
-    [role, ms, ms + MERCY_MS, MOST_NOTIFICATIONS],
+async function look(
+  db: Db,
+  { role, own = role, ms }: { readonly role: string; readonly own: string | undefined; readonly ms: number },
+): Promise<readonly { pid: number; who: string; late: boolean }[]> {
+  const { rows } = await db.query<{ pid: number; who: string; late: boolean }>(
+    `select pid, who, coalesce(lasts > most + $4 or lasts > most and state <> 'active' or lasts > 0 and pg_notification_queue_usage() > $5, false) as late,
+            case when lasts > most then pg_cancel_backend(pid) end
+     from (select pid, usename::text as who, state, extract(epoch from clock_timestamp() - xact_start) * 1000 as lasts,
+                  case usename when $1 then $3 else substring(application_name from 'at most ([0-9]+) ms')::float8 end as most
+           from pg_stat_activity where usename in ($1, $2)) s`,
+    [role, own, ms, MERCY_MS, MOST_NOTIFICATIONS],
   );
   return rows;
 }

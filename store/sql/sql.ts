@@ -5,6 +5,7 @@
  */
 import { TroupeError } from '../../errors.ts';
 import type { Column, Db, Session } from '../db/pool.ts';
+import { limitName } from '../db/tool-clock.ts';
 import { listViews, meantBy } from './views.ts';
 
 export type SqlColumn = { readonly name: string; readonly type: string };
@@ -38,6 +39,11 @@ export const MAX_VALUE_BYTES = 32 * 1024 * 1024;
 
 const MAX_SQL_BYTES = 64 * 1024;
 
+/** Levels of nesting of a JSON value at most: some thousands are more than a program can write again. */
+export const MAX_VALUE_DEPTH = 1000;
+/** json, jsonb, and lists of them. */
+const JSON_OIDS = [114, 3802, 199, 3807];
+
 /** Rows are fetched about so many bytes at a time. */
 const PART_BYTES = 512 * 1024;
 const PART_ROWS = 256;
@@ -54,7 +60,7 @@ export type PartSink = {
 /**
  * Runs one read-only query.
  * @throws TroupeError `sql_refused` for what is not one query, `sql_failed` with PostgreSQL's words, `sql_timeout`, `too_large` for a
- * value of more than 32 MiB or a row of more than 64 MiB
+ * value of more than 32 MiB or of JSON with more than 1,000 levels, or a row of more than 64 MiB
  */
 export async function ask(db: Db, sql: string, caps: SqlCaps = {}): Promise<SqlAnswer> {
   let columns: readonly SqlColumn[] = [];
@@ -98,6 +104,7 @@ export async function askInParts(
         await sink.columns(part.columns.map(({ name, type }) => ({ name, type: names.get(type) ?? 'unknown' })));
       }
       if (full) return { rows, truncated: part.rows.length > 0 };
+      refuseDeep(part);
       if (part.rows.length > 0) await sink.rows(part.rows);
       if (part.rows.length < asked) return { rows: rows + part.rows.length, truncated: false };
       rows += part.rows.length;
@@ -105,6 +112,32 @@ export async function askInParts(
       next = Math.max(1, Math.min(PART_ROWS, next * 8, Math.floor(PART_BYTES / (bytes / rows))));
     }
   });
+}
+
+function refuseDeep({
+  columns,
+  rows,
+}: {
+  readonly columns: readonly Column[];
+  readonly rows: readonly unknown[][];
+}): void {
+  columns.forEach(({ name, type }, i) => {
+    if (JSON_OIDS.includes(type) && rows.some((row) => isDeeper(row[i], MAX_VALUE_DEPTH)))
+      throw new TroupeError(
+        'too_large',
+        `A value of the column ${name} has more than ${MAX_VALUE_DEPTH} levels of JSON.`,
+        {
+          hint: 'Select it as text, (…)::text, or a part of it.',
+        },
+      );
+  });
+}
+
+function isDeeper(value: unknown, levels: number): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  if (levels === 0) return true;
+  for (const one of Array.isArray(value) ? value : Object.values(value)) if (isDeeper(one, levels - 1)) return true;
+  return false;
 }
 
 /**
@@ -152,7 +185,7 @@ export async function readOnly<T>(
       },
       {
         readOnly: true,
-        settings: `set local statement_timeout = ${Math.floor(timeoutMs)}; set local lock_timeout = 2000; set local search_path = traj, pg_catalog`,
+        settings: `set local statement_timeout = ${Math.floor(timeoutMs)}; set local application_name = '${limitName(Math.ceil(timeoutMs))}'; set local lock_timeout = 2000; set local search_path = traj, pg_catalog`,
         signal: stop,
       },
     );

@@ -5,7 +5,7 @@ import { postgresLog } from '../../ingest/log/postgres.ts';
 import { type Db, openConnection } from '../../store/db/pool.ts';
 import { openReader, toolAddress } from '../../store/db/reader.ts';
 import { projectAll } from '../../store/projecting/projector.ts';
-import { ask } from '../../store/sql/sql.ts';
+import { ask, type SqlAnswer } from '../../store/sql/sql.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { anEpisode } from './support/events.ts';
 
@@ -191,6 +191,21 @@ describe('the SQL door', () => {
   it('has no second process for a query, which would have memory of its own', async () => {
     const { rows } = await reader.query(`select current_setting('max_parallel_workers_per_gather') as n`);
     expect(rows).toEqual([{ n: '0' }]);
+  });
+
+  it('refuses JSON that is nested deeper than it could be written again, and says where and how to read it', async () => {
+    const nested = (levels: number) =>
+      `select 1 as n, (repeat('[', ${levels}) || repeat(']', ${levels}))::jsonb as deep`;
+    expect(await answerOf(reader, nested(5_000))).toMatchObject({
+      code: 'too_large',
+      message: 'A value of the column deep has more than 1000 levels of JSON.',
+      detail: { hint: 'Select it as text, (…)::text, or a part of it.' },
+    });
+    expect(await answerOf(reader, `select array_agg(deep) as deep from (${nested(1_001)}) q`)).toMatchObject({
+      code: 'too_large',
+    });
+    const { rows } = (await answerOf(reader, nested(1_000))) as SqlAnswer;
+    expect(JSON.stringify(rows[0]![1])).toHaveLength(2_000);
   });
 
   it('refuses a value of more than 32 MiB, and answers one of just as much', async () => {

@@ -1,9 +1,11 @@
 /** The login of other programs: what it may do, the port that takes it alone, and the clock outside its sessions. */
+import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { connect } from 'node:net';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Connection, openConnection, openPool } from '../../../store/db/pool.ts';
-import { BACKEND_BYTES, openReader, toolAddress, toolRole } from '../../../store/db/reader.ts';
+import { BACKEND_BYTES, openReader, readerRole, toolAddress, toolRole } from '../../../store/db/reader.ts';
 import { watchTools } from '../../../store/db/tool-clock.ts';
 import { openToolPort, type ToolPort } from '../../../store/db/tool-port.ts';
 import { ask } from '../../../store/sql/sql.ts';
@@ -207,6 +209,40 @@ describe('the clock outside', () => {
       await clock;
     }
   }, 30_000);
+
+  it('ends a query of our own that heeds no request, once its limit is over, where its process was killed', async () => {
+    const stop = new AbortController();
+    const [role, own] = [toolRole(fresh), readerRole(fresh)];
+    const clock = watchTools(fresh.db, role, { ms: 60_000, bytes: BACKEND_BYTES, own, signal: stop.signal });
+    const lib = JSON.stringify(join(import.meta.dirname, '../../../store'));
+    const program = `
+      const { openReader } = await import(${lib} + '/db/reader.ts');
+      const { openPool } = await import(${lib} + '/db/pool.ts');
+      const { ask } = await import(${lib} + '/sql/sql.ts');
+      const db = openPool(process.env.URL);
+      const reader = await openReader({ db, url: process.env.URL, embedded: true });
+      await ask(reader, "select length(translate(repeat('a', 300000), repeat('b', 300000) || 'a', 'x'))", { timeoutMs: 4000 });`;
+    const killed = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '-e', program], {
+      env: { ...process.env, URL: fresh.url },
+      stdio: 'ignore',
+    });
+    const there = async () =>
+      (
+        await fresh.db.query<{ n: number }>(
+          `select count(*)::integer as n from pg_stat_activity where usename = $1 and state = 'active'`,
+          [own],
+        )
+      ).rows[0]!.n;
+    try {
+      await expect.poll(there, { timeout: 30_000, interval: 20 }).toBe(1);
+      killed.kill('SIGKILL');
+      await expect.poll(there, { timeout: 20_000 }).toBe(0);
+    } finally {
+      killed.kill('SIGKILL');
+      stop.abort();
+      await clock;
+    }
+  }, 60_000);
 
   it('ends a session that keeps notifications from being removed, before they are a hundredth of what may be', async () => {
     const stop = new AbortController();
