@@ -5,6 +5,7 @@
 import { type ErrorCode, got, TroupeError } from '../errors.ts';
 import type { Db } from '../store/db/pool.ts';
 import { query, scalarOf, sql } from '../store/db/query.ts';
+import { givenTo } from '../store/releasing/releases.ts';
 import { servingNow } from '../store/releasing/serving.ts';
 import type { InferClient } from '../trainer/sampling/infer-client.ts';
 import type { OnPart, PromptAnswer, PromptAsk, SampleAnswer, SampleAsk } from '../trainer/sampling/infer-wire.ts';
@@ -245,10 +246,13 @@ async function unserved(
       got: who,
     });
   if (known) {
+    const given = kind === 'policy' ? await givenTo(db, name) : null;
     const hint =
-      kind === 'policy'
-        ? `Start it with: troupe run infer --policy ${name}`
-        : 'Start a policy with it: troupe run infer --policy NAME --model DIR';
+      given?.directory === null
+        ? `The last release gives ${name} to ${given.checkpoint_id}, which answers calls of its route only.`
+        : kind === 'policy'
+          ? `Start it with: troupe run infer --policy ${name}`
+          : 'Start a policy with it: troupe run infer --policy NAME --model DIR';
     return new TroupeError('unreachable', `No process serves ${who} now.`, {
       field: 'model',
       got: who,

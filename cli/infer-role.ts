@@ -8,10 +8,11 @@ import type { Config } from '../config.ts';
 import { got, TroupeError } from '../errors.ts';
 import type { Home } from '../store/db/home.ts';
 import { onNews } from '../store/db/news.ts';
-import { firstOf, pathHere, query, rowsOf, sql, typed } from '../store/db/query.ts';
+import { pathHere, query, rowsOf } from '../store/db/query.ts';
 import { socketFolder } from '../store/db/sockets.ts';
 import { JOB_CHANNEL } from '../store/jobs/jobs.ts';
 import { registerProcess, reportModels } from '../store/jobs/processes.ts';
+import { type Given, givenTo } from '../store/releasing/releases.ts';
 import { type Weights, weightsAtPlay } from '../store/rollouts/weights.ts';
 import type { InferServer } from '../trainer/sampling/infer.ts';
 import type { LoadPolicy } from '../trainer/sampling/infer-batches.ts';
@@ -28,7 +29,8 @@ const FOLLOW_MS = 500;
 
 /**
  * Serves one policy: with the model that it is given to begin with, else with the checkpoint that was released last, or saved last where no
- * route falls back to another server's model, which answers until the first release. Then with every later release; only where a client has it load something else does it leave the choice to that client.
+ * route falls back to another server's model, which answers until the first release. Then with every later release, and with nothing while one
+ * gives the policy such a model; only where a client has it load something else does it leave the choice to that client.
  */
 export async function infer(
   { db, home, config }: Context,
@@ -49,11 +51,12 @@ export async function infer(
       ours = served()?.dir;
     };
     const beside = besideModels(server, { policy, home });
-    let released = await releasedCheckpoint(db, policy);
+    let released = await givenTo(db, policy);
     if (model !== undefined) await speakWith(model);
     else {
-      const saved = policy in hostedBy(config) ? [] : await savedCheckpoints(db, policy);
-      await speakWithFirst([...(released ? [released] : []), ...saved], speakWith);
+      const saved =
+        released?.directory === null || policy in hostedBy(config) ? [] : await savedCheckpoints(db, policy);
+      await speakWithFirst([...(released?.directory ? [released.directory] : []), ...saved], speakWith);
       // Its files may come to this machine later.
       if (served()?.checkpoint !== released?.checkpoint_id) released = null;
     }
@@ -71,20 +74,26 @@ export async function infer(
     };
     let missed = '';
     /** Whether a release could be loaded; one whose files are not there is looked for again. */
-    const loads = async ({ checkpoint_id, uri }: Known): Promise<boolean> => {
+    const loads = async ({ checkpoint_id, directory }: Given): Promise<boolean> => {
+      if (directory === null) {
+        server.unload(policy);
+        return true;
+      }
       try {
-        await speakWith(uri);
+        await speakWith(directory);
         return true;
       } catch (error) {
         if ((error as TroupeError).code !== 'not_found') throw error;
         if (missed !== checkpoint_id)
-          say(`${checkpoint_id} was released for ${policy}, but is neither at ${uri} nor in ${home.checkpoints}.`);
+          say(
+            `${checkpoint_id} was released for ${policy}, but is neither at ${directory} nor in ${home.checkpoints}.`,
+          );
         missed = checkpoint_id;
         return false;
       }
     };
     const follow = async (): Promise<false> => {
-      const now = await releasedCheckpoint(db, policy).catch(() => released);
+      const now = await givenTo(db, policy).catch(() => released);
       const isOurs = model === undefined || served()?.dir === ours;
       const follows = now !== null && now.checkpoint_id !== released?.checkpoint_id && isOurs;
       const atPlay = await weightsAtPlay(db, policy).catch(() => null);
@@ -140,16 +149,14 @@ function besideModels(server: InferServer, { policy, home }: { readonly policy: 
   };
 }
 
-type Known = { readonly checkpoint_id: string; readonly uri: string };
-
 /** Live weights may be gone from the disk: the first that is there is taken, and none is no error, for one may be loaded later. */
 async function speakWithFirst(
-  candidates: readonly Known[],
+  directories: readonly string[],
   speakWith: (dir: string) => Promise<unknown>,
 ): Promise<void> {
-  for (const { uri } of candidates) {
+  for (const directory of directories) {
     try {
-      await speakWith(uri);
+      await speakWith(directory);
       return;
     } catch (error) {
       if ((error as TroupeError).code !== 'not_found') throw error;
@@ -157,30 +164,18 @@ async function speakWithFirst(
   }
 }
 
-async function savedCheckpoints(db: Context['db'], policy: string): Promise<Known[]> {
-  return rowsOf(
+async function savedCheckpoints(db: Context['db'], policy: string): Promise<string[]> {
+  const saved = await rowsOf(
     db,
     query
       .selectFrom('facts.checkpoints')
-      .select(['checkpoint_id', pathHere('uri').as('uri')])
+      .select(pathHere('uri').as('directory'))
       .where('policy', '=', policy)
       .where('uri', 'is not', null)
       .orderBy('version', 'desc')
       .limit(20),
   );
-}
-
-async function releasedCheckpoint(db: Context['db'], policy: string): Promise<Known | null> {
-  const released = query
-    .selectFrom('facts.releases as r')
-    .innerJoin('facts.checkpoints as c', (on) =>
-      on.on('c.checkpoint_id', '=', sql<string>`r.policies ->> ${typed(policy, 'text')}`),
-    )
-    .select(['c.checkpoint_id', pathHere('c.uri').as('uri')])
-    .where('c.uri', 'is not', null)
-    .orderBy('r.version', 'desc')
-    .limit(1);
-  return (await firstOf(db, released)) ?? null;
+  return saved.map(({ directory }) => directory);
 }
 
 /** What asks the server of the setting `upstreams` that has the weights of the policy, and watches it; nulls where this process has them. */

@@ -406,7 +406,9 @@ export const VOCABULARY = {
   }),
   'policy.released': about('Which checkpoint serves each policy from now on: one atomic map.', {
     release_id: Id('the release'),
-    policies: Type.Record(Type.String(), Ref, { description: 'policy to checkpoint_id' }),
+    policies: Type.Record(Type.String(), Ref, {
+      description: 'policy to checkpoint_id, or to upstream:MODEL where a route falls back to it',
+    }),
     teams: maybe(Type.Record(Type.String(), Ref, { description: 'team to the team_id of its version' })),
     reason: maybe(Text('why')),
     by: maybe(Text('who')),

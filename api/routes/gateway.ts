@@ -5,7 +5,7 @@ import { Type } from 'typebox';
 import { isRecord } from '../../ingest/json.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { MAY_REPLAY } from '../../store/rollouts/rollout.ts';
-import { hostedModel } from '../../store/rollouts/weights.ts';
+import { hostedModel, hostedWeights } from '../../store/rollouts/weights.ts';
 import { type JsonBody, readJson } from '../checked-body.ts';
 import { messagesBody, messagesStream } from '../dialects/messages-answer.ts';
 import { readMessagesPrompt, readMessagesRequest } from '../dialects/messages-request.ts';
@@ -282,8 +282,13 @@ export function gatewayRoutes(app: FastifyInstance, options: RouteOptions): void
     return { ...call, sent: await readJson(request, bodyLimit), request, reply };
   };
 
-  /** Forwards a call to a model server. */
-  const pass = (kind: Kind, found: Found, ask: Ask, flags: readonly string[] = []) => {
+  /** Forwards a call to a model server. `flags`: those of its record, with the policy in whose place it answers. */
+  const pass = (
+    kind: Kind,
+    found: Found,
+    ask: Ask,
+    { flags = [], policy }: { readonly flags?: readonly string[]; readonly policy?: string | undefined } = {},
+  ) => {
     const { sent, request, reply, callId, episodeId, context } = ask;
     return forward(
       {
@@ -296,6 +301,7 @@ export function gatewayRoutes(app: FastifyInstance, options: RouteOptions): void
         episodeId,
         context,
         flags,
+        policy,
         signal: untilGone(reply),
         requestId: request.id,
       },
@@ -362,7 +368,7 @@ export function gatewayRoutes(app: FastifyInstance, options: RouteOptions): void
       const found = route.fallback === null ? null : upstreams.find(route.fallback);
       if (found === null || !isUnserved(error)) throw error;
       reply.header('troupe-route', `${route.name}; fallback`);
-      return answers.fallback(found);
+      return answers.fallback(asHosted(found, hostedWeights(route.fallback!).checkpoint_id));
     }
   };
   /** The model that a body names; for a model outside this project, its route and its server. */
@@ -386,10 +392,13 @@ export function gatewayRoutes(app: FastifyInstance, options: RouteOptions): void
     const checkpoint = policy === null ? null : await options.bound(policy, episode);
     const model = checkpoint === null ? null : hostedModel(checkpoint);
     const found = model === null ? null : upstreams.find(model);
-    if (found === null) return null;
-    const { upstream } = found;
-    const checkpoints = { ...upstream.checkpoints, [found.model]: checkpoint! };
-    return { ...found, upstream: { ...upstream, checkpoints } };
+    return found && asHosted(found, checkpoint!);
+  };
+
+  /** What is recorded as the weights of its answers: the name that maps of weights have for the model. */
+  const asHosted = (found: Found, checkpoint_id: string): Found => {
+    const { upstream, model } = found;
+    return { ...found, upstream: { ...upstream, checkpoints: { ...upstream.checkpoints, [model]: checkpoint_id } } };
   };
 
   /** Answers a call of a replay from the record, and is null then; else the call as it goes on to a model. */
@@ -436,11 +445,12 @@ export function gatewayRoutes(app: FastifyInstance, options: RouteOptions): void
     const { model, route, found } = placeOf(ask);
     const own = model === null ? null : ownModel(model);
     const hosted = await hostedIn(ask.context, route, own);
-    if (hosted !== null) return pass(dialect.kind, hosted, ask, ['route_fallback']);
+    const inPlace = { flags: ['route_fallback'], policy: route?.policy ?? own?.name };
+    if (hosted !== null) return pass(dialect.kind, hosted, ask, inPlace);
     if (route !== null)
       return byRoute(route, reply, {
         policy: () => serve(dialect, ask, route),
-        fallback: (server) => pass(dialect.kind, server, ask, ['route_fallback']),
+        fallback: (server) => pass(dialect.kind, server, ask, inPlace),
       });
     if (found !== null) return pass(dialect.kind, found, ask);
     if (model !== null && own === null) throw unknownModel(model, await models());

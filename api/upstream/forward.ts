@@ -44,6 +44,8 @@ export type Forwarded = Found & {
   readonly context: CallContext;
   /** Flags of the call in its record. */
   readonly flags?: readonly string[];
+  /** The policy of the route that fell back to the server. */
+  readonly policy?: string | undefined;
   readonly signal: AbortSignal;
   readonly requestId: string;
 };
@@ -100,6 +102,7 @@ export async function forward(call: Forwarded, reply: FastifyReply, options: For
           answer,
           secrets,
           flags: call.flags ?? [],
+          policy: call.policy,
           trace: passedOn(),
           requestId: call.requestId,
           error: error && { code: error.code, message: error.message },

@@ -18,6 +18,8 @@ type Fields = Readonly<Record<string, unknown>>;
 export type UpstreamCall = CallFrame & {
   readonly kind: Kind;
   readonly upstream: Pick<Upstream, 'name' | 'prices' | 'tokenIds' | 'logprobs' | 'checkpoints'>;
+  /** The policy of the route that fell back to the server. */
+  readonly policy?: string | undefined;
   /** The server's name of the model. */
   readonly model: string;
   readonly request: Fields;
@@ -67,7 +69,12 @@ export function upstreamDrafts(call: UpstreamCall): Draft[] {
       ...(failure === null ? {} : { error: failure }),
       ...(flags.length > 0 ? { flags } : {}),
       ...(artifact === null ? {} : { raw: { artifact_id: artifact } }),
-      unmapped: { upstream: upstream.name, first_token_ms: call.firstTokenMs, status: call.status },
+      unmapped: {
+        upstream: upstream.name,
+        ...given('policy', call.policy),
+        first_token_ms: call.firstTokenMs,
+        status: call.status,
+      },
     },
     beside: [...parts.tools, ...(raw === null ? [] : [rawDraft(call, raw)])],
     outcome: error?.code === 'interrupted' ? 'aborted' : failure === null ? 'unknown' : 'error',

@@ -12,13 +12,15 @@ import {
   releaseId,
   releasesOf,
 } from '../../store/releasing/releases.ts';
+import { hostedModel, hostedWeights } from '../../store/rollouts/weights.ts';
 import { projectCommand } from '../command.ts';
-import { print, printJson, table } from '../output.ts';
+import { hostedBy } from '../hosted.ts';
+import { print, printJson, say, table } from '../output.ts';
 
 export function releasesCommands(program: Command): void {
   projectCommand(
     program.command('policies').addHelpText('after', '\nExample:\n  troupe policies --json'),
-    async ({ db, catchUp, now }, _, flags) => {
+    async ({ db, catchUp, now, config }, _, flags) => {
       await catchUp();
       const released = (await releasesOf(db)).at(-1);
       const saved = await rowsOf(
@@ -56,6 +58,14 @@ export function releasesCommands(program: Command): void {
           `Watch of release ${watch.release_id}: ${watch.outcome.replace('_', ' ')}. ${watch.reason} ${pendingText(watch)}`.trimEnd(),
         );
       if (!flags.json && why !== null) print(`Rolled back: ${why}`);
+      const hosted = hostedBy(config);
+      for (const [policy, id] of Object.entries(released?.policies ?? {})) {
+        const model = hostedModel(id);
+        if (model === null || hosted[policy] === model) continue;
+        const now =
+          hosted[policy] === undefined ? 'no route of it has a fallback' : `its route falls back to ${hosted[policy]}`;
+        say(`${policy} should be answered by ${model}, but ${now} now.`, 'warn');
+      }
       return EXIT.done;
     },
   );
@@ -76,25 +86,33 @@ Examples:
   troupe rollback nightly-3/1
   troupe sql "select release_id, policy, checkpoint_id, released_at from traj.releases order by released_at"`,
       ),
-    async ({ db, log, now, catchUp }, [asked], flags) => {
+    async ({ db, log, now, catchUp, config }, [asked], flags) => {
       await catchUp();
-      const { target, release_id, policies, teams } = await inReleaseTurn(db, async () => {
+      const hosted = hostedBy(config);
+      const { target, release_id, policies, teams, gone } = await inReleaseTurn(db, async () => {
         await catchUp();
         const all = await releasesOf(db);
         const target = asked === undefined ? inForce(all).at(-2) : all.find((one) => one.release_id === asked);
+        const own = Object.keys(all.at(-1)?.policies ?? {}).find((policy) => hosted[policy] !== undefined);
+        const hint =
+          asked !== undefined || own === undefined
+            ? undefined
+            : `troupe release ${own}=${hostedWeights(hosted[own]!).checkpoint_id} gives ${own} to the model that its route falls back to.`;
         if (target === undefined)
           throw new TroupeError(
             'not_found',
             asked === undefined
               ? `There is no release to go back to: ${all.length === 0 ? 'nothing was released' : 'the first one is in force'}.`
               : `There is no release ${asked}; traj.releases lists them.`,
+            hint === undefined ? {} : { hint },
           );
         const at = now().toISOString();
         const { policies, teams } = target;
         const release_id = releaseId(policies, at);
         const reason = (flags.reason as string | undefined) ?? `back to release ${target.release_id}`;
         await recordRelease(log, { release_id, policies, teams, reason, by: ROLLBACK, source: '/cli', time: at });
-        return { target, release_id, policies, teams };
+        const gone = Object.keys(all.at(-1)!.policies).filter((policy) => policies[policy] === undefined);
+        return { target, release_id, policies, teams, gone };
       });
       await catchUp();
       if (flags.json) printJson({ release_id, back_to: target.release_id, policies, teams });
@@ -102,6 +120,8 @@ Examples:
         const restored = Object.entries({ ...policies, ...teams }).map(([policy, id]) => `${policy} → ${id}`);
         print(`Back to release ${target.release_id}: ${restored.join(', ')}`);
       }
+      for (const policy of gone)
+        say(`${policy} had no release then: its processes go on with what they have until the next one.`, 'warn');
       return EXIT.done;
     },
   );

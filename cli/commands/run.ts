@@ -19,6 +19,7 @@ import {
   wholeNumber,
 } from '../command.ts';
 import type { Context } from '../context.ts';
+import { hostedBy } from '../hosted.ts';
 import { print, printJson, progressBar, say, sayTo, table } from '../output.ts';
 import type { ListenAt } from '../role.ts';
 import { roleLogs } from '../role-logs.ts';
@@ -136,17 +137,25 @@ export function runCommands(program: Command): void {
   projectCommand(
     program
       .command('release')
-      .argument('<policy=checkpoint...>', 'such as team=ab12cd34ef56ab78')
+      .argument('<policy=checkpoint...>', 'such as team=ab12cd34ef56ab78, or team=upstream:MODEL')
       .option('--reason <text>', 'reason to record')
       .addHelpText(
         'after',
-        '\nProcesses that serve the policies switch within a second. troupe rollback restores the previous release.\n\nExamples:\n  troupe release solver=ab12cd34ef56ab78 --reason "better on held-out tasks"\n  troupe sql "select policy, checkpoint_id, reason from traj.releases order by released_at"',
+        '\nProcesses that serve the policies switch within a second. troupe rollback restores the previous release. With upstream:MODEL the model that\nthe route of the policy falls back to answers again.\n\nExamples:\n  troupe release solver=ab12cd34ef56ab78 --reason "better on held-out tasks"\n  troupe sql "select policy, checkpoint_id, reason from traj.releases order by released_at"',
       ),
-    async ({ db, log, now, catchUp }, pairs, flags) => {
-      const { inReleaseTurn, recordRelease, releaseId } = await import('../../store/releasing/releases.ts');
+    async ({ db, log, now, catchUp, config }, pairs, flags) => {
+      const { inReleaseTurn, recordAfterHosted, releaseId } = await import('../../store/releasing/releases.ts');
+      const { hostedModel } = await import('../../store/rollouts/weights.ts');
       await catchUp();
       const policies = Object.fromEntries(pairs.map(policyAndCheckpoint));
+      const hosted = hostedBy(config);
       for (const [policy, id] of Object.entries(policies)) {
+        const model = hostedModel(id);
+        if (model !== null) {
+          if (hosted[policy] === model) continue;
+          const found = hosted[policy] === undefined ? 'none has a fallback' : `it is ${hosted[policy]}`;
+          throw new TroupeError('not_found', `${model} is not what a route of ${policy} falls back to: ${found}.`);
+        }
         const stored = query
           .selectFrom('facts.checkpoints')
           .select('uri')
@@ -162,7 +171,10 @@ export function runCommands(program: Command): void {
       const release_id = releaseId(policies, at);
       const reason = (flags.reason as string | undefined) ?? null;
       const release = { release_id, policies, reason, by: 'cli', source: '/cli', time: at };
-      await inReleaseTurn(db, () => recordRelease(log, release, 'usage'));
+      await inReleaseTurn(db, async () => {
+        await catchUp();
+        await recordAfterHosted({ db, log }, hosted, release, 'usage');
+      });
       await catchUp();
       if (flags.json) printJson({ release_id, policies });
       else

@@ -6,7 +6,7 @@ import { anyOf, query, rowsOf, type SqlBool, sql } from '../db/query.ts';
 import { endWaiting, type JobContext } from '../jobs/jobs.ts';
 import { groupBy } from '../methods/statistics.ts';
 import { waitProjected } from '../projecting/positions.ts';
-import { releasesOf } from '../releasing/releases.ts';
+import { ASKED_POLICY, releasesOf } from '../releasing/releases.ts';
 import { CANARY, type CanaryUnit, decideCanary, sideOf } from './canary.ts';
 import { type CanaryAsked, type OpenCanary, openCanaries } from './canary-traffic.ts';
 import { liveValue } from './live-units.ts';
@@ -222,7 +222,7 @@ function meanKnown(values: readonly (number | null)[]): number | null {
 /** Episodes that began after the canary and that a policy of it answered, in the order in which they ended. */
 function episodesOf(db: Db, { rules, maps }: CanaryAsked, since: string): Promise<Row[]> {
   const by = (map: Readonly<Record<string, string>>) =>
-    sql<boolean>`bool_or((c.policy, c.checkpoint_id) in (${sql.join(Object.entries(map).map(([policy, id]) => sql`(${policy}, ${id})`))}))`;
+    sql<boolean>`bool_or((${ASKED_POLICY}, c.checkpoint_id) in (${sql.join(Object.entries(map).map(([policy, id]) => sql`(${policy}, ${id})`))}))`;
   const checkpoints = [...Object.values(maps.candidate), ...Object.values(maps.incumbent)];
   return rowsOf(
     db,
@@ -240,7 +240,7 @@ function episodesOf(db: Db, { rules, maps }: CanaryAsked, since: string): Promis
         by(maps.incumbent).as('incumbent'),
       ])
       .where('c.checkpoint_id', '=', anyOf(checkpoints))
-      .where('c.policy', '=', anyOf(Object.keys(maps.candidate)))
+      .where(ASKED_POLICY, '=', anyOf(Object.keys(maps.candidate)))
       .where('e.last_at', '>=', since)
       .where(sql<SqlBool>`e.tags ->> 'rollout' is null`)
       .groupBy(['e.episode_id', 't.domain'])

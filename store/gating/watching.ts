@@ -5,7 +5,15 @@ import type { Db } from '../db/pool.ts';
 import { anyOf, firstOf, query, rowsOf, type SqlBool, sql } from '../db/query.ts';
 import { checkedSpec, endWaiting, type JobContext } from '../jobs/jobs.ts';
 import { waitProjected } from '../projecting/positions.ts';
-import { inForce, inReleaseTurn, type Release, ROLLBACK, recordRelease, releasesOf } from '../releasing/releases.ts';
+import {
+  ASKED_POLICY,
+  inForce,
+  inReleaseTurn,
+  type Release,
+  ROLLBACK,
+  recordRelease,
+  releasesOf,
+} from '../releasing/releases.ts';
 import { liveUnitsOf, liveValue, MOST_LIVE } from './live-units.ts';
 import {
   evidenceOf,
@@ -200,7 +208,7 @@ function answeredOrPlayed(ours: Changed, theirs: Changed) {
   const by = (pairs: Pairs) =>
     pairs.length === 0
       ? sql<boolean>`false`
-      : sql<boolean>`bool_or((c.policy, c.checkpoint_id) in (${sql.join(pairs.map(([policy, id]) => sql`(${policy}, ${id})`))}))`;
+      : sql<boolean>`bool_or((${ASKED_POLICY}, c.checkpoint_id) in (${sql.join(pairs.map(([policy, id]) => sql`(${policy}, ${id})`))}))`;
   const ids = (pairs: Pairs) => anyOf(pairs.map(([, id]) => id));
   const played = query
     .selectFrom('facts.episodes as p')

@@ -4,11 +4,12 @@ import { canonicalJson, hashId } from '../../ingest/json.ts';
 import type { EventLog } from '../../ingest/log/log.ts';
 import { appendOwn } from '../../ingest/own-event.ts';
 import type { Db, Session } from '../db/pool.ts';
-import { query, rowsOf, scalarOf, sql } from '../db/query.ts';
+import { firstOf, pathHere, query, rowsOf, type SqlBool, scalarOf, sql, typed } from '../db/query.ts';
+import { hostedModel, hostedWeights } from '../rollouts/weights.ts';
 
 export type Release = {
   readonly release_id: string;
-  /** The whole map: policy to checkpoint id. */
+  /** The whole map: policy to checkpoint id, or to `upstream:MODEL` while a configured server answers for it. */
   readonly policies: Readonly<Record<string, string>>;
   /** Team to the id of its version. */
   readonly teams: Readonly<Record<string, string>>;
@@ -17,6 +18,34 @@ export type Release = {
 
 /** Who a release that goes back is by. */
 export const ROLLBACK = 'rollback';
+
+/** Rows of `facts.releases` (alias `r`) that say what a policy has: those that name it, and rollbacks, which name all that is left. */
+export const saysOf = (policy: ReturnType<typeof sql<string>>) =>
+  sql<SqlBool>`(r.policies ->> ${policy} is not null or r.author = ${ROLLBACK})`;
+
+/** The policy that a call (alias `c`) was for, also where a configured server answered in its place. */
+export const ASKED_POLICY = sql<string | null>`coalesce(c.policy, c.completed_unmapped ->> 'policy')`;
+
+export type Given = {
+  readonly checkpoint_id: string;
+  /** Where its files are on this machine; null for the model of a configured server. */
+  readonly directory: string | null;
+};
+
+/** What a policy was given last, where its files are known; null before its first release, and after a rollback to before it. */
+export async function givenTo(session: Pick<Session, 'query'>, policy: string): Promise<Given | null> {
+  const id = sql<string | null>`r.policies ->> ${typed(policy, 'text')}`;
+  const given = query
+    .selectFrom('facts.releases as r')
+    .leftJoin('facts.checkpoints as c', (on) => on.on('c.checkpoint_id', '=', id))
+    .select([id.as('checkpoint_id'), pathHere('c.uri').as('directory')])
+    .where(saysOf(sql<string>`${typed(policy, 'text')}`))
+    .where(sql<SqlBool>`(${id} is null or c.uri is not null or ${id} like ${`${hostedWeights('').checkpoint_id}%`})`)
+    .orderBy('r.version', 'desc')
+    .limit(1);
+  const { checkpoint_id, directory } = (await firstOf(session, given)) ?? { checkpoint_id: null, directory: null };
+  return checkpoint_id === null ? null : { checkpoint_id, directory };
+}
 
 /** All releases, the first one first, each with the whole map that was in force from then on. */
 export async function releasesOf(session: Session): Promise<Release[]> {
@@ -91,4 +120,42 @@ export async function recordRelease(
   const measured = Object.keys(metrics).length === 0 ? {} : { metrics: { ...metrics } };
   const released = { ...data, policies: { ...data.policies }, ...named, ...measured };
   await appendOwn(log, [{ name: 'policy.released', source, id: data.release_id, time, data: released }], code);
+}
+
+/**
+ * Appends a release in the turn of `inReleaseTurn`. Policies that it names first, and that a configured server answered until then, are given
+ * that server's model by a release before it, to which a rollback can go back.
+ * @param hosted the model that the calls of each policy fall back to
+ */
+export async function recordAfterHosted(
+  { db, log }: { readonly db: Session; readonly log: Pick<EventLog, 'append'> },
+  hosted: Readonly<Record<string, string>>,
+  release: NewRelease,
+  code?: ErrorCode,
+): Promise<void> {
+  const before = (await releasesOf(db)).at(-1);
+  const first = Object.keys(release.policies).filter(
+    (name) =>
+      before?.policies[name] === undefined &&
+      hosted[name] !== undefined &&
+      hostedModel(release.policies[name]!) === null,
+  );
+  if (first.length > 0)
+    await recordRelease(
+      log,
+      {
+        ...release,
+        release_id: `${release.release_id}/hosted`,
+        policies: {
+          ...before?.policies,
+          ...Object.fromEntries(first.map((name) => [name, hostedWeights(hosted[name]!).checkpoint_id])),
+        },
+        teams: before?.teams ?? {},
+        reason: `what answered ${first.join(', ')} until its first release`,
+        // Lists are in the order of time.
+        time: new Date(Date.parse(release.time) - 1).toISOString(),
+      },
+      code,
+    );
+  await recordRelease(log, release, code);
 }

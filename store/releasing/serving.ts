@@ -1,6 +1,8 @@
 /** Which version each sampling process of a project answers with. */
 import type { Db } from '../db/pool.ts';
 import { type NotNull, query, rowsOf, sql } from '../db/query.ts';
+import { hostedModel } from '../rollouts/weights.ts';
+import { saysOf } from './releases.ts';
 
 export type Serving = {
   readonly process: string;
@@ -9,7 +11,7 @@ export type Serving = {
   readonly address: string | null;
   /** Null where it has none loaded, or does not report it. */
   readonly checkpoint: string | null;
-  /** Null before the first release. */
+  /** `upstream:MODEL` where a configured server answers for the policy, so that nothing should be loaded. Null before the first release. */
   readonly released: string | null;
   /** Whether it should have loaded what was released by now. */
   readonly late: boolean;
@@ -29,10 +31,10 @@ export async function servingNow(db: Pick<Db, 'query'>): Promise<readonly Servin
       .leftJoinLateral(
         (of) =>
           of
-            .selectFrom('facts.releases')
-            .select([sql<string>`policies ->> p.policy`.as('released'), 'released_at'])
-            .where(sql<string>`policies ->> p.policy`, 'is not', null)
-            .orderBy('version', 'desc')
+            .selectFrom('facts.releases as r')
+            .select([sql<string | null>`r.policies ->> p.policy`.as('released'), 'r.released_at'])
+            .where(saysOf(sql<string>`p.policy`))
+            .orderBy('r.version', 'desc')
             .limit(1)
             .as('r'),
         (on) => on.onTrue(),
@@ -60,6 +62,7 @@ export async function servingNow(db: Pick<Db, 'query'>): Promise<readonly Servin
   );
   return rows.map(({ settled, ...one }) => ({
     ...one,
-    late: settled && one.released !== null && one.checkpoint !== one.released,
+    late:
+      settled && one.released !== null && one.checkpoint !== (hostedModel(one.released) === null ? one.released : null),
   }));
 }

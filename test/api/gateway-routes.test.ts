@@ -114,7 +114,9 @@ it('is answered by the fallback while nobody speaks for the policy, says so, and
   const events = await eventsOf('away');
   expect(events.filter(({ name }) => name.startsWith('generation.'))).toHaveLength(2);
   expect(events[0]!.data).toMatchObject({ model: 'gpt-4o-mini', flags: ['route_fallback'] });
-  expect(events[1]!.data).toMatchObject({ response_model: 'echo', unmapped: { upstream: 'main' } });
+  expect(events[1]!.data).toMatchObject({ response_model: 'echo', checkpoint_id: 'upstream:main/echo' });
+  expect(events[1]!.data.unmapped).toMatchObject({ upstream: 'main', policy: 'team' });
+  expect(events[1]!.data.policy).toBeUndefined();
   const none = await call({ 'troupe-role': 'checker' }, 'none', { model: 'gpt-9' });
   expect([none.statusCode, none.headers['troupe-route']]).toEqual([404, 'checker']);
   await policy.start();

@@ -67,3 +67,31 @@ it(
   },
   SLOW,
 );
+
+it(
+  'A rollback of the first release gives the model of the route back, while a process serves the policy and to one that starts',
+  async () => {
+    const infer = at.start(['run', 'infer', '--policy', 'solver', '--json']);
+    const ready = (await infer.said(/^\{"role".*\n/m)).split('\n').find((line) => line.startsWith('{"role"'))!;
+    const client = connectInfer(JSON.parse(ready).address);
+    const names = async () => (await client.status()).models.map((model) => model.checkpoint);
+    expect(await names()).toEqual([checkpoint]);
+    const back = await done('rollback');
+    expect(back.policies).toEqual({ solver: 'upstream:hosted/gpt' });
+    await expect.poll(names, { timeout: 30_000 }).toEqual([]);
+    expect((await done('policies')).policies).toEqual([
+      { policy: 'solver', released: 'upstream:hosted/gpt', newest: checkpoint },
+    ]);
+    await done('release', `solver=${checkpoint}`);
+    await expect.poll(names, { timeout: 30_000 }).toEqual([checkpoint]);
+    await done('release', 'solver=upstream:hosted/gpt', '--reason', 'by hand');
+    await expect.poll(names, { timeout: 30_000 }).toEqual([]);
+    client.close();
+    infer.child.kill('SIGTERM');
+    await infer.ended;
+    expect(await served()).toEqual([]);
+    const other = await at.run(['release', 'solver=upstream:hosted/other', '--json']);
+    expect(document(other).error.message).toContain('is not what a route of solver falls back to: it is hosted/gpt');
+  },
+  SLOW,
+);

@@ -141,9 +141,9 @@ describe('A canary under way', () => {
     await appendOwn(postgresLog(database.db), drafts);
     while ((await projectBatch(database.db)) > 0);
   };
-  const ask = async (rules: CanaryRules = RULES, job_id = JOB) => {
+  const ask = async (rules: CanaryRules = RULES, job_id = JOB, incumbent = 'a') => {
     const weights = { solver: { checkpoint_id: 'b', directory: '/models/b' } };
-    const maps = { incumbent: { solver: 'a' }, candidate: { solver: 'b' } };
+    const maps = { incumbent: { solver: incumbent }, candidate: { solver: 'b' } };
     await requestJob(context(), {
       job_id,
       kind: 'canary',
@@ -171,7 +171,8 @@ describe('A canary under way', () => {
       say('episode.started', { group_id: group }),
       say('generation.requested', { ...call, input: [{ role: 'user', content: 'x' }] }),
       say('generation.completed', {
-        ...{ ...call, policy: 'solver', checkpoint_id: by ?? (side === 'candidate' ? 'b' : 'a'), choices: [] },
+        ...{ ...call, checkpoint_id: by ?? (side === 'candidate' ? 'b' : 'a'), choices: [] },
+        ...(by?.startsWith('upstream:') ? { unmapped: { policy: 'solver' } } : { policy: 'solver' }),
       }),
       ...(reward === null
         ? []
@@ -255,6 +256,19 @@ describe('A canary under way', () => {
     expect(reason).toContain('It is under way.');
     await database.db.query(`update facts.episodes set closed = false where episode_id = 'm1'`);
     expect((await report()).left_out).toMatchObject({ 'still open': 2 });
+  });
+
+  it('compares with the model that the route of a policy falls back to', async () => {
+    await ask(RULES, JOB, 'upstream:far/gpt');
+    const sides = { candidate: 0, incumbent: 0 };
+    for (let i = 0; i < 20; i++) {
+      const side = sideOf(JOB, `e${i}`, RULES.share);
+      sides[side]++;
+      await episode(`e${i}`, { reward: 0.5, by: side === 'candidate' ? 'b' : 'upstream:far/gpt' });
+    }
+    const { canary } = await report();
+    for (const side of ['candidate', 'incumbent'] as const)
+      expect(canary![side]).toEqual({ units: sides[side], unknown: 0 });
   });
 
   it('bakes before a release, ends once, and ends by itself when its time is over', async () => {

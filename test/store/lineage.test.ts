@@ -122,6 +122,13 @@ describe('lineage', () => {
       to: [],
     });
     expect((await both('first', 2)).to).toEqual([checkpoint('second', 'was trained from it')]);
+    const { rows } = await fresh.db.query(
+      `select relation, other_checkpoint_id from traj.lineage where checkpoint_id = 'second' order by 1`,
+    );
+    expect(rows).toEqual([
+      { relation: 'adapter over', other_checkpoint_id: 'below' },
+      { relation: 'child of', other_checkpoint_id: 'first' },
+    ]);
   });
 
   it('of a checkpoint goes back to its parent and datasets, and on to its releases and what it spoke in', async () => {

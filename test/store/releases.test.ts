@@ -1,7 +1,14 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import { projectAll } from '../../store/projecting/projector.ts';
-import { inForce, type Release, recordRelease, releasesOf } from '../../store/releasing/releases.ts';
+import {
+  givenTo,
+  inForce,
+  type Release,
+  recordAfterHosted,
+  recordRelease,
+  releasesOf,
+} from '../../store/releasing/releases.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 
 const release = (release_id: string, policies: Record<string, string>, by = 'cli'): Release => ({
@@ -64,5 +71,44 @@ describe('Releases of a project', () => {
       { coder: 'c2', verifier: 'v1', judge: 'j1' },
       { coder: 'c1', verifier: 'v1' },
     ]);
+  });
+
+  it('give a policy nothing after a rollback to a map without it, and the checkpoint that a rollback names', async () => {
+    const saved = (id: string) =>
+      fresh.db.query(`insert into facts.checkpoints (checkpoint_id, uri, version) values ($1, $2, '1')`, [
+        id,
+        `/w/${id}`,
+      ]);
+    for (const id of ['c1', 'c2', 'j1']) await saved(id);
+    expect(await givenTo(fresh.db, 'judge')).toBeNull();
+    expect(await givenTo(fresh.db, 'coder')).toEqual({ checkpoint_id: 'c1', directory: '/w/c1' });
+    expect(await givenTo(fresh.db, 'nobody')).toBeNull();
+  });
+
+  it('begin with the model that answered until then, where a route falls back to one, so that a rollback finds it', async () => {
+    const log = postgresLog(fresh.db);
+    const of = { reason: null, by: 'cli', source: '/test' };
+    const give = async (release_id: string, policies: Record<string, string>, time: string) => {
+      await recordAfterHosted(
+        { db: fresh.db, log },
+        { desk: 'far/gpt', coder: 'far/gpt' },
+        { ...of, release_id, policies, time },
+      );
+      await projectAll(fresh.db);
+    };
+    await give('r5', { desk: 'd1' }, '2026-01-05T00:00:00Z');
+    await give('r6', { desk: 'd2', coder: 'c2' }, '2026-01-06T00:00:00Z');
+    const all = await releasesOf(fresh.db);
+    expect(all.slice(4).map(({ release_id, policies }) => [release_id, policies])).toEqual([
+      ['r5/hosted', { coder: 'c1', verifier: 'v1', desk: 'upstream:far/gpt' }],
+      ['r5', { coder: 'c1', verifier: 'v1', desk: 'd1' }],
+      // Both had a release already.
+      ['r6', { coder: 'c2', verifier: 'v1', desk: 'd2' }],
+    ]);
+    expect(inForce(all.slice(0, 6)).at(-2)!.policies.desk).toBe('upstream:far/gpt');
+    const { policies } = all[4]!;
+    await recordRelease(log, { ...of, release_id: 'r7', policies, by: 'rollback', time: '2026-01-07T00:00:00Z' });
+    await projectAll(fresh.db);
+    expect(await givenTo(fresh.db, 'desk')).toEqual({ checkpoint_id: 'upstream:far/gpt', directory: null });
   });
 });

@@ -57,7 +57,8 @@ describe('The evidence of a watch', () => {
 
 describe('A release that is watched', () => {
   let database: TestDatabase;
-  const now = () => new Date('2026-01-02T00:00:00Z');
+  let clock = '2026-01-02T00:00:00Z';
+  const now = () => new Date(clock);
   const context = () => ({ db: database.db, log: postgresLog(database.db), now });
   const tell = async (drafts: Parameters<typeof appendOwn>[1]) => {
     await appendOwn(postgresLog(database.db), drafts);
@@ -68,7 +69,14 @@ describe('A release that is watched', () => {
       { name: 'policy.released', source: '/t', id: release_id, time, data: { release_id, policies, by: 'plan' } },
     ] as never);
   /** Live episodes, each answered once by `solver` with that checkpoint. */
-  const episodes = (name: string, checkpoint: string, time: string, rewards: readonly number[], tags: object = {}) =>
+  const episodes = (
+    name: string,
+    checkpoint: string,
+    time: string,
+    rewards: readonly number[],
+    tags: object = {},
+    by: object = { policy: 'solver' },
+  ) =>
     tell(
       rewards.flatMap((reward, i) => {
         const episode_id = `${name}-${i}`;
@@ -81,7 +89,7 @@ describe('A release that is watched', () => {
           say('generation.requested', { call_id: `${episode_id}-c`, input: [{ role: 'user', content: 'x' }] }),
           say('generation.completed', {
             call_id: `${episode_id}-c`,
-            policy: 'solver',
+            ...by,
             checkpoint_id: checkpoint,
             choices: [],
           }),
@@ -216,5 +224,25 @@ describe('A release that is watched', () => {
     expect(report).toMatchObject({ outcome: 'superseded', rollback: null });
     expect(report!.reason).toContain('Release by-hand took its place. The metric fell');
     expect((await releasesOf(database.db)).at(-1)!.release_id).toBe('by-hand');
+  });
+
+  it('the first one of a policy is rolled back to the model that its route falls back to', async () => {
+    clock = '2026-01-04T00:00:00Z';
+    const hosted = { policy: undefined, unmapped: { policy: 'solver' } };
+    const [before, after] = [{ solver: 'upstream:far/gpt' }, { solver: 'own' }];
+    await released('h/hosted', before, '2026-01-03T00:00:00Z');
+    await episodes('gpt', 'upstream:far/gpt', '2026-01-03T01:00:00Z', good, {}, hosted);
+    // The model answers for another policy of the team too, before and after.
+    await episodes('other', 'upstream:far/gpt', '2026-01-03T01:00:00Z', bad, {}, { unmapped: { policy: 'checker' } });
+    await released('h', after, '2026-01-03T02:00:00Z');
+    await watch('h', 'h');
+    await episodes('own', 'own', '2026-01-03T03:00:00Z', bad);
+    const [report] = await look();
+    expect(report).toMatchObject({
+      outcome: 'fell',
+      evidence: { before: { units: 40, mean: 0.8 }, after: { units: 40, mean: 0.2 } },
+      rollback: { back_to: 'h/hosted' },
+    });
+    expect((await releasesOf(database.db)).at(-1)).toMatchObject({ policies: before, by: 'rollback' });
   });
 });

@@ -49,7 +49,7 @@ export async function gateOf(
     case 'play':
       return stages.job<GateReport>('gate', 'play', () => playGateAsked(context, plan, gate, shown, hosted));
     case 'canary':
-      return stages.job<GateReport>('gate', CANARY, () => canaryAsked(context, plan, gate, shown));
+      return stages.job<GateReport>('gate', CANARY, () => canaryAsked(context, plan, gate, shown, hosted));
     case 'offline': {
       const rows = gate.recipe && (await gateRows(plan, stages, gate.recipe));
       return stages.job<GateReport>('gate', 'gate', () => offlineAsked(context, plan, gate, rows ?? null, shown));
@@ -154,11 +154,12 @@ async function canaryAsked(
   plan: Plan,
   gate: CanaryGate,
   { candidates: all, ended }: Shown,
+  hosted: Hosted,
 ): Promise<Record<string, unknown>> {
   const candidates = only(servedPolicies(plan), all);
   const other = await canaryOf(context.db, { policies: Object.keys(candidates), team: null });
   if (other !== null) throw new WaitsFor(other);
-  const maps = await mapsOf(context, candidates, only(Object.keys(candidates), await basesOf(ended)));
+  const maps = await mapsOf(context, candidates, only(Object.keys(candidates), await basesOf(ended)), hosted);
   const idsOf = (side: Side) => mapped(candidates, (_, name) => maps[side][name]!.checkpoint_id);
   return {
     kind: CANARY,

@@ -78,7 +78,9 @@ async function runRound(
   const gate = await gateOf(context, plan, stages, { candidates, frozen, ended }, hosted);
   const { passed, reason } = gate.result;
   const ids = Object.fromEntries(names.map((name) => [name, candidates[name]!.checkpoint_id]));
-  const release_id = passed ? await release(context, { run, round, plan, policies: ids, gate: gate.result }) : null;
+  const release_id = passed
+    ? await release(context, { run, round, plan, policies: ids, gate: gate.result, hosted })
+    : null;
   const report = plan.rollout ? await reportOf(context, await ended()) : null;
   return { round, candidates: ids, passed, reason, gate: `${run}/${round}/gate`, release_id, rollout: report };
 }

@@ -4,9 +4,10 @@ import type { GateReport, ManualReport } from '../../store/gating/report.ts';
 import { WATCH, watchSpec } from '../../store/gating/watching.ts';
 import { type JobContext, requestJob } from '../../store/jobs/jobs.ts';
 import { waitProjected } from '../../store/projecting/positions.ts';
-import { inReleaseTurn, recordRelease, releasesOf } from '../../store/releasing/releases.ts';
+import { inReleaseTurn, recordAfterHosted, releasesOf } from '../../store/releasing/releases.ts';
 import type { RoundRollout } from './plan-rollout.ts';
 import type { Plan } from './plan-schema.ts';
+import type { Hosted } from './weights.ts';
 
 export type Round = {
   readonly round: number;
@@ -36,6 +37,7 @@ type Released = {
   readonly policies: Readonly<Record<string, string>>;
   readonly teams?: Readonly<Record<string, string>>;
   readonly gate: GateReport | ManualReport;
+  readonly hosted: Hosted;
 };
 
 /** Appends the release once, and has it watched where the plan says so. */
@@ -55,7 +57,7 @@ export async function release(context: JobContext, of: Released): Promise<string
 /** The whole map, with the other policies and teams as they are. */
 async function releaseOnce(
   { db, log, now }: JobContext,
-  { run, round, plan, policies, teams, gate }: Released,
+  { run, round, plan, policies, teams, gate, hosted }: Released,
 ): Promise<string> {
   const release_id = `${run}/${round}`;
   return inReleaseTurn(db, async () => {
@@ -63,7 +65,7 @@ async function releaseOnce(
     const known = query.selectFrom('facts.releases').select('release_id').where('release_id', '=', release_id);
     if ((await firstOf(db, known)) !== undefined) return release_id;
     const before = (await releasesOf(db)).at(-1);
-    await recordRelease(log, {
+    await recordAfterHosted({ db, log }, hosted, {
       release_id,
       policies: { ...before?.policies, ...policies },
       teams: { ...before?.teams, ...teams },

@@ -68,7 +68,7 @@ export async function teamRound(
   const { passed, reason } = gate.result;
   const teams = { [team.name]: candidate.team_id };
   const release_id = passed
-    ? await release(context, { run, round, plan, policies: {}, teams, gate: gate.result })
+    ? await release(context, { run, round, plan, policies: {}, teams, gate: gate.result, hosted: {} })
     : null;
   return {
     round,

@@ -2,7 +2,8 @@
 import { basename } from 'node:path';
 import { TroupeError } from '../../errors.ts';
 import type { Db } from '../../store/db/pool.ts';
-import { firstOf, pathHere, query, sql, typed } from '../../store/db/query.ts';
+import { firstOf, pathHere, query } from '../../store/db/query.ts';
+import { givenTo } from '../../store/releasing/releases.ts';
 import type { StepRow } from '../data/training-rows.ts';
 import type { PlanPolicy } from './plan-schema.ts';
 
@@ -11,18 +12,10 @@ export type Checkpoint = { readonly checkpoint_id: string; readonly directory: s
 /** The model of a configured server that the calls of each policy fall back to, where a route names one. */
 export type Hosted = Readonly<Record<string, string>>;
 
-/** What the policy was given last, where its files are known; null before its first release. */
+/** The checkpoint that the policy was given last, where its files are known; null where it has none, as while another server's model answers. */
 export async function releasedOf(db: Db, policy: string): Promise<Checkpoint | null> {
-  const released = query
-    .selectFrom('facts.releases as r')
-    .innerJoin('facts.checkpoints as c', (on) =>
-      on.on('c.checkpoint_id', '=', sql<string>`r.policies ->> ${typed(policy, 'text')}`),
-    )
-    .select(['c.checkpoint_id', pathHere('c.uri').as('directory')])
-    .where('c.uri', 'is not', null)
-    .orderBy('r.version', 'desc')
-    .limit(1);
-  return (await firstOf(db, released)) ?? null;
+  const given = await givenTo(db, policy);
+  return given?.directory == null ? null : { ...given, directory: given.directory };
 }
 
 /** The newest checkpoint of the policy that is kept; null where there is none. */

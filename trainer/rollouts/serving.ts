@@ -75,14 +75,13 @@ export async function basesWanted(db: Pick<Db, 'query'>): Promise<Readonly<Recor
   return wanted;
 }
 
-/** The same for rollouts that wait for weights of their own: those of a policy that no process was started for. A gate plays its incumbent first. */
+/** The same for rollouts and canaries that have weights of their own: those of a policy that no process was started for. A gate plays its incumbent first. */
 export async function weightsWanted(db: Pick<Db, 'query'>): Promise<Readonly<Record<string, string>>> {
   const waiting = query
     .selectFrom('troupe.job_queue')
     .select(sql<Readonly<Record<string, Weights>> | null>`spec -> 'weights'`.as('weights'))
-    .where('kind', '=', 'rollout')
     .where('state', '<>', 'finished')
-    .where(sql<SqlBool>`spec -> 'awaits' is not null`)
+    .where(sql<SqlBool>`(kind = 'rollout' and spec -> 'awaits' is not null or kind = 'canary')`)
     .orderBy('requested_at');
   const wanted: Record<string, string> = {};
   for (const { weights } of await rowsOf(db, waiting))

@@ -4,7 +4,9 @@ import { appendOwn } from '../../../ingest/own-event.ts';
 import type { GateReport } from '../../../store/gating/report.ts';
 import { WaitsFor } from '../../../store/jobs/jobs.ts';
 import { projectBatch } from '../../../store/projecting/projector.ts';
+import { ROLLBACK, recordAfterHosted, recordRelease, releasesOf } from '../../../store/releasing/releases.ts';
 import { boundCheckpoints, hostedWeights, weightsAtPlay } from '../../../store/rollouts/weights.ts';
+import { mapsOf } from '../../../trainer/plans/gates-asked.ts';
 import { environmentOf, playGate } from '../../../trainer/plans/play-gate.ts';
 import { readRunners } from '../../../trainer/rollouts/runners.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
@@ -142,6 +144,27 @@ describe('A gate that plays', () => {
     // No process that samples can load it.
     await queued('other/rollout', 'rollout', { weights: maps.incumbent }, null);
     expect(await weightsAtPlay(database.db, 'solver')).toEqual([]);
+  });
+
+  it('compares with that model again once a rollback has given it the calls back', async () => {
+    const trained = { solver: { ...weights('b'), step: 1 } } as never;
+    const maps = () => mapsOf(context(), trained, { solver: '/models/base' }, { solver: 'far/gpt' });
+    const projecting = async <T>(work: Promise<T>): Promise<T> => {
+      let done = false;
+      work.finally(() => (done = true)).catch(() => {});
+      while (!done) if ((await projectBatch(database.db)) === 0) await new Promise(setImmediate);
+      return work;
+    };
+    const saved = `insert into facts.checkpoints (checkpoint_id, uri, version) values ('own', '/models/own', '1')`;
+    await database.db.query(saved);
+    const of = { reason: null, source: '/t' };
+    const { db, log } = context();
+    const first = { ...of, release_id: 'r', policies: { solver: 'own' }, by: 'cli', time: '2026-01-02T00:00:00Z' };
+    await recordAfterHosted({ db, log }, { solver: 'far/gpt' }, first);
+    expect((await projecting(maps())).incumbent).toEqual({ solver: weights('own') });
+    const { policies } = (await releasesOf(db)).at(-2)!;
+    await recordRelease(log, { ...of, release_id: 's', policies, by: ROLLBACK, time: '2026-01-03T00:00:00Z' });
+    expect((await projecting(maps())).incumbent).toEqual({ solver: hostedWeights('far/gpt') });
   });
 
   it('leaves out what another model answered', async () => {
