@@ -94,6 +94,12 @@ export const SETTINGS = {
     map: true,
     about: 'calls for a model of somebody else that a policy answers, by name: model, agent, role, policy, fallback',
   },
+  prices: {
+    env: 'TROUPE_PRICES',
+    fallback: null,
+    map: true,
+    about: 'US dollars for a million tokens of policies that processes of this project serve, by policy',
+  },
   runners: {
     env: 'TROUPE_RUNNERS',
     fallback: null,

@@ -43,6 +43,7 @@ import { tracingClientRoutes } from './routes/tracing-clients.ts';
 import { duringRequest } from './tracing/spans.ts';
 import { placeIn } from './tracing/traceparent.ts';
 import { type KeptCall, keepCall, keepWhereLight } from './upstream/keep.ts';
+import type { Price } from './upstream/settings.ts';
 import { showWhereLight } from './upstream/shown.ts';
 import { openUpstreams, type Upstreams } from './upstream/upstreams.ts';
 
@@ -69,6 +70,8 @@ export type AppOptions = OriginOptions & {
   readonly upstreams?: Upstreams;
   /** Routes from other models to policies. Default: none. */
   readonly routes?: readonly Route[];
+  /** Of the tokens of policies. Default: none. */
+  readonly prices?: Readonly<Record<string, Price>>;
   /** Who plays rollouts. Default: nobody. */
   readonly runners?: readonly Runner[];
   /** Who may do what. */
@@ -191,6 +194,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
       replays: openReplays({ db, door, artifacts, recordTimeoutMs, redact: redactor?.event ?? ((event) => event) }),
       upstreams,
       routes: options.routes ?? [],
+      prices: options.prices ?? {},
       keys,
       bodyLimit,
       recordTimeoutMs,

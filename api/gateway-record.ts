@@ -7,6 +7,8 @@ import type { Constraint } from './gateway-constraint.ts';
 import type { CallContext, CompletionRequest, Prompt } from './gateway-request.ts';
 import type { Sampling } from './gateway-sampling.ts';
 import { finishOf, messageOf, toolEvents } from './gateway-tools.ts';
+import { costOf } from './upstream/price.ts';
+import type { Price } from './upstream/settings.ts';
 
 export const SOURCE = '/gateway';
 
@@ -20,6 +22,8 @@ export type RecordedCall = {
   readonly requestedAt: string;
   readonly completedAt: string;
   readonly latencyMs: number;
+  /** Of the policy's tokens; null where it has none. */
+  readonly price?: Price | null;
   /** The response, or the error. */
   readonly outcome: { readonly answer: SampleAnswer; readonly responseId: string } | { readonly error: unknown };
 };
@@ -90,12 +94,20 @@ const expandedFrom = (parent: string | null, completed: CallFields['completed'])
     ? completed
     : { ...completed, choices: completed.choices.map((choice) => ({ ...choice, parent_step_id: parent })) };
 
-function completion({ callId, request, seed, latencyMs, outcome }: RecordedCall): CallFields['completed'] {
+function completion({
+  callId,
+  request,
+  seed,
+  latencyMs,
+  price = null,
+  outcome,
+}: RecordedCall): CallFields['completed'] {
   const { who, sampling } = request;
   const { temperature } = sampling;
   const given = { policy: who?.kind === 'policy' ? who.name : null, seed, temperature, latency_ms: latencyMs };
   if ('error' in outcome) return { ...given, choices: [], error: errorFields(outcome.error) };
   const { answer } = outcome;
+  const usage = { input_tokens: answer.usage.prompt_tokens, output_tokens: answer.usage.completion_tokens };
   return {
     ...given,
     choices: answer.choices.map((choice, index) => {
@@ -107,7 +119,7 @@ function completion({ callId, request, seed, latencyMs, outcome }: RecordedCall)
     response_id: outcome.responseId,
     response_model: answer.model,
     checkpoint_id: answer.checkpoint,
-    usage: { input_tokens: answer.usage.prompt_tokens, output_tokens: answer.usage.completion_tokens },
+    usage: price === null ? usage : { ...usage, cost_usd: costOf(usage, price) },
   };
 }
 

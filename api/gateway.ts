@@ -15,6 +15,7 @@ import { draftsOf, type RecordedCall } from './gateway-record.ts';
 import { type CallContext, type CompletionRequest, toAsk } from './gateway-request.ts';
 import { type OwnModel, type PolicyServers, unknownModel } from './policy-servers.ts';
 import { beginSpan } from './tracing/spans.ts';
+import type { Price } from './upstream/settings.ts';
 
 export type GatewayAnswer = { readonly body: ReturnType<AnswerBody>; readonly recorded: boolean };
 
@@ -25,6 +26,8 @@ export type GatewayOptions = {
   readonly bound: BoundCheckpoint;
   /** The checkpoint of a canary's candidate for a live call of its share; null for any other. */
   readonly canary: (call: LiveCall) => Promise<string | null>;
+  /** Of policies that processes of the project serve. */
+  readonly prices: Readonly<Record<string, Price>>;
   /** How long a response waits for its record, in milliseconds. */
   readonly recordTimeoutMs: number;
 };
@@ -59,6 +62,7 @@ export async function complete(
     policyServers,
     bound,
     canary,
+    prices,
     recordTimeoutMs,
     bodyOf,
     signal,
@@ -79,7 +83,8 @@ export async function complete(
   const keep = async (outcome: RecordedCall['outcome']): Promise<boolean> => {
     const latencyMs = Math.round((performance.now() - began) * 1000) / 1000;
     const completedAt = new Date().toISOString();
-    const call = { callId, episodeId, context, request, seed, requestedAt, completedAt, latencyMs, outcome };
+    const price = who.kind === 'policy' ? (prices[who.name] ?? null) : null;
+    const call = { callId, episodeId, context, request, seed, requestedAt, completedAt, latencyMs, price, outcome };
     const kept = await span.run(() => recorded(door, call, recordTimeoutMs));
     span.end({}, 'error' in outcome ? outcome.error : null);
     return kept;

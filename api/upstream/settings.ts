@@ -125,7 +125,8 @@ function readUrl(field: string, value: unknown): string {
   return url.href.replace(/\/+$/, '');
 }
 
-function readPrices(field: string, value: unknown): Record<string, Price> {
+/** US dollars for a million tokens of each model, or of each policy. @throws TroupeError `config_invalid` naming the field */
+export function readPrices(field: string, value: unknown): Readonly<Record<string, Price>> {
   if (!isRecord(value)) throw wrong(field, 'a map of model to input, cached_input and output', value);
   return Object.fromEntries(
     Object.entries(value).map(([model, price]) => {

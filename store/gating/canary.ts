@@ -15,6 +15,8 @@ import {
   type Decision,
   familyName,
   type GateRules,
+  LIMITED,
+  type Limited,
   withinLimit,
 } from './gate.ts';
 import { SIDES, type Side } from './play.ts';
@@ -57,6 +59,8 @@ export type CanaryUnit = {
   /** Null where not known. */
   readonly tokens: number | null;
   readonly latency: number | null;
+  /** Left out where another side answered as well. */
+  readonly usd?: number | null;
 };
 
 export type CanaryDecision = Decision & {
@@ -107,8 +111,8 @@ export function decideCanary(
   if (guardrails.families !== null)
     for (const family of [...new Set(units.map((unit) => unit.family))].sort())
       guard(familyName(family), guardrails.families, (unit) => (unit.family === family ? unit.value : null));
-  for (const of of ['tokens', 'latency'] as const) {
-    const limit = guardrails[of];
+  for (const of of LIMITED) {
+    const limit = guardrails[of] ?? null;
     if (limit !== null) found.push({ floor: 0, comparison: limited(units, of, limit, within) });
   }
   guard('episodes with a value', rules.unknown, ({ value }) => Number(value !== null), 1);
@@ -137,16 +141,18 @@ const CALIBRATING = 20;
 const MUCH = 2;
 
 /**
- * Tokens and latency have no greatest value, and a bet needs one: it is set by the first units of the incumbent, before those that are
+ * Tokens, time and money have no greatest value, and a bet needs one: it is set by the first units of the incumbent, before those that are
  * compared. So a candidate is held to the mean of its use up to there.
  */
 function limited(
   units: readonly CanaryUnit[],
-  of: 'tokens' | 'latency',
+  of: Limited,
   limit: number,
   within: (most: number) => Parameters<typeof withinLimit>[1],
 ): Comparison {
-  const known = units.flatMap((unit) => (unit[of] === null ? [] : [{ arm: unit.side, value: unit[of] }]));
+  // A call without a price may be the one that costs.
+  if (of === 'usd' && units.some(({ usd }) => usd === null)) return withinLimit({ of, pairs: [], limit }, within(1));
+  const known = units.flatMap((unit) => (unit[of] == null ? [] : [{ arm: unit.side, value: unit[of] }]));
   const calibrating = known.filter(({ arm }) => arm === 'incumbent').slice(0, CALIBRATING);
   const most = MUCH * Math.max(...calibrating.map(({ value }) => value));
   if (calibrating.length < CALIBRATING || most <= 0) return withinLimit({ of, pairs: [], limit }, within(1));

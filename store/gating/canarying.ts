@@ -7,6 +7,7 @@ import { endWaiting, type JobContext } from '../jobs/jobs.ts';
 import { groupBy } from '../methods/statistics.ts';
 import { waitProjected } from '../projecting/positions.ts';
 import { ASKED_POLICY, releasesOf } from '../releasing/releases.ts';
+import { episodeCost } from '../rollouts/budget.ts';
 import { CANARY, type CanaryUnit, decideCanary, sideOf } from './canary.ts';
 import { type CanaryAsked, type OpenCanary, openCanaries } from './canary-traffic.ts';
 import { liveValue } from './live-units.ts';
@@ -157,6 +158,7 @@ type Row = {
   readonly tokens: number | null;
   readonly family: string | null;
   readonly latency: number | null;
+  readonly usd: number | null;
   readonly first_at: string | null;
   readonly candidate: boolean;
   readonly incumbent: boolean;
@@ -203,6 +205,9 @@ async function unitsOf(db: Db, { job_id, requested_at, asked }: OpenCanary) {
         : {},
       tokens: own ? meanKnown(members.map(({ tokens }) => tokens)) : null,
       latency: own ? meanKnown(members.map(({ latency }) => latency)) : null,
+      ...(own
+        ? { usd: members.some(({ usd }) => usd === null) ? null : meanKnown(members.map(({ usd }) => usd)) }
+        : {}),
     });
   }
   return { began_at, units, left_out, episodes: rows.length };
@@ -235,6 +240,7 @@ function episodesOf(db: Db, { rules, maps }: CanaryAsked, since: string): Promis
         sql<number | null>`(e.input_tokens + e.output_tokens)::float8`.as('tokens'),
         // Unknown where one call does not say it: a sum of the others would be too small.
         sql<number | null>`case when count(c.latency_ms) = count(*) then sum(c.latency_ms) end`.as('latency'),
+        episodeCost('e').as('usd'),
         sql<string | null>`min(c.requested_at)`.as('first_at'),
         by(maps.candidate).as('candidate'),
         by(maps.incumbent).as('incumbent'),
@@ -274,6 +280,7 @@ function episodesOfTeams(
         >`(select case when count(c.latency_ms) = count(*) then sum(c.latency_ms) end from facts.calls c where c.episode_id = e.episode_id)`.as(
           'latency',
         ),
+        episodeCost('e').as('usd'),
         sql<string | null>`e.started_at`.as('first_at'),
         is('candidate').as('candidate'),
         is('incumbent').as('incumbent'),

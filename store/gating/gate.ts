@@ -15,9 +15,10 @@ export type TaskMeasured = Both & {
   readonly family: string | null;
   /** The part of each role in it. */
   readonly roles: Readonly<Record<string, Both>>;
-  /** What an attempt cost, in tokens, and how long it took, in milliseconds; null where it is not known. */
+  /** What an attempt took, in tokens, milliseconds and US dollars; null where it is not known. */
   readonly tokens: Both | null;
   readonly latency: Both | null;
+  readonly usd?: Both | null;
 };
 
 export type GateRules = {
@@ -31,19 +32,21 @@ export type GateRules = {
     /** Loss that a single role, or a single family of tasks, may have; null: not guarded. */
     readonly roles: number | null;
     readonly families: number | null;
-    /** How many times the tokens, or the time, of the incumbent the candidate may take; null: not guarded. */
+    /** How many times the tokens, the time or the money of the incumbent the candidate may take; null: not guarded. */
     readonly tokens: number | null;
     readonly latency: number | null;
+    /** Jobs of versions without it have none. */
+    readonly usd?: number | null;
   };
 };
 
 export type Comparison = {
-  /** What is compared: `all tasks`, `role solver`, `family algebra`, `tokens`, `latency`. */
+  /** What is compared: `all tasks`, `role solver`, `family algebra`, `tokens`, `latency`, `usd`. */
   readonly of: string;
   readonly tasks: number;
   readonly incumbent: number | null;
   readonly candidate: number | null;
-  /** candidate − incumbent, a mean over tasks, and its interval; for tokens and latency what the limit leaves, per task. */
+  /** candidate − incumbent, a mean over tasks, and its interval; for those of `LIMITED` what the limit leaves, per task. */
   readonly difference: number | null;
   readonly interval: Interval | null;
   readonly outcome: Outcome;
@@ -102,16 +105,22 @@ export function decide(
       found.push(compare({ of: familyName(family), pairs, margin: guardrails.families }, 'not_worse', intervalOf));
     }
   }
-  for (const of of ['tokens', 'latency'] as const) {
-    const limit = guardrails[of];
+  for (const of of LIMITED) {
+    const limit = guardrails[of] ?? null;
     if (limit !== null) {
-      const pairs = tasks.flatMap((task) => task[of] ?? []);
+      const known = tasks.flatMap((task) => task[of] ?? []);
+      // A call without a price may be the one that costs.
+      const pairs = of === 'usd' && known.length < tasks.length ? [] : known;
       found.push(withinLimit({ of, pairs, limit }, intervalOf));
     }
   }
   for (const one of beside) found.push(compare(one, 'not_worse', intervalOf));
   return concluded(main, found, rules, 'tasks');
 }
+
+/** What a guardrail holds to so many times the incumbent's. */
+export const LIMITED = ['tokens', 'latency', 'usd'] as const;
+export type Limited = (typeof LIMITED)[number];
 
 /** What stands in a report where a guardrail on roles found none. */
 export const ANY_ROLE = 'any role';
@@ -188,7 +197,10 @@ function reasonOf(main: Comparison, guardrails: readonly Comparison[], rules: Ga
   if (guardrails.length === 0) return `${how}; the gate has no guardrail.`;
   const failed = guardrails.filter(({ passed }) => !passed);
   if (failed.length === 0) return `${how} and every guardrail passed.`;
-  const failures = failed.map(({ of, outcome }) => `${of} (${outcome.replace('_', ' ')})`);
+  const failures = failed.map(
+    ({ of, outcome }) =>
+      `${of} (${outcome.replace('_', ' ')}${of === 'usd' && outcome === 'no_data' ? ': some call has no price' : ''})`,
+  );
   return `${how} over ${main.of}, but a guardrail did not pass: ${failures.join(', ')}.`;
 }
 

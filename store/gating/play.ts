@@ -11,7 +11,7 @@ export const RulesSpec = Type.Object({
   accept: Type.Enum(['better', 'not_worse']),
   margin: Type.Number({ minimum: 0 }),
   level: Type.Number(),
-  guardrails: Type.Object({ roles: Guard, families: Guard, tokens: Guard, latency: Guard }),
+  guardrails: Type.Object({ roles: Guard, families: Guard, tokens: Guard, latency: Guard, usd: Type.Optional(Guard) }),
 });
 
 /** The two that play. */

@@ -1,5 +1,5 @@
 /** What a gate found, as JSON that stays with its run, and as Markdown for people. */
-import type { Comparison, Decision, GateRules } from './gate.ts';
+import { type Comparison, type Decision, type GateRules, LIMITED } from './gate.ts';
 import { SIDES } from './play.ts';
 
 export type GateReport = Decision & {
@@ -63,7 +63,10 @@ export function gateMarkdown(report: GateReport | ManualReport, title: string): 
     '| --- | ---: | ---: | ---: | ---: | --- | --- | --- |',
     ...lines,
     ...(report.guardrails.some(({ of }) => hasLimit(of))
-      ? ['', 'Of tokens and latency the difference is what their limit leaves.']
+      ? ['', 'Of tokens, latency and usd the difference is what their limit leaves.']
+      : []),
+    ...(report.guardrails.some(({ of, outcome }) => of === 'usd' && outcome === 'no_data')
+      ? ['', 'usd has no data where one call without an error has no price.']
       : []),
     '',
     ...Object.entries(models).map(([policy, of]) => `- ${policy}: ${of.incumbent} → ${of.candidate}`),
@@ -99,8 +102,8 @@ function cells({ of, tasks, incumbent, candidate, difference, interval, outcome,
   ];
 }
 
-/** Tokens and latency are held to a limit: their difference is what it leaves, and less of them is no better outcome of the gate. */
-const hasLimit = (of: string): boolean => of === 'tokens' || of === 'latency';
+/** The difference of these is what the limit leaves, and less of them is no better outcome of the gate. */
+const hasLimit = (of: string): boolean => (LIMITED as readonly string[]).includes(of);
 const limitText = (outcome: Comparison['outcome'], passed: boolean): string =>
   outcome === 'no_data'
     ? 'no data'

@@ -20,6 +20,11 @@ export type Spent = {
 const COST = sql`(usage ->> 'cost_usd')::float8`;
 const ENDED = sql`completed_version is not null and error is null`;
 
+/** US dollars that the calls of an episode (its alias) cost; null where one without an error has no price, or there is none. */
+export const episodeCost = (episode: string) =>
+  sql<number | null>`(select case when bool_and(${COST} is not null or error is not null) then sum(${COST}) end
+    from facts.calls where episode_id = ${sql.ref(`${episode}.episode_id`)})`;
+
 /**
  * @param rollout id of a rollout, or of a job of which rollouts are parts
  * @param since RFC 3339; only calls requested from then on

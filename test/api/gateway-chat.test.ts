@@ -33,7 +33,10 @@ const ends: (() => Promise<unknown>)[] = [];
 beforeAll(async () => {
   const { db, close } = await freshDatabase();
   policy = await scriptedPolicy(db, { policy: 'team', say });
-  at = await testApp({ policyServers: policy.policyServers });
+  at = await testApp({
+    policyServers: policy.policyServers,
+    prices: { team: { input: 2, cachedInput: null, output: 10 } },
+  });
   ends.push(() => at.close(), policy.close, close);
 });
 afterAll(async () => {
@@ -49,6 +52,12 @@ const eventsOf = async (episode: string) =>
   (await at.db.query<Told>('select name, data from troupe.events where key = $1 order by position', [`e/${episode}`]))
     .rows;
 const dataOf = (body: string) => [...eventStream().take(Buffer.from(body))];
+
+it('has the cost of the price that the configuration gives its policy', async () => {
+  await call(ask(), 'priced');
+  const { usage } = (await eventsOf('priced')).find(({ name }) => name === 'generation.completed')!.data;
+  expect(usage.cost_usd).toBeCloseTo((2 * usage.input_tokens + 10 * usage.output_tokens) / 1e6, 12);
+});
 
 describe('a streamed chat completion of a policy', () => {
   it.each([

@@ -128,13 +128,22 @@ describe('a plan whose gate plays', () => {
   it(
     'keeps a candidate whose guardrail has no data, and trains on no episode of a gate',
     async () => {
-      const guarded = playPlan('guarded', { accept: 'not_worse', margin: 2, guardrails: { roles: 0.1 } }, { steps: 1 });
+      const guarded = playPlan(
+        'guarded',
+        { accept: 'not_worse', margin: 2, guardrails: { roles: 0.1, usd: 2 } },
+        { steps: 1 },
+      );
+      const checked = await troupe('plan', 'check', written('guarded', guarded));
+      expect(checked.out.notes.join(' ')).toContain(
+        'If one call has no price, it has no data, and the gate does not pass',
+      );
       const ran = await troupe('plan', 'run', written('guarded', guarded));
       expect([ran.err, ran.code, ran.out.released]).toEqual(['', 7, false]);
       const { code, out: report } = await troupe('gate', 'show', 'guarded-1');
       expect([code, report.main.passed, report.passed]).toEqual([7, true, false]);
       expect(report.guardrails).toMatchObject([
         { of: 'role solver', tasks: 0, outcome: 'no_data', passed: false },
+        { of: 'usd', tasks: 0, outcome: 'no_data', passed: false },
         { of: 'samples played', passed: true },
       ]);
       expect(report.reason).toContain('role solver (no data)');

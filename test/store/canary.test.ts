@@ -97,11 +97,19 @@ describe('A canary decides over live episodes', () => {
     expect(found.sides).toEqual({ incumbent: { units: 200, unknown: 0 }, candidate: { units: 150, unknown: 50 } });
   });
 
-  it('tokens and latency pass within their limit, and without values do not', () => {
+  it('tokens, latency and money pass within their limit, and without values do not', () => {
     const taking = (times: number) =>
       units(400, (side, i) => ({ ...better(side), tokens: (100 + (i % 7)) * (side === 'candidate' ? times : 1) }));
     expect(decideCanary(taking(1.1), guarding({ tokens: 1.5 }), [])).toMatchObject({ passed: true });
     expect(decideCanary(taking(2), guarding({ tokens: 1.5 }), [])).toMatchObject({ passed: false, refused: 'tokens' });
+    const costing = (times: number, unknown?: number) =>
+      units(400, (side, i) => ({ ...better(side), usd: i === unknown ? null : side === 'candidate' ? times : 1 }));
+    expect(decideCanary(costing(1.1), guarding({ usd: 1.5 }), [])).toMatchObject({ passed: true });
+    expect(decideCanary(costing(2), guarding({ usd: 1.5 }), [])).toMatchObject({ refused: 'usd' });
+    expect(decideCanary(costing(1.1, 300), guarding({ usd: 1.5 }), [])).toMatchObject({
+      passed: false,
+      guardrails: [{ of: 'usd', outcome: 'no_data' }, {}],
+    });
     // Far beyond what the incumbent takes counts as much, not as unknown.
     expect(decideCanary(taking(500), guarding({ tokens: 1.5 }), []).refused).toBe('tokens');
     expect(decideCanary(units(400, better), guarding({ latency: 1.5 }), [])).toMatchObject({
@@ -266,6 +274,7 @@ describe('A canary under way', () => {
       sides[side]++;
       await episode(`e${i}`, { reward: 0.5, by: side === 'candidate' ? 'b' : 'upstream:far/gpt' });
     }
+    await database.db.query(`update facts.calls set usage = '{"cost_usd": 0.25}'`);
     const { canary } = await report();
     for (const side of ['candidate', 'incumbent'] as const)
       expect(canary![side]).toEqual({ units: sides[side], unknown: 0 });

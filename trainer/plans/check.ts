@@ -154,6 +154,15 @@ export async function checkPlan(
     const counted = plan.gate.kind === 'offline' && !unknown && shown !== null;
     const played =
       plan.gate.kind === 'play' ? await playCheck(asked, plan, plan.gate, { trained, problems, notes }) : null;
+    if (
+      plan.gate.kind !== 'manual' &&
+      'guardrails' in plan.gate &&
+      plan.gate.guardrails &&
+      'usd' in plan.gate.guardrails
+    )
+      notes.push(
+        'gate.guardrails.usd compares what the calls of an episode cost: of upstreams by their prices, of policies by those in the setting prices. If one call has no price, it has no data, and the gate does not pass.',
+      );
     const tasks = played === null ? (counted ? compared.size : null) : played.tasks_of_round;
     const gate = await gateCheck(asked.db, plan, policies, { tasks, played }, notes);
     if (gate.tasks !== null && gate.tasks < 2)

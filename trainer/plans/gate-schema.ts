@@ -26,6 +26,9 @@ const PlayGuardrails = Type.Object(
     families: share('loss of a single family of tasks (their domain) that is accepted'),
     tokens: factor('how many times the tokens of the incumbent an episode may take'),
     latency: factor('how many times the time of the incumbent the calls of an episode may take'),
+    usd: factor(
+      'how many times the money of the incumbent the calls of an episode may cost, by the prices of the upstreams; a call without a price is no data, and does not pass',
+    ),
     unplayed: share('share of samples that the candidate may fail to play beyond the incumbent; 0.05'),
   },
   strict,
@@ -102,6 +105,7 @@ const CanaryGuardrails = Type.Object(
     families: PlayGuardrails.properties.families,
     tokens: PlayGuardrails.properties.tokens,
     latency: PlayGuardrails.properties.latency,
+    usd: PlayGuardrails.properties.usd,
     unknown: share(
       'share of episodes without a value that the candidate may have beyond the incumbent; 0.1, always checked',
     ),
@@ -157,6 +161,7 @@ export function rulesOf(gate: OfflineGate | PlayGate | CanaryGate): GateRules {
       families: guardrails.families ?? null,
       tokens: guardrails.tokens ?? null,
       latency: guardrails.latency ?? null,
+      ...(guardrails.usd === undefined ? {} : { usd: guardrails.usd }),
     },
   };
 }

@@ -15,6 +15,7 @@ import { roleRewards } from '../../store/gating/role-rewards.ts';
 import { checkedSpec, type Handler, type JobContext, requestJob, WaitsFor } from '../../store/jobs/jobs.ts';
 import { groupBy } from '../../store/methods/statistics.ts';
 import { waitProjected } from '../../store/projecting/positions.ts';
+import { episodeCost } from '../../store/rollouts/budget.ts';
 import type { RolloutSpec, RolloutTask } from '../../store/rollouts/rollout.ts';
 import { hostedModel, type Weights } from '../../store/rollouts/weights.ts';
 import type { TeamVersion } from '../../store/teams/version.ts';
@@ -216,6 +217,7 @@ type Episode = {
   readonly reward: number | null;
   readonly tokens: number | null;
   readonly latency_ms: number | null;
+  readonly usd: number | null;
   /** Mean of the rewards that name a step or an agent of the role. */
   readonly roles: ReadonlyMap<string, number>;
 };
@@ -237,8 +239,8 @@ async function playedBy(db: Db, asked: Spec, side: Side, result: RolloutResult |
   const episodes = await rowsOf(
     db,
     query
-      .selectFrom('facts.episodes')
-      .select(['episode_id', 'task_id', 'team_id', 'reward'])
+      .selectFrom('facts.episodes as e')
+      .select(['episode_id', 'task_id', 'team_id', 'reward', episodeCost('e').as('usd')])
       .select(sql<number | null>`(input_tokens + output_tokens)::float8`.as('tokens'))
       .where('episode_id', '>=', within[0])
       .where('episode_id', '<', within[1]),
@@ -260,7 +262,7 @@ async function playedBy(db: Db, asked: Spec, side: Side, result: RolloutResult |
   const taken = new Set(result.episodes);
   const foreign = new Set<string>();
   const found: Episode[] = [];
-  for (const { episode_id, task_id, team_id, reward, tokens } of episodes) {
+  for (const { episode_id, task_id, team_id, reward, tokens, usd } of episodes) {
     if (!taken.has(episode_id) || task_id === null) continue;
     const mine = (callsOf.get(episode_id) ?? []).map((call) => ({ ...call, policy: policyOf(call, asked.maps[side]) }));
     const compared = mine.filter(
@@ -279,6 +281,7 @@ async function playedBy(db: Db, asked: Spec, side: Side, result: RolloutResult |
       reward,
       tokens,
       latency_ms: sumKnown(latencies),
+      usd,
       roles: new Map((rewardsOf.get(episode_id) ?? []).map(({ role, value }) => [role, value])),
     });
   }
@@ -337,6 +340,7 @@ async function paired(
         ),
         tokens: means((episode) => episode.tokens),
         latency: means((episode) => episode.latency_ms),
+        usd: [...before, ...after].some(({ usd }) => usd === null) ? null : means(({ usd }) => usd),
       });
     }
   }

@@ -186,8 +186,14 @@ describe('A plan', () => {
     expect(parseStoredPlan(JSON.parse(JSON.stringify(stored)))).toEqual(stored);
   });
 
-  it('with a gate that plays holds its tasks where it is run, and reaches guardrails on tokens and latency', () => {
-    const gate = { kind: 'play', runner: 'team', tasks: 'held-out.jsonl', samples: 2, guardrails: { tokens: 1.5 } };
+  it('with a gate that plays holds its tasks where it is run, and reaches guardrails on tokens, latency and money', () => {
+    const gate = {
+      kind: 'play',
+      runner: 'team',
+      tasks: 'held-out.jsonl',
+      samples: 2,
+      guardrails: { tokens: 1.5, usd: 2 },
+    };
     const asWritten = parsePlan(plan({ gate }));
     expect(() => parseStoredPlan(asWritten)).toThrow('gate.tasks should be the tasks as a list');
     const stored = parseStoredPlan(withTasks(asWritten, () => rollout.tasks));
@@ -201,6 +207,7 @@ describe('A plan', () => {
       families: null,
       tokens: 1.5,
       latency: null,
+      usd: 2,
     });
   });
 

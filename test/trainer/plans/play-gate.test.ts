@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { postgresLog } from '../../../ingest/log/postgres.ts';
 import { appendOwn } from '../../../ingest/own-event.ts';
-import type { GateReport } from '../../../store/gating/report.ts';
+import { type GateReport, gateMarkdown } from '../../../store/gating/report.ts';
 import { WaitsFor } from '../../../store/jobs/jobs.ts';
 import { projectBatch } from '../../../store/projecting/projector.ts';
 import { ROLLBACK, recordAfterHosted, recordRelease, releasesOf } from '../../../store/releasing/releases.ts';
@@ -21,6 +21,8 @@ type Played = {
   readonly reward: number | null;
   readonly tokens?: number;
   readonly latency_ms?: number;
+  /** Left out: the call has no price. */
+  readonly usd?: number;
   readonly checkpoint?: string;
   /** Reward of the role solver. */
   readonly role?: number;
@@ -76,7 +78,11 @@ describe('A gate that plays', () => {
           ...{ call_id: `${episode_id}-c`, agent_id: 'solver' },
           ...(of.checkpoint?.startsWith('upstream:') ? {} : { policy: 'solver' }),
           ...{ checkpoint_id: of.checkpoint ?? (side === 'incumbent' ? 'a' : 'b'), latency_ms: of.latency_ms ?? 10 },
-          usage: { input_tokens: 0, output_tokens: of.tokens ?? 10 },
+          usage: {
+            input_tokens: 0,
+            output_tokens: of.tokens ?? 10,
+            ...(of.usd === undefined ? {} : { cost_usd: of.usd }),
+          },
           choices: [{ index: 0, content: 'x' }],
         };
         const rewards = [
@@ -113,7 +119,7 @@ describe('A gate that plays', () => {
       async () => {},
       new AbortController().signal,
     );
-  const guarding = (of: Partial<Record<keyof typeof guards, number>>) => ({
+  const guarding = (of: Partial<Record<keyof typeof guards | 'usd', number>>) => ({
     rules: { accept: 'better', margin: 0, level: 0.95, guardrails: { ...guards, ...of } },
   });
   const half = (i: number): Played => ({ reward: i % 3 === 0 ? 1 : 0 });
@@ -227,6 +233,22 @@ describe('A gate that plays', () => {
       expect(await run()).toMatchObject({ outcome: 'better', passed: true });
     },
   );
+
+  it('passes a cost within its limit, and refuses one that a single call without a price leaves unknown', async () => {
+    const priced = { incumbent: (i: number) => ({ ...half(i), usd: 2 }), candidate: () => ({ reward: 1, usd: 2.5 }) };
+    expect(await report(priced, guarding({ usd: 1.5 }))).toMatchObject({
+      passed: true,
+      guardrails: [{ of: 'usd', tasks: 12, incumbent: 2, candidate: 2.5 }, { of: 'samples played' }],
+    });
+    expect(await run(guarding({ usd: 1.1 }))).toMatchObject({ passed: false, guardrails: [{ outcome: 'worse' }, {}] });
+    await database.db.query(
+      `update facts.calls set usage = '{"output_tokens": 10}' where episode_id = '${GATE}/candidate/t3/0'`,
+    );
+    const unknown = (await run(guarding({ usd: 1.5 }))) as GateReport;
+    expect(unknown).toMatchObject({ passed: false, guardrails: [{ of: 'usd', tasks: 0, outcome: 'no_data' }, {}] });
+    expect(unknown.reason).toContain('usd (no data: some call has no price)');
+    expect(gateMarkdown(unknown, 'night-1')).toContain('usd has no data where one call without an error has no price.');
+  });
 
   it('passes a role whose own rewards did not fall, and refuses one that has none', async () => {
     const found = await report(
