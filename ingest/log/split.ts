@@ -28,7 +28,7 @@ export type Body = {
 export type Split = {
   /** Canonical JSON of the data, with contexts and long texts by name, and a mark for the id that its key names. */
   readonly json: string;
-  /** The data with its context by name and every text in its place. */
+  /** The data with its context, and a text of {@link namedMember}, by name, and every other text in its place. */
   readonly data: unknown;
   /** What the names stand for, each before those that follow it in a chain. */
   readonly bodies: readonly Body[];
@@ -53,6 +53,20 @@ export const EMPTY_CONTEXT = '00000000-0000-0000-0000-000000000000';
 /** The name of the context that this value of `input` stands for; null where the messages are here. */
 export const contextNamed = (input: unknown): string | null =>
   typeof input === 'string' && input.startsWith(CONTEXT) ? input.slice(CONTEXT.length) : null;
+
+/**
+ * The member of an event's data whose text its row names too (`store/projections/long-texts.ts`): who makes rows need not read it. Null where
+ * there is none.
+ */
+export const namedMember = (name: string): string | null => NAMED_MEMBERS.get(name) ?? null;
+const NAMED_MEMBERS: ReadonlyMap<string, string> = new Map([
+  ['agent.defined', 'system_instructions'],
+  ['message.sent', 'content'],
+  ['tool.returned', 'output'],
+]);
+
+/** True of the name of a text. */
+export const isTextName = (value: unknown): boolean => typeof value === 'string' && value.startsWith(TEXT);
 
 export type Context = { readonly hash: string; readonly bodies: readonly Body[] };
 
@@ -112,7 +126,10 @@ export function splitData(name: EventName, key: string, data: unknown, written: 
   const named = withMembers(short, (member, value) =>
     withoutTexts(value, name === 'span.recorded' || member === 'unmapped' ? pieces : text, member, short),
   );
-  return { json: withoutId(key, named === data ? textOf(written) : canonicalJson(named)), data: short, bodies };
+  const json = withoutId(key, named === data ? textOf(written) : canonicalJson(named));
+  const member = namedMember(name);
+  if (member === null || !isTextName((named as Record<string, unknown>)[member])) return { json, data: short, bodies };
+  return { json, data: { ...(data as object), [member]: (named as Record<string, unknown>)[member] }, bodies };
 }
 
 /** An id that JSON writes as it is and that is longer than its mark. Every event names the episode, task or job of its key. */

@@ -9,7 +9,7 @@ import { parseTimestamptz } from '../db/values.ts';
 import type { Stored } from './amend.ts';
 import { withTexts } from './stored-texts.ts';
 
-/** An event with every text in its place. A context that its call names stays a name, which is what the tables hold. */
+/** An event with every text in its place. A context that its call names stays a name, as does a text that its row names: the tables hold the names. */
 export type Read = Stored & Place;
 
 /** Of each partition, the place that is to be read next. */

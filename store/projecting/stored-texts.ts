@@ -2,11 +2,13 @@
  * Stored events with every text in its place. The texts of a whole batch are read by one statement, each once: a function of the server
  * that puts them into one event after the other took more processor time than all else that a projection asks of it.
  */
+import { namedMember } from '../../ingest/log/split.ts';
 import type { Session } from '../db/pool.ts';
 
 /** The columns of a stored event, of which the others pass through; `data` is the JSON that is stored. */
 export type StoredRow = {
   readonly key: string;
+  readonly name: string;
   readonly data: string;
   /** Bytes of the events of its run up to it, without their texts. */
   readonly until: number;
@@ -19,7 +21,7 @@ const NAME_LENGTH = 36;
 
 /**
  * Of each run of events, from its beginning, those that have so many bytes together with the images, files and texts that they name, and
- * at least one. A context that its call names stays a name.
+ * at least one. A context that its call names stays a name, and so does a text that its row names too.
  * @throws the server's error, naming it, where a text is missing
  */
 export async function withTexts<Row extends StoredRow>(
@@ -58,8 +60,15 @@ export async function withTexts<Row extends StoredRow>(
 }
 
 /** The JSON of an event up to its first text, and from the name of each on. */
-function partsOf({ key, data }: StoredRow): readonly string[] {
-  return data.replaceAll(OWN_ID, () => `"${key.slice(2)}"`).split(TEXT);
+function partsOf({ key, name, data }: StoredRow): readonly string[] {
+  const json = data.replaceAll(OWN_ID, () => `"${key.slice(2)}"`);
+  if (!json.includes(TEXT)) return [json];
+  const [start, first, ...others] = json.split(TEXT);
+  const member = namedMember(name);
+  // Members are sorted: without a second brace before it, it is one of the data itself.
+  return member !== null && start!.endsWith(`"${member}":`) && start!.lastIndexOf('{') === 0
+    ? [start + TEXT + first, ...others]
+    : [start!, first!, ...others];
 }
 
 type Name = {

@@ -6,7 +6,7 @@ import { reconcile } from '../../store/log/reconcile.ts';
 import { projectAll } from '../../store/projecting/projector.ts';
 import { checksum } from '../../store/rebuilding/checksum.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
-import { anEpisode } from './support/events.ts';
+import { anEpisode, event } from './support/events.ts';
 import { tablesOf } from './support/tables.ts';
 
 describe('dead letters', () => {
@@ -51,6 +51,20 @@ describe('dead letters', () => {
     expect((await letterOf(fresh.db, letter.dead_letter_id)).replayed_at).toBe('2026-11-21T12:00:00Z');
     expect((await replay(fresh.db, options())).tried).toBe(0);
     expect((await reconcile(fresh.db)).ok).toBe(true);
+  });
+
+  it('hold the whole text of an event whose text the log and the tables name', async () => {
+    const content = 'a long text '.repeat(100);
+    const sent = event('message.sent', { episode_id: 'e1', message_id: 'm', from: 'a', content });
+    await fresh.db.query(`alter table facts.messages add constraint harm check (message_id <> 'm')`);
+    await postgresLog(fresh.db).append([...anEpisode('e1'), sent]);
+    await projectAll(fresh.db);
+    const { rows } = await fresh.db.query<{ id: number }>(
+      'select dead_letter_id::float8 as id from troupe.dead_letters',
+    );
+    expect(rows).toHaveLength(1);
+    const letter = await letterOf(fresh.db, rows[0]!.id);
+    expect(decodeText(letter.raw.toString('utf8')).event?.digest).toBe(sent.digest);
   });
 
   it('P22: a refused event that today passes the door is taken; one that does not stays, with the reason of today', async () => {

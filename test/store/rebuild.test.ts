@@ -78,7 +78,12 @@ describe('a rebuild', () => {
       Array.from({ length: texts }, (_, n) =>
         event(
           'message.sent',
-          { episode_id, message_id: `m${n}`, from: 'user', content: `${n} ${'what was said '.repeat(100_000)}` },
+          {
+            episode_id,
+            message_id: `m${n}`,
+            from: 'user',
+            content: [{ type: 'text', content: `${n} ${'what was said '.repeat(100_000)}` }],
+          },
           { id: `${episode_id}-${n}` },
         ),
       );
