@@ -6,6 +6,7 @@ import {
   greedyToken,
   keep,
   rawLogprob,
+  shortFloat,
   type Truncation,
   truncates,
 } from '../../trainer/sampling/sampling.ts';
@@ -131,4 +132,22 @@ it('gives a log-probability at temperature 1 without overflow', () => {
   const logits = Float32Array.of(1000, 999, -1000);
   expect(rawLogprob(logits, 0, 3, 0)).toBeCloseTo(-Math.log(1 + Math.exp(-1)), 6);
   expect(rawLogprob(logits, 0, 3, 2)).toBeCloseTo(-2000 - Math.log(1 + Math.exp(-1)), 3);
+});
+
+describe('A log-probability in few digits', () => {
+  it('is the same 32-bit float, in no more than nine digits', () => {
+    const anyLogprob = fc.double({ min: -110, max: -0, noNaN: true }).map((value) => value + 0);
+    fc.assert(
+      fc.property(anyLogprob, (value) => {
+        const short = shortFloat(value);
+        expect(Math.fround(short) + 0).toBe(Math.fround(value) + 0);
+        expect(
+          short
+            .toString()
+            .replace(/^-?[0.]*|e.*$/g, '')
+            .replace('.', '').length,
+        ).toBeLessThanOrEqual(9);
+      }),
+    );
+  });
 });

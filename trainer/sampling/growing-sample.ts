@@ -3,7 +3,7 @@ import { TroupeError } from '../../errors.ts';
 import type { Sample, SampleRequest } from '../models/weights.ts';
 import { hashInts, uniformAt } from '../random.ts';
 import type { Walk } from './constraint.ts';
-import { bestTokens, drawToken, greedyToken, keep, rawLogprob, truncates } from './sampling.ts';
+import { bestTokens, type Draw, drawToken, greedyToken, keep, rawLogprob, shortFloat, truncates } from './sampling.ts';
 
 /** Rows [rows, vocabulary] for the next token; logits are there where a sample needs them. */
 export type Distributions = {
@@ -113,12 +113,15 @@ function masked(row: Float32Array, walk: Walk, stopIds: readonly number[]): Floa
   return allowed;
 }
 
+const inFewDigits = (best: readonly Draw[]): Draw[] =>
+  best.map(({ token, logprob }) => ({ token, logprob: shortFloat(logprob) }));
+
 export function finished({ request, tokenIds, logprobs, rawLogprobs, topLogprobs, finish }: GrowingSample): Sample {
   return {
     tokenIds,
-    logprobs,
+    logprobs: logprobs.map(shortFloat),
     finish: finish ?? 'length',
-    ...(request.rawLogprobs === true ? { rawLogprobs } : {}),
-    ...((request.topLogprobs ?? 0) > 0 ? { topLogprobs } : {}),
+    ...(request.rawLogprobs === true ? { rawLogprobs: rawLogprobs.map(shortFloat) } : {}),
+    ...((request.topLogprobs ?? 0) > 0 ? { topLogprobs: topLogprobs.map(inFewDigits) } : {}),
   };
 }

@@ -47,6 +47,19 @@ export function drawToken(
   return { token, logprob: Math.log((probabilities[at + token] as number) / mass) };
 }
 
+/**
+ * The same 32-bit float in the fewest of 6 to 9 digits. Rows, datasets and losses hold log-probabilities as such floats, and an event
+ * holds each as text, which has 17 digits where it is not one.
+ */
+export function shortFloat(value: number): number {
+  const float = Math.fround(value);
+  for (let digits = 6; digits < 9; digits++) {
+    const short = Number(float.toPrecision(digits));
+    if (Math.fround(short) === float) return short;
+  }
+  return Number(float.toPrecision(9));
+}
+
 /** The most probable token; the first of equals. */
 export function greedyToken(probabilities: Float32Array, at: number, vocabulary: number): Draw {
   let token = 0;
