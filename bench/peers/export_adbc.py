@@ -1,4 +1,4 @@
-"""The rows of a query as an Arrow IPC file, by the ADBC driver for PostgreSQL; and whether two such files hold the same."""
+"""The rows of a query as an Arrow IPC file, by the ADBC driver for PostgreSQL; that file as Parquet; and whether two files hold the same."""
 
 import os
 
@@ -6,6 +6,7 @@ import adbc_driver_postgresql.dbapi as postgres
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.ipc as ipc
+import pyarrow.parquet as pq
 from lines import serve, timed
 
 connection = None
@@ -39,9 +40,26 @@ def export(question):
     return {"rows": rows, **times}
 
 
+def parquet(question):
+    def work():
+        table = ipc.open_file(pa.memory_map(question["arrow"])).read_all()
+        with open(question["file"], "wb") as file:
+            pq.write_table(table, file, compression="zstd")
+            file.flush()
+            os.fsync(file.fileno())
+        return table.num_rows
+
+    rows, times = timed(work)
+    return {"rows": rows, **times}
+
+
+def table_in(path):
+    return pq.read_table(path) if path.endswith(".parquet") else ipc.open_file(pa.memory_map(path)).read_all()
+
+
 def compare(question):
     """Names of the columns that differ, after both are brought to one type."""
-    ours, theirs = (ipc.open_file(pa.memory_map(question[side])).read_all() for side in ("ours", "theirs"))
+    ours, theirs = (table_in(question[side]) for side in ("ours", "theirs"))
     if ours.num_rows != theirs.num_rows or ours.column_names != theirs.column_names:
         return {"differ": [f"{ours.num_rows} rows of {ours.column_names}, {theirs.num_rows} of {theirs.column_names}"]}
     differ = [name for name in ours.column_names if not same(ours[name], theirs[name])]
@@ -56,4 +74,4 @@ def same(one, other):
     return one.combine_chunks().equals(other.combine_chunks())
 
 
-serve({"connect": connect, "export": export, "compare": compare})
+serve({"connect": connect, "export": export, "parquet": parquet, "compare": compare})

@@ -118,7 +118,11 @@ function nestedData(type: DataType, { length, nullCount, bitmap, offsets, values
 }
 
 /** Takes batches and hands the bytes of an Arrow IPC file to `sink`, in order. Call `finish` once, after the last batch. */
-export type ArrowWriter = { write(batch: readonly Buffers[]): void; finish(): Promise<void> };
+export type ArrowWriter = {
+  /** Settles when `sink` has taken the bytes of the batch; one batch at a time. Throws what `sink` throws. */
+  write(batch: readonly Buffers[]): Promise<void>;
+  finish(): Promise<void>;
+};
 /** What an Arrow file begins with: its mark, and two bytes up to a multiple of eight. */
 const ARROW_HEAD = 8;
 
@@ -127,6 +131,7 @@ export type ArrowBlock = { readonly metaDataLength: number; readonly bodyLength:
 /** So much of an Arrow file is written: its bytes and the batches in them. */
 export type ArrowBegun = { readonly bytes: number; readonly blocks: readonly ArrowBlock[] };
 
+/** Has used the bytes when its promise settles, at the latest before the next batch is asked for: they may be changed then. */
 type ArrowSink = (bytes: Uint8Array) => Promise<void> | void;
 
 /** @param columns name and kind of each column, in the order of every batch */
@@ -137,28 +142,30 @@ export const arrowWriter = (columns: readonly ColumnShape[], sink: ArrowSink): A
 export const arrowStreamWriter = (columns: readonly ColumnShape[], sink: ArrowSink): ArrowWriter =>
   writingTo(new RecordBatchStreamWriter(), columns, sink);
 
-function writingTo(
-  writer: RecordBatchWriter,
-  columns: readonly ColumnShape[],
-  sink: ArrowSink,
-): ArrowWriter & { readonly failed: Promise<void> } {
+function writingTo(writer: RecordBatchWriter, columns: readonly ColumnShape[], sink: ArrowSink): ArrowWriter {
   const schema = schemaOf(columns);
   const struct = new Struct(schema.fields);
   writer.reset(undefined, schema);
+  const position = () => (writer as unknown as { readonly _position: number })._position;
+  let [owed, allTaken] = [position(), () => {}];
   const drained = (async () => {
     for await (const chunk of writer) {
       const wait = sink(chunk as Uint8Array);
       if (wait) await wait;
+      owed -= (chunk as Uint8Array).length;
+      if (owed === 0) allTaken();
     }
   })();
-  drained.catch(() => {}); // Seen again, and thrown, by `finish`.
+  drained.catch(() => {}); // Seen again, and thrown, by `write` and `finish`.
   return {
-    failed: drained,
-    write(batch) {
+    async write(batch) {
       const children = batch.map((column, i) => dataOf(schema.fields[i]!.type, column));
+      const before = position();
       writer.write(
         new RecordBatch(schema, makeData({ type: struct, length: batch[0]?.length ?? 0, nullCount: 0, children })),
       );
+      owed += position() - before;
+      await Promise.race([drained, new Promise<void>((done) => (allTaken = done))]);
     },
     async finish() {
       writer.finish();
@@ -211,23 +218,19 @@ export async function copyToArrow(
 ): Promise<number> {
   const { begun, afterBatch } = options;
   const file = new Lz4FileWriter({ compressionType: CompressionType.LZ4_FRAME });
-  let [head, position, passed] = [begun ? ARROW_HEAD : 0, begun?.bytes ?? 0, () => {}];
+  let head = begun ? ARROW_HEAD : 0;
   const writer = writingTo(file, columns, async (bytes) => {
     const skipped = Math.min(head, bytes.length);
     head -= skipped;
     if (skipped < bytes.length) await sink(bytes.subarray(skipped));
-    position += bytes.length - skipped;
-    if (position >= file.begun().bytes) passed();
   });
   if (begun) file.goOn(begun);
   let rows = 0;
   for await (const batch of copyBatches(source, columns, options)) {
     rows += batch[0]?.length ?? 0;
-    writer.write(batch);
-    const now = file.begun();
-    // One batch at a time, however slow the disk is; where writing fails, `finish` throws.
-    if (position < now.bytes) await Promise.race([new Promise<void>((done) => (passed = done)), writer.failed]);
-    await afterBatch?.(batch, now);
+    // One batch at a time, however slow the disk is.
+    await writer.write(batch);
+    await afterBatch?.(batch, file.begun());
   }
   await writer.finish();
   return rows;
@@ -293,7 +296,7 @@ export async function arrowOfRows(columns: readonly RowColumn[], rows: readonly 
   });
   const parts: Uint8Array[] = [];
   const writer = arrowWriter(columns, (bytes) => void parts.push(bytes));
-  writer.write(batch);
+  await writer.write(batch);
   await writer.finish();
   return Buffer.concat(parts);
 }

@@ -3,14 +3,12 @@ import type { FileHandle } from 'node:fs/promises';
 
 /** Bytes of one write; a batch of columns is a hundred small pieces. */
 const GATHER = 1024 * 1024;
-/** So many bytes may wait for the disk. */
-const WAITING = 16 * 1024 * 1024;
 
 export type Behind = {
-  /** Takes the next bytes of the file, which must not be changed any more. */
+  /** Takes the next bytes of the file, which must not be changed until they are written. */
   write(bytes: Uint8Array): void;
-  /** Waits while too much is waiting. Throws what a write has thrown. */
-  room(): Promise<void>;
+  /** Waits until so many bytes are written, of those taken. Throws what a write has thrown. */
+  written(bytes: number): Promise<void>;
   /** Waits until all of it is written. Throws what a write has thrown; then nothing more is written. */
   finish(): Promise<void>;
   /** Bytes taken. */
@@ -49,8 +47,9 @@ export function writeBehind(file: FileHandle): Behind {
       taken += bytes.length;
       if (gathered >= GATHER) flush();
     },
-    async room() {
-      while (failure === null && taken - written - gathered > WAITING) await writing;
+    async written(bytes) {
+      if (bytes > taken - gathered) flush();
+      while (failure === null && written < bytes) await writing;
       check();
     },
     async finish() {

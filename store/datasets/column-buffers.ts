@@ -6,7 +6,7 @@
  * next, was three times as slow.
  */
 import type { ColumnKind } from './columns.ts';
-import { grown, grownBits, validity } from './growing.ts';
+import { inTurns, validity } from './growing.ts';
 import type { Buffers, ColumnBuffer, Wire } from './growing-column.ts';
 import { int2Items, lists, maskItems, wordItems } from './list-buffers.ts';
 
@@ -20,21 +20,24 @@ const EPOCH_LOW = EPOCH_US % 2 ** 32;
 type Fill = (wire: Wire, from: number, to: number, out: Int32Array, at: number) => void;
 
 function oneWord({ view, starts, lengths }: Wire, from: number, to: number, out: Int32Array, at: number): void {
-  for (let i = from, o = at; i < to; i++, o++) if (lengths[i]! >= 0) out[o] = view.getInt32(starts[i]!);
+  for (let i = from, o = at; i < to; i++, o++) out[o] = lengths[i]! < 0 ? 0 : view.getInt32(starts[i]!);
 }
 
 function twoWords({ view, starts, lengths }: Wire, from: number, to: number, out: Int32Array, at: number): void {
   for (let i = from, o = 2 * at; i < to; i++, o += 2) {
-    if (lengths[i]! < 0) continue;
-    out[o] = view.getInt32(starts[i]! + 4);
-    out[o + 1] = view.getInt32(starts[i]!);
+    const isThere = lengths[i]! >= 0;
+    out[o] = isThere ? view.getInt32(starts[i]! + 4) : 0;
+    out[o + 1] = isThere ? view.getInt32(starts[i]!) : 0;
   }
 }
 
 /** In halves, because a bigint for each value is slow to make; what is beyond 64 bits falls away as it does with bigints. */
 function times({ view, starts, lengths }: Wire, from: number, to: number, out: Int32Array, at: number): void {
   for (let i = from, o = 2 * at; i < to; i++, o += 2) {
-    if (lengths[i]! < 0) continue;
+    if (lengths[i]! < 0) {
+      out[o] = out[o + 1] = 0;
+      continue;
+    }
     const low = view.getUint32(starts[i]! + 4) + EPOCH_LOW;
     out[o] = low;
     out[o + 1] = view.getInt32(starts[i]!) + EPOCH_HIGH + (low >= 2 ** 32 ? 1 : 0);
@@ -47,12 +50,11 @@ type Numbers = new (buffer: ArrayBuffer, offset: number, length: number) => Buff
 function numbers(kind: ColumnKind, words: 1 | 2, make: Numbers, fill: Fill): ColumnBuffer {
   const there = validity();
   let length = 0;
-  let values = new Int32Array(FIRST * words);
+  const values = inTurns(Int32Array, FIRST * words);
   return {
     append(wire, from, to) {
       there.add(wire.lengths, from, to, length);
-      values = grown(Int32Array, values, (length + to - from) * words);
-      fill(wire, from, to, values, length);
+      fill(wire, from, to, values.room((length + to - from) * words), length);
       length += to - from;
     },
     size: () => length * words * 4,
@@ -61,11 +63,10 @@ function numbers(kind: ColumnKind, words: 1 | 2, make: Numbers, fill: Fill): Col
         kind,
         length,
         ...there.take(length),
-        values: new make(values.buffer, 0, length),
+        values: new make(values.turn().buffer, 0, length),
         offsets: null,
         child: null,
       };
-      values = new Int32Array(Math.max(FIRST, length) * words);
       length = 0;
       return taken;
     },
@@ -75,13 +76,14 @@ function numbers(kind: ColumnKind, words: 1 | 2, make: Numbers, fill: Fill): Col
 function booleans(): ColumnBuffer {
   const there = validity();
   let length = 0;
-  let values = new Uint8Array(FIRST >> 3);
+  const values = inTurns(Uint8Array, FIRST >> 3);
   return {
     append({ bytes, starts, lengths }, from, to) {
       there.add(lengths, from, to, length);
-      values = grownBits(values, length + to - from);
+      const bits = values.room((length + to - from + 7) >> 3);
       for (let i = from; i < to; i++, length++) {
-        if (lengths[i]! >= 0 && bytes[starts[i]!] !== 0) values[length >> 3]! |= 1 << (length & 7);
+        if ((length & 7) === 0) bits[length >> 3] = 0;
+        if (lengths[i]! >= 0 && bytes[starts[i]!] !== 0) bits[length >> 3]! |= 1 << (length & 7);
       }
     },
     size: () => length >> 3,
@@ -90,12 +92,11 @@ function booleans(): ColumnBuffer {
         kind: 'bool',
         length,
         ...there.take(length),
-        values: values.subarray(0, (length + 7) >> 3),
+        values: values.turn().subarray(0, (length + 7) >> 3),
         offsets: null,
         child: null,
       };
       length = 0;
-      values = new Uint8Array(FIRST >> 3);
       return taken;
     },
   };
@@ -114,11 +115,10 @@ function texts(kind: ColumnKind): ColumnBuffer {
   const there = validity();
   let length = 0;
   let used = 0;
-  let offsets = new Int32Array(FIRST + 1);
-  let values = new Uint8Array(FIRST * 16);
+  const offsets = inTurns(Int32Array, FIRST + 1);
+  const values = inTurns(Uint8Array, FIRST * 16);
   const keep = (bytes: Uint8Array, at: number, end: number) => {
-    values = grown(Uint8Array, values, used + end - at);
-    values.set(bytes.subarray(at, end), used);
+    values.room(used + end - at).set(bytes.subarray(at, end), used);
     used += end - at;
   };
   return {
@@ -126,7 +126,7 @@ function texts(kind: ColumnKind): ColumnBuffer {
       const { bytes, view, starts, lengths, scratch } = wire;
       const limit = bytes.length - SPILL;
       there.add(lengths, from, to, length);
-      offsets = grown(Int32Array, offsets, length + to - from + 1);
+      const ends = offsets.room(length + to - from + 1);
       let end = scratch;
       for (let i = from; i < to; i++) {
         const size = lengths[i]!;
@@ -143,7 +143,7 @@ function texts(kind: ColumnKind): ColumnBuffer {
             end += size;
           }
         }
-        offsets[++length] = used + end - scratch;
+        ends[++length] = used + end - scratch;
       }
       keep(bytes, scratch, end);
     },
@@ -153,12 +153,10 @@ function texts(kind: ColumnKind): ColumnBuffer {
         kind,
         length,
         ...there.take(length),
-        values: values.subarray(0, used),
-        offsets: offsets.subarray(0, length + 1),
+        values: values.turn().subarray(0, used),
+        offsets: offsets.turn().subarray(0, length + 1),
         child: null,
       };
-      offsets = new Int32Array(Math.max(FIRST, length) + 1);
-      values = new Uint8Array(Math.max(FIRST * 16, used));
       length = used = 0;
       return taken;
     },

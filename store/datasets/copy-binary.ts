@@ -34,6 +34,7 @@ const ROOM = 256 * 1024;
 
 /**
  * Turns the bytes of a COPY into batches of columns. `columns` gives the kind of each field in order; only its kinds are used.
+ * The arrays of a batch are used again when the next but one is asked for.
  * @throws TroupeError `sql_failed` where the bytes are not such a COPY, end early, or have another number of fields.
  */
 export async function* copyBatches(
@@ -54,8 +55,11 @@ export async function* copyBatches(
       if (found === 0) return false;
       bytes += size;
       for (let i = 0; i < buffers.length; i++) buffers[i]!.append(input.wire(), i * SLICE, i * SLICE + found);
-      if (onRow) for (let row = 0; row < found; row++) onRow(input.digest(row), input.extra(row));
-      if (onBytes) for (let row = 0; row < found; row++) onBytes(input.bytes(row));
+      for (let row = 0; row < found && (onRow || onBytes); row++) {
+        const came = input.bytes(row);
+        onRow?.(hash('sha256', came, 'buffer'), input.extra(row));
+        onBytes?.(came);
+      }
       rows += found;
       if (rows === batchRows || bytes >= LONG_ROWS * batchBytes) return true;
       if (rows % SLICE === 0 && buffers.reduce((sum, buffer) => sum + buffer.size(), 0) >= batchBytes) return true;
@@ -92,13 +96,6 @@ function rowInput(
   let [from, to] = [0, 0];
   let started = false;
   let ended = false;
-
-  /** The columns of a row as they came. */
-  const bytes = (row: number): Buffer => {
-    const last = (width - 1) * SLICE + row;
-    const start = starts[row]! - 4;
-    return Buffer.from(wire.bytes.buffer, start, starts[last]! + Math.max(0, lengths[last]!) - start);
-  };
 
   return {
     wire: () => wire,
@@ -150,15 +147,18 @@ function rowInput(
       }
       return { found, size };
     },
-    bytes,
-    /** SHA-256 of the columns of a row as they came. */
-    digest: (row: number): Buffer => hash('sha256', bytes(row), 'buffer'),
+    /** The columns of a row as they came. */
+    bytes(row: number): Buffer {
+      const last = (width - 1) * SLICE + row;
+      const start = starts[row]! - 4;
+      return wire.bytes.subarray(start, starts[last]! + Math.max(0, lengths[last]!));
+    },
     /** The text of the columns behind them. */
     extra: (row: number): (string | null)[] =>
       Array.from({ length: extra }, (_, i) => {
         const place = (width + i) * SLICE + row;
         const [at, length] = [starts[place]!, lengths[place]!];
-        return length < 0 ? null : Buffer.from(wire.bytes.buffer, at, length).toString('utf8');
+        return length < 0 ? null : wire.bytes.toString('utf8', at, at + length);
       }),
   };
 }
@@ -167,7 +167,7 @@ function wireOf(
   room: number,
   starts: Int32Array,
   lengths: Int32Array,
-): Wire & { readonly bytes: Uint8Array<ArrayBuffer> } {
-  const bytes = new Uint8Array(room + ROOM);
+): Omit<Wire, 'bytes'> & { readonly bytes: Buffer<ArrayBuffer> } {
+  const bytes = Buffer.from(new ArrayBuffer(room + ROOM));
   return { bytes, view: new DataView(bytes.buffer), scratch: room, starts, lengths };
 }

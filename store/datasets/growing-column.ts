@@ -31,6 +31,6 @@ export type ColumnBuffer = {
   append(wire: Wire, from: number, to: number): void;
   /** Bytes held so far, for bounding a batch. */
   size(): number;
-  /** Gives the column away and starts an empty one. */
+  /** Gives the column away, until the next call but one, and starts an empty one. */
   take(): Buffers;
 };

@@ -14,6 +14,31 @@ export const grown = <T extends Growing>(make: new (length: number) => T, values
 export const grownBits = (bits: Uint8Array<ArrayBuffer>, needed: number): Uint8Array<ArrayBuffer> =>
   grown(Uint8Array, bits, (needed + 7) >> 3);
 
+/**
+ * Two arrays that grow in turns: one is filled while the bytes of the other are on their way out. New ones for each batch were most of
+ * the time of the garbage collector, which was half of that of an export. What one holds from before is not cleared.
+ */
+export type InTurns<T> = {
+  /** The array being filled, with room for `needed` values, of which those before are kept. */
+  room(needed: number): T;
+  /** Gives the array away until the next call but one, and begins the other, which is as long. */
+  turn(): T;
+};
+
+export function inTurns<T extends Growing>(make: new (length: number) => T, first: number): InTurns<T> {
+  let filling = new make(first);
+  let other: T | null = null;
+  return {
+    room: (needed) => (filling = grown(make, filling, needed)),
+    turn() {
+      const full = filling;
+      filling = other !== null && other.length >= full.length ? other : new make(full.length);
+      other = full;
+      return full;
+    },
+  };
+}
+
 export type Nulls = { readonly nullCount: number; readonly bitmap: Uint8Array };
 
 /** Which values of a column are there. Until the first null there is no bitmap. */

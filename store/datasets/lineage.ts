@@ -53,14 +53,14 @@ const withEarlier = (extra: readonly (string | null)[]): readonly (string | null
 function stepsIn(extra: readonly (string | null)[]): readonly [RowStep, ...RowStep[]] {
   const steps: RowStep[] = [];
   for (let at = 0; at < extra.length; at += WIDTH) {
-    const [episode, call, candidateText, first, second] = extra.slice(at, at + WIDTH);
-    const candidate = candidateText === null ? null : Number(candidateText);
+    const [call, first, second] = [extra[at + 1]!, extra[at + 3]!, extra[at + 4]!];
+    const candidate = extra[at + 2] === null ? null : Number(extra[at + 2]);
     steps.push({
-      episode_id: episode!,
-      call_id: call!,
+      episode_id: extra[at]!,
+      call_id: call,
       candidate,
       step_id: call === null ? null : `${call}/${candidate}`,
-      events: [first, second].filter((id) => id !== null) as string[],
+      events: [first, second].filter((id) => id !== null),
     });
   }
   return steps as [RowStep, ...RowStep[]];

@@ -1,7 +1,7 @@
 /** Growing columns of lists. Each element goes from the wire into its place; see `column-buffers.ts` for what surrounds them. */
 import { TroupeError } from '../../errors.ts';
 import type { ColumnKind } from './columns.ts';
-import { grown, validity } from './growing.ts';
+import { inTurns, validity } from './growing.ts';
 import type { ColumnBuffer } from './growing-column.ts';
 
 const FIRST = 1024;
@@ -54,15 +54,14 @@ export function lists<T extends Elements>(
   const elements = validity();
   let length = 0;
   let used = 0;
-  let offsets = new Int32Array(FIRST + 1);
-  let values = new store(FIRST * 8);
+  const offsets = inTurns(Int32Array, FIRST + 1);
+  const values = inTurns(store, FIRST * 8);
 
   const one = (view: DataView, at: number) => {
     const dimensions = view.getInt32(at);
     if (dimensions > 1) throw nested(dimensions);
     const count = dimensions === 0 ? 0 : view.getInt32(at + 12);
-    values = grown(store, values, used + count);
-    const into = values as Parameters<typeof fill>[3];
+    const into = values.room(used + count) as Parameters<typeof fill>[3];
     if (view.getInt32(at + 4) === 0) {
       fill(view, at + 20, count, into, used);
       used += count;
@@ -70,8 +69,10 @@ export function lists<T extends Elements>(
     }
     for (let i = 0, from = at + 20; i < count; i++, used++) {
       const size = view.getInt32(from);
-      if (size < 0) elements.addNull(used);
-      else fill(view, from, 1, into, used);
+      if (size < 0) {
+        elements.addNull(used);
+        into[used] = 0;
+      } else fill(view, from, 1, into, used);
       from += 4 + Math.max(size, 0);
     }
   };
@@ -79,10 +80,10 @@ export function lists<T extends Elements>(
   return {
     append({ view, starts, lengths }, from, to) {
       there.add(lengths, from, to, length);
-      offsets = grown(Int32Array, offsets, length + to - from + 1);
+      const ends = offsets.room(length + to - from + 1);
       for (let i = from; i < to; i++) {
         if (lengths[i]! >= 0) one(view, starts[i]!);
-        offsets[++length] = used;
+        ends[++length] = used;
       }
     },
     size: () => used * width + length * 4,
@@ -92,15 +93,13 @@ export function lists<T extends Elements>(
         length,
         ...there.take(length),
         values: new make(0),
-        offsets: offsets.subarray(0, length + 1),
+        offsets: offsets.turn().subarray(0, length + 1),
         child: {
           length: used,
           ...elements.take(used),
-          values: new make(values.buffer as ArrayBuffer, 0, used),
+          values: new make(values.turn().buffer as ArrayBuffer, 0, used),
         },
       };
-      offsets = new Int32Array(Math.max(FIRST, length) + 1);
-      values = new store(Math.max(FIRST * 8, used));
       length = used = 0;
       return taken;
     },

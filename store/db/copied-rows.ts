@@ -1,5 +1,4 @@
 /** The rows of a `COPY … TO STDOUT (FORMAT BINARY)` whose columns are all text, json or cast to text, held in memory as a whole. */
-import type { Readable } from 'node:stream';
 import { brokenCopy, copyHeader, copyRow, ENDED, PARTIAL } from './copy-frames.ts';
 
 export type CopiedRows = {
@@ -10,7 +9,7 @@ export type CopiedRows = {
 };
 
 /** Reads it to its end; `count` is the number of its columns. @throws TroupeError `sql_failed` where the bytes are no such COPY. */
-export async function copiedRows(copy: Readable, count: number): Promise<CopiedRows> {
+export async function copiedRows(copy: AsyncIterable<Buffer>, count: number): Promise<CopiedRows> {
   const chunks: Buffer[] = [];
   for await (const chunk of copy) chunks.push(chunk);
   const bytes = chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks);

@@ -6,7 +6,7 @@
  */
 
 import type { Socket } from 'node:net';
-import { Readable } from 'node:stream';
+import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
@@ -56,8 +56,8 @@ export type Session = {
   ): AsyncGenerator<Row[], void, undefined>;
   /** Feeds a `COPY … FROM STDIN`; returns the rows copied. When the source or the server fails, nothing is copied. */
   copyIn(sql: string, source: AsyncIterable<Uint8Array> | Readable): Promise<number>;
-  /** The bytes of a `COPY … TO STDOUT`. Destroying it early, or an error, closes its connection: it never goes back to the pool. */
-  copyOut(sql: string): Readable;
+  /** The bytes of a `COPY … TO STDOUT`. Leaving the loop early, or an error, closes its connection: it never goes back to the pool. */
+  copyOut(sql: string): AsyncGenerator<Buffer, void, undefined>;
 };
 
 type TransactionOptions = {
@@ -279,9 +279,6 @@ async function* copyFrom(client: Client, sql: string): AsyncGenerator<Buffer, vo
   }
 }
 
-const readable = (chunks: AsyncGenerator<Buffer>): Readable =>
-  Readable.from(chunks, { objectMode: false, highWaterMark: 256 * 1024 });
-
 function sessionOn(client: Client, open: () => boolean = () => true): Session {
   const live = (): Client => {
     if (!open()) throw new TroupeError('internal', 'A transaction was used after it had ended.');
@@ -297,7 +294,7 @@ function sessionOn(client: Client, open: () => boolean = () => true): Session {
     },
     stream: (sql, params, options) => batches(live(), sql, params, options),
     copyIn: async (sql, source) => copyInto(live(), sql, source),
-    copyOut: (sql) => readable(copyFrom(live(), sql)),
+    copyOut: (sql) => copyFrom(live(), sql),
   };
 }
 
@@ -395,7 +392,7 @@ export function openPool(url: string, options: PoolOptions = {}): Db {
         (client) => copyInto(client, sql, source),
         (error) => error === null,
       ),
-    copyOut: (sql) => readable(lend((client) => copyFrom(client, sql))),
+    copyOut: (sql) => lend((client) => copyFrom(client, sql)),
     transaction: (fn, transactionOptions = {}) => {
       let usable = true;
       const { signal } = transactionOptions;

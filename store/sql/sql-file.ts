@@ -68,12 +68,14 @@ export async function askIntoFile(
       const behind = writeBehind(file);
       const writer = arrowWriter(shapes, behind.write);
       const source = tx.copyOut(`copy (${inner}${most}) to stdout (format binary)`);
-      let rows = 0;
+      let [rows, before] = [0, 0];
       try {
         for await (const batch of copyBatches(source, shapes, { ...BATCH, ...LONGEST })) {
           rows += batch[0]!.length;
-          writer.write(batch);
-          await behind.room();
+          await writer.write(batch);
+          // The next batch goes into the arrays of the one before.
+          await behind.written(before);
+          before = behind.bytes();
         }
         await writer.finish();
       } finally {
@@ -135,8 +137,6 @@ export async function askAsArrow(
       pieces.push(piece);
     });
     const pass = async () => {
-      // The writer hands its pieces on in microtasks.
-      await new Promise(setImmediate);
       if (pieces.length > 0) await write(Buffer.concat(pieces.splice(0)));
     };
     const source = tx.copyOut(`copy (${inner} limit ${limit}) to stdout (format binary)`);
@@ -148,7 +148,7 @@ export async function askAsArrow(
         break;
       }
       rows += batch[0]!.length;
-      writer.write(batch);
+      await writer.write(batch);
       await pass();
     }
     await writer.finish();

@@ -1,4 +1,5 @@
 import { Readable } from 'node:stream';
+import { buffer } from 'node:stream/consumers';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { copyToArrow, readArrow } from '../../../store/datasets/arrow.ts';
@@ -64,7 +65,7 @@ const plainRow = (value: Readonly<Record<string, unknown>>) =>
 
 async function arrowOf(source: AsyncIterable<Uint8Array>, options = {}, columns = COLUMNS): Promise<Buffer> {
   const parts: Uint8Array[] = [];
-  await copyToArrow(source, columns, (bytes) => void parts.push(bytes), options);
+  await copyToArrow(source, columns, (bytes) => void parts.push(Buffer.from(bytes)), options);
   return Buffer.concat(parts);
 }
 
@@ -112,7 +113,7 @@ describe('binary COPY into Arrow', () => {
 
   it('gives the same bytes however the stream is cut into chunks', async () => {
     await load(fc.sample(row, { numRuns: 20, seed: 3 }));
-    const whole = Buffer.concat(await copy().toArray());
+    const whole = await buffer(copy());
     const once = await arrowOf(Readable.from([whole], { objectMode: true }));
     await fc.assert(
       fc.asyncProperty(fc.array(fc.integer({ min: 1, max: 400 }), { minLength: 1, maxLength: 40 }), async (sizes) => {
@@ -157,6 +158,22 @@ describe('binary COPY into Arrow', () => {
     expect(rows).toEqual([7, 7, 7, 7, 7, 5]);
   });
 
+  it('holds zeros for what is null, also where a batch before had values in the same arrays', async () => {
+    const [n, list] = ['nullif(n, greatest(n, 5))', 'array[nullif(n, greatest(n, 5))]'];
+    const asked = `${n}, ${n}::bigint, ${n}::float8, ${n} > 0, timestamptz 'epoch' + ${n} * interval '1 s', ${list}`;
+    const source = database.db.copyOut(`copy (select ${asked} from generate_series(1, 8) n) to stdout (format binary)`);
+    const kinds = ['int4', 'int8', 'float8', 'bool', 'timestamptz', 'int4[]'] as const;
+    const batches: string[] = [];
+    for await (const batch of copyBatches(
+      source,
+      kinds.map((kind) => ({ kind })),
+      { batchRows: 2 },
+    ))
+      batches.push(batch.map((column) => [...(column.child ?? column).values].join(' ')).join(', '));
+    expect(batches.slice(2)).toEqual(['0 0, 0 0, 0 0, 0, 0 0, 0 0', '0 0, 0 0, 0 0, 0, 0 0, 0 0']);
+    expect(batches[0]).toBe('1 2, 1 2, 1 2, 3, 1000000 2000000, 1 2');
+  });
+
   it('writes an empty table as a file with columns and no rows', async () => {
     await database.db.query('truncate probe');
     const frame = readArrow(await arrowOf(copy()));
@@ -171,7 +188,7 @@ describe('binary COPY into Arrow', () => {
     await expect(of('select array[300]::smallint[]', 'mask')).rejects.toMatchObject({ code: 'sql_failed' });
     await expect(of('select 1, 2', 'int4')).rejects.toMatchObject({ code: 'sql_failed' });
     await load(fc.sample(row, { numRuns: 5, seed: 1 }));
-    const whole = Buffer.concat(await copy().toArray());
+    const whole = await buffer(copy());
     for (const length of [0, 5, 30, whole.length - 3]) {
       await expect(arrowOf(Readable.from([whole.subarray(0, length)], { objectMode: true }))).rejects.toMatchObject({
         code: 'sql_failed',
