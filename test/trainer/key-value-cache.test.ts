@@ -4,11 +4,15 @@ import { KeyValueCache, slotsFor } from '../../trainer/sampling/key-value-cache.
 
 const sizes = { layers: 1, H: 2, D: 3 };
 
-/** What comes and goes: a prompt of so many tokens, one more token for every row, or the row at a share of the list leaves. */
+const share = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
+/**
+ * What comes and goes: a prompt of so many tokens, as the last row or in the place of the one at a share of the list, one more token for
+ * every row, or a row leaves.
+ */
 const change = fc.oneof(
-  { weight: 2, arbitrary: fc.record({ add: fc.integer({ min: 1, max: 70 }) }) },
+  { weight: 2, arbitrary: fc.record({ put: fc.integer({ min: 1, max: 70 }), over: fc.option(share) }) },
   { weight: 4, arbitrary: fc.record({ steps: fc.integer({ min: 1, max: 20 }) }) },
-  { weight: 2, arbitrary: fc.record({ remove: fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }) }) },
+  { weight: 2, arbitrary: fc.record({ remove: share }) },
 );
 
 it('feeds of every row its own tokens in order, and masks the rest, whoever comes and goes', () => {
@@ -21,16 +25,17 @@ it('feeds of every row its own tokens in order, and masks the rest, whoever come
       let next = 1;
       const float = (array: number, token: number, h: number, d: number) => token + 0.25 * array + 0.01 * (h * D + d);
       for (const each of changes) {
-        if ('add' in each) {
-          const tokens = Array.from({ length: each.add }, () => next++);
+        if ('put' in each) {
+          const tokens = Array.from({ length: each.put }, () => next++);
           const arrays = [0, 1].map((a) =>
-            Float32Array.from({ length: H * each.add * D }, (_, i) => {
-              const h = Math.floor(i / (each.add * D));
-              return float(a, tokens[Math.floor(i / D) % each.add]!, h, i % D);
+            Float32Array.from({ length: H * each.put * D }, (_, i) => {
+              const h = Math.floor(i / (each.put * D));
+              return float(a, tokens[Math.floor(i / D) % each.put]!, h, i % D);
             }),
           );
-          cache.add(arrays);
-          rows.push(tokens);
+          const row = each.over === null ? rows.length : Math.floor(each.over * rows.length);
+          cache.put(row, arrays);
+          rows[row] = tokens;
         } else if ('steps' in each) {
           for (let step = 0; step < each.steps && rows.length > 0; step++) {
             const fresh = rows.map(() => next++);
@@ -48,6 +53,7 @@ it('feeds of every row its own tokens in order, and masks the rest, whoever come
           cache.remove(row);
           const last = rows.pop()!;
           if (row < rows.length) rows[row] = last;
+          cache.trim();
         }
         expect(cache.rows).toBe(rows.length);
         if (rows.length === 0) continue;

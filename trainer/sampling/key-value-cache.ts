@@ -51,17 +51,16 @@ export class KeyValueCache {
     this.#layOut(this.rows + rows, this.rows === 0 ? slotsFor(P) : Math.max(this.#C, slotsFor(P)));
   }
 
-  /** Takes a row whose first tokens are those of a prompt: [H, P, D] of each array. It becomes the last. */
-  add(prompt: readonly Float32Array[]): void {
+  /** Takes a row whose first tokens are those of a prompt: [H, P, D] of each array. `row` is the place of one that has gone, or the next. */
+  put(row: number, prompt: readonly Float32Array[]): void {
     const { H, D } = this.#sizes;
     const P = (prompt[0] as Float32Array).length / (H * D);
-    const row = this.rows;
-    this.#layOut(row + 1, Math.max(this.#C, slotsFor(P)));
+    this.#layOut(Math.max(this.rows, row + 1), Math.max(this.#C, slotsFor(P)));
     for (const [i, from] of prompt.entries()) {
       const to = this.#arrays[i] as Float32Array;
       for (let h = 0; h < H; h++) to.set(from.subarray(h * P * D, (h + 1) * P * D), (row * H + h) * this.#C * D);
     }
-    this.#filled.push(P);
+    this.#filled[row] = P;
     this.#maskRow(row);
   }
 
@@ -100,8 +99,11 @@ export class KeyValueCache {
       this.#maskRow(row);
     }
     this.#filled.pop();
+  }
+
+  /** Gives up what rows that have gone needed: a long sample leaves slots that would be read for nothing, and a crowd leaves memory. */
+  trim(): void {
     const most = this.#filled.reduce((a, b) => Math.max(a, b), 0);
-    // A long sample that has gone leaves slots that would be read for nothing, and a crowd leaves memory.
     if (this.rows > 0 && slotsFor(2 * most) < this.#C) this.#layOut(this.rows, slotsFor(most));
     if (this.rows === 0) this.#C = BLOCK;
     if (this.rows === 0 && this.#arrays.length * (this.#arrays[0] as Float32Array).length > KEPT_FLOATS) {

@@ -64,12 +64,18 @@ const SHARE = 0.75;
 export function startBatch(model: StepModel, limits: BatchLimits): RunningBatch {
   const { sizes, vocabulary } = model;
   const cache = new KeyValueCache(sizes);
-  const rows: Row[] = [];
+  /** As in the cache; null where a row has left and nobody has its place yet, which is so between two steps only. */
+  const rows: (Row | null)[] = [];
+  const free: number[] = [];
+  /** What a step writes: new memory for each would make the runtime collect garbage all the time. */
+  const results = new Map<string, Float32Array>();
   /** In order of arrival; those that have not been read, and those that have samples left to join. */
   let unread: Asked[] = [];
   let joining: Asked[] = [];
   let held = 0;
   let running: Promise<void> | null = null;
+
+  const inUse = (): number => rows.length - free.length;
 
   const end = (asked: Asked, outcome: Sample[] | Error): void => {
     if (!asked.open) return;
@@ -171,20 +177,21 @@ export function startBatch(model: StepModel, limits: BatchLimits): RunningBatch 
     const most = Math.max(1, Math.floor(limits.rows * SHARE));
     const wanted = joining.reduce((sum, { request, samples }) => sum + request.n - samples.length, 0);
     const longest = joining.reduce((P, { request }) => Math.max(P, request.promptIds.length), 0);
-    const free = Math.min(wanted, limits.rows - rows.length);
-    if (free > 1 && held + free * rowFloats(sizes, longest) <= limits.cacheFloats) cache.reserve(free, longest);
+    const more = Math.min(wanted, limits.rows - inUse()) - free.length;
+    if (more > 1 && held + more * rowFloats(sizes, longest) <= limits.cacheFloats) cache.reserve(more, longest);
     let turn = joining;
     while (turn.length > 0) {
       const next: Asked[] = [];
       for (const asked of turn) {
-        const fits = rows.length === 0 || held + floatsOf(asked) <= limits.cacheFloats;
-        if (rows.length >= limits.rows || asked.rows >= most || !fits) continue;
+        const fits = inUse() === 0 || held + floatsOf(asked) <= limits.cacheFloats;
+        if (inUse() >= limits.rows || asked.rows >= most || !fits) continue;
         const sample = newSample(asked.request, asked.samples.length);
         asked.samples.push(sample);
         take(asked, sample, asked.first as Distributions, 0);
         if (asked.open && sample.finish === null) {
-          rows.push({ asked, sample });
-          cache.add((asked.read as ReadPart).arrays);
+          const place = free.pop() ?? rows.length;
+          rows[place] = { asked, sample };
+          cache.put(place, (asked.read as ReadPart).arrays);
           asked.rows += 1;
           held += floatsOf(asked);
         }
@@ -202,46 +209,62 @@ export function startBatch(model: StepModel, limits: BatchLimits): RunningBatch 
   }
 
   function leave(): void {
-    for (let i = rows.length - 1; i >= 0; i--) {
-      const { asked, sample } = rows[i] as Row;
-      if (isOpen(asked) && sample.finish === null) continue;
-      const last = rows.pop() as Row;
-      if (i < rows.length) rows[i] = last;
-      cache.remove(i);
+    for (const [i, row] of rows.entries()) {
+      if (row === null || (isOpen(row.asked) && row.sample.finish === null)) continue;
+      const { asked } = row;
+      rows[i] = null;
+      free.push(i);
       asked.rows -= 1;
       held -= floatsOf(asked);
       endIfComplete(asked);
     }
   }
 
-  async function step(): Promise<void> {
-    const session = await model.step();
-    const B = rows.length;
-    const logits = rows.some(({ asked }) => needsLogits(asked.request));
-    const names = cacheNames(sizes);
-    const wanted = ['probabilities', ...(logits ? ['logits'] : []), ...names];
-    const out = await session.run(
-      { ...model.stepParameters, ...cache.feeds(), ...positionFeeds() },
-      Object.fromEntries(wanted.map((name) => [name, null])),
-    );
-    const result = (name: string) => (out[name] as Feed).data as Float32Array;
-    cache.append(names.map(result));
-    const from = { probabilities: result('probabilities'), logits: logits ? result('logits') : null, vocabulary };
-    for (let row = 0; row < B; row++) {
-      const { asked, sample } = rows[row] as Row;
-      if (asked.open) take(asked, sample, from, row);
+  /** Moves the last rows to the places that nobody took. Returns those that run. */
+  function closeUp(): readonly Row[] {
+    for (const place of free.sort((a, b) => b - a)) {
+      const last = rows.pop() as Row | null;
+      if (place < rows.length) rows[place] = last;
+      cache.remove(place);
     }
+    free.length = 0;
+    cache.trim();
+    return rows as Row[];
   }
 
-  function positionFeeds(): Feeds {
-    const B = rows.length;
+  /** Memory for a result of a step, of which no more is read once the step is over. */
+  function memory(name: string, shape: readonly number[]): Feed {
+    const length = shape.reduce((a, b) => a * b, 1);
+    if ((results.get(name)?.length ?? -1) < length) results.set(name, new Float32Array(length));
+    return { shape, data: results.get(name)!.subarray(0, length) };
+  }
+
+  async function step(running: readonly Row[]): Promise<void> {
+    const session = await model.step();
+    const B = running.length;
+    const logits = running.some(({ asked }) => needsLogits(asked.request));
+    const names = cacheNames(sizes);
+    const wanted = ['probabilities', ...(logits ? ['logits'] : [])];
+    const into = Object.fromEntries([
+      ...wanted.map((name) => [name, memory(name, [B, vocabulary])]),
+      ...names.map((name) => [name, memory(name, [B, sizes.H, 1, sizes.D])]),
+    ]) as Record<string, Feed>;
+    await session.run({ ...model.stepParameters, ...cache.feeds(), ...positionFeeds(running) }, into);
+    const result = (name: string) => (into[name] as Feed).data as Float32Array;
+    cache.append(names.map(result));
+    const from = { probabilities: result('probabilities'), logits: logits ? result('logits') : null, vocabulary };
+    for (const [row, { asked, sample }] of running.entries()) if (asked.open) take(asked, sample, from, row);
+  }
+
+  function positionFeeds(running: readonly Row[]): Feeds {
+    const B = running.length;
     const half = sizes.D / 2;
     const scale = 1 / Math.sqrt(sizes.D);
     const ids = new Int32Array(B);
     const inverse = new Float32Array(B);
     const tables = Array.from({ length: 4 }, () => new Float32Array(B * half));
     const [cos, sin, queryCos, querySin] = tables as [Float32Array, Float32Array, Float32Array, Float32Array];
-    for (const [row, { asked, sample }] of rows.entries()) {
+    for (const [row, { asked, sample }] of running.entries()) {
       ids[row] = sample.tokenIds.at(-1) as number;
       inverse[row] = inverseTemperature(asked.request);
       const at = model.rotary.rows(asked.request.promptIds.length + sample.tokenIds.length - 1, 1);
@@ -265,16 +288,20 @@ export function startBatch(model: StepModel, limits: BatchLimits): RunningBatch 
   }
 
   async function run(): Promise<void> {
-    while (unread.length + joining.length + rows.length > 0) {
-      if (unread.length > 0 && rows.length < limits.rows) await read();
+    while (unread.length + joining.length + inUse() > 0) {
+      if (unread.length > 0 && inUse() < limits.rows) await read();
       join();
       leave();
-      if (rows.length > 0) {
-        const whose = [...new Set(rows.map(({ asked }) => asked))];
-        await guarded(whose, step);
+      const running = closeUp();
+      if (running.length > 0) {
+        const whose = [...new Set(running.map(({ asked }) => asked))];
+        await guarded(whose, () => step(running));
         leave();
       }
     }
+    // Memory of many rows is not kept for few.
+    results.clear();
+    closeUp();
   }
 
   return {
