@@ -4,7 +4,7 @@
  */
 import { Type } from 'typebox';
 import type { Db } from '../db/pool.ts';
-import { prepare, query, rowsOf, rowsOfPrepared, type SqlBool, sql } from '../db/query.ts';
+import { anyOf, prepare, query, rowsOf, rowsOfPrepared, sql } from '../db/query.ts';
 
 export const WeightsSpec = Type.Object({ checkpoint_id: Type.String(), directory: Type.String() });
 /** A checkpoint and the directory of its files. */
@@ -30,14 +30,24 @@ export type BoundCheckpoint = (policy: string, episode: string | null) => Promis
 
 /**
  * The checkpoint with which a policy answers an episode of a rollout that has weights; null for any other episode, and for policies that the
- * rollout does not name: these are answered by what is released. What a rollout has never changes, so it is read once for each episode,
- * whose first calls come at the same time.
+ * rollout does not name: these are answered by what is released. What a rollout has never changes, so it is read once for each episode, and
+ * by one statement for all whose first calls come at the same time.
  */
 export function boundCheckpoints(db: Pick<Db, 'query'>): BoundCheckpoint {
-  const known = new Map<string, Promise<Readonly<Record<string, Weights>> | null>>();
+  const known = new Map<string, Promise<ByPolicy | null>>();
+  let together: { readonly episodes: string[]; readonly weights: Promise<ReadonlyMap<string, ByPolicy>> } | null = null;
   const read = (episode: string) => {
     if (known.size >= REMEMBERED) known.clear();
-    const weights = weightsOf(db, episode);
+    if (together === null) {
+      const episodes: string[] = [];
+      const turn = new Promise(setImmediate).then(() => {
+        together = null;
+        return weightsOf(db, episodes);
+      });
+      together = { episodes, weights: turn };
+    }
+    together.episodes.push(episode);
+    const weights = together.weights.then((found) => found.get(episode) ?? null);
     known.set(episode, weights);
     const forget = () => void (known.get(episode) === weights && known.delete(episode));
     weights.then((found) => found ?? forget(), forget);
@@ -50,19 +60,29 @@ export function boundCheckpoints(db: Pick<Db, 'query'>): BoundCheckpoint {
   };
 }
 
-/** The weights of the rollout that an episode is an attempt of; null where it is none, or the rollout has none. */
-async function weightsOf(db: Pick<Db, 'query'>, episode: string): Promise<Readonly<Record<string, Weights>> | null> {
-  const [row] = await rowsOfPrepared(db, attemptWeights, { episode });
-  return row?.weights ?? null;
+type ByPolicy = Readonly<Record<string, Weights>>;
+
+/** The weights of the rollouts that episodes are attempts of, by episode; those that are none, and those whose rollout has none, are missing. */
+async function weightsOf(db: Pick<Db, 'query'>, episodes: readonly string[]): Promise<ReadonlyMap<string, ByPolicy>> {
+  const rows = await rowsOfPrepared(db, attemptWeights, { episodes });
+  return new Map(rows.flatMap(({ weights, attempts }) => (weights ? attempts.map((id) => [id, weights]) : [])));
 }
 
-const attemptWeights = prepare<{ episode: string }>('attempt_weights')((value) =>
+/** Of a rollout with all its tasks the weights are read once, whatever number of its attempts is asked about. */
+const attemptWeights = prepare<{ episodes: readonly string[] }>('attempt_weights')((value) =>
   query
-    .selectFrom('troupe.job_queue as attempt')
-    .innerJoin('troupe.job_queue as whole', (on) => on.on(sql<SqlBool>`whole.job_id = attempt.spec ->> 'rollout'`))
-    .select(sql<Record<string, Weights> | null>`whole.spec -> 'weights'`.as('weights'))
-    .where('attempt.job_id', '=', value('episode'))
-    .where('attempt.kind', 'like', 'attempt/%')
+    .selectFrom(
+      query
+        .selectFrom('troupe.job_queue as attempt')
+        .select(sql<string>`attempt.spec ->> 'rollout'`.as('rollout'))
+        .select(sql<string[]>`array_agg(attempt.job_id)`.as('attempts'))
+        .where('attempt.job_id', '=', anyOf(value('episodes')))
+        .where('attempt.kind', 'like', 'attempt/%')
+        .groupBy('rollout')
+        .as('played'),
+    )
+    .innerJoin('troupe.job_queue as whole', 'whole.job_id', 'played.rollout')
+    .select(['played.attempts', sql<ByPolicy | null>`whole.spec -> 'weights'`.as('weights')])
     .where('whole.kind', '=', 'rollout'),
 );
 

@@ -298,6 +298,20 @@ describe('A gate that plays', () => {
     expect(await boundCheckpoint('solver', later)).toBeNull();
     await queued(later, 'attempt/team', { rollout: `${GATE}/candidate`, task: 1, sample: 0, attempt: 0 }, null);
     expect(await boundCheckpoint('solver', later)).toBe('b');
+    // Many episodes that begin at once, of several rollouts, are read by one statement.
+    const many = ['incumbent', 'candidate', 'incumbent'].map((side, i) => ({
+      side,
+      id: `${GATE}/${side}/t${i + 2}/0`,
+    }));
+    for (const { side, id } of many)
+      await queued(id, 'attempt/team', { rollout: `${GATE}/${side}`, task: 2, sample: 0, attempt: 0 }, null);
+    reads.length = 0;
+    const none = `${GATE}/candidate/t9/0`;
+    expect(await Promise.all([...many.map(({ id }) => id), none].map((id) => boundCheckpoint('solver', id)))).toEqual([
+      ...['a', 'b', 'a'],
+      null,
+    ]);
+    expect(reads).toHaveLength(1);
     for (const live of [null, 'e1']) expect(await boundCheckpoint('solver', live)).toBeNull();
     expect(await weightsAtPlay(db, 'solver')).toEqual([weights('a'), weights('b')]);
     await db.query(`update troupe.job_queue set state = 'finished' where job_id = $1`, [`${GATE}/incumbent`]);
