@@ -55,13 +55,17 @@ export async function unjudgedEpisodes(
   methodKeys: readonly string[],
   { now, limit = ALL, closeAfter = CLOSE_AFTER, ...which }: UnjudgedOptions,
 ): Promise<string[]> {
+  // Of a few episodes no other groups are looked at, however many there are.
+  const awaited = awaitedGroups(now, closeAfter).$if(which.where != null, (groups) =>
+    groups.where('group_id', 'in', closed(which).clearSelect().select('e.group_id')),
+  );
   const rows = await rowsOf(
     db,
     closed(which)
       .leftJoin('troupe.judged_revisions as j', (on) =>
         on.onRef('j.episode_id', '=', 'e.episode_id').on('j.judge_set', '=', judgeSet(methodKeys)),
       )
-      .leftJoin(awaitedGroups(now, closeAfter).as('awaited'), 'awaited.group_id', 'e.group_id')
+      .leftJoin(awaited.as('awaited'), 'awaited.group_id', 'e.group_id')
       .where((row) => row.or([row('j.revision', 'is', null), row('j.revision', '<', row.ref('e.revision'))]))
       .where('awaited.group_id', 'is', null)
       .orderBy(GROUP)

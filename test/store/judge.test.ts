@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import { judge, type MethodAsked, unjudged } from '../../store/judging/judge.ts';
 import { projectAll } from '../../store/projecting/projector.ts';
+import type { Filter } from '../../store/select.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { anEpisode, anExecution, at, event } from './support/events.ts';
 
@@ -204,8 +205,8 @@ describe('the judge', () => {
         { episode_id: id, task_id: 'task-1', group_id: 'g', ...(size === null ? {} : { group_size: size }) },
         { id: `${id}-started-again`, time: at(5) },
       );
-    const left = (minutes: number) =>
-      unjudged(fresh.db, methods, { now: new Date(Date.parse(at(11)) + minutes * 60_000) });
+    const left = (minutes: number, where: Filter | null = null) =>
+      unjudged(fresh.db, methods, { now: new Date(Date.parse(at(11)) + minutes * 60_000), where });
     await load(anEpisode('a', { group: 'g' }), [started('a', 3)], anEpisode('b', { group: 'g' }));
     expect(await left(1)).toEqual([]);
     expect(await left(31)).toEqual(['a', 'b']);
@@ -214,6 +215,12 @@ describe('the judge', () => {
     await load([event('message.sent', { episode_id: 'd', message_id: 'm' }), started('d', null)]);
     expect(await left(1)).toEqual([]);
     expect(await left(31)).toEqual(['a', 'b', 'c']);
+    // Also where the filter selects no open one: its group is waited for, and no other.
+    const only: Filter = { field: 'episode_id', op: '=', value: 'a' };
+    expect(await left(1, only)).toEqual([]);
+    expect(await left(31, only)).toEqual(['a']);
+    await load(anEpisode('e', { group: 'h' }));
+    expect(await left(1, { or: [only, { field: 'episode_id', op: '=', value: 'e' }] })).toEqual(['e']);
   });
 
   it('says partial_group of credit where fewer are closed than were announced, until the group is whole', async () => {
