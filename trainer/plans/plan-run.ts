@@ -26,9 +26,12 @@ export const PlanSpec = Compile(Type.Object({ plan: Type.Unknown(), as_of: Type.
 export function planHandler(context: JobContext, hosted: Hosted = {}): Handler {
   /** Rounds that ended, by run: a handler that is called again does not compute their reports again. */
   const known = new Map<string, readonly Round[]>();
+  /** The plan of the run that was called last, checked: with 4,000 tasks that takes 20 ms, after each stage. */
+  let last: { readonly run: string; readonly plan: Plan } | null = null;
   return async ({ job_id, spec }) => {
     const { plan: written, as_of } = checkedSpec(PlanSpec, spec);
-    const plan = parseStoredPlan(written);
+    if (last?.run !== job_id) last = { run: job_id, plan: parseStoredPlan(written) };
+    const { plan } = last;
     const run = { run: job_id, ...(as_of === undefined ? {} : { as_of }) };
     const rounds = [...(known.get(job_id) ?? [])];
     for (let round = rounds.length + 1; round <= (plan.rounds ?? 1); round++) {
