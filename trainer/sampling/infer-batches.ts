@@ -115,7 +115,9 @@ export function startBatches(
       });
     }
     const before = models.get(name);
-    const { weights, optimizer: _, state: __, ...model } = await openModel(dir, before);
+    // Whatever it takes the place of or lies beside: checkpoints of one training have one tokenizer.
+    const like = before ?? [...models.values()].at(-1);
+    const { weights, optimizer: _, state: __, ...model } = await openModel(dir, like);
     const shapes = shapesOf({ config: model.config, weights });
     let speaker = before?.speaker;
     if (before && before.id === model.id) {
