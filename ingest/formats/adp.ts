@@ -28,16 +28,13 @@ export const adp: Format = {
   convert,
   restates: new Set(['task.defined']),
   mapping: [
-    ['id, of an export of Troupe details.episode_id', 'episode_id; of an id that is a number the record'],
-    ['details.task_id, instance_id, else the first text of a user', 'task.defined'],
+    ['id', 'episode.started.native; of an export of Troupe details.episode_id is the episode_id, else the record'],
+    ['details.task_id, instance_id, else what a user said before the first tool', 'task.defined'],
     ['details.agent, role', 'agent.defined'],
     ['details.system', 'system messages of generation.requested.input'],
     ['message_action', 'generation.completed'],
     ['api_action, code_action', 'generation.completed and tool.called; parallel ones are one call'],
-    [
-      'description, reasoning_content',
-      'text and reasoning of the answer; of a message the description stands in unmapped',
-    ],
+    ['description, reasoning_content', 'text and reasoning of the answer, before its message or its calls'],
     ['observations that answer an action', 'tool.returned'],
     ['other observations', 'message.sent'],
     ['reward', 'feedback.recorded: kind reward on the step; of an observation on the step before it'],
@@ -46,7 +43,12 @@ export const adp: Format = {
   ],
 };
 
-type Told = { readonly messages: readonly ChatMessage[]; readonly rewards: ReadonlyMap<number, readonly number[]> };
+type Told = {
+  readonly messages: readonly ChatMessage[];
+  /** Words of the agent that are an observation: shown to the model, and no answer of it. */
+  readonly quoted: ReadonlySet<ChatMessage>;
+  readonly rewards: ReadonlyMap<number, readonly number[]>;
+};
 
 function convert(record: NativeRecord): Converted {
   const { value } = record;
@@ -54,41 +56,40 @@ function convert(record: NativeRecord): Converted {
     return refused(refusal('bad_shape', 'content', 'a trajectory {id, content} of actions and observations', value));
   const details = isRecord(value.details) ? value.details : {};
   const refusals: NativeRefusal[] = [];
-  const { messages, rewards } = told(value.content, refusals);
+  const { messages, quoted, rewards } = told(value.content, refusals);
+  const isAnswer = (message: ChatMessage): boolean => message.role === 'assistant' && !quoted.has(message);
   const isOurs = isIdentifier(details.episode_id) && Array.isArray(details.step_ids);
-  const named = isOurs || (isIdentifier(value.id) && !/^\d+$/.test(value.id));
-  const episodeId = isOurs ? String(details.episode_id) : named ? String(value.id) : recordId(NAME, record);
+  const episodeId = isOurs ? String(details.episode_id) : recordId(NAME, record);
   const agentId = isIdentifier(details.agent) ? details.agent : AGENT;
   const system = (Array.isArray(details.system) ? details.system : [])
     .filter((text) => typeof text === 'string')
     .map((content): ChatMessage => ({ role: 'system', content }));
   const whole = [...system, ...messages];
-  const callIds = idsOf(isOurs ? details.step_ids : null, messages, asText(value.id));
+  const callIds = idsOf(isOurs ? details.step_ids : null, messages.map(isAnswer), asText(value.id));
   let turn = 0;
   const calls = messages.flatMap((message, i): Draft[] => {
     const call = { episodeId, callId: callIds[i]!, agentId, turn };
-    if (message.role !== 'assistant') return message.role === 'tool' ? [] : [sent(episodeId, callIds[i]!, i, message)];
+    if (message.role === 'tool') return [];
+    if (!isAnswer(message)) return [sent(episodeId, agentId, callIds[i]!, i, message)];
     turn += 1;
     return [
       ...rolloutCallDrafts(emit, {
         ...call,
         input: whole.slice(0, system.length + i),
         answer: message,
-        unmapped: without({ ...given('description', message.description) }),
       }),
       ...(rewards.get(i) ?? []).map((reward, n) => rewardDraft(episodeId, `${call.callId}/0`, n, reward)),
     ];
   });
   const last = { episodeId, callId: callIds.at(-1) ?? 'end', agentId, turn };
   const tools = value.available_custom_tools ?? value.available_apis;
-  const asked = messages.find(({ role }) => role === 'user')?.content;
   const drafts = runDrafts(emit, {
     format: NAME,
     episodeId,
     canonical: record.canonical,
     task: taskOf(
       NAME,
-      asked,
+      askedIn(messages),
       given('ground_truth', details.ground_truth ?? undefined),
       [details.task_id, details.instance_id].find(isIdentifier),
     ),
@@ -108,32 +109,47 @@ function convert(record: NativeRecord): Converted {
     events: distinct([...calls, ...lastResultDrafts(emit, last, whole)]),
     finished: { outcome: 'unknown' },
   });
-  return { drafts, refusals, raw: record.canonical, repeated: named && record.ordinal > 0 };
+  return { drafts, refusals, raw: record.canonical, repeated: isOurs && record.ordinal > 0 };
 }
 
 const READ = ['episode_id', 'task_id', 'group_id', 'agent', 'role', 'ground_truth', 'system', 'step_ids'];
 
 /** An id for each message: of the answers of an export those of its steps, where each answer was a row. */
-function idsOf(stepIds: unknown, messages: readonly ChatMessage[], id: string): string[] {
-  const answers = messages.filter(({ role }) => role === 'assistant').length;
+function idsOf(stepIds: unknown, isAnswer: readonly boolean[], id: string): string[] {
+  const answers = isAnswer.filter(Boolean).length;
   const steps = (Array.isArray(stepIds) ? stepIds : []).filter((one) => isIdentifier(one) && /\/0$/.test(one));
   let next = 0;
-  return messages.map(({ role }, i) =>
-    role === 'assistant' && steps.length === answers
+  return isAnswer.map((answer, i) =>
+    answer && steps.length === answers
       ? String(steps[next++]).replace(/\/0$/, '')
       : `${hashId(NAME, id).slice(0, 12)}/${i}`,
   );
 }
 
-function sent(episodeId: string, messageId: string, seq: number, { role, content, name }: ChatMessage): Draft {
+function sent(
+  episodeId: string,
+  agentId: string,
+  messageId: string,
+  seq: number,
+  { role, content, name }: ChatMessage,
+): Draft {
   return emit.event('message.sent', [episodeId, messageId], {
     episode_id: episodeId,
     seq,
     message_id: messageId,
-    from: isIdentifier(name) ? name : role,
+    from: isIdentifier(name) ? name : role === 'assistant' ? agentId : role,
     role,
     ...given('content', content as string | undefined),
   });
+}
+
+/** What a user said before the agent used a tool, which a data set often says in two messages; without a tool the first text. */
+function askedIn(messages: readonly ChatMessage[]): string | undefined {
+  const acts = messages.findIndex(({ tool_calls: calls }) => calls !== undefined);
+  const texts = messages
+    .slice(0, acts < 0 ? undefined : acts)
+    .flatMap(({ role, content }) => (role === 'user' && typeof content === 'string' ? [content] : []));
+  return acts < 0 ? texts[0] : texts.join('\n\n');
 }
 
 const rewardDraft = (episodeId: string, stepId: string, n: number, value: number): Draft =>
@@ -149,13 +165,14 @@ const rewardDraft = (episodeId: string, stepId: string, n: number, value: number
 /** The conversation that actions and observations are: an item that is neither is refused by its place. */
 function told(content: readonly unknown[], refusals: NativeRefusal[]): Told {
   const messages: ChatMessage[] = [];
+  const quoted = new Set<ChatMessage>();
   const rewards = new Map<number, number[]>();
   /** Calls without a result, oldest first: results need no id where they follow their action. */
   let open: string[] = [];
   /** True while the next action may belong to the answer before it. */
   let joins = false;
   const earn = (reward: unknown): void => {
-    const at = messages.findLastIndex(({ role }) => role === 'assistant');
+    const at = messages.findLastIndex((message) => message.role === 'assistant' && !quoted.has(message));
     if (typeof reward === 'number' && at >= 0) rewards.set(at, [...(rewards.get(at) ?? []), reward]);
   };
   for (const [i, item] of content.entries()) {
@@ -183,12 +200,14 @@ function told(content: readonly unknown[], refusals: NativeRefusal[]): Told {
       if (answered !== undefined && !known)
         refusals.push(refusal('bad_reference', `content[${i}].tool_call_id`, 'the id of an action before it', id));
       open = open.filter((one) => one !== answered);
-      messages.push(known ? resultOf(item as Fields, answered) : saidOf(item as Fields));
+      const message = known ? resultOf(item as Fields, answered) : saidOf(item as Fields);
+      if (message.role === 'assistant') quoted.add(message);
+      messages.push(message);
       joins = false;
     }
     earn(reward);
   }
-  return { messages, rewards };
+  return { messages, quoted, rewards };
 }
 
 function badItem(item: unknown, field: string): NativeRefusal | null {
@@ -226,13 +245,14 @@ function answerOf(
   { class_: kind, content, description, reasoning_content: thought }: Fields,
   calls: unknown[],
 ): ChatMessage {
-  const said = kind === 'message_action' ? content : description;
+  const [first = '', ...more] = [description, ...(kind === 'message_action' ? [content] : [])].flatMap((said) =>
+    said == null || said === '' ? [] : [typeof said === 'string' ? said : canonicalJson(said)],
+  );
   return {
     role: 'assistant',
-    content: typeof said === 'string' ? said : said == null ? '' : canonicalJson(said),
+    content: more.length > 0 ? [first, ...more].map((text) => ({ type: 'text', text })) : first,
     ...(calls.length > 0 ? { tool_calls: calls } : {}),
     ...(typeof thought === 'string' ? { reasoning_content: thought } : {}),
-    ...(kind === 'message_action' && description ? { description } : {}),
   };
 }
 
@@ -244,7 +264,7 @@ const resultOf = (item: Fields, id: string): ChatMessage => ({
 
 function saidOf(item: Fields): ChatMessage {
   const { source, name } = item;
-  const role = source === 'agent' || source === 'assistant' ? 'agent' : source === 'system' ? 'system' : null;
+  const role = source === 'agent' || source === 'assistant' ? 'assistant' : source === 'system' ? 'system' : null;
   const by = role ?? (source === 'user' || source === 'user_msg' ? 'user' : 'environment');
   return { role: by, content: shownIn(item), ...(isIdentifier(name) ? { name } : {}) };
 }

@@ -75,7 +75,7 @@ describe('A trajectory of the Agent Data Protocol', () => {
     const { of } = read('adp', NEW);
     expect(of('episode.started')).toMatchObject([
       {
-        episode_id: 'fix-7',
+        native: { ids: { id: 'fix-7' } },
         task_id: 'sum-7',
         flags: ['no_token_ids'],
         unmapped: { instance_id: 'sum-7', split: 'train' },
@@ -129,8 +129,46 @@ describe('A trajectory of the Agent Data Protocol', () => {
       ['user', 'Try again.'],
       ['environment', [{ type: 'uri', modality: 'image', uri: 'wall.png' }]],
     ]);
-    // A number is an id in many data sets.
-    expect(of('episode.started')[0]!.episode_id).not.toBe('12');
+  });
+
+  it('is an episode of its own where another trajectory has the same id, as data sets write them', async () => {
+    const other = { ...NEW, content: [...NEW.content.slice(0, -1), { class_: 'message_action', content: 'No.' }] };
+    expect(await imported('same-id.jsonl', NEW, other)).toMatchObject({ episodes: 2, calls: 6 });
+  });
+
+  it('has the description of a message as the beginning of its text', () => {
+    const [, answer] = read('adp', OLD).of('generation.completed');
+    expect((answer!.choices as Data[])[0]!.content).toEqual([
+      { type: 'text', content: 'It is closed.' },
+      { type: 'text', content: 'I cannot.' },
+    ]);
+    expect(answer).not.toHaveProperty('unmapped');
+  });
+
+  it('has what a user said before the first tool as its task, and words of the agent that are no answer in its inputs', () => {
+    const said = (source: string, content: string) => ({ class_: 'text_observation', content, source });
+    const asked = (text: string) => [said('user', 'Use the shell.'), said('agent', 'I see.'), said('user', text)];
+    const { of } = read('adp', {
+      id: 'count',
+      content: [
+        ...asked('Count the files.'),
+        { class_: 'code_action', language: 'bash', content: 'ls | wc -l', reward: 1 },
+        said('environment', '7'),
+      ],
+    });
+    expect(of('task.defined')).toMatchObject([{ query: 'Use the shell.\n\nCount the files.' }]);
+    expect(of('generation.completed')).toHaveLength(1);
+    expect((of('generation.requested')[0]!.input as Data[]).map(({ role }) => role)).toEqual([
+      ...['user', 'assistant', 'user'],
+    ]);
+    expect(of('message.sent').map(({ from, role }) => [from, role])).toEqual([
+      ['user', 'user'],
+      ['agent', 'assistant'],
+      ['user', 'user'],
+    ]);
+    expect(of('feedback.recorded')).toMatchObject([{ target: { id: `${of('generation.completed')[0]!.call_id}/0` } }]);
+    const other = read('adp', { id: 'name', content: asked('Name the files.') });
+    expect(other.of('task.defined')).toMatchObject([{ query: 'Use the shell.' }]);
   });
 
   it('that Troupe exported comes back, and is exported again to the letter', () => {
