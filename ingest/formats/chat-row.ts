@@ -47,6 +47,7 @@ export function convertChatRow(
       ...(taskId === null ? {} : { task_id: taskId }),
       native: { format, form: 'chat-row' },
       raw: { artifact_id: raw.artifactId },
+      ...(drafts.some((draft) => draft.name === 'generation.completed') ? {} : { flags: ['incomplete'] }),
       ...given('unmapped', unmapped),
     });
   const finished = emit.event('episode.finished', [episodeId], { episode_id: episodeId, outcome: 'unknown' });

@@ -27,7 +27,7 @@ type Fields = Readonly<Record<string, unknown>>;
 type NativeChoice = Fields & { readonly index: number; readonly message: ChatMessage };
 
 export function convertCompletionLog(emit: Emitter, format: string, native: Fields, record: NativeRecord): Converted {
-  const log = fromAnthropicLog(native);
+  const log = fromAnthropicLog('request' in native ? native : nested(native));
   const bad = badLog(log);
   if (bad) return refused(bad);
   const request = log.request as Fields & { readonly messages: readonly ChatMessage[] };
@@ -84,6 +84,12 @@ export function convertCompletionLog(emit: Emitter, format: string, native: Fiel
     ...resultDrafts(emit, call, request.messages, prefixes),
   ];
   return { drafts, refusals: [], raw: record.canonical, repeated: run !== undefined && record.ordinal > 0 };
+}
+
+/** A log with the members of its request beside the response, as LiteLLM and OpenHands write it. */
+function nested({ messages, tools, model, metadata, kwargs, response, ...log }: Fields): Fields {
+  const given = without({ model, metadata, tools }) ?? {};
+  return { ...log, request: { ...(isRecord(kwargs) ? kwargs : {}), ...given, messages }, response };
 }
 
 /** A log of Anthropic's Messages API as one of the chat API; any other log as it is. */

@@ -10,7 +10,12 @@ import { emitterFor, refusal, refused } from './native.ts';
 const NAME = 'openai-chat';
 const emit = emitterFor(NAME);
 
-const isLog = (record: Record<string, unknown>): boolean => 'request' in record && 'response' in record;
+/** A log names its request, or has the messages of it beside an answer of the API. */
+const isLog = ({ request, response, messages }: Record<string, unknown>): boolean =>
+  response !== undefined && (request !== undefined || (Array.isArray(messages) && isAnswer(response)));
+
+const isAnswer = (response: unknown): boolean =>
+  isRecord(response) && (Array.isArray(response.choices) || (response.type === 'message' && 'content' in response));
 
 export const openaiChat: Format = {
   name: NAME,

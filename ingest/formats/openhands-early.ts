@@ -43,7 +43,8 @@ export function earlyItems(events: readonly Fields[]): Item[] {
     if (OWN.has(action) || event.source !== 'agent')
       return SILENT.has(action) ? [] : [{ kind: 'observed', name: action, content: args }];
     const told = answerOf(event, args, place);
-    asked.set(ids[0] ?? '', told.toolCallId);
+    // An empty observation follows a message too, which is no tool.
+    if (action !== 'message') asked.set(ids[0] ?? '', told.toolCallId);
     if (action === 'finish') answer = finalIn(args);
     if (action === 'finish' || action === 'reject') stop = action;
     const items: Item[] = answered.has(told.item.callId) ? [] : [told.item];

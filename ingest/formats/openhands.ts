@@ -139,10 +139,14 @@ const HEADLESS =
 const eventsIn = (lines: readonly unknown[]): readonly Fields[] =>
   runOf([...lines], []).events.map(({ event }) => event);
 
+/** An action of the environment that is no part of a run. */
+const STATE = 'change_agent_state';
+
 /** Whether these events are not the later part of a run alone. A conversation of the SDK begins with its system prompt. */
 function beginsRun(events: readonly Fields[]): boolean {
   if (events.every(isSdkEvent)) return events.some(({ kind }) => kind === 'SystemPromptEvent');
-  const first = events.find(({ source, action }) => source !== 'environment' || action !== undefined);
+  // Before the first word the environment may report that it starts.
+  const first = events.find(({ source, action }) => source !== 'environment' || (action ?? STATE) !== STATE);
   return first !== undefined && (first.source === 'user' || first.action === 'system');
 }
 

@@ -168,6 +168,23 @@ describe('a completion log', () => {
     ]);
   });
 
+  it('is one call too where its request stands beside the response, and comes back equal', () => {
+    const { metadata, model, messages } = first.request;
+    const flat = { model, metadata, messages, kwargs: { temperature: 0.5 }, response: first.response, cost: 0.1 };
+    const said = { type: 'message', role: 'assistant', content: [{ type: 'text', text: 'Two.' }] };
+    for (const log of [flat, { messages, response: said }]) {
+      const { drafts, refusals } = convert(log);
+      expect(refusals).toEqual([]);
+      expect(dataOf(drafts, 'generation.completed')).toHaveLength(1);
+      expect(format.write!(drafts)).toEqual([log]);
+    }
+    const [asked] = dataOf(convert(flat).drafts, 'generation.requested');
+    const [nested] = dataOf(convert(first).drafts, 'generation.requested');
+    expect({ ...asked, call_id: 0 }).toEqual({ ...nested, call_id: 0, params: { temperature: 0.5 } });
+    const [answer] = dataOf(convert(flat).drafts, 'generation.completed');
+    expect(answer).toMatchObject({ episode_id: 'run-1', agent_id: 'solver', usage: first.response.usage });
+  });
+
   it('is refused by the name of the field that is wrong', () => {
     const fieldOf = (changes: { request?: object; response?: unknown }): string[] =>
       convert({
@@ -203,6 +220,13 @@ describe('a chat row', () => {
     expect(dataOf(drafts, 'generation.completed')[0]!.agent_id).toBeUndefined();
     expect(dataOf(drafts, 'agent.defined')).toEqual([]);
     expect(dataOf(drafts, 'task.defined')).toMatchObject([{ query: 'q' }]);
+  });
+
+  it('without an answer is flagged incomplete', () => {
+    const started = (row: object) => dataOf(convert(row).drafts, 'episode.started')[0];
+    const messages = [{ role: 'user', content: 'Two and two?' }];
+    expect(started({ messages, response: 'Four.' })).toMatchObject({ flags: ['incomplete'] });
+    expect(started({ messages: [...messages, { role: 'assistant', content: 'Four.' }] })).not.toHaveProperty('flags');
   });
 
   it('is refused where a tool answers no call', () => {

@@ -207,6 +207,23 @@ describe('A trajectory of OpenHands', () => {
     expect(read('openhands', [3]).refused).toEqual(['bad_shape ', 'bad_shape events']);
   });
 
+  it('that the web page recorded begins with reports of its environment, and a message has no result', () => {
+    const report = (id: number, more: Data) => ({ id, source: 'environment', message: '', ...more });
+    const { of, refused } = read('openhands', [
+      report(0, { observation: 'agent_state_changed', content: '', extras: { agent_state: 'loading' } }),
+      report(1, { action: 'change_agent_state', args: { agent_state: 'init' } }),
+      report(2, { observation: 'null', cause: 1, content: '', extras: {} }),
+      { id: 3, source: 'user', action: 'message', args: { content: 'Greet me.' } },
+      { id: 4, source: 'user', observation: 'null', cause: 3, content: '', extras: {} },
+      { id: 5, source: 'agent', action: 'message', args: { content: 'Hello.' } },
+      { id: 6, source: 'agent', observation: 'null', cause: 5, content: '', extras: {} },
+    ]);
+    expect(refused).toEqual([]);
+    expect(of('message.sent')).toMatchObject([{ content: 'Greet me.' }]);
+    expect(of('generation.completed')).toMatchObject([{ choices: [{ content: 'Hello.' }] }]);
+    expect(of('tool.returned')).toEqual([]);
+  });
+
   it('mixed with events of the SDK are both kept', () => {
     const { of, refused } = read('openhands', [...EARLY, ...SDK]);
     expect(refused).toEqual([]);
