@@ -3,6 +3,7 @@ import type { Draft } from '../events.ts';
 import { canonicalJson, isRecord } from '../json.ts';
 import { fromAnthropic } from './anthropic-blocks.ts';
 import { type ChatMessage, fromMessage, textIn } from './chat-message.ts';
+import { withCallIds } from './chat-unnamed.ts';
 import { badConversation, conversationDrafts } from './conversation.ts';
 import type { Converted, NativeRecord, RestoredEvent } from './format.ts';
 import { type Emitter, given, isIdentifier, rawRecord, recordId, refused, taskIdOfText, without } from './native.ts';
@@ -27,7 +28,7 @@ export function convertChatRow(
   row: Record<string, unknown>,
   record: NativeRecord,
 ): Converted {
-  const read = fromAnthropic(row.messages, row.system);
+  const read = withCallIds(fromAnthropic(row.messages, row.system));
   const bad = badConversation(read, 'messages');
   if (bad) return refused(bad);
   const messages = read as ChatMessage[];
@@ -53,7 +54,7 @@ export function convertChatRow(
   const finished = emit.event('episode.finished', [episodeId], { episode_id: episodeId, outcome: 'unknown' });
   // A row that the events cannot give back to the letter is kept beside them.
   const exact = canonicalJson(writeChatRow([started(rest), ...drafts])) === record.canonical;
-  const start = exact ? started(rest) : started({ record: row });
+  const start = exact ? started(rest) : started({ record: record.value });
   return { drafts: [...task, raw.draft, start, ...drafts, finished], refusals: [], raw: record.canonical };
 }
 

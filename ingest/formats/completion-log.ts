@@ -9,6 +9,7 @@ import { anthropicChoice, fromAnthropic } from './anthropic-blocks.ts';
 import { badMessage, type ChatMessage, toMessage } from './chat-message.ts';
 import { taskDraft } from './chat-row.ts';
 import { prefixIds, resultDrafts, toolDrafts } from './chat-tools.ts';
+import { withCallIds } from './chat-unnamed.ts';
 import { writeCompletionLog } from './completion-log-write.ts';
 import type { Converted, NativeRecord } from './format.ts';
 import {
@@ -27,7 +28,7 @@ type Fields = Readonly<Record<string, unknown>>;
 type NativeChoice = Fields & { readonly index: number; readonly message: ChatMessage };
 
 export function convertCompletionLog(emit: Emitter, format: string, native: Fields, record: NativeRecord): Converted {
-  const log = fromAnthropicLog('request' in native ? native : nested(native));
+  const log = named(fromAnthropicLog('request' in native ? native : nested(native)));
   const bad = badLog(log);
   if (bad) return refused(bad);
   const request = log.request as Fields & { readonly messages: readonly ChatMessage[] };
@@ -90,6 +91,21 @@ export function convertCompletionLog(emit: Emitter, format: string, native: Fiel
 function nested({ messages, tools, model, metadata, kwargs, response, ...log }: Fields): Fields {
   const given = without({ model, metadata, tools }) ?? {};
   return { ...log, request: { ...(isRecord(kwargs) ? kwargs : {}), ...given, messages }, response };
+}
+
+/** A log in which each tool call has an id: of an answer the one that the next request finds at its place. */
+function named(log: Fields): Fields {
+  const { request, response } = log;
+  if (!isRecord(request) || !isRecord(response) || !Array.isArray(request.messages)) return log;
+  const messages = withCallIds(request.messages);
+  const choices = Array.isArray(response.choices) ? (response.choices as unknown[]) : [];
+  const answers = choices.map((choice) => {
+    if (!isRecord(choice)) return choice;
+    const [message] = (withCallIds([...(request.messages as unknown[]), choice.message]) as unknown[]).slice(-1);
+    return message === choice.message ? choice : { ...choice, message };
+  });
+  const isSame = messages === request.messages && answers.every((answer, i) => answer === choices[i]);
+  return isSame ? log : { ...log, request: { ...request, messages }, response: { ...response, choices: answers } };
 }
 
 /** A log of Anthropic's Messages API as one of the chat API; any other log as it is. */

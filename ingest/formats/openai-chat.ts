@@ -5,7 +5,7 @@ import { convertChatRow, writeChatRow } from './chat-row.ts';
 import { convertCompletionLog } from './completion-log.ts';
 import { writeCompletionLog } from './completion-log-write.ts';
 import type { Format, RestoredEvent } from './format.ts';
-import { emitterFor, refusal, refused } from './native.ts';
+import { emitterFor, refusal, refused, without } from './native.ts';
 
 const NAME = 'openai-chat';
 const emit = emitterFor(NAME);
@@ -17,6 +17,10 @@ const isLog = ({ request, response, messages }: Record<string, unknown>): boolea
 const isAnswer = (response: unknown): boolean =>
   isRecord(response) && (Array.isArray(response.choices) || (response.type === 'message' && 'content' in response));
 
+/** A row whose messages go by the name that ShareGPT gives them. */
+const renamed = (row: Record<string, unknown>): Record<string, unknown> =>
+  row.messages === undefined ? { ...without(row, 'conversations'), messages: row.conversations } : row;
+
 export const openaiChat: Format = {
   name: NAME,
   summary:
@@ -24,7 +28,8 @@ export const openaiChat: Format = {
   recognises: ({ records }) =>
     records.some((record) => {
       if (!isRecord(record)) return false;
-      const messages = isLog(record) && isRecord(record.request) ? record.request.messages : record.messages;
+      const messages =
+        isLog(record) && isRecord(record.request) ? record.request.messages : (record.messages ?? record.conversations);
       return (
         Array.isArray(messages) && messages.some((message) => isRecord(message) && CHAT_ROLES.has(String(message.role)))
       );
@@ -32,7 +37,9 @@ export const openaiChat: Format = {
   convert: (record) => {
     const { value } = record;
     if (!isRecord(value)) return refused(refusal('bad_type', '', 'a chat row or a completion log', value));
-    return isLog(value) ? convertCompletionLog(emit, NAME, value, record) : convertChatRow(emit, NAME, value, record);
+    return isLog(value)
+      ? convertCompletionLog(emit, NAME, value, record)
+      : convertChatRow(emit, NAME, renamed(value), record);
   },
   restates: new Set(['task.defined', 'episode.started', 'episode.finished', 'agent.defined', 'tool.returned']),
   mapping: [

@@ -91,6 +91,68 @@ describe('a chat row with blocks of the Messages API of Anthropic', () => {
   });
 });
 
+describe('a chat row whose tool calls have no ids', () => {
+  const call = (name: string) => ({ type: 'function', function: { name, arguments: { x: name } } });
+  const rows = [
+    {
+      messages: [
+        { role: 'user', content: 'Look.' },
+        { role: 'assistant', content: '', function_call: { name: 'b', arguments: '{"x":"b"}' } },
+        { role: 'function', name: 'b', content: 'of b' },
+        { role: 'assistant', content: 'Done.' },
+      ],
+    },
+    {
+      conversations: [
+        { role: 'user', content: 'Look.' },
+        { role: 'assistant', tool_calls: [call('a'), call('b')] },
+        { role: 'tool', name: 'b', content: 'of b' },
+        { role: 'tool', content: 'of a' },
+        { role: 'assistant', content: 'Done.' },
+      ],
+    },
+  ];
+
+  it('has them with their results by name, else by order, and is given back as it was', () => {
+    const results = rows.map((row) => {
+      const { drafts, refusals } = convert(row);
+      expect(refusals).toEqual([]);
+      expect(format.write!(drafts)).toEqual([row]);
+      const calls = new Map(dataOf(drafts, 'tool.called').map((one) => [one.tool_call_id, one.arguments]));
+      return dataOf(drafts, 'tool.returned').map((one) => [calls.get(one.tool_call_id), one.output]);
+    });
+    expect(results).toEqual([
+      [[{ x: 'b' }, 'of b']],
+      [
+        [{ x: 'b' }, 'of b'],
+        [{ x: 'a' }, 'of a'],
+      ],
+    ]);
+  });
+
+  it('is recognised, and a result that answers none of them is refused', () => {
+    expect(rows.map((row) => format.recognises({ records: [row], shape: 'lines' }))).toEqual([true, true]);
+    const [user, asked] = rows[1]!.conversations!;
+    const odd = { messages: [user, asked, { role: 'tool', name: 'c', content: 'of c' }] };
+    expect(convert(odd).refusals).toMatchObject([{ code: 'bad_type', field: 'messages[2].tool_call_id' }]);
+  });
+
+  it('in a log meets the results of the next request', () => {
+    const [user, asked, result] = rows[0]!.messages!;
+    const log = (messages: unknown[], message: unknown, step: number) => ({
+      request: { messages, metadata: { run_id: 'r', step } },
+      response: { choices: [{ index: 0, message }] },
+    });
+    const drafts = [
+      ...convert(log([user, asked, result], { role: 'assistant', content: 'Done.' }, 1)).drafts,
+      ...convert(log([user], asked, 0)).drafts,
+    ];
+    expect(dataOf(drafts, 'tool.returned').map((one) => one.tool_call_id)).toEqual(
+      dataOf(drafts, 'tool.called').map((one) => one.tool_call_id),
+    );
+  });
+});
+
 describe('a chat row that names a task', () => {
   it('is of that task, named by task_id, beside the messages or in the metadata, before the text', () => {
     const messages = [

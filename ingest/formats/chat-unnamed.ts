@@ -1,0 +1,40 @@
+/**
+ * Tool calls without an id, as messages of the chat API that have the shape of it: `function_call` and role `function` of the API
+ * before November 2023, and the messages of chat templates, where a result answers the call before it.
+ */
+import { isRecord } from '../json.ts';
+import { without } from './native.ts';
+
+type Fields = Readonly<Record<string, unknown>>;
+type Call = Fields & { readonly id: unknown; readonly function?: unknown };
+
+/** The messages with an id for each call, by its place, and for each result that of the oldest open call of its name. */
+export function withCallIds(messages: unknown): unknown {
+  if (!Array.isArray(messages) || !messages.some(isUnnamed)) return messages;
+  let open: Call[] = [];
+  return messages.map((message: unknown, i): unknown => {
+    if (!isRecord(message)) return message;
+    const { role, function_call: single, tool_calls: several, tool_call_id: answered } = message;
+    if (role === 'function' || (role === 'tool' && answered == null)) {
+      const call = open.find((one) => nameOf(one) === message.name) ?? (message.name == null ? open[0] : undefined);
+      open = open.filter((one) => one !== call);
+      return call ? { ...message, role: 'tool', tool_call_id: call.id } : message;
+    }
+    if (role === 'tool') open = open.filter(({ id }) => id !== answered);
+    if (role !== 'assistant') return message;
+    const calls = isRecord(single) && several == null ? [{ type: 'function', function: single }] : several;
+    if (!Array.isArray(calls)) return message;
+    const named = calls.map((call: unknown, n) => (isUnnamedCall(call) ? { ...call, id: `call/${i}/${n}` } : call));
+    open = named.filter((call): call is Call => isRecord(call));
+    return { ...(calls === several ? message : without(message, 'function_call')), tool_calls: named };
+  });
+}
+
+const isUnnamedCall = (call: unknown): call is Fields => isRecord(call) && call.id == null;
+
+/** What the chat API asks for stays as it is, also a result that lacks its call. */
+const isUnnamed = (message: unknown): boolean =>
+  isRecord(message) &&
+  (isRecord(message.function_call) || (Array.isArray(message.tool_calls) && message.tool_calls.some(isUnnamedCall)));
+
+const nameOf = ({ function: asked }: Call): unknown => (isRecord(asked) ? asked.name : undefined);
