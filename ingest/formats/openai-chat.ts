@@ -17,6 +17,9 @@ const isLog = ({ request, response, messages }: Record<string, unknown>): boolea
 const isAnswer = (response: unknown): boolean =>
   isRecord(response) && (Array.isArray(response.choices) || (response.type === 'message' && 'content' in response));
 
+/** Of messages that have the name of ShareGPT's an answer tells whose they are. */
+const ANSWERED: ReadonlySet<string> = new Set(['assistant']);
+
 /** A row whose messages go by the name that ShareGPT gives them. */
 const renamed = (row: Record<string, unknown>): Record<string, unknown> =>
   row.messages === undefined ? { ...without(row, 'conversations'), messages: row.conversations } : row;
@@ -28,11 +31,14 @@ export const openaiChat: Format = {
   recognises: ({ records }) =>
     records.some((record) => {
       if (!isRecord(record)) return false;
-      const messages =
-        isLog(record) && isRecord(record.request) ? record.request.messages : (record.messages ?? record.conversations);
-      return (
-        Array.isArray(messages) && messages.some((message) => isRecord(message) && CHAT_ROLES.has(String(message.role)))
-      );
+      const { request, messages, conversations } = record;
+      const [list, roles] =
+        isLog(record) && isRecord(request)
+          ? [request.messages, CHAT_ROLES]
+          : messages === undefined
+            ? [conversations, ANSWERED]
+            : [messages, CHAT_ROLES];
+      return Array.isArray(list) && list.some((message) => isRecord(message) && roles.has(String(message.role)));
     }),
   convert: (record) => {
     const { value } = record;

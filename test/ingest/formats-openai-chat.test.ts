@@ -147,6 +147,7 @@ describe('a chat row whose tool calls have no ids', () => {
       ...convert(log([user, asked, result], { role: 'assistant', content: 'Done.' }, 1)).drafts,
       ...convert(log([user], asked, 0)).drafts,
     ];
+    expect(dataOf(drafts, 'tool.returned')).toHaveLength(1);
     expect(dataOf(drafts, 'tool.returned').map((one) => one.tool_call_id)).toEqual(
       dataOf(drafts, 'tool.called').map((one) => one.tool_call_id),
     );
