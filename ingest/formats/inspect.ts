@@ -125,7 +125,11 @@ function sampleDrafts(run: Fields, sample: Fields, canonical: string): Draft[] {
     events: [
       ...(events.some(({ event }) => event === 'model')
         ? eventDrafts(emit, episodeId, events, pool)
-        : messageDrafts(episodeId, (resolved(sample.messages ?? [], attachments) as unknown[]).filter(isRecord))),
+        : messageDrafts(
+            episodeId,
+            (resolved(sample.messages ?? [], attachments) as unknown[]).filter(isRecord),
+            isRecord(output) ? output : {},
+          )),
       ...scoreDrafts(episodeId, isRecord(scores) ? scores : {}),
     ],
     finished: {
@@ -144,9 +148,10 @@ const askedIn = (messages: readonly unknown[]): string | null => {
   return isRecord(asked) ? textOf(asked.content) : null;
 };
 
-/** A log that was written without its events: the messages at the end are all that is known. */
-function messageDrafts(episodeId: string, messages: readonly Fields[]): Draft[] {
+/** A log that was written without its events: the messages at the end, and what the last output was billed, are all that is known. */
+function messageDrafts(episodeId: string, messages: readonly Fields[], output: Fields): Draft[] {
   const ledger = toolLedger();
+  const last = messages.findLast(({ role }) => role === 'assistant');
   const before: Message[] = [];
   return messages.flatMap((message, seq): Draft[] => {
     const about = { episode_id: episodeId, seq };
@@ -164,6 +169,7 @@ function messageDrafts(episodeId: string, messages: readonly Fields[]): Draft[] 
           ...call,
           choices: [{ index: 0, content: partsOf(message) }],
           ...(typeof message.model === 'string' ? { response_model: message.model } : {}),
+          ...(message === last && isRecord(output.usage) ? { usage: output.usage } : {}),
         }),
         ...calls.map((asked, index) =>
           emit.event('tool.called', [episodeId, seq, index], {

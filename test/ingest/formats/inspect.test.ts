@@ -86,10 +86,15 @@ describe('A sample of Inspect', () => {
           ],
           scores: { s: { value: { good: 0.25, bad: 'I' } } },
           limit: { type: 'message', limit: 4 },
+          output: { completion: 'a', usage: { input_tokens: 7, output_tokens: 2 } },
         }),
       ),
     );
-    expect(of('generation.completed')).toHaveLength(2);
+    // The output of a sample is its last answer; what the others were billed is not in the file.
+    expect(of('generation.completed').map(({ usage }) => usage)).toEqual([
+      undefined,
+      { input_tokens: 7, output_tokens: 2 },
+    ]);
     expect(of('tool.called')).toMatchObject([{ name: 'f', arguments: { x: 1 } }]);
     expect(of('tool.returned')).toMatchObject([{ status: 'error' }]);
     expect(of('feedback.recorded').map(({ name, value }) => [name, value])).toEqual([
