@@ -5,7 +5,7 @@ import { anthropicChoice, fromAnthropic } from '../../ingest/formats/anthropic-b
 import { badMessage, type ChatMessage, readArguments, textIn, toMessage } from '../../ingest/formats/chat-message.ts';
 import { given, isIdentifier, without } from '../../ingest/formats/native.ts';
 import { responseContent, responseInput } from '../../ingest/formats/openai-responses.ts';
-import { hashId, isRecord, sha256 } from '../../ingest/json.ts';
+import { canonicalJson, hashId, isRecord, sha256 } from '../../ingest/json.ts';
 import { type CallFrame, callDrafts, SOURCE } from '../gateway-record.ts';
 import { toolEmitter, toolEvents } from '../gateway-tools.ts';
 import type { Kind } from './kind.ts';
@@ -219,12 +219,19 @@ function textInput(prompt: unknown): Message[] {
   return texts.flatMap((text) => (typeof text === 'string' ? [{ role: 'user', content: text }] : []));
 }
 
+/** Characters of a reason that is no text. */
+const LONGEST_REASON = 2000;
+
 /** The error of the call; null if it succeeded. */
 function failureOf({ status, response, error }: UpstreamCall): object | null {
   if (error !== null) return { code: error.code, message: error.message, ...(status === null ? {} : { status }) };
   const reported = response?.error;
   if ((status ?? 200) < 400 && reported == null) return null;
-  const own = isRecord(reported) ? reported : { message: textIn(reported) ?? null };
+  // Servers made with FastAPI explain a refusal by `detail`, a text or a list; SGLang and older ones by `message`.
+  const reason = textIn(reported) ?? response?.detail ?? response?.message ?? null;
+  const message =
+    typeof reason === 'string' || reason === null ? reason : canonicalJson(reason).slice(0, LONGEST_REASON);
+  const own = isRecord(reported) ? reported : { message };
   return { code: 'upstream_error', status, ...own };
 }
 

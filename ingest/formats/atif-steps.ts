@@ -19,7 +19,7 @@ export function trajectorySteps(
   const message = step.source === 'agent' ? toMessage(asChat(step)) : plainMessage(step);
   const before = [...input];
   input.push(message, ...answersOf(step));
-  if (step.source !== 'agent') return [stepDrafts.message(step.source as string, message)];
+  if (step.source !== 'agent') return [stepDrafts.message(step.source as string, message), ...stepDrafts.handOvers()];
   if (isCopied(step)) return [stepDrafts.message(trajectory.agent, message, ['copied_context'])];
   if (isCall(step)) return [...stepDrafts.generation(message, before), ...stepDrafts.tools(true)];
   const calls = stepDrafts.tools(false);
@@ -53,10 +53,16 @@ const callsOf = (step: Fields): Fields[] => (step.tool_calls ?? []) as Fields[];
 const resultsOf = (step: Fields): Fields[] =>
   isRecord(step.observation) ? ((step.observation.results ?? []) as Fields[]) : [];
 
+/** The call that a result answers: the one it names, else the only one of a step with one result. */
+function answeredIn(step: Fields, { source_call_id: source }: Fields): unknown {
+  const [call, ...more] = callsOf(step);
+  return source ?? (more.length === 0 && resultsOf(step).length === 1 ? call?.tool_call_id : null) ?? null;
+}
+
 const answersOf = (step: Fields): Message[] =>
   resultsOf(step).map((result) => ({
     role: 'tool',
-    ...given('tool_call_id', result.source_call_id ?? undefined),
+    ...given('tool_call_id', answeredIn(step, result) ?? undefined),
     ...given('content', toContent(result.content) as Content),
   }));
 
@@ -191,7 +197,8 @@ function stepEmitter(emit: Emitter, trajectory: Trajectory, step: Fields, number
 
   const answer = (result: Fields, index: number, own: { call_id?: string }): Draft[] => {
     const { source_call_id: source, content, ...more } = result;
-    const answered = source == null ? null : numbering.result(`${key}/${source}`);
+    const call = answeredIn(step, result);
+    const answered = call === null ? null : numbering.result(`${key}/${call}`);
     const about = { ...here(), ...own, native: { ...native, result: index, ...given('source_call_id', source) } };
     const unmapped = given('unmapped', without(more));
     const parts = toContent(content);
@@ -235,7 +242,12 @@ function stepEmitter(emit: Emitter, trajectory: Trajectory, step: Fields, number
       ),
     ];
   };
-  return { message, generation, tools };
+  /** Hand-overs of a step that calls no tool: a program hands over between its turns. */
+  const handOvers = (): Draft[] =>
+    resultsOf(step).flatMap((result, i) =>
+      referencesOf(result).flatMap((reference, n) => handOver(reference, null, [i, n])),
+    );
+  return { message, generation, tools, handOvers };
 }
 
 const isTokenIds = (value: unknown): value is number[] =>

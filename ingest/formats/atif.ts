@@ -6,13 +6,21 @@ import type { Draft, EventData, Message } from '../events.ts';
 import { canonicalJson, hashId, isRecord } from '../json.ts';
 import { breaches, type Fields } from './atif-rules.ts';
 import { trajectorySteps } from './atif-steps.ts';
-import { callIdOf, isCall, type Numbering, referencesOf, type Trajectory, trajectoryOf } from './atif-trajectory.ts';
+import {
+  callIdOf,
+  isCall,
+  isCopied,
+  type Numbering,
+  referencesOf,
+  type Trajectory,
+  trajectoryOf,
+} from './atif-trajectory.ts';
 import { writeAtif } from './atif-write.ts';
 import { textIn } from './chat-message.ts';
 import { toolLedger } from './conversation.ts';
 import type { Converted, Format, NativeRecord } from './format.ts';
 import { type Emitter, emitterFor, given, isIdentifier, recordId, refused, revisedEmitter, without } from './native.ts';
-import { NO_TOKEN_IDS, runDrafts, taskOf } from './run.ts';
+import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfText } from './run.ts';
 
 const NAME = 'atif';
 
@@ -69,7 +77,7 @@ function episodeDrafts(emit: Emitter, root: Trajectory, canonical: string, copy:
   const asked = steps.find((step) => step.source === 'user');
   const task = taskOf(NAME, textIn(asked?.message), given('ground_truth', extra.ground_truth), extra.task_id);
   const ledger = toolLedger();
-  let seq = 0;
+  let seq = firstSeq(steps);
   const place = { next: () => seq++, call: ledger.call, result: ledger.result };
   const drafts = trajectoryDrafts(emit, root, place);
   const tokens = drafts.some(
@@ -93,6 +101,19 @@ function episodeDrafts(emit: Emitter, root: Trajectory, canonical: string, copy:
     },
   });
 }
+
+/**
+ * Number of the first event. A document that goes on with another one begins with what it copied of it, and the steps of both are those
+ * of one session: its numbers begin with the time of its own first step, in milliseconds.
+ */
+function firstSeq(steps: readonly Fields[]): number {
+  if (!steps[0] || !isCopied(steps[0])) return 0;
+  const own = steps.find((step) => !isCopied(step) && timeOfText(step.timestamp) !== null);
+  return own ? Date.parse(timeOfText(own.timestamp)!) : CONTINUED;
+}
+
+/** More than a document without times has events. */
+const CONTINUED = 1e6;
 
 /** The metadata of a trajectory: its agent, and everything about it that is not a step. */
 function memberDrafts(emit: Emitter, trajectory: Trajectory, parent: Trajectory | null, position: number): Draft[] {

@@ -40,6 +40,8 @@ const open = (more: object = {}) =>
             'wrong-key',
             'busy',
             'broken',
+            'fastapi',
+            'sglang',
             'elsewhere',
             'html',
             'breaks-off',
@@ -270,6 +272,13 @@ describe('what goes wrong', () => {
       'troupe-recorded': 'true',
     });
     expect(await completed('busy')).toMatchObject({ choices: [], error: { status: 429, code: 'rate_limit_exceeded' } });
+    // Servers that have no `error` give the reason elsewhere.
+    await post(at.app, ask({ model: 'fastapi' }), context('fastapi'), CHAT);
+    expect((await completed('fastapi')).error).toEqual({
+      ...{ code: 'upstream_error', status: 422, message: '[{"loc":["body","n"],"msg":"Input should be 1"}]' },
+    });
+    await post(at.app, ask({ model: 'sglang' }), context('sglang'), CHAT);
+    expect(await completed('sglang')).toMatchObject({ error: { status: 400, message: 'The input is too long' } });
     expect((await post(at.app, ask({ model: 'broken' }), context('broken'), CHAT)).statusCode).toBe(500);
     const html = await post(at.app, ask({ model: 'html' }), context('html'), CHAT);
     expect([html.statusCode, html.headers['content-type'], html.body]).toEqual([

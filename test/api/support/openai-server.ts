@@ -299,6 +299,8 @@ const FAULTS: Readonly<Record<string, Fault>> = {
     }),
   broken: (response) =>
     send(response, 500, error('The server had an error', 'server_error'), { 'x-should-retry': 'false' }),
+  fastapi: (response) => send(response, 422, { detail: [{ loc: ['body', 'n'], msg: 'Input should be 1' }] }),
+  sglang: (response) => send(response, 400, { object: 'error', message: 'The input is too long', code: 400 }),
   elsewhere: (response) => void response.writeHead(307, { location: 'http://169.254.169.254/latest' }).end(),
   silent: () => {},
   html: (response) => void response.writeHead(502, { 'content-type': 'text/html' }).end('<h1>Bad gateway</h1>'),

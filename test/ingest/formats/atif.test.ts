@@ -122,6 +122,43 @@ describe('a trajectory of ATIF', () => {
     expect(of('environment.observed')[0]).toMatchObject({ kind: 'output', call_id: 's-1/main/2' });
   });
 
+  it('takes the one result of a step for that of its one call, where the writer names none', () => {
+    const observation = { results: [{ content: 'root@box:~#' }] };
+    const { of } = read(
+      'atif',
+      trajectory([asked, agentStep(2, { tool_calls: [call], observation }), agentStep(3, { message: 'Done.' })]),
+    );
+    expect(of('tool.returned').map(({ tool_call_id, output }) => [tool_call_id, output])).toEqual([
+      [of('tool.called')[0]!.tool_call_id, 'root@box:~#'],
+    ]);
+    expect(of('generation.requested')[1]!.input).toMatchObject([{}, {}, { role: 'tool', tool_call_id: 'c' }]);
+    const two = [call, { ...call, tool_call_id: 'd' }];
+    const both = read('atif', trajectory([asked, agentStep(2, { tool_calls: two, observation })]));
+    expect([both.of('tool.returned'), both.of('environment.observed')]).toMatchObject([[], [{ kind: 'output' }]]);
+  });
+
+  it('hands over to trajectories of other files in a step of the program too', () => {
+    const reference = { session_id: 's-1-summary', trajectory_path: 'trajectory.summary.json' };
+    const results = [{ subagent_trajectory_ref: [reference] }];
+    const { of } = read(
+      'atif',
+      trajectory([asked, { step_id: 2, source: 'system', message: 'Summarised.', observation: { results } }]),
+    );
+    expect(of('control.transferred')).toMatchObject([
+      { from_agent: 'lead', to_agent: 's-1-summary', kind: 'delegate', child_episode_id: 's-1-summary' },
+    ]);
+  });
+
+  it('puts a document that goes on with another one of its session behind it', () => {
+    const copied = { ...agentStep(1), is_copied_context: true };
+    const seqOf = (...steps: object[]) => read('atif', trajectory(steps)).of('generation.completed')[0]!.seq as number;
+    const first = seqOf(asked, agentStep(2));
+    const next = seqOf(copied, agentStep(2, { timestamp: '2026-09-10T10:00:00Z' }));
+    const last = seqOf(copied, agentStep(2, { timestamp: '2026-09-10T10:00:01Z' }));
+    expect([next > first + 1e6, last - next]).toEqual([true, 1000]);
+    expect(seqOf(copied, agentStep(2))).toBeGreaterThan(first + 1e5);
+  });
+
   it('takes the reward where its users put it, and the task by its id or its text', () => {
     const extra = {
       final_metrics: { total_steps: 2, extra: { reward: 1 } },
