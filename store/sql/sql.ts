@@ -40,7 +40,7 @@ export const MAX_VALUE_BYTES = 32 * 1024 * 1024;
 const MAX_SQL_BYTES = 64 * 1024;
 
 /** Levels of nesting of a JSON value at most: some thousands are more than a program can write again. */
-export const MAX_VALUE_DEPTH = 1000;
+const MAX_VALUE_DEPTH = 1000;
 /** json, jsonb, and lists of them. */
 const JSON_OIDS = [114, 3802, 199, 3807];
 
