@@ -189,10 +189,11 @@ async function projectChecks({ db, log, database }: Context): Promise<Check[]> {
       return detail;
     }),
     await attempt('sql', async () => {
-      const reader = await (await import('../store/db/reader.ts')).openReader(database);
+      const { openReader, withoutReader } = await import('../store/db/reader.ts');
+      const reader = await openReader(database);
       await reader?.close();
       return reader === null
-        ? 'queries run in read-only transactions of the user of DATABASE_URL, who may not create a reader'
+        ? withoutReader(database)
         : 'queries run as a login that sees only the views of schema traj';
     }),
   ];

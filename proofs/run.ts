@@ -46,6 +46,7 @@ const BESIDE_OTHERS = [
   'package-installs',
   'page-in-browser',
   'gate-rates',
+  'alerts-fire',
 ];
 /** They hold limits of time or compare times, which work beside them would blur. */
 const ALONE = [

@@ -97,15 +97,29 @@ Examples:
       .option('--latest', 'update the pointer latest there')
       .addHelpText(
         'after',
-        `${ACCESS}\n\nExamples:\n  troupe checkpoints push ./checkpoints/ab12cd34ef56ab78 s3://bucket/team/coder --latest\n  troupe checkpoints push ab12cd34ef56ab78 /mnt/backup --in ./checkpoints`,
+        `${ACCESS}
+The folder of an adapter beside it (ID-adapter, for PEFT and servers) stays where it is, and is named.\n\nExamples:\n  troupe checkpoints push ./checkpoints/ab12cd34ef56ab78 s3://bucket/team/coder --latest\n  troupe checkpoints push ab12cd34ef56ab78 /mnt/backup --in ./checkpoints`,
       ),
     async ([given, address], flags) => {
       const dir = checkpointAt(given!, flags);
       const store = await storeAt(address!);
       const { id, sent, kept, bytes } = await store.put(dir);
       if (flags.latest) await store.pointLatest(id);
+      const adapter = existsSync(`${dir}-adapter`) ? `${dir}-adapter` : null;
+      if (adapter !== null)
+        say(
+          `${adapter}, the adapter for servers, is not pushed: copy it yourself. The checkpoint is complete without it.`,
+        );
       if (flags.json)
-        printJson({ checkpoint_id: id, store: store.address, sent, kept, bytes, latest: flags.latest === true });
+        printJson({
+          checkpoint_id: id,
+          store: store.address,
+          sent,
+          kept,
+          bytes,
+          adapter,
+          latest: flags.latest === true,
+        });
       else {
         const there = kept.length === 0 ? '' : `, ${kept.length} were there`;
         print(`${id} is in ${store.address}: ${sent.length} files sent (${bytesText(bytes)})${there}`);

@@ -130,6 +130,15 @@ async function isMade(tx: Session, role: string, sha256: string): Promise<boolea
   );
 }
 
+/** Where `openReader` gave null: who runs SQL queries instead, and why. */
+export function withoutReader({ url }: Pick<Database, 'url'>): string {
+  const why =
+    parseAddress(url).password === ''
+      ? 'DATABASE_URL has no password that the one of a login for queries could be made from'
+      : 'the user of DATABASE_URL may not make a login for queries';
+  return `${why}: \`troupe sql\` runs in read-only transactions of that user, and SQL over HTTP is refused`;
+}
+
 /** The error for a caller whose text must not run with the rights of the server's user. */
 export const noReader = (): TroupeError =>
   new TroupeError('sql_refused', 'SQL needs a login of its own in the database here, and none could be made.', {

@@ -5,7 +5,7 @@ import { EMBEDDED_LOG } from '../../ingest/log/postgres.ts';
 import type { TopicNow } from '../../ingest/log/replaced.ts';
 import type { LogSource } from '../../ingest/log/source.ts';
 import type { Session } from '../db/pool.ts';
-import { countOf, query, rowsOf, sql } from '../db/query.ts';
+import { countOf, query, rowsOf, type SqlBool, sql } from '../db/query.ts';
 import { ARCHIVE, FACTS, lockAllHomes } from '../projecting/homes.ts';
 
 /** The topic and its cluster as they are now; without partitions where there is no topic. @throws TroupeError `unreachable` */
@@ -72,7 +72,7 @@ export type ListedLog = {
   readonly replaced_at: string | null;
 };
 
-/** Every log that events of the project lie in, the embedded one first. */
+/** Every log that events of the project lie in, the embedded one first; that one is left out where there is another and it was never used. */
 export const listLogs = (db: Pick<Session, 'query'>): Promise<ListedLog[]> =>
   rowsOf(
     db,
@@ -84,6 +84,10 @@ export const listLogs = (db: Pick<Session, 'query'>): Promise<ListedLog[]> =>
         sql<
           number | null
         >`case when l.log <> ${sql.lit(EMBEDDED_LOG)} then coalesce(sum(p.position), 0)::float8 end`.as('read'),
+      )
+      .where(
+        sql<SqlBool>`l.log <> ${sql.lit(EMBEDDED_LOG)} or (select count(*) from troupe.logs) = 1
+          or exists (select from troupe.log_partitions where next_position > 0)`,
       )
       .groupBy('l.log')
       .orderBy('l.log'),

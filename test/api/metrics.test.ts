@@ -183,7 +183,8 @@ const panels = (
 describe('What docker/alerts.yaml and docker/grafana.json ask for is in the output', () => {
   let text: string;
   beforeAll(async () => {
-    text = (await scraped()) + prometheusText(await projectMetrics(at.db, topic(5)));
+    const roles = await metricsOfRoles([{ labels: { role: 'judge' }, counts: null }]);
+    text = (await scraped()) + prometheusText(await projectMetrics(at.db, topic(5))) + roles;
   });
 
   it('asks for something', () => {

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { bestSpec } from '../../cli/commands/checkpoints-move.ts';
@@ -161,7 +161,12 @@ describe('checkpoints in a bucket', () => {
     const first = await json('push', saved[1]!.id, address, '--in', path('own'), '--latest');
     expect(first).toMatchObject({ checkpoint_id: saved[1]!.id, kept: [], latest: true });
     expect((await json('push', saved[1]!.dir, address)).sent).toEqual([]);
-    await json('push', saved[2]!.dir, address);
+    expect(first.adapter).toBeNull();
+    const adapter = `${saved[2]!.dir}-adapter`;
+    mkdirSync(adapter);
+    const last = await at.run(['checkpoints', 'push', saved[2]!.dir, address, '--json']);
+    rmdirSync(adapter);
+    expect([document(last).adapter, last.err]).toEqual([adapter, expect.stringContaining(`${adapter}, the adapter`)]);
     expect(bucket.held.get('agents/coder/latest')!.content.toString()).toBe(`${saved[1]!.id}\n`);
     const pulled = await json('pull', address, path('back'), '--latest');
     expect(pulled).toMatchObject({ checkpoint_id: saved[1]!.id, latest: true });

@@ -100,7 +100,6 @@ describe('A topic that took the place of the one that was read', () => {
     expect(
       (await listLogs(fresh.db)).map(({ log, cluster, partitions, read }) => ({ log, cluster, partitions, read })),
     ).toEqual([
-      { log: 'embedded', cluster: null, partitions: 16, read: null },
       { log: 'kafka:t', cluster: 'a', partitions: 2, read: 12 },
       { log: 'kafka:t#1', cluster: 'b', partitions: 3, read: 12 },
       { log: 'kafka:t#2', cluster: 'c', partitions: 1, read: 12 },
@@ -114,7 +113,14 @@ describe('A topic that took the place of the one that was read', () => {
     const both = await Promise.allSettled([1, 2].map(() => adopt(fresh.db, topic.source, { known, partitions: 2 })));
     expect(both.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
     expect(both.find((one) => one.status === 'rejected')).toMatchObject({ reason: { code: 'conflict' } });
-    expect((await listLogs(fresh.db)).length).toBe(3);
+    expect((await listLogs(fresh.db)).length).toBe(2);
+  });
+
+  it('is listed without the log in the database, until that one was used', async () => {
+    const names = async () => (await listLogs(fresh.db)).map(({ log }) => log);
+    expect(await names()).toEqual(['kafka:t']);
+    await fresh.db.query('update troupe.log_partitions set next_position = 1 where partition = 3');
+    expect(await names()).toEqual(['embedded', 'kafka:t']);
   });
 });
 

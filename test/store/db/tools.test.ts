@@ -5,7 +5,14 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Connection, openConnection, openPool } from '../../../store/db/pool.ts';
-import { BACKEND_BYTES, openReader, readerRole, toolAddress, toolRole } from '../../../store/db/reader.ts';
+import {
+  BACKEND_BYTES,
+  openReader,
+  readerRole,
+  toolAddress,
+  toolRole,
+  withoutReader,
+} from '../../../store/db/reader.ts';
 import { watchTools } from '../../../store/db/tool-clock.ts';
 import { openToolPort, type ToolPort } from '../../../store/db/tool-port.ts';
 import { ask } from '../../../store/sql/sql.ts';
@@ -51,6 +58,15 @@ async function session<T>(url: string, work: (session: Connection) => Promise<T>
     await opened.close().catch(() => {});
   }
 }
+
+describe('a server where no login for queries can be made', () => {
+  it('is told apart: no password to make its own from, or no right to make it', async () => {
+    const open = { db: fresh.db, url: 'postgres://anna@127.0.0.1/t', embedded: false };
+    expect(await openReader(open)).toBeNull();
+    expect(withoutReader(open)).toMatch(/^DATABASE_URL has no password .* SQL over HTTP is refused$/);
+    expect(withoutReader({ url: 'postgres://anna:secret@127.0.0.1/t' })).toMatch(/^the user of DATABASE_URL may not/);
+  });
+});
 
 describe('the port of the tools', () => {
   it('takes the login, by SCRAM, and finds the views without their schema', async () => {
