@@ -125,6 +125,9 @@ export type RefusalCode =
   | 'erased'
   | 'pruned';
 
+/** A number with what it counts: `1 hour`, `2 hours`. */
+export const countText = (n: number, name: string): string => `${n} ${name}${n === 1 ? '' : 's'}`;
+
 /** A short, safe rendering of a value for an error message: at most `limit` characters, never a whole document. */
 export function got(value: unknown, limit = 80): string {
   if (value === undefined) return 'nothing';

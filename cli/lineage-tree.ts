@@ -1,4 +1,5 @@
 /** Lineage as a person reads it: a tree each way. */
+import { countText } from '../errors.ts';
 import { type Branches, LINEAGE_LIMIT, type Lineage, type LineageNode } from '../store/lineage.ts';
 
 /** Several lines, without the last line break. */
@@ -6,7 +7,7 @@ export function lineageTree({ kind, id, spoke, comes_from, led_to }: Lineage): s
   const generated =
     spoke === null || spoke.steps === 0
       ? ''
-      : ` (generated ${counted(spoke.steps, 'step')} in ${counted(spoke.episodes, 'episode')})`;
+      : ` (generated ${countText(spoke.steps, 'step')} in ${countText(spoke.episodes, 'episode')})`;
   return [
     `${kind} ${id}${generated}`,
     '├─ comes from',
@@ -32,11 +33,9 @@ function branches({ children, left_out, cut }: Branches, indent: string, none: s
 
 function sentence({ kind, id, relation, rows, episodes, steps }: LineageNode): string {
   const amounts = [
-    ...(rows === null ? [] : [counted(rows, 'row')]),
-    ...(steps === null ? [] : [counted(steps, 'step')]),
-    ...(episodes === null ? [] : [counted(episodes, 'episode')]),
+    ...(rows === null ? [] : [countText(rows, 'row')]),
+    ...(steps === null ? [] : [countText(steps, 'step')]),
+    ...(episodes === null ? [] : [countText(episodes, 'episode')]),
   ];
   return `${kind} ${id} ${relation}${amounts.length === 0 ? '' : ` (${amounts.join(', ')})`}`;
 }
-
-const counted = (n: number, name: string): string => `${n} ${name}${n === 1 ? '' : 's'}`;

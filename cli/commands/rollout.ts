@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { type Command, InvalidArgumentError } from 'commander';
-import { EXIT, got, TroupeError } from '../../errors.ts';
+import { countText, EXIT, got, TroupeError } from '../../errors.ts';
 import { isRecord, parseRecord } from '../../ingest/json.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { firstOf, query, rowsOf, sql } from '../../store/db/query.ts';
@@ -169,18 +169,21 @@ async function played(
   const { db } = context;
   await rolloutWithTasks({ db }, id, asked);
   await checkProcesses(db);
+  const before = await jobNow(db, id);
   const spec = await requestRollout(context, id, asked);
   const quiet = flags.quiet === true || flags.json === true;
   const settings = spec.params === undefined ? '' : ` with ${settingsText(spec.params)}`;
   if (!quiet) {
     const of =
       spec.places === undefined
-        ? `${spec.tasks.length} tasks`
-        : `${spec.places.length} ${spec.places.length === 1 ? 'place' : 'places'} of replays`;
-    say(`Rollout ${id}: ${of} × ${spec.samples} samples${settings}.`);
+        ? countText(spec.tasks.length, 'task')
+        : `${countText(spec.places.length, 'place')} of replays`;
+    say(`Rollout ${id}: ${of} × ${countText(spec.samples, 'sample')}${settings}.`);
   }
   const bar = progressBar('Rollout', { quiet });
-  const result = await waited(db, id, spec, bar).finally(bar.stop);
+  const ended = before?.state === 'finished' && before.outcome !== 'done';
+  const again = ended ? ' It ended so before this command: choose another --id to play again.' : '';
+  const result = await waited(db, id, spec, { bar, again }).finally(bar.stop);
   if (result === null)
     say(
       `The rollout goes on without this command. Wait for it again by the same command with --id ${id.replace(/\.\d+$/, '')}; \`troupe jobs\` lists it.`,
@@ -304,20 +307,28 @@ async function checkProcesses(db: Db): Promise<void> {
 }
 
 /** The result; null once this command is interrupted. */
-async function waited(db: Db, id: string, spec: RolloutSpec, bar: Bar): Promise<RolloutResult | null> {
+const jobNow = (db: Db, id: string) =>
+  firstOf(
+    db,
+    query.selectFrom('troupe.job_queue').select(['state', 'outcome', 'result', 'error']).where('job_id', '=', id),
+  );
+
+async function waited(
+  db: Db,
+  id: string,
+  spec: RolloutSpec,
+  { bar, again }: { readonly bar: Bar; readonly again: string },
+): Promise<RolloutResult | null> {
   const signal = untilInterrupted();
   const of = groupsOf(id, spec).length * spec.samples;
   while (!signal.aborted) {
-    const job = await firstOf(
-      db,
-      query.selectFrom('troupe.job_queue').select(['state', 'outcome', 'result', 'error']).where('job_id', '=', id),
-    );
+    const job = await jobNow(db, id);
     if (job?.state === 'finished') {
       if (job.outcome === 'done') return job.result as RolloutResult;
       const { code, message } = (job.error ?? {}) as { code?: string; message?: string };
       throw new TroupeError(
         'training_failed',
-        `The rollout ${id} failed (${code ?? 'internal'}): ${message ?? 'no reason was kept'}`,
+        `The rollout ${id} failed (${code ?? 'internal'}): ${message ?? 'no reason was kept'}${again}`,
       );
     }
     const { done, running, failed } = await attemptCounts(db, id);
@@ -332,8 +343,8 @@ export function summary(result: RolloutResult): string {
   const { rollout_id, groups, partial, attempts, tokens, usd, staleness, seconds } = result;
   const { without_reward, reward_failed, equal_rewards, replayed_calls } = result;
   const lines = [
-    `Rollout ${rollout_id}: ${attempts.done} episodes done in ${seconds.toFixed(1)} s; ${attempts.failed} attempts failed, ${attempts.retried} were tried again, ${attempts.late} came late; ${tokens === null ? 'tokens unknown' : `${tokens} tokens`}${usd === null ? '' : `, ${Number(usd.toPrecision(6))} USD`}.`,
-    `${groups.complete} groups are complete, ${groups.partial} are partial.`,
+    `Rollout ${rollout_id}: ${countText(attempts.done, 'episode')} done in ${seconds.toFixed(1)} s; ${attempts.failed} attempts failed, ${attempts.retried} were tried again, ${attempts.late} came late; ${tokens === null ? 'tokens unknown' : `${tokens} tokens`}${usd === null ? '' : `, ${Number(usd.toPrecision(6))} USD`}.`,
+    `Groups: ${groups.complete} complete, ${groups.partial} partial.`,
     ...(replayed_calls === undefined
       ? []
       : [`${replayed_calls} calls were answered from the record, without sampling.`]),

@@ -1,9 +1,10 @@
 /** Running: one process a role, all of them, the demo; and what an operator asks first. */
 import { existsSync } from 'node:fs';
 import { rm, rmdir } from 'node:fs/promises';
+import { join } from 'node:path';
 import { type Command, Option } from 'commander';
 import { loadConfig } from '../../config.ts';
-import { EXIT, got, TroupeError } from '../../errors.ts';
+import { countText, EXIT, got, TroupeError } from '../../errors.ts';
 import { type Home, homeAt } from '../../store/db/home.ts';
 import { firstOf, query, rowsOf } from '../../store/db/query.ts';
 import { type RoleFacts, type RoleSettings, roleSettings } from '../children.ts';
@@ -25,6 +26,9 @@ import type { ListenAt } from '../role.ts';
 import { roleLogs } from '../role-logs.ts';
 import { tracing } from '../tracing.ts';
 import { checkpointsCommands } from './checkpoints.ts';
+
+/** Ids that `jobs cancel` prints. */
+const CANCELLED_SHOWN = 5;
 
 /** The roles of `troupe run`. */
 export const ROLE_NAMES = ['ingest', 'project', 'judge', 'work', 'infer', 'serve'];
@@ -143,7 +147,7 @@ export function runCommands(program: Command): void {
         'after',
         '\nProcesses that serve the policies switch within a second. troupe rollback restores the previous release. With upstream:MODEL the model that\nthe route of the policy falls back to answers again.\n\nExamples:\n  troupe release solver=ab12cd34ef56ab78 --reason "better on held-out tasks"\n  troupe sql "select policy, checkpoint_id, reason from traj.releases order by released_at"',
       ),
-    async ({ db, log, now, catchUp, config }, pairs, flags) => {
+    async ({ db, log, now, catchUp, config, home }, pairs, flags) => {
       const { inReleaseTurn, recordAfterHosted, releaseId } = await import('../../store/releasing/releases.ts');
       const { hostedModel } = await import('../../store/rollouts/weights.ts');
       await catchUp();
@@ -165,6 +169,11 @@ export function runCommands(program: Command): void {
           throw new TroupeError(
             'not_found',
             `There is no checkpoint ${id} for ${policy}; \`troupe checkpoints\` lists them.`,
+            existsSync(id)
+              ? { hint: `It is a folder: troupe checkpoints add ${id} --policy ${policy} records it and names its id.` }
+              : existsSync(join(home.checkpoints, id))
+                ? { hint: `troupe checkpoints add ${join(home.checkpoints, id)} --policy ${policy} records it.` }
+                : {},
           );
       }
       const at = now().toISOString();
@@ -213,7 +222,12 @@ export function runCommands(program: Command): void {
       const cancelled = await cancelJob(context, id!, { by: who(flags), reason });
       await context.catchUp();
       if (flags.json) printJson({ cancelled });
-      else print(`Cancelled: ${cancelled.join(', ')}`);
+      else {
+        // Of a rollout thousands of attempts end with it.
+        const shown = cancelled.slice(0, CANCELLED_SHOWN).join(', ');
+        const more = cancelled.length - CANCELLED_SHOWN;
+        print(`Cancelled: ${shown}${more > 0 ? ` and ${countText(more, 'part')} more; --json lists all` : ''}`);
+      }
       return EXIT.done;
     },
   );

@@ -6,6 +6,7 @@ import { hashId, isRecord } from '../../ingest/json.ts';
 import { conditionText } from '../../store/schedules/condition.ts';
 import type { ScheduleDefinition } from '../../store/schedules/definition.ts';
 import type { DriftOf } from '../../store/schedules/drift.ts';
+import { PAUSE_AFTER } from '../../store/schedules/jobs-in-a-row.ts';
 import type { Schedule } from '../../store/schedules/schedule-state.ts';
 import { budgeted } from '../budgets.ts';
 import { type Flags, projectCommand, who, wholeNumber } from '../command.ts';
@@ -13,6 +14,8 @@ import type { Context } from '../context.ts';
 import { durationText, secondsOf } from '../durations.ts';
 import { print, printJson, say, table } from '../output.ts';
 
+/** Characters of the spec of a job that `dry-run` prints: a plan may hold thousands of tasks. */
+const SPEC_SHOWN = 600;
 /** Times that `show` looks ahead. */
 const AHEAD = 5;
 
@@ -81,17 +84,18 @@ export function scheduleCommands(program: Command): void {
         '\nExample job.yaml:\n  kind: freeze\n  spec:\n    recipe: {name: good, where: {field: reward, op: ">=", value: 1}, unit: step}\n\nExamples:\n  troupe schedule add nightly --cron "0 3 * * *" --zone Europe/Berlin --plan plan.yaml\n  troupe schedule add often --every 6h --jitter 10m --job job.yaml\n  troupe schedule add late --cron "0 * * * *" --hours 22:00-06:00 --job job.yaml --dry-run',
       ),
     async (context, [name], flags) => {
-      const [{ addSchedule }, { checkedDefinition }, { nextTimes }] = await loaded();
+      const [{ addSchedule, firstTimes }, { checkedDefinition, requireName }] = await loaded();
       const definition = await definitionOf(flags);
-      const now = context.now().getTime();
-      const times = (made: ScheduleDefinition) => nextTimes(made, { name: name!, since: now, last: now, now }, AHEAD);
+      const at = context.now();
+      const times = (made: ScheduleDefinition) => firstTimes(name!, made, at, AHEAD);
       if (flags.dryRun) {
-        const made = checkedDefinition(definition, now);
+        requireName(name!);
+        const made = checkedDefinition(definition, at.getTime());
         if (flags.json) printJson({ name, definition: made, next: times(made) });
         else print(`${describe(made)}\n${timesText(made, times(made))}\nNothing was added.`);
         return EXIT.done;
       }
-      const added = await addSchedule(context, name!, definition, { by: who(flags) });
+      const added = await addSchedule({ ...context, now: () => at }, name!, definition, { by: who(flags) });
       if (flags.json) printJson({ name, definition: added.definition, next: times(added.definition) });
       else
         print(`Added: ${name}\n${describe(added.definition)}\n${timesText(added.definition, times(added.definition))}`);
@@ -180,7 +184,10 @@ export function scheduleCommands(program: Command): void {
         print(
           `\n${table(
             ['job', 'state', 'outcome', 'as of', 'error'],
-            history.runs.map((run) => [run.job_id, run.state, run.outcome, run.as_of, run.error]),
+            history.runs.map(({ job_id, state, outcome, as_of, error }) => [
+              ...[job_id, state, outcome, as_of],
+              (error as { message?: string } | null)?.message ?? error,
+            ]),
           )}`,
         );
       if (history.skipped.length > 0)
@@ -319,7 +326,10 @@ export function scheduleCommands(program: Command): void {
         );
       if (budget !== null) print(`A tick before the next midnight would be skipped: ${budget}`);
       if (!state.paused) print(timesText(definition, next));
-      print(`Each requests a job of kind ${definition.job.kind}: ${JSON.stringify(definition.job.spec)}`);
+      const spec = JSON.stringify(definition.job.spec);
+      const shown =
+        spec.length > SPEC_SHOWN ? `${spec.slice(0, SPEC_SHOWN)}… (${spec.length} characters; --json has all)` : spec;
+      print(`Each requests a job of kind ${definition.job.kind}: ${shown}`);
       return EXIT.done;
     },
   );
@@ -482,7 +492,7 @@ async function jobIn(file: string): Promise<{ kind: string; spec: Record<string,
 }
 
 function hoursOf(text: string): { from: string; to: string } {
-  const [, from, to] = /^(\d\d:\d\d)-(\d\d:\d\d)$/.exec(text) ?? [];
+  const [, from, to] = /^((?:[01]\d|2[0-3]):[0-5]\d)-((?:[01]\d|2[0-3]):[0-5]\d)$/.exec(text) ?? [];
   if (from === undefined || to === undefined)
     throw new TroupeError('usage', `--hours should be a range such as 22:00-06:00, but it is ${got(text)}.`);
   return { from, to };
@@ -509,9 +519,15 @@ const whenText = ({ cron, every_seconds, zone, when }: ScheduleDefinition): stri
 
 function describe(definition: Schedule['definition']): string {
   const { job, overlap, catch_up_seconds, jitter_seconds, hours, zone, budget_per_day: budget } = definition;
+  const pauses = Object.entries({ ...PAUSE_AFTER, ...definition.pause_after }).filter(([, most]) => most > 0);
   return [
     `${whenText(definition)}: a job of kind ${job.kind} (${hashId('job', job).slice(0, 16)})`,
     `overlap: ${overlap} · catch-up: ${durationText(catch_up_seconds)} · jitter: ${durationText(jitter_seconds)}${hours ? ` · hours: ${hours.from}-${hours.to} (${zone})` : ''}`,
+    ...(pauses.length === 0
+      ? []
+      : [
+          `pauses after jobs in a row: ${pauses.map(([what, most]) => `${most} ${what.replace('_', ' ')}`).join(', ')}`,
+        ]),
     ...(budget === undefined
       ? []
       : [

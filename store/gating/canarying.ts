@@ -1,5 +1,5 @@
 /** Looks at canaries: each is a row of the queue that no worker takes, looked at until it is decided. All that is counted follows from the tables. */
-import { TroupeError } from '../../errors.ts';
+import { countText, TroupeError } from '../../errors.ts';
 import { hashId } from '../../ingest/json.ts';
 import type { Db } from '../db/pool.ts';
 import { anyOf, query, rowsOf, type SqlBool, sql } from '../db/query.ts';
@@ -125,7 +125,7 @@ const overReason = (found: Found, { at_least }: CanaryAsked['rules'], least: num
 function goingReason(found: Found, rules: CanaryAsked['rules'], began_at: string | null, least: number): string {
   if (began_at === null) return 'It is under way, and the candidate has answered no call yet.';
   return found.passed
-    ? `It is under way. ${found.reason} It has ${least} of ${rules.at_least} episodes a side, and bakes for ${rules.bake_hours} hours.`
+    ? `It is under way. ${found.reason} It has ${least} of ${rules.at_least} episodes a side, and bakes for ${countText(rules.bake_hours, 'hour')}.`
     : `It is under way. ${found.reason}`;
 }
 

@@ -1,6 +1,8 @@
 /** Watches releases: each is a row of the queue that no worker takes, looked at until it is decided. */
+
 import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
+import { countText } from '../../errors.ts';
 import type { Db } from '../db/pool.ts';
 import { anyOf, firstOf, query, rowsOf, type SqlBool, sql } from '../db/query.ts';
 import { checkedSpec, endWaiting, type JobContext } from '../jobs/jobs.ts';
@@ -107,8 +109,8 @@ export async function watchNow(db: Db, job_id: string, spec: unknown, now: Date)
   const over = since !== null && now.getTime() - Date.parse(since) > rules.hours * 3_600_000;
   if (!over) return say('watching', evidence.lacks ?? `No fall is found so far: ${text}.`, { evidence });
   return evidence.lacks === null
-    ? say('held', `No fall was found in ${rules.hours} hours: ${text}.`, { evidence })
-    : say('no_data', `After ${rules.hours} hours nothing can be said. ${evidence.lacks}`, { evidence });
+    ? say('held', `No fall was found in ${countText(rules.hours, 'hour')}: ${text}.`, { evidence })
+    : say('no_data', `After ${countText(rules.hours, 'hour')} nothing can be said. ${evidence.lacks}`, { evidence });
 }
 
 const rollbackId = (job: string): string => `${job}/rollback`;

@@ -1,4 +1,5 @@
 /** A run of a plan with its stages, as the command, the API and the page show it. */
+import { countText } from '../../errors.ts';
 import { isRecord } from '../../ingest/json.ts';
 import type { Session } from '../db/pool.ts';
 import { query, rowsOf, sql } from '../db/query.ts';
@@ -30,12 +31,13 @@ const jobsBelow = (db: Session, id: string) =>
 export function madeBy(result: unknown): string | null {
   if (!isRecord(result)) return null;
   const { dataset_id, checkpoint_id, reason, episodes, groups, policies, tasks, removed, adapter } = result;
-  if (isRecord(groups)) return `${groups.complete} groups complete, ${groups.partial} partial`;
+  if (isRecord(groups)) return `${countText(Number(groups.complete), 'group')} complete, ${groups.partial} partial`;
   if (isRecord(policies))
     return Object.entries(policies)
       .map(([policy, checkpoint]) => `${policy} answered by ${checkpoint ?? 'nobody yet'}`)
       .join(', ');
-  if (Array.isArray(tasks)) return `${tasks.length} tasks written by ${episodes} episodes`;
+  if (Array.isArray(tasks))
+    return `${countText(tasks.length, 'task')} written by ${countText(Number(episodes), 'episode')}`;
   if (Array.isArray(removed)) return `without ${removed.join(', ')}`;
   if (dataset_id !== undefined) return `dataset ${dataset_id}`;
   if (checkpoint_id !== undefined)

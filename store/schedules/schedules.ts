@@ -50,6 +50,17 @@ export async function findSchedule(db: Db, name: string): Promise<Schedule> {
 
 export type By = { readonly by: string; readonly reason?: string | null };
 
+/** Whole seconds, so that the ticks of an interval are too. */
+const sinceAt = (at: Date): string => new Date(Math.floor(at.getTime() / 1000) * 1000).toISOString();
+
+/** When a schedule that is added at that time starts its first jobs. @throws TroupeError `usage` where no tick lies in its hours */
+export function firstTimes(name: string, definition: ScheduleDefinition, at: Date, count: number): string[] {
+  const since = Date.parse(sinceAt(at));
+  const times = nextTimes(definition, { name, since, last: since, now: at.getTime() }, count);
+  if (times.length > 0) return times;
+  throw new TroupeError('usage', 'No tick of the schedule lies in its allowed hours; change the one or the other.');
+}
+
 /** @throws TroupeError `usage` for what cannot be a schedule, `conflict` where the name is taken */
 export async function addSchedule(
   { db, log, now }: JobContext,
@@ -60,12 +71,9 @@ export async function addSchedule(
   requireName(name);
   const at = now();
   const definition = checkedDefinition(written, at.getTime());
-  // Whole seconds, so that the ticks of an interval are too.
-  const since = new Date(Math.floor(at.getTime() / 1000) * 1000).toISOString();
+  const since = sinceAt(at);
   const state: ScheduleState = { since, last: since, paused: null, pending: null };
-  const [first] = nextTimes(definition, { name, ...timesOf(state), now: at.getTime() }, 1);
-  if (first === undefined)
-    throw new TroupeError('usage', 'No tick of the schedule lies in its allowed hours; change the one or the other.');
+  firstTimes(name, definition, at, 1);
   const row = { job_id: rowId(name), kind: KIND, spec: JSON.stringify(definition), result: JSON.stringify(state) };
   const added = await countOf(
     db,
@@ -157,7 +165,9 @@ export async function runScheduleNow(context: JobContext, name: string): Promise
   const { definition } = await findSchedule(context.db, name);
   const running = await runningJob(context.db, name);
   if (running !== null && definition.overlap === 'skip')
-    throw new TroupeError('conflict', `Job ${running} of schedule ${name} has not ended; wait for its end.`);
+    throw new TroupeError('conflict', `Job ${running} of schedule ${name} has not ended; wait for its end.`, {
+      hint: `troupe jobs cancel ${running} ends it.`,
+    });
   const instant = instantOf(context.now().getTime());
   if (definition.when !== undefined) {
     const started = await logEnds(context.db);

@@ -2,6 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { summary } from '../../cli/commands/rollout.ts';
+import { registerProcess } from '../../store/jobs/processes.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { type Shell, warmShell } from './support/troupe.ts';
 
@@ -41,6 +42,28 @@ describe('troupe rollout refuses what would never be played', () => {
   });
 });
 
+it('a rollout that failed says at the next request of its id that this is what it ended with', async () => {
+  const database = await freshDatabase();
+  const at = warmShell({ DATABASE_URL: database.url, TROUPE_RUNNERS: '{"solver":{"command":["true"]}}' });
+  writeFileSync(join(at.folder, 'tasks.jsonl'), '{"task_id":"a","prompt":"x"}\n');
+  const leave = await Promise.all(
+    (['work', 'project'] as const).map((role) => registerProcess(database.db, { processId: role, role })),
+  );
+  const play = () => at.run(['rollout', '--samples', '2', '--runner', 'solver', '--tasks', 'tasks.jsonl', '--id', 'r']);
+  const first = play();
+  const failed = () =>
+    database.db.query(
+      `update troupe.job_queue set state = 'finished', outcome = 'failed', error = '{"code": "x", "message": "No PATH."}'
+       where job_id = 'r' and state <> 'finished'`,
+    );
+  await expect.poll(async () => (await failed()).count, { timeout: 30_000 }).toBe(1);
+  expect((await first).err).toMatch(/The rollout r failed \(x\): No PATH\.\n/);
+  expect((await play()).err).toContain('No PATH. It ended so before this command: choose another --id to play again.');
+  for (const left of leave) await left();
+  await at.remove();
+  await database.close();
+}, 60_000);
+
 it('the summary says why groups are partial, and what has no reward or no signal', () => {
   const text = summary({
     rollout_id: 'r',
@@ -66,7 +89,7 @@ it('the summary says why groups are partial, and what has no reward or no signal
   expect(text).toContain(
     'Rollout r: 3 episodes done in 12.3 s; 2 attempts failed, 1 were tried again, 0 came late; tokens unknown.',
   );
-  expect(text).toContain('1 groups are complete, 1 are partial.');
+  expect(text).toContain('Groups: 1 complete, 1 partial.');
   expect(text).toMatch(/b +1 +2 +1 +timeout: It did not end within 8 s\./);
   expect(text).toContain(
     'Releases that the weights are behind: 1 (1 episodes), unknown (1 episodes); 1 episodes are withheld.',

@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
@@ -83,12 +83,45 @@ describe('troupe schedule', () => {
   it.each([
     [['--every', '6'], /--every should be a time such as 90s/],
     [['--cron', '0 3 * * *', '--hours', '22-06'], /--hours should be a range such as 22:00-06:00/],
+    [['--every', '6h', '--hours', '25:00-26:00'], /--hours should be a range such as 22:00-06:00/],
+    [
+      ['--cron', '0 12 * * *', '--hours', '22:00-06:00', '--dry-run'],
+      /No tick of the schedule lies in its allowed hours/,
+    ],
     [['--cron', '0 3 * *'], /five fields/],
   ])('refuses %j with a sentence', async (options, why) => {
     writeFileSync(join(at.folder, 'evaluate.json'), JSON.stringify({ kind: 'evaluate', spec: { sets: { all: {} } } }));
     const ended = await at.run(['schedule', 'add', 'wrong', '--job', 'evaluate.json', ...options]);
     expect(ended).toMatchObject({ code: 2, out: '' });
     expect(ended.err).toMatch(why);
+  });
+
+  it('says when its first jobs start, delays included, and shows a long job in part', async () => {
+    const sets = Object.fromEntries(Array.from({ length: 100 }, (_, i) => [`set-${i}`, {}]));
+    writeFileSync(join(at.folder, 'long.json'), JSON.stringify({ kind: 'evaluate', spec: { sets } }));
+    const add = ['schedule', 'add', 'delayed', '--every', '1h', '--jitter', '30m', '--job', 'long.json', '--json'];
+    const { next } = document(await at.run(add));
+    expect(document(await at.run(['schedule', 'show', 'delayed', '--json'])).next).toEqual(next);
+    const { out } = await at.run(['schedule', 'dry-run', 'delayed']);
+    expect(out).toMatch(/Each requests a job of kind evaluate: \{"sets".{593}… \(\d+ characters; --json has all\)/);
+    expect((await at.run(['schedule', 'show', 'delayed'])).out).toContain(
+      'pauses after jobs in a row: 3 failed, 2 refused, 1 rolled back',
+    );
+  });
+
+  it('cancels a job with its parts, and names the first of many', async () => {
+    await database.db.query(
+      `insert into troupe.job_queue (job_id, kind, spec)
+       select 'big' || case i when 0 then '' else '/' || i end, 'x', '{}' from generate_series(0, 7) i`,
+    );
+    const { out } = await at.run(['jobs', 'cancel', 'big']);
+    expect(out).toBe('Cancelled: big, big/1, big/2, big/3, big/4 and 3 parts more; --json lists all\n');
+  });
+
+  it('says of the folder of a checkpoint that is to be released how to record it', async () => {
+    mkdirSync(join(at.folder, 'weights'));
+    const { err } = await at.run(['release', `solver=${join(at.folder, 'weights')}`]);
+    expect(err).toContain(`troupe checkpoints add ${join(at.folder, 'weights')} --policy solver`);
   });
 
   it('stores a plan with the schedule, its paths as seen from the file and the tasks of its rollout', async () => {

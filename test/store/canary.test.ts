@@ -288,7 +288,7 @@ describe('A canary under way', () => {
     }
     now = new Date('2026-01-01T01:30:00Z');
     expect(await look()).toEqual([]);
-    expect((await report()).reason).toContain('bakes for 1 hours');
+    expect((await report()).reason).toContain('bakes for 1 hour.');
     now = new Date('2026-01-01T02:30:00Z');
     const both = (await Promise.all([look(), look()])).flat();
     expect(both).toMatchObject([

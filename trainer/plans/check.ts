@@ -1,7 +1,7 @@
 /** What a run of a plan would do now, what it needs, what it costs, and whether its gate has enough tasks. Nothing is changed by asking. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { TroupeError } from '../../errors.ts';
+import { countText, TroupeError } from '../../errors.ts';
 import { freeze } from '../../store/datasets/freeze.ts';
 import { type OpenedDataset, openDataset } from '../../store/datasets/read.ts';
 import { parseRecipe } from '../../store/datasets/recipe.ts';
@@ -176,7 +176,7 @@ export async function checkPlan(
     if (plan.watch !== undefined) {
       const { metric, at_least, hours } = watchedBy(plan.watch);
       notes.push(
-        `A release is watched for ${hours} hours by \`troupe run work\`, which \`troupe up\` starts: it needs ${at_least} live episodes with a ${metric} before it and as many after it, ${plan.team === undefined ? 'answered by the gateway' : 'which name their version by team_id'}. The first release of all has nothing to go back to.`,
+        `A release is watched for ${countText(hours, 'hour')} by \`troupe run work\`, which \`troupe up\` starts: it needs ${at_least} live episodes with a ${metric} before it and as many after it, ${plan.team === undefined ? 'answered by the gateway' : 'which name their version by team_id'}. The first release of all has nothing to go back to.`,
       );
     }
     const rounds = plan.rounds ?? 1;
@@ -517,8 +517,8 @@ async function canaryCheck(
   const rules = canaryRulesOf(gate);
   notes.push(
     isTeam
-      ? `The candidate plays ${rules.share} of the live episodes whose program asks GET /v1/teams/NAME?episode=ID, for ${rules.hours} hours at most: \`troupe up\` has to run, or \`troupe run serve\` and \`run work\`.`
-      : `The candidate answers ${rules.share} of the live calls that name a policy of the plan at the gateway, for ${rules.hours} hours at most: \`troupe up\` has to run, or \`troupe run serve\`, \`run infer\` and \`run work\`.`,
+      ? `The candidate plays ${rules.share} of the live episodes whose program asks GET /v1/teams/NAME?episode=ID, for ${countText(rules.hours, 'hour')} at most: \`troupe up\` has to run, or \`troupe run serve\` and \`run work\`.`
+      : `The candidate answers ${rules.share} of the live calls that name a policy of the plan at the gateway, for ${countText(rules.hours, 'hour')} at most: \`troupe up\` has to run, or \`troupe run serve\`, \`run infer\` and \`run work\`.`,
   );
   const deviation = await liveDeviation(db, gate.metric);
   const found = { kind: gate.kind, tasks: null, tasks_wanted: null, episodes_wanted: null, deviation, played: null };

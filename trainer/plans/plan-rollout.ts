@@ -1,5 +1,5 @@
 /** The rollout of a round: which tasks are played, which of its episodes the recipes take, and whether other weights answered them. */
-import { TroupeError } from '../../errors.ts';
+import { countText, TroupeError } from '../../errors.ts';
 import { hashId } from '../../ingest/json.ts';
 import type { Db } from '../../store/db/pool.ts';
 import type { ReplayAsked } from '../../store/rollouts/replay.ts';
@@ -148,7 +148,7 @@ export function requireCompleteGroup(
     );
   throw new TroupeError(
     'training_failed',
-    `Round ${round} has nothing to learn from: none of the ${groups.partial} groups of rollout ${rollout_id} is complete. ${reasonsText(reasons(partial))}`,
+    `Round ${round} has nothing to learn from: none of the ${countText(groups.partial, 'group')} of rollout ${rollout_id} is complete. ${reasonsText(reasons(partial))}`,
     { hint: `troupe sql "select episode_id, stop_reason from traj.episodes where tags->>'rollout' = '${rollout_id}'"` },
   );
 }
@@ -225,12 +225,12 @@ export function rolloutText({
   unknown,
   written,
 }: RoundRollout): string {
-  const parts = [`Rollout ${rollout_id}: ${groups.complete} groups complete`];
+  const parts = [`Rollout ${rollout_id}: ${countText(groups.complete, 'group')} complete`];
   if (written !== undefined)
     parts.push(
-      `${written.tasks} tasks written by ${written.episodes} episodes${Object.keys(written.left_out).length === 0 ? '' : ` (${countsText(written.left_out)})`}`,
+      `${countText(written.tasks, 'task')} written by ${countText(written.episodes, 'episode')}${Object.keys(written.left_out).length === 0 ? '' : ` (${countsText(written.left_out)})`}`,
     );
-  if (withheld) parts.push(`${withheld} episodes withheld, whose weights are too many releases behind`);
+  if (withheld) parts.push(`${countText(withheld, 'episode')} withheld, whose weights are too many releases behind`);
   if (groups.partial > 0) parts.push(`${groups.partial} partial and left out (${reasonsText(left_out)})`);
   parts.push(`stale: ${stale} of ${episodes} episodes`);
   if (unknown > 0) parts.push(`unknown which weights answered: ${unknown} of ${episodes}`);

@@ -199,7 +199,9 @@ describe('The scheduler', () => {
     const first = await runScheduleNow(context, 'nightly');
     expect(first).toBe('schedule/nightly/2026-05-01T12:00:00Z');
     clock += 1000;
-    await expect(runScheduleNow(context, 'nightly')).rejects.toMatchObject({ code: 'conflict' });
+    await expect(runScheduleNow(context, 'nightly')).rejects.toMatchObject({
+      ...{ code: 'conflict', detail: { hint: 'troupe jobs cancel schedule/nightly/2026-05-01T12:00:00Z ends it.' } },
+    });
     await endJobs();
     expect(await runScheduleNow(context, 'nightly')).toBe('schedule/nightly/2026-05-01T12:00:01Z');
   });
