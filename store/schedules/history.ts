@@ -13,12 +13,11 @@ export type ScheduledRun = {
   readonly outcome: 'done' | 'failed' | 'cancelled' | null;
   readonly result: unknown;
   readonly error: unknown;
-  /** Time whose recordings it read, where it was run afterwards. */
-  readonly as_of: string | null;
 };
 
 export type ScheduleHistory = {
-  readonly runs: readonly ScheduledRun[];
+  /** `as_of`: the time whose recordings it read, where it was run afterwards. */
+  readonly runs: readonly (ScheduledRun & { readonly as_of: string | null })[];
   readonly skipped: readonly SkippedTicks[];
 };
 
@@ -33,8 +32,16 @@ type SkippedTicks = {
 
 /** The last `limit` jobs and the last `limit` skipped ticks, newest first. */
 export async function scheduleHistory(db: Db, name: string, limit: number): Promise<ScheduleHistory> {
-  const [runs, skipped] = await Promise.all([
+  const [runs, asOf, skipped] = await Promise.all([
     lastRuns(db, name, { limit }),
+    rowsOf(
+      db,
+      // Not for whoever only decides: it reads the whole spec of a job, such as a plan with all its tasks.
+      jobsOf(name, '')
+        .select(['job_id', sql<string | null>`spec #>> '{as_of,at}'`.as('as_of')])
+        .orderBy('job_id', 'desc')
+        .limit(limit),
+    ),
     rowsOf(
       db,
       query
@@ -47,7 +54,7 @@ export async function scheduleHistory(db: Db, name: string, limit: number): Prom
     ),
   ]);
   return {
-    runs,
+    runs: runs.map((run) => ({ ...run, as_of: asOf.find(({ job_id }) => job_id === run.job_id)?.as_of ?? null })),
     skipped: skipped.map(({ type_version, data }) => {
       const skip = upcast('schedule.skipped', type_version, data) as EventData<'schedule.skipped'>;
       const { first_due_at, last_due_at, count, reason, detail } = skip;
@@ -79,20 +86,26 @@ export async function lastRuns(
   name: string,
   { after = '', limit }: { readonly after?: string; readonly limit: number },
 ): Promise<ScheduledRun[]> {
-  const first = fireId(name, '');
   const runs = await rowsOf(
     db,
+    jobsOf(name, after)
+      .select(['job_id', 'state', 'outcome', 'result', 'error'])
+      .orderBy('job_id', 'desc')
+      .limit(limit),
+  );
+  return runs.map((run) => ({ ...run, due_at: run.job_id.slice(fireId(name, '').length) }));
+}
+
+/** Its jobs that were due after that instant, without their parts. */
+function jobsOf(name: string, after: string) {
+  const first = fireId(name, '');
+  return (
     query
       .selectFrom('troupe.job_queue')
-      .select(['job_id', 'state', 'outcome', 'result', 'error'])
-      .select(sql<string | null>`spec #>> '{as_of,at}'`.as('as_of'))
       .where('job_id', '>', fireId(name, after))
       // The character after the slash: all ids that begin with `first`, and no other.
       .where('job_id', '<', `${first.slice(0, -1)}0`)
       // Parts of a job have ids below its own.
       .where('job_id', 'not like', `${first}%/%`)
-      .orderBy('job_id', 'desc')
-      .limit(limit),
   );
-  return runs.map((run) => ({ ...run, due_at: run.job_id.slice(first.length) }));
 }

@@ -13,7 +13,16 @@ import { type Decision, due, nextTimes, type SkipReason, withinHours } from './d
 import { lastRuns, rolledBack } from './history.ts';
 import { PAUSE_AFTER, reasonToPause } from './jobs-in-a-row.ts';
 import type { Schedule, ScheduleState } from './schedule-state.ts';
-import { carryOut, listSchedules, moveState, pauseAsRead, runningJob, SCHEDULE_CHANNEL, timesOf } from './schedules.ts';
+import {
+  carryOut,
+  moveState,
+  pauseAsRead,
+  runningJob,
+  SCHEDULE_CHANNEL,
+  scheduleNamed,
+  scheduleNames,
+  timesOf,
+} from './schedules.ts';
 
 /** The longest time between two looks: a step of the clock is noticed within it. */
 const LONGEST_MS = 60_000;
@@ -36,13 +45,15 @@ export type SchedulerTrouble = {
 export async function scheduleOnce(context: JobContext, { onBroken }: SchedulerTrouble = {}): Promise<number | null> {
   const now = context.now().getTime();
   let soonest: number | null = null;
-  for (const schedule of await listSchedules(context.db)) {
+  // One at a time: a definition may hold a plan with thousands of tasks.
+  for (const name of await scheduleNames(context.db)) {
     try {
-      const next = await decide(context, schedule, now);
+      const schedule = await scheduleNamed(context.db, name);
+      const next = schedule && (await decide(context, schedule, now));
       if (next !== null) soonest = Math.min(soonest ?? next, next);
     } catch (error) {
       if (isTransient(error) || onBroken === undefined) throw error;
-      onBroken(schedule.name, error);
+      onBroken(name, error);
     }
   }
   return soonest;

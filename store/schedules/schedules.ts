@@ -39,11 +39,21 @@ const scheduleOf = ({ job_id, spec, result, token }: Row): Schedule => ({
 /** Every schedule, by name. */
 export const listSchedules = async (db: Db): Promise<Schedule[]> => (await rowsOf(db, rows)).map(scheduleOf);
 
+/** The names of all of them. */
+export const scheduleNames = async (db: Db): Promise<string[]> =>
+  (await rowsOf(db, rows.clearSelect().select('job_id'))).map(({ job_id }) => job_id.slice(rowId('').length));
+
+/** Null where it is gone. */
+export async function scheduleNamed(db: Db, name: string): Promise<Schedule | null> {
+  const row = await firstOf(db, rows.where('job_id', '=', rowId(name)));
+  return row ? scheduleOf(row) : null;
+}
+
 /** @throws TroupeError `not_found` with the names that there are */
 export async function findSchedule(db: Db, name: string): Promise<Schedule> {
-  const row = await firstOf(db, rows.where('job_id', '=', rowId(name)));
-  if (row) return scheduleOf(row);
-  const names = (await listSchedules(db)).map((one) => one.name);
+  const found = await scheduleNamed(db, name);
+  if (found !== null) return found;
+  const names = await scheduleNames(db);
   const known = names.length === 0 ? 'there is none yet' : `there are ${names.join(', ')}`;
   throw new TroupeError('not_found', `There is no schedule ${got(name)}; ${known}.`);
 }
