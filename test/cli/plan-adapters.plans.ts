@@ -31,11 +31,39 @@ const LORA = { r: 2, alpha: 4, targets: ['q_proj', 'v_proj'] };
 describe('a plan of two roles with an adapter each', () => {
   let database: TestDatabase;
   let at: Shell;
+  let url: string;
   const path = (name: string) => join(at.folder, name);
   const troupe = async (code: number, ...args: string[]) => {
     const ended = await at.run([...args, '--json']);
     expect([args, ended.code, ended.err]).toEqual([args, code, expect.any(String)]);
     return document(ended);
+  };
+
+  /** Live episodes in which both roles answered, with these weights; the first `right` of ten have the reward 1. */
+  const live = async (name: string, map: Readonly<Record<string, string>>, right: number): Promise<void> => {
+    const time = new Date().toISOString();
+    const events = Array.from({ length: 40 }, (_, i) => {
+      const episode_id = `${name}-${i}`;
+      const say = (type: string, id: string, data: object) => ({
+        ...{ specversion: '1.0', type: `troupe.${type}.v1`, source: '/live', id: `${episode_id}/${id}`, time },
+        data: { episode_id, ...data },
+      });
+      const reward = { kind: 'reward', name: 'reward', value: i % 10 < right ? 1 : 0 };
+      return [
+        say('episode.started', 'begin', { task_id: episode_id }),
+        ...ROLES.map((policy) =>
+          say('generation.completed', policy, {
+            ...{ call_id: `${episode_id}-${policy}`, policy, checkpoint_id: map[policy], choices: [] },
+          }),
+        ),
+        say('feedback.recorded', 'r', {
+          ...{ feedback_id: `${episode_id}/r`, target: { kind: 'episode', id: episode_id, episode_id }, ...reward },
+        }),
+        say('episode.finished', 'end', { outcome: 'success' }),
+      ];
+    });
+    writeFileSync(path(`${name}.jsonl`), lines(events.flat()));
+    await troupe(0, 'import', path(`${name}.jsonl`));
   };
 
   beforeAll(async () => {
@@ -62,7 +90,10 @@ describe('a plan of two roles with an adapter each', () => {
       policies: Object.fromEntries(ROLES.map((role) => [role, policy(role)])),
     };
     writeFileSync(path('roles.yaml'), stringify(plan));
-    await at.start(['up', '--port', '0', '--json']).said(/"url".*\n/);
+    const watch = { metric: 'reward', fall: 0.1, at_least: 20 };
+    writeFileSync(path('watched.yaml'), stringify({ ...plan, name: 'watched', seed: 4, rounds: 1, watch }));
+    const said = await at.start(['up', '--port', '0', '--json']).said(/"url".*\n/);
+    url = /http:\/\/[0-9.:]+/.exec(said)![0];
   }, SLOW);
   afterAll(async () => {
     at.remove();
@@ -123,6 +154,36 @@ describe('a plan of two roles with an adapter each', () => {
       expect(pruned.removed).toEqual([]);
       const back = await troupe(0, 'rollback');
       expect(back.policies).toEqual(first);
+    },
+    SLOW,
+  );
+
+  it(
+    'goes back with both at once where live episodes fall after a release, and both are answered as before',
+    async () => {
+      const before = (await troupe(0, 'policies')).policies as { policy: string; released: string }[];
+      const first = Object.fromEntries(before.map(({ policy, released }) => [policy, released]));
+      await live('before', first, 8);
+      expect((await troupe(7, 'plan', 'run', path('watched.yaml'))).state).toBe('undecided');
+      const [{ candidates }] = (await troupe(0, 'gate', 'accept', 'watched-1')).rounds;
+      for (const role of ROLES) expect(candidates[role]).not.toBe(first[role]);
+      // Nothing can be said of episodes that weights of both maps answered.
+      await live('mixed', { planner: candidates.planner, solver: first.solver! }, 0);
+      await live('after', candidates, 2);
+      const inForce = async () => (await troupe(0, 'policies')) as { release_id: string; rolled_back: string };
+      await expect
+        .poll(async () => (await inForce()).release_id, { timeout: 60_000, interval: 500 })
+        .toBe('watched-1/1/watch/rollback');
+      expect((await inForce()).rolled_back).toContain('The metric fell: the mean reward of 40 live episodes is 0.2');
+      const maps = await database.db.query('select policies from facts.releases order by version desc limit 1');
+      expect(maps.rows).toEqual([{ policies: first }]);
+      const serving = async () => {
+        const { serving: all } = (await (await fetch(`${url}/readyz`)).json()) as {
+          serving: { policy: string; checkpoint: string }[];
+        };
+        return Object.fromEntries(all.map(({ policy, checkpoint }) => [policy, checkpoint]));
+      };
+      await expect.poll(serving, { timeout: 60_000, interval: 500 }).toEqual(first);
     },
     SLOW,
   );
