@@ -28,7 +28,7 @@ export type Body = {
 export type Split = {
   /** Canonical JSON of the data, with contexts and long texts by name, and a mark for the id that its key names. */
   readonly json: string;
-  /** The data with its context, and a text of {@link namedMember}, by name, and every other text in its place. */
+  /** The data with its context, and the text of {@link namedMember}, by name, and every other text in its place. */
   readonly data: unknown;
   /** What the names stand for, each before those that follow it in a chain. */
   readonly bodies: readonly Body[];
@@ -54,16 +54,22 @@ export const EMPTY_CONTEXT = '00000000-0000-0000-0000-000000000000';
 export const contextNamed = (input: unknown): string | null =>
   typeof input === 'string' && input.startsWith(CONTEXT) ? input.slice(CONTEXT.length) : null;
 
+/** Members of an event's data whose text its row names too (`store/projections/long-texts.ts`): who makes rows need not read it. */
+const NAMED_MEMBERS: Readonly<Partial<Record<string, string>>> = {
+  'agent.defined': 'system_instructions',
+  'message.sent': 'content',
+  'tool.returned': 'output',
+};
+
 /**
- * The member of an event's data whose text its row names too (`store/projections/long-texts.ts`): who makes rows need not read it. Null where
- * there is none.
+ * The member of the data of this event, as the archive holds it, that is the name of such a text; null where there is none. Members are
+ * sorted, so without a second brace before it the name is one of the data itself; where another object comes first the text is read.
  */
-export const namedMember = (name: string): string | null => NAMED_MEMBERS.get(name) ?? null;
-const NAMED_MEMBERS: ReadonlyMap<string, string> = new Map([
-  ['agent.defined', 'system_instructions'],
-  ['message.sent', 'content'],
-  ['tool.returned', 'output'],
-]);
+export function namedMember(name: string, json: string): string | null {
+  const member = NAMED_MEMBERS[name];
+  const start = member === undefined ? '' : json.slice(0, Math.max(0, json.indexOf(`"${TEXT}`)));
+  return start.endsWith(`"${member}":`) && start.lastIndexOf('{') === 0 ? member! : null;
+}
 
 /** True of the name of a text. */
 export const isTextName = (value: unknown): boolean => typeof value === 'string' && value.startsWith(TEXT);
@@ -127,8 +133,8 @@ export function splitData(name: EventName, key: string, data: unknown, written: 
     withoutTexts(value, name === 'span.recorded' || member === 'unmapped' ? pieces : text, member, short),
   );
   const json = withoutId(key, named === data ? textOf(written) : canonicalJson(named));
-  const member = namedMember(name);
-  if (member === null || !isTextName((named as Record<string, unknown>)[member])) return { json, data: short, bodies };
+  const member = namedMember(name, json);
+  if (member === null) return { json, data: short, bodies };
   return { json, data: { ...(data as object), [member]: (named as Record<string, unknown>)[member] }, bodies };
 }
 

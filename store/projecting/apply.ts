@@ -3,7 +3,7 @@ import type { Refusal } from '../../errors.ts';
 import { encodeEnvelope } from '../../ingest/decode.ts';
 import { typeOf } from '../../ingest/events.ts';
 import { unstorable, writeLetters } from '../../ingest/log/postgres.ts';
-import { contextNamed, isTextName, namedMember } from '../../ingest/log/split.ts';
+import { contextNamed, isTextName } from '../../ingest/log/split.ts';
 import { isKnown } from '../../ingest/upcast/catalogue.ts';
 import { isAboutData } from '../db/faults.ts';
 import type { Session } from '../db/pool.ts';
@@ -83,8 +83,8 @@ async function failure(tx: Session, work: () => Promise<void>): Promise<string |
 
 /** With the context and the text that are names here. */
 async function asItCame(tx: Session, event: Read): Promise<Read> {
-  const data = event.data as Readonly<Record<string, unknown>>;
-  if (contextNamed(data.input) === null && !isTextName(data[namedMember(event.name) ?? ''])) return event;
+  const members = Object.values(event.data as object);
+  if (!members.some((value) => contextNamed(value) !== null || isTextName(value))) return event;
   const { rows } = await tx.query<{ data: unknown }>(
     'select data from troupe.events where log = $1 and partition = $2 and position = $3',
     [event.log, event.partition, event.position],

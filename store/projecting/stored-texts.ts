@@ -64,11 +64,7 @@ function partsOf({ key, name, data }: StoredRow): readonly string[] {
   const json = data.replaceAll(OWN_ID, () => `"${key.slice(2)}"`);
   if (!json.includes(TEXT)) return [json];
   const [start, first, ...others] = json.split(TEXT);
-  const member = namedMember(name);
-  // Members are sorted: without a second brace before it, it is one of the data itself.
-  return member !== null && start!.endsWith(`"${member}":`) && start!.lastIndexOf('{') === 0
-    ? [start + TEXT + first, ...others]
-    : [start!, first!, ...others];
+  return namedMember(name, data) !== null ? [start + TEXT + first, ...others] : [start!, first!, ...others];
 }
 
 type Name = {

@@ -10,6 +10,8 @@ import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import '../support/replay.ts';
 import { event } from './support/events.ts';
 
+const LONG = `${'a long "text" '.repeat(60)}\u{1f600}`;
+
 describe('Events that were just placed', () => {
   let fresh: TestDatabase;
   beforeAll(async () => {
@@ -27,14 +29,26 @@ describe('Events that were just placed', () => {
   const json = fc.jsonValue({ noUnicodeString: false }) as fc.Arbitrary<never>;
   const drafts = fc.array(
     fc.record({
-      name: fc.constantFrom('task.defined', 'span.recorded', 'episode.started'),
+      name: fc.constantFrom(
+        'task.defined',
+        'span.recorded',
+        'episode.started',
+        'agent.defined',
+        'message.sent',
+        'tool.returned',
+      ),
       time: fc.oneof(time, round),
       odd: fc.dictionary(fc.string(), json),
+      said: fc.constantFrom<unknown>('x', LONG, [{ type: 'text', content: LONG }]),
     }),
     { minLength: 1, maxLength: 12 },
   );
 
-  const dataOf = (name: string, odd: object, id: string): object => {
+  const dataOf = (name: string, { odd, said }: { odd: object; said: unknown }, id: string): object => {
+    const about = { episode_id: id, unmapped: { ...odd, content: LONG } };
+    if (name === 'agent.defined') return { ...about, agent_id: 'a', params: odd, system_instructions: said };
+    if (name === 'message.sent') return { ...about, message_id: 'm', content: said };
+    if (name === 'tool.returned') return { ...about, tool_call_id: 't', status: 'ok', output: said };
     if (name === 'task.defined') return { task_id: id, query: 'q', unmapped: odd };
     if (name === 'episode.started') return { episode_id: id, unmapped: odd };
     return { item: odd, format: 'made-up', episode_id: id };
@@ -43,14 +57,14 @@ describe('Events that were just placed', () => {
   it('are what the log gives back, to the last digit and key, in its order', async () => {
     await fc.assert(
       fc.asyncProperty(drafts, async (some) => {
-        const events = some.flatMap(({ name, time, odd }, i): Event[] => {
+        const events = some.flatMap(({ name, time, ...rest }, i): Event[] => {
           const id = `a${i}`;
           const { event } = decodeDraft({
             name,
             source: '/t',
             id,
             time,
-            data: dataOf(name, odd, id),
+            data: dataOf(name, rest, id),
           } as unknown as Draft);
           return event ? [event] : [];
         });
@@ -113,7 +127,7 @@ describe('A batch that does not take all of a partition', () => {
   it('come in batches of some megabytes, the texts that they name included', async () => {
     const text = (n: number) => `${n} ${'what was said '.repeat(80_000)}`;
     const said = Array.from({ length: 8 }, (_, n) =>
-      event('message.sent', { episode_id: 'long', message_id: `m${n}`, from: 'user', content: text(n) }),
+      event('tool.called', { episode_id: 'long', tool_call_id: `t${n}`, name: 'write', arguments: { text: text(n) } }),
     );
     const { db, close } = await freshDatabase();
     try {
@@ -126,12 +140,27 @@ describe('A batch that does not take all of a partition', () => {
     }
   });
 
+  it('leave out the texts that rows name as events do', async () => {
+    const { db, close } = await freshDatabase();
+    try {
+      const content = 'long '.repeat(200);
+      await postgresLog(db).append([
+        event('message.sent', { episode_id: 'named', message_id: 'm', from: 'user', content }),
+      ]);
+      const before = [{ log: 0, partition: partitionOf('e/named'), position: 0 }];
+      const { events } = await db.transaction((tx) => readNews(tx, before, 100));
+      expect((events[0]!.data as { content: string }).content).toMatch(/^\uFFFE#[0-9a-f-]{36}$/);
+    } finally {
+      await close();
+    }
+  });
+
   it('are refused where a text that they name is missing, by its key', async () => {
     const { db, close } = await freshDatabase();
     try {
       const content = 'long '.repeat(200);
       await postgresLog(db).append([
-        event('message.sent', { episode_id: 'torn', message_id: 'm', from: 'user', content }),
+        event('tool.called', { episode_id: 'torn', tool_call_id: 't', name: 'write', arguments: { content } }),
       ]);
       await db.query('delete from troupe.bodies');
       const before = [{ log: 0, partition: partitionOf('e/torn'), position: 0 }];
