@@ -57,7 +57,10 @@ const SYSTEM = shownText('a', 'system_instructions');
 /** What an answer (alias `s`) says in parts. */
 const SAID_IN_PARTS = shownJson('s', 'content');
 
-/** The input messages of a call (alias `c`) as JSON text; null where the call names none. */
+/**
+ * The input messages of a call (alias `c`) as JSON text; null where the call names none. Making it costs more than all else about a row:
+ * it belongs among what is selected, so that rows that a condition leaves out do without.
+ */
 export const PROMPT = `(select '[' || coalesce(string_agg(${MESSAGE}, ',' order by m.place), '') || ']'
       from troupe.messages_of(${keyOf('c')}, c.context) m having c.context is not null)`;
 
@@ -81,7 +84,7 @@ const STEP: readonly Column[] = [
   { name: 'loss_mask', kind: 'mask', sql: 's.loss_mask' },
   { name: 'text', kind: 'text', sql: 's.text' },
   { name: 'content', kind: 'text', sql: `(${SAID_IN_PARTS})::text` },
-  { name: 'prompt', kind: 'messages', sql: 'c.prompt' },
+  { name: 'prompt', kind: 'messages', sql: PROMPT },
   { name: 'system', kind: 'text', sql: SYSTEM },
   { name: 'tools', kind: 'tools', sql: TOOLS },
   { name: 'ground_truth', kind: 'text', sql: 't.ground_truth::text' },
@@ -179,7 +182,8 @@ const TRIPLET: readonly Column[] = [
 ];
 
 /** All that a branch says: what the call of its last answer read, then that answer. */
-const SAID = `case when c.prompt is not null then left(c.prompt, -1) || case c.prompt when '[]' then '' else ',' end || substr(${ANSWER('s')}, 2) end`;
+const SAID = `(select left(q.prompt, -1) || case q.prompt when '[]' then '' else ',' end || substr(${ANSWER('s')}, 2)
+      from (select ${PROMPT} as prompt offset 0) q)`;
 
 /** An answer that is learnt of a branch. `messages` stand before it, and `from` tokens. */
 export const LEARNT = `'{"step_id":' || to_json(${fieldSql('step_id')})::text || ',"turn":' || ${j(fieldSql('turn'))} ||

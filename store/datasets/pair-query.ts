@@ -5,7 +5,7 @@
 import { literalSql, type RawBuilder, type SqlBool, type Statement, sql } from '../db/query.ts';
 import { fieldSql } from '../filter-fields.ts';
 import { shownJson, shownText } from '../projections/long-texts.ts';
-import type { Column } from './columns.ts';
+import { type Column, PROMPT } from './columns.ts';
 import { CAP_KEYS, capOrder } from './picked.ts';
 import {
   andAll,
@@ -28,7 +28,7 @@ import type { Cap } from './thinning.ts';
 import { WEIGHT_COLUMN } from './weights.ts';
 
 /** What two answers must share: the messages and instructions they were given, their role, and where they were played. */
-const ASKED = `coalesce(c.prompt, c.prompt_token_ids::text)`;
+const ASKED = `coalesce(${PROMPT}, c.prompt_token_ids::text)`;
 const KEYS: Readonly<Record<Pairs['from'], string>> = {
   group: `coalesce('g/' || e.group_id, 't/' || e.task_id, 'e/' || e.episode_id)`,
   tree: `e.episode_id || '/' || coalesce(s.parent_step_id, '')`,
@@ -92,11 +92,14 @@ function answersOf(recipe: Recipe, used: MethodsUsed, chosen: Chosen, split: Spl
   const order = [...EPISODES[recipe.order], ...IN_EPISODE];
   const inSplit = recipe.split === null ? sql<SqlBool>`true` : splitCondition(recipe.split, split);
   const instructions = `coalesce(${shownText('a', 'system_instructions')}, '')`;
-  const key = `md5(${KEYS[recipe.pairs!.from]} || E'\\x01' || ${fieldSql('role')} || E'\\x01' || ${instructions} || E'\\x01' || ${ASKED})`;
+  const worth = `coalesce(${advantage}, ${reward})`;
+  // Corrections name both of their answers, and without a worth an answer is in no other pair.
+  const isKeyed = recipe.pairs!.from === 'corrections' ? 'false' : `${worth} is not null`;
+  const key = `case when ${isKeyed} then md5(${KEYS[recipe.pairs!.from]} || E'\\x01' || ${fieldSql('role')} || E'\\x01' || ${instructions} || E'\\x01' || ${ASKED}) end`;
   return takenRows(recipe, used, chosen).select([
     sql.raw(`row_number() over (order by ${order.join(', ')})`).as('place'),
     sql.raw(key).as('key'),
-    sql.raw(`coalesce(${advantage}, ${reward})`).as('worth'),
+    sql.raw(worth).as('worth'),
     sql.raw(weightOfRow(recipe, used)).as('weight'),
     inSplit.as('in_split'),
     sql.raw(`md5(coalesce((${shownJson('s', 'content')})::text, s.text, s.token_ids::text))`).as('answer'),

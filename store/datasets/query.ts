@@ -19,7 +19,7 @@ import { fieldSql, UNTRAINABLE } from '../filter-fields.ts';
 import { filterText } from '../filter-text.ts';
 import { comparisonsOf, type Filter, looksAtTask, lowerFilter, splitFilter } from '../select.ts';
 import type { ChosenMethod } from './chosen-methods.ts';
-import { COLUMNS, type Column, isWhole, PROMPT } from './columns.ts';
+import { COLUMNS, type Column, isWhole } from './columns.ts';
 import type { Recipe, Split } from './recipe.ts';
 import { WEIGHT_COLUMN, weightFilters, weightSql } from './weights.ts';
 
@@ -206,16 +206,14 @@ export function joins(recipe: Recipe, used: MethodsUsed, chosen: Chosen, extra: 
     table: string,
     alias: string,
     on: RawBuilder<SqlBool>,
-    more: RawBuilder<unknown> | null = null,
   ): Rows => {
-    const own = more === null ? whole(table, alias) : whole(table, alias).select(more.as('prompt'));
     if (listed) {
-      const looked = fenced(own.where(on), alias);
+      const looked = fenced(whole(table, alias).where(on), alias);
       return kind === 'join'
         ? rows.innerJoinLateral(looked, (join) => join.onTrue())
         : rows.leftJoinLateral(looked, (join) => join.onTrue());
     }
-    const from = more === null ? (`facts.${table} as ${alias}` as const) : own.as(alias);
+    const from = `facts.${table} as ${alias}` as const;
     return kind === 'join' ? rows.innerJoin(from, (join) => join.on(on)) : rows.leftJoin(from, (join) => join.on(on));
   };
   const judged = (rows: Rows, table: string, alias: string, stepId: RawBuilder<string>, method: ChosenMethod): Rows => {
@@ -233,10 +231,6 @@ export function joins(recipe: Recipe, used: MethodsUsed, chosen: Chosen, extra: 
     const lookedUp = tables.selectFrom('chosen').crossJoinLateral(fenced(own, 'j')).selectAll('j');
     return rows.leftJoin(fenced(lookedUp, alias), (join) => join.on(on));
   };
-  const prompted =
-    extra === 'values' &&
-    (recipe.unit === 'pair' || recipe.columns.includes(recipe.unit === 'branch' ? 'messages' : 'prompt'));
-  const prompt = prompted ? sql.raw(PROMPT) : null;
   const onEpisode = sql.raw<SqlBool>(`a.episode_id = c.episode_id and a.agent_id = ${fieldSql('agent_id')}`);
   const onTask = sql<SqlBool>`t.task_id = e.task_id`;
   const none = sql<string>`''`;
@@ -244,7 +238,7 @@ export function joins(recipe: Recipe, used: MethodsUsed, chosen: Chosen, extra: 
   let rows = listed
     ? joined(beginning(chosen).selectFrom('chosen'), 'join', 'episodes', 'e', sql`e.episode_id = chosen.id`)
     : (tables.selectFrom('facts.episodes as e') as Rows);
-  rows = joined(rows, 'join', 'calls', 'c', sql`c.episode_id = e.episode_id`, prompt);
+  rows = joined(rows, 'join', 'calls', 'c', sql`c.episode_id = e.episode_id`);
   rows = joined(rows, 'left join', 'agents', 'a', onEpisode);
   rows = joined(rows, 'join', 'steps', 's', sql`s.episode_id = c.episode_id and s.call_id = c.call_id`);
   const known = extra === 'values' && recipe.unit !== 'pair' && recipe.columns.includes('ground_truth');
@@ -419,14 +413,15 @@ export function rowsQuery(recipe: Recipe, used: MethodsUsed, chosen: Chosen, spl
 
   const isGroup = recipe.unit === 'group';
   const orderBy = isGroup ? [...groupOrder(recipe), ...order] : order;
-  const selected = columns.map((column, i) => sql.raw(sqlOf(column)).as(`c${i}`));
+  const text = columns.map((column) => sql.raw(sqlOf(column)));
+  const selected = text.map((one, i) => one.as(`c${i}`));
   const lineage = [...LINEAGE_OF_STEP, replayed(recipe, 'picked.replay')].map((text, i) => sql.raw(text).as(`l${i}`));
   if (recipe.limit === null && !isGroup) {
     return literalSql(ordered(source.where(inSplit).select([...selected, ...lineage]), orderBy));
   }
   // Limit and group numbers are over all splits, so they come first and the split after.
   const numbered = source.select([
-    ...selected,
+    ...text.map((one, i) => sql`case when ${inSplit} then ${one} end`.as(`c${i}`)),
     ...lineage,
     sql.raw(`row_number() over (order by ${orderBy.join(', ')})`).as('place'),
     sql.raw(isGroup ? values.group_index : '0').as('place_of_group'),

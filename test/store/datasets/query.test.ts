@@ -50,6 +50,24 @@ describe('the plan of a recipe', () => {
     },
   );
 
+  it('makes the prompt of a row that is taken, and of no other', async () => {
+    const ids = Array.from({ length: 20 }, (_, i) => `e${i + 1}`);
+    await database.db.query(`update facts.credits set value = 2 where episode_id in ('e3', 'e4') and step_id = 'c/7'`);
+    const recipe = parseRecipe({ name: 'x', where: { field: 'advantage', op: '>', value: 1 }, credit: 'm' });
+    const used = { verdicts: [], reward: null, credit: METHOD };
+    for (const unit of ['step', 'group'] as const) {
+      const query = rowsQuery({ ...recipe, unit }, used, chosenOf(ids, null), 'train');
+      const { rows } = await database.db.query<{ 'QUERY PLAN': string }>(
+        `explain (analyze, costs off, timing off, buffers off) ${query}`,
+      );
+      const made = rows.flatMap(
+        (row) => /Function Scan on messages_of .*loops=(\d+)/u.exec(row['QUERY PLAN'])?.[1] ?? [],
+      );
+      expect(made.reduce((sum, loops) => sum + Number(loops), 0)).toBe(2);
+    }
+    await database.db.query(`update facts.credits set value = 1 where value = 2`);
+  });
+
   it('lists few episodes, and repeats the condition where they are a large part of what there is', () => {
     const ids = (n: number) => Array.from({ length: n }, (_, i) => `e${i}`);
     expect(chosenOf(ids(900), 900).ids).toHaveLength(900);
