@@ -91,12 +91,16 @@ function hasOddKey(value: unknown): boolean {
 
 /** A chat message in the vocabulary. It must have passed `badMessage`. */
 export function toMessage(native: ChatMessage): Message {
-  const { role, content, tool_calls: calls, reasoning_content: thought, ...rest } = native;
+  const { role, content, tool_calls: calls, reasoning_content: first, reasoning, ...rest } = native;
+  // vLLM (since 0.12), OpenRouter and Ollama call it `reasoning`.
+  const isOther = first == null && role === 'assistant' && typeof reasoning === 'string';
+  const thought = isOther ? reasoning : first;
   const reasons = role === 'assistant' && typeof thought === 'string';
   const callParts = role === 'assistant' ? toolCallsOf(native).map(toolCallPart) : [];
   const kept = {
     ...(calls !== undefined && callParts.length === 0 ? { tool_calls: calls } : {}),
     ...(thought !== undefined && !reasons ? { reasoning_content: thought } : {}),
+    ...(reasoning !== undefined && !isOther ? { reasoning } : {}),
   };
   if (!reasons && callParts.length === 0) {
     return { ...rest, ...kept, role, ...given('content', toContent(content)) } as Message;

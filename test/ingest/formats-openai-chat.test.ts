@@ -285,6 +285,27 @@ describe('a chat row', () => {
     expect(dataOf(drafts, 'task.defined')).toMatchObject([{ query: 'q' }]);
   });
 
+  it('and a log have the reasoning that servers give beside the text, by either of its names', () => {
+    const parts = [
+      { type: 'reasoning', content: 'hm' },
+      { type: 'text', content: 'Four.' },
+    ];
+    for (const name of ['reasoning', 'reasoning_content']) {
+      const asked = { role: 'user', content: 'Two and two?' };
+      const message = { role: 'assistant', content: 'Four.', [name]: 'hm' };
+      const rows = [
+        { messages: [asked, message] },
+        { request: { messages: [asked] }, response: { choices: [{ index: 0, message }] } },
+      ];
+      for (const row of rows) {
+        const { drafts } = convert(row);
+        const [{ content } = {}] = dataOf(drafts, 'generation.completed')[0]!.choices as { content?: unknown }[];
+        expect(content).toEqual(parts);
+        expect(format.write!(drafts)).toEqual([row]);
+      }
+    }
+  });
+
   it('without an answer is flagged incomplete', () => {
     const started = (row: object) => dataOf(convert(row).drafts, 'episode.started')[0];
     const messages = [{ role: 'user', content: 'Two and two?' }];
