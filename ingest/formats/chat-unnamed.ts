@@ -1,6 +1,6 @@
 /**
- * Tool calls without an id, as messages of the chat API that have the shape of it: `function_call` and role `function` of the API
- * before November 2023, and the messages of chat templates, where a result answers the call before it.
+ * Tool calls without an id or without `function`, as messages of the chat API that have both: `function_call` and role `function` of the
+ * API before November 2023, and the messages of chat templates, where calls may be flat and a result answers the call before it.
  */
 import { isRecord } from '../json.ts';
 import { without } from './native.ts';
@@ -24,17 +24,32 @@ export function withCallIds(messages: unknown): unknown {
     if (role !== 'assistant') return message;
     const calls = isRecord(single) && several == null ? [{ type: 'function', function: single }] : several;
     if (!Array.isArray(calls)) return message;
-    const named = calls.map((call: unknown, n) => (isUnnamedCall(call) ? { ...call, id: `call/${i}/${n}` } : call));
+    const named = calls.map((call: unknown, n) => (isOdd(call) ? { id: `call/${i}/${n}`, ...wrapped(call) } : call));
     open = named.filter((call): call is Call => isRecord(call));
     return { ...(calls === several ? message : without(message, 'function_call')), tool_calls: named };
   });
 }
 
-const isUnnamedCall = (call: unknown): call is Fields => isRecord(call) && call.id == null;
+const isFlat = (call: Fields): boolean =>
+  typeof call.name === 'string' && call.function === undefined && call.custom === undefined;
+
+const isOdd = (call: unknown): call is Fields => isRecord(call) && (call.id == null || isFlat(call));
+
+/** A call with its function as a member, without an id that is null. */
+function wrapped(call: Fields): Fields {
+  const named = call.id == null ? (without(call, 'id') ?? {}) : call;
+  if (!isFlat(call)) return named;
+  const { arguments: asked = call.args ?? call.input ?? {}, name } = call;
+  return {
+    ...without(named, 'name', 'arguments', 'args', 'input', 'type'),
+    type: 'function',
+    function: { name, arguments: asked },
+  };
+}
 
 /** What the chat API asks for stays as it is, also a result that lacks its call. */
 const isUnnamed = (message: unknown): boolean =>
   isRecord(message) &&
-  (isRecord(message.function_call) || (Array.isArray(message.tool_calls) && message.tool_calls.some(isUnnamedCall)));
+  (isRecord(message.function_call) || (Array.isArray(message.tool_calls) && message.tool_calls.some(isOdd)));
 
 const nameOf = ({ function: asked }: Call): unknown => (isRecord(asked) ? asked.name : undefined);

@@ -105,7 +105,7 @@ describe('a chat row whose tool calls have no ids', () => {
     {
       conversations: [
         { role: 'user', content: 'Look.' },
-        { role: 'assistant', tool_calls: [call('a'), call('b')] },
+        { role: 'assistant', tool_calls: [{ id: null, name: 'a', arguments: { x: 'a' } }, call('b')] },
         { role: 'tool', name: 'b', content: 'of b' },
         { role: 'tool', content: 'of a' },
         { role: 'assistant', content: 'Done.' },
