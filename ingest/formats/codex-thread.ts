@@ -44,6 +44,8 @@ export function threadDrafts(emit: Emitter, lines: readonly Line[], thread: Thre
   let askedAt: string | null = null;
   let model: unknown;
   let total: unknown;
+  const isBilledFirst = billsFirst(lines);
+  let billed: Fields | undefined;
   for (const line of lines) {
     const { type, payload } = line;
     if (type === 'turn_context') model = payload.model ?? model;
@@ -56,8 +58,12 @@ export function threadDrafts(emit: Emitter, lines: readonly Line[], thread: Thre
       const sum = JSON.stringify(info.total_token_usage);
       const last = answers.at(-1);
       // It is written again, with the same total, when only the limits of the account changed.
-      if (last && !last.usage && isRecord(info.last_token_usage) && sum !== total) {
-        last.usage = info.last_token_usage;
+      const isNew = isRecord(info.last_token_usage) && sum !== total;
+      if (isNew && isBilledFirst) {
+        billed = info.last_token_usage as Fields;
+        open = null;
+      } else if (isNew && last && !last.usage) {
+        last.usage = info.last_token_usage as Fields;
         open = null;
       }
       total = sum;
@@ -80,7 +86,8 @@ export function threadDrafts(emit: Emitter, lines: readonly Line[], thread: Thre
       const shown = shownOf(payload);
       if (isAnswer(payload)) {
         if (!open) {
-          open = { first: line, items: [], input: context && [...context], askedAt, model };
+          open = { first: line, items: [], input: context && [...context], askedAt, model, ...given('usage', billed) };
+          billed = undefined;
           answers.push(open);
           const answer: Answer = open;
           const number = answers.length;
@@ -96,6 +103,18 @@ export function threadDrafts(emit: Emitter, lines: readonly Line[], thread: Thre
     }
   }
   return told.flatMap((tell) => tell());
+}
+
+/** Whether usage stands before the items it is the usage of, as Codex wrote it in 2025 (0.40): then it does from the first answer on. */
+function billsFirst(lines: readonly Line[]): boolean {
+  const bill = lines.findIndex(
+    ({ type, payload }) =>
+      type === 'event_msg' &&
+      payload.type === 'token_count' &&
+      isRecord(payload.info) &&
+      isRecord(payload.info.last_token_usage),
+  );
+  return bill >= 0 && bill < lines.findIndex(({ type, payload }) => type === 'response_item' && isAnswer(payload));
 }
 
 /** Items of one answer are one message of the assistant. */

@@ -166,6 +166,23 @@ describe('A line of Codex', () => {
     expect(of('tool.returned')).toMatchObject([{ status: 'ok', flags: ['apparent_error'] }]);
   });
 
+  it('that counts tokens belongs to the call after it in a session that counts before its first answer', () => {
+    const { of } = read('codex', [
+      META,
+      said('user', 'q'),
+      counted(5, 5),
+      calls('c'),
+      returns('c', 'two'),
+      counted(12, 7),
+      counted(12, 7),
+      said('assistant', 'a'),
+      said('user', 'r'),
+      counted(21, 9),
+      said('assistant', 'b'),
+    ]);
+    expect(of('generation.completed').map(({ usage }) => (usage as Data).input_tokens)).toEqual([5, 7, 9]);
+  });
+
   it('that compacts or takes back turns changes what later calls were shown', () => {
     const inputs = (...lines: unknown[]) =>
       read('codex', [META, said('user', 'q'), said('assistant', 'a'), ...lines, said('assistant', 'z')])
