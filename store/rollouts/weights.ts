@@ -31,20 +31,22 @@ export type BoundCheckpoint = (policy: string, episode: string | null) => Promis
 /**
  * The checkpoint with which a policy answers an episode of a rollout that has weights; null for any other episode, and for policies that the
  * rollout does not name: these are answered by what is released. What a rollout has never changes, so it is read once for each episode, and
- * by one statement for all whose first calls come at the same time.
+ * by one statement for all whose first calls come at the same time, or while another such statement runs.
  */
 export function boundCheckpoints(db: Pick<Db, 'query'>): BoundCheckpoint {
   const known = new Map<string, Promise<ByPolicy | null>>();
+  let running: Promise<unknown> = Promise.resolve();
   let together: { readonly episodes: string[]; readonly weights: Promise<ReadonlyMap<string, ByPolicy>> } | null = null;
   const read = (episode: string) => {
     if (known.size >= REMEMBERED) known.clear();
     if (together === null) {
       const episodes: string[] = [];
-      const turn = new Promise(setImmediate).then(() => {
+      const weights = Promise.all([running, new Promise(setImmediate)]).then(() => {
         together = null;
         return weightsOf(db, episodes);
       });
-      together = { episodes, weights: turn };
+      running = weights.catch(() => {});
+      together = { episodes, weights };
     }
     together.episodes.push(episode);
     const weights = together.weights.then((found) => found.get(episode) ?? null);
