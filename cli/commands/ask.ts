@@ -6,13 +6,25 @@ import type { Config } from '../../config.ts';
 import { EXIT, TroupeError } from '../../errors.ts';
 import { homeAt } from '../../store/db/home.ts';
 import type { Db } from '../../store/db/pool.ts';
-import { firstOf, query, rowsOf, sql } from '../../store/db/query.ts';
+import { firstOf, query, rowsOf, scalarOf, sql } from '../../store/db/query.ts';
 import type { EpisodePage } from '../../store/episodes/read-page.ts';
 import { archivePlaces } from '../archive-places.ts';
 import { databaseCommand, projectCommand, wholeNumber } from '../command.ts';
 import { entryText, heading, judgementTables } from '../conversation.ts';
 import { print, printJson, progressBar, say, table } from '../output.ts';
 import { writePagesAsOne } from '../pages-as-one.ts';
+
+/** Why a list of episodes is empty. */
+async function noneText(db: Db, task: unknown): Promise<string> {
+  if (task !== undefined) return `There is no episode of task ${task}.`;
+  const pruned = await scalarOf(
+    db,
+    sql<number>`(select count(*)::integer from traj.pruned where episode_id is not null and not in_tables)`,
+  );
+  return pruned === 0
+    ? 'No episodes yet. Import some: troupe import FILE'
+    : `No episodes in the tables; ${pruned} were pruned, and traj.pruned says where they are.`;
+}
 
 export function askCommands(program: Command): void {
   databaseCommand(
@@ -36,7 +48,7 @@ export function askCommands(program: Command): void {
       const { lag } = await import('../../store/projecting/positions.ts');
       const waiting_events = await lag(db);
       if (flags.json) printJson({ episodes: rows, waiting_events });
-      else if (rows.length === 0 && waiting_events === 0) print('No episodes yet. Import some: troupe import FILE');
+      else if (rows.length === 0 && waiting_events === 0) print(await noneText(db, flags.task));
       else if (rows.length > 0)
         print(
           table(

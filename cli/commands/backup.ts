@@ -144,6 +144,6 @@ function growing(label: string, { quiet, json }: Flags): (bytes: number) => void
   return (bytes) => {
     if (quiet || json || performance.now() - last < EVERY_MS) return;
     last = performance.now();
-    say(`${label}: ${bytesText(bytes)} so far`);
+    say(`${label}: ${bytesText(bytes)} of rows and files so far, as they are unpacked`);
   };
 }

@@ -8,6 +8,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { addCommands, COMMAND_FILES, GROUPS } from '../../cli/commands.ts';
 import { decodeDraft } from '../../ingest/decode.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
+import { projectAll } from '../../store/projecting/projector.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { chats, lines } from './support/chats.ts';
 import { document, type Ended, type Shell, warmShell } from './support/troupe.ts';
@@ -238,6 +239,27 @@ describe('commands that record and look', () => {
       expect(ended.err).toContain('1 events are in the log and not in the tables yet');
       const json = await at.run(['episodes', '--json', '--database-url', other.url]);
       expect(document(json)).toEqual({ episodes: [], waiting_events: 1 });
+    } finally {
+      await other.close();
+    }
+  });
+
+  it('episodes says why it lists none: no such task, all pruned, or nothing recorded', async () => {
+    const other = await freshDatabase();
+    const said = async (...more: string[]) => (await at.run(['episodes', ...more, '--database-url', other.url])).out;
+    try {
+      expect(await said()).toBe('No episodes yet. Import some: troupe import FILE\n');
+      expect(await said('--task', 'none')).toBe('There is no episode of task none.\n');
+      const about = { source: '/t', time: null };
+      await postgresLog(other.db).append([
+        decodeDraft({ ...about, name: 'episode.started', id: '1', data: { episode_id: 'old' } }).event!,
+        decodeDraft({ ...about, name: 'episode.finished', id: '2', data: { episode_id: 'old', outcome: 'unknown' } })
+          .event!,
+      ]);
+      await projectAll(other.db);
+      const pruned = await at.run(['prune', '--older-than', '0d', '--yes', '--database-url', other.url]);
+      expect([pruned.code, pruned.err]).toEqual([0, expect.anything()]);
+      expect(await said()).toBe('No episodes in the tables; 1 were pruned, and traj.pruned says where they are.\n');
     } finally {
       await other.close();
     }
