@@ -70,7 +70,11 @@ const table = (run, measured) =>
       release_id,
       ...measured.map((one) => numberOf(metrics[one])),
       Object.entries(policies).map(([policy, checkpoint]) =>
-        make('div', { title: checkpoint }, `${policy}: ${checkpoint.slice(0, 16)}`),
+        make(
+          'div',
+          { title: checkpoint },
+          `${policy}: ${checkpoint.startsWith('upstream:') ? checkpoint : checkpoint.slice(0, 16)}`,
+        ),
       ),
       when(released_at),
       name ?? '',

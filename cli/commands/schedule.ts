@@ -283,7 +283,7 @@ export function scheduleCommands(program: Command): void {
       const options = { name: name!, ...timesOf(state), now: now().getTime() };
       const decisions = state.paused ? [] : due(definition, { ...options, running }).decisions;
       const next = state.paused ? [] : nextTimes(definition, options, AHEAD);
-      const [{ conditionNow }, { dayBudgetOver }, { lastStart }] = await Promise.all([
+      const [{ conditionNow }, { dayBudgetOver }, { badJobs, lastStart }] = await Promise.all([
         import('../../store/schedules/condition.ts'),
         import('../../store/schedules/day-budget.ts'),
         import('../../store/schedules/scheduler.ts'),
@@ -293,6 +293,7 @@ export function scheduleCommands(program: Command): void {
           ? null
           : await conditionNow(db, definition.when, await lastStart(db, name!, state));
       const budget = await dayBudgetOver(db, name!, definition, options.now);
+      const pauses = state.paused ? null : await badJobs(db, { name: name!, definition, state });
       if (flags.json) {
         const new_episodes = found?.new_episodes ?? null;
         const condition = found === null ? null : { holds: found.holds, detail: found.detail };
@@ -303,6 +304,7 @@ export function scheduleCommands(program: Command): void {
           new_episodes,
           condition,
           budget_used_up: budget,
+          would_pause: pauses,
           decisions,
           next,
           job: definition.job,
@@ -325,6 +327,7 @@ export function scheduleCommands(program: Command): void {
             : `A tick ${found.holds ? 'starts' : 'does not start'} a job: ${found.detail}.`,
         );
       if (budget !== null) print(`A tick before the next midnight would be skipped: ${budget}`);
+      if (pauses !== null) print(`The next tick would pause it: ${pauses}.`);
       if (!state.paused) print(timesText(definition, next));
       const spec = JSON.stringify(definition.job.spec);
       const shown =

@@ -110,7 +110,8 @@ async function startedBackfill(context: JobContext, schedule: Schedule, now: num
   return moved !== null && (await carryOut(context, moved)) !== null;
 }
 
-async function badJobs(db: Db, { name, definition, state }: Schedule): Promise<string | null> {
+/** Why the next tick would pause the schedule instead of starting a job, by its last jobs; null where it would not. */
+export async function badJobs(db: Db, { name, definition, state }: Omit<Schedule, 'token'>): Promise<string | null> {
   const { failed, refused, rolled_back = PAUSE_AFTER.rolled_back } = definition.pause_after ?? PAUSE_AFTER;
   if (failed + refused + rolled_back === 0) return null;
   // One more than are needed: the newest may not have ended.

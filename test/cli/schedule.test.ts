@@ -107,6 +107,14 @@ describe('troupe schedule', () => {
     expect((await at.run(['schedule', 'show', 'delayed'])).out).toContain(
       'pauses after jobs in a row: 3 failed, 2 refused, 1 rolled back',
     );
+    await database.db.query(
+      `insert into troupe.job_queue (job_id, kind, spec, state, outcome, result)
+       select 'schedule/delayed/2026-05-02T03:00:00Z' || part, kind, '{}', 'finished', 'done', '{"outcome":"fell"}'
+       from (values ('', 'evaluate'), ('/1/watch', 'watch')) jobs (part, kind)`,
+    );
+    expect((await at.run(['schedule', 'dry-run', 'delayed'])).out).toContain(
+      'The next tick would pause it: the live metric fell after the release of its last job',
+    );
   });
 
   it('cancels a job with its parts, and names the first of many', async () => {
