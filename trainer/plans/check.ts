@@ -176,7 +176,7 @@ export async function checkPlan(
     if (plan.watch !== undefined) {
       const { metric, at_least, hours } = watchedBy(plan.watch);
       notes.push(
-        `A release is watched for ${countText(hours, 'hour')} by \`troupe run work\`, which \`troupe up\` starts: it needs ${at_least} live episodes with a ${metric} before it and as many after it, ${plan.team === undefined ? 'answered by the gateway' : 'which name their version by team_id'}. The first release of all has nothing to go back to.`,
+        `A release is watched for ${countText(hours, 'hour')} by \`troupe run work\`, which \`troupe up\` starts: it needs ${at_least} live episodes with a ${metric} before it and as many after it, ${plan.team === undefined ? 'answered by the gateway' : 'which name their version by team_id'}. The first release of a policy can only go back to the model that a route of it falls back to.`,
       );
     }
     const rounds = plan.rounds ?? 1;
