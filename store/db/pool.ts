@@ -397,6 +397,8 @@ export function openPool(url: string, options: PoolOptions = {}): Db {
       let usable = true;
       const { signal } = transactionOptions;
       const work = async (client: Client) => {
+        // Ended while it waited for a connection, which has seen nothing of it.
+        signal?.throwIfAborted();
         const ended = signal === undefined ? () => false : endOn(client, signal, options.onCut);
         try {
           return await transact(client, fn, transactionOptions);

@@ -22,7 +22,7 @@ export type SqlCaps = {
   readonly limit?: number;
   /** Bytes of rows at most, as the server sends them (64 MiB): the first row past them is the last. */
   readonly maxBytes?: number;
-  /** Milliseconds at most (30,000), sending included. */
+  /** Milliseconds at most (30,000), waiting for a connection and sending included. */
   readonly timeoutMs?: number;
   /** Ends the query when it aborts. */
   readonly signal?: AbortSignal;
@@ -144,7 +144,8 @@ function isDeeper(value: unknown, levels: number): boolean {
  * Runs `read` in a transaction that is read only, has its time limits and is always rolled back; in it stands the cursor `answer` over
  * the query. `read` is given the query's text, which by then is known to be one query and nothing else, so that it can stand in
  * parentheses (a line break goes before the closing one: the text may end with a comment). A clock of this process cancels what the
- * server's clock did not stop, and cuts the connection one second after the deadline at the latest.
+ * server's clock did not stop, and cuts the connection one second after the deadline at the latest. It counts from the call on: where
+ * other queries have all connections, waiting for one is part of the time.
  * @throws TroupeError as `ask`
  */
 export async function readOnly<T>(
@@ -171,11 +172,12 @@ export async function readOnly<T>(
     stop.addEventListener('abort', () => reject(stop.reason), { once: true });
   });
   stopped.catch(() => {});
-  let clock: NodeJS.Timeout | undefined;
+  const clock = setTimeout(() => deadline.abort(), timeoutMs + OUTSIDE_MS);
+  let hasBegun = false;
   try {
-    await db.transaction(
+    const asked = db.transaction(
       async (tx) => {
-        clock = setTimeout(() => deadline.abort(), timeoutMs + OUTSIDE_MS);
+        hasBegun = true;
         // The extended protocol takes exactly one statement, so nothing can follow the query's end.
         await tx.query(`declare answer no scroll cursor without hold for ${text}`, undefined, { extended: true });
         stop.throwIfAborted();
@@ -189,8 +191,13 @@ export async function readOnly<T>(
         signal: stop,
       },
     );
+    asked.catch(() => {}); // Comes to nothing, later, where the time was over before it had a connection.
+    await Promise.race([asked, stopped.catch((reason) => (hasBegun ? asked : Promise.reject(reason)))]);
   } catch (error) {
-    if (error !== undo) throw deadline.signal.aborted ? timedOut(error) : await suggesting(db, text, translated(error));
+    if (error !== undo) {
+      if (deadline.signal.aborted) throw hasBegun ? timedOut(error) : waitedTooLong(error);
+      throw await suggesting(db, text, translated(error));
+    }
   } finally {
     clearTimeout(clock);
   }
@@ -219,6 +226,16 @@ class Rollback<T> extends Error {
 
 const timedOut = (cause: unknown): TroupeError =>
   new TroupeError('sql_timeout', 'The query ran into its time limit and was stopped.', { cause });
+
+const waitedTooLong = (cause: unknown): TroupeError =>
+  new TroupeError(
+    'sql_timeout',
+    'The query waited for a connection until its time limit: other queries had them all.',
+    {
+      cause,
+      hint: 'Ask again, ask fewer at once, or raise the limit.',
+    },
+  );
 
 function translated(error: unknown): TroupeError {
   if (error instanceof TroupeError) return error;

@@ -158,6 +158,18 @@ describe('the SQL door', () => {
     expect(rows).toEqual([]);
   });
 
+  it('counts the wait for a connection: who has none by its time is told so, and the connection is used by the next', async () => {
+    const one = await freshDatabase({ max: 1 });
+    const over: string[] = [];
+    const asked = (name: string, sql: string, timeoutMs: number) =>
+      answerOf(one.db, sql, { timeoutMs }).finally(() => over.push(name));
+    const [, late] = await Promise.all([asked('long', 'select pg_sleep(2)', 20_000), asked('late', 'select 1', 100)]);
+    expect(late).toMatchObject({ code: 'sql_timeout', message: expect.stringContaining('waited for a connection') });
+    expect(over).toEqual(['late', 'long']);
+    expect((await ask(one.db, 'select 1 as one')).rows).toEqual([[1]]);
+    await one.close();
+  });
+
   it('stops a query that fills the disk with what it sorts', async () => {
     const sql = `select n from (select n, repeat(md5(n::text), 1000) as t from generate_series(1, 60000) n) q order by t`;
     expect(await answerOf(reader, sql, { timeoutMs: 60_000 })).toMatchObject({
