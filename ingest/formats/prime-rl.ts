@@ -17,6 +17,7 @@ import {
   rolloutCallDrafts,
 } from './rollout-calls.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfSeconds } from './run.ts';
+import { isResult, resultDrafts } from './verifiers-results.ts';
 
 const NAME = 'prime-rl';
 const emit = revisedEmitter(NAME);
@@ -30,11 +31,12 @@ const isEpisode = (record: unknown): record is Fields =>
 export const primeRl: Format = {
   name: NAME,
   summary: 'prime-rl rollouts and verifiers runs: {id, env, task, traces: [{agent, nodes, calls, rewards}]}',
-  recognises: ({ records }) => records.some((record) => isEpisode(record) || isTrace(record)),
+  recognises: ({ records }) => records.some((record) => isEpisode(record) || isTrace(record) || isResult(record)),
   convert,
   restates: new Set(['task.defined']),
   mapping: [
     ['id', 'episode_id'],
+    ['prompt, completion, reward, metrics of results before traces', 'calls, feedback.recorded on the episode'],
     ['env.id, task.key', 'task.defined.task_id: ENV/KEY'],
     ['task.data', 'task.defined.query, ground_truth, tags'],
     ['group.id', 'group_id'],
@@ -56,6 +58,7 @@ type Member = { readonly trace: Fields; readonly name: string; readonly agentId:
 
 function convert(record: NativeRecord): Converted {
   const { value } = record;
+  if (isResult(value)) return resultDrafts(emit, NAME, record);
   if (!isEpisode(value) && !isTrace(value))
     return refused(refusal('bad_shape', 'traces', 'an episode {task, traces} or a trace {task, agent, nodes}', value));
   const refusals: NativeRefusal[] = [];

@@ -114,6 +114,51 @@ describe('A dump of verl', () => {
   });
 });
 
+describe('A row of results that verifiers wrote before its traces', () => {
+  const call = { id: 'c1', type: 'function', function: { name: 'calc', arguments: '{"x":1}' } };
+  const row = {
+    ...{ example_id: 0, task: 'math', answer: '4', reward: 0.5, error: null, info: { level: 1 } },
+    prompt: [
+      { role: 'system', content: 'You count.' },
+      { role: 'user', content: 'Two and two?' },
+    ],
+    completion: [
+      { role: 'assistant', content: '', tool_calls: [call] },
+      { role: 'tool', tool_call_id: 'c1', content: '4' },
+      { role: 'assistant', content: 'Four.' },
+    ],
+    ...{ metrics: { reward: 0.5, correct: 1 }, stop_condition: 'done', token_usage: { input_tokens: 9 } },
+  };
+
+  it('is an episode: its answers are calls with what was before them, its reward and metrics are feedback', () => {
+    expect(known(row)).toBe('prime-rl');
+    const { of } = read('prime-rl', row);
+    expect(of('task.defined')).toMatchObject([{ task_id: 'math/0', query: 'Two and two?', ground_truth: '4' }]);
+    expect(of('generation.requested').map(({ input }) => (input as Data[]).length)).toEqual([2, 4]);
+    expect(of('tool.returned')).toMatchObject([{ output: '4', tool_call_id: of('tool.called')[0]!.tool_call_id }]);
+    expect(of('feedback.recorded').map(({ kind, name, value }) => [kind, name, value])).toEqual([
+      ['reward', 'reward', 0.5],
+      ['score', 'correct', 1],
+    ]);
+    expect(of('episode.finished')).toMatchObject([{ stop_reason: 'done', totals: { input_tokens: 9 } }]);
+    expect(of('episode.started')).toMatchObject([{ flags: ['no_token_ids'], unmapped: { info: { level: 1 } } }]);
+  });
+
+  it('that failed has no reward, though 0 stands there; texts are messages; what is none is refused by its field', () => {
+    const failed = read('prime-rl', { ...row, completion: null, reward: 0, error: { error: 'Timeout' } });
+    expect(failed.of('feedback.recorded')).toEqual([]);
+    expect(failed.of('episode.finished')).toMatchObject([{ outcome: 'error' }]);
+    expect(failed.of('episode.started')).toMatchObject([{ flags: ['no_token_ids', 'incomplete'] }]);
+    const { of } = read('prime-rl', { ...row, task: undefined, prompt: 'Two?', completion: 'Four.' });
+    expect(of('task.defined')[0]!.task_id).toMatch(/^text\//);
+    expect(of('generation.completed')).toMatchObject([{ choices: [{ content: 'Four.' }] }]);
+    expect(read('prime-rl', { ...row, completion: [{ role: 'assistant' }, 1] }).refused).toEqual([
+      'bad_type completion[1]',
+    ]);
+    expect(read('prime-rl', { ...row, reward: 'high' }).refused).toEqual(['bad_type reward']);
+  });
+});
+
 describe('Rollouts of prime-rl', () => {
   it('are episodes: calls as billed, tools with results, tokens and log-probabilities as sampled', async () => {
     const { report, of } = await imported('prime-rl/episodes.jsonl');
