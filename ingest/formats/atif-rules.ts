@@ -49,7 +49,7 @@ function badStep(step: unknown, index: number, field: string): (Refusal | null)[
     for (const name of AGENT_ONLY.filter((one) => isGiven(step[one]))) {
       found.push(refusal('bad_shape', `${field}.${name}`, 'nothing: only a step of an agent has it', step[name]));
     }
-    return found;
+    return [...found, ...badObservation(step.observation, new Set(), `${field}.observation`)];
   }
   const ids = new Set<unknown>();
   if (Array.isArray(step.tool_calls)) {

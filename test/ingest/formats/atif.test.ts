@@ -137,6 +137,13 @@ describe('a trajectory of ATIF', () => {
     expect([both.of('tool.returned'), both.of('environment.observed')]).toMatchObject([[], [{ kind: 'output' }]]);
   });
 
+  it('is refused where a step of the program has an observation that is none', () => {
+    const refusedWith = (observation: unknown) =>
+      read('atif', trajectory([asked, { step_id: 2, source: 'system', message: 'x', observation }])).refused;
+    expect(refusedWith({ results: 'none' })).toEqual(['bad_type steps[1].observation']);
+    expect(refusedWith({ results: [null] })).toEqual(['bad_type steps[1].observation.results[0]']);
+  });
+
   it('hands over to trajectories of other files in a step of the program too', () => {
     const reference = { session_id: 's-1-summary', trajectory_path: 'trajectory.summary.json' };
     const results = [{ subagent_trajectory_ref: [reference] }];
