@@ -10,6 +10,9 @@ import { envelopesOf, post } from './sending.ts';
 import { startUp, until } from './up.ts';
 
 const EVIL = '<img src=x onerror="document.title=1">';
+const HOSTILE = `\u202e<b>evil</b>\u0007\u001b[31m "'>\u2066<script>document.title=1</script>`;
+/** What the page has of it in any case. */
+const HOSTILE_SHOWN = '<script>document.title=1</script>';
 const PATIENCE_MS = 60_000;
 
 export const proof: Proof = {
@@ -93,6 +96,21 @@ export const proof: Proof = {
         const title = await tab.evaluate<string>('document.title');
         if (images > 0 || title === '1') throw new Error(`${images} images, title ${title}`);
       });
+      await step(
+        'a name and a tag with markup, control characters and marks of direction stay text in their own place',
+        async () => {
+          await post(url, recorded('hostile', 'success', HOSTILE));
+          await tab.go(`${url}/#/episodes/hostile`);
+          await shows('Episode hostile', HOSTILE_SHOWN);
+          const loose = await tab.evaluate<number>(
+            `[...document.querySelectorAll('main *')].filter((one) => [...one.childNodes].some((node) => node.nodeType === 3 && node.data.includes('\u202e')) && getComputedStyle(one).unicodeBidi !== 'isolate' && getComputedStyle(one).display.startsWith('inline')).length`,
+          );
+          const made = await tab.evaluate<number>('document.querySelectorAll("main img, main script, main b").length');
+          if (loose > 0 || made > 0) throw new Error(`${loose} places let a direction out, ${made} elements were made`);
+          await tab.go(`${url}/#/episodes/right`);
+          await shows('Episode right');
+        },
+      );
       await step('a query in the box for SQL is run, and a wrong one explained', async () => {
         await press(link('SQL'));
         await shows('Run');
@@ -149,11 +167,11 @@ export const proof: Proof = {
   },
 };
 
-const recorded = (id: string, outcome: string) =>
+const recorded = (id: string, outcome: string, name = 'solver') =>
   envelopesOf(id, [
     ['task.defined', { task_id: `task-${id}`, query: 'what is 40 + 2' }],
-    ['episode.started', { episode_id: id, task_id: `task-${id}` }],
-    ['agent.defined', { episode_id: id, agent_id: 'solver', name: 'solver', role: 'solver' }],
+    ['episode.started', { episode_id: id, task_id: `task-${id}`, tags: { name } }],
+    ['agent.defined', { episode_id: id, agent_id: 'solver', name, role: name }],
     [
       'generation.requested',
       { episode_id: id, call_id: 'c1', agent_id: 'solver', input: [{ role: 'user', content: 'what is 40 + 2' }] },
