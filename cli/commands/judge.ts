@@ -82,15 +82,18 @@ export function judgeCommands(program: Command): void {
 }
 
 function tell(
-  { episodes, rows }: Awaited<ReturnType<typeof judge>>,
+  { episodes, rows, without_value }: Awaited<ReturnType<typeof judge>>,
   compared: Compared,
   methods: readonly MethodAsked[],
   flags: Flags,
 ): void {
-  if (flags.json) printJson({ episodes, methods: methods.map((one) => one.method), rows, ...compared });
+  if (flags.json) printJson({ episodes, methods: methods.map((one) => one.method), rows, without_value, ...compared });
   else if (episodes === 0) print('Nothing to judge: no closed episode of a complete group changed since.');
   else {
-    const said = Object.entries(rows).map(([table, count]) => `${count} ${table}`);
+    const said = Object.entries(rows).map(([table, count]) => {
+      const without = without_value[table] ?? 0;
+      return `${count} ${table}${without === 0 ? '' : ` (${without} without a value, with the reason why)`}`;
+    });
     print(`${episodes} episodes judged: ${said.join(', ')}.`);
   }
 }

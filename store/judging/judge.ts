@@ -19,7 +19,7 @@ import type { Assembled } from './assembled.ts';
 import { EarlierResults } from './earlier-results.ts';
 import { type StepFacts, stepKey } from './facts.ts';
 import { readingsOf, readsRewards, requireJudged, runOver, tablesOf } from './judged.ts';
-import type { MethodRun } from './judgement.ts';
+import type { Judgement, MethodRun } from './judgement.ts';
 import { ALL_SHARES, takeTurn } from './lock.ts';
 import { type Portion, portionsOf } from './portions.ts';
 import { type JudgedFacts, readFacts, unread } from './reading.ts';
@@ -39,7 +39,10 @@ export type Judging = {
   readonly judge_ids: readonly string[];
   readonly methods: readonly MethodRun[];
   readonly episodes: number;
+  /** By table. */
   readonly rows: Readonly<Record<string, number>>;
+  /** Of these, those without a value, by table: they have a reason instead. */
+  readonly without_value: Readonly<Record<string, number>>;
 };
 
 /** Fills in versions and defaults. Throws `method_unknown` and `method_input` before anything is written. */
@@ -95,6 +98,7 @@ export async function judge(db: Db, log: EventLog, options: JudgeOptions): Promi
   const portions = await patiently(() => portionsOf(db, episodes, { together: linked || judgedTogether(runs) }));
   const total = portions.reduce((sum, { episodes }) => sum + episodes.length, 0);
   const rows: Record<string, number> = {};
+  const without_value: Record<string, number> = {};
   const judge_ids: string[] = [];
   let judged = 0;
   let failed = false;
@@ -103,9 +107,9 @@ export async function judge(db: Db, log: EventLog, options: JudgeOptions): Promi
       if (failed) return;
       const now = options.now().toISOString();
       judge_ids.push(await patiently(() => announce(log, runs, portion.episodes, now)));
-      for (const [table, count] of Object.entries(await patiently(() => judgePortion(db, runs, portion)))) {
-        rows[table] = (rows[table] ?? 0) + count;
-      }
+      const written = await patiently(() => judgePortion(db, runs, portion));
+      addTo(rows, written.counts);
+      addTo(without_value, written.valueless);
       judged += portion.episodes.length;
       options.onProgress?.({ judged, total });
     }
@@ -119,7 +123,11 @@ export async function judge(db: Db, log: EventLog, options: JudgeOptions): Promi
   );
   // The other lane finishes what it has begun before the failure of the one is reported.
   for (const ended of await Promise.allSettled(lanes)) if (ended.status === 'rejected') throw ended.reason;
-  return { judge_ids, methods: runs, episodes: total, rows };
+  return { judge_ids, methods: runs, episodes: total, rows, without_value };
+}
+
+function addTo(sums: Record<string, number>, counts: Readonly<Record<string, number>>): void {
+  for (const [name, count] of Object.entries(counts)) sums[name] = (sums[name] ?? 0) + count;
 }
 
 /** In a transaction of its own: two lanes that name a method for the first time would wait for each other's end. */
@@ -159,9 +167,9 @@ const judgePortion = (db: Db, runs: readonly MethodRun[], { episodes, shares }: 
     const keys = runs.map((run) => run.key);
     await takeTurn(tx, keys, shares);
     await tx.query(`set local search_path = facts, pg_catalog; ${KEYED}`);
-    const { counts, revisions } = await writeJudgements(tx, runs, episodes);
+    const { revisions, ...written } = await writeJudgements(tx, runs, episodes);
     await markJudged(tx, keys, revisions);
-    return counts;
+    return written;
   });
 
 /**
@@ -222,11 +230,16 @@ async function writeJudgements(
   tx: Session,
   runs: readonly MethodRun[],
   ids: readonly string[],
-): Promise<{ readonly counts: Record<string, number>; readonly revisions: ReadonlyMap<string, number> }> {
+): Promise<{
+  readonly counts: Readonly<Record<string, number>>;
+  readonly valueless: Readonly<Record<string, number>>;
+  readonly revisions: ReadonlyMap<string, number>;
+}> {
   const readings = new Set(runs.flatMap(({ name, params }) => readingsOf(findMethod(name), params)));
   const facts = await readFacts(tx, ids, readings);
   const earlier = new EarlierResults();
   const counts: Record<string, number> = {};
+  const valueless: Record<string, number> = {};
   for (const run of runs) {
     const method = findMethod(run.name);
     const rewards = run.reads === null ? null : earlier.rewardsOf(run.reads);
@@ -234,11 +247,14 @@ async function writeJudgements(
     earlier.note(run.name, judgements);
     await nameMethod(tx, run, method.kind);
     await clear(tx, tablesOf(method), run.key, facts.episodes);
-    for (const [table, rows] of Object.entries(await put(tx, run.key, judgements))) {
-      counts[table] = (counts[table] ?? 0) + rows;
-    }
+    addTo(counts, await put(tx, run.key, judgements));
+    for (const one of judgements) if (isValueless(one)) valueless[one.table] = (valueless[one.table] ?? 0) + 1;
   }
-  return { counts, revisions: new Map(facts.episodes.map(({ episode_id, revision }) => [episode_id, revision])) };
+  return {
+    counts,
+    valueless,
+    revisions: new Map(facts.episodes.map(({ episode_id, revision }) => [episode_id, revision])),
+  };
 }
 
 /** The facts, with what this method sees of the methods before it. */
@@ -264,3 +280,5 @@ function assembled(
   // Facts that were not read throw when they are looked at, so they are inherited and not copied.
   return Object.create(facts, Object.getOwnPropertyDescriptors(own)) as Assembled;
 }
+
+const isValueless = (one: Judgement): boolean => (one.table === 'verdicts' ? one.keep : one.value) === null;

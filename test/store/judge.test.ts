@@ -115,7 +115,7 @@ describe('the judge', () => {
       event('episode.started', { episode_id: 'bare' }),
       event('episode.finished', { episode_id: 'bare', outcome: 'unknown' }),
     ]);
-    await run(
+    const { rows: written, without_value } = await run(
       [
         'grpo_advantage',
         'correctness_filter',
@@ -131,6 +131,17 @@ describe('the judge', () => {
       ].map((method) => ({ method })),
       ['a', 'bare'],
     );
+    const valueless = await rows<{ table: string; n: number }>(
+      `select 'verdicts' as table, count(*)::float8 as n from traj.verdicts where keep is null
+       union all select 'credits', count(*)::float8 from traj.credits where value is null
+       union all select 'rewards', count(*)::float8 from traj.rewards where value is null
+       union all select 'scores', count(*)::float8 from traj.scores where value is null`,
+    );
+    expect(valueless.filter(({ n }) => n > 0).map(({ table, n }) => [table, n])).toEqual(
+      expect.arrayContaining(Object.entries(without_value)),
+    );
+    expect(without_value.verdicts).toBeGreaterThan(5);
+    expect(written.verdicts).toBeGreaterThan(without_value.verdicts!);
     const mine = (await credits('grpo_advantage')).filter((row) => row.step_id.startsWith('a-'));
     expect(mine.map(({ value, reason }) => [value, reason])).toEqual(Array(3).fill([null, 'missing_reward']));
     const verdicts = await rows<{ method: string; keep: boolean | null; reason: string }>(
@@ -168,7 +179,10 @@ describe('the judge', () => {
     expect(await credits('grpo_advantage')).toEqual(before);
     await load(anEpisode('c', { reward: 0, group: 'g', task: 'task-1' }));
     expect(await unjudged(fresh.db, methods, { now: now() })).toEqual(['c']);
-    expect(await run(methods, ['c'])).toMatchObject({ episodes: 3, rows: { credits: 9, scores: 1 } });
+    expect(await run(methods, ['c'])).toMatchObject({
+      episodes: 3,
+      rows: { credits: 9, scores: 1 },
+    });
     const after = await credits('grpo_advantage');
     expect(after).toHaveLength(9);
     expect(after[0]?.value).not.toBeCloseTo(before[0]!.value!, 3);
