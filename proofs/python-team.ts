@@ -101,9 +101,15 @@ export const proof: Proof = {
 
     async function monday() {
       const found = await played('monday');
-      const expected = ['checker', 'solver'].map((role) => [role, 'gpt-4o-mini', null, null, 160]);
+      const expected = ['checker', 'solver'].map((role) => [
+        role,
+        'gpt-4o-mini',
+        null,
+        'upstream:paid/gpt-4o-mini',
+        160,
+      ]);
       check(
-        'on Monday both agents are recorded in 160 episodes, answered by the other server',
+        'on Monday both agents are recorded in 160 episodes, answered by the model of the other server',
         same(found, expected),
         found,
       );

@@ -371,9 +371,7 @@ describe('a plan that begins with a rollout', () => {
       const { code, out } = await troupe('plan', 'run', written('none', plan('none', { tasks: 'broken.jsonl' })));
       expect([code, out.error.message]).toEqual([
         1,
-        expect.stringContaining(
-          'none of the 1 groups of rollout none-1/1/rollout is complete. 1 sample exit: Exit code 4.',
-        ),
+        expect.stringContaining('of 1 group of rollout none-1/1/rollout none is complete. 1 sample exit: Exit code 4.'),
       ]);
     },
     SLOW,

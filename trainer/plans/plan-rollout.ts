@@ -148,7 +148,7 @@ export function requireCompleteGroup(
     );
   throw new TroupeError(
     'training_failed',
-    `Round ${round} has nothing to learn from: none of the ${countText(groups.partial, 'group')} of rollout ${rollout_id} is complete. ${reasonsText(reasons(partial))}`,
+    `Round ${round} has nothing to learn from: of ${countText(groups.partial, 'group')} of rollout ${rollout_id} none is complete. ${reasonsText(reasons(partial))}`,
     { hint: `troupe sql "select episode_id, stop_reason from traj.episodes where tags->>'rollout' = '${rollout_id}'"` },
   );
 }

@@ -131,7 +131,7 @@ it('A round without a complete group is refused with what its samples failed at'
     ...{ without_reward: 0, equal_rewards: 0, seconds: 1 },
   };
   expect(() => requireCompleteGroup(1, result)).toThrow(
-    'Round 1 has nothing to learn from: none of the 2 groups of rollout r/1/rollout is complete. 3 samples exit: Exit code 4.',
+    'Round 1 has nothing to learn from: of 2 groups of rollout r/1/rollout none is complete. 3 samples exit: Exit code 4.',
   );
   const groups = { complete: 1, partial: 2 };
   expect(() => requireCompleteGroup(1, { ...result, episodes: ['a'], groups })).not.toThrow();
