@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { chromiumIn, openTab } from './chromium.ts';
 import type { Outcome, Proof, Setting } from './proof.ts';
 import { envelopesOf, post } from './sending.ts';
-import { startUp, until } from './up.ts';
+import { startUp, statusOf, until } from './up.ts';
 
 const EVIL = '<img src=x onerror="document.title=1">';
 const HOSTILE = `\u202e<b>evil</b>\u0007\u001b[31m "'>\u2066<script>document.title=1</script>`;
@@ -100,6 +100,10 @@ export const proof: Proof = {
         'a name and a tag with markup, control characters and marks of direction stay text in their own place',
         async () => {
           await post(url, recorded('hostile', 'success', HOSTILE));
+          await until(
+            async () => (await statusOf(`${url}/v1/episodes/hostile`)) === 200,
+            'the episode is not in the tables',
+          );
           await tab.go(`${url}/#/episodes/hostile`);
           await shows('Episode hostile', HOSTILE_SHOWN);
           const loose = await tab.evaluate<number>(
