@@ -1,12 +1,14 @@
 /**
  * Proof that a whole system recovers by itself from whatever happens to it: `troupe up` on a Kafka broker, under load. Roles, PostgreSQL,
- * its keeper and the broker are killed and stopped, connections are cut and slowed, the disk of the home is filled, one or two at once.
+ * its keeper and the broker are killed and stopped, connections are cut and slowed, the disk of the home is filled, the clock of all
+ * processes of Troupe is moved, one or two at once.
  * After the last fault everything is up within a minute, and every acknowledged event is there once. `TROUPE_SEED` replays the choices.
  */
 import { randomInt } from 'node:crypto';
-import { existsSync, readFileSync, statSync } from 'node:fs';
+import { existsSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { pathToFileURL } from 'node:url';
 import { openDatabase } from '../store/db/database.ts';
 import { freePort } from '../store/db/free-port.ts';
 import { openPool } from '../store/db/pool.ts';
@@ -27,6 +29,8 @@ const MOST_RECOVERY_S = 60;
 const DISK_MIB = 1024;
 const TOPIC = 'chaos';
 const LOAD_REST_MS = 10;
+/** How far the clock is moved, ahead and back: leases, sessions and the hours of schedules are shorter. */
+const HOUR_MS = 3_600_000;
 
 type Fault = { readonly name: string; readonly strike: () => unknown; readonly heal: () => unknown };
 
@@ -44,11 +48,12 @@ export const proof: Proof = {
     const line = await openLine(port);
     const broker = await startKafka(found, join(scratch, 'broker'), { port, advertised: line.port });
     const env = { KAFKA_BROKERS: `127.0.0.1:${line.port}`, KAFKA_TOPIC: TOPIC, KAFKA_PARTITIONS: '4' };
-    const up = startUp(home, env);
+    const clock = join(scratch, 'clock');
+    const up = startUp(home, { ...env, ...underClock(clock) });
     const lines: string[] = [];
     try {
       const url = await embeddedUrl(home, up);
-      const faults = faultsOf({ home, broker: broker.node!, line, url, disk });
+      const faults = faultsOf({ home, broker: broker.node!, line, url, disk, clock });
       const filled: Check = ['the disk that is filled is the one of PostgreSQL too', await isOnDisk(url, home)];
       const checks = await suffer({
         up,
@@ -102,9 +107,23 @@ type Parts = {
   readonly line: Awaited<ReturnType<typeof openLine>>;
   readonly url: string;
   readonly disk: OwnDisk | null;
+  /** The file that moves the clock of the processes of Troupe. */
+  readonly clock: string;
 };
 
-function faultsOf({ home, broker, line, url, disk }: Parts): readonly Fault[] {
+/** Settings of processes whose clock that file moves. */
+const underClock = (file: string): Readonly<Record<string, string>> => ({
+  PROOF_CLOCK: file,
+  NODE_OPTIONS: `${process.env.NODE_OPTIONS ?? ''} --import ${pathToFileURL(join(import.meta.dirname, 'moving-clock.mjs'))}`,
+});
+
+/** Whole at once: it is read all the time. */
+function setClock(file: string, aheadMs: number): void {
+  writeFileSync(`${file}.new`, String(aheadMs));
+  renameSync(`${file}.new`, file);
+}
+
+function faultsOf({ home, broker, line, url, disk, clock }: Parts): readonly Fault[] {
   const nothing = () => {};
   const each = (pids: () => readonly number[], how: NodeJS.Signals) => () => {
     for (const pid of pids()) signal(pid, how);
@@ -131,6 +150,8 @@ function faultsOf({ home, broker, line, url, disk }: Parts): readonly Fault[] {
     { name: 'the broker stopped', strike: broker.pause, heal: broker.resume },
     { name: 'connections to the broker cut', strike: line.cut, heal: line.mend },
     { name: 'connections to the broker slowed', strike: () => line.slow(300), heal: line.mend },
+    { name: 'the clock an hour ahead', strike: () => setClock(clock, HOUR_MS), heal: () => setClock(clock, 0) },
+    { name: 'the clock an hour back', strike: () => setClock(clock, -HOUR_MS), heal: () => setClock(clock, 0) },
     ...(disk === null ? [] : [{ name: 'the disk filled', strike: disk.fill, heal: disk.free }]),
   ];
 }
