@@ -3,8 +3,9 @@ import { TroupeError } from '../errors.ts';
 import type { EventLog } from '../ingest/log/log.ts';
 import { isTransient } from '../store/db/faults.ts';
 import type { Db } from '../store/db/pool.ts';
-import { query, rowsOf, type SqlBool, scalarOf, sql } from '../store/db/query.ts';
+import { query, rowsOf, type SqlBool, scalarOf, sql, typed } from '../store/db/query.ts';
 import { lag, partitionLags } from '../store/projecting/positions.ts';
+import { REBUILDING } from '../store/rebuilding/rebuild.ts';
 import { servingNow } from '../store/releasing/serving.ts';
 
 type Sample = { readonly labels: Readonly<Record<string, string>>; readonly value: number };
@@ -229,9 +230,9 @@ async function servingMetrics(db: Db): Promise<readonly Metric[]> {
   ];
 }
 
-/** Disk usage of the project, and database connections. */
+/** Disk usage of the project, database connections, and a rebuild that runs over one of them. */
 async function sizeMetrics(db: Db): Promise<readonly Metric[]> {
-  const [tables, connections, wal] = await Promise.all([
+  const [tables, connections, rebuilt, wal] = await Promise.all([
     rowsOf(
       db,
       query
@@ -252,6 +253,13 @@ async function sizeMetrics(db: Db): Promise<readonly Metric[]> {
         .groupBy('state')
         .orderBy('state'),
     ),
+    scalarOf(
+      db,
+      sql<
+        number | null
+      >`(select max(substring(application_name from ${typed(`^${REBUILDING}(\\d+) %$`, 'text')})::float8 / 100)
+        from pg_stat_activity where datname = current_database())`,
+    ),
     // Only a superuser and pg_monitor may ask; for anybody else the size is unknown.
     scalarOf(db, sql<number>`(select sum(size)::float8 from pg_ls_waldir())`).catch(() => null),
   ]);
@@ -266,6 +274,13 @@ async function sizeMetrics(db: Db): Promise<readonly Metric[]> {
       'Connections to the database of the project, by state.',
       connections.map(({ state, connections }) => ({ labels: { state }, value: connections })),
     ),
+    ...(rebuilt === null
+      ? []
+      : [
+          gauge('troupe_rebuild_progress', 'Share of the events that a rebuild has applied; absent where none runs.', [
+            { labels: {}, value: rebuilt },
+          ]),
+        ]),
     ...(wal === null
       ? []
       : [gauge('troupe_wal_bytes', "Disk that the server's write-ahead log takes.", [{ labels: {}, value: wal }])]),

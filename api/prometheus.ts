@@ -56,6 +56,12 @@ new Counter({
   },
 });
 const batches = seconds('projection_batch', 'Seconds that a projector took to apply a batch of events.', []);
+const delays = new Histogram({
+  name: 'troupe_projection_delay_seconds',
+  help: 'Seconds from the append of the oldest event of a batch until its rows are there.',
+  buckets: WORK_SECONDS,
+  registers: [registry],
+});
 const projected = new Counter({
   name: 'troupe_projector_events_total',
   help: 'Events that this process applied.',
@@ -85,8 +91,12 @@ export const observe = {
     requests.observe({ method, route }, took);
     responses.inc({ method, route, status });
   },
-  batch: ({ events, keys }: { readonly events: number; readonly keys: Iterable<string> }, took: number): void => {
+  batch: (
+    { events, keys, delay }: { readonly events: number; readonly keys: Iterable<string>; readonly delay: number },
+    took: number,
+  ): void => {
     batches.observe(took);
+    delays.observe(delay);
     projected.inc(events);
     endedSpan('project', took, { 'troupe.events': events, ...episodesAmong(keys) });
   },

@@ -141,7 +141,7 @@ const reading = (
           .then(
             async ({ accepted, keys }) => {
               if (accepted > 0) {
-                onBatch({ events: accepted, keys }, (performance.now() - began) / 1000);
+                onBatch({ events: accepted, keys, delay: delayOf(readings) }, (performance.now() - began) / 1000);
                 await afterCommit(db);
               }
               return NOWHERE;
@@ -269,4 +269,13 @@ async function patiently<T>(
     }
   }
   return null;
+}
+
+/** Seconds since the oldest of these records was written, by the clock of the broker or of who sent it. */
+function delayOf(readings: readonly Reading[]): number {
+  const oldest = readings.reduce(
+    (least, { records }) => records.reduce((of, { timestamp }) => Math.min(of, Number(timestamp)), least),
+    Date.now(),
+  );
+  return (Date.now() - oldest) / 1000;
 }

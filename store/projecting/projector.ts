@@ -29,6 +29,8 @@ export type ProjectorOptions = ApplyOptions & {
   readonly share?: () => Promise<readonly number[]>;
   /** Called with the keys of a batch once it is applied, before its transaction ends. */
   readonly onKeys?: (keys: Iterable<string>) => void;
+  /** Called at the same moment with the seconds since the oldest event of the batch was appended. */
+  readonly onDelay?: (seconds: number) => void;
 };
 
 const PER_PARTITION = 500;
@@ -135,7 +137,22 @@ async function applyNext(
   });
   await movePositions(tx, projection, { events, dead });
   options.onKeys?.(new Set(events.map(({ key }) => key)));
+  if (options.onDelay) options.onDelay(await delayOf(tx, events));
   return { applied: events.length, more: !news.all };
+}
+
+/** Seconds since the oldest of these events was appended: the first of one of their partitions. */
+async function delayOf(tx: Session, events: readonly Read[]): Promise<number> {
+  const firsts = new Map(events.toReversed().map((event) => [partitionName(event), event]));
+  const column = (name: 'log' | 'partition' | 'position') => [...firsts.values()].map((first) => first[name]);
+  const { rows } = await tx.query<{ seconds: number }>(
+    `select extract(epoch from clock_timestamp() - min(e.recorded_at))::float8 as seconds
+     from unnest($1::smallint[], $2::smallint[], $3::bigint[]) f (log, partition, position)
+     join troupe.events e on e.log = f.log and e.partition = f.partition and e.position = f.position`,
+    [column('log'), column('partition'), column('position')],
+    { name: 'delay_of_batch' },
+  );
+  return rows[0]!.seconds;
 }
 
 /** These positions after these events. */
@@ -256,8 +273,11 @@ export type RunOptions = {
   readonly onBatch?: OnBatch;
 };
 
-/** Takes how many events a batch had, with their keys, and the seconds that it took. */
-export type OnBatch = (batch: { readonly events: number; readonly keys: Iterable<string> }, seconds: number) => void;
+/** Takes how many events a batch had, with their keys and the seconds since the oldest was appended, and the seconds that it took. */
+export type OnBatch = (
+  batch: { readonly events: number; readonly keys: Iterable<string>; readonly delay: number },
+  seconds: number,
+) => void;
 
 const MOST_REST_MS = 1000;
 
@@ -281,7 +301,11 @@ export async function runProjector(
   const onKeys = (applied: Iterable<string>) => {
     keys = applied;
   };
-  const { next } = batches(db, { share: () => claim(db), onReplayedSpans, onKeys });
+  let delay = 0;
+  const onDelay = (seconds: number) => {
+    delay = seconds;
+  };
+  const { next } = batches(db, { share: () => claim(db), onReplayedSpans, onKeys, onDelay });
   await onNews(db, LOG_CHANNEL, { signal, gatherMs: 15, onTrouble }, async () => {
     if (rest > 0) await sleep(rest, undefined, { signal }).catch(() => {});
     again = 0;
@@ -290,7 +314,7 @@ export async function runProjector(
     for (let more = true; more && !signal.aborted; ) {
       const began = performance.now();
       const batch = await next();
-      if (batch.applied > 0) onBatch({ events: batch.applied, keys }, (performance.now() - began) / 1000);
+      if (batch.applied > 0) onBatch({ events: batch.applied, keys, delay }, (performance.now() - began) / 1000);
       await settleRest(db);
       applied += batch.applied;
       more = batch.more;

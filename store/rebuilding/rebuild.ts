@@ -30,6 +30,9 @@ export type RebuildOptions = {
 const NEXT = 'facts_next';
 const OLD = 'facts_old';
 const PROJECTION = 'rebuild';
+/** What the session of a rebuild calls itself, before how far it is: `troupe_rebuild_progress` is read from it. */
+export const REBUILDING = 'troupe rebuild, ';
+const SHOWN_EVERY_MS = 1000;
 /** How long the swap waits for readers that hold the old tables. */
 const SWAP_PATIENCE_MS = 600_000;
 
@@ -85,9 +88,14 @@ async function rebuildUnderLock(
   });
 
   let applied = 0;
+  let shownAt = Number.NEGATIVE_INFINITY;
   const onApplied = (events: number): void => {
     applied += events;
     onProgress?.({ applied, total });
+    if (performance.now() - shownAt < SHOWN_EVERY_MS) return;
+    shownAt = performance.now();
+    // Fails only with the connection, which ends the rebuild at its next statement.
+    last.query(`set local application_name = '${REBUILDING}${Math.floor((100 * applied) / total)} %'`).catch(() => {});
   };
   const options = { schema: NEXT, projection: PROJECTION };
   // First, so that a damaged one ends the rebuild early.

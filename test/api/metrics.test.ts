@@ -12,6 +12,8 @@ import { postgresLog } from '../../ingest/log/postgres.ts';
 import { openPool } from '../../store/db/pool.ts';
 import { requestJob } from '../../store/jobs/jobs.ts';
 import { registerProcess } from '../../store/jobs/processes.ts';
+import { type OnBatch, runProjector } from '../../store/projecting/projector.ts';
+import { rebuild } from '../../store/rebuilding/rebuild.ts';
 import { anEvent, post, type TestApp, testApp } from './support/app.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
@@ -66,6 +68,38 @@ describe('/metrics', () => {
     expect(age).toBeLessThan(4800);
     await at.project();
     expect(value(await scraped(), 'troupe_oldest_unprojected_seconds')).toBe(0);
+  });
+
+  it('has how long events waited for their rows', async () => {
+    await at.project();
+    await post(at.app, anEvent('waited', 'waiting'));
+    await at.db.query(`update troupe.events set recorded_at = recorded_at - interval '100 s' where id = 'waited'`);
+    await post(at.app, anEvent('fresh', 'waiting'));
+    const stop = new AbortController();
+    const delays: number[] = [];
+    const onBatch: OnBatch = (batch, took) => {
+      observe.batch(batch, took);
+      delays.push(batch.delay);
+      stop.abort();
+    };
+    const before = value(await scraped(), 'troupe_projection_delay_seconds_sum')!;
+    await runProjector(at.db, { signal: stop.signal, onBatch });
+    expect(delays).toEqual([expect.closeTo(105, -1)]);
+    expect(value(await scraped(), 'troupe_projection_delay_seconds_sum')).toBeGreaterThan(before + 99);
+  });
+
+  it('has how far a rebuild is, only while one runs', async () => {
+    await at.project();
+    const progress = async () => value(await scraped(), 'troupe_rebuild_progress');
+    expect(await progress()).toBeNull();
+    const seen: (number | null)[] = [];
+    await rebuild(at.db, {
+      judge: async () => {
+        seen.push(await progress());
+      },
+    });
+    expect(seen[0]).toBe(1);
+    expect(await progress()).toBeNull();
   });
 
   it('counts the jobs that are not finished, with the age of the oldest', async () => {
@@ -154,7 +188,7 @@ describe('--metrics-port', () => {
 describe('The metrics of several processes', () => {
   it('are one text, in which a label tells whose each series is', async () => {
     const before = value(await processMetrics(), 'troupe_projector_events_total') ?? 0;
-    observe.batch({ events: 7, keys: [] }, 0.02);
+    observe.batch({ events: 7, keys: [], delay: 0.3 }, 0.02);
     observe.job({ job_id: 'one', kind: 'counted' }, 'done', 4);
     const counts = await processCounts();
     const text = await metricsOfRoles([

@@ -140,7 +140,7 @@ describe('A span', () => {
 
   it('of what no request waits for is there too; those of a job are one trace', () => {
     const spans = collected();
-    observe.batch({ events: 7, keys: ['t/task', ...Array.from({ length: 20 }, (_, i) => `e/e${i}`)] }, 0.5);
+    observe.batch({ events: 7, keys: ['t/task', ...Array.from({ length: 20 }, (_, i) => `e/e${i}`)], delay: 0.3 }, 0.5);
     observe.judged(['e1'], 0.25);
     observe.step(2, 'job-1');
     observe.job({ job_id: 'job-1', kind: 'sft' }, 'done', 4);
@@ -241,7 +241,7 @@ describe('A receiver', () => {
       { resource: {}, version: '1', say: (one) => said.push(one), everyMs: 20 },
     );
     recordSpans(exporter.take);
-    observe.batch({ events: 1, keys: [] }, 0.1);
+    observe.batch({ events: 1, keys: [], delay: 0.3 }, 0.1);
     await expect.poll(() => got.length).toBe(3);
     await exporter.close();
     close();
@@ -260,7 +260,7 @@ describe('A receiver', () => {
     const options = { resource: {}, version: '1', say: (one: string) => said.push(one), everyMs: 3_600_000 };
     const away = openExporter({ url: gone.url, key: null }, options);
     recordSpans(away.take);
-    observe.batch({ events: 1, keys: [] }, 0.1);
+    observe.batch({ events: 1, keys: [], delay: 0.3 }, 0.1);
     const began = performance.now();
     await away.close();
     expect(performance.now() - began).toBeLessThan(5000);
@@ -269,7 +269,7 @@ describe('A receiver', () => {
     );
     const exporter = openExporter({ url, key: null }, options);
     recordSpans(exporter.take);
-    for (let n = 0; n < 5000; n++) observe.batch({ events: n, keys: [] }, 0.1);
+    for (let n = 0; n < 5000; n++) observe.batch({ events: n, keys: [], delay: 0.3 }, 0.1);
     await exporter.close();
     await exporter.close();
     close();
