@@ -190,8 +190,8 @@ function ownerOf(lock: string): number | null {
 
 /**
  * Clears what can hold a cluster though no keeper lives: lock files (of the cluster and of its socket) whose process id now belongs to
- * another program, which PostgreSQL cannot distinguish from a server, and a server whose dead man's shell was killed with its keeper, which is
- * stopped. Where /proc is missing nothing is done.
+ * another program, which PostgreSQL cannot distinguish from a server, and a server whose keeper was killed together with its dead man's
+ * shell, or with the part of it that waits for the keeper's end: it is stopped. Where /proc is missing nothing is done.
  */
 export function clearLock({ identity }: Pick<Binaries, 'identity'>, cluster: Cluster): void {
   const sockets = socketsOf(cluster, identity);
@@ -201,8 +201,14 @@ export function clearLock({ identity }: Pick<Binaries, 'identity'>, cluster: Clu
     const command = pid === null ? null : commandOf(pid);
     if (pid === null || command === null) continue;
     if (!command.includes('bin/postgres')) rmSync(lock, { force: true });
-    else if (!commandOf(parentOf(pid))?.includes(cluster.folder)) process.kill(pid, 'SIGINT');
+    else if (!isKept(pid, cluster)) process.kill(pid, 'SIGINT');
   }
+}
+
+/** Whether the shell that a server was started by is there, under a keeper that lives. */
+function isKept(pid: number, cluster: Cluster): boolean {
+  const shell = parentOf(pid);
+  return commandOf(shell)?.includes(cluster.folder) === true && /keeper/.test(commandOf(parentOf(shell)) ?? '');
 }
 
 /** Null where it cannot be known; PostgreSQL itself sees when a process is gone. */
@@ -214,5 +220,11 @@ function commandOf(pid: number): string | null {
   }
 }
 
-const parentOf = (pid: number): number =>
-  Number(/^PPid:\s*(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]);
+/** 0 where there is none, or the process is gone. */
+function parentOf(pid: number): number {
+  try {
+    return Number(/^PPid:\s*(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? 0);
+  } catch {
+    return 0;
+  }
+}

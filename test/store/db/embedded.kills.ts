@@ -194,6 +194,24 @@ describe('kill -9', () => {
     await next.leave();
   });
 
+  test('of the keeper and of what waits for its end, not of the shell that waits for the server: the next command does so too', async () => {
+    const user = startUser({ home });
+    const { since } = await user.opened;
+    const [server] = processesOf(home, POSTMASTER);
+    const parentOf = (pid: number) => Number(/^PPid:\s*(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))![1]);
+    const shell = parentOf(server!);
+    const waiting = processesOf(home, SERVER).filter(
+      (pid) => pid !== server && pid !== shell && parentOf(pid) === shell,
+    );
+    expect(waiting).toHaveLength(1);
+    user.child.kill('SIGKILL');
+    for (const pid of [...waiting, ...processesOf(home, KEEPER)]) process.kill(pid, 'SIGKILL');
+    const next = startUser({ home });
+    expect((await next.opened).since > since).toBe(true);
+    expect(processesOf(home, POSTMASTER)).not.toContain(server);
+    await next.leave();
+  });
+
   test('of a starter in the middle of its first start leaves nothing that stops the next', async () => {
     for (const after of [150, 400, 700]) {
       const user = startUser({ home });
