@@ -42,7 +42,7 @@ export function eventsOf(bytes: Uint8Array): readonly string[] {
 export type Cut = {
   /** Events that are whole, as they came; empty where none ended. */
   readonly events: Uint8Array;
-  /** Before them, what has to be passed on as it came. */
+  /** Bytes that stand before these events and are passed on unchanged. */
   readonly parts: readonly Uint8Array[];
 };
 

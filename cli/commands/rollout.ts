@@ -306,13 +306,13 @@ async function checkProcesses(db: Db): Promise<void> {
     );
 }
 
-/** The result; null once this command is interrupted. */
 const jobNow = (db: Db, id: string) =>
   firstOf(
     db,
     query.selectFrom('troupe.job_queue').select(['state', 'outcome', 'result', 'error']).where('job_id', '=', id),
   );
 
+/** The result; null once this command is interrupted. `again` is added to what a failed one says. */
 async function waited(
   db: Db,
   id: string,

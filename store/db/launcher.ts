@@ -208,7 +208,7 @@ export function clearLock({ identity }: Pick<Binaries, 'identity'>, cluster: Clu
 /** Whether the shell that a server was started by is there, under a keeper that lives. */
 function isKept(pid: number, cluster: Cluster): boolean {
   const shell = parentOf(pid);
-  return commandOf(shell)?.includes(cluster.folder) === true && /keeper/.test(commandOf(parentOf(shell)) ?? '');
+  return commandOf(shell)?.includes(cluster.folder) === true && /keeper\.[tj]s/.test(commandOf(parentOf(shell)) ?? '');
 }
 
 /** Null where it cannot be known; PostgreSQL itself sees when a process is gone. */

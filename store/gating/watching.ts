@@ -1,5 +1,4 @@
 /** Watches releases: each is a row of the queue that no worker takes, looked at until it is decided. */
-
 import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { countText } from '../../errors.ts';

@@ -94,8 +94,10 @@ async function rebuildUnderLock(
     onProgress?.({ applied, total });
     if (performance.now() - shownAt < SHOWN_EVERY_MS) return;
     shownAt = performance.now();
-    // Fails only with the connection, which ends the rebuild at its next statement.
-    last.query(`set local application_name = '${REBUILDING}${Math.floor((100 * applied) / total)} %'`).catch(() => {});
+    // Events that come meanwhile are applied too. It fails only with the connection, which ends the rebuild at its next statement.
+    last
+      .query(`set local application_name = '${REBUILDING}${Math.min(100, Math.floor((100 * applied) / total))} %'`)
+      .catch(() => {});
   };
   const options = { schema: NEXT, projection: PROJECTION };
   // First, so that a damaged one ends the rebuild early.
