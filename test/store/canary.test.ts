@@ -4,7 +4,7 @@ import { appendOwn } from '../../ingest/own-event.ts';
 import { canaryPasses, upperBound } from '../../proofs/gate-simulation.ts';
 import { type CanaryRules, type CanaryUnit, decideCanary, sideOf } from '../../store/gating/canary.ts';
 import { canaryCheckpoints, canaryOf, canaryTeam, openCanaries } from '../../store/gating/canary-traffic.ts';
-import { canaryNow, lookAtCanaries } from '../../store/gating/canarying.ts';
+import { canaryNow, endCanary, lookAtCanaries } from '../../store/gating/canarying.ts';
 import { gateMarkdown } from '../../store/gating/report.ts';
 import { cancelJob, requestJob } from '../../store/jobs/jobs.ts';
 import { projectBatch } from '../../store/projecting/projector.ts';
@@ -305,6 +305,16 @@ describe('A canary under way', () => {
     ]);
   });
 
+  it('is not ended by a person where it is decided, and the reason is given', async () => {
+    await ask();
+    await episode(named('candidate'), { reward: 7 });
+    const decision = { passed: true, reason: 'Accepted by ann.', by: 'ann' };
+    await expect(endCanary(context(), 'night-1', decision)).rejects.toThrow(/is decided: .*gate.range should hold/);
+    expect(await endCanary(context(), 'night-2', decision)).toBeNull();
+    expect(await look()).toMatchObject([{ job_id: JOB, report: { passed: false } }]);
+    expect(await endCanary(context(), 'night-1', decision)).toBeNull();
+  });
+
   it('P34: gives no side any more once a person cancelled it', async () => {
     await ask();
     const call = { policy: 'solver', episode: named('candidate'), group: null };
@@ -325,6 +335,30 @@ describe('A canary under way', () => {
       },
     ] as never);
     expect(await report()).toMatchObject({ passed: false, reason: expect.stringContaining('Release r9 changed') });
+  });
+
+  it('ends without a release where another version of the team came', async () => {
+    const [incumbent, candidate, third] = ['short', 'long', 'longer'].map((prompt) =>
+      teamVersion('writers', { prompt }),
+    ) as [TeamVersion, TeamVersion, TeamVersion];
+    const maps = { incumbent: {}, candidate: {} };
+    const teams = { incumbent, candidate };
+    await requestJob(context(), {
+      ...{ job_id: JOB, kind: 'canary' },
+      spec: { kind: 'canary', rules: RULES, maps, weights: {}, guarded: [], teams },
+    });
+    const released = (release_id: string, version: TeamVersion) =>
+      tell([
+        {
+          ...{ name: 'policy.released', source: '/t', id: release_id, time: '2026-01-01T03:00:00Z' },
+          data: { release_id, policies: {}, teams: { [version.name]: version.team_id }, by: 'person' },
+        },
+      ] as never);
+    await released('r1', incumbent);
+    await released('r2', teamVersion('others', { prompt: 'long' }));
+    expect(await report()).toMatchObject({ canary: { state: 'running' } });
+    await released('r3', third);
+    expect(await report()).toMatchObject({ passed: false, reason: expect.stringContaining('Release r3 changed') });
   });
 
   it('compares two versions of a team over the episodes that name them, and gives a program the one of its side', async () => {

@@ -122,6 +122,29 @@ describe('A gate decides over tasks', () => {
     for (const said of ['passed', 'team: aa → bb', 'left out: 3 rows, too long', 'task set t1, scorer s1'])
       expect(page).toContain(said);
   });
+
+  it.each([
+    [110, 'within the limit'],
+    [130, 'above the limit'],
+    [120, 'inconclusive'],
+    [null, 'no data'],
+  ])('the report says of a limit of 1.2 that %s tokens for 100 are %s', (candidate, verdict) => {
+    const rules = guarding({ tokens: 1.2 });
+    const tasks = up.map((task, i) => ({
+      ...task,
+      tokens:
+        candidate === null ? null : { incumbent: 100 + i, candidate: candidate + 1.2 * i + (i % 2 === 0 ? 2 : -2) },
+    }));
+    const page = gateMarkdown(
+      {
+        ...{ format: 'troupe-gate/1', kind: 'offline', measure: 'likelihood', unit: 'nats', deviation: 0.1, rules },
+        ...decide(tasks, rules),
+        ...{ models: {}, pinned: { task_set: 't', scorer: 's', models: 'm', environment: 'e' }, left_out: {} },
+      },
+      'nightly-1',
+    );
+    expect(page.split('\n').find((line) => line.startsWith('| tokens'))).toContain(`| ${verdict} `);
+  });
 });
 
 describe('200 gates over simulated teams, of which the proof gate-rates has 1,000', () => {
