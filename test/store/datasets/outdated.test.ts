@@ -58,3 +58,11 @@ it('names the judgements of a later version that would be read, and leaves nothi
   expect((await now()).methods).toEqual([{ before: CREDIT, now: 'credit-2' }]);
   expect(readdirSync(folder)).toEqual(['datasets']);
 });
+
+it('a dataset whose recipe finds nothing any more has lost all its rows', async () => {
+  await database.db.query('update facts.episodes set reward = 0');
+  const { outdated, rows } = await now();
+  expect(outdated).toBe(true);
+  expect(rows).toMatchObject({ same: 0, added: [], changed: [] });
+  expect(rows.removed).toHaveLength(12);
+});
