@@ -1,10 +1,12 @@
 /** What `troupe doctor` looks at: the settings, and whether what Troupe needs is there. */
-import { statfs } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { readlink, statfs } from 'node:fs/promises';
 import { totalmem } from 'node:os';
 import { dirname } from 'node:path';
 import { type Config, loadConfig, SETTINGS, type SettingName, shown } from '../config.ts';
 import { EXIT, TroupeError } from '../errors.ts';
 import { checkSchema, readMigrations } from '../migrations/migrate.ts';
+import { type LeftBehind, leftBehind } from '../store/db/elsewhere.ts';
 import { homeAt } from '../store/db/home.ts';
 import { query, rowsOf, type SqlBool, scalarOf, sql } from '../store/db/query.ts';
 import { awaitedTypes } from '../store/log/replay-newer.ts';
@@ -15,7 +17,13 @@ import { paint, print, printJson, table } from './output.ts';
 import { processesHere } from './process-id.ts';
 import { VERSION } from './version.ts';
 
-type Check = { readonly check: string; readonly ok: boolean; readonly detail: string };
+type Check = {
+  readonly check: string;
+  readonly ok: boolean;
+  /** Worth a look, and nothing that keeps Troupe from working. */
+  readonly warns?: true;
+  readonly detail: string;
+};
 type Flags = Readonly<Record<string, unknown>>;
 
 /** A process beats every 3 s; a step of a model may hold it up for a while. */
@@ -41,7 +49,8 @@ export async function doctor(flags: Flags): Promise<number> {
           settings.map((s) => [s.setting, s.value, s.origin]),
         ),
       );
-    for (const { check, ok, detail } of checks) print(`${ok ? paint.green('✓') : paint.red('✗')} ${check}: ${detail}`);
+    for (const { check, ok, warns, detail } of checks)
+      print(`${ok ? (warns ? paint.yellow('!') : paint.green('✓')) : paint.red('✗')} ${check}: ${detail}`);
   }
   return checks.every((check) => check.ok) ? EXIT.done : EXIT.failed;
 }
@@ -50,6 +59,7 @@ async function machineChecks(flags: Flags, config: Config): Promise<Check[]> {
   return [
     { check: 'node', ok: true, detail: process.version },
     await attempt('disk', () => freeDisk(homeAt(config.home).root)),
+    ...(await databaseDisk(homeAt(config.home).data)),
     await attempt('memory', async () => freeMemory()),
     await attempt('port', () => portIsOurs(config)),
     await attempt('training', () => trainingHere(config)),
@@ -57,7 +67,19 @@ async function machineChecks(flags: Flags, config: Config): Promise<Check[]> {
       (await (await import('../trainer/graph/session.ts')).runtime()) ? 'loads' : '',
     ),
     ...(await placeChecks(flags, projectChecks)),
+    // After the database was opened: a home that was moved has just said where it is now.
+    ...leftBehind(homeAt(config.home).root).map(databaseLeft),
   ];
+}
+
+function databaseLeft({ folder, home, bytes, server }: LeftBehind): Check {
+  const whose =
+    home === null
+      ? 'a database of unknown home: an older Troupe made it, and no home that was opened since links to it. Unless one of yours does'
+      : `the database of the home ${home}, which ${existsSync(home) ? 'has another one now' : 'is gone'}. Unless it was moved, or its disk is away`;
+  const stop = server === null ? '' : `stop process ${server}, which runs on it, and `;
+  const detail = `${folder} (${bytesText(bytes)}) is ${whose}, ${stop}remove it: rm -r ${folder}`;
+  return { check: 'left behind', ok: true, warns: true, detail };
 }
 
 const roleChecks = (flags: Flags, role: string): Promise<Check[]> =>
@@ -117,6 +139,12 @@ async function queryMemory(): Promise<Check> {
 
 /** Less than this is reported as wrong: no training and no batch of events fits into it. */
 const LEAST = { disk: 1024 ** 3, memory: 256 * 1024 ** 2 };
+
+/** Where the database lies outside its home, on what may be another file system. */
+async function databaseDisk(data: string): Promise<Check[]> {
+  const elsewhere = await readlink(data).catch(() => null);
+  return elsewhere === null ? [] : [await attempt('disk of the database', () => freeDisk(elsewhere))];
+}
 
 /** Of the file system that the home is on, or will be on. @throws TroupeError `disk_full` */
 async function freeDisk(home: string): Promise<string> {

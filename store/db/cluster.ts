@@ -22,6 +22,7 @@ import {
 import { basename, dirname, join } from 'node:path';
 import { TroupeError } from '../../errors.ts';
 import { type Binaries, claimBase, type Identity } from './binaries.ts';
+import { nameHome } from './elsewhere.ts';
 import { fullDiskIn } from './faults.ts';
 
 export const SUPERUSER = 'troupe';
@@ -38,7 +39,7 @@ const ABANDONED_MS = 10 * 60_000;
 
 /**
  * The cluster at `path`, made if missing. Where the server's user cannot reach `path` (a checkout of root below a
- * 0700 folder) the cluster is made in the base folder and `path` is a link to it.
+ * 0700 folder) the cluster is made in the base folder, names the home, and `path` is a link to it.
  * @throws TroupeError `platform_unsupported` when initdb fails, `conflict` for a cluster of another major version
  */
 export async function ensureCluster(binaries: Binaries, path: string, durable: boolean): Promise<Cluster> {
@@ -85,6 +86,7 @@ function readCluster(binaries: Binaries, path: string): Cluster {
       { expected: binaries.version, got: major },
     );
   }
+  if (lstatSync(path).isSymbolicLink()) nameHome(folder, realpathSync(dirname(path)));
   return { folder, password };
 }
 
@@ -107,7 +109,9 @@ async function makeAt(binaries: Binaries, path: string, durable: boolean): Promi
 }
 
 async function makeElsewhere(binaries: Binaries, path: string, durable: boolean): Promise<void> {
-  const made = await make(binaries, join(claimBase(binaries.base), 'data'), durable);
+  const beside = join(claimBase(binaries.base), 'data');
+  sweep(beside);
+  const made = await make(binaries, beside, durable);
   const folder = made.replace(HALF, '-');
   renameSync(made, folder);
   try {

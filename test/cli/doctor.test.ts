@@ -1,11 +1,17 @@
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { decodeDraft } from '../../ingest/decode.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
+import { claimBase, defaultBase } from '../../store/db/binaries.ts';
+import { nameHome } from '../../store/db/elsewhere.ts';
 import { requestJob, waitForJob } from '../../store/jobs/jobs.ts';
 import { registerProcess } from '../../store/jobs/processes.ts';
 import { projectAll } from '../../store/projecting/projector.ts';
+import { isRoot } from '../store/db/processes.ts';
 import { startProgram } from '../store/support/process.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { document, type Shell, warmShell } from './support/troupe.ts';
@@ -39,6 +45,34 @@ describe('troupe doctor', () => {
     expect(checks.get('lag')!.detail).toBe('0 events of the log are not in the tables');
     expect(checks.get('sql')!.detail).toContain('only the views of schema traj');
   }, 60_000);
+
+  it('looks at the disk of a database that lies outside its home too', async () => {
+    const elsewhere = mkdtempSync(join(tmpdir(), 'troupe-data-'));
+    mkdirSync(join(at.folder, 'home'), { recursive: true });
+    symlinkSync(elsewhere, join(at.folder, 'home', 'data'));
+    const { checks } = await asked(at);
+    expect(checks.get('disk')!.detail).toContain(` at ${at.folder}/home`);
+    expect(checks.get('disk of the database')!.detail).toMatch(/ free of .* at /);
+    expect(checks.get('disk of the database')!.detail).toContain(elsewhere);
+    rmSync(elsewhere, { recursive: true });
+    rmSync(join(at.folder, 'home', 'data'));
+  }, 60_000);
+
+  it.runIf(isRoot)(
+    'names a database whose home was deleted, with its size and how to remove it, and ends with 0',
+    async () => {
+      const home = join(at.folder, 'gone');
+      const made = mkdtempSync(join(claimBase(defaultBase()), 'data-'));
+      nameHome(made, home);
+      const { code, out } = await at.run(['doctor']);
+      expect(code).toBe(0);
+      expect(out).toMatch(
+        new RegExp(`! left behind: ${made} .*database of the home ${home}, which is gone.*remove it: rm -r ${made}\\n`),
+      );
+      rmSync(made, { recursive: true });
+    },
+    60_000,
+  );
 
   it('ends with 1 where another program has the port of the API', async () => {
     const server = createServer((socket) => socket.end('220 ready\r\n'));
