@@ -2,6 +2,7 @@
 import type { Draft } from '../events.ts';
 import { hashId } from '../json.ts';
 import { type ChatMessage, toMessage, toolCallsOf } from './chat-message.ts';
+import { APPARENT_ERROR, hasError } from './conversation.ts';
 import { type Emitter, given } from './native.ts';
 
 /**
@@ -85,13 +86,16 @@ export function resultDrafts(
     const nativeId = message.role === 'tool' ? message.tool_call_id : undefined;
     const own = typeof nativeId === 'string' ? open.get(nativeId)?.pop() : undefined;
     if (own === undefined) return [];
+    const failed = message.is_error === true;
+    const { content } = toMessage(message);
     return [
       emit.state('tool.returned', {
         episode_id: call.episode_id,
         tool_call_id: own,
-        status: message.is_error === true ? 'error' : 'ok',
-        ...given('output', toMessage(message).content),
+        status: failed ? 'error' : 'ok',
+        ...given('output', content),
         native: { tool_call_id: nativeId },
+        ...(!failed && hasError(content) ? { flags: [APPARENT_ERROR] } : {}),
       }),
     ];
   });

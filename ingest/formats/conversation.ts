@@ -4,6 +4,7 @@
  */
 import type { Refusal } from '../../errors.ts';
 import type { Draft, Message } from '../events.ts';
+import { isRecord, parseRecord } from '../json.ts';
 import { badMessage, type ChatMessage, toMessage, toolCallsOf } from './chat-message.ts';
 import { badIdentifier, type Emitter, given, refusal, without } from './native.ts';
 
@@ -49,6 +50,13 @@ export function toolLedger() {
 /** Flag of a tool result that reports an error though its source does not mark the tool as failed. */
 export const APPARENT_ERROR = 'apparent_error';
 
+/** The rule of chats, which mark no tool as failed: the result is a JSON object whose `error` says something. */
+export function hasError(output: unknown): boolean {
+  if (typeof output !== 'string' || !output.trimStart().startsWith('{') || !output.includes('"error"')) return false;
+  const read = parseRecord(output);
+  return 'value' in read && isRecord(read.value) && Boolean(read.value.error);
+}
+
 export type ConversationOptions = {
   readonly episodeId: string;
   /** Who wrote an assistant message; null where it is unknown. */
@@ -57,7 +65,7 @@ export type ConversationOptions = {
   readonly tools?: unknown;
   /** True where each call is a round of the environment. */
   readonly turns?: boolean;
-  /** Whether the text of a result reports an error, where the format has a rule for it: the result is flagged. */
+  /** Whether the text of a result reports an error, where the format has another rule for it than `hasError`: the result is flagged. */
   readonly reportsError?: (output: string) => boolean;
   /** Number of the first message, where an episode holds several conversations; 0 without it. */
   readonly first?: number;
@@ -67,7 +75,7 @@ export type ConversationOptions = {
 export function conversationDrafts(
   emit: Emitter,
   messages: readonly ChatMessage[],
-  { episodeId, agentOf, tools, turns = false, reportsError, first = 0 }: ConversationOptions,
+  { episodeId, agentOf, tools, turns = false, reportsError = hasError, first = 0 }: ConversationOptions,
 ): Draft[] {
   const drafts: Draft[] = [];
   const before: Message[] = [];
@@ -114,7 +122,7 @@ export function conversationDrafts(
           status: failed ? 'error' : 'ok',
           ...given('output', content),
           native: { tool_call_id: nativeId },
-          ...(typeof content === 'string' && reportsError?.(content) ? { flags: [APPARENT_ERROR] } : {}),
+          ...(!failed && typeof content === 'string' && reportsError(content) ? { flags: [APPARENT_ERROR] } : {}),
           ...unmapped,
         }),
       );

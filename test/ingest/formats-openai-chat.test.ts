@@ -231,6 +231,24 @@ describe('a completion log', () => {
     ]);
   });
 
+  it('flags a result that is an object with an error, in a row and in a log, and gives the row back equal', () => {
+    const outputs = ['{"error": "no such city"}', '{"error": null, "city": "Oslo"}', 'error', '{"error": '];
+    const calls = outputs.map((_, i) => ({
+      id: `c${i}`,
+      type: 'function',
+      function: { name: 'find', arguments: '{}' },
+    }));
+    const messages = [
+      { role: 'user', content: 'q' },
+      { role: 'assistant', content: null, tool_calls: calls },
+      ...outputs.map((content, i) => ({ role: 'tool', tool_call_id: `c${i}`, content })),
+    ];
+    const flags = (record: unknown) => dataOf(convert(record).drafts, 'tool.returned').map((one) => one.flags ?? []);
+    expect(flags({ messages })).toEqual([['apparent_error'], [], [], []]);
+    expect(flags({ request: { messages }, response: { choices: [] } })).toEqual([['apparent_error'], [], [], []]);
+    expect(format.write!(convert({ messages }).drafts as never)).toEqual([{ messages }]);
+  });
+
   it('is one call too where its request stands beside the response, and comes back equal', () => {
     const { metadata, model, messages } = first.request;
     const flat = { model, metadata, messages, kwargs: { temperature: 0.5 }, response: first.response, cost: 0.1 };
