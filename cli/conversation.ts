@@ -14,6 +14,7 @@ export function heading({ episode }: EpisodePage): string {
   const about = ['task_id', 'outcome', 'reward', 'agents', 'steps', 'started_at']
     .filter((name) => episode[name] !== null && episode[name] !== undefined)
     .map((name) => `${name.replace(/_id$|_at$/, '')} ${plain(episode[name])}`);
+  if (episode.closed === false) about.push('open: its end is not recorded');
   return `${paint.bold(`Episode ${episode.episode_id}`)}${about.length > 0 ? ` · ${about.join(' · ')}` : ''}`;
 }
 
@@ -63,13 +64,23 @@ const promptText = (message: PromptMessage, shown: Shown): string =>
 
 /** The text, and a line for each image or file beside it. */
 function said({ text, content }: { readonly text: string | null; readonly content: unknown }): string {
-  if (text === null) return plain(content);
+  if (text === null) return partsOf(content).map(partText).join('\n');
   return [
     text,
     ...filesIn(content).map((file) => `[${file.media_type}, ${file.size} bytes, artifact ${file.artifact_id}]`),
   ]
     .filter((line) => line !== '')
     .join('\n');
+}
+
+/** A message of several parts, or of nothing but calls, has its parts in a list or beside what else is kept of it. */
+const partsOf = (content: unknown): readonly unknown[] =>
+  Array.isArray(content) ? content : isRecord(content) && Array.isArray(content.parts) ? content.parts : [content];
+
+function partText(part: unknown): string {
+  if (isRecord(part) && part.type === 'tool_call')
+    return `calls ${part.name} ${part.arguments_raw ?? plain(part.arguments)}`;
+  return isRecord(part) && typeof part.content === 'string' ? part.content : plain(part);
 }
 
 /** What views show in the place of an image or a file. */

@@ -71,7 +71,8 @@ function cell(value: unknown): string {
   if (typeof value === 'number') return Number.isInteger(value) ? String(value) : String(Number(value.toFixed(4)));
   const text = typeof value === 'string' ? value : JSON.stringify(value);
   const flat = text.replaceAll(/\p{Cc}+/gu, ' ');
-  return flat.length <= 80 ? flat : `${flat.slice(0, 79)}…`;
+  // A character may be two code units: none is cut in half.
+  return flat.length <= 80 ? flat : `${flat.slice(0, 79).replace(/[\uD800-\uDBFF]$/, '')}…`;
 }
 
 export type Bar = { readonly update: (done: number, total: number, note?: string) => void; readonly stop: () => void };

@@ -38,9 +38,15 @@ export async function ask(path, signal, body) {
   );
 }
 
+/** The first characters of a text, at most so many and none of them half. */
+const start = (text, most) => text.slice(0, most).replace(/[\ud800-\udbff]$/, '');
+
+/** Text of at most so many characters; one that is cut ends with "…". */
+export const cut = (text, most) => (text.length <= most ? text : `${start(text, most - 1)}…`);
+
 /** Text of at most so many characters, with the number of those that are left out: a browser takes seconds to lay out a line of 20 MB. */
 export const beginning = (text, most) =>
-  text.length <= most ? text : `${text.slice(0, most)} … (${text.length - most} more characters)`;
+  text.length <= most ? text : `${start(text, most)} … (${text.length - most} more characters)`;
 
 export const count = (value) => (value === null || value === undefined ? '–' : String(value));
 export const percent = (share) => (share === null || share === undefined ? '–' : `${(100 * share).toFixed(1)} %`);

@@ -79,8 +79,16 @@ const MESSAGE = 100_000;
 
 const written = (content) => (typeof content === 'string' ? content : JSON.stringify(content, null, 2));
 
+/** A message of several parts, or of nothing but calls, has its parts in a list or beside what else is kept of it. */
+const partsOf = (content) => (Array.isArray(content) ? content : (content.parts ?? [content]));
+
+function partText(part) {
+  if (part?.type === 'tool_call') return `calls ${part.name} ${part.arguments_raw ?? JSON.stringify(part.arguments)}`;
+  return typeof part?.content === 'string' ? part.content : written(part);
+}
+
 function bodyText(text, content) {
-  const body = text ?? (content === null || content === undefined ? null : written(content));
+  const body = text ?? (content === null || content === undefined ? null : partsOf(content).map(partText).join('\n'));
   return [
     body === null ? make('p', { class: 'quiet' }, 'no text') : make('pre', {}, beginning(body, MESSAGE)),
     filesIn(content).map(fileLink),

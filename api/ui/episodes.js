@@ -1,5 +1,5 @@
 /** The list of episodes and its filters. */
-import { ask, count, episodeLink, make, notice, numbers, pagedTable, when } from './elements.js';
+import { ask, count, cut, episodeLink, make, notice, numbers, pagedTable, when } from './elements.js';
 
 const FILTERS = ['task_id', 'group_id', 'outcome', 'filter'];
 
@@ -87,7 +87,7 @@ function filterForm(filters) {
 
 const episodeRow = (row) => [
   episodeLink(row.episode_id),
-  make('span', { title: row.task_id }, (row.task ?? row.task_id ?? '–').slice(0, 90)),
+  make('span', { title: row.task_id }, cut(row.task ?? row.task_id ?? '–', 90)),
   row.outcome ?? (row.closed ? 'closed' : 'open'),
   ...[row.reward, row.calls, row.steps, row.tool_calls, row.feedback].map(count),
   when(row.started_at ?? row.last_at),

@@ -1,5 +1,5 @@
 /** Plots as SVG: lines over steps, and intervals around zero. Each has a sentence for those who cannot see it; a missing number is a gap, not 0. */
-import { draw, make } from './elements.js';
+import { cut, draw, make } from './elements.js';
 
 const [WIDE, LEFT, RIGHT, TOP, BOTTOM] = [760, 64, 12, 12, 34];
 
@@ -104,7 +104,7 @@ export function intervals(rows, about) {
     const y = TOP + (i + 0.5) * ROW;
     const title = draw('title', {}, note);
     svg.append(
-      draw('text', { x: 4, y: y + 4, 'text-anchor': 'start' }, label.length > 26 ? `${label.slice(0, 25)}…` : label),
+      draw('text', { x: 4, y: y + 4, 'text-anchor': 'start' }, cut(label, 26)),
       draw('line', { class: 'limit', x1: x(limit), x2: x(limit), y1: y - 10, y2: y + 10 }),
       draw('line', { class: `interval ${look}`, x1: x(low), x2: x(high), y1: y, y2: y }, title),
       draw('circle', { class: `interval ${look}`, cx: x(value), cy: y, r: 5 }, title.cloneNode?.(true)),

@@ -312,6 +312,29 @@ describe('the page', () => {
     await shows('y … (200000 more characters)');
   });
 
+  it('cuts a long task with a sign of it, and no character in half', async () => {
+    const query = `${'z'.repeat(88)}😀 and more`;
+    await say(
+      event('task.defined', { task_id: 'smile', query }),
+      event('episode.started', { episode_id: 'smiles', task_id: 'smile' }),
+    );
+    page.go('#/episodes?task_id=smile');
+    await shows('smiles');
+    expect(page.main.textContent).toContain(`${'z'.repeat(88)}…`);
+    expect(page.main.textContent.isWellFormed()).toBe(true);
+  });
+
+  it('says in words which tools an answer without text calls', async () => {
+    const at = { episode_id: 'calls', call_id: 'k' };
+    const content = [{ type: 'tool_call', id: 'c1', name: 'find', arguments: { city: 'Oslo' } }];
+    await say(
+      event('episode.started', { episode_id: 'calls' }),
+      event('generation.completed', { ...at, choices: [{ index: 0, content }] }),
+    );
+    page.go('#/episodes/calls');
+    await shows('calls find {"city":"Oslo"}');
+  });
+
   it('says what went wrong, and tries again', async () => {
     page.go('#/episodes/nobody');
     await shows('There is no episode "nobody".');

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { entryText } from '../../cli/conversation.ts';
+import { entryText, heading } from '../../cli/conversation.ts';
 import type { CallEntry, Candidate } from '../../store/episodes/entries.ts';
 
 const candidate = (n: number, more: Partial<Candidate> = {}): Candidate => ({
@@ -59,6 +59,20 @@ describe('A call in the terminal', () => {
     expect(shown.slice(0, 3)).toEqual(['user · prompt', '  See.', '  [image/png, 307200 bytes, artifact 9f86d0]']);
   });
 
+  it('says in words which tools an answer or a prompt without text calls', () => {
+    const ask = { type: 'tool_call', id: 'c1', name: 'find', arguments: { city: 'Oslo' } };
+    const content = [{ type: 'reasoning', content: 'Where?' }, ask];
+    const prompt = [{ role: 'assistant', sender: null, text: null, content: { parts: [ask], content_absent: true } }];
+    expect(text(call([candidate(0, { text: null, content })], { prompt }))).toEqual([
+      'assistant · prompt',
+      '  calls find {"city":"Oslo"}',
+      '',
+      'Solver · solver · m1 · 12 tokens in · 3 out · 42 ms · c/0 · not trainable: no_token_ids',
+      '  Where?',
+      '  calls find {"city":"Oslo"}',
+    ]);
+  });
+
   it('with several names what is known of the call once, then each candidate with its reward and credit', () => {
     const judged = { method: 'grpo', value: -0.77459, reason: null };
     expect(
@@ -87,5 +101,13 @@ describe('A call in the terminal', () => {
     const shown = text(call([candidate(0, { text: evil })], { prompt: [], who: evil })).join('\n');
     expect(shown).not.toMatch(/[^\P{Cc}\n]/u);
     expect(shown).toContain('\uFFFD[2Jx\uFFFD');
+  });
+});
+
+describe('The line above an episode in the terminal', () => {
+  it('says that the end of the episode is not recorded', () => {
+    const episode = { episode_id: 'e', outcome: null, closed: false, steps: 2 };
+    expect(heading({ episode } as never)).toBe('Episode e · steps 2 · open: its end is not recorded');
+    expect(heading({ episode: { ...episode, closed: true } } as never)).toBe('Episode e · steps 2');
   });
 });
