@@ -18,6 +18,8 @@ const DEFAULT_METHODS: readonly MethodAsked[] = [
 ];
 
 const HELP = `
+Without --methods those of the setting judge run, and where it names none ${DEFAULT_METHODS.map(({ method }) => method).join(', ')}.
+
 A group is judged once all its episodes are closed, and again when something about it changes. One that stays smaller than its announced
 size is judged after close_after seconds without events; its credits have the reason partial_group. Results are stored side by side:
 the same method with other parameters does not replace them.
@@ -82,19 +84,24 @@ export function judgeCommands(program: Command): void {
 }
 
 function tell(
-  { episodes, rows, without_value }: Awaited<ReturnType<typeof judge>>,
+  { episodes, rows, without_value, silent }: Awaited<ReturnType<typeof judge>>,
   compared: Compared,
   methods: readonly MethodAsked[],
   flags: Flags,
 ): void {
-  if (flags.json) printJson({ episodes, methods: methods.map((one) => one.method), rows, without_value, ...compared });
+  if (flags.json)
+    printJson({ episodes, methods: methods.map((one) => one.method), rows, without_value, silent, ...compared });
   else if (episodes === 0) print('Nothing to judge: no closed episode of a complete group changed since.');
   else {
     const said = Object.entries(rows).map(([table, count]) => {
       const without = without_value[table] ?? 0;
       return `${count} ${table}${without === 0 ? '' : ` (${without} without a value, with the reason why)`}`;
     });
-    print(`${episodes} episodes judged: ${said.join(', ')}.`);
+    print(`${episodes} episodes judged: ${said.join(', ') || 'no results'}.`);
+    for (const name of silent)
+      print(
+        `${name} has no result: these episodes lack what it judges. \`troupe method show ${name}\` shows what that is.`,
+      );
   }
 }
 
@@ -122,7 +129,7 @@ export function comparedText({ groups, of_one, partial, open, waiting }: Compare
           `${opens} episodes are open and not judged: ${reasons([
             [
               open.unfinished,
-              `have no episode.finished (\`troupe run work\` closes them after ${closeAfter} s without events)`,
+              `have no episode.finished, which the program that records sends (\`troupe run work\` closes them after ${closeAfter} s without events)`,
             ],
             [open.reopened, 'got an event after their episode.finished'],
           ])}.`,

@@ -43,6 +43,8 @@ export type Judging = {
   readonly rows: Readonly<Record<string, number>>;
   /** Of these, those without a value, by table: they have a reason instead. */
   readonly without_value: Readonly<Record<string, number>>;
+  /** Methods that had no row: what they judge is in none of the episodes. */
+  readonly silent: readonly string[];
 };
 
 /** Fills in versions and defaults. Throws `method_unknown` and `method_input` before anything is written. */
@@ -99,6 +101,7 @@ export async function judge(db: Db, log: EventLog, options: JudgeOptions): Promi
   const total = portions.reduce((sum, { episodes }) => sum + episodes.length, 0);
   const rows: Record<string, number> = {};
   const without_value: Record<string, number> = {};
+  const said: Record<string, number> = {};
   const judge_ids: string[] = [];
   let judged = 0;
   let failed = false;
@@ -110,6 +113,7 @@ export async function judge(db: Db, log: EventLog, options: JudgeOptions): Promi
       const written = await patiently(() => judgePortion(db, runs, portion));
       addTo(rows, written.counts);
       addTo(without_value, written.valueless);
+      addTo(said, written.said);
       judged += portion.episodes.length;
       options.onProgress?.({ judged, total });
     }
@@ -123,7 +127,8 @@ export async function judge(db: Db, log: EventLog, options: JudgeOptions): Promi
   );
   // The other lane finishes what it has begun before the failure of the one is reported.
   for (const ended of await Promise.allSettled(lanes)) if (ended.status === 'rejected') throw ended.reason;
-  return { judge_ids, methods: runs, episodes: total, rows, without_value };
+  const silent = total === 0 ? [] : runs.filter(({ name }) => said[name] === 0).map(({ name }) => name);
+  return { judge_ids, methods: runs, episodes: total, rows, without_value, silent };
 }
 
 function addTo(sums: Record<string, number>, counts: Readonly<Record<string, number>>): void {
@@ -233,6 +238,8 @@ async function writeJudgements(
 ): Promise<{
   readonly counts: Readonly<Record<string, number>>;
   readonly valueless: Readonly<Record<string, number>>;
+  /** Rows by method. */
+  readonly said: Readonly<Record<string, number>>;
   readonly revisions: ReadonlyMap<string, number>;
 }> {
   const readings = new Set(runs.flatMap(({ name, params }) => readingsOf(findMethod(name), params)));
@@ -240,6 +247,7 @@ async function writeJudgements(
   const earlier = new EarlierResults();
   const counts: Record<string, number> = {};
   const valueless: Record<string, number> = {};
+  const said: Record<string, number> = {};
   for (const run of runs) {
     const method = findMethod(run.name);
     const rewards = run.reads === null ? null : earlier.rewardsOf(run.reads);
@@ -248,11 +256,13 @@ async function writeJudgements(
     await nameMethod(tx, run, method.kind);
     await clear(tx, tablesOf(method), run.key, facts.episodes);
     addTo(counts, await put(tx, run.key, judgements));
+    addTo(said, { [run.name]: judgements.length });
     for (const one of judgements) if (isValueless(one)) valueless[one.table] = (valueless[one.table] ?? 0) + 1;
   }
   return {
     counts,
     valueless,
+    said,
     revisions: new Map(facts.episodes.map(({ episode_id, revision }) => [episode_id, revision])),
   };
 }

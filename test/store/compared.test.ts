@@ -39,7 +39,7 @@ describe('what a judging could not compare', () => {
     });
     expect(comparedText(compared, 1800)).toEqual([
       '2 of 3 groups have one member, so there is nothing to compare it with: 1 name neither task nor group, 1 are the only episode of their task or group.',
-      '2 episodes are open and not judged: 1 have no episode.finished (`troupe run work` closes them after 1800 s without events), 1 got an event after their episode.finished.',
+      '2 episodes are open and not judged: 1 have no episode.finished, which the program that records sends (`troupe run work` closes them after 1800 s without events), 1 got an event after their episode.finished.',
       '1 closed episodes wait for open or missing members of their group.',
     ]);
   });

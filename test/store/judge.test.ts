@@ -110,6 +110,13 @@ describe('the judge', () => {
     ).toHaveLength(4);
   });
 
+  it('names the methods that had nothing to judge', async () => {
+    await load(anEpisode('a', { reward: 1 }));
+    const asked = ['grpo_advantage', 'majority_filter'].map((method) => ({ method }));
+    expect((await run(asked, ['a'])).silent).toEqual(['majority_filter']);
+    expect((await run(asked, [])).silent).toEqual([]);
+  });
+
   it('says why there is no value where an input is missing, and never 0', async () => {
     await load(anEpisode('a', { reward: null }), anEpisode('b', { reward: 1 }), [
       event('episode.started', { episode_id: 'bare' }),
