@@ -4,7 +4,7 @@ import { hashId } from '../ingest/json.ts';
 import { appendOwn } from '../ingest/own-event.ts';
 import type { Db } from '../store/db/pool.ts';
 import { anyOf, query, rowsOf, sql } from '../store/db/query.ts';
-import { verifyCheckpoint } from '../trainer/checkpoints/checkpoint.ts';
+import { latestCheckpoint, verifyCheckpoint } from '../trainer/checkpoints/checkpoint.ts';
 import type { Context } from './context.ts';
 
 export type RecordedCheckpoint = {
@@ -16,7 +16,7 @@ export type RecordedCheckpoint = {
 };
 
 /**
- * Appends `checkpoint.saved` for the checkpoint in `dir`, every file of which is compared with its hash first, and brings the tables up
+ * Appends `checkpoint.saved` for the checkpoint in `dir`, or the latest one of a folder of checkpoints, every file of which is compared with its hash first, and brings the tables up
  * to it. Its datasets are those of its manifest: by their id where the project knows them, else by their content hash.
  * @throws TroupeError `not_found` and `checkpoint_damaged`
  */
@@ -25,7 +25,7 @@ export async function recordCheckpoint(
   dir: string,
   policy: string | null,
 ): Promise<RecordedCheckpoint> {
-  const directory = resolve(dir);
+  const directory = (await latestCheckpoint(resolve(dir))) ?? resolve(dir);
   const { id, sha256, meta } = await verifyCheckpoint(directory);
   await catchUp();
   const dataset_ids = await datasetIds(db, meta.datasets);

@@ -64,7 +64,7 @@ function addCommand(checkpoints: Command): void {
     checkpoints
       .command('add')
       .description('record a checkpoint that was trained by hand, with its datasets and its parent')
-      .argument('<dir>', 'its directory')
+      .argument('<dir>', 'its directory, or a folder of checkpoints, of which the latest is taken')
       .requiredOption('--policy <name>', 'policy of the checkpoint')
       .addHelpText(
         'after',

@@ -173,7 +173,9 @@ export function runCommands(program: Command): void {
               ? { hint: `It is a folder: troupe checkpoints add ${id} --policy ${policy} records it and names its id.` }
               : existsSync(join(home.checkpoints, id))
                 ? { hint: `troupe checkpoints add ${join(home.checkpoints, id)} --policy ${policy} records it.` }
-                : {},
+                : {
+                    hint: `One that was trained by hand is recorded by troupe checkpoints add FOLDER --policy ${policy}.`,
+                  },
           );
       }
       const at = now().toISOString();

@@ -54,7 +54,8 @@ describe('checkpoints trained by hand', () => {
 
   it('are recorded by checkpoints add with what they were trained on, and a damaged one is refused', async () => {
     const trained = await sft('--out', path('b'), '--seed', '7', '--lr', '0.01');
-    await run(1, 'release', `coder=${trained.checkpoint_id}`);
+    const unknown = await run(1, 'release', `coder=${trained.checkpoint_id}`);
+    expect(unknown.error.hint).toContain('troupe checkpoints add FOLDER --policy coder');
     // As a project knows a frozen dataset with these rows.
     const manifest = { content_sha256: sha256(readFileSync(path('rows.jsonl'), 'utf8')) };
     await database.db.query(`insert into facts.datasets (dataset_id, manifest, version) values ('frozen', $1, '')`, [
@@ -62,6 +63,9 @@ describe('checkpoints trained by hand', () => {
     ]);
     const added = await run(0, 'checkpoints', 'add', trained.directory, '--policy', 'coder');
     expect(added).toMatchObject({ checkpoint_id: trained.checkpoint_id, policy: 'coder', dataset_ids: ['frozen'] });
+    // A folder of checkpoints stands for its latest one, as it does for train and sample.
+    const { directory } = await run(0, 'checkpoints', 'add', path('b'), '--policy', 'coder');
+    expect(directory).toBe(trained.directory);
     await run(0, 'release', `coder=${trained.checkpoint_id}`);
     writeFileSync(join(trained.directory, 'config.json'), '{}');
     const damaged = await run(1, 'checkpoints', 'add', trained.directory, '--policy', 'coder');
