@@ -46,7 +46,7 @@ export type BackupReport = {
   readonly bytes: number;
   readonly rows: number;
   readonly files: number;
-  /** Folders that the tables name and that are not in the home: pruned or erased while the backup was made, or gone before. */
+  /** Folders that the tables name and that are not in the home: elsewhere on this machine, pruned or erased meanwhile, or gone before. */
   readonly missing: readonly string[];
   /** Symbolic links in the folders of the home. Neither they nor what they point to is copied. */
   readonly links: readonly string[];
@@ -153,7 +153,7 @@ async function writeTo(db: Db, target: BackupTarget, options: BackupOptions) {
           for (const byte of lines) if (byte === 10) rows[name]++;
         }
       }
-      return foldersNamed(tx, home);
+      return foldersNamed(tx);
     });
     let files = 0;
     const links: string[] = [];
@@ -171,7 +171,8 @@ async function writeTo(db: Db, target: BackupTarget, options: BackupOptions) {
     gzip.end();
     const size = await written;
     const missing: string[] = [];
-    for (const path of named) if (!(await lstat(path).catch(() => null))) missing.push(path);
+    for (const path of named)
+      if (!path.startsWith(`${home.root}/`) || !(await lstat(path).catch(() => null))) missing.push(path);
     return { bytes: size, rows: Object.values(rows).reduce((sum, n) => sum + n, 0), files, missing, links };
   } catch (error) {
     gzip.destroy(error as Error);
@@ -248,14 +249,13 @@ async function manifestOf(
   };
 }
 
-/** Folders of the home that checkpoints and datasets name, live weights left out: they are replaced all the time. */
-async function foldersNamed(tx: Session, home: Home): Promise<readonly string[]> {
+/** Folders that checkpoints and datasets name, those in a bucket and live weights left out: these are replaced all the time. */
+async function foldersNamed(tx: Session): Promise<readonly string[]> {
   const { rows } = await tx.query<{ path: string }>(
     `select path from (
        select troupe.path_here(uri) as path from facts.checkpoints where kept is not false
        union select troupe.path_here(uri) from facts.datasets) named
-     where starts_with(path, $1) order by 1`,
-    [`${home.root}/`],
+     where starts_with(path, '/') order by 1`,
   );
   return rows.map(({ path }) => path);
 }

@@ -177,7 +177,8 @@ async function makeEmpty(tx: Session, { tables }: BackupManifest): Promise<void>
   const names = tables.map(({ name }) => name);
   await tx.query(`lock table ${names.join(', ')} in access exclusive mode`);
   const { rows } = await tx.query<{ name: string }>(
-    ['troupe.events', 'troupe.dead_letters', 'troupe.job_queue', 'troupe.api_keys']
+    // Events are stored in `stored_events`; in backups of before migration 23 in `events`.
+    ['troupe.events', 'troupe.stored_events', 'troupe.dead_letters', 'troupe.job_queue', 'troupe.api_keys']
       .filter((name) => names.includes(name))
       .map((name) => `select '${name}' as name where exists(select from ${name})`)
       .join(' union all '),

@@ -1,0 +1,58 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { postgresLog } from '../../../ingest/log/postgres.ts';
+import { fileTarget, writeBackup } from '../../../store/backup/backup.ts';
+import { fileSource, restoreBackup } from '../../../store/backup/restore.ts';
+import { homeAt } from '../../../store/db/home.ts';
+import { projectAll } from '../../../store/projecting/projector.ts';
+import { freshDatabase, type TestDatabase } from '../../support/database.ts';
+import { anEpisode, event } from '../support/events.ts';
+
+describe('a backup', () => {
+  let folder: string;
+  let origin: TestDatabase;
+  let copy: TestDatabase;
+  beforeEach(async () => {
+    folder = mkdtempSync(join(tmpdir(), 'troupe-backup-'));
+    [origin, copy] = await Promise.all([freshDatabase(), freshDatabase()]);
+  });
+  afterEach(async () => {
+    await Promise.all([origin.close(), copy.close()]);
+    rmSync(folder, { recursive: true });
+  });
+  const file = () => join(folder, 'backup.tar.gz');
+  const made = () =>
+    writeBackup(origin.db, fileTarget(file()), {
+      home: homeAt(join(folder, 'home')),
+      project: 'troupe',
+      version: '0',
+      now: new Date(),
+    });
+
+  it('is not restored over a project that holds nothing but events', async () => {
+    await postgresLog(origin.db).append(anEpisode('kept'));
+    await made();
+    await postgresLog(copy.db).append(anEpisode('other'));
+    const restored = restoreBackup(copy.db, fileSource(file()), {
+      home: homeAt(join(folder, 'there')),
+      project: 'troupe',
+    });
+    await expect(restored).rejects.toThrow('The project holds something already (troupe.stored_events)');
+    const { rows } = await copy.db.query<{ key: string }>('select distinct key from troupe.events order by 1');
+    expect(rows.map(({ key }) => key)).toContain('e/other');
+  });
+
+  it('names the checkpoints that lie elsewhere on this machine, because it does not hold them, and none in a bucket', async () => {
+    const saved = (id: string, uri: string) =>
+      event('checkpoint.saved', { checkpoint_id: id, policy: 'solver', uri, sha256: '0'.repeat(64), kept: true });
+    await postgresLog(origin.db).append([
+      saved('away', join(folder, 'mine')),
+      saved('gone', join(folder, 'home', 'checkpoints', 'gone')),
+      saved('bucket', 's3://bucket/team'),
+    ]);
+    await projectAll(origin.db);
+    expect((await made()).missing).toEqual([join(folder, 'home', 'checkpoints', 'gone'), join(folder, 'mine')]);
+  });
+});
