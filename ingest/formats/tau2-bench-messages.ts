@@ -1,7 +1,7 @@
 /** Messages of a tau2-bench simulation. The agent sees no call and no result of the user's own tools. */
 import type { Draft, Message } from '../events.ts';
-import { isRecord } from '../json.ts';
-import { toMessage } from './chat-message.ts';
+import { canonicalJson, isRecord } from '../json.ts';
+import { readArguments, toMessage } from './chat-message.ts';
 import { toolLedger } from './conversation.ts';
 import type { NativeRefusal } from './format.ts';
 import { type Emitter, given, isIdentifier, refusal, without } from './native.ts';
@@ -92,6 +92,7 @@ export function messageDrafts(
       const input = [...seen];
       const call = { ...about, call_id: `m${seq}`, agent_id: AGENT, turn: turn++ };
       seen.push(shown(message, seq));
+      const response = responseOf(message.raw_data);
       return [
         emit.event('generation.requested', [episodeId, seq], {
           ...call,
@@ -101,7 +102,15 @@ export function messageDrafts(
         }),
         emit.event('generation.completed', [episodeId, seq], {
           ...call,
-          choices: [{ index: 0, ...given('content', shown(message, seq).content) }],
+          choices: [
+            {
+              index: 0,
+              ...given('content', shown(message, seq, response).content),
+              ...given('finish_reason', response.finishReason),
+            },
+          ],
+          ...given('response_id', response.id),
+          ...given('response_model', response.model),
           ...given('usage', usageOf(message.usage)),
           ...(typeof message.generation_time_seconds === 'number'
             ? { latency_ms: 1000 * message.generation_time_seconds }
@@ -142,21 +151,56 @@ const callsOf = ({ tool_calls: calls }: Fields, seq: number): Fields[] =>
         .map((call, at) => (isIdentifier(call.id) ? call : { ...call, id: `m${seq}/${at}` }))
     : [];
 
-/** As the chat API says it. */
-function shown(message: Fields, seq: number): Message {
+/** What the model server answered, which the benchmark keeps beside what it read of it. */
+type Response = {
+  readonly id?: string;
+  readonly model?: string;
+  readonly finishReason?: string;
+  readonly reasoning?: string;
+  /** By id, the arguments of tool calls as the model wrote them. */
+  readonly written: ReadonlyMap<unknown, string>;
+};
+
+function responseOf(raw: unknown): Response {
+  const { id, model, choices } = isRecord(raw) ? raw : {};
+  const choice: unknown = Array.isArray(choices) ? choices[0] : undefined;
+  const { message, finish_reason: finishReason } = isRecord(choice) ? choice : {};
+  const { reasoning_content: reasoning, tool_calls: calls } = isRecord(message) ? message : {};
+  const written = (Array.isArray(calls) ? calls : []).flatMap((call: unknown) =>
+    isRecord(call) && isRecord(call.function) && typeof call.function.arguments === 'string'
+      ? [[call.id, call.function.arguments] as const]
+      : [],
+  );
+  return {
+    ...(isIdentifier(id) ? { id } : {}),
+    ...(typeof model === 'string' ? { model } : {}),
+    ...(typeof finishReason === 'string' ? { finishReason } : {}),
+    ...(typeof reasoning === 'string' && reasoning !== '' ? { reasoning } : {}),
+    written: new Map(written),
+  };
+}
+
+/** As the chat API says it. Reasoning is in the answer of a call only: the benchmark does not show it to the model again. */
+function shown(message: Fields, seq: number, response?: Response): Message {
   const { role, content } = message;
   const calls = callsOf(message, seq);
+  const argumentsOf = ({ id, arguments: read }: Fields): string => {
+    const json = canonicalJson(read ?? {});
+    const written = response?.written.get(id);
+    return written !== undefined && canonicalJson(readArguments(written).arguments) === json ? written : json;
+  };
   return toMessage({
     role: role as string,
     content: (content ?? null) as string | null,
+    ...given('reasoning_content', response?.reasoning),
     ...(role === 'tool' ? { tool_call_id: String(message.id ?? '') } : {}),
     ...(calls.length === 0
       ? {}
       : {
-          tool_calls: calls.map(({ id, name, arguments: args }) => ({
-            id,
+          tool_calls: calls.map((call) => ({
+            id: call.id,
             type: 'function',
-            function: { name, arguments: JSON.stringify(args ?? {}) },
+            function: { name: call.name, arguments: argumentsOf(call) },
           })),
         }),
   } as never);

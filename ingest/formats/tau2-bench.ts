@@ -43,6 +43,7 @@ export const tau2Bench: Format = {
     ['info.agent_info, info.user_info, environment_info', 'team.defined'],
     ['trial', 'episode.started.attempt; the trials of a task and team are a group'],
     ['messages[assistant]', 'generation.requested, generation.completed of agent "agent", with usage'],
+    ['messages[assistant].raw_data', 'reasoning, arguments as written, finish_reason, response_id, response_model'],
     ['messages[user]', 'message.sent from "user"'],
     ['tool_calls', 'tool.called of who asked: agent or user'],
     ['messages[tool]', 'tool.returned; error is status error'],
@@ -127,7 +128,7 @@ function simulationDrafts(sim: Fields, results: Fields | null, canonical: string
       canonical,
       task,
       started: {
-        flags: [NO_TOKEN_IDS],
+        flags: [NO_TOKEN_IDS, ...((sim.messages as unknown[]).length === 0 ? ['incomplete'] : [])],
         native: { format: NAME, ids: given('task_id', sim.task_id) },
         ...(team ? { team_id: team.team_id } : {}),
         ...(task && team ? { group_id: hashId(NAME, task.task_id, team.team_id) } : {}),

@@ -1,6 +1,8 @@
 /**
  * Recorded with tau2 1.0.1 (`tau2 run --domain mock`) and a scripted model that billed 10 + n tokens in and 3 n out for the nth answer of
  * the agent and of the user; the texts of the domain were replaced and fields of audio left out. The folder of simulations is made of it.
+ * `ended` was recorded with a domain of made-up texts: each of three tasks twice, of which one ends well, one at the most steps, and one
+ * because the model server is down. The nth answer of the agent was billed 100 + n tokens in and 7 n out.
  */
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -8,12 +10,13 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { importFiles } from '../../../ingest/import.ts';
 import { memoryLog } from '../support/memory-log.ts';
-import { known, read } from './support/convert.ts';
+import { type Data, known, read } from './support/convert.ts';
 
 type Simulation = Record<string, unknown> & { readonly id: string; readonly messages: Record<string, unknown>[] };
 type Results = { readonly info: object; readonly tasks: object[]; readonly simulations: Simulation[] };
 
 const FILE = join(import.meta.dirname, 'recorded/tau2-bench/results.jsonl');
+const ENDED = join(import.meta.dirname, 'recorded/tau2-bench/ended.jsonl');
 const RESULTS = JSON.parse(readFileSync(FILE, 'utf8')) as Results;
 const [FIRST] = RESULTS.simulations as [Simulation];
 const withFirst = (change: Record<string, unknown>) => ({ ...RESULTS, simulations: [{ ...FIRST, ...change }] });
@@ -70,6 +73,46 @@ describe('Results of tau2-bench', () => {
     expect(second).toEqual(['assistant', 'user', 'assistant', 'tool', 'tool']);
     expect(of('message.sent')[0]).toMatchObject({ from: 'agent', role: 'assistant' });
     expect(of('message.sent')).toHaveLength(6);
+  });
+
+  it('that ended in three ways: a reward where the benchmark gave one, and a run without messages is incomplete', async () => {
+    expect(await importFiles([ENDED], memoryLog())).toMatchObject({
+      ...{ episodes: 6, tasks: 3, agents: 1, calls: 14, tool_calls: 10, feedback: 8, errors: [] },
+    });
+    const { of } = read('tau2-bench', JSON.parse(readFileSync(ENDED, 'utf8')));
+    const ends = new Map(of('episode.finished').map((one) => [one.episode_id, [one.outcome, one.stop_reason]]));
+    const tried = of('episode.started').map(({ task_id, attempt, flags, episode_id: id }) => [
+      ...[task_id, attempt, ...(ends.get(id) as string[])],
+      (flags as string[]).includes('incomplete'),
+    ]);
+    expect(tried).toEqual(
+      [0, 1].flatMap((attempt) => [
+        ['tau2-bench/mock/paint', attempt, 'success', 'user_stop', false],
+        ['tau2-bench/mock/loop', attempt, 'failure', 'max_steps', false],
+        ['tau2-bench/mock/down', attempt, 'error', 'infrastructure_error', true],
+      ]),
+    );
+    expect(of('feedback.recorded').filter(({ kind }) => kind === 'reward')).toMatchObject([
+      ...[{ value: 1 }, { value: 0 }, { value: 1 }, { value: 0 }],
+    ]);
+    const billed = of('generation.completed').map(({ usage }) => usage);
+    expect(billed).toEqual(billed.map((_, i) => ({ input_tokens: 101 + i, output_tokens: 7 * (i + 1) })));
+    expect(of('tool.returned').map(({ status }) => status)).toEqual(
+      [0, 1].flatMap(() => ['error', 'ok', 'ok', 'ok', 'ok']),
+    );
+  });
+
+  it('keep of the response beside an answer the reasoning and the arguments as written, and show neither to the next call', () => {
+    const { of } = read('tau2-bench', JSON.parse(readFileSync(ENDED, 'utf8')));
+    const [first] = of('generation.completed');
+    const [reasoning, called] = (first!.choices as { content: Data[] }[])[0]!.content;
+    expect(first).toMatchObject({ response_id: 'chatcmpl-1', response_model: 'solver' });
+    expect(first!.choices).toMatchObject([{ finish_reason: 'tool_calls' }]);
+    expect(reasoning).toEqual({ type: 'reasoning', content: 'First I look.' });
+    expect(called).toMatchObject({ arguments_raw: '{"task_id": "task_9", "status": "completed"}' });
+    expect(JSON.stringify(of('generation.requested'))).not.toMatch(/First I look|arguments_raw/);
+    const [bare] = read('tau2-bench', withFirst({})).of('generation.completed');
+    expect(JSON.stringify(bare)).not.toContain('arguments_raw');
   });
 
   it('give no reward to a run that failed before it could be judged, and none where there is none', () => {
