@@ -7,18 +7,18 @@ import { toContent, toMessage } from './chat-message.ts';
 import { type Emitter, given, isIdentifier, without } from './native.ts';
 import { timeOfText } from './run.ts';
 
-/** The events of a step; `input`, the conversation before it, is extended by the messages of the step. */
+/** The events of a step; `input`, the conversation before it where that is known, is extended by the messages of the step. */
 export function trajectorySteps(
   emit: Emitter,
   trajectory: Trajectory,
   step: Fields,
-  input: Message[],
+  input: Message[] | null,
   numbering: Numbering,
 ): Draft[] {
   const stepDrafts = stepEmitter(emit, trajectory, step, numbering);
   const message = step.source === 'agent' ? toMessage(asChat(step)) : plainMessage(step);
-  const before = [...input];
-  input.push(message, ...answersOf(step));
+  const before = input && [...input];
+  input?.push(message, ...answersOf(step));
   if (step.source !== 'agent') return [stepDrafts.message(step.source as string, message), ...stepDrafts.handOvers()];
   if (isCopied(step)) return [stepDrafts.message(trajectory.agent, message, ['copied_context'])];
   if (isCall(step)) return [...stepDrafts.generation(message, before), ...stepDrafts.tools(true)];
@@ -102,7 +102,7 @@ function stepEmitter(emit: Emitter, trajectory: Trajectory, step: Fields, number
     );
   };
 
-  const generation = (output: Message, before: readonly Message[]): Draft[] => {
+  const generation = (output: Message, before: readonly Message[] | null): Draft[] => {
     const call = { ...here(), call_id: callId, agent_id: agent };
     const { model_name: model, metrics: given_, ...others } = step;
     const metrics = (given_ ?? {}) as Fields;
@@ -136,7 +136,7 @@ function stepEmitter(emit: Emitter, trajectory: Trajectory, step: Fields, number
         {
           ...call,
           ...(typeof model === 'string' ? { model } : {}),
-          input: [...before],
+          ...(before ? { input: before } : {}),
           ...given('tools', (trajectory.document.agent as Fields).tool_definitions),
           native,
         },

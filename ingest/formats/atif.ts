@@ -4,7 +4,7 @@
  */
 import type { Draft, EventData, Message } from '../events.ts';
 import { canonicalJson, hashId, isRecord } from '../json.ts';
-import { breaches, type Fields } from './atif-rules.ts';
+import { breaches, type Fields, isGiven } from './atif-rules.ts';
 import { trajectorySteps } from './atif-steps.ts';
 import {
   callIdOf,
@@ -37,6 +37,7 @@ export const atif: Format = {
     ['agent, subagent_trajectories[].agent', 'agent.defined'],
     ['steps[user, system]', 'message.sent'],
     ['steps[agent]', 'generation.requested with the steps before it, generation.completed'],
+    ['steps[].extra.context_management', 'calls after a step that replaces the context have no input'],
     ['steps[agent, llm_call_count 0]', 'tool.called; message.sent where it has text'],
     ['steps[is_copied_context]', 'message.sent, flagged copied_context'],
     ['steps[].tool_calls', 'tool.called'],
@@ -56,7 +57,7 @@ function convert(record: NativeRecord): Converted {
   const refusals = breaches(record.value);
   if (refusals.length > 0) return refused(...refusals);
   const document = record.value as Fields;
-  const named = (document.session_id ?? document.trajectory_id) as string | null | undefined;
+  const named = sessionOf(document) ?? (document.trajectory_id as string | null | undefined);
   const episodeId = named ?? recordId(NAME, record);
   const emit = named ? revisedEmitter(NAME) : emitterFor(NAME);
   const root = trajectoryOf(document, episodeId, null, 0);
@@ -90,8 +91,8 @@ function episodeDrafts(emit: Emitter, root: Trajectory, canonical: string, copy:
     task,
     started: {
       native: { format: NAME, trajectory: key },
-      ...given('session_id', (document.session_id as string | null) ?? undefined),
-      flags: tokens ? [] : [NO_TOKEN_IDS],
+      ...given('session_id', sessionOf(document) ?? undefined),
+      flags: [...(tokens ? [] : [NO_TOKEN_IDS]), ...(steps.length === 0 ? ['incomplete'] : [])],
       ...given('unmapped', copy as Record<string, unknown> | undefined),
     },
     events: [...memberDrafts(emit, root, null, 0), ...drafts, ...rewardDrafts(emit, root, true)],
@@ -99,8 +100,27 @@ function episodeDrafts(emit: Emitter, root: Trajectory, canonical: string, copy:
       outcome: 'unknown',
       ...(isRecord(document.final_metrics) ? { totals: document.final_metrics } : {}),
     },
+    // Totals go on in the next document, so those of the last one are to show.
+    ...(isPart(document) ? { finishedAt: timeOfText(steps.at(-1)?.timestamp) } : {}),
   });
 }
+
+/**
+ * The session whose steps a document holds. Terminus 2 names a document that goes on with another one SESSION-cont-N and says N again
+ * beside the agent.
+ */
+function sessionOf({ session_id: session, agent }: Fields): string | null {
+  if (typeof session !== 'string') return null;
+  const [, first, part] = /^(.+)-cont-(\d+)$/.exec(session) ?? [];
+  const { extra } = agent as Fields;
+  return part !== undefined && isRecord(extra) && extra.continuation_index === Number(part) ? first! : session;
+}
+
+/** Whether a document is one of several of its session. */
+const isPart = ({ steps, continued_trajectory_ref: next }: Fields): boolean => {
+  const [first] = steps as Fields[];
+  return isGiven(next) || (first !== undefined && isCopied(first));
+};
 
 /**
  * Number of the first event. A document that goes on with another one begins with what it copied of it, and the steps of both are those
@@ -154,9 +174,10 @@ function trajectoryDrafts(emit: Emitter, trajectory: Trajectory, numbering: Numb
   const { children } = trajectory;
   const waiting = new Set(children);
   const drafts: Draft[] = [];
-  const input: Message[] = [];
+  let input: Message[] | null = [];
   const steps = trajectory.document.steps as Fields[];
   for (const step of steps) {
+    if (replacesContext(step)) input = null;
     drafts.push(...trajectorySteps(emit, trajectory, step, input, numbering));
     for (const id of referred(step)) {
       const child = [...waiting].find((one) => one.document.trajectory_id === id);
@@ -165,6 +186,10 @@ function trajectoryDrafts(emit: Emitter, trajectory: Trajectory, numbering: Numb
   }
   return [...drafts, ...[...waiting].flatMap((child) => trajectoryDrafts(emit, child, numbering))];
 }
+
+/** After this step the model was shown something else than the steps before; what of them is left is in no document. */
+const replacesContext = ({ extra }: Fields): boolean =>
+  isRecord(extra) && isRecord(extra.context_management) && extra.context_management.boundary === 'replace';
 
 const referred = (step: Fields): unknown[] =>
   (((step.observation as Fields | null | undefined)?.results ?? []) as Fields[])

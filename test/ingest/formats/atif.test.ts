@@ -1,7 +1,16 @@
+/**
+ * `recorded/atif` is what Terminus 2 of Harbor 0.26.0 wrote, at a terminal of made-up screens, with a scripted model server that billed
+ * 10 + n tokens in and 3 out for its nth answer and gave its token ids; the texts of the program were replaced. Its context is summarised
+ * by three sub-agents once: in `summarised` the run goes on in its document, in `continued` (`linear_history`) in another one.
+ */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { formatNamed } from '../../../ingest/formats/catalogue.ts';
+import { importFiles } from '../../../ingest/import.ts';
 import { canonicalJson } from '../../../ingest/json.ts';
+import { memoryLog } from '../support/memory-log.ts';
 import { type Data, known, read } from './support/convert.ts';
 
 const agentStep = (step_id: number, more: object = {}) => ({
@@ -20,6 +29,64 @@ const trajectory = (steps: object[], more: object = {}) => ({
 });
 const asked = { step_id: 1, source: 'user', message: 'How long?', timestamp: '2026-09-10T10:00:00Z' };
 const call = { tool_call_id: 'c', function_name: 'calc', arguments: { x: 1 }, extra: { why: 'sum' } };
+
+const path = (name: string): string => join(import.meta.dirname, 'recorded/atif', `${name}.jsonl`);
+const documents = (name: string): Data[] =>
+  readFileSync(path(name), 'utf8')
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as Data);
+
+describe('What Terminus 2 writes', () => {
+  it.each(['summarised', 'continued'])('%s is a run and its three sub-agents, each call as billed', async (name) => {
+    const memory = memoryLog();
+    expect(await importFiles([path(name)], memory)).toMatchObject({
+      ...{ format: 'atif', episodes: 4, tasks: 2, agents: 4, calls: 8, tool_calls: 5, errors: [] },
+    });
+    const calls = memory.events.flatMap(({ name, data }) => (name === 'generation.completed' ? [data as Data] : []));
+    const first = name === 'summarised' ? 1 : 9;
+    expect(calls.map(({ usage }) => (usage as { prompt_tokens: number }).prompt_tokens).sort()).toEqual(
+      calls.map((_, i) => 10 + first + i),
+    );
+    for (const { usage, choices, prompt_token_ids: prompt } of calls) {
+      const n = (usage as { prompt_tokens: number }).prompt_tokens - 10;
+      expect(prompt).toEqual([n, n + 1]);
+      expect(choices).toMatchObject([
+        { token_ids: [100 * n, 100 * n + 1, 100 * n + 2], logprobs: [-0.25, -0.5, -0.75] },
+      ]);
+    }
+    expect((await importFiles([path(name)], memory)).events).toMatchObject({ accepted: 0, rejected: 0 });
+  });
+
+  it('is one run where it goes on in another document, which begins with what it copied and has the totals of both', () => {
+    const run = documents('continued')
+      .map((document) => read('atif', document))
+      .filter(({ of }) => of('episode.started')[0]!.session_id === 'run-linear');
+    expect(run.map(({ of }) => of('generation.completed').length).sort()).toEqual([2, 3]);
+    const [last, before] = run.toSorted((a, b) =>
+      a.times('episode.finished')[0]! < b.times('episode.finished')[0]! ? 1 : -1,
+    );
+    expect(last!.of('episode.finished')).toMatchObject([{ totals: { total_prompt_tokens: 180 } }]);
+    expect(before!.of('episode.finished')).toMatchObject([{ totals: { total_prompt_tokens: 39 } }]);
+    const other = { ...documents('continued')[0]!, agent: { name: 'other', version: '1' } };
+    expect(read('atif', other).of('episode.started')).toMatchObject([{ episode_id: 'run-linear-cont-1' }]);
+  });
+
+  it('does not say what a call was shown after the context was replaced', () => {
+    const { of } = read('atif', documents('summarised')[0]!);
+    expect(of('generation.requested').map(({ input }) => (input as object[] | undefined)?.length)).toEqual([
+      ...[1, 3, undefined, undefined, undefined],
+    ]);
+  });
+
+  it.each(['summarised', 'continued'])('%s is exported equal, document by document', (name) => {
+    for (const document of documents(name)) {
+      const { drafts, of } = read('atif', document);
+      expect(of('episode.started')[0]).not.toHaveProperty('unmapped');
+      expect(canonicalJson(formatNamed('atif')!.write!(drafts))).toBe(canonicalJson([document]));
+    }
+  });
+});
 
 describe('a trajectory of ATIF', () => {
   it('is recognised in every minor version, and another major version is refused', () => {
@@ -96,6 +163,12 @@ describe('a trajectory of ATIF', () => {
     expect(of('agent.defined').map((data) => [data.agent_id, data.parent_agent_id])).toEqual([
       ['lead', undefined],
       ['helper', 'lead'],
+    ]);
+  });
+
+  it('without steps is kept and flagged incomplete', () => {
+    expect(read('atif', trajectory([])).of('episode.started')).toMatchObject([
+      { flags: ['no_token_ids', 'incomplete'] },
     ]);
   });
 
