@@ -1,5 +1,6 @@
-/** The log file of a crew (`output_log_file`): who began and ended which task, one list a run, without models, tools and time zone. */
-import { hashId, isRecord } from '../json.ts';
+/** The log file of a crew (`output_log_file`): who began and ended which task, without models, tools and time zone. */
+import type { Draft } from '../events.ts';
+import { canonicalJson, hashId, isRecord } from '../json.ts';
 import type { Converted, NativeRecord, NativeRefusal } from './format.ts';
 import { type Emitter, given, isIdentifier, refusal, refused, without } from './native.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf } from './run.ts';
@@ -7,34 +8,65 @@ import { NO_TOKEN_IDS, runDrafts, taskOf } from './run.ts';
 export const isCrewLogEntry = (value: unknown): boolean =>
   isRecord(value) && 'status' in value && 'agent' in value && 'task' in value && 'timestamp' in value;
 
-type Entry = { readonly seq: number; readonly native: Readonly<Record<string, unknown>>; readonly agent: string };
+type Entry = { readonly native: Readonly<Record<string, unknown>>; readonly agent: string };
+type Run = { readonly episodeId: string; readonly entries: readonly Entry[] };
 
-/** The name of the run that these entries begin with. */
-export function logsIn(format: string, entries: readonly unknown[]): string[] {
-  const first = entries.find((entry) => isRecord(entry) && isIdentifier(agentOf(entry)));
-  return first === undefined ? [] : [hashId(format, 'log', first)];
-}
+/** The names of the runs that these entries hold. */
+export const logsIn = (format: string, entries: readonly unknown[]): string[] =>
+  runsIn(format, entriesIn(entries)).map(({ episodeId }) => episodeId);
 
 const agentOf = ({ agent }: Readonly<Record<string, unknown>>): unknown =>
   typeof agent === 'string' ? agent.trim() : agent;
 
-/** The run is named by its first entry, so that a log that has grown is the same run. */
-export function convertCrewLog(emit: Emitter, format: string, record: NativeRecord): Converted {
-  const refusals: NativeRefusal[] = [];
-  const entries = (record.value as unknown[]).flatMap((native, at): Entry[] => {
-    if (!isRecord(native)) refusals.push({ ...refusal('bad_type', '', 'an entry object', native), at });
-    else {
-      const agent = agentOf(native);
-      if (isIdentifier(agent)) return [{ seq: at, native, agent }];
-      refusals.push({ ...refusal('bad_identifier', 'agent', 'the role of an agent', native.agent), at });
-    }
+function entriesIn(list: readonly unknown[], refusals: NativeRefusal[] = []): Entry[] {
+  return list.flatMap((native, at): Entry[] => {
+    const agent = isRecord(native) ? agentOf(native) : null;
+    if (isRecord(native) && isIdentifier(agent)) return [{ native, agent }];
+    const refused = isRecord(native)
+      ? refusal('bad_identifier', 'agent', 'the role of an agent', native.agent)
+      : refusal('bad_type', '', 'an entry object', native);
+    refusals.push({ ...refused, at });
     return [];
   });
-  const [first] = entries;
-  if (!first)
+}
+
+/**
+ * Each kickoff appends to the file, and nothing stands between two of them: a run ends where a task of it is given out again. It is named
+ * by its first entry, so that a log that has grown holds the same runs; of equal ones, within a second, by their number.
+ */
+function runsIn(format: string, entries: readonly Entry[]): Run[] {
+  const runs: { readonly episodeId: string; readonly entries: Entry[] }[] = [];
+  const equal = new Map<string, number>();
+  let begun = new Set<string>();
+  for (const entry of entries) {
+    const { task_name: name, task, status } = entry.native;
+    const key = canonicalJson([name ?? task ?? null, entry.agent]);
+    if (runs.length === 0 || (status === 'started' && begun.has(key))) {
+      const first = hashId(format, 'log', entry.native);
+      const number = equal.get(first) ?? 0;
+      equal.set(first, number + 1);
+      runs.push({ episodeId: number === 0 ? first : hashId(format, 'log', entry.native, number), entries: [] });
+      begun = new Set();
+    }
+    runs.at(-1)!.entries.push(entry);
+    if (status === 'started') begun.add(key);
+  }
+  return runs;
+}
+
+export function convertCrewLog(emit: Emitter, format: string, record: NativeRecord): Converted {
+  const refusals: NativeRefusal[] = [];
+  const runs = runsIn(format, entriesIn(record.value as unknown[], refusals));
+  if (runs.length === 0)
     return refused(...(refusals.length > 0 ? refusals : [refusal('bad_shape', '', 'at least one entry', [])]));
-  const episodeId = hashId(format, 'log', first.native);
-  const drafts = entries.map(({ seq, native, agent }) => {
+  const bodies = runs.map(({ entries }) => canonicalJson(entries.map(({ native }) => native)));
+  const drafts = runs.flatMap((run, i) => logDrafts(emit, format, run, bodies[i]!));
+  return { drafts, refusals, raw: null, bodies, repeated: record.ordinal > 0 };
+}
+
+function logDrafts(emit: Emitter, format: string, { episodeId, entries }: Run, canonical: string): Draft[] {
+  const [first] = entries as readonly [Entry];
+  const events = entries.map(({ native, agent }, seq) => {
     const about = {
       episode_id: episodeId,
       seq,
@@ -55,20 +87,15 @@ export function convertCrewLog(emit: Emitter, format: string, record: NativeReco
           decision: { ...without({ task, task_name: name, output }), agent },
         });
   });
-  return {
-    drafts: runDrafts(emit, {
-      format,
-      episodeId,
-      canonical: record.canonical,
-      task: taskOf(format, first.native.task),
-      // A run begins with a task that is given out.
-      ...(first.native.status === 'started' ? {} : { started: { flags: [NO_TOKEN_IDS, 'incomplete'] } }),
-      agents: new Set(entries.map(({ agent }) => agent)),
-      events: drafts,
-      finished: { outcome: 'unknown', seq: entries.length },
-    }),
-    refusals,
-    raw: record.canonical,
-    repeated: record.ordinal > 0,
-  };
+  return runDrafts(emit, {
+    format,
+    episodeId,
+    canonical,
+    task: taskOf(format, first.native.task),
+    // A run begins with a task that is given out.
+    ...(first.native.status === 'started' ? {} : { started: { flags: [NO_TOKEN_IDS, 'incomplete'] } }),
+    agents: new Set(entries.map(({ agent }) => agent)),
+    events,
+    finished: { outcome: 'unknown', seq: entries.length },
+  });
 }

@@ -1,6 +1,10 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { formatNamed, recognise } from '../../../ingest/formats/catalogue.ts';
+import { importFiles } from '../../../ingest/import.ts';
+import { memoryLog } from '../support/memory-log.ts';
 import { known, read } from './support/convert.ts';
 
 let count = 0;
@@ -157,6 +161,36 @@ describe('the log file of a crew', () => {
       of('episode.started')[0]!.episode_id,
     );
   });
+
+  it.each(['named', 'again'])(
+    'of several kickoffs is an episode for each, as CrewAI 1.15.30 appends them (%s)',
+    async (name) => {
+      const path = join(import.meta.dirname, `recorded/crewai/output-log-${name}.jsonl`);
+      const lines = readFileSync(path, 'utf8')
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line) as Record<string, unknown>);
+      const memory = memoryLog();
+      expect(await importFiles([path], memory)).toMatchObject({
+        ...{ format: 'crewai', episodes: 2, tasks: name === 'named' ? 2 : 1, agents: 2, calls: 4, errors: [] },
+      });
+      expect((await importFiles([path], memory)).events).toMatchObject({ accepted: 0 });
+      const [first, second] = [lines.slice(0, 4), lines.slice(4)];
+      const ids = (list: unknown[]) =>
+        read('crewai', list)
+          .of('episode.started')
+          .map((one) => one.episode_id);
+      expect(ids(first)).toEqual([ids(lines)[0]]);
+      // Those of another text are known without the first; of equal ones, begun in one second, the number tells.
+      if (name === 'named') expect(ids(second)).toEqual([ids(lines)[1]]);
+      for (const episode of ids(lines)) {
+        const calls = read('crewai', lines)
+          .of('generation.completed')
+          .filter((one) => one.episode_id === episode);
+        expect(calls.map(({ agent_id }) => agent_id)).toEqual(['Planner', 'Writer']);
+      }
+    },
+  );
 
   it('refuses an entry without an agent', () => {
     expect(read('crewai', [entry, { ...entry, agent: null }]).refusals).toMatchObject([{ at: 1, field: 'agent' }]);
