@@ -13,6 +13,7 @@ const FOLDER = fileURLToPath(new URL('clients', import.meta.url));
 export const PROGRAMS = [
   'opentelemetry/protobuf.mjs',
   'opentelemetry/json.mjs',
+  'opentelemetry-3/program.mjs',
   'vercel-ai/program.mjs',
   'openai-agents/program.mjs',
   'langsmith/program.mjs',

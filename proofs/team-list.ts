@@ -30,6 +30,7 @@ const direct = (_: string, model: string) => ({ BASE_URL: model });
 /** What the GenAI conventions ask of an instrumentation before it sends content. */
 const CONTENT = { OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT: 'SPAN_ONLY' };
 
+const NO_RESULTS = 'spans of tools hold no result';
 const NO_TEXT = 'spans of the SDK hold ids and tokens, no content';
 
 export const TEAMS: readonly Team[] = [
@@ -137,7 +138,14 @@ export const TEAMS: readonly Team[] = [
     program: 'autogen_team.py',
     packages: 'autogen',
     env: () => ({ OTEL_RESOURCE_ATTRIBUTES: 'troupe.episode_id=autogen-1' }),
-    lacks: { results: 'spans of tools hold no result' },
+    lacks: { results: NO_RESULTS },
+  },
+  {
+    name: 'AutoGen',
+    by: 'the same, inside another span',
+    program: 'autogen_span.py',
+    packages: 'autogen',
+    lacks: { results: NO_RESULTS },
   },
   { name: 'AG2', by: 'its own spans', program: 'ag2_team.py', packages: 'ag2', subAgent: true },
   {

@@ -136,7 +136,7 @@ function stepEmitter(emit: Emitter, trajectory: Trajectory, step: Fields, number
         {
           ...call,
           ...(typeof model === 'string' ? { model } : {}),
-          ...(before ? { input: before } : {}),
+          ...(before ? { input: [...before] } : {}),
           ...given('tools', (trajectory.document.agent as Fields).tool_definitions),
           native,
         },

@@ -141,8 +141,14 @@ function toolOf(attributes: Attributes, tool: string): Deed {
 const unquoted = (result: unknown): unknown =>
   typeof result === 'string' && result.startsWith('"') ? jsonOrText(result) : result;
 
+/** AutoGen keys the agents of a team by an id that it makes for the team. It is the same in all traces of a run, and in all its runs. */
+const autogenTeam = (attributes: Attributes): string | undefined =>
+  attributes['gen_ai.system'] === 'autogen'
+    ? /^.+_([\da-f-]{36})\/\1$/.exec(String(attributes['gen_ai.agent.id']))?.[1]
+    : undefined;
+
 const aboutGenai = (attributes: Attributes): About => ({
-  sessionId: idAt(attributes, 'gen_ai.conversation.id', 'session.id'),
+  sessionId: idAt(attributes, 'gen_ai.conversation.id', 'session.id') ?? autogenTeam(attributes),
   taskId: idAt(attributes, 'troupe.task_id', 'task_id'),
   groupId: idAt(attributes, 'troupe.group_id'),
   ...given('tags', workflowTag(attributes)),

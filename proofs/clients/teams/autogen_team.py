@@ -9,7 +9,7 @@ from autogen_agentchat.teams import Swarm
 from autogen_core.models import ModelInfo
 from autogen_ext.models.openai import OpenAIChatCompletionClient
 from opentelemetry.instrumentation.openai import OpenAIInstrumentor
-from spans import provider
+from spans import provider  # shut down at exit
 
 OpenAIInstrumentor().instrument(tracer_provider=provider)
 
@@ -27,4 +27,3 @@ planner = AssistantAgent("planner", model_client=model, tools=[look_up], handoff
 writer = AssistantAgent("writer", model_client=model)
 team = Swarm([planner, writer], termination_condition=TextMessageTermination("writer"), max_turns=6)
 asyncio.run(team.run(task="How far are Bern and Rome?"))
-provider.shutdown()

@@ -110,6 +110,20 @@ describe('A team as a client sent it', () => {
     expect(begun).toHaveLength(2);
   });
 
+  it('autogen: traces of one team without a name of their own are episodes of one session, those of another team of another', () => {
+    const sessions = (change: (line: string) => string) =>
+      recorded('autogen', change).flatMap(({ name, data }) =>
+        name === 'episode.started' ? [(data as { session_id?: string }).session_id] : [],
+      );
+    const team = '2e9a811a-696a-4fe8-8ae8-23a18d17a73b';
+    const bare = (line: string): string => line.replace('troupe.episode_id', 'other');
+    expect(sessions(bare)).toEqual([team, team]);
+    const other = team.replace('2e9a', '3f0b');
+    expect(sessions((line) => bare(line).replaceAll(team, other))).toEqual([other, other]);
+    const core = (line: string): string => bare(line).replaceAll(`_${team}/${team}`, '/default');
+    expect(sessions(core)).toEqual([undefined, undefined]);
+  });
+
   it('autogen: traces whose spans name one episode each are those episodes, also of one program at once', () => {
     const named = (run: string) => (line: string) => {
       const item = JSON.parse(line.replace('troupe.episode_id', 'other')) as { span: { attributes?: unknown[] } };
