@@ -336,9 +336,9 @@ export function readArrowFile(path: string, rows: number, columns: readonly Colu
 function* batchesIn(path: string): Generator<Schema | RecordBatch, void, undefined> {
   const file = openSync(path, 'r');
   try {
-    const { schema, end } = footerOf(file);
-    yield schema;
-    yield* RecordBatchReader.from(streamOf(file, schema, end));
+    const footer = footerOf(file);
+    yield footer.schema;
+    yield* RecordBatchReader.from(streamOf(file, footer));
   } finally {
     closeSync(file);
   }
@@ -352,17 +352,19 @@ const MARK = Buffer.from('ARROW1\0\0');
 /** Behind the footer: its length and the mark without padding. */
 const TAIL = 4 + 6;
 
-/** A file of the footer alone is one without batches, whatever batches the footer lists. */
-function footerOf(file: number): { readonly schema: Schema; readonly end: number } {
+type Footer = { readonly schema: Schema; readonly blocks: readonly ArrowBlock[] };
+
+/** Read from a file of the footer alone, which is one without batches, whatever batches the footer lists. */
+function footerOf(file: number): Footer {
   const { size } = fstatSync(file);
   const length = bytesAt(file, size - TAIL, 4).readInt32LE();
   const end = size - TAIL - length;
-  const { schema } = RecordBatchReader.from(Buffer.concat([MARK, bytesAt(file, end, size - end)])).open();
-  return { schema, end };
+  const { schema, footer } = RecordBatchReader.from(Buffer.concat([MARK, bytesAt(file, end, size - end)])).open();
+  return { schema, blocks: [...footer!.recordBatches()] };
 }
 
 function bytesAt(file: number, from: number, length: number): Buffer {
-  const bytes = Buffer.alloc(length);
+  const bytes = Buffer.allocUnsafeSlow(length);
   for (let read = 0; read < length; ) {
     const more = readSync(file, bytes, read, length - read, from + read);
     if (more === 0) throw new TroupeError('internal', `An Arrow file ended at byte ${from + read}.`);
@@ -371,13 +373,12 @@ function bytesAt(file: number, from: number, length: number): Buffer {
   return bytes;
 }
 
-const READ = 4 * 1024 * 1024;
-
-function* streamOf(file: number, schema: Schema, end: number): Generator<Uint8Array, void, undefined> {
+/** A read for each batch: one that lay in several reads would be put together by a copy. */
+function* streamOf(file: number, { schema, blocks }: Footer): Generator<Uint8Array, void, undefined> {
   const start = new RecordBatchStreamWriter();
   start.reset(undefined, schema);
   yield start.finish().toUint8Array(true).subarray(0, -END_OF_STREAM);
-  for (let at = MARK.length; at < end; at += READ) yield bytesAt(file, at, Math.min(READ, end - at));
+  for (const { offset, metaDataLength, bodyLength } of blocks) yield bytesAt(file, offset, metaDataLength + bodyLength);
 }
 
 const END_OF_STREAM = 8;
@@ -533,6 +534,45 @@ export function* nestedStreams(
     const batch = new RecordBatch(schema, makeData({ type: struct, length: some.length, nullCount: 0, children }));
     yield streamOfBatch(batch);
   }
+}
+
+/** What decides how a column is best written: whether texts are in its lists or structs, or how its values look where it has none of these. */
+export type ColumnUse =
+  | { readonly name: string; readonly nested: true; readonly holdsText: boolean }
+  | { readonly name: string; readonly nested: false; readonly repeats: boolean; readonly isLong: boolean };
+
+/** The columns of a stream of Arrow IPC, by the beginning of its first batch; nothing repeats where there is none. */
+export function columnUses(stream: Uint8Array): readonly ColumnUse[] {
+  const reader = RecordBatchReader.from(stream).open();
+  const { value: batch } = reader.next() as { value: RecordBatch | null };
+  return reader.schema.fields.map(({ name, type }, i) => {
+    if (type instanceof List || type instanceof Struct) return { name, nested: true, holdsText: holdsText(type) };
+    return { name, nested: false, ...(batch ? looksOf(batch.data.children[i]!) : { repeats: false, isLong: false }) };
+  });
+}
+
+const holdsText = (type: DataType): boolean =>
+  type instanceof Utf8 || (type.children ?? []).some((child) => holdsText(child.type));
+
+/** So many values are looked at. */
+const LOOKED_AT = 4096;
+/** Values repeat where at most such a part of them differs. */
+const DIFFERENT = 0.9;
+/** Texts of more bytes on average are long. */
+const LONG = 64;
+
+function looksOf(data: Data): { readonly repeats: boolean; readonly isLong: boolean } {
+  const { values, valueOffsets: ends } = data;
+  const bytes = Buffer.from(values.buffer, values.byteOffset, values.byteLength);
+  const different = new Set<unknown>();
+  const count = Math.min(data.length, LOOKED_AT);
+  let there = 0;
+  for (let i = 0; i < count; i++) {
+    if (!isThere(data, i)) continue;
+    there++;
+    different.add(ends ? bytes.toString('latin1', ends[i], ends[i + 1]) : values[i]);
+  }
+  return { repeats: different.size <= DIFFERENT * there, isLong: ends ? ends[count]! > LONG * there : false };
 }
 
 /** The same table in the streaming form of Arrow IPC, for readers that take no file. */

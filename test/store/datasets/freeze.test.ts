@@ -13,6 +13,7 @@ import { type Frozen, freeze } from '../../../store/datasets/freeze.ts';
 import { fromLz4 } from '../../../store/datasets/lz4.ts';
 import { parquetOf } from '../../../store/datasets/parquet.ts';
 import { openDataset } from '../../../store/datasets/read.ts';
+import type { Shapes } from '../../../store/datasets/shape.ts';
 import type { Db } from '../../../store/db/pool.ts';
 import { bytesIn } from '../../support/bytes.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
@@ -474,6 +475,33 @@ it('Parquet stores a text that repeats once, also where all texts together are l
     (await bytesIn(parquetOf(nestedStreams({ said: 'text' }, rows)))).length;
   const once = texts.map((said) => ({ said }));
   expect(await lengthOf(Array.from({ length: 8 }, () => once).flat())).toBeLessThan(1.1 * (await lengthOf(once)));
+});
+
+it('Parquet has dictionaries of what repeats, of lists where they hold texts, and statistics of short values', async () => {
+  const rows = Array.from({ length: 100 }, (_, i) => {
+    const drawn = sha256(`${i}`);
+    return { id: drawn, kind: `kind ${i % 3}`, text: 'a long text. '.repeat(9), drawn: [i / 7, i / 9], said: [drawn] };
+  });
+  const shapes = { id: 'text', kind: 'text', text: 'text', drawn: { list: 'number' } } as const;
+  const columnsOf = async (more: Shapes) => {
+    const { buffer } = new Uint8Array(await bytesIn(parquetOf(nestedStreams({ ...shapes, ...more }, rows))));
+    return parquetMetadata(buffer).row_groups[0]!.columns.map(({ meta_data }) => [
+      meta_data!.path_in_schema[0],
+      meta_data!.dictionary_page_offset === undefined ? 'plain' : 'dictionary',
+      meta_data!.statistics?.min_value === undefined ? 'none' : 'statistics',
+    ]);
+  };
+  const flat = [
+    ['id', 'plain', 'statistics'],
+    ['kind', 'dictionary', 'statistics'],
+    ['text', 'dictionary', 'none'],
+  ];
+  expect(await columnsOf({})).toEqual([...flat, ['drawn', 'plain', 'none']]);
+  expect(await columnsOf({ said: { list: 'text' } })).toEqual([
+    ...flat,
+    ['drawn', 'dictionary', 'none'],
+    ['said', 'dictionary', 'none'],
+  ]);
 });
 
 describe('the methods of a recipe', () => {
