@@ -50,9 +50,11 @@ describe('the plan of a recipe', () => {
     },
   );
 
-  it('makes the prompt of a row that is taken, and of no other', async () => {
+  it('makes the prompt of rows that are taken, once for each call, and no other', async () => {
     const ids = Array.from({ length: 20 }, (_, i) => `e${i + 1}`);
-    await database.db.query(`update facts.credits set value = 2 where episode_id in ('e3', 'e4') and step_id = 'c/7'`);
+    await database.db.query(
+      `update facts.credits set value = 2 where episode_id in ('e3', 'e4') and step_id in ('c/2', 'c/7')`,
+    );
     const recipe = parseRecipe({ name: 'x', where: { field: 'advantage', op: '>', value: 1 }, credit: 'm' });
     const used = { verdicts: [], reward: null, credit: METHOD };
     for (const unit of ['step', 'group'] as const) {
