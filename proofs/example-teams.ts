@@ -39,6 +39,8 @@ type Team = {
   readonly model?: string;
   /** A file of the team's folder that the model has learnt from before, a little. */
   readonly lessons?: string;
+  /** A policy that learns from nothing but a file of the team's folder, before, and answers a worker of it. */
+  readonly teacher?: { readonly policy: string; readonly lessons: string };
   /** Policies that answer the team. */
   readonly served: readonly string[];
   /** Policies with a value head, which a judge of the team is. */
@@ -70,10 +72,10 @@ const TEAMS: readonly Team[] = [
         ...{ plan: 'grpo-roc', learns: ['executor'], stays: 'planner' },
         ...{ reads: 'roc_select', roles: ['executor'], full: true },
       },
-      ...['dr-mas drmas_advantage', 'magrpo magrpo_returns', 'at-grpo at_grpo_advantage'].map((both, i): Plan => {
+      ...['dr-mas drmas_advantage', 'at-grpo at_grpo_advantage'].map((both): Plan => {
         const [plan, reads] = both.split(' ') as [string, string];
         const learns = ['executor', 'planner'];
-        return { plan, reads, learns, roles: learns, ...(i === 0 ? {} : { full: true }) };
+        return { plan, reads, learns, roles: learns };
       }),
     ],
   },
@@ -167,6 +169,10 @@ const TEAMS: readonly Team[] = [
         ...{ reads: 'drmas_advantage', roles: ['meta-thinking', 'reasoning'] },
       },
       {
+        ...{ plan: 'magrpo', learns: ['reasoner', 'thinker'] },
+        ...{ reads: 'magrpo_returns', roles: ['meta-thinking', 'reasoning'] },
+      },
+      {
         ...{ plan: 'dr-mamr', learns: ['reasoner', 'thinker'] },
         ...{ reads: ['mamr_step_advantage', 'grpo_advantage'], roles: ['meta-thinking', 'reasoning'] },
       },
@@ -178,12 +184,22 @@ const TEAMS: readonly Team[] = [
   },
   {
     ...{ team: 'retrieval', model: 'rag-model', served: ['rag'], server: 'writer.ts' },
-    workers: [['writers.ts'], ['--runner', 'retrieval-teachers', '--model', 'writer'], []],
+    teacher: { policy: 'large', lessons: 'lessons.jsonl' },
+    workers: [
+      ['writers.ts'],
+      ['--runner', 'retrieval-teachers', '--model', 'writer'],
+      ['--runner', 'retrieval-large', '--model', 'policy:large'],
+      [],
+    ],
     plans: [
       { plan: 'mrag', learns: ['rag'], reads: 'mrag_select', roles: ['generator', 'rewriter', 'selector'] },
       {
         ...{ plan: 'apigen-mt', learns: ['rag'] },
         ...{ reads: 'apigen_mt_trajectory', roles: ['generator', 'rewriter', 'selector'] },
+      },
+      {
+        ...{ plan: 'star-agents', learns: ['rag'], stays: 'large' },
+        ...{ reads: 'star_agents_score', roles: ['generator', 'rewriter', 'selector'] },
       },
       {
         ...{ plan: 'mmoa-rag', learns: ['rag'] },
@@ -212,7 +228,7 @@ const TEAMS: readonly Team[] = [
 const RUNNERS = Object.fromEntries(
   [
     ...['players', 'search', 'experts', 'teachers', 'solvers', 'writers', 'trees', 'thinkers', 'team', 'peers'],
-    ...['retrieval', 'retrieval-teachers', 'question-writers'],
+    ...['retrieval', 'retrieval-teachers', 'retrieval-large', 'question-writers'],
   ].map((name) => [name, { workers: true, lease_s: 120, retries: 3 }]),
 );
 /** Models of the scripted servers. */
@@ -300,6 +316,7 @@ export const proof: Proof = {
       lessons,
       served,
       judges = [],
+      teacher,
       server,
       warm,
       webhook,
@@ -314,6 +331,11 @@ export const proof: Proof = {
       if (lessons !== undefined) {
         const from = ['--model', fresh, '--data', join(folder, lessons)];
         await troupe('train', 'sft', ...from, '--out', base, '--steps', '20', '--lr', '2e-3');
+      }
+      if (teacher !== undefined) {
+        await troupe('model', 'new', '--dir', `${teacher.policy}-fresh`, ...config);
+        const from = ['--model', `${teacher.policy}-fresh`, '--data', join(folder, teacher.lessons)];
+        await troupe('train', 'sft', ...from, '--out', `${teacher.policy}-model`, '--steps', '150', '--lr', '3e-3');
       }
       if (warm) await warmStart(join(scratch, folder), base);
       for (const judge of judges) await troupe('model', 'new', '--dir', `${judge}-model`, '--value-head', ...config);
@@ -330,7 +352,7 @@ export const proof: Proof = {
       }
       const models = [
         ...served.map((policy) => [policy, base]),
-        ...judges.map((policy) => [policy, `${policy}-model`]),
+        ...[...judges, ...(teacher === undefined ? [] : [teacher.policy])].map((policy) => [policy, `${policy}-model`]),
       ];
       const serving = models.map(([policy, of]) =>
         // What learnt before is served as it was released.
@@ -437,7 +459,7 @@ type PlanRun = {
 
 /**
  * One row about a run: its policies and whether their weights changed; the roles of the trained steps; whether the method gave each of them a
- * credit or kept it or its episode, and whether the recipe names it; how many weights of the policy that stays answered.
+ * credit or its episode a score, or kept it or its episode, and whether the recipe names it; how many weights of the policy that stays answered.
  */
 const facts = (id: string, methods: readonly string[], stays: string | null): string => `
   with of_run as (select * from traj.checkpoints where starts_with(job_id, '${id}/')),
@@ -447,7 +469,9 @@ const facts = (id: string, methods: readonly string[], stays: string | null): st
     (select jsonb_agg(distinct exists (select from traj.credits v where v.method = any(string_to_array('${methods.join(',')}', ','))
         and v.episode_id = l.episode_id and v.step_id = l.step_id and v.value is not null)
       or exists (select from traj.verdicts v where v.method = any(string_to_array('${methods.join(',')}', ',')) and v.keep
-        and v.episode_id = l.episode_id and coalesce(v.step_id, l.step_id) = l.step_id)) from learnt l)
+        and v.episode_id = l.episode_id and coalesce(v.step_id, l.step_id) = l.step_id)
+      or exists (select from traj.scores v where v.method = any(string_to_array('${methods.join(',')}', ',')) and v.value is not null
+        and v.episode_id = l.episode_id)) from learnt l)
     || (select jsonb_agg(distinct d.manifest ->> 'recipe' ~ '${methods.join('|')}') from of_run r
         join traj.datasets d on r.dataset_ids::jsonb ? d.dataset_id),
     (select count(distinct checkpoint_id)::int from traj.steps where policy = '${stays}' and starts_with(episode_id, '${id}/'))`;

@@ -162,7 +162,15 @@ export async function planOf(file: string, flags: Flags): Promise<Plan> {
   ]);
   const rounds = flags.rounds === undefined ? {} : { rounds: Number(flags.rounds) };
   if (rounds.rounds === 0) throw new TroupeError('usage', '--rounds should be a whole number from 1.');
-  const whole = { ...plan, ...rounds, policies: Object.fromEntries(policies) };
+  const passes = plan.passes?.map((pass) =>
+    pass.model === undefined ? pass : { ...pass, model: resolve(folder, pass.model) },
+  );
+  const whole = {
+    ...plan,
+    ...rounds,
+    policies: Object.fromEntries(policies),
+    ...(passes === undefined ? {} : { passes }),
+  };
   // Checked again: what the tasks have to be is known only now.
   const filled = withTeam(whole, (version) => readTeamFile(resolve(folder, version)));
   return parsePlan(withTasks(filled, (tasks) => readTasksFile(resolve(folder, tasks))));

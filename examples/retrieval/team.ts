@@ -33,6 +33,9 @@ const play: Play<Question> = async ({ episode_id, task, seed }, { gateway, recor
   const f1 = answer === task.answer ? 1 : 0;
   const target = { kind: 'episode' as const, id: episode_id, episode_id };
   recorder.feedback({ feedback_id: `${episode_id}/f1`, target, kind: 'score', name: 'f1', value: f1, by: 'env' });
+  // The referee of Star-Agents is a program here: an answer is better than that of the document it was written about, or wrong.
+  const referee = { feedback_id: `${episode_id}/referee`, target, kind: 'label' as const, name: 'referee' };
+  recorder.feedback({ ...referee, value: f1 === 1 ? 'generated' : 'base', by: 'code' });
   return { reward: f1, answer, solved: f1 === 1 };
 };
 

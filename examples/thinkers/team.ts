@@ -4,24 +4,30 @@
  *
  *   node --import tsx examples/thinkers/team.ts --url http://127.0.0.1:7717 [--thinker policy:thinker] [--reasoner policy:reasoner]
  */
+import type { Answer } from '../lib/gateway.ts';
 import { seedOf } from '../lib/random.ts';
-import { type Play, runTeam } from '../lib/worker.ts';
+import { earned, type Play, runTeam } from '../lib/worker.ts';
 
 type Question = { readonly task_id: string; readonly prompt: string; readonly answer: string };
 
-const play: Play<Question> = async ({ episode_id, task, seed, params }, { gateway, models }) => {
-  const ask = async (role: string, model: string, turn: number, content: string): Promise<string> => {
+const play: Play<Question> = async ({ episode_id, task, seed, params }, { gateway, models, recorder }) => {
+  const ask = async (role: string, model: string, turn: number, content: string): Promise<Answer> => {
     const messages = [{ role: 'user' as const, content }];
     const call = { episode: episode_id, role, turn, model, messages, n: 1, maxTokens: 1, temperature: 1 };
     const [said] = await gateway.ask({ ...call, seed: seedOf(seed, role, turn) >>> 1 });
-    return said!.text;
+    return said!;
   };
   const numbers = task.prompt.split(' ').slice(1).join(' ');
   let answer = '';
-  for (let turn = 0; turn < Number(params?.max_turns ?? 1); turn++) {
+  const turns = Number(params?.max_turns ?? 1);
+  for (let turn = 0; turn < turns; turn++) {
     const thought = await ask('meta-thinking', models.thinker!, turn, `think ${task.prompt} ${answer}`.trim());
-    if (thought === 'done' && answer !== '') break;
-    answer = await ask('reasoning', models.reasoner!, turn, `solve ${numbers} ${thought}`);
+    const isDone = thought.text === 'done' && answer !== '';
+    const said = isDone ? thought : await ask('reasoning', models.reasoner!, turn, `solve ${numbers} ${thought.text}`);
+    if (!isDone) answer = said.text;
+    // What the two did in this turn, where there are several: an answer, or to leave it as it is.
+    if (turns > 1) earned(recorder, episode_id, said.stepId, answer === task.answer ? 1 : 0);
+    if (isDone) break;
   }
   const right = answer === task.answer;
   return { reward: right ? 1 : 0, answer, solved: right };

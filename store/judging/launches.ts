@@ -36,7 +36,8 @@ export function launchRows(
 /** Credit in a partial group, or in one of several versions of a policy, has that reason, unless it has a more serious one. */
 export const withDoubts = (facts: Assembled) => {
   const doubt = doubtIn(facts);
-  return ({ episode }: Member, reason: string | null): string | null => reason ?? doubt(episode.episode_id);
+  return ({ episode_id }: { readonly episode_id: string }, reason: string | null): string | null =>
+    reason ?? doubt(episode_id);
 };
 
 /** What a designer and its executions got: a row for each design, its executions in the order of their ids. */
@@ -76,7 +77,7 @@ export function overDesigns(
       const design = tree.parentOf(member);
       const peers = (design === null ? designs : tree.childrenOf(design)).map((peer) => values.get(peer) ?? null);
       const compared = design === null ? peers : executions.flat().map(rewardOf);
-      return { value, reason: credited ? reasonIn(member, silence(peers, compared)) : null };
+      return { value, reason: credited ? reasonIn(member.episode, silence(peers, compared)) : null };
     });
   });
 }

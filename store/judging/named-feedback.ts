@@ -33,6 +33,7 @@ export const NAMED_FEEDBACK: readonly NamedFeedback[] = [
     'marft_gae',
     'marft_returns',
     'drmas_advantage',
+    'magrpo_returns',
   ]),
   named('agent', 'reward', 'number', 'what an agent earned in the episode, where its steps have no reward', [
     'petting_mixed_reward',

@@ -34,7 +34,7 @@ export type Member = { readonly episode: EpisodeFacts; readonly steps: readonly 
 
 /** Judges each group by itself; its episodes with their steps, which may be none. */
 export function overGroups(
-  facts: Assembled,
+  facts: Pick<Assembled, 'episodes' | 'steps'>,
   row: OnStep,
   judge: (members: readonly Member[], group: string) => readonly Judgement[] | string,
 ): Judgement[] {

@@ -16,6 +16,8 @@ import { tagged } from './replays.ts';
 export type Grown = {
   /** The episode that the tree stands with: the first of the group that it grew from, or the only one. */
   readonly episode: EpisodeFacts;
+  /** All that are part of it. */
+  readonly episodes: readonly EpisodeFacts[];
   /** Each with the step that it hangs from. */
   readonly steps: readonly StepFacts[];
   /** Whether the episode that ended with a step came out right; undefined for other steps, and where nobody knows. */
@@ -63,7 +65,11 @@ export function familiesOf({ episodes, steps }: Pick<Assembled, 'episodes' | 'st
     if (name.startsWith('e/')) {
       const [episode] = family as [EpisodeFacts];
       const taken = own.get(episode.episode_id);
-      return { members: family, changed: [], grown: taken ? { ...ALONE, episode, steps: taken } : null };
+      return {
+        members: family,
+        changed: [],
+        grown: taken ? { ...ALONE, episode, episodes: family, steps: taken } : null,
+      };
     }
     const members = family.filter((episode) => !isChanged(episode)).sort((a, b) => depth(a) - depth(b));
     const empty = members.every(({ episode_id }) => !own.has(episode_id));
@@ -74,9 +80,12 @@ export function familiesOf({ episodes, steps }: Pick<Assembled, 'episodes' | 'st
 /** Of a tree within one episode only labels say what came of its leaves. */
 const ALONE = { rightAt: () => undefined, rewardThrough: () => null };
 
+/** Whether episodes were played from places of each other. */
+export const isGrown = ({ members }: Family): boolean => members.some((one) => tagged(one, 'replay_of') !== null);
+
 /** Judges each tree. A text is the reason why none of its steps has a value. */
 export function overTrees(
-  facts: Assembled,
+  facts: Pick<Assembled, 'episodes' | 'steps' | 'ownRewards'>,
   row: OnStep,
   judge: (tree: Grown) => readonly Judgement[] | string,
 ): Judgement[] {
@@ -123,6 +132,7 @@ function grownFrom(members: readonly EpisodeFacts[], own: ReadonlyMap<string, re
   }
   return {
     episode: members[0]!,
+    episodes: members,
     steps: nodes,
     rightAt: ({ episode_id, step_id }) => right.get(stepKey(episode_id, step_id)),
     rewardThrough: ({ step_id }) => {

@@ -3,6 +3,7 @@ import { postgresLog } from '../../ingest/log/postgres.ts';
 import { initialWeights, withScoreHead } from '../../trainer/models/parameters.ts';
 import {
   alonePass,
+  ifdPass,
   maskedPass,
   type PassRow,
   passDraft,
@@ -87,6 +88,12 @@ describe('The sequences of a pass', () => {
     expect(refused).toEqual([{ episode_id: 'e', step_id: 'c/1', reason: 'not_in_a_later_prompt' }]);
   });
 
+  it('of a difficulty are the last answer that the episode went on from', () => {
+    const unchosen = step('c', { onward: false });
+    expect(ifdPass('small').rows([step('a'), step('b'), unchosen]).rows).toEqual([row({ stepId: 'b/0' })]);
+    expect(ifdPass('small').rows([])).toEqual({ rows: [], refused: [] });
+  });
+
   it('are refused where the model cannot read them', () => {
     const long = row({ stepId: 'long/0', promptIds: Array.from({ length: 32 }, () => 3) });
     const foreign = row({ stepId: 'foreign/0', tokenIds: [13] });
@@ -129,6 +136,15 @@ describe('What a model says in a pass', () => {
     expect(new Set(values).size).toBe(3);
   });
 
+  it('of a difficulty is the perplexity of the answer given its prompt over that of the answer alone', async () => {
+    const [[number]] = (await runPass(ifdPass('large'), [row()], speaks)) as [[number]];
+    const perplexity = async (promptIds: number[]) => {
+      const [said] = await speaks.logprobs([{ promptIds, tokenIds: [5, 6, END] }]);
+      return Math.exp(-said!.reduce((sum, one) => sum + one, 0) / 3);
+    };
+    expect(number).toBeCloseTo((await perplexity([2, 3, 4])) / (await perplexity([2])), 4);
+  });
+
   it('is asked only of a model that can say it', async () => {
     await expect(runPass(valuesPass, [row()], speaks)).rejects.toMatchObject({ code: 'model_unsupported' });
     await expect(runPass(referencePass, [row()], judges)).rejects.toMatchObject({ code: 'model_unsupported' });
@@ -169,6 +185,16 @@ describe('A recorded pass', () => {
       name: 'token_values',
       value: [0.25, 1, 2],
     });
+  });
+
+  it('of a difficulty is about the episode, under the name of the model that it is by', () => {
+    expect(passDraft(ifdPass('large'), row(), [0.5], said).data).toMatchObject({
+      target: { kind: 'episode', id: 'e' },
+      name: 'ifd_large',
+      value: 0.5,
+    });
+    // One model may stand for both.
+    expect(passId(ifdPass('large'), row(), 'c-1')).not.toBe(passId(ifdPass('small'), row(), 'c-1'));
   });
 
   it('is not recorded twice, whatever the time, and not even by two at once', async () => {

@@ -6,14 +6,15 @@ import { waitProjected } from '../../store/projecting/positions.ts';
 import { parseFilter } from '../../store/select.ts';
 import { openModelForIds, openValueModel } from '../models/model-directory.ts';
 import { episodesWhere, passEpisodes, reasonsOf } from '../sampling/pass-episodes.ts';
-import { PASSES } from '../sampling/passes.ts';
+import { PASS_AS, PASS_NAMES, passNamed } from '../sampling/passes.ts';
 
 /** Job kind of a forward pass. */
 export const PASS = 'pass';
 
 export const PassSpec = Compile(
   Type.Object({
-    pass: Type.Enum(PASSES.map(({ name }) => name)),
+    pass: Type.Enum(PASS_NAMES),
+    as: Type.Optional(Type.Enum(PASS_AS, { description: 'of a pass `ifd`: which of the two models it is' })),
     model: Type.String({ description: 'directory of the model or checkpoint' }),
     where: Type.Unknown({ description: 'filter of the episodes; null: all' }),
   }),
@@ -31,8 +32,8 @@ export type PassResult = {
 export const passHandler =
   ({ db, log, now }: JobContext, { threads }: { readonly threads: number }): Handler =>
   async (job, report): Promise<PassResult> => {
-    const { pass: name, model: dir, where } = checkedSpec(PassSpec, job.spec);
-    const pass = PASSES.find((one) => one.name === name)!;
+    const { pass: name, as, model: dir, where } = checkedSpec(PassSpec, job.spec);
+    const pass = passNamed(name, as);
     await waitProjected(db, { log });
     const episodes = await episodesWhere(db, where === null ? null : parseFilter(where));
     const model = await (pass.of === 'values' ? openValueModel : openModelForIds)(dir);

@@ -20,7 +20,15 @@ import { servedNow } from '../rollouts/serving.ts';
 import { type CanaryGate, canaryRulesOf, type PlayGate, rulesOf } from './gate-schema.ts';
 import { requireTasks, rolloutOf, versionOf } from './plan-parts.ts';
 import { rolloutStages, writingStages } from './plan-rollout.ts';
-import { isWhere, type Plan, type PlanPolicy, type PlanTasks, type PlanTeam, servedPolicies } from './plan-schema.ts';
+import {
+  isWhere,
+  type Plan,
+  type PlanPolicy,
+  type PlanTasks,
+  type PlanTeam,
+  passStage,
+  servedPolicies,
+} from './plan-schema.ts';
 import { tasksOf } from './plan-tasks.ts';
 import { asJudged, withoutGates } from './round-rows.ts';
 import { incumbentTeam, sameVersion } from './team-round.ts';
@@ -136,6 +144,9 @@ export async function checkPlan(
       if (dataset !== null && dataset.manifest.rows.train === 0) problems.push(emptied(name, dataset));
       policies[name] = await policyCheck(asked.db, { name, policy, start, dataset }, { problems, notes });
     }
+    for (const { model } of plan.passes ?? [])
+      if (model !== undefined)
+        await openModelForIds(model).catch((error: Error) => problems.push(`passes: ${error.message}`));
     for (const at of ['rollout', 'gate'] as const) await playingTeamCheck(asked.db, plan, at, problems);
     const team =
       plan.team === undefined ? null : await teamCheck(asked.db, plan.team, plan.gate.kind === 'manual', problems);
@@ -217,7 +228,7 @@ function stagesOf(plan: Plan): string[] {
   if (plan.team?.prune !== undefined) return ['rollout', 'judge', 'prune', 'gate'];
   return [
     ...(plan.rollout ? ['serving', ...writingStages(plan), ...rolloutStages(plan)] : []),
-    ...(plan.passes ?? []).map(({ pass, policy }) => `${pass}-${policy}`),
+    ...(plan.passes ?? []).map(passStage),
     ...(plan.judge ? ['judge'] : []),
     ...names.map((name) => `freeze-${name}`),
     ...(plan.gate.kind === 'offline' && plan.gate.recipe ? ['freeze-gate'] : []),

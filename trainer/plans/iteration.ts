@@ -27,7 +27,7 @@ import {
   wholeRollout,
   writingAsked,
 } from './plan-rollout.ts';
-import { type Plan, type PlanRollout, type PlanWriters, servedPolicies } from './plan-schema.ts';
+import { type Plan, type PlanRollout, type PlanWriters, passStage, servedPolicies } from './plan-schema.ts';
 import { tasksOf } from './plan-tasks.ts';
 import { asJudged, type Frozen, requireRows, whereOf, withinRound, withoutGates } from './round-rows.ts';
 import { type OfStage, type Stages, stageId, stagesOf } from './stages.ts';
@@ -83,10 +83,11 @@ export async function iterate(context: JobContext, plan: Plan, of: OfIteration):
   const start = async (name: string): Promise<string> =>
     before?.[name]?.directory ??
     (await startOf(context.db, name, plan.policies[name]!, candidates[name] ?? null)).directory;
-  for (const { pass, policy } of plan.passes ?? [])
-    await stages.job(`${pass}-${policy}`, PASS, async () => ({
-      pass,
-      model: await start(policy),
+  for (const asked of plan.passes ?? [])
+    await stages.job(passStage(asked), PASS, async () => ({
+      pass: asked.pass,
+      ...(asked.as === undefined ? {} : { as: asked.as }),
+      model: asked.model ?? (await start(asked.policy!)),
       where: whereOf(plan, taken),
     }));
   if (plan.judge)

@@ -6,7 +6,7 @@ import { type Static, Type } from 'typebox';
 import { WatchRules } from '../../store/gating/watch.ts';
 import { ReplayAsked } from '../../store/rollouts/replay.ts';
 import { RolloutSpec, type RolloutTask, type TasksWhere } from '../../store/rollouts/rollout.ts';
-import { PASSES } from '../sampling/passes.ts';
+import { PASS_AS, PASS_NAMES } from '../sampling/passes.ts';
 import { Canary, Manual, Offline, PlanRecipe, Play, PlayedTasks } from './gate-schema.ts';
 import { count, Name, strict } from './schema-numbers.ts';
 import { Dpo, Program, Rl, Sft, Value } from './train-schema.ts';
@@ -134,6 +134,24 @@ export const Team = Type.Object(
   },
 );
 
+const Pass = Type.Object(
+  {
+    pass: Type.Enum(PASS_NAMES),
+    policy: Type.Optional({
+      ...Name,
+      description: 'by the weights that the training of this policy of the plan begins with',
+    }),
+    model: Type.Optional(
+      Type.String({
+        minLength: 1,
+        description: 'by this model instead, which does not learn: its directory, relative to the plan; of ifd only',
+      }),
+    ),
+    as: Type.Optional(Type.Enum(PASS_AS, { description: 'of ifd: which of the two models it is' })),
+  },
+  strict,
+);
+
 /** JSON Schema (TypeBox) of a plan as people write it. */
 export const planSchema = Type.Object(
   {
@@ -143,9 +161,9 @@ export const planSchema = Type.Object(
     rollout: Type.Optional(Rollout),
     judge: Type.Optional(Judged),
     passes: Type.Optional(
-      Type.Array(Type.Object({ pass: Type.Enum(PASSES.map(({ name }) => name)), policy: Name }, strict), {
+      Type.Array(Pass, {
         description:
-          'forward passes over the episodes before they are judged, by the weights that the training of the policy begins with: log-probabilities or values that methods read',
+          'forward passes over the episodes before they are judged: log-probabilities or values that methods read',
       }),
     ),
     policies: Type.Optional(Type.Record(Name, Policy)),
@@ -177,6 +195,11 @@ export type PlanTasks = readonly RolloutTask[] | { readonly where: Static<typeof
 export type PlanWriters = Static<typeof Writers>;
 export type PlanBranch = Static<typeof Branch>;
 export type PlanRollout = Omit<Static<typeof Rollout>, 'tasks'> & { readonly tasks: PlanTasks };
+
+export type PlanPass = Static<typeof Pass>;
+
+/** The stage of a pass. */
+export const passStage = ({ pass, policy, as }: PlanPass): string => `${pass}-${as ?? policy}`;
 
 /** The policies that answer the team: all but critics, whose values passes read. */
 export const servedPolicies = ({ policies, passes = [] }: Pick<Plan, 'policies' | 'passes'>): string[] =>

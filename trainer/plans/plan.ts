@@ -15,12 +15,14 @@ import { rolloutSpec } from '../../store/rollouts/rollout.ts';
 import { looksAt, parseFilter, parseTaskFilter } from '../../store/select.ts';
 import { teamVersion } from '../../store/teams/version.ts';
 import { Lora } from '../jobs/job-specs.ts';
+import { PASS_AS } from '../sampling/passes.ts';
 import { GATES, GUARDRAILS, type PlayGate } from './gate-schema.ts';
 import { invalid, requireTasks, rolloutOf, tasksHash, versionOf } from './plan-parts.ts';
 import {
   isWhere,
   type Plan,
   type PlanBranch,
+  type PlanPass,
   type PlanPolicy,
   type PlanTeam,
   type PlanWriters,
@@ -77,13 +79,28 @@ export function parsePlan(value: unknown): Plan {
   requireRange('watch.range', plan.watch?.range);
   if (plan.gate.kind === 'canary') requireRange('gate.range', plan.gate.range);
   for (const [name, policy] of Object.entries(plan.policies)) requireComplete(plan, name, policy);
-  for (const [i, { policy }] of (plan.passes ?? []).entries())
-    if (!Object.hasOwn(plan.policies, policy))
-      throw invalid(
-        `passes.${i}.policy`,
-        `passes.${i}.policy should be one of ${Object.keys(plan.policies).join(', ')}, the policies of the plan, but it is ${got(policy)}.`,
-      );
+  for (const [i, pass] of (plan.passes ?? []).entries()) requirePass(plan, pass, `passes.${i}`);
   return plan;
+}
+
+/** @throws TroupeError `plan_invalid` where a pass is by no model, by two, or by one of another plan */
+function requirePass({ policies }: Plan, { pass, policy, model, as }: PlanPass, at: string): void {
+  if ((policy === undefined) === (model === undefined))
+    throw invalid(`${at}.policy`, `${at} should have one of policy and model.`);
+  if (policy !== undefined && !Object.hasOwn(policies, policy))
+    throw invalid(
+      `${at}.policy`,
+      `${at}.policy should be one of ${Object.keys(policies).join(', ')}, the policies of the plan, but it is ${got(policy)}.`,
+    );
+  if ((pass === 'ifd') !== (as !== undefined))
+    throw invalid(
+      `${at}.as`,
+      pass === 'ifd'
+        ? `${at}.as should be ${PASS_AS.join(' or ')}: methods tell the two models of a pass ifd apart by it.`
+        : `${at}.as should be left out: it is of a pass ifd, and this one is ${pass}.`,
+    );
+  if (model !== undefined && pass !== 'ifd')
+    throw invalid(`${at}.model`, `${at}.model is of a pass ifd; ${pass} is by a policy of the plan.`);
 }
 
 /**

@@ -11,6 +11,7 @@ import { appendOwn } from '../../ingest/own-event.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { anyOf, query, rowsOf, sql } from '../../store/db/query.ts';
 import { TOKEN_LOGPROBS, TOKEN_VALUES } from '../../store/judging/token-facts.ts';
+import { ifd } from '../../store/methods/scores/ifd.ts';
 import { VALUED, type Valued, valuedTokens } from '../data/value-rows.ts';
 import type { ModelConfig } from '../models/weights.ts';
 import type { Policy } from './policy.ts';
@@ -39,10 +40,16 @@ export type PassRow = {
 export type RefusedStep = { readonly episode_id: string; readonly step_id: string; readonly reason: string };
 export type PassRows = { readonly rows: readonly PassRow[]; readonly refused: readonly RefusedStep[] };
 
+/** The two models of a pass `ifd`. */
+export const PASS_AS = ['small', 'large'] as const;
+export type PassAs = (typeof PASS_AS)[number];
+
 /** A kind of pass: which sequences it makes of the steps of an episode, and what is asked of the model. */
 export type Pass = {
-  readonly name: 'reference' | 'masked' | 'alone' | 'values' | `value-of-${Valued}`;
+  readonly name: 'reference' | 'masked' | 'alone' | 'ifd' | 'values' | `value-of-${Valued}`;
   readonly of: 'logprobs' | 'values';
+  /** Which of two models it is by: the name of what is recorded says so. Of a pass that methods tell apart by it alone. */
+  readonly as?: PassAs;
   readonly rows: (steps: readonly TokenStep[]) => PassRows;
 };
 
@@ -59,6 +66,20 @@ export const alonePass: Pass = {
       return typeof row === 'string' ? row : { ...row, promptIds: row.promptIds.slice(0, 1) };
     }),
 };
+
+/**
+ * Of each episode how little the prompt of its last answer helps a model to predict it: the perplexity of the answer given its prompt over
+ * that of the answer alone (Star-Agents, arXiv 2411.14497). All tokens of the answer count.
+ */
+export const ifdPass = (as: PassAs): Pass => ({
+  name: 'ifd',
+  of: 'logprobs',
+  as,
+  rows: (steps) => {
+    const last = steps.findLast(({ onward }) => onward);
+    return eachStep(last === undefined ? [] : [last], plainRow);
+  },
+});
 
 /** Of each token of each step the value of what came before it, by a model with a value head. */
 export const valuesPass: Pass = { name: 'values', of: 'values', rows: (steps) => eachStep(steps, plainRow) };
@@ -102,7 +123,12 @@ export const maskedPass: Pass = {
 
 export const LOGPROB_PASSES: readonly Pass[] = [referencePass, maskedPass, alonePass];
 const VALUE_PASSES: readonly Pass[] = [valuesPass, ...VALUED.map(valuePass)];
-export const PASSES: readonly Pass[] = [...LOGPROB_PASSES, ...VALUE_PASSES];
+const PASSES: readonly Pass[] = [...LOGPROB_PASSES, ifdPass('small'), ...VALUE_PASSES];
+export const PASS_NAMES = PASSES.map(({ name }) => name);
+
+/** The pass of a name; `as` belongs to `ifd`. */
+export const passNamed = (name: Pass['name'], as?: PassAs): Pass =>
+  as === undefined ? PASSES.find((one) => one.name === name)! : ifdPass(as);
 
 const plainRow = ({ episode_id, step_id, prompt_token_ids, token_ids }: TokenStep): PassRow | string => {
   if (token_ids === null) return 'no_token_ids';
@@ -182,9 +208,12 @@ export const SOURCE = '/passes';
 
 /** The same model over the same tokens is the same event, whenever it is asked. */
 export const passId = (pass: Pass, row: PassRow, checkpoint: string): string =>
-  hashId(pass.name, checkpoint, row.episodeId, row.stepId, row.without, row.promptIds, row.tokenIds);
+  hashId(
+    ...(pass.as === undefined ? [pass.name] : [pass.name, pass.as]),
+    ...[checkpoint, row.episodeId, row.stepId, row.without, row.promptIds, row.tokenIds],
+  );
 
-/** Feedback about the step whose tokens the numbers belong to. Nine digits name a 32-bit float exactly. */
+/** Feedback about the step whose tokens the numbers belong to, or about the episode whose last answer it is. Nine digits name a 32-bit float exactly. */
 export const passDraft = (
   pass: Pass,
   row: PassRow,
@@ -199,12 +228,15 @@ export const passDraft = (
     time,
     data: {
       feedback_id: id,
-      target: {
-        kind: 'step',
-        id: row.stepId,
-        episode_id: row.episodeId,
-        ...(row.without === null ? {} : { other_id: row.without }),
-      },
+      target:
+        pass.as === undefined
+          ? {
+              kind: 'step',
+              id: row.stepId,
+              episode_id: row.episodeId,
+              ...(row.without === null ? {} : { other_id: row.without }),
+            }
+          : { kind: 'episode', id: row.episodeId, episode_id: row.episodeId },
       kind: 'score',
       ...said(pass, numbers),
       label: pass.name,
@@ -214,9 +246,10 @@ export const passDraft = (
   };
 };
 
-/** A value of a whole step is one number under the name that methods read; others are a number for each token. */
+/** A number of a whole step or episode is one number under the name that methods read; others are a number for each token. */
 function said(pass: Pass, numbers: readonly number[]) {
   const rounded = numbers.map((number) => Number(number.toPrecision(9)));
+  if (pass.as !== undefined) return { name: `${pass.name}_${pass.as}`, value: rounded[0]! };
   if (pass.of === 'logprobs') return { name: TOKEN_LOGPROBS, value: rounded };
   return pass.name === 'values' ? { name: TOKEN_VALUES, value: rounded } : { name: 'value', value: rounded[0]! };
 }
@@ -255,7 +288,7 @@ export async function recordPass(
 }
 
 /**
- * Of each row one number for each of its tokens.
+ * Of each row one number for each of its tokens, or one for the row.
  * @throws TroupeError `model_unsupported` for a model of another kind than the pass asks for, `checkpoint_damaged` for numbers that are none.
  */
 export async function runPass(
@@ -263,10 +296,21 @@ export async function runPass(
   rows: readonly PassRow[],
   policy: Pick<Policy, 'logprobs' | 'values'>,
 ): Promise<number[][]> {
-  const numbers = await policy[pass.of](rows);
+  const asked = await policy[pass.of](rows);
+  const numbers = pass.name === 'ifd' ? await difficulties(rows, asked, policy) : asked;
   for (const [i, row] of numbers.entries()) {
     if (row.every(Number.isFinite)) continue;
     throw new TroupeError('checkpoint_damaged', `The ${pass.of} of step ${rows[i]?.stepId} are not all finite.`);
   }
   return numbers;
+}
+
+/** Of each answer one number: that of the method `ifd`. */
+async function difficulties(
+  rows: readonly PassRow[],
+  given: readonly (readonly number[])[],
+  policy: Pick<Policy, 'logprobs'>,
+): Promise<number[][]> {
+  const alone = await policy.logprobs(rows.map((row) => ({ ...row, promptIds: row.promptIds.slice(0, 1) })));
+  return rows.map((_, i) => [ifd.run({ cond_logprobs: [...given[i]!], uncond_logprobs: alone[i]! }, {})]);
 }

@@ -10,9 +10,13 @@
  */
 
 import { Type } from 'typebox';
+import { jointActions } from '../../judging/joint-actions.ts';
 import { credit } from '../../judging/judgement.ts';
 import { launches, launchRows, type Rating, rewardOf, withDoubts } from '../../judging/launches.ts';
-import { type Member, overGroups } from '../../judging/over-episodes.ts';
+import { ownRewardsOf } from '../../judging/named-feedback.ts';
+import { overGroups } from '../../judging/over-episodes.ts';
+import { familiesOf, isGrown, overTrees } from '../../judging/replay-trees.ts';
+import type { Tree as TreeOf } from '../../judging/tree.ts';
 import { method } from '../method.ts';
 import { refuseInput } from '../refuse.ts';
 import { largest, mean } from '../statistics.ts';
@@ -42,7 +46,7 @@ export const magrpoReturns = method({
   name: 'magrpo_returns',
   kind: 'credit',
   source: 'MAGRPO: OpenMLRL/CoMLRL, trainers/reinforce/magrpo.py; verified (code)',
-  version: 1,
+  version: 2,
   summary:
     'Discounted returns of joint actions in a tree, minus the mean of their node; stored on each step of the episode.',
   params,
@@ -53,63 +57,46 @@ export const magrpoReturns = method({
   input: Input,
   run: ({ tree }, { gamma, mode }): NodeReturns[] => visit(tree, '0', gamma, mode),
   judged: {
+    reads: ['feedback'],
     writes: ['credits', 'scores'],
     /**
-     * MAGRPO: an episode is a joint action, the group's episodes that nobody launched are those of the root's joint prompt, and the episodes
-     * that one launched are those of the prompt it led to. Without such links every group is one node.
-     *
-     * An action's return is known when its reward is and, where it led on, some return below it is; the others leave their node. The node
-     * that an unknown action led to is a root of its own: what is compared there does not depend on what came before.
+     * MAGRPO: in a tree that replays grew, a joint action is what the agents did in one turn. Elsewhere an episode is one: the group's episodes
+     * that nobody launched are those of the root's joint prompt, and the episodes that one launched are those of the prompt it led to. Without
+     * such links every group is one node.
      */
     rows: (facts, ask) => {
       const reasonIn = withDoubts(facts);
-      return overGroups(facts, credit, (members) => {
-        const tree = launches(members);
-        if (tree.nodes.some((member) => tree.pathTo(member).length > DEEPEST)) return 'too_deep';
-        const known = new Set<Member>();
-        const knownOf = (family: readonly Member[]) => family.filter((member) => known.has(member));
-        // Children before their parents.
-        for (const member of [...tree.nodes].sort((a, b) => tree.pathTo(b).length - tree.pathTo(a).length)) {
-          const below = tree.childrenOf(member);
-          if (rewardOf(member) !== null && (below.length === 0 || knownOf(below).length > 0)) known.add(member);
-        }
-        const families = new Map<Node, readonly Member[]>();
-        const nodeOf = (family: readonly Member[]): Node | null => {
-          if (family.length === 0) return null;
-          const node = {
-            rewards: family.map((member) => rewardOf(member)!),
-            children: family.map((member) => nodeOf(knownOf(tree.childrenOf(member)))),
-          };
-          families.set(node, family);
-          return node;
-        };
-        const ratings = new Map<Member, Rating>();
-        const starts = [
-          tree.roots,
-          ...tree.nodes.filter((member) => !known.has(member)).map((member) => tree.childrenOf(member)),
+      const grown = new Set(familiesOf(facts).flatMap((one) => (isGrown(one) ? [...one.members, ...one.changed] : [])));
+      const ids = new Set([...grown].map(({ episode_id }) => episode_id));
+      const part = (inTrees: boolean) => ({
+        episodes: facts.episodes.filter((episode) => grown.has(episode) === inTrees),
+        steps: facts.steps.filter(({ episode_id }) => ids.has(episode_id) === inTrees),
+        ownRewards: facts.ownRewards,
+      });
+      const earned = ownRewardsOf(facts);
+      const byReplay = overTrees(part(true), credit, (one) => {
+        const { tree, without } = jointActions(one, earned);
+        const ratings = ratingsIn(tree, ({ reward }) => reward, ask);
+        if (typeof ratings === 'string') return ratings;
+        return [
+          ...[...without].map(([step, reason]) => credit(step, null, reason)),
+          ...[...tree.apart].flatMap(([{ steps }, reason]) => steps.map((step) => credit(step, null, reason))),
+          ...tree.nodes.flatMap((action) => {
+            const { value, reason, detail } = ratings.get(action)!;
+            return action.steps.map((step) => credit(step, value, reasonIn(step, reason), detail));
+          }),
         ];
-        for (const family of starts) {
-          const root = nodeOf(knownOf(family));
-          if (root === null) continue;
-          const output = ask.answer({ tree: root });
-          if (typeof output === 'string') return output;
-          for (const [i, node] of inOrder(root).entries()) {
-            const { node: name, returns, advantages } = output[i]!;
-            const equal = returns.every((one) => one === returns[0]);
-            const flag = returns.length === 1 ? 'group_of_one' : equal ? 'zero_variance' : null;
-            for (const [k, member] of families.get(node)!.entries())
-              ratings.set(member, {
-                value: advantages[k]!,
-                reason: reasonIn(member, flag),
-                detail: { node: name, return: returns[k] },
-              });
-          }
-        }
+      });
+      const byLaunch = overGroups(part(false), credit, (members) => {
+        const tree = launches(members);
+        const ratings = ratingsIn(tree, rewardOf, ask);
+        if (typeof ratings === 'string') return ratings;
         return launchRows(credit, members, tree, (member) => {
-          const reason = rewardOf(member) === null ? 'missing_reward' : 'missing_reward_below';
-          return ratings.get(member) ?? { value: null, reason };
+          const rating = ratings.get(member)!;
+          return { ...rating, reason: reasonIn(member.episode, rating.reason) };
         });
       });
+      return [...byReplay, ...byLaunch];
     },
   },
 });
@@ -155,3 +142,57 @@ const inOrder = (node: Node): Node[] => [
   node,
   ...(node.children ?? []).flatMap((child) => (child === null ? [] : inOrder(child))),
 ];
+
+/**
+ * Of each joint action in a tree its advantage. Its return is known when its reward is and, where it led on, some return below it is; the others
+ * leave their node. The node that an unknown action led to is a root of its own: what is compared there does not depend on what came before.
+ */
+function ratingsIn<T>(
+  tree: TreeOf<T>,
+  rewardOf: (action: T) => number | null,
+  ask: { answer(input: { readonly tree: Node }): readonly NodeReturns[] | string },
+): ReadonlyMap<T, Rating> | string {
+  if (tree.nodes.some((action) => tree.pathTo(action).length > DEEPEST)) return 'too_deep';
+  const known = new Set<T>();
+  const knownOf = (family: readonly T[]) => family.filter((action) => known.has(action));
+  // Children before their parents.
+  for (const action of [...tree.nodes].sort((a, b) => tree.pathTo(b).length - tree.pathTo(a).length)) {
+    const below = tree.childrenOf(action);
+    if (rewardOf(action) !== null && (below.length === 0 || knownOf(below).length > 0)) known.add(action);
+  }
+  const families = new Map<Node, readonly T[]>();
+  const nodeOf = (family: readonly T[]): Node | null => {
+    if (family.length === 0) return null;
+    const node = {
+      rewards: family.map((action) => rewardOf(action)!),
+      children: family.map((action) => nodeOf(knownOf(tree.childrenOf(action)))),
+    };
+    families.set(node, family);
+    return node;
+  };
+  const ratings = new Map<T, Rating>();
+  const starts = [
+    tree.roots,
+    ...tree.nodes.filter((action) => !known.has(action)).map((action) => tree.childrenOf(action)),
+  ];
+  for (const family of starts) {
+    const root = nodeOf(knownOf(family));
+    if (root === null) continue;
+    const output = ask.answer({ tree: root });
+    if (typeof output === 'string') return output;
+    for (const [i, node] of inOrder(root).entries()) {
+      const { node: name, returns, advantages } = output[i]!;
+      const equal = returns.every((one) => one === returns[0]);
+      const flag = returns.length === 1 ? 'group_of_one' : equal ? 'zero_variance' : null;
+      for (const [k, action] of families.get(node)!.entries())
+        ratings.set(action, { value: advantages[k]!, reason: flag, detail: { node: name, return: returns[k] } });
+    }
+  }
+  for (const action of tree.nodes)
+    if (!ratings.has(action))
+      ratings.set(action, {
+        value: null,
+        reason: rewardOf(action) === null ? 'missing_reward' : 'missing_reward_below',
+      });
+  return ratings;
+}

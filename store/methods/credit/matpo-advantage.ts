@@ -87,7 +87,7 @@ export const matpoAdvantage = method({
         const flagOf = new Map(planners.map((planner, i) => [planner, flags[i] ?? null]));
         return launchRows(credit, members, tree, (member) => ({
           value: values.get(member) ?? null,
-          reason: reasonIn(member, flagOf.get(plannerOf(member)) ?? null),
+          reason: reasonIn(member.episode, flagOf.get(plannerOf(member)) ?? null),
         }));
       });
     },

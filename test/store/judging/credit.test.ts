@@ -11,6 +11,12 @@ const ONE = 1 / (1 + 1e-6);
 /** Rewards 1 and 0: half over the std, the root of a half. */
 const HALF = 0.5 / (Math.SQRT1_2 + 1e-6);
 
+/** The same row for two steps. */
+const both = (first: string, second: string, value: number | null, reason: string | null = null): Expected => ({
+  [`${first}/0`]: [value, reason],
+  [`${second}/0`]: [value, reason],
+});
+
 describe('credit that the judge computes from what is stored', () => {
   let base: JudgedDatabase;
   beforeEach(async () => {
@@ -274,6 +280,58 @@ describe('credit that the judge computes from what is stored', () => {
       ...all(0, null, 'k1-1', 'k2-0'),
       ...all(-pair, null, 'k2-1'),
       ...lost,
+    });
+  });
+
+  it('compares in MAGRPO what a team did together in a turn with what it did when that turn was played again', async () => {
+    // Calls 0 and 1 are the first turn, 2 and 3 the second.
+    const call = (n: number, id: string, reward?: number): Call => ({
+      id,
+      turn: Math.floor(n / 2),
+      choices: [reward === undefined ? {} : { says: { reward } }],
+    });
+    const copied = (n: number) => Array.from({ length: n }, (_, i): Call => ({ ...call(i, `a${i}`), copied: true }));
+    const again = (id: string, ...calls: Call[]) => played(id, { group: 'again', tags: { replay_of: 'a' }, calls });
+    await base.load(
+      played('a', { group: 'g', calls: [call(0, 'a0'), call(1, 'a1', 0.5), call(2, 'a2'), call(3, 'a3', 1)] }),
+      played('b', { group: 'g', calls: [call(0, 'b0'), call(1, 'b1', 0), call(2, 'b2'), call(3, 'b3', 0)] }),
+      again('c', ...copied(2), call(2, 'c2'), call(3, 'c3', 0)),
+      again('d', ...copied(3), call(3, 'd3', 0)),
+    );
+    await base.run(['magrpo_returns']);
+    await base.expectRows('credits', 'magrpo_returns', {
+      // The first turn of a returns 0.5 + 0.9 · mean(1, 0) = 0.95, that of b 0.
+      ...both('a a0', 'a a1', 0.475),
+      ...both('b b0', 'b b1', -0.475),
+      ...both('a a2', 'a a3', 0.5),
+      ...both('c c2', 'c c3', -0.5),
+      ...both('b b2', 'b b3', 0, 'group_of_one'),
+      'd d3/0': [null, 'within_turn'],
+      ...both('c a0', 'c a1', null, 'copied'),
+      ...both('d a0', 'd a1', null, 'copied'),
+      'd a2/0': [null, 'copied'],
+    });
+  });
+
+  it('takes in MAGRPO the reward of an episode for its last turn, where no step has a reward of its own', async () => {
+    const call = (turn: number, id: string): Call => ({ id, turn, choices: [{}] });
+    await base.load(
+      played('a', { group: 'g', reward: 1, calls: [call(0, 'a0'), call(1, 'a1')] }),
+      played('b', { group: 'g', reward: 0, calls: [call(0, 'b0'), call(1, 'b1')] }),
+      played('c', {
+        ...{ group: 'again', tags: { replay_of: 'a' }, reward: 0 },
+        calls: [{ ...call(0, 'a0'), copied: true }, call(1, 'c1')],
+      }),
+    );
+    await base.run(['magrpo_returns']);
+    await base.expectRows('credits', 'magrpo_returns', {
+      // That of a returns 0.9 · mean(1, 0).
+      'a a0/0': [0.225, null],
+      'b b0/0': [-0.225, null],
+      'a a1/0': [0.5, null],
+      'c c1/0': [-0.5, null],
+      'b b1/0': [0, 'group_of_one'],
+      'c a0/0': [null, 'copied'],
     });
   });
 

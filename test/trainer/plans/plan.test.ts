@@ -109,6 +109,24 @@ describe('A plan', () => {
       'solver',
     ],
     [
+      'a pass by nobody',
+      plan({ passes: [{ pass: 'ifd', as: 'small' }] }),
+      'passes.0.policy',
+      'one of policy and model',
+    ],
+    [
+      'a pass that does not say which of two models it is',
+      plan({ passes: [{ pass: 'ifd', model: 'large' }] }),
+      'passes.0.as',
+      'small or large',
+    ],
+    [
+      'a model that does not learn where one that does is meant',
+      plan({ passes: [{ pass: 'reference', model: 'large' }] }),
+      'passes.0.model',
+      'policy of the plan',
+    ],
+    [
       'a critic at an offline gate',
       changed({ train: { method: 'value', of: 'state', steps: 4, batch: 2, learning_rate: 1e-3 } }),
       'gate.kind',

@@ -14,6 +14,9 @@ export type Choice = {
   readonly says?: Says | undefined;
 };
 export type Call = {
+  /** `c` and its index where it is left out. */
+  readonly id?: string | undefined;
+  readonly copied?: boolean | undefined;
   readonly agent?: string | undefined;
   readonly role?: string | undefined;
   readonly turn?: number | undefined;
@@ -64,7 +67,7 @@ export const say = (
     { time: at(second) },
   );
 
-/** The call with index i of the episode is `c<i>`, its candidates `c<i>/0`, `c<i>/1` … */
+/** The call with index i of the episode is `c<i>`, unless it has another id, its candidates `c<i>/0`, `c<i>/1` … */
 export function played(id: string, play: Play): Event[] {
   const calls = play.calls ?? [];
   return [
@@ -83,11 +86,14 @@ export function played(id: string, play: Play): Event[] {
       { time: at(0) },
     ),
     ...calls.flatMap((call, c) => [
+      ...(call.copied
+        ? [event('generation.requested', { episode_id: id, call_id: call.id ?? `c${c}`, seq: c, copied: true })]
+        : []),
       event(
         'generation.completed',
         {
           episode_id: id,
-          call_id: `c${c}`,
+          call_id: call.id ?? `c${c}`,
           seq: c,
           agent_id: call.agent ?? null,
           role: call.role ?? null,
@@ -107,7 +113,7 @@ export function played(id: string, play: Play): Event[] {
       ),
       ...call.choices.flatMap((choice, i) =>
         Object.entries(choice.says ?? {}).map(([name, value]) =>
-          say(id, { kind: 'step', id: `c${c}/${i}` }, name, value),
+          say(id, { kind: 'step', id: `${call.id ?? `c${c}`}/${i}` }, name, value),
         ),
       ),
     ]),
