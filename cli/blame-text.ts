@@ -1,4 +1,5 @@
 /** What people read of attributions: tables of scores, of failure modes, and what a round of annotation did. */
+import { countText } from '../errors.ts';
 import type { Annotated } from '../store/attribution/annotate.ts';
 import type { AttributionReport, evaluateModes } from '../store/attribution/evaluate.ts';
 import type { Scored } from '../store/attribution/score.ts';
@@ -7,10 +8,10 @@ import { table } from './output.ts';
 export function annotatedText({ episodes, cached, annotated, refused, failed, stopped, usage }: Annotated): string {
   const left = episodes - cached - annotated - failed;
   return [
-    `${annotated} of ${episodes} episodes annotated (${refused} without an answer that can be used), ${cached} were already.`,
-    `${usage.calls} calls, ${usage.input_tokens + usage.output_tokens} tokens.`,
+    `Annotated: ${annotated} of ${countText(episodes, 'episode')} (${refused} without an answer that can be used), before: ${cached}.`,
+    `${countText(usage.calls, 'call')}, ${countText(usage.input_tokens + usage.output_tokens, 'token')}.`,
     ...(failed > 0 ? [`The endpoint failed on ${failed}; run it again for those.`] : []),
-    ...(stopped === null ? [] : [`Stopped by ${stopped}, ${left} episodes left; run it again to go on.`]),
+    ...(stopped === null ? [] : [`Stopped by ${stopped}, ${countText(left, 'episode')} left; run it again to go on.`]),
   ].join('\n');
 }
 

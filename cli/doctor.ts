@@ -4,7 +4,7 @@ import { readlink, statfs } from 'node:fs/promises';
 import { totalmem } from 'node:os';
 import { dirname } from 'node:path';
 import { type Config, loadConfig, SETTINGS, type SettingName, shown } from '../config.ts';
-import { EXIT, TroupeError } from '../errors.ts';
+import { countText, EXIT, TroupeError } from '../errors.ts';
 import { checkSchema, readMigrations } from '../migrations/migrate.ts';
 import { type LeftBehind, leftBehind } from '../store/db/elsewhere.ts';
 import { homeAt } from '../store/db/home.ts';
@@ -211,7 +211,7 @@ async function projectChecks({ db, log, database }: Context): Promise<Check[]> {
       const outer = (await log.partitions?.()) ?? [];
       const lags = outer.length === 0 ? [] : await partitionLags(db, log.name, outer);
       const events = lags.reduce((sum, one) => sum + one.lag, await lag(db));
-      const detail = `${events} events of the log are not in the tables`;
+      const detail = `${countText(events, 'event')} of the log not in the tables`;
       if (events > 0 && running !== '' && !rows.some(({ role }) => role === 'project'))
         throw new TroupeError('unreachable', `${detail}, and no process of the role project runs.`);
       return detail;

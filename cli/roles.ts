@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { isLoopback } from '../api/origin.ts';
 import { observe } from '../api/prometheus.ts';
 import { duringJob } from '../api/tracing/spans.ts';
-import { EXIT, type Refusal, TroupeError } from '../errors.ts';
+import { countText, EXIT, type Refusal, TroupeError } from '../errors.ts';
 import type { LogSource } from '../ingest/log/source.ts';
 import { patiently } from '../store/db/patience.ts';
 import { type Handler, handBack, runJobs, type Turn } from '../store/jobs/jobs.ts';
@@ -154,7 +154,7 @@ async function replayNewerAlways(db: Context['db'], signal: AbortSignal): Promis
   while (!signal.aborted) {
     try {
       const events = await replayNewer(db);
-      if (events > 0) say(`${events} events were applied that an older Troupe had not known.`);
+      if (events > 0) say(`Applied, which an older Troupe had not known: ${countText(events, 'event')}.`);
     } catch (error) {
       say(`Events of a newer version are looked at later: ${error instanceof Error ? error.message : error}`);
     }

@@ -5,7 +5,7 @@
 import { freemem } from 'node:os';
 import { basename } from 'node:path';
 import { type Config, loadConfig } from '../config.ts';
-import { EXIT, TroupeError } from '../errors.ts';
+import { countText, EXIT, TroupeError } from '../errors.ts';
 import { homeAt } from '../store/db/home.ts';
 import { latestCheckpoint } from '../trainer/checkpoints/checkpoint.ts';
 import { bestOf, closeRun, type OpenRun, openRun, saveRun } from '../trainer/checkpoints/run-folder.ts';
@@ -132,8 +132,9 @@ function noteOmitted(name: string, { rows, refused, cut, skipped }: TrainingData
   }
   if (refused.length > MOST_SAID) say(`${name}: ${refused.length - MOST_SAID} more lines are omitted.`);
   const all = rows.length + skipped;
-  if (cut > 0) say(`${name}: ${cut} of ${all} rows cut at ${longest} tokens.`);
-  if (skipped > 0) say(`${name}: ${skipped} of ${all} rows left out: nothing to learn within ${longest} tokens.`);
+  if (cut > 0) say(`${name}: ${cut} of ${countText(all, 'row')} cut at ${longest} tokens.`);
+  if (skipped > 0)
+    say(`${name}: ${skipped} of ${countText(all, 'row')} left out: nothing to learn within ${longest} tokens.`);
 }
 
 export const adamOf = (flags: Flags): Adam => ({

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import type { Command } from 'commander';
 import type { Config } from '../../config.ts';
-import { EXIT, TroupeError } from '../../errors.ts';
+import { countText, EXIT, TroupeError } from '../../errors.ts';
 import { homeAt } from '../../store/db/home.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { firstOf, query, rowsOf, scalarOf, sql } from '../../store/db/query.ts';
@@ -58,7 +58,7 @@ export function askCommands(program: Command): void {
         );
       if (waiting_events > 0)
         say(
-          `${waiting_events} events are in the log and not in the tables yet. If no projector is running (troupe up), an import was interrupted: rerun it.`,
+          `In the log and not in the tables yet: ${countText(waiting_events, 'event')}. If no projector is running (troupe up), an import was interrupted: rerun it.`,
         );
       return EXIT.done;
     },
@@ -230,9 +230,11 @@ Examples:
       if (flags.json) printJson({ ...done, seconds });
       else {
         const from = done.archived > 0 ? `, ${done.archived} of them from archives` : '';
-        print(`${done.events} events applied in ${seconds} s${from}; the tables were swapped.`);
+        print(`${countText(done.events, 'event')} applied in ${seconds} s${from}; the tables were swapped.`);
         if (done.left_out > 0)
-          print(`${done.left_out} pruned events are not in the tables; \`troupe rebuild --archived\` shows them.`);
+          print(
+            `Not in the tables: ${countText(done.left_out, 'pruned event')}; \`troupe rebuild --archived\` shows them.`,
+          );
       }
       return EXIT.done;
     },

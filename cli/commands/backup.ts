@@ -2,7 +2,7 @@
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { loadConfig } from '../../config.ts';
-import { EXIT, TroupeError } from '../../errors.ts';
+import { countText, EXIT, TroupeError } from '../../errors.ts';
 import { writeBackup } from '../../store/backup/backup.ts';
 import { migrationsOf, readManifest, restoreBackup } from '../../store/backup/restore.ts';
 import { upgradeHome } from '../../store/backup/upgrade.ts';
@@ -45,7 +45,10 @@ export function backupCommands(program: Command): void {
           'warn',
         );
       if (flags.json) printJson(report);
-      else print(`${report.file}: ${report.rows} rows and ${report.files} files in ${bytesText(report.bytes)}`);
+      else
+        print(
+          `${report.file}: ${countText(report.rows, 'row')} and ${countText(report.files, 'file')} in ${bytesText(report.bytes)}`,
+        );
       return EXIT.done;
     },
   );
@@ -87,7 +90,7 @@ export function backupCommands(program: Command): void {
         if (flags.json) printJson({ ...report, home: home.root });
         else
           print(
-            `Project ${project} in ${home.root}: ${report.rows} rows and ${report.files} files, as of ${report.made_at}`,
+            `Project ${project} in ${home.root}: ${countText(report.rows, 'row')} and ${countText(report.files, 'file')}, as of ${report.made_at}`,
           );
         say(
           `What was erased after ${report.made_at} is in it again, so erase it here too. Where the original can still be asked, this lists it, with e/ before the id of an episode: troupe sql "select distinct key from traj.events where type = 'troupe.record.amended.v1' and data ->> 'op' = 'erase' and recorded_at > '${report.made_at}'"`,
@@ -126,7 +129,9 @@ function upgradeCommand(program: Command): void {
       if (flags.json) printJson(report);
       else if (report.kept === null) print(`The database of ${home.root} has PostgreSQL ${report.to} already.`);
       else {
-        const projects = report.projects.map(({ project, rows }) => `${project} (${rows} rows)`).join(', ');
+        const projects = report.projects
+          .map(({ project, rows }) => `${project} (${countText(rows, 'row')})`)
+          .join(', ');
         print(
           `PostgreSQL ${report.from} to ${report.to}: ${projects || 'no projects'}. The old database is ${report.kept}; remove it once you are sure.`,
         );

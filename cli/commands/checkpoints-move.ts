@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { type Command, InvalidArgumentError } from 'commander';
 import { loadConfig } from '../../config.ts';
-import { EXIT, TroupeError } from '../../errors.ts';
+import { countText, EXIT, TroupeError } from '../../errors.ts';
 import { homeAt } from '../../store/db/home.ts';
 import { query, rowsOf, sql } from '../../store/db/query.ts';
 import type { PruneRule } from '../../trainer/checkpoints/prune.ts';
@@ -81,7 +81,7 @@ Examples:
       ];
       if (rows.length > 0) print(table(['checkpoint', 'what', 'why'], rows));
       print(
-        `${removed.length} checkpoints ${dryRun ? 'would be' : 'are'} removed, ${bytesText(freed)}; ${kept.length} are kept.`,
+        `${dryRun ? 'It would remove' : 'Removed:'} ${countText(removed.length, 'checkpoint')}, ${bytesText(freed)}; kept: ${kept.length}.`,
       );
       return EXIT.done;
     },
@@ -122,7 +122,7 @@ The folder of an adapter beside it (ID-adapter, for PEFT and servers) stays wher
         });
       else {
         const there = kept.length === 0 ? '' : `, ${kept.length} were there`;
-        print(`${id} is in ${store.address}: ${sent.length} files sent (${bytesText(bytes)})${there}`);
+        print(`${id} is in ${store.address}: ${countText(sent.length, 'file')} sent (${bytesText(bytes)})${there}`);
       }
       return EXIT.done;
     },

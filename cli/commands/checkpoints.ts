@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import type { Command } from 'commander';
-import { EXIT, TroupeError } from '../../errors.ts';
+import { countText, EXIT, TroupeError } from '../../errors.ts';
 import { query, rowsOf, sql } from '../../store/db/query.ts';
 import { bytesText } from '../bytes.ts';
 import { checkpointAt, folderOf } from '../checkpoint-places.ts';
@@ -212,7 +212,7 @@ function verifyCommand(checkpoints: Command): void {
       if (within.length === 0) {
         const { id, files, bytes } = await verifyCheckpoint(dir);
         if (flags.json) printJson({ checkpoint_id: id, directory: dir, sound: true, bytes, files: Object.keys(files) });
-        else print(`${id} is sound: ${Object.keys(files).length} files, ${bytesText(bytes)}`);
+        else print(`${id} is sound: ${countText(Object.keys(files).length, 'file')}, ${bytesText(bytes)}`);
         return EXIT.done;
       }
       const found = [];
@@ -221,7 +221,7 @@ function verifyCommand(checkpoints: Command): void {
       if (flags.json) printJson({ directory: dir, sound: damaged.length === 0, checkpoints: found });
       else {
         for (const { checkpoint_id, fault } of damaged) print(`${checkpoint_id}: ${fault}`);
-        print(`${found.length - damaged.length} of ${found.length} checkpoints are sound.`);
+        print(`Sound: ${found.length - damaged.length} of ${countText(found.length, 'checkpoint')}.`);
       }
       return damaged.length === 0 ? EXIT.done : EXIT.failed;
     },

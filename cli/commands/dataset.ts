@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { basename, relative } from 'node:path';
 import { text } from 'node:stream/consumers';
 import type { Command } from 'commander';
-import { EXIT, TroupeError } from '../../errors.ts';
+import { countText, EXIT, TroupeError } from '../../errors.ts';
 import { plainCommand, projectCommand } from '../command.ts';
 import { openedDataset } from '../open-dataset.ts';
 import { print, printJson, say, table } from '../output.ts';
@@ -187,7 +187,8 @@ export function datasetCommands(program: Command): void {
       );
       const { added, removed, changed, moved, same } = found.rows;
       if (flags.json) printJson(found);
-      else if (!found.outdated) print(`${dataset.manifest.name} is what its recipe finds now: ${same} rows.`);
+      else if (!found.outdated)
+        print(`${dataset.manifest.name} is what its recipe finds now: ${countText(same, 'row')}.`);
       else {
         const kinds = { added, removed, changed, moved };
         print(

@@ -2,13 +2,14 @@
 import type { Command } from 'commander';
 import { EXIT, TroupeError } from '../../errors.ts';
 import { isRecord } from '../../ingest/json.ts';
+import type { Db } from '../../store/db/pool.ts';
 import { firstOf, query, rowsOf, sql } from '../../store/db/query.ts';
 import { endCanary, runningCanary } from '../../store/gating/canarying.ts';
 import { type GateReport, gateMarkdown, type ManualReport } from '../../store/gating/report.ts';
 import { watchMarkdown } from '../../store/gating/watch.ts';
 import { watchOf } from '../../store/gating/watching.ts';
 import { endWaiting } from '../../store/jobs/jobs.ts';
-import { GATE_KINDS } from '../../store/jobs/run-of-plan.ts';
+import { GATE_KINDS, readRun, whyEnded } from '../../store/jobs/run-of-plan.ts';
 import { type Flags, projectCommand, who, wholeNumber } from '../command.ts';
 import type { Context } from '../context.ts';
 import { print, printJson } from '../output.ts';
@@ -49,10 +50,7 @@ export function gateCommands(program: Command): void {
       const asked = running !== null && (flags.round === undefined || running.job_id.endsWith(`/${flags.round}/gate`));
       const last = asked ? { job_id: running.job_id, result: running.report } : rows.at(-1);
       if (last === undefined || !isRecord(last.result))
-        throw new TroupeError(
-          'not_found',
-          `Run ${run} has no report of a gate${flags.round === undefined ? '' : ` in round ${flags.round}`}; troupe plan show lists runs.`,
-        );
+        throw new TroupeError('not_found', await whyNoReport(db, run!, flags.round));
       const report = last.result as unknown as GateReport | ManualReport;
       const round = last.job_id.replace(/\/gate$/, '');
       const watch = await watchOf(db, round, now());
@@ -120,4 +118,15 @@ async function decide(context: Context, run: string, passed: boolean, flags: Fla
 function decisionText(passed: boolean, by: string, reason: string | undefined): string {
   const text = `${passed ? 'Accepted' : 'Refused'} by ${by}${reason ? `: ${reason.trim()}` : ''}`;
   return /[.!?]$/.test(text) ? text : `${text}.`;
+}
+
+/** Why a run has no report of a gate, in a sentence. */
+async function whyNoReport(db: Db, id: string, round: unknown): Promise<string> {
+  const found = await readRun(db, id);
+  if (found === null) return `There is no run ${id} of a plan; troupe plan show lists them.`;
+  const at = round === undefined ? '' : ` in round ${round}`;
+  const why = whyEnded(found.run);
+  if (why !== null) return `Run ${id} has no report of a gate${at}: ${why}`;
+  if (found.run.outcome !== null) return `Run ${id} has no report of a gate${at}.`;
+  return `Run ${id} has no report of a gate${at} yet: its last stage is ${found.stages.at(-1)?.job_id ?? 'not asked for'}.`;
 }

@@ -1,6 +1,6 @@
 /** Judging: run methods over episodes. */
 import type { Command } from 'commander';
-import { EXIT, got, TroupeError } from '../../errors.ts';
+import { countText, EXIT, got, TroupeError } from '../../errors.ts';
 import { type Compared, comparedBy } from '../../store/judging/compared.ts';
 import { compareEverything, judge, type MethodAsked, resolveMethods, unjudged } from '../../store/judging/judge.ts';
 import { ALL_SHARES } from '../../store/judging/lock.ts';
@@ -97,7 +97,7 @@ function tell(
       const without = without_value[table] ?? 0;
       return `${count} ${table}${without === 0 ? '' : ` (${without} without a value, with the reason why)`}`;
     });
-    print(`${episodes} episodes judged: ${said.join(', ') || 'no results'}.`);
+    print(`${countText(episodes, 'episode')} judged: ${said.join(', ') || 'no results'}.`);
     for (const name of silent)
       print(
         `${name} has no result: these episodes lack what it judges. \`troupe method show ${name}\` shows what that is.`,
@@ -113,28 +113,30 @@ export function comparedText({ groups, of_one, partial, open, waiting }: Compare
     ...(ones === 0
       ? []
       : [
-          `${ones} of ${groups} groups have one member, so there is nothing to compare it with: ${reasons([
-            [of_one.unplaced, 'name neither task nor group'],
-            [of_one.alone, 'are the only episode of their task or group'],
-          ])}.`,
+          `Groups with one member, with nothing to compare it with: ${ones} of ${groups} (${reasons([
+            [of_one.unplaced, 'without task and group'],
+            [of_one.alone, 'the only episode of its task or group'],
+          ])}).`,
         ]),
     ...(partial === 0
       ? []
       : [
-          `${partial} of ${groups} groups have fewer closed members than announced; the reason of their credits is partial_group.`,
+          `Groups with fewer closed members than announced: ${partial} of ${groups}; the reason of their credits is partial_group.`,
         ]),
     ...(opens === 0
       ? []
       : [
-          `${opens} episodes are open and not judged: ${reasons([
+          `Open and not judged: ${countText(opens, 'episode')} (${reasons([
             [
               open.unfinished,
-              `have no episode.finished, which the program that records sends (\`troupe run work\` closes them after ${closeAfter} s without events)`,
+              `without episode.finished, which the program that records sends (\`troupe run work\` closes them after ${closeAfter} s without events)`,
             ],
-            [open.reopened, 'got an event after their episode.finished'],
-          ])}.`,
+            [open.reopened, 'with an event after its episode.finished'],
+          ])}).`,
         ]),
-    ...(waiting === 0 ? [] : [`${waiting} closed episodes wait for open or missing members of their group.`]),
+    ...(waiting === 0
+      ? []
+      : [`Waiting for open or missing members of their group: ${countText(waiting, 'closed episode')}.`]),
   ];
 }
 

@@ -4,7 +4,7 @@ import { rename, rm } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { createInterface } from 'node:readline/promises';
 import type { Command } from 'commander';
-import { EXIT, TroupeError } from '../../errors.ts';
+import { countText, EXIT, TroupeError } from '../../errors.ts';
 import type { EraseWhat } from '../../store/retention/erase-scope.ts';
 import { archivePlaces } from '../archive-places.ts';
 import { projectCommand } from '../command.ts';
@@ -37,8 +37,9 @@ export function keepCommands(program: Command): void {
       const { keys: _keys, ...live } = await patiently(() => planErasure(db, what, archived.keys));
       const places = [...archived.archives, ...archived.unread].map(({ archive }) => archive.uri);
       const plan = { ...live, archives: places, archived_events: archived.events };
-      const lying = places.length === 0 ? '' : `, ${archived.events} events in ${places.length} archives`;
-      const sentence = `${plan.events} events of ${plan.episodes.length} episodes, ${plan.letters.length} dead letters${lying}; used by ${plan.datasets.length} datasets and ${plan.checkpoints.length} checkpoints`;
+      const lying =
+        places.length === 0 ? '' : `, ${countText(archived.events, 'event')} in ${countText(places.length, 'archive')}`;
+      const sentence = `${countText(plan.events, 'event')} of ${countText(plan.episodes.length, 'episode')}, ${countText(plan.letters.length, 'dead letter')}${lying}; used by ${countText(plan.datasets.length, 'dataset')} and ${countText(plan.checkpoints.length, 'checkpoint')}`;
       if (flags.dryRun) {
         if (flags.json) printJson(plan);
         else print(`It would erase ${sentence}.`);

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createReadStream, type ReadStream } from 'node:fs';
 import { buffer } from 'node:stream/consumers';
 import { type Command, Option } from 'commander';
-import { EXIT, got, TroupeError } from '../../errors.ts';
+import { countText, EXIT, got, TroupeError } from '../../errors.ts';
 import { MAX_RECORD_BYTES } from '../../ingest/json.ts';
 import { findMethod, METHODS } from '../../store/methods/find.ts';
 import type { Method } from '../../store/methods/method.ts';
@@ -106,7 +106,7 @@ async function runLines(name: string | undefined, from: unknown, quiet: boolean)
     if (!process.stdout.write(`${text}\n`)) await once(process.stdout, 'drain');
   }
   if (refused.length === 0) return EXIT.done;
-  if (!quiet) say(`${refused.length} of ${lines} lines refused, the first is line ${refused[0]}.`);
+  if (!quiet) say(`${refused.length} of ${countText(lines, 'line')} refused, the first is line ${refused[0]}.`);
   return EXIT.refused;
 }
 

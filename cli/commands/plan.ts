@@ -3,11 +3,11 @@ import { readFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { text } from 'node:stream/consumers';
 import type { Command } from 'commander';
-import { EXIT, TroupeError } from '../../errors.ts';
+import { countText, EXIT, TroupeError } from '../../errors.ts';
 import { canonicalJson, isRecord } from '../../ingest/json.ts';
 import { query, rowsOf } from '../../store/db/query.ts';
 import { requestJob } from '../../store/jobs/jobs.ts';
-import { madeBy, readRun } from '../../store/jobs/run-of-plan.ts';
+import { madeBy, readRun, whyEnded } from '../../store/jobs/run-of-plan.ts';
 import type { PlanCheck } from '../../trainer/plans/check.ts';
 import { rolloutText } from '../../trainer/plans/plan-rollout.ts';
 import type { Plan } from '../../trainer/plans/plan-schema.ts';
@@ -228,7 +228,7 @@ function printResult(run: string, { rounds, ended_early }: PlanResult): void {
 }
 
 function printCheck({ plan, stages, rounds, policies, team, rollout, gate, problems, notes }: PlanCheck): void {
-  print(`Plan ${plan}: ${rounds} ${rounds === 1 ? 'round' : 'rounds'} of ${stages.join(', ')}, release.\n`);
+  print(`Plan ${plan}: ${countText(rounds, 'round')} of ${stages.join(', ')}, release.\n`);
   if (team !== null)
     print(`Team ${team.name}: ${team.incumbent ?? 'nothing yet'} → ${team.candidate ?? 'what pruning leaves of it'}`);
   else
@@ -258,17 +258,17 @@ function printCheck({ plan, stages, rounds, policies, team, rollout, gate, probl
     const times = iterations === 1 ? '' : ` × ${iterations} iterations`;
     const most = attempts_at_most === null ? '' : `, at most ${attempts_at_most} with those that are tried again`;
     print(
-      `\nRollout by ${runner}: ${tasks_of_round} of ${rollout.tasks} tasks × ${samples} samples${times} a round: ${attempts} attempts${most}.`,
+      `\nRollout by ${runner}: ${tasks_of_round} of ${countText(rollout.tasks, 'task')} × ${countText(samples, 'sample')}${times} a round: ${countText(attempts, 'attempt')}${most}.`,
     );
   }
   if (gate.played !== null) {
     const { runner, tasks_of_round, samples, attempts, attempts_at_most } = gate.played;
     const most = attempts_at_most === null ? '' : `, at most ${attempts_at_most} with those that are tried again`;
     print(
-      `\nGate played by ${runner}: ${tasks_of_round} of ${gate.played.tasks} tasks × ${samples} samples × 2 sides: ${attempts} attempts${most}.`,
+      `\nGate played by ${runner}: ${tasks_of_round} of ${countText(gate.played.tasks, 'task')} × ${countText(samples, 'sample')} × 2 sides: ${countText(attempts, 'attempt')}${most}.`,
     );
   }
-  const tasks = gate.tasks === null ? '' : `: ${gate.tasks} tasks`;
+  const tasks = gate.tasks === null ? '' : `: ${countText(gate.tasks, 'task')}`;
   print(`\nGate ${gate.kind}${tasks}${gate.tasks_wanted === null ? '' : `, ${gate.tasks_wanted} wanted`}.`);
   for (const note of notes) print(`Note: ${note}`);
   for (const problem of problems) print(`Problem: ${problem}`);
@@ -310,7 +310,8 @@ async function showRun({ db }: Context, id: string, flags: Flags): Promise<numbe
   const { run, stages } = found;
   if (flags.json) printJson({ run, stages });
   else {
-    print(`Run ${id}: ${run.outcome ?? run.state}.`);
+    const why = whyEnded(run);
+    print(`Run ${id}: ${run.outcome ?? run.state}.${run.error === null ? '' : ` ${why}`}`);
     // Those of a gate are rollouts too, below its own id.
     if (stages.some(({ job_id }) => /^\d+(\/\d+)?\/rollout$/.test(job_id!.slice(id.length + 1))))
       print('The recipes of a round take only the complete groups of its rollout.');
@@ -322,7 +323,7 @@ async function showRun({ db }: Context, id: string, flags: Flags): Promise<numbe
           kind,
           state,
           outcome,
-          error ?? madeBy(result),
+          whyEnded({ error, result }) ?? madeBy(result),
         ]),
       ),
     );

@@ -1,7 +1,7 @@
 /** Pruning: old episodes go into files, and come back. */
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
-import { EXIT, got, TroupeError } from '../../errors.ts';
+import { countText, EXIT, got, TroupeError } from '../../errors.ts';
 import { fileArtifacts } from '../../ingest/artifacts.ts';
 import type { PrunePlan, Pruning } from '../../store/retention/prune.ts';
 import { archivePlaces } from '../archive-places.ts';
@@ -71,7 +71,7 @@ async function pruned({ db, home, now, config, artifacts, patiently }: Context, 
   // Before anything is read: whether there is access to the place.
   await archivePlaces(to);
   const plan = await patiently(() => planPrune(db, what, limit));
-  const sentence = `${plan.episodes} episodes of ${plan.groups} groups${inArchives(plan)}, ${plan.events} events, ${bytesText(plan.bytes)}`;
+  const sentence = `${countText(plan.episodes, 'episode')} of ${countText(plan.groups, 'group')}${inArchives(plan)}, ${countText(plan.events, 'event')}, ${bytesText(plan.bytes)}`;
   if (flags.dryRun) {
     if (flags.json) printJson({ before: what.before.toISOString(), ...plan });
     else print(`It would prune ${sentence}.`);
@@ -106,19 +106,19 @@ async function pruned({ db, home, now, config, artifacts, patiently }: Context, 
   return EXIT.done;
 }
 
-const inArchives = ({ archived }: PrunePlan): string =>
-  archived === 0 ? '' : ` (${archived} of them lie in archives already)`;
+const inArchives = ({ archived }: PrunePlan): string => (archived === 0 ? '' : ` (in archives already: ${archived})`);
 
 function tell(done: Pruning): void {
   const { episodes, groups, events, archives, artifacts, changed } = done;
   if (episodes === 0) print('Nothing to prune: no closed group was silent for so long.');
   else {
     print(
-      `Pruned: ${episodes} episodes of ${groups} groups${inArchives(done)}, ${events} events, ${artifacts} artifacts.`,
+      `Pruned: ${countText(episodes, 'episode')} of ${countText(groups, 'group')}${inArchives(done)}, ${countText(events, 'event')}, ${countText(artifacts, 'artifact')}.`,
     );
-    for (const { uri, bytes, files } of archives) print(`${uri}: ${files.length} files, ${bytesText(bytes)}`);
+    for (const { uri, bytes, files } of archives)
+      print(`${uri}: ${countText(files.length, 'file')}, ${bytesText(bytes)}`);
   }
-  if (changed > 0) say(`${changed} groups changed while they were archived, and stay.`);
+  if (changed > 0) say(`Changed while archived, and so not pruned: ${countText(changed, 'group')}.`);
 }
 
 /** A body that was erased is not missing; one that cannot be read must not be forgotten. */
@@ -146,7 +146,7 @@ async function restored({ db, home, patiently }: Context, path: string, flags: F
   else {
     for (const { uri, episodes, events, left_out } of done.archives)
       print(
-        `${uri}: ${episodes} episodes, ${events} events${left_out > 0 ? `; ${left_out} keys were back or erased` : ''}`,
+        `${uri}: ${countText(episodes, 'episode')}, ${countText(events, 'event')}${left_out > 0 ? `; left out, being back or erased: ${countText(left_out, 'key')}` : ''}`,
       );
     print('Restored. What was refused meanwhile can be replayed: troupe deadletters replay --code pruned');
   }

@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { createWriteStream, type WriteStream } from 'node:fs';
 import type { Command } from 'commander';
-import { EXIT, TroupeError } from '../../errors.ts';
+import { countText, EXIT, TroupeError } from '../../errors.ts';
 import type { Event } from '../../ingest/events.ts';
 import { exportEpisodes, exportEvents, type StoredEvent } from '../../ingest/export.ts';
 import { FORMATS } from '../../ingest/formats/catalogue.ts';
@@ -97,7 +97,7 @@ export function recordCommands(program: Command): void {
         await once(out, 'finish');
         if (flags.json) printJson({ file: String(flags.out), lines: count });
       }
-      say(`${count} lines written.`);
+      say(`${countText(count, 'line')} written.`);
       return EXIT.done;
     },
   );
@@ -141,7 +141,7 @@ type Report = Awaited<ReturnType<typeof importFiles>>;
 
 function printImport(report: Report): void {
   print(
-    `Format ${report.format}: ${report.files} files, ${report.episodes} episodes, ${report.tasks} tasks, ${report.agents} agents, ${report.calls} calls, ${report.steps} steps, ${report.tool_calls} tool calls, ${report.feedback} feedback.`,
+    `Format ${report.format}: ${countText(report.files, 'file')}, ${countText(report.episodes, 'episode')}, ${countText(report.tasks, 'task')}, ${countText(report.agents, 'agent')}, ${countText(report.calls, 'call')}, ${countText(report.steps, 'step')}, ${countText(report.tool_calls, 'tool call')}, ${report.feedback} feedback.`,
   );
   const { received, accepted, duplicates, rejected } = report.events;
   print(`Events: ${received} received = ${accepted} accepted + ${duplicates} known already + ${rejected} rejected.`);

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Command } from 'commander';
 import { postJson } from '../../api/post.ts';
-import { EXIT } from '../../errors.ts';
+import { countText, EXIT } from '../../errors.ts';
 import { requestJob, runJobs, waitForJob } from '../../store/jobs/jobs.ts';
 import { parseFilter } from '../../store/select.ts';
 import { REWARD, type Rewarded, rewardHandler } from '../../trainer/rewards/job.ts';
@@ -61,7 +61,7 @@ export function rewardCommands(program: Command): void {
       await catchUp();
       if (flags.json) printJson({ job_id: id, ...result });
       else {
-        print(`${result.rewarded} of ${result.episodes} episodes without a reward were rewarded.`);
+        print(`Rewarded: ${result.rewarded} of ${countText(result.episodes, 'episode')} without a reward.`);
         for (const [reason, episodes] of Object.entries(result.failed)) print(`${episodes}: ${reason}`);
       }
       if (interrupted.aborted) return EXIT.interrupted;

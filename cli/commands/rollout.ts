@@ -218,7 +218,7 @@ export function sweepSummary(points: readonly SweepPoint[]): string {
   const head = ['', 'settings', 'episodes', 'mean reward', '95 % interval', 'tokens', 'without reward', 'rollout'];
   const plot = sweepText(points);
   const left_out = Math.max(0, ...points.map((point) => point.left_out));
-  const note = `Left out under every setting: ${left_out} of ${left_out + (points[0]?.tasks ?? 0)} tasks, of which a sample is missing under one of them.`;
+  const note = `Left out under every setting: ${left_out} of ${countText(left_out + (points[0]?.tasks ?? 0), 'task')}, of which a sample is missing under one of them.`;
   return [table(head, rows), ...(left_out === 0 ? [] : [note]), ...(plot === null ? [] : ['', plot])].join('\n');
 }
 
@@ -343,11 +343,11 @@ export function summary(result: RolloutResult): string {
   const { rollout_id, groups, partial, attempts, tokens, usd, staleness, seconds } = result;
   const { without_reward, reward_failed, equal_rewards, replayed_calls } = result;
   const lines = [
-    `Rollout ${rollout_id}: ${countText(attempts.done, 'episode')} done in ${seconds.toFixed(1)} s; ${attempts.failed} attempts failed, ${attempts.retried} were tried again, ${attempts.late} came late; ${tokens === null ? 'tokens unknown' : `${tokens} tokens`}${usd === null ? '' : `, ${Number(usd.toPrecision(6))} USD`}.`,
+    `Rollout ${rollout_id}: ${countText(attempts.done, 'episode')} done in ${seconds.toFixed(1)} s; ${countText(attempts.failed, 'attempt')} failed, tried again ${attempts.retried}, late ${attempts.late}; ${tokens === null ? 'tokens unknown' : countText(tokens, 'token')}${usd === null ? '' : `, ${Number(usd.toPrecision(6))} USD`}.`,
     `Groups: ${groups.complete} complete, ${groups.partial} partial.`,
     ...(replayed_calls === undefined
       ? []
-      : [`${replayed_calls} calls were answered from the record, without sampling.`]),
+      : [`Answered from the record, without sampling: ${countText(replayed_calls, 'call')}.`]),
   ];
   if (partial.length > 0)
     lines.push(
@@ -362,7 +362,7 @@ export function summary(result: RolloutResult): string {
   const behind = Object.entries(staleness.behind).filter(([releases]) => releases !== '0');
   if (behind.some(([releases]) => releases !== 'unknown') || staleness.withheld.length > 0)
     lines.push(
-      `Releases that the weights are behind: ${behind.map(([releases, episodes]) => `${releases} (${episodes} episodes)`).join(', ')}; ${staleness.withheld.length} episodes are withheld.`,
+      `Releases that the weights are behind: ${behind.map(([releases, episodes]) => `${releases} (${countText(episodes, 'episode')})`).join(', ')}; withheld: ${countText(staleness.withheld.length, 'episode')}.`,
     );
   if (without_reward > 0) {
     const why =
@@ -370,13 +370,13 @@ export function summary(result: RolloutResult): string {
         ? 'the team recorded none, and the runner names no other source'
         : 'the source of the runner gave none';
     lines.push(
-      `${without_reward} episodes have no reward: ${why}. Unknown is not 0; no credit is computed from them.`,
+      `Without a reward: ${countText(without_reward, 'episode')}; ${why}. Unknown is not 0; no credit is computed from them.`,
       ...Object.entries(reward_failed ?? {}).map(([reason, episodes]) => `  ${episodes}: ${reason}`),
     );
   }
   if (equal_rewards > 0)
     lines.push(
-      `In ${equal_rewards} complete groups all rewards are equal, so comparing their members gives no signal.`,
+      `All rewards are equal in ${countText(equal_rewards, 'complete group')}, so comparing their members gives no signal.`,
     );
   return lines.join('\n');
 }

@@ -1,7 +1,7 @@
 /** `troupe sql`: one read-only query over the views of schema traj, its plan, the list of the views, and a login for other programs. */
 import type { Command } from 'commander';
 import { Option } from 'commander';
-import { EXIT, TroupeError } from '../../errors.ts';
+import { countText, EXIT, TroupeError } from '../../errors.ts';
 import type { Db } from '../../store/db/pool.ts';
 import type { SqlCaps } from '../../store/sql/sql.ts';
 import { bytesText } from '../bytes.ts';
@@ -191,7 +191,10 @@ async function answer(db: Db, sql: string, { patiently }: Opened, flags: Flags):
     const { askIntoFile } = await import('../../store/sql/sql-file.ts');
     const written = await askIntoFile(db, sql, out, caps);
     if (flags.json) printJson({ file: out, ...written });
-    else print(`${written.rows} rows of ${written.columns.length} columns in ${out}, ${bytesText(written.bytes)}.`);
+    else
+      print(
+        `${countText(written.rows, 'row')} of ${countText(written.columns.length, 'column')} in ${out}, ${bytesText(written.bytes)}.`,
+      );
     return;
   }
   if (flags.format !== undefined) {

@@ -9,6 +9,7 @@ import { got, TroupeError } from '../../errors.ts';
 import { canonicalJson, isRecord } from '../../ingest/json.ts';
 import { parseYaml } from '../../ingest/parse-yaml.ts';
 import { nearest } from '../methods/nearest.ts';
+import { misfitOf } from '../misfit.ts';
 import { comparisonsOf, type Filter, filterSchema, parseFilter } from '../select.ts';
 import { COLUMNS, type Unit } from './columns.ts';
 import { LAYOUTS } from './layouts/catalogue.ts';
@@ -348,14 +349,11 @@ const shapeSchema = Type.Object(shape);
 
 function checkShape(value: Readonly<Record<string, unknown>>): void {
   if (Value.Check(shapeSchema, value)) return;
-  const [error] = [...Value.Errors(shapeSchema, value)].sort((a, b) => b.instancePath.length - a.instancePath.length);
-  const path = (error?.instancePath ?? '').slice(1).replaceAll('/', '.') || 'recipe';
-  const at = path
-    .split('.')
-    .reduce<unknown>((inner, key) => (inner as Record<string, unknown> | undefined)?.[key], value);
-  invalid(`${path} ${error?.message ?? 'does not fit'}; it is ${got(path === 'recipe' ? value : at)}.`, {
-    field: path,
-    expected: error?.message ?? 'a recipe as in its schema (`troupe recipe`)',
-    got: got(path === 'recipe' ? value : at),
-  });
+  const {
+    field,
+    message,
+    expected,
+    got: came,
+  } = misfitOf(shapeSchema, Value.Errors(shapeSchema, value), value, 'A recipe');
+  invalid(message, { field: field || 'recipe', expected, got: came });
 }

@@ -119,13 +119,13 @@ type Found = { readonly passed: boolean; readonly reason: string };
 
 const overReason = (found: Found, { at_least }: CanaryAsked['rules'], least: number): string =>
   found.passed
-    ? `It ended with ${least} episodes of a side that have a value, and ${at_least} are needed. ${found.reason}`
+    ? `It ended with ${countText(least, 'episode')} of a side with a value; needed: ${at_least}. ${found.reason}`
     : `It ended without a decision. ${found.reason}`;
 
 function goingReason(found: Found, rules: CanaryAsked['rules'], began_at: string | null, least: number): string {
   if (began_at === null) return 'It is under way, and the candidate has answered no call yet.';
   return found.passed
-    ? `It is under way. ${found.reason} It has ${least} of ${rules.at_least} episodes a side, and bakes for ${countText(rules.bake_hours, 'hour')}.`
+    ? `It is under way. ${found.reason} It has ${least} of ${countText(rules.at_least, 'episode')} a side, and bakes for ${countText(rules.bake_hours, 'hour')}.`
     : `It is under way. ${found.reason}`;
 }
 

@@ -1,4 +1,5 @@
 /** What a gate found, as JSON that stays with its run, and as Markdown for people. */
+import { countText } from '../../errors.ts';
 import { type Comparison, type Decision, type GateRules, LIMITED } from './gate.ts';
 import { SIDES } from './play.ts';
 
@@ -84,7 +85,9 @@ function canaryLines({ canary }: GateReport): string[] {
   const { share, began_at } = canary;
   return [
     `- the candidate answers ${share} of the live episodes${began_at === null ? '' : ` since ${began_at}`}`,
-    ...SIDES.map((side) => `- ${side}: ${canary[side].units} episodes with a value, ${canary[side].unknown} without`),
+    ...SIDES.map(
+      (side) => `- ${side}: ${countText(canary[side].units, 'episode')} with a value, ${canary[side].unknown} without`,
+    ),
   ];
 }
 

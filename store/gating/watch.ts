@@ -2,7 +2,9 @@
  * The watch after a release: the live episodes that the new map answers are compared with those that the map before it answered, and a fall
  * beyond the limit rolls the whole map back. One may look at any time, so the evidence is a betting process, not an interval.
  */
+
 import { type Static, Type } from 'typebox';
+import { countText } from '../../errors.ts';
 import { bettor } from '../statistics/betting.ts';
 import { meanInterval } from '../statistics/bootstrap.ts';
 
@@ -111,7 +113,7 @@ export function evidenceOf(rules: Watched, before: readonly LiveUnit[], after: r
       `A value of ${outside} lies outside of ${least} to ${greatest}: watch.range should hold all values.`,
     );
   if (known.length < at_least)
-    return nothing(`${known.length} episodes before the release have a value, and ${at_least} are needed.`);
+    return nothing(`Before the release ${countText(known.length, 'episode')} with a value; needed: ${at_least}.`);
   const reference = meanInterval(taskMeans(before), level, SEED)?.low ?? null;
   if (reference === null) return nothing('All episodes before the release are of one task, and two are needed.');
   const scaled = (value: number) => (greatest - value) / (greatest - least);
@@ -130,7 +132,7 @@ export function evidenceOf(rules: Watched, before: readonly LiveUnit[], after: r
     reference,
     capital,
     fell: enough && capital >= needed,
-    lacks: enough ? null : `${live.length} episodes after the release have a value, and ${at_least} are needed.`,
+    lacks: enough ? null : `After the release ${countText(live.length, 'episode')} with a value; needed: ${at_least}.`,
   };
 }
 
@@ -185,7 +187,7 @@ export function watchMarkdown(report: WatchReport): string {
     '',
     reason,
     ...(pending === '' ? [] : ['', pending]),
-    ...(unknown > 0 ? ['', `Without a value: ${unknown} episodes.`] : []),
+    ...(unknown > 0 ? ['', `Without a value: ${countText(unknown, 'episode')}.`] : []),
     ...(rollback === null ? [] : ['', `Rolled back to ${rollback.back_to} by release ${rollback.release_id}.`]),
   ].join('\n');
 }

@@ -24,6 +24,7 @@ import {
   type SqlBool,
   sql,
 } from '../db/query.ts';
+import { misfitOf, type SchemaError } from '../misfit.ts';
 
 export type Job<Spec = Record<string, unknown>> = {
   readonly job_id: string;
@@ -519,12 +520,13 @@ async function record(
 
 type Schema<T> = {
   Check(value: unknown): value is T;
-  Errors(value: unknown): { instancePath: string; message: string }[];
+  Errors(value: unknown): SchemaError[];
+  Type(): object;
 };
 
 /** A job's spec as its kind needs it. @throws TroupeError `usage` naming the field. */
 export function checkedSpec<T>(schema: Schema<T>, spec: unknown): T {
   if (schema.Check(spec)) return spec;
-  const [error] = schema.Errors(spec);
-  throw new TroupeError('usage', `The job's spec does not fit: ${error?.instancePath || 'it'} ${error?.message}.`);
+  const { field, message } = misfitOf(schema.Type(), schema.Errors(spec), spec, 'It');
+  throw new TroupeError('usage', `The job's spec does not fit: ${message}`, field === '' ? {} : { field });
 }

@@ -27,11 +27,18 @@ const jobsBelow = (db: Session, id: string) =>
       .orderBy('requested_at'),
   );
 
+/** Why a run, or a stage, has no result, or ended before all of its rounds; null for others. */
+export function whyEnded({ error, result }: Pick<Job, 'error' | 'result'>): string | null {
+  if (error !== null) return isRecord(error) ? String(error.message) : String(error);
+  return isRecord(result) && typeof result.ended_early === 'string' ? result.ended_early : null;
+}
+
 /** What a stage made, in a few words; null where its result names nothing of these. */
 export function madeBy(result: unknown): string | null {
   if (!isRecord(result)) return null;
   const { dataset_id, checkpoint_id, reason, episodes, groups, policies, tasks, removed, adapter } = result;
-  if (isRecord(groups)) return `${countText(Number(groups.complete), 'group')} complete, ${groups.partial} partial`;
+  if (isRecord(groups))
+    return `${countText(Number(groups.complete), 'group')} complete, ${groups.partial} partial${missingText(result.partial)}`;
   if (isRecord(policies))
     return Object.entries(policies)
       .map(([policy, checkpoint]) => `${policy} answered by ${checkpoint ?? 'nobody yet'}`)
@@ -43,5 +50,15 @@ export function madeBy(result: unknown): string | null {
   if (checkpoint_id !== undefined)
     return `checkpoint ${checkpoint_id}${isRecord(adapter) ? `, an adapter over ${adapter.base}` : ''}`;
   if (reason !== undefined) return String(reason);
-  return episodes === undefined ? null : `${episodes} episodes`;
+  return episodes === undefined ? null : countText(Number(episodes), 'episode');
+}
+
+/** Of partial groups how many samples are missing, by the code of the reason. */
+function missingText(partial: unknown): string {
+  const missing = new Map<string, number>();
+  for (const group of Array.isArray(partial) ? partial.filter(isRecord) : [])
+    for (const why of Array.isArray(group.why) ? group.why.filter(isRecord) : [])
+      missing.set(String(why.code), (missing.get(String(why.code)) ?? 0) + Number(why.samples));
+  const said = [...missing].map(([code, samples]) => `${countText(samples, 'sample')} ${code}`);
+  return said.length === 0 ? '' : ` (${said.join(', ')})`;
 }

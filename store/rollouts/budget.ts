@@ -1,4 +1,5 @@
 /** What a rollout has used, by the calls that are recorded of it, and whether that is more than it may use. */
+import { countText } from '../../errors.ts';
 import type { Session } from '../db/pool.ts';
 import { firstOf, query, sql } from '../db/query.ts';
 import type { AttemptError } from './attempts.ts';
@@ -64,16 +65,16 @@ export function overBudget({ budget }: Pick<RolloutSpec, 'budget'>, spent: Spent
   if (seconds !== undefined && age >= seconds) return over(`The budget of ${seconds} s was used up.`);
   if (tokens !== undefined && spent.uncounted > 0)
     return over(
-      `The budget of ${tokens} tokens cannot be held: ${spent.uncounted} calls were recorded without a count.`,
+      `The budget of ${countText(tokens, 'token')} cannot be held: ${countText(spent.uncounted, 'call')} recorded without a count.`,
     );
   if (tokens !== undefined && (spent.tokens ?? 0) >= tokens)
-    return over(`The budget of ${tokens} tokens was used up: ${spent.tokens} were recorded.`);
+    return over(`The budget of ${countText(tokens, 'token')} was used up: ${spent.tokens} recorded.`);
   if (usd !== undefined && spent.unpriced > 0)
     return over(
-      `The budget of ${usd} USD cannot be held: ${spent.unpriced} calls have no price; set \`prices\` of the upstream.`,
+      `The budget of ${usd} USD cannot be held: ${countText(spent.unpriced, 'call')} without a price; set \`prices\` of the upstream.`,
     );
   if (usd !== undefined && (spent.usd ?? 0) >= usd)
-    return over(`The budget of ${usd} USD was used up: ${spent.usd} was recorded.`);
+    return over(`The budget of ${usd} USD was used up: ${spent.usd} recorded.`);
   return null;
 }
 

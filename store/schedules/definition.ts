@@ -3,6 +3,7 @@ import { type Static, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { got, TroupeError } from '../../errors.ts';
 import { WatchRules } from '../gating/watch.ts';
+import { misfitOf } from '../misfit.ts';
 import { Budget } from '../rollouts/rollout.ts';
 import { cronTicks, type Ticks } from './cron.ts';
 import { DRIFTS } from './drift.ts';
@@ -115,9 +116,6 @@ export function requireName(name: string): void {
     );
 }
 
-const valueAt = (written: unknown, field: string): unknown =>
-  field.split('.').reduce<unknown>((from, key) => (from as Record<string, unknown> | undefined)?.[key], written);
-
 /** The times of a schedule that was made at `since` (milliseconds since 1970). */
 export function ticksOf({ cron, every_seconds, zone }: ScheduleDefinition, since: number): Ticks {
   return cron === undefined ? intervalTicks(since, (every_seconds ?? 0) * 1000) : cronTicks(cron, zone);
@@ -129,11 +127,8 @@ export function ticksOf({ cron, every_seconds, zone }: ScheduleDefinition, since
  */
 export function checkedDefinition(written: unknown, now: number): ScheduleDefinition {
   if (!Checked.Check(written)) {
-    const [error] = Checked.Errors(written);
-    const why = error?.message === 'schema is false' ? 'is no field of a schedule' : error?.message;
-    const field = (error?.instancePath ?? '').slice(1).replaceAll('/', '.');
-    const came = field === '' ? '' : `, but it is ${got(valueAt(written, field))}`;
-    throw new TroupeError('usage', `${field || 'A schedule'} ${why}${came}.`, field === '' ? {} : { field });
+    const { field, message } = misfitOf(ScheduleDefinition, Checked.Errors(written), written, 'A schedule');
+    throw new TroupeError('usage', message, field === '' ? {} : { field });
   }
   const { cron, every_seconds, jitter_seconds, hours, zone, when } = written;
   if (when !== undefined && 'drift' in when && when.drift.of === 'roles' && when.drift.by_role)

@@ -42,7 +42,7 @@ describe('troupe doctor', () => {
       expect.arrayContaining(['node', 'disk', 'memory', 'port', 'database', 'processes', 'lag', 'sql']),
     );
     expect(checks.get('disk')!.detail).toMatch(/^[\d.]+ \w+ free of [\d.]+ \w+ at \//);
-    expect(checks.get('lag')!.detail).toBe('0 events of the log are not in the tables');
+    expect(checks.get('lag')!.detail).toBe('0 events of the log not in the tables');
     expect(checks.get('sql')!.detail).toContain('only the views of schema traj');
   }, 60_000);
 

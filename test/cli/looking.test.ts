@@ -236,7 +236,7 @@ describe('commands that record and look', () => {
       await postgresLog(other.db).append([draft.event!]);
       const ended = await at.run(['episodes', '--database-url', other.url]);
       expect(ended).toMatchObject({ code: 0, out: '' });
-      expect(ended.err).toContain('1 events are in the log and not in the tables yet');
+      expect(ended.err).toContain('In the log and not in the tables yet: 1 event.');
       const json = await at.run(['episodes', '--json', '--database-url', other.url]);
       expect(document(json)).toEqual({ episodes: [], waiting_events: 1 });
     } finally {

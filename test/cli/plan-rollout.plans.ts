@@ -293,7 +293,7 @@ describe('a plan that begins with a rollout', () => {
       const failed = await troupe('plan', 'run', none);
       expect([failed.code, failed.out.error.message]).toEqual([
         1,
-        expect.stringContaining('of the 9 episodes of none-written-1/1/write that wrote tasks none is accepted (9 not'),
+        expect.stringContaining('of 9 episodes of none-written-1/1/write that wrote tasks none is accepted (9 not'),
       ]);
     },
     SLOW,

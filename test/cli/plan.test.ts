@@ -184,6 +184,26 @@ describe('plans: from recorded episodes to a released checkpoint', () => {
   );
 
   it(
+    'plan show and gate show say why a run failed, ended early or has no report yet',
+    async () => {
+      const { policies } = plan('empty');
+      const none = { ...policies.solver, recipe: { where: 'reward >= 5', split: { held_out: 0.4, seed: 1 } } };
+      const failed = await troupe('plan', 'run', written('empty', plan('empty', { policies: { solver: none } })));
+      expect(failed.code).toBe(1);
+      const reason = /There is nothing to learn for solver: .+ keeps none of \d+ rows/;
+      expect((await at.run(['plan', 'show', 'empty-1'])).out).toMatch(reason);
+      expect((await at.run(['gate', 'show', 'empty-1'])).err).toMatch(reason);
+      await troupe('plan', 'run', written('short', plan('short', { budget: { minutes: 1e-6 } })));
+      expect((await at.run(['gate', 'show', 'short-1'])).err).toContain('The budget of 0.000001 minutes was used up');
+      await troupe('plan', 'run', '--detach', written('asked', plan('asked', { seed: 4 })));
+      expect((await at.run(['gate', 'show', 'asked-1'])).err).toContain('has no report of a gate yet');
+      expect((await at.run(['gate', 'show', 'nobody-1'])).err).toContain('There is no run nobody-1');
+      await troupe('jobs', 'cancel', 'asked-1');
+    },
+    SLOW,
+  );
+
+  it(
     'a manual gate waits for a person, who accepts or refuses',
     async () => {
       const manual = written('read', plan('read', { gate: { kind: 'manual' } }));

@@ -87,13 +87,13 @@ it('the summary says why groups are partial, and what has no reward or no signal
     seconds: 12.34,
   });
   expect(text).toContain(
-    'Rollout r: 3 episodes done in 12.3 s; 2 attempts failed, 1 were tried again, 0 came late; tokens unknown.',
+    'Rollout r: 3 episodes done in 12.3 s; 2 attempts failed, tried again 1, late 0; tokens unknown.',
   );
   expect(text).toContain('Groups: 1 complete, 1 partial.');
   expect(text).toMatch(/b +1 +2 +1 +timeout: It did not end within 8 s\./);
   expect(text).toContain(
-    'Releases that the weights are behind: 1 (1 episodes), unknown (1 episodes); 1 episodes are withheld.',
+    'Releases that the weights are behind: 1 (1 episode), unknown (1 episode); withheld: 1 episode.',
   );
-  expect(text).toContain('2 episodes have no reward');
-  expect(text).toContain('In 1 complete groups all rewards are equal');
+  expect(text).toContain('Without a reward: 2 episodes');
+  expect(text).toContain('All rewards are equal in 1 complete group,');
 });

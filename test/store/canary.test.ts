@@ -301,7 +301,7 @@ describe('A canary under way', () => {
     await ask({ ...RULES, at_least: 1000 });
     now = new Date('2026-01-04T00:00:00Z');
     expect(await look()).toMatchObject([
-      { report: { passed: false, reason: expect.stringContaining('1000 are needed') } },
+      { report: { passed: false, reason: expect.stringContaining('needed: 1000') } },
     ]);
   });
 

@@ -38,9 +38,9 @@ describe('what a judging could not compare', () => {
       waiting: 1,
     });
     expect(comparedText(compared, 1800)).toEqual([
-      '2 of 3 groups have one member, so there is nothing to compare it with: 1 name neither task nor group, 1 are the only episode of their task or group.',
-      '2 episodes are open and not judged: 1 have no episode.finished, which the program that records sends (`troupe run work` closes them after 1800 s without events), 1 got an event after their episode.finished.',
-      '1 closed episodes wait for open or missing members of their group.',
+      'Groups with one member, with nothing to compare it with: 2 of 3 (1 without task and group, 1 the only episode of its task or group).',
+      'Open and not judged: 2 episodes (1 without episode.finished, which the program that records sends (`troupe run work` closes them after 1800 s without events), 1 with an event after its episode.finished).',
+      'Waiting for open or missing members of their group: 1 closed episode.',
     ]);
   });
 
@@ -67,7 +67,7 @@ describe('what a judging could not compare', () => {
     const compared = await comparedBy(fresh.db, ['a', 'b', 'c', 'd', 'e', 'f'], later);
     expect(compared).toMatchObject({ groups: 3, partial: 1, waiting: 0 });
     expect(comparedText(compared, 1800)).toContain(
-      '1 of 3 groups have fewer closed members than announced; the reason of their credits is partial_group.',
+      'Groups with fewer closed members than announced: 1 of 3; the reason of their credits is partial_group.',
     );
   });
 

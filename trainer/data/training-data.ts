@@ -4,7 +4,7 @@
  */
 import { readFile, stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import { TroupeError } from '../../errors.ts';
+import { countText, TroupeError } from '../../errors.ts';
 import { sha256 } from '../../ingest/json.ts';
 import { findDataset, type OpenedDataset, openDataset } from '../../store/datasets/read.ts';
 import { randomStream } from '../random.ts';
@@ -53,7 +53,7 @@ async function ofFile<R>(name: string, reader: DataReader<R>): Promise<TrainingD
     const [first] = refused;
     const why = first
       ? `${name}:${first.line}: ${first.field || 'the row'} should be ${first.expected}, it is ${first.got}`
-      : `${fitted.skipped} rows are longer than the model can read`;
+      : `longer than the model can read: ${countText(fitted.skipped, 'row')}`;
     throw new TroupeError('input_refused', `${name} has no row to learn from. ${why}.`, {
       expected: first?.expected ?? 'rows within the length of the model',
       got: first?.got ?? `${fitted.skipped} too long`,

@@ -182,7 +182,7 @@ export async function checkPlan(
       );
     if (gate.tasks !== null && gate.tasks_wanted !== null && gate.tasks < gate.tasks_wanted)
       notes.push(
-        `The gate has ${gate.tasks} tasks and wants ${gate.tasks_wanted}: a gain as small as gate.find will often not pass.`,
+        `The gate has ${countText(gate.tasks, 'task')} and wants ${gate.tasks_wanted}: a gain as small as gate.find will often not pass.`,
       );
     if (plan.watch !== undefined) {
       const { metric, at_least, hours } = watchedBy(plan.watch);
@@ -217,7 +217,7 @@ async function teamCheck(db: Db, team: PlanTeam, alone: boolean, problems: strin
   const members = incumbent?.definition.agents as readonly unknown[] | undefined;
   if (team.prune !== undefined && members !== undefined && members.length <= team.prune.keep)
     problems.push(
-      `The team has ${members.length} members, and team.prune.keep is ${team.prune.keep}: nothing is left to prune.`,
+      `The team has ${countText(members.length, 'member')}, and team.prune.keep is ${team.prune.keep}: nothing is left to prune.`,
     );
   return { name: team.name, candidate, incumbent: incumbent?.team_id ?? null };
 }
@@ -251,6 +251,16 @@ async function rolloutCheck(
     notes.push(
       'Attempts of branches are not counted: how many steps they go on from is known once the tasks are played.',
     );
+  if (rollout.budget !== undefined) {
+    const limits = Object.entries(rollout.budget).map(([of, most]) => `${most} ${of === 'usd' ? 'USD' : of}`);
+    notes.push(
+      `A rollout hands out no further attempt once it has used ${limits.join(' or ')}; those that run end as usual.${
+        rollout.budget.usd === undefined
+          ? ''
+          : ' Calls of policies cost what the setting prices says, and nothing without it.'
+      }`,
+    );
+  }
   await noteUnserved(db, plan, notes);
   const tasks = await tasksNow(db, 'rollout', rollout.tasks, { problems, notes });
   const drawn = Math.min(rollout.per_round ?? tasks.length, tasks.length);
@@ -299,7 +309,7 @@ async function playCheck(
   const tasks = all.filter(({ task_id }) => !trained.has(task_id) && !soon.has(task_id));
   if (tasks.length < all.length)
     notes.push(
-      `${all.length - tasks.length} of the ${all.length} tasks of the gate are trained on, or may be: a round leaves out those that were.`,
+      `Of the tasks of the gate (${all.length}) ${all.length - tasks.length} may be trained on: a round leaves out those that were.`,
     );
   if (gate.guardrails?.roles !== undefined)
     notes.push(

@@ -92,7 +92,7 @@ export function requireWritten(round: number, rollout_id: string, { tasks, episo
   if (tasks.length > 0) return;
   throw new TroupeError(
     'training_failed',
-    `Round ${round} has no task to play: of the ${episodes} episodes of ${rollout_id} that wrote tasks none is accepted (${countsText(left_out)}).`,
+    `Round ${round} has no task to play: of ${countText(episodes, 'episode')} of ${rollout_id} that wrote tasks none is accepted (${countsText(left_out)}).`,
     {
       hint: `troupe sql "select episode_id, reward, answer from traj.episodes where tags->>'rollout' = '${rollout_id}'"`,
     },
@@ -144,7 +144,7 @@ export function requireCompleteGroup(
   if (groups.complete > 0)
     throw new TroupeError(
       'training_failed',
-      `Round ${round} has nothing to learn from: all ${staleness.withheld.length} episodes of rollout ${rollout_id} are withheld, because their weights are more releases behind than rollout.max_staleness allows.`,
+      `Round ${round} has nothing to learn from: rollout ${rollout_id} withholds all it has (${countText(staleness.withheld.length, 'episode')}), because their weights are more releases behind than rollout.max_staleness allows.`,
     );
   throw new TroupeError(
     'training_failed',
@@ -232,7 +232,7 @@ export function rolloutText({
     );
   if (withheld) parts.push(`${countText(withheld, 'episode')} withheld, whose weights are too many releases behind`);
   if (groups.partial > 0) parts.push(`${groups.partial} partial and left out (${reasonsText(left_out)})`);
-  parts.push(`stale: ${stale} of ${episodes} episodes`);
+  parts.push(`stale: ${stale} of ${countText(episodes, 'episode')}`);
   if (unknown > 0) parts.push(`unknown which weights answered: ${unknown} of ${episodes}`);
   return `${parts.join('; ')}.`;
 }
@@ -251,6 +251,4 @@ function counted(all: RoundRollout['left_out']): RoundRollout['left_out'] {
 }
 
 const reasonsText = (why: RoundRollout['left_out']): string =>
-  why
-    .map(({ code, message, samples }) => `${samples} ${samples === 1 ? 'sample' : 'samples'} ${code}: ${message}`)
-    .join(' ');
+  why.map(({ code, message, samples }) => `${countText(samples, 'sample')} ${code}: ${message}`).join(' ');

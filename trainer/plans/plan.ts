@@ -10,6 +10,7 @@ import { parseRecipe } from '../../store/datasets/recipe.ts';
 import { WatchRules } from '../../store/gating/watch.ts';
 import { resolveMethods } from '../../store/judging/judge.ts';
 import { nearest } from '../../store/methods/nearest.ts';
+import { misfitOf } from '../../store/misfit.ts';
 import { checkReplay } from '../../store/rollouts/replay.ts';
 import { rolloutSpec } from '../../store/rollouts/rollout.ts';
 import { looksAt, parseFilter, parseTaskFilter } from '../../store/select.ts';
@@ -40,7 +41,10 @@ export function readPlan(text: string): Plan {
   try {
     value = parseYaml(text);
   } catch (error) {
-    throw invalid('plan', `The plan is neither YAML nor JSON: ${(error as Error).message.split('\n', 1)[0]}`);
+    throw invalid(
+      'plan',
+      `The plan is neither YAML nor JSON: ${(error as Error).message.split('\n', 1)[0]!.replace(/:$/, '')}.`,
+    );
   }
   return parsePlan(value);
 }
@@ -356,14 +360,9 @@ function requireKnown(value: Readonly<Record<string, unknown>>, known: object, a
 
 function requireShape(schema: TSchema, value: unknown, at: string): void {
   if (Value.Check(schema, value)) return;
-  const [error] = [...Value.Errors(schema, value)].sort((a, b) => b.instancePath.length - a.instancePath.length);
-  const inner = (error?.instancePath ?? '').slice(1);
-  const path = [at, inner.replaceAll('/', '.')].filter((part) => part !== '').join('.') || 'plan';
-  const found = inner
-    .split('/')
-    .reduce<unknown>((from, key) => (key === '' ? from : (from as Record<string, unknown> | undefined)?.[key]), value);
-  throw invalid(path, `${path} ${error?.message ?? 'does not fit'}; it is ${got(found)}.`, {
-    expected: error?.message ?? 'a plan as in its schema (`troupe plan schema`)',
-    got: got(found),
-  });
+  const found = misfitOf(schema, Value.Errors(schema, value), value, at === '' ? 'A plan' : at);
+  const { field, expected, got: came } = found;
+  const path = [at, field].filter((part) => part !== '').join('.');
+  const message = at === '' || field === '' ? found.message : `${at}.${found.message}`;
+  throw invalid(path || 'plan', message, { expected, got: came });
 }

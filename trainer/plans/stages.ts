@@ -1,4 +1,5 @@
 /** The stages of a run: each is a job with an id of its own, so a run that was killed finds what is done. */
+import { countText } from '../../errors.ts';
 import type { AsOf } from '../../store/datasets/as-of.ts';
 import type { Recipe } from '../../store/datasets/recipe.ts';
 import { firstOf, query } from '../../store/db/query.ts';
@@ -46,7 +47,9 @@ export function stagesOf(context: JobContext, plan: Plan, of: OfStage): Stages {
     const known = await partOf<T>(db, job_id);
     if (known !== null) return known;
     if (await isOverBudget())
-      throw new BudgetSpent(`The budget of ${plan.budget?.minutes} minutes was used up before ${job_id} began.`);
+      throw new BudgetSpent(
+        `The budget of ${countText(plan.budget?.minutes ?? 0, 'minute')} was used up before ${job_id} began.`,
+      );
     await requestJob(context, { job_id, kind, spec: await spec(), parent: of.run });
     throw new WaitsFor(job_id);
   };

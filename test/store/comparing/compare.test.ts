@@ -86,7 +86,7 @@ describe('Two checkpoints', () => {
     const text = comparisonText(found);
     expect(text).toContain('+75.0');
     expect(text).toContain('1 without a known outcome');
-    expect(text).toContain('1 tasks were tried by the first alone');
+    expect(text).toContain('1 task that only the first tried');
   });
 
   it('that both spoke in an episode say nothing by it', async () => {

@@ -78,7 +78,7 @@ describe('a recipe', () => {
     [{ name: 'a/b' }, 'name', 'pattern'],
     [{ name: '..' }, 'name', 'pattern'],
     [{}, 'recipe', 'name'],
-    [{ name: 'x', limit: 0 }, 'limit', '>= 1'],
+    [{ name: 'x', limit: 0 }, 'limit', 'at least 1'],
     [{ name: 'x', split: { held_out: 2 } }, 'split.held_out', '<= 1'],
     [{ name: 'x', credit: {} }, 'credit', 'method'],
     [{ name: 'x', verdicts: [{ keep: true }] }, 'verdicts[0]', 'method'],

@@ -116,7 +116,7 @@ describe('A definition', () => {
     [{ hours: { from: '08:00', to: '08:00' } }, /are none/],
     [{ hours: { from: '8:00', to: '24:00' } }, /^hours.* but it is /],
     [{ zone: 'Berlin' }, /IANA/],
-    [{ catch_up: 5 }, /^catch_up is no field/],
+    [{ catch_up: 5 }, /^A schedule has no "catch_up"/],
   ])('with %j is refused', (change, why) => {
     const written = Object.fromEntries(
       Object.entries({ ...DAILY, ...change }).filter(([, value]) => value !== undefined),

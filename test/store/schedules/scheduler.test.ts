@@ -583,7 +583,7 @@ describe('The scheduler', () => {
       {
         reason: 'budget',
         detail:
-          'since 2026-05-01T22:00:00Z, midnight in Europe/Berlin: The budget of 100 tokens was used up: 100 were recorded.',
+          'since 2026-05-01T22:00:00Z, midnight in Europe/Berlin: The budget of 100 tokens was used up: 100 recorded.',
       },
     ]);
     await look('2026-05-02T22:00:00Z');

@@ -137,7 +137,7 @@ it('A round without a complete group is refused with what its samples failed at'
   expect(() => requireCompleteGroup(1, { ...result, episodes: ['a'], groups })).not.toThrow();
   const stale = { behind: { 1: 1 }, withheld: ['a'] };
   expect(() => requireCompleteGroup(1, { ...result, groups, staleness: stale })).toThrow(
-    'all 1 episodes of rollout r/1/rollout are withheld',
+    'rollout r/1/rollout withholds all it has (1 episode)',
   );
 });
 

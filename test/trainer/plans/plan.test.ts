@@ -73,6 +73,25 @@ describe('A plan', () => {
       'policies.solver.train.groups',
       'roles',
     ],
+    [
+      'a value that is not among those',
+      changed({ from: 'relased' }),
+      'policies.solver.from',
+      'one of base, released, last',
+    ],
+    [
+      'a number that is a text',
+      changed({ train: { ...solver.train, steps: 'ten' } }),
+      'policies.solver.train.steps',
+      'whole number',
+    ],
+    ['a budget that only the rollout has', plan({ budget: { tokens: 5000 } }), 'budget.tokens', 'It has minutes'],
+    [
+      'a misspelt field deep inside',
+      plan({ rollout: { ...rollout, budget: { token: 5 } } }),
+      'rollout.budget.token',
+      'Did you mean tokens',
+    ],
     ['a kind of gate', plan({ gate: { kind: 'canry' } }), 'gate.kind', 'offline'],
     [
       'a guardrail that only a gate that plays has',
@@ -142,7 +161,7 @@ describe('A plan', () => {
       'an adapter without a rank',
       changed({ train: { ...solver.train, lora: { alpha: 16 } } }),
       'policies.solver.train.lora',
-      'required properties r',
+      'should have r',
     ],
     [
       'an adapter of a program',

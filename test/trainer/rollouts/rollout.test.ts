@@ -249,7 +249,7 @@ describe('what a rollout may use', () => {
     });
     expect(partial[0]).toMatchObject({
       task_id: 'c',
-      why: [{ code: 'budget', message: 'The budget of 8 tokens was used up: 10 were recorded.', samples: 1 }],
+      why: [{ code: 'budget', message: 'The budget of 8 tokens was used up: 10 recorded.', samples: 1 }],
     });
   });
 
@@ -258,9 +258,9 @@ describe('what a rollout may use', () => {
     expect(overBudget({ budget: { tokens: 10, seconds: 60, usd: 1 } }, spent, 59)).toBeNull();
     for (const [more, age, sentence] of [
       [{ tokens: 10 }, 0, /10 tokens was used up: 10 were/],
-      [{ tokens: 3, uncounted: 2 }, 0, /10 tokens cannot be held: 2 calls were recorded without a count/],
+      [{ tokens: 3, uncounted: 2 }, 0, /10 tokens cannot be held: 2 calls recorded without a count/],
       [{ usd: 1.5 }, 0, /1 USD was used up: 1.5 was/],
-      [{ usd: 0.5, unpriced: 1 }, 0, /1 USD cannot be held: 1 calls have no price/],
+      [{ usd: 0.5, unpriced: 1 }, 0, /1 USD cannot be held: 1 call without a price/],
       [{}, 60, /60 s was used up/],
     ] as const)
       expect(overBudget({ budget: { tokens: 10, seconds: 60, usd: 1 } }, { ...spent, ...more }, age)?.message).toMatch(
