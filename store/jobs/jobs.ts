@@ -527,6 +527,6 @@ type Schema<T> = {
 /** A job's spec as its kind needs it. @throws TroupeError `usage` naming the field. */
 export function checkedSpec<T>(schema: Schema<T>, spec: unknown): T {
   if (schema.Check(spec)) return spec;
-  const { field, message } = misfitOf(schema.Type(), schema.Errors(spec), spec, 'It');
+  const { field, message } = misfitOf(schema.Type(), schema.Errors(spec), spec, 'it');
   throw new TroupeError('usage', `The job's spec does not fit: ${message}`, field === '' ? {} : { field });
 }

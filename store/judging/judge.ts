@@ -101,7 +101,7 @@ export async function judge(db: Db, log: EventLog, options: JudgeOptions): Promi
   const total = portions.reduce((sum, { episodes }) => sum + episodes.length, 0);
   const rows: Record<string, number> = {};
   const without_value: Record<string, number> = {};
-  const said: Record<string, number> = {};
+  const results: Record<string, number> = {};
   const judge_ids: string[] = [];
   let judged = 0;
   let failed = false;
@@ -113,7 +113,7 @@ export async function judge(db: Db, log: EventLog, options: JudgeOptions): Promi
       const written = await patiently(() => judgePortion(db, runs, portion));
       addTo(rows, written.counts);
       addTo(without_value, written.valueless);
-      addTo(said, written.said);
+      addTo(results, written.results);
       judged += portion.episodes.length;
       options.onProgress?.({ judged, total });
     }
@@ -127,7 +127,7 @@ export async function judge(db: Db, log: EventLog, options: JudgeOptions): Promi
   );
   // The other lane finishes what it has begun before the failure of the one is reported.
   for (const ended of await Promise.allSettled(lanes)) if (ended.status === 'rejected') throw ended.reason;
-  const silent = total === 0 ? [] : runs.filter(({ name }) => said[name] === 0).map(({ name }) => name);
+  const silent = total === 0 ? [] : runs.filter(({ name }) => results[name] === 0).map(({ name }) => name);
   return { judge_ids, methods: runs, episodes: total, rows, without_value, silent };
 }
 
@@ -239,7 +239,7 @@ async function writeJudgements(
   readonly counts: Readonly<Record<string, number>>;
   readonly valueless: Readonly<Record<string, number>>;
   /** Rows by method. */
-  readonly said: Readonly<Record<string, number>>;
+  readonly results: Readonly<Record<string, number>>;
   readonly revisions: ReadonlyMap<string, number>;
 }> {
   const readings = new Set(runs.flatMap(({ name, params }) => readingsOf(findMethod(name), params)));
@@ -247,7 +247,7 @@ async function writeJudgements(
   const earlier = new EarlierResults();
   const counts: Record<string, number> = {};
   const valueless: Record<string, number> = {};
-  const said: Record<string, number> = {};
+  const results: Record<string, number> = {};
   for (const run of runs) {
     const method = findMethod(run.name);
     const rewards = run.reads === null ? null : earlier.rewardsOf(run.reads);
@@ -256,13 +256,13 @@ async function writeJudgements(
     await nameMethod(tx, run, method.kind);
     await clear(tx, tablesOf(method), run.key, facts.episodes);
     addTo(counts, await put(tx, run.key, judgements));
-    addTo(said, { [run.name]: judgements.length });
+    addTo(results, { [run.name]: judgements.length });
     for (const one of judgements) if (isValueless(one)) valueless[one.table] = (valueless[one.table] ?? 0) + 1;
   }
   return {
     counts,
     valueless,
-    said,
+    results,
     revisions: new Map(facts.episodes.map(({ episode_id, revision }) => [episode_id, revision])),
   };
 }
