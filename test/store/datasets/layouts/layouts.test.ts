@@ -175,6 +175,16 @@ describe('OpenAI', () => {
     ]);
   });
 
+  it.each([['I look.', { content: 'I look.' }] as const, [null, {}] as const])(
+    'openai-sft keeps the text %j beside a call, and has no content where there is none',
+    (text, content) => {
+      const said = text === null ? [] : [{ type: 'text', text }];
+      const { rows } = laidOut(openaiSft, [row({ prompt: ASKED, content: [...said, CALL] })]);
+      const call = { id: 'call_1', type: 'function', function: { name: 'weather', arguments: '{"city":"Oslo"}' } };
+      expect(rows[0].messages.at(-1)).toEqual({ role: 'assistant', ...content, tool_calls: [call] });
+    },
+  );
+
   it('openai-sft gives answers that are no rows of the dataset weight 0', () => {
     const { rows } = laidOut(openaiSft, weatherRows().slice(1));
     expect(rows[0].messages.filter(({ role }: { role: string }) => role === 'assistant')).toMatchObject([
