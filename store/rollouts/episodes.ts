@@ -2,11 +2,13 @@
  * The events of a rollout. An episode joins its group when its attempt was accepted, not before: what failed or came late is recorded, and is
  * no member. Every event follows from rows of the queue alone, so that it can be appended again after a crash and is known then.
  */
-import type { Draft } from '../../ingest/events.ts';
+import { type Draft, keyOf } from '../../ingest/events.ts';
 import { hashId } from '../../ingest/json.ts';
 import type { EventLog } from '../../ingest/log/log.ts';
+import { IDENTITY, identityOf } from '../../ingest/log/postgres.ts';
 import { appendOwn } from '../../ingest/own-event.ts';
 import { MAST_TAXONOMY } from '../attribution/ask-mast.ts';
+import type { Session } from '../db/pool.ts';
 import type { AttemptRow, AttemptSpec } from './attempts.ts';
 import { faultOf } from './faults.ts';
 import { interventionOf, type Place } from './replay.ts';
@@ -156,3 +158,26 @@ export const announce = (log: EventLog, rollout: RolloutSpec, rows: readonly Att
     rows.flatMap((row) => endDrafts(rollout, row)),
     'usage',
   );
+
+/**
+ * The same of attempts that were likely announced: only those are appended whose last event, which is appended after all others of the
+ * attempt, the log does not hold as far as it is archived. Returns how many events are new.
+ */
+export async function announceMissing(
+  { db, log }: { readonly db: Pick<Session, 'query'>; readonly log: EventLog },
+  rollout: RolloutSpec,
+  rows: readonly AttemptRow[],
+): Promise<number> {
+  const ends = rows.map((row) => endDrafts(rollout, row)).filter((drafts) => drafts.length > 0);
+  const lasts = ends.map((drafts) => {
+    const { name, data, source, id } = drafts.at(-1)!;
+    return identityOf({ key: keyOf(name, data), source, id });
+  });
+  const { rows: known } = await db.query<{ identity: string }>(
+    `select k.identity from unnest($1::text[]) as k (identity)
+     cross join lateral (select from troupe.stored_events e where ${IDENTITY} = k.identity offset 0) e`,
+    [lasts],
+  );
+  const held = new Set(known.map(({ identity }) => identity));
+  return appendOwn(log, ends.filter((_, i) => !held.has(lasts[i]!)).flat(), 'usage');
+}

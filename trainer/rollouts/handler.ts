@@ -18,7 +18,7 @@ import {
   leaseAttempts,
 } from '../../store/rollouts/attempts.ts';
 import { budgetOver, type Spent, spentOf } from '../../store/rollouts/budget.ts';
-import { announce, startDraft, taskDrafts } from '../../store/rollouts/episodes.ts';
+import { announce, announceMissing, startDraft, taskDrafts } from '../../store/rollouts/episodes.ts';
 import { deadlineOver, nextAttempt, nextAttempts, type Tally, tally } from '../../store/rollouts/plan.ts';
 import { recordedOf, replayedOf, rolloutFacts } from '../../store/rollouts/recorded.ts';
 import { requestedOf } from '../../store/rollouts/request.ts';
@@ -104,8 +104,9 @@ const rollOut = async (
     await awaitWorkers(context, { id, rollout, runner, lastsS, report, signal: settings.signal });
   else await playHere(context, { id, fence: job.token, rollout, runner, settings, lastsS, report });
   const rows = await attemptsOf(db, id);
-  await announce(log, rollout, rows);
   await waitProjected(db, { log });
+  // Whoever ended them may have died before it said so.
+  if ((await announceMissing(context, rollout, rows)) > 0) await waitProjected(db, { log });
   const rewardFailed = runner.by === 'workers' ? await rewardAll(context, settings, runner, rows) : null;
   const { withoutReward, equalRewards } = await rolloutFacts(db, id, rollout.samples);
   const { tokens, usd } = await spentOf(db, id);
