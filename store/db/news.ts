@@ -10,11 +10,16 @@ export type NewsOptions = {
   readonly pollMs?: number | (() => number);
   /** After news, waits so long for more of it: one larger piece of work is cheaper than several small ones. */
   readonly gatherMs?: number;
+  /** And then so long, unless somebody waits for the work and says so by the payload {@link AT_ONCE}. */
+  readonly restMs?: () => number;
   /** Called with what the environment failed at, which is tried again for ever. */
   readonly onTrouble?: (error: unknown) => void;
 };
 
 const MOST_PAUSE_MS = 2000;
+
+/** Payload of a notification by whoever waits for what is done at this news. */
+export const AT_ONCE = 'at once';
 
 /** Wakes whoever waits on the channel, once the transaction is committed. */
 export const notify = (session: Pick<Session, 'query'>, channel: string, payload = ''): Promise<unknown> =>
@@ -80,7 +85,7 @@ export function sharedNews(db: Db, channel: string): SharedNews {
 export async function onNews(
   db: Db,
   channel: string,
-  { signal, pollMs = 500, gatherMs = 0, onTrouble = () => {} }: NewsOptions,
+  { signal, pollMs = 500, gatherMs = 0, restMs = () => 0, onTrouble = () => {} }: NewsOptions,
   work: () => Promise<boolean>,
 ): Promise<void> {
   const patience = { signal, onTrouble, mostMs: MOST_PAUSE_MS };
@@ -90,27 +95,34 @@ export async function onNews(
   };
   let wake: () => void = () => {};
   let news = true;
-  const onNotification = () => {
+  let isAwaited = false;
+  const onNotification = (payload: string | null) => {
     news = true;
+    isAwaited ||= payload === AT_ONCE;
     wake();
   };
+  /** Returns after so many milliseconds, or once `over` is true after a notification or the signal. */
+  const pause = (ms: number, over: () => boolean): Promise<void> =>
+    new Promise((resolve) => {
+      if (ms <= 0 || over() || signal.aborted) return resolve();
+      const timer = setTimeout(resolve, ms);
+      wake = () => {
+        if (!over() && !signal.aborted) return;
+        clearTimeout(timer);
+        resolve();
+      };
+    });
   const subscription = await patiently(() => db.listen(channel, onNotification), patience).catch(unlessStopped);
   const stop = () => wake();
   signal.addEventListener('abort', stop);
   try {
     while (!signal.aborted) {
       news = false;
+      isAwaited = false;
       if (await patiently(work, patience).catch(unlessStopped)) continue;
-      if (!news && !signal.aborted) {
-        await new Promise<void>((resolve) => {
-          const timer = setTimeout(resolve, typeof pollMs === 'number' ? pollMs : pollMs());
-          wake = () => {
-            clearTimeout(timer);
-            resolve();
-          };
-        });
-      }
-      if (gatherMs > 0 && !signal.aborted) await sleep(gatherMs);
+      await pause(typeof pollMs === 'number' ? pollMs : pollMs(), () => news);
+      await pause(gatherMs, () => false);
+      await pause(restMs(), () => isAwaited);
     }
   } finally {
     signal.removeEventListener('abort', stop);

@@ -1,7 +1,8 @@
 /** How far the tables are behind the log, and waiting until they have caught up. */
 import { TroupeError } from '../../errors.ts';
 import type { EventLog, LogPartition } from '../../ingest/log/log.ts';
-import { EMBEDDED_LOG } from '../../ingest/log/postgres.ts';
+import { EMBEDDED_LOG, LOG_CHANNEL } from '../../ingest/log/postgres.ts';
+import { AT_ONCE, notify } from '../db/news.ts';
 import type { Session } from '../db/pool.ts';
 import { ARCHIVE, FACTS } from './homes.ts';
 import type { Positions } from './read-news.ts';
@@ -62,7 +63,7 @@ export async function partitionLags(
 }
 
 /**
- * Waits until everything that is in the log now is in the tables.
+ * Waits until everything that is in the log now is in the tables; a projector that gathers more then goes on at once.
  * @throws TroupeError `busy` when the tables have not caught up within `timeoutMs`.
  */
 export async function waitProjected(
@@ -75,7 +76,13 @@ export async function waitProjected(
     outer.length === 0 ? 0 : (await partitionLags(db, log!.name, outer)).reduce((sum, one) => sum + one.lag, 0),
   );
   const wanted = await logPositions(db);
-  await untilNone(deadline, timeoutMs, () => lag(db, wanted));
+  let said = false;
+  await untilNone(deadline, timeoutMs, async () => {
+    const behind = await lag(db, wanted);
+    if (behind > 0 && !said) await notify(db, LOG_CHANNEL, AT_ONCE);
+    said = true;
+    return behind;
+  });
   const left = await unsettledNow(db);
   await untilNone(deadline, timeoutMs, async () => (await unsettledNow(db)).filter((one) => left.includes(one)).length);
   return wanted;

@@ -20,7 +20,7 @@ export async function settleRest(db: Db): Promise<void> {
   while (await db.transaction(settleRestIn, { settings }));
 }
 
-/** The same inside a transaction of the caller, whose search_path names the schema. Returns whether anything was settled. */
+/** The same inside a transaction of the caller, whose search_path names the schema. Returns whether there may be more to settle. */
 export async function settleRestIn(tx: Session): Promise<boolean> {
   const { rows } = await tx.query<{ what: Unsettled }>(
     `delete from troupe.unsettled where ctid = any(array(select ctid from troupe.unsettled limit ${AT_ONCE} for update skip locked)) returning what`,
@@ -51,7 +51,8 @@ export async function settleRestIn(tx: Session): Promise<boolean> {
   const rest: Unsettled = { foreign: foreign.left, tasks: tasks.left, played: [], episodes: episodes.left };
   const isDone = Object.values(rest).every((ids) => ids.length === 0);
   if (!isDone) await tx.query('insert into troupe.unsettled (what) values ($1)', [JSON.stringify(rest)]);
-  return isDone || foreign.mine.length + tasks.mine.length + episodes.mine.length > 0;
+  if (isDone) return rows.length === AT_ONCE;
+  return foreign.mine.length + tasks.mine.length + episodes.mine.length > 0;
 }
 
 /** Those of these ids that feedback from elsewhere names. */

@@ -1,0 +1,70 @@
+/** Work that waits for news. */
+import { EventEmitter, once } from 'node:events';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { LOG_CHANNEL, postgresLog } from '../../../ingest/log/postgres.ts';
+import { AT_ONCE, notify, onNews } from '../../../store/db/news.ts';
+import { waitProjected } from '../../../store/projecting/positions.ts';
+import { projectAll } from '../../../store/projecting/projector.ts';
+import { freshDatabase, type TestDatabase } from '../../support/database.ts';
+import { anEpisode } from '../support/events.ts';
+
+const AN_HOUR = 3_600_000;
+
+describe('Work that waits for news', () => {
+  let fresh: TestDatabase;
+  beforeEach(async () => {
+    fresh = await freshDatabase();
+  });
+  afterEach(() => fresh.close());
+
+  it('rests where nobody waits for it, and goes on at once where somebody does', async () => {
+    const { db } = fresh;
+    const stop = new AbortController();
+    const began = new EventEmitter();
+    let done = 0;
+    let asked = false;
+    const working = onNews(
+      db,
+      'news',
+      { signal: stop.signal, pollMs: AN_HOUR, restMs: () => (done === 0 ? 0 : AN_HOUR) },
+      async () => {
+        began.emit('work');
+        if (++done === 1) return false;
+        expect(asked).toBe(true);
+        stop.abort();
+        return false;
+      },
+    );
+    await once(began, 'work');
+    const heard = new EventEmitter();
+    const subscription = await db.listen('news', () => void heard.emit('news'));
+
+    const plain = once(heard, 'news');
+    await notify(db, 'news');
+    await plain;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    asked = true;
+    await notify(db, 'news', AT_ONCE);
+    await working;
+    await subscription.close();
+
+    expect(done).toBe(2);
+  });
+
+  it('is asked for at once by whoever waits for the tables, if they are behind', async () => {
+    const { db } = fresh;
+    const log = postgresLog(db);
+    const said: (string | null)[] = [];
+    const subscription = await db.listen(LOG_CHANNEL, (payload) => void said.push(payload));
+    await waitProjected(db, { log });
+
+    await log.append(anEpisode('e'));
+    const waiting = waitProjected(db, { log });
+    while (!said.includes(AT_ONCE)) await new Promise((resolve) => setTimeout(resolve, 5));
+    await projectAll(db);
+    await waiting;
+    await subscription.close();
+
+    expect(said).toEqual(['', AT_ONCE]);
+  });
+});
