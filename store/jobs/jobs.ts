@@ -67,6 +67,8 @@ export type Handler = (
 export const JOB_CHANNEL = 'troupe_jobs';
 export const MAX_ATTEMPTS = 3;
 const LEASE_MS = 30_000;
+/** A worker looks at least this often for a job: what is requested is news, what is left by a worker that died, or by another project, is none. */
+const POLL_MS = 2000;
 /** A worker looks at least this often whether its job was cancelled. */
 const LOOK_MS = 3000;
 /** Before a job that the environment failed is put back, times the attempts it had. */
@@ -248,7 +250,7 @@ export async function runJobs(
     worker,
     handlers,
     signal,
-    pollMs = 500,
+    pollMs = POLL_MS,
     leaseMs = LEASE_MS,
     within,
     turn,
