@@ -1,8 +1,9 @@
 /**
  * AgentScope: the messages of a run, one a line. The list of them is the record, named by its first message, so that a file that has
- * grown is the same run. In version 1 tool results come in a message of their own, in version 2 within the assistant's.
+ * grown is the same run. In version 1 tool results come in a message of their own, in version 2 within the assistant's, which holds all
+ * calls of a reply. A saved state of version 2 holds the messages of its session.
  */
-import type { Draft } from '../events.ts';
+import type { Content, Draft } from '../events.ts';
 import { canonicalJson, hashId, isRecord, ownOf } from '../json.ts';
 import {
   type Block,
@@ -18,7 +19,7 @@ import { readArguments } from './chat-message.ts';
 import { toolLedger } from './conversation.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';
 import { marksOf } from './marks.ts';
-import { given, refusal, refused, revisedEmitter, without } from './native.ts';
+import { given, isIdentifier, refusal, refused, revisedEmitter, without } from './native.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfText } from './run.ts';
 
 const NAME = 'agentscope';
@@ -30,18 +31,19 @@ export const agentscope: Format = {
   recognises: ({ records }) =>
     records.some(
       (record) =>
-        isRecord(record) &&
-        'name' in record &&
-        'role' in record &&
-        'content' in record &&
-        ('timestamp' in record || 'created_at' in record),
+        isState(record) ||
+        (isRecord(record) &&
+          'name' in record &&
+          'role' in record &&
+          'content' in record &&
+          ('timestamp' in record || 'created_at' in record)),
     ),
   gathers: () => 'file',
   joins: {
     names: namesOf,
     episodes: namesOf,
     marks: (message) => {
-      const blocks = isRecord(message) ? blocksOf(message.content) : [];
+      const blocks = isRecord(message) && !isState(message) ? blocksOf(message.content) : [];
       const ids = (is: (type: string) => boolean) => blocks.filter(({ type }) => is(type)).map(({ id }) => id);
       return marksOf(
         ids((type) => CALLS.has(type)),
@@ -57,7 +59,12 @@ export const agentscope: Format = {
     ['the first message', 'episode_id is the hash of it'],
     ['metadata.task_id, else the first text of a user', 'task.defined'],
     ['name', 'agent_id'],
-    ['role assistant', 'generation.completed, also without content where usage has output tokens'],
+    [
+      'role assistant',
+      'generation.completed, also without content where usage has output tokens; a further one after tool results',
+    ],
+    ['content[hint]', 'message.sent with the role of a user'],
+    ['{session_id, context} of a saved state', 'episode_id; its messages'],
     ['role user, system', 'message.sent'],
     ['content[thinking]', 'a part of type reasoning'],
     ['content[tool_use, tool_call]', 'tool.called'],
@@ -68,53 +75,106 @@ export const agentscope: Format = {
 };
 
 type Fields = Readonly<Record<string, unknown>>;
-type Turn = { readonly seq: number; readonly message: Fields; readonly blocks: readonly Block[] };
+/** `at` is the number of the message in its run. */
+type Turn = { readonly at: number; readonly message: Fields; readonly blocks: readonly Block[] };
 
 function convert(record: NativeRecord): Converted {
-  const list = Array.isArray(record.value) ? (record.value as unknown[]) : [record.value];
+  const list = listed(record.value);
+  if (list.length === 0) return refused(refusal('bad_shape', '', 'at least one message', list));
   const refusals: NativeRefusal[] = [];
-  const ordered = inOrder(list);
-  const turns = ordered.flatMap(({ native, at }, seq): Turn[] => {
+  const messages = list.flatMap((native, at) => (isState(native) ? [] : [{ native, at }]));
+  const runs: Converted[] = [...statesIn(list)].map(([session, states]) =>
+    runOf(record, contextOf(states), { session, states }),
+  );
+  if (messages.length > 0) runs.push(runOf(record, messages));
+  for (const run of runs) refusals.push(...run.refusals);
+  const drafts = runs.flatMap((run) => run.drafts);
+  const bodies = runs.flatMap((run) => run.bodies ?? []);
+  return { drafts, refusals, raw: null, bodies, repeated: record.ordinal > 0 };
+}
+
+type Placed = { readonly native: unknown; readonly at: number };
+
+/** One run: messages that stand in the file themselves, or those of a session in the states of its agent. */
+function runOf(
+  record: NativeRecord,
+  messages: readonly Placed[],
+  state?: { readonly session: string; readonly states: readonly Fields[] },
+): Converted {
+  const refusals: NativeRefusal[] = [];
+  const ordered = inOrder(messages);
+  const turns = ordered.flatMap(({ native, at }, number): Turn[] => {
     const bad = badMessage(native);
-    if (bad) refusals.push({ ...bad, at });
-    return bad ? [] : [{ seq, message: native as Fields, blocks: blocksOf((native as Fields).content) }];
+    if (bad) refusals.push({ ...bad, ...(state ? {} : { at }) });
+    return bad ? [] : [{ at: number, message: native as Fields, blocks: blocksOf((native as Fields).content) }];
   });
   const [first] = turns;
-  if (!first)
-    return refused(...(list.length > 0 ? refusals : [refusal('bad_shape', '', 'at least one message', list)]));
-  const episodeId = hashId(NAME, canonicalJson(first.message));
-  const canonical = canonicalJson(ordered.map(({ native }) => native));
+  if (!first && !state) return refused(...refusals);
+  const episodeId = state?.session ?? hashId(NAME, canonicalJson(first!.message));
+  const canonical = canonicalJson(state?.states ?? ordered.map(({ native }) => native));
   const asked = turns.find(({ message }) => message.role === 'user');
   const metadata = isRecord(asked?.message.metadata) ? asked.message.metadata : {};
   const agents = new Set(
     turns.filter(({ message }) => message.role === 'assistant').map(({ message }) => message.name as string),
   );
-  return {
-    drafts: runDrafts(emit, {
-      format: NAME,
-      episodeId,
-      canonical,
-      task: taskOf(NAME, textOf(asked?.blocks ?? []), {}, metadata.task_id),
-      // A run begins with what somebody asks; what begins with an answer may be the later part of a file.
-      started: {
-        flags: [NO_TOKEN_IDS, ...(first.message.role === 'assistant' || !namesOf(list).length ? ['incomplete'] : [])],
-      },
-      startedAt: timeOf(first.message),
-      agents,
-      events: messageDrafts(episodeId, turns),
-      finished: { outcome: 'unknown' },
-    }),
-    refusals,
-    raw: canonical,
-    repeated: record.ordinal > 0,
-  };
+  // A run begins with what somebody asks; what begins with an answer may be the later part of a file. A state with a summary has lost
+  // the messages that it sums up.
+  const isCut = state
+    ? first === undefined || refusals.length > 0 || state.states.some(({ summary }) => isGiven(summary))
+    : first!.message.role === 'assistant' || namesOf(ordered.map(({ native }) => native)).length === 0;
+  const drafts = runDrafts(emit, {
+    format: NAME,
+    episodeId,
+    canonical,
+    task: taskOf(NAME, textOf(asked?.blocks ?? []), {}, metadata.task_id),
+    started: { flags: [NO_TOKEN_IDS, ...(isCut ? ['incomplete'] : [])], ...given('session_id', state?.session) },
+    startedAt: first ? timeOf(first.message) : null,
+    agents,
+    events: messageDrafts(episodeId, turns),
+    finished: { outcome: 'unknown' },
+  });
+  return { drafts, refusals, raw: null, bodies: [canonical], repeated: record.ordinal > 0 };
 }
 
-/** The name of the run that these messages begin; none where the first is an answer to what is not there. */
+const listed = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : [value]);
+
+/** The state of an agent of version 2, as `AgentState.model_dump_json` writes it. */
+const isState = (value: unknown): value is Fields & { readonly session_id: string; readonly context: unknown[] } =>
+  isRecord(value) && isIdentifier(value.session_id) && Array.isArray(value.context) && 'reply_context' in value;
+
+const isGiven = (summary: unknown): boolean =>
+  Array.isArray(summary) || (typeof summary === 'string' && summary !== '');
+
+function statesIn(list: readonly unknown[]): ReadonlyMap<string, readonly Fields[]> {
+  const sessions = new Map<string, Fields[]>();
+  for (const one of list) {
+    if (!isState(one)) continue;
+    const known = sessions.get(one.session_id);
+    if (known) known.push(one);
+    else sessions.set(one.session_id, [one]);
+  }
+  return sessions;
+}
+
+/** The messages of all states of a session. A message that a later state holds with more blocks has grown. */
+function contextOf(states: readonly Fields[]): readonly Placed[] {
+  const found = new Map<unknown, unknown>();
+  const sizeOf = (message: unknown): number =>
+    isRecord(message) && Array.isArray(message.content) ? message.content.length : 0;
+  for (const message of states.flatMap(({ context }) => context as unknown[])) {
+    const id = isRecord(message) && isIdentifier(message.id) ? message.id : canonicalJson(message);
+    if (!found.has(id) || sizeOf(message) > sizeOf(found.get(id))) found.set(id, message);
+  }
+  return [...found.values()].map((native, at) => ({ native, at }));
+}
+
+/** The names of the sessions of these states, and of the run that these messages begin; none where the first answers what is not there. */
 function namesOf(list: readonly unknown[]): string[] {
-  const first = inOrder(list).find(({ native }) => badMessage(native) === null)?.native as Fields | undefined;
-  if (!first || blocksOf(first.content).some(({ type }) => type === 'tool_result')) return [];
-  return [hashId(NAME, canonicalJson(first))];
+  const sessions = [...statesIn(list).keys()];
+  const messages = list.flatMap((native, at) => (isState(native) ? [] : [{ native, at }]));
+  const first = inOrder(messages).find(({ native }) => badMessage(native) === null)?.native as Fields | undefined;
+  if (!first || blocksOf(first.content).some(({ type }) => type === 'tool_result')) return sessions;
+  return [...sessions, hashId(NAME, canonicalJson(first))];
 }
 
 const whenOf = (message: unknown): string | undefined => {
@@ -123,77 +183,153 @@ const whenOf = (message: unknown): string | undefined => {
 };
 
 /** By their own times where all have one of a kind, otherwise as they stand; lines may have been shuffled. */
-function inOrder(list: readonly unknown[]): { readonly native: unknown; readonly at: number }[] {
-  const members = list.map((native, at) => ({ native, at, when: whenOf(native) }));
-  const dated = members.every(({ when }) => when !== undefined);
-  if (!dated) return members;
+function inOrder(list: readonly Placed[]): readonly Placed[] {
+  const members = list.map((one) => ({ ...one, when: whenOf(one.native) }));
+  if (!members.every(({ when }) => when !== undefined)) return list;
   return members.toSorted((a, b) => (a.when === b.when ? a.at - b.at : a.when! < b.when! ? -1 : 1));
 }
 
 const timeOf = (message: Fields): string | null => timeOfText(message.timestamp ?? message.created_at);
 
+/** What a message tells of one call of a model: what the model was given on the way, what it wrote, and what its tools answered. */
+type Part = {
+  readonly hints: readonly Block[];
+  readonly written: readonly Block[];
+  readonly results: readonly Block[];
+};
+
+/** A reply of version 2 is one message, however many calls it took: what stands behind the results of tools is of the next call. */
+function partsOf(blocks: readonly Block[]): readonly [Part, ...Part[]] {
+  type Open = { readonly hints: Block[]; readonly written: Block[]; readonly results: Block[] };
+  const open = (): Open => ({ hints: [], written: [], results: [] });
+  const parts: [Open, ...Open[]] = [open()];
+  for (const block of blocks) {
+    const last = parts.at(-1)!;
+    if (block.type === 'tool_result') last.results.push(block);
+    else {
+      const isNext = last.results.length > 0 || (block.type === 'hint' && last.written.length > 0);
+      const part = isNext ? open() : last;
+      if (isNext) parts.push(part);
+      (block.type === 'hint' ? part.hints : part.written).push(block);
+    }
+  }
+  return parts;
+}
+
 function messageDrafts(episodeId: string, turns: readonly Turn[]): Draft[] {
   const ledger = toolLedger();
-  return turns.flatMap(({ seq, message, blocks }): Draft[] => {
-    const { role, name, usage, finished_reason: reason } = message as Fields & { name: string };
+  let seq = 0;
+  return turns.flatMap(({ at, message, blocks }): Draft[] => {
     const time = timeOf(message);
-    const place = { episode_id: episodeId, seq };
-    const content = blocks.filter((block) => block.type !== 'tool_result');
+    const parts = partsOf(blocks);
+    // A hint behind the last answer is for a call that was not made.
+    const calls = parts.filter(({ written, results }) => written.length > 0 || results.length > 0).length;
+    return parts.flatMap(({ hints, written, results }, n): Draft[] => {
+      const id = n === 0 ? `m${at}` : `m${at}/${n}`;
+      const isLast = n === parts.length - 1;
+      const shown = hints.map((hint, i) => hintDraft(hint, message, `${id}/hint${i}`, seq++));
+      const own = { id, time, content: written, isLast, several: calls > 1 };
+      const place = { episode_id: episodeId, seq: seq++ };
+      const tools = { ...place, call_id: id, agent_id: message.name as string };
+      let index = 0;
+      return [
+        ...shown,
+        ...saidDrafts(message, { blocks, results }, place, own),
+        ...written.flatMap((block, i) =>
+          CALLS.has(block.type) ? [calledDraft(block, { ...tools, index: index++ }, i, time)] : [],
+        ),
+        ...results.map((block, i) => returnedDraft(block, place, written.length + i, time)),
+      ];
+    });
+  });
+
+  function saidDrafts(
+    message: Fields,
+    { blocks, results }: { readonly blocks: readonly Block[]; readonly results: readonly Block[] },
+    place: { readonly episode_id: string; readonly seq: number },
+    own: {
+      readonly id: string;
+      readonly time: string | null;
+      readonly content: readonly Block[];
+      readonly isLast: boolean;
+      readonly several: boolean;
+    },
+  ): Draft[] {
+    const { role, name, usage, finished_reason: reason } = message as Fields & { name: string };
+    const { id, time, content, isLast, several } = own;
     const plain = content.length === 1 && typeof message.content === 'string' ? message.content : content.map(partOf);
-    const call = { ...place, call_id: `m${seq}`, agent_id: name };
     const native = {
       native: { ids: given('id', message.id), ...given('timestamp', message.timestamp ?? message.created_at) },
     };
-    const drafts: Draft[] = [];
     // A model that wrote tokens was called, also where the message shows none of them.
-    const wrote = content.length > 0 || outputTokensOf(message) > 0;
+    const wrote = content.length > 0 || (isLast && results.length === 0 && outputTokensOf(message) > 0);
     if (role === 'assistant' && wrote) {
-      drafts.push(
+      const usageHere = isLast && isRecord(usage) ? usage : undefined;
+      return [
         emit.event(
           'generation.completed',
-          [episodeId, seq],
+          [episodeId, place.seq],
           {
-            ...call,
+            ...place,
+            call_id: id,
+            agent_id: name,
             choices: [
               {
                 index: 0,
                 ...(content.length > 0 ? { content: plain } : {}),
-                ...(typeof reason === 'string' ? { finish_reason: reason } : {}),
+                ...(isLast && typeof reason === 'string' ? { finish_reason: reason } : {}),
               },
             ],
-            ...(isRecord(usage) ? { usage } : {}),
-            ...given('error', message.error ?? undefined),
+            ...given('usage', usageHere),
+            // What the reply was billed as a whole stands at its last call: nothing tells the calls apart.
+            ...(usageHere && several ? { flags: ['usage_of_several_calls'] } : {}),
+            ...(isLast ? given('error', message.error ?? undefined) : {}),
             ...native,
-            ...given('unmapped', restOf(message)),
+            ...(isLast ? given('unmapped', restOf(message)) : {}),
           },
           time,
         ),
-      );
-    } else if (content.length > 0 || blocks.length === 0) {
-      drafts.push(
-        emit.event(
-          'message.sent',
-          [episodeId, seq],
-          {
-            ...place,
-            message_id: `m${seq}`,
-            from: name,
-            role: role as string,
-            content: plain,
-            ...native,
-            ...given('unmapped', restOf(message)),
-          },
-          time,
-        ),
-      );
+      ];
     }
-    let index = 0;
-    for (const [i, block] of blocks.entries()) {
-      if (CALLS.has(block.type)) drafts.push(calledDraft(block, { ...call, index: index++ }, i, time));
-      else if (block.type === 'tool_result') drafts.push(returnedDraft(block, place, i, time));
-    }
-    return drafts;
-  });
+    if (content.length === 0 && blocks.length > 0) return [];
+    return [
+      emit.event(
+        'message.sent',
+        [episodeId, place.seq],
+        {
+          ...place,
+          message_id: id,
+          from: name,
+          role: role as string,
+          content: plain,
+          ...native,
+          ...given('unmapped', restOf(message)),
+        },
+        time,
+      ),
+    ];
+  }
+
+  /** A hint is shown to the model as a message of a user. */
+  function hintDraft(block: Block, message: Fields, id: string, seq: number): Draft {
+    const { hint, source } = block;
+    return emit.event(
+      'message.sent',
+      [episodeId, seq],
+      {
+        episode_id: episodeId,
+        seq,
+        message_id: id,
+        // The display name of a member, or what the framework says of itself as JSON.
+        from: isIdentifier(source) && !source.startsWith('{') ? source : 'system',
+        to: [message.name as string],
+        role: 'user',
+        ...given('content', outputOf(hint) as Content | undefined),
+        native: { ids: given('id', block.id), ...given('source', source ?? undefined) },
+      },
+      timeOfText(block.created_at) ?? timeOf(message),
+    );
+  }
 
   function calledDraft(
     block: Block,

@@ -1,6 +1,14 @@
+/**
+ * `recorded/agentscope` was written by AgentScope 2.0.11 with a scripted model server that billed 10 + n tokens in and 3 n out for its nth
+ * answer: states of an agent, saved after each reply of two sessions, and the messages of the first as its workspace offloads them.
+ */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { known, read } from './support/convert.ts';
+import { importFiles } from '../../../ingest/import.ts';
+import { memoryLog } from '../support/memory-log.ts';
+import { type Data, known, read } from './support/convert.ts';
 
 const message = (second: number, name: string, role: string, content: unknown, more: object = {}) => ({
   id: `m${second}`,
@@ -22,6 +30,73 @@ const RESULT = message(2, 'system', 'system', [
 const LAST = message(3, 'solver', 'assistant', 'Two.', {
   usage: { input_tokens: 3, output_tokens: 1 },
   finished_reason: 'stop',
+});
+
+const path = (name: string): string => join(import.meta.dirname, 'recorded/agentscope', `${name}.jsonl`);
+const lines = (name: string): Data[] =>
+  readFileSync(path(name), 'utf8')
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as Data);
+
+describe('What AgentScope 2 saves', () => {
+  it('as states is an episode for each session, a call for each answer, billed as a whole for each reply', async () => {
+    const memory = memoryLog();
+    expect(await importFiles([path('states')], memory)).toMatchObject({
+      ...{ format: 'agentscope', episodes: 2, tasks: 2, agents: 1, calls: 5, tool_calls: 4, errors: [] },
+    });
+    expect((await importFiles([path('states')], memory)).events).toMatchObject({ accepted: 0, rejected: 0 });
+    const { of } = read('agentscope', lines('states'));
+    const calls = of('generation.completed').map(({ episode_id, usage, flags }) => {
+      const { input_tokens, output_tokens } = (usage ?? {}) as { input_tokens?: number; output_tokens?: number };
+      return [episode_id, input_tokens, output_tokens, flags];
+    });
+    const several = ['usage_of_several_calls'];
+    expect(calls).toEqual([
+      ['talk-1', undefined, undefined, undefined],
+      ['talk-1', 11 + 12, 3 + 6, several],
+      ['talk-1', 13, 9, undefined],
+      ['talk-2', undefined, undefined, undefined],
+      ['talk-2', 14 + 15, 12 + 15, several],
+    ]);
+    const content = of('generation.completed').map(({ choices }) =>
+      (choices as { content: { type: string }[] }[])[0]!.content.map(({ type }) => type),
+    );
+    const reply = [['tool_call', 'tool_call'], ['text']];
+    expect(content).toEqual([...reply, ['text'], ...reply]);
+    expect(of('tool.returned').map(({ status }) => status)).toEqual(Array(4).fill('ok'));
+    expect(of('message.sent').map(({ from, role }) => [from, role])).toEqual([
+      ...[0, 1].map(() => ['user', 'user']).toSpliced(1, 0, ['system', 'user']),
+      ...[
+        ['user', 'user'],
+        ['system', 'user'],
+      ],
+    ]);
+  });
+
+  it('as a state that was saved later is the same session, in any order, and with a summary is incomplete', () => {
+    const [first, second, other] = lines('states') as [Data, Data, Data];
+    const started = (states: Data[]) => read('agentscope', states).of('episode.started');
+    const said = (states: Data[]) =>
+      read('agentscope', states).drafts.filter(({ name }) => !/^(artifact|episode)/.test(name));
+    expect(started([second, first, other]).map(({ episode_id }) => episode_id)).toEqual(['talk-1', 'talk-2']);
+    expect(said([second, first])).toEqual(said([first, second]));
+    expect(said([second])).toEqual(said([first, second]));
+    expect(started([{ ...second, summary: 'They talked.' }])).toMatchObject([
+      { flags: ['no_token_ids', 'incomplete'] },
+    ]);
+    expect(started([{ ...second, context: [] }])).toMatchObject([{ flags: ['no_token_ids', 'incomplete'] }]);
+    expect(known(first)).toBe('agentscope');
+    const broken = { ...first, context: [...(first.context as Data[]), { role: 'x' }] };
+    expect(read('agentscope', [broken]).refused).toEqual(['bad_type role']);
+    expect(read('agentscope', [broken]).of('generation.completed')).toHaveLength(2);
+  });
+
+  it('as messages of a session is one run with the same calls', async () => {
+    expect(await importFiles([path('offloaded')], memoryLog())).toMatchObject({
+      ...{ format: 'agentscope', episodes: 1, tasks: 1, agents: 1, calls: 3, tool_calls: 2, errors: [] },
+    });
+  });
 });
 
 describe('a run of AgentScope', () => {
