@@ -1,6 +1,6 @@
 /**
  * Recorded with the writers of meta-agents-research-environments 1.2.0 (a scenario of one contact, a scripted model that billed 10 + n in
- * and 3 n out; the system prompt was replaced), MASLab (4ecccf58, method llm_debate, a scripted model) and AgentBoard's logger (bb7255e2).
+ * and 3 n out; the system prompt was replaced), MASLab (4ecccf58, methods llm_debate and mad, a scripted model) and AgentBoard's logger (bb7255e2).
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -128,6 +128,25 @@ describe('Results of MASLab', () => {
     ]);
     expect(of('task.defined')).toMatchObject([{ query: 'What is 2 + 3?', ground_truth: '5' }]);
     expect(of('episode.started')).toMatchObject([{ flags: ['no_token_ids', 'incomplete'] }]);
+  });
+
+  it('of a debate whose model answered once and failed once have the counts that the writer kept', async () => {
+    expect(await imported('maslab/mad.jsonl')).toMatchObject({
+      episodes: 2,
+      tasks: 2,
+      agents: 0,
+      calls: 0,
+      errors: [],
+    });
+    const rows = readFileSync(path('maslab/mad.jsonl'), 'utf8').trim().split('\n');
+    expect(rows.flatMap((one) => read('maslab', JSON.parse(one)).of('episode.finished'))).toMatchObject([
+      { answer: '18', outcome: 'unknown', totals: { llm_calls: 2, input_tokens: 25, output_tokens: 15 } },
+      {
+        outcome: 'error',
+        stop_reason: 'TypeError: replace() argument 2 must be str, not None',
+        totals: { llm_calls: 0 },
+      },
+    ]);
   });
 
   it('that failed are errors; what is no result is refused by field', () => {
