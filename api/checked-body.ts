@@ -4,6 +4,7 @@ import type { Static, TObject } from 'typebox';
 import { Check, Errors } from 'typebox/value';
 import { TroupeError } from '../errors.ts';
 import { parseRecord } from '../ingest/json.ts';
+import { misfitOf } from '../store/misfit.ts';
 import { BODY_LIMIT, inflate, mediaType, utf8 } from './body.ts';
 import { BodyRefused } from './problem.ts';
 
@@ -32,9 +33,6 @@ export async function readJson({ headers, body }: Sent, limit = BODY_LIMIT): Pro
 export async function bodyOf<T extends TObject>(request: Sent, schema: T, limit = BODY_LIMIT): Promise<Static<T>> {
   const { value } = await readJson(request, limit);
   if (Check(schema, value)) return value;
-  const [error] = Errors(schema, value);
-  const field = (error?.instancePath ?? '').slice(1).replaceAll('/', '.');
-  // The message of typebox for a field that the schema does not have.
-  const why = error?.message === 'schema is false' ? 'is not a field of it' : error?.message;
-  throw new TroupeError('usage', `The body does not fit: ${field || 'it'} ${why}.`, { field });
+  const { field, message } = misfitOf(schema, Errors(schema, value), value, 'It');
+  throw new TroupeError('usage', `The body does not fit: ${message}`, { field });
 }

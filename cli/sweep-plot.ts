@@ -37,11 +37,13 @@ export function sweepText(points: readonly SweepPoint[]): string | null {
     grid[row]![column] = grid[row]![column] === ' ' ? mark : '*';
   }
   const label = (row: number) => (row === 0 ? shown(high) : row === HEIGHT - 1 ? shown(low) : '').padStart(8);
+  const isShared = grid.some((cells) => cells.includes('*'));
   return [
     'mean reward',
     ...grid.map((cells, row) => `${label(row)} |${cells.join('').trimEnd()}`),
     `${' '.repeat(9)}+${'-'.repeat(WIDTH)}`,
     `${' '.repeat(10)}${shown(few)}${shown(many).padStart(WIDTH - shown(few).length)} tokens of an episode`,
+    ...(isShared ? ['* several settings, or one beyond z'] : []),
   ].join('\n');
 }
 

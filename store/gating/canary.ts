@@ -122,7 +122,7 @@ export function decideCanary(
       main,
       found.map(({ comparison }) => comparison),
       rules,
-      'blocks of episodes',
+      'block',
     ),
     sides: { incumbent: counted(units, 'incumbent'), candidate: counted(units, 'candidate') },
     refused: all.find(isBelow)?.comparison.of ?? null,

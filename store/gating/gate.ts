@@ -3,6 +3,7 @@
  * task are alike, so an interval over attempts would be too narrow. A good mean cannot hide a hurt role, since each guardrail is a
  * comparison of its own that has to pass too, and one without data does not pass.
  */
+import { countText } from '../../errors.ts';
 import { DRAWS, type Interval, meanInterval } from '../statistics/bootstrap.ts';
 import { type Outcome, outcomeOf } from '../statistics/outcome.ts';
 
@@ -115,7 +116,7 @@ export function decide(
     }
   }
   for (const one of beside) found.push(compare(one, 'not_worse', intervalOf));
-  return concluded(main, found, rules, 'tasks');
+  return concluded(main, found, rules, 'task');
 }
 
 /** What a guardrail holds to so many times the incumbent's. */
@@ -190,8 +191,8 @@ function reasonOf(main: Comparison, guardrails: readonly Comparison[], rules: Ga
   if (!main.passed) {
     const asked = rules.accept === 'better' ? 'better' : `not worse by more than ${rules.margin}`;
     return main.outcome === 'no_data'
-      ? `The candidate should be ${asked}, but ${main.tasks} ${unit} are too few${unit === 'tasks' ? ': at least two are needed' : ''}.`
-      : `The candidate should be ${asked}, but over ${main.tasks} ${unit} it is ${main.outcome.replace('_', ' ')}.`;
+      ? `The candidate should be ${asked}, but there ${main.tasks === 1 ? 'is' : 'are'} only ${countText(main.tasks, unit)}${unit === 'task' ? ': at least two are needed' : ''}.`
+      : `The candidate should be ${asked}, but over ${countText(main.tasks, unit)} it is ${main.outcome.replace('_', ' ')}.`;
   }
   const how = `The candidate is ${main.outcome.replace('_', ' ')}`;
   if (guardrails.length === 0) return `${how}; the gate has no guardrail.`;

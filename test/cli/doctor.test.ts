@@ -128,7 +128,7 @@ describe('troupe doctor', () => {
     const alone = await asked(at);
     expect(alone.checks.get('processes')!.detail).toBe('1 judge');
     expect([alone.code, alone.wrong]).toEqual([1, ['lag']]);
-    expect(alone.checks.get('lag')!.detail).toContain('1 events of the log');
+    expect(alone.checks.get('lag')!.detail).toContain('1 event of the log');
     const end = await registerProcess(database.db, { processId: 'project-here-1', role: 'project' });
     expect((await asked(at)).code).toBe(0);
     await Promise.all([leave(), end()]);

@@ -121,6 +121,8 @@ describe('a plan that begins with a rollout', () => {
       });
       const repeated = await troupe('plan', 'check', written('again', plan('again', { per_round: 2, iterations: 3 })));
       expect(repeated.out.rollout).toMatchObject({ iterations: 3, attempts: 12 });
+      const unjudged = await troupe('plan', 'check', written('unjudged', { ...plan('unjudged'), judge: [] }));
+      expect(unjudged.out.notes.join(' ')).toMatch(/policies.solver.recipe reads \w+, and no entry of judge runs it/);
       const wrong = written('wrong', plan('wrong', { runner: 'slover' }));
       const refused = await troupe('plan', 'check', wrong);
       expect([refused.code, refused.out.problems.join(' ')]).toEqual([1, expect.stringContaining('mean solver?')]);

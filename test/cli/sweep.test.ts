@@ -32,6 +32,11 @@ it('The plot places more reward higher and more tokens to the right', () => {
   expect(lines[row('b')]!.indexOf('b')).toBeGreaterThan(lines[row('a')]!.indexOf('a'));
 });
 
+it('The plot says what a star is where settings share a place', () => {
+  expect(sweepText([point(1, 0.25, 100), point(2, 0.25, 100)])).toContain('* several settings');
+  expect(sweepText([point(1, 0.25, 100), point(2, 0.75, 400)])).not.toContain('*');
+});
+
 it('A combination without a reward or tokens is in the table as unknown, and not in the plot', () => {
   const points = [point(1, 0.25, 100), point(2, null, 400), point(4, 0.5, null)];
   expect(sweepText(points)).toBeNull();

@@ -124,6 +124,7 @@ export async function checkPlan(
   const folder = await mkdtemp(join(asked.folder, 'plan-check-'));
   try {
     noteMissing(asked, plan, notes);
+    if (plan.rollout !== undefined) noteUnjudged(plan, notes);
     const rollout = await rolloutCheck(asked, plan, { problems, notes });
     const policies: Record<string, PolicyCheck> = {};
     const heldOut = new Set<string>();
@@ -369,6 +370,19 @@ function noteMissing(
       notes.push(
         `${field} names ${missing.join(', ')}, which is not set here. A rollout fails where the environment of \`run work\` does not have it either.`,
       );
+  }
+}
+
+/** Methods that a recipe reads and the plan does not run: nobody has judged episodes that are yet to be played. */
+function noteUnjudged({ policies, judge = [] }: Plan, notes: string[]): void {
+  const run = new Set(judge.map(({ method }) => method));
+  for (const [name, policy] of Object.entries(policies)) {
+    const { reward, credit, verdicts } = parseRecipe({ ...withoutGates(policy.recipe), name });
+    for (const { method } of [reward, credit, ...verdicts].filter((one) => one !== null))
+      if (method !== null && !run.has(method))
+        notes.push(
+          `policies.${name}.recipe reads ${method}, and no entry of judge runs it: a round fails at freeze-${name}, unless \`troupe run judge\` runs it by the setting judge.`,
+        );
   }
 }
 
