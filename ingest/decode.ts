@@ -174,7 +174,7 @@ export function asSent(stored: unknown): Record<string, unknown> {
 }
 
 /** Member of the data that keeps the attributes of an envelope that Troupe has no place for (`subject`, `traceparent` …). */
-const EXTENSIONS = 'cloudevents_attributes';
+export const EXTENSIONS = 'cloudevents_attributes';
 const ENVELOPE: ReadonlySet<string> = new Set([
   'specversion',
   'id',

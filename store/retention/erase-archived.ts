@@ -4,6 +4,7 @@
  */
 import { dirname } from 'node:path';
 import { TroupeError } from '../../errors.ts';
+import { EXTENSIONS } from '../../ingest/decode.ts';
 import { isRecord } from '../../ingest/json.ts';
 import type { Db, Session } from '../db/pool.ts';
 import { anyOf, countOf, firstOf, query, rowsOf } from '../db/query.ts';
@@ -78,8 +79,8 @@ async function keysIn(files: ArchiveFiles, what: EraseWhat): Promise<{ keys: str
   const note = (key: string, data: unknown): void => {
     if (!isRecord(data)) return;
     const { subject, tags, response_id, task_id } = data;
-    if ('subject' in what && (subject === what.subject || (isRecord(tags) && tags.subject === what.subject)))
-      found.add(key);
+    const named = [subject, ...[tags, data[EXTENSIONS]].map((one) => (isRecord(one) ? one.subject : undefined))];
+    if ('subject' in what && named.includes(what.subject)) found.add(key);
     if (typeof response_id === 'string') answers.push({ key, id: response_id });
     if (typeof task_id === 'string' && key.startsWith('e/')) played.push({ key, task: `t/${task_id}` });
   };

@@ -1,4 +1,5 @@
 /** What belongs to an episode or a person: the keys of the log, and what was made of them. */
+import { EXTENSIONS } from '../../ingest/decode.ts';
 import type { Session } from '../db/pool.ts';
 import { anyOf, firstOf, pathHere, query, rowsOf, type SqlBool, sql } from '../db/query.ts';
 import { tagReads } from '../select.ts';
@@ -114,7 +115,7 @@ async function keysOfSubject(tx: Session, subject: string): Promise<string[]> {
     .selectFrom('troupe.events')
     .select('key')
     .where(
-      sql<SqlBool>`(data ->> 'subject' = ${subject} or case when json_typeof(data -> 'tags') = 'object' then data -> 'tags' ->> 'subject' end = ${subject})`,
+      sql<SqlBool>`(data ->> 'subject' = ${subject} or data -> ${EXTENSIONS} ->> 'subject' = ${subject} or case when json_typeof(data -> 'tags') = 'object' then data -> 'tags' ->> 'subject' end = ${subject})`,
     );
   const tagged = query
     .selectFrom('facts.episodes')

@@ -1,6 +1,6 @@
 /** A trace is kept as its spans; what they told must outlive their text. */
 import { describe, expect, it } from 'vitest';
-import { decodeDraft } from '../../ingest/decode.ts';
+import { decodeDraft, decodeEnvelope } from '../../ingest/decode.ts';
 import { cutOtlp } from '../../ingest/formats/live-traces.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import { toAttributes } from '../../ingest/otlp/any-value.ts';
@@ -105,4 +105,31 @@ describe('an erased trace', () => {
       await project.close();
     },
   );
+
+  it('P49: is found by the subject of an envelope, in the log and in archives', async () => {
+    const project = await aProject();
+    const { db, log } = project;
+    const { event: said } = decodeEnvelope({
+      specversion: '1.0',
+      id: 'said',
+      source: '/desk',
+      type: 'troupe.message.sent.v1',
+      time: '2026-09-10T10:00:04Z',
+      subject: 'ann',
+      data: { episode_id: 'hers', message_id: 'm9', from: 'user', content: 'I am Ann' },
+    });
+    await project.record([...anEpisode('hers'), said!, ...anEpisode('other')]);
+    expect(await planErasure(db, { subject: 'ann' })).toMatchObject({ episodes: ['hers'] });
+    expect(await project.prune()).toMatchObject({ episodes: 2 });
+    const done = await eraseEverywhere(
+      db,
+      { subject: 'ann' },
+      {
+        ...{ log, now: () => new Date(0), judge: judgeAgain, codeVersion: '0', places: project.places },
+        ...{ removeBody: async () => false, removeDataset: async () => false },
+      },
+    );
+    expect(done).toMatchObject({ episodes: ['hers'], archives: [{ rewritten: true }] });
+    await project.close();
+  });
 });
