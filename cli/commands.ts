@@ -103,6 +103,30 @@ export const GROUPS: Readonly<Record<string, Group>> = {
   },
 };
 
+/** Commands with a page of their own, in place of that of their group. */
+const PAGES: Readonly<Record<string, string>> = {
+  demo: 'docs/demo.md',
+  up: 'docs/operations.md',
+  doctor: 'docs/operations.md',
+  reset: 'docs/operations.md',
+  key: 'docs/keys.md',
+  compare: 'docs/analysis.md',
+  teams: 'docs/analysis.md',
+  pool: 'docs/analysis.md',
+  jobs: 'docs/plans.md',
+  reconcile: 'docs/keeping.md',
+  deadletters: 'docs/keeping.md',
+  filter: 'docs/recipes.md',
+  recipe: 'docs/recipes.md',
+  dataset: 'docs/recipes.md',
+  plan: 'docs/plans.md',
+  gate: 'docs/plans.md',
+  log: 'docs/kafka.md',
+  prune: 'docs/keeping.md',
+  erase: 'docs/keeping.md',
+  bench: 'docs/benchmarks.md',
+};
+
 export type CommandFile = {
   /** The commands it adds. */
   readonly names: readonly string[];
@@ -168,7 +192,7 @@ export async function addCommands(program: Command, args: readonly string[]): Pr
       const command = program.commands.find((one) => one.name() === name) ?? (file ? null : program.command(name));
       if (!command) continue;
       command.description(about).helpGroup(`${group}:`);
-      finish(command, `troupe ${name}`, page);
+      finish(command, `troupe ${name}`, PAGES[name] ?? page);
     }
   }
 }

@@ -38,7 +38,8 @@ export function keyCommands(program: Command): void {
       if (flags.json) printJson({ key: text, lookup, name, scopes, expires_at: expiresAt?.toISOString() ?? null });
       else {
         print(text);
-        if (!flags.quiet) say(`It is not shown again. Revoke it with: troupe key revoke ${lookup}`);
+        const end = expiresAt === null ? '' : ` and ends on ${expiresAt.toISOString().slice(0, 10)} (--expires)`;
+        if (!flags.quiet) say(`It is not shown again${end}. Revoke it with: troupe key revoke ${lookup}`);
       }
       return EXIT.done;
     },

@@ -45,11 +45,15 @@ function namesIn(folder: string): string[] {
   }
 }
 
-/** Those of them whose home is gone or has no link to them, and those of unknown home that `own` does not link to. */
+/**
+ * Those of them whose home is gone or has no link to them, and those of unknown home that `own` does not link to and no server runs on:
+ * an older Troupe may have one open.
+ */
 export function leftBehind(own: string, base: string = defaultBase()): LeftBehind[] {
   return madeElsewhere(base)
     .filter(({ folder, home }) => ![own, home].some((at) => at !== null && linksTo(at, folder)))
-    .map(({ folder, home }) => ({ folder, home, bytes: sizeOf(folder), server: serverOn(folder) }));
+    .map(({ folder, home }) => ({ folder, home, bytes: sizeOf(folder), server: serverOn(folder) }))
+    .filter(({ home, server }) => home !== null || server === null);
 }
 
 const homeOf = (folder: string): string | null => textOf(join(folder, 'home'))?.trim() ?? null;

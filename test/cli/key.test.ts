@@ -61,4 +61,13 @@ describe('troupe key', () => {
     const { code, err } = await at.run(['key', 'create', ...args]);
     expect([code, err.includes(option)]).toEqual([2, true]);
   });
+
+  it('says when a key ends, because it does so after 90 days where nothing else was asked for', async () => {
+    const { err } = await at.run(['key', 'create', '--scopes', 'ingest', '--name', 'agents']);
+    const day = new Date(Date.now() + 90 * 86_400_000).toISOString().slice(0, 7);
+    expect(err).toContain(`It is not shown again and ends on ${day}-`);
+    const forever = await at.run(['key', 'create', '--scopes', 'ingest', '--name', 'more', '--expires', 'never']);
+    expect(forever.err).toContain('It is not shown again. Revoke it with');
+    for (const name of ['agents', 'more']) await at.run(['key', 'revoke', name]);
+  }, 60_000);
 });

@@ -372,6 +372,21 @@ describe('commands that record and look', () => {
     expect(grouped.sort()).toEqual(all);
   });
 
+  /** Commands that the page of their group does not tell of. */
+  const OWN_PAGE = [
+    'key',
+    'deadletters',
+    'dataset',
+    'plan',
+    'gate',
+    'log',
+    'prune',
+    'erase',
+    'compare',
+    'teams',
+    'reset',
+  ].map((name) => `troupe ${name}`);
+
   it('every page of help shows an example of its command, and ends with the page that documents it', async () => {
     const pages = (command: Command, path: string): [string, Command][] => [
       [path, command],
@@ -391,6 +406,11 @@ describe('commands that record and look', () => {
       if (!/Example recipe/.test(text)) expect(text).toMatch(new RegExp(`\\n  .*${path}`));
       const [, page] = /Documentation: (\S+)\n$/.exec(text) ?? [];
       expect([path, page, existsSync(new URL(`../../${page}`, import.meta.url))]).toEqual([path, page, true]);
+      if (OWN_PAGE.includes(path))
+        expect([path, readFileSync(new URL(`../../${page}`, import.meta.url), 'utf8').includes(path)]).toEqual([
+          path,
+          true,
+        ]);
     }
   });
 

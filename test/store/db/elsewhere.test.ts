@@ -51,9 +51,13 @@ describe('a database outside its home', () => {
     expect(existsSync(join(base, 'data-gone', 'cluster', 'table'))).toBe(true);
   });
 
-  test('of an older Troupe is of unknown home, but not where the asking home links to it', () => {
+  test('of an older Troupe is of unknown home, but not where a server runs on it or the asking home links to it', () => {
     const home = homeNamed('old');
     const made = databaseOf(null, 'data-old');
+    const pid = join(made, 'cluster', 'postmaster.pid');
+    writeFileSync(pid, `${process.pid}\n`);
+    expect(leftBehind(home, base)).toEqual([]);
+    rmSync(pid);
     expect(leftBehind(home, base)).toMatchObject([{ folder: made, home: null }]);
     symlinkSync(made, join(home, 'data-17'));
     expect(leftBehind(home, base)).toEqual([]);
