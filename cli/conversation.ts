@@ -99,9 +99,10 @@ const candidateNotes = (one: Candidate): readonly (string | null)[] => [
   ...one.credits.map(({ method, value }) => (value === null ? null : `credit ${rounded(value)} by ${method}`)),
 ];
 
-function toolText({ name, status, arguments: given, arguments_raw, output, error }: ToolEntry, shown: Shown): string {
+function toolText(tool: ToolEntry, shown: Shown): string {
+  const { name, status, flags, arguments: given, arguments_raw, output, error } = tool;
   const texts = [plain(given) || (arguments_raw ?? ''), plain(output), plain(error)].filter(Boolean);
-  return block(`tool ${name ?? 'unknown'}`, [status ?? 'no result'], texts.join('\n→ '), shown);
+  return block(`tool ${name ?? 'unknown'}`, [status ?? 'no result', ...flags], texts.join('\n→ '), shown);
 }
 
 const rounded = (value: number): string => String(Number(value.toPrecision(4)));

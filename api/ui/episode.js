@@ -80,7 +80,10 @@ const MESSAGE = 100_000;
 const written = (content) => (typeof content === 'string' ? content : JSON.stringify(content, null, 2));
 
 /** A message of several parts, or of nothing but calls, has its parts in a list or beside what else is kept of it. */
-const partsOf = (content) => (Array.isArray(content) ? content : (content.parts ?? [content]));
+function partsOf(content) {
+  const parts = Array.isArray(content) ? content : content.parts;
+  return Array.isArray(parts) && parts.every((part) => typeof part?.type === 'string') ? parts : [content];
+}
 
 function partText(part) {
   if (part?.type === 'tool_call') return `calls ${part.name} ${part.arguments_raw ?? JSON.stringify(part.arguments)}`;
@@ -180,6 +183,7 @@ function toolItem(tool) {
   const notes = [
     `calls ${tool.name ?? 'a tool'}`,
     tool.status ?? 'no result',
+    ...tool.flags,
     tool.duration_ms === null ? null : `${Math.round(tool.duration_ms)} ms`,
     tool.parse_error,
   ];

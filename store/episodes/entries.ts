@@ -84,6 +84,8 @@ export type ToolEntry = Common & {
   readonly output: unknown;
   readonly error: unknown;
   readonly duration_ms: number | null;
+  /** What was odd about the result, such as apparent_error. */
+  readonly flags: readonly string[];
 };
 
 export type DecisionEntry = Common & {
@@ -200,6 +202,7 @@ export const toolEntry = ({ id, at }: Outlined, row: Row, agent: string | null):
   output: row.output ?? null,
   error: row.error ?? null,
   duration_ms: number(row.duration_ms),
+  flags: Array.isArray(row.flags) ? row.flags.map(String) : [],
 });
 
 /** A row of traj.decisions. */

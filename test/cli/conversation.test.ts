@@ -73,6 +73,16 @@ describe('A call in the terminal', () => {
     ]);
   });
 
+  it('names what is odd about the result of a tool', () => {
+    const tool = { kind: 'tool_call', who: 'Solver', name: 'find', arguments: { city: 'x' }, arguments_raw: null };
+    const result = { status: 'ok', flags: ['apparent_error'], output: '{"error":"no"}', error: null };
+    expect(entryText({ ...tool, ...result } as never, { full: false }).split('\n')).toEqual([
+      'tool find · ok · apparent_error',
+      '  {"city":"x"}',
+      '  → {"error":"no"}',
+    ]);
+  });
+
   it('with several names what is known of the call once, then each candidate with its reward and credit', () => {
     const judged = { method: 'grpo', value: -0.77459, reason: null };
     expect(
