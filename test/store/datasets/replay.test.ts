@@ -118,6 +118,11 @@ describe('a recipe that replays a dataset', () => {
     // Four episodes of its own and two of the old ones.
     expect(dataset.manifest.rows).toEqual({ train: 6 });
     expect(replayedOf(dataset).map(({ episode_id }) => episode_id)).toEqual(['ep-0-0', 'ep-0-1']);
+    // However many steps an episode has, it is drawn as one.
+    for (const seed of [1, 2, 3, 4]) {
+      const replay = [{ dataset: 'old-episodes', share: 1 / 3, seed }];
+      expect(replayedOf(await frozen({ ...NEW, unit: 'episode', replay }))).toHaveLength(2);
+    }
     await freezeIn({ name: 'other', where: 'task_id = task-1' });
     const two = await frozen({
       ...NEW,
