@@ -33,6 +33,6 @@ export async function readJson({ headers, body }: Sent, limit = BODY_LIMIT): Pro
 export async function bodyOf<T extends TObject>(request: Sent, schema: T, limit = BODY_LIMIT): Promise<Static<T>> {
   const { value } = await readJson(request, limit);
   if (Check(schema, value)) return value;
-  const { field, message } = misfitOf(schema, Errors(schema, value), value, 'It');
+  const { field, message } = misfitOf(schema, Errors(schema, value), value, 'it');
   throw new TroupeError('usage', `The body does not fit: ${message}`, { field });
 }

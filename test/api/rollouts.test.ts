@@ -272,7 +272,7 @@ describe('what does not fit is refused by name', () => {
       '',
       { runner: 'pool', tasks: [{ task_id: 'a' }], samples: 1, command: ['rm'] },
       400,
-      /It has no "command"/,
+      /it has no "command"/,
     ],
     ['', { id: 'a/b', runner: 'pool', tasks: [{ task_id: 'a' }], samples: 1 }, 400, /id of a rollout/],
     ['/lease', { runner: 'here' }, 400, /is a command, which Troupe starts itself/],
