@@ -104,9 +104,9 @@ const rollOut = async (
     await awaitWorkers(context, { id, rollout, runner, lastsS, report, signal: settings.signal });
   else await playHere(context, { id, fence: job.token, rollout, runner, settings, lastsS, report });
   const rows = await attemptsOf(db, id);
-  await waitProjected(db, { log });
   // Whoever ended them may have died before it said so.
-  if ((await announceMissing(context, rollout, rows)) > 0) await waitProjected(db, { log });
+  await announceMissing(context, rollout, rows);
+  await waitProjected(db, { log });
   const rewardFailed = runner.by === 'workers' ? await rewardAll(context, settings, runner, rows) : null;
   const { withoutReward, equalRewards } = await rolloutFacts(db, id, rollout.samples);
   const { tokens, usd } = await spentOf(db, id);

@@ -176,7 +176,6 @@ export async function finish(context: JobContext, reports: readonly Finish[]): P
     }),
   );
   const states = await endAttempts(db, ended);
-  await notify(db, ATTEMPTS_ENDED);
   const rows = await attemptsById(db, ids);
   const specOf = await specsOf(context, [...rows.values()]);
   await appendOwn(
@@ -184,6 +183,8 @@ export async function finish(context: JobContext, reports: readonly Finish[]): P
     [...rows.values()].flatMap((row) => endDrafts(specOf(row), row)),
     'usage',
   );
+  // Not before: the rollout would announce them as well.
+  await notify(db, ATTEMPTS_ENDED);
   return ids.map((id, i) => {
     const state = states[i]!;
     if (state === 'unknown') throw notThere(id);
