@@ -102,7 +102,7 @@ export async function writeRows(
       const selected = rowsIn(recipe.unit)(recipe, methods, chosen, split);
       const behind = done ? ` offset ${done.rows}` : '';
       await copyToArrow(
-        tx.copyOut(`copy (${selected}${behind}) to stdout (format binary)`),
+        tx.copyOut(`copy (${selected}${behind}) to stdout (format binary)`, { again: true }),
         columns,
         (bytes) => sink.write(bytes),
         {

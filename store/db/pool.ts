@@ -5,7 +5,7 @@
  * come back to them and no round trip is spent on them. Values are decoded by `values.ts`.
  */
 
-import type { Socket } from 'node:net';
+import { Socket } from 'node:net';
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -14,7 +14,7 @@ import copy from 'pg-copy-streams';
 import Cursor from 'pg-cursor';
 import { TroupeError } from '../../errors.ts';
 import { type Backend, requestCancel } from './cancel.ts';
-import { type CopyOut, copyOut } from './copy-out.ts';
+import { type CopyOut, copyOut, ReadingSocket } from './copy-out.ts';
 import { connectError, parseAddress, sqlState, valueTooLarge } from './faults.ts';
 import { parserOf } from './values.ts';
 
@@ -56,8 +56,11 @@ export type Session = {
   ): AsyncGenerator<Row[], void, undefined>;
   /** Feeds a `COPY … FROM STDIN`; returns the rows copied. When the source or the server fails, nothing is copied. */
   copyIn(sql: string, source: AsyncIterable<Uint8Array> | Readable): Promise<number>;
-  /** The bytes of a `COPY … TO STDOUT`. Leaving the loop early, or an error, closes its connection: it never goes back to the pool. */
-  copyOut(sql: string): AsyncGenerator<Buffer, void, undefined>;
+  /**
+   * The bytes of a `COPY … TO STDOUT`. Leaving the loop early, or an error, closes its connection: it never goes back to the pool.
+   * With `again`, a piece of them is good only until the next is asked for.
+   */
+  copyOut(sql: string, options?: { readonly again?: boolean }): AsyncGenerator<Buffer, void, undefined>;
 };
 
 type TransactionOptions = {
@@ -124,6 +127,8 @@ function clientConfig(url: string, options: PoolOptions): pg.ClientConfig {
     connectionTimeoutMillis: options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS,
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,
+    // Under TLS another socket does the reading.
+    stream: ((config: pg.ClientConfig) => (config.ssl ? new Socket() : new ReadingSocket())) as () => Socket,
     types,
   };
 }
@@ -267,8 +272,8 @@ async function copyInto(client: Client, sql: string, source: AsyncIterable<Uint8
   return sink.rowCount;
 }
 
-async function* copyFrom(client: Client, sql: string): AsyncGenerator<Buffer, void, undefined> {
-  const out = client.query(copyOut(sql) as unknown as pg.Submittable & CopyOut);
+async function* copyFrom(client: Client, sql: string, again = false): AsyncGenerator<Buffer, void, undefined> {
+  const out = client.query(copyOut(sql, again) as unknown as pg.Submittable & CopyOut);
   let complete = false;
   try {
     yield* out.chunks();
@@ -294,7 +299,7 @@ function sessionOn(client: Client, open: () => boolean = () => true): Session {
     },
     stream: (sql, params, options) => batches(live(), sql, params, options),
     copyIn: async (sql, source) => copyInto(live(), sql, source),
-    copyOut: (sql) => copyFrom(live(), sql),
+    copyOut: (sql, copyOptions) => copyFrom(live(), sql, copyOptions?.again),
   };
 }
 
@@ -392,7 +397,7 @@ export function openPool(url: string, options: PoolOptions = {}): Db {
         (client) => copyInto(client, sql, source),
         (error) => error === null,
       ),
-    copyOut: (sql) => lend((client) => copyFrom(client, sql)),
+    copyOut: (sql, copyOptions) => lend((client) => copyFrom(client, sql, copyOptions?.again)),
     transaction: (fn, transactionOptions = {}) => {
       let usable = true;
       const { signal } = transactionOptions;

@@ -67,7 +67,7 @@ export async function askIntoFile(
       await tx.query(SETTINGS);
       const behind = writeBehind(file);
       const writer = arrowWriter(shapes, behind.write);
-      const source = tx.copyOut(`copy (${inner}${most}) to stdout (format binary)`);
+      const source = tx.copyOut(`copy (${inner}${most}) to stdout (format binary)`, { again: true });
       let [rows, before] = [0, 0];
       try {
         for await (const batch of copyBatches(source, shapes, { ...BATCH, ...LONGEST })) {
@@ -139,7 +139,7 @@ export async function askAsArrow(
     const pass = async () => {
       if (pieces.length > 0) await write(Buffer.concat(pieces.splice(0)));
     };
-    const source = tx.copyOut(`copy (${inner} limit ${limit}) to stdout (format binary)`);
+    const source = tx.copyOut(`copy (${inner} limit ${limit}) to stdout (format binary)`, { again: true });
     let rows = 0;
     let truncated = false;
     for await (const batch of copyBatches(source, shapes, { ...STREAMED, ...LONGEST })) {

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { buffer, text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -288,6 +289,26 @@ describe('streams', () => {
     const lines = Array.from({ length: 20_000 }, (_, i) => `${`${i + 1} `.repeat(100)}\n`);
     expect(Buffer.concat(pieces).equals(Buffer.from(lines.join('')))).toBe(true);
     expect((await db.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
+    await close();
+  });
+
+  test('a copy out whose pieces are used again has the same bytes, for a fast reader and a slow one, and the next query is whole', async () => {
+    const { db, close } = await freshDatabase({ max: 1 });
+    const sql = 'copy (select n, repeat(n || $$ $$, 100) from generate_series(1, 20000) n) to stdout';
+    const lines = Array.from({ length: 20_000 }, (_, i) => `${i + 1}\t${`${i + 1} `.repeat(100)}\n`);
+    for (const every of [0, 8]) {
+      const [came, rooms] = [createHash('sha256'), new Set<ArrayBufferLike>()];
+      let pieces = 0;
+      for await (const piece of db.copyOut(sql, { again: true })) {
+        came.update(piece);
+        rooms.add(piece.buffer);
+        if (every > 0 && ++pieces % every === 0) await sleep(20);
+      }
+      expect(came.digest('hex')).toBe(createHash('sha256').update(lines.join('')).digest('hex'));
+      // 11 MB in pieces of 256 KB.
+      expect(rooms.size).toBeLessThan(20);
+      expect((await db.query('select repeat($$y$$, 300000) as y')).rows).toEqual([{ y: 'y'.repeat(300_000) }]);
+    }
     await close();
   });
 
