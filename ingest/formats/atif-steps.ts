@@ -213,7 +213,13 @@ function stepEmitter(emit: Emitter, trajectory: Trajectory, step: Fields, number
         : emit.event(
             'tool.returned',
             [...place, 'result', index],
-            { ...about, tool_call_id: answered, status: 'ok', ...given('output', parts), ...unmapped },
+            {
+              ...about,
+              tool_call_id: answered,
+              status: isError(more.extra) ? 'error' : 'ok',
+              ...given('output', parts),
+              ...unmapped,
+            },
             time,
           ),
       ...referencesOf(result).flatMap((reference, n) => handOver(reference, answered, [index, n])),
@@ -249,6 +255,10 @@ function stepEmitter(emit: Emitter, trajectory: Trajectory, step: Fields, number
     );
   return { message, generation, tools, handOvers };
 }
+
+/** Beside a result, as the converters of Harbor say it: of Claude Code, Pi and Kimi. */
+const isError = (extra: unknown): boolean =>
+  isRecord(extra) && (extra.tool_result_is_error === true || extra.is_error === true);
 
 const isTokenIds = (value: unknown): value is number[] =>
   Array.isArray(value) && value.every((id) => Number.isSafeInteger(id) && id >= 0 && id < 2 ** 31);

@@ -41,6 +41,12 @@ export const callIdOf = ({ key }: Trajectory, step: Fields): string => `${key}/$
 
 export const isCopied = (step: Fields): boolean => step.is_copied_context === true;
 
-/** A step that a model wrote here: not a delegation in code, not a copy of messages from elsewhere. */
+/**
+ * A step that a model wrote here: not a delegation in code, not a copy of messages from elsewhere, nor what Claude Code put in the place of
+ * an answer.
+ */
 export const isCall = (step: Fields): boolean =>
-  step.source === 'agent' && !isCopied(step) && !(isGiven(step.llm_call_count) && step.llm_call_count === 0);
+  step.source === 'agent' &&
+  !isCopied(step) &&
+  !(isGiven(step.llm_call_count) && step.llm_call_count === 0) &&
+  step.model_name !== '<synthetic>';

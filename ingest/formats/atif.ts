@@ -37,11 +37,13 @@ export const atif: Format = {
     ['agent, subagent_trajectories[].agent', 'agent.defined'],
     ['steps[user, system]', 'message.sent'],
     ['steps[agent]', 'generation.requested with the steps before it, generation.completed'],
+    ['steps[].extra.is_sidechain, agent_id', 'agent_id: the sub-agent whose step it is'],
     ['steps[].extra.context_management', 'calls after a step that replaces the context have no input'],
     ['steps[agent, llm_call_count 0]', 'tool.called; message.sent where it has text'],
     ['steps[is_copied_context]', 'message.sent, flagged copied_context'],
     ['steps[].tool_calls', 'tool.called'],
     ['steps[].observation.results', 'tool.returned; environment.observed where they answer no call'],
+    ['…results[].extra.tool_result_is_error, is_error', 'tool.returned.status error'],
     ['…results[].subagent_trajectory_ref', 'control.transferred of kind delegate'],
     ['steps[].metrics', 'usage, prompt_token_ids, choices[0].token_ids, logprobs'],
     [
@@ -75,7 +77,7 @@ function episodeDrafts(emit: Emitter, root: Trajectory, canonical: string, copy:
   const { document, episodeId, key } = root;
   const extra = isRecord(document.extra) ? document.extra : {};
   const steps = document.steps as Fields[];
-  const asked = steps.find((step) => step.source === 'user');
+  const asked = steps.find((step) => step.source === 'user' && speakerOf(root, step) === root.agent);
   const task = taskOf(NAME, textIn(asked?.message), given('ground_truth', extra.ground_truth), extra.task_id);
   const ledger = toolLedger();
   let seq = firstSeq(steps);
@@ -163,8 +165,20 @@ function memberDrafts(emit: Emitter, trajectory: Trajectory, parent: Trajectory 
       },
     },
   };
+  const sidechains = [...new Set((document.steps as Fields[]).map((step) => speakerOf(trajectory, step)))].filter(
+    (agent) => agent !== name,
+  );
   return [
     emit.event('agent.defined', [episodeId, key], own),
+    ...sidechains.map((agent) =>
+      emit.event('agent.defined', [episodeId, key, agent], {
+        episode_id: episodeId,
+        agent_id: agent,
+        name: agent,
+        parent_agent_id: name,
+        native: { trajectory: key },
+      }),
+    ),
     ...trajectory.children.flatMap((child, i) => memberDrafts(emit, child, trajectory, i)),
   ];
 }
@@ -174,11 +188,13 @@ function trajectoryDrafts(emit: Emitter, trajectory: Trajectory, numbering: Numb
   const { children } = trajectory;
   const waiting = new Set(children);
   const drafts: Draft[] = [];
-  let input: Message[] | null = [];
+  const inputs = new Map<string, Message[] | null>();
   const steps = trajectory.document.steps as Fields[];
   for (const step of steps) {
-    if (replacesContext(step)) input = null;
-    drafts.push(...trajectorySteps(emit, trajectory, step, input, numbering));
+    const agent = speakerOf(trajectory, step);
+    if (!inputs.has(agent)) inputs.set(agent, agent === unnamedIn(trajectory) ? null : []);
+    if (replacesContext(step)) inputs.set(agent, null);
+    drafts.push(...trajectorySteps(emit, { ...trajectory, agent }, step, inputs.get(agent)!, numbering));
     for (const id of referred(step)) {
       const child = [...waiting].find((one) => one.document.trajectory_id === id);
       if (child && waiting.delete(child)) drafts.push(...trajectoryDrafts(emit, child, numbering));
@@ -186,6 +202,17 @@ function trajectoryDrafts(emit: Emitter, trajectory: Trajectory, numbering: Numb
   }
   return [...drafts, ...[...waiting].flatMap((child) => trajectoryDrafts(emit, child, numbering))];
 }
+
+/**
+ * Whose step it is. The converter of Claude Code puts the steps of sub-agents among those of the agent that called them and says so beside
+ * each; those of early sessions have no id, so several sub-agents may be one, and what they were shown is unknown.
+ */
+function speakerOf(trajectory: Trajectory, { extra }: Fields): string {
+  if (!isRecord(extra) || extra.is_sidechain !== true) return trajectory.agent;
+  return isIdentifier(extra.agent_id) ? extra.agent_id : unnamedIn(trajectory);
+}
+
+const unnamedIn = ({ agent }: Trajectory): string => `${agent}/sidechain`;
 
 /** After this step the model was shown something else than the steps before; what of them is left is in no document. */
 const replacesContext = ({ extra }: Fields): boolean =>

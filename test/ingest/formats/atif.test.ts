@@ -1,7 +1,8 @@
 /**
  * `recorded/atif` is what Terminus 2 of Harbor 0.26.0 wrote, at a terminal of made-up screens, with a scripted model server that billed
  * 10 + n tokens in and 3 out for its nth answer and gave its token ids; the texts of the program were replaced. Its context is summarised
- * by three sub-agents once: in `summarised` the run goes on in its document, in `continued` (`linear_history`) in another one.
+ * by three sub-agents once: in `summarised` the run goes on in its document, in `continued` (`linear_history`) in another one. `claude-code`
+ * is what Harbor's converter makes of `recorded/claude-code`.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -79,7 +80,51 @@ describe('What Terminus 2 writes', () => {
     ]);
   });
 
-  it.each(['summarised', 'continued'])('%s is exported equal, document by document', (name) => {
+  it('and what Harbor makes of a session of Claude Code has the sub-agents, each with what it was shown, and errors of tools', async () => {
+    expect(await importFiles([path('claude-code')], memoryLog())).toMatchObject({
+      ...{ format: 'atif', episodes: 2, tasks: 2, agents: 3, calls: 11, tool_calls: 8, errors: [] },
+    });
+    const [team, second] = documents('claude-code').map((document) => read('atif', document));
+    const [bern, rome] = ['a460b889c697c886b', 'a06e09f9d58deb48d'];
+    expect(team!.of('agent.defined').map(({ agent_id, parent_agent_id: parent }) => [agent_id, parent])).toEqual([
+      ['claude-code', undefined],
+      [bern, 'claude-code'],
+      [rome, 'claude-code'],
+    ]);
+    const calls = team!.of('generation.completed').map(({ agent_id, usage }, i) => {
+      const { prompt_tokens: input, completion_tokens: output } = usage as Data;
+      const shown = team!.of('generation.requested')[i]!.input as { role: string }[];
+      return [agent_id, input, output, shown.map(({ role }) => role)];
+    });
+    // Beside the 10 + n tokens in, 2 were read from the cache and 1 written to it.
+    expect(calls).toEqual([
+      ['claude-code', 14, 3, ['user']],
+      [bern, 15, 6, ['user']],
+      [rome, 16, 9, ['user']],
+      [bern, 17, 12, ['user', 'assistant', 'tool']],
+      [rome, 18, 15, ['user', 'assistant', 'tool']],
+      ['claude-code', 19, 18, ['user', 'assistant', 'tool', 'tool']],
+      ['claude-code', 20, 21, ['user', 'assistant', 'tool', 'tool', 'assistant', 'tool']],
+    ]);
+    const statuses = [team!, second!].map(({ of }) => of('tool.returned').map(({ status }) => status));
+    expect(statuses).toEqual([
+      ['ok', 'ok', 'ok', 'ok', 'error'],
+      ['ok', 'error', 'ok'],
+    ]);
+    // Claude Code wrote one answer itself, of the model `<synthetic>`.
+    expect(second!.of('generation.completed')).toHaveLength(4);
+    const unnamed = documents('claude-code')[0]!;
+    const steps = (unnamed.steps as Data[]).map(({ extra, ...step }) => ({
+      ...step,
+      extra: { is_sidechain: (extra as Data).is_sidechain },
+    }));
+    const early = read('atif', { ...unnamed, steps });
+    expect(early.of('generation.requested').map(({ agent_id, input }) => [agent_id, input === undefined])).toEqual(
+      calls.map(([agent]) => (agent === 'claude-code' ? [agent, false] : ['claude-code/sidechain', true])),
+    );
+  });
+
+  it.each(['summarised', 'continued', 'claude-code'])('%s is exported equal, document by document', (name) => {
     for (const document of documents(name)) {
       const { drafts, of } = read('atif', document);
       expect(of('episode.started')[0]).not.toHaveProperty('unmapped');
