@@ -108,6 +108,10 @@ describe('workers', () => {
     }
     // The answer to the first report was lost, so it is sent again.
     expect(await end(one)).toMatchObject({ state: 'duplicate', outcome: 'done' });
+    expect(await end(one, { outcome: 'done', reward: 0 })).toMatchObject({
+      state: 'duplicate',
+      why: 'It was reported before with the reward 1, which stays.',
+    });
     expect(await result()).toMatchObject({
       episodes: ['r/a/0', 'r/a/1'],
       groups: { complete: 1, partial: 0 },
@@ -268,12 +272,7 @@ describe('what does not fit is refused by name', () => {
   it.each([
     ['', { runner: 'none', tasks: [{ task_id: 'a' }], samples: 1 }, 404, /no runner "none"; it has pool, brief, here/],
     ['', { runner: 'pool', tasks: [], samples: 1 }, 400, /tasks/],
-    [
-      '',
-      { runner: 'pool', tasks: [{ task_id: 'a' }], samples: 1, command: ['rm'] },
-      400,
-      /it has no "command"/,
-    ],
+    ['', { runner: 'pool', tasks: [{ task_id: 'a' }], samples: 1, command: ['rm'] }, 400, /it has no "command"/],
     ['', { id: 'a/b', runner: 'pool', tasks: [{ task_id: 'a' }], samples: 1 }, 400, /id of a rollout/],
     ['/lease', { runner: 'here' }, 400, /is a command, which Troupe starts itself/],
     ['/heartbeat', { attempt_id: 'r/none/0', token: 1 }, 404, /no attempt r\/none\/0/],

@@ -188,8 +188,14 @@ export async function finish(context: JobContext, reports: readonly Finish[]): P
   return ids.map((id, i) => {
     const state = states[i]!;
     if (state === 'unknown') throw notThere(id);
-    const { outcome, error } = rows.get(id)!;
-    return { attempt_id: id, state, outcome: outcome === 'done' ? 'done' : 'failed', why: error?.message ?? null };
+    const { outcome, result, error } = rows.get(id)!;
+    const { reward } = reports[i]!;
+    const stays = result?.reward ?? null;
+    const why =
+      state === 'duplicate' && reward !== undefined && reward !== stays
+        ? `It was reported before with ${stays === null ? 'no reward' : `the reward ${stays}`}, which stays.`
+        : (error?.message ?? null);
+    return { attempt_id: id, state, outcome: outcome === 'done' ? 'done' : 'failed', why };
   });
 }
 
