@@ -1,6 +1,6 @@
 /** Frozen datasets: freeze, recipes, list, show, diff, outdated, mask. What reads columns is loaded when it is needed. */
 import { readFile } from 'node:fs/promises';
-import { basename, relative } from 'node:path';
+import { basename, join, relative } from 'node:path';
 import { text } from 'node:stream/consumers';
 import type { Command } from 'commander';
 import { countText, EXIT, TroupeError } from '../../errors.ts';
@@ -145,12 +145,17 @@ export function datasetCommands(program: Command): void {
   projectCommand(
     dataset
       .command('show')
-      .description('show the manifest of a dataset')
+      .description('show the data card of a dataset; its manifest with --json')
       .argument('<dataset>', 'id, name or folder')
-      .addHelpText('after', '\nExample:\n  troupe dataset show good-solvers'),
-    async ({ home }, [name]) => {
-      const { manifest } = await openedDataset(home.datasets, name!);
-      printJson(manifest);
+      .addHelpText(
+        'after',
+        '\nExamples:\n  troupe dataset show good-solvers\n  troupe dataset show good-solvers --json',
+      ),
+    async ({ home }, [name], flags) => {
+      const { directory, manifest } = await openedDataset(home.datasets, name!);
+      if (flags.json) printJson(manifest);
+      // Without what the card says to programs at its beginning.
+      else print((await readFile(join(directory, 'README.md'), 'utf8')).replace(/^---\n.*?\n---\n+/s, '').trimEnd());
       return EXIT.done;
     },
   );

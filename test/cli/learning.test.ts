@@ -71,7 +71,7 @@ describe('from recorded plays to a checkpoint, by commands alone', () => {
     expect([odd.code, odd.err]).toEqual([2, expect.stringContaining('num_hidden_layers')]);
   });
 
-  it('dataset freeze prints the manifest; list, show and diff agree with it', async () => {
+  it('dataset freeze prints the manifest; list, show and diff agree with it, and show says it in words too', async () => {
     await done('judge', '--methods', 'grpo_advantage');
     const recipe = { where: { field: 'reward', op: '>=', value: 1 }, unit: 'step', roles: ['solver'] };
     writeFileSync(path('good.json'), JSON.stringify({ name: 'good', ...recipe }));
@@ -80,6 +80,9 @@ describe('from recorded plays to a checkpoint, by commands alone', () => {
     expect(good).toMatchObject({ format: 'troupe-dataset/2', name: 'good', rows: { train: 16 } });
     expect(good.content_sha256).toMatch(/^[0-9a-f]{64}$/);
     expect(await done('dataset', 'show', 'good')).toEqual(good);
+    const card = (await at.run(['dataset', 'show', 'good'])).out;
+    expect(card).toMatch(/^# good\n/);
+    expect(card).toContain('## How rows were chosen');
     const all = await done('dataset', 'freeze', path('all.yaml'));
     expect(all.rows.train).toBe(32);
 
