@@ -1,4 +1,5 @@
 /** Trying again what the environment failed at: the one retry loop that everything which needs the database uses. */
+import { setMaxListeners } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { TroupeError } from '../../errors.ts';
 import { isTransient } from './faults.ts';
@@ -34,6 +35,8 @@ export async function patiently<T>(work: () => Promise<T>, options: PatienceOpti
       if (!isTransient(error) || waited >= forMs) throw error;
       if (signal?.aborted) throw interrupted(error);
       onTrouble(error);
+      // All loops of a process may wait on its one signal, and Node would warn of a leak.
+      if (signal) setMaxListeners(0, signal);
       await sleep(pause, undefined, signal ? { signal } : {}).catch(() => {
         throw interrupted(error);
       });
