@@ -129,3 +129,27 @@ describe('Two checkpoints', () => {
     });
   });
 });
+
+describe('Sides that are no checkpoints', () => {
+  it('are the models that calls name, and teams', async () => {
+    const by = (model: string) => [{ by: 'solver', model }];
+    await record(
+      fresh.db,
+      [event('team.defined', { team_id: 'pair', name: 'a pair' }, { id: 'pair', time: at(0) })],
+      ...['m1', 'm2', 'm3'].flatMap((task) => [
+        attempt(`large-${task}`, { task, outcome: 'success', says: by('large') }),
+        attempt(`small-${task}`, { task, outcome: task === 'm1' ? 'success' : 'failure', says: by('small') }),
+        attempt(`pair-${task}`, { task, outcome: 'success', team: 'pair', says: by('small-too') }),
+      ]),
+    );
+    const models = await compare(fresh.db, 'small', 'large');
+    expect(models.measures[0]).toMatchObject({ tasks: 3, first: 1 / 3, second: 1 });
+    expect([models.first, models.second]).toMatchObject([
+      { kind: 'model', episodes: 3, solved: 1 },
+      { kind: 'model', episodes: 3, solved: 3 },
+    ]);
+    const team = await compare(fresh.db, 'small', 'a pair');
+    expect(team.second).toMatchObject({ kind: 'team', id: 'pair', name: 'a pair', episodes: 3, solved: 3 });
+    expect(team.measures[0]).toMatchObject({ tasks: 3, first: 1 / 3, second: 1 });
+  });
+});
