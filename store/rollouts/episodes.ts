@@ -2,13 +2,13 @@
  * The events of a rollout. An episode joins its group when its attempt was accepted, not before: what failed or came late is recorded, and is
  * no member. Every event follows from rows of the queue alone, so that it can be appended again after a crash and is known then.
  */
-import { type Draft, keyOf } from '../../ingest/events.ts';
+import type { Draft } from '../../ingest/events.ts';
 import { hashId } from '../../ingest/json.ts';
 import type { EventLog } from '../../ingest/log/log.ts';
-import { IDENTITY, identityOf } from '../../ingest/log/postgres.ts';
 import { appendOwn } from '../../ingest/own-event.ts';
 import { MAST_TAXONOMY } from '../attribution/ask-mast.ts';
 import type { Session } from '../db/pool.ts';
+import { anyOf, query, rowsOf } from '../db/query.ts';
 import type { AttemptRow, AttemptSpec } from './attempts.ts';
 import { faultOf } from './faults.ts';
 import { interventionOf, type Place } from './replay.ts';
@@ -169,15 +169,16 @@ export async function announceMissing(
   rows: readonly AttemptRow[],
 ): Promise<number> {
   const ends = rows.map((row) => endDrafts(rollout, row)).filter((drafts) => drafts.length > 0);
-  const lasts = ends.map((drafts) => {
-    const { name, data, source, id } = drafts.at(-1)!;
-    return identityOf({ key: keyOf(name, data), source, id });
-  });
-  const { rows: known } = await db.query<{ identity: string }>(
-    `select k.identity from unnest($1::text[]) as k (identity)
-     cross join lateral (select from troupe.stored_events e where ${IDENTITY} = k.identity offset 0) e`,
-    [lasts],
+  const known = await rowsOf(
+    db,
+    query
+      .selectFrom('troupe.events')
+      .select('id')
+      .where('key', '=', anyOf(rows.map(({ id }) => `e/${id}`)))
+      .where('source', '=', SOURCE)
+      .where('id', '=', anyOf(ends.map((drafts) => drafts.at(-1)!.id))),
   );
-  const held = new Set(known.map(({ identity }) => identity));
-  return appendOwn(log, ends.filter((_, i) => !held.has(lasts[i]!)).flat(), 'usage');
+  const held = new Set(known.map(({ id }) => id));
+  const missing = ends.filter((drafts) => !held.has(drafts.at(-1)!.id));
+  return appendOwn(log, missing.flat(), 'usage');
 }
