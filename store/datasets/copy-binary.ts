@@ -11,8 +11,8 @@ const BATCH_ROWS = 65_536;
 const BATCH_BYTES = 32 * 1024 * 1024;
 
 export type CopyOptions = {
-  /** Called for each row: the SHA-256 of its columns as they came, and the text of the extra columns. */
-  readonly onRow?: (sha256: Buffer, extra: readonly (string | null)[]) => void;
+  /** Called for each row: the SHA-256 of its columns as they came, in hex, and the text of the extra columns. */
+  readonly onRow?: (sha256: string, extra: readonly (string | null)[]) => void;
   /** Called for each row with its columns as they came. The bytes are used again afterwards. */
   readonly onBytes?: (row: Buffer) => void;
   /** Text columns after `columns` that go to `onRow` and not into the batches. */
@@ -57,7 +57,7 @@ export async function* copyBatches(
       for (let i = 0; i < buffers.length; i++) buffers[i]!.append(input.wire(), i * SLICE, i * SLICE + found);
       for (let row = 0; row < found && (onRow || onBytes); row++) {
         const came = input.bytes(row);
-        onRow?.(hash('sha256', came, 'buffer'), input.extra(row));
+        onRow?.(hash('sha256', came), input.extra(row));
         onBytes?.(came);
       }
       rows += found;

@@ -28,7 +28,7 @@ export type Lineage = {
 
 export type RowTrail = {
   readonly split: SplitName;
-  readonly add: (sha256: Buffer, extra: readonly (string | null)[]) => void;
+  readonly add: (sha256: string, extra: readonly (string | null)[]) => void;
   /** A row that a freeze which was stopped had written. */
   readonly addLine: (line: Lineage) => void;
   readonly count: () => number;
@@ -38,6 +38,8 @@ export type RowTrail = {
   readonly take: () => Buffer;
 };
 
+/** Hashes of rows that are gathered. */
+const HASHES = 1024;
 const WIDTH = LINEAGE.length;
 const REPLAY = LINEAGE.indexOf('replay');
 
@@ -69,24 +71,36 @@ function stepsIn(extra: readonly (string | null)[]): readonly [RowStep, ...RowSt
 /** An empty trail; rows come in order, with the columns of `LINEAGE` as extra, once for each step of the row. */
 export function rowTrail(split: SplitName, unit: Unit): RowTrail {
   const hash = createHash('sha256');
+  // Many at a time: a buffer and a call for each row took as long as hashing the row.
+  const hashes = Buffer.allocUnsafe(HASHES * 32);
+  let held = 0;
+  const hashed = () => {
+    hash.update(hashes.subarray(0, held));
+    held = 0;
+    return hash;
+  };
+  const addHash = (sha256: string) => {
+    held += hashes.write(sha256, held, 'hex');
+    if (held === hashes.length) hashed();
+  };
   let lines: string[] = [];
   let rows = 0;
   return {
     split,
     add(sha256, extra) {
-      hash.update(sha256);
+      addHash(sha256);
       const [step, ...others] = stepsIn(unit === 'branch' ? withEarlier(extra) : extra);
       const replay = extra[REPLAY] ?? null;
       const more = { ...(replay === null ? {} : { replay }), ...(others.length > 0 ? { with: others } : {}) };
-      const line: Lineage = { split, row: rows++, ...step, ...more, sha256: sha256.toString('hex') };
+      const line: Lineage = { split, row: rows++, ...step, ...more, sha256 };
       lines.push(`${JSON.stringify(line)}\n`);
     },
     addLine(line) {
-      hash.update(Buffer.from(line.sha256, 'hex'));
+      addHash(line.sha256);
       rows++;
     },
     count: () => rows,
-    digest: () => hash.copy().digest(),
+    digest: () => hashed().copy().digest(),
     take: () => {
       const taken = Buffer.from(lines.join(''));
       lines = [];

@@ -18,7 +18,7 @@ const TABLE_BITS = 14;
 /** @returns the frame that holds `bytes` */
 export function toLz4(bytes: Uint8Array): Uint8Array {
   const blocks = Math.ceil(bytes.length / BLOCK);
-  const out = Buffer.alloc(HEADER.length + bytes.length + Math.ceil(bytes.length / 255) + (blocks + 1) * 20);
+  const out = Buffer.allocUnsafeSlow(HEADER.length + bytes.length + Math.ceil(bytes.length / 255) + (blocks + 1) * 20);
   out.set(HEADER);
   let at = HEADER.length;
   for (let from = 0; from < bytes.length; from += BLOCK) {
@@ -34,10 +34,15 @@ export function toLz4(bytes: Uint8Array): Uint8Array {
   return out.subarray(0, at + 4);
 }
 
+const places = new Int32Array(1 << TABLE_BITS);
+/** Below this many bytes a loop is faster than a copy by the runtime. */
+const SHORT = 64;
+
 /** Greedy: of each four bytes the last place is known, and what goes on alike there is a match. @returns where the block ends */
 function writeBlock(from: Uint8Array, out: Uint8Array, start: number): number {
-  const places = new Int32Array(1 << TABLE_BITS).fill(-1);
-  const four = (i: number) => from[i]! | (from[i + 1]! << 8) | (from[i + 2]! << 16) | (from[i + 3]! << 24);
+  places.fill(-1);
+  const view = new DataView(from.buffer, from.byteOffset, from.length);
+  const four = (i: number) => view.getInt32(i, true);
   let at = start;
   const length = (rest: number) => {
     for (; rest >= 255; rest -= 255) out[at++] = 255;
@@ -48,8 +53,11 @@ function writeBlock(from: Uint8Array, out: Uint8Array, start: number): number {
     const more = match - SHORTEST;
     out[at++] = (Math.min(literals, 15) << 4) | (offset === 0 ? 0 : Math.min(more, 15));
     if (literals >= 15) length(literals - 15);
-    out.set(from.subarray(anchor, end), at);
-    at += literals;
+    if (literals < SHORT) for (let i = anchor; i < end; i++) out[at++] = from[i]!;
+    else {
+      out.set(from.subarray(anchor, end), at);
+      at += literals;
+    }
     if (offset === 0) return;
     out[at++] = offset & 255;
     out[at++] = offset >> 8;
@@ -67,6 +75,7 @@ function writeBlock(from: Uint8Array, out: Uint8Array, start: number): number {
       continue;
     }
     let match = SHORTEST;
+    while (i + match < from.length - LAST_BEGIN && four(i + match) === four(before + match)) match += 4;
     while (i + match < from.length - LAST_END && from[i + match] === from[before + match]) match++;
     sequence(anchor, i, match, i - before);
     i += match;
