@@ -14,6 +14,7 @@ export type Entry = {
 };
 
 const ROLES = [
+  'system',
   'user',
   'assistant',
   'toolResult',
@@ -85,6 +86,9 @@ export function shownOf(fields: Fields): Message | null {
   if (type !== 'message') return null;
   const message = fields.message as Fields;
   switch (message.role) {
+    // Its sections are patches of the prompt that stands first; a text of its own stands where it is.
+    case 'system':
+      return textOf(message.content) === '' ? null : { role: 'system', content: partsOf(message.content) };
     case 'toolResult':
       return {
         role: 'tool',
@@ -101,4 +105,31 @@ export function shownOf(fields: Fields): Message | null {
       return typeof message.summary === 'string' ? { role: 'user', content: partsOf(message.summary) } : null;
   }
   return { role: message.role === 'assistant' ? 'assistant' : 'user', content: partsOf(message.content) };
+}
+
+/** The prompt and the tools that system messages declare, one after the other. */
+export type Prompt = { readonly text: string; readonly tools: readonly Fields[] };
+
+/** The order in which Pi builds its prompt. A stored record keeps no order of keys, so those of extensions follow by name. */
+const SECTIONS = ['preamble', 'tools', 'rules', 'docs', 'addendum', 'project_context', 'skills', 'cwd'];
+const placeOf = (name: string): string => {
+  const place = SECTIONS.indexOf(name);
+  return place < 0 ? `9 ${name}` : String(place);
+};
+
+/** Sections are patched by name, null removes one; Pi sends them with an empty line between two. */
+export function promptOf(messages: readonly Fields[]): Prompt {
+  const sections = new Map<string, string>();
+  const tools = new Map<string, Fields>();
+  const listed = (value: unknown): Fields[] => (Array.isArray(value) ? value.filter(isRecord) : []);
+  for (const { sections: patch, toolsAdded, toolsRemoved } of messages) {
+    for (const [name, text] of Object.entries(isRecord(patch) ? patch : {})) {
+      if (typeof text === 'string') sections.set(name, text);
+      else sections.delete(name);
+    }
+    for (const { name } of listed(toolsRemoved)) tools.delete(String(name));
+    for (const tool of listed(toolsAdded)) tools.set(String(tool.name), tool);
+  }
+  const texts = [...sections].sort(([a], [b]) => (placeOf(a) < placeOf(b) ? -1 : 1)).map(([, text]) => text);
+  return { text: texts.filter((text) => text !== '').join('\n\n'), tools: [...tools.values()] };
 }

@@ -9,7 +9,7 @@ import { toolLedger } from './conversation.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';
 import { marksOf } from './marks.ts';
 import { badIdentifier, given, isIdentifier, refusal, refused, revisedEmitter, without } from './native.ts';
-import { badEntry, type Entry, type Fields, partsOf, shownOf, textOf } from './pi-entries.ts';
+import { badEntry, type Entry, type Fields, partsOf, promptOf, shownOf, textOf } from './pi-entries.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfSeconds, timeOfText } from './run.ts';
 
 const NAME = 'pi';
@@ -36,6 +36,8 @@ const ENTRIES = new Set([
   'custom_message',
   'label',
   'session_info',
+  'context_edit',
+  'usage',
 ]);
 
 export const pi: Format = {
@@ -63,6 +65,9 @@ export const pi: Format = {
     ['content[toolCall]', 'tool.called'],
     ['message[toolResult]', 'tool.returned; isError is status error'],
     ['message[user], custom_message', 'message.sent'],
+    ['message[system]', 'the system message and tools of later calls; agent.defined'],
+    ['context_edit', 'the input of later calls'],
+    ['usage', 'environment.observed of kind usage'],
     ['compaction, branch_summary', 'message.sent; the input of later calls'],
     ['message[bashExecution]', 'environment.observed of kind output'],
     ['session_info.name', 'episode.started.tags.name'],
@@ -133,7 +138,7 @@ function sessionDrafts(header: Fields, entries: readonly Entry[], canonical: str
       ...given('tags', without({ cwd, version, parent_session: parentSession, name: title ?? undefined })),
     },
     startedAt: timeOfText(header.timestamp),
-    agents: [MAIN],
+    agents: [mainOf(entries)],
     events: entryDrafts(episodeId, entries),
     finished: {
       outcome: reply?.stopReason === 'error' ? 'error' : reply?.stopReason === 'aborted' ? 'aborted' : 'unknown',
@@ -142,6 +147,17 @@ function sessionDrafts(header: Fields, entries: readonly Entry[], canonical: str
     },
     finishedAt: timeOfText(entries.at(-1)?.fields.timestamp),
   });
+}
+
+/** The agent with the prompt and the tools that it begins with, where the session says them. */
+function mainOf(entries: readonly Entry[]) {
+  const first = entries.map(({ fields }) => systemIn(fields)).find((message) => message !== null);
+  const { text, tools } = promptOf(first ? [first] : []);
+  return {
+    agent_id: MAIN,
+    ...(text === '' ? {} : { system_instructions: partsOf(text) }),
+    ...(tools.length > 0 ? { tools: [...tools] } : {}),
+  };
 }
 
 const messageOf = (fields: Fields): Fields | null =>
@@ -156,7 +172,7 @@ function entryDrafts(episodeId: string, entries: readonly Entry[]): Draft[] {
     const time = timeOfText(fields.timestamp);
     const about = { episode_id: episodeId, seq };
     if (message?.role === 'assistant')
-      return answerDrafts(entry, message, inputOf(entry, byId), { ...about, call_id: id, agent_id: MAIN }, ledger);
+      return answerDrafts(entry, message, shownTo(entry, byId), { ...about, call_id: id, agent_id: MAIN }, ledger);
     if (message?.role === 'toolResult') {
       return [
         emit.event(
@@ -185,6 +201,11 @@ function entryDrafts(episodeId: string, entries: readonly Entry[]): Draft[] {
         ),
       ];
     }
+    // Tokens that were billed for no answer, such as those that keep a cache warm.
+    if (fields.type === 'usage') {
+      const content = { kind: fields.kind ?? null, model: fields.model ?? null, usage: usageOf(fields.usage) ?? null };
+      return [emit.event('environment.observed', [episodeId, id], { ...about, kind: 'usage', content }, time)];
+    }
     const shown = shownOf(fields);
     if (!shown) return [];
     const author = message?.role === 'user' ? 'user' : (message?.customType ?? fields.customType);
@@ -199,7 +220,7 @@ function entryDrafts(episodeId: string, entries: readonly Entry[]): Draft[] {
           to: [MAIN],
           role: shown.role,
           ...given('content', shown.content ?? undefined),
-          ...given('unmapped', fields.details === undefined ? undefined : { details: fields.details }),
+          ...given('unmapped', without({ ...given('details', fields.details), ...given('usage', fields.usage) })),
         },
         time,
       ),
@@ -217,8 +238,13 @@ function shownIn(entry: Entry): Message | null {
 }
 const SHOWN = new WeakMap<Entry, Message | null>();
 
-/** The messages on the branch before an entry, from what the last compaction on it kept. */
-function inputOf(entry: Entry, byId: ReadonlyMap<string, Entry>): Message[] {
+type Shown = { readonly input: Message[]; readonly tools: readonly Fields[] };
+
+/**
+ * What a call was shown: the messages on the branch before its entry, from what the last compaction on it kept, as later entries of the
+ * branch edited them, behind the prompt that system messages declare. A compaction with a prompt of its own stands for those before it.
+ */
+function shownTo(entry: Entry, byId: ReadonlyMap<string, Entry>): Shown {
   const branch: Entry[] = [];
   const seen = new Set<string>();
   for (let at = byId.get(entry.parent ?? ''); at && !seen.has(at.id); at = byId.get(at.parent ?? '')) {
@@ -227,15 +253,39 @@ function inputOf(entry: Entry, byId: ReadonlyMap<string, Entry>): Message[] {
   }
   branch.reverse();
   const cut = branch.findLastIndex(({ fields }) => fields.type === 'compaction');
-  const kept = cut < 0 ? 0 : branch.findIndex(({ id }) => id === branch[cut]!.fields.firstKeptEntryId);
-  const left = cut < 0 ? branch : [branch[cut]!, ...branch.slice(kept < 0 ? cut : kept, cut), ...branch.slice(cut + 1)];
-  return left.flatMap((entry) => shownIn(entry) ?? []);
+  const saved: unknown = branch[cut]?.fields.systemMessage;
+  const checkpoint = isRecord(saved) ? saved : null;
+  const from = branch.findIndex(({ id }) => id === branch[cut]?.fields.firstKeptEntryId);
+  const kept = branch.slice(from < 0 ? cut : from, cut).filter(({ fields }) => !checkpoint || !systemIn(fields));
+  const left = cut < 0 ? branch : [branch[cut]!, ...kept, ...branch.slice(cut + 1)];
+  const systems = (checkpoint ? branch.slice(cut + 1) : branch)
+    .map(({ fields }) => systemIn(fields))
+    .filter((message) => message !== null);
+  const { text, tools } = promptOf([...(checkpoint ? [checkpoint] : []), ...systems]);
+  const edits = new Map(
+    branch.flatMap(({ fields }) =>
+      fields.type === 'context_edit' ? [[fields.targetId, fields.replacement ?? null] as const] : [],
+    ),
+  );
+  const messages = left.flatMap((one): Message[] => {
+    const replacement = edits.get(one.id);
+    const shown = replacement === null ? null : shownIn(one);
+    if (!shown) return [];
+    return [replacement === undefined ? shown : ({ ...shown, content: partsOf(replacement) } as Message)];
+  });
+  const first = [checkpoint ? textOf(checkpoint.content) : '', text].filter((one) => one !== '').join('\n\n');
+  return { input: first === '' ? messages : [{ role: 'system', content: partsOf(first) }, ...messages], tools };
 }
+
+const systemIn = (fields: Fields): Fields | null => {
+  const message = messageOf(fields);
+  return message?.role === 'system' ? message : null;
+};
 
 function answerDrafts(
   { fields, id }: Entry,
   message: Fields,
-  input: Message[],
+  { input, tools }: Shown,
   call: { episode_id: string; seq: number; call_id: string; agent_id: string },
   ledger: ReturnType<typeof toolLedger>,
 ): Draft[] {
@@ -249,7 +299,12 @@ function answerDrafts(
   const nothing = content.length === 0 && !((usage?.output_tokens as number) > 0);
   let index = 0;
   return [
-    emit.event('generation.requested', [call.episode_id, id], { ...call, ...named, input }, askedAt),
+    emit.event(
+      'generation.requested',
+      [call.episode_id, id],
+      { ...call, ...named, input, ...(tools.length > 0 ? { tools: [...tools] } : {}) },
+      askedAt,
+    ),
     emit.event(
       'generation.completed',
       [call.episode_id, id],

@@ -1,10 +1,13 @@
-/** Recorded with Pi 0.73.1 against a scripted model server, which billed 10 + n tokens in, 2 of them cached, and 3 n out: n is 10 and 11. */
+/**
+ * Recorded with Pi 0.73.1 against a scripted model server, which billed 10 + n tokens in, 2 of them cached, and 3 n out: n is 10 and 11.
+ * `prompt` was recorded with Pi 1.5.2, n from 1, its prompt and tools replaced; its prompt came to the server as it stands in the input.
+ */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { importFiles } from '../../../ingest/import.ts';
 import { memoryLog } from '../support/memory-log.ts';
-import { known, read } from './support/convert.ts';
+import { type Data, known, read } from './support/convert.ts';
 
 const FILE = join(import.meta.dirname, 'recorded/pi/session.jsonl');
 const LINES = readFileSync(FILE, 'utf8')
@@ -43,6 +46,31 @@ describe('A session of Pi', () => {
   it('that has grown is the same session', () => {
     const said = (lines: unknown[]) => read('pi', lines).drafts.filter(({ name }) => !/^(artifact|episode)/.test(name));
     expect(said(LINES)).toEqual(expect.arrayContaining(said(LINES.slice(0, 5))));
+  });
+});
+
+describe('A session of Pi 1', () => {
+  const lines = readFileSync(join(import.meta.dirname, 'recorded/pi/prompt.jsonl'), 'utf8')
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line) as Record<string, unknown>);
+
+  it('says the system prompt and the tools of each call, with the tokens that were billed', async () => {
+    expect(await importFiles([join(import.meta.dirname, 'recorded/pi/prompt.jsonl')], memoryLog())).toMatchObject({
+      ...{ format: 'pi', episodes: 1, tasks: 1, agents: 1, calls: 3, tool_calls: 2, errors: [] },
+    });
+    const { of } = read('pi', lines);
+    expect(of('generation.completed').map(({ usage }) => usage)).toMatchObject(
+      [1, 2, 3].map((n) => ({ input_tokens: 8 + n, cache_read_input_tokens: 2, output_tokens: 3 * n })),
+    );
+    const prompt = 'You help.\n\n<tools>\n- read: Reads\n</tools>\n\n<rules>\n- Be brief\n</rules>\n\n/work';
+    for (const { input, tools } of of('generation.requested')) {
+      expect((input as object[])[0]).toEqual({ role: 'system', content: [{ type: 'text', content: prompt }] });
+      expect((tools as { name: string }[]).map(({ name }) => name)).toEqual(['read', 'bash', 'edit', 'write']);
+    }
+    expect(of('generation.requested').map(({ input }) => (input as object[]).length)).toEqual([2, 5, 7]);
+    expect(of('agent.defined')[0]!.system_instructions).toEqual([{ type: 'text', content: prompt }]);
+    expect(of('tool.returned').map(({ status }) => status)).toEqual(['ok', 'error']);
   });
 });
 
@@ -140,5 +168,71 @@ describe('A session of Pi that was continued', () => {
       { status: 'ok', output: [{ type: 'text', content: 'three\n' }] },
     ]);
     expect(of('episode.finished')).toMatchObject([{ answer: 'Three.' }]);
+  });
+});
+
+describe('What a call of Pi 1 is shown', () => {
+  const system = (sections: object, more: object = {}) => ({
+    message: { role: 'system', content: '', sections, ...more },
+  });
+  const shown = (...entries: object[]) => {
+    const { of, refused } = read('pi', [HEADER, ...entries]);
+    expect(refused).toEqual([]);
+    const { input, tools } = of('generation.requested').at(-1)! as { input: Data[]; tools?: { name: string }[] };
+    const texts = input.map(({ role, content }) => [role, (content as { content: string }[])[0]!.content]);
+    return { texts, tools: tools?.map(({ name }) => name) };
+  };
+
+  it('are the sections of the prompt as later messages patch them, and the tools that are left', () => {
+    const first = system({ a: 'A', b: 'B' }, { toolsAdded: [{ name: 'read' }, { name: 'write' }] });
+    const later = system({ b: null, c: 'C' }, { toolsRemoved: [{ name: 'write' }] });
+    expect(
+      shown(entry('1', null, first), entry('2', '1', user('q')), entry('3', '2', later), entry('4', '3', answer('x'))),
+    ).toEqual({
+      texts: [
+        ['system', 'A\n\nC'],
+        ['user', 'q'],
+      ],
+      tools: ['read'],
+    });
+  });
+
+  it('are the prompt of a compaction in the place of those before it, and what entries of the branch edited', () => {
+    const compaction = {
+      type: 'compaction',
+      summary: 'S',
+      firstKeptEntryId: '1',
+      systemMessage: { role: 'system', content: 'New.' },
+    };
+    const edit = (targetId: string, replacement: unknown) => ({ type: 'context_edit', targetId, replacement });
+    expect(
+      shown(
+        entry('1', null, system({ a: 'Old' })),
+        entry('2', '1', user('gone')),
+        entry('3', '2', user('long')),
+        entry('4', '3', compaction),
+        entry('5', '4', edit('2', null)),
+        entry('6', '5', edit('3', 'short')),
+        entry('7', '6', answer('x')),
+      ).texts,
+    ).toEqual([
+      ['system', 'New.'],
+      ['user', 'S'],
+      ['user', 'short'],
+    ]);
+  });
+
+  it('is without what was billed for no answer, which is an observation', () => {
+    const usage = { type: 'usage', kind: 'cache_warm', model: 'm', usage: { input: 0, output: 0, cacheRead: 50 } };
+    const { of } = read('pi', [
+      HEADER,
+      entry('1', null, user('q')),
+      entry('2', '1', usage),
+      entry('3', '2', answer('x')),
+    ]);
+    expect(of('generation.requested')[0]!.input).toHaveLength(1);
+    expect(of('environment.observed')).toMatchObject([
+      { kind: 'usage', content: { kind: 'cache_warm', usage: { cache_read_input_tokens: 50 } } },
+    ]);
   });
 });
