@@ -1,8 +1,8 @@
 /** Runs one proof for `proofs/run.ts`, which starts this with its name and takes the result as a message: `run-one.ts NAME [--full]`. */
-import { mkdtempSync, realpathSync, rmSync } from 'node:fs';
+import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { madeElsewhere } from '../store/db/elsewhere.ts';
+import { removeFolder } from '../test/support/remove-folder.ts';
 import { missingClients } from './clients.ts';
 import { findKafka } from './kafka.ts';
 import type { Proof } from './proof.ts';
@@ -60,9 +60,6 @@ async function run(proof: Proof, short: boolean): Promise<Result> {
     say(line);
     return ended('FAILED', [line]);
   } finally {
-    // Those of root lie outside the scratch folder, which has only links to them.
-    for (const { folder, home } of madeElsewhere())
-      if (home?.startsWith(`${realpathSync(scratch)}/`)) rmSync(folder, { recursive: true, force: true });
-    rmSync(scratch, { recursive: true, force: true });
+    removeFolder(scratch);
   }
 }

@@ -1,10 +1,11 @@
 /** `troupe` as people run it: a process of its own, with a home and a database of the test's own. */
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Readable, Writable } from 'node:stream';
+import { removeFolder } from '../../support/remove-folder.ts';
 import { builtProgram } from './built.ts';
 
 export type Ended = {
@@ -85,7 +86,7 @@ export function shell(env: Readonly<Record<string, string>> = {}): Shell {
     },
     remove: async () => {
       for (const child of started) child.kill('SIGKILL');
-      rmSync(folder, { recursive: true, force: true });
+      removeFolder(folder);
     },
   };
 }

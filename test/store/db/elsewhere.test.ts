@@ -6,6 +6,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { prepareBinaries } from '../../../store/db/binaries.ts';
 import { ensureCluster } from '../../../store/db/cluster.ts';
 import { leftBehind, madeElsewhere, nameHome } from '../../../store/db/elsewhere.ts';
+import { removeFolder } from '../../support/remove-folder.ts';
 import { isRoot } from './processes.ts';
 
 let folder: string;
@@ -67,6 +68,14 @@ describe('a database outside its home', () => {
     const made = databaseOf(join(folder, 'gone'), 'data-live');
     writeFileSync(join(made, 'cluster', 'postmaster.pid'), `${process.pid}\n`);
     expect(leftBehind(folder, base)).toMatchObject([{ server: process.pid }]);
+  });
+
+  test('goes with the folder of a test or a proof that its home is in, and no other does', () => {
+    databaseOf(join(folder, 'home'), 'data-mine');
+    const other = databaseOf(`${folder}-other/home`, 'data-other');
+    removeFolder(folder, base);
+    expect(madeElsewhere(base).map((one) => one.folder)).toEqual([other]);
+    expect(existsSync(folder)).toBe(false);
   });
 
   test.runIf(isRoot)(
