@@ -1,10 +1,11 @@
 /** docs/operations.md as an operator follows it: its `sh` blocks as printed, in order, beside a `troupe up` in a fresh home. */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { removeFolder } from './support/remove-folder.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 const page = readFileSync(join(ROOT, 'docs/operations.md'), 'utf8');
@@ -26,7 +27,7 @@ describe('docs/operations.md', () => {
       up.kill('SIGTERM');
       await ended;
     }
-    rmSync(folder, { recursive: true, force: true });
+    removeFolder(folder);
   });
   const env = (): NodeJS.ProcessEnv => {
     const { PATH = '', HOME = '' } = process.env;

@@ -1,11 +1,12 @@
 /** README.md as a new user follows it: its blocks as printed, in order, in a fresh home; `text` blocks are what the block before promises. */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
-import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { removeFolder } from './support/remove-folder.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 const page = readFileSync(join(ROOT, 'README.md'), 'utf8');
@@ -39,7 +40,7 @@ afterAll(async () => {
     up.kill('SIGTERM');
     await ended;
   }
-  rmSync(checkout, { recursive: true, force: true });
+  removeFolder(checkout);
 });
 
 const environment = (): NodeJS.ProcessEnv => {
