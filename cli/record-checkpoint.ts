@@ -16,8 +16,9 @@ export type RecordedCheckpoint = {
 };
 
 /**
- * Appends `checkpoint.saved` for the checkpoint in `dir`, or the latest one of a folder of checkpoints, every file of which is compared with its hash first, and brings the tables up
- * to it. Its datasets are those of its manifest: by their id where the project knows them, else by their content hash.
+ * Appends `checkpoint.saved` for the checkpoint in `dir`, or the latest one of a folder of checkpoints, and brings the tables up to it.
+ * Every file of it is compared with its hash first. Its datasets are those of its manifest: by their id where the project knows them, else
+ * by their content hash.
  * @throws TroupeError `not_found` and `checkpoint_damaged`
  */
 export async function recordCheckpoint(
