@@ -131,12 +131,7 @@ export function datasetCommands(program: Command): void {
                 rows: manifest?.rows ?? null,
               })),
               ...unfinished.map((one) => ({ ...one, id: 'unfinished' })),
-            ].map(({ id, name, rows, directory }) => [
-              id,
-              name,
-              rows && Object.values(rows).reduce((sum, count) => sum + count, 0),
-              relative('.', directory),
-            ]),
+            ].map(({ id, name, rows, directory }) => [id, name, rows && totalOf(rows), relative('.', directory)]),
           ),
         );
       return EXIT.done;
@@ -239,15 +234,15 @@ Examples:
     async ({ home }, [name], flags) => {
       const { exportDataset, layoutNamed } = await import('../../store/datasets/export.ts');
       const layout = layoutNamed(String(flags.layout));
-      const { manifest, directory } = await exportDataset(
-        await openedDataset(home.datasets, name!),
-        layout,
-        String(flags.out),
-      );
+      const opened = await openedDataset(home.datasets, name!);
+      const { manifest, directory } = await exportDataset(opened, layout, String(flags.out));
       if (flags.json) printJson({ ...manifest, directory });
       else {
         const rows = Object.entries(manifest.rows).map(([file, count]) => `${count} in ${file}`);
-        print(`${layout.name}: ${rows.join(', ')} of ${directory}`);
+        // Rows may be joined to conversations or paired, and some left out.
+        const [all, written] = [opened.manifest.rows, manifest.rows].map(totalOf) as [number, number];
+        const made = all === written ? '' : `, made of ${countText(all, 'row')} of the dataset`;
+        print(`${layout.name}: ${rows.join(', ')} of ${directory}${made}`);
         for (const { what, count } of manifest.left_out) say(`Left out: ${count} × ${what}`);
         for (const { what, count } of manifest.not_held) say(`Not held: ${count} × ${what}`);
       }
@@ -296,3 +291,6 @@ const textOf = async (file: string): Promise<string> => {
     });
   });
 };
+
+const totalOf = (rows: Readonly<Record<string, number>>): number =>
+  Object.values(rows).reduce((sum, count) => sum + count, 0);

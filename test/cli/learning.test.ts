@@ -94,6 +94,11 @@ describe('from recorded plays to a checkpoint, by commands alone', () => {
     expect(await done('dataset', 'diff', 'good', 'all')).toBeTypeOf('object');
     expect(await done('dataset', 'outdated', 'good')).toMatchObject({ outdated: false, rows: { same: 16 } });
 
+    const out = ['--layout', 'trl-prompts', '--out', path('prompts')];
+    expect((await at.run(['dataset', 'export', 'good', ...out])).out).toMatch(
+      /^trl-prompts: ([1-9]|1[0-5]) in train\.parquet of .*prompts, made of 16 rows of the dataset\n$/,
+    );
+
     const wrong = await at.run(['dataset', 'freeze', '-', '--json'], 'name: x\nunti: step\n');
     expect([wrong.code, document(wrong).error.code]).toEqual([2, 'recipe_invalid']);
     const absent = await at.run(['dataset', 'show', 'nothing', '--json']);

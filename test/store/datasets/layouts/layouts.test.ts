@@ -120,6 +120,14 @@ describe('TRL', () => {
     expect(rows[0].prompt.at(-1)).toMatchObject({ role: 'user', content: 'Rain in Oslo?' });
   });
 
+  it.each([['rain', 'rain'] as const, [null, null] as const])(
+    'trl-prompts leaves a right answer that is the text %j as it is, and one that is not known null',
+    (ground_truth, shown) => {
+      const { rows } = laidOut(trlPrompts, two(ASKED, 'Yes.', 'No.', { ground_truth, task_id: 't' }));
+      expect(rows).toMatchObject([{ ground_truth: shown }]);
+    },
+  );
+
   it('trl-tokens gives tokens as they were sampled and learns only what the model chose', () => {
     const sampled = { prompt_token_ids: [7, 8], token_ids: [3, 4, 5], logprobs: [-1, -2, -3] };
     const { rows, leftOut } = laidOut(trlTokens, [
