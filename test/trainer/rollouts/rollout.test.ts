@@ -257,9 +257,9 @@ describe('what a rollout may use', () => {
     const spent = { tokens: null, uncounted: 0, usd: null, unpriced: 0 };
     expect(overBudget({ budget: { tokens: 10, seconds: 60, usd: 1 } }, spent, 59)).toBeNull();
     for (const [more, age, sentence] of [
-      [{ tokens: 10 }, 0, /10 tokens was used up: 10 were/],
+      [{ tokens: 10 }, 0, /10 tokens was used up: 10 recorded/],
       [{ tokens: 3, uncounted: 2 }, 0, /10 tokens cannot be held: 2 calls recorded without a count/],
-      [{ usd: 1.5 }, 0, /1 USD was used up: 1.5 was/],
+      [{ usd: 1.5 }, 0, /1 USD was used up: 1.5 recorded/],
       [{ usd: 0.5, unpriced: 1 }, 0, /1 USD cannot be held: 1 call without a price/],
       [{}, 60, /60 s was used up/],
     ] as const)
