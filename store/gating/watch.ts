@@ -113,7 +113,7 @@ export function evidenceOf(rules: Watched, before: readonly LiveUnit[], after: r
       `A value of ${outside} lies outside of ${least} to ${greatest}: watch.range should hold all values.`,
     );
   if (known.length < at_least)
-    return nothing(`Before the release ${countText(known.length, 'episode')} with a value; needed: ${at_least}.`);
+    return nothing(`Episodes with a value before the release: ${known.length}; needed: ${at_least}.`);
   const reference = meanInterval(taskMeans(before), level, SEED)?.low ?? null;
   if (reference === null) return nothing('All episodes before the release are of one task, and two are needed.');
   const scaled = (value: number) => (greatest - value) / (greatest - least);
@@ -132,7 +132,7 @@ export function evidenceOf(rules: Watched, before: readonly LiveUnit[], after: r
     reference,
     capital,
     fell: enough && capital >= needed,
-    lacks: enough ? null : `After the release ${countText(live.length, 'episode')} with a value; needed: ${at_least}.`,
+    lacks: enough ? null : `Episodes with a value after the release: ${live.length}; needed: ${at_least}.`,
   };
 }
 

@@ -39,7 +39,9 @@ describe('The evidence of a watch', () => {
     const [before, after] = [live(100, 0.8, 1), live(100, 0.1, 2)];
     expect(evidenceOf(RULES, before, after)).toMatchObject({ fell: true, lacks: null });
     expect(evidenceOf(RULES, before.slice(0, 9), after)).toMatchObject({ fell: false, capital: null });
-    expect(evidenceOf(RULES, before, after.slice(0, 9)).lacks).toContain('9 episodes after the release');
+    expect(evidenceOf(RULES, before, after.slice(0, 9)).lacks).toBe(
+      'Episodes with a value after the release: 9; needed: 10.',
+    );
     expect(evidenceOf(RULES, before, after.slice(0, 9)).fell).toBe(false);
     const unknown = evidenceOf(RULES, before, [...after, { task: 'x', value: null }]);
     expect(unknown.after).toMatchObject({ units: 100, unknown: 1 });
