@@ -198,6 +198,8 @@ export async function finishRun(context: Context, run: string, flags: Flags): Pr
   const ended = await workOnRun(context, run, ({ job_id, outcome }) => {
     if (!quiet) say(`${job_id}: ${outcome}`);
   });
+  // Whoever asks the tables next finds what the run did, though a projector beside it may wait for more to come.
+  await context.catchUp();
   if (ended.state === 'undecided') {
     if (flags.json) printJson({ run, state: 'undecided', decision: ended.decision });
     else if (ended.by === 'canary')

@@ -54,7 +54,7 @@ describe('a plan whose gate plays', () => {
         tasks_wanted: null,
         played: { runner: 'solver', tasks: 7, tasks_of_round: 6, samples: 2, attempts: 24, attempts_at_most: 48 },
       });
-      expect(out.notes.join(' ')).toContain('1 of the 7 tasks of the gate are trained on');
+      expect(out.notes.join(' ')).toContain('Of the tasks of the gate (7) 1 may be trained on');
       const wrong = await troupe('plan', 'check', written('wrong', playPlan('wrong', { runner: 'slover' })));
       expect([wrong.code, wrong.out.problems.join(' ')]).toEqual([1, expect.stringContaining('mean solver?')]);
       const run = await troupe('plan', 'run', path('wrong.yaml'));
