@@ -74,8 +74,11 @@ function said({ text, content }: { readonly text: string | null; readonly conten
 }
 
 /** A message of several parts, or of nothing but calls, has its parts in a list or beside what else is kept of it. */
-const partsOf = (content: unknown): readonly unknown[] =>
-  Array.isArray(content) ? content : isRecord(content) && Array.isArray(content.parts) ? content.parts : [content];
+function partsOf(content: unknown): readonly unknown[] {
+  const parts = isRecord(content) ? content.parts : content;
+  const areParts = Array.isArray(parts) && parts.every((part) => isRecord(part) && typeof part.type === 'string');
+  return areParts ? parts : [content];
+}
 
 function partText(part: unknown): string {
   if (isRecord(part) && part.type === 'tool_call')

@@ -32,7 +32,7 @@ export async function* parquetOf(
   const rest = streams[Symbol.iterator]();
   const first = rest.next().value as Uint8Array;
   const properties = propertiesFor(first, options.codec ?? 'zstd');
-  const batches = batchesOf(first, rest);
+  const batches = batchesOf(withFirst(first, rest));
   let failure: unknown = null;
   let next = batches.next();
   if (next.done) return yield writeParquet(Table.fromIPCStream(next.value), properties);
@@ -56,6 +56,9 @@ export async function* parquetOf(
   } catch (error) {
     // The library names no reason.
     throw failure ?? error;
+  } finally {
+    // The file of the streams is open until then, also where the writing ended early.
+    batches.return(new Uint8Array(0));
   }
 }
 
@@ -82,11 +85,10 @@ function propertiesFor(stream: Uint8Array, codec: keyof typeof CODECS): WriterPr
 }
 
 /** The memory of the library is not collected: what was handed on is freed by hand. Ends with the last stream, for its schema. */
-function* batchesOf(first: Uint8Array, rest: Iterator<Uint8Array>): Generator<RecordBatch, Uint8Array, undefined> {
-  let last = first;
-  for (let next: IteratorResult<Uint8Array> = { value: first }; !next.done; next = rest.next()) {
-    last = next.value;
-    const stream = next.value;
+function* batchesOf(streams: Iterable<Uint8Array>): Generator<RecordBatch, Uint8Array, undefined> {
+  let last: Uint8Array = new Uint8Array(0);
+  for (const stream of streams) {
+    last = stream;
     const table = Table.fromIPCStream(stream);
     try {
       yield* table.recordBatches();
@@ -95,6 +97,16 @@ function* batchesOf(first: Uint8Array, rest: Iterator<Uint8Array>): Generator<Re
     }
   }
   return last;
+}
+
+/** The first stream is looked at before it is read; whoever stops in the middle closes what is behind it. */
+function* withFirst(first: Uint8Array, rest: Iterator<Uint8Array>): Generator<Uint8Array, void, undefined> {
+  try {
+    yield first;
+    for (let next = rest.next(); !next.done; next = rest.next()) yield next.value;
+  } finally {
+    rest.return?.();
+  }
 }
 
 /** What a Parquet file holds, in the streaming form of Arrow IPC. Throws what the library throws for bytes that are none; check their hash first. */

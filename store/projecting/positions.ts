@@ -76,11 +76,11 @@ export async function waitProjected(
     outer.length === 0 ? 0 : (await partitionLags(db, log!.name, outer)).reduce((sum, one) => sum + one.lag, 0),
   );
   const wanted = await logPositions(db);
-  let said = false;
+  let asked = false;
   await untilNone(deadline, timeoutMs, async () => {
     const behind = await lag(db, wanted);
-    if (behind > 0 && !said) await notify(db, LOG_CHANNEL, AT_ONCE);
-    said = true;
+    if (behind > 0 && !asked) await notify(db, LOG_CHANNEL, AT_ONCE);
+    asked = true;
     return behind;
   });
   const left = await unsettledNow(db);

@@ -73,6 +73,13 @@ describe('A call in the terminal', () => {
     ]);
   });
 
+  it('shows data that are no parts of a message as JSON, and a call of a tool in words', () => {
+    const shown = (content: unknown) => text(call([candidate(0, { text: null, content })])).at(-1);
+    expect(shown([1, 2])).toBe('  [1,2]');
+    expect(shown({ parts: [1, 2] })).toBe('  {"parts":[1,2]}');
+    expect(shown([{ type: 'tool_call', name: 'find', arguments: { city: 'x' } }])).toBe('  calls find {"city":"x"}');
+  });
+
   it('names what is odd about the result of a tool', () => {
     const tool = { kind: 'tool_call', who: 'Solver', name: 'find', arguments: { city: 'x' }, arguments_raw: null };
     const result = { status: 'ok', flags: ['apparent_error'], output: '{"error":"no"}', error: null };

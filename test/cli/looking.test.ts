@@ -368,7 +368,7 @@ describe('commands that record and look', () => {
     const all = COMMAND_FILES.flatMap(({ names }) => names).sort();
     expect((await added('--help')).sort()).toEqual(all);
     expect((await added('jugde')).sort()).toEqual(all);
-    const grouped = Object.values(GROUPS).flatMap(({ commands }) => Object.keys(commands));
+    const grouped = Object.values(GROUPS).flatMap((commands) => Object.keys(commands));
     expect(grouped.sort()).toEqual(all);
   });
 

@@ -467,6 +467,26 @@ describe('what is frozen', () => {
   });
 });
 
+it('Parquet that nobody reads to its end closes what it reads from', async () => {
+  let closed = false;
+  function* streams() {
+    try {
+      for (let i = 0; i < 40; i++)
+        yield* nestedStreams(
+          { said: 'text' },
+          Array.from({ length: 4096 }, (_, n) => ({ said: sha256(`${i}/${n}`) })),
+        );
+    } finally {
+      closed = true;
+    }
+  }
+  const file = parquetOf(streams());
+  await file.next();
+  expect(closed).toBe(false);
+  await file.return();
+  expect(closed).toBe(true);
+});
+
 it('Parquet stores a text that repeats once, also where all texts together are longer than a page', async () => {
   const texts = Array.from({ length: 60 }, (_, i) =>
     Array.from({ length: 600 }, (_, n) => sha256(`${i}/${n}`)).join(''),
