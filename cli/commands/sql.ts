@@ -19,7 +19,7 @@ export function sqlCommand(program: Command): void {
       .option('--limit <n>', 'maximum number of rows (10000; with --out all)', wholeNumber('limit'))
       .option('--timeout <ms>', 'maximum milliseconds (30000; with --out an hour)', wholeNumber('timeout'))
       .addOption(new Option('--format <form>', 'output format (default: a table)').choices(FORMATS))
-      .option('--out <file>', 'write all rows into this Arrow file')
+      .option('--out <file>', 'write all rows into this file, .arrow or .parquet')
       .option('--explain', 'print the plan of the query instead of running it')
       .option('--views [name]', 'list the views, or the columns of one')
       .option('--url', 'print the address at which psql and other programs log in, with its password')
@@ -27,14 +27,14 @@ export function sqlCommand(program: Command): void {
       .addHelpText(
         'after',
         `
-An Arrow file (.arrow) is read by pandas, polars, DuckDB and pyarrow; --format arrow prints an Arrow stream. Types without one of their own there, such as json and numeric, are text in it. In CSV, null is nothing and an empty text is "".
+Arrow and Parquet files (--out) are read by pandas, polars, DuckDB and pyarrow; --format arrow prints an Arrow stream. Types without one of their own there, such as json and numeric, are text in it. In CSV, null is nothing and an empty text is "".
 
 Examples:
   troupe sql "select avg(reward) from traj.episodes"
   troupe sql "select agent, count(*) from traj.steps group by 1" --json
   troupe sql "select * from traj.steps" --format csv > steps.csv
   troupe sql "select * from traj.steps" --format parquet --limit 50000 > steps.parquet
-  troupe sql "select * from traj.steps" --out steps.arrow
+  troupe sql "select * from traj.steps" --out steps.parquet
   troupe sql "select * from traj.steps where agent = 'solver'" --explain
   troupe sql --views
   troupe sql --views episodes
@@ -81,8 +81,8 @@ function requireOneAnswer(sql: string | undefined, flags: Flags): void {
   if (flags.format !== undefined && flags.format !== 'csv' && process.stdout.isTTY)
     throw new TroupeError('usage', `--format ${flags.format} prints bytes; redirect them: > answer.${flags.format}`);
   const out = flags.out as string | undefined;
-  if (out !== undefined && !out.endsWith('.arrow'))
-    throw new TroupeError('usage', `--out should name a file that ends in .arrow, got ${out}.`);
+  if (out !== undefined && !/\.(arrow|parquet)$/.test(out))
+    throw new TroupeError('usage', `--out should name a file that ends in .arrow or .parquet, got ${out}.`);
 }
 
 /** @throws TroupeError `sql_refused` where the server lets no login be made */

@@ -19,6 +19,7 @@ import {
   Int32,
   Int64,
   List,
+  Message,
   makeData,
   RecordBatch,
   RecordBatchFileWriter,
@@ -363,10 +364,12 @@ function footerOf(file: number): Footer {
   return { schema, blocks: [...footer!.recordBatches()] };
 }
 
-function bytesAt(file: number, from: number, length: number): Buffer {
-  const bytes = Buffer.allocUnsafeSlow(length);
-  for (let read = 0; read < length; ) {
-    const more = readSync(file, bytes, read, length - read, from + read);
+const bytesAt = (file: number, from: number, length: number): Buffer =>
+  readInto(Buffer.allocUnsafeSlow(length), file, from);
+
+function readInto<T extends Uint8Array>(bytes: T, file: number, from: number): T {
+  for (let read = 0; read < bytes.length; ) {
+    const more = readSync(file, bytes, read, bytes.length - read, from + read);
     if (more === 0) throw new TroupeError('internal', `An Arrow file ended at byte ${from + read}.`);
     read += more;
   }
@@ -375,26 +378,44 @@ function bytesAt(file: number, from: number, length: number): Buffer {
 
 /** A read for each batch: one that lay in several reads would be put together by a copy. */
 function* streamOf(file: number, { schema, blocks }: Footer): Generator<Uint8Array, void, undefined> {
-  const start = new RecordBatchStreamWriter();
-  start.reset(undefined, schema);
-  yield start.finish().toUint8Array(true).subarray(0, -END_OF_STREAM);
+  yield startOf(schema);
   for (const { offset, metaDataLength, bodyLength } of blocks) yield bytesAt(file, offset, metaDataLength + bodyLength);
 }
 
-const END_OF_STREAM = 8;
+/** What a stream of this schema begins with. */
+function startOf(schema: Schema): Uint8Array {
+  const start = new RecordBatchStreamWriter();
+  start.reset(undefined, schema);
+  return start.finish().toUint8Array(true).subarray(0, -END_OF_STREAM);
+}
 
-/** The batches of an Arrow IPC file, each as a stream of Arrow IPC of its own; one without batches where the file has none. */
+const END_OF_STREAM = 8;
+/** What a batch begins with, before what it says about itself: a mark and the length. */
+const BATCH_HEAD = 8;
+
+/**
+ * The batches of an Arrow IPC file, each as a stream of Arrow IPC of its own; one without batches where the file has none. The bytes of a
+ * stream are used again for the next one. Batches that are not compressed are passed on as they are in the file.
+ */
 export function* streamsIn(path: string): Generator<Uint8Array, void, undefined> {
-  let schema: Schema | null = null;
-  let found = false;
-  for (const part of batchesIn(path)) {
-    if (part instanceof Schema) schema = part;
-    else {
-      found = true;
-      yield streamOfBatch(part);
+  const file = openSync(path, 'r');
+  try {
+    const { schema, blocks } = footerOf(file);
+    if (blocks.length === 0) yield tableToIPC(new Table(schema), 'stream');
+    const start = startOf(schema);
+    const longest = Math.max(0, ...blocks.map(({ metaDataLength, bodyLength }) => metaDataLength + bodyLength));
+    const room = new Uint8Array(start.length + longest);
+    room.set(start);
+    for (const { offset, metaDataLength, bodyLength } of blocks) {
+      const stream = room.subarray(0, start.length + metaDataLength + bodyLength);
+      readInto(stream.subarray(start.length), file, offset);
+      const about = Message.decode(stream.subarray(start.length + BATCH_HEAD, start.length + metaDataLength));
+      const isPlain = about.isRecordBatch() && about.header().compression === null;
+      yield isPlain ? stream : streamOfBatch(RecordBatchReader.from(stream).next().value);
     }
+  } finally {
+    closeSync(file);
   }
-  if (!found && schema !== null) yield tableToIPC(new Table(schema), 'stream');
 }
 
 function streamOfBatch(batch: RecordBatch): Uint8Array {

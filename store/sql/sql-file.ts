@@ -1,11 +1,11 @@
 /**
- * The answer to a question in SQL as an Arrow IPC file, however many rows it has, or as an Arrow stream: the server sends binary rows, which go into columns
+ * The answer to a question in SQL as an Arrow IPC or Parquet file, however many rows it has, or as an Arrow stream: the server sends binary rows, which go into columns
  * and to the disk batch by batch. The guard is that of `sql.ts`.
  */
 import { randomUUID } from 'node:crypto';
 import { open, rename, rm } from 'node:fs/promises';
 import { TroupeError } from '../../errors.ts';
-import { arrowStreamWriter, arrowWriter, type ColumnShape } from '../datasets/arrow.ts';
+import { arrowStreamWriter, arrowWriter, type ColumnShape, streamsIn } from '../datasets/arrow.ts';
 import { writeBehind } from '../datasets/behind.ts';
 import type { ColumnKind } from '../datasets/columns.ts';
 import { copyBatches } from '../datasets/copy-binary.ts';
@@ -48,11 +48,43 @@ const LONGEST = { maxRowBytes: MAX_READ_BYTES, maxValueBytes: MAX_VALUE_BYTES } 
 const SETTINGS = 'set local jit = off';
 
 /**
- * Writes the answer to `path`, which is there completely, flushed, or as it was before; at most `limit` rows where one is given.
- * Memory holds a few batches, each of at most 16,384 rows or 8 MiB.
+ * Writes the answer to `path`, which is there completely, flushed, or as it was before; at most `limit` rows where one is given. It is
+ * Parquet where the name ends so, made of an Arrow file beside it that is removed, so that the query is over before rows are compressed.
+ * Memory holds a few batches, each of at most 16,384 rows or 8 MiB, and of Parquet a row group.
  * @throws TroupeError as `ask`; `home_unwritable` where the file cannot be written.
  */
 export async function askIntoFile(
+  db: Db,
+  sql: string,
+  path: string,
+  options: { readonly limit?: number | null; readonly timeoutMs?: number } = {},
+): Promise<SqlFile> {
+  if (!path.endsWith('.parquet')) return askIntoArrow(db, sql, path, options);
+  const arrow = `${path}.${randomUUID().slice(0, 8)}.tmp`;
+  const draft = `${path}.${randomUUID().slice(0, 8)}.tmp`;
+  try {
+    const answer = await askIntoArrow(db, sql, arrow, options);
+    // The library takes time and memory to load.
+    const { parquetOf } = await import('../datasets/parquet.ts');
+    const file = await open(draft, 'wx').catch(refuse(path));
+    let bytes = 0;
+    try {
+      for await (const part of parquetOf(streamsIn(arrow))) {
+        await file.writeFile(part).catch(refuse(path));
+        bytes += part.length;
+      }
+      await file.sync().catch(refuse(path));
+    } finally {
+      await file.close();
+    }
+    await rename(draft, path).catch(refuse(path));
+    return { ...answer, bytes };
+  } finally {
+    await Promise.all([arrow, draft].map((left) => rm(left, { force: true })));
+  }
+}
+
+async function askIntoArrow(
   db: Db,
   sql: string,
   path: string,

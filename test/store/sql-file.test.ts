@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import { readArrow } from '../../store/datasets/arrow.ts';
+import { arrowIn } from '../../store/datasets/parquet.ts';
 import { openReader } from '../../store/db/reader.ts';
 import { projectAll } from '../../store/projecting/projector.ts';
 import { ask } from '../../store/sql/sql.ts';
@@ -69,6 +70,37 @@ describe('An answer in a file', () => {
     const { column } = readArrow(readFileSync(path));
     expect(column('n')!.every((n, i) => n === i + 1)).toBe(true);
     expect(column('n')).toHaveLength(100_000);
+  });
+});
+
+describe('An answer in a file of Parquet', () => {
+  const parquet = join(folder, 'answer.parquet');
+  const rowsOfParquet = () => [...readArrow(arrowIn(readFileSync(parquet))).each()];
+
+  it('has the rows of the Arrow file, over many batches, with lists and nulls, and leaves nothing beside it', async () => {
+    const sql = `select n, 'text ' || n % 7 as said, case when n % 3 > 0 then array[n, null, 2] end as list, n % 2 = 0 as even,
+      timestamptz '2026-01-02 03:04:05Z' + n * interval '1 us' as at from generate_series(1, 100000) n`;
+    await askIntoFile(fresh.db, sql, path);
+    const written = await askIntoFile(fresh.db, sql, parquet);
+    expect(written).toMatchObject({ rows: 100_000, bytes: readFileSync(parquet).length });
+    expect(rowsOfParquet()).toEqual(rowsIn(path));
+    expect(readdirSync(folder).sort()).toEqual(['answer.arrow', 'answer.parquet']);
+  });
+
+  it('of no rows has its columns', async () => {
+    expect(await askIntoFile(fresh.db, 'select 1 as n, null::text as said limit 0', parquet)).toMatchObject({
+      rows: 0,
+    });
+    expect(readArrow(arrowIn(readFileSync(parquet)))).toMatchObject({ rows: 0, columns: ['n', 'said'] });
+  });
+
+  it('stays as it was where the question fails', async () => {
+    writeFileSync(parquet, 'as it was');
+    const failing = askIntoFile(fresh.db, 'select 1 / n from generate_series(100000, 0, -1) n', parquet);
+    await expect(failing).rejects.toMatchObject({ code: 'sql_failed' });
+    expect(readFileSync(parquet, 'utf8')).toBe('as it was');
+    expect(readdirSync(folder).sort()).toEqual(['answer.arrow', 'answer.parquet']);
+    rmSync(parquet);
   });
 });
 
