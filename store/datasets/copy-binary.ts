@@ -154,12 +154,14 @@ function rowInput(
       return wire.bytes.subarray(start, starts[last]! + Math.max(0, lengths[last]!));
     },
     /** The text of the columns behind them. */
-    extra: (row: number): (string | null)[] =>
-      Array.from({ length: extra }, (_, i) => {
-        const place = (width + i) * SLICE + row;
+    extra(row: number): (string | null)[] {
+      const texts: (string | null)[] = [];
+      for (let place = width * SLICE + row; place < count * SLICE; place += SLICE) {
         const [at, length] = [starts[place]!, lengths[place]!];
-        return length < 0 ? null : wire.bytes.toString('utf8', at, at + length);
-      }),
+        texts.push(length < 0 ? null : wire.bytes.toString('utf8', at, at + length));
+      }
+      return texts;
+    },
   };
 }
 

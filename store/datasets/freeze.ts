@@ -46,6 +46,7 @@ import {
   type MethodsUsed,
   sharesOf,
   stagesOf,
+  WHOLE_SETTINGS,
 } from './query.ts';
 import { openDataset } from './read.ts';
 import { type Pairs, parseRecipe, type Recipe, recipeText } from './recipe.ts';
@@ -167,7 +168,7 @@ async function readInto(
   const warnings = await unknownValues(tx, namedIn(written));
   const methods = await methodsOf(tx, recipe);
   const { chosen: found, stages } = await chooseEpisodes(tx, recipe, asOf);
-  if (found.ids !== null) await tx.query(LISTED_SETTINGS);
+  await tx.query(found.ids === null ? WHOLE_SETTINGS : LISTED_SETTINGS);
   const conditions = [...stages, ...(await countStages(tx, recipe, methods, found))];
   const picked: Picked = isThinned(recipe)
     ? await pickRows(tx, recipe, methods, found, {

@@ -15,34 +15,39 @@ const FARTHEST = 65_535;
 const [LAST_BEGIN, LAST_END] = [12, 5];
 const TABLE_BITS = 14;
 
+/** Room for a block that does not repeat, and its length. Room for a whole column each time made V8 collect garbage a few times in each batch. */
+const room = Buffer.allocUnsafeSlow(4 + BLOCK + Math.ceil(BLOCK / 255) + 16);
+
 /** @returns the frame that holds `bytes` */
 export function toLz4(bytes: Uint8Array): Uint8Array {
-  const blocks = Math.ceil(bytes.length / BLOCK);
-  const out = Buffer.allocUnsafeSlow(HEADER.length + bytes.length + Math.ceil(bytes.length / 255) + (blocks + 1) * 20);
-  out.set(HEADER);
-  let at = HEADER.length;
+  const parts: Uint8Array[] = [HEADER];
   for (let from = 0; from < bytes.length; from += BLOCK) {
     const block = bytes.subarray(from, from + BLOCK);
-    const end = writeBlock(block, out, at + 4);
-    const isSmaller = end - at - 4 < block.length;
-    if (!isSmaller) out.set(block, at + 4);
-    const length = isSmaller ? end - at - 4 : block.length;
-    out.writeUInt32LE(isSmaller ? length : length + STORED, at);
-    at += 4 + length;
+    const end = writeBlock(block, room, 4);
+    const isSmaller = end - 4 < block.length;
+    room.writeUInt32LE(isSmaller ? end - 4 : block.length + STORED);
+    if (isSmaller) parts.push(Buffer.from(room.subarray(0, end)));
+    else parts.push(Buffer.from(room.subarray(0, 4)), block);
   }
-  out.writeUInt32LE(0, at);
-  return out.subarray(0, at + 4);
+  parts.push(new Uint8Array(4));
+  return Buffer.concat(parts);
 }
 
 const places = new Int32Array(1 << TABLE_BITS);
 /** Below this many bytes a loop is faster than a copy by the runtime. */
 const SHORT = 64;
 
+/** What goes on alike for so many bytes is compared by the runtime, so many at a time. */
+const PIECE = 256;
+
 /** Greedy: of each four bytes the last place is known, and what goes on alike there is a match. @returns where the block ends */
 function writeBlock(from: Uint8Array, out: Uint8Array, start: number): number {
   places.fill(-1);
   const view = new DataView(from.buffer, from.byteOffset, from.length);
   const four = (i: number) => view.getInt32(i, true);
+  const bytes = Buffer.from(from.buffer, from.byteOffset, from.length);
+  /** Whether a piece is the same at both places. */
+  const alike = (i: number, before: number) => bytes.compare(bytes, before, before + PIECE, i, i + PIECE) === 0;
   let at = start;
   const length = (rest: number) => {
     for (; rest >= 255; rest -= 255) out[at++] = 255;
@@ -75,7 +80,12 @@ function writeBlock(from: Uint8Array, out: Uint8Array, start: number): number {
       continue;
     }
     let match = SHORTEST;
-    while (i + match < from.length - LAST_BEGIN && four(i + match) === four(before + match)) match += 4;
+    const near = Math.min(i + PIECE, from.length - LAST_BEGIN);
+    while (i + match < near && four(i + match) === four(before + match)) match += 4;
+    if (match === PIECE) {
+      while (i + match + PIECE <= from.length - LAST_END && alike(i + match, before + match)) match += PIECE;
+      while (i + match < from.length - LAST_BEGIN && four(i + match) === four(before + match)) match += 4;
+    }
     while (i + match < from.length - LAST_END && from[i + match] === from[before + match]) match++;
     sequence(anchor, i, match, i - before);
     i += match;

@@ -179,6 +179,12 @@ export function takenRows(recipe: Recipe, used: MethodsUsed, chosen: Chosen): Ro
  */
 export const LISTED_SETTINGS = 'set local enable_nestloop = off; set local enable_seqscan = off';
 
+/**
+ * For a transaction that reads whole tables. The planner takes the two parts of a step's key for independent and expects few of a million
+ * rows, so it would look up the others of each row by an index.
+ */
+export const WHOLE_SETTINGS = 'set local enable_nestloop = off';
+
 /** What every query over chosen episodes begins with: where they are listed, they are the table `chosen`. */
 const beginning = ({ ids }: Chosen): Kysely<Tables> =>
   ids === null

@@ -43,6 +43,15 @@ describe('a column in the form of LZ4', () => {
     expect(all.digest('hex')).toBe('38c7c09b3d38355534bffc5016ca711a1697ee948172da60ffa0a8026880daa3');
   });
 
+  it('ends a match five bytes before the end of a block, as the format asks, however long it is', () => {
+    for (let length = 32; length < 1100; length++) {
+      const frame = toLz4(new Uint8Array(length).fill(7));
+      // Before the mark of the end: five bytes as they are, and no match.
+      expect([...frame.subarray(-10, -4)], `${length} bytes`).toEqual([0x50, 7, 7, 7, 7, 7]);
+      expect(fromLz4(frame)).toEqual(Buffer.alloc(length, 7));
+    }
+  });
+
   it('is read as other programs write it', () => {
     expect(Buffer.from(fromLz4(Buffer.from(BY_THE_TOOL, 'base64'))).toString()).toBe(TEXT);
     expect(toLz4(Buffer.from(TEXT)).length).toBeLessThan(100);
