@@ -48,7 +48,7 @@ describe('a column in the form of LZ4', () => {
       const frame = toLz4(new Uint8Array(length).fill(7));
       // Before the mark of the end: five bytes as they are, and no match.
       expect([...frame.subarray(-10, -4)], `${length} bytes`).toEqual([0x50, 7, 7, 7, 7, 7]);
-      expect(fromLz4(frame)).toEqual(Buffer.alloc(length, 7));
+      expect(Buffer.compare(fromLz4(frame), Buffer.alloc(length, 7))).toBe(0);
     }
   });
 
