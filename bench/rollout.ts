@@ -20,6 +20,7 @@ import { cancelJob, requestJob, waitForJob } from '../store/jobs/jobs.ts';
 import { waitProjected } from '../store/projecting/positions.ts';
 import { recordRelease } from '../store/releasing/releases.ts';
 import { servingNow } from '../store/releasing/serving.ts';
+import { playedIn } from '../store/rollouts/ids.ts';
 import { requestRollout } from '../store/rollouts/request.ts';
 import type { RolloutTask } from '../store/rollouts/rollout.ts';
 import { scheduleOnce } from '../store/schedules/scheduler.ts';
@@ -183,7 +184,7 @@ async function drawnIn({ db, log }: Context, rollout: string, learn: RlNumbers |
       )
       .select(['c.prompt_token_ids as promptIds', 'c.params', 'c.seed'])
       .select(sql<number[][]>`json_agg(s.token_ids order by s.candidate)`.as('tokens'))
-      .where(sql<boolean>`starts_with(c.episode_id, ${`${rollout}/`})`)
+      .where(playedIn('c.episode_id', rollout))
       .where('c.error', 'is', null)
       .groupBy(['c.episode_id', 'c.call_id'])
       .orderBy('c.requested_at')

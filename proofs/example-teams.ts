@@ -474,7 +474,8 @@ const facts = (id: string, methods: readonly string[], stays: string | null): st
         and v.episode_id = l.episode_id)) from learnt l)
     || (select jsonb_agg(distinct d.manifest ->> 'recipe' ~ '${methods.join('|')}') from of_run r
         join traj.datasets d on r.dataset_ids::jsonb ? d.dataset_id),
-    (select count(distinct checkpoint_id)::int from traj.steps where policy = '${stays}' and starts_with(episode_id, '${id}/'))`;
+    (select count(distinct checkpoint_id)::int from traj.steps join traj.episodes e using (episode_id)
+     where policy = '${stays}' and starts_with(e.tags ->> 'rollout', '${id}/'))`;
 
 const same = (a: unknown, b: unknown): boolean => JSON.stringify(a) === JSON.stringify(b);
 

@@ -4,7 +4,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { isRecord } from '../../ingest/json.ts';
 import type { Db } from '../../store/db/pool.ts';
-import { MAY_REPLAY } from '../../store/rollouts/rollout.ts';
+import { MAY_REPLAY } from '../../store/rollouts/ids.ts';
 import { hostedModel, hostedWeights } from '../../store/rollouts/weights.ts';
 import { type JsonBody, readJson } from '../checked-body.ts';
 import { messagesBody, messagesStream } from '../dialects/messages-answer.ts';

@@ -1,6 +1,7 @@
 /** Episodes together with what replays them and what they replay: a judgement of one may depend on the others, whatever their groups are. */
 import type { Db } from '../db/pool.ts';
 import { query, rowsOf, type SqlBool, sql } from '../db/query.ts';
+import { isPlayedIn, playedIn } from '../rollouts/ids.ts';
 import { ROLLOUT } from '../rollouts/rollout.ts';
 
 /** `linked`: whether any of them is a replay, or replayed. Attempts that failed are no replays. */
@@ -30,7 +31,7 @@ export async function withReplays(
     grew = false;
     for (const { job_id, sources } of rollouts) {
       if (taken.has(job_id)) continue;
-      const ours = [...all].some((id) => id.startsWith(`${job_id}/`));
+      const ours = [...all].some((id) => isPlayedIn(id, job_id));
       if (!ours && !sources.some((source) => all.has(source))) continue;
       taken.add(job_id);
       grew = true;
@@ -39,8 +40,7 @@ export async function withReplays(
         query
           .selectFrom('facts.episodes')
           .select(['episode_id', sql<string>`tags ->> 'replay_of'`.as('source')])
-          .where('episode_id', '>=', `${job_id}/`)
-          .where('episode_id', '<', `${job_id}0`)
+          .where(playedIn('episode_id', job_id))
           .where(sql<SqlBool>`tags ->> 'replay_of' is not null`),
       );
       for (const { episode_id, source } of links) {

@@ -6,6 +6,7 @@
 import { notify } from '../db/news.ts';
 import type { Session } from '../db/pool.ts';
 import { anyOf, countOf, firstOf, query, rowsOf, type SqlBool, sql } from '../db/query.ts';
+import { below, playedIn } from './ids.ts';
 
 /** Which sample of which group of its rollout, and which attempt at it; all from 0. A group is a task, or a place of a replay. */
 export type AttemptSpec = {
@@ -89,8 +90,7 @@ export const isAttempt = (kind: string): boolean => kind.startsWith(KIND);
 /** The same as a condition over rows of the queue, for those that are none. */
 export const isNoAttempt = sql<SqlBool>`kind not like ${sql.lit(`${KIND}%`)}`;
 
-/** A rollout that is part of a plan has an id with slashes, so what begins with it may be of another one. */
-const ofRollout = (rollout: string) => sql<SqlBool>`spec ->> 'rollout' = ${rollout}`;
+const ofRollout = (rollout: string) => sql<SqlBool>`${playedIn('job_id', rollout)} and spec ->> 'rollout' = ${rollout}`;
 const CLOCK = sql<string>`clock_timestamp()`;
 const inSeconds = (seconds: number) => sql<string>`clock_timestamp() + make_interval(secs => ${seconds}::float8)`;
 const utc = (column: 'started_at' | 'deadline_at') =>
@@ -120,28 +120,18 @@ export async function addAttempts(
   if (attempts.length > 0) await notify(db, ATTEMPTS_ADDED);
 }
 
-/**
- * All attempts of a rollout, or those at the sample whose first attempt has the id `first`, in the order of their ids: they are compared byte by
- * byte, and `0` follows `/`.
- */
-export async function attemptsOf(
-  db: Pick<Session, 'query'>,
-  rollout: string,
-  first: string = rollout,
-): Promise<AttemptRow[]> {
+/** All attempts of a rollout, or those at the sample whose first attempt has the id `first`, in the order of their ids. */
+export async function attemptsOf(db: Pick<Session, 'query'>, rollout: string, first?: string): Promise<AttemptRow[]> {
   const rows = await rowsOf(
     db,
     query
       .selectFrom('troupe.job_queue')
       .select(['job_id as id', 'spec', 'state', 'outcome', 'result', 'error', utc('started_at').as('startedAt')])
-      .where((row) =>
-        row.or([
-          row('job_id', '=', first),
-          row.and([row('job_id', '>=', `${first}/`), row('job_id', '<', `${first}0`)]),
-        ]),
-      )
       .where('kind', 'like', `${KIND}%`)
       .where(ofRollout(rollout))
+      .$if(first !== undefined, (all) =>
+        all.where((row) => row.or([row('job_id', '=', first!), below('job_id', first!)])),
+      )
       .orderBy('job_id'),
   );
   return rows as unknown as AttemptRow[];
@@ -170,12 +160,7 @@ export async function leaseAttempts(
     .select('job_id')
     .where('kind', '=', kindOf(runner))
     .where('state', '=', 'waiting')
-    .$if(of !== null, (rows) =>
-      rows
-        .where('job_id', '>=', `${of!.rollout}/`)
-        .where('job_id', '<', `${of!.rollout}0`)
-        .where(ofRollout(of!.rollout)),
-    )
+    .$if(of !== null, (rows) => rows.where(ofRollout(of!.rollout)))
     .where((row) =>
       row.exists(
         row
@@ -391,8 +376,6 @@ function failed(rollout: string, at: string, error: AttemptError) {
   return query
     .updateTable('troupe.job_queue')
     .set({ state: 'finished', outcome: 'failed', ...values, leased_until: null })
-    .where('job_id', '>=', `${rollout}/`)
-    .where('job_id', '<', `${rollout}0`)
     .where(ofRollout(rollout));
 }
 
@@ -420,8 +403,6 @@ export async function attemptCounts(db: Pick<Session, 'query'>, rollout: string)
           'failed',
         ),
       ])
-      .where('job_id', '>=', `${rollout}/`)
-      .where('job_id', '<', `${rollout}0`)
       .where(ofRollout(rollout)),
   );
   return row!;

@@ -3,6 +3,7 @@ import { countText } from '../../errors.ts';
 import type { Session } from '../db/pool.ts';
 import { firstOf, query, sql } from '../db/query.ts';
 import type { AttemptError } from './attempts.ts';
+import { playedIn } from './ids.ts';
 import { requestedOf } from './request.ts';
 import type { RolloutSpec } from './rollout.ts';
 
@@ -26,11 +27,8 @@ export const episodeCost = (episode: string) =>
   sql<number | null>`(select case when bool_and(${COST} is not null or error is not null) then sum(${COST}) end
     from facts.calls where episode_id = ${sql.ref(`${episode}.episode_id`)})`;
 
-/**
- * @param rollout id of a rollout, or of a job of which rollouts are parts
- * @param since RFC 3339; only calls requested from then on
- */
-export async function spentOf(db: Pick<Session, 'query'>, rollout: string, since?: string): Promise<Spent> {
+/** Of rollouts. @param since RFC 3339; only calls requested from then on */
+export async function spentOf(db: Pick<Session, 'query'>, rollouts: readonly string[], since?: string): Promise<Spent> {
   const row = await firstOf(
     db,
     query
@@ -47,8 +45,7 @@ export async function spentOf(db: Pick<Session, 'query'>, rollout: string, since
         sql<number | null>`sum(${COST})`.as('usd'),
         sql<number>`(count(*) filter (where ${ENDED} and policy is null and ${COST} is null))::integer`.as('unpriced'),
       ])
-      .where('episode_id', '>=', `${rollout}/`)
-      .where('episode_id', '<', `${rollout}0`)
+      .where(playedIn('episode_id', ...rollouts))
       .$if(since !== undefined, (calls) => calls.where('requested_at', '>=', since!))
       .where(sql<boolean>`copied is not true`),
   );
@@ -85,5 +82,5 @@ export async function budgetOver(
   spec: Pick<RolloutSpec, 'budget'>,
 ): Promise<AttemptError | null> {
   if (spec.budget === undefined) return null;
-  return overBudget(spec, await spentOf(db, rollout), (await requestedOf(db, rollout)).age);
+  return overBudget(spec, await spentOf(db, [rollout]), (await requestedOf(db, rollout)).age);
 }

@@ -1,6 +1,7 @@
 /** Which attempt comes next, and what a rollout came to: both follow from its attempts alone. */
 import { type AttemptError, type AttemptRow, type AttemptSpec, isLostByUs } from './attempts.ts';
-import { episodeId, groupsOf, type RolloutSpec } from './rollout.ts';
+import { episodeId } from './ids.ts';
+import { groupsOf, type RolloutSpec } from './rollout.ts';
 
 type Played = Pick<RolloutSpec, 'tasks' | 'places' | 'samples'>;
 type NewAttempt = { readonly id: string; readonly spec: AttemptSpec };

@@ -1,6 +1,7 @@
 /** What the tables hold of an episode that a team played, and of all episodes of a rollout. */
 import type { Session } from '../db/pool.ts';
 import { anyOf, firstOf, query, rowsOf, sql } from '../db/query.ts';
+import { playedIn } from './ids.ts';
 import type { Place, ReplayAsked } from './replay.ts';
 import { sourceCalls } from './source.ts';
 
@@ -108,10 +109,7 @@ export async function rolloutFacts(
   rollout: string,
   samples: number,
 ): Promise<RolloutFacts> {
-  const ours = query
-    .selectFrom('facts.episodes')
-    .where('episode_id', '>=', `${rollout}/`)
-    .where('episode_id', '<', `${rollout}0`);
+  const ours = query.selectFrom('facts.episodes').where(playedIn('episode_id', rollout));
   const counted = await firstOf(
     db,
     ours.select(

@@ -1,8 +1,8 @@
 /** Which place an attempt replays, and what is there: what the gateway asks of the queue when the attempt calls for the first time. */
 import type { Session } from '../db/pool.ts';
 import { firstOf, query, type SqlBool, sql } from '../db/query.ts';
+import { MAY_REPLAY } from './ids.ts';
 import type { Place, ReplayAsked } from './replay.ts';
-import { MAY_REPLAY } from './rollout.ts';
 
 export type Replaying = { readonly asked: ReplayAsked; readonly place: Place; readonly sample: number };
 

@@ -1,6 +1,5 @@
 /**
- * What a rollout is asked for: tasks times samples by one runner. The samples of one task are a group. Ids are made of what they name, so a
- * rollout that goes on after its worker died names the same episodes.
+ * What a rollout is asked for: tasks times samples by one runner. The samples of one task are a group.
  */
 import { type Static, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
@@ -9,6 +8,7 @@ import { hashId, isRecord, parseRecord } from '../../ingest/json.ts';
 import { needsEscape } from '../../ingest/text.ts';
 import { checkedSpec } from '../jobs/jobs.ts';
 import { TeamVersionSpec } from '../teams/version.ts';
+import { groupId } from './ids.ts';
 import { type Place, PlaceSpec, ReplayAsked } from './replay.ts';
 import { WeightsSpec } from './weights.ts';
 
@@ -116,7 +116,7 @@ export type RolloutAsked = Omit<RolloutSpec, 'tasks' | 'team' | 'places'> & {
 const Checked = Compile(RolloutSpec);
 
 export const ROLLOUT = 'rollout';
-/** A rollout's id stands before a slash in the ids of its episodes. That of one that is part of another job has slashes itself. */
+/** A rollout's id stands before a slash in the ids of its episodes. That of one that is part of another job has slashes, and a hash stands there. */
 const ID = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 /** Bytes of an id. */
 const LONGEST_ID = 512;
@@ -144,7 +144,7 @@ export function rolloutSpec(id: string, spec: unknown): RolloutSpec {
     seen.add(task_id);
     if (needsEscape(task_id))
       throw new TroupeError('usage', `The task_id ${got(task_id)} should have no U+0000 and no half of a character.`);
-    if (Buffer.byteLength(groupId(id, task_id)) + tail > LONGEST_ID)
+    if (Buffer.byteLength(groupId(id, task_id, 0)) + tail > LONGEST_ID)
       throw new TroupeError(
         'usage',
         `The task_id ${got(task_id)} is too long: with the rollout's id it should have at most ${LONGEST_ID - tail} bytes.`,
@@ -182,23 +182,12 @@ export type Group = { readonly group_id: string; readonly task: RolloutTask; rea
 export function groupAt({ tasks, places }: Pick<RolloutSpec, 'tasks' | 'places'>, rollout: string, i: number): Group {
   const place = places?.[i] ?? null;
   const task = tasks[place?.task ?? i]!;
-  const group = groupId(rollout, task.task_id);
-  return { group_id: place === null ? group : `${group}/from/${i}`, task, place };
+  return { group_id: groupId(rollout, task.task_id, place?.task ?? i, place === null ? undefined : i), task, place };
 }
 
 /** The groups of a rollout, in the order of their numbers. */
 export const groupsOf = (rollout: string, spec: Pick<RolloutSpec, 'tasks' | 'places'>): Group[] =>
   (spec.places ?? spec.tasks).map((_, i) => groupAt(spec, rollout, i));
-
-/** What the samples of a task are compared in. */
-export const groupId = (rollout: string, taskId: string): string => `${rollout}/${taskId}`;
-
-/** Ids of episodes of a replay, beside others that look like them. */
-export const MAY_REPLAY = /\/from\/\d+\/\d+(?:\/a\d+)?$/;
-
-/** Attempts after the first end with `/a1`, `/a2` …, so that no two ids are equal whatever the tasks are called. */
-export const episodeId = (group: string, sample: number, attempt: number): string =>
-  `${group}/${sample}${attempt === 0 ? '' : `/a${attempt}`}`;
 
 /** A seed of 31 bits for one sample: the same for every attempt at it. */
 export const seedOf = (seed: number, taskId: string, sample: number): number =>

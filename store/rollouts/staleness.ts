@@ -2,6 +2,7 @@
 import type { Session } from '../db/pool.ts';
 import { type NotNull, query, rowsOf, type SqlBool, sql } from '../db/query.ts';
 import { type Release, releasesOf } from '../releasing/releases.ts';
+import { playedIn } from './ids.ts';
 
 export type Staleness = {
   /** Accepted episodes by the releases that they are behind; `unknown` where no call names weights that were released. */
@@ -28,8 +29,7 @@ export const answeredBy = (db: Pick<Session, 'query'>, rollout: string) =>
       .selectFrom('facts.calls')
       .select(['episode_id', 'policy', 'checkpoint_id'])
       .distinct()
-      .where('episode_id', '>=', `${rollout}/`)
-      .where('episode_id', '<', `${rollout}0`)
+      .where(playedIn('episode_id', rollout))
       .where('policy', 'is not', null)
       // What a replay repeats was answered for another episode.
       .where(sql<SqlBool>`copied is not true`)

@@ -2,6 +2,7 @@
 import type { Session } from '../db/pool.ts';
 import { query, rowsOf, sql } from '../db/query.ts';
 import { type Interval, meanInterval } from '../statistics/bootstrap.ts';
+import { playedIn } from './ids.ts';
 
 export type Setting = string | number | boolean;
 export type Settings = Readonly<Record<string, Setting>>;
@@ -71,8 +72,7 @@ const byTask = (db: Pick<Session, 'query'>, rollout_id: string) =>
           'tokens',
         ),
       ])
-      .where('episode_id', '>=', `${rollout_id}/`)
-      .where('episode_id', '<', `${rollout_id}0`)
+      .where(playedIn('episode_id', rollout_id))
       .where('group_id', 'is not', null)
       .groupBy('task_id')
       .orderBy('task_id'),

@@ -5,6 +5,7 @@
 import { Type } from 'typebox';
 import type { Db } from '../db/pool.ts';
 import { anyOf, prepare, query, rowsOf, rowsOfPrepared, sql } from '../db/query.ts';
+import { MAY_BE_PART } from './ids.ts';
 
 export const WeightsSpec = Type.Object({ checkpoint_id: Type.String(), directory: Type.String() });
 /** A checkpoint and the directory of its files. */
@@ -20,8 +21,6 @@ export const hostedWeights = (model: string): Weights => ({ checkpoint_id: `${HO
 export const hostedModel = (checkpoint_id: string): string | null =>
   checkpoint_id.startsWith(HOSTED) ? checkpoint_id.slice(HOSTED.length) : null;
 
-/** Ids of parts of plans have slashes, so no rollout that is asked for over HTTP has episodes of this form. */
-const EPISODE = /^.+\/(?:rollout|gate\/(?:incumbent|candidate))\/./s;
 /** Episodes that are remembered. */
 const REMEMBERED = 4096;
 
@@ -56,7 +55,7 @@ export function boundCheckpoints(db: Pick<Db, 'query'>): BoundCheckpoint {
     return weights;
   };
   return async (policy, episode) => {
-    if (episode === null || !EPISODE.test(episode)) return null;
+    if (episode === null || !MAY_BE_PART.test(episode)) return null;
     const weights = await (known.get(episode) ?? read(episode));
     return weights?.[policy]?.checkpoint_id ?? null;
   };

@@ -2,6 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { stringify } from 'yaml';
+import { groupId } from '../../store/rollouts/ids.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { lines } from './support/chats.ts';
 import { WORDS } from './support/plays.ts';
@@ -156,7 +157,7 @@ describe('a plan that begins with a rollout', () => {
       const { rows } = await database.db.query(
         `select coalesce(c.completed_agent_id, c.requested_agent_id) as agent, count(*)::int as rows, bool_or(c.copied) as copied
          from facts.dataset_rows r join facts.calls c using (episode_id, call_id)
-         where r.episode_id like 'grown-1/%' group by 1 order by 1`,
+         join facts.episodes e using (episode_id) where e.tags ->> 'rollout' like 'grown-1/%' group by 1 order by 1`,
       );
       expect(rows).toEqual([
         { agent: 'agent', rows: 4, copied: null },
@@ -201,7 +202,9 @@ describe('a plan that begins with a rollout', () => {
       expect(rows).toMatchObject([
         {
           rows: 4,
-          episodes: [0, 1].flatMap((task) => [0, 1].map((sample) => `loop-1/2/rollout/t${task}/${sample}`)),
+          episodes: [0, 1].flatMap((task) =>
+            [0, 1].map((sample) => `${groupId('loop-1/2/rollout', `t${task}`, task)}/${sample}`),
+          ),
           answered_by: [first.candidates.solver],
         },
       ]);
@@ -230,8 +233,8 @@ describe('a plan that begins with a rollout', () => {
       expect((await releases()).rows).toEqual(before.rows);
       const { rows } = await database.db.query(
         `select i as iteration, k.kept, k.parent_id as began_with,
-                (select array_agg(distinct checkpoint_id) from facts.calls
-                 where starts_with(episode_id, 'often-1/1/' || i || '/rollout/')) as answered_by
+                (select array_agg(distinct checkpoint_id) from facts.calls join facts.episodes e using (episode_id)
+                 where e.tags ->> 'rollout' = 'often-1/1/' || i || '/rollout') as answered_by
          from generate_series(1, 3) as i
          join troupe.job_queue j on j.job_id = 'often-1/1/' || i || '/train-solver'
          join facts.checkpoints k on k.checkpoint_id = j.result ->> 'checkpoint_id' order by i`,
@@ -282,12 +285,13 @@ describe('a plan that begins with a rollout', () => {
       );
       expect(rows).toEqual(
         [0, 1].map((i) => ({
-          ...{ task_id: `about-t${i}`, domain: 'written', by: `written-1/1/write/t${i}/0` },
+          ...{ task_id: `about-t${i}`, domain: 'written', by: `${groupId('written-1/1/write', `t${i}`, i)}/0` },
           query: `what is ${['one plus two', 'two plus two'][i]}`,
         })),
       );
       const learnt = await database.db.query(
-        `select distinct split_part(r.episode_id, '/', 3) as stage from facts.dataset_rows r where r.episode_id like 'written-1/%'`,
+        `select distinct split_part(e.tags ->> 'rollout', '/', 3) as stage
+         from facts.dataset_rows r join facts.episodes e using (episode_id) where e.tags ->> 'rollout' like 'written-1/%'`,
       );
       expect(learnt.rows).toEqual([{ stage: 'rollout' }]);
 

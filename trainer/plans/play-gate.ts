@@ -7,7 +7,7 @@ import { TroupeError } from '../../errors.ts';
 import { hashId, sha256 } from '../../ingest/json.ts';
 import { openDataset } from '../../store/datasets/read.ts';
 import type { Db } from '../../store/db/pool.ts';
-import { anyOf, query, rowsOf, type SqlBool, sql } from '../../store/db/query.ts';
+import { anyOf, query, rowsOf, sql } from '../../store/db/query.ts';
 import { type Both, decide, deviationOf, type GateRules, type TaskMeasured } from '../../store/gating/gate.ts';
 import { CheckedPlayGate, PLAY, rolloutOfSide, SIDES, type Side } from '../../store/gating/play.ts';
 import type { GateReport } from '../../store/gating/report.ts';
@@ -16,6 +16,7 @@ import { checkedSpec, type Handler, type JobContext, requestJob, WaitsFor } from
 import { groupBy } from '../../store/methods/statistics.ts';
 import { waitProjected } from '../../store/projecting/positions.ts';
 import { episodeCost } from '../../store/rollouts/budget.ts';
+import { playedIn } from '../../store/rollouts/ids.ts';
 import type { RolloutSpec, RolloutTask } from '../../store/rollouts/rollout.ts';
 import { hostedModel, type Weights } from '../../store/rollouts/weights.ts';
 import type { TeamVersion } from '../../store/teams/version.ts';
@@ -235,15 +236,13 @@ type Played = {
 async function playedBy(db: Db, asked: Spec, side: Side, result: RolloutResult | null): Promise<Played> {
   if (result === null) return { tasks: new Map(), played: new Map(), foreign: new Set() };
   const { rollout_id: id, partial } = result;
-  const within = [`${id}/`, `${id}0`] as const;
   const episodes = await rowsOf(
     db,
     query
       .selectFrom('facts.episodes as e')
       .select(['episode_id', 'task_id', 'team_id', 'reward', episodeCost('e').as('usd')])
       .select(sql<number | null>`(input_tokens + output_tokens)::float8`.as('tokens'))
-      .where('episode_id', '>=', within[0])
-      .where('episode_id', '<', within[1]),
+      .where(playedIn('episode_id', id)),
   );
   const calls = await rowsOf(
     db,
@@ -252,11 +251,10 @@ async function playedBy(db: Db, asked: Spec, side: Side, result: RolloutResult |
       .select(['episode_id', 'policy', 'checkpoint_id'])
       // Unknown where one call does not say it: a sum of the others would be too small.
       .select(sql<number | null>`case when count(latency_ms) = count(*) then sum(latency_ms) end`.as('latency_ms'))
-      .where('episode_id', '>=', within[0])
-      .where('episode_id', '<', within[1])
+      .where(playedIn('episode_id', id))
       .groupBy(['episode_id', 'policy', 'checkpoint_id']),
   );
-  const rewards = await roleRewards(db, sql<SqlBool>`f.episode_id >= ${within[0]} and f.episode_id < ${within[1]}`);
+  const rewards = await roleRewards(db, playedIn('f.episode_id', id));
   const callsOf = groupBy(calls, ({ episode_id }) => episode_id);
   const rewardsOf = groupBy(rewards, ({ episode_id }) => episode_id);
   const taken = new Set(result.episodes);

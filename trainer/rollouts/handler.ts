@@ -19,10 +19,11 @@ import {
 } from '../../store/rollouts/attempts.ts';
 import { budgetOver, type Spent, spentOf } from '../../store/rollouts/budget.ts';
 import { announce, announceMissing, startDraft, taskDrafts } from '../../store/rollouts/episodes.ts';
+import { episodeId } from '../../store/rollouts/ids.ts';
 import { deadlineOver, nextAttempt, nextAttempts, type Tally, tally } from '../../store/rollouts/plan.ts';
 import { recordedOf, replayedOf, rolloutFacts } from '../../store/rollouts/recorded.ts';
 import { requestedOf } from '../../store/rollouts/request.ts';
-import { episodeId, groupAt, groupsOf, ROLLOUT, type RolloutSpec, rolloutSpec } from '../../store/rollouts/rollout.ts';
+import { groupAt, groupsOf, ROLLOUT, type RolloutSpec, rolloutSpec } from '../../store/rollouts/rollout.ts';
 import { type Staleness, stalenessOf } from '../../store/rollouts/staleness.ts';
 import { type Rewarded, rewardEpisodes } from '../rewards/job.ts';
 import type { Post } from '../rewards/score.ts';
@@ -109,7 +110,7 @@ const rollOut = async (
   await waitProjected(db, { log });
   const rewardFailed = runner.by === 'workers' ? await rewardAll(context, settings, runner, rows) : null;
   const { withoutReward, equalRewards } = await rolloutFacts(db, id, rollout.samples);
-  const { tokens, usd } = await spentOf(db, id);
+  const { tokens, usd } = await spentOf(db, [id]);
   const found = tally(id, rollout, rows);
   const staleness = await stalenessOf(db, id, { episodes: found.episodes, bound: rollout.max_staleness ?? null });
   const withheld = new Set(staleness.withheld);

@@ -1,14 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { AttemptErrorCode, AttemptRow } from '../../../store/rollouts/attempts.ts';
+import { episodeId, groupId } from '../../../store/rollouts/ids.ts';
 import { nextAttempts, tally } from '../../../store/rollouts/plan.ts';
-import {
-  checkedRolloutId,
-  episodeId,
-  groupId,
-  readTasks,
-  rolloutSpec,
-  seedOf,
-} from '../../../store/rollouts/rollout.ts';
+import { checkedRolloutId, groupsOf, readTasks, rolloutSpec, seedOf } from '../../../store/rollouts/rollout.ts';
 
 const spec = { tasks: [{ task_id: 'a' }, { task_id: 'b' }], samples: 2 };
 const row = (
@@ -17,7 +11,7 @@ const row = (
   attempt: number,
   how: 'done' | 'waiting' | AttemptErrorCode,
 ): AttemptRow => ({
-  id: episodeId(groupId('r', spec.tasks[task]!.task_id), sample, attempt),
+  id: episodeId(groupId('r', spec.tasks[task]!.task_id, task), sample, attempt),
   spec: { rollout: 'r', task, sample, attempt },
   state: how === 'waiting' ? 'waiting' : 'finished',
   outcome: how === 'waiting' ? null : how === 'done' ? 'done' : 'failed',
@@ -74,9 +68,17 @@ it('a rollout adds up to complete groups, and to partial ones with what their mi
 describe('ids and tasks', () => {
   it('no two attempts have one id, whatever the tasks are called', () => {
     const named = ['a', 'a/0', 'a/0/a1', 'a/1'].flatMap((task) =>
-      [0, 1].flatMap((sample) => [0, 1].map((attempt) => episodeId(groupId('r', task), sample, attempt))),
+      [0, 1].flatMap((sample) => [0, 1].map((attempt) => episodeId(groupId('r', task, 0), sample, attempt))),
     );
     expect(new Set(named).size).toBe(16);
+  });
+
+  it('of a rollout that is part of a run are short, and those of another rollout are others', () => {
+    const rollouts = ['run-1/1/1/rollout', 'run-1/1/2/rollout', 'run-1/1/gate/candidate', 'run-2/1/1/rollout'];
+    const groups = rollouts.flatMap((rollout) => groupsOf(rollout, spec).map(({ group_id }) => group_id));
+    expect(new Set(groups).size).toBe(8);
+    for (const id of groups) expect(id).toMatch(/^_[0-9a-z]{1,12}\/[01]$/);
+    expect(groupsOf(rollouts[0]!, spec).map(({ group_id }) => group_id)).toEqual(groups.slice(0, 2));
   });
 
   it('tasks are read line by line, and one without an id gets the same one each time', () => {

@@ -7,6 +7,7 @@ import { type AsOf, eventsBefore } from '../../../store/datasets/as-of.ts';
 import { openPool } from '../../../store/db/pool.ts';
 import { type JobContext, runJobs, waitForJob } from '../../../store/jobs/jobs.ts';
 import { projectAll, projectBatch } from '../../../store/projecting/projector.ts';
+import { groupId } from '../../../store/rollouts/ids.ts';
 import { dayBudgetOver } from '../../../store/schedules/day-budget.ts';
 import type { ScheduleDefinition } from '../../../store/schedules/definition.ts';
 import { driftNow } from '../../../store/schedules/drift.ts';
@@ -571,12 +572,23 @@ describe('The scheduler', () => {
     expect(first).toBe('schedule/often/2026-05-01T16:00:00Z');
     await endJobs();
     // In Berlin it is 23:00; of another schedule; and below the budget.
-    await played(`${first}/1/rollout/t/0`, '2026-05-01T21:00:00Z', 99);
-    await played('schedule/often2/2026-05-01T16:00:00Z/1/rollout/t/0', '2026-05-01T22:30:00Z', 500);
+    const at = `${first}/1/gate/candidate`;
+    const other = 'schedule/often2/2026-05-01T16:00:00Z/1/rollout';
+    for (const [i, rollout] of [at, other].entries())
+      await appendOwn(context.log, [
+        {
+          ...{ name: 'job.requested', source: '/test', id: `asked-${i}`, time: '2026-05-01T16:00:00Z' },
+          data: { job_id: rollout, kind: 'rollout', spec: {} },
+        } as Draft,
+      ]);
+    // Short, as they are named now, and below the id of the rollout, as they were named once.
+    await played(`${groupId(at, 't', 0)}/0`, '2026-05-01T21:00:00Z', 99);
+    await played(`${groupId(other, 't', 0)}/0`, '2026-05-01T22:30:00Z', 500);
     await look('2026-05-01T22:00:00Z');
     expect(await jobs()).toHaveLength(2);
     await endJobs();
-    await played(`${first}/1/rollout/t/1`, '2026-05-01T22:30:00Z', 100);
+    await played(`${groupId(at, 't', 0)}/1`, '2026-05-01T22:30:00Z', 60);
+    await played(`${at}/t/1`, '2026-05-01T22:30:00Z', 40);
     await look('2026-05-02T04:00:00Z');
     expect(await jobs()).toHaveLength(2);
     expect(await events('schedule.skipped')).toMatchObject([

@@ -5,6 +5,7 @@ import { type GateReport, gateMarkdown } from '../../../store/gating/report.ts';
 import { WaitsFor } from '../../../store/jobs/jobs.ts';
 import { projectBatch } from '../../../store/projecting/projector.ts';
 import { ROLLBACK, recordAfterHosted, recordRelease, releasesOf } from '../../../store/releasing/releases.ts';
+import { groupId } from '../../../store/rollouts/ids.ts';
 import { boundCheckpoints, hostedWeights, weightsAtPlay } from '../../../store/rollouts/weights.ts';
 import { mapsOf } from '../../../trainer/plans/gates-asked.ts';
 import { environmentOf, playGate } from '../../../trainer/plans/play-gate.ts';
@@ -270,7 +271,10 @@ describe('A gate that plays', () => {
     await expect(run()).rejects.toThrow('changed while the gate played');
   });
 
-  it('binds the episodes of each side to its weights, and no others', async () => {
+  it.each([
+    ['as they are named', (side: string, task: number) => `${groupId(`${GATE}/${side}`, `t${task}`, task)}/0`],
+    ['as they were once named', (side: string, task: number) => `${GATE}/${side}/t${task}/0`],
+  ] as const)('binds the episodes of each side, %s, to its weights, and no others', async (_, named) => {
     const { db } = database;
     const reads: string[] = [];
     const boundCheckpoint = boundCheckpoints({
@@ -284,7 +288,7 @@ describe('A gate that plays', () => {
       ['candidate', 'b'],
     ] as const)
       await queued(`${GATE}/${side}`, 'rollout', { weights: { solver: weights(checkpoint) } }, null);
-    const episode = (side: string) => `${GATE}/${side}/t0/0`;
+    const episode = (side: string) => named(side, 0);
     for (const side of ['incumbent', 'candidate'])
       await queued(episode(side), 'attempt/team', { rollout: `${GATE}/${side}`, task: 0, sample: 0, attempt: 0 }, null);
     expect(await boundCheckpoint('solver', episode('incumbent'))).toBe('a');
@@ -294,19 +298,19 @@ describe('A gate that plays', () => {
     ).toEqual(['b', null, 'b']);
     expect(reads).toHaveLength(2);
     // An id of the same form that is no attempt, until it is one; and live episodes.
-    const later = `${GATE}/candidate/t1/0`;
+    const later = named('candidate', 1);
     expect(await boundCheckpoint('solver', later)).toBeNull();
     await queued(later, 'attempt/team', { rollout: `${GATE}/candidate`, task: 1, sample: 0, attempt: 0 }, null);
     expect(await boundCheckpoint('solver', later)).toBe('b');
     // Many episodes that begin at once, of several rollouts, are read by one statement.
     const many = ['incumbent', 'candidate', 'incumbent'].map((side, i) => ({
       side,
-      id: `${GATE}/${side}/t${i + 2}/0`,
+      id: named(side, i + 2),
     }));
     for (const { side, id } of many)
       await queued(id, 'attempt/team', { rollout: `${GATE}/${side}`, task: 2, sample: 0, attempt: 0 }, null);
     reads.length = 0;
-    const none = `${GATE}/candidate/t9/0`;
+    const none = named('candidate', 9);
     expect(await Promise.all([...many.map(({ id }) => id), none].map((id) => boundCheckpoint('solver', id)))).toEqual([
       ...['a', 'b', 'a'],
       null,
