@@ -29,7 +29,7 @@ export async function recall(
   id: string,
   { episode, waitMs }: RecallOptions & { readonly episode: string | null },
 ): Promise<readonly ChatMessage[]> {
-  const callId = /^resp_([0-9a-f-]{36})$/.exec(id)?.[1];
+  const callId = /^resp_([0-9a-f-]{20,36})$/.exec(id)?.[1];
   if (callId === undefined)
     throw refused(id, 'the id of a response of a policy', 'Responses of model servers are not stored here.');
   const until = performance.now() + waitMs;
