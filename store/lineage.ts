@@ -4,6 +4,7 @@
  */
 import type { Session } from './db/pool.ts';
 import { query, rowsOf, sql } from './db/query.ts';
+import type { FactTables } from './db/schema.ts';
 
 type LineageKind = 'episode' | 'step' | 'dataset row' | 'dataset' | 'checkpoint' | 'team version' | 'release';
 
@@ -150,10 +151,14 @@ async function kindsOf(db: Session, id: string): Promise<readonly LineageKind[]>
   return kinds;
 }
 
+/** One for each row of a dataset, and for each step of it. */
+type DatasetRow = Omit<FactTables['dataset_rows'], 'candidates'> & { readonly candidate: number | null };
+const DATASET_ROWS = sql<DatasetRow>`traj.dataset_rows`.as<'r'>('r');
+const datasetRows = () => query.selectFrom(DATASET_ROWS);
+
 /** The steps of a row: its own, and those under `SPLIT.rejected` and `SPLIT.earlier-N`. */
 const rowsAt = ({ dataset, split, row }: NonNullable<ReturnType<typeof rowOf>>) =>
-  query
-    .selectFrom('facts.dataset_rows')
+  datasetRows()
     .where('dataset_id', '=', dataset)
     .where((is) => is.or([is('split', '=', split), is(sql`split_part(split, '.', 1)`, '=', split)]))
     .where('row', '=', row);
@@ -263,7 +268,7 @@ const SOURCES: Relations = {
     const rows = await rowsOf(
       db,
       query
-        .selectFrom('facts.dataset_rows as r')
+        .selectFrom(DATASET_ROWS)
         .innerJoin('facts.calls as c', (on) =>
           on.onRef('c.episode_id', '=', 'r.episode_id').onRef('c.call_id', '=', 'r.call_id'),
         )
@@ -298,7 +303,7 @@ const SOURCES: Relations = {
           sql<{ dataset_id: string }>`json_array_elements_text(c.dataset_ids)`.as<'d'>(sql`d (dataset_id)`),
           (on) => on.onTrue(),
         )
-        .leftJoin('facts.dataset_rows as r', 'r.dataset_id', 'd.dataset_id')
+        .leftJoin(DATASET_ROWS, 'r.dataset_id', 'd.dataset_id')
         .select(['d.dataset_id', count(ROWS, 'rows'), count(sql`count(distinct r.episode_id)`, 'episodes')])
         .where('c.checkpoint_id', '=', id)
         .groupBy('d.dataset_id')
@@ -347,8 +352,6 @@ async function datasetsWith(
     episodes,
   }));
 }
-
-const datasetRows = () => query.selectFrom('facts.dataset_rows as r');
 
 const RESULTS: Relations = {
   episode: (db, id) => datasetsWith(db, (rows) => rows.where('r.episode_id', '=', id)),

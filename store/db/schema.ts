@@ -306,7 +306,7 @@ export interface FactTables {
     row: number;
     episode_id: string;
     call_id: string | null;
-    candidate: number | null;
+    candidates: number[];
   };
   datasets: {
     dataset_id: string;

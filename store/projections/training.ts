@@ -86,11 +86,12 @@ export const DATASETS: Target = {
   version: 'version',
 };
 
+/** Candidates of one call in rows that follow each other; `row` is the first of them. */
 export const DATASET_ROWS: Target = {
   name: 'dataset_rows',
   table: 'dataset_rows',
   keys: { dataset_id: 'text', split: 'text', row: 'integer' },
-  columns: { episode_id: 'text', call_id: 'text', candidate: 'integer' },
+  columns: { episode_id: 'text', call_id: 'text', candidates: 'integer[]' },
   version: null,
 };
 
@@ -211,9 +212,8 @@ export const artifactAttached: Projection<'artifact.attached'> = (event) => {
     let row = 0;
     for (const [episode_id, call_id, candidates, own] of calls) {
       row = own ?? row;
-      for (const candidate of candidates) {
-        rows.push({ dataset_id: data.artifact_id, split, row: row++, episode_id, call_id, candidate });
-      }
+      rows.push({ dataset_id: data.artifact_id, split, row, episode_id, call_id, candidates });
+      row += candidates.length;
     }
   }
   return [

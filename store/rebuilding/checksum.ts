@@ -23,6 +23,9 @@ const CONTEXTS = `(
   select b.key, b.hash, b.previous, troupe.with_texts(b.key, b.body) as message
   from reached r join troupe.bodies b on b.key || b.hash::text = r.key || r.hash::text)`;
 
+/** Each row of each dataset, however many stand in one row of the table. */
+const DATASET_ROWS = `(select dataset_id, split, row, episode_id, call_id, candidate from traj.dataset_rows)`;
+
 /** Reads all tables in one snapshot, so that it can be taken while events come in. */
 export const checksum = (db: Db): Promise<Checksum> =>
   db.transaction(checksumIn, { isolation: 'repeatable read', readOnly: true });
@@ -40,7 +43,10 @@ async function checksumIn(db: Session): Promise<Checksum> {
   );
   const sums: Record<string, { rows: number; sha256: string }> = {};
   for (const { schema, name, columns } of tables)
-    sums[name] = await sumOf(db, `${schema}.${name}`, columns, NAMED[name]);
+    sums[name] =
+      name === 'dataset_rows'
+        ? await sumOf(db, DATASET_ROWS, ['call_id', 'candidate', 'dataset_id', 'episode_id', 'row', 'split'])
+        : await sumOf(db, `${schema}.${name}`, columns, NAMED[name]);
   sums.contexts = await sumOf(db, CONTEXTS, ['key', 'hash', 'previous', 'message']);
   return { tables: sums };
 }

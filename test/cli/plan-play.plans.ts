@@ -148,7 +148,7 @@ describe('a plan whose gate plays', () => {
       ]);
       expect(report.reason).toContain('role solver (no data)');
       const trained = await rows(
-        `select count(*)::int as n, count(e.tags->>'gate')::int as gates from facts.dataset_rows r
+        `select count(*)::int as n, count(e.tags->>'gate')::int as gates from traj.dataset_rows r
          join facts.episodes e using (episode_id)`,
       );
       expect(trained[0]).toMatchObject({ gates: 0 });

@@ -156,7 +156,7 @@ describe('a plan that begins with a rollout', () => {
       });
       const { rows } = await database.db.query(
         `select coalesce(c.completed_agent_id, c.requested_agent_id) as agent, count(*)::int as rows, bool_or(c.copied) as copied
-         from facts.dataset_rows r join facts.calls c using (episode_id, call_id)
+         from traj.dataset_rows r join facts.calls c using (episode_id, call_id)
          join facts.episodes e using (episode_id) where e.tags ->> 'rollout' like 'grown-1/%' group by 1 order by 1`,
       );
       expect(rows).toEqual([
@@ -195,7 +195,7 @@ describe('a plan that begins with a rollout', () => {
         `select d.dataset_id, count(*)::int as rows, array_agg(distinct r.episode_id order by r.episode_id) as episodes,
                 array_agg(distinct c.checkpoint_id) as answered_by
          from facts.checkpoints k, json_array_elements_text(k.dataset_ids) as d (dataset_id)
-         join facts.dataset_rows r using (dataset_id) join facts.calls c using (episode_id, call_id)
+         join traj.dataset_rows r using (dataset_id) join facts.calls c using (episode_id, call_id)
          where k.checkpoint_id = $1 group by 1`,
         [next.candidates.solver],
       );
@@ -291,7 +291,7 @@ describe('a plan that begins with a rollout', () => {
       );
       const learnt = await database.db.query(
         `select distinct split_part(e.tags ->> 'rollout', '/', 3) as stage
-         from facts.dataset_rows r join facts.episodes e using (episode_id) where e.tags ->> 'rollout' like 'written-1/%'`,
+         from traj.dataset_rows r join facts.episodes e using (episode_id) where e.tags ->> 'rollout' like 'written-1/%'`,
       );
       expect(learnt.rows).toEqual([{ stage: 'rollout' }]);
 

@@ -85,6 +85,7 @@ const RENAMED: Readonly<Record<string, Readonly<Record<string, string>>>> = {
 
 /** Tables whose values are written in another way now. */
 const AS_BEFORE: Readonly<Record<string, string>> = {
+  'facts.dataset_rows': '(select dataset_id, split, row, episode_id, call_id, candidate from traj.dataset_rows)',
   'troupe.stored_events': `(select log, partition, position, key, source, id, name, time, recorded_at, encode(digest, 'hex') as digest,
      replace(data::text, E'"\\uFFFE."', to_json(substr(key, 3))::text)::json as data from troupe.stored_events)`,
 };
@@ -197,6 +198,37 @@ describe.each([
     const { rows } = await db.query(`select reward from traj.episodes where task_id = 'old' order by episode_id`);
     expect(rows).toEqual([{ reward: 1 }, { reward: 0 }]);
   });
+});
+
+it('Rows of datasets that a home of schema 50 has are those that they were, and candidates of a call are one row of the table', async () => {
+  const name = `old_home_${randomBytes(6).toString('hex')}`;
+  const admin = openPool(await testServerUrl());
+  await admin.query(`create database ${name} template template0`);
+  const db = openPool(await testServerUrl(name));
+  const rows = async () => (await db.query('select * from traj.dataset_rows order by dataset_id, split, row')).rows;
+  try {
+    await migrate(db, readMigrations().slice(0, 50));
+    await db.query(`insert into facts.dataset_rows (dataset_id, split, row, episode_id, call_id, candidate) values
+      ('d', 'train', 0, 'e1', 'c1', 0), ('d', 'train', 1, 'e1', 'c1', 3), ('d', 'train', 2, 'e1', 'c2', 1), ('d', 'train', 3, 'e1', 'c1', 2),
+      ('d', 'train.rejected', 0, 'e1', 'c1', 1), ('d', 'train.earlier-1', 2, 'e1', 'c0', 0), ('d', 'train.earlier-1', 4, 'e1', 'c0', 0),
+      ('whole', 'train', 0, 'e1', null, null), ('whole', 'train', 1, 'e1', null, null), ('whole', 'train', 2, 'e2', null, null)`);
+    const before = await rows();
+    expect(before).toHaveLength(10);
+    await migrate(db);
+    expect(await rows()).toEqual(before);
+    const kept = await db.query(
+      `select row, call_id, candidates from facts.dataset_rows where dataset_id = 'd' and split = 'train' order by row`,
+    );
+    expect(kept.rows).toEqual([
+      { row: 0, call_id: 'c1', candidates: [0, 3] },
+      { row: 2, call_id: 'c2', candidates: [1] },
+      { row: 3, call_id: 'c1', candidates: [2] },
+    ]);
+  } finally {
+    await db.close();
+    await admin.query(`drop database ${name} with (force)`);
+    await admin.close();
+  }
 });
 
 it('An empty project has at most 250 relations, and the read of one episode is planned within a millisecond', async () => {

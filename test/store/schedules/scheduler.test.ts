@@ -337,7 +337,7 @@ describe('The scheduler', () => {
     await record([event('2026-05-01T11:00:00Z', 'checkpoint.saved', trained)]);
     for (const i of even.keys())
       await fresh.db.query(
-        `insert into facts.dataset_rows (dataset_id, split, row, episode_id) values ('d1', 'train', $1, $2)`,
+        `insert into facts.dataset_rows (dataset_id, split, row, episode_id, candidates) values ('d1', 'train', $1, $2, '{null}')`,
         [i, `2026-05-01T10:00:00Z/${i}`],
       );
     await played('2026-05-01T12:11:00Z', even.slice(0, 199));
@@ -405,7 +405,7 @@ describe('The scheduler', () => {
     while ((await projectBatch(fresh.db)) > 0);
     for (let i = 0; i < 240; i++)
       await fresh.db.query(
-        `insert into facts.dataset_rows (dataset_id, split, row, episode_id) values ('d1', 'train', $1, $2)`,
+        `insert into facts.dataset_rows (dataset_id, split, row, episode_id, candidates) values ('d1', 'train', $1, $2, '{null}')`,
         [i, `2026-05-01T10:00:00Z/${i}`],
       );
     const rule = { of, by_role, above: 0.2 };
