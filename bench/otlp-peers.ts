@@ -6,8 +6,8 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { freePort } from '../store/db/free-port.ts';
 import { openPool } from '../store/db/pool.ts';
+import { freePort } from '../test/support/free-port.ts';
 
 export type StartedPeer = {
   readonly name: string;

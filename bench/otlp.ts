@@ -12,7 +12,7 @@ import { protobufToJson } from '../ingest/otlp/protobuf.ts';
 import type { OtlpSpan } from '../ingest/otlp/span.ts';
 import { createRedactor, type Redactor } from '../ingest/redact.ts';
 import { runTroupe, type TroupeProcess } from '../proofs/troupe-process.ts';
-import { freePort } from '../store/db/free-port.ts';
+import { freePort } from '../test/support/free-port.ts';
 import type { Bench, Settings } from './bench.ts';
 import { compared, interleave, oursOnly, type Result, type Side } from './harness.ts';
 import { findPeers, type StartedPeer } from './otlp-peers.ts';

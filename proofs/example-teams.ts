@@ -8,7 +8,7 @@ import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { parseDocument, stringify } from 'yaml';
-import { freePort } from '../store/db/free-port.ts';
+import { freePort } from '../test/support/free-port.ts';
 import { installedTeam, missingTeams } from './clients.ts';
 import type { Outcome, Proof, Setting } from './proof.ts';
 import { until } from './up.ts';

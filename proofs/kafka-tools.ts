@@ -5,8 +5,8 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { freePort } from '../store/db/free-port.ts';
 import { type Db, openPool } from '../store/db/pool.ts';
+import { freePort } from '../test/support/free-port.ts';
 import { findKafkaJars, startKafka } from './kafka.ts';
 import { asAdmin, clientOf } from './kafka-clients.ts';
 import { startPostgres } from './postgres.ts';

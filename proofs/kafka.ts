@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
-import { freePort } from '../store/db/free-port.ts';
+import { freePort } from '../test/support/free-port.ts';
 import { clientOf } from './kafka-clients.ts';
 
 export const KAFKA_VERSION = '4.3.1';

@@ -7,7 +7,7 @@ import { type ChildProcess, execFile, spawn, spawnSync } from 'node:child_proces
 import { chmodSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { freePort } from '../store/db/free-port.ts';
+import { freePort } from '../test/support/free-port.ts';
 import type { Outcome, Proof, Setting } from './proof.ts';
 import { until } from './up.ts';
 

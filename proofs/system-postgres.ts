@@ -4,7 +4,7 @@ import { chownSync, existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { serverIdentity } from '../store/db/binaries.ts';
-import { freePort } from '../store/db/free-port.ts';
+import { freePort } from '../test/support/free-port.ts';
 
 const VERSIONS = '/usr/lib/postgresql';
 

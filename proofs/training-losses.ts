@@ -4,7 +4,7 @@
  */
 import type { Row } from '../trainer/data/row.ts';
 import type { TokenRow } from '../trainer/data/training-rows.ts';
-import { dpoLoss, dpoRobustLoss } from '../trainer/losses/dpo.ts';
+import { dpoLoss } from '../trainer/losses/dpo.ts';
 import type { Loss } from '../trainer/losses/loss.ts';
 import { lastTokenPreference } from '../trainer/losses/preference-segments.ts';
 import { bradleyTerryLoss } from '../trainer/losses/reward-head.ts';
@@ -12,7 +12,6 @@ import { sftLoss, tokenMeanWeights } from '../trainer/losses/sft.ts';
 import { sftEntropyLoss } from '../trainer/losses/sft-entropy.ts';
 import { turnRatioLoss } from '../trainer/losses/turn-ratio.ts';
 import { turnSegments } from '../trainer/losses/turn-segments.ts';
-import { valueClipLoss } from '../trainer/losses/value-clip.ts';
 import { valueCrossEntropyLoss, valueHuberLoss, valueMseLoss } from '../trainer/losses/value-regression.ts';
 import type { ModelConfig, Weights } from '../trainer/models/weights.ts';
 import { type PolicyLossName, type PolicyLossOptions, policyLoss } from '../trainer/training/policy-losses.ts';
@@ -29,7 +28,6 @@ export type DrawnCompletion = {
   readonly advantages: readonly number[];
   readonly old_logprobs: readonly number[];
   readonly ref_logprobs: readonly number[];
-  readonly old_values: readonly number[];
   readonly returns: readonly number[];
 };
 export type DrawnRow = { readonly prompt_ids: readonly number[]; readonly completions: readonly DrawnCompletion[] };
@@ -41,8 +39,6 @@ export type ProvedLoss =
   | 'turn-ratio-trajectory'
   | 'dpo'
   | 'dpo-smoothed'
-  | 'dpo-robust'
-  | 'value-clip'
   | 'value-mse'
   | 'value-huber'
   | 'value-cross-entropy'
@@ -80,10 +76,6 @@ export async function lossOf(name: ProvedLoss, start: Start, batches: Batches): 
       return { loss: dpoLoss({ beta: 0.3 }), rows: await preferred(start, batches) };
     case 'dpo-smoothed':
       return { loss: dpoLoss({ labelSmoothing: 0.1 }), rows: await preferred(start, batches) };
-    case 'dpo-robust':
-      return { loss: dpoRobustLoss({ labelSmoothing: 0.1 }), rows: await preferred(start, batches) };
-    case 'value-clip':
-      return { loss: valueClipLoss(), rows: batches.map((rows) => valued(rows)) };
     case 'value-mse':
       return { loss: valueMseLoss, rows: batches.map((rows) => valued(rows)) };
     case 'value-huber':
@@ -181,11 +173,10 @@ function valued(rows: readonly DrawnRow[], target: (value: number) => number = (
   let next = 0;
   return rows.map(({ prompt_ids, completions }) => ({
     promptIds: prompt_ids,
-    completions: completions.map(({ token_ids, returns, old_values }) => ({
+    completions: completions.map(({ token_ids, returns }) => ({
       tokenIds: token_ids,
       weights: weights[next++]!,
       returns: returns.map(target),
-      oldValues: old_values,
     })),
   }));
 }

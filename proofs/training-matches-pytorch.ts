@@ -115,8 +115,8 @@ const SHORT: readonly Case[] = [
   { model: qwen2, loss: 'clipped-policy', completions: 1, adapter: RANKED },
   { model: qwen3, loss: 'turn-ratio', completions: 3 },
   { model: llama, loss: 'turn-ratio-trajectory', completions: 1, adapter: BEGUN },
-  { model: valued(qwen2), loss: 'value-clip', completions: 1 },
-  { model: valued(qwen3), loss: 'value-clip', completions: 3, adapter: BEGUN },
+  { model: valued(qwen2), loss: 'value-huber', completions: 1 },
+  { model: valued(qwen3), loss: 'value-huber', completions: 3, adapter: BEGUN },
   { model: valued(llama), loss: 'value-mse', completions: 3 },
   { model: valued(biased), loss: 'value-mse', completions: 1, adapter: ALL },
   { model: rewarding(qwen3), loss: 'bradley-terry', completions: 2 },
@@ -127,10 +127,10 @@ const SHORT: readonly Case[] = [
   { model: llama, loss: 'ppo', completions: 4, adapter: BEGUN, rows: 100 },
 ];
 
-const PAIRS: readonly ProvedLoss[] = ['dpo', 'dpo-smoothed', 'dpo-robust', 'bradley-terry'];
-const VALUES: readonly ProvedLoss[] = ['value-clip', 'value-mse', 'value-huber', 'value-cross-entropy'];
+const PAIRS: readonly ProvedLoss[] = ['dpo', 'dpo-smoothed', 'bradley-terry'];
+const VALUES: readonly ProvedLoss[] = ['value-mse', 'value-huber', 'value-cross-entropy'];
 const SPOKEN: readonly ProvedLoss[] = [
-  ...(['token-mean', 'sequence-mean', 'entropy', 'dpo', 'dpo-smoothed', 'dpo-robust', 'clipped-policy'] as const),
+  ...(['token-mean', 'sequence-mean', 'entropy', 'dpo', 'dpo-smoothed', 'clipped-policy'] as const),
   ...(['ppo', 'grpo', 'dr-grpo', 'dapo', 'turn-ratio', 'turn-ratio-trajectory'] as const),
 ];
 

@@ -95,7 +95,7 @@ def turn_ratio(said, completions, trajectory, low=0.2, high=0.2, dual=3.0):
     return sum(sum(turns) for turns in sequences) / sum(map(len, sequences))
 
 
-def dpo(said, rows, beta=0.1, smoothing=0.0, robust=False):
+def dpo(said, rows, beta=0.1, smoothing=0.0):
     losses = []
     pairs = zip(said[::2], said[1::2])
     for (chosen, rejected), row in zip(pairs, rows):
@@ -105,21 +105,8 @@ def dpo(said, rows, beta=0.1, smoothing=0.0, robust=False):
             gains.append((mask * s["logprob"]).sum() - (mask * torch.tensor(c["start_logprobs"])).sum())
         margin = beta * (gains[0] - gains[1])
         right, wrong = -torch.nn.functional.logsigmoid(margin), -torch.nn.functional.logsigmoid(-margin)
-        if robust:
-            losses.append(((1 - smoothing) * right - smoothing * wrong) / (1 - 2 * smoothing))
-        else:
-            losses.append((1 - smoothing) * right + smoothing * wrong)
+        losses.append((1 - smoothing) * right + smoothing * wrong)
     return sum(losses) / len(losses)
-
-
-def value_clip(said, rows, clip=0.5):
-    completions = flat(rows)
-    losses = []
-    for s, c in zip(said, completions):
-        old, target = torch.tensor(c["old_values"]), torch.tensor(c["returns"])
-        held = torch.clamp(s["value"], old - clip, old + clip)
-        losses.append(0.5 * torch.maximum((s["value"] - target) ** 2, (held - target) ** 2))
-    return token_mean(losses, completions)
 
 
 def value_regression(said, rows, error):
@@ -153,8 +140,6 @@ LOSSES = {
     "turn-ratio-trajectory": lambda s, r: turn_ratio(s, flat(r), trajectory=True),
     "dpo": lambda s, r: dpo(s, r, beta=0.3),
     "dpo-smoothed": lambda s, r: dpo(s, r, beta=0.1, smoothing=0.1),
-    "dpo-robust": lambda s, r: dpo(s, r, beta=0.1, smoothing=0.1, robust=True),
-    "value-clip": value_clip,
     "value-mse": lambda s, r: value_regression(s, r, lambda value, target: (value - target) ** 2),
     "value-huber": lambda s, r: value_regression(s, r, huber),
     "value-cross-entropy": lambda s, r: value_regression(s, r, cross_entropy),
@@ -216,7 +201,6 @@ def add_columns(rng, model, head, rows):
             c["ref_logprobs"] = [x + rng.gauss(0, 0.4) for x in start]
         elif head == "value":
             start = s["value"].tolist()
-            c["old_values"] = [x + rng.gauss(0, 0.6) for x in start]
             c["returns"] = [x + rng.gauss(0, 1) for x in start]
 
 

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { stringify } from 'yaml';
-import { freePort } from '../store/db/free-port.ts';
+import { freePort } from '../test/support/free-port.ts';
 import { openModel } from '../trainer/models/model-directory.ts';
 import { Policy } from '../trainer/sampling/policy.ts';
 import type { Outcome, Proof, Setting } from './proof.ts';

@@ -9,7 +9,7 @@
  * No variable is known by its name, and what no rule touches stays as it is written.
  */
 import { join } from 'node:path';
-import { freePort } from '../../store/db/free-port.ts';
+import { freePort } from '../../test/support/free-port.ts';
 import type { Container } from './file.ts';
 
 export type Here = {

@@ -118,7 +118,6 @@ export function randomTokens(seed: number, K: number) {
     'entropy.weight': list(() => 0.1 * uniform()),
     'kl.weight': list(() => 0.1 * uniform()),
     values: list(normal),
-    'old.value': list(normal),
     return: list(normal),
   };
 }

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type DpoOptions, dpoLoss, dpoPair, dpoRobustLoss } from '../../trainer/losses/dpo.ts';
+import { type DpoOptions, dpoLoss, dpoPair } from '../../trainer/losses/dpo.ts';
 import {
   lastTokenPreference,
   type PreferenceSegments,
@@ -8,7 +8,7 @@ import {
 } from '../../trainer/losses/preference-segments.ts';
 import { bradleyTerryLoss } from '../../trainer/losses/reward-head.ts';
 import { evaluate, expectAsPlain, expectNear, randomTokens, type Tokens, total } from './losses-graph.ts';
-import { bradleyTerryPair, dpoRobustPair } from './plain-losses.ts';
+import { bradleyTerryPair } from './plain-losses.ts';
 
 /** The trained tokens of pairs, segments numbered through, with what a model says of them drawn by a seed. */
 function batchOf(pairs: readonly PreferenceSegments[], seed: number): Tokens {
@@ -58,22 +58,17 @@ describe('direct preference optimisation', () => {
     async (options) => {
       const { beta = 0.1 } = options;
       const tokens = batchOf(pairs, 51);
-      for (const [loss, pair] of [
-        [dpoLoss(options), dpoPair],
-        [dpoRobustLoss(options), dpoRobustPair],
-      ] as const) {
-        const { report } = await expectAsPlain(
-          loss,
-          tokens,
-          'logprobs',
-          (of) => total(gains(of).map((gain) => pair(gain, options))) / pairs.length,
-        );
-        for (const [t, pair_] of tokens.segment!.entries()) {
-          expectNear(report.reward_margin![t]!, beta * gains(tokens)[pair_]!, 'margin');
-          expect(report.accuracy![t]).toBe(gains(tokens)[pair_]! > 0 ? 1 : 0);
-        }
-        expect(new Set(report.accuracy)).toEqual(new Set([0, 1]));
+      const { report } = await expectAsPlain(
+        dpoLoss(options),
+        tokens,
+        'logprobs',
+        (of) => total(gains(of).map((gain) => dpoPair(gain, options))) / pairs.length,
+      );
+      for (const [t, pair] of tokens.segment!.entries()) {
+        expectNear(report.reward_margin![t]!, beta * gains(tokens)[pair]!, 'margin');
+        expect(report.accuracy![t]).toBe(gains(tokens)[pair]! > 0 ? 1 : 0);
       }
+      expect(new Set(report.accuracy)).toEqual(new Set([0, 1]));
     },
   );
 
@@ -101,26 +96,17 @@ describe('direct preference optimisation', () => {
     expect(slope).toEqual([-1, 1]);
   });
 
-  it('smoothed is the mean over labels flipped by that share; robust undoes that', () => {
+  it('smoothed is the mean over labels flipped by that share', () => {
     const share = fc.double({ min: 0, max: 0.45, noNaN: true });
     fc.assert(
       fc.property(fc.double({ min: -50, max: 50, noNaN: true }), share, (d, labelSmoothing) => {
-        const flipped = (pair: typeof dpoPair) =>
-          (1 - labelSmoothing) * pair(d, { labelSmoothing }) + labelSmoothing * pair(-d, { labelSmoothing });
         const plain = (at: number) => dpoPair(at);
         expect(dpoPair(d, { labelSmoothing })).toBeCloseTo(
           (1 - labelSmoothing) * plain(d) + labelSmoothing * plain(-d),
           9,
         );
-        expect(flipped(dpoRobustPair)).toBeCloseTo(plain(d), 9);
       }),
     );
-  });
-
-  it('refuses the robust form of labels that say nothing', () => {
-    for (const labelSmoothing of [0.5, 0.7, -0.1, Number.NaN]) {
-      expect(() => dpoRobustLoss({ labelSmoothing })).toThrow(/from 0 to below 0.5/);
-    }
   });
 
   it('in two parts sums to the whole', async () => {

@@ -3,11 +3,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { listFiles, readFiles, saveCheckpointAt } from '../../trainer/checkpoints/checkpoint.ts';
-import { emptyMeta, identify, identityOf } from '../../trainer/checkpoints/checkpoint-format.ts';
+import { emptyMeta, identityOf } from '../../trainer/checkpoints/checkpoint-format.ts';
 import { encodeSafetensors } from '../../trainer/files/safetensors.ts';
 import { INDEX, readModelFiles } from '../../trainer/models/model-files.ts';
 import type { Tensor, Weights } from '../../trainer/models/weights.ts';
 import { tinyContents } from './tiny-checkpoint.ts';
+import { identify } from './whole-checkpoint.ts';
 
 let root: string;
 let count = 0;

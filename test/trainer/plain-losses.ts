@@ -1,5 +1,4 @@
 /** Losses in plain numbers, as their sources write them: what the graphs of the trainer are compared with. */
-import type { DpoOptions } from '../../trainer/losses/dpo.ts';
 import { logSigmoid } from '../../trainer/losses/log-sigmoid.ts';
 import { ppoClipToken } from '../../trainer/losses/ppo-clip.ts';
 import type { ClipRange } from '../../trainer/losses/surrogate.ts';
@@ -20,12 +19,6 @@ export function clippedPolicyToken(
 ): ClippedToken {
   const { loss, clipped } = ppoClipToken(logprob, oldLogprob, advantage, { clipLow, clipHigh, dualClip: null });
   return { loss, kept: !clipped };
-}
-
-/** One pair of robust DPO. */
-export function dpoRobustPair(delta: number, { beta = 0.1, labelSmoothing = 0 }: DpoOptions = {}): number {
-  const biased = -(1 - labelSmoothing) * logSigmoid(beta * delta) + labelSmoothing * logSigmoid(-beta * delta);
-  return biased / (1 - 2 * labelSmoothing);
 }
 
 /** One pair of a reward head. */

@@ -7,7 +7,7 @@ import { createHash } from 'node:crypto';
 import { got, TroupeError } from '../../errors.ts';
 import type { FileFacts, Files, FilesFacts } from '../files/atomic.ts';
 import type { Parts } from '../files/disk.ts';
-import { decodeSafetensors, joined, type SafetensorsFile, safetensorsParts } from '../files/safetensors.ts';
+import { type SafetensorsFile, safetensorsParts } from '../files/safetensors.ts';
 import type { Adapter } from '../models/lora.ts';
 import { modelConfigJson, readModelConfig } from '../models/model-config.ts';
 import { exportOnnx } from '../models/onnx-export.ts';
@@ -127,31 +127,6 @@ export function checkpointParts(contents: CheckpointContents): ReadonlyMap<strin
   return files;
 }
 
-/** The files of a checkpoint in memory, and the identity that follows from them. Throws as `checkpointParts` does. */
-export function encodeCheckpoint(contents: CheckpointContents): { readonly identity: Identity; readonly bytes: Files } {
-  const bytes = new Map([...checkpointParts(contents)].map(([name, parts]) => [name, joined(parts)]));
-  const identity = identify(bytes, contents.meta);
-  return { identity, bytes: bytes.set(MANIFEST, manifestBytes(identity, contents.meta)) };
-}
-
-/**
- * Contents from a checkpoint's files, each compared with its hash before it is parsed.
- * Throws `checkpoint_damaged` naming the file that is missing, too many, or not what was saved.
- */
-export function decodeCheckpoint(bytes: Files): CheckpointContents & { readonly identity: Identity } {
-  const manifest = bytes.get(MANIFEST);
-  if (!manifest) throw checkpointDamaged(`${MANIFEST} is missing`);
-  const { identity, meta } = readManifest(manifest);
-  checkNames(identity, [...bytes.keys()]);
-  for (const [name, file] of bytes) if (name !== MANIFEST) checkFacts(identity, name, factsOf(file));
-  const tensors = (name: string): SafetensorsFile | null => {
-    const file = bytes.get(name);
-    return file ? decodeSafetensors(file) : null;
-  };
-  const contents = contentsOf(bytes, tensors, { meta, onnx: bytes.has(ONNX) });
-  return { ...contents, identity };
-}
-
 /** Contents from what was read and found to be what was saved: text files by name, and tensors. */
 export function contentsOf(
   texts: Files,
@@ -176,7 +151,6 @@ export function contentsOf(
   };
 }
 
-const factsOf = (bytes: Uint8Array): FileFacts => ({ bytes: bytes.length, sha256: digest(bytes) });
 const utf8 = (bytes: Uint8Array): string => new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes);
 
 function parse(name: string, bytes: Uint8Array): Record<string, unknown> {
@@ -186,10 +160,6 @@ function parse(name: string, bytes: Uint8Array): Record<string, unknown> {
     throw checkpointDamaged(`${name} is not JSON`, cause);
   }
 }
-
-/** Sizes and hashes of files, and with them their identity. */
-export const identify = (bytes: Files, meta: CheckpointMeta): Identity =>
-  identityOf(Object.fromEntries([...bytes].map(([name, file]) => [name, factsOf(file)])), meta);
 
 /** The identity that follows from the sizes and hashes of files and from their lineage. */
 export function identityOf(facts: FilesFacts, meta: CheckpointMeta): Identity {

@@ -42,7 +42,6 @@ const COLUMNS: Readonly<Record<TokenColumn, keyof Completion>> = {
   'entropy.weight': 'entropyWeights',
   'kl.weight': 'klWeights',
   return: 'returns',
-  'old.value': 'oldValues',
 };
 
 export function layoutOf(rows: readonly Row[]): Layout {

@@ -11,9 +11,8 @@ export type Completion = {
   readonly refLogprobs?: readonly number[];
   readonly entropyWeights?: readonly number[];
   readonly klWeights?: readonly number[];
-  /** The target of the value head before the token, and its value when the token was sampled. */
+  /** The target of the value head before the token. */
   readonly returns?: readonly number[];
-  readonly oldValues?: readonly number[];
   /** For losses over segments: of each token, which of the row's `segmentWeights` is its segment's. */
   readonly segments?: readonly number[];
 };

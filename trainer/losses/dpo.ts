@@ -2,15 +2,13 @@
  * Direct preference optimisation: the policy is to raise the chosen answer over the rejected one by more than the reference does.
  *
  * Source: DPO (arXiv:2305.18290, equation 7); trl/trainer/dpo_trainer.py. Verified (code). Log-probabilities are sums over an answer's
- * tokens. Label smoothing ε is the conservative form of earlier TRL releases; the unbiased form for flipped labels ("robust",
- * arXiv:2403.00409) is another function. Dropped: TRL's other loss types and its reference-free form.
+ * tokens. Label smoothing ε is the conservative form of earlier TRL releases. Dropped: TRL's other loss types, among them the unbiased form
+ * for flipped labels ("robust", arXiv:2403.00409), and its reference-free form.
  */
 import { type Static, Type } from 'typebox';
-import { TroupeError } from '../../errors.ts';
-import type { Value } from '../graph/node.ts';
 import { add, less, multiply, negate, scalar, softplus, subtract, sum } from '../graph/operations.ts';
 import { logSigmoid } from './log-sigmoid.ts';
-import type { Loss, LossTokens, LossValues } from './loss.ts';
+import type { Loss } from './loss.ts';
 import type { LossMethod } from './method.ts';
 
 export type DpoOptions = { readonly beta?: number; readonly labelSmoothing?: number };
@@ -22,58 +20,24 @@ export type DpoOptions = { readonly beta?: number; readonly labelSmoothing?: num
 export function dpoLoss({ beta = 0.1, labelSmoothing = 0 }: DpoOptions = {}): Loss {
   return {
     key: `dpo ${beta} ${labelSmoothing}`,
-    build: (tokens) =>
-      ofMargin(tokens, beta, (margin) =>
-        add(
-          multiply(softplus(negate(margin)), scalar(1 - labelSmoothing)),
-          multiply(softplus(margin), scalar(labelSmoothing)),
-        ),
-      ),
-  };
-}
-
-/**
- * Σ over pairs of (−(1−ε)·log σ(βΔ) + ε·log σ(−βΔ))/(1−2ε): its mean over labels of which a share ε is flipped is DPO without them.
- * @throws TroupeError `usage` unless 0 ≤ ε < 1/2.
- */
-export function dpoRobustLoss({ beta = 0.1, labelSmoothing = 0 }: DpoOptions = {}): Loss {
-  requireShare(labelSmoothing);
-  return {
-    key: `dpo-robust ${beta} ${labelSmoothing}`,
-    build: (tokens) =>
-      ofMargin(tokens, beta, (margin) =>
-        subtract(
-          multiply(softplus(negate(margin)), scalar((1 - labelSmoothing) / (1 - 2 * labelSmoothing))),
-          multiply(softplus(margin), scalar(labelSmoothing / (1 - 2 * labelSmoothing))),
-        ),
-      ),
-  };
-}
-
-function ofMargin(
-  { logprobs, column, segments }: LossTokens,
-  beta: number,
-  loss: (margin: Value) => Value,
-): LossValues {
-  const gain = segments.sum(multiply(column('weight'), subtract(logprobs, column('ref.logprob'))));
-  const margin = multiply(gain, scalar(beta));
-  return {
-    loss: sum(multiply(segments.weight, loss(margin)), [0, 1]),
-    report: { reward_margin: segments.spread(margin), accuracy: segments.spread(less(scalar(0), margin)) },
+    build({ logprobs, column, segments }) {
+      const gain = segments.sum(multiply(column('weight'), subtract(logprobs, column('ref.logprob'))));
+      const margin = multiply(gain, scalar(beta));
+      const loss = add(
+        multiply(softplus(negate(margin)), scalar(1 - labelSmoothing)),
+        multiply(softplus(margin), scalar(labelSmoothing)),
+      );
+      return {
+        loss: sum(multiply(segments.weight, loss), [0, 1]),
+        report: { reward_margin: segments.spread(margin), accuracy: segments.spread(less(scalar(0), margin)) },
+      };
+    },
   };
 }
 
 /** One pair in plain numbers, of Δ in nats. */
 export function dpoPair(delta: number, { beta = 0.1, labelSmoothing = 0 }: DpoOptions = {}): number {
   return -(1 - labelSmoothing) * logSigmoid(beta * delta) - labelSmoothing * logSigmoid(-beta * delta);
-}
-
-function requireShare(labelSmoothing: number): void {
-  if (labelSmoothing >= 0 && labelSmoothing < 0.5) return;
-  throw new TroupeError(
-    'usage',
-    `label smoothing is a share of flipped labels, from 0 to below 0.5; got ${labelSmoothing}`,
-  );
 }
 
 const Input = Type.Object({

@@ -14,8 +14,6 @@ const TOKEN_COLUMNS = [
   'kl.weight',
   /** The target of the value head. */
   'return',
-  /** The output of the value head when the token was sampled. */
-  'old.value',
 ] as const;
 export type TokenColumn = (typeof TOKEN_COLUMNS)[number];
 

@@ -8,38 +8,9 @@ import { type Static, Type } from 'typebox';
 import { refuseInput, requireRows } from '../../store/methods/refuse.ts';
 import { Bit } from '../../store/methods/shapes.ts';
 import { mean } from '../../store/methods/statistics.ts';
-import type { Value } from '../graph/node.ts';
-import { add, clip, less, maximum, multiply, scalar, subtract, sum } from '../graph/operations.ts';
-import type { Loss } from './loss.ts';
 import type { LossMethod } from './method.ts';
 
 export type ValueClipOptions = { readonly valueClip?: number };
-
-/**
- * ½·Σ `weight`·max((v − R)², (clip(v, v_old ± c) − R)²), R being `return`. Reports `value_clip_share`, 1 where the bound took the
- * gradient away, and `value_error`, (v − R)².
- */
-export function valueClipLoss({ valueClip = 0.5 }: ValueClipOptions = {}): Loss {
-  return {
-    key: `value-clip ${valueClip}`,
-    build: ({ values, column }) => {
-      const target = column('return');
-      const old = column('old.value');
-      const moved = subtract(values, old);
-      const error = square(subtract(values, target));
-      const held = square(subtract(add(old, clip(moved, -valueClip, valueClip)), target));
-      const outside = maximum(less(moved, scalar(-valueClip)), less(scalar(valueClip), moved));
-      return {
-        loss: multiply(sum(multiply(column('weight'), maximum(error, held)), [0, 1]), scalar(0.5)),
-        report: { value_clip_share: multiply(outside, less(error, held)), value_error: error },
-      };
-    },
-  };
-}
-
-function square(x: Value): Value {
-  return multiply(x, x);
-}
 
 /** One token's loss in plain numbers. */
 export function valueClipToken(

@@ -4,11 +4,11 @@ import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { prepareBinaries } from '../../../store/db/binaries.ts';
 import { ensureCluster } from '../../../store/db/cluster.ts';
-import { freePort } from '../../../store/db/free-port.ts';
 import { homeAt, openHome } from '../../../store/db/home.ts';
 import { joinKeeper } from '../../../store/db/keeping.ts';
 import { type Server, startServer } from '../../../store/db/launcher.ts';
 import { openConnection } from '../../../store/db/pool.ts';
+import { freePort } from '../../support/free-port.ts';
 import { cleanUp, openFolder, startUser, untilGone } from './processes.ts';
 
 let folder: string;
