@@ -1,5 +1,5 @@
 /** What the demo showed: a table of rounds, a plot, and the SQL to look further. */
-import type { DemoResult, Round } from './demo.ts';
+import type { DemoResult, Round } from './demo-scores.ts';
 import { paint as colours, table } from './output.ts';
 
 const percent = (share: number | null): number | null => (share === null ? null : Math.round(1000 * share) / 10);

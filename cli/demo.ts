@@ -1,8 +1,7 @@
 /**
  * The demo: a home with a model, lessons and tasks, `troupe up`, the team of the example beside it, and three schedules, each of which starts one
- * plan of examples/coder-verifier/plans. The plans run the loop; what this file does is start them one after the other and read what came out.
+ * plan of examples/coder-verifier/plans. The plans run the loop; what this file does is start them one after the other.
  */
-import { mkdirSync } from 'node:fs';
 import { readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -10,8 +9,7 @@ import { type Document, parseDocument } from 'yaml';
 import { TroupeError } from '../errors.ts';
 import { MODEL_SPEC } from '../examples/coder-verifier/model-spec.ts';
 import { importFiles } from '../ingest/import.ts';
-import { appendOwn } from '../ingest/own-event.ts';
-import { firstOf, type NotNull, query, rowsOf, sql } from '../store/db/query.ts';
+import { firstOf, query, rowsOf, sql } from '../store/db/query.ts';
 import { episodesTagged, evaluateEpisodes } from '../store/judging/evaluate.ts';
 import { waitProjected } from '../store/projecting/positions.ts';
 import { recordRelease, releasesOf } from '../store/releasing/releases.ts';
@@ -20,13 +18,14 @@ import { addSchedule, pauseSchedule, runScheduleNow } from '../store/schedules/s
 import { newModelDirectory } from '../trainer/models/model-directory.ts';
 import type { Plan } from '../trainer/plans/plan-schema.ts';
 import type { PlanResult } from '../trainer/plans/round.ts';
-import type { RolloutResult } from '../trainer/rollouts/handler.ts';
 import { wordTokenizer } from '../trainer/tokens/tokenizer.ts';
 import { type Child, type RoleSettings, runProgram, startProgram, startUp } from './children.ts';
 import { planOf } from './commands/plan.ts';
 import type { Context } from './context.ts';
 import { familySeconds } from './cpu.ts';
+import { countsOf, type DemoResult, lessonsOf, type Round, scoresOf } from './demo-scores.ts';
 import type { Bar } from './output.ts';
+import { recordCheckpoint } from './record-checkpoint.ts';
 import { VERSION } from './version.ts';
 
 const POLICY = 'team';
@@ -61,34 +60,6 @@ export type DemoOptions = {
   readonly verifier?: 'frozen' | 'none';
 };
 
-export type Round = {
-  readonly round: number;
-  readonly name: string;
-  readonly checkpoint: string;
-  readonly released: boolean;
-  readonly pass_at_1: number | null;
-  readonly best_of_n: number | null;
-  readonly majority: number | null;
-  readonly hard_pass_at_1: number | null;
-  readonly verifier_precision: number | null;
-  readonly rejection_rate: number | null;
-};
-
-export type DemoResult = {
-  readonly rounds: readonly Round[];
-  readonly teachers: number | null;
-  readonly seed: number;
-  readonly events: number;
-  readonly episodes: number;
-  readonly steps: number;
-  readonly funnel: unknown;
-  /** Loss of the warm start, every tenth step. */
-  readonly warm_start: readonly { readonly step: number; readonly loss: number }[];
-  readonly seconds: number;
-  /** Of this process, the database and every process of the demo; null where the system does not report it. */
-  readonly cpu_seconds: number | null;
-};
-
 /** How the rounds of each plan are called in the table. */
 const NAMES: Readonly<Record<string, (round: number) => string>> = {
   'warm-start': () => 'warm start',
@@ -106,10 +77,8 @@ export async function runDemo(context: Context, options: DemoOptions): Promise<D
   const began = performance.now();
   const cpuBefore = await familySeconds(db);
   const { died, fail, failure } = failing(options.signal);
-  const scaled = (n: number) => Math.max(1, Math.ceil(n * scale));
   bar.update(0, 1, 'a model, lessons and tasks');
   const folder = join(home.run, `demo-${context.database.project}`);
-  mkdirSync(folder, { recursive: true });
   await firstRelease(context, options);
   const up = startUp({ ...settings, env: { ...settings.env, TROUPE_RUNNERS: JSON.stringify(RUNNERS) } }, fail);
   const children: Child[] = [up];
@@ -117,8 +86,9 @@ export async function runDemo(context: Context, options: DemoOptions): Promise<D
   const rounds: Round[] = [];
   try {
     const prepared = async () => {
-      const teachers = await importLessons(context, join(folder, 'lessons.jsonl'), { seed, scale });
-      await writeTasks(folder, { seed, scaled });
+      const course = [`--seed=${seed}`, `--scale=${scale}`, `--out=${folder}`];
+      await runProgram('course', [...process.execArgv, exampleFile(`course${SUFFIX}`), ...course]);
+      const teachers = await importLessons(context, join(folder, 'lessons.jsonl'));
       const left = Object.keys(NAMES).filter((name) => asked(options)[name] !== 0);
       const plans = await Promise.all(left.map((name) => demoPlan(folder, name, options)));
       return { teachers, plans, url: await up.url };
@@ -134,10 +104,10 @@ export async function runDemo(context: Context, options: DemoOptions): Promise<D
       };
       const { rounds: ran } = await Promise.race([scheduled(context, plan, { onStage, failure }), died]);
       for (const { round, candidates, release_id, gate } of ran) {
-        const shown = await evaluated(context, gate, plan);
         const name = NAMES[plan.name]!(round);
+        const scores = await scoresOf(db, `${gate}/candidate`);
         const checkpoint = candidates[POLICY]!;
-        rounds.push({ round: rounds.length, name, checkpoint, released: release_id !== null, ...shown });
+        rounds.push({ round: rounds.length, name, checkpoint, released: release_id !== null, ...scores });
       }
       if (options.verifier === 'frozen' && plan.name !== 'reinforcement') await followTeam(context, plan.name);
     }
@@ -147,8 +117,8 @@ export async function runDemo(context: Context, options: DemoOptions): Promise<D
       rounds,
       teachers,
       seed,
-      ...(await counts(context)),
-      ...(await lessonsOf(context)),
+      ...(await countsOf(db)),
+      ...(await lessonsOf(db)),
       seconds: round1((performance.now() - began) / 1000),
       cpu_seconds: cpuBefore === null || cpuAfter === null ? null : round1(cpuAfter - cpuBefore),
     };
@@ -174,9 +144,9 @@ function failing(signal: AbortSignal | undefined) {
 }
 
 /** A model with random weights as the first release, so that `troupe up` serves it and the first gate has an incumbent. */
-async function firstRelease({ log, home, now }: Context, { seed, verifier }: DemoOptions): Promise<void> {
+async function firstRelease(context: Context, { seed, verifier }: DemoOptions): Promise<void> {
   const spec = MODEL_SPEC;
-  const model = await newModelDirectory(join(home.checkpoints, `new-${seed}`), {
+  const model = await newModelDirectory(join(context.home.checkpoints, `new-${seed}`), {
     config: {
       ...spec.config,
       bos_token_id: null,
@@ -188,41 +158,32 @@ async function firstRelease({ log, home, now }: Context, { seed, verifier }: Dem
     seed: seed * 2 + 1,
     codeVersion: VERSION,
   });
-  const at = { source: '/demo', time: now().toISOString() };
-  const { id, dir, sha256 } = model;
-  const saved = { checkpoint_id: id, policy: POLICY, uri: dir, sha256, step: 0, kept: true, code_version: VERSION };
+  const { id } = model;
+  await recordCheckpoint(context, model.dir, POLICY);
   const policies = { [POLICY]: id, ...(verifier === 'frozen' ? { [VERIFIER]: id } : {}) };
-  const released = { release_id: `seed-${seed}-new`, policies, reason: 'random weights', by: 'demo' };
-  await appendOwn(log, [
-    { name: 'checkpoint.saved', ...at, id: `seed-${seed}/new`, data: saved },
-    { name: 'policy.released', ...at, id: `seed-${seed}/released`, data: released },
-  ]);
+  await release(context, `seed-${seed}-new`, policies, 'random weights');
+}
+
+async function release(
+  { log, now }: Context,
+  release_id: string,
+  policies: Readonly<Record<string, string>>,
+  reason: string,
+): Promise<void> {
+  const time = now().toISOString();
+  await recordRelease(log, { release_id, policies, teams: {}, reason, by: 'demo', source: '/demo', time });
 }
 
 /** Gives the verifier, where it has a policy of its own, the weights of the team. */
-async function followTeam({ db, log, now }: Context, after: string): Promise<void> {
-  await waitProjected(db, { log });
-  const team = (await releasesOf(db)).at(-1)!.policies[POLICY]!;
-  await recordRelease(log, {
-    release_id: `verifier-after-${after}`,
-    policies: { [POLICY]: team, [VERIFIER]: team },
-    teams: {},
-    reason: 'as the team',
-    by: 'demo',
-    source: '/demo',
-    time: now().toISOString(),
-  });
-  await waitProjected(db, { log });
+async function followTeam(context: Context, after: string): Promise<void> {
+  await waitProjected(context.db, context);
+  const team = (await releasesOf(context.db)).at(-1)!.policies[POLICY]!;
+  await release(context, `verifier-after-${after}`, { [POLICY]: team, [VERIFIER]: team }, 'as the team');
+  await waitProjected(context.db, context);
 }
 
 /** Imports what faulty teachers did. Returns the share of their answers that is right. */
-async function importLessons(
-  { db, log, book, artifacts }: Context,
-  file: string,
-  { seed, scale }: { readonly seed: number; readonly scale: number },
-): Promise<number | null> {
-  const tasks = (count: number) => String(Math.ceil(count * scale));
-  await example('teach', file, [`--seed=${seed}`, `--coder-tasks=${tasks(500)}`, `--verifier-tasks=${tasks(3000)}`]);
+async function importLessons({ db, log, book, artifacts }: Context, file: string): Promise<number | null> {
   const imported = await importFiles([file], { log, book, artifacts });
   await rm(file);
   if (imported.events.rejected > 0)
@@ -230,25 +191,6 @@ async function importLessons(
   await waitProjected(db, { log });
   return (await evaluateEpisodes(db, await episodesTagged(db, { phase: 'teach', role: 'coder' }))).pass_at_1;
 }
-
-/** Writes the files of tasks that the plans name. The held-out tasks are the same for every seed. */
-async function writeTasks(
-  folder: string,
-  { seed, scaled }: { readonly seed: number; readonly scaled: (n: number) => number },
-): Promise<void> {
-  const parts = [
-    ['practice', 'train', ['--count', String(scaled(2000)), '--seed', String(2 * seed)]],
-    ['reinforcement', 'train', ['--count', String(scaled(4000)), '--seed', String(2 * seed + 1), '--verified', '0.5']],
-    ['new', 'new', ['--count', String(scaled(192)), ...HELD_OUT]],
-    ['hard', 'hard', ['--count', String(scaled(96)), ...HELD_OUT]],
-  ] as const;
-  for (const [name, pool, args] of parts)
-    await example('tasks', join(folder, `${name}.jsonl`), ['--pool', pool, ...args]);
-  const heldOut = await Promise.all(['new', 'hard'].map((name) => readFile(join(folder, `${name}.jsonl`), 'utf8')));
-  await writeFile(join(folder, 'held-out.jsonl'), heldOut.join(''));
-}
-
-const HELD_OUT = ['--programs', '7', '--inputs', '7', '--tests-per-input', '1'];
 
 const exampleFile = (path: string): string =>
   fileURLToPath(new URL(`../examples/coder-verifier/${path}`, import.meta.url));
@@ -259,10 +201,6 @@ const planFile = (name: string): string =>
   );
 
 const SUFFIX = import.meta.url.endsWith('.ts') ? '.ts' : '.js';
-
-/** Runs a program of the example that writes a file. */
-const example = (name: string, out: string, args: readonly string[]): Promise<void> =>
-  runProgram(name, [...process.execArgv, exampleFile(`${name}${SUFFIX}`), '--out', out, ...args]);
 
 function startTeam(url: string, { verifier }: DemoOptions, onDeath: (error: TroupeError) => void) {
   const answers = verifier && ['--verifier', verifier === 'none' ? 'none' : `policy:${VERIFIER}`];
@@ -350,59 +288,6 @@ async function scheduled(
     }
     await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
   }
-}
-
-/** Scores of the candidate's episodes in a gate, by the pool of their tasks. An episode that was played again has another name. */
-async function evaluated(
-  { db }: Context,
-  gate: string,
-  plan: Plan,
-): Promise<Omit<Round, 'round' | 'name' | 'checkpoint' | 'released'>> {
-  const tasks = plan.gate.kind === 'play' ? (plan.gate.tasks as readonly { task_id: string; domain?: unknown }[]) : [];
-  const rollout = `${gate}/candidate`;
-  const played = await firstOf(db, query.selectFrom('troupe.job_queue').select('result').where('job_id', '=', rollout));
-  const { episodes = [] } = (played?.result ?? {}) as Partial<Pick<RolloutResult, 'episodes'>>;
-  const scores = (domain: string) => {
-    const beginnings = tasks.flatMap((task) => (task.domain === domain ? [`${rollout}/${task.task_id}/`] : []));
-    return evaluateEpisodes(
-      db,
-      episodes.filter((episode) => beginnings.some((beginning) => episode.startsWith(beginning))),
-    );
-  };
-  const { pass_at_1, best_of_n, majority, verifier_precision, rejection_rate } = await scores('new');
-  const { pass_at_1: hard_pass_at_1 } = await scores('hard');
-  return { pass_at_1, best_of_n, majority, hard_pass_at_1, verifier_precision, rejection_rate };
-}
-
-async function counts({ db }: Context): Promise<Pick<DemoResult, 'events' | 'episodes' | 'steps'>> {
-  const count = sql<number>`count(*)::float8`.as('n');
-  const found = await firstOf(
-    db,
-    query.selectNoFrom((all) => [
-      all.selectFrom('troupe.events').select(count).$asScalar().$notNull().as('events'),
-      all.selectFrom('facts.episodes').select(count).$asScalar().$notNull().as('episodes'),
-      all.selectFrom('facts.steps').select(count).$asScalar().$notNull().as('steps'),
-    ]),
-  );
-  return found!;
-}
-
-/** The filters and the losses of the warm start. */
-async function lessonsOf({ db }: Context): Promise<Pick<DemoResult, 'funnel' | 'warm_start'>> {
-  const jobs = query.selectFrom('troupe.job_queue').select(['job_id', 'result']);
-  const frozen = await firstOf(db, jobs.where('job_id', 'like', 'schedule/warm-start/%/1/freeze-team'));
-  const losses = await rowsOf(
-    db,
-    query
-      .selectFrom('facts.job_metrics')
-      .select(['step', 'value as loss'])
-      .where('job_id', 'like', 'schedule/warm-start/%/1/train-team')
-      .where('name', '=', 'loss')
-      .where('value', 'is not', null)
-      .orderBy('step')
-      .$narrowType<{ loss: NotNull }>(),
-  );
-  return { funnel: (frozen?.result as { readonly funnel?: unknown } | null)?.funnel ?? [], warm_start: losses };
 }
 
 const round1 = (x: number): number => Math.round(x * 10) / 10;

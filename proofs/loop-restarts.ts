@@ -6,7 +6,8 @@
 import { join } from 'node:path';
 import { roleSettings } from '../cli/children.ts';
 import { type Context, withContext } from '../cli/context.ts';
-import { type DemoResult, runDemo } from '../cli/demo.ts';
+import { runDemo } from '../cli/demo.ts';
+import type { DemoResult } from '../cli/demo-scores.ts';
 import { openDataset } from '../store/datasets/read.ts';
 import { judgeAgain } from '../store/judging/judge.ts';
 import { reconcile } from '../store/log/reconcile.ts';

@@ -26,18 +26,28 @@ const NO_METRICS =
 /** Paths of clients that are configured with the base path of another product. */
 const BASES = ['', '/otel', '/otlp', '/api/public/otel'];
 
+const DOCUMENTED = {
+  traces: { summary: 'Take OpenTelemetry traces (OTLP/HTTP).', about: 'what partial_success does not name is durable' },
+  logs: { summary: 'Take OpenTelemetry logs (OTLP/HTTP).', about: 'what partial_success does not name is durable' },
+  metrics: {
+    summary: 'Reject OpenTelemetry metrics, with the setting to use instead.',
+    about: 'partial_success rejects all data points; exporters do not try again',
+  },
+} as const;
+
 export function otlpRoutes(app: FastifyInstance, door: Door, { bodyLimit }: { readonly bodyLimit: number }): void {
   for (const base of BASES) {
-    for (const signal of ['traces', 'logs'] as const) {
+    for (const signal of ['traces', 'logs', 'metrics'] as const) {
+      const { summary, about } = DOCUMENTED[signal];
       app.post<{ Body: Buffer | undefined }>(
         `${base}/v1/${signal}`,
         {
           ...documented({
-            summary: `Take OpenTelemetry ${signal} (OTLP/HTTP).`,
+            summary,
             tag: 'events',
             scope: 'ingest',
             body: { types: [...TYPES], schema: Type.Object({ [MEMBER[signal]]: Type.Array(Type.Unknown()) }) },
-            answers: { 200: { about: 'what partial_success does not name is durable', type: PROTOBUF } },
+            answers: { 200: { about, type: PROTOBUF } },
           }),
           errorHandler: (error, request, reply) => void sendStatus(error, request, reply),
         },
@@ -45,7 +55,10 @@ export function otlpRoutes(app: FastifyInstance, door: Door, { bodyLimit }: { re
           refuseGrpc(request.headers['content-type']);
           const type = mediaType(request.headers, TYPES);
           const bytes = await inflate(request.body ?? Buffer.alloc(0), request.headers, bodyLimit);
-          const partial = await take(door, signal, readRequest(bytes, type, signal));
+          const partial =
+            signal === 'metrics'
+              ? { rejected: dataPointsIn(readBody(bytes, type, signal)), message: NO_METRICS }
+              : await take(door, signal, readRequest(bytes, type, signal));
           return reply
             .code(200)
             .header('content-type', type)
@@ -53,33 +66,6 @@ export function otlpRoutes(app: FastifyInstance, door: Door, { bodyLimit }: { re
         },
       );
     }
-    app.post<{ Body: Buffer | undefined }>(
-      `${base}/v1/metrics`,
-      {
-        ...documented({
-          summary: 'Reject OpenTelemetry metrics, with the setting to use instead.',
-          tag: 'events',
-          scope: 'ingest',
-          body: { types: [...TYPES], schema: Type.Object({ [MEMBER.metrics]: Type.Array(Type.Unknown()) }) },
-          answers: {
-            200: { about: 'partial_success rejects all data points; exporters do not try again', type: PROTOBUF },
-          },
-        }),
-        errorHandler: (error, request, reply) => void sendStatus(error, request, reply),
-      },
-      async (request, reply) => {
-        refuseGrpc(request.headers['content-type']);
-        const type = mediaType(request.headers, TYPES);
-        const bytes = await inflate(request.body ?? Buffer.alloc(0), request.headers, bodyLimit);
-        const read = type === PROTOBUF ? protobufToJson(bytes, 'metrics') : readJson(bytes);
-        if ('refusal' in read) throw new BodyRefused(read.refusal);
-        const partial = { rejected: dataPointsIn(read.value), message: NO_METRICS };
-        return reply
-          .code(200)
-          .header('content-type', type)
-          .send(exportResponse('metrics', partial, type));
-      },
-    );
   }
 }
 
@@ -90,12 +76,17 @@ function refuseGrpc(type = ''): void {
   });
 }
 
-/** The items of a request. Throws `BodyRefused` where it is none. */
-function readRequest(bytes: Uint8Array, type: (typeof TYPES)[number], signal: Exclude<Signal, 'metrics'>): Otlp {
+/** A body as JSON. Throws `BodyRefused` where it is none. */
+function readBody(bytes: Uint8Array, type: (typeof TYPES)[number], signal: Signal): unknown {
   const read = type === PROTOBUF ? protobufToJson(bytes, signal) : readJson(bytes);
   if ('refusal' in read) throw new BodyRefused(read.refusal);
+  return read.value;
+}
+
+/** The items of a request. Throws `BodyRefused` where it is none. */
+function readRequest(bytes: Uint8Array, type: (typeof TYPES)[number], signal: Exclude<Signal, 'metrics'>): Otlp {
   // A request without spans or log records is valid.
-  const value = read.value as Record<string, unknown> | null;
+  const value = readBody(bytes, type, signal) as Record<string, unknown> | null;
   const isEmpty = value !== null && typeof value === 'object' && !Array.isArray(value) && value[MEMBER[signal]] == null;
   if (isEmpty && Object.keys(value).length === 0) return { spans: [], logs: [], refusals: [] };
   const list = value?.[MEMBER[signal]];

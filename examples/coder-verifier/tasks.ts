@@ -6,9 +6,8 @@
  */
 import { writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
-import { createRandom, seedOf } from '../lib/random.ts';
-import { HELD_OUT_MIX, type PoolName, sampleTask, type Task, TRAINING_MIX } from './splits.ts';
-import { taskLine } from './task-line.ts';
+import type { PoolName } from './splits.ts';
+import { taskLines } from './task-line.ts';
 
 const { values } = parseArgs({
   options: {
@@ -40,18 +39,13 @@ function share(): number {
 
 const isPool = (name: string): name is PoolName => name === 'train' || name === 'new' || name === 'hard';
 const pool = isPool(values.pool) ? values.pool : fail('pool', 'train, new or hard', values.pool);
-const effort = { programs: count('programs'), inputs: count('inputs'), tests_per_input: count('tests-per-input') };
-const [wanted, verified] = [count('count'), share()];
-
-const random = createRandom(seedOf('tasks', pool, count('seed')));
-const found = new Map<string, Task>();
-for (let tries = 0; found.size < wanted && tries < 100 * wanted; tries++) {
-  const task = sampleTask(pool, random, pool === 'train' ? TRAINING_MIX : HELD_OUT_MIX);
-  found.set(task.id, task);
-}
-const lines = [...found.values()].map((task, i) => {
-  const asked = Math.floor((i + 1) * verified) > Math.floor(i * verified);
-  return `${JSON.stringify(taskLine(task, asked ? effort : { ...effort, inputs: 0 }))}\n`;
+const lines = taskLines(pool, {
+  count: count('count'),
+  seed: count('seed'),
+  verified: share(),
+  programs: count('programs'),
+  inputs: count('inputs'),
+  tests_per_input: count('tests-per-input'),
 });
-if (values.out === undefined) process.stdout.write(lines.join(''));
-else writeFileSync(values.out, lines.join(''));
+if (values.out === undefined) process.stdout.write(lines);
+else writeFileSync(values.out, lines);

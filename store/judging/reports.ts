@@ -79,5 +79,15 @@ export function matricesOf(report: ExecutionReport): Matrices | 'no_ground_truth
   };
 }
 
+/** The same as `overReports` over matrices; the one score of an episode is null where it has none. */
+export const overMatrices = (
+  facts: Assembled,
+  judge: (matrices: Matrices, episode: EpisodeFacts) => readonly Judgement[] | string,
+): Judgement[] =>
+  overReports(facts, noScore, (report, episode) => {
+    const matrices = matricesOf(report);
+    return typeof matrices === 'string' ? matrices : judge(matrices, episode);
+  });
+
 const indices = <T>(items: readonly T[], keep: (item: T) => boolean): number[] =>
   items.flatMap((item, i) => (keep(item) ? [i] : []));

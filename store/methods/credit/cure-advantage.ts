@@ -9,7 +9,7 @@
 
 import { Type } from 'typebox';
 import { credit } from '../../judging/judgement.ts';
-import { matricesOf, noScore, overReports } from '../../judging/reports.ts';
+import { overMatrices } from '../../judging/reports.ts';
 import { curePrograms, cureTests } from '../cure.ts';
 import { method } from '../method.ts';
 import { PassMatrix } from '../shapes.ts';
@@ -40,10 +40,7 @@ export const cureAdvantage = method({
     reads: ['content', 'reports'],
     writes: ['credits', 'scores'],
     rows: (facts, ask) =>
-      overReports(facts, noScore, (report, { episode_id }) => {
-        const matrices = matricesOf(report);
-        if (typeof matrices === 'string') return matrices;
-        const { programs, tests, gt_pass, generated_pass } = matrices;
+      overMatrices(facts, ({ programs, tests, gt_pass, generated_pass }, { episode_id }) => {
         const output = ask.answer({ gt_pass, generated_pass });
         if (typeof output === 'string') return output;
         const rows = (candidates: readonly { readonly id: string | number }[], values: readonly number[] | null) =>

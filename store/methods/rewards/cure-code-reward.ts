@@ -9,7 +9,7 @@
 
 import { Type } from 'typebox';
 import { reward } from '../../judging/judgement.ts';
-import { matricesOf, noScore, overReports } from '../../judging/reports.ts';
+import { overMatrices } from '../../judging/reports.ts';
 import { curePrograms } from '../cure.ts';
 import { method } from '../method.ts';
 import { PassMatrix } from '../shapes.ts';
@@ -30,9 +30,7 @@ export const cureCodeReward = method({
     reads: ['content', 'reports'],
     writes: ['rewards', 'scores'],
     rows: (facts, ask) =>
-      overReports(facts, noScore, (report, { episode_id }) => {
-        const matrices = matricesOf(report);
-        if (typeof matrices === 'string') return matrices;
+      overMatrices(facts, (matrices, { episode_id }) => {
         const rewards = ask.answer({ gt_pass: matrices.gt_pass });
         if (typeof rewards === 'string') return rewards;
         const reason = rewards === null ? 'zero_variance' : null;

@@ -10,7 +10,7 @@
 
 import { Type } from 'typebox';
 import { reward } from '../../judging/judgement.ts';
-import { matricesOf, noScore, overReports } from '../../judging/reports.ts';
+import { overMatrices } from '../../judging/reports.ts';
 import { type CureTests, cureTests } from '../cure.ts';
 import { method } from '../method.ts';
 import { PassMatrix } from '../shapes.ts';
@@ -31,10 +31,7 @@ export const cureTestReward = method({
     reads: ['content', 'reports'],
     writes: ['rewards', 'scores'],
     rows: (facts, ask) =>
-      overReports(facts, noScore, (report, { episode_id }) => {
-        const matrices = matricesOf(report);
-        if (typeof matrices === 'string') return matrices;
-        const { gt_pass, generated_pass, tests } = matrices;
+      overMatrices(facts, ({ gt_pass, generated_pass, tests }, { episode_id }) => {
         const output = ask.answer({ gt_pass, generated_pass });
         if (typeof output === 'string') return output;
         const rewards = output?.reward ?? null;

@@ -8,7 +8,7 @@
 
 import { Type } from 'typebox';
 import { score } from '../../judging/judgement.ts';
-import { matricesOf, noScore, overReports } from '../../judging/reports.ts';
+import { overMatrices } from '../../judging/reports.ts';
 import { method } from '../method.ts';
 import { refuseInput, requireRectangle, requireRows } from '../refuse.ts';
 import { PassMatrix } from '../shapes.ts';
@@ -50,10 +50,7 @@ export const bonSelect = method({
   judged: {
     reads: ['content', 'reports'],
     rows: (facts, ask) =>
-      overReports(facts, noScore, (report, { episode_id }) => {
-        const matrices = matricesOf(report);
-        if (typeof matrices === 'string') return matrices;
-        const { gt_pass, generated_pass, programs } = matrices;
+      overMatrices(facts, ({ gt_pass, generated_pass, programs }, { episode_id }) => {
         const choice = ask.answer({ gt_pass, generated_pass });
         if (typeof choice === 'string') return choice;
         const chosen = programs[choice.index]?.id ?? null;

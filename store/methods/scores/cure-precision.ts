@@ -10,7 +10,7 @@
 
 import { Type } from 'typebox';
 import { score } from '../../judging/judgement.ts';
-import { matricesOf, noScore, overReports } from '../../judging/reports.ts';
+import { overMatrices } from '../../judging/reports.ts';
 import { requirePasses, splitByTruth } from '../cure.ts';
 import { method } from '../method.ts';
 import { PassMatrix } from '../shapes.ts';
@@ -47,10 +47,7 @@ export const curePrecision = method({
   judged: {
     reads: ['content', 'reports'],
     rows: (facts, ask) =>
-      overReports(facts, noScore, (report, { episode_id }) => {
-        const matrices = matricesOf(report);
-        if (typeof matrices === 'string') return matrices;
-        const { gt_pass, generated_pass, tests } = matrices;
+      overMatrices(facts, ({ gt_pass, generated_pass, tests }, { episode_id }) => {
         const output = ask.answer({ gt_pass, generated_pass });
         if (typeof output === 'string') return output;
         if (output === null) return tests.length === 0 ? 'no_tests' : 'nobody_right';
