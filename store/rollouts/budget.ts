@@ -1,11 +1,11 @@
 /** What a rollout has used, by the calls that are recorded of it, and whether that is more than it may use. */
 import { countText } from '../../errors.ts';
 import type { Session } from '../db/pool.ts';
-import { firstOf, query, sql } from '../db/query.ts';
+import { firstOf, query, rowsOf, sql } from '../db/query.ts';
 import type { AttemptError } from './attempts.ts';
 import { playedIn } from './ids.ts';
 import { requestedOf } from './request.ts';
-import type { RolloutSpec } from './rollout.ts';
+import { ROLLOUT, type RolloutSpec } from './rollout.ts';
 
 /** Of all attempts, failed ones included. */
 export type Spent = {
@@ -83,4 +83,21 @@ export async function budgetOver(
 ): Promise<AttemptError | null> {
   if (spec.budget === undefined) return null;
   return overBudget(spec, await spentOf(db, [rollout]), (await requestedOf(db, rollout)).age);
+}
+
+/** The rollouts of a runner that have not ended and have a budget. */
+export async function budgeted(
+  db: Pick<Session, 'query'>,
+  runner: string,
+): Promise<readonly (Pick<RolloutSpec, 'budget'> & { readonly id: string })[]> {
+  const rows = await rowsOf(
+    db,
+    query
+      .selectFrom('troupe.job_queue')
+      .select(['job_id as id', sql<NonNullable<RolloutSpec['budget']>>`spec -> 'budget'`.as('budget')])
+      .where('kind', '=', ROLLOUT)
+      .where('state', '<>', 'finished')
+      .where(sql<boolean>`spec -> 'budget' is not null and spec ->> 'runner' = ${runner}`),
+  );
+  return rows;
 }

@@ -25,17 +25,16 @@ const runners = readRunners({
 let at: TestApp;
 let stop: AbortController;
 let running: Promise<unknown>[];
+const playRollouts = (): Promise<void> => {
+  const context = { db: at.db, log: postgresLog(at.db), now: () => new Date() };
+  const { signal } = stop;
+  const handlers = rolloutHandlers(context, { runners, env: process.env, post: postJson(), signal });
+  return runJobs(context, { worker: 'w', handlers, signal, pollMs: 20 });
+};
 beforeEach(async () => {
   at = await testApp({ runners });
   stop = new AbortController();
-  const { db } = at;
-  const context = { db, log: postgresLog(db), now: () => new Date() };
-  const { signal } = stop;
-  const handlers = rolloutHandlers(context, { runners, env: process.env, post: postJson(), signal });
-  running = [
-    runProjector(db, { signal, onTrouble: () => {} }),
-    runJobs(context, { worker: 'w', handlers, signal, pollMs: 20 }),
-  ];
+  running = [runProjector(at.db, { signal: stop.signal, onTrouble: () => {} }), playRollouts()];
 });
 afterEach(async () => {
   stop.abort();
@@ -185,6 +184,27 @@ describe('workers', () => {
     ]);
     expect(await end(rest[0]!, { outcome: 'done', reward: 0 })).toMatchObject({ state: 'accepted' });
     expect(await result()).toMatchObject({ episodes: ['r/a/0', 'r/a/1', 'r/a/2'], without_reward: 0 });
+  });
+
+  it('are given nothing more once the budget is used up, also before the job of the rollout has looked', async () => {
+    await begin({ samples: 6, budget: { tokens: 8 } });
+    const both = [await leased(), ...(await lease('pool', 1))];
+    expect(both).toHaveLength(2);
+    stop.abort();
+    await Promise.all(running);
+    stop = new AbortController();
+    running = [runProjector(at.db, { signal: stop.signal, onTrouble: () => {} })];
+    for (const attempt of both) {
+      await call(attempt);
+      expect(await end(attempt)).toMatchObject({ state: 'accepted', outcome: 'done' });
+    }
+    expect(await lease('pool', 6)).toEqual([]);
+    running.push(playRollouts());
+    expect(await result()).toMatchObject({
+      attempts: { done: 2, failed: 0 },
+      tokens: 10,
+      partial: [{ why: [{ code: 'budget', message: 'The budget of 8 tokens was used up: 10 recorded.', samples: 4 }] }],
+    });
   });
 
   it('Complaints 1, 2 and 4: one that gives no sign of life loses its episode to another; its late report is kept and counts nothing', async () => {

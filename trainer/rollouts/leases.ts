@@ -18,9 +18,11 @@ import {
   beatAttempt,
   type EpisodeOutcome,
   endAttempts,
+  failWaiting,
   type LeasedAttempt,
   leaseAttempts,
 } from '../../store/rollouts/attempts.ts';
+import { budgeted, budgetOver } from '../../store/rollouts/budget.ts';
 import { endDrafts, startDraft } from '../../store/rollouts/episodes.ts';
 import { type Recorded, type Replayed, recordedOf, replayedOf } from '../../store/rollouts/recorded.ts';
 import { drawnBy, groupAt, type RolloutSpec, type RolloutTask } from '../../store/rollouts/rollout.ts';
@@ -86,9 +88,11 @@ export function workersRunner(runners: readonly Runner[], name: string): Workers
   );
 }
 
-/** The next attempts of a runner, at most `count`; none where none waits. */
-export async function lease({ db, log }: JobContext, runner: WorkersRunner, count: number): Promise<Leased[]> {
+/** The next attempts of a runner, at most `count`; none where none waits, or where their rollouts have used up their budgets. */
+export async function lease(context: JobContext, runner: WorkersRunner, count: number): Promise<Leased[]> {
+  const { db, log } = context;
   const { name, leaseS, timeoutS, agent } = runner;
+  await endOverBudget(context, name);
   const leased = await leaseAttempts(db, { runner: name, of: null, count, leaseS, timeoutS });
   if (leased.length === 0) return [];
   const specOf = await specsOf({ db }, leased);
@@ -102,6 +106,20 @@ export async function lease({ db, log }: JobContext, runner: WorkersRunner, coun
     token: one.token,
     lease_s: leaseS,
   }));
+}
+
+/**
+ * Fails what waits of rollouts whose budget is used up, by all calls that are recorded now. Their jobs do so too, but later than a worker
+ * that has ended its attempts asks for the next ones: a budget is exceeded by what runs already, and by no further lease.
+ */
+async function endOverBudget({ db, log, now }: JobContext, runner: string): Promise<void> {
+  const rollouts = await budgeted(db, runner);
+  if (rollouts.length === 0) return;
+  await waitProjected(db, { log, timeoutMs: PATIENCE_MS });
+  for (const { id, ...rollout } of rollouts) {
+    const over = await budgetOver(db, id, rollout);
+    if (over !== null) await failWaiting(db, id, { at: now().toISOString(), error: over });
+  }
 }
 
 /** What a team is told of an attempt. Pure. */
