@@ -9,7 +9,8 @@ import { query, rowsOf } from '../db/query.ts';
 import { findMethod } from '../methods/find.ts';
 import { runMethod } from '../methods/run.ts';
 import { tagReads } from '../select.ts';
-import { executionReports, stepContents } from './facts.ts';
+import { executionReports } from './facts.ts';
+import { readSteps } from './step-facts.ts';
 
 export type Evaluation = {
   readonly episodes: number;
@@ -33,7 +34,7 @@ export async function evaluateEpisodes(db: Db, episodes: readonly string[]): Pro
   const reports = await db.transaction(
     async (tx) => {
       await tx.query(`set local search_path = facts, pg_catalog; ${KEYED}`);
-      return executionReports(tx, episodes, await stepContents(tx, episodes));
+      return executionReports(tx, episodes, (await readSteps(tx, episodes, { contents: true })).contents);
     },
     { readOnly: true },
   );

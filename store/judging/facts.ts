@@ -90,27 +90,6 @@ const EPISODES = prepare<{ episodes: readonly string[] }>('judge_episodes')((val
 export const episodeFacts = (tx: Session, episodes: readonly string[]): Promise<EpisodeFacts[]> =>
   rowsOfPrepared(tx, EPISODES, { episodes });
 
-const STEP_ID = sql<string>`s.call_id || '/' || s.candidate`.as('step_id');
-
-const CONTENTS = prepare<{ episodes: readonly string[] }>('judge_contents')((value) =>
-  facts
-    .selectFrom('steps as s')
-    .innerJoin('calls as c', (on) => on.onRef('c.episode_id', '=', 's.episode_id').onRef('c.call_id', '=', 's.call_id'))
-    .select(['s.episode_id', STEP_ID, 's.text', sql<number | null>`cardinality(s.token_ids)`.as('tokens')])
-    .select([sql<string>`coalesce(s.token_ids::text, s.text, '')`.as('tokens_key'), 's.finish_reason'])
-    .select(
-      sql<number | null>`coalesce(cardinality(s.token_ids),
-        case when count(*) over (partition by s.episode_id, s.call_id) = 1 then c.output_tokens end)`.as('length'),
-    )
-    .where('s.episode_id', '=', anyOf(value('episodes'))),
-);
-
-/** Outputs of steps, by `stepKey`. */
-export async function stepContents(tx: Session, episodes: readonly string[]): Promise<Map<string, StepContent>> {
-  const rows = await rowsOfPrepared(tx, CONTENTS, { episodes });
-  return new Map(rows.map(({ episode_id, step_id, ...content }) => [stepKey(episode_id, step_id), content]));
-}
-
 const MATRICES = prepare<{ keys: readonly string[] }>('judge_reports')((value) =>
   facts
     .selectFrom('feedback as f')

@@ -4,16 +4,8 @@ import { taskVectors } from '../consistency/task-embeddings.ts';
 import type { Session } from '../db/pool.ts';
 import type { Assembled, Reading } from './assembled.ts';
 import { decisionFacts, feedbackFacts, observationFacts, teamFacts, toolFacts } from './episode-facts.ts';
-import {
-  type EpisodeFacts,
-  episodeFacts,
-  executionReports,
-  type StepContent,
-  type StepFacts,
-  stepContents,
-  stepKey,
-} from './facts.ts';
-import { stepFacts } from './step-facts.ts';
+import { type EpisodeFacts, episodeFacts, executionReports, type StepContent, stepKey } from './facts.ts';
+import { readSteps } from './step-facts.ts';
 import { tokenFacts } from './token-facts.ts';
 
 /** What stays the same for every method of a judging. */
@@ -31,8 +23,8 @@ export async function readFacts(
   };
   // First: what changes while the rest is read will be seen as changed since.
   const episodes: EpisodeFacts[] = await episodeFacts(tx, ids);
-  const steps: StepFacts[] = await stepFacts(tx, ids);
-  const contents = await read('content', () => stepContents(tx, ids));
+  const { steps, contents: outputs } = await readSteps(tx, ids, { contents: readings.has('content') });
+  const contents = await read('content', async () => outputs);
   const reports = await read('reports', () => executionReports(tx, ids, contents()));
   const recorded = await read('passes', () => tokenFacts(tx, ids));
   const feedback = await read('feedback', () => feedbackFacts(tx, ids));

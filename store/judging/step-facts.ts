@@ -5,7 +5,7 @@
  */
 import type { Session } from '../db/pool.ts';
 import { arraysOf, facts, sql } from '../db/query.ts';
-import type { StepFacts } from './facts.ts';
+import { type StepContent, type StepFacts, stepKey } from './facts.ts';
 
 type Row = readonly [
   episodeId: string,
@@ -20,6 +20,14 @@ type Row = readonly [
   seq: number | null,
   at: number | null,
   copied: boolean,
+  /** Only where contents are read. */
+  ...content: [
+    text: string | null,
+    tokens: number | null,
+    tokensKey: string,
+    finishReason: string | null,
+    length: number | null,
+  ],
 ];
 
 const asked = (episodes: readonly string[]) =>
@@ -27,7 +35,7 @@ const asked = (episodes: readonly string[]) =>
 const ID = sql<string>`w.id collate "C"`;
 
 /** The columns of `Row`. */
-const stepRows = (episodes: readonly string[]) =>
+const stepRows = (episodes: readonly string[], contents: boolean) =>
   asked(episodes)
     .crossJoinLateral((one) =>
       one
@@ -43,6 +51,17 @@ const stepRows = (episodes: readonly string[]) =>
           sql`extract(epoch from coalesce(c.requested_at, c.completed_at))::double precision`.as('at'),
           sql`c.copied is true`.as('copied'),
         ])
+        .$if(contents, (rows) =>
+          rows.select([
+            's.text',
+            sql`cardinality(s.token_ids)`.as('tokens'),
+            sql`coalesce(s.token_ids::text, s.text, '')`.as('tokens_key'),
+            's.finish_reason',
+            sql`coalesce(cardinality(s.token_ids), case when count(*) over (partition by s.call_id) = 1 then c.output_tokens end)`.as(
+              'length',
+            ),
+          ]),
+        )
         .where('s.episode_id', '=', ID)
         .offset(sql.lit(0))
         .as('x'),
@@ -57,11 +76,22 @@ const roleRows = (episodes: readonly string[]) =>
 /** Rows that are fetched at a time. */
 const BATCH = 5000;
 
-/** The transaction's search_path names the schema; its settings are `KEYED`. */
-export async function stepFacts(tx: Session, episodes: readonly string[]): Promise<StepFacts[]> {
+/**
+ * The transaction's search_path names the schema; its settings are `KEYED`.
+ * @param options.contents whether their outputs are read too; without it the map is empty
+ */
+export async function readSteps(
+  tx: Session,
+  episodes: readonly string[],
+  { contents }: { readonly contents: boolean },
+): Promise<{
+  readonly steps: StepFacts[];
+  /** Outputs of the steps, by `stepKey`. */
+  readonly contents: ReadonlyMap<string, StepContent>;
+}> {
   const taken = new Map<string, Row[]>(episodes.map((id) => [id, []]));
   let missesRole = false;
-  for await (const rows of arraysOf<Row>(tx, stepRows([...taken.keys()]), BATCH)) {
+  for await (const rows of arraysOf<Row>(tx, stepRows([...taken.keys()], contents), BATCH)) {
     for (const row of rows) {
       missesRole ||= row[ROLE] === null;
       taken.get(row[0])?.push(row);
@@ -78,11 +108,20 @@ export async function stepFacts(tx: Session, episodes: readonly string[]): Promi
     }
   }
   const steps: StepFacts[] = [];
+  const outputs = new Map<string, StepContent>();
   for (const id of [...taken.keys()].sort(byCodePoint)) {
     const own = roles.get(id);
-    for (const row of taken.get(id)!.sort(inOrder)) steps.push(stepOf(id, row, own));
+    for (const row of taken.get(id)!.sort(inOrder)) {
+      const step = stepOf(id, row, own);
+      steps.push(step);
+      if (contents) outputs.set(stepKey(id, step.step_id), contentOf(row));
+    }
   }
-  return steps;
+  return { steps, contents: outputs };
+}
+
+function contentOf([, , , , , , , , , , , , text, tokens, tokens_key, finish_reason, length]: Row): StepContent {
+  return { text, tokens, tokens_key, finish_reason, length };
 }
 
 /** A call may name the role of its agent; where it does not, the agent's own role counts, else its name. */
