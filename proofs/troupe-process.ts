@@ -2,7 +2,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
-import { YOUNG } from '../cli/children.ts';
+import { V8_FLAGS } from '../cli/children.ts';
 import { freePort } from '../test/support/free-port.ts';
 
 const ROOT = join(import.meta.dirname, '..');
@@ -48,7 +48,7 @@ export async function runTroupe(
   };
   const start = async (): Promise<void> => {
     const args = ['run', role, '--home', home, '--json', ...(answers ? ['--port', String(port)] : []), ...more];
-    const fresh = spawn(process.execPath, ['--import', 'tsx', YOUNG, 'cli.ts', ...args], {
+    const fresh = spawn(process.execPath, ['--import', 'tsx', ...V8_FLAGS, 'cli.ts', ...args], {
       cwd: root,
       env: { ...process.env, ...env, NO_COLOR: '1' },
       stdio: ['ignore', 'pipe', 'pipe'],

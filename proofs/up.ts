@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { YOUNG } from '../cli/children.ts';
+import { V8_FLAGS } from '../cli/children.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 /** For the slowest machine: what is waited for comes much sooner. */
@@ -23,7 +23,7 @@ export type Up = {
 /** `settings` are environment variables beside those of this process, none of which names a database or a broker. */
 export function startUp(home: string, settings: Readonly<Record<string, string>> = {}): Up {
   const { DATABASE_URL: _, KAFKA_BROKERS: __, ...env } = process.env;
-  const args = ['--import', 'tsx', YOUNG, 'cli.ts', 'up', '--home', home, '--port', '0', '--json'];
+  const args = ['--import', 'tsx', ...V8_FLAGS, 'cli.ts', 'up', '--home', home, '--port', '0', '--json'];
   const child: ChildProcess = spawn(process.execPath, args, {
     cwd: ROOT,
     env: { ...env, ...settings, NO_COLOR: '1' },

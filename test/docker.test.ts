@@ -7,7 +7,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { Command } from 'commander';
 import { describe, expect, it } from 'vitest';
-import { YOUNG } from '../cli/children.ts';
+import { V8_FLAGS } from '../cli/children.ts';
 import { ROLE_NAMES } from '../cli/commands/run.ts';
 import { COMMAND_FILES } from '../cli/commands.ts';
 import { refuseUnknownVariables } from '../cli/variables.ts';
@@ -124,7 +124,7 @@ describe('docker/Dockerfile', () => {
 
   it('runs as a user who is not root, told by number, and starts the program without a shell', () => {
     expect(lastOf(last, 'USER')).toMatch(/^[1-9]\d*:[1-9]\d*$/);
-    expect(wordsOf(last, 'ENTRYPOINT')).toEqual(['node', YOUNG, '/app/dist/cli.js']);
+    expect(wordsOf(last, 'ENTRYPOINT')).toEqual(['node', ...V8_FLAGS, '/app/dist/cli.js']);
     expect(wordsOf(last, 'CMD')).toEqual(['up']);
   });
 

@@ -6,7 +6,7 @@ import { constants } from 'node:os';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import type { Command } from 'commander';
 import { EXIT, TroupeError } from '../../errors.ts';
-import { YOUNG } from '../children.ts';
+import { V8_FLAGS } from '../children.ts';
 import { type Flags, plainCommand, wholeNumber } from '../command.ts';
 
 /** Of the checkout, also where this file is its output in dist. */
@@ -62,7 +62,7 @@ async function runBench(name: string | undefined, flags: Flags): Promise<number>
     ...SWITCHES.filter((flag) => flags[flag] === true).map((flag) => `--${flag}`),
   ];
   const loader = pathToFileURL(createRequire(import.meta.url).resolve('tsx')).href;
-  const child = spawn(process.execPath, ['--import', loader, YOUNG, PROGRAM, ...args], {
+  const child = spawn(process.execPath, ['--import', loader, ...V8_FLAGS, PROGRAM, ...args], {
     stdio: ['ignore', 'inherit', 'inherit'],
   });
   // Ctrl-C reaches it from the terminal; a signal to us alone is handed on. Either way it ends first.
