@@ -161,12 +161,9 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   app.setReplySerializer(asSent);
   app.setErrorHandler((error, request, reply) => sendProblem(error, request, reply));
   app.setNotFoundHandler((request, reply) => {
-    const text = `There is no route ${request.method} ${request.url.split('?', 1)[0]}.`;
-    return sendProblem(
-      new TroupeError('not_found', text, { hint: 'GET /openapi.json lists the routes.' }),
-      request,
-      reply,
-    );
+    const [path] = request.url.split('?', 1) as [string];
+    const text = `There is no route ${request.method} ${path}.`;
+    return sendProblem(new TroupeError('not_found', text, { hint: routeHint(path) }), request, reply);
   });
 
   const buffered = log.partitions ? bufferedLedger(book) : null;
@@ -232,4 +229,14 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
 function asSent(payload: unknown): string {
   const json = JSON.stringify(payload);
   return json.includes('\uFFFE') ? JSON.stringify(mapStrings(payload, unescapeText)) : json;
+}
+
+const CALL = /^(.*?)(?:\/v1)*(\/(?:chat\/completions|completions|responses|embeddings|models|messages))$/;
+
+/** What to do about a path that is no route. Most often the base URL of a client lacks `/v1`, or has it where the client adds it. */
+function routeHint(path: string): string {
+  const [, prefix, call] = CALL.exec(path) ?? [];
+  if (prefix === undefined) return 'GET /openapi.json lists the routes.';
+  const [whose, where] = call === '/messages' ? ['Anthropic', 'before'] : ['OpenAI', 'with'];
+  return `The route is ${prefix}/v1${call}: the base URL of a client of ${whose} ends ${where} /v1.`;
 }

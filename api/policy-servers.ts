@@ -263,6 +263,9 @@ async function unserved(
   return unknownModel(who, models);
 }
 
+/** What models of this project are called by; any other name is one of a model server. */
+export const OWN = /^(?:policy|checkpoint):/;
+
 /** The error for an unknown model name. It lists the models that are served now. */
 export const unknownModel = (model: unknown, models: readonly string[]): TroupeError => {
   const names = models.length === 0 ? 'none' : models.join(', ');
@@ -270,6 +273,9 @@ export const unknownModel = (model: unknown, models: readonly string[]): TroupeE
     field: 'model',
     expected: models.length === 0 ? 'policy:NAME or checkpoint:ID' : names,
     got: got(model),
-    hint: 'A policy is served while its process runs: troupe run infer --policy NAME.',
+    hint:
+      typeof model === 'string' && !OWN.test(model)
+        ? 'Calls are passed on to the models that troupe.yaml lists under upstreams where `troupe up` is started.'
+        : 'A policy is served while its process runs: troupe run infer --policy NAME.',
   });
 };

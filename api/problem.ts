@@ -108,8 +108,8 @@ export function sendProblem(error: unknown, request: FastifyRequest, reply: Fast
   if (OUTAGES.has(problem.code)) tellOutage(problem, request);
   if (isRetriable(problem.code)) reply.header('retry-after', RETRY_AFTER_S);
   const path = pathOf(request.url);
-  const isAnthropic = /\/v1\/messages(?:\/count_tokens)?$/.test(path);
-  const isOpenai = /\/v1\/(?:(?:chat\/)?completions|responses|embeddings|models)$/.test(path);
+  const isAnthropic = /\/messages(?:\/count_tokens)?$/.test(path);
+  const isOpenai = /\/(?:(?:chat\/)?completions|responses|embeddings|models)$/.test(path);
   const body = isAnthropic ? forAnthropic(problem) : isOpenai ? forOpenai(problem) : problem;
   return reply
     .code(problem.status)
@@ -117,10 +117,14 @@ export function sendProblem(error: unknown, request: FastifyRequest, reply: Fast
     .send(JSON.stringify(body));
 }
 
+/** Clients of both APIs show the message alone, so it ends with what to do. */
+const messageOf = ({ detail, hint }: Problem): string =>
+  hint && !detail.includes(hint) ? `${detail} ${hint}` : detail;
+
 /** Clients of the OpenAI API read the message under `error`. */
 const forOpenai = (problem: Problem) => {
-  const { detail, code, field } = problem;
-  return { ...problem, error: { message: detail, type: code, param: field ?? null, code } };
+  const { code, field } = problem;
+  return { ...problem, error: { message: messageOf(problem), type: code, param: field ?? null, code } };
 };
 
 /** Names of errors in Anthropic's API, by status. */
@@ -136,9 +140,9 @@ const ANTHROPIC: Readonly<Record<number, string>> = {
 
 /** Clients of Anthropic's API need `type: "error"` beside `error`, which is why this is not problem+json. */
 const forAnthropic = (problem: Problem) => {
-  const { detail: message, status } = problem;
+  const { status } = problem;
   const type = ANTHROPIC[status] ?? (status < 500 ? 'invalid_request_error' : 'api_error');
-  return { ...problem, type: 'error', error: { type, message } };
+  return { ...problem, type: 'error', error: { type, message: messageOf(problem) } };
 };
 
 const isRetriable = (code: string): boolean => Object.hasOwn(ERRORS, code) && ERRORS[code as ErrorCode].retriable;

@@ -29,7 +29,7 @@ import { refuse } from '../gateway-sampling.ts';
 import { type Route, routeOf } from '../model-routes.ts';
 import { type Offload, relay } from '../offload.ts';
 import { documented, type RouteDoc } from '../openapi.ts';
-import { type OwnModel, unknownModel } from '../policy-servers.ts';
+import { OWN, type OwnModel, unknownModel } from '../policy-servers.ts';
 import { type RecallOptions, recall } from '../recall.ts';
 import { plainRequest } from '../replayed-answer.ts';
 import type { Replays } from '../replays.ts';
@@ -235,9 +235,6 @@ const MODELS_DOC: RouteDoc = {
 
 const JSON_TYPE = 'application/json; charset=utf-8';
 const EVENT_STREAM = { 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': 'no-cache' };
-
-/** A model of this project. */
-const OWN = /^(?:policy|checkpoint):/;
 
 /** Tokens, each with those that were drawn beside it, that take 10 ms of the event loop to write and to record. */
 const LONG_TOKENS = 10_000;

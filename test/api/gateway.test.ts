@@ -233,6 +233,27 @@ describe('POST /v1/chat/completions', () => {
     expect(answer.headers['troupe-call-id']).toMatch(/^[0-9a-f]{20}$/);
   });
 
+  it.each([
+    [
+      '/e/a/a/solver/chat/completions',
+      'The route is /e/a/a/solver/v1/chat/completions: the base URL of a client of OpenAI ends with /v1.',
+    ],
+    ['/v1/v1/messages', 'The route is /v1/messages: the base URL of a client of Anthropic ends before /v1.'],
+    ['/chat', 'GET /openapi.json lists the routes.'],
+  ])('says for %s where the call is, in the message that the client shows', async (url, hint) => {
+    const answer = await post(at.app, ask(), context, url);
+    const { detail, error, ...problem } = answer.json();
+    expect([answer.statusCode, detail, problem.hint]).toEqual([404, `There is no route POST ${url}.`, hint]);
+    expect(error?.message ?? '').toBe(url === '/chat' ? '' : `${detail} ${hint}`);
+  });
+
+  it('says where another model would come from', async () => {
+    const { error } = (await post(at.app, ask({ model: 'gpt-4o-mini' }), context, CHAT)).json();
+    expect(error.message).toMatch(/There is no model "gpt-4o-mini"; served now: .*upstreams/);
+    const own = (await post(at.app, ask({ model: 'policy:none' }), context, CHAT)).json();
+    expect(own.error.message).toMatch(/troupe run infer/);
+  });
+
   it('takes parameters that change nothing', async () => {
     const more = {
       top_p: 1,
