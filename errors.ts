@@ -128,6 +128,18 @@ export type RefusalCode =
 /** A number with what it counts: `1 hour`, `2 hours`. */
 export const countText = (n: number, name: string): string => `${n} ${name}${n === 1 ? '' : 's'}`;
 
+const WHY_UNREADABLE: Readonly<Record<string, string>> = {
+  ENOENT: 'there is no such file',
+  EISDIR: 'it is a folder',
+  EACCES: 'this user may not read it',
+};
+
+/** The error for a file that someone named and that cannot be read. `what` is how the sentence begins: `The plan nightly.yaml`. */
+export function unreadable(what: string, cause: unknown): TroupeError {
+  const { code, message } = cause as NodeJS.ErrnoException;
+  return new TroupeError('not_found', `${what} cannot be read: ${WHY_UNREADABLE[code ?? ''] ?? message}.`, { cause });
+}
+
 /** A short, safe rendering of a value for an error message: at most `limit` characters, never a whole document. */
 export function got(value: unknown, limit = 80): string {
   if (value === undefined) return 'nothing';

@@ -1,7 +1,7 @@
 /** How every command is written: flags that all share, errors as one clear line, exit codes from the table in errors.ts. */
 import { userInfo } from 'node:os';
 import { type Command, CommanderError, InvalidArgumentError } from 'commander';
-import { EXIT, TroupeError } from '../errors.ts';
+import { countText, EXIT, TroupeError } from '../errors.ts';
 import { environmentError } from '../store/db/faults.ts';
 import type { Context } from './context.ts';
 import type { Opened } from './database.ts';
@@ -124,6 +124,14 @@ export const number = (name: string) => (text: string) => {
   if (text.trim() !== '' && Number.isFinite(value)) return value;
   throw new InvalidArgumentError(`--${name} should be a number.`);
 };
+
+/** The first `--limit` rows of a list that was read one row further, and whether there are more, which people are told. */
+export function newest<R>(read: readonly R[], flags: Flags, what: string): { rows: readonly R[]; truncated: boolean } {
+  const limit = flags.limit as number;
+  const truncated = read.length > limit;
+  if (truncated && !flags.json) say(`Only the newest ${countText(limit, what)} are listed; --limit N lists more.`);
+  return { rows: read.slice(0, limit), truncated };
+}
 
 /** Who does it: the option `--by`, else the user of this machine. */
 export const who = ({ by }: Flags): string => (by === undefined ? userInfo().username : String(by));

@@ -74,6 +74,10 @@ function problemOf(error: unknown): { readonly code: string; readonly message: s
 /** The JSON of a whole file. Throws TroupeError `method_input` for what is not JSON, or too deep, or holds a number that no double is. */
 export function readInput(bytes: Uint8Array): unknown {
   const text = textOf(bytes);
+  if (text === '')
+    throw new TroupeError('method_input', 'The input is empty: a method reads a JSON object from standard input.', {
+      hint: '`troupe method show NAME` prints an example to paste.',
+    });
   if (text === null) throw new TroupeError('method_input', 'The input is not UTF-8 text; convert it first.');
   const refusal = guardJson(text);
   if (refusal) throw new TroupeError('method_input', reasonOf(refusal, text, 'The input'));

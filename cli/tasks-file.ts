@@ -1,6 +1,6 @@
 /** A file of tasks that a team plays: JSON Lines. */
 import { readFileSync } from 'node:fs';
-import { got, TroupeError } from '../errors.ts';
+import { got, TroupeError, unreadable } from '../errors.ts';
 import { type RolloutTask, readTasks } from '../store/rollouts/rollout.ts';
 
 /** Largest file of tasks: they travel in one event. */
@@ -12,9 +12,7 @@ export function readTasksFile(file: string): RolloutTask[] {
   try {
     text = readFileSync(file, 'utf8');
   } catch (cause) {
-    throw new TroupeError('not_found', `The file of tasks ${got(file)} cannot be read: ${(cause as Error).message}.`, {
-      cause,
-    });
+    throw unreadable(`The file of tasks ${got(file)}`, cause);
   }
   if (Buffer.byteLength(text) > MOST_BYTES)
     throw new TroupeError(

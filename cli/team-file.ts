@@ -1,7 +1,7 @@
 /** The file of a version of a team. */
 
 import { readFileSync } from 'node:fs';
-import { TroupeError } from '../errors.ts';
+import { TroupeError, unreadable } from '../errors.ts';
 import { parseYaml } from '../ingest/parse-yaml.ts';
 
 /** What it holds, YAML or JSON. @throws TroupeError `not_found`, `plan_invalid` */
@@ -10,9 +10,7 @@ export function readTeamFile(file: string): unknown {
   try {
     written = readFileSync(file, 'utf8');
   } catch (cause) {
-    throw new TroupeError('not_found', `The team version ${file} cannot be read: ${(cause as Error).message}.`, {
-      cause,
-    });
+    throw unreadable(`The team version ${file}`, cause);
   }
   try {
     return parseYaml(written);

@@ -4,7 +4,7 @@
  */
 import { closeSync, openSync, readSync, statSync } from 'node:fs';
 import { TextDecoder } from 'node:util';
-import { got, TroupeError } from '../errors.ts';
+import { got, TroupeError, unreadable } from '../errors.ts';
 import { safeCut } from '../trainer/tokens/byte-pieces.ts';
 import type { ChatMessage } from '../trainer/tokens/template.ts';
 
@@ -67,7 +67,7 @@ function sizeOf(path: string): number {
     const facts = statSync(path);
     if (facts.isFile()) return facts.size;
   } catch (cause) {
-    throw new TroupeError('not_found', `${path} cannot be read: ${(cause as Error).message}.`, { cause });
+    throw unreadable(path, cause);
   }
   throw new TroupeError('usage', `${path} is not a file; name the files of text one by one.`);
 }

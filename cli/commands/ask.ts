@@ -9,7 +9,7 @@ import type { Db } from '../../store/db/pool.ts';
 import { firstOf, query, rowsOf, scalarOf, sql } from '../../store/db/query.ts';
 import type { EpisodePage } from '../../store/episodes/read-page.ts';
 import { archivePlaces } from '../archive-places.ts';
-import { databaseCommand, projectCommand, wholeNumber } from '../command.ts';
+import { databaseCommand, newest, projectCommand, wholeNumber } from '../command.ts';
 import { entryText, heading, judgementTables } from '../conversation.ts';
 import { print, printJson, progressBar, say, table } from '../output.ts';
 import { writePagesAsOne } from '../pages-as-one.ts';
@@ -34,7 +34,7 @@ export function askCommands(program: Command): void {
       .option('--task <id>', 'only episodes of this task')
       .addHelpText('after', '\nExamples:\n  troupe episodes --limit 5\n  troupe episodes --task maths-17 --json'),
     async ({ db }, _, flags) => {
-      const rows = await rowsOf(
+      const read = await rowsOf(
         db,
         query
           .selectFrom('traj.episodes')
@@ -43,11 +43,12 @@ export function askCommands(program: Command): void {
           .$if(flags.task !== undefined, (all) => all.where('task_id', '=', String(flags.task)))
           .orderBy('started_at', (order) => order.desc().nullsLast())
           .orderBy('episode_id')
-          .limit(flags.limit as number),
+          .limit((flags.limit as number) + 1),
       );
+      const { rows, truncated } = newest(read, flags, 'episode');
       const { lag } = await import('../../store/projecting/positions.ts');
       const waiting_events = await lag(db);
-      if (flags.json) printJson({ episodes: rows, waiting_events });
+      if (flags.json) printJson({ episodes: rows, truncated, waiting_events });
       else if (rows.length === 0 && waiting_events === 0) print(await noneText(db, flags.task));
       else if (rows.length > 0)
         print(
@@ -58,7 +59,7 @@ export function askCommands(program: Command): void {
         );
       if (waiting_events > 0)
         say(
-          `In the log and not in the tables yet: ${countText(waiting_events, 'event')}. If no projector is running (troupe up), an import was interrupted: rerun it.`,
+          `In the log and not in the tables yet: ${countText(waiting_events, 'event')}. If no projector is running (troupe up), a command was interrupted: rerun it.`,
         );
       return EXIT.done;
     },
@@ -158,8 +159,11 @@ Examples:
         isolation: 'repeatable read',
         readOnly: true,
       });
+      if (found.length + pruned.length === 0)
+        throw new TroupeError('not_found', `Nothing is known about ${id}.`, {
+          hint: 'It should be the id of an episode, step, dataset, row of a dataset (DATASET/SPLIT/ROW) or checkpoint.',
+        });
       if (flags.json) printJson({ lineage: rows, pruned, found });
-      else if (found.length + pruned.length === 0) print(`Nothing is known about ${id}.`);
       else if (found.length > 0) {
         const { lineageTree } = await import('../lineage-tree.ts');
         print(found.map(lineageTree).join('\n\n'));

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { basename, join, relative } from 'node:path';
 import { text } from 'node:stream/consumers';
 import type { Command } from 'commander';
-import { countText, EXIT, TroupeError } from '../../errors.ts';
+import { countText, EXIT, TroupeError, unreadable } from '../../errors.ts';
 import { plainCommand, projectCommand } from '../command.ts';
 import { openedDataset } from '../open-dataset.ts';
 import { print, printJson, say, table } from '../output.ts';
@@ -244,7 +244,8 @@ Examples:
         const made = all === written ? '' : `, made of ${countText(all, 'row')} of the dataset`;
         print(`${layout.name}: ${rows.join(', ')} of ${directory}${made}`);
         for (const { what, count } of manifest.left_out) say(`Left out: ${count} × ${what}`);
-        for (const { what, count } of manifest.not_held) say(`Not held: ${count} × ${what}`);
+        const lost = manifest.not_held.map(({ what, count }) => `${what} (${count})`);
+        if (lost.length > 0) say(`${layout.name} has no place for: ${lost.join(', ')}`);
       }
       return EXIT.done;
     },
@@ -285,10 +286,10 @@ const textOf = async (file: string): Promise<string> => {
   return read.catch(async (cause) => {
     const { readyRecipes } = await import('../../store/datasets/ready.ts');
     const ready = readyRecipes().some(({ name }) => name === file);
-    throw new TroupeError('not_found', `The recipe ${file} cannot be read: ${(cause as Error).message}.`, {
-      cause,
-      ...(ready ? { hint: `${file} comes with Troupe: troupe dataset recipes ${file} | troupe dataset freeze -` } : {}),
-    });
+    const error = unreadable(`The recipe ${file}`, cause);
+    if (!ready) throw error;
+    const hint = `${file} comes with Troupe: troupe dataset recipes ${file} | troupe dataset freeze -`;
+    throw new TroupeError(error.code, error.message, { hint, cause });
   });
 };
 

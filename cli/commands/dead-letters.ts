@@ -7,7 +7,7 @@ import { EXIT, TroupeError } from '../../errors.ts';
 import { importFiles } from '../../ingest/import.ts';
 import { query, rowsOf } from '../../store/db/query.ts';
 import { letterOf, replay } from '../../store/log/dead-letters.ts';
-import { projectCommand, wholeNumber } from '../command.ts';
+import { newest, projectCommand, wholeNumber } from '../command.ts';
 import type { Context } from '../context.ts';
 import { print, printJson, say, table } from '../output.ts';
 
@@ -24,7 +24,7 @@ export function deadLetterCommands(program: Command): void {
       .option('--code <code>', 'only dead letters with this error code')
       .addHelpText('after', '\nExample:\n  troupe deadletters list --limit 5 --json'),
     async ({ db }, _, flags) => {
-      const rows = await rowsOf(
+      const read = await rowsOf(
         db,
         query
           .selectFrom('traj.dead_letters')
@@ -32,9 +32,10 @@ export function deadLetterCommands(program: Command): void {
           .select(['first_at', 'last_at', 'replayed_at'])
           .$if(flags.code !== undefined, (all) => all.where('code', '=', String(flags.code)))
           .orderBy('dead_letter_id', 'desc')
-          .limit(flags.limit as number),
+          .limit((flags.limit as number) + 1),
       );
-      if (flags.json) printJson({ dead_letters: rows });
+      const { rows, truncated } = newest(read, flags, 'dead letter');
+      if (flags.json) printJson({ dead_letters: rows, truncated });
       else if (rows.length === 0) print('No dead letters: nothing was rejected.');
       else
         print(

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createReadStream, type ReadStream } from 'node:fs';
 import { buffer } from 'node:stream/consumers';
 import { type Command, Option } from 'commander';
-import { countText, EXIT, got, TroupeError } from '../../errors.ts';
+import { countText, EXIT, got, TroupeError, unreadable } from '../../errors.ts';
 import { MAX_RECORD_BYTES } from '../../ingest/json.ts';
 import { findMethod, METHODS } from '../../store/methods/find.ts';
 import type { Method } from '../../store/methods/method.ts';
@@ -115,7 +115,7 @@ async function opened(path: string): Promise<ReadStream> {
   try {
     await once(stream, 'open');
   } catch (cause) {
-    throw new TroupeError('not_found', `${path} cannot be read: ${(cause as Error).message}.`, { cause });
+    throw unreadable(path, cause);
   }
   return stream;
 }

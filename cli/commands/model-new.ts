@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { type Command, InvalidArgumentError } from 'commander';
-import { EXIT, got, TroupeError } from '../../errors.ts';
+import { EXIT, got, TroupeError, unreadable } from '../../errors.ts';
 import type { NewModel } from '../../trainer/models/model-directory.ts';
 import type { ModelConfig } from '../../trainer/models/weights.ts';
 import type { TokenizerFiles } from '../../trainer/tokens/tokenizer.ts';
@@ -247,5 +247,5 @@ function objectOf(file: string, text: string): Record<string, unknown> {
 
 const read = (file: string): Promise<string> =>
   readFile(file, 'utf8').catch((cause) => {
-    throw new TroupeError('not_found', `${file} cannot be read: ${(cause as Error).message}.`, { cause });
+    throw unreadable(file, cause);
   });

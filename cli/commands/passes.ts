@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import { type Command, Option } from 'commander';
 import { loadConfig } from '../../config.ts';
-import { EXIT, got, TroupeError } from '../../errors.ts';
+import { EXIT, got, TroupeError, unreadable } from '../../errors.ts';
 import { homeAt } from '../../store/db/home.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { anyOf, query, rowsOf } from '../../store/db/query.ts';
@@ -270,7 +270,7 @@ async function tokenRows(data: string, datasets: string): Promise<number[][]> {
     });
   }
   const file = await readFile(data, 'utf8').catch((cause) => {
-    throw new TroupeError('not_found', `${data} cannot be read: ${(cause as Error).message}.`, { cause });
+    throw unreadable(data, cause);
   });
   const lines = file.split('\n').filter((line) => line.trim() !== '');
   return lines.map((line, i) => {

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { text } from 'node:stream/consumers';
 import type { Command } from 'commander';
-import { countText, EXIT, TroupeError } from '../../errors.ts';
+import { countText, EXIT, TroupeError, unreadable } from '../../errors.ts';
 import { canonicalJson, isRecord } from '../../ingest/json.ts';
 import { query, rowsOf } from '../../store/db/query.ts';
 import { requestJob } from '../../store/jobs/jobs.ts';
@@ -152,7 +152,7 @@ export async function planOf(file: string, flags: Flags): Promise<Plan> {
   const { parsePlan, readPlan } = await import('../../trainer/plans/plan.ts');
   const { withTasks, withTeam } = await import('../../trainer/plans/plan-parts.ts');
   const written = await (file === '-' ? text(process.stdin) : readFile(file, 'utf8')).catch((cause) => {
-    throw new TroupeError('not_found', `The plan ${file} cannot be read: ${(cause as Error).message}.`, { cause });
+    throw unreadable(`The plan ${file}`, cause);
   });
   const plan = readPlan(written);
   const folder = file === '-' ? '.' : dirname(file);

@@ -11,6 +11,7 @@ import { type RoleFacts, type RoleSettings, roleSettings } from '../children.ts'
 import {
   databaseCommand,
   type Flags,
+  newest,
   number,
   plainCommand,
   processCommand,
@@ -236,16 +237,17 @@ export function runCommands(program: Command): void {
   databaseCommand(jobs, async (context, _, flags) => {
     const { waitsForTraining } = await import('../training-turn.ts');
     const waitsFor = await waitsForTraining(context);
-    const found = await rowsOf(
+    const read = await rowsOf(
       context.db,
       query
         .selectFrom('traj.jobs')
         .select(['job_id', 'kind', 'state', 'outcome', 'requested_at', 'finished_at', 'error'])
         .orderBy('requested_at', (order) => order.desc().nullsLast())
-        .limit(flags.limit as number),
+        .limit((flags.limit as number) + 1),
     );
-    const rows = found.map((row) => ({ ...row, waits_for: waitsFor(row) }));
-    if (flags.json) printJson({ jobs: rows });
+    const found = newest(read, flags, 'job');
+    const rows = found.rows.map((row) => ({ ...row, waits_for: waitsFor(row) }));
+    if (flags.json) printJson({ jobs: rows, truncated: found.truncated });
     else
       print(
         rows.length === 0

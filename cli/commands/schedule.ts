@@ -1,7 +1,7 @@
 /** Schedules: add, list, show, pause, resume, run now, dry run, notify, remove. */
-import { readFileSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 import { type Command, Option } from 'commander';
-import { EXIT, got, TroupeError } from '../../errors.ts';
+import { EXIT, got, TroupeError, unreadable } from '../../errors.ts';
 import { hashId, isRecord } from '../../ingest/json.ts';
 import { conditionText } from '../../store/schedules/condition.ts';
 import type { ScheduleDefinition } from '../../store/schedules/definition.ts';
@@ -455,7 +455,7 @@ async function definitionOf(flags: Flags): Promise<unknown> {
   requireJob(job);
   return {
     ...(flags.cron === undefined ? {} : { cron: String(flags.cron) }),
-    ...(flags.every === undefined ? {} : { every_seconds: secondsOf('every', String(flags.every)) }),
+    ...(flags.every === undefined ? {} : { every_seconds: intervalOf(String(flags.every)) }),
     zone: String(flags.zone),
     job,
     overlap: String(flags.overlap),
@@ -472,20 +472,28 @@ async function definitionOf(flags: Flags): Promise<unknown> {
   };
 }
 
+function intervalOf(text: string): number {
+  const seconds = secondsOf('every', text);
+  if (seconds < 60) throw new TroupeError('usage', `--every should be at least 1m, but it is ${got(text)}.`);
+  return seconds;
+}
+
 async function planJob(file: string): Promise<{ kind: string; spec: Record<string, unknown> }> {
   const { planOf } = await import('./plan.ts');
   return { kind: 'plan', spec: { plan: await planOf(file, {}) } };
 }
 
 async function jobIn(file: string): Promise<{ kind: string; spec: Record<string, unknown> }> {
-  const { parse } = await import('yaml');
+  const { parseYaml } = await import('../../ingest/parse-yaml.ts');
+  const text = await readFile(file, 'utf8').catch((cause) => {
+    throw unreadable(`The job ${file}`, cause);
+  });
   let written: unknown;
   try {
-    written = parse(readFileSync(file, 'utf8'));
+    written = parseYaml(text);
   } catch (cause) {
-    throw new TroupeError('usage', `The job ${file} cannot be read: ${(cause as Error).message.split('\n')[0]}`, {
-      cause,
-    });
+    const [why] = (cause as Error).message.split('\n', 1);
+    throw new TroupeError('usage', `The job ${file} is neither YAML nor JSON: ${why}`, { cause });
   }
   if (!isRecord(written) || typeof written.kind !== 'string' || !isRecord(written.spec))
     throw new TroupeError('usage', `${file} should hold \`kind\` and \`spec\` of a job, but it holds ${got(written)}.`);

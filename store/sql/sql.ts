@@ -6,7 +6,7 @@
 import { TroupeError } from '../../errors.ts';
 import type { Column, Db, Session } from '../db/pool.ts';
 import { limitName } from '../db/tool-clock.ts';
-import { listViews, meantBy } from './views.ts';
+import { adviceOn, listViews } from './views.ts';
 
 export type SqlColumn = { readonly name: string; readonly type: string };
 
@@ -264,7 +264,6 @@ async function suggesting(db: Db, text: string, error: TroupeError): Promise<Tro
   const { code, message } = (error.detail.cause ?? {}) as { code?: string; message?: string };
   if (message === undefined || (code !== '42P01' && code !== '42703')) return error;
   const views = await listViews(db).catch(() => []);
-  const meant = meantBy(message, text, views);
-  if (meant === null) return error;
-  return new TroupeError(error.code, `${error.message} Did you mean ${meant}?`, error.detail);
+  const advice = adviceOn(message, text, views);
+  return advice === null ? error : new TroupeError(error.code, `${error.message} ${advice}`, error.detail);
 }

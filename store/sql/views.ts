@@ -35,20 +35,23 @@ export async function listViews(db: Pick<Session, 'query'>): Promise<View[]> {
 /** `traj.steps` and `steps` to `steps`. */
 export const bareName = (name: string): string => name.replace(/^traj\./i, '');
 
-/** The view or column that PostgreSQL's message about a missing one most likely means; null where none is near. Pure. */
-export function meantBy(message: string, text: string, views: readonly View[]): string | null {
+/** What to say beside PostgreSQL's message about a missing view or column: the one that was most likely meant, or where it is. Pure. */
+export function adviceOn(message: string, text: string, views: readonly View[]): string | null {
   const [, relation] = /^relation "([^"]+)" does not exist/.exec(message) ?? [];
   if (relation !== undefined) {
     const name = nearest(
       bareName(relation),
       views.map((view) => view.name),
     );
-    return name === null ? null : `traj.${name}`;
+    return name === null ? null : `Did you mean traj.${name}?`;
   }
   const [, column] = /^column (?:"([^"]+)"|\S+) does not exist/.exec(message) ?? [];
   const wanted = column ?? /^column (?:\S+\.)?(\S+) does not exist/.exec(message)?.[1];
   if (wanted === undefined) return null;
   const words = new Set(text.toLowerCase().match(/\w+/g));
   const columns = views.filter((view) => words.has(view.name)).flatMap((view) => view.columns);
-  return nearest(wanted, [...new Set(columns.map(({ name }) => name))]);
+  const elsewhere = views.filter((view) => view.columns.some(({ name }) => name === wanted));
+  if (elsewhere.length > 0) return `It is a column of ${elsewhere.map(({ name }) => `traj.${name}`).join(', ')}.`;
+  const name = nearest(wanted, [...new Set(columns.map(({ name }) => name))]);
+  return name === null ? null : `Did you mean ${name}?`;
 }

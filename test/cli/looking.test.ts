@@ -160,7 +160,9 @@ describe('commands that record and look', () => {
   it('lineage draws what an episode comes from and led to, and refuses a depth that shows nothing', async () => {
     const drawn = await at.run(['lineage', 'sum-1']);
     expect(drawn.out).toMatch(/^episode sum-1\n├─ comes from\n/);
-    expect((await at.run(['lineage', 'nobody'])).out).toBe('Nothing is known about nobody.\n');
+    const unknown = await at.run(['lineage', 'nobody']);
+    expect(unknown).toMatchObject({ code: 1, out: '' });
+    expect(unknown.err).toContain('Nothing is known about nobody.');
     expect(await at.run(['lineage', 'sum-1', '--depth', '0'])).toMatchObject({ code: 2 });
   });
 
@@ -185,7 +187,7 @@ describe('commands that record and look', () => {
     expect(of.episodes!.episodes).toHaveLength(9);
     expect(of.show!.steps.map((step: { text: string }) => step.text)).toEqual(['8', 'looks right']);
     expect(of.reconcile).toMatchObject({ ok: true });
-    expect(of.jobs).toEqual({ jobs: [] });
+    expect(of.jobs).toEqual({ jobs: [], truncated: false });
     expect(of.checkpoints).toEqual({ checkpoints: [] });
     expect(of.dataset).toEqual({ datasets: [], unfinished: [] });
     expect(of.filter).toEqual({
@@ -238,10 +240,32 @@ describe('commands that record and look', () => {
       expect(ended).toMatchObject({ code: 0, out: '' });
       expect(ended.err).toContain('In the log and not in the tables yet: 1 event.');
       const json = await at.run(['episodes', '--json', '--database-url', other.url]);
-      expect(document(json)).toEqual({ episodes: [], waiting_events: 1 });
+      expect(document(json)).toEqual({ episodes: [], truncated: false, waiting_events: 1 });
     } finally {
       await other.close();
     }
+  });
+
+  it('episodes says that there are more than it lists', async () => {
+    const some = await at.run(['episodes', '--limit', '3']);
+    expect(some.out.trim().split('\n')).toHaveLength(4);
+    expect(some.err).toBe('Only the newest 3 episodes are listed; --limit N lists more.\n');
+    expect(document(await at.run(['episodes', '--limit', '3', '--json']))).toMatchObject({ truncated: true });
+    const all = await at.run(['episodes', '--limit', '1000']);
+    expect(all.err).toBe('');
+  });
+
+  it.each([
+    [['dataset', 'freeze', 'none.yaml'], 'The recipe none.yaml cannot be read: there is no such file.'],
+    [['plan', 'check', 'none.yaml'], 'The plan none.yaml cannot be read: there is no such file.'],
+    [['plan', 'check', '/'], 'The plan / cannot be read: it is a folder.'],
+    [
+      ['schedule', 'add', 'x', '--every', '1h', '--job', 'none.yaml'],
+      'The job none.yaml cannot be read: there is no such file.',
+    ],
+  ])('%j names the file that cannot be read, and why', async (args, why) => {
+    const ended = await at.run(args);
+    expect([ended.code, ended.err]).toEqual([1, `troupe: ${why}\n`]);
   });
 
   it('episodes says why it lists none: no such task, all pruned, or nothing recorded', async () => {
@@ -293,6 +317,8 @@ describe('commands that record and look', () => {
     const unknown = await at.run(['method', 'run', 'grpo_advantag', '--json'], '{}');
     expect(unknown.code).toBe(2);
     expect(document(unknown).error.code).toBe('method_unknown');
+    const empty = await at.run(['method', 'run', 'grpo_advantage'], '');
+    expect([empty.code, empty.err]).toEqual([1, expect.stringMatching(/The input is empty.*\n.*method show NAME/)]);
     const broken = await at.run(['method', 'run', 'grpo_advantage', '--json'], 'no json');
     expect(broken.code).toBe(1);
     expect(document(broken).error.code).toBe('method_input');
@@ -430,7 +456,7 @@ describe('commands that record and look', () => {
       expect(document(created)).toEqual({ project, created: true });
       expect(document(await at.run(['project', 'create', project, '--json']))).toEqual({ project, created: false });
       expect(document(await at.run(['project', 'list', '--json'])).projects).toContain(project);
-      expect(document(await at.run([...read, project]))).toEqual({ episodes: [], waiting_events: 0 });
+      expect(document(await at.run([...read, project]))).toEqual({ episodes: [], truncated: false, waiting_events: 0 });
       const misspelt = await at.run([...read, `${project.slice(0, -1)}_`]);
       expect(misspelt.err).toContain(`Did you mean ${project}?`);
     } finally {

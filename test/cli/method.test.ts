@@ -152,7 +152,7 @@ describe('troupe method run --ndjson', () => {
   });
 
   it.each([
-    ['there is no such file', ['--ndjson', 'none.ndjson'], 1, /none\.ndjson cannot be read/],
+    ['there is no such file', ['--ndjson', 'none.ndjson'], 1, /none\.ndjson cannot be read: there is no such file/],
     ['a name stands beside the lines', ['uct', '--ndjson'], 2, /remove "uct"/],
     ['there is neither a name nor lines', [], 2, /Missing the name of a method/],
   ] as const)('says so where %s', async (_, words, code, why) => {

@@ -82,6 +82,7 @@ describe('troupe schedule', () => {
 
   it.each([
     [['--every', '6'], /--every should be a time such as 90s/],
+    [['--every', '59s'], /--every should be at least 1m, but it is "59s"/],
     [['--cron', '0 3 * * *', '--hours', '22-06'], /--hours should be a range such as 22:00-06:00/],
     [['--every', '6h', '--hours', '25:00-26:00'], /--hours should be a range such as 22:00-06:00/],
     [

@@ -118,6 +118,7 @@ describe('a mistyped name in a query', () => {
     ['select * from tool_cals', 'Did you mean traj.tool_calls?'],
     ['select rewrd from traj.episodes', 'Did you mean reward?'],
     ['select e.finish_at from traj.episodes e', 'Did you mean finished_at?'],
+    ['select answer from traj.steps', 'It is a column of traj.episodes.'],
   ])('%s: %s', async (text, expected) => {
     const ended = await at.run(['sql', text, '--json']);
     expect([ended.code, document(ended).error.code]).toEqual([1, 'sql_failed']);

@@ -4,7 +4,7 @@
  */
 import { readFile, stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import { countText, TroupeError } from '../../errors.ts';
+import { countText, TroupeError, unreadable } from '../../errors.ts';
 import { sha256 } from '../../ingest/json.ts';
 import { findDataset, type OpenedDataset, openDataset } from '../../store/datasets/read.ts';
 import { randomStream } from '../random.ts';
@@ -45,7 +45,7 @@ export async function loadTrainingData<R>(
 
 async function ofFile<R>(name: string, reader: DataReader<R>): Promise<TrainingData<R>> {
   const text = await readFile(name, 'utf8').catch((cause) => {
-    throw new TroupeError('not_found', `${name} cannot be read: ${(cause as Error).message}.`, { cause });
+    throw unreadable(name, cause);
   });
   const { rows, refused } = readLines(text, reader.ofLine);
   const fitted = withinLength(rows, reader);
