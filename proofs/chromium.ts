@@ -14,6 +14,8 @@ export type Tab = {
   /** A key, as `Tab`, or text as it is typed. */
   readonly press: (key: string) => Promise<void>;
   readonly type: (text: string) => Promise<void>;
+  /** Sets the width of the window, in CSS pixels. */
+  readonly widen: (width: number) => Promise<void>;
   /** Errors of scripts, of the console and of the content security policy. */
   readonly troubles: readonly string[];
   /** The addresses that were asked for. */
@@ -94,6 +96,13 @@ export async function openTab(program: string, folder: string): Promise<Tab> {
         });
     },
     type: async (text) => void (await ask('Input.insertText', { text })),
+    widen: async (width) =>
+      void (await ask('Emulation.setDeviceMetricsOverride', {
+        width,
+        height: 800,
+        deviceScaleFactor: 1,
+        mobile: false,
+      })),
     close: async () => {
       const gone = once(child, 'close');
       child.kill();

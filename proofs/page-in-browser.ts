@@ -158,6 +158,15 @@ export const proof: Proof = {
         await press(link('Releases'));
         await shows('Nothing has been released yet');
       });
+      await step('nothing reaches out of a window of 320 pixels', async () => {
+        await tab.widen(320);
+        for (const [path, text] of NARROW) {
+          await tab.go(`${url}/#/${path}`);
+          await shows(text);
+          const width = await tab.evaluate<number>('document.documentElement.scrollWidth');
+          if (width > 320) throw new Error(`${path} is ${width} pixels wide`);
+        }
+      });
       const elsewhere = tab.requests.filter((asked) => !asked.startsWith(`${url}/`) && !/^(?:about|data):/.test(asked));
       check(`${tab.requests.length} requests, all of them to this server`, elsewhere.length === 0, elsewhere);
       // The browser writes an answer of 400 to its console: the two that were asked wrongly.
@@ -170,6 +179,16 @@ export const proof: Proof = {
     return { ok: lines.every((line) => line.startsWith('ok')), lines };
   },
 };
+
+/** Pages, and what each shows once it is there. */
+const NARROW = [
+  ['episodes', 'failure'],
+  ['episodes/hostile', 'Conversation'],
+  ['runs', 'troupe plan run'],
+  ['releases', 'Nothing has been released yet'],
+  ['schedules', 'Next:'],
+  ['sql', 'Run'],
+] as const;
 
 const recorded = (id: string, outcome: string, name = 'solver') =>
   envelopesOf(id, [

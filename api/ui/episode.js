@@ -14,7 +14,7 @@ export async function episode(signal, _query, id) {
   });
   return [
     make('h2', {}, `Episode ${id}`),
-    all.task?.query ? make('p', {}, all.task.query) : null,
+    all.task?.query ? make('pre', { class: 'task' }, beginning(all.task.query, MESSAGE)) : null,
     facts(all.episode),
     all.truncated.length > 0 ? notice(`Only the beginning is shown: ${all.truncated.join(', ')}.`) : null,
     ...all.matrices.flatMap((matrix) => matrixOf(matrix)),
@@ -155,7 +155,7 @@ function candidateBlock(candidate, of) {
       make(
         'span',
         { class: 'judged', title: reason },
-        `${kind} ${value === null ? (reason ?? 'none') : decimal(value)} `,
+        `${kind} ${value === null ? `none${reason ? ` (${reason})` : ''}` : decimal(value)} `,
         make('span', { class: 'quiet' }, method),
       ),
     );
@@ -225,7 +225,7 @@ function judgements({ feedback, verdicts, scores, rewards, credits, blames }) {
   return make(
     'section',
     {},
-    make('h3', {}, 'Judged'),
+    make('h3', {}, 'Judgements'),
     tableOf({
       label: 'Judgements',
       head: ['Kind', 'Name', 'Of', 'Value', 'Why'],

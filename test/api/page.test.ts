@@ -2,6 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { Event } from '../../ingest/events.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
+import { judge } from '../../store/judging/judge.ts';
 import { anEpisode, event } from '../store/support/events.ts';
 import { type TestApp, testApp } from './support/app.ts';
 import { type Paper, paper } from './support/paper.ts';
@@ -322,6 +323,24 @@ describe('the page', () => {
     await shows('smiles');
     expect(page.main.textContent).toContain(`${'z'.repeat(88)}…`);
     expect(page.main.textContent.isWellFormed()).toBe(true);
+  });
+
+  it('keeps the lines of a task, and says why a step has no credit', async () => {
+    const about = { episode_id: 'lines', call_id: 'lines-1' };
+    await say(
+      event('task.defined', { task_id: 'lined', query: 'def add(a, b):\n  return' }),
+      event('episode.started', { episode_id: 'lines', task_id: 'lined' }),
+      event('generation.requested', { ...about, agent_id: 'a', input: [] }),
+      event('generation.completed', { ...about, choices: [{ index: 0, content: 'a + b' }] }),
+      event('episode.finished', { episode_id: 'lines', outcome: 'unknown' }),
+    );
+    const chosen = { methods: [{ method: 'grpo_advantage' }], episodes: ['lines'], now: () => new Date() };
+    await judge(at.db, postgresLog(at.db), chosen);
+    await at.project();
+    page.go('#/episodes/lines');
+    await shows('a + b');
+    expect(page.main.all('pre')[0]!.textContent).toBe('def add(a, b):\n  return');
+    expect(page.main.textContent).toContain('credit none (missing_reward) grpo_advantage');
   });
 
   it('says in words which tools an answer without text calls', async () => {
