@@ -7,13 +7,14 @@ import { POLICY_LOSSES } from '../training/policy-losses.ts';
 import { VALUE_LOSSES } from '../training/value-head.ts';
 import { clip, count, share, strict } from './schema-numbers.ts';
 
+const beta = (description: string) => Type.Optional(Type.Number({ minimum: 0, maximum: 1, description }));
 const Shared = {
   learning_rate: Type.Number({ exclusiveMinimum: 0 }),
   warmup: count('steps over which the rate rises; 0 if left out', 0),
-  beta1: Type.Optional(Type.Number({ minimum: 0, maximum: 1 })),
-  beta2: Type.Optional(Type.Number({ minimum: 0, maximum: 1 })),
-  weight_decay: Type.Optional(Type.Number({ minimum: 0 })),
-  clip: share('largest norm of the gradients; 0: any'),
+  beta1: beta('of AdamW; 0.9 if left out'),
+  beta2: beta('of AdamW; 0.99 if left out, where `troupe train` has 0.999'),
+  weight_decay: share('decoupled, of matrices; 0.01 if left out'),
+  clip: share('largest norm of the gradients; 1 if left out, 0: any'),
 };
 const Local = { engine: Type.Optional(Type.Literal('local', { description: 'the built-in trainer' })) };
 const Adapted = { lora: Type.Optional(Lora) };

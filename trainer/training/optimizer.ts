@@ -47,7 +47,7 @@ export function loadAdam(arena: Arena, { step, m, v }: AdamState): number {
  * costs no pass of its own. Measured: 0.7 ns a parameter.
  */
 export function adamUpdate(arena: Arena, step: number, gradientNorm: number, options: AdamOptions): void {
-  const { learningRate, beta1 = 0.9, beta2 = 0.99, epsilon = 1e-8, weightDecay = 0.01, clip = 1 } = options;
+  const { learningRate, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weightDecay = 0.01, clip = 1 } = options;
   const scale = clip > 0 && gradientNorm > clip ? clip / gradientNorm : 1;
   const rate = learningRate / (1 - beta1 ** step);
   const correction = 1 / (1 - beta2 ** step);
