@@ -113,10 +113,10 @@ export function comparedText({ groups, of_one, partial, open, waiting }: Compare
     ...(ones === 0
       ? []
       : [
-          `Groups with one member, with nothing to compare it with: ${ones} of ${groups} (${reasons([
+          `Groups with one episode: ${ones} of ${groups} (${reasons([
             [of_one.unplaced, 'without task and group'],
             [of_one.alone, 'the only episode of its task or group'],
-          ])}).`,
+          ])}). Methods that compare the episodes of a group have nothing to compare there.`,
         ]),
     ...(partial === 0
       ? []

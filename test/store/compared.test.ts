@@ -38,7 +38,7 @@ describe('what a judging could not compare', () => {
       waiting: 1,
     });
     expect(comparedText(compared, 1800)).toEqual([
-      'Groups with one member, with nothing to compare it with: 2 of 3 (1 without task and group, 1 the only episode of its task or group).',
+      'Groups with one episode: 2 of 3 (1 without task and group, 1 the only episode of its task or group). Methods that compare the episodes of a group have nothing to compare there.',
       'Open and not judged: 2 episodes (1 without episode.finished, which the program that records sends (`troupe run work` closes them after 1800 s without events), 1 with an event after its episode.finished).',
       'Waiting for open or missing members of their group: 1 closed episode.',
     ]);
