@@ -32,7 +32,10 @@ export function askCommands(program: Command): void {
       .command('episodes')
       .option('--limit <n>', 'maximum number of rows', wholeNumber('limit'), 20)
       .option('--task <id>', 'only episodes of this task')
-      .addHelpText('after', '\nExamples:\n  troupe episodes --limit 5\n  troupe episodes --task maths-17 --json'),
+      .addHelpText(
+        'after',
+        `\nExamples:\n  troupe episodes --limit 5\n  troupe episodes --task maths-17 --json\n  troupe sql "select episode_id from traj.episodes where outcome = 'failure'"   any other selection`,
+      ),
     async ({ db }, _, flags) => {
       const read = await rowsOf(
         db,
