@@ -58,8 +58,11 @@ export function resolveMethods(asked: readonly MethodAsked[]): MethodRun[] {
   });
 }
 
-/** Why these methods cannot be run together, checked before anything is written: a recorded judging must be one that can be repeated. */
-function requireRunnable(runs: readonly MethodRun[]): void {
+/**
+ * Checked before anything is written: a recorded judging must be one that can be repeated.
+ * @throws TroupeError `method_input` where these methods cannot be run together
+ */
+export function requireRunnable(runs: readonly MethodRun[]): void {
   for (const [i, run] of runs.entries()) {
     const method = findMethod(run.name);
     requireJudged(method);

@@ -8,7 +8,7 @@ import { parseYaml } from '../../ingest/parse-yaml.ts';
 import { layoutNamed } from '../../store/datasets/export.ts';
 import { parseRecipe } from '../../store/datasets/recipe.ts';
 import { WatchRules } from '../../store/gating/watch.ts';
-import { resolveMethods } from '../../store/judging/judge.ts';
+import { type MethodAsked, requireRunnable, resolveMethods } from '../../store/judging/judge.ts';
 import { nearest } from '../../store/methods/nearest.ts';
 import { misfitOf } from '../../store/misfit.ts';
 import { checkReplay } from '../../store/rollouts/replay.ts';
@@ -51,7 +51,7 @@ export function readPlan(text: string): Plan {
 
 /**
  * Checks a plan, its recipes and its methods.
- * @throws TroupeError `plan_invalid` with the path of what is wrong and what was expected; `method_unknown` and `method_input`
+ * @throws TroupeError `plan_invalid` with the path of what is wrong and what was expected; `method_unknown` and `method_input` with theirs
  */
 export function parsePlan(value: unknown): Plan {
   if (!isRecord(value)) throw invalid('plan', `A plan should be an object, but it is ${got(value)}.`);
@@ -75,7 +75,7 @@ export function parsePlan(value: unknown): Plan {
   requireShape(planSchema, plain, '');
   const plan = { ...value, policies } as unknown as Plan;
   requireCandidate(plan);
-  if (plan.judge) resolveMethods(plan.judge);
+  requireMethods('judge', plan.judge);
   if (plan.rollout) requirePlayable(plan.name, 'rollout', plan.rollout);
   if (plan.rollout?.writers) requireWriters(plan.rollout.writers);
   for (const [i, branch] of (plan.rollout?.branches ?? []).entries()) requireBranch(branch, `rollout.branches.${i}`);
@@ -178,8 +178,26 @@ function requireRange(at: string, range: readonly number[] | undefined): void {
   throw invalid(at, `${at} should be a least and a greater value, but it is ${least} and ${greatest}.`);
 }
 
-function requireWriters({ accept, judge = [] }: PlanWriters): void {
-  resolveMethods(judge);
+/** Each method on its own, after those before it: the first that does not fit is named with its place. */
+function requireMethods(at: string, judge: readonly MethodAsked[] = []): void {
+  for (let i = 0; i < judge.length; i++)
+    try {
+      requireRunnable(resolveMethods(judge.slice(0, i + 1)));
+    } catch (error) {
+      if (!(error instanceof TroupeError)) throw error;
+      const field = `${at}.${i}${placeIn(judge[i]!, error)}`;
+      throw new TroupeError(error.code, `${field}: ${error.message}`, { ...error.detail, field });
+    }
+}
+
+/** Which part of an entry of `judge` the error is about; empty for the entry itself. */
+function placeIn({ method }: MethodAsked, { code, detail }: TroupeError): string {
+  if (code === 'method_unknown') return detail.got === got(method) ? '.method' : '.reads';
+  return detail.field === undefined ? '' : `.params.${detail.field}`;
+}
+
+function requireWriters({ accept, judge }: PlanWriters): void {
+  requireMethods('rollout.writers.judge', judge);
   if (looksAt(parseFilter(accept, 'rollout.writers.accept'), 'step'))
     throw invalid(
       'rollout.writers.accept',

@@ -202,8 +202,31 @@ describe('A plan', () => {
       );
   });
 
-  it('with a method that is not in the catalogue is refused with the nearest one', () => {
-    expect(() => parsePlan(plan({ judge: [{ method: 'grpo_advantag' }] }))).toThrow('grpo_advantage');
+  it.each([
+    [{ method: 'grpo_advantag' }, 'judge.1.method', 'Did you mean grpo_advantage?'],
+    [{ method: 'drmas_advantage', reads: 'rema_rewards' }, 'judge.1.reads', 'Did you mean rema_reward?'],
+    [{ method: 'grpo_advantage', params: { eps: 'small' } }, 'judge.1.params.eps', 'should be number'],
+    // It is run, but after the method that reads it.
+    [{ method: 'drmas_advantage', reads: 'rema_reward' }, 'judge.1', 'not among the methods before it'],
+  ])('that judges by %j is refused with its place and what was meant', (asked, field, meant) => {
+    const judge = [{ method: 'majority_filter' }, asked, { method: 'rema_reward' }];
+    const rollout = { runner: 'team', tasks: [{ task_id: 'a' }], samples: 1 };
+    const writers = { runner: 'writers', samples: 1, judge, accept: 'reward > 0' };
+    for (const [value, at] of [
+      [plan({ judge }), field],
+      [plan({ rollout: { ...rollout, writers } }), `rollout.writers.${field}`],
+    ] as const) {
+      const error = (() => {
+        try {
+          return parsePlan(value);
+        } catch (thrown) {
+          return thrown;
+        }
+      })() as TroupeError;
+      expect(error.detail.field).toBe(at);
+      expect(error.message).toContain(`${at}: `);
+      expect(error.message).toContain(meant);
+    }
   });
 
   it('that learns from rows which are not all good needs rows of its own for an offline gate', () => {
