@@ -47,6 +47,7 @@ export const ERRORS = {
   method_input: facts(422, EXIT.failed),
   recipe_invalid: facts(422, EXIT.usage),
   plan_invalid: facts(422, EXIT.usage),
+  plan_blocked: facts(409, EXIT.failed),
   dataset_damaged: facts(500, EXIT.failed),
   dataset_empty: facts(422, EXIT.failed),
   model_unsupported: facts(422, EXIT.failed),

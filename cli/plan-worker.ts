@@ -85,6 +85,7 @@ export async function workOnRun(
         ...planHandlers(context, {
           ...settings,
           runners,
+          checking: { folder: home.run, benchmarks: home.benchmarks, datasets: home.datasets },
           engines: readEngines(config.engines),
           hosted: hostedBy(config),
           env: process.env,

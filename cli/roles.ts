@@ -129,9 +129,11 @@ export const ROLES: Readonly<Record<string, Role>> = {
     const scheduling = scheduleAlways(context, options.signal);
     const watching = watchAlways(context, options.signal);
     const notifying = notifyAlways(context, receivers, options.signal);
+    const { home } = context;
     const { plan, play, gate, program } = planHandlers(context, {
       ...settings,
       runners,
+      checking: { folder: home.run, benchmarks: home.benchmarks, datasets: home.datasets },
       engines: readEngines(context.config.engines),
       hosted: hostedBy(context.config),
       env: process.env,

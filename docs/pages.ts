@@ -191,6 +191,7 @@ const MEANING: Readonly<Record<ErrorCode, string>> = {
   recipe_invalid: 'The recipe has a field that does not fit.',
   dataset_empty: 'The recipe finds no row, and an empty dataset was not allowed.',
   plan_invalid: 'The plan has a field that does not fit.',
+  plan_blocked: 'A run of the plan was not started: `troupe plan check` finds a problem, which the message names.',
   dataset_damaged: 'A dataset is not as it was written.',
   model_unsupported: 'The model is of a family or has a part that is not supported.',
   checkpoint_damaged: 'A checkpoint is incomplete or not as it was written.',

@@ -8,12 +8,12 @@ import { canonicalJson, isRecord } from '../../ingest/json.ts';
 import { query, rowsOf } from '../../store/db/query.ts';
 import { requestJob } from '../../store/jobs/jobs.ts';
 import { madeBy, readRun, whyEnded } from '../../store/jobs/run-of-plan.ts';
-import type { PlanCheck } from '../../trainer/plans/check.ts';
+import type { Checking, PlanCheck } from '../../trainer/plans/check.ts';
 import { rolloutText } from '../../trainer/plans/plan-rollout.ts';
 import type { Plan } from '../../trainer/plans/plan-schema.ts';
 import type { PlanResult } from '../../trainer/plans/round.ts';
 import { readScorers } from '../../trainer/rewards/source.ts';
-import { findRunner, readRunners } from '../../trainer/rollouts/runners.ts';
+import { readRunners } from '../../trainer/rollouts/runners.ts';
 import { bytesText } from '../bytes.ts';
 import { type Flags, plainCommand, projectCommand, wholeNumber } from '../command.ts';
 import type { Context } from '../context.ts';
@@ -64,21 +64,7 @@ export function planCommands(program: Command): void {
       const plan = await planOf(file!, flags);
       await context.catchUp();
       const { checkPlan } = await import('../../trainer/plans/check.ts');
-      const { mkdir } = await import('node:fs/promises');
-      await mkdir(context.home.run, { recursive: true });
-      const runners = readRunners(context.config.runners, readScorers(context.config.rewards));
-      const found = await checkPlan(
-        {
-          db: context.db,
-          folder: context.home.run,
-          benchmarks: context.home.benchmarks,
-          datasets: context.home.datasets,
-          codeVersion: VERSION,
-          runners,
-          env: process.env,
-        },
-        plan,
-      );
+      const found = await checkPlan(checkingOf(context), plan);
       if (flags.json) printJson(found);
       else printCheck(found);
       return found.problems.length === 0 ? EXIT.done : EXIT.failed;
@@ -95,7 +81,7 @@ export function planCommands(program: Command): void {
       .addHelpText(
         'after',
         `
-Ends with 0 where a candidate was released, with 7 where none passed the gate. Killed at any point, the same command goes on:
+It begins only where \`troupe plan check\` finds no problem. Ends with 0 where a candidate was released, with 7 where none passed the gate. Killed at any point, the same command goes on:
 stages that ended are not run again, and a training that was cut off begins again and comes to the same weights.
 A plan with a rollout needs the processes that the team asks: \`troupe up\`, or \`troupe run serve\` and \`troupe run infer\`.
 
@@ -106,11 +92,12 @@ Examples:
       ),
     async (context, [file], flags) => {
       const plan = await planOf(file!, flags);
-      const runners = readRunners(context.config.runners, readScorers(context.config.rewards));
-      for (const played of [plan.rollout, plan.gate.kind === 'play' ? plan.gate : undefined])
-        if (played) findRunner(runners, played.runner);
       await context.catchUp();
       const run = await runOf(context, plan);
+      if (!run.resumed) {
+        const { requireUnblocked } = await import('../../trainer/plans/check.ts');
+        await requireUnblocked(checkingOf(context), plan);
+      }
       await requestJob(context, { job_id: run.id, kind: 'plan', spec: { plan } });
       if (flags.detach) {
         if (flags.json) printJson({ run: run.id, resumed: run.resumed });
@@ -146,6 +133,16 @@ Examples:
     },
   );
 }
+
+const checkingOf = ({ db, home, config }: Context): Checking => ({
+  db,
+  folder: home.run,
+  benchmarks: home.benchmarks,
+  datasets: home.datasets,
+  codeVersion: VERSION,
+  runners: readRunners(config.runners, readScorers(config.rewards)),
+  env: process.env,
+});
 
 /** The plan of a file with absolute paths, and with the tasks of its rollout. @throws TroupeError `plan_invalid`, `not_found` */
 export async function planOf(file: string, flags: Flags): Promise<Plan> {

@@ -187,7 +187,9 @@ describe('plans: from recorded episodes to a released checkpoint', () => {
     'plan show and gate show say why a run failed, ended early or has no report yet',
     async () => {
       const { policies } = plan('empty');
-      const none = { ...policies.solver, recipe: { where: 'reward >= 5', split: { held_out: 0.4, seed: 1 } } };
+      // What methods of the plan choose is known only once they have run.
+      const split = { held_out: 0.4, seed: 1 };
+      const none = { ...policies.solver, recipe: { credit: 'grpo_advantage', where: 'advantage >= 9', split } };
       const failed = await troupe('plan', 'run', written('empty', plan('empty', { policies: { solver: none } })));
       expect(failed.code).toBe(1);
       const reason = /There is nothing to learn for solver: .+ keeps none of \d+ rows/;
@@ -239,15 +241,31 @@ describe('plans: from recorded episodes to a released checkpoint', () => {
   );
 
   it(
-    'a recipe that keeps nothing is told by check, and ends a run with the filter that emptied it',
+    'a plan whose check finds a problem is not started, by hand or by a schedule, and the reason counts as a failure',
     async () => {
       const solver = plan('x').policies.solver;
       const empty = { ...solver, recipe: { ...solver.recipe, where: { field: 'reward', op: '>=', value: 9 } } };
       const file = written('empty', plan('empty', { policies: { solver: empty } }));
       const checked = await troupe('plan', 'check', file);
       expect([checked.code, checked.out.problems.length > 0]).toEqual([1, true]);
-      const ran = await troupe('plan', 'run', file);
-      expect([ran.code, ran.out.error.message]).toEqual([1, expect.stringContaining('keeps none')]);
+      const runs = (await troupe('plan', 'show')).out.runs.length;
+      for (const more of [[], ['--detach']]) {
+        const { code, out } = await troupe('plan', 'run', file, ...more);
+        expect([code, out.error.code]).toEqual([1, 'plan_blocked']);
+        for (const problem of checked.out.problems) expect(out.error.message).toContain(problem);
+      }
+      expect((await troupe('plan', 'show')).out.runs).toHaveLength(runs);
+      await troupe('schedule', 'add', 'empty', '--every', '1h', '--pause-after-failed', '1', '--plan', file);
+      const { job_id } = (await troupe('schedule', 'run', 'empty')).out;
+      const { child } = at.start(['run', 'work', '--json']);
+      await expect
+        .poll(async () => (await troupe('plan', 'show', job_id)).out, { timeout: SLOW / 2, interval: 500 })
+        .toMatchObject({ run: { outcome: 'failed', error: { code: 'plan_blocked' } }, stages: [] });
+      child.kill('SIGTERM');
+      expect((await troupe('schedule', 'dry-run', 'empty')).out.would_pause).toMatch(
+        /^its last 1 jobs? failed: Plan empty was not started\. .+ keeps none of /,
+      );
+      await troupe('schedule', 'remove', 'empty');
     },
     SLOW,
   );

@@ -1,7 +1,8 @@
 /** What a run of a plan would do now, what it needs, what it costs, and whether its gate has enough tasks. Nothing is changed by asking. */
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { countText, TroupeError } from '../../errors.ts';
+import type { AsOf } from '../../store/datasets/as-of.ts';
 import { freeze } from '../../store/datasets/freeze.ts';
 import { type OpenedDataset, openDataset } from '../../store/datasets/read.ts';
 import { parseRecipe } from '../../store/datasets/recipe.ts';
@@ -12,6 +13,7 @@ import type { GateReport } from '../../store/gating/report.ts';
 import { episodesForCanary, tasksForGate } from '../../store/gating/size.ts';
 import { watchedBy } from '../../store/gating/watch.ts';
 import type { RolloutTask } from '../../store/rollouts/rollout.ts';
+import { looksAtJudgement } from '../../store/select.ts';
 import { requireReleasedTeam } from '../../store/teams/version.ts';
 import { cutRow, type StepRow, supervisedRow } from '../data/training-rows.ts';
 import { type OpenModel, openModelForIds } from '../models/model-directory.ts';
@@ -106,21 +108,40 @@ type Asked = {
   readonly benchmarks?: string;
   /** Folder of the datasets that recipes replay. */
   readonly datasets?: string;
+  /** Of a run that learns from what had been recorded at an earlier time. */
+  readonly asOf?: AsOf;
 };
+
+/** What a check needs to know beside the plan. */
+export type Checking = Asked & {
+  /** Those of the configuration. */
+  readonly runners: readonly Runner[];
+  readonly env: Readonly<Record<string, string | undefined>>;
+};
+
+/**
+ * A run does not begin with what would keep it from its end.
+ * @throws TroupeError `plan_blocked` with every problem that `checkPlan` finds
+ */
+export async function requireUnblocked(asked: Checking, plan: Plan): Promise<void> {
+  const { problems } = await checkPlan(asked, plan);
+  if (problems.length === 0) return;
+  throw new TroupeError('plan_blocked', `Plan ${plan.name} was not started. ${problems.join(' ')}`, {
+    hint: 'troupe plan check shows each problem on a line of its own, with rows, cost and notes; once none is left, run the plan again.',
+  });
+}
 
 /** Rows looked at for the mean number of tokens. */
 const SAMPLE = 200;
 
 /**
+ * Problems are certain: what the stages of the run may change before it matters, such as rows that its methods choose, is a note.
  * @param asked.folder in which datasets are frozen for the count, and removed again
- * @param asked.runners those of the configuration
  */
-export async function checkPlan(
-  asked: Asked & { readonly runners: readonly Runner[]; readonly env: Readonly<Record<string, string | undefined>> },
-  plan: Plan,
-): Promise<PlanCheck> {
+export async function checkPlan(asked: Checking, plan: Plan): Promise<PlanCheck> {
   const problems: string[] = [];
   const notes: string[] = [];
+  await mkdir(asked.folder, { recursive: true });
   const folder = await mkdtemp(join(asked.folder, 'plan-check-'));
   try {
     noteMissing(asked, plan, notes);
@@ -142,7 +163,8 @@ export async function checkPlan(
       unknown ||= dataset === null;
       for (const row of stepsOf(dataset, 'held_out')) heldOut.add(taskOf(row));
       for (const row of stepsOf(dataset, 'train')) trained.add(taskOf(row));
-      if (dataset !== null && dataset.manifest.rows.train === 0) problems.push(emptied(name, dataset));
+      if (dataset !== null && dataset.manifest.rows.train === 0)
+        (isJudgedBy(plan, recipe) ? notes : problems).push(emptied(name, dataset));
       policies[name] = await policyCheck(asked.db, { name, policy, start, dataset }, { problems, notes });
     }
     for (const { model } of plan.passes ?? [])
@@ -178,8 +200,8 @@ export async function checkPlan(
     const tasks = played === null ? (counted ? compared.size : null) : played.tasks_of_round;
     const gate = await gateCheck(asked.db, plan, policies, { tasks, played }, notes);
     if (gate.tasks !== null && gate.tasks < 2)
-      problems.push(
-        `The gate compares tasks that were not trained on, and there are ${gate.tasks}; it needs at least 2.`,
+      (mostTasks(plan, gate.tasks) < 2 ? problems : notes).push(
+        `The gate compares tasks that were not trained on, and there are ${gate.tasks} now; it needs at least 2: give it others, or train on fewer.`,
       );
     if (gate.tasks !== null && gate.tasks_wanted !== null && gate.tasks < gate.tasks_wanted)
       notes.push(
@@ -196,6 +218,23 @@ export async function checkPlan(
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
+}
+
+/** Whether the methods that the plan runs choose the rows of the recipe: then those of now say little. */
+function isJudgedBy({ judge = [] }: Plan, written: Readonly<Record<string, unknown>>): boolean {
+  const { where, reward, credit, verdicts } = parseRecipe({ name: 'rows', ...written });
+  const reads = [reward, credit, ...verdicts].some((one) => one !== null);
+  return judge.length > 0 && (reads || (where !== null && looksAtJudgement(where)));
+}
+
+/** The most tasks that the gate of a run may have, where it has these now. */
+function mostTasks(plan: Plan, now: number): number {
+  const { gate } = plan;
+  const recipes = [...Object.values(plan.policies), gate].flatMap((of) => ('recipe' in of && of.recipe) || []);
+  const settled = plan.rollout === undefined && !recipes.some((recipe) => isJudgedBy(plan, recipe));
+  const listed = gate.kind === 'play' ? requireTasks('gate', gate.tasks) : null;
+  if (settled && (listed === null || !isWhere(listed))) return now;
+  return listed === null || isWhere(listed) ? Number.POSITIVE_INFINITY : listed.length;
 }
 
 /** A team that a rollout or a gate names is looked up when the stage begins: after a training, where it is the gate. */
@@ -342,7 +381,8 @@ async function tasksNow(
   try {
     return await tasksOf(db, at, tasks);
   } catch (error) {
-    problems.push((error as TroupeError).message);
+    // A rollout reads it at once, a gate after the training.
+    (at === 'gate' ? notes : problems).push((error as TroupeError).message);
     return [];
   }
 }
@@ -435,14 +475,14 @@ async function policyCheck(
   const roles = [...new Set(stepsOf(dataset, 'train').map(({ role }) => role ?? ''))].sort();
   const unknown = { tokens: null, minutes: null, adapter: null, memory_bytes: null, checkpoint_bytes: null };
   const found = { ...unknown, method, start, rows, roles };
-  if (start === null || train.engine === 'command' || (!rows?.train && !('lora' in train))) return found;
+  if (start === null || train.engine === 'command') return found;
   try {
     const open = await openModelForIds(start.directory);
     const adapter = adapterCheck(train, open);
     if (adapter !== null) notes.push(adapterNote(name, adapter));
     const checkpoint_bytes = checkpointBytes(train, open.config);
     if (!rows?.train) return { ...found, adapter, checkpoint_bytes };
-    const lengths = tokensOf(open, stepsOf(dataset, 'train').slice(0, SAMPLE));
+    const lengths = tokensOf(open, stepsOf(dataset, 'train'));
     const mean = lengths.reduce((a, b) => a + b, 0) / lengths.length;
     const tokens = Math.round(mean * rowsSeen(train, rows.train, roles));
     const speed = await lastSpeed(db, method);
@@ -478,12 +518,14 @@ function rowsSeen(
   return all * train.batch;
 }
 
-/** Tokens of each row. @throws TroupeError `training_failed` where no row has anything to learn */
+/** Tokens of each of the first rows that have something to learn. @throws TroupeError `training_failed` where no row has anything to learn */
 function tokensOf(open: OpenModel, rows: readonly StepRow[]): number[] {
-  const lengths = rows.flatMap((row) => {
+  const lengths: number[] = [];
+  for (const row of rows) {
+    if (lengths.length === SAMPLE) break;
     const cut = cutRow(supervisedRow(row, open), open.config.max_position_embeddings);
-    return cut === null ? [] : [cut.promptIds.length + cut.tokenIds.length];
-  });
+    if (cut !== null) lengths.push(cut.promptIds.length + cut.tokenIds.length);
+  }
   if (lengths.length === 0)
     throw new TroupeError(
       'training_failed',
@@ -602,7 +644,7 @@ async function lastDeviation(db: Db, plan: string, kind: 'gate' | 'play'): Promi
 function emptied(name: string, { manifest }: OpenedDataset): string {
   const stage = manifest.funnel.find(({ before, after }) => before !== 0 && after === 0);
   const why = stage ? `"${stage.name}" keeps none of its ${stage.before ?? ''} ${stage.of}` : 'nothing is recorded';
-  return `The recipe of ${name} has no rows to train on: ${why}.`;
+  return `The recipe of ${name} has no rows to train on: ${why}. Change policies.${name}.recipe, or record what it takes.`;
 }
 
 const stepsOf = (dataset: OpenedDataset | null, split: string): StepRow[] =>

@@ -3,14 +3,15 @@ import type { Handler, JobContext } from '../../store/jobs/jobs.ts';
 import { type ProgramSettings, programTraining } from '../engines/program-training.ts';
 import type { Runner } from '../rollouts/runners.ts';
 import { offlineGate } from './offline-gate.ts';
-import { planHandler } from './plan-run.ts';
+import { planHandler, type RunSettings } from './plan-run.ts';
 import { playGate } from './play-gate.ts';
-import type { Hosted } from './weights.ts';
 
 export type PlanSettings = ProgramSettings & {
   readonly threads: number;
   readonly runners: readonly Runner[];
-  readonly hosted?: Hosted;
+  /** What plans are checked with before they begin, beside the runners and the environment. */
+  readonly checking: Omit<RunSettings['checking'], 'runners' | 'env' | 'codeVersion'>;
+  readonly hosted?: RunSettings['hosted'];
 };
 
 /** `plan` and `play` wait for their stages without a worker; `gate` computes, as training does; `program` waits for a program of others. */
@@ -18,8 +19,13 @@ export const planHandlers = (
   context: JobContext,
   settings: PlanSettings,
 ): Readonly<Record<'plan' | 'play' | 'gate' | 'program', Handler>> => ({
-  plan: planHandler(context, settings.hosted),
+  plan: planHandler(context, {
+    checking: { ...settings.checking, ...shared(settings) },
+    ...(settings.hosted === undefined ? {} : { hosted: settings.hosted }),
+  }),
   play: playGate(context, settings),
   gate: offlineGate(context, settings),
   program: programTraining(context, settings),
 });
+
+const shared = ({ runners, env, codeVersion }: PlanSettings) => ({ runners, env, codeVersion });

@@ -6,7 +6,10 @@
 import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { AsOf } from '../../store/datasets/as-of.ts';
-import { checkedSpec, type Handler, type JobContext } from '../../store/jobs/jobs.ts';
+import { firstOf, query, type SqlBool, sql } from '../../store/db/query.ts';
+import { checkedSpec, type Handler, type Job, type JobContext } from '../../store/jobs/jobs.ts';
+import { waitProjected } from '../../store/projecting/positions.ts';
+import { type Checking, requireUnblocked } from './check.ts';
 import { gateOf } from './gates-asked.ts';
 import { iterate, iterationsOf, iterationToGoOn, mapped, reportOf } from './iteration.ts';
 import { parseStoredPlan } from './plan.ts';
@@ -22,15 +25,27 @@ import type { Hosted } from './weights.ts';
  */
 export const PlanSpec = Compile(Type.Object({ plan: Type.Unknown(), as_of: Type.Optional(AsOf) }));
 
-/** @returns handler of kind `plan`, whose result is a `PlanResult` */
-export function planHandler(context: JobContext, hosted: Hosted = {}): Handler {
+export type RunSettings = { readonly checking: Omit<Checking, 'db'>; readonly hosted?: Hosted };
+
+/**
+ * @returns handler of kind `plan`, whose result is a `PlanResult`; it fails with `plan_blocked` before the first stage of a run that
+ *   something keeps from its end
+ */
+export function planHandler(context: JobContext, { checking, hosted = {} }: RunSettings): Handler {
   /** Rounds that ended, by run: a handler that is called again does not compute their reports again. */
   const known = new Map<string, readonly Round[]>();
   /** The plan of the run that was called last, checked: with 4,000 tasks that takes 20 ms, after each stage. */
   let last: { readonly run: string; readonly plan: Plan } | null = null;
   return async ({ job_id, spec }) => {
     const { plan: written, as_of } = checkedSpec(PlanSpec, spec);
-    if (last?.run !== job_id) last = { run: job_id, plan: parseStoredPlan(written) };
+    if (last?.run !== job_id) {
+      const plan = parseStoredPlan(written);
+      if (!(await hasBegun(context, job_id))) {
+        await waitProjected(context.db, { log: context.log });
+        await requireUnblocked({ ...checking, ...(as_of === undefined ? {} : { asOf: as_of }), db: context.db }, plan);
+      }
+      last = { run: job_id, plan };
+    }
     const { plan } = last;
     const run = { run: job_id, ...(as_of === undefined ? {} : { as_of }) };
     const rounds = [...(known.get(job_id) ?? [])];
@@ -47,6 +62,15 @@ export function planHandler(context: JobContext, hosted: Hosted = {}): Handler {
     known.delete(job_id);
     return resultOf(plan, rounds, null);
   };
+}
+
+async function hasBegun({ db }: JobContext, run: Job['job_id']): Promise<boolean> {
+  const stages = query
+    .selectFrom('troupe.job_queue')
+    .select('job_id')
+    .where(sql<SqlBool>`starts_with(job_id, ${`${run}/`})`)
+    .limit(1);
+  return (await firstOf(db, stages)) !== undefined;
 }
 
 const resultOf = (plan: Plan, rounds: readonly Round[], ended_early: string | null): PlanResult => ({
