@@ -349,6 +349,7 @@ export const VOCABULARY = {
     parent_job_id: maybe(Id('the job it is part of')),
     schedule: maybe(Text('schedule that requested it')),
     due_at: maybe(Text('tick of the schedule, in UTC')),
+    again: maybe(Flag('true: it had ended and goes on')),
   }),
   'job.started': about('A worker took a job.', {
     job_id: Id('the job'),

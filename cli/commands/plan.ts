@@ -5,9 +5,10 @@ import { text } from 'node:stream/consumers';
 import type { Command } from 'commander';
 import { countText, EXIT, TroupeError, unreadable } from '../../errors.ts';
 import { canonicalJson, isRecord } from '../../ingest/json.ts';
-import { query, rowsOf } from '../../store/db/query.ts';
+import { firstOf, query, rowsOf, sql } from '../../store/db/query.ts';
 import { requestJob } from '../../store/jobs/jobs.ts';
-import { madeBy, readRun, whyEnded } from '../../store/jobs/run-of-plan.ts';
+import { madeBy, readRun, runMinutes, whyEnded } from '../../store/jobs/run-of-plan.ts';
+import { type Spent, spentOf } from '../../store/rollouts/budget.ts';
 import type { Checking, PlanCheck } from '../../trainer/plans/check.ts';
 import { rolloutText } from '../../trainer/plans/plan-rollout.ts';
 import type { Plan } from '../../trainer/plans/plan-schema.ts';
@@ -98,7 +99,11 @@ Examples:
         const { requireUnblocked } = await import('../../trainer/plans/check.ts');
         await requireUnblocked(checkingOf(context), plan);
       }
-      await requestJob(context, { job_id: run.id, kind: 'plan', spec: { plan } });
+      if (run.ended === undefined) await requestJob(context, { job_id: run.id, kind: 'plan', spec: { plan } });
+      else {
+        const { goOnWithRun } = await import('../../trainer/plans/plan-budget.ts');
+        await goOnWithRun(context, run.id, plan, run.ended);
+      }
       if (flags.detach) {
         if (flags.json) printJson({ run: run.id, resumed: run.resumed });
         else print(`Run ${run.id} is in the queue; troupe plan show ${run.id} follows it.`);
@@ -173,20 +178,42 @@ export async function planOf(file: string, flags: Flags): Promise<Plan> {
   return parsePlan(withTasks(filled, (tasks) => readTasksFile(resolve(folder, tasks))));
 }
 
-/** A run of this plan that has not ended, or the name of a new one. */
-async function runOf({ db }: Context, plan: Plan): Promise<{ readonly id: string; readonly resumed: boolean }> {
+/**
+ * A run of this plan that has not ended, or whose last run was ended by another budget, or the name of a new one. `ended` is the spec of a
+ * run that was ended by its budget.
+ */
+async function runOf(
+  { db }: Context,
+  plan: Plan,
+): Promise<{ readonly id: string; readonly resumed: boolean; readonly ended?: Readonly<Record<string, unknown>> }> {
   const runs = await rowsOf(
     db,
-    query.selectFrom('troupe.job_queue').select(['job_id', 'spec', 'state']).where('kind', '=', 'plan'),
+    query
+      .selectFrom('troupe.job_queue')
+      .select(['job_id', 'spec', 'state', 'result'])
+      .where('kind', '=', 'plan')
+      .orderBy('requested_at', 'desc'),
   );
-  const same = runs.find(
-    ({ spec, state }) =>
-      state !== 'finished' && isRecord(spec) && canonicalJson(spec.plan) === canonicalJson(plan as unknown),
-  );
+  const isThis = (spec: unknown, without: readonly string[]) =>
+    isRecord(spec) &&
+    isRecord(spec.plan) &&
+    canonicalJson(omit(spec.plan, without)) === canonicalJson(omit(plan, without));
+  const same = runs.find(({ spec, state }) => state !== 'finished' && isThis(spec, []));
   if (same !== undefined) return { id: same.job_id, resumed: true };
+  const last = runs.find(({ spec }) => isThis(spec, ['budget']));
+  if (
+    last !== undefined &&
+    isRecord(last.result) &&
+    typeof last.result.ended_early === 'string' &&
+    !isThis(last.spec, [])
+  )
+    return { id: last.job_id, resumed: true, ended: last.spec as Readonly<Record<string, unknown>> };
   const taken = new Set(runs.map(({ job_id }) => job_id));
   for (let n = 1; ; n++) if (!taken.has(`${plan.name}-${n}`)) return { id: `${plan.name}-${n}`, resumed: false };
 }
+
+const omit = (value: object, names: readonly string[]) =>
+  Object.fromEntries(Object.entries(value).filter(([name]) => !names.includes(name)));
 
 /** Works on a run until it has ended or waits for a person, and prints what came of it. Returns the exit code. */
 export async function finishRun(context: Context, run: string, flags: Flags): Promise<number> {
@@ -226,8 +253,9 @@ function printResult(run: string, { rounds, ended_early }: PlanResult): void {
   if (rounds.length > 0) print(`troupe gate show ${run} has the report.`);
 }
 
-function printCheck({ plan, stages, rounds, policies, team, rollout, gate, problems, notes }: PlanCheck): void {
+function printCheck({ plan, stages, rounds, budget, policies, team, rollout, gate, problems, notes }: PlanCheck): void {
   print(`Plan ${plan}: ${countText(rounds, 'round')} of ${stages.join(', ')}, release.\n`);
+  if (budget !== null) print(`Budget of ${countText(rounds, 'round')}: ${budgetText(budget)}.\n`);
   if (team !== null)
     print(`Team ${team.name}: ${team.incumbent ?? 'nothing yet'} → ${team.candidate ?? 'what pruning leaves of it'}`);
   else
@@ -273,6 +301,28 @@ function printCheck({ plan, stages, rounds, policies, team, rollout, gate, probl
   for (const problem of problems) print(`Problem: ${problem}`);
 }
 
+const budgetText = ({ minutes, tokens, usd }: NonNullable<PlanCheck['budget']>): string =>
+  [
+    ...(tokens === undefined ? [] : [countText(tokens, 'token')]),
+    ...(usd === undefined ? [] : [`${usd} USD`]),
+    ...(minutes === undefined ? [] : [countText(minutes, 'minute')]),
+  ].join(', ');
+
+/** What a run has used, beside what it may; what is unknown is said to be so. */
+function spentText(
+  { tokens, usd, uncounted, unpriced, minutes }: Spent & { readonly minutes: number | null },
+  budget: NonNullable<PlanCheck['budget']>,
+): string {
+  const of = (most: number | undefined) => (most === undefined ? '' : ` of ${most}`);
+  const less = (calls: number, what: string) =>
+    calls === 0 ? '' : `, without ${countText(calls, 'call')} of unknown ${what}`;
+  return [
+    `${tokens ?? 'no'}${of(budget.tokens)} tokens${less(uncounted, 'length')}`,
+    `${usd === null ? 'no known' : Number(usd.toPrecision(4))}${of(budget.usd)} USD${less(unpriced, 'price')}`,
+    `${minutes === null ? 'unknown' : minutes.toFixed(1)}${of(budget.minutes)} minutes`,
+  ].join(' · ');
+}
+
 async function listRuns({ db }: Context, flags: Flags): Promise<number> {
   const rows = await rowsOf(
     db,
@@ -307,10 +357,17 @@ async function showRun({ db }: Context, id: string, flags: Flags): Promise<numbe
   if (found === null)
     throw new TroupeError('not_found', `There is no run ${id} of a plan; troupe plan show lists them.`);
   const { run, stages } = found;
-  if (flags.json) printJson({ run, stages });
+  const asked = query
+    .selectFrom('traj.jobs')
+    .select(sql<PlanCheck['budget']>`spec -> 'plan' -> 'budget'`.as('budget'))
+    .where('job_id', '=', id);
+  const budget = (await firstOf(db, asked))?.budget ?? null;
+  const spent = { minutes: await runMinutes(db, id), ...(await spentOf(db, id)) };
+  if (flags.json) printJson({ run, budget, spent, stages });
   else {
     const why = whyEnded(run);
     print(`Run ${id}: ${run.outcome ?? run.state}.${run.error === null ? '' : ` ${why}`}`);
+    print(`Used: ${spentText(spent, budget ?? {})}.`);
     // Those of a gate are rollouts too, below its own id.
     if (stages.some(({ job_id }) => /^\d+(\/\d+)?\/rollout$/.test(job_id!.slice(id.length + 1))))
       print('The recipes of a round take only the complete groups of its rollout.');

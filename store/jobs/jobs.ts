@@ -110,6 +110,49 @@ export async function requestJob(
 }
 
 /**
+ * Has a job that has ended go on with another spec: its handler is called again, and what it left is there. What is counted from its request,
+ * such as a deadline, goes on from where it ended. Returns false where it has not ended, or is not there.
+ */
+export const goOnWithJob = (
+  { db, log, now }: JobContext,
+  {
+    job_id,
+    spec,
+    parent,
+  }: { readonly job_id: string; readonly spec: Record<string, unknown>; readonly parent?: string },
+): Promise<boolean> =>
+  db.transaction(async (tx) => {
+    const ended = query
+      .selectFrom('troupe.job_queue')
+      .select(['kind', 'token'])
+      .where('job_id', '=', job_id)
+      .where('state', '=', 'finished');
+    const job = await firstOf(tx, ended.forUpdate());
+    if (job === undefined) return false;
+    await record(log, now, job_id, `requested-${job.token}`, {
+      name: 'job.requested',
+      data: { job_id, kind: job.kind, spec, parent_job_id: parent ?? null, again: true },
+    });
+    const none = { outcome: null, result: null, error: null, worker: null, leased_until: null, waits_for: null };
+    const lasted = sql`coalesce((select finished_at from facts.jobs f where f.job_id = job_queue.job_id), clock_timestamp()) - requested_at`;
+    await countOf(
+      tx,
+      query
+        .updateTable('troupe.job_queue')
+        .set({
+          ...none,
+          state: 'waiting',
+          attempts: 0,
+          spec: JSON.stringify(spec),
+          requested_at: sql<string>`clock_timestamp() - (${lasted})`,
+        })
+        .where('job_id', '=', job_id),
+    );
+    await notify(tx, JOB_CHANNEL, job.kind);
+    return true;
+  });
+
+/**
  * Ends a job that no worker takes, such as a decision that is left to a person. Returns false where no such job waits: it is not there,
  * or has ended.
  */

@@ -2,7 +2,7 @@
 import { countText } from '../../errors.ts';
 import { isRecord } from '../../ingest/json.ts';
 import type { Session } from '../db/pool.ts';
-import { query, rowsOf, sql } from '../db/query.ts';
+import { firstOf, query, rowsOf, sql } from '../db/query.ts';
 
 /** Job kinds whose result is the report of a gate. */
 export const GATE_KINDS = ['gate', 'play', 'canary', 'decision'] as const;
@@ -22,10 +22,39 @@ const jobsBelow = (db: Session, id: string) =>
     db,
     query
       .selectFrom('traj.jobs')
-      .select(['job_id', 'kind', 'state', 'outcome', 'requested_at', 'started_at', 'finished_at', 'result', 'error'])
+      .select([
+        'job_id',
+        'kind',
+        'state',
+        'outcome',
+        'requested_at',
+        'started_at',
+        'finished_at',
+        'spec',
+        'result',
+        'error',
+      ])
       .where((job) => job.or([job('job_id', '=', id), job(sql<boolean>`starts_with(job_id, ${`${id}/`})`, '=', true)]))
       .orderBy('requested_at'),
   );
+
+/** Minutes that a run has lasted, until now or its end, without the time in which it had ended; null where it is not in the queue. */
+export async function runMinutes(db: Pick<Session, 'query'>, id: string): Promise<number | null> {
+  const until = sql`case when q.state = 'finished' then f.finished_at end`;
+  const row = await firstOf(
+    db,
+    query
+      .selectFrom('troupe.job_queue as q')
+      .leftJoin('facts.jobs as f', 'f.job_id', 'q.job_id')
+      .select(
+        sql<number>`(extract(epoch from coalesce(${until}, clock_timestamp()) - q.requested_at) / 60)::float8`.as(
+          'minutes',
+        ),
+      )
+      .where('q.job_id', '=', id),
+  );
+  return row?.minutes ?? null;
+}
 
 /** Why a run, or a stage, has no result, or ended before all of its rounds; null for others. */
 export function whyEnded({ error, result }: Pick<Job, 'error' | 'result'>): string | null {

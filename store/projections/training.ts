@@ -96,6 +96,24 @@ export const DATASET_ROWS: Target = {
 };
 
 export const jobRequested: Projection<'job.requested'> = ({ data, time, version }) => [
+  // A job that goes on has not ended any more.
+  ...(data.again
+    ? ([
+        [
+          JOBS_FINISHED,
+          [
+            {
+              job_id: data.job_id,
+              outcome: null,
+              result: null,
+              error: null,
+              finished_at: null,
+              finished_version: version,
+            },
+          ],
+        ],
+      ] as const)
+    : []),
   [
     JOBS_REQUESTED,
     [

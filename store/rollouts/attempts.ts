@@ -369,6 +369,19 @@ export const failWaiting = (
   { at, error }: { readonly at: string; readonly error: AttemptError },
 ): Promise<number> => countOf(db, failed(rollout, at, error).where('state', '=', 'waiting'));
 
+/** Forgets that a budget left samples out: none of them was begun. Returns how many; a rollout that goes on plays them. */
+export const forgetLeftOut = (db: Session, rollout: string): Promise<number> =>
+  countOf(
+    db,
+    query
+      .deleteFrom('troupe.job_queue')
+      .where('job_id', '>=', `${rollout}/`)
+      .where('job_id', '<', `${rollout}0`)
+      .where(ofRollout(rollout))
+      .where('state', '=', 'finished')
+      .where(sql<SqlBool>`error ->> 'code' = 'budget'`),
+  );
+
 /** Sets attempts of a rollout to failed; the caller says which. */
 function failed(rollout: string, at: string, error: AttemptError) {
   const result: AttemptResult = { at, outcome: 'aborted', stop_reason: error.message, answer: null, reward: null };

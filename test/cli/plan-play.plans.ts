@@ -58,7 +58,7 @@ describe('a plan whose gate plays', () => {
       const wrong = await troupe('plan', 'check', written('wrong', playPlan('wrong', { runner: 'slover' })));
       expect([wrong.code, wrong.out.problems.join(' ')]).toEqual([1, expect.stringContaining('mean solver?')]);
       const run = await troupe('plan', 'run', path('wrong.yaml'));
-      expect([run.code, run.out.error.code]).toEqual([1, 'not_found']);
+      expect([run.code, run.out.error.code]).toEqual([1, 'plan_blocked']);
     },
     SLOW,
   );

@@ -128,7 +128,7 @@ describe('a plan that begins with a rollout', () => {
       const refused = await troupe('plan', 'check', wrong);
       expect([refused.code, refused.out.problems.join(' ')]).toEqual([1, expect.stringContaining('mean solver?')]);
       const run = await troupe('plan', 'run', wrong);
-      expect([run.code, run.out.error.code]).toEqual([1, 'not_found']);
+      expect([run.code, run.out.error.code]).toEqual([1, 'plan_blocked']);
       expect((await troupe('plan', 'show')).out).toEqual({ runs: [] });
     },
     SLOW,
@@ -163,6 +163,57 @@ describe('a plan that begins with a rollout', () => {
         { agent: 'agent', rows: 4, copied: null },
         { agent: 'second', rows: 12, copied: null },
       ]);
+    },
+    SLOW,
+  );
+
+  it(
+    'ends a run whose budget is used up, keeps what was played, and goes on there with a larger one',
+    async () => {
+      const spare = (tokens: number) =>
+        written('spare', plan('spare', { samples: 4 }, { rounds: 1, budget: { tokens, minutes: 60 } }));
+      expect((await troupe('plan', 'check', spare(1))).out.budget).toEqual({ tokens: 1, minutes: 60 });
+      const ended = await troupe('plan', 'run', spare(1));
+      expect([ended.code, ended.out]).toMatchObject([7, { run: 'spare-1', released: false, rounds: [] }]);
+      expect(ended.out.ended_early).toMatch(
+        /^The budget of 1 token was used up: \d+ recorded\. So spare-1\/1\/judge did/,
+      );
+      // The runner plays four at a time, so the first group was under way.
+      const left = { code: 'budget', samples: 4 };
+      const shown = (await troupe('plan', 'show', 'spare-1')).out;
+      expect(shown.stages.at(-1).result).toMatchObject({
+        attempts: { done: 4, failed: 0 },
+        partial: [{ why: [left] }, { why: [left] }],
+      });
+      const sum = async () =>
+        (
+          await database.db.query(
+            `select count(*)::int as calls, sum(input_tokens + output_tokens)::int as tokens from facts.calls where episode_id like 'spare-1/%'`,
+          )
+        ).rows[0] as { calls: number; tokens: number };
+      const before = await sum();
+      expect([shown.budget, shown.spent]).toMatchObject([
+        { tokens: 1, minutes: 60 },
+        { tokens: before.tokens, usd: null, uncounted: 0, unpriced: 0 },
+      ]);
+      expect((await at.run(['plan', 'show', 'spare-1'])).out).toContain(
+        `Used: ${before.tokens} of 1 tokens · no known USD`,
+      );
+
+      const more = await troupe('plan', 'run', spare(100_000));
+      expect([more.err, more.out]).toMatchObject(['', { run: 'spare-1', state: 'undecided' }]);
+      const { run, stages, spent } = (await troupe('plan', 'show', 'spare-1')).out;
+      expect([run.state, run.outcome, run.result]).toEqual(['running', null, null]);
+      const rollout = stages.find(({ job_id }: { job_id: string }) => job_id === 'spare-1/1/rollout');
+      expect(rollout.result).toMatchObject({ attempts: { done: 11, failed: 1 }, groups: { complete: 2, partial: 1 } });
+      // One call an episode: what had been played was not played again.
+      expect(await sum()).toEqual({ calls: 12, tokens: spent.tokens });
+      expect((await troupe('gate', 'refuse', 'spare-1')).out).toMatchObject({
+        ended_early: null,
+        rounds: [{ round: 1 }],
+      });
+      // It came to its end: the same plan with yet another budget is a new run.
+      expect((await troupe('plan', 'run', spare(1))).out.run).toBe('spare-2');
     },
     SLOW,
   );

@@ -61,6 +61,8 @@ export type PlanCheck = {
   /** Stages of a round, in order. */
   readonly stages: readonly string[];
   readonly rounds: number;
+  /** Of all rounds together; null where the plan has none. */
+  readonly budget: NonNullable<Plan['budget']> | null;
   readonly policies: Readonly<Record<string, PolicyCheck>>;
   /**
    * The versions of its team that the gate would compare now; null where the plan has none, incumbent where nothing is there to compare with,
@@ -214,7 +216,12 @@ export async function checkPlan(asked: Checking, plan: Plan): Promise<PlanCheck>
       );
     }
     const rounds = plan.rounds ?? 1;
-    return { plan: plan.name, stages: stagesOf(plan), rounds, policies, team, rollout, gate, problems, notes };
+    const budget = plan.budget ?? null;
+    if (budget?.usd !== undefined)
+      notes.push(
+        'budget.usd counts what calls cost: of upstreams by their prices, of policies by those in the setting prices, else nothing. A call of an upstream without a price cannot be counted, and ends the run.',
+      );
+    return { plan: plan.name, stages: stagesOf(plan), rounds, budget, policies, team, rollout, gate, problems, notes };
   } finally {
     await rm(folder, { recursive: true, force: true });
   }

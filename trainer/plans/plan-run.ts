@@ -56,6 +56,8 @@ export function planHandler(context: JobContext, { checking, hosted = {} }: RunS
       } catch (error) {
         if (!(error instanceof BudgetSpent)) throw error;
         known.delete(job_id);
+        // It may go on with another budget.
+        last = null;
         return resultOf(plan, rounds, error.message);
       }
     }

@@ -173,12 +173,29 @@ export const planSchema = Type.Object(
     budget: Type.Optional(
       Type.Object(
         {
-          minutes: Type.Number({
-            exclusiveMinimum: 0,
-            description: 'since the run was asked for; no stage begins later',
-          }),
+          minutes: Type.Optional(
+            Type.Number({
+              exclusiveMinimum: 0,
+              description: 'since the run was asked for, without the time between its end and its going on',
+            }),
+          ),
+          tokens: Type.Optional(
+            Type.Integer({ minimum: 1, description: 'of prompts and answers of all episodes that the run has played' }),
+          ),
+          usd: Type.Optional(
+            Type.Number({
+              exclusiveMinimum: 0,
+              description:
+                'what those cost by the prices of upstreams and policies; a call without a price ends the run',
+            }),
+          ),
         },
-        strict,
+        {
+          ...strict,
+          minProperties: 1,
+          description:
+            'of all rounds of a run: once one of these is used up, no stage begins, and a rollout begins no further episode',
+        },
       ),
     ),
   },

@@ -1,14 +1,15 @@
 /** The stages of a run: each is a job with an id of its own, so a run that was killed finds what is done. */
-import { countText } from '../../errors.ts';
 import type { AsOf } from '../../store/datasets/as-of.ts';
 import type { Recipe } from '../../store/datasets/recipe.ts';
-import { firstOf, query } from '../../store/db/query.ts';
 import { type JobContext, requestJob, WaitsFor } from '../../store/jobs/jobs.ts';
+import { waitProjected } from '../../store/projecting/positions.ts';
+import { type Budget, ROLLOUT } from '../../store/rollouts/rollout.ts';
 import { type Done, partOf } from './parts.ts';
+import { rolloutBudget, runOver } from './plan-budget.ts';
 import type { Plan } from './plan-schema.ts';
 import type { Frozen } from './round-rows.ts';
 
-/** No stage may begin: the minutes of the plan are used up. */
+/** No stage may begin: the budget of the plan is used up, or cannot be measured. */
 export class BudgetSpent extends Error {}
 
 /** Where a stage stands in its run. */
@@ -34,23 +35,22 @@ export const stageId = ({ run, round, iteration, iterations }: OfStage, stage: s
 
 /** The stages of one iteration, or, with one iteration only, those of its round. */
 export function stagesOf(context: JobContext, plan: Plan, of: OfStage): Stages {
-  const { db, now } = context;
-  const isOverBudget = async () => {
-    const minutes = plan.budget?.minutes;
-    if (minutes === undefined) return false;
-    const run = query.selectFrom('troupe.job_queue').select('requested_at').where('job_id', '=', of.run);
-    const asked = await firstOf(db, run);
-    return asked !== undefined && now().getTime() - Date.parse(asked.requested_at) > minutes * 60_000;
-  };
+  const { db, log } = context;
+  const { run } = of;
   const job: Stages['job'] = async <T>(stage: string, kind: string, spec: () => Promise<Record<string, unknown>>) => {
     const job_id = stageId(of, stage);
     const known = await partOf<T>(db, job_id);
     if (known !== null) return known;
-    if (await isOverBudget())
+    if (plan.budget !== undefined) await waitProjected(db, { log });
+    const over = await runOver(context, plan, run);
+    if (over !== null)
       throw new BudgetSpent(
-        `The budget of ${countText(plan.budget?.minutes ?? 0, 'minute')} was used up before ${job_id} began.`,
+        `${over} So ${job_id} did not begin; the plan with a larger budget, run again, goes on there.`,
       );
-    await requestJob(context, { job_id, kind, spec: await spec(), parent: of.run });
+    const asked = await spec();
+    const own = asked.budget as Budget | undefined;
+    const limited = kind === ROLLOUT ? await rolloutBudget(context, plan, { run, rollout: job_id, own }) : {};
+    await requestJob(context, { job_id, kind, spec: { ...asked, ...limited }, parent: run });
     throw new WaitsFor(job_id);
   };
   const asOf = of.as_of === undefined ? {} : { as_of: of.as_of };

@@ -85,7 +85,12 @@ describe('A plan', () => {
       'policies.solver.train.steps',
       'whole number',
     ],
-    ['a budget that only the rollout has', plan({ budget: { tokens: 5000 } }), 'budget.tokens', 'It has minutes'],
+    [
+      'seconds, which the budget of a rollout has',
+      plan({ budget: { seconds: 5000 } }),
+      'budget.seconds',
+      'It has minutes',
+    ],
     [
       'a misspelt field deep inside',
       plan({ rollout: { ...rollout, budget: { token: 5 } } }),
