@@ -4,4 +4,4 @@
  */
 import { proofOfTests } from './test-run.ts';
 
-export const proof = proofOfTests('plans-run-whole', ['.plans.ts'], 27);
+export const proof = proofOfTests('plans-run-whole', ['.plans.ts'], 30);

@@ -20,7 +20,8 @@ export type Spent = {
 };
 
 const COST = sql`(usage ->> 'cost_usd')::float8`;
-const ENDED = sql`completed_version is not null and error is null`;
+// An answer that a replay gave was no call of a model: it has neither tokens nor a price.
+const ENDED = sql`completed_version is not null and error is null and completed_flags::jsonb @> '["given_answer"]' is not true`;
 
 /** US dollars that the calls of an episode (its alias) cost; null where one without an error has no price, or there is none. */
 export const episodeCost = (episode: string) =>

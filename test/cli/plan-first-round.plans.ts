@@ -89,14 +89,14 @@ describe('troupe up, where nothing was released', () => {
   );
 
   it.each([
-    ['that cannot be loaded', 'broken', 'nothing'],
-    ['of a policy whose weights a server has that does not answer', 'outside', 'model'],
+    ['that is not there', 'broken', 'nothing', 'cannot be trained from the weights in'],
+    ['of a policy whose weights a server has that does not answer', 'outside', 'model', 'no process serves its base'],
   ])(
     'a base %s ends the run with a sentence that names it',
-    async (_what, policy, base) => {
+    async (_what, policy, base, why) => {
       const run = await at.run(['plan', 'run', plan(policy, { serving_within_s: 5 }), '--json']);
       expect(run.code).not.toBe(0);
-      expect(document(run).error.message).toContain(`no process serves its base ${path(base)}`);
+      expect(document(run).error.message).toContain(`${why} ${path(base)}`);
     },
     SLOW,
   );

@@ -21,7 +21,7 @@ import { findRunner, missingVariables, type Runner } from '../rollouts/runners.t
 import { servedNow } from '../rollouts/serving.ts';
 import { type CanaryGate, canaryRulesOf, type PlayGate, rulesOf } from './gate-schema.ts';
 import { requireTasks, rolloutOf, versionOf } from './plan-parts.ts';
-import { rolloutStages, writingStages } from './plan-rollout.ts';
+import { playingStages, writingStages } from './plan-rollout.ts';
 import {
   isWhere,
   type Plan,
@@ -274,7 +274,7 @@ function stagesOf(plan: Plan): string[] {
   const names = Object.keys(plan.policies);
   if (plan.team?.prune !== undefined) return ['rollout', 'judge', 'prune', 'gate'];
   return [
-    ...(plan.rollout ? ['serving', ...writingStages(plan), ...rolloutStages(plan)] : []),
+    ...(plan.rollout ? ['serving', ...writingStages(plan), ...playingStages(plan)] : []),
     ...(plan.passes ?? []).map(passStage),
     ...(plan.judge ? ['judge'] : []),
     ...names.map((name) => `freeze-${name}`),
@@ -294,6 +294,7 @@ async function rolloutCheck(
   const runner = runnerOf(runners, rollout.runner, problems);
   if (plan.team === undefined)
     notes.push('Rows are not counted: the recipes of a round take only the complete groups of its rollout.');
+  for (const { repair } of rollout.branches ?? []) if (repair !== undefined) runnerOf(runners, repair.runner, problems);
   if (rollout.branches !== undefined)
     notes.push(
       'Attempts of branches are not counted: how many steps they go on from is known once the tasks are played.',
@@ -409,7 +410,13 @@ function noteMissing(
   { rollout, gate }: Plan,
   notes: string[],
 ): void {
-  const names = [rollout?.runner, rollout?.writers?.runner, gate.kind === 'play' ? gate.runner : undefined];
+  const repairing = (rollout?.branches ?? []).map(({ repair }) => repair?.runner);
+  const names = [
+    rollout?.runner,
+    rollout?.writers?.runner,
+    ...repairing,
+    gate.kind === 'play' ? gate.runner : undefined,
+  ];
   for (const runner of runners) {
     if (runner.by === 'workers' || !names.includes(runner.name)) continue;
     const { field, missing } = missingVariables(runner, env);

@@ -1,4 +1,5 @@
 /** One iteration of a round: play, where the plan has a rollout, judge, freeze and train once. */
+import { TroupeError } from '../../errors.ts';
 import { parseRecipe } from '../../store/datasets/recipe.ts';
 import { anyOf, query, rowsOf } from '../../store/db/query.ts';
 import { pinnedTo } from '../../store/filter-check.ts';
@@ -6,6 +7,7 @@ import type { JobContext } from '../../store/jobs/jobs.ts';
 import { resolveMethods } from '../../store/judging/judge.ts';
 import { waitProjected } from '../../store/projecting/positions.ts';
 import { findReplay } from '../../store/rollouts/places.ts';
+import { repairTasks, withRepairs } from '../../store/rollouts/repairs.ts';
 import { TASKS, type WrittenTasks } from '../../store/rollouts/written-tasks.ts';
 import { parseFilter } from '../../store/select.ts';
 import { requireReleasedTeam } from '../../store/teams/version.ts';
@@ -19,6 +21,7 @@ import {
   branchStage,
   completeGroupsOf,
   type RoundRollout,
+  repairStage,
   requireCompleteGroup,
   requireWritten,
   rolloutAsked,
@@ -134,7 +137,12 @@ export async function iterationsOf(
         await Promise.all(names.map(async (name) => [name, await part<T>(`${stage}-${name}`)] as const)),
       );
     found.push({
-      played: await Promise.all(rolloutStages(plan).map(async (stage) => (await part<RolloutResult>(stage)).result)),
+      // A branch that nothing fits is left out.
+      played: (
+        await Promise.all(
+          rolloutStages(plan).map((stage) => partOf<RolloutResult>(db, stageId({ ...of, iteration }, stage))),
+        )
+      ).flatMap((found) => (found === null ? [] : [found.result])),
       written: plan.rollout?.writers === undefined ? null : (await part<WrittenTasks>('tasks')).result,
       frozen: mapped(await each<Frozen>('freeze'), ({ result }) => result),
       trained: await each<Trained>('train'),
@@ -199,25 +207,41 @@ async function playTrees(
   stages: Stages,
   of: Parameters<typeof play>[2],
 ): Promise<Pick<Iteration, 'played' | 'written'>> {
+  const { db } = context;
   const { runner, deadline_s, budget, max_staleness, branches = [] } = of.rollout;
+  const asked = (more: Pick<PlanRollout, 'runner' | 'samples'>) => ({
+    ...more,
+    seed: of.seed,
+    ...(deadline_s === undefined ? {} : { deadline_s }),
+    ...(budget === undefined ? {} : { budget }),
+    ...(max_staleness === undefined ? {} : { max_staleness }),
+    ...(of.before === null ? {} : { weights: weightsOf(of.before) }),
+  });
   const { result: first, written } = await play(context, stages, of);
   const played: RolloutResult[] = [first];
   for (const [i, branch] of branches.entries()) {
-    const { result } = await stages.job<RolloutResult>(branchStage(i), 'rollout', async () => {
-      const replay = branchAsked(branch, played);
-      return {
-        runner,
-        samples: branch.samples,
-        seed: of.seed,
+    const { samples, repair } = branch;
+    const replay = branchAsked(branch, played);
+    const found = () => findReplay(db, replay);
+    let result: RolloutResult;
+    try {
+      const repairs =
+        repair &&
+        (await stages.job<RolloutResult>(repairStage(i), 'rollout', async () => ({
+          ...asked({ ...repair, samples: 1 }),
+          tasks: await repairTasks(db, await found()),
+        })));
+      ({ result } = await stages.job<RolloutResult>(branchStage(i), 'rollout', async () => ({
+        ...asked({ runner, samples }),
         replay,
-        ...(await findReplay(context.db, replay)),
-        ...(deadline_s === undefined ? {} : { deadline_s }),
-        ...(budget === undefined ? {} : { budget }),
-        ...(max_staleness === undefined ? {} : { max_staleness }),
-        ...(of.before === null ? {} : { weights: weightsOf(of.before) }),
-      };
-    });
-    requireCompleteGroup(of.round, result);
+        ...(repairs ? await withRepairs(db, repairs.result.rollout_id, await found()) : await found()),
+      })));
+    } catch (error) {
+      if (repair !== undefined && error instanceof TroupeError && error.code === 'not_found') continue;
+      throw error;
+    }
+    // That no repair could be played takes nothing from what was.
+    if (repair === undefined) requireCompleteGroup(of.round, result);
     played.push(result);
   }
   return { played, written };

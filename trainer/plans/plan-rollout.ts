@@ -103,9 +103,18 @@ export function requireWritten(round: number, rollout_id: string, { tasks, episo
 export const rolloutStages = ({ rollout }: Pick<Plan, 'rollout'>): string[] =>
   rollout === undefined ? [] : ['rollout', ...(rollout.branches ?? []).map((_, i) => branchStage(i))];
 export const branchStage = (i: number): string => `rollout/branch-${i + 1}`;
+export const repairStage = (i: number): string => `${branchStage(i)}-repair`;
+/** The same with what comes before a branch. Pure. */
+export const playingStages = (plan: Pick<Plan, 'rollout'>): string[] =>
+  rolloutStages(plan).flatMap((stage, i) =>
+    i > 0 && plan.rollout?.branches?.[i - 1]?.repair !== undefined ? [repairStage(i - 1), stage] : [stage],
+  );
 
 /** What the replays of a branch are asked for: of the steps that fit, those in complete groups of the rollouts of the round before it. Pure. */
-export const branchAsked = ({ where, samples: _, ...atPlace }: PlanBranch, played: readonly Played[]): ReplayAsked => ({
+export const branchAsked = (
+  { where, samples: _, repair: __, ...atPlace }: PlanBranch,
+  played: readonly Played[],
+): ReplayAsked => ({
   ...atPlace,
   where: { and: [completeGroupsOf(...played), parseFilter(where, 'rollout.branches.where')] },
 });

@@ -32,6 +32,16 @@ const Branch = Type.Object(
     ...Type.Required(Type.Pick(ReplayAsked, ['where'])).properties,
     ...Type.Omit(ReplayAsked, ['where', 'episode_id', 'from']).properties,
     samples: RolloutSpec.properties.samples,
+    repair: Type.Optional(
+      Type.Object(
+        { runner: RolloutSpec.properties.runner },
+        {
+          ...strict,
+          description:
+            'a runner that is given the task of each step, with what was said there in failed, and answers what should have been said: that stands at the step. Without a step that fits the branch is left out',
+        },
+      ),
+    ),
   },
   {
     ...strict,

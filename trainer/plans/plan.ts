@@ -205,8 +205,11 @@ function requireWriters({ accept, judge }: PlanWriters): void {
     );
 }
 
-function requireBranch({ samples: _, ...replay }: PlanBranch, at: string): void {
+function requireBranch({ samples: _, repair, ...replay }: PlanBranch, at: string): void {
   parseFilter(replay.where, `${at}.where`);
+  const other = (['answer', 'answers', 'fault', 'skip'] as const).find((field) => replay[field] !== undefined);
+  if (repair !== undefined && other !== undefined)
+    throw invalid(`${at}.${other}`, `${at}.repair says what stands at the step, so ${at} should have no ${other}.`);
   try {
     checkReplay(replay);
   } catch (error) {

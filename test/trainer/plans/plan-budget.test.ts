@@ -60,6 +60,14 @@ it('A budget of money ends where a call of a hosted model has no price: unknown 
   expect(await runOver(database, plan({ tokens: 1000 }), 'nightly-2')).toBeNull();
 });
 
+it('An answer that a replay gave is no call without a count or a price', async () => {
+  await call('nightly-3/1/rollout/branch-1/a/0', null, { cost_usd: 0.5 });
+  await database.db.query(
+    `insert into facts.calls (episode_id, call_id, completed_flags, completed_version) values ('nightly-3/1/rollout/branch-1/a/0', 'given', '["given_answer"]', '1')`,
+  );
+  expect(await runOver(database, plan({ tokens: 1000, usd: 100 }), 'nightly-3')).toBeNull();
+});
+
 it('A budget names at least one limit', () => {
   expect(() => parsePlan({ ...plan(), budget: {} })).toThrow('budget');
 });

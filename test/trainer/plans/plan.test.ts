@@ -182,6 +182,17 @@ describe('A plan', () => {
       'policies.solver.train.lora',
       'all layers below',
     ],
+    [
+      'a repair beside an answer',
+      plan({
+        rollout: {
+          ...rollout,
+          branches: [{ where: 'reward = 0', samples: 1, repair: { runner: 'critic' }, answer: '4' }],
+        },
+      }),
+      'rollout.branches.0.answer',
+      'should have no answer',
+    ],
     ['a hash of other tasks', plan({ rollout: { ...rollout, tasks_sha256: 'ab' } }), 'rollout.tasks_sha256', 'hash'],
   ])('with %s is refused, with the path and what was meant', (_, value, field, meant) => {
     let error: TroupeError | null = null;
