@@ -301,6 +301,23 @@ describe('a plan that begins with a rollout', () => {
   );
 
   it(
+    'plays a round that goes on from the last candidate with that one, though the gate did not release it',
+    async () => {
+      const solver = { ...plan('last').policies.solver, from: 'last' };
+      await troupe('plan', 'run', written('last', plan('last', {}, { rounds: 2, policies: { solver } })));
+      await troupe('gate', 'refuse', 'last-1');
+      const { out } = await troupe('gate', 'refuse', 'last-1');
+      const [first, second] = out.rounds;
+      expect([first.release_id, second.rollout.stale, second.rollout.unknown]).toEqual([null, 0, 0]);
+      const { rows } = await database.db.query(
+        `select distinct checkpoint_id from facts.calls where starts_with(episode_id, 'last-1/2/rollout/')`,
+      );
+      expect(rows).toEqual([{ checkpoint_id: first.candidates.solver }]);
+    },
+    SLOW,
+  );
+
+  it(
     'plays the tasks that writers wrote and that are accepted, and learns from nothing that the writers did',
     async () => {
       const writers = { runner: 'writer', samples: 3, accept: 'reward >= 1' };

@@ -77,9 +77,11 @@ export async function iterate(context: JobContext, plan: Plan, of: OfIteration):
           .map(async (name) => [name, (await startOf(context.db, name, plan.policies[name]!, null)).directory]),
       ),
     );
-  const answering = before && Object.fromEntries(served.map((name) => [name, before[name]!]));
+  const answering = before
+    ? Object.fromEntries(served.map((name) => [name, before[name]!]))
+    : await lastUnreleased(context.db, plan, { served, candidates });
   const { played, written } = rollout
-    ? await playTrees(context, stages, { rollout, names: served, round, seed, before: answering, basesOf })
+    ? await playTrees(context, stages, { rollout, names: served, round, seed, answering, basesOf })
     : NOTHING_PLAYED;
   const taken = played.length === 0 ? null : completeGroupsOf(...played);
   /** Directory of the weights that a policy's training begins with. */
@@ -215,7 +217,7 @@ async function playTrees(
     ...(deadline_s === undefined ? {} : { deadline_s }),
     ...(budget === undefined ? {} : { budget }),
     ...(max_staleness === undefined ? {} : { max_staleness }),
-    ...(of.before === null ? {} : { weights: weightsOf(of.before) }),
+    ...(Object.keys(of.answering).length === 0 ? {} : { weights: weightsOf(of.answering) }),
   });
   const { result: first, written } = await play(context, stages, of);
   const played: RolloutResult[] = [first];
@@ -250,9 +252,25 @@ async function playTrees(
 const weightsOf = (before: Readonly<Record<string, Trained>>) =>
   mapped(before, ({ checkpoint_id, directory }) => ({ checkpoint_id, directory }));
 
+/** Of the policies that go on from their last checkpoint, that one where it was not released: else the first iteration would be off-policy. */
+async function lastUnreleased(
+  db: JobContext['db'],
+  { policies }: Plan,
+  { served, candidates }: { readonly served: readonly string[]; readonly candidates: Readonly<Record<string, string>> },
+): Promise<Record<string, Trained>> {
+  const found: Record<string, Trained> = {};
+  for (const name of served) {
+    const policy = policies[name]!;
+    if (policy.from !== 'last') continue;
+    const last = await startOf(db, name, policy, candidates[name] ?? null);
+    if (last.directory === policy.base) continue;
+    if (last.checkpoint_id !== (await releasedOf(db, name))?.checkpoint_id) found[name] = last;
+  }
+  return found;
+}
+
 /**
- * Has the runner play the tasks of an iteration: the first one once the policies are answered by what was released, the others with the
- * candidates of the iteration before. Where the plan has writers, they write those tasks first, answered by the same weights.
+ * Has the runner play the tasks of an iteration, answered by these weights, and by what was released for the policies that have none of these. Where the plan has writers, they write those tasks first, answered by the same weights.
  */
 async function play(
   { db }: JobContext,
@@ -262,22 +280,25 @@ async function play(
     readonly names: readonly string[];
     readonly round: number;
     readonly seed: number;
-    readonly before: Readonly<Record<string, Trained>> | null;
+    readonly answering: Readonly<Record<string, Trained>>;
     readonly basesOf: (unreleased: readonly string[]) => Promise<Readonly<Record<string, string>>>;
   },
 ): Promise<{ readonly result: RolloutResult; readonly written: WrittenTasks | null }> {
-  const { rollout, names, round, seed, before, basesOf } = of;
+  const { rollout, names, round, seed, answering, basesOf } = of;
   const within_s = rollout.serving_within_s ?? SERVING_WITHIN_S;
+  const rest = names.filter((name) => answering[name] === undefined);
   const serving =
-    before === null
+    rest.length > 0
       ? await stages.job<ServingResult>('serving', 'serving', async () => {
           const policies: Record<string, string | null> = {};
-          for (const name of names) policies[name] = (await releasedOf(db, name))?.checkpoint_id ?? null;
-          return { policies, bases: await basesOf(names.filter((name) => policies[name] === null)), within_s };
+          for (const name of rest) policies[name] = (await releasedOf(db, name))?.checkpoint_id ?? null;
+          return { policies, bases: await basesOf(rest.filter((name) => policies[name] === null)), within_s };
         })
       : null;
-  const policies = serving?.result.policies ?? mapped(before!, ({ checkpoint_id }) => checkpoint_id);
-  const answered = before === null ? {} : { weights: weightsOf(before), awaits: { policies: [...names], within_s } };
+  const policies = { ...serving?.result.policies, ...mapped(answering, ({ checkpoint_id }) => checkpoint_id) };
+  const awaited = Object.keys(answering);
+  const answered =
+    awaited.length === 0 ? {} : { weights: weightsOf(answering), awaits: { policies: awaited, within_s } };
   const at = { round, seed };
   const { writers } = rollout;
   const written =
