@@ -108,14 +108,25 @@ export function instructed(body: Fields, text: string): Fields {
   return { ...body, [field]: [...value, { role: 'user', content: text }] };
 }
 
-/** The request without a text, wherever a message holds it; a message with nothing else is left out. `removed`: whether any held it. */
+const CLEANED = ['content', 'text', 'input', 'output', 'parts'];
+
+/**
+ * The request without a text, wherever a message holds it; a message with nothing else is left out. One word stands in other texts by chance:
+ * where it is a message, only such are left out. `removed`: whether any held it.
+ */
 export function withoutText(body: Fields, text: string): { readonly body: Fields; readonly removed: boolean } {
   const sought = text.trim();
   let removed = false;
   if (sought === '') return { body, removed };
+  const isAll = (value: unknown): boolean => {
+    if (typeof value === 'string') return value.trim() === sought;
+    if (Array.isArray(value)) return value.some(isAll);
+    return isRecord(value) && Object.entries(value).some(([name, member]) => CLEANED.includes(name) && isAll(member));
+  };
+  const whole = !/\s/.test(sought) && CONVERSATION.some((name) => isAll(body[name]));
   const clean = (value: unknown): unknown => {
     if (typeof value === 'string') {
-      if (!value.includes(sought)) return value;
+      if (whole ? value.trim() !== sought : !value.includes(sought)) return value;
       removed = true;
       return value.replaceAll(sought, '').trim();
     }
@@ -126,10 +137,7 @@ export function withoutText(body: Fields, text: string): { readonly body: Fields
       });
     if (!isRecord(value)) return value;
     return Object.fromEntries(
-      Object.entries(value).map(([name, member]) => [
-        name,
-        ['content', 'text', 'input', 'output', 'parts'].includes(name) ? clean(member) : member,
-      ]),
+      Object.entries(value).map(([name, member]) => [name, CLEANED.includes(name) ? clean(member) : member]),
     );
   };
   const fields = Object.fromEntries(

@@ -27,6 +27,8 @@ type Plan = {
   readonly roles: readonly string[];
   /** Of a plan that trains nothing: the member that it leaves out of the team. */
   readonly prunes?: string;
+  /** The role whose answers after a restart it trains on too: those of the first branch, which were asked without the step before. */
+  readonly restarts?: string;
   /** Whether each policy is an adapter over the one base. */
   readonly adapters?: true;
   /** Only in the full form: a plan that is like another one of the team but for the method. */
@@ -175,6 +177,7 @@ const TEAMS: readonly Team[] = [
       {
         ...{ plan: 'dr-mamr', learns: ['reasoner', 'thinker'] },
         ...{ reads: ['mamr_step_advantage', 'grpo_advantage'], roles: ['meta-thinking', 'reasoning'] },
+        restarts: 'reasoning',
       },
       {
         ...{ plan: 'agentgym-rl', learns: ['reasoner', 'thinker'], full: true },
@@ -418,7 +421,10 @@ export const proof: Proof = {
       );
     }
 
-    async function learns({ plan, learns, stays, reads, roles, adapters }: Plan, { run: id, rounds, error }: PlanRun) {
+    async function learns(
+      { plan, learns, stays, reads, roles, restarts, adapters }: Plan,
+      { run: id, rounds, error }: PlanRun,
+    ) {
       const reason = rounds?.[0]?.reason ?? 'a person decides';
       check(`${plan}: a round of the plan ran to its gate: ${reason}`, id !== undefined, error);
       if (id === undefined) return;
@@ -432,6 +438,14 @@ export const proof: Proof = {
         changed,
       );
       check(`${plan}: it trained on the answers of ${roles.join(' and ')}`, same(trained, roles.toSorted()), trained);
+      if (restarts !== undefined) {
+        const [rows, again, messages, flags] = (await sql(restarted(id)))[0]!;
+        check(
+          `${plan}: ${again} of its ${rows} rows are answers of ${restarts} after a restart, without the step before in their prompts`,
+          Number(again) > 0 && same([messages, flags], [1, [restarts]]),
+          { again, messages, flags },
+        );
+      }
       if (adapters) {
         const bases = await sql(
           `select distinct config -> 'adapter' ->> 'base' from traj.checkpoints where starts_with(job_id, '${id}/')`,
@@ -476,6 +490,16 @@ const facts = (id: string, methods: readonly string[], stays: string | null): st
         join traj.datasets d on r.dataset_ids::jsonb ? d.dataset_id),
     (select count(distinct checkpoint_id)::int from traj.steps join traj.episodes e using (episode_id)
      where policy = '${stays}' and starts_with(e.tags ->> 'rollout', '${id}/'))`;
+
+/** Of the rows that a run trained on: all, those of its first branch, the most messages that one of those was asked with, and their roles. */
+const restarted = (id: string): string => `
+  with learnt as (select distinct l.episode_id, l.step_id from traj.checkpoints c join traj.lineage l using (checkpoint_id)
+    where starts_with(c.job_id, '${id}/') and l.relation = 'trained on'),
+  again as (select s.role, s.call_id, s.episode_id from learnt join traj.steps s using (episode_id, step_id)
+    where s.episode_id ~ '^${id}/.*/rollout/branch-1/')
+  select (select count(*)::int from learnt), (select count(*)::int from again),
+    (select max(n)::int from (select count(*) as n from again join traj.messages m using (episode_id, call_id) where m.kind = 'input' group by m.episode_id, m.call_id) of),
+    (select jsonb_agg(distinct role) from again)`;
 
 const same = (a: unknown, b: unknown): boolean => JSON.stringify(a) === JSON.stringify(b);
 

@@ -11,8 +11,8 @@ import { earned, type Play, runTeam } from '../lib/worker.ts';
 type Question = { readonly task_id: string; readonly prompt: string; readonly answer: string };
 
 const play: Play<Question> = async ({ episode_id, task, seed, params }, { gateway, models, recorder }) => {
-  const ask = async (role: string, model: string, turn: number, content: string): Promise<Answer> => {
-    const messages = [{ role: 'user' as const, content }];
+  const ask = async (role: string, model: string, turn: number, ...texts: string[]): Promise<Answer> => {
+    const messages = texts.map((content) => ({ role: 'user' as const, content }));
     const call = { episode: episode_id, role, turn, model, messages, n: 1, maxTokens: 1, temperature: 1 };
     const [said] = await gateway.ask({ ...call, seed: seedOf(seed, role, turn) >>> 1 });
     return said!;
@@ -23,7 +23,8 @@ const play: Play<Question> = async ({ episode_id, task, seed, params }, { gatewa
   for (let turn = 0; turn < turns; turn++) {
     const thought = await ask('meta-thinking', models.thinker!, turn, `think ${task.prompt} ${answer}`.trim());
     const isDone = thought.text === 'done' && answer !== '';
-    const said = isDone ? thought : await ask('reasoning', models.reasoner!, turn, `solve ${numbers} ${thought.text}`);
+    // The word is a message of its own: a replay that skips the thinker leaves that out, and the reasoner begins again without it.
+    const said = isDone ? thought : await ask('reasoning', models.reasoner!, turn, `solve ${numbers}`, thought.text);
     if (!isDone) answer = said.text;
     // What the two did in this turn, where there are several: an answer, or to leave it as it is.
     if (turns > 1) earned(recorder, episode_id, said.stepId, answer === task.answer ? 1 : 0);

@@ -81,6 +81,9 @@ describe('a request of a replay', () => {
         messages: [messages[0], { role: 'user', content: [{ type: 'text', text: 'He said:  Go on.' }] }],
       },
     });
+    // A word that is a message of its own stands in another by chance.
+    const [question, word] = ['larger of 3 and 7', '3'].map((content) => ({ role: 'user', content }));
+    expect(withoutText({ messages: [question, word] }, '3')).toEqual({ removed: true, body: { messages: [question] } });
     const same = { input: 'Question?' };
     expect(withoutText(same, 'My answer.')).toEqual({ removed: false, body: same });
     expect(withoutText(same, '')).toEqual({ removed: false, body: same });
