@@ -184,6 +184,22 @@ describe('plans: from recorded episodes to a released checkpoint', () => {
   );
 
   it(
+    'a round that goes on from a candidate which was not released is compared with what answers, not with that candidate',
+    async () => {
+      const { train, ...solver } = plan('x').policies.solver;
+      const fresh = { ...solver, from: 'last', train: { ...train, steps: 1, learning_rate: 1e-12 } };
+      const { out } = await troupe('plan', 'run', written('last', plan('last', { rounds: 2, policies: { fresh } })));
+      expect(out.rounds).toMatchObject([{ release_id: null }, { release_id: null }]);
+      const { rows } = await database.db.query<{ incumbent: string }>(
+        `select distinct result #>> '{models,fresh,incumbent}' as incumbent from facts.jobs where job_id like 'last-1/%/gate'`,
+      );
+      expect(rows).toHaveLength(1);
+      expect(rows[0]!.incumbent).not.toBe(out.rounds[0].candidates.fresh);
+    },
+    SLOW,
+  );
+
+  it(
     'plan show and gate show say why a run failed, ended early or has no report yet',
     async () => {
       const { policies } = plan('empty');

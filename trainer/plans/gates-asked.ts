@@ -57,9 +57,9 @@ export async function gateOf(
   }
 }
 
-/** The weights that the round began with, by policy. */
-const basesOf = async (ended: Shown['ended']): Promise<Record<string, string>> =>
-  mapped((await ended())[0]!.trained, ({ spec }) => String(spec.base));
+/** What a policy is answered with until something is released, by policy: its base, else the weights that the round began with. */
+const basesOf = async ({ policies }: Plan, ended: Shown['ended']): Promise<Record<string, string>> =>
+  mapped((await ended())[0]!.trained, ({ spec }, name) => policies[name]!.base ?? String(spec.base));
 
 /** The rows of a gate that has a recipe of its own, frozen. */
 const gateRows = (plan: Plan, stages: Stages, recipe: PlanPolicy['recipe']): Promise<Frozen> =>
@@ -74,7 +74,7 @@ async function offlineAsked(
   rows: Frozen | null,
   { candidates, frozen, ended }: Shown,
 ): Promise<Record<string, unknown>> {
-  const bases = await basesOf(ended);
+  const bases = await basesOf(plan, ended);
   const policies: Record<string, unknown> = {};
   for (const [name, candidate] of Object.entries(candidates))
     policies[name] = {
@@ -86,7 +86,7 @@ async function offlineAsked(
   return { kind: 'offline', rules: rulesOf(gate), dataset: rows?.directory ?? null, policies };
 }
 
-/** What is released now; where nothing is, the weights that the candidate was trained from. */
+/** What is released now; where nothing is, what answers until then. */
 async function incumbentOf(db: Db, policy: string, base: string): Promise<Checkpoint> {
   return (await releasedOf(db, policy)) ?? { checkpoint_id: base.split('/').at(-1)!, directory: base };
 }
@@ -105,7 +105,7 @@ async function playGateAsked(
     tasks: await tasksOf(context.db, 'gate', requireTasks('gate', gate.tasks)),
     seed: plan.seed ?? 0,
     datasets: all.flatMap(({ frozen }) => Object.values(frozen).map(({ directory }) => directory)),
-    maps: await mapsOf(context, only(served, candidates), only(served, await basesOf(async () => all)), hosted),
+    maps: await mapsOf(context, only(served, candidates), only(served, await basesOf(plan, async () => all)), hosted),
     policies: served,
     guarded: guardedRoles(plan),
     ...(gate.team === undefined ? {} : { team: await requireReleasedTeam(context.db, gate.team) }),
@@ -120,7 +120,7 @@ const only = <T>(names: readonly string[], of: Readonly<Record<string, T>>): Rec
   Object.fromEntries(names.map((name) => [name, of[name]!]));
 
 /**
- * The whole map of each side: what is released, else the model that the policy's calls go to today, else what training began with; and the
+ * The whole map of each side: what is released, else the model that the policy's calls go to today, else its base; and the
  * candidates in its place.
  */
 export async function mapsOf(
@@ -159,7 +159,7 @@ async function canaryAsked(
   const candidates = only(servedPolicies(plan), all);
   const other = await canaryOf(context.db, { policies: Object.keys(candidates), team: null });
   if (other !== null) throw new WaitsFor(other);
-  const maps = await mapsOf(context, candidates, only(Object.keys(candidates), await basesOf(ended)), hosted);
+  const maps = await mapsOf(context, candidates, only(Object.keys(candidates), await basesOf(plan, ended)), hosted);
   const idsOf = (side: Side) => mapped(candidates, (_, name) => maps[side][name]!.checkpoint_id);
   return {
     kind: CANARY,
