@@ -67,7 +67,7 @@ export function toolEvents(
 ): Draft[] {
   // Instructions change from call to call; the conversation does not.
   const conversation = messages.filter(({ role }) => role !== 'system' && role !== 'developer');
-  const prefixes = prefixIds(call.episode_id, call.agent_id, conversation);
+  const prefixes = prefixIds(call.episode_id, conversation);
   const emitter = toolEmitter(source, call.call_id);
   return [
     ...resultDrafts(emitter, call, conversation, prefixes),

@@ -14,7 +14,22 @@ export type Assembler = {
 type Fields = Record<string, unknown>;
 
 /** Text fields that a chunk appends to. */
-const CONTINUED = new Set(['content', 'refusal', 'reasoning_content', 'reasoning', 'text', 'arguments', 'input']);
+const CONTINUED = new Set([
+  'content',
+  'refusal',
+  'reasoning_content',
+  'reasoning',
+  'text',
+  'arguments',
+  'input',
+  // Of speech:
+  'data',
+  'transcript',
+]);
+/** Members that a chunk adds to. */
+const MERGED = new Set(['function', 'function_call', 'custom', 'audio']);
+/** Lists that a chunk appends to. */
+const LISTED = new Set(['token_ids', 'reasoning_details', 'annotations', 'images']);
 
 /** For /v1/chat/completions and /v1/completions. */
 export function chunks(object: 'chat.completion' | 'text_completion'): Assembler {
@@ -42,7 +57,7 @@ export function chunks(object: 'chat.completion' | 'text_completion'): Assembler
     },
     body: () => {
       if (head === null) return null;
-      const listed = [...choices.values()].sort((a, b) => Number(a.index) - Number(b.index));
+      const listed = [...choices.values()].sort((a, b) => Number(a.index) - Number(b.index)).map(ended);
       return { ...head, object, ...(listed.length === 0 && 'error' in head ? {} : { choices: listed }) };
     },
   };
@@ -61,33 +76,41 @@ function add(to: Fields, piece: Fields): boolean {
       hasOutput ||= value !== '';
     } else if (name === 'logprobs' && isRecord(value)) {
       to[name] = lists(isRecord(before) ? before : {}, value);
-    } else if (name === 'token_ids' && Array.isArray(value)) {
+    } else if (LISTED.has(name) && Array.isArray(value)) {
       to[name] = extended(before, value);
       hasOutput ||= value.length > 0;
-    } else if (name === 'function_call' && isRecord(value)) {
+    } else if (MERGED.has(name) && isRecord(value)) {
       to[name] = { ...(isRecord(before) ? before : {}) };
       hasOutput = add(to[name] as Fields, value) || hasOutput;
-    } else if (value !== null || before === undefined) to[name] = value;
+    } else if ((value !== null && value !== '') || before === undefined) to[name] = value;
   }
   return hasOutput;
 }
 
-/** Tool calls by index; name, type and id come once, the arguments in parts. */
+/**
+ * Tool calls; name, type and id come once, the arguments in parts. A call begins with its index, and with another id and name where a server
+ * gives all its calls the same index, as Gemini does, or none.
+ */
 function continued(before: readonly unknown[], pieces: readonly unknown[]): Fields[] {
   const calls = before.map((call) => ({ ...(call as Fields) }));
-  for (const piece of pieces.filter(isRecord)) {
-    const { index, function: asked, ...stated } = piece;
-    const place = Number.isSafeInteger(index) && (index as number) < 10_000 ? (index as number) : calls.length;
-    while (calls.length <= place) calls.push({});
-    const call = calls[place]!;
-    for (const [name, value] of Object.entries(stated)) if (value !== null && value !== '') call[name] = value;
-    if (isRecord(asked)) {
-      const merged = { ...((call.function ?? {}) as Fields) };
-      add(merged, asked);
-      call.function = merged;
-    }
+  for (const { index, ...piece } of pieces.filter(isRecord)) {
+    const asked = piece.function ?? piece.custom;
+    const last = calls.findLast((call) => call.index === index);
+    const isOther = index === undefined || (Boolean(piece.id) && Boolean(last?.id) && piece.id !== last?.id);
+    const begins = last === undefined || (isOther && isRecord(asked) && Boolean(asked.name));
+    if (begins) calls.push({ index });
+    add(begins ? calls.at(-1)! : last, piece);
   }
   return calls;
+}
+
+/** A choice whose tool calls stand in their order, without the index that the chunks name them by. */
+function ended(choice: Fields): Fields {
+  const { message } = choice;
+  if (!isRecord(message) || !Array.isArray(message.tool_calls)) return choice;
+  const place = ({ index }: Fields): number => (Number.isSafeInteger(index) ? (index as number) : 0);
+  const calls = [...(message.tool_calls as Fields[])].sort((a, b) => place(a) - place(b));
+  return { ...choice, message: { ...message, tool_calls: calls.map(({ index: _, ...call }) => call) } };
 }
 
 /** The list, extended in place: copying it for each token would be quadratic. */
@@ -124,9 +147,7 @@ export function responseEvents(): Assembler {
       if (isRecord(event.item) && Number.isSafeInteger(place)) items.set(place as number, { ...event.item });
       if (typeof delta !== 'string') return false;
       const item = items.get(place as number);
-      if (item && type === 'response.output_text.delta')
-        item.content = withText(item.content, event.content_index, delta);
-      if (item && /arguments\.delta$/.test(String(type))) item.arguments = `${item.arguments ?? ''}${delta}`;
+      if (item) grow(item, event, delta);
       return delta !== '';
     },
     body: () => {
@@ -137,12 +158,34 @@ export function responseEvents(): Assembler {
   };
 }
 
-function withText(content: unknown, place: unknown, delta: string): unknown[] {
-  const parts = Array.isArray(content) ? [...content] : [];
-  const at = Number.isSafeInteger(place) && (place as number) < 1000 ? (place as number) : 0;
-  while (parts.length <= at) parts.push({ type: 'output_text', text: '' });
-  parts[at] = { ...parts[at], text: `${parts[at].text ?? ''}${delta}` };
-  return parts;
+/** Members that a delta of these events appends to: a text of the item, or of a part in a list of it. */
+const GROWN: readonly (readonly [
+  type: RegExp,
+  member: string,
+  part?: { place: string; type: string; text: string },
+])[] = [
+  [/arguments\.delta$/, 'arguments'],
+  [/custom_tool_call_input\.delta$/, 'input'],
+  [/code_interpreter_call_code\.delta$/, 'code'],
+  [/output_text\.delta$/, 'content', { place: 'content_index', type: 'output_text', text: 'text' }],
+  [/refusal\.delta$/, 'content', { place: 'content_index', type: 'refusal', text: 'refusal' }],
+  [/reasoning_text\.delta$/, 'content', { place: 'content_index', type: 'reasoning_text', text: 'text' }],
+  [/reasoning_summary_text\.delta$/, 'summary', { place: 'summary_index', type: 'summary_text', text: 'text' }],
+];
+
+function grow(item: Fields, event: Fields, delta: string): void {
+  const [, member, part] = GROWN.find(([type]) => type.test(String(event.type))) ?? [];
+  if (member === undefined) return;
+  if (part === undefined) {
+    item[member] = `${item[member] ?? ''}${delta}`;
+    return;
+  }
+  const list = Array.isArray(item[member]) ? [...item[member]] : [];
+  const place = event[part.place];
+  const at = Number.isSafeInteger(place) && (place as number) >= 0 && (place as number) < 1000 ? (place as number) : 0;
+  while (list.length <= at) list.push({ type: part.type, [part.text]: '' });
+  list[at] = { ...list[at], [part.text]: `${list[at]?.[part.text] ?? ''}${delta}` };
+  item[member] = list;
 }
 
 /** For /v1/messages: blocks by index; fields of the end override those of the start. */

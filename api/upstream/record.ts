@@ -1,10 +1,25 @@
 /** A call to a model server as drafts of events. Pure: ids and times are arguments. */
 import type { TroupeError } from '../../errors.ts';
-import type { Content, Draft, Message } from '../../ingest/events.ts';
+import type { Content, Draft, Message, Part } from '../../ingest/events.ts';
 import { anthropicChoice, fromAnthropic } from '../../ingest/formats/anthropic-blocks.ts';
-import { badMessage, type ChatMessage, readArguments, textIn, toMessage } from '../../ingest/formats/chat-message.ts';
+import {
+  badMessage,
+  type ChatMessage,
+  type ChatToolCall,
+  textIn,
+  toMessage,
+} from '../../ingest/formats/chat-message.ts';
+import { toolCallId } from '../../ingest/formats/chat-tools.ts';
+import { named } from '../../ingest/formats/completion-log.ts';
+import { APPARENT_ERROR, hasError } from '../../ingest/formats/conversation.ts';
 import { given, isIdentifier, without } from '../../ingest/formats/native.ts';
-import { responseContent, responseInput } from '../../ingest/formats/openai-responses.ts';
+import {
+  calledIn,
+  type Returned,
+  responseContent,
+  responseInput,
+  returnedIn,
+} from '../../ingest/formats/openai-responses.ts';
 import { canonicalJson, hashId, isRecord, sha256 } from '../../ingest/json.ts';
 import { type CallFrame, callDrafts, SOURCE } from '../gateway-record.ts';
 import { toolEmitter, toolEvents } from '../gateway-tools.ts';
@@ -38,7 +53,7 @@ export type UpstreamCall = CallFrame & {
 /** The drafts of one call. */
 export function upstreamDrafts(call: UpstreamCall): Draft[] {
   const { kind, request, response, upstream, model, raw, error } = call;
-  const parts = kind === 'responses' ? ofResponses(call) : ofChoices(kind === 'messages' ? asChat(call) : call);
+  const parts = partsOf(call);
   const usage = usageOf(response?.usage);
   const price = upstream.prices[model] ?? upstream.prices[String(response?.model)] ?? null;
   const failure = failureOf(call);
@@ -80,6 +95,16 @@ export function upstreamDrafts(call: UpstreamCall): Draft[] {
     outcome: error?.code === 'interrupted' ? 'aborted' : failure === null ? 'unknown' : 'error',
   });
 }
+
+function partsOf(call: UpstreamCall): AnswerParts {
+  if (call.kind === 'responses') return ofResponses(call);
+  if (call.kind === 'chat') return ofChoices({ ...call, ...(named(pairOf(call)) as ReturnType<typeof pairOf>) });
+  if (call.kind !== 'messages') return ofChoices(call);
+  const parts = ofChoices(asChat(call));
+  return { ...parts, tools: [...parts.tools, ...servedIn(call)] };
+}
+
+const pairOf = ({ request, response }: UpstreamCall) => ({ request, response });
 
 type AnswerParts = {
   readonly input: readonly Message[];
@@ -138,16 +163,17 @@ function withoutCacheMarks(value: unknown): unknown {
 
 /** The Responses API: all output items are one candidate. */
 function ofResponses(call: UpstreamCall): AnswerParts {
-  const { request, response, callId, upstream } = call;
+  const { request, response, upstream } = call;
   const output = Array.isArray(response?.output) ? response.output : [];
-  const where = placeOf(call);
-  const emitter = toolEmitter(SOURCE, callId);
-  const own = (id: string) => `${id.slice(0, 64)}/${hashId(call.episodeId, where.agent_id ?? null, id).slice(0, 12)}`;
-  const asked = output.filter((item) => isRecord(item) && item.type === 'function_call') as Fields[];
-  const results = (Array.isArray(request.input) ? request.input : []).filter(
-    (item) => isRecord(item) && item.type === 'function_call_output' && isIdentifier(item.call_id),
-  ) as Fields[];
-  const content = responseContent(output);
+  const items = (list: unknown) => (Array.isArray(list) ? list.filter(isRecord) : []);
+  const asked = new Map<string, ChatToolCall>();
+  const returned = [...items(request.input), ...items(output)].flatMap((item): Result[] => {
+    const called = calledIn(item);
+    if (called) asked.set(called.id, called);
+    const result = returnedIn(item);
+    return result ? [{ ...result, of: asked.get(result.id) ?? { ...UNKNOWN_CALL, id: result.id } }] : [];
+  });
+  const called = items(output).flatMap((item) => calledIn(item) ?? []);
   return {
     input: responseInput(request.input, request.instructions),
     choices:
@@ -156,43 +182,68 @@ function ofResponses(call: UpstreamCall): AnswerParts {
         : [
             {
               index: 0,
-              content,
+              content: responseContent(output),
               ...(typeof response?.status === 'string' ? { finish_reason: response.status } : {}),
               ...responseTokensOf({ upstream, request, response }),
             },
           ],
-    tools: [
-      ...results.map((item) =>
-        emitter.state('tool.returned', {
-          episode_id: call.episodeId,
-          tool_call_id: own(item.call_id as string),
-          status: 'ok',
-          ...given('output', item.output),
-          native: { tool_call_id: item.call_id },
-        }),
-      ),
-      ...asked.flatMap((item, index) =>
-        isIdentifier(item.call_id) && isIdentifier(item.name)
-          ? [
-              emitter.event(
-                'tool.called',
-                [index],
-                {
-                  ...where,
-                  tool_call_id: own(item.call_id),
-                  index,
-                  name: item.name,
-                  type: 'function',
-                  ...readArguments(item.arguments),
-                  native: { tool_call_id: item.call_id, choice: 0 },
-                },
-                call.completedAt,
-              ),
-            ]
-          : [],
-      ),
-    ],
+    tools: flatTools(call, { returned, called }),
   };
+}
+
+/** Tools that Anthropic's server ran itself: call and result are blocks of its answer, among its texts. */
+function servedIn(call: UpstreamCall): Draft[] {
+  const blocks = Array.isArray(call.response?.content) ? call.response.content.filter(isRecord) : [];
+  const called = blocks.flatMap(({ type, id, name, input }): ChatToolCall[] => {
+    const isOwn = type === 'server_tool_use' || type === 'mcp_tool_use';
+    if (!isOwn || !isIdentifier(id) || !isIdentifier(name)) return [];
+    const kind = type === 'mcp_tool_use' ? 'mcp' : 'server';
+    return [{ id, name, type: kind, arguments: input ?? null, arguments_raw: null, parse_error: null }];
+  });
+  const returned = blocks.flatMap(({ tool_use_id: id, content, is_error: failed }): Result[] => {
+    const of = called.find((one) => one.id === id);
+    return of ? [{ of, status: failed === true || isFailure(content) ? 'error' : 'ok', output: content }] : [];
+  });
+  return flatTools(call, { returned, called, from: blocks.filter(({ type }) => type === 'tool_use').length });
+}
+
+const isFailure = (content: unknown): boolean => isRecord(content) && /_error$/.test(String(content.type));
+
+type Result = Omit<Returned, 'id'> & { readonly of: ChatToolCall };
+
+/** Of a call that an earlier response made and the request does not repeat nothing but its id is known. */
+const UNKNOWN_CALL = { name: '', type: '', arguments: null, arguments_raw: null, parse_error: null };
+
+type FlatTools = {
+  readonly returned: readonly Result[];
+  readonly called: readonly ChatToolCall[];
+  /** Number of the first call in its step. */
+  readonly from?: number;
+};
+
+/** Calls of tools, and results of these and of earlier ones. */
+function flatTools(call: UpstreamCall, { returned, called, from = 0 }: FlatTools): Draft[] {
+  const { episodeId, callId, completedAt } = call;
+  const emitter = toolEmitter(SOURCE, callId);
+  const own = (asked: ChatToolCall) => toolCallId(episodeId, hashId(episodeId), asked);
+  return [
+    ...returned.map(({ of, status, output }) =>
+      emitter.state('tool.returned', {
+        episode_id: episodeId,
+        tool_call_id: own(of),
+        status,
+        ...given('output', output),
+        native: { tool_call_id: of.id },
+        ...(status === 'ok' && hasError(output) ? { flags: [APPARENT_ERROR] } : {}),
+      }),
+    ),
+    ...called.map((asked, i) => {
+      const { id, ...rest } = asked;
+      const [index, native] = [from + i, { tool_call_id: id, choice: 0 }];
+      const data = { ...placeOf(call), tool_call_id: own(asked), index, ...rest, native };
+      return emitter.event('tool.called', [index], data, completedAt);
+    }),
+  ];
 }
 
 const placeOf = ({ episodeId, callId, context: { agent, turn } }: UpstreamCall) => ({
@@ -208,10 +259,22 @@ const isMessage = (value: unknown): value is ChatMessage => badMessage(value, ''
 const asMessage = (value: unknown): Message =>
   isMessage(value) ? toMessage(value) : { role: 'unknown', content: [{ type: 'raw', content: value }] };
 
-const contentOf = (message: unknown): Content | null | undefined =>
-  message === undefined
-    ? undefined
-    : (asMessage(isRecord(message) ? { role: 'assistant', ...message } : message).content ?? null);
+function contentOf(message: unknown): Content | null | undefined {
+  if (message === undefined) return undefined;
+  if (!isRecord(message)) return asMessage(message).content ?? null;
+  const content = asMessage({ role: 'assistant', ...message }).content ?? null;
+  const beside = besideContent(message);
+  if (beside.length === 0) return content;
+  const text = typeof content === 'string' && content !== '' ? [{ type: 'text', content }] : [];
+  return [...(Array.isArray(content) ? content : text), ...beside];
+}
+
+/** What a model answers with that stands beside the content: a refusal, speech with its words, pictures. */
+const besideContent = ({ refusal, audio, images }: Fields): Part[] => [
+  ...(typeof refusal === 'string' && refusal !== '' ? [{ type: 'refusal', refusal } as Part] : []),
+  ...(isRecord(audio) ? [{ ...audio, type: 'audio' }] : []),
+  ...(Array.isArray(images) ? (images.filter((one) => isRecord(one) && typeof one.type === 'string') as Part[]) : []),
+];
 
 /** Texts and lists of them; token ids have no text of their own and stay in the raw record. */
 function textInput(prompt: unknown): Message[] {

@@ -60,7 +60,8 @@ function chatMessages(message: Fields): ChatMessage[] {
 const toCall = ({ id, name, input }: Fields) => ({
   id,
   type: 'function',
-  function: { name, arguments: canonicalJson(input ?? {}) },
+  // A text that was cut off while it was streamed is not read.
+  function: { name, arguments: typeof input === 'string' ? input : canonicalJson(input ?? {}) },
 });
 
 function toResult(block: Fields): ChatMessage {

@@ -66,10 +66,13 @@ export function toolCallsOf(message: Readonly<Record<string, unknown>>): readonl
       id: call.id as string,
       name: asked.name as string,
       type: typeof call.type === 'string' ? call.type : 'function',
-      ...readArguments(asked.arguments ?? asked.input),
+      ...(call.function == null ? freeInput(asked.input) : readArguments(asked.arguments ?? asked.input)),
     };
   });
 }
+
+/** A custom tool takes a text of any form. */
+const freeInput = (input: unknown): Arguments => ({ arguments: input ?? null, arguments_raw: null, parse_error: null });
 
 type Arguments = Pick<ChatToolCall, 'arguments' | 'arguments_raw' | 'parse_error'>;
 

@@ -1,20 +1,16 @@
 /** Tool calls that candidates ask for, and the results that a later request brings, paired by the conversation they stand in. */
 import type { Draft } from '../events.ts';
 import { hashId } from '../json.ts';
-import { type ChatMessage, toMessage, toolCallsOf } from './chat-message.ts';
+import { type ChatMessage, type ChatToolCall, toMessage, toolCallsOf } from './chat-message.ts';
 import { APPARENT_ERROR, hasError } from './conversation.ts';
 import { type Emitter, given } from './native.ts';
 
 /**
  * Digest of the conversation before each message, and of the whole as the last. A later request repeats the conversation, so it
- * finds by this digest the call that an earlier record made.
+ * finds by this digest the call that an earlier record made, where the id of the call alone does not name it.
  */
-export function prefixIds(
-  episodeId: string,
-  agent: string | undefined,
-  messages: readonly ChatMessage[],
-): readonly string[] {
-  let id = hashId(episodeId, agent ?? null);
+export function prefixIds(episodeId: string, messages: readonly ChatMessage[]): readonly string[] {
+  let id = hashId(episodeId);
   const ids = [id];
   for (const message of messages) {
     id = hashId(id, message.role, message.content ?? null, message.tool_calls ?? null, message.tool_call_id ?? null);
@@ -23,8 +19,27 @@ export function prefixIds(
   return ids;
 }
 
-const toolCallId = (prefix: string, nativeId: string, occurrence: number): string =>
-  `${nativeId.slice(0, 64)}/${hashId(prefix, nativeId, occurrence).slice(0, 12)}`;
+/**
+ * The id of a tool call, the same for who made it and for who brings its result, whichever agent that is. An id that a server drew names its
+ * call alone, whatever of the conversation was cut off since; one that counts needs the conversation before it, and what was asked.
+ */
+export function toolCallId(episodeId: string, prefix: string, call: ChatToolCall, occurrence = 0): string {
+  const { id, name, arguments: asked, arguments_raw: raw } = call;
+  const hash = isDrawn(id, name)
+    ? hashId(episodeId, id, occurrence)
+    : hashId(prefix, id, occurrence, name, asked ?? raw);
+  return `${id.slice(0, 64)}/${hash.slice(0, 12)}`;
+}
+
+/**
+ * Whether an id was drawn at random, as those of OpenAI, Anthropic and vLLM are. Others count and come again in the next conversation:
+ * `call_0`, or `functions.search:0` of Kimi.
+ */
+const isDrawn = (id: string, name: string): boolean =>
+  id
+    .replace(name, ' ')
+    .split(/[^A-Za-z0-9]+/)
+    .some((run) => /^(?=.*\d)(?=.*[A-Za-z]).{8,}$|^(?=.*[a-z])(?=.*[A-Z]).{20,}$/.test(run));
 
 /** The call that the tools belong to. */
 export type Call = {
@@ -46,10 +61,11 @@ export function toolDrafts(
   const { episode_id, call_id, agent_id, turn } = call;
   return choices.flatMap((choice) => {
     const seen = new Map<string, number>();
-    return toolCallsOf(choice.message).map(({ id, type, ...asked }, index) => {
+    return toolCallsOf(choice.message).map((asked, index) => {
+      const { id, ...rest } = asked;
       const occurrence = seen.get(id) ?? 0;
       seen.set(id, occurrence + 1);
-      const own = toolCallId(prefix, id, occurrence);
+      const own = toolCallId(episode_id, prefix, asked, occurrence);
       const data = {
         episode_id,
         call_id,
@@ -57,8 +73,7 @@ export function toolDrafts(
         ...given('turn', turn),
         tool_call_id: taken.has(own) ? `${own}/${choice.index}` : own,
         index,
-        type,
-        ...asked,
+        ...rest,
         native: { tool_call_id: id, choice: choice.index },
       };
       taken.add(own);
@@ -78,9 +93,9 @@ export function resultDrafts(
   if (last < 0) return [];
   const prefix = prefixes[last]!;
   const open = new Map<string, string[]>();
-  for (const { id } of toolCallsOf(messages[last]!)) {
-    const ids = open.get(id) ?? [];
-    open.set(id, [...ids, toolCallId(prefix, id, ids.length)]);
+  for (const asked of toolCallsOf(messages[last]!)) {
+    const ids = open.get(asked.id) ?? [];
+    open.set(asked.id, [...ids, toolCallId(call.episode_id, prefix, asked, ids.length)]);
   }
   return messages.slice(last + 1).flatMap((message) => {
     const nativeId = message.role === 'tool' ? message.tool_call_id : undefined;

@@ -15,7 +15,7 @@ export function withCallIds(messages: unknown): unknown {
   return messages.map((message: unknown, i): unknown => {
     if (!isRecord(message)) return message;
     const { role, function_call: single, tool_calls: several, tool_call_id: answered } = message;
-    if (role === 'function' || (role === 'tool' && answered == null)) {
+    if (role === 'function' || (role === 'tool' && (answered == null || answered === ''))) {
       const call = open.find((one) => nameOf(one) === message.name) ?? (message.name == null ? open[0] : undefined);
       open = open.filter((one) => one !== call);
       return call ? { ...message, role: 'tool', tool_call_id: call.id } : message;
@@ -33,11 +33,13 @@ export function withCallIds(messages: unknown): unknown {
 const isFlat = (call: Fields): boolean =>
   typeof call.name === 'string' && call.function === undefined && call.custom === undefined;
 
-const isOdd = (call: unknown): call is Fields => isRecord(call) && (call.id == null || isFlat(call));
+const isNameless = ({ id }: Fields): boolean => id == null || id === '';
 
-/** A call with its function as a member, without an id that is null. */
+const isOdd = (call: unknown): call is Fields => isRecord(call) && (isNameless(call) || isFlat(call));
+
+/** A call with its function as a member, without an id that is null or empty. */
 function wrapped(call: Fields): Fields {
-  const named = call.id == null ? (without(call, 'id') ?? {}) : call;
+  const named = isNameless(call) ? (without(call, 'id') ?? {}) : call;
   if (!isFlat(call)) return named;
   const { arguments: asked = call.args ?? call.input ?? {}, name } = call;
   return {

@@ -1,9 +1,9 @@
 /** Lines of a Codex rollout and the items of the Responses API they hold. */
 import type { Message, Part } from '../events.ts';
 import { isRecord } from '../json.ts';
-import { readArguments } from './chat-message.ts';
 import type { NativeRefusal } from './format.ts';
-import { badIdentifier, given, isIdentifier, refusal, without } from './native.ts';
+import { badIdentifier, given, refusal, without } from './native.ts';
+import { calledIn } from './openai-responses.ts';
 
 export type Fields = Readonly<Record<string, unknown>>;
 /** A line that passed `badLine`; `seq` is its place in the file. */
@@ -46,40 +46,6 @@ export function badLine(native: unknown): NativeRefusal | null {
   if (/_output$/.test(payload.type)) return badIdentifier(payload.call_id, 'payload.call_id');
   if (payload.type !== 'function_call' && payload.type !== 'custom_tool_call') return null;
   return badIdentifier(payload.call_id, 'payload.call_id') ?? badIdentifier(payload.name, 'payload.name');
-}
-
-export type Called = {
-  readonly id: string;
-  readonly name: string;
-  readonly type: string;
-  readonly arguments: unknown;
-  readonly arguments_raw: string | null;
-  readonly parse_error: string | null;
-};
-
-/** Calls that the model server itself carries out: their result stands in no item. */
-const SERVER = new Set(['web_search_call', 'image_generation_call', 'tool_search_call']);
-
-/** The tool call of an item; null for an item that is none. */
-export function calledIn(item: Fields): Called | null {
-  const id = isIdentifier(item.call_id) ? item.call_id : item.id;
-  const plain = (type: string, name: string, asked: unknown): Called | null =>
-    isIdentifier(id) ? { id, name, type, arguments: asked ?? null, arguments_raw: null, parse_error: null } : null;
-  switch (item.type) {
-    case 'function_call':
-      return {
-        id: id as string,
-        name: item.name as string,
-        type: /^mcp__/.test(item.name as string) ? 'mcp' : 'function',
-        ...readArguments(item.arguments),
-      };
-    case 'custom_tool_call':
-      return plain('custom', item.name as string, item.input);
-    case 'local_shell_call':
-      return plain('function', 'local_shell', item.action);
-  }
-  const { type, action, arguments: asked } = item;
-  return SERVER.has(type as string) ? plain('server', (type as string).replace(/_call$/, ''), action ?? asked) : null;
 }
 
 /** Whether the model wrote this item. */

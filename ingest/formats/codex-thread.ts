@@ -1,9 +1,10 @@
 /** The conversation of one agent of Codex as events. */
 import type { Draft, Message, Part } from '../events.ts';
 import { asText, isRecord } from '../json.ts';
-import { calledIn, type Fields, isAnswer, type Line, outputOf, partsOf, promptOf, shownOf } from './codex-items.ts';
+import { type Fields, isAnswer, type Line, outputOf, partsOf, promptOf, shownOf } from './codex-items.ts';
 import { APPARENT_ERROR, toolLedger } from './conversation.ts';
 import { type Emitter, given, isIdentifier, without } from './native.ts';
+import { calledIn } from './openai-responses.ts';
 import { timeOfText } from './run.ts';
 
 /** Items that one response of the model brought. */

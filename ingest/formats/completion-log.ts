@@ -73,7 +73,7 @@ export function convertCompletionLog(emit: Emitter, format: string, native: Fiel
     );
   const rest = restOf(log, response, choices);
   const exact = canonicalJson(writeCompletionLog([asked, answered(rest)])[0]) === record.canonical;
-  const prefixes = prefixIds(episodeId, agent, request.messages);
+  const prefixes = prefixIds(episodeId, request.messages);
   const drafts: Draft[] = [
     ...task,
     ...episodeDrafts(emit, format, { episodeId, taskId, group: metadata.group_id }),
@@ -94,7 +94,7 @@ function nested({ messages, tools, model, metadata, kwargs, response, ...log }: 
 }
 
 /** A log in which each tool call has an id: of an answer the one that the next request finds at its place. */
-function named(log: Fields): Fields {
+export function named(log: Fields): Fields {
   const { request, response } = log;
   if (!isRecord(request) || !isRecord(response) || !Array.isArray(request.messages)) return log;
   const messages = withCallIds(request.messages);

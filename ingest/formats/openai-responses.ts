@@ -1,7 +1,8 @@
-/** Items of the OpenAI Responses API as messages and parts: messages, function calls and their outputs, reasoning. */
+/** Items of the OpenAI Responses API as messages and parts: messages, calls of tools and their outputs, reasoning. */
 import type { Message, Part } from '../events.ts';
 import { isRecord } from '../json.ts';
-import { given, without } from './native.ts';
+import { type ChatToolCall, readArguments } from './chat-message.ts';
+import { given, isIdentifier, without } from './native.ts';
 import { messageOf } from './span-attributes.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -17,25 +18,71 @@ export function responseInput(input: unknown, instructions?: unknown): Message[]
 /** Output items as the parts of one answer. */
 export const responseContent = (output: readonly unknown[]): Part[] => output.flatMap(toParts);
 
+/** Calls that the model server itself carries out: the item holds what came of it, so it stays whole in a message. */
+const SERVER = new Set([
+  'web_search_call',
+  'file_search_call',
+  'code_interpreter_call',
+  'image_generation_call',
+  'tool_search_call',
+  'mcp_call',
+]);
+
+/** The tool call of an item; null for an item that is none. */
+export function calledIn(item: Fields): ChatToolCall | null {
+  const type = String(item.type);
+  const id = isIdentifier(item.call_id) ? item.call_id : item.id;
+  const name = item.name ?? type.replace(/_call$/, '');
+  if (!/_call$/.test(type) || !isIdentifier(id) || !isIdentifier(name)) return null;
+  if (type === 'function_call')
+    return { id, name, type: /^mcp__/.test(name) ? 'mcp' : 'function', ...readArguments(item.arguments) };
+  if (type === 'mcp_call') return { id, name, type: 'mcp', ...readArguments(item.arguments) };
+  const asked =
+    item.input ?? item.action ?? item.actions ?? item.operation ?? item.arguments ?? item.queries ?? item.code;
+  const kind = type === 'custom_tool_call' ? 'custom' : SERVER.has(type) ? 'server' : 'function';
+  return { id, name, type: kind, arguments: asked ?? null, arguments_raw: null, parse_error: null };
+}
+
+export type Returned = { readonly id: string; readonly status: 'ok' | 'error'; readonly output?: unknown };
+
+/** What a tool returned: an item of the next request, or part of the call where the model server carried it out; else null. */
+export function returnedIn(item: Fields): Returned | null {
+  const id = isIdentifier(item.call_id) ? item.call_id : item.id;
+  if (!isIdentifier(id)) return null;
+  const status = item.status === 'failed' || item.error != null ? 'error' : 'ok';
+  if (/_call_output$/.test(String(item.type))) {
+    const { output } = item;
+    return { id, status, ...given('output', areParts(output) ? output.map(toPart) : output) };
+  }
+  const output = item.type === 'mcp_call' ? (item.output ?? item.error) : (item.outputs ?? item.results);
+  return output == null || calledIn(item) === null ? null : { id, status, output };
+}
+
 function toMessage(item: unknown): Message {
   if (typeof item === 'string') return { role: 'user', content: item };
   if (!isRecord(item)) return messageOf('unknown', [{ type: 'raw', content: item }]);
-  if (item.type === 'function_call_output') {
-    return messageOf('tool', [{ type: 'text', content: textOf(item.output) }], {
-      ...given('tool_call_id', item.call_id),
-    });
+  if (/_call_output$/.test(String(item.type))) {
+    const { output = null } = item;
+    const content = areParts(output) ? output.map(toPart) : [{ type: 'text', content: output }];
+    return messageOf('tool', content as Part[], { ...given('tool_call_id', item.call_id ?? item.id) });
   }
-  const role = item.role ?? (item.type === 'function_call' || item.type === 'reasoning' ? 'assistant' : 'unknown');
-  return messageOf(role, toParts(item));
+  const isAnswer = item.type === 'reasoning' || calledIn(item) !== null;
+  return messageOf(item.role ?? (isAnswer ? 'assistant' : 'unknown'), toParts(item));
 }
 
-const textOf = (output: unknown): unknown => (typeof output === 'string' ? output : (output ?? null));
+/** Whether an output of a tool is a list of parts; else it is a text, or JSON of the tool's own. */
+const areParts = (output: unknown): output is readonly unknown[] =>
+  Array.isArray(output) && output.every((part) => isRecord(part) && typeof part.type === 'string' && part.type !== '');
 
 function toParts(item: unknown): Part[] {
   if (!isRecord(item)) return [{ type: 'raw', content: item }];
-  if (item.type === 'function_call') {
-    const { call_id: id, name, arguments: asked } = item as Fields;
-    return [{ type: 'tool_call', id, name, arguments: asked } as Part];
+  const called = SERVER.has(item.type as string) ? null : calledIn(item);
+  if (called) {
+    const { id, name, type } = called;
+    const asked = item.type === 'function_call' ? item.arguments : (called.arguments ?? called.arguments_raw);
+    return [
+      { type: 'tool_call', id, name, arguments: asked, ...(type === 'function' ? {} : { call_type: type }) } as Part,
+    ];
   }
   if (item.type === 'reasoning') {
     const texts = [item.summary, item.content].flatMap((list) => (Array.isArray(list) ? list.map(textPart) : []));
@@ -43,15 +90,15 @@ function toParts(item: unknown): Part[] {
   }
   const { content } = item;
   if (typeof content === 'string') return [{ type: 'text', content }];
-  if (!Array.isArray(content)) return [{ type: 'raw', content: item }];
-  return content.map((part: unknown) =>
-    isRecord(part) && typeof part.text === 'string'
-      ? { ...without(part, 'type', 'text', 'annotations', 'logprobs'), type: 'text', content: part.text }
-      : ({
-          ...(isRecord(part) ? part : { content: part }),
-          type: isRecord(part) && typeof part.type === 'string' ? part.type : 'raw',
-        } as Part),
-  );
+  return Array.isArray(content) ? content.map(toPart) : [{ type: 'raw', content: item }];
 }
+
+const toPart = (part: unknown): Part =>
+  isRecord(part) && typeof part.text === 'string'
+    ? { ...without(part, 'type', 'text', 'annotations', 'logprobs'), type: 'text', content: part.text }
+    : ({
+        ...(isRecord(part) ? part : { content: part }),
+        type: isRecord(part) && typeof part.type === 'string' ? part.type : 'raw',
+      } as Part);
 
 const textPart = (part: unknown): unknown => (isRecord(part) && typeof part.text === 'string' ? part.text : part);

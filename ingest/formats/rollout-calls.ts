@@ -59,7 +59,7 @@ export function rolloutCallDrafts(emit: Emitter, call: RolloutCall): Draft[] {
     ...(fits ? { logprobs } : {}),
     ...(sampled.mask?.includes(0) ? { loss_mask: [...sampled.mask] } : {}),
   };
-  const prefixes = prefixIds(episodeId, agentId, input);
+  const prefixes = prefixIds(episodeId, input);
   return [
     emit.event('generation.requested', place, { ...about, input: input.map(toMessage), ...call.asked }, askedAt),
     emit.event(
@@ -91,7 +91,7 @@ export const lastResultDrafts = (
     emit,
     { episode_id: episodeId, call_id: callId, agent_id: agentId, turn },
     messages,
-    prefixIds(episodeId, agentId, messages),
+    prefixIds(episodeId, messages),
   );
 
 const isReal = (value: unknown): value is number => typeof value === 'number' && Math.abs(value) <= 3.4e38;
