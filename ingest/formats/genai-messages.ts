@@ -38,12 +38,37 @@ export function toGenaiMessage(value: unknown): Message {
   const { role, parts, finish_reason: _, ...rest } = value;
   if (Array.isArray(parts)) return messageOf(role, parts.map(toPart), rest);
   if (typeof role === 'string' && badMessage(value, '') === null) return toMessage(value as ChatMessage);
-  return messageOf(role, value.content === undefined ? [] : [textOrRaw(value.content)], without(rest, 'content') ?? {});
+  const { content } = value;
+  const blocks = Array.isArray(content) ? content.map(toPart) : content === undefined ? [] : [textOrRaw(content)];
+  return messageOf(role, blocks, without(rest, 'content') ?? {});
 }
 
 function toPart(value: unknown): Part {
-  if (isRecord(value) && typeof value.type === 'string' && value.type !== '') return value as Part;
-  return textOrRaw(value);
+  if (!isRecord(value)) return textOrRaw(value);
+  if (typeof value.type !== 'string' || value.type === '') return converseBlock(value);
+  const { response } = value;
+  const areBlocks = value.type === 'tool_call_response' && Array.isArray(response) && response.every(isConverse);
+  return { ...value, ...(areBlocks ? { response: contentOf(response.map(toPart)) } : {}) } as Part;
+}
+
+const isConverse = (block: unknown): boolean => isRecord(block) && block.type === undefined && 'text' in block;
+
+/** A block of Amazon's Converse API, which has one member that says what it is (Strands Agents 1.62, telemetry/tracer.py). */
+function converseBlock(block: Readonly<Record<string, unknown>>): Part {
+  const { text, toolUse: asked, toolResult: result, reasoningContent: reasoning } = block;
+  if (typeof text === 'string') return { ...without(block, 'text'), type: 'text', content: text };
+  if (isRecord(asked)) {
+    const { toolUseId: id, name, input, ...rest } = asked;
+    return { ...rest, type: 'tool_call', id, name, arguments: input } as Part;
+  }
+  if (isRecord(result)) {
+    const { toolUseId: id, content, ...rest } = result;
+    const response = Array.isArray(content) ? contentOf(content.map(toPart)) : content;
+    return { ...rest, type: 'tool_call_response', id, response } as Part;
+  }
+  const thought = isRecord(reasoning) ? reasoning.reasoningText : undefined;
+  if (isRecord(thought)) return { ...without(thought, 'text'), type: 'reasoning', content: thought.text ?? null };
+  return { type: 'raw', content: block };
 }
 
 const textOrRaw = (value: unknown): Part =>

@@ -125,13 +125,15 @@ export function usageOf(attributes: Attributes): Record<string, unknown> | undef
 
 function toolOf(attributes: Attributes, tool: string): Deed {
   const failure = attributes['error.type'];
-  const output = unquoted(attributes['gen_ai.tool.call.result']);
+  // Strands Agents says in messages what the tool was given and returned: always in the older conventions, of a failure in the newer.
+  const given = messagesIn(attributes['gen_ai.input.messages'])?.[0]?.content;
+  const output = unquoted(attributes['gen_ai.tool.call.result']) ?? resultIn(attributes['gen_ai.output.messages']);
   return {
     kind: 'tool',
     tool,
     callId: idAt(attributes, 'gen_ai.tool.call.id') ?? null,
     type: textAt(attributes, 'gen_ai.tool.type'),
-    asked: attributes['gen_ai.tool.call.arguments'],
+    asked: attributes['gen_ai.tool.call.arguments'] ?? given ?? undefined,
     output,
     ...(typeof failure === 'string' && TIMED_OUT.test(failure) ? { status: 'timeout' as const } : {}),
   };
@@ -140,6 +142,12 @@ function toolOf(attributes: Attributes, tool: string): Deed {
 /** A result is given as is, or as JSON: a text in quotes is the text. */
 const unquoted = (result: unknown): unknown =>
   typeof result === 'string' && result.startsWith('"') ? jsonOrText(result) : result;
+
+function resultIn(messages: unknown): unknown {
+  const content = choicesIn(messages, [])?.[0]?.content;
+  const [part] = (Array.isArray(content) ? content : []) as { readonly type: string; readonly response?: unknown }[];
+  return part?.type === 'tool_call_response' ? part.response : (content ?? undefined);
+}
 
 /** AutoGen keys the agents of a team by an id that it makes for the team. It is the same in all traces of a run, and in all its runs. */
 const autogenTeam = (attributes: Attributes): string | undefined =>

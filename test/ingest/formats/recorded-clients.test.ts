@@ -89,6 +89,28 @@ describe('A team as a client sent it', () => {
     expect(calls).toEqual(['planner', 'planner', 'writer', 'planner'].map((agent, i) => [agent, i, 0]));
   });
 
+  it('strands: what it says in events and in blocks of the Converse API is text, calls of tools and their results', () => {
+    const drafts = recorded('strands');
+    const { calls, tools, text } = teamIn(drafts);
+    expect(calls).toEqual(['planner', 'planner', 'writer', 'planner'].map((agent, i) => [agent, i, 0]));
+    expect(tools).toEqual(CITIES);
+    expect(text).toBe('Bern and Rome are far.');
+    const asked = drafts.filter(({ name }) => name === 'generation.requested').map(({ data }) => data);
+    expect(asked).toContainEqual(
+      expect.objectContaining({
+        input: expect.arrayContaining([
+          expect.objectContaining({ role: 'system', content: 'plan' }),
+          expect.objectContaining({
+            role: 'tool',
+            content: ['Bern', 'Rome'].map((city, i) =>
+              expect.objectContaining({ type: 'tool_call_response', id: `call_1_${i}`, response: `${city} is far` }),
+            ),
+          }),
+        ]),
+      }),
+    );
+  });
+
   it('anthropic-openinference: a streamed call with two spans beside each other counts once', () => {
     const { calls, tools } = teamIn(recorded('anthropic-openinference'));
     expect(calls).toEqual(PEERS.map((agent, i) => [agent, i, 0]));
