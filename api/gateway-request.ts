@@ -70,6 +70,8 @@ const TEXT_MAX_TOKENS = 16;
 export function readChatRequest(body: unknown): CompletionRequest {
   const { model, messages, ...fields } = opened(body);
   refuseUnsupported(fields, { functions: [], reasoning_effort: ['none'], audio: [] });
+  // Here an empty object asks for a search.
+  if (fields.web_search_options != null) throw refuse('web_search_options', 'left out', fields.web_search_options);
   if (!Array.isArray(messages) || messages.length === 0) throw refuse('messages', 'a list of messages', messages);
   for (const [i, message] of messages.entries()) checkMessage(message, `messages[${i}]`);
   const logprobs = flag('logprobs', fields.logprobs);
@@ -102,7 +104,7 @@ export function readChatRequest(body: unknown): CompletionRequest {
 /** A body of /v1/completions: one prompt, a text or a list of token ids. Throws `usage` as `readChatRequest` does. */
 export function readTextRequest(body: unknown): CompletionRequest {
   const { model, prompt, ...fields } = opened(body);
-  refuseUnsupported(fields, { echo: [false], suffix: [''], best_of: [1] });
+  refuseUnsupported(fields, { suffix: [''] });
   const logprobs = whole('logprobs', fields.logprobs, 0, MAX_TOP_LOGPROBS);
   return {
     model,

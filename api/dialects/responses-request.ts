@@ -16,7 +16,14 @@ type Fields = Readonly<Record<string, unknown>>;
 export type Recall = (responseId: string) => Promise<readonly ChatMessage[]>;
 
 /** Fields that would change the output and are not supported. */
-const UNSUPPORTED = { background: [false], conversation: [], prompt: [], n: [1], response_format: [] } as const;
+const UNSUPPORTED = {
+  background: [false],
+  context_management: [],
+  conversation: [],
+  prompt: [],
+  n: [1],
+  response_format: [],
+} as const;
 
 /** A body of /v1/responses. Throws `usage` naming the first unsupported field. */
 export async function readResponsesRequest(body: unknown, recall: Recall): Promise<CompletionRequest> {
@@ -24,6 +31,7 @@ export async function readResponsesRequest(body: unknown, recall: Recall): Promi
   const { instructions, input, reasoning, text, include, previous_response_id: previous } = fields;
   refuseUnsupported(fields, UNSUPPORTED);
   if (isRecord(reasoning)) refuseUnsupported(prefixed('reasoning', reasoning), { 'reasoning.effort': ['none'] });
+  if (isRecord(text)) refuseUnsupported(prefixed('text', text), { 'text.verbosity': ['medium'] });
   const format = readFormat('text.format', isRecord(text) ? text.format : null);
   if (instructions != null && typeof instructions !== 'string') throw refuse('instructions', 'a text', instructions);
   if (previous != null && typeof previous !== 'string') throw refuse('previous_response_id', 'a text', previous);

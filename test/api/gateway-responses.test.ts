@@ -245,6 +245,8 @@ it.each([
     'text.format.schema.pattern',
   ],
   [{ reasoning: { effort: 'high' } }, 'reasoning.effort'],
+  [{ text: { verbosity: 'low' } }, 'text.verbosity'],
+  [{ context_management: [{ type: 'compaction', compact_threshold: 9 }] }, 'context_management'],
   [{ background: true }, 'background'],
   [{ conversation: 'conv_1' }, 'conversation'],
   [{ max_output_tokens: 0 }, 'max_output_tokens'],
