@@ -9,7 +9,7 @@ import { type Decoded, decodeEnvelope, decodeText, digestOf, typeNamed } from '.
 import { type Event, keyOf, typeOf } from '../events.ts';
 import { canonicalJson, isRecord, parseRecord } from '../json.ts';
 import { upcast } from '../upcast/catalogue.ts';
-import { unframed } from './registry-frame.ts';
+import { schemaInHeader, unframed } from './registry-frame.ts';
 
 type Header = Uint8Array | string;
 
@@ -61,7 +61,7 @@ export function recordBytes({ key, value, headers }: WrittenRecord): number {
 /** Reads a record as an event. Never throws, whatever the bytes. */
 export function readRecord(record: LogRecord): Decoded {
   if (record.value === null) return refuse('bad_shape', '', 'an event', 'a record without a value');
-  const value = textOf(record.value);
+  const value = textOf(record.value, schemaInHeader(record.headers.__value_schema_id));
   if ('refusal' in value) return value;
   const { text } = value;
   const headers = textHeaders(record.headers);
@@ -163,14 +163,17 @@ function ownEvent(attributes: Readonly<Record<string, string>>, json: string, di
 }
 
 /** The text of a value, without the frame of a schema registry. Avro and Protobuf cannot be read without the schema. */
-function textOf(value: Uint8Array): { readonly text: string } | { readonly refusal: Refusal } {
-  const { schema, payload } = unframed(value);
+function textOf(
+  value: Uint8Array,
+  named: string | null = null,
+): { readonly text: string } | { readonly refusal: Refusal } {
+  const { schema = named, payload } = named === null ? unframed(value) : { payload: value };
   const text = utf8(payload);
   if (schema !== null && !text?.trimStart().startsWith('{'))
     return refuse(
       'bad_type',
       'value',
-      'JSON; behind the 5 bytes of a schema registry a serializer of JSON Schema',
+      'JSON; with a schema registry a serializer of JSON Schema',
       `schema ${schema} of a registry, in Avro or Protobuf`,
     );
   return text === null ? refuse('bad_json', '', 'UTF-8', 'other bytes') : { text };

@@ -6,8 +6,8 @@
  */
 
 export type Framed = {
-  /** The id of the schema; null where the value has no such frame. */
-  readonly schema: number | null;
+  /** The id of the schema, as text; null where the value has no such frame. */
+  readonly schema: string | null;
   readonly payload: Uint8Array;
 };
 
@@ -15,5 +15,15 @@ export type Framed = {
 export function unframed(value: Uint8Array): Framed {
   if (value.length < 5 || value[0] !== 0) return { schema: null, payload: value };
   const schema = new DataView(value.buffer, value.byteOffset).getUint32(1);
-  return { schema, payload: value.subarray(5) };
+  return { schema: String(schema), payload: value.subarray(5) };
+}
+
+/**
+ * The id of a schema in the header `__value_schema_id`, a byte 1 and a UUID in 16 bytes, as serializers that leave the value alone write it
+ * (confluent-kafka-python 2.16.1, header_schema_id_serializer); null for anything else.
+ */
+export function schemaInHeader(header: unknown): string | null {
+  if (!(header instanceof Uint8Array) || header.length !== 17 || header[0] !== 1) return null;
+  const hex = Buffer.from(header.subarray(1)).toString('hex');
+  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
 }

@@ -81,6 +81,19 @@ describe('A record', () => {
     expect(readKept(rawOf(one)).refusal?.code).toBe('bad_type');
   });
 
+  it('whose schema a header names is read if it is JSON, else refused by that name', () => {
+    // As confluent-kafka-python 2.16.1 writes it where it is told to leave the value alone.
+    const id = '89791762-2336-4186-9674-299b90a802e2';
+    const named = { ...HEADERS, __value_schema_id: Buffer.from(`01${id.replaceAll('-', '')}`, 'hex') };
+    expect(readRecord(record({ value: DATA, headers: named }))).toEqual(decodeEnvelope(ENVELOPE));
+    const avro = record({ value: Buffer.from([6, 0x77, 0x68, 0x79]), headers: named });
+    expect(readRecord(avro).refusal).toMatchObject({
+      code: 'bad_type',
+      got: `schema ${id} of a registry, in Avro or Protobuf`,
+    });
+    expect(rawOf(avro)).toEqual(avro.value);
+  });
+
   it('with a digest that is not its own is checked like any other', () => {
     const forged = { ...HEADERS, troupe_digest: 'f'.repeat(64) };
     expect(readRecord(record({ value: DATA, headers: forged }))).toEqual(decodeEnvelope(ENVELOPE));
