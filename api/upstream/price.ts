@@ -1,16 +1,16 @@
 /** Token usage and cost of a call. Unknown is null, never 0. */
+import { inputTokens } from '../../ingest/formats/usage.ts';
 import { isRecord } from '../../ingest/json.ts';
 import type { Price } from './settings.ts';
 
 /** Counts of tokens in the vocabulary's names, whichever of OpenAI's interfaces counted; null where nothing was counted. */
 export function usageOf(usage: unknown): Record<string, unknown> | null {
   if (!isRecord(usage)) return null;
-  const fresh = count(usage.input_tokens ?? usage.prompt_tokens);
-  // Anthropic counts what it read from its cache, and wrote to it, beside the input; OpenAI within it.
-  const [read, kept] = [count(usage.cache_read_input_tokens), count(usage.cache_creation_input_tokens)];
-  const input = fresh === null ? null : fresh + (read ?? 0) + (kept ?? 0);
+  const input = inputTokens(usage);
   const output = count(usage.output_tokens ?? usage.completion_tokens);
-  const cached = read ?? detail(usage.input_tokens_details ?? usage.prompt_tokens_details, 'cached_tokens');
+  const cached =
+    count(usage.cache_read_input_tokens) ??
+    detail(usage.input_tokens_details ?? usage.prompt_tokens_details, 'cached_tokens');
   const reasoning = detail(usage.output_tokens_details ?? usage.completion_tokens_details, 'reasoning_tokens');
   return {
     ...usage,

@@ -49,7 +49,7 @@ export const claudeCode: Format = {
     ['agentId, else the first line of a sidechain', 'agent_id; `main` without it'],
     ['toolUseResult.agentId', 'agent.defined with its parent, control.transferred'],
     ['assistant lines with the same message.id', 'generation.requested, generation.completed: one call'],
-    ['message.usage of the last of them', 'usage'],
+    ['message.usage of the last of them', 'usage; input_tokens are with those of the cache'],
     ['content[thinking]', 'a part of type reasoning'],
     ['content[tool_use]', 'tool.called'],
     ['content[tool_result]', 'tool.returned; is_error is status error, denied where a person refused'],

@@ -23,6 +23,7 @@ import {
   refused,
   without,
 } from './native.ts';
+import { wholeUsage } from './usage.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 type NativeChoice = Fields & { readonly index: number; readonly message: ChatMessage };
@@ -118,10 +119,19 @@ function fromAnthropicLog(log: Fields): Fields {
     ...log,
     ...(isChanged ? { request: { ...without(request, 'system'), messages: asked } } : {}),
     ...(choice
-      ? { response: { ...without(response as Fields, 'type', 'role', 'content', 'stop_reason'), choices: [choice] } }
+      ? {
+          response: {
+            ...without(response as Fields, 'type', 'role', 'content', 'stop_reason'),
+            ...billed(response),
+            choices: [choice],
+          },
+        }
       : {}),
   };
 }
+
+const billed = (response: unknown): Fields =>
+  isRecord(response) && isRecord(response.usage) ? { usage: wholeUsage(response.usage) } : {};
 
 function badLog({ request, response }: Fields): Refusal | null {
   if (!isRecord(request)) return refusal('bad_type', 'request', 'the request object', request);

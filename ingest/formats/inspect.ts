@@ -7,7 +7,7 @@ import type { Draft, EventData, Message, Part } from '../events.ts';
 import { canonicalJson, hashId, isRecord, ownOf } from '../json.ts';
 import { toolLedger } from './conversation.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';
-import { eventDrafts } from './inspect-events.ts';
+import { eventDrafts, usageOf } from './inspect-events.ts';
 import { type Fields, messageOf, partsOf, resolved, textOf } from './inspect-messages.ts';
 import { given, isIdentifier, refusal, refused, revisedEmitter, without } from './native.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfText } from './run.ts';
@@ -169,7 +169,7 @@ function messageDrafts(episodeId: string, messages: readonly Fields[], output: F
           ...call,
           choices: [{ index: 0, content: partsOf(message) }],
           ...(typeof message.model === 'string' ? { response_model: message.model } : {}),
-          ...(message === last && isRecord(output.usage) ? { usage: output.usage } : {}),
+          ...(message === last && isRecord(output.usage) ? { usage: usageOf(output.usage) } : {}),
         }),
         ...calls.map((asked, index) =>
           emit.event('tool.called', [episodeId, seq, index], {

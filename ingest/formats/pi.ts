@@ -11,6 +11,7 @@ import { marksOf } from './marks.ts';
 import { badIdentifier, given, isIdentifier, refusal, refused, revisedEmitter, without } from './native.ts';
 import { badEntry, type Entry, type Fields, partsOf, promptOf, shownOf, textOf } from './pi-entries.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfSeconds, timeOfText } from './run.ts';
+import { wholeUsage } from './usage.ts';
 
 const NAME = 'pi';
 const emit = revisedEmitter(NAME);
@@ -61,7 +62,7 @@ export const pi: Format = {
     ['the first message of the user', 'task.defined by the hash of its text'],
     ['cwd, parentSession', 'episode.started.tags'],
     ['message[assistant]', 'generation.requested with the branch before it as input, generation.completed'],
-    ['message[assistant].usage', 'usage; input_tokens are without those from the cache, as Pi counts them'],
+    ['message[assistant].usage', 'usage; input_tokens are with those of the cache'],
     ['content[toolCall]', 'tool.called'],
     ['message[toolResult]', 'tool.returned; isError is status error'],
     ['message[user], custom_message', 'message.sent'],
@@ -353,12 +354,14 @@ function answerDrafts(
 function usageOf(native: unknown): Record<string, unknown> | undefined {
   if (!isRecord(native)) return undefined;
   const { input, output, cacheRead, cacheWrite, totalTokens, ...rest } = native;
-  return without({
-    input_tokens: input,
-    output_tokens: output,
-    cache_read_input_tokens: cacheRead,
-    cache_creation_input_tokens: cacheWrite,
-    total_tokens: totalTokens,
-    ...rest,
-  });
+  return without(
+    wholeUsage({
+      input_tokens: input,
+      output_tokens: output,
+      cache_read_input_tokens: cacheRead,
+      cache_creation_input_tokens: cacheWrite,
+      total_tokens: totalTokens,
+      ...rest,
+    }),
+  );
 }

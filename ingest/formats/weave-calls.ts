@@ -12,6 +12,7 @@ import { given, isIdentifier } from './native.ts';
 import { responseContent, responseInput } from './openai-responses.ts';
 import { contentOf, finishReason, idAt, messageOf } from './span-attributes.ts';
 import type { Choice, Deed } from './trace.ts';
+import { wholeUsage } from './usage.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -131,7 +132,7 @@ function generationOf(call: Fields, inputs: Fields): Deed {
     ...given('input', inputOf({ messages: messages ?? prompt ?? contents, input, system, instructions })),
     ...given('tools', tools ?? undefined),
     choices: call.output == null ? [] : choicesOf(call.output),
-    ...given('usage', usage && stated(usage)),
+    ...given('usage', usage && (output.type === 'message' ? wholeUsage(stated(usage)) : stated(usage))),
     ...(isIdentifier(output.id) ? { responseId: output.id } : {}),
     ...given('responseModel', typeof output.model === 'string' ? output.model : undefined),
   };

@@ -231,6 +231,16 @@ describe('the price of a call', () => {
     expect(costOf(usage, price)).toBe(0.0019);
     expect(costOf(usage, { ...price, cachedInput: null })).toBe(0.0028);
   });
+  it('has the tokens of a cache once, whether they are counted within the input or beside it', () => {
+    const cache = { cache_read_input_tokens: 6, cache_creation_input_tokens: 1 };
+    const counted = (usage: object) => {
+      const { input_tokens, cached_input_tokens } = usageOf({ ...usage, ...cache })!;
+      return [input_tokens, cached_input_tokens];
+    };
+    expect(counted({ input_tokens: 3, output_tokens: 1 })).toEqual([10, 6]);
+    // LiteLLM has both spellings in one.
+    expect(counted({ prompt_tokens: 10, completion_tokens: 1 })).toEqual([10, 6]);
+  });
   it('is unknown, not 0, where a count or the price is', () => {
     expect(costOf(usageOf({ prompt_tokens: 10, completion_tokens: 1 }), null)).toBe(null);
     expect(costOf(usageOf({ prompt_tokens: 10 }), price)).toBe(null);

@@ -73,7 +73,7 @@ describe('a chat row with blocks of the Messages API of Anthropic', () => {
         role: 'assistant',
         content: [{ type: 'tool_use', id: 'tu_3', name: 'calc', input: { x: 2 } }],
         stop_reason: 'tool_use',
-        usage: { input_tokens: 5, output_tokens: 7 },
+        usage: { input_tokens: 5, cache_read_input_tokens: 3, output_tokens: 7 },
       },
     };
     const { drafts, refusals } = convert(log);
@@ -81,7 +81,7 @@ describe('a chat row with blocks of the Messages API of Anthropic', () => {
     expect(dataOf(drafts, 'generation.completed')).toMatchObject([
       {
         response_id: 'msg_1',
-        usage: { input_tokens: 5, output_tokens: 7 },
+        usage: { input_tokens: 8, cached_input_tokens: 3, output_tokens: 7 },
         choices: [{ finish_reason: 'tool_call', content: [{ type: 'tool_call', id: 'tu_3', name: 'calc' }] }],
       },
     ]);

@@ -31,8 +31,9 @@ describe('A session of Claude Code with two sub-agents', () => {
       (usage as { input_tokens: number }).input_tokens,
       (usage as { output_tokens: number }).output_tokens,
     ]);
+    // Of the tokens of each input the server read 2 from its cache, and wrote 1 to it.
     expect(calls.sort((a, b) => Number(a[2]) - Number(b[2]))).toEqual(
-      ['main', BERN, ROME, BERN, ROME, 'main', 'main'].map((agent, i) => [agent, `msg_${i + 1}`, 11 + i, 3 + 3 * i]),
+      ['main', BERN, ROME, BERN, ROME, 'main', 'main'].map((agent, i) => [agent, `msg_${i + 1}`, 14 + i, 3 + 3 * i]),
     );
     const results = new Map(of('tool.returned').map((one) => [one.tool_call_id, one.status]));
     expect(

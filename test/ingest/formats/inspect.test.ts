@@ -105,6 +105,22 @@ describe('A sample of Inspect', () => {
     expect(of('episode.finished')).toMatchObject([{ outcome: 'unknown', stop_reason: 'limit: message' }]);
   });
 
+  it('has all tokens that the model read, whether those of a cache are counted beside the input or within it', () => {
+    const usage = (total: number) => ({
+      input_tokens: 7,
+      input_tokens_cache_read: 5,
+      output_tokens: 2,
+      total_tokens: total,
+    });
+    const messages = [{ role: 'assistant', content: 'a' }];
+    const [beside, within] = [14, 9].map((total) => {
+      const output = { completion: 'a', usage: usage(total) };
+      return read('inspect', log(sample({ messages, output }))).of('generation.completed')[0]!.usage;
+    });
+    expect(beside).toMatchObject({ input_tokens: 12, cached_input_tokens: 5 });
+    expect(within).toMatchObject({ input_tokens: 7, cached_input_tokens: 5 });
+  });
+
   it('and its epochs are one group, and one that failed has outcome error', () => {
     const { of } = read('inspect', log(sample({ epoch: 1 }), sample({ error: { message: 'x' } })));
     const [first, second] = of('episode.started');

@@ -31,8 +31,8 @@ describe('A session of Pi', () => {
     expect((await importFiles([FILE], memory)).events).toMatchObject({ accepted: 0, rejected: 0 });
     const { of, times } = read('pi', LINES);
     expect(of('generation.completed').map(({ usage }) => usage)).toMatchObject([
-      { input_tokens: 18, cache_read_input_tokens: 2, output_tokens: 30 },
-      { input_tokens: 19, cache_read_input_tokens: 2, output_tokens: 33 },
+      { input_tokens: 20, cached_input_tokens: 2, output_tokens: 30 },
+      { input_tokens: 21, cached_input_tokens: 2, output_tokens: 33 },
     ]);
     expect(of('tool.returned').map(({ tool_call_id, status }) => [tool_call_id, status])).toEqual([
       ['call_10_0', 'ok'],
@@ -61,7 +61,7 @@ describe('A session of Pi 1', () => {
     });
     const { of } = read('pi', lines);
     expect(of('generation.completed').map(({ usage }) => usage)).toMatchObject(
-      [1, 2, 3].map((n) => ({ input_tokens: 8 + n, cache_read_input_tokens: 2, output_tokens: 3 * n })),
+      [1, 2, 3].map((n) => ({ input_tokens: 10 + n, cached_input_tokens: 2, output_tokens: 3 * n })),
     );
     const prompt = 'You help.\n\n<tools>\n- read: Reads\n</tools>\n\n<rules>\n- Be brief\n</rules>\n\n/work';
     for (const { input, tools } of of('generation.requested')) {

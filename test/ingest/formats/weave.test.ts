@@ -35,8 +35,8 @@ describe('Calls of Weave', () => {
       ['writer', { prompt_tokens: 13, completion_tokens: 9 }],
       [undefined, undefined],
       [undefined, { prompt_tokens: 15, completion_tokens: 15 }],
-      [undefined, { input_tokens: 21, output_tokens: 4, cache_read_input_tokens: 2 }],
-      [undefined, { input_tokens: 22, output_tokens: 8, cache_read_input_tokens: 2 }],
+      [undefined, { input_tokens: 23, output_tokens: 4, cached_input_tokens: 2 }],
+      [undefined, { input_tokens: 24, output_tokens: 8, cached_input_tokens: 2 }],
       [undefined, { input_tokens: 9, output_tokens: 2 }],
     ]);
     const [failed] = of('generation.completed').filter(({ choices }) => (choices as unknown[]).length === 0);
