@@ -5,7 +5,7 @@ import { given } from './native.ts';
 
 export type Fields = Readonly<Record<string, unknown>>;
 
-const NAMED = /^attachment:\/\/([0-9a-f]{32})$/;
+const NAMED = /^(?:attachment|tc):\/\/([0-9a-f]{32})$/;
 
 /** A value in which each text that names an attachment is that attachment; a name without one stays. */
 export function resolved(value: unknown, attachments: Fields): unknown {

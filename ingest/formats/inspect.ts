@@ -93,8 +93,10 @@ function sampleDrafts(run: Fields, sample: Fields, canonical: string): Draft[] {
   const { id, epoch, uuid, target, metadata, scores, error, limit } = sample;
   const task = isIdentifier(run.task) ? run.task : NAME;
   const episodeId = isIdentifier(uuid) ? uuid : hashId(NAME, run.eval_id ?? run.run_id, id, epoch);
-  const attachments = isRecord(sample.attachments) ? sample.attachments : {};
-  const events = ((resolved(sample.events ?? [], attachments) as Fields[]) ?? []).filter(isRecord);
+  // Until November 2024 the events stood in a transcript, with their attachments.
+  const transcript = isRecord(sample.transcript) ? sample.transcript : {};
+  const attachments = [sample.attachments, transcript.content].find(isRecord) ?? {};
+  const events = ((resolved(sample.events ?? transcript.events ?? [], attachments) as Fields[]) ?? []).filter(isRecord);
   const shared = isRecord(sample.events_data) ? sample.events_data.messages : undefined;
   const pool = Array.isArray(shared) ? (resolved(shared, attachments) as unknown[]) : [];
   const input = resolved(sample.input, attachments);

@@ -105,6 +105,26 @@ describe('A sample of Inspect', () => {
     expect(of('episode.finished')).toMatchObject([{ outcome: 'unknown', stop_reason: 'limit: message' }]);
   });
 
+  it('with a transcript, as logs had it until November 2024, is read from its events, and what they refer to', () => {
+    const named = '0a1b'.repeat(8);
+    const said = { role: 'assistant', content: `tc://${named}` };
+    const event = (input: string, answer: object) => ({
+      event: 'model',
+      model: 'm',
+      input: [{ role: 'user', content: input }],
+      output: { choices: [{ message: answer, stop_reason: 'stop' }], usage: { input_tokens: 7, output_tokens: 2 } },
+    });
+    const events = [event('q', said), event('and?', { role: 'assistant', content: 'no' })];
+    const transcript = { events, content: { [named]: 'yes' } };
+    const { of } = read('inspect', log(sample({ messages: [said], transcript })));
+    expect(of('generation.completed').map(({ choices, usage }) => [choices, usage])).toMatchObject(
+      ['yes', 'no'].map((content) => [
+        [{ content: [{ type: 'text', content }] }],
+        { input_tokens: 7, output_tokens: 2 },
+      ]),
+    );
+  });
+
   it('has all tokens that the model read, whether those of a cache are counted beside the input or within it', () => {
     const usage = (total: number) => ({
       input_tokens: 7,
