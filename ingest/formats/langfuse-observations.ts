@@ -66,8 +66,26 @@ const USAGE: Readonly<Record<string, string>> = {
   output: 'output_tokens',
   total: 'total_tokens',
 };
-const renamed = (usage: Fields): Record<string, unknown> =>
-  Object.fromEntries(Object.entries(usage).map(([name, count]) => [ownOf(USAGE, name) ?? name, count]));
+/** Langfuse counts parts of the input and output (`input_cache_read`, `output_reasoning`) beside them; the total says where a sender did not. */
+function renamed(usage: Fields): Record<string, unknown> {
+  const named = Object.fromEntries(Object.entries(usage).map(([name, count]) => [ownOf(USAGE, name) ?? name, count]));
+  const { input, output, total } = usage;
+  if (typeof input !== 'number' || typeof output !== 'number') return named;
+  const [read, written] = [input + partsOf(usage, 'input_'), output + partsOf(usage, 'output_')];
+  return typeof total === 'number' && total !== read + written
+    ? named
+    : { ...named, input_tokens: read, output_tokens: written };
+}
+
+/** Tokens of a priority tier are no part of their own. */
+const partsOf = (usage: Fields, prefix: string): number =>
+  Object.entries(usage).reduce(
+    (sum, [name, count]) =>
+      name.startsWith(prefix) && !name.startsWith(`${prefix}priority`) && Number.isSafeInteger(count)
+        ? sum + (count as number)
+        : sum,
+    0,
+  );
 
 function messagesOf(input: unknown): Message[] | undefined {
   if (input === undefined || input === null) return undefined;

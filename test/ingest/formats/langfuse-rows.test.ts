@@ -109,6 +109,15 @@ describe('Rows that Langfuse exports', () => {
     expect(of([structured])('generation.completed')).toMatchObject([{ choices: [{ content: '{"answer": 12}' }] }]);
   });
 
+  it('has all tokens that were billed where Langfuse counts parts of them beside the rest, unless the total says otherwise', () => {
+    // What Langfuse for Python 5.0.4 makes of 12 tokens in, 4 of them from a cache, and 6 out, 2 of them of reasoning.
+    const parts = { input: 8, output: 4, input_cache_read: 4, output_reasoning: 2 };
+    const billed = (usageDetails: object) =>
+      of([{ ...OBSERVATION, usageDetails }])('generation.completed')[0]!.usage as Record<string, number>;
+    expect(billed({ ...parts, total: 18 })).toMatchObject({ input_tokens: 12, output_tokens: 6, input_cache_read: 4 });
+    expect(billed({ ...parts, total: 12 })).toMatchObject({ input_tokens: 8, output_tokens: 4 });
+  });
+
   it('that cannot be read are refused by field, the others are kept', () => {
     const { refused, of: told } = read('langfuse', [[{ ...BLOB, id: 'o2', end_time: 'soon' }, 7, OBSERVATION]]);
     expect(refused).toContain('bad_time endTime');
