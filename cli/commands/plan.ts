@@ -8,7 +8,7 @@ import { canonicalJson, isRecord } from '../../ingest/json.ts';
 import { firstOf, query, rowsOf, sql } from '../../store/db/query.ts';
 import { requestJob } from '../../store/jobs/jobs.ts';
 import { madeBy, readRun, runMinutes, whyEnded } from '../../store/jobs/run-of-plan.ts';
-import { type Spent, spentOf } from '../../store/rollouts/budget.ts';
+import { rolloutsBelow, type Spent, spentOf } from '../../store/rollouts/budget.ts';
 import type { Checking, PlanCheck } from '../../trainer/plans/check.ts';
 import { rolloutText } from '../../trainer/plans/plan-rollout.ts';
 import type { Plan } from '../../trainer/plans/plan-schema.ts';
@@ -362,7 +362,7 @@ async function showRun({ db }: Context, id: string, flags: Flags): Promise<numbe
     .select(sql<PlanCheck['budget']>`spec -> 'plan' -> 'budget'`.as('budget'))
     .where('job_id', '=', id);
   const budget = (await firstOf(db, asked))?.budget ?? null;
-  const spent = { minutes: await runMinutes(db, id), ...(await spentOf(db, id)) };
+  const spent = { minutes: await runMinutes(db, id), ...(await spentOf(db, await rolloutsBelow(db, id))) };
   if (flags.json) printJson({ run, budget, spent, stages });
   else {
     const why = whyEnded(run);

@@ -375,8 +375,6 @@ export const forgetLeftOut = (db: Session, rollout: string): Promise<number> =>
     db,
     query
       .deleteFrom('troupe.job_queue')
-      .where('job_id', '>=', `${rollout}/`)
-      .where('job_id', '<', `${rollout}0`)
       .where(ofRollout(rollout))
       .where('state', '=', 'finished')
       .where(sql<SqlBool>`error ->> 'code' = 'budget'`),

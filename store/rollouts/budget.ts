@@ -3,7 +3,7 @@ import { countText } from '../../errors.ts';
 import type { Session } from '../db/pool.ts';
 import { firstOf, query, rowsOf, sql } from '../db/query.ts';
 import type { AttemptError } from './attempts.ts';
-import { playedIn } from './ids.ts';
+import { below, playedIn } from './ids.ts';
 import { requestedOf } from './request.ts';
 import { ROLLOUT, type RolloutSpec } from './rollout.ts';
 
@@ -51,6 +51,22 @@ export async function spentOf(db: Pick<Session, 'query'>, rollouts: readonly str
       .where(sql<boolean>`copied is not true`),
   );
   return row ?? { tokens: null, uncounted: 0, usd: null, unpriced: 0 };
+}
+
+/** The rollouts that are parts of a job, or of jobs below this id. @param since RFC 3339; only those that had not ended then */
+export async function rolloutsBelow(db: Pick<Session, 'query'>, job: string, since?: string): Promise<string[]> {
+  const rows = await rowsOf(
+    db,
+    query
+      .selectFrom('facts.jobs')
+      .select('job_id')
+      .where(below('job_id', job))
+      .where('kind', '=', ROLLOUT)
+      .$if(since !== undefined, (jobs) =>
+        jobs.where((one) => one.or([one('finished_at', 'is', null), one('finished_at', '>=', since!)])),
+      ),
+  );
+  return rows.map(({ job_id }) => job_id);
 }
 
 /**

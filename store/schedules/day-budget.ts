@@ -1,9 +1,8 @@
 /** What the jobs of a schedule have used since midnight, against the budget of a day. */
 import type { Db } from '../db/pool.ts';
-import { firstOf, query, rowsOf, sql } from '../db/query.ts';
-import { overBudget, spentOf } from '../rollouts/budget.ts';
+import { firstOf, query, sql } from '../db/query.ts';
+import { overBudget, rolloutsBelow, spentOf } from '../rollouts/budget.ts';
 import { below } from '../rollouts/ids.ts';
-import { ROLLOUT } from '../rollouts/rollout.ts';
 import { cronTicks } from './cron.ts';
 import type { ScheduleDefinition } from './definition.ts';
 import { fireId, instantOf } from './due.ts';
@@ -25,23 +24,9 @@ export async function dayBudgetOver(
   if (budget === undefined) return null;
   const since = instantOf(midnightBefore(zone, now));
   const jobs = fireId(name, '').slice(0, -1);
-  const rollouts = await rolloutsOf(db, jobs, since);
+  const rollouts = await rolloutsBelow(db, jobs, since);
   const over = overBudget({ budget }, await spentOf(db, rollouts, since), await secondsOf(db, jobs, since, now));
   return over === null ? null : `since ${since}, midnight in ${zone}: ${over.message}`;
-}
-
-/** Rollouts below this id that had not ended at a time. */
-async function rolloutsOf(db: Db, jobs: string, since: string): Promise<string[]> {
-  const rows = await rowsOf(
-    db,
-    query
-      .selectFrom('facts.jobs')
-      .select('job_id')
-      .where(below('job_id', jobs))
-      .where('kind', '=', ROLLOUT)
-      .where((job) => job.or([job('finished_at', 'is', null), job('finished_at', '>=', since)])),
-  );
-  return rows.map(({ job_id }) => job_id);
 }
 
 /** Seconds since a time in which jobs whose ids lie below this one ran; parts of a job are not counted again. */

@@ -4,7 +4,7 @@ import { firstOf, query, type SqlBool, sql } from '../../store/db/query.ts';
 import { goOnWithJob, type JobContext } from '../../store/jobs/jobs.ts';
 import { runMinutes } from '../../store/jobs/run-of-plan.ts';
 import { forgetLeftOut, isNoAttempt } from '../../store/rollouts/attempts.ts';
-import { overBudget, spentOf } from '../../store/rollouts/budget.ts';
+import { overBudget, rolloutsBelow, spentOf } from '../../store/rollouts/budget.ts';
 import { type Budget, ROLLOUT } from '../../store/rollouts/rollout.ts';
 import type { Plan } from './plan-schema.ts';
 
@@ -14,7 +14,7 @@ export async function runOver({ db }: Pick<JobContext, 'db'>, plan: Plan, run: s
   if (minutes !== undefined && ((await runMinutes(db, run)) ?? 0) > minutes)
     return `The budget of ${countText(minutes, 'minute')} was used up.`;
   if (limits.tokens === undefined && limits.usd === undefined) return null;
-  return overBudget({ budget: limits }, await spentOf(db, run), 0)?.message ?? null;
+  return overBudget({ budget: limits }, await spentOf(db, await rolloutsBelow(db, run)), 0)?.message ?? null;
 }
 
 /** What a rollout of the run may use: its own budget, and no more than is left of that of the run. */
@@ -25,7 +25,7 @@ export async function rolloutBudget(
 ): Promise<{ readonly budget?: Budget }> {
   const { tokens, usd } = plan.budget ?? {};
   if (tokens === undefined && usd === undefined) return Object.keys(own).length === 0 ? {} : { budget: own };
-  const [all, here] = [await spentOf(db, run), await spentOf(db, rollout)];
+  const [all, here] = [await spentOf(db, await rolloutsBelow(db, run)), await spentOf(db, [rollout])];
   const left = (most: number | undefined, of: 'tokens' | 'usd') =>
     most === undefined ? [] : [most - (all[of] ?? 0) + (here[of] ?? 0)];
   const least = (of: 'tokens' | 'usd', most: number | undefined) => {
