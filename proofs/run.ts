@@ -62,7 +62,7 @@ const ALONE = [
   'loop-restarts',
 ];
 /** They take minutes to start and gigabytes to install, so they have no short form. */
-const ONLY_FULL = ['vllm-serves'];
+const ONLY_FULL = ['vllm-serves', 'sglang-serves'];
 const PROOFS = [...BESIDE_OTHERS, ...ALONE, ...ONLY_FULL];
 
 type Result = Omit<OneResult, 'verdict'> & { readonly verdict: OneResult['verdict'] | 'ok, run twice' };

@@ -14,6 +14,7 @@ import { got, TroupeError } from '../../errors.ts';
 import { isRecord } from '../../ingest/json.ts';
 import { MANIFEST } from '../../trainer/checkpoints/checkpoint-format.ts';
 import type { Sample, SampleRequest } from '../../trainer/models/weights.ts';
+import { seedOfSample } from '../../trainer/sampling/growing-sample.ts';
 import type { LoadPolicy, ModelPlace, Speaker } from '../../trainer/sampling/infer-batches.ts';
 import { connectUpstream } from './connection.ts';
 import { keyHeaders, type Upstream } from './settings.ts';
@@ -150,15 +151,16 @@ const sglang: Engine = {
   },
   adapters: ['/load_lora_adapter', '/unload_lora_adapter'],
   path: '/generate',
+  // One prompt for each sample: with `n` all would be drawn by one seed, which makes them the same where the server heeds seeds
+  // (`--enable-deterministic-inference`).
   body: ({ name, adapter }, request) => ({
-    input_ids: request.promptIds,
-    sampling_params: {
-      n: request.n,
+    input_ids: Array.from({ length: request.n }, () => request.promptIds),
+    sampling_params: Array.from({ length: request.n }, (_, i) => ({
       max_new_tokens: request.maxTokens,
-      sampling_seed: request.seed,
+      sampling_seed: seedOfSample(request, i),
       ...sampling(request),
       stop_token_ids: request.stopIds,
-    },
+    })),
     return_logprob: true,
     ...(adapter === null ? {} : { lora_path: name }),
   }),

@@ -90,20 +90,18 @@ function scripted({ dev = true, device = 'cuda' } = {}) {
       }));
       return { status: 200, value: { choices } };
     },
-    '/generate': ({ lora_path }) => ({
+    '/generate': ({ input_ids, lora_path }) => ({
       status: 200,
-      value: [
-        {
-          ...{ text: '', output_ids: [tokenOf(lora_path), 1] },
-          meta_info: {
-            finish_reason: { type: 'length' },
-            output_token_logprobs: [
-              [-2, tokenOf(lora_path), null],
-              [-1, 1, null],
-            ],
-          },
+      value: (input_ids as unknown[]).map(() => ({
+        ...{ text: '', output_ids: [tokenOf(lora_path), 1] },
+        meta_info: {
+          finish_reason: { type: 'length' },
+          output_token_logprobs: [
+            [-2, tokenOf(lora_path), null],
+            [-1, 1, null],
+          ],
         },
-      ],
+      })),
     }),
   };
   const server: Server = createServer(async (request, response) => {
@@ -294,6 +292,18 @@ describe('A policy that a model server outside of Troupe serves', () => {
       checkpoint: whole.id,
       choices: [{ token_ids: [7, 1], logprobs: [-2, -1], finish_reason: 'length' }],
     });
+  });
+
+  it('SGLang is given another seed for each sample of a group, since one for all would draw one answer', async () => {
+    const { batches, asked } = await started({ token_ids: 'sglang' });
+    await load(batches, whole);
+    const answer = await batches.submit({ op: 'sample', ask: { ...ask, n: 3, seed: 7 } });
+    const { body } = asked.find(({ path }) => path === '/generate')!;
+    const params = body.sampling_params as { readonly n?: number; readonly sampling_seed: number }[];
+    expect(answer).toMatchObject({ choices: [{}, {}, {}] });
+    expect(body.input_ids).toHaveLength(3);
+    expect(new Set(params.map(({ sampling_seed: seed }) => seed)).size).toBe(3);
+    expect(params.every(({ n }) => n === undefined)).toBe(true);
   });
 
   it('refuses log-probabilities that are not those of the draw, with what to do', async () => {

@@ -24,14 +24,16 @@ export type GrowingSample = {
   finish: Sample['finish'] | null;
 };
 
+/** The seed of sample number `index` of a request, of 32 bits. */
+export const seedOfSample = ({ seed, promptIds }: Pick<SampleRequest, 'seed' | 'promptIds'>, index: number): number =>
+  hashInts([seed | 0, Math.floor(seed / 2 ** 32) | 0, index, hashInts(promptIds)]);
+
 /** Sample number `index` of a request, with no token yet. */
 export function newSample(request: SampleRequest, index: number): GrowingSample {
-  const { seed, promptIds } = request;
-  const key = hashInts([seed | 0, Math.floor(seed / 2 ** 32) | 0, index, hashInts(promptIds)]);
   return {
     request,
     index,
-    key,
+    key: seedOfSample(request, index),
     walk: request.constraint?.() ?? null,
     tokenIds: [],
     logprobs: [],
