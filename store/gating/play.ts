@@ -21,7 +21,7 @@ export type Side = (typeof SIDES)[number];
 /** Job kind of a gate that plays. */
 export const PLAY = 'play';
 
-const { runner, tasks, tasks_where, samples, deadline_s } = RolloutSpec.properties;
+const { runner, tasks, tasks_where, samples, params, deadline_s } = RolloutSpec.properties;
 const PlayGateSpec = Type.Object({
   kind: Type.Literal(PLAY),
   rules: RulesSpec,
@@ -29,6 +29,7 @@ const PlayGateSpec = Type.Object({
   tasks: Type.Array(tasks.items),
   tasks_where,
   samples,
+  params,
   seed: Type.Integer({ minimum: 0 }),
   deadline_s,
   serving_within_s: Type.Number({ exclusiveMinimum: 0 }),

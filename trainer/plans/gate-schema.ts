@@ -91,6 +91,11 @@ export const Play = Type.Object(
       description: 'a runner plays the same tasks with candidate and incumbent; mean reward, paired by task',
     }),
     ...PlayedTasks,
+    params: Type.Optional({
+      ...RolloutSpec.properties.params,
+      description:
+        'settings of the team on both sides; those of the rollout in this round if left out, where the runner is the same',
+    }),
     deadline_s: Type.Optional(
       Type.Number({ exclusiveMinimum: 0, description: 'seconds that each of the two sides may take' }),
     ),

@@ -15,6 +15,7 @@ import { type CanaryGate, canaryRulesOf, type OfflineGate, type PlayGate, rulesO
 import { type Iteration, mapped } from './iteration.ts';
 import type { Done } from './parts.ts';
 import { requireTasks } from './plan-parts.ts';
+import { paramsOfGate } from './plan-rollout.ts';
 import { type Plan, type PlanPolicy, servedPolicies } from './plan-schema.ts';
 import { tasksOf } from './plan-tasks.ts';
 import { playAsked } from './play-gate.ts';
@@ -26,6 +27,7 @@ import { type Checkpoint, releasedOf } from './weights.ts';
 
 /** What a round trained, as its gate needs it. */
 type Shown = {
+  readonly round: number;
   readonly candidates: Readonly<Record<string, Trained>>;
   /** The rows of the last iteration, by policy. */
   readonly frozen: Readonly<Record<string, Frozen>>;
@@ -96,7 +98,7 @@ async function playGateAsked(
   context: JobContext,
   plan: Plan,
   gate: PlayGate,
-  { candidates, ended }: Shown,
+  { round, candidates, ended }: Shown,
   hosted: Hosted,
 ): Promise<Record<string, unknown>> {
   const all = await ended();
@@ -104,6 +106,7 @@ async function playGateAsked(
   return playAsked(gate, {
     tasks: await tasksOf(context.db, 'gate', requireTasks('gate', gate.tasks)),
     seed: plan.seed ?? 0,
+    ...paramsOfGate(plan, gate, round),
     datasets: all.flatMap(({ frozen }) => Object.values(frozen).map(({ directory }) => directory)),
     maps: await mapsOf(context, only(served, candidates), only(served, await basesOf(plan, async () => all)), hosted),
     policies: served,

@@ -8,6 +8,7 @@ import { answeredBy } from '../../store/rollouts/staleness.ts';
 import { countsText, type WrittenTasks } from '../../store/rollouts/written-tasks.ts';
 import { type Filter, parseFilter } from '../../store/select.ts';
 import type { RolloutResult } from '../rollouts/handler.ts';
+import type { PlayGate } from './gate-schema.ts';
 import { isWhere, type Plan, type PlanBranch, type PlanRollout, type PlanWriters } from './plan-schema.ts';
 
 /** The part of a round's report on its rollout. */
@@ -51,6 +52,17 @@ const paramsOfRound = (params: NonNullable<PlanRollout['params']>, round: number
       Array.isArray(value) ? value[Math.min(round, value.length) - 1]! : value,
     ]),
   );
+
+/** The settings of the team at the gate of a round: its own, else those that the round was played with by the same runner. Pure. */
+export const paramsOfGate = (
+  { rollout }: Pick<Plan, 'rollout'>,
+  { runner, params }: PlayGate,
+  round: number,
+): Pick<RolloutSpec, 'params'> => {
+  const own =
+    params ?? (rollout?.runner === runner && rollout.params ? paramsOfRound(rollout.params, round) : undefined);
+  return own === undefined ? {} : { params: own };
+};
 
 /** What the rollout of a round, from 1, is asked for. Pure. */
 export function rolloutAsked(

@@ -104,7 +104,7 @@ async function runRound(
   const stages = stagesOf(context, plan, { ...of, iterations: 1, iteration: 1 });
   const candidates = mapped(trained, ({ result }) => result);
   const ended = () => iterationsOf(context, plan, of);
-  const gate = await gateOf(context, plan, stages, { candidates, frozen, ended }, hosted);
+  const gate = await gateOf(context, plan, stages, { round, candidates, frozen, ended }, hosted);
   const { passed, reason } = gate.result;
   const ids = Object.fromEntries(names.map((name) => [name, candidates[name]!.checkpoint_id]));
   const release_id = passed

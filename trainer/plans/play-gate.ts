@@ -45,6 +45,7 @@ export async function playAsked(
   of: {
     readonly tasks: readonly RolloutTask[];
     readonly seed: number;
+    readonly params?: RolloutSpec['params'];
     /** Datasets that were trained on: their tasks are not played. */
     readonly datasets: readonly string[];
     readonly maps: Readonly<Record<Side, Readonly<Record<string, Weights>>>>;
@@ -67,6 +68,7 @@ export async function playAsked(
     ...(isWhere(gate.tasks) ? { tasks_where: gate.tasks.where } : {}),
     samples,
     seed: of.seed,
+    ...(of.params === undefined ? {} : { params: of.params }),
     ...(deadline_s === undefined ? {} : { deadline_s }),
     serving_within_s,
     policies: of.policies,
@@ -135,7 +137,7 @@ export function playGate(
       deviation: deviationOf(tasks),
       models,
       pinned: {
-        task_set: hashId(asked.tasks, asked.samples, asked.seed),
+        task_set: hashId(asked.tasks, asked.samples, asked.seed, ...(asked.params === undefined ? [] : [asked.params])),
         scorer: hashId('reward', runner.reward, environment),
         models:
           teams === undefined
@@ -164,7 +166,7 @@ const both = (of: (side: Side) => number): Both => bothOf(of);
 
 /** The episodes are tagged as the gate's, so that no recipe of a plan trains on them. */
 function rolloutAsked(asked: Spec, side: Side, gate: string, environment: string): RolloutSpec {
-  const { runner, tasks, tasks_where, samples, seed, deadline_s, serving_within_s, maps } = asked;
+  const { runner, tasks, tasks_where, samples, seed, params, deadline_s, serving_within_s, maps } = asked;
   const team = asked.teams?.[side] ?? asked.team;
   const policies = Object.entries(maps[side]).map(([policy, { checkpoint_id }]) => [policy, checkpoint_id]);
   return {
@@ -172,6 +174,7 @@ function rolloutAsked(asked: Spec, side: Side, gate: string, environment: string
     tasks,
     samples,
     seed,
+    ...(params === undefined ? {} : { params }),
     tags: { gate, side, environment },
     policies: Object.fromEntries(policies),
     ...(tasks_where === undefined ? {} : { tasks_where }),

@@ -16,7 +16,7 @@ import { canaryRulesOf, type PlayGate } from './gate-schema.ts';
 import { mapsOf } from './gates-asked.ts';
 import type { Done } from './parts.ts';
 import { requireTasks, rolloutOf, versionOf } from './plan-parts.ts';
-import { completeGroupsOf, requireCompleteGroup, rolloutAsked, roundRollout } from './plan-rollout.ts';
+import { completeGroupsOf, paramsOfGate, requireCompleteGroup, rolloutAsked, roundRollout } from './plan-rollout.ts';
 import type { Plan, PlanTeam } from './plan-schema.ts';
 import { tasksOf } from './plan-tasks.ts';
 import { playAsked } from './play-gate.ts';
@@ -150,6 +150,7 @@ async function teamPlayAsked(
   return playAsked(play, {
     tasks: await tasksOf(context.db, 'gate', requireTasks('gate', play.tasks)),
     seed: plan.seed ?? 0,
+    ...paramsOfGate(plan, play, 1),
     datasets: [],
     maps: { incumbent: map, candidate: map },
     policies: [],

@@ -3,6 +3,7 @@ import { parseFilter, showSql } from '../../../store/select.ts';
 import {
   branchAsked,
   completeGroupsOf,
+  paramsOfGate,
   requireCompleteGroup,
   rolloutAsked,
   rolloutText,
@@ -65,6 +66,17 @@ it('Settings of the team hold in all rounds; a list has one value for each, and 
   const params = { turns: [2, 4, 8], style: 'brief' };
   const turns = [1, 2, 3, 9].map((round) => rolloutAsked({ ...rollout, params }, tasks, { round, seed: 7 }, {}).params);
   expect(turns).toEqual([2, 4, 8, 8].map((turns) => ({ turns, style: 'brief' })));
+});
+
+it('A gate is played with the settings of the round, its own before those, and by another runner with its own alone', () => {
+  const plan = { rollout: { ...rollout, params: { turns: [2, 4] } } };
+  const gate = { kind: 'play' as const, runner: 'team', tasks, samples: 1 };
+  expect([1, 2, 3].map((round) => paramsOfGate(plan, gate, round))).toEqual(
+    [2, 4, 4].map((turns) => ({ params: { turns } })),
+  );
+  expect(paramsOfGate(plan, { ...gate, params: { turns: 1 } }, 2)).toEqual({ params: { turns: 1 } });
+  expect(paramsOfGate(plan, { ...gate, runner: 'other' }, 2)).toEqual({});
+  expect(paramsOfGate({}, gate, 1)).toEqual({});
 });
 
 it('The weights of an episode are known by any policy that names them, and stale by those alone that learn in the plan', async () => {

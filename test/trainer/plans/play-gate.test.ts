@@ -126,17 +126,18 @@ describe('A gate that plays', () => {
   const half = (i: number): Played => ({ reward: i % 3 === 0 ? 1 : 0 });
   const all = (): Played => ({ reward: 1 });
 
-  it('has one side after the other play, each with its weights', async () => {
-    await expect(run()).rejects.toEqual(new WaitsFor(`${GATE}/incumbent`));
+  it('has one side after the other play, each with its weights, both with the same settings', async () => {
+    const params = { max_turns: 2 };
+    await expect(run({ params })).rejects.toEqual(new WaitsFor(`${GATE}/incumbent`));
     const asked = async () =>
       (await database.db.query(`select job_id, spec from troupe.job_queue order by requested_at`)).rows;
     const bySide = (side: string, checkpoint: string) => ({
-      ...{ seed: 0, policies: { solver: checkpoint }, tags: { gate: GATE, side } },
+      ...{ seed: 0, params, policies: { solver: checkpoint }, tags: { gate: GATE, side } },
       ...{ weights: { solver: weights(checkpoint) }, awaits: { policies: ['solver'], within_s: 1 } },
     });
     expect(await asked()).toMatchObject([{ spec: bySide('incumbent', 'a') }]);
     await database.db.query(`update troupe.job_queue set state = 'finished', outcome = 'done', result = '{}'`);
-    await expect(run()).rejects.toEqual(new WaitsFor(`${GATE}/candidate`));
+    await expect(run({ params })).rejects.toEqual(new WaitsFor(`${GATE}/candidate`));
     expect((await asked())[1]).toMatchObject({ spec: bySide('candidate', 'b') });
   });
 
