@@ -24,7 +24,9 @@ const CONTEXTS = `(
   from reached r join troupe.bodies b on b.key || b.hash::text = r.key || r.hash::text)`;
 
 /** Each row of each dataset, however many stand in one row of the table. */
-const DATASET_ROWS = `(select dataset_id, split, row, episode_id, call_id, candidate from traj.dataset_rows)`;
+const DATASET_ROWS = `(
+  select r.dataset_id, r.split, (r.row + c.place - 1)::integer as row, r.episode_id, r.call_id, c.candidate
+  from facts.dataset_rows r cross join lateral unnest(r.candidates) with ordinality as c (candidate, place))`;
 
 /** Reads all tables in one snapshot, so that it can be taken while events come in. */
 export const checksum = (db: Db): Promise<Checksum> =>
@@ -45,7 +47,7 @@ async function checksumIn(db: Session): Promise<Checksum> {
   for (const { schema, name, columns } of tables)
     sums[name] =
       name === 'dataset_rows'
-        ? await sumOf(db, DATASET_ROWS, ['call_id', 'candidate', 'dataset_id', 'episode_id', 'row', 'split'])
+        ? await sumOf(db, DATASET_ROWS, ['call_id', 'candidate', 'dataset_id', 'episode_id', '"row"', 'split'])
         : await sumOf(db, `${schema}.${name}`, columns, NAMED[name]);
   sums.contexts = await sumOf(db, CONTEXTS, ['key', 'hash', 'previous', 'message']);
   return { tables: sums };

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { episodeId, groupId } from '../../../store/rollouts/ids.ts';
 import { parsePlan } from '../../../trainer/plans/plan.ts';
 import { rolloutBudget, runOver } from '../../../trainer/plans/plan-budget.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
@@ -17,20 +18,25 @@ const plan = (budget?: object) =>
     gate: { kind: 'manual' },
     ...(budget === undefined ? {} : { budget }),
   });
-const call = (episode: string, policy: string | null, usage: object | null) =>
-  database.db.query(
+/** A call of a sample of a rollout, which is a job. */
+async function call(rollout: string, sample: number, policy: string | null, usage: object | null): Promise<void> {
+  await database.db.query(`insert into facts.jobs (job_id, kind) values ($1, 'rollout') on conflict do nothing`, [
+    rollout,
+  ]);
+  await database.db.query(
     `insert into facts.calls (episode_id, call_id, policy, input_tokens, output_tokens, usage, completed_version)
      values ($1, $1, $2, 60, 40, $3, '1')`,
-    [episode, policy, usage && JSON.stringify(usage)],
+    [episodeId(groupId(rollout, 'a', 0), sample, 0), policy, usage && JSON.stringify(usage)],
   );
+}
 
 beforeAll(async () => {
   database = await freshDatabase();
   // Two rounds, the gate of the first one, and what is no part of the run.
-  await call('nightly-1/1/rollout/a/0', null, { cost_usd: 0.5 });
-  await call('nightly-1/1/gate/candidate/a/0', null, { cost_usd: 0.25 });
-  await call('nightly-1/2/rollout/a/0', null, { cost_usd: 0.25 });
-  await call('nightly-10/1/rollout/a/0', null, { cost_usd: 7 });
+  await call('nightly-1/1/rollout', 0, null, { cost_usd: 0.5 });
+  await call('nightly-1/1/gate/candidate', 0, null, { cost_usd: 0.25 });
+  await call('nightly-1/2/rollout', 0, null, { cost_usd: 0.25 });
+  await call('nightly-10/1/rollout', 0, null, { cost_usd: 7 });
 });
 afterAll(() => database.close());
 
@@ -53,17 +59,18 @@ it('A rollout may use what is left of the budget of its plan, beside what it use
 });
 
 it('A budget of money ends where a call of a hosted model has no price: unknown is not 0', async () => {
-  await call('nightly-2/1/rollout/a/0', 'solver', null);
+  await call('nightly-2/1/rollout', 0, 'solver', null);
   expect(await runOver(database, plan({ usd: 100 }), 'nightly-2')).toBeNull();
-  await call('nightly-2/1/rollout/a/1', null, null);
+  await call('nightly-2/1/rollout', 1, null, null);
   expect(await runOver(database, plan({ usd: 100 }), 'nightly-2')).toContain('cannot be held: 1 call without a price');
   expect(await runOver(database, plan({ tokens: 1000 }), 'nightly-2')).toBeNull();
 });
 
 it('An answer that a replay gave is no call without a count or a price', async () => {
-  await call('nightly-3/1/rollout/branch-1/a/0', null, { cost_usd: 0.5 });
+  await call('nightly-3/1/rollout/branch-1', 0, null, { cost_usd: 0.5 });
   await database.db.query(
-    `insert into facts.calls (episode_id, call_id, completed_flags, completed_version) values ('nightly-3/1/rollout/branch-1/a/0', 'given', '["given_answer"]', '1')`,
+    `insert into facts.calls (episode_id, call_id, completed_flags, completed_version) values ($1, 'given', '["given_answer"]', '1')`,
+    [episodeId(groupId('nightly-3/1/rollout/branch-1', 'a', 0), 0, 0)],
   );
   expect(await runOver(database, plan({ tokens: 1000, usd: 100 }), 'nightly-3')).toBeNull();
 });

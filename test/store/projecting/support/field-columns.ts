@@ -287,6 +287,7 @@ export const COLUMNS: Readonly<Record<EventName, Readonly<Record<string, string>
     parent_job_id: 'jobs.parent_job_id',
     schedule: KEPT,
     due_at: KEPT,
+    again: 'facts.jobs.finished_version',
     ...CONTEXT,
   },
   'job.started': { job_id: 'jobs.job_id', worker: 'jobs.worker', token: 'facts.jobs.token', ...CONTEXT },
