@@ -71,6 +71,12 @@ export function scheduleCommands(program: Command): void {
         1,
       )
       .option(
+        '--pause-after-over-budget <n>',
+        'pause after N jobs in a row that the budget of their plan ended; 0: never',
+        wholeNumber('pause-after-over-budget'),
+        0,
+      )
+      .option(
         '--budget-per-day <name=value>',
         'once it is used up, no job starts before midnight of the zone: tokens=N, seconds=N or usd=N; repeatable',
         budgeted,
@@ -465,6 +471,7 @@ async function definitionOf(flags: Flags): Promise<unknown> {
       failed: flags.pauseAfterFailed,
       refused: flags.pauseAfterRefused,
       rolled_back: flags.pauseAfterRolledBack,
+      over_budget: flags.pauseAfterOverBudget,
     },
     ...(Object.keys(flags.budgetPerDay as object).length === 0 ? {} : { budget_per_day: flags.budgetPerDay }),
     ...(flags.when === undefined ? {} : { when: conditionOf(String(flags.when)) }),

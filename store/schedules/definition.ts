@@ -83,11 +83,12 @@ export const ScheduleDefinition = Type.Object(
           failed: Type.Integer({ minimum: 0, maximum: 100 }),
           refused: Type.Integer({ minimum: 0, maximum: 100 }),
           rolled_back: Type.Optional(Type.Integer({ minimum: 0, maximum: 100 })),
+          over_budget: Type.Optional(Type.Integer({ minimum: 0, maximum: 100 })),
         },
         {
           additionalProperties: false,
           description:
-            'so many jobs in a row that failed, whose gate refused the candidates, or whose release was rolled back by its watch, pause it; 0: never',
+            'so many jobs in a row that failed, whose gate refused the candidates, whose release was rolled back by its watch, or that the budget of their plan ended, pause it; 0: never',
         },
       ),
     ),

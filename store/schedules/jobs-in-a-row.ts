@@ -3,7 +3,7 @@ import type { ScheduleDefinition } from './definition.ts';
 import type { ScheduledRun } from './history.ts';
 
 /** Defaults of a schedule that names none. */
-export const PAUSE_AFTER = { failed: 3, refused: 2, rolled_back: 1 } as const;
+export const PAUSE_AFTER = { failed: 3, refused: 2, rolled_back: 1, over_budget: 0 } as const;
 
 /** Why the schedule is to be paused, from its jobs, newest first; null where it is not. */
 export function reasonToPause(
@@ -23,6 +23,10 @@ export function reasonToPause(
   const refused = inARow(gateRefused);
   if (pause_after.refused > 0 && refused >= pause_after.refused)
     return `the gate refused the candidates of its last ${refused} jobs`;
+  const over = inARow(endedByBudget);
+  const mostOver = pause_after.over_budget ?? PAUSE_AFTER.over_budget;
+  if (mostOver > 0 && over >= mostOver)
+    return `the budget of its plan ended ${over === 1 ? 'its last job' : `its last ${over} jobs`}`;
   const back = inARow((run) => rolledBack.has(run.job_id));
   const most = pause_after.rolled_back ?? PAUSE_AFTER.rolled_back;
   if (most > 0 && back >= most)
@@ -36,6 +40,11 @@ function gateRefused({ outcome, result }: ScheduledRun): boolean {
   const { released, rounds } = result as { readonly released?: unknown; readonly rounds?: unknown };
   return released === false && Array.isArray(rounds) && rounds.length > 0;
 }
+
+const endedByBudget = ({ result }: ScheduledRun): boolean =>
+  typeof result === 'object' &&
+  result !== null &&
+  typeof (result as { ended_early?: unknown }).ended_early === 'string';
 
 const messageOf = (error: unknown): string =>
   typeof error === 'object' && error !== null && 'message' in error ? String(error.message) : 'without a reason';

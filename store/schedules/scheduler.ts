@@ -112,10 +112,10 @@ async function startedBackfill(context: JobContext, schedule: Schedule, now: num
 
 /** Why the next tick would pause the schedule instead of starting a job, by its last jobs; null where it would not. */
 export async function badJobs(db: Db, { name, definition, state }: Omit<Schedule, 'token'>): Promise<string | null> {
-  const { failed, refused, rolled_back = PAUSE_AFTER.rolled_back } = definition.pause_after ?? PAUSE_AFTER;
-  if (failed + refused + rolled_back === 0) return null;
+  const most = Math.max(...Object.values({ ...PAUSE_AFTER, ...definition.pause_after }));
+  if (most === 0) return null;
   // One more than are needed: the newest may not have ended.
-  const limit = Math.max(failed, refused, rolled_back) + 1;
+  const limit = most + 1;
   const runs = await lastRuns(db, name, { after: state.resumed ?? '', limit });
   return reasonToPause(definition, runs, await rolledBack(db, runs));
 }

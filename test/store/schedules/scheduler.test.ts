@@ -533,6 +533,24 @@ describe('The scheduler', () => {
     expect(await jobs()).toHaveLength(inARow + 1);
   });
 
+  it('pauses a schedule whose runs their budget ended in a row, only where it is asked to', async () => {
+    const end = () =>
+      fresh.db.query(
+        `update troupe.job_queue set state = 'finished', outcome = 'done', result = '{"released":false,"rounds":[],"ended_early":"The budget …"}'
+         where kind = 'count' and state = 'waiting'`,
+      );
+    const pause_after = { failed: 3, refused: 2, over_budget: 2 };
+    await addSchedule(context, 'nightly', { ...NIGHTLY, pause_after }, BY);
+    await addSchedule(context, 'lenient', NIGHTLY, BY);
+    for (const day of [2, 3, 4]) {
+      await look(`2026-05-0${day}T03:00:00Z`);
+      await end();
+    }
+    const paused = async (name: string) => (await findSchedule(fresh.db, name)).state.paused;
+    expect((await paused('nightly'))?.reason).toBe('the budget of its plan ended its last 2 jobs');
+    expect(await paused('lenient')).toBe(null);
+  });
+
   it('pauses a schedule whose last release its watch rolled back', async () => {
     await addSchedule(context, 'nightly', NIGHTLY, BY);
     await look('2026-05-02T03:00:00Z');
