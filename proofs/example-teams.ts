@@ -496,7 +496,7 @@ const restarted = (id: string): string => `
   with learnt as (select distinct l.episode_id, l.step_id from traj.checkpoints c join traj.lineage l using (checkpoint_id)
     where starts_with(c.job_id, '${id}/') and l.relation = 'trained on'),
   again as (select s.role, s.call_id, s.episode_id from learnt join traj.steps s using (episode_id, step_id)
-    where s.episode_id ~ '^${id}/.*/rollout/branch-1/')
+    join traj.episodes e using (episode_id) where e.tags ->> 'rollout' ~ '^${id}/.*/rollout/branch-1$')
   select (select count(*)::int from learnt), (select count(*)::int from again),
     (select max(n)::int from (select count(*) as n from again join traj.messages m using (episode_id, call_id) where m.kind = 'input' group by m.episode_id, m.call_id) of),
     (select jsonb_agg(distinct role) from again)`;

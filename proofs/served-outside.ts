@@ -303,7 +303,9 @@ async function prove({
   writeFileSync(path('plan.yaml'), stringify(plan));
   const result = await troupe('plan', 'run', 'plan.yaml');
   check('a plan plays, trains, compares and releases on it', result.released === true, result);
-  const ofPolicy = await stepsOf(`policy = 'team' and episode_id like 'served%'`);
+  const ofPolicy = await stepsOf(
+    `policy = 'team' and episode_id in (select episode_id from traj.episodes where tags ->> 'rollout' like 'served%')`,
+  );
   const { checkpoints } = await troupe('checkpoints');
   for (const { checkpoint_id, uri } of checkpoints) dirs.set(checkpoint_id, uri);
   const ids = [...new Set(ofPolicy.map(({ checkpoint }) => checkpoint!))];

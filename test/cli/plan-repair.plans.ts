@@ -72,7 +72,7 @@ describe('a plan that repairs failures, with the team in Python', () => {
       expect(played!.repaired).toBeGreaterThan(0);
       const learnt = await rows(
         `select e.episode_id, e.reward, string_agg(m.text, ' ') as prompt
-         from facts.dataset_rows r join traj.episodes e using (episode_id)
+         from traj.dataset_rows r join traj.episodes e using (episode_id)
          join traj.steps s on s.episode_id = r.episode_id and s.step_id = r.call_id || '/' || r.candidate
          join traj.messages m on m.episode_id = r.episode_id and m.call_id = r.call_id
          where e.tags ->> 'rollout' = 'repaired-1/1/rollout/branch-1' and s.role = 'solver' group by 1, 2`,

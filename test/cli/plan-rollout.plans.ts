@@ -188,7 +188,8 @@ describe('a plan that begins with a rollout', () => {
       const sum = async () =>
         (
           await database.db.query(
-            `select count(*)::int as calls, sum(input_tokens + output_tokens)::int as tokens from facts.calls where episode_id like 'spare-1/%'`,
+            `select count(*)::int as calls, sum(c.input_tokens + c.output_tokens)::int as tokens from facts.calls c join facts.episodes using (episode_id)
+             where tags ->> 'rollout' like 'spare-1/%'`,
           )
         ).rows[0] as { calls: number; tokens: number };
       const before = await sum();
@@ -310,7 +311,7 @@ describe('a plan that begins with a rollout', () => {
       const [first, second] = out.rounds;
       expect([first.release_id, second.rollout.stale, second.rollout.unknown]).toEqual([null, 0, 0]);
       const { rows } = await database.db.query(
-        `select distinct checkpoint_id from facts.calls where starts_with(episode_id, 'last-1/2/rollout/')`,
+        `select distinct checkpoint_id from facts.calls join facts.episodes using (episode_id) where tags ->> 'rollout' = 'last-1/2/rollout'`,
       );
       expect(rows).toEqual([{ checkpoint_id: first.candidates.solver }]);
     },
