@@ -29,7 +29,7 @@ it('A run that is killed while either side plays counts no episode twice, and co
     for (;;) {
       const [now] = await rows(
         `select count(*) filter (where state = 'running')::int as running from troupe.job_queue
-         where starts_with(job_id, 'play-1/1/gate/${side}/')`,
+         where spec ->> 'rollout' = 'play-1/1/gate/${side}'`,
       );
       if (Number(now!.running) > 0) break;
       await sleep(2);
@@ -42,7 +42,7 @@ it('A run that is killed while either side plays counts no episode twice, and co
   expect([ended.err, ended.code, document(ended).run]).toEqual(['', 0, 'play-1']);
   // Something was broken off, and each sample of each task was accepted once.
   const [stopped] = await rows(
-    `select count(*)::int as n from troupe.job_queue where starts_with(job_id, 'play-1/1/gate/') and error->>'code' = 'stopped'`,
+    `select count(*)::int as n from troupe.job_queue where starts_with(spec ->> 'rollout', 'play-1/1/gate/') and error->>'code' = 'stopped'`,
   );
   expect(Number(stopped!.n)).toBeGreaterThan(0);
   const accepted = await rows(
