@@ -125,7 +125,7 @@ export const number = (name: string) => (text: string) => {
   throw new InvalidArgumentError(`--${name} should be a number.`);
 };
 
-/** The first `--limit` rows of a list that was read one row further, and whether there are more, which people are told. */
+/** The first `--limit` rows of a list that was read one row further, and whether there are more. If there are, a line says so, except with `--json`. */
 export function newest<R>(read: readonly R[], flags: Flags, what: string): { rows: readonly R[]; truncated: boolean } {
   const limit = flags.limit as number;
   const truncated = read.length > limit;

@@ -4,6 +4,7 @@ import { dirname, resolve } from 'node:path';
 import { text } from 'node:stream/consumers';
 import type { Command } from 'commander';
 import { countText, EXIT, TroupeError, unreadable } from '../../errors.ts';
+import { without } from '../../ingest/formats/native.ts';
 import { canonicalJson, isRecord } from '../../ingest/json.ts';
 import { firstOf, query, rowsOf, sql } from '../../store/db/query.ts';
 import { requestJob } from '../../store/jobs/jobs.ts';
@@ -194,10 +195,10 @@ async function runOf(
       .where('kind', '=', 'plan')
       .orderBy('requested_at', 'desc'),
   );
-  const isThis = (spec: unknown, without: readonly string[]) =>
+  const isThis = (spec: unknown, except: readonly string[]) =>
     isRecord(spec) &&
     isRecord(spec.plan) &&
-    canonicalJson(omit(spec.plan, without)) === canonicalJson(omit(plan, without));
+    canonicalJson(without(spec.plan, ...except)) === canonicalJson(without(plan, ...except));
   const same = runs.find(({ spec, state }) => state !== 'finished' && isThis(spec, []));
   if (same !== undefined) return { id: same.job_id, resumed: true };
   const last = runs.find(({ spec }) => isThis(spec, ['budget']));
@@ -211,9 +212,6 @@ async function runOf(
   const taken = new Set(runs.map(({ job_id }) => job_id));
   for (let n = 1; ; n++) if (!taken.has(`${plan.name}-${n}`)) return { id: `${plan.name}-${n}`, resumed: false };
 }
-
-const omit = (value: object, names: readonly string[]) =>
-  Object.fromEntries(Object.entries(value).filter(([name]) => !names.includes(name)));
 
 /** Works on a run until it has ended or waits for a person, and prints what came of it. Returns the exit code. */
 export async function finishRun(context: Context, run: string, flags: Flags): Promise<number> {
@@ -308,7 +306,7 @@ const budgetText = ({ minutes, tokens, usd }: NonNullable<PlanCheck['budget']>):
     ...(minutes === undefined ? [] : [countText(minutes, 'minute')]),
   ].join(', ');
 
-/** What a run has used, beside what it may; what is unknown is said to be so. */
+/** What a run has used of its budget. What is unknown is shown as unknown, not as 0. */
 function spentText(
   { tokens, usd, uncounted, unpriced, minutes }: Spent & { readonly minutes: number | null },
   budget: NonNullable<PlanCheck['budget']>,
@@ -317,9 +315,9 @@ function spentText(
   const less = (calls: number, what: string) =>
     calls === 0 ? '' : `, without ${countText(calls, 'call')} of unknown ${what}`;
   return [
-    `${tokens ?? 'no'}${of(budget.tokens)} tokens${less(uncounted, 'length')}`,
-    `${usd === null ? 'no known' : Number(usd.toPrecision(4))}${of(budget.usd)} USD${less(unpriced, 'price')}`,
-    `${minutes === null ? 'unknown' : minutes.toFixed(1)}${of(budget.minutes)} minutes`,
+    `tokens ${tokens ?? 'unknown'}${of(budget.tokens)}${less(uncounted, 'length')}`,
+    `USD ${usd === null ? 'unknown' : Number(usd.toPrecision(4))}${of(budget.usd)}${less(unpriced, 'price')}`,
+    `minutes ${minutes === null ? 'unknown' : minutes.toFixed(1)}${of(budget.minutes)}`,
   ].join(' · ');
 }
 
