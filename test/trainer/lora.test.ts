@@ -63,7 +63,8 @@ describe('a low-rank adapter', () => {
         const beside = await oneSequence(config, weights, ids, { adapter, adapterWeights });
         const merged = mergeAdapter(config, weights, adapter, adapterWeights);
         const within = await oneSequence(config, merged, ids);
-        expect(farthest(beside.numbers, within.numbers)).toBeLessThan(1e-5);
+        // 32-bit floats: of 400 draws the median was 5e-7, the largest 9e-6, and one in a later run 1.3e-5. What the base says is over 1e-2 away.
+        expect(farthest(beside.numbers, within.numbers)).toBeLessThan(1e-4);
         for (const [name, tensor] of merged) {
           const same = tensor === weights.get(name);
           expect(same, name).toBe(!adaptedMaps(config, adapter).some((map) => `${map.name}.weight` === name));
