@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { EXIT, TroupeError } from '../errors.ts';
 import { firstOf, query, rowsOf, sql } from '../store/db/query.ts';
 import { openCanaries } from '../store/gating/canary-traffic.ts';
-import { endLeases, handBack, runJobs } from '../store/jobs/jobs.ts';
+import { endLeases, handBack, runJobs } from '../store/jobs/worker.ts';
 import { isNoAttempt } from '../store/rollouts/attempts.ts';
 import type { PlanResult } from '../trainer/plans/round.ts';
 import { untilInterrupted } from './command.ts';

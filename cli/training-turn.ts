@@ -1,6 +1,6 @@
 /** Whose turn it is to train on this machine, as commands show it and workers keep to it. */
 import { homeAt } from '../store/db/home.ts';
-import type { Turn } from '../store/jobs/jobs.ts';
+import type { Turn } from '../store/jobs/worker.ts';
 import { holdersText, placeHolders, TRAINING_KINDS, trainingTurn } from '../trainer/jobs/training-place.ts';
 import type { Context } from './context.ts';
 import type { Opened } from './database.ts';

@@ -6,7 +6,8 @@ import { ANNOTATIONS, type Annotated, annotateHandler, annotateSpec } from '../.
 import { evaluateAttributions, evaluateModes, GROUPINGS, type Grouping } from '../../store/attribution/evaluate.ts';
 import type { Match } from '../../store/attribution/score.ts';
 import { query, rowsOf, sql } from '../../store/db/query.ts';
-import { requestJob, runJobs, waitForJob } from '../../store/jobs/jobs.ts';
+import { requestJob, waitForJob } from '../../store/jobs/jobs.ts';
+import { runJobs } from '../../store/jobs/worker.ts';
 import { annotatedText, modesText, scoresText } from '../blame-text.ts';
 import { chatEndpoint, checkedEndpoint } from '../chat-endpoint.ts';
 import { type Flags, projectCommand, untilInterrupted, wholeNumber } from '../command.ts';

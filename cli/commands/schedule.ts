@@ -1,18 +1,13 @@
 /** Schedules: add, list, show, pause, resume, run now, dry run, notify, remove. */
-import { readFile } from 'node:fs/promises';
 import { type Command, Option } from 'commander';
-import { EXIT, got, TroupeError, unreadable } from '../../errors.ts';
-import { hashId, isRecord } from '../../ingest/json.ts';
-import { conditionText } from '../../store/schedules/condition.ts';
+import { EXIT, got, TroupeError } from '../../errors.ts';
 import type { ScheduleDefinition } from '../../store/schedules/definition.ts';
-import type { DriftOf } from '../../store/schedules/drift.ts';
-import { PAUSE_AFTER } from '../../store/schedules/jobs-in-a-row.ts';
-import type { Schedule } from '../../store/schedules/schedule-state.ts';
 import { budgeted } from '../budgets.ts';
 import { type Flags, projectCommand, who, wholeNumber } from '../command.ts';
 import type { Context } from '../context.ts';
-import { durationText, secondsOf } from '../durations.ts';
 import { print, printJson, say, table } from '../output.ts';
+import { definitionOf } from '../schedule-definition.ts';
+import { describe, timesText, whenText } from '../schedule-text.ts';
 
 /** Characters of the spec of a job that `dry-run` prints: a plan may hold thousands of tasks. */
 const SPEC_SHOWN = 600;
@@ -452,113 +447,3 @@ const loaded = () =>
     import('../../store/schedules/definition.ts'),
     import('../../store/schedules/due.ts'),
   ]);
-
-async function definitionOf(flags: Flags): Promise<unknown> {
-  const { requireJob } = await import('../../trainer/jobs/checked-job.ts');
-  if ((flags.plan === undefined) === (flags.job === undefined))
-    throw new TroupeError('usage', 'Missing --plan FILE or --job FILE; give exactly one.');
-  const job = flags.plan === undefined ? await jobIn(String(flags.job)) : await planJob(String(flags.plan));
-  requireJob(job);
-  return {
-    ...(flags.cron === undefined ? {} : { cron: String(flags.cron) }),
-    ...(flags.every === undefined ? {} : { every_seconds: intervalOf(String(flags.every)) }),
-    zone: String(flags.zone),
-    job,
-    overlap: String(flags.overlap),
-    catch_up_seconds: secondsOf('catch-up', String(flags.catchUp)),
-    jitter_seconds: secondsOf('jitter', String(flags.jitter)),
-    pause_after: {
-      failed: flags.pauseAfterFailed,
-      refused: flags.pauseAfterRefused,
-      rolled_back: flags.pauseAfterRolledBack,
-      over_budget: flags.pauseAfterOverBudget,
-    },
-    ...(Object.keys(flags.budgetPerDay as object).length === 0 ? {} : { budget_per_day: flags.budgetPerDay }),
-    ...(flags.when === undefined ? {} : { when: conditionOf(String(flags.when)) }),
-    ...(flags.hours === undefined ? {} : { hours: hoursOf(String(flags.hours)) }),
-  };
-}
-
-function intervalOf(text: string): number {
-  const seconds = secondsOf('every', text);
-  if (seconds < 60) throw new TroupeError('usage', `--every should be at least 1m, but it is ${got(text)}.`);
-  return seconds;
-}
-
-async function planJob(file: string): Promise<{ kind: string; spec: Record<string, unknown> }> {
-  const { planOf } = await import('./plan.ts');
-  return { kind: 'plan', spec: { plan: await planOf(file, {}) } };
-}
-
-async function jobIn(file: string): Promise<{ kind: string; spec: Record<string, unknown> }> {
-  const { parseYaml } = await import('../../ingest/parse-yaml.ts');
-  const text = await readFile(file, 'utf8').catch((cause) => {
-    throw unreadable(`The job ${file}`, cause);
-  });
-  let written: unknown;
-  try {
-    written = parseYaml(text);
-  } catch (cause) {
-    const [why] = (cause as Error).message.split('\n', 1);
-    throw new TroupeError('usage', `The job ${file} is neither YAML nor JSON: ${why}`, { cause });
-  }
-  if (!isRecord(written) || typeof written.kind !== 'string' || !isRecord(written.spec))
-    throw new TroupeError('usage', `${file} should hold \`kind\` and \`spec\` of a job, but it holds ${got(written)}.`);
-  const beside = Object.keys(written).filter((key) => key !== 'kind' && key !== 'spec');
-  if (beside.length > 0) say(`${file}: ${beside.join(', ')} beside kind and spec has no effect.`);
-  return { kind: written.kind, spec: written.spec };
-}
-
-function hoursOf(text: string): { from: string; to: string } {
-  const [, from, to] = /^((?:[01]\d|2[0-3]):[0-5]\d)-((?:[01]\d|2[0-3]):[0-5]\d)$/.exec(text) ?? [];
-  if (from === undefined || to === undefined)
-    throw new TroupeError('usage', `--hours should be a range such as 22:00-06:00, but it is ${got(text)}.`);
-  return { from, to };
-}
-
-function conditionOf(text: string): NonNullable<ScheduleDefinition['when']> {
-  const [, count] = /^\s*new[ _]episodes\s*>=\s*([1-9]\d{0,8})\s*$/.exec(text) ?? [];
-  if (count !== undefined) return { new_episodes: Number(count) };
-  const [, metric, by] = /^\s*(reward|success)\s+fell\s+(?:by\s+)?(\d*\.?\d+)\s*$/.exec(text) ?? [];
-  const [, of, byRole, above] =
-    /^\s*drift\s+of\s+(families|roles|tools|tokens)(\s+by\s+role)?\s*>\s*(\d*\.?\d+)\s*$/.exec(text) ?? [];
-  if (of !== undefined && above !== undefined)
-    return { drift: { of: of as DriftOf, ...(byRole === undefined ? {} : { by_role: true }), above: Number(above) } };
-  if (metric === undefined || by === undefined)
-    throw new TroupeError(
-      'usage',
-      `--when should be such as "new episodes >= 500", "reward fell 0.05" or "drift of tokens by role > 0.2" (families, roles, tools or tokens), but it is ${got(text)}.`,
-    );
-  return { fell: { metric: metric as 'reward' | 'success', by: Number(by) } };
-}
-
-const whenText = ({ cron, every_seconds, zone, when }: ScheduleDefinition): string =>
-  `${cron === undefined ? `every ${durationText(every_seconds ?? 0)}` : `${cron} (${zone})`}${when === undefined ? '' : ` when ${conditionText(when)}`}`;
-
-function describe(definition: Schedule['definition']): string {
-  const { job, overlap, catch_up_seconds, jitter_seconds, hours, zone, budget_per_day: budget } = definition;
-  const pauses = Object.entries({ ...PAUSE_AFTER, ...definition.pause_after }).filter(([, most]) => most > 0);
-  return [
-    `${whenText(definition)}: a job of kind ${job.kind} (${hashId('job', job).slice(0, 16)})`,
-    `overlap: ${overlap} · catch-up: ${durationText(catch_up_seconds)} · jitter: ${durationText(jitter_seconds)}${hours ? ` · hours: ${hours.from}-${hours.to} (${zone})` : ''}`,
-    ...(pauses.length === 0
-      ? []
-      : [
-          `pauses after jobs in a row: ${pauses.map(([what, most]) => `${most} ${what.replace('_', ' ')}`).join(', ')}`,
-        ]),
-    ...(budget === undefined
-      ? []
-      : [
-          `budget of a day: ${Object.entries(budget)
-            .map(([name, most]) => `${name}=${most}`)
-            .join(' ')} (${zone})`,
-        ]),
-  ].join('\n');
-}
-
-/** Each time in UTC, and in the zone of the schedule where that is another. */
-const timesText = ({ zone }: ScheduleDefinition, times: readonly string[]): string =>
-  ['Next times:', ...times.map((time) => `  ${time}${zone === 'UTC' ? '' : `  ${localText(zone, time)}`}`)].join('\n');
-
-const localText = (zone: string, time: string): string =>
-  `${new Intl.DateTimeFormat('sv', { timeZone: zone, dateStyle: 'short', timeStyle: 'medium' }).format(new Date(time))} ${zone}`;

@@ -2,7 +2,8 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { postJson } from '../../api/post.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
-import { runJobs, waitForJob } from '../../store/jobs/jobs.ts';
+import { waitForJob } from '../../store/jobs/jobs.ts';
+import { runJobs } from '../../store/jobs/worker.ts';
 import { createKey } from '../../store/keys/api-keys.ts';
 import { runProjector } from '../../store/projecting/projector.ts';
 import { type RolloutResult, rolloutHandlers } from '../../trainer/rollouts/handler.ts';

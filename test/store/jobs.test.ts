@@ -7,10 +7,10 @@ import {
   MAX_ATTEMPTS,
   requestJob,
   requireHeld,
-  runJobs,
   WaitsFor,
   waitForJob,
 } from '../../store/jobs/jobs.ts';
+import { runJobs } from '../../store/jobs/worker.ts';
 import { projectAll } from '../../store/projecting/projector.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { startProgram } from './support/process.ts';

@@ -9,7 +9,7 @@ import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { isRecord, parseRecord } from '../../ingest/json.ts';
-import type { Turn } from '../../store/jobs/jobs.ts';
+import type { Turn } from '../../store/jobs/worker.ts';
 
 /** Kinds of jobs that train. */
 export const TRAINING_KINDS: readonly string[] = ['sft', 'dpo', 'rl', 'value', 'program'];
