@@ -66,6 +66,14 @@ const EXPERIMENTS: Readonly<Record<string, Experiment>> = {
     edit: coderOnly(['reinforcement']),
   },
   'own-only': { own: 6, rounds: 0, about: 'six rounds of own successes, no reinforcement' },
+  'own-ungated': {
+    own: 6,
+    rounds: 0,
+    about: 'six rounds of own successes, each from the one before, released or not',
+    edit: (name, plan) => {
+      if (name === 'successes') plan.setIn(['policies', 'team', 'from'], 'last');
+    },
+  },
   single: {
     own: 1,
     rounds: 1,
