@@ -10,7 +10,7 @@ import {
   CompressionType,
   compressionRegistry,
   type Data,
-  type DataType,
+  DataType,
   Field,
   Float32,
   Float64,
@@ -560,16 +560,25 @@ export function* nestedStreams(
 /** What decides how a column is best written: whether texts are in its lists or structs, or how its values look where it has none of these. */
 export type ColumnUse =
   | { readonly name: string; readonly nested: true; readonly holdsText: boolean }
-  | { readonly name: string; readonly nested: false; readonly repeats: boolean; readonly isLong: boolean };
+  | ({ readonly name: string; readonly nested: false; readonly values: 'bytes' | 'whole' | 'other' } & Looks);
 
-/** The columns of a stream of Arrow IPC, by the beginning of its first batch; nothing repeats where there is none. */
+/** `recurs`: values come again after others. `isLong`: they are long texts. */
+type Looks = { readonly recurs: boolean; readonly isLong: boolean };
+
+/** The columns of a stream of Arrow IPC, by the beginning of its first batch; nothing recurs where there is none. */
 export function columnUses(stream: Uint8Array): readonly ColumnUse[] {
   const reader = RecordBatchReader.from(stream).open();
   const { value: batch } = reader.next() as { value: RecordBatch | null };
   return reader.schema.fields.map(({ name, type }, i) => {
     if (type instanceof List || type instanceof Struct) return { name, nested: true, holdsText: holdsText(type) };
-    return { name, nested: false, ...(batch ? looksOf(batch.data.children[i]!) : { repeats: false, isLong: false }) };
+    const looks = batch ? looksOf(batch.data.children[i]!) : { recurs: false, isLong: false };
+    return { name, nested: false, values: valuesAs(type), ...looks };
   });
+}
+
+function valuesAs(type: DataType): 'bytes' | 'whole' | 'other' {
+  if (type instanceof Utf8 || type instanceof Binary) return 'bytes';
+  return DataType.isInt(type) || DataType.isTimestamp(type) ? 'whole' : 'other';
 }
 
 const holdsText = (type: DataType): boolean =>
@@ -577,23 +586,28 @@ const holdsText = (type: DataType): boolean =>
 
 /** So many values are looked at. */
 const LOOKED_AT = 4096;
-/** Values repeat where at most such a part of them differs. */
-const DIFFERENT = 0.9;
+/** Values recur where at most such a part of those that are not the value of the row before is new. */
+const NEW = 0.9;
 /** Texts of more bytes on average are long. */
 const LONG = 64;
 
-function looksOf(data: Data): { readonly repeats: boolean; readonly isLong: boolean } {
+function looksOf(data: Data): Looks {
   const { values, valueOffsets: ends } = data;
   const bytes = Buffer.from(values.buffer, values.byteOffset, values.byteLength);
   const different = new Set<unknown>();
   const count = Math.min(data.length, LOOKED_AT);
-  let there = 0;
+  let [there, changes] = [0, 0];
+  let before: unknown;
   for (let i = 0; i < count; i++) {
     if (!isThere(data, i)) continue;
+    const value = ends ? bytes.toString('latin1', ends[i], ends[i + 1]) : values[i];
     there++;
-    different.add(ends ? bytes.toString('latin1', ends[i], ends[i + 1]) : values[i]);
+    if (value === before) continue;
+    changes++;
+    different.add(value);
+    before = value;
   }
-  return { repeats: different.size <= DIFFERENT * there, isLong: ends ? ends[count]! > LONG * there : false };
+  return { recurs: different.size <= NEW * changes, isLong: ends ? ends[count]! > LONG * there : false };
 }
 
 /** The same table in the streaming form of Arrow IPC, for readers that take no file. */

@@ -497,31 +497,52 @@ it('Parquet stores a text that repeats once, also where all texts together are l
   expect(await lengthOf(Array.from({ length: 8 }, () => once).flat())).toBeLessThan(1.1 * (await lengthOf(once)));
 });
 
-it('Parquet has dictionaries of what repeats, of lists where they hold texts, and statistics of short values', async () => {
+it('Parquet has dictionaries of what recurs, stores what differs from row to row, and has statistics of sorted columns', async () => {
   const rows = Array.from({ length: 100 }, (_, i) => {
     const drawn = sha256(`${i}`);
-    return { id: drawn, kind: `kind ${i % 3}`, text: 'a long text. '.repeat(9), drawn: [i / 7, i / 9], said: [drawn] };
+    const each = { id: `step-${i}`, episode: `episode-${i >> 4}`, kind: `kind ${i % 3}`, at: i, reward: i % 2 };
+    return { ...each, text: 'a long text. '.repeat(i), drawn: [i / 7, i / 9], said: [drawn] };
   });
-  const shapes = { id: 'text', kind: 'text', text: 'text', drawn: { list: 'number' } } as const;
+  const flat = { id: 'text', episode: 'text', kind: 'text', at: 'int', reward: 'number', text: 'text' } as const;
   const columnsOf = async (more: Shapes) => {
-    const { buffer } = new Uint8Array(await bytesIn(parquetOf(nestedStreams({ ...shapes, ...more }, rows))));
+    const shapes = { ...flat, drawn: { list: 'number' }, ...more } as const;
+    const { buffer } = new Uint8Array(await bytesIn(parquetOf(nestedStreams(shapes, rows))));
     return parquetMetadata(buffer).row_groups[0]!.columns.map(({ meta_data }) => [
       meta_data!.path_in_schema[0],
-      meta_data!.dictionary_page_offset === undefined ? 'plain' : 'dictionary',
+      meta_data!.encodings.filter((encoding) => encoding !== 'RLE').join(' '),
       meta_data!.statistics?.min_value === undefined ? 'none' : 'statistics',
     ]);
   };
-  const flat = [
-    ['id', 'plain', 'statistics'],
-    ['kind', 'dictionary', 'statistics'],
-    ['text', 'dictionary', 'none'],
+  const dictionary = 'PLAIN RLE_DICTIONARY';
+  const expected = [
+    ['id', 'DELTA_BYTE_ARRAY', 'statistics'],
+    ['episode', 'DELTA_BYTE_ARRAY', 'statistics'],
+    ['kind', dictionary, 'none'],
+    ['at', 'DELTA_BINARY_PACKED', 'statistics'],
+    ['reward', dictionary, 'none'],
+    ['text', 'DELTA_BYTE_ARRAY', 'none'],
   ];
-  expect(await columnsOf({})).toEqual([...flat, ['drawn', 'plain', 'none']]);
-  expect(await columnsOf({ said: { list: 'text' } })).toEqual([
-    ...flat,
-    ['drawn', 'dictionary', 'none'],
-    ['said', 'dictionary', 'none'],
+  expect(await columnsOf({})).toEqual([...expected, ['drawn', 'PLAIN', 'none']]);
+  const [drawn, said] = (await columnsOf({ said: { list: 'text' } })).slice(-2);
+  expect([drawn, said]).toEqual([
+    ['drawn', dictionary, 'none'],
+    ['said', dictionary, 'none'],
   ]);
+});
+
+it('Parquet is read by another reader as it was, whatever the encoding of a column', async () => {
+  const some = [null, '', 'ä日', 'ä日本', 'a'];
+  const rows = Array.from({ length: 100 }, (_, i) => ({
+    sorted: i % 7 === 0 ? null : `step-${i}`,
+    drawn: some[Number.parseInt(sha256(`${i}`).slice(0, 4), 16) % 5],
+    at: i % 11 === 0 ? null : [-(2 ** 31), 2 ** 31 - 1, 0, i][i % 4],
+    same: 7,
+    none: null,
+  }));
+  const shapes = { sorted: 'text', drawn: 'text', at: 'int', same: 'int', none: 'text' } as const;
+  const { buffer } = new Uint8Array(await bytesIn(parquetOf(nestedStreams(shapes, rows), { codec: 'snappy' })));
+  const read = await parquetReadObjects({ file: buffer });
+  expect(read.map((row) => ({ ...row, none: row.none ?? null }))).toEqual(rows);
 });
 
 describe('the methods of a recipe', () => {
