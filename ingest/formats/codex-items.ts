@@ -1,8 +1,9 @@
 /** Lines of a Codex rollout and the items of the Responses API they hold. */
 import type { Message, Part } from '../events.ts';
 import { isRecord } from '../json.ts';
+import type { ChatToolCall } from './chat-message.ts';
 import type { NativeRefusal } from './format.ts';
-import { badIdentifier, given, refusal, without } from './native.ts';
+import { badIdentifier, given, isIdentifier, refusal, without } from './native.ts';
 import { calledIn } from './openai-responses.ts';
 
 export type Fields = Readonly<Record<string, unknown>>;
@@ -50,7 +51,11 @@ export function badLine(native: unknown): NativeRefusal | null {
 
 /** Whether the model wrote this item. */
 export const isAnswer = (item: Fields): boolean =>
-  item.type === 'reasoning' || calledIn(item) !== null || (item.type === 'message' && item.role === 'assistant');
+  item.type === 'reasoning' || callOf(item) !== null || (item.type === 'message' && item.role === 'assistant');
+
+/** The tool call of an item. What the model server ran had no id until 2026 (`web_search_call` of 0.104): its kind names it. */
+export const callOf = (item: Fields): ChatToolCall | null =>
+  calledIn(isIdentifier(item.call_id) || isIdentifier(item.id) ? item : { ...item, id: item.type });
 
 /** Words of an item, as parts. */
 export function partsOf(item: Fields): Part[] {
@@ -66,7 +71,7 @@ export function partsOf(item: Fields): Part[] {
           ...(i === 0 ? hidden : {}),
         }));
   }
-  const call = calledIn(item);
+  const call = callOf(item);
   return call
     ? [{ type: 'tool_call', id: call.id, name: call.name, arguments: call.arguments ?? call.arguments_raw } as Part]
     : [];

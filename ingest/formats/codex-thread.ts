@@ -1,10 +1,9 @@
 /** The conversation of one agent of Codex as events. */
 import type { Draft, Message, Part } from '../events.ts';
 import { asText, isRecord } from '../json.ts';
-import { type Fields, isAnswer, type Line, outputOf, partsOf, promptOf, shownOf } from './codex-items.ts';
+import { callOf, type Fields, isAnswer, type Line, outputOf, partsOf, promptOf, shownOf } from './codex-items.ts';
 import { APPARENT_ERROR, toolLedger } from './conversation.ts';
 import { type Emitter, given, isIdentifier, without } from './native.ts';
-import { calledIn } from './openai-responses.ts';
 import { timeOfText } from './run.ts';
 
 /** Items that one response of the model brought. */
@@ -168,7 +167,7 @@ function answerDrafts(
       timeOfText(last.timestamp),
     ),
     ...items.flatMap((line): Draft[] => {
-      const called = calledIn(line.payload);
+      const called = callOf(line.payload);
       if (!called) return [];
       const { id: native, ...asked } = called;
       const data = {

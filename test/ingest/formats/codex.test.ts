@@ -183,6 +183,27 @@ describe('A line of Codex', () => {
     expect(of('generation.completed').map(({ usage }) => (usage as Data).input_tokens)).toEqual([5, 7, 9]);
   });
 
+  it('of a search that the model server ran is a part of the answer, also where it has no id', () => {
+    const search = (more: object) => at('response_item', { type: 'web_search_call', status: 'completed', ...more });
+    const { of } = read('codex', [
+      META,
+      said('user', 'q'),
+      at('response_item', { type: 'reasoning', summary: [] }),
+      search({}),
+      search({}),
+      search({ id: 'ws_1', action: { type: 'search', query: 'w' } }),
+      said('assistant', 'a'),
+      counted(5, 5),
+    ]);
+    expect(of('generation.completed').map(({ usage }) => (usage as Data).input_tokens)).toEqual([5]);
+    expect(of('tool.called').map(({ tool_call_id, name, type }) => [tool_call_id, name, type])).toEqual([
+      ['main/web_search_call', 'web_search', 'server'],
+      ['main/web_search_call#2', 'web_search', 'server'],
+      ['main/ws_1', 'web_search', 'server'],
+    ]);
+    expect(of('environment.observed')).toEqual([]);
+  });
+
   it('that compacts or takes back turns changes what later calls were shown', () => {
     const inputs = (...lines: unknown[]) =>
       read('codex', [META, said('user', 'q'), said('assistant', 'a'), ...lines, said('assistant', 'z')])
