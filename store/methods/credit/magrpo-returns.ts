@@ -4,9 +4,10 @@
  * Source: OpenMLRL/CoMLRL, comlrl/trainers/reinforce/magrpo.py. Verified (code).
  * return = reward + γ · mean return of the child node; the same advantage goes to every agent. `mode` is the baseline: the node's mean
  * (aligned mode), none, the node's maximum, or the mean of the others. A node is named by its path: child k of node p is p.k.
+ * `normalise` is the step that follows in the source, where it is on by default: (A − mean)/max(std ddof 0, 1e-6) in each node.
  * Dropped: ending a branch by its mean reward, which happens while the tree grows. A node with one joint action has advantage 0, with
  * `rloo` too, unlike verl's RLOO. The package comlrl discounts so at 1.3.6; at 1.4.3 it does not discount, which is γ = 1 here.
- * Kept: γ 0.9, no std. Open: the baseline of one joint action with `rloo`.
+ * Kept: γ 0.9. Open: the baseline of one joint action with `rloo`.
  */
 
 import { Type } from 'typebox';
@@ -19,7 +20,7 @@ import { familiesOf, isGrown, overTrees } from '../../judging/replay-trees.ts';
 import type { Tree as TreeOf } from '../../judging/tree.ts';
 import { method } from '../method.ts';
 import { refuseInput } from '../refuse.ts';
-import { largest, mean } from '../statistics.ts';
+import { largest, mean, standardDeviation } from '../statistics.ts';
 
 type Node = { readonly rewards: readonly number[]; readonly children?: readonly (Node | null)[] };
 
@@ -34,7 +35,8 @@ const Tree = Type.Cyclic(
 );
 const Input = Type.Object({ tree: Tree });
 type Mode = 'mean' | 'raw' | 'max' | 'rloo';
-const params: { gamma: number; mode: Mode } = { gamma: 0.9, mode: 'mean' };
+type Options = { readonly gamma: number; readonly mode: Mode; readonly normalise: boolean };
+const params: Options = { gamma: 0.9, mode: 'mean', normalise: false };
 
 type NodeReturns = {
   readonly node: string;
@@ -55,7 +57,7 @@ export const magrpoReturns = method({
     mode: Type.Union([Type.Literal('mean'), Type.Literal('raw'), Type.Literal('max'), Type.Literal('rloo')]),
   },
   input: Input,
-  run: ({ tree }, { gamma, mode }): NodeReturns[] => visit(tree, '0', gamma, mode),
+  run: ({ tree }, options): NodeReturns[] => visit(tree, '0', options),
   judged: {
     reads: ['feedback'],
     writes: ['credits', 'scores'],
@@ -102,20 +104,28 @@ export const magrpoReturns = method({
 });
 
 /** The node, then its descendants in order. */
-function visit(node: Node, name: string, gamma: number, mode: Mode): [NodeReturns, ...NodeReturns[]] {
+function visit(node: Node, name: string, options: Options): [NodeReturns, ...NodeReturns[]] {
   const children = node.children ?? [];
   if (children.length > node.rewards.length) {
     refuseInput(`node ${name}`, `at most ${node.rewards.length} children, one for each joint action`, children.length);
   }
   const below = node.rewards.map((_, k) => {
     const child = children[k] ?? null;
-    return child === null ? [] : visit(child, `${name}.${k}`, gamma, mode);
+    return child === null ? [] : visit(child, `${name}.${k}`, options);
   });
   const returns = node.rewards.map((reward, k) => {
     const next = below[k]![0];
-    return next === undefined ? reward : reward + gamma * mean(next.returns);
+    return next === undefined ? reward : reward + options.gamma * mean(next.returns);
   });
-  return [{ node: name, returns, advantages: advantagesOf(returns, mode) }, ...below.flat()];
+  const against = advantagesOf(returns, options.mode);
+  const advantages = options.normalise ? normalised(against) : against;
+  return [{ node: name, returns, advantages }, ...below.flat()];
+}
+
+function normalised(advantages: readonly number[]): readonly number[] {
+  if (advantages.length === 1) return advantages;
+  const [centre, deviation] = [mean(advantages), Math.max(standardDeviation(advantages, 0), 1e-6)];
+  return advantages.map((value) => (value - centre) / deviation);
 }
 
 function advantagesOf(returns: readonly number[], mode: Mode): number[] {

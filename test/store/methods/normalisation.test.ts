@@ -89,6 +89,14 @@ const TABLE: Record<string, Row> = {
     equal: 0,
     missing: 'refused',
   },
+  'MAGRPO, as its trainer does: std ddof 0, at least 1e-6': {
+    of: (rewards) =>
+      (run('magrpo_returns', { tree: { rewards }, normalise: true }) as { advantages: Column }[])[0]!.advantages,
+    pair: 1,
+    alone: 0,
+    equal: 0,
+    missing: 'refused',
+  },
   'MARS: undivided, each row a trajectory of one turn': {
     of: (rewards) => {
       const trajectories = rewards.map((reward, id) => ({ id, player: 0, turn_rewards: [reward] }));
