@@ -1,5 +1,7 @@
+import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
 import { valueClipToken } from '../../trainer/losses/value-clip.ts';
 import { valueCrossEntropyLoss, valueHuberLoss, valueMseLoss } from '../../trainer/losses/value-regression.ts';
 import {
@@ -83,6 +85,14 @@ describe('a value head held to targets', () => {
       }),
     );
     expect(huberError(0.1, 0)).toBeCloseTo(0.05, 12);
+  });
+
+  it('as the plan of MARFT holds its critic, is its Huber loss of width 10 but for a factor, where errors are below 10', () => {
+    const plan = parse(readFileSync('examples/planner-executor/plans/marft.yaml', 'utf8'));
+    const error = { mse: squaredError, huber: huberError }[plan.policies.critic.train.loss as 'mse' | 'huber'];
+    const published = (value: number) => huberError(value, 0, { width: 10 });
+    for (const value of [0.01, 0.5, 1, 3])
+      expect(error(value, 0) / error(1, 0)).toBeCloseTo(published(value) / published(1), 9);
   });
 
   it('by cross-entropy is least where the head says the logit of the target, and stays finite', () => {
