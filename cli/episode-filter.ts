@@ -1,9 +1,9 @@
 /** The option of commands that choose whole episodes by a filter. */
 import type { Db } from '../store/db/pool.ts';
-import { firstOf, query, sql } from '../store/db/query.ts';
-import { readEpisodeFilter } from '../store/episode-filter.ts';
+import { firstOf } from '../store/db/query.ts';
+import { episodesMeeting, readEpisodeFilter } from '../store/episode-filter.ts';
 import { filterText } from '../store/filter-text.ts';
-import { type Filter, lowerFilter } from '../store/select.ts';
+import type { Filter } from '../store/select.ts';
 import { say } from './output.ts';
 
 /**
@@ -14,15 +14,7 @@ import { say } from './output.ts';
 export async function episodeFilter(db: Db, text: string, option: string): Promise<Filter> {
   const { written, filter, warnings } = await readEpisodeFilter(db, text, option);
   for (const warning of warnings) say(warning);
-  const found = await firstOf(
-    db,
-    query
-      .selectFrom('facts.episodes as e')
-      .leftJoin('facts.tasks as t', 't.task_id', 'e.task_id')
-      .select(sql`1`.as('one'))
-      .where(lowerFilter(filter))
-      .limit(1),
-  );
+  const found = await firstOf(db, episodesMeeting(filter).limit(1));
   if (!found) say(`No episode meets ${option} ${filterText(written)}.`);
   return filter;
 }

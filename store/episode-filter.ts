@@ -1,8 +1,9 @@
 /** A filter over whole episodes as options and query parameters take it: the grammar of recipes, or the same as a JSON tree. */
 import { got, TroupeError } from '../errors.ts';
 import type { Session } from './db/pool.ts';
+import { query } from './db/query.ts';
 import { pinMethods, unknownValues } from './filter-check.ts';
-import { type Filter, looksAt, parseFilter } from './select.ts';
+import { type Filter, looksAt, lowerFilter, parseFilter } from './select.ts';
 
 export type EpisodeFilter = {
   readonly written: Filter;
@@ -30,6 +31,14 @@ export async function readEpisodeFilter(tx: Pick<Session, 'query'>, text: string
   const filter = await pinMethods(tx, written);
   return { written, filter, warnings: await unknownValues(tx, filter) };
 }
+
+/** The ids of the episodes that meet a filter whose methods are pinned, as a query. */
+export const episodesMeeting = (filter: Filter) =>
+  query
+    .selectFrom('facts.episodes as e')
+    .leftJoin('facts.tasks as t', 't.task_id', 'e.task_id')
+    .select('e.episode_id')
+    .where(lowerFilter(filter));
 
 /** A filter in either form. @throws TroupeError `usage` where it begins like JSON and is none, `recipe_invalid` */
 export function readFilter(text: string, at: string): Filter {

@@ -4,9 +4,9 @@ import { Type } from 'typebox';
 import { got, TroupeError } from '../../errors.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { query, type SqlBool, sql } from '../../store/db/query.ts';
-import { readEpisodeFilter } from '../../store/episode-filter.ts';
+import { episodesMeeting, readEpisodeFilter } from '../../store/episode-filter.ts';
 import { MOST, readEpisodePage } from '../../store/episodes/read-page.ts';
-import { type Filter, lowerFilter, tagReads } from '../../store/select.ts';
+import { tagReads } from '../../store/select.ts';
 import { asParameter, FILTER, readFiltered } from '../filter.ts';
 import { documented } from '../openapi.ts';
 import { PAGE, readId, readQuery } from '../query.ts';
@@ -67,13 +67,6 @@ const LIST = query
   .select(['tags', 'flags']);
 const ORDER: Order = { time: sql`coalesce(started_at, last_at)`, id: sql`episode_id` };
 
-const idsOf = (filter: Filter) =>
-  query
-    .selectFrom('facts.episodes as e')
-    .leftJoin('facts.tasks as t', 't.task_id', 'e.task_id')
-    .select('e.episode_id')
-    .where(lowerFilter(filter));
-
 export function episodeRoutes(app: FastifyInstance, db: Db): void {
   app.get(
     '/v1/episodes',
@@ -94,7 +87,10 @@ export function episodeRoutes(app: FastifyInstance, db: Db): void {
       if (filter === undefined) return readPage(db, list, ORDER, { limit, after });
       return readFiltered(db, async (tx) => {
         const chosen = await asParameter(() => readEpisodeFilter(tx, filter, 'filter'));
-        const page = await readPage(tx, list.where('episode_id', 'in', idsOf(chosen.filter)), ORDER, { limit, after });
+        const page = await readPage(tx, list.where('episode_id', 'in', episodesMeeting(chosen.filter)), ORDER, {
+          limit,
+          after,
+        });
         return { ...page, warnings: chosen.warnings };
       });
     },

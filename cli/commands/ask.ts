@@ -7,15 +7,18 @@ import { countText, EXIT, TroupeError } from '../../errors.ts';
 import { homeAt } from '../../store/db/home.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { firstOf, query, rowsOf, scalarOf, sql } from '../../store/db/query.ts';
+import { episodesMeeting } from '../../store/episode-filter.ts';
 import type { EpisodePage } from '../../store/episodes/read-page.ts';
 import { archivePlaces } from '../archive-places.ts';
-import { databaseCommand, newest, projectCommand, wholeNumber } from '../command.ts';
+import { databaseCommand, type Flags, newest, projectCommand, wholeNumber } from '../command.ts';
 import { entryText, heading, judgementTables } from '../conversation.ts';
+import { episodeFilter } from '../episode-filter.ts';
 import { print, printJson, progressBar, say, table } from '../output.ts';
 import { writePagesAsOne } from '../pages-as-one.ts';
 
 /** Why a list of episodes is empty. */
-async function noneText(db: Db, task: unknown): Promise<string> {
+async function noneText(db: Db, { task, where }: Flags): Promise<string> {
+  if (where !== undefined) return 'There is no such episode.';
   if (task !== undefined) return `There is no episode of task ${task}.`;
   const pruned = await scalarOf(
     db,
@@ -32,11 +35,13 @@ export function askCommands(program: Command): void {
       .command('episodes')
       .option('--limit <n>', 'maximum number of rows', wholeNumber('limit'), 20)
       .option('--task <id>', 'only episodes of this task')
+      .option('--where <filter>', 'only these episodes: a filter as in a recipe')
       .addHelpText(
         'after',
-        `\nExamples:\n  troupe episodes --limit 5\n  troupe episodes --task maths-17 --json\n  troupe sql "select episode_id from traj.episodes where outcome = 'failure'"   any other selection`,
+        `\nExamples:\n  troupe episodes --limit 5\n  troupe episodes --task maths-17 --json\n  troupe episodes --where 'reward >= 0.5 and count(tool_calls where error) = 0'`,
       ),
     async ({ db }, _, flags) => {
+      const chosen = flags.where === undefined ? null : await episodeFilter(db, String(flags.where), '--where');
       const read = await rowsOf(
         db,
         query
@@ -44,6 +49,7 @@ export function askCommands(program: Command): void {
           .select(['episode_id', 'task_id', 'outcome', 'reward', 'agents', 'calls', 'steps', 'tool_calls'])
           .select('started_at')
           .$if(flags.task !== undefined, (all) => all.where('task_id', '=', String(flags.task)))
+          .$if(chosen !== null, (all) => all.where('episode_id', 'in', episodesMeeting(chosen!)))
           .orderBy('started_at', (order) => order.desc().nullsLast())
           .orderBy('episode_id')
           .limit((flags.limit as number) + 1),
@@ -52,7 +58,7 @@ export function askCommands(program: Command): void {
       const { lag } = await import('../../store/projecting/positions.ts');
       const waiting_events = await lag(db);
       if (flags.json) printJson({ episodes: rows, truncated, waiting_events });
-      else if (rows.length === 0 && waiting_events === 0) print(await noneText(db, flags.task));
+      else if (rows.length === 0 && waiting_events === 0) print(await noneText(db, flags));
       else if (rows.length > 0)
         print(
           table(

@@ -268,6 +268,19 @@ describe('commands that record and look', () => {
     expect([ended.code, ended.err]).toEqual([1, `troupe: ${why}\n`]);
   });
 
+  it('episodes lists those that a filter chooses, and says which value nothing has', async () => {
+    const ids = async (...more: string[]) => document(await at.run(['episodes', '--json', ...more])).episodes;
+    const all = (await ids()) as { episode_id: string; steps: number }[];
+    const short = (await ids('--where', 'count(steps) < 2')) as typeof all;
+    expect(short.map(({ episode_id }) => episode_id)).toContain('kept-beside-a-bad-line');
+    expect(short.length).toBeLessThan(all.length);
+    expect(short).toEqual(all.filter(({ steps }) => steps < 2));
+    const none = await at.run(['episodes', '--where', 'task_id = no-such']);
+    expect([none.err, none.out]).toEqual([expect.stringMatching(/no-such/), 'There is no such episode.\n']);
+    const wrong = await at.run(['episodes', '--where', 'role = coder']);
+    expect([wrong.code, wrong.err]).toEqual([2, expect.stringContaining('--where chooses whole episodes')]);
+  });
+
   it('episodes says why it lists none: no such task, all pruned, or nothing recorded', async () => {
     const other = await freshDatabase();
     const said = async (...more: string[]) => (await at.run(['episodes', ...more, '--database-url', other.url])).out;
