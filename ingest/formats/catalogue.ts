@@ -19,6 +19,7 @@ import { m500 } from './m500.ts';
 import { masGpt } from './mas-gpt.ts';
 import { maslab } from './maslab.ts';
 import { mast } from './mast.ts';
+import { miniSweAgent } from './mini-swe-agent.ts';
 import { multiagentbench } from './multiagentbench.ts';
 import { openaiAgents } from './openai-agents.ts';
 import { openaiChat } from './openai-chat.ts';
@@ -48,6 +49,7 @@ export const FORMATS: readonly Format[] = [
   tauBench,
   tau2Bench,
   whoWhen,
+  miniSweAgent,
   openaiChat,
   atif,
   sharegpt,

@@ -544,6 +544,39 @@ const RECORDS: Readonly<Record<string, readonly unknown[]>> = {
       [{ id: 's', n_events: 6, last_modified: 1, state: [] }],
     ],
   ],
+  'mini-swe-agent': [
+    {
+      trajectory_format: 'mini-swe-agent-1.1',
+      info: { exit_status: 'Submitted', submission: 'p', config: { model: { model_name: 'm' } }, model_stats: {} },
+      messages: [
+        { role: 'user', content: 'q' },
+        {
+          role: 'assistant',
+          content: 'a',
+          tool_calls: [{ id: 'c', function: { name: 'bash', arguments: '{}' } }],
+          extra: {
+            actions: [{ command: 'ls' }],
+            timestamp: 1,
+            response: { model: 'm', usage: { prompt_tokens: 1 }, choices: [{ finish_reason: 'stop' }] },
+          },
+        },
+        { role: 'tool', tool_call_id: 'c', content: 'x', extra: { returncode: 1, exception_info: 'e', timestamp: 1 } },
+        {
+          object: 'response',
+          output: [{ type: 'function_call', call_id: 'd', name: 'f', arguments: '{}' }],
+          extra: {},
+        },
+        { type: 'function_call_output', call_id: 'd', output: 'x' },
+        {
+          type: 'message',
+          role: 'user',
+          content: [{ type: 'input_text', text: 'no' }],
+          extra: { interrupt_type: 'FormatError', response: { choices: [{ message: chat }] } },
+        },
+        { role: 'exit', content: 'p', extra: {} },
+      ],
+    },
+  ],
   'swe-agent': [
     {
       trajectory: [

@@ -1,0 +1,92 @@
+/**
+ * Written by mini-swe-agent 2.4.6 with each of its models, and by 1.17.3 (`first`), against a scripted model server, which billed 10 + n
+ * tokens in, 2 of them from a cache, and 3 n out for its nth answer.
+ */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { importFiles } from '../../../ingest/import.ts';
+import { memoryLog } from '../support/memory-log.ts';
+import { type Data, read } from './support/convert.ts';
+
+const FOLDER = join(import.meta.dirname, 'recorded/mini-swe-agent');
+const NAMES = ['tools', 'text', 'responses', 'first'];
+const trajectory = (name: string): Data & { messages: Data[] } =>
+  JSON.parse(readFileSync(join(FOLDER, `${name}.traj.json`), 'utf8'));
+const told = (name: string) => read('mini-swe-agent', trajectory(name)).of;
+
+describe('Trajectories of mini-swe-agent', () => {
+  it('are an episode each: the calls that were billed, and each action with what came of it', async () => {
+    const paths = NAMES.map((name) => join(FOLDER, `${name}.traj.json`));
+    const memory = memoryLog();
+    const report = await importFiles(paths, memory);
+    expect(report).toMatchObject({ format: 'mini-swe-agent', episodes: 4, calls: 10, tool_calls: 10, errors: [] });
+    expect((await importFiles(paths.toReversed(), memory)).events).toMatchObject({ accepted: 0, rejected: 0 });
+    for (const name of NAMES) {
+      const usage = told(name)('generation.completed').map((call) => call.usage as Data);
+      expect(usage.map((one) => [one.input_tokens, one.cached_input_tokens, one.output_tokens])).toEqual(
+        usage.map((_, i) => [11 + i, 2, 3 + 3 * i]),
+      );
+    }
+  });
+
+  it('pair calls by their ids, actions in text by their order, and flag codes that are not 0', () => {
+    const of = told('tools');
+    expect(of('tool.called').map(({ tool_call_id, type, arguments: asked }) => [tool_call_id, type, asked])).toEqual([
+      ['call_1_0', 'function', { command: 'echo one' }],
+      ['call_1_1', 'function', { command: 'false' }],
+      ['call_3_0', 'function', expect.any(Object)],
+    ]);
+    const results = [
+      ['call_1_0', 'ok', undefined],
+      ['call_1_1', 'ok', ['apparent_error']],
+    ];
+    const resultsOf = (name: string) =>
+      told(name)('tool.returned').map(({ tool_call_id, status, flags }) => [tool_call_id, status, flags]);
+    expect(resultsOf('tools')).toEqual(results);
+    expect(resultsOf('responses')).toEqual(results);
+    expect(told('text')('tool.called')).toMatchObject([{ type: 'code', arguments: { command: 'echo one' } }, {}]);
+    expect(resultsOf('text')).toEqual([['m2/0', 'ok', undefined]]);
+    expect(told('first')('tool.called')).toMatchObject([{ arguments: { command: 'ls missing' } }, {}]);
+    expect(resultsOf('first')).toEqual([
+      ['m2/0', 'ok', undefined],
+      ['m6/0', 'ok', undefined],
+    ]);
+  });
+
+  it('hold an answer that could not be read: a call, which later calls are not shown', () => {
+    const of = told('tools');
+    expect(of('generation.completed')[1]).toMatchObject({ call_id: 'm5', choices: [{ content: 'no tool' }] });
+    const [, , last] = of('generation.requested');
+    expect((last!.input as Data[]).map(({ role }) => role)).toEqual([
+      'system',
+      'user',
+      'assistant',
+      'tool',
+      'tool',
+      'user',
+    ]);
+    expect(of('message.sent').map(({ role }) => role)).toEqual(['system', 'user', 'user']);
+  });
+
+  it('end with what was submitted, which judges nothing; the instance is the task', () => {
+    for (const name of NAMES)
+      expect(told(name)('episode.finished')).toMatchObject([
+        { outcome: 'unknown', exit_status: 'Submitted', answer: 'done\n' },
+      ]);
+    expect(told('tools')('task.defined')).toMatchObject([{ task_id: 'words-2' }]);
+    const { messages, ...rest } = trajectory('tools');
+    const ended = (exit_status: string) =>
+      read('mini-swe-agent', { ...rest, messages, info: { exit_status } }).of('episode.finished')[0]!.outcome;
+    expect(['LimitsExceeded', 'TimeExceeded', 'ValueError'].map(ended)).toEqual(['aborted', 'timeout', 'error']);
+  });
+
+  it('keep what can be read beside what cannot', () => {
+    const { messages, ...rest } = trajectory('tools');
+    const { refused, of } = read('mini-swe-agent', { ...rest, messages: [...messages, 7, { role: 'wizard' }] });
+    expect(refused).toEqual(['bad_type messages[8]', 'bad_type messages[9].role']);
+    expect(of('generation.completed')).toHaveLength(3);
+    expect(of('episode.started')[0]!.flags).toContain('incomplete');
+    expect(read('mini-swe-agent', { ...rest, messages: [] }).refused).toEqual(['bad_type messages']);
+  });
+});
