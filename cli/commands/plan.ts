@@ -9,7 +9,7 @@ import { canonicalJson, isRecord } from '../../ingest/json.ts';
 import { firstOf, query, rowsOf, sql } from '../../store/db/query.ts';
 import { requestJob } from '../../store/jobs/jobs.ts';
 import { madeBy, readRun, runMinutes, whyEnded } from '../../store/jobs/run-of-plan.ts';
-import { rolloutsBelow, type Spent, spentOf } from '../../store/rollouts/budget.ts';
+import { type Spent, spentBelow } from '../../store/rollouts/budget.ts';
 import type { Checking, PlanCheck } from '../../trainer/plans/check.ts';
 import { rolloutText } from '../../trainer/plans/plan-rollout.ts';
 import type { Plan } from '../../trainer/plans/plan-schema.ts';
@@ -100,7 +100,8 @@ Examples:
         const { requireUnblocked } = await import('../../trainer/plans/check.ts');
         await requireUnblocked(checkingOf(context), plan);
       }
-      if (run.ended === undefined) await requestJob(context, { job_id: run.id, kind: 'plan', spec: { plan } });
+      if (run.ended === undefined)
+        await requestJob(context, { job_id: run.id, kind: 'plan', spec: { plan } });
       else {
         const { goOnWithRun } = await import('../../trainer/plans/plan-budget.ts');
         await goOnWithRun(context, run.id, plan, run.ended);
@@ -308,15 +309,16 @@ const budgetText = ({ minutes, tokens, usd }: NonNullable<PlanCheck['budget']>):
 
 /** What a run has used of its budget. What is unknown is shown as unknown, not as 0. */
 function spentText(
-  { tokens, usd, uncounted, unpriced, minutes }: Spent & { readonly minutes: number | null },
+  { tokens, usd, uncounted, unpriced, untold, minutes }: Spent & { readonly minutes: number | null },
   budget: NonNullable<PlanCheck['budget']>,
 ): string {
   const of = (most: number | undefined) => (most === undefined ? '' : ` of ${most}`);
-  const less = (calls: number, what: string) =>
-    calls === 0 ? '' : `, without ${countText(calls, 'call')} of unknown ${what}`;
+  const less = (calls: number, what: string, trainings: number) =>
+    (calls === 0 ? '' : `, without ${countText(calls, 'call')} of unknown ${what}`) +
+    (trainings === 0 ? '' : `, without ${countText(trainings, 'training')} by a program that reported none`);
   return [
-    `tokens ${tokens ?? 'unknown'}${of(budget.tokens)}${less(uncounted, 'length')}`,
-    `USD ${usd === null ? 'unknown' : Number(usd.toPrecision(4))}${of(budget.usd)}${less(unpriced, 'price')}`,
+    `tokens ${tokens ?? 'unknown'}${of(budget.tokens)}${less(uncounted, 'length', untold?.tokens ?? 0)}`,
+    `USD ${usd === null ? 'unknown' : Number(usd.toPrecision(4))}${of(budget.usd)}${less(unpriced, 'price', untold?.usd ?? 0)}`,
     `minutes ${minutes === null ? 'unknown' : minutes.toFixed(1)}${of(budget.minutes)}`,
   ].join(' · ');
 }
@@ -360,7 +362,7 @@ async function showRun({ db }: Context, id: string, flags: Flags): Promise<numbe
     .select(sql<PlanCheck['budget']>`spec -> 'plan' -> 'budget'`.as('budget'))
     .where('job_id', '=', id);
   const budget = (await firstOf(db, asked))?.budget ?? null;
-  const spent = { minutes: await runMinutes(db, id), ...(await spentOf(db, await rolloutsBelow(db, id))) };
+  const spent = { minutes: await runMinutes(db, id), ...(await spentBelow(db, id)) };
   if (flags.json) printJson({ run, budget, spent, stages });
   else {
     const why = whyEnded(run);

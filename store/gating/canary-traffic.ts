@@ -22,6 +22,8 @@ const CanarySpec = Type.Object({
     at_most: Type.Integer({ minimum: 2 }),
     unknown: Type.Number({ minimum: 0 }),
   }),
+  /** Seconds from its request after which it ends. */
+  budget: Type.Optional(Type.Object({ seconds: Type.Number() })),
   /** What each side answers for the policies that are compared. */
   maps: Type.Object({
     incumbent: Type.Record(Type.String(), Type.String()),

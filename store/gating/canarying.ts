@@ -64,7 +64,8 @@ export async function canaryNow(db: Db, { job_id, requested_at, asked }: OpenCan
   const hours = (since: string) => (now.getTime() - Date.parse(since)) / 3_600_000;
   const least = Math.min(sides.incumbent.units, sides.candidate.units);
   const baked = began_at !== null && hours(began_at) >= rules.bake_hours && least >= rules.at_least;
-  const isOver = hours(began_at ?? requested_at) >= rules.hours || episodes >= rules.at_most;
+  const isSpent = asked.budget !== undefined && hours(requested_at) * 3600 >= asked.budget.seconds;
+  const isOver = hours(began_at ?? requested_at) >= rules.hours || episodes >= rules.at_most || isSpent;
   const other = await otherRelease(db, asked);
   const end = (passed: boolean, reason: string) => ({ passed, reason, state: 'ended' as const });
   const decided =
@@ -80,7 +81,10 @@ export async function canaryNow(db: Db, { job_id, requested_at, asked }: OpenCan
           : found.passed && baked
             ? end(true, found.reason)
             : isOver
-              ? end(false, overReason(found, rules, least))
+              ? end(
+                  false,
+                  `${isSpent ? 'The minutes of the budget of the plan were over. ' : ''}${overReason(found, rules, least)}`,
+                )
               : { passed: false, reason: goingReason(found, rules, began_at, least), state: 'running' as const };
   return {
     format: 'troupe-gate/1',

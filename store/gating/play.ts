@@ -21,7 +21,7 @@ export type Side = (typeof SIDES)[number];
 /** Job kind of a gate that plays. */
 export const PLAY = 'play';
 
-const { runner, tasks, tasks_where, samples, params, deadline_s } = RolloutSpec.properties;
+const { runner, tasks, tasks_where, samples, params, deadline_s, budget } = RolloutSpec.properties;
 const PlayGateSpec = Type.Object({
   kind: Type.Literal(PLAY),
   rules: RulesSpec,
@@ -32,6 +32,8 @@ const PlayGateSpec = Type.Object({
   params,
   seed: Type.Integer({ minimum: 0 }),
   deadline_s,
+  /** Of both sides together. */
+  budget,
   serving_within_s: Type.Number({ exclusiveMinimum: 0 }),
   /** Policies that are compared; none where versions of a team are. */
   policies: Type.Array(Type.String()),

@@ -21,6 +21,8 @@ export type GateReport = Decision & {
   };
   /** What was not compared, and why: rows of an offline gate, tasks of one that plays. */
   readonly left_out: Readonly<Record<string, number>>;
+  /** Why the budget of the plan ended it before it was decided; such a gate passes nothing, whatever it has compared. */
+  readonly cut_short?: string;
   /** Of a gate that plays: what each side played. */
   readonly rollouts?: { readonly incumbent: string; readonly candidate: string };
   /** Of a canary: episodes of each side, groups counted once, since the candidate answered its first call. */
@@ -46,10 +48,20 @@ export type ManualReport = {
   readonly by: string;
 };
 
+/** What a gate that its budget cut short comes to: what it has compared decides nothing. */
+export const cutShort = (decision: Decision, why: string): Decision & { readonly cut_short: string } => ({
+  ...decision,
+  outcome: decision.outcome === 'no_data' ? 'no_data' : 'inconclusive',
+  passed: false,
+  reason: `The budget of the plan cut the gate short, so it decides nothing: ${why}`,
+  cut_short: why,
+});
+
 /** The report as Markdown. */
 export function gateMarkdown(report: GateReport | ManualReport, title: string): string {
   const isRunning = report.kind === 'canary' && report.canary?.state === 'running';
-  const state = isRunning ? 'under way' : report.passed ? 'passed' : 'not passed';
+  const isCut = report.kind !== 'manual' && report.cut_short !== undefined;
+  const state = isRunning ? 'under way' : isCut ? 'cut short, not passed' : report.passed ? 'passed' : 'not passed';
   const head = [`# Gate of ${title}: ${state}`, '', report.reason];
   if (report.kind === 'manual') return [...head, '', 'Kind: manual.'].join('\n');
   const { rules, pinned, models } = report;

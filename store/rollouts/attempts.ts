@@ -148,8 +148,8 @@ export async function leaseAttempts(
     timeoutS,
   }: {
     readonly runner: string;
-    /** Only of this rollout, for whoever holds its job by that token; null: of any that has not ended. */
-    readonly of: { readonly rollout: string; readonly token: number } | null;
+    /** Only of this rollout, with a token for whoever holds its job by it; or of any other than these. None of one that has ended. */
+    readonly of: { readonly rollout: string; readonly token?: number } | { readonly except: readonly string[] };
     readonly count: number;
     readonly leaseS: number;
     readonly timeoutS: number;
@@ -160,7 +160,7 @@ export async function leaseAttempts(
     .select('job_id')
     .where('kind', '=', kindOf(runner))
     .where('state', '=', 'waiting')
-    .$if(of !== null, (rows) => rows.where(ofRollout(of!.rollout)))
+    .where('rollout' in of ? ofRollout(of.rollout) : sql<SqlBool>`spec ->> 'rollout' <> all(${of.except}::text[])`)
     .where((row) =>
       row.exists(
         row
@@ -168,7 +168,7 @@ export async function leaseAttempts(
           .select('whole.job_id')
           .where(sql<SqlBool>`whole.job_id = troupe.job_queue.spec ->> 'rollout'`)
           .where('whole.state', '<>', 'finished')
-          .$if(of !== null, (rows) => rows.where('whole.token', '=', of!.token)),
+          .$if('token' in of, (rows) => rows.where('whole.token', '=', (of as { readonly token: number }).token)),
       ),
     )
     .orderBy('requested_at')

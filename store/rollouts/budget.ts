@@ -2,7 +2,7 @@
 import { countText } from '../../errors.ts';
 import type { Session } from '../db/pool.ts';
 import { firstOf, query, rowsOf, sql } from '../db/query.ts';
-import type { AttemptError } from './attempts.ts';
+import { type AttemptError, attemptCounts } from './attempts.ts';
 import { below, playedIn } from './ids.ts';
 import { requestedOf } from './request.ts';
 import { ROLLOUT, type RolloutSpec } from './rollout.ts';
@@ -17,6 +17,8 @@ export type Spent = {
   readonly usd: number | null;
   /** Calls to models of others that ended without an error and without a price. */
   readonly unpriced: number;
+  /** Trainings by programs that ended and reported no tokens, or no US dollars; rollouts have none. */
+  readonly untold?: { readonly tokens: number; readonly usd: number };
 };
 
 const COST = sql`(usage ->> 'cost_usd')::float8`;
@@ -53,6 +55,40 @@ export async function spentOf(db: Pick<Session, 'query'>, rollouts: readonly str
   return row ?? { tokens: null, uncounted: 0, usd: null, unpriced: 0 };
 }
 
+/**
+ * Of a job and its parts: the calls of its rollouts, and what its trainings by programs reported as `tokens` and `usd` in their metrics. A
+ * program reports what it has used until then, so the greatest number counts.
+ * @param since RFC 3339; only calls requested, and programs that had not ended, from then on
+ */
+export async function spentBelow(db: Pick<Session, 'query'>, job: string, since?: string): Promise<Spent> {
+  const calls = await spentOf(db, await rolloutsBelow(db, job, since), since);
+  const reported = (name: 'tokens' | 'usd') =>
+    sql<
+      number | null
+    >`(select max(value) from facts.job_metrics m where m.job_id = jobs.job_id and m.name = ${name})::float8`.as(name);
+  const programs = await rowsOf(
+    db,
+    query
+      .selectFrom('facts.jobs')
+      .select([reported('tokens'), reported('usd'), sql<boolean>`finished_at is not null`.as('ended')])
+      .where(below('job_id', job))
+      .where('kind', '=', 'program')
+      .where('started_at', 'is not', null)
+      .$if(since !== undefined, (jobs) =>
+        jobs.where((one) => one.or([one('finished_at', 'is', null), one('finished_at', '>=', since!)])),
+      ),
+  );
+  const added = (of: 'tokens' | 'usd') =>
+    [calls, ...programs].reduce<number | null>((sum, one) => (one[of] === null ? sum : (sum ?? 0) + one[of]), null);
+  const untold = (of: 'tokens' | 'usd') => programs.filter((one) => one.ended && one[of] === null).length;
+  return {
+    ...calls,
+    tokens: added('tokens'),
+    usd: added('usd'),
+    untold: { tokens: untold('tokens'), usd: untold('usd') },
+  };
+}
+
 /** The rollouts that are parts of a job, or of jobs below this id. @param since RFC 3339; only those that had not ended then */
 export async function rolloutsBelow(db: Pick<Session, 'query'>, job: string, since?: string): Promise<string[]> {
   const rows = await rowsOf(
@@ -81,16 +117,23 @@ export function overBudget({ budget }: Pick<RolloutSpec, 'budget'>, spent: Spent
     return over(
       `The budget of ${countText(tokens, 'token')} cannot be held: ${countText(spent.uncounted, 'call')} recorded without a count.`,
     );
+  const { tokens: silent = 0, usd: free = 0 } = spent.untold ?? {};
+  if (tokens !== undefined && silent > 0)
+    return over(`The budget of ${countText(tokens, 'token')} cannot be held: ${untoldText(silent, 'tokens')}`);
   if (tokens !== undefined && (spent.tokens ?? 0) >= tokens)
     return over(`The budget of ${countText(tokens, 'token')} was used up: ${spent.tokens} recorded.`);
   if (usd !== undefined && spent.unpriced > 0)
     return over(
       `The budget of ${usd} USD cannot be held: ${countText(spent.unpriced, 'call')} without a price; set \`prices\` of the upstream.`,
     );
+  if (usd !== undefined && free > 0) return over(`The budget of ${usd} USD cannot be held: ${untoldText(free, 'usd')}`);
   if (usd !== undefined && (spent.usd ?? 0) >= usd)
     return over(`The budget of ${usd} USD was used up: ${spent.usd} recorded.`);
   return null;
 }
+
+const untoldText = (trainings: number, field: 'tokens' | 'usd'): string =>
+  `${countText(trainings, 'training')} by a program that did not write \`${field}\` to TROUPE_METRICS.`;
 
 /** Why nothing more is handed out now; null while the budget lasts. */
 export async function budgetOver(
@@ -100,6 +143,31 @@ export async function budgetOver(
 ): Promise<AttemptError | null> {
   if (spec.budget === undefined) return null;
   return overBudget(spec, await spentOf(db, [rollout]), (await requestedOf(db, rollout)).age);
+}
+
+/** Attempts under way at once before the first one is done: what one takes is not known yet. */
+const AT_FIRST = 8;
+
+/**
+ * How many more attempts fit into what is left of the budget, if each takes what those that ended took on average, time included; those
+ * under way are taken off. One always fits where none is under way.
+ * @returns infinity without a budget
+ */
+export async function roomLeft(
+  db: Pick<Session, 'query'>,
+  rollout: string,
+  { budget }: Pick<RolloutSpec, 'budget'>,
+): Promise<number> {
+  if (budget === undefined) return Number.POSITIVE_INFINITY;
+  const { running, done, failed } = await attemptCounts(db, rollout);
+  const { tokens, usd } = await spentOf(db, [rollout]);
+  const used = { tokens, usd, seconds: (await requestedOf(db, rollout)).age };
+  const fits = (['tokens', 'usd', 'seconds'] as const).map((of) => {
+    const [most, so] = [budget[of], used[of] ?? 0];
+    // What takes nothing of it is not limited by it.
+    return most === undefined || so === 0 ? Number.POSITIVE_INFINITY : Math.floor(((most - so) * (done + failed)) / so);
+  });
+  return Math.max(running === 0 ? 1 : 0, (done === 0 ? AT_FIRST : Math.min(...fits)) - running);
 }
 
 /** The rollouts of a runner that have not ended and have a budget. */

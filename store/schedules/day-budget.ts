@@ -1,7 +1,7 @@
 /** What the jobs of a schedule have used since midnight, against the budget of a day. */
 import type { Db } from '../db/pool.ts';
 import { firstOf, query, sql } from '../db/query.ts';
-import { overBudget, rolloutsBelow, spentOf } from '../rollouts/budget.ts';
+import { overBudget, spentBelow } from '../rollouts/budget.ts';
 import { below } from '../rollouts/ids.ts';
 import { cronTicks } from './cron.ts';
 import type { ScheduleDefinition } from './definition.ts';
@@ -12,7 +12,7 @@ const midnightBefore = (zone: string, now: number): number => cronTicks('0 0 * *
 
 /**
  * Why no job starts before the next midnight of the zone; null while the budget lasts, or where there is none. Counted are the calls that
- * were recorded since midnight in episodes of the schedule's rollouts and gates, and the seconds in which its jobs ran; a job that began the
+ * were recorded since midnight in episodes of the schedule's rollouts and gates, what its training programs reported, and the seconds in which its jobs ran; a job that began the
  * day before counts from midnight on.
  */
 export async function dayBudgetOver(
@@ -24,8 +24,7 @@ export async function dayBudgetOver(
   if (budget === undefined) return null;
   const since = instantOf(midnightBefore(zone, now));
   const jobs = fireId(name, '').slice(0, -1);
-  const rollouts = await rolloutsBelow(db, jobs, since);
-  const over = overBudget({ budget }, await spentOf(db, rollouts, since), await secondsOf(db, jobs, since, now));
+  const over = overBudget({ budget }, await spentBelow(db, jobs, since), await secondsOf(db, jobs, since, now));
   return over === null ? null : `since ${since}, midnight in ${zone}: ${over.message}`;
 }
 

@@ -208,6 +208,33 @@ describe('workers', () => {
     });
   });
 
+  it('are given no more at once than fit into a budget, however many they ask for', async () => {
+    await begin({ samples: 100, budget: { tokens: 60 } });
+    const first = [await leased(), ...(await lease('pool', 128))];
+    expect(first).toHaveLength(8);
+    expect(await lease('pool', 128)).toEqual([]);
+    // One call of 5 tokens each: 55 are left, of which 7 attempts under way take 35.
+    await call(first[0]!);
+    await end(first[0]!);
+    const next = await lease('pool', 128);
+    expect(next).toHaveLength(4);
+    for (const attempt of [...first.slice(1), ...next]) {
+      await call(attempt);
+      await end(attempt);
+    }
+    expect(await lease('pool', 128)).toEqual([]);
+    expect(await result()).toMatchObject({ attempts: { done: 12, failed: 0 }, tokens: 60 });
+  });
+
+  it('that wait for work get it once an attempt that ended leaves room in the budget', async () => {
+    await begin({ samples: 20, budget: { tokens: 200 } });
+    const first = [await leased(), ...(await lease('pool', 128))];
+    const waiting = ask('/lease', { runner: 'pool', count: 3, wait_s: 30 });
+    await call(first[0]!);
+    await end(first[0]!);
+    expect((await waiting).attempts).toHaveLength(3);
+  });
+
   it('Complaints 1, 2 and 4: one that gives no sign of life loses its episode to another; its late report is kept and counts nothing', async () => {
     await begin({ runner: 'brief', samples: 1 });
     const silent = await leased('brief');

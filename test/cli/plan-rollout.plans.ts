@@ -220,6 +220,51 @@ describe('a plan that begins with a rollout', () => {
   );
 
   it(
+    'cuts a gate short whose budget is used up, releases nothing, and decides it once the plan has a larger one',
+    async () => {
+      const gate = { kind: 'play', runner: 'solver', tasks: 'held-out.jsonl', samples: 4, serving_within_s: 60 };
+      const halves = (of: object) => written('halves', plan('halves', {}, { rounds: 1, ...of }));
+      const manual = await troupe('plan', 'run', halves({}));
+      expect([manual.err, manual.out.state]).toEqual(['', 'undecided']);
+      const { tokens } = (await troupe('plan', 'show', 'halves-1')).out.spent;
+      await troupe('gate', 'refuse', 'halves-1');
+
+      const ended = await troupe('plan', 'run', halves({ gate, budget: { tokens: tokens + 1 } }));
+      expect([ended.err, ended.code, ended.out]).toMatchObject([
+        '',
+        7,
+        { run: 'halves-2', released: false, rounds: [] },
+      ]);
+      expect(ended.out.ended_early).toMatch(
+        /^The budget of 1 token was used up: \d+ recorded\. So halves-2\/1\/gate was cut short and nothing is released/,
+      );
+      const shown = await troupe('gate', 'show', 'halves-2');
+      expect([shown.code, shown.out]).toMatchObject([7, { passed: false, outcome: 'no_data' }]);
+      expect((await at.run(['plan', 'show', 'halves-2'])).out).toContain('halves-2/1/gate was cut short');
+      const attempts = async () =>
+        (
+          await database.db.query(
+            `select tags ->> 'side' as side, count(*)::int as episodes from facts.episodes
+             where tags ->> 'gate' = 'halves-2/1/gate' group by 1 order by 1 desc`,
+          )
+        ).rows;
+      expect(await attempts()).toEqual([{ side: 'incumbent', episodes: 4 }]);
+
+      const more = await troupe('plan', 'run', halves({ gate, budget: { tokens: 100_000 } }));
+      expect([more.err, more.out]).toMatchObject(['', { run: 'halves-2', ended_early: null, rounds: [{ round: 1 }] }]);
+      const decided = (await troupe('gate', 'show', 'halves-2')).out;
+      expect(decided).toMatchObject({ gate: 'halves-2/1/gate', main: { tasks: 2 } });
+      expect(decided).not.toHaveProperty('cut_short');
+      // Nothing was played twice.
+      expect(await attempts()).toEqual([
+        { side: 'incumbent', episodes: 8 },
+        { side: 'candidate', episodes: 8 },
+      ]);
+    },
+    SLOW,
+  );
+
+  it(
     'trains on the complete groups of each round, which the weights of the release before have answered',
     async () => {
       const asked = await troupe('plan', 'run', written('loop', plan('loop')));

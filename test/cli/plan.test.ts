@@ -3,6 +3,9 @@ import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { stringify } from 'yaml';
+import { postgresLog } from '../../ingest/log/postgres.ts';
+import type { GateReport } from '../../store/gating/report.ts';
+import { offlineGate } from '../../trainer/plans/offline-gate.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { lines } from './support/chats.ts';
 import { plays, WORDS } from './support/plays.ts';
@@ -217,6 +220,27 @@ describe('plans: from recorded episodes to a released checkpoint', () => {
       expect((await at.run(['gate', 'show', 'asked-1'])).err).toContain('has no report of a gate yet');
       expect((await at.run(['gate', 'show', 'nobody-1'])).err).toContain('There is no run nobody-1');
       await troupe('jobs', 'cancel', 'asked-1');
+    },
+    SLOW,
+  );
+
+  it(
+    'an offline gate whose minutes are over is cut short: it scores nothing more, and passes nothing',
+    async () => {
+      const job_id = 'better-1/1/gate';
+      const { rows } = await database.db.query(`select spec from troupe.job_queue where job_id = $1`, [job_id]);
+      const context = { db: database.db, log: postgresLog(database.db), now: () => new Date() };
+      const gate = (seconds: number) =>
+        offlineGate(context, { threads: 1, codeVersion: '0' })(
+          { job_id, kind: 'gate', spec: { ...(rows[0]!.spec as object), budget: { seconds } }, token: 1 },
+          async () => {},
+          new AbortController().signal,
+        );
+      expect(await gate(1e6)).toMatchObject({ passed: true });
+      const cut = await gate(1e-3);
+      expect(cut).toMatchObject({ outcome: 'no_data', passed: false, main: { tasks: 0 } });
+      expect(cut).toMatchObject({ cut_short: expect.stringContaining('was used up') });
+      expect((cut as GateReport).left_out['not scored before the budget was used up']).toBeGreaterThan(0);
     },
     SLOW,
   );

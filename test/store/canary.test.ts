@@ -159,6 +159,18 @@ describe('A canary under way', () => {
     });
     await database.db.query('update troupe.job_queue set requested_at = $2 where job_id = $1', [job_id, began]);
   };
+  it('ends without a release once the minutes of the budget of its plan are over', async () => {
+    await ask();
+    const spec = `update troupe.job_queue set spec = jsonb_set(spec::jsonb, '{budget}', '{"seconds": 1800}') where job_id = $1`;
+    await database.db.query(spec, [JOB]);
+    const at = async (minutes: number) =>
+      canaryNow(database.db, (await openCanaries(database.db))[0]!, new Date(Date.parse(began) + minutes * 60_000));
+    expect(await at(29)).toMatchObject({ passed: false, canary: { state: 'running' } });
+    expect(await at(30)).toMatchObject({
+      ...{ passed: false, canary: { state: 'ended' } },
+      reason: expect.stringMatching(/^The minutes of the budget of the plan were over\. It ended without a decision\./),
+    });
+  });
   /** A live episode with one call by that checkpoint; null: by the one of its side. */
   const episode = async (
     episode_id: string,

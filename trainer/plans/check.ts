@@ -217,6 +217,13 @@ export async function checkPlan(asked: Checking, plan: Plan): Promise<PlanCheck>
     }
     const rounds = plan.rounds ?? 1;
     const budget = plan.budget ?? null;
+    if (plan.gate.kind === 'canary') canaryWithin(plan.budget, canaryRulesOf(plan.gate), { problems, notes });
+    if (budget?.tokens !== undefined || budget?.usd !== undefined)
+      for (const [name, { train }] of Object.entries(plan.policies))
+        if (train.engine === 'command')
+          notes.push(
+            `The budget counts what the program ${train.use} writes to TROUPE_METRICS, such as {"step": 10, "tokens": 52000, "usd": 0.4}: what it has used until then. A program of policies.${name} that writes none of what the budget limits, not even 0, ends the run once it has trained: unknown is not 0.`,
+          );
     if (budget?.usd !== undefined)
       notes.push(
         'budget.usd counts what calls cost: of upstreams by their prices, of policies by those in the setting prices, else nothing. A call of an upstream without a price cannot be counted, and ends the run.',
@@ -638,6 +645,19 @@ async function canaryCheck(
   return { ...found, episodes_wanted: { all, candidate } };
 }
 
+/** A canary ends with the minutes of its plan, whatever `gate.hours` says. */
+function canaryWithin(
+  { minutes }: NonNullable<Plan['budget']> = {},
+  { bake_hours, hours }: ReturnType<typeof canaryRulesOf>,
+  { problems, notes }: { readonly problems: string[]; readonly notes: string[] },
+): void {
+  if (minutes === undefined || hours * 60 <= minutes) return;
+  const ends = `budget.minutes is ${minutes}, and a canary ends with them`;
+  if (bake_hours * 60 > minutes)
+    problems.push(`${ends}: it needs ${countText(bake_hours, 'hour')} (gate.bake_hours) before it may release.`);
+  else notes.push(`${ends}, though gate.hours is ${hours}.`);
+}
+
 /** Of the last gate, of this kind of job, of a plan of this name. */
 async function lastDeviation(db: Db, plan: string, kind: 'gate' | 'play'): Promise<number | null> {
   const [last] = await rowsOf(
@@ -648,6 +668,7 @@ async function lastDeviation(db: Db, plan: string, kind: 'gate' | 'play'): Promi
       .select('gate.result')
       .where('gate.kind', '=', kind)
       .where('gate.outcome', '=', 'done')
+      .where(sql<boolean>`gate.result ->> 'cut_short' is null`)
       .where(sql<string>`run.spec -> 'plan' ->> 'name'`, '=', plan)
       .orderBy('gate.finished_at', 'desc')
       .limit(1),

@@ -10,9 +10,11 @@ import type { Db } from '../../store/db/pool.ts';
 import { anyOf, query, rowsOf } from '../../store/db/query.ts';
 import { type Both, decide, deviationOf, type GateRules, type TaskMeasured } from '../../store/gating/gate.ts';
 import { RulesSpec } from '../../store/gating/play.ts';
-import type { GateReport } from '../../store/gating/report.ts';
+import { cutShort, type GateReport } from '../../store/gating/report.ts';
 import { checkedSpec, type Handler, type JobContext } from '../../store/jobs/jobs.ts';
 import { groupBy } from '../../store/methods/statistics.ts';
+import { overBudget } from '../../store/rollouts/budget.ts';
+import { requestedOf } from '../../store/rollouts/request.ts';
 import { cutRow, type StepRow, supervisedRow, type TokenRow } from '../data/training-rows.ts';
 import { sftLoss } from '../losses/sft.ts';
 import { type OpenModel, openModelForIds } from '../models/model-directory.ts';
@@ -24,6 +26,8 @@ const OfflineGateSpec = Compile(
   Type.Object({
     kind: Type.Literal('offline'),
     rules: RulesSpec,
+    /** Seconds from its request after which it is cut short. */
+    budget: Type.Optional(Type.Object({ seconds: Type.Number() })),
     /** Dataset whose rows are compared; null: the held-out split of each policy's own. */
     dataset: Type.Union([Type.String(), Type.Null()]),
     policies: Type.Record(
@@ -42,6 +46,11 @@ type Weights = { readonly checkpoint_id: string; readonly directory: string };
 /** The scorer by name and version: what is compared changes with it. */
 const SCORER = 'mean_token_logprob@1';
 const UNSEEN_ROLE = 'no role';
+const TRAINED_ON = 'whose task was trained on';
+const NOTHING_TO_SCORE = 'with nothing to score within the context';
+const CUT_SHORT = 'not scored before the budget was used up';
+/** Scoring calls no model. */
+const NOTHING_SPENT = { tokens: null, uncounted: 0, usd: null, unpriced: 0 };
 /** Rows scored at once. */
 const AT_ONCE = 32;
 
@@ -49,9 +58,15 @@ type Scored = Both & { readonly task: string; readonly role: string };
 
 /** @returns handler of kind `gate`, whose result is a `GateReport` */
 export function offlineGate({ db }: JobContext, settings: { readonly threads: number; readonly codeVersion: string }) {
-  const handler: Handler = async ({ spec }) => {
-    const { rules, dataset, policies } = checkedSpec(OfflineGateSpec, spec);
-    const leftOut = { 'whose task was trained on': 0, 'with nothing to score within the context': 0 };
+  const handler: Handler = async ({ job_id, spec }) => {
+    const { rules, budget, dataset, policies } = checkedSpec(OfflineGateSpec, spec);
+    let over: string | null = null;
+    const isOver = async (): Promise<boolean> => {
+      if (budget !== undefined && over === null)
+        over = overBudget({ budget }, NOTHING_SPENT, (await requestedOf(db, job_id)).age)?.message ?? null;
+      return over !== null;
+    };
+    const leftOut: Record<string, number> = { [TRAINED_ON]: 0, [NOTHING_TO_SCORE]: 0 };
     const scored: Scored[] = [];
     const content: string[] = [];
     const models: Record<string, { incumbent: string; candidate: string }> = {};
@@ -64,24 +79,26 @@ export function offlineGate({ db }: JobContext, settings: { readonly threads: nu
         ({ role }) => policy.roles === null || policy.roles.includes(role ?? ''),
       );
       const fresh = found.filter((row) => !trained.has(taskOf(row)));
-      leftOut['whose task was trained on'] += found.length - fresh.length;
-      const incumbent = await scores(policy.incumbent, fresh, settings.threads);
-      const candidate = await scores(policy.candidate, fresh, settings.threads);
+      leftOut[TRAINED_ON]! += found.length - fresh.length;
+      const incumbent = await scores(policy.incumbent, fresh, settings.threads, isOver);
+      const candidate = await scores(policy.candidate, fresh, settings.threads, isOver);
       models[name] = { incumbent: incumbent.id, candidate: candidate.id };
       for (const [i, row] of fresh.entries()) {
         const [before, after] = [incumbent.means[i]!, candidate.means[i]!];
-        if (before === null || after === null) leftOut['with nothing to score within the context']++;
+        if (over !== null) leftOut[CUT_SHORT] = (leftOut[CUT_SHORT] ?? 0) + 1;
+        else if (before === null || after === null) leftOut[NOTHING_TO_SCORE]!++;
         else scored.push({ task: taskOf(row), role: row.role ?? UNSEEN_ROLE, incumbent: before, candidate: after });
       }
     }
     const guarded = Object.values(policies).flatMap(({ roles }) => roles ?? []);
     const tasks = await measured(db, scored);
+    const decision = decide(tasks, rules as GateRules, guarded);
     const report: GateReport = {
       format: 'troupe-gate/1',
       kind: 'offline',
       measure: 'mean log-probability of a token of held-out answers',
       unit: 'nats',
-      ...decide(tasks, rules as GateRules, guarded),
+      ...(over === null ? decision : cutShort(decision, over)),
       rules: rules as GateRules,
       deviation: deviationOf(tasks),
       models,
@@ -110,7 +127,13 @@ type Scores = {
   readonly means: readonly (number | null)[];
 };
 
-async function scores(weights: Weights, rows: readonly StepRow[], threads: number): Promise<Scores> {
+/** @param isOver asked before each batch: the rows that are left then have no mean */
+async function scores(
+  weights: Weights,
+  rows: readonly StepRow[],
+  threads: number,
+  isOver: () => Promise<boolean>,
+): Promise<Scores> {
   const open = await openModelForIds(weights.directory);
   const model = trainable(open.config, open.weights, { threads });
   const fitted = rows.map((row) => withinContext(row, open));
@@ -118,6 +141,7 @@ async function scores(weights: Weights, rows: readonly StepRow[], threads: numbe
   const places = fitted.flatMap((row, at) => (row === null ? [] : [at]));
   try {
     for (let from = 0; from < places.length; from += AT_ONCE) {
+      if (await isOver()) break;
       const part = places.slice(from, from + AT_ONCE);
       const asked = part.map((at) => {
         const { promptIds, tokenIds, trained } = fitted[at]!;

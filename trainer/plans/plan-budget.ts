@@ -1,12 +1,17 @@
 /** The budget of a run of a plan, over all its rounds: what is used, what is left to a stage, and how a run that it ended goes on. */
 import { countText } from '../../errors.ts';
 import { firstOf, query, type SqlBool, sql } from '../../store/db/query.ts';
+import { CANARY } from '../../store/gating/canary.ts';
+import { PLAY, rolloutOfSide, SIDES } from '../../store/gating/play.ts';
 import { goOnWithJob, type JobContext } from '../../store/jobs/jobs.ts';
 import { runMinutes } from '../../store/jobs/run-of-plan.ts';
 import { forgetLeftOut, isNoAttempt } from '../../store/rollouts/attempts.ts';
-import { overBudget, rolloutsBelow, spentOf } from '../../store/rollouts/budget.ts';
+import { overBudget, spentBelow, spentOf } from '../../store/rollouts/budget.ts';
 import { type Budget, ROLLOUT } from '../../store/rollouts/rollout.ts';
 import type { Plan } from './plan-schema.ts';
+
+/** Job kind of an offline gate. */
+export const OFFLINE = 'gate';
 
 /** Why no further stage of the run begins; null while its budget lasts. A budget that cannot be measured ends too: unknown is not 0. */
 export async function runOver({ db }: Pick<JobContext, 'db'>, plan: Plan, run: string): Promise<string | null> {
@@ -14,48 +19,78 @@ export async function runOver({ db }: Pick<JobContext, 'db'>, plan: Plan, run: s
   if (minutes !== undefined && ((await runMinutes(db, run)) ?? 0) > minutes)
     return `The budget of ${countText(minutes, 'minute')} was used up.`;
   if (limits.tokens === undefined && limits.usd === undefined) return null;
-  return overBudget({ budget: limits }, await spentOf(db, await rolloutsBelow(db, run)), 0)?.message ?? null;
+  return overBudget({ budget: limits }, await spentBelow(db, run), 0)?.message ?? null;
 }
 
-/** What a rollout of the run may use: its own budget, and no more than is left of that of the run. */
-export async function rolloutBudget(
+/** What the calls of a stage count by: its rollouts. */
+const rolloutsOf = (kind: string, job_id: string): string[] =>
+  kind === PLAY ? SIDES.map((side) => rolloutOfSide(job_id, side)) : [job_id];
+
+/**
+ * What a rollout or a gate of the run may use, beside what it used itself: its own budget, and no more than is left of that of the run. An
+ * offline gate calls nothing, and what a canary looks at would be played without it, so these have the time alone; other stages have none.
+ */
+export async function stageBudget(
   { db }: Pick<JobContext, 'db'>,
   plan: Plan,
-  { run, rollout, own = {} }: { readonly run: string; readonly rollout: string; readonly own?: Budget | undefined },
+  {
+    run,
+    job_id,
+    kind,
+    own = {},
+  }: { readonly run: string; readonly job_id: string; readonly kind: string; readonly own?: Budget | undefined },
 ): Promise<{ readonly budget?: Budget }> {
-  const { tokens, usd } = plan.budget ?? {};
-  if (tokens === undefined && usd === undefined) return Object.keys(own).length === 0 ? {} : { budget: own };
-  const [all, here] = [await spentOf(db, await rolloutsBelow(db, run)), await spentOf(db, [rollout])];
-  const left = (most: number | undefined, of: 'tokens' | 'usd') =>
-    most === undefined ? [] : [most - (all[of] ?? 0) + (here[of] ?? 0)];
-  const least = (of: 'tokens' | 'usd', most: number | undefined) => {
-    const limits = [...left(most, of), ...(own[of] === undefined ? [] : [own[of]])];
+  const plays = kind === ROLLOUT || kind === PLAY;
+  if (!plays && kind !== OFFLINE && kind !== CANARY) return {};
+  const { tokens, usd, minutes } = plan.budget ?? {};
+  const left: { -readonly [of in keyof Budget]: Budget[of] } = {};
+  if (plays && (tokens !== undefined || usd !== undefined)) {
+    const [all, here] = [await spentBelow(db, run), await spentOf(db, rolloutsOf(kind, job_id))];
+    if (tokens !== undefined) left.tokens = tokens - (all.tokens ?? 0) + (here.tokens ?? 0);
+    if (usd !== undefined) left.usd = usd - (all.usd ?? 0) + (here.usd ?? 0);
+  }
+  if (minutes !== undefined)
+    // Rounded up: once it is over, so is the budget of the run.
+    left.seconds = Math.ceil(
+      (minutes - ((await runMinutes(db, run)) ?? 0) + ((await runMinutes(db, job_id)) ?? 0)) * 60,
+    );
+  const least = (of: keyof Budget) => {
+    const limits = [left[of], own[of]].filter((one) => one !== undefined);
     return limits.length === 0 ? {} : { [of]: Math.min(...limits) };
   };
-  return { budget: { ...own, ...least('tokens', tokens), ...least('usd', usd) } };
+  const budget: Budget = { ...least('tokens'), ...least('usd'), ...least('seconds') };
+  return Object.keys(budget).length === 0 ? {} : { budget };
 }
 
 /**
- * Has a run that its budget ended go on with the same plan under another budget. A rollout that it left unfinished plays the rest.
- * Returns false where the run has not ended.
+ * Has a run that its budget ended go on with the same plan under another budget. A rollout that it left unfinished plays the rest, and a gate
+ * that it cut short is decided. Returns false where the run has not ended.
  */
 export async function goOnWithRun(context: JobContext, run: string, plan: Plan, spec: object): Promise<boolean> {
-  const { db } = context;
-  const last = await firstOf(
-    db,
-    query
-      .selectFrom('troupe.job_queue')
-      .select(['job_id', 'kind', 'spec'])
-      .where(sql<SqlBool>`starts_with(job_id, ${`${run}/`})`)
-      .where(isNoAttempt)
-      .orderBy('requested_at', 'desc')
-      .limit(1),
-  );
-  if (last?.kind === ROLLOUT && (await forgetLeftOut(db, last.job_id)) > 0) {
-    const { budget: _, ...asked } = last.spec as { readonly budget?: Budget };
-    const own = plan.rollout?.budget;
-    const limited = await rolloutBudget(context, plan, { run, rollout: last.job_id, own });
-    await goOnWithJob(context, { job_id: last.job_id, spec: { ...asked, ...limited }, parent: run });
-  }
+  // Otherwise it would end where it is: nothing is played or compared again.
+  if ((await runOver(context, plan, run)) === null) await goOnWithStages(context, run, plan);
   return goOnWithJob(context, { job_id: run, spec: { ...spec, plan } });
+}
+
+async function goOnWithStages(context: JobContext, run: string, plan: Plan): Promise<void> {
+  const { db } = context;
+  const stages = query
+    .selectFrom('troupe.job_queue')
+    .select(['job_id', 'kind', 'spec'])
+    .where(sql<SqlBool>`starts_with(job_id, ${`${run}/`})`)
+    .where(isNoAttempt)
+    .orderBy('requested_at', 'desc')
+    .limit(1);
+  const goOn = async ({ job_id, kind, spec }: { job_id: string; kind: string; spec: unknown }, parent: string) => {
+    const { budget: _, ...asked } = spec as { readonly budget?: Budget };
+    const own = kind === ROLLOUT && parent === run ? plan.rollout?.budget : undefined;
+    const limited = await stageBudget(context, plan, { run, job_id, kind, own });
+    await goOnWithJob(context, { job_id, spec: { ...asked, ...limited }, parent });
+  };
+  const cut = await firstOf(db, stages.where(sql<SqlBool>`result ->> 'cut_short' is not null`));
+  const last = await firstOf(db, stages);
+  // Its rollout first: a gate that finds it ended would be cut short again.
+  if (last?.kind === ROLLOUT && (await forgetLeftOut(db, last.job_id)) > 0)
+    await goOn(last, cut !== undefined && last.job_id.startsWith(`${cut.job_id}/`) ? cut.job_id : run);
+  if (cut !== undefined) await goOn(cut, run);
 }

@@ -15,7 +15,7 @@ import { iterate, iterationsOf, iterationToGoOn, mapped, reportOf } from './iter
 import { parseStoredPlan } from './plan.ts';
 import type { Plan } from './plan-schema.ts';
 import { type PlanResult, type Round, release } from './round.ts';
-import { BudgetSpent, type OfStage, stagesOf } from './stages.ts';
+import { BudgetSpent, decided, type OfStage, stagesOf } from './stages.ts';
 import { teamRound } from './team-round.ts';
 import type { Hosted } from './weights.ts';
 
@@ -105,7 +105,7 @@ async function runRound(
   const candidates = mapped(trained, ({ result }) => result);
   const ended = () => iterationsOf(context, plan, of);
   const gate = await gateOf(context, plan, stages, { round, candidates, frozen, ended }, hosted);
-  const { passed, reason } = gate.result;
+  const { passed, reason } = decided(gate.result, `${run}/${round}/gate`);
   const ids = Object.fromEntries(names.map((name) => [name, candidates[name]!.checkpoint_id]));
   const release_id = passed
     ? await release(context, { run, round, plan, policies: ids, gate: gate.result, hosted })

@@ -10,14 +10,15 @@ import type { Db } from '../../store/db/pool.ts';
 import { anyOf, query, rowsOf, sql } from '../../store/db/query.ts';
 import { type Both, decide, deviationOf, type GateRules, type TaskMeasured } from '../../store/gating/gate.ts';
 import { CheckedPlayGate, PLAY, rolloutOfSide, SIDES, type Side } from '../../store/gating/play.ts';
-import type { GateReport } from '../../store/gating/report.ts';
+import { cutShort, type GateReport } from '../../store/gating/report.ts';
 import { roleRewards } from '../../store/gating/role-rewards.ts';
 import { checkedSpec, type Handler, type JobContext, requestJob, WaitsFor } from '../../store/jobs/jobs.ts';
 import { groupBy } from '../../store/methods/statistics.ts';
 import { waitProjected } from '../../store/projecting/positions.ts';
-import { episodeCost } from '../../store/rollouts/budget.ts';
+import { episodeCost, overBudget, spentOf } from '../../store/rollouts/budget.ts';
 import { playedIn } from '../../store/rollouts/ids.ts';
-import type { RolloutSpec, RolloutTask } from '../../store/rollouts/rollout.ts';
+import { requestedOf } from '../../store/rollouts/request.ts';
+import { ROLLOUT, type RolloutSpec, type RolloutTask } from '../../store/rollouts/rollout.ts';
 import { hostedModel, type Weights } from '../../store/rollouts/weights.ts';
 import type { TeamVersion } from '../../store/teams/version.ts';
 import type { StepRow } from '../data/training-rows.ts';
@@ -94,22 +95,24 @@ export function playGate(
     const runner = findRunner(settings.runners, asked.runner);
     const environment = await environmentOf(runner);
     const { db, log } = context;
-    const part = async <T>(name: string, kind: string, of: () => Record<string, unknown>): Promise<T> => {
-      const id = `${job_id}/${name}`;
-      const known = await partOf<T>(db, id);
-      if (known !== null) {
-        requireSame(runner, environment, known.spec);
-        return known.result;
+    const results: Record<Side, RolloutResult | null> = { incumbent: null, candidate: null };
+    let over: string | null = null;
+    for (const side of asked.tasks.length === 0 ? [] : SIDES) {
+      if (over !== null) break;
+      const id = rolloutOfSide(job_id, side);
+      const known = await partOf<RolloutResult>(db, id);
+      if (known === null) {
+        const left = await leftFor(context, asked, job_id);
+        over = left.over;
+        if (over !== null) break;
+        const spec = { ...rolloutAsked(asked, side, job_id, environment), ...left.limited };
+        await requestJob(context, { job_id: id, kind: ROLLOUT, spec, parent: job_id });
+        throw new WaitsFor(id);
       }
-      await requestJob(context, { job_id: id, kind, spec: of(), parent: job_id });
-      throw new WaitsFor(id);
-    };
-    const results = {} as Record<Side, RolloutResult | null>;
-    for (const side of SIDES)
-      results[side] =
-        asked.tasks.length === 0
-          ? null
-          : await part<RolloutResult>(side, 'rollout', () => rolloutAsked(asked, side, job_id, environment));
+      requireSame(runner, environment, known.spec);
+      results[side] = known.result;
+      over = leftOutBy(known.result);
+    }
     await waitProjected(db, { log });
     const sides = {
       incumbent: await playedBy(db, asked, 'incumbent', results.incumbent),
@@ -122,6 +125,7 @@ export function playGate(
       margin: asked.unplayed,
       pairs: asked.tasks.map(({ task_id }) => both((side) => sides[side].played.get(task_id) ?? 0)),
     };
+    const decision = decide(tasks, rules, asked.guarded, undefined, [unplayed]);
     const { teams } = asked;
     const models = Object.fromEntries([
       ...asked.policies.map((policy) => [policy, bothOf((side) => asked.maps[side][policy]!.checkpoint_id)]),
@@ -132,7 +136,7 @@ export function playGate(
       kind: PLAY,
       measure: 'mean reward of the episodes of a task',
       unit: 'reward',
-      ...decide(tasks, rules, asked.guarded, undefined, [unplayed]),
+      ...(over === null ? decision : cutShort(decision, over)),
       rules,
       deviation: deviationOf(tasks),
       models,
@@ -157,6 +161,30 @@ export function playGate(
     };
   };
 }
+
+/** What is left to a side of the budget of its gate, which both sides share; `over` says why it does not begin. */
+async function leftFor({ db, log }: JobContext, { budget }: Spec, job_id: string) {
+  if (budget === undefined) return { over: null, limited: {} };
+  await waitProjected(db, { log });
+  const spent = await spentOf(
+    db,
+    SIDES.map((one) => rolloutOfSide(job_id, one)),
+  );
+  const { age } = await requestedOf(db, job_id);
+  const over = overBudget({ budget }, spent, age);
+  if (over !== null) return { over: over.message, limited: {} };
+  const { tokens, usd, seconds } = budget;
+  const limited = {
+    ...(tokens === undefined ? {} : { tokens: tokens - (spent.tokens ?? 0) }),
+    ...(usd === undefined ? {} : { usd: usd - (spent.usd ?? 0) }),
+    ...(seconds === undefined ? {} : { seconds: seconds - age }),
+  };
+  return { over: null, limited: { budget: limited } };
+}
+
+/** Why samples of a rollout were left out by its budget; null where none was. */
+const leftOutBy = ({ partial }: RolloutResult): string | null =>
+  partial.flatMap(({ why }) => why).find(({ code }) => code === 'budget')?.message ?? null;
 
 const bothOf = <T>(of: (side: Side) => T): Readonly<Record<Side, T>> => ({
   incumbent: of('incumbent'),

@@ -1,16 +1,25 @@
 /** The stages of a run: each is a job with an id of its own, so a run that was killed finds what is done. */
 import type { AsOf } from '../../store/datasets/as-of.ts';
 import type { Recipe } from '../../store/datasets/recipe.ts';
+import type { GateReport, ManualReport } from '../../store/gating/report.ts';
 import { type JobContext, requestJob, WaitsFor } from '../../store/jobs/jobs.ts';
 import { waitProjected } from '../../store/projecting/positions.ts';
-import { type Budget, ROLLOUT } from '../../store/rollouts/rollout.ts';
+import type { Budget } from '../../store/rollouts/rollout.ts';
 import { type Done, partOf } from './parts.ts';
-import { rolloutBudget, runOver } from './plan-budget.ts';
+import { runOver, stageBudget } from './plan-budget.ts';
 import type { Plan } from './plan-schema.ts';
 import type { Frozen } from './round-rows.ts';
 
 /** No stage may begin: the budget of the plan is used up, or cannot be measured. */
 export class BudgetSpent extends Error {}
+
+/** The report of a gate that was decided. @throws BudgetSpent where the budget of the plan cut it short */
+export function decided<T extends GateReport | ManualReport>(gate: T, job_id: string): T {
+  if (gate.kind === 'manual' || gate.cut_short === undefined) return gate;
+  throw new BudgetSpent(
+    `${gate.cut_short} So ${job_id} was cut short and nothing is released; the plan with a larger budget, run again, goes on there.`,
+  );
+}
 
 /** Where a stage stands in its run. */
 export type OfStage = {
@@ -49,7 +58,7 @@ export function stagesOf(context: JobContext, plan: Plan, of: OfStage): Stages {
       );
     const asked = await spec();
     const own = asked.budget as Budget | undefined;
-    const limited = kind === ROLLOUT ? await rolloutBudget(context, plan, { run, rollout: job_id, own }) : {};
+    const limited = await stageBudget(context, plan, { run, job_id, kind, own });
     await requestJob(context, { job_id, kind, spec: { ...asked, ...limited }, parent: run });
     throw new WaitsFor(job_id);
   };

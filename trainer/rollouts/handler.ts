@@ -17,7 +17,7 @@ import {
   type LeasedAttempt,
   leaseAttempts,
 } from '../../store/rollouts/attempts.ts';
-import { budgetOver, type Spent, spentOf } from '../../store/rollouts/budget.ts';
+import { budgetOver, roomLeft, type Spent, spentOf } from '../../store/rollouts/budget.ts';
 import { announce, announceMissing, startDraft, taskDrafts } from '../../store/rollouts/episodes.ts';
 import { episodeId } from '../../store/rollouts/ids.ts';
 import { deadlineOver, nextAttempt, nextAttempts, type Tally, tally } from '../../store/rollouts/plan.ts';
@@ -223,7 +223,7 @@ async function playAll(context: JobContext, playing: Playing): Promise<void> {
       const leased = await leaseAttempts(db, {
         runner: runner.name,
         of: { rollout: id, token: fence },
-        count: runner.concurrency - running.size,
+        count: Math.min(runner.concurrency - running.size, await roomLeft(db, id, rollout)),
         leaseS: timeoutS + SPARE_S,
         timeoutS,
       });

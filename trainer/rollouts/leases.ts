@@ -5,11 +5,12 @@
 import { TroupeError } from '../../errors.ts';
 import { appendOwn } from '../../ingest/own-event.ts';
 import { notify } from '../../store/db/news.ts';
-import { anyOf, query, rowsOf } from '../../store/db/query.ts';
+import { anyOf, firstOf, query, rowsOf } from '../../store/db/query.ts';
 import type { JobContext } from '../../store/jobs/jobs.ts';
 import { waitProjected } from '../../store/projecting/positions.ts';
 import {
   type Accepted,
+  ATTEMPTS_ADDED,
   ATTEMPTS_ENDED,
   type AttemptEnd,
   type AttemptErrorCode,
@@ -22,7 +23,7 @@ import {
   type LeasedAttempt,
   leaseAttempts,
 } from '../../store/rollouts/attempts.ts';
-import { budgeted, budgetOver } from '../../store/rollouts/budget.ts';
+import { budgeted, budgetOver, roomLeft } from '../../store/rollouts/budget.ts';
 import { endDrafts, startDraft } from '../../store/rollouts/episodes.ts';
 import { type Recorded, type Replayed, recordedOf, replayedOf } from '../../store/rollouts/recorded.ts';
 import { drawnBy, groupAt, type RolloutSpec, type RolloutTask } from '../../store/rollouts/rollout.ts';
@@ -88,12 +89,26 @@ export function workersRunner(runners: readonly Runner[], name: string): Workers
   );
 }
 
-/** The next attempts of a runner, at most `count`; none where none waits, or where their rollouts have used up their budgets. */
+/** The next attempts of a runner, at most `count`; of a rollout with a budget no more than fit into it, and none once it is used up. */
 export async function lease(context: JobContext, runner: WorkersRunner, count: number): Promise<Leased[]> {
   const { db, log } = context;
   const { name, leaseS, timeoutS, agent } = runner;
-  await endOverBudget(context, name);
-  const leased = await leaseAttempts(db, { runner: name, of: null, count, leaseS, timeoutS });
+  const limited = await endOverBudget(context, name);
+  const leased: LeasedAttempt[] = [];
+  for (const { id, ...rollout } of limited)
+    leased.push(
+      ...(await db.transaction(async (tx) => {
+        // Two workers that lease at once would each find the same room.
+        const whole = query.selectFrom('troupe.job_queue').select('job_id').where('job_id', '=', id);
+        await firstOf(tx, whole.forNoKeyUpdate());
+        const room = Math.min(count - leased.length, await roomLeft(tx, id, rollout));
+        return leaseAttempts(tx, { runner: name, of: { rollout: id }, count: room, leaseS, timeoutS });
+      })),
+    );
+  const except = limited.map(({ id }) => id);
+  leased.push(
+    ...(await leaseAttempts(db, { runner: name, of: { except }, count: count - leased.length, leaseS, timeoutS })),
+  );
   if (leased.length === 0) return [];
   const specOf = await specsOf({ db }, leased);
   await appendOwn(
@@ -110,16 +125,18 @@ export async function lease(context: JobContext, runner: WorkersRunner, count: n
 
 /**
  * Fails what waits of rollouts whose budget is used up, by all calls that are recorded now. Their jobs do so too, but later than a worker
- * that has ended its attempts asks for the next ones: a budget is exceeded by what runs already, and by no further lease.
+ * that has ended its attempts asks for the next ones: a budget is exceeded by what runs already, and by no further lease. Returns all that
+ * have a budget.
  */
-async function endOverBudget({ db, log, now }: JobContext, runner: string): Promise<void> {
+async function endOverBudget({ db, log, now }: JobContext, runner: string): ReturnType<typeof budgeted> {
   const rollouts = await budgeted(db, runner);
-  if (rollouts.length === 0) return;
+  if (rollouts.length === 0) return [];
   await waitProjected(db, { log, timeoutMs: PATIENCE_MS });
   for (const { id, ...rollout } of rollouts) {
     const over = await budgetOver(db, id, rollout);
     if (over !== null) await failWaiting(db, id, { at: now().toISOString(), error: over });
   }
+  return rollouts;
 }
 
 /** What a team is told of an attempt. Pure. */
@@ -203,6 +220,8 @@ export async function finish(context: JobContext, reports: readonly Finish[]): P
   );
   // Not before: the rollout would announce them as well.
   await notify(db, ATTEMPTS_ENDED);
+  // What one of them leaves of its budget may have room for another.
+  if ([...rows.values()].some((row) => specOf(row).budget !== undefined)) await notify(db, ATTEMPTS_ADDED);
   return ids.map((id, i) => {
     const state = states[i]!;
     if (state === 'unknown') throw notThere(id);

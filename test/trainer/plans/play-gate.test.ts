@@ -136,7 +136,9 @@ describe('A gate that plays', () => {
       ...{ weights: { solver: weights(checkpoint) }, awaits: { policies: ['solver'], within_s: 1 } },
     });
     expect(await asked()).toMatchObject([{ spec: bySide('incumbent', 'a') }]);
-    await database.db.query(`update troupe.job_queue set state = 'finished', outcome = 'done', result = '{}'`);
+    await database.db.query(
+      `update troupe.job_queue set state = 'finished', outcome = 'done', result = '{"partial":[]}'`,
+    );
     await expect(run({ params })).rejects.toEqual(new WaitsFor(`${GATE}/candidate`));
     expect((await asked())[1]).toMatchObject({ spec: bySide('candidate', 'b') });
   });
@@ -181,6 +183,74 @@ describe('A gate that plays', () => {
     const { left_out, outcome } = await report({ incumbent: by, candidate: all }, { maps });
     expect(outcome).toBe('no_data');
     expect(left_out).toMatchObject({ 'not answered by the weights of their side': 12 });
+  });
+
+  it('shares its budget between its sides, and cut short by it decides nothing, whatever it has compared', async () => {
+    const { db } = database;
+    const requested = `insert into troupe.job_queue (job_id, kind, spec, state) values ($1, 'play', '{}', 'running')`;
+    await db.query(requested, [GATE]);
+    const spent = async (side: string, calls: number) => {
+      const insert = `insert into facts.calls (episode_id, call_id, policy, input_tokens, output_tokens, completed_version) values ($1, $1, 'solver', 60, 40, '1')`;
+      for (let i = 0; i < calls; i++) await db.query(insert, [`${groupId(`${GATE}/${side}`, 't0', i)}/0`]);
+    };
+    const asked = async () =>
+      (
+        await db.query(
+          `select spec -> 'budget' as budget from troupe.job_queue where kind = 'rollout' order by requested_at`,
+        )
+      ).rows;
+    const end = async (side: string, why: object[]) => {
+      while ((await projectBatch(db)) > 0);
+      await db.query(
+        `update troupe.job_queue set state = 'finished', outcome = 'done', result = $2 where job_id = $1`,
+        [
+          `${GATE}/${side}`,
+          JSON.stringify({
+            rollout_id: `${GATE}/${side}`,
+            episodes: [],
+            partial: [{ task_id: 't0', done: 0, of: 1, why }],
+          }),
+        ],
+      );
+    };
+    const budget = { tokens: 1000 };
+    await expect(run({ budget })).rejects.toEqual(new WaitsFor(`${GATE}/incumbent`));
+    expect(await asked()).toEqual([{ budget }]);
+    await spent('incumbent', 4);
+    await end('incumbent', []);
+    await expect(run({ budget })).rejects.toEqual(new WaitsFor(`${GATE}/candidate`));
+    expect(await asked()).toEqual([{ budget }, { budget: { tokens: 600 } }]);
+    await end('candidate', [
+      { code: 'budget', message: 'The budget of 600 tokens was used up: 700 recorded.', samples: 3 },
+    ]);
+    const cut = { outcome: 'no_data', passed: false, cut_short: expect.stringContaining('600 tokens was used up') };
+    const found = (await run({ budget })) as GateReport;
+    expect(found).toMatchObject(cut);
+    expect(gateMarkdown(found, 'night-1')).toContain(
+      'cut short, not passed\n\nThe budget of the plan cut the gate short',
+    );
+    // Where the first side has used it all, the second one is not asked for.
+    await db.query(`delete from troupe.job_queue where job_id = $1`, [`${GATE}/candidate`]);
+    await spent('candidate', 6);
+    expect(await run({ budget })).toMatchObject({ passed: false, cut_short: expect.stringContaining('1000 recorded') });
+    expect(await asked()).toHaveLength(1);
+  });
+
+  it('is not decided by what it compared before its budget ended, good as that looks', async () => {
+    await played({ incumbent: half, candidate: all }, await environmentOf(runners[0]!));
+    await database.db.query(
+      `update troupe.job_queue set result = jsonb_set(result::jsonb, '{partial}', $2::jsonb) where job_id = $1`,
+      [
+        `${GATE}/candidate`,
+        JSON.stringify([
+          { task_id: 'other', done: 0, of: 1, why: [{ code: 'budget', message: 'Used up.', samples: 1 }] },
+        ]),
+      ],
+    );
+    expect(await run()).toMatchObject({
+      ...{ outcome: 'inconclusive', passed: false, cut_short: 'Used up.', main: { outcome: 'better', passed: true } },
+      reason: 'The budget of the plan cut the gate short, so it decides nothing: Used up.',
+    });
   });
 
   it('says better, worse and inconclusive as the rewards of the tasks do', async () => {
