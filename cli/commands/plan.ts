@@ -101,7 +101,7 @@ Examples:
         await requireUnblocked(checkingOf(context), plan);
       }
       if (run.ended === undefined)
-        await requestJob(context, { job_id: run.id, kind: 'plan', spec: { plan } });
+        await requestJob(context, { job_id: run.id, kind: 'plan', spec: { plan, checked: true } });
       else {
         const { goOnWithRun } = await import('../../trainer/plans/plan-budget.ts');
         await goOnWithRun(context, run.id, plan, run.ended);
