@@ -15,8 +15,10 @@ import { settle } from './settle.ts';
 import { withTexts } from './stored-texts.ts';
 
 export type ByKeyOptions = {
-  /** Schema that holds the empty tables. */
+  /** Schema of the tables. */
   readonly schema: string;
+  /** Makes the tables, without rows of the keys that the log holds, while the first events are read. */
+  readonly makeTables: () => Promise<void>;
   /** Name under which positions are kept; there are none of it yet. */
   readonly projection: string;
   /** Events of a transaction. A key is cut only where it has more than these, and then processed as the projector does. */
@@ -41,6 +43,7 @@ export async function projectByKey(db: Db, options: ByKeyOptions): Promise<void>
     return ahead;
   };
   let reading: Promise<Portion> | null = read(BEGINNING);
+  await options.makeTables();
   while (reading !== null) {
     const { events, prepared, applied, next }: Portion = await reading;
     reading = next === null ? null : read(next);

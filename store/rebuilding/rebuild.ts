@@ -79,14 +79,6 @@ async function rebuildUnderLock(
   );
   const archived = archives.reduce((sum, one) => sum + one.events, 0);
   const total = (events?.total ?? 0) + archived;
-  await db.transaction(async (tx) => {
-    await refuseStrangers(tx);
-    await tx.query(`drop schema if exists ${NEXT}, ${OLD} cascade`);
-    await tx.query('delete from troupe.positions where projection = $1', [PROJECTION]);
-    await dropBodies(tx);
-    await cloneTables(tx);
-  });
-
   let applied = 0;
   let shownAt = Number.NEGATIVE_INFINITY;
   const onApplied = (events: number): void => {
@@ -100,9 +92,12 @@ async function rebuildUnderLock(
       .catch(() => {});
   };
   const options = { schema: NEXT, projection: PROJECTION };
-  // First, so that a damaged one ends the rebuild early.
-  for (const archive of archives) await projectArchived(db, archive, { schema: NEXT, all, onApplied });
-  await projectByKey(db, { ...options, ...(portion === undefined ? {} : { portion }), onApplied });
+  const makeTables = async () => {
+    await db.transaction(beginAnew);
+    // First, so that a damaged one ends the rebuild early.
+    for (const archive of archives) await projectArchived(db, archive, { schema: NEXT, all, onApplied });
+  };
+  await projectByKey(db, { ...options, makeTables, ...(portion === undefined ? {} : { portion }), onApplied });
   const { next } = batches(db, options);
   for (;;) {
     const batch = await next();
@@ -134,6 +129,15 @@ async function rebuildUnderLock(
   return { events: applied, archived, left_out: leftOut };
 }
 
+/** Empty tables, and nothing left of a rebuild that was interrupted. */
+async function beginAnew(tx: Session): Promise<void> {
+  await refuseStrangers(tx);
+  await tx.query(`drop schema if exists ${NEXT}, ${OLD} cascade`);
+  await tx.query('delete from troupe.positions where projection = $1', [PROJECTION]);
+  await dropBodies(tx);
+  await cloneTables(tx);
+}
+
 async function judgingsOf(tx: Session): Promise<string[]> {
   const judgings = facts.withSchema(NEXT).selectFrom('judgings');
   const rows = await rowsOf(tx, judgings.select('judge_id').orderBy('version'));
@@ -160,10 +164,10 @@ async function refuseStrangers(tx: Session): Promise<void> {
 }
 
 async function cloneTables(tx: Session): Promise<void> {
-  await tx.query(`create schema ${NEXT}`);
-  for (const table of await tablesOf(tx)) {
-    await tx.query(`create table ${NEXT}.${table} (like facts.${table} including all)`);
-  }
+  const tables = (await tablesOf(tx)).map(
+    (table) => `create table ${NEXT}.${table} (like facts.${table} including all)`,
+  );
+  await tx.query([`create schema ${NEXT}`, ...tables].join('; '));
   await tx.query('select troupe.without_statistics($1)', [NEXT]);
 }
 
@@ -192,7 +196,7 @@ async function swap(tx: Session, shown: readonly Archived[]): Promise<void> {
   await noteShown(tx, shown, NEXT);
   await tx.query(`alter schema facts rename to ${OLD}`);
   await tx.query(`alter schema ${NEXT} rename to facts`);
-  for (const view of views) await tx.query(`create or replace view traj.${view.name} as ${view.definition}`);
+  await tx.query(views.map((view) => `create or replace view traj.${view.name} as ${view.definition}`).join('\n'));
   // Updated in place: a projector that waits for these rows must find them again. What was pruned counts
   // as applied, which it was, and where it was the last of a partition the position stays behind it.
   await tx.query(
