@@ -10,12 +10,17 @@ import { refuseUnknownVariables } from './variables.ts';
 
 export type Flags = Readonly<Record<string, unknown>> & { readonly json?: boolean; readonly quiet?: boolean };
 
-/** A command that works on a project. The work returns the exit code, 0 when it returns nothing. */
+/**
+ * A command that works on a project. The work returns the exit code, 0 when it returns nothing. What `check` refuses is refused before
+ * the project is opened, so that a mistyped path starts no database.
+ */
 export function projectCommand(
   command: Command,
   work: (context: Context, args: readonly string[], flags: Flags) => Promise<number | undefined>,
+  check: (args: readonly string[], flags: Flags) => Promise<unknown> = async () => {},
 ): Command {
   return plainCommand(command, async (args, flags) => {
+    await check(args, flags);
     const { enduring, withContext } = await import('./context.ts');
     return withContext(flags, (context) => work(enduring(context), args, flags));
   });

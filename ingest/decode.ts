@@ -51,7 +51,7 @@ function unknownType(type: string): Decoded {
     return refuse(
       'unknown_event',
       'type',
-      `one of ${EVENT_NAMES.map((one) => typeOf(one, newestVersion(one))).join(', ')}`,
+      `one of the ${EVENT_NAMES.length} event types of docs/events.md, such as troupe.episode.started.v1`,
       type,
     );
   const newest = typeOf(name, newestVersion(name));

@@ -12,6 +12,12 @@ export type InputFile = {
 
 export type SkippedFile = { readonly file: string; readonly reason: string };
 
+/** What is known of a file or folder that was named. Throws `not_found` where there is none. */
+export const factsOf = (path: string) =>
+  stat(path).catch((cause: unknown) => {
+    throw new TroupeError('not_found', `There is no file or folder ${path}.`, { got: path, cause });
+  });
+
 /** The files behind `paths`, each once. Throws `not_found` for a path that is not there. */
 export async function findFiles(
   paths: readonly string[],
@@ -21,10 +27,7 @@ export async function findFiles(
   const seen = new Set<string>();
 
   const visit = async (path: string, named: boolean): Promise<void> => {
-    const facts = await stat(path).catch((cause: unknown) => {
-      if (!named) return null;
-      throw new TroupeError('not_found', `There is no file or folder ${path}.`, { got: path, cause });
-    });
+    const facts = await (named ? factsOf(path) : stat(path).catch(() => null));
     if (facts === null) {
       skipped.push({ file: path, reason: 'a link that leads nowhere' });
       return;

@@ -5,8 +5,9 @@ import type { Command } from 'commander';
 import { countText, EXIT, TroupeError } from '../../errors.ts';
 import type { Event } from '../../ingest/events.ts';
 import { exportEpisodes, exportEvents, type StoredEvent } from '../../ingest/export.ts';
-import { FORMATS } from '../../ingest/formats/catalogue.ts';
+import { FORMATS, formatNamed } from '../../ingest/formats/catalogue.ts';
 import { importFiles } from '../../ingest/import.ts';
+import { factsOf } from '../../ingest/import-files.ts';
 import type { Patiently } from '../../store/db/patience.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { anyOf, query, sql, streamOf } from '../../store/db/query.ts';
@@ -60,6 +61,10 @@ export function recordCommands(program: Command): void {
       if (flags.json) printJson(report);
       else printImport(report);
       return report.events.rejected > 0 || report.errors.length > 0 ? EXIT.refused : EXIT.done;
+    },
+    async (paths, flags) => {
+      if (flags.format) formatNamed(String(flags.format));
+      for (const path of paths) await factsOf(path);
     },
   );
 

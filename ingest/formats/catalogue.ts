@@ -30,6 +30,7 @@ import { pi } from './pi.ts';
 import { primeRl } from './prime-rl.ts';
 import { redel } from './redel.ts';
 import { rllm } from './rllm.ts';
+import { sessionTraces } from './session-traces.ts';
 import { sharegpt } from './sharegpt.ts';
 import { sweAgent } from './swe-agent.ts';
 import { sweBench } from './swe-bench.ts';
@@ -62,6 +63,7 @@ export const FORMATS: readonly Format[] = [
   claudeCode,
   codex,
   pi,
+  sessionTraces,
   crewai,
   inspect,
   multiagentbench,

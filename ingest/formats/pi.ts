@@ -18,8 +18,13 @@ const emit = revisedEmitter(NAME);
 /** The agent that the person talks to. */
 const MAIN = 'main';
 
+/** Another program that writes the format of Pi says so (`harness`); without a version its lines are session traces. */
 const isHeader = (record: unknown): record is Fields =>
-  isRecord(record) && record.type === 'session' && 'id' in record && 'cwd' in record && !('harness' in record);
+  isRecord(record) &&
+  record.type === 'session' &&
+  'id' in record &&
+  'cwd' in record &&
+  (!('harness' in record) || 'version' in record);
 
 const isEntry = (record: unknown): boolean =>
   isRecord(record) &&
@@ -60,7 +65,7 @@ export const pi: Format = {
   mapping: [
     ['id of the header', 'episode_id'],
     ['the first message of the user', 'task.defined by the hash of its text'],
-    ['cwd, parentSession', 'episode.started.tags'],
+    ['cwd, parentSession, harness', 'episode.started.tags'],
     ['message[assistant]', 'generation.requested with the branch before it as input, generation.completed'],
     ['message[assistant].usage', 'usage; input_tokens are with those of the cache'],
     ['content[toolCall]', 'tool.called'],
@@ -122,7 +127,7 @@ function convert(record: NativeRecord): Converted {
 
 function sessionDrafts(header: Fields, entries: readonly Entry[], canonical: string, broken: boolean): Draft[] {
   const episodeId = header.id as string;
-  const { cwd, parentSession, version } = header;
+  const { cwd, parentSession, version, harness } = header;
   const asked = entries.find(({ fields }) => messageOf(fields)?.role === 'user');
   const last = entries.findLast(({ fields }) => messageOf(fields)?.role === 'assistant');
   const reply = last && messageOf(last.fields);
@@ -136,7 +141,7 @@ function sessionDrafts(header: Fields, entries: readonly Entry[], canonical: str
     started: {
       session_id: episodeId,
       flags: [NO_TOKEN_IDS, ...(broken ? ['incomplete'] : [])],
-      ...given('tags', without({ cwd, version, parent_session: parentSession, name: title ?? undefined })),
+      ...given('tags', without({ cwd, version, harness, parent_session: parentSession, name: title ?? undefined })),
     },
     startedAt: timeOfText(header.timestamp),
     agents: [mainOf(entries)],

@@ -11,7 +11,7 @@ import { postgresLog } from '../../ingest/log/postgres.ts';
 import { projectAll } from '../../store/projecting/projector.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { chats, lines } from './support/chats.ts';
-import { document, type Ended, type Shell, warmShell } from './support/troupe.ts';
+import { document, type Ended, type Shell, shell, warmShell } from './support/troupe.ts';
 
 const ESCAPE = '\u001b';
 
@@ -69,6 +69,23 @@ describe('commands that record and look', () => {
     expect(kept.steps).toHaveLength(1);
     const dead = document(await at.run(['deadletters', '--json']));
     expect(dead.dead_letters).toMatchObject([{ code: 'bad_json' }]);
+  });
+
+  it('import of a file that is not there, or in a format that is not, starts no database', async () => {
+    const alone = shell();
+    try {
+      for (const [args, why] of [
+        [['import', 'nofile.jsonl'], 'There is no file or folder nofile.jsonl.'],
+        [['import', file, '--format', 'runes'], 'There is no format "runes"'],
+      ] as const) {
+        const ended = await alone.run(args);
+        expect([ended.code, ended.err]).toEqual([expect.any(Number), expect.stringContaining(why)]);
+        expect(ended.code).not.toBe(0);
+      }
+      expect(existsSync(join(alone.folder, 'home'))).toBe(false);
+    } finally {
+      await alone.remove();
+    }
   });
 
   it('sql prints columns with types, rows and whether it was cut', async () => {

@@ -11,6 +11,7 @@ import {
 } from '../../ingest/decode.ts';
 import { CANONICAL, type Draft } from '../../ingest/events.ts';
 import { canonicalJson } from '../../ingest/json.ts';
+import { EVENT_NAMES } from '../../ingest/upcast/catalogue.ts';
 import { anyCharacter } from '../support/character.ts';
 
 type Json = Record<string, unknown>;
@@ -44,6 +45,13 @@ const feedback = (data: Json) =>
   });
 
 describe('the door for facts', () => {
+  it('says of an unknown type how many there are and where they are listed, not all of them', () => {
+    const { refusal } = decodeEnvelope(envelope('task.defined', {}, { type: 'troupe.task.undefined.v1' }));
+    expect(refusal!.expected).toBe(
+      `one of the ${EVENT_NAMES.length} event types of docs/events.md, such as troupe.episode.started.v1`,
+    );
+  });
+
   it('refuses with the code, the field, what was expected and what came', () => {
     const long = 'x'.repeat(513);
     const cases: [unknown, string, string][] = [

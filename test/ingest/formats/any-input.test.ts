@@ -43,6 +43,28 @@ const RECORDS: Readonly<Record<string, readonly unknown[]>> = {
       subagent_trajectories: [{ schema_version: 'ATIF-v1.7', trajectory_id: 't', agent: { name: 'b' }, steps: [] }],
     },
   ],
+  'session-traces': [
+    [
+      { type: 'session', harness: 'h', id: 's', name: 'n' },
+      { type: 'message', message: { id: '0', parent: null, role: 'system', content: '', type: 'root' } },
+      { type: 'message', message: { id: 'a', parent: '0', role: 'user', content: 'q', timestamp: 1, extra: [] } },
+      {
+        type: 'message',
+        message: {
+          id: 'b',
+          parent: 'a',
+          role: 'assistant',
+          content: 'a',
+          reasoningContent: 'r',
+          toolCalls: [{ id: 'c', function: { name: 'f', arguments: '{}' } }],
+          timings: { prompt_n: 1, cache_n: 1, predicted_n: 1 },
+          model: 'm',
+          completionId: 'd',
+        },
+      },
+      { type: 'message', message: { id: 'c', parent: 'b', role: 'tool', content: 'x', toolCallId: 'c' } },
+    ],
+  ],
   sharegpt: [
     {
       conversations: [

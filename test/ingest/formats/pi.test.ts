@@ -140,7 +140,7 @@ describe('An entry of Pi', () => {
 
   it('is recognised without a name', () => {
     expect(known(...LINES)).toBe('pi');
-    expect(known({ type: 'session', harness: 'other', id: 's', cwd: '/' })).toBe(null);
+    expect(known({ type: 'session', harness: 'other', id: 's', cwd: '/' })).toBe('session-traces');
   });
 });
 
