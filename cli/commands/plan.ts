@@ -10,7 +10,7 @@ import { firstOf, query, rowsOf, sql } from '../../store/db/query.ts';
 import { requestJob } from '../../store/jobs/jobs.ts';
 import { madeBy, readRun, runMinutes, whyEnded } from '../../store/jobs/run-of-plan.ts';
 import { type Spent, spentBelow } from '../../store/rollouts/budget.ts';
-import type { Checking, PlanCheck } from '../../trainer/plans/check.ts';
+import type { Checking, PlanCheck } from '../../trainer/plans/check-found.ts';
 import { rolloutText } from '../../trainer/plans/plan-rollout.ts';
 import type { Plan } from '../../trainer/plans/plan-schema.ts';
 import type { PlanResult } from '../../trainer/plans/round.ts';

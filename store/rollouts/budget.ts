@@ -90,7 +90,7 @@ export async function spentBelow(db: Pick<Session, 'query'>, job: string, since?
 }
 
 /** The rollouts that are parts of a job, or of jobs below this id. @param since RFC 3339; only those that had not ended then */
-export async function rolloutsBelow(db: Pick<Session, 'query'>, job: string, since?: string): Promise<string[]> {
+async function rolloutsBelow(db: Pick<Session, 'query'>, job: string, since?: string): Promise<string[]> {
   const rows = await rowsOf(
     db,
     query

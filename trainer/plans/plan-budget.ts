@@ -11,7 +11,7 @@ import { type Budget, ROLLOUT } from '../../store/rollouts/rollout.ts';
 import type { Plan } from './plan-schema.ts';
 
 /** Job kind of an offline gate. */
-export const OFFLINE = 'gate';
+const OFFLINE = 'gate';
 
 /** Why no further stage of the run begins; null while its budget lasts. A budget that cannot be measured ends too: unknown is not 0. */
 export async function runOver({ db }: Pick<JobContext, 'db'>, plan: Plan, run: string): Promise<string | null> {

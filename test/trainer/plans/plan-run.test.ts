@@ -5,6 +5,8 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { postgresLog } from '../../../ingest/log/postgres.ts';
 import { WaitsFor } from '../../../store/jobs/jobs.ts';
 import { runProjector } from '../../../store/projecting/projector.ts';
+import { checkPlan } from '../../../trainer/plans/check.ts';
+import { parsePlan } from '../../../trainer/plans/plan.ts';
 import { planHandler } from '../../../trainer/plans/plan-run.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
 
@@ -29,6 +31,9 @@ const run = (spec: object) =>
     { checking: { folder, codeVersion: '0', runners: [], env: {} } },
   )({ job_id: 'nightly-1', kind: 'plan', spec: { plan, ...spec }, token: 1 }, async () => {}, stop.signal);
 
+const checked = (more: object) =>
+  checkPlan({ db: database.db, folder, codeVersion: '0', runners: [], env: {} }, parsePlan({ ...plan, ...more }));
+
 beforeAll(async () => {
   database = await freshDatabase();
   projecting = runProjector(database.db, { signal: stop.signal, onTrouble: () => {} });
@@ -46,4 +51,24 @@ it('A run is checked before its first stage, once: not again where whoever reque
     message: expect.stringContaining('no-such-model'),
   });
   await expect(run({ checked: true })).rejects.toEqual(new WaitsFor('nightly-1/1/freeze-solver'));
+});
+
+it('A canary that the minutes of its plan end before it may release is a problem, and one that they may end is a note', async () => {
+  const found = async (minutes: number) => {
+    const { problems, notes } = await checked({
+      gate: { kind: 'canary', share: 0.5, metric: 'reward', bake_hours: 2, hours: 48 },
+      budget: { minutes },
+    });
+    return { problem: problems.join().includes('a canary ends'), note: notes.join().includes('a canary ends') };
+  };
+  expect(await found(119)).toEqual({ problem: true, note: false });
+  expect(await found(120)).toEqual({ problem: false, note: true });
+  expect(await found(48 * 60)).toEqual({ problem: false, note: false });
+});
+
+it('A budget of tokens says what a training program has to report', async () => {
+  const policies = { solver: { ...plan.policies.solver, train: { engine: 'command', use: 'trl' } } };
+  const said = async (budget: object) => (await checked({ policies, budget })).notes.join();
+  expect(await said({ tokens: 1000 })).toContain('the program trl writes to TROUPE_METRICS');
+  expect(await said({ minutes: 10 })).not.toContain('TROUPE_METRICS');
 });

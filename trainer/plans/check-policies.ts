@@ -1,0 +1,163 @@
+/** The rows, starting weights and cost of each policy of a plan that is checked. */
+import { TroupeError } from '../../errors.ts';
+import { freeze } from '../../store/datasets/freeze.ts';
+import { type OpenedDataset, openDataset } from '../../store/datasets/read.ts';
+import { parseRecipe } from '../../store/datasets/recipe.ts';
+import type { Db } from '../../store/db/pool.ts';
+import { firstOf, query } from '../../store/db/query.ts';
+import { looksAtJudgement } from '../../store/select.ts';
+import { cutRow, type StepRow, supervisedRow } from '../data/training-rows.ts';
+import { type OpenModel, openModelForIds } from '../models/model-directory.ts';
+import type { Asked, Found, PolicyCheck } from './check-found.ts';
+import type { Plan, PlanPolicy } from './plan-schema.ts';
+import { asJudged, withoutGates } from './round-rows.ts';
+import { type AdapterCheck, adapterCheck, checkpointBytes, memoryOf } from './training-cost.ts';
+import type { Checkpoint } from './weights.ts';
+
+/** Rows looked at for the mean number of tokens. */
+const SAMPLE = 200;
+
+/** The recipe as a dataset of now; null where its methods have not been run. */
+export async function frozen(
+  { db, folder, ...options }: Asked,
+  recipe: Readonly<Record<string, unknown>>,
+  plan: Plan,
+  notes: string[],
+): Promise<OpenedDataset | null> {
+  try {
+    const { directory } = await freeze(db, asJudged(parseRecipe(recipe), plan.judge), {
+      ...options,
+      directory: folder,
+      allowEmpty: true,
+    });
+    return await openDataset(directory);
+  } catch (error) {
+    if (!(error instanceof TroupeError) || error.code !== 'not_found' || !plan.judge) throw error;
+    notes.push(`Rows of ${recipe.name} are not counted: ${error.message} The stage judge does that.`);
+    return null;
+  }
+}
+
+export const stepsOf = (dataset: OpenedDataset | null, split: string): StepRow[] =>
+  dataset?.splits.includes(split) ? ([...dataset.rows(split)] as unknown as StepRow[]) : [];
+
+export async function policyCheck(
+  db: Db,
+  {
+    name,
+    policy: { train },
+    start,
+    dataset,
+  }: {
+    readonly name: string;
+    readonly policy: PlanPolicy;
+    readonly start: Checkpoint | null;
+    readonly dataset: OpenedDataset | null;
+  },
+  { problems, notes }: Found,
+): Promise<PolicyCheck> {
+  const method = train.engine === 'command' ? `program ${train.use}` : train.method;
+  const rows = dataset?.manifest.rows ?? null;
+  const roles = [...new Set(stepsOf(dataset, 'train').map(({ role }) => role ?? ''))].sort();
+  const unknown = { tokens: null, minutes: null, adapter: null, memory_bytes: null, checkpoint_bytes: null };
+  const found = { ...unknown, method, start, rows, roles };
+  if (start === null || train.engine === 'command') return found;
+  try {
+    const open = await openModelForIds(start.directory);
+    const adapter = adapterCheck(train, open);
+    if (adapter !== null) notes.push(adapterNote(name, adapter));
+    const checkpoint_bytes = checkpointBytes(train, open.config);
+    if (!rows?.train) return { ...found, adapter, checkpoint_bytes };
+    const lengths = tokensOf(open, stepsOf(dataset, 'train'));
+    const mean = lengths.reduce((a, b) => a + b, 0) / lengths.length;
+    const tokens = Math.round(mean * rowsSeen(train, rows.train, roles));
+    const speed = await lastSpeed(db, method);
+    return {
+      ...found,
+      tokens,
+      minutes: speed === null ? null : tokens / speed / 60,
+      adapter,
+      checkpoint_bytes,
+      memory_bytes: Math.round(memoryOf(train, open.config, { rows: stepsOf(dataset, 'train'), lengths })),
+    };
+  } catch (error) {
+    if (!(error instanceof TroupeError)) throw error;
+    problems.push(`${name} cannot be trained from the weights in ${start.directory}: ${error.message}`);
+    return found;
+  }
+}
+
+const adapterNote = (name: string, { parameters, of_parameters, base, continues }: AdapterCheck): string =>
+  `${name} trains an adapter of ${parameters} numbers over ${base}, which has ${of_parameters} and stays as it is${continues === null ? '' : `; it goes on with the adapter of ${continues}`}.`;
+
+/** Rows that pass through the model in one round. */
+function rowsSeen(
+  train: Exclude<PlanPolicy['train'], { engine: 'command' }>,
+  rows: number,
+  roles: readonly string[],
+): number {
+  if (train.method === 'rl') return rows * (train.epochs ?? 1);
+  if (train.method === 'dpo') return 2 * train.steps * train.batch;
+  if (train.method === 'value') return train.steps * train.batch;
+  const { steps } = train;
+  const all = typeof steps === 'number' ? steps * roles.length : Object.values(steps).reduce((a, b) => a + b, 0);
+  return all * train.batch;
+}
+
+/** Tokens of each of the first rows that have something to learn. @throws TroupeError `training_failed` where no row has anything to learn */
+function tokensOf(open: OpenModel, rows: readonly StepRow[]): number[] {
+  const lengths: number[] = [];
+  for (const row of rows) {
+    if (lengths.length === SAMPLE) break;
+    const cut = cutRow(supervisedRow(row, open), open.config.max_position_embeddings);
+    if (cut !== null) lengths.push(cut.promptIds.length + cut.tokenIds.length);
+  }
+  if (lengths.length === 0)
+    throw new TroupeError(
+      'training_failed',
+      `none of ${rows.length} rows has anything to learn within its ${open.config.max_position_embeddings} tokens.`,
+    );
+  return lengths;
+}
+
+/** Tokens a second of the last training by this method that reported them. */
+async function lastSpeed(db: Db, method: string): Promise<number | null> {
+  const last = await firstOf(
+    db,
+    query
+      .selectFrom('facts.job_metrics as m')
+      .innerJoin('facts.jobs as j', 'j.job_id', 'm.job_id')
+      .select('m.value')
+      .where('j.kind', '=', method)
+      .where('m.name', '=', 'tokens_per_second')
+      .orderBy('m.occurred_at', (order) => order.desc().nullsLast())
+      .limit(1),
+  );
+  return last?.value ?? null;
+}
+
+/** Whether the methods that the plan runs choose the rows of the recipe: then those of now say little. */
+export function isJudgedBy({ judge = [] }: Plan, written: Readonly<Record<string, unknown>>): boolean {
+  const { where, reward, credit, verdicts } = parseRecipe({ name: 'rows', ...written });
+  const reads = [reward, credit, ...verdicts].some((one) => one !== null);
+  return judge.length > 0 && (reads || (where !== null && looksAtJudgement(where)));
+}
+
+export function emptied(name: string, { manifest }: OpenedDataset): string {
+  const stage = manifest.funnel.find(({ before, after }) => before !== 0 && after === 0);
+  const why = stage ? `"${stage.name}" keeps none of its ${stage.before ?? ''} ${stage.of}` : 'nothing is recorded';
+  return `The recipe of ${name} has no rows to train on: ${why}. Change policies.${name}.recipe, or record what it takes.`;
+}
+
+/** Methods that a recipe reads and the plan does not run: nobody has judged episodes that are yet to be played. */
+export function noteUnjudged({ policies, judge = [] }: Plan, notes: string[]): void {
+  const run = new Set(judge.map(({ method }) => method));
+  for (const [name, policy] of Object.entries(policies)) {
+    const { reward, credit, verdicts } = parseRecipe({ ...withoutGates(policy.recipe), name });
+    for (const { method } of [reward, credit, ...verdicts].filter((one) => one !== null))
+      if (method !== null && !run.has(method))
+        notes.push(
+          `policies.${name}.recipe reads ${method}, and no entry of judge runs it: a round fails at freeze-${name}, unless \`troupe run judge\` runs it by the setting judge.`,
+        );
+  }
+}
