@@ -11,7 +11,8 @@ import { parseArgs } from 'node:util';
 import type { Document } from 'yaml';
 import { roleSettings } from '../cli/children.ts';
 import { withContext } from '../cli/context.ts';
-import { type DemoOptions, runDemo } from '../cli/demo.ts';
+import { runDemo } from '../cli/demo-loop.ts';
+import type { DemoOptions } from '../cli/demo-plans.ts';
 import type { Round } from '../cli/demo-scores.ts';
 import { TroupeError } from '../errors.ts';
 

@@ -11,7 +11,7 @@ import { roleSettings, startProgram, startUp } from '../cli/children.ts';
 import { planOf } from '../cli/commands/plan.ts';
 import { type Context, withContext } from '../cli/context.ts';
 import { familySeconds } from '../cli/cpu.ts';
-import { runDemo } from '../cli/demo.ts';
+import { runDemo } from '../cli/demo-loop.ts';
 import { recordCheckpoint } from '../cli/record-checkpoint.ts';
 import { TroupeError } from '../errors.ts';
 import { postgresLog } from '../ingest/log/postgres.ts';

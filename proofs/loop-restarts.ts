@@ -6,7 +6,7 @@
 import { join } from 'node:path';
 import { roleSettings } from '../cli/children.ts';
 import { type Context, withContext } from '../cli/context.ts';
-import { runDemo } from '../cli/demo.ts';
+import { runDemo } from '../cli/demo-loop.ts';
 import type { DemoResult } from '../cli/demo-scores.ts';
 import { openDataset } from '../store/datasets/read.ts';
 import { judgeAgain } from '../store/judging/judge.ts';

@@ -7,7 +7,7 @@ import { loadConfig } from '../../config.ts';
 import { countText, EXIT, got, TroupeError } from '../../errors.ts';
 import { type Home, homeAt } from '../../store/db/home.ts';
 import { firstOf, query, rowsOf } from '../../store/db/query.ts';
-import { type RoleFacts, type RoleSettings, roleSettings } from '../children.ts';
+import { type RoleFacts, roleSettings } from '../children.ts';
 import {
   databaseCommand,
   type Flags,
@@ -22,7 +22,7 @@ import {
 } from '../command.ts';
 import type { Context } from '../context.ts';
 import { hostedBy } from '../hosted.ts';
-import { print, printJson, progressBar, say, sayTo, table } from '../output.ts';
+import { print, printJson, say, sayTo, table } from '../output.ts';
 import type { ListenAt } from '../role.ts';
 import { roleLogs } from '../role-logs.ts';
 import { tracing } from '../tracing.ts';
@@ -136,7 +136,7 @@ export function runCommands(program: Command): void {
         'after',
         '\nExamples:\n  troupe demo\n  troupe demo --rounds 6 --seed 1\n  troupe demo --json > result.json',
       ),
-    async (_, flags) => demo(flags),
+    async (_, flags) => (await import('../demo.ts')).demo(flags),
   );
 
   projectCommand(
@@ -334,52 +334,6 @@ function policyAndCheckpoint(pair: string): [policy: string, checkpoint: string]
   const [, policy, id] = /^([^=]+)=(.+)$/.exec(pair) ?? [];
   if (policy !== undefined && id !== undefined) return [policy, id];
   throw new TroupeError('usage', `${got(pair)} should be POLICY=CHECKPOINT, such as solver=ab12cd34ef56ab78.`);
-}
-
-async function demo(flags: Readonly<Record<string, unknown>>): Promise<number> {
-  const [{ withContext }, { runDemo }, { demoReport }] = await Promise.all([
-    import('../context.ts'),
-    import('../demo.ts'),
-    import('../demo-report.ts'),
-  ]);
-  const project = flags.project === undefined ? await freeProject(flags) : String(flags.project);
-  const run = async (context: Context) => {
-    const bar = progressBar('Demo', { quiet: flags.quiet === true || flags.json === true });
-    say(`The demo runs in project ${project} of ${context.home.root}.`);
-    const result = await runDemo(context, {
-      seed: Number(flags.seed),
-      rounds: Number(flags.rounds),
-      bar,
-      onPlan: (yaml) => {
-        if (!flags.json && !flags.quiet) say(`\n${yaml}`);
-      },
-      ...(flags.scale === undefined ? {} : { scale: Number(flags.scale) }),
-      settings: withoutFirstKey(roleSettings(context.config)),
-      signal: untilInterrupted(),
-    }).finally(bar.stop);
-    if (flags.json) printJson(result);
-    else print(demoReport(result, { home: context.config.home, project }));
-    return EXIT.done;
-  };
-  return withContext({ ...flags, project }, run, { create: true });
-}
-
-/** The demo's team is started without a key, on this machine alone. */
-const withoutFirstKey = ({ args, env }: RoleSettings): RoleSettings => ({
-  args,
-  env: { ...env, TROUPE_API_KEY: '', TROUPE_LOOPBACK: 'open' },
-});
-
-/** The first of demo, demo_2, demo_3 … that holds nothing: a demo never mixes with another, and never removes anything. */
-async function freeProject(flags: Readonly<Record<string, unknown>>): Promise<string> {
-  const { withContext } = await import('../context.ts');
-  for (let n = 1; ; n++) {
-    const project = n === 1 ? 'demo' : `demo_${n}`;
-    const holdsNothing = async ({ db }: Context) =>
-      (await firstOf(db, query.selectFrom('troupe.events').select('id').limit(1))) === undefined;
-    const empty = await withContext({ ...flags, project }, holdsNothing, { create: true });
-    if (empty) return project;
-  }
 }
 
 /** How long an embedded server outlives its last user, and a little. */
