@@ -211,6 +211,16 @@ const TEAMS: readonly Team[] = [
     ],
   },
   {
+    ...{
+      team: 'simulated-world',
+      model: 'agent-model',
+      lessons: 'lessons.jsonl',
+      served: ['agent'],
+      server: 'world.ts',
+    },
+    plans: [{ plan: 'simia', learns: ['agent'], reads: 'grpo_advantage', roles: ['agent'] }],
+  },
+  {
     ...{ team: 'peers', served: [], server: 'model.ts' },
     plans: [{ plan: 'dylan', learns: [], reads: 'dylan_importance', roles: ['peer'], prunes: 'bob' }],
   },
@@ -231,11 +241,11 @@ const TEAMS: readonly Team[] = [
 const RUNNERS = Object.fromEntries(
   [
     ...['players', 'search', 'experts', 'teachers', 'solvers', 'writers', 'trees', 'thinkers', 'team', 'peers'],
-    ...['retrieval', 'retrieval-teachers', 'retrieval-large', 'question-writers'],
+    ...['retrieval', 'retrieval-teachers', 'retrieval-large', 'question-writers', 'simulated'],
   ].map((name) => [name, { workers: true, lease_s: 120, retries: 3 }]),
 );
 /** Models of the scripted servers. */
-const SCRIPTED = ['expert', 'teacher', 'writer', 'peer'];
+const SCRIPTED = ['expert', 'teacher', 'writer', 'peer', 'world'];
 
 export const proof: Proof = {
   name: 'example-teams',
