@@ -25,6 +25,7 @@ export const ERRORS = {
   not_found: facts(404, EXIT.failed),
   conflict: facts(409, EXIT.failed),
   input_refused: facts(422, EXIT.refused),
+  context_length_exceeded: facts(400, EXIT.refused),
   too_large: facts(413, EXIT.refused),
   unsupported_media: facts(415, EXIT.refused),
   unauthorized: facts(401, EXIT.auth),

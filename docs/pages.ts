@@ -166,6 +166,8 @@ const MEANING: Readonly<Record<ErrorCode, string>> = {
   not_found: 'There is nothing of that name or id.',
   conflict: 'It contradicts what is there: another body under the same id, a changed migration, a second rebuild.',
   input_refused: 'Records were refused; each refusal says field, expected and got. The good records were kept.',
+  context_length_exceeded:
+    "The prompt has more tokens than the policy's model takes. Clients know this code and the words of the message, and shorten the conversation.",
   too_large: 'The body or record is larger than is taken.',
   unsupported_media: 'The content type or encoding is not one that is read here.',
   unauthorized: 'No API key came, or one that is unknown, revoked, expired or malformed.',

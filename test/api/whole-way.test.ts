@@ -111,14 +111,25 @@ describe('a completion, the whole way', () => {
     );
   });
 
-  it('is refused with the words of the process where the prompt is too long, and not recorded', async () => {
-    const response = await fetch(`${url}/v1/chat/completions`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json', 'troupe-episode': 'too-long' },
-      body: JSON.stringify({ model: 'policy:team', messages: [{ role: 'user', content: 'one '.repeat(200) }] }),
-    });
-    expect([response.status, ((await response.json()) as { code: string }).code]).toEqual([422, 'input_refused']);
-    const { rows } = await database.db.query("select 1 from troupe.events where key = 'e/too-long'");
-    expect(rows).toEqual([]);
-  });
+  it.each([
+    ['/v1/chat/completions', { messages: [{ role: 'user', content: 'one '.repeat(200) }] }],
+    ['/v1/messages', { max_tokens: 1, messages: [{ role: 'user', content: 'one '.repeat(200) }] }],
+    ['/v1/responses', { input: 'one '.repeat(200) }],
+  ])(
+    'a prompt that is too long is refused at %s in the words that clients know, and not recorded',
+    async (path, body) => {
+      const response = await fetch(`${url}${path}`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', 'troupe-episode': 'too-long' },
+        body: JSON.stringify({ model: 'policy:team', ...body }),
+      });
+      const { code, error } = (await response.json()) as { code: string; error: { message: string; code?: string } };
+      expect([response.status, code]).toEqual([400, 'context_length_exceeded']);
+      expect(error.message).toMatch(/prompt is too long: \d+ tokens > \d+ maximum/);
+      expect(error.message).toMatch(/This model's maximum context length is \d+ tokens/);
+      if (path !== '/v1/messages') expect(error.code).toBe('context_length_exceeded');
+      const { rows } = await database.db.query("select 1 from troupe.events where key = 'e/too-long'");
+      expect(rows).toEqual([]);
+    },
+  );
 });

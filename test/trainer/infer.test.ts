@@ -264,7 +264,7 @@ describe('the sampling process', () => {
       [{ prompt: '' }, 'input_refused', 'prompt'],
       [{ prompt: 'unheard' }, 'input_refused', undefined],
       [{ prompt_ids: [1, 13] }, 'input_refused', 'prompt_ids[1]'],
-      [{ prompt_ids: Array(32).fill(1) }, 'input_refused', 'prompt'],
+      [{ prompt_ids: Array(32).fill(1) }, 'context_length_exceeded', 'prompt'],
       [{ prompt: 'one', n: 0 }, 'input_refused', 'n'],
       [{ prompt: 'one', n: 101 }, 'input_refused', 'n'],
       [{ prompt: 'one', n: 'many' }, 'input_refused', 'n'],

@@ -39,6 +39,17 @@ const refuse = (field: string, expected: string, value: unknown): TroupeError =>
     got: got(value),
   });
 
+/**
+ * By the code and by either sentence programs know that they have to shorten the conversation: LangChain by the code and status 400,
+ * LiteLLM and DSPy by "maximum context length is", Claude Code by "prompt is too long: N tokens > M".
+ */
+const tooLong = (tokens: number, most: number): TroupeError =>
+  new TroupeError(
+    'context_length_exceeded',
+    `The prompt is too long: ${tokens} tokens > ${most - 1} maximum. This model's maximum context length is ${most} tokens, the response among them.`,
+    { field: 'prompt', expected: `at most ${most - 1} tokens`, got: String(tokens) },
+  );
+
 const whole = (field: string, value: unknown, least: number, most: number): number => {
   if (Number.isSafeInteger(value) && (value as number) >= least && (value as number) <= most) return value as number;
   throw refuse(field, `a whole number from ${least} to ${most}`, value);
@@ -51,15 +62,13 @@ function tokenIds(field: string, value: unknown, vocabSize: number): readonly nu
   return value;
 }
 
-/** Makes a request of what a client asked. Throws `input_refused` naming the field; `maxRows` bounds `n`. */
+/** Makes a request of what a client asked. Throws `context_length_exceeded`, or `input_refused` naming the field; `maxRows` bounds `n`. */
 export function prepareSample(ask: SampleAsk, voice: Voice, { maxRows }: { readonly maxRows: number }): PreparedSample {
   const { config, tokenizer, eosIds } = voice;
   const promptIds = promptOf(ask, voice);
   if (promptIds.length === 0) throw refuse('prompt', 'at least one token', 'nothing');
   const room = config.max_position_embeddings - promptIds.length;
-  if (room < 1) {
-    throw refuse('prompt', `shorter than the model's ${config.max_position_embeddings} tokens`, promptIds.length);
-  }
+  if (room < 1) throw tooLong(promptIds.length, config.max_position_embeddings);
   const temperature = ask.temperature ?? 1;
   if (typeof temperature !== 'number' || !(temperature >= 0 && temperature < Infinity)) {
     throw refuse('temperature', 'a number of at least 0', temperature);
