@@ -2,7 +2,7 @@
 import { TroupeError } from '../errors.ts';
 import type { Draft } from '../ingest/events.ts';
 import { toMessage } from '../ingest/formats/chat-message.ts';
-import type { SampleAnswer } from '../trainer/sampling/infer-wire.ts';
+import type { SampleAnswer, SampleBegun } from '../trainer/sampling/infer-wire.ts';
 import type { Constraint } from './gateway-constraint.ts';
 import type { CallContext, CompletionRequest, Prompt } from './gateway-request.ts';
 import type { Sampling } from './gateway-sampling.ts';
@@ -24,9 +24,14 @@ export type RecordedCall = {
   readonly latencyMs: number;
   /** Of the policy's tokens; null where it has none. */
   readonly price?: Price | null;
-  /** The response, or the error. */
-  readonly outcome: { readonly answer: SampleAnswer; readonly responseId: string } | { readonly error: unknown };
+  /** The response, or the error with what was sent before it. */
+  readonly outcome:
+    | { readonly answer: SampleAnswer; readonly responseId: string }
+    | { readonly error: unknown; readonly sent?: Sent | undefined };
 };
+
+/** Text that a client got of a response that did not end, by choice. */
+export type Sent = { readonly begun: SampleBegun; readonly texts: Map<number, string> };
 
 /**
  * generation.requested and generation.completed, with all candidates. A call without an episode is an episode of its own, opened,
@@ -105,7 +110,7 @@ function completion({
   const { who, sampling } = request;
   const { temperature } = sampling;
   const given = { policy: who?.kind === 'policy' ? who.name : null, seed, temperature, latency_ms: latencyMs };
-  if ('error' in outcome) return { ...given, choices: [], error: errorFields(outcome.error) };
+  if ('error' in outcome) return { ...given, ...cutOff(outcome.sent), error: errorFields(outcome.error) };
   const { answer } = outcome;
   const usage = { input_tokens: answer.usage.prompt_tokens, output_tokens: answer.usage.completion_tokens };
   return {
@@ -122,6 +127,17 @@ function completion({
     usage: price === null ? usage : { ...usage, cost_usd: costOf(usage, price) },
   };
 }
+
+/** Token ids come with the end of a response, so one that was cut off has its text alone. */
+const cutOff = (sent: Sent | undefined) =>
+  sent === undefined
+    ? { choices: [] }
+    : {
+        choices: [...sent.texts].map(([index, content]) => ({ index, content })),
+        prompt_token_ids: sent.begun.prompt_token_ids,
+        response_model: sent.begun.model,
+        checkpoint_id: sent.begun.checkpoint,
+      };
 
 /** Tool calls of the response, and tool results in the messages. */
 function toolsOf({ callId, episodeId, context, request: { prompt }, completedAt, outcome }: RecordedCall): Draft[] {

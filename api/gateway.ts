@@ -11,7 +11,7 @@ import type { BoundCheckpoint } from '../store/rollouts/weights.ts';
 import type { OnPart, SampleAnswer } from '../trainer/sampling/infer-wire.ts';
 import type { Door, DoorItem } from './door.ts';
 import { type AnswerBody, emptyAnswer } from './gateway-answer.ts';
-import { draftsOf, type RecordedCall } from './gateway-record.ts';
+import { draftsOf, type RecordedCall, type Sent } from './gateway-record.ts';
 import { type CallContext, type CompletionRequest, toAsk } from './gateway-request.ts';
 import { type OwnModel, type PolicyServers, unknownModel } from './policy-servers.ts';
 import { beginSpan } from './tracing/spans.ts';
@@ -91,8 +91,11 @@ export async function complete(
   };
 
   let before: ReturnType<AnswerBody> | null = null;
+  let sent: Sent | undefined;
   const onPart: OnPart = ({ choice, text }, begun) => {
     before ??= bodyOf(emptyAnswer(begun, request.sampling.n), request, ids);
+    sent ??= { begun, texts: new Map() };
+    sent.texts.set(choice, (sent.texts.get(choice) ?? '') + text);
     onText?.(choice, text, before);
   };
 
@@ -117,11 +120,11 @@ export async function complete(
       });
   } catch (failed) {
     const error = signal.aborted
-      ? new TroupeError('interrupted', 'The client disconnected before the response.', { cause: failed })
+      ? new TroupeError('interrupted', 'The client disconnected before the end of the response.', { cause: failed })
       : failed;
     if (passesOn && before === null && isUnserved(error)) throw error;
     // A refused request is not recorded as a call; one that a policy failed to answer is.
-    if (!(error instanceof TroupeError) || ERRORS[error.code].status >= 500) onFailed(await keep({ error }));
+    if (!(error instanceof TroupeError) || ERRORS[error.code].status >= 500) onFailed(await keep({ error, sent }));
     span.end({}, error);
     throw error;
   }

@@ -96,7 +96,7 @@ export function lookupAllowed(
 /** The error of a failed connection or an interrupted response. */
 export function upstreamFailure(error: unknown, name: string, signal: AbortSignal | undefined): TroupeError {
   if (signal?.aborted)
-    return new TroupeError('interrupted', 'The client disconnected before the response.', { cause: error });
+    return new TroupeError('interrupted', 'The client disconnected before the end of the response.', { cause: error });
   if (error instanceof TroupeError) return error;
   const code = String((error as NodeJS.ErrnoException).code ?? 'no answer');
   return new TroupeError(

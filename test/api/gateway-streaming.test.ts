@@ -136,7 +136,7 @@ describe.each(Object.entries(INTERFACES))('%s of a policy', (name, { path, body,
     expect([one.choices, one.prompt_token_ids]).toEqual([plain.choices, plain.prompt_token_ids]);
   });
 
-  it('begin before their end, and end where the client goes away', async () => {
+  it('begin before their end, and end where the client goes away, with the record of what was sent', async () => {
     const client = new AbortController();
     const episode = `${name} gone`;
     const answer = await fetch(`${url}${path}`, {
@@ -152,14 +152,21 @@ describe.each(Object.entries(INTERFACES))('%s of a policy', (name, { path, body,
       signal: client.signal,
     });
     const reader = answer.body!.getReader();
-    const { value } = await reader.read();
-    expect(value!.byteLength).toBeGreaterThan(0);
+    const decoder = new TextDecoder();
+    let got = '';
+    const heard = () => eventsIn(got.slice(0, got.lastIndexOf('\n\n') + 2)).flatMap((event) => added(event) ?? []);
+    while (heard().length < 2) got += decoder.decode((await reader.read()).value, { stream: true });
     expect(infer.status().waiting).toBe(1);
     client.abort();
     await expect.poll(() => infer.status().waiting, { timeout: 10_000 }).toBe(0);
     await expect
       .poll(async () => (await completed(episode)).map(({ error }) => error?.code), { timeout: 10_000 })
       .toEqual(['interrupted']);
+    const [{ choices, prompt_token_ids, usage }] = (await completed(episode)) as [Json];
+    expect(choices).toEqual([{ index: 0, content: expect.any(String) }]);
+    expect(choices[0].content.startsWith(heard().join(''))).toBe(true);
+    expect(prompt_token_ids.length).toBeGreaterThan(0);
+    expect(usage).toBeUndefined();
   });
 });
 
