@@ -113,8 +113,8 @@ const HEADERS = {
   'referrer-policy': 'no-referrer',
 } as const;
 
-/** 80 random bits. An id stands in some twenty rows about its call. */
-const newCallId = (): string => randomBytes(10).toString('hex');
+/** 80 random bits in at most 16 characters. An id stands in some twenty rows about its call. */
+const newCallId = (): string => BigInt(`0x${randomBytes(10).toString('hex')}`).toString(36);
 
 /** The app with its routes, ready for `inject` or `serve`. Closing it waits until everything taken is written. */
 export async function buildApp(options: AppOptions): Promise<FastifyInstance> {

@@ -2,6 +2,7 @@
 import { TroupeError } from '../errors.ts';
 import type { Draft } from '../ingest/events.ts';
 import { toMessage } from '../ingest/formats/chat-message.ts';
+import { GATEWAY, gatewayEventId } from '../ingest/gateway-events.ts';
 import type { SampleAnswer, SampleBegun } from '../trainer/sampling/infer-wire.ts';
 import type { Constraint } from './gateway-constraint.ts';
 import type { CallContext, CompletionRequest, Prompt } from './gateway-request.ts';
@@ -9,8 +10,6 @@ import type { Sampling } from './gateway-sampling.ts';
 import { finishOf, messageOf, toolEvents } from './gateway-tools.ts';
 import { costOf } from './upstream/price.ts';
 import type { Price } from './upstream/settings.ts';
-
-export const SOURCE = '/gateway';
 
 export type RecordedCall = {
   readonly callId: string;
@@ -69,8 +68,8 @@ export function callDrafts(
   const draft = (name: Draft['name'], time: string, data: object): Draft =>
     ({
       name,
-      source: SOURCE,
-      id: `${callId}/${name}`,
+      source: GATEWAY,
+      id: gatewayEventId(callId, name),
       time,
       data: { episode_id: episodeId, ...data },
     }) as unknown as Draft;
@@ -153,7 +152,7 @@ function toolsOf({ callId, episodeId, context, request: { prompt }, completedAt,
   const replies = choices.map((choice, index) => ({ index, message: messageOf(choice, callId, index) }));
   if (!prompt.messages.some(({ role }) => role === 'tool') && !replies.some(({ message }) => message.tool_calls))
     return [];
-  return toolEvents(where, prompt.messages, replies, { source: SOURCE, completedAt });
+  return toolEvents(where, prompt.messages, replies, { source: GATEWAY, completedAt });
 }
 
 /** A prompt of token ids has no text: it is recorded with the response, as `prompt_token_ids`. */

@@ -3,11 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { got, TroupeError } from '../errors.ts';
 import { type ChatMessage, fromMessage } from '../ingest/formats/chat-message.ts';
 import { isRecord } from '../ingest/json.ts';
-import { IDENTITY, identityOf } from '../ingest/log/postgres.ts';
-import { mapStrings, unescapeText } from '../ingest/text.ts';
 import type { Db } from '../store/db/pool.ts';
-import { query, rowsOf, sql } from '../store/db/query.ts';
-import { SOURCE } from './gateway-record.ts';
+import { recordedCalls } from '../store/rollouts/source.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -29,7 +26,7 @@ export async function recall(
   id: string,
   { episode, waitMs }: RecallOptions & { readonly episode: string | null },
 ): Promise<readonly ChatMessage[]> {
-  const callId = /^resp_([0-9a-f-]{20,36})$/.exec(id)?.[1];
+  const callId = /^resp_([0-9a-z-]{8,36})$/.exec(id)?.[1];
   if (callId === undefined)
     throw refused(id, 'the id of a response of a policy', 'Responses of model servers are not stored here.');
   const until = performance.now() + waitMs;
@@ -46,26 +43,15 @@ export async function recall(
 }
 
 async function lookUp(db: Pick<Db, 'query'>, callId: string, episode: string | null) {
-  const keys = [`e/call-${callId}`, ...(episode === null ? [] : [`e/${episode}`])];
-  const ids = ['generation.requested', 'generation.completed'].map((name) => `${callId}/${name}`);
-  const rows = await rowsOf(
-    db,
-    query
-      .selectFrom('troupe.events')
-      .select(['id', sql<Fields>`data`.as('data')])
-      .where(
-        sql.raw<string>(IDENTITY),
-        'in',
-        keys.flatMap((key) => ids.map((id) => identityOf({ key, source: SOURCE, id }))),
-      ),
-  );
-  const [requested, completed] = ids.map((id) => rows.find((row) => row.id === id)?.data);
-  if (requested === undefined || completed === undefined) return null;
-  const { input, params } = mapStrings(requested, unescapeText) as Fields;
-  const { choices } = mapStrings(completed, unescapeText) as Fields;
-  const [choice] = Array.isArray(choices) ? choices : [];
-  if (!isRecord(choice) || !Array.isArray(input)) return null;
-  return { input: input as Fields[], params, answer: { role: 'assistant', content: choice.content } };
+  for (const of of [`call-${callId}`, ...(episode === null ? [] : [episode])]) {
+    const call = (await recordedCalls(db, of, [callId])).get(callId);
+    if (call === undefined) continue;
+    const { input, params } = call.requested;
+    const [choice] = Array.isArray(call.completed.choices) ? call.completed.choices : [];
+    if (!isRecord(choice) || !Array.isArray(input)) return null;
+    return { input: input as Fields[], params, answer: { role: 'assistant', content: choice.content } };
+  }
+  return null;
 }
 
 const refused = (id: string, expected: string, hint: string): TroupeError =>

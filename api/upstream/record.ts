@@ -20,8 +20,9 @@ import {
   responseInput,
   returnedIn,
 } from '../../ingest/formats/openai-responses.ts';
+import { GATEWAY } from '../../ingest/gateway-events.ts';
 import { canonicalJson, hashId, isRecord, sha256 } from '../../ingest/json.ts';
-import { type CallFrame, callDrafts, SOURCE } from '../gateway-record.ts';
+import { type CallFrame, callDrafts } from '../gateway-record.ts';
 import { toolEmitter, toolEvents } from '../gateway-tools.ts';
 import type { Kind } from './kind.ts';
 import { costOf, usageOf } from './price.ts';
@@ -133,7 +134,7 @@ function ofChoices(call: UpstreamCall): AnswerParts {
   const asking = native.filter((choice): choice is Fields & { readonly index: number; readonly message: ChatMessage } =>
     isMessage(choice.message),
   );
-  return { input, choices, tools: toolEvents(placeOf(call), messages, asking, { source: SOURCE, completedAt }) };
+  return { input, choices, tools: toolEvents(placeOf(call), messages, asking, { source: GATEWAY, completedAt }) };
 }
 
 /** A call of Anthropic's Messages API, with its conversation and response in the shapes of the chat interface. */
@@ -224,7 +225,7 @@ type FlatTools = {
 /** Calls of tools, and results of these and of earlier ones. */
 function flatTools(call: UpstreamCall, { returned, called, from = 0 }: FlatTools): Draft[] {
   const { episodeId, callId, completedAt } = call;
-  const emitter = toolEmitter(SOURCE, callId);
+  const emitter = toolEmitter(GATEWAY, callId);
   const own = (asked: ChatToolCall) => toolCallId(episodeId, hashId(episodeId), asked);
   return [
     ...returned.map(({ of, status, output }) =>
@@ -308,5 +309,5 @@ function rawDraft({ callId, episodeId, completedAt }: UpstreamCall, raw: string)
     sha256: digest,
     size: Buffer.byteLength(raw),
   };
-  return { name: 'artifact.attached', source: SOURCE, id: `${callId}/raw`, time: completedAt, data } as Draft;
+  return { name: 'artifact.attached', source: GATEWAY, id: `${callId}/raw`, time: completedAt, data } as Draft;
 }

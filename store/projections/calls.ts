@@ -1,4 +1,5 @@
 /** Model calls and their candidates: a call with n choices is n steps. What a call read is a chain of bodies, which it names. */
+import { GATEWAY } from '../../ingest/gateway-events.ts';
 import { contextNamed, contextOf } from '../../ingest/log/split.ts';
 import { BODIES, withFilesNamed } from './long-texts.ts';
 import { json, type Projection, partsOf, type Rows, type Target, textOf, unmapped } from './projection.ts';
@@ -122,7 +123,7 @@ export const generationRequested: Projection<'generation.requested'> = ({ data, 
 
 /** The gateway of early 0.1.0 recorded the headers Troupe-Task and Troupe-Group as fields without a column. */
 const fromHeader = (source: string, value: unknown): string | null =>
-  source === '/gateway' && typeof value === 'string' ? value : null;
+  source === GATEWAY && typeof value === 'string' ? value : null;
 
 export const generationCompleted: Projection<'generation.completed'> = ({ data, key, time, version }) => {
   const rest = withFilesNamed(key, unmapped(data.unmapped));

@@ -1,5 +1,6 @@
 /** The record of an episode as the source of a replay: its calls in their order, and why some of them cannot be answered from it. */
 import { TroupeError } from '../../errors.ts';
+import { GATEWAY, idsOfCall } from '../../ingest/gateway-events.ts';
 import { canonicalJson, isRecord, sha256 } from '../../ingest/json.ts';
 import { IDENTITY, identityOf } from '../../ingest/log/postgres.ts';
 import { EMPTY_CONTEXT } from '../../ingest/log/split.ts';
@@ -8,9 +9,6 @@ import type { Session } from '../db/pool.ts';
 import { query, rowsOf, sql } from '../db/query.ts';
 import { ERASED } from '../retention/erase-text.ts';
 import type { SourceCall } from './replay.ts';
-
-/** The source of the gateway's events: only it keeps what was sent and answered as a whole. */
-const GATEWAY = '/gateway';
 
 /** What makes two requests equal: the messages, in their stored form, and the tools; a prompt of token ids is its ids. */
 export const requestKey = (asked: {
@@ -76,9 +74,7 @@ export async function recordedCalls(
 ): Promise<ReadonlyMap<string, RecordedSource>> {
   if (calls.length === 0) return new Map();
   const identities = calls.flatMap((call) =>
-    ['generation.requested', 'generation.completed'].map((name) =>
-      identityOf({ key: `e/${episode}`, source: GATEWAY, id: `${call}/${name}` }),
-    ),
+    idsOfCall(call).map((id) => identityOf({ key: `e/${episode}`, source: GATEWAY, id })),
   );
   const rows = await rowsOf(
     db,

@@ -168,6 +168,25 @@ describe('a response that goes on from an earlier one', () => {
     expect(await promptOf(second.json().troupe.episode_id)).toContain(turn('assistant', 'One two three'));
   });
 
+  it('is found where the gateway of early 0.1.0 recorded the earlier one', async () => {
+    const callId = '0123456789abcdef0123';
+    const event = (name: string, data: object) => ({
+      specversion: '1.0',
+      id: `${callId}/${name}`,
+      source: '/gateway',
+      type: `troupe.${name}.v1`,
+      data: { episode_id: 'early', call_id: callId, ...data },
+    });
+    const events = [
+      event('generation.requested', { input: [{ role: 'user', content: 'long ago' }] }),
+      event('generation.completed', { choices: [{ index: 0, content: 'One two three' }] }),
+    ];
+    expect((await post(at.app, events, {}, '/v1/events')).json()).toMatchObject({ accepted: 2 });
+    const answer = await call(ask({ input: 'again', previous_response_id: `resp_${callId}` }), 'early');
+    expect(answer.statusCode).toBe(200);
+    expect(await promptOf('early')).toContain(`${turn('user', 'long ago')}${turn('assistant', 'One two three')}`);
+  });
+
   it('is refused where that one is not recorded there', async () => {
     const { id } = (await call(ask(), 'one')).json();
     const nobody = 'resp_00000000-0000-4000-8000-000000000000';
