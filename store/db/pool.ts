@@ -16,7 +16,7 @@ import { TroupeError } from '../../errors.ts';
 import { type Backend, requestCancel } from './cancel.ts';
 import { type CopyOut, copyOut, ReadingSocket } from './copy-out.ts';
 import { connectError, parseAddress, sqlState, valueTooLarge } from './faults.ts';
-import { parserOf } from './values.ts';
+import { parserOf, shownParserOf } from './values.ts';
 
 export type Column = { readonly name: string; readonly type: number };
 
@@ -38,7 +38,7 @@ export type QueryOptions = {
   readonly extended?: boolean;
   /** Bytes of the result at most, as the server sends it. One with more closes the connection and throws `too_large`. */
   readonly maxBytes?: number;
-  /** Bytes of each value at most, as the server writes it. A longer one throws `too_large`. */
+  /** Bytes of each value at most, as the server writes it. A longer one throws `too_large`. Values are then as they are shown: `shownParserOf`. */
   readonly maxValueBytes?: number;
 };
 
@@ -206,10 +206,10 @@ function countBytes(client: Client, most: number): () => number {
   };
 }
 
-/** The parsers, each of which refuses a text of more bytes than that. A value is never fewer bytes than UTF-16 units. */
+/** The parsers of what is shown, each of which refuses a text of more bytes than that. A value is never fewer bytes than UTF-16 units. */
 const typesUpTo = (most: number) => ({
   getTypeParser: (oid: number) => {
-    const parse = parserOf(oid);
+    const parse = shownParserOf(oid);
     return (text: string) => {
       if (text.length * 3 > most && Buffer.byteLength(text) > most) throw valueTooLarge(most);
       return parse(text);

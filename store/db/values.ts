@@ -128,3 +128,9 @@ const PARSERS: ReadonlyMap<number, TextParser> = new Map<number, TextParser>([
 
 /** The parser of a type, or the identity for types that stay text. */
 export const parserOf = (oid: number): TextParser => PARSERS.get(oid) ?? keep;
+
+const [BYTEA, BYTEA_ARRAY, TEXT, TEXT_ARRAY] = [17, 1001, 25, 1009];
+
+/** The same for values that are shown: bytes stay the text that PostgreSQL writes, `\x00ff`, which JSON has no type for. */
+export const shownParserOf = (oid: number): TextParser =>
+  parserOf(oid === BYTEA ? TEXT : oid === BYTEA_ARRAY ? TEXT_ARRAY : oid);

@@ -27,7 +27,6 @@ export const CSV_FORM: TextForm = {
 
 function field(value: unknown): string {
   if (value === null || value === undefined) return '';
-  if (Buffer.isBuffer(value)) return `\\x${value.toString('hex')}`;
   const text = typeof value === 'object' ? JSON.stringify(value) : String(value);
   return text === '' || /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }

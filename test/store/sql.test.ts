@@ -322,6 +322,11 @@ describe('the SQL door', () => {
     expect((await ask(reader, 'select 1::bigint as n where false')).columns).toEqual([{ name: 'n', type: 'bigint' }]);
   });
 
+  it('gives bytes as the text that PostgreSQL writes, alone and in a list', async () => {
+    const { rows } = await ask(reader, `select '\\x00ff'::bytea, array['\\x0a'::bytea, null]`);
+    expect(rows).toEqual([['\\x00ff', ['\\x0a', null]]]);
+  });
+
   it('P39: leaves the next caller the settings it had', async () => {
     const settings = `select string_agg(name || '=' || coalesce(setting, ''), ',' order by name) from pg_settings where name in ('statement_timeout', 'search_path', 'role', 'TimeZone', 'default_transaction_read_only')`;
     const before = await reader.query(settings);
