@@ -52,7 +52,11 @@ type Schema = {
 
 const SHAPES: readonly (readonly [string, Schema, string])[] = [
   ['content', Content as Schema, 'What was said: plain text, or a list of parts.'],
-  ['part', Part as Schema, 'One piece of a message. Open: any other type, and any other field, is kept.'],
+  [
+    'part',
+    Part as Schema,
+    'One piece of a message, by `type`: `text` with `content`, or with `text` as OpenAI writes it; `reasoning` with `content`; `tool_call` with `id`, `name` and `arguments`; `tool_call_response` with `id` and `response`; images and files as above. Open: any other type, and any other field, is kept.',
+  ],
   ['message', Message as Schema, 'One message of a context, as it was sent.'],
   ['choice', Choice as Schema, 'One candidate output of a model call: it becomes one step.'],
   ['target', Target as Schema, 'Where feedback or an artifact points.'],

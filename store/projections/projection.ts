@@ -61,9 +61,11 @@ export function unmapped(fields: Readonly<Record<string, unknown>> | null | unde
 export function textOf(content: unknown): string | null {
   if (typeof content === 'string') return content;
   if (!Array.isArray(content)) return null;
-  const texts = content
-    .filter((part) => part?.type === 'text' && typeof part.content === 'string')
-    .map((part) => part.content as string);
+  const texts = content.flatMap((part) => {
+    // Programs that record what they send to OpenAI write `text` where the vocabulary has `content`.
+    const text = part?.type === 'text' ? (part.content ?? part.text) : null;
+    return typeof text === 'string' ? [text] : [];
+  });
   return texts.length === 0 ? null : texts.join('\n');
 }
 

@@ -43,6 +43,27 @@ describe('the projector', () => {
     expect(rows).toEqual([{ query: 'Said again, later' }]);
   });
 
+  it('reads a text part with `content` as one with `text`, in a step and in a task', async () => {
+    const one = await freshDatabase();
+    const parts = [
+      { type: 'text', content: 'a' },
+      { type: 'text', text: 'b' },
+      { type: 'image_url', image_url: { url: 'https://x/y.png' } },
+    ];
+    await postgresLog(one.db).append([
+      event('task.defined', { task_id: 'parts', query: parts }),
+      event('generation.completed', {
+        episode_id: 'parts',
+        call_id: 'c',
+        choices: [{ index: 0, content: parts }],
+      }),
+    ]);
+    await projectAll(one.db);
+    const { rows } = await one.db.query('select text, (select query from traj.tasks) as query from traj.steps');
+    await one.close();
+    expect(rows).toEqual([{ text: 'a\nb', query: 'a\nb' }]);
+  });
+
   it('stores a message body once and shows it at every occurrence', async () => {
     const { rows } = await fresh.db.query(
       `select (select count(*)::integer from troupe.bodies where key = 'e/e1') as bodies,
