@@ -24,7 +24,7 @@ export const trlTokens: Layout = {
     return splits.map(({ split, turns }) => {
       const rows = rowsOf(turns).flatMap((row) => {
         if (!isSampled(row)) {
-          leftOut.add('no token ids were recorded', row.length);
+          leftOut.add('no token ids of prompt and answer were recorded', row.length);
           return [];
         }
         const labels = labelsOf(row);

@@ -150,7 +150,7 @@ describe('TRL', () => {
     ]);
     expect(leftOut).toEqual([
       { what: 'no token of the answer is learnt', count: 1 },
-      { what: 'no token ids were recorded', count: 1 },
+      { what: 'no token ids of prompt and answer were recorded', count: 1 },
     ]);
   });
 
