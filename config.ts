@@ -5,6 +5,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { got, TroupeError } from './errors.ts';
+import { nearest } from './nearest.ts';
 
 type Setting = {
   readonly env: string;
@@ -181,6 +182,11 @@ export type Config = { readonly [N in SettingName]: ValueOf<N> } & {
   readonly origins: Readonly<Record<SettingName, Origin>>;
 };
 
+/** The end of a message that refuses a name: what was most likely meant. */
+export const didYouMean = (meant: string | null | undefined): string => (meant ? ` Did you mean ${meant}?` : '');
+
+export const SETTINGS_HINT = 'docs/settings.md explains the settings.';
+
 /** @throws TroupeError `config_invalid` naming the setting, where it came from, what was expected and what came. */
 export function loadConfig(
   flags: Readonly<Record<string, unknown>>,
@@ -192,7 +198,8 @@ export function loadConfig(
     if (!Object.hasOwn(SETTINGS, name)) {
       throw new TroupeError(
         'config_invalid',
-        `${file} has a setting ${got(name)} that Troupe does not know; it knows ${Object.keys(SETTINGS).join(', ')}.`,
+        `${file} has a setting ${got(name)} that Troupe does not know.${didYouMean(nearest(name, Object.keys(SETTINGS)))}`,
+        { field: name, hint: SETTINGS_HINT },
       );
     }
   }

@@ -2,9 +2,9 @@
 import { got, type Refusal, TroupeError } from '../errors.ts';
 import { guardJson, isRecord, MAX_RECORD_BYTES, parseRecord } from '../ingest/json.ts';
 import { splitLines } from '../ingest/split-records.ts';
+import { nearest } from '../nearest.ts';
 import { findMethod } from '../store/methods/find.ts';
 import type { Method } from '../store/methods/method.ts';
-import { nearest } from '../store/methods/nearest.ts';
 import { runMethod } from '../store/methods/run.ts';
 
 export type Answer = {

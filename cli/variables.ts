@@ -1,6 +1,7 @@
 /** A variable that is misspelt would be ignored in silence, and events would go to another database or log than was meant. */
-import { SETTINGS } from '../config.ts';
+import { didYouMean, SETTINGS, SETTINGS_HINT } from '../config.ts';
 import { TroupeError } from '../errors.ts';
+import { nearest } from '../nearest.ts';
 
 const OURS: readonly string[] = [
   ...Object.values(SETTINGS).map(({ env }) => env),
@@ -51,13 +52,17 @@ export function refuseUnknownVariables(env: Readonly<Record<string, string | und
       );
     }
     if (!name.startsWith('TROUPE_') || FREE.test(name)) continue;
+    const near = nearest(own(name), OURS.map(own));
     throw new TroupeError(
       'config_invalid',
-      `The environment has ${name}, which Troupe does not know; it knows ${OURS.join(', ')}.`,
-      { field: name },
+      `The environment has ${name}, which Troupe does not know.${didYouMean(OURS.find((known) => own(known) === near))}`,
+      { field: name, hint: SETTINGS_HINT },
     );
   }
 }
+
+/** What a variable is called behind the name that all of ours begin with, by which each would be near to each. */
+const own = (name: string): string => name.replace('TROUPE_', '').toLowerCase();
 
 /** Whether one letter is missing, too many or another, or two neighbours stand the other way round. */
 export function oneSlip(a: string, b: string): boolean {

@@ -1,10 +1,10 @@
 /** Checks of a filter that need the tables: which judgements its methods mean, and which of its values occur nowhere. */
 import { got } from '../errors.ts';
 import { escapeText } from '../ingest/text.ts';
+import { nearest } from '../nearest.ts';
 import { type ChosenMethod, chooseMethod, judgedMethods } from './datasets/chosen-methods.ts';
 import type { Session } from './db/pool.ts';
 import { firstOf, query, rowsOf, type SqlBool, sql } from './db/query.ts';
-import { nearest } from './methods/nearest.ts';
 import { type Comparison, comparisonsOf, type Filter, factsOf, lowerFilter, mapComparisons } from './select.ts';
 
 /**

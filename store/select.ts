@@ -9,6 +9,7 @@ import { Type } from 'typebox';
 import { got, TroupeError } from '../errors.ts';
 import { isRecord } from '../ingest/json.ts';
 import { escapeText } from '../ingest/text.ts';
+import { nearest } from '../nearest.ts';
 import { literalSql, type RawBuilder, type SqlBool, sql, typed } from './db/query.ts';
 import {
   COLLECTIONS,
@@ -20,7 +21,6 @@ import {
   TASK_FIELDS,
 } from './filter-fields.ts';
 import { filterText, readFilterText } from './filter-text.ts';
-import { nearest } from './methods/nearest.ts';
 
 const OPERATORS = ['=', '!=', '<', '<=', '>', '>=', 'in', 'like', 'is null', 'has'] as const;
 type Operator = (typeof OPERATORS)[number];

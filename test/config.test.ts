@@ -64,7 +64,7 @@ describe('the configuration', () => {
       [{}, {}, 'project: 7', /project.*text.*7/],
       [{}, {}, 'home:', /home.*text.*null/],
       [{ home: '' }, {}, '', /home/],
-      [{}, {}, 'prot: 1', /"prot".*knows home/],
+      [{}, {}, 'prot: 1', /"prot" that Troupe does not know\. Did you mean port\?$/],
       [{}, {}, '__proto__: 1', /__proto__/],
       [{}, {}, '- a', /settings by name/],
       [{}, {}, 'a: [', /not YAML/],

@@ -155,7 +155,7 @@ async function printViews(db: Db, flags: Flags): Promise<void> {
   const wanted = bareName(String(flags.views));
   const view = views.find(({ name }) => name === wanted);
   if (view === undefined) {
-    const { nearest } = await import('../../store/methods/nearest.ts');
+    const { nearest } = await import('../../nearest.ts');
     const names = views.map(({ name }) => name);
     const meant = nearest(wanted, names);
     throw new TroupeError('not_found', `There is no view ${wanted}.${meant ? ` Did you mean ${meant}?` : ''}`, {

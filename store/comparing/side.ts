@@ -1,8 +1,8 @@
 /** What can be compared: a checkpoint, a team or a model, and the episodes that it played. */
 import { TroupeError } from '../../errors.ts';
+import { nearest } from '../../nearest.ts';
 import type { Session } from '../db/pool.ts';
 import { firstOf, query, rowsOf, sql } from '../db/query.ts';
-import { nearest } from '../methods/nearest.ts';
 
 export type Side = {
   readonly kind: 'checkpoint' | 'team' | 'model';

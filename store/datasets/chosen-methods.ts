@@ -1,9 +1,9 @@
 /** Which judged method a recipe means: its key, with version and parameters, as the tables hold them. */
 import { TroupeError } from '../../errors.ts';
 import { canonicalJson } from '../../ingest/json.ts';
+import { nearest } from '../../nearest.ts';
 import type { Session } from '../db/pool.ts';
 import { query, rowsOf } from '../db/query.ts';
-import { nearest } from '../methods/nearest.ts';
 import type { MethodChoice } from './recipe.ts';
 
 export type ChosenMethod = {
@@ -66,6 +66,7 @@ export function chooseMethod(judged: readonly ChosenMethod[], choice: MethodChoi
     `${field}: nothing was judged by ${name} ${what}; judge the episodes first.${meant && meant !== name ? ` Did you mean ${meant}?` : ''}`,
     {
       field,
+      ...(named.length === 0 && choice.method ? { hint: `\`troupe judge --methods ${choice.method}\` does.` } : {}),
       expected:
         named.length > 0
           ? named.map((m) => `version ${m.version} ${canonicalJson(m.params)}`).join(' · ')

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { got, TroupeError } from '../../errors.ts';
 import { packageFolder } from '../../migrations/migrate.ts';
-import { nearest } from '../methods/nearest.ts';
+import { nearest } from '../../nearest.ts';
 
 export type ReadyRecipe = {
   readonly name: string;

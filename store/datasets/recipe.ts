@@ -8,7 +8,7 @@ import { Value } from 'typebox/value';
 import { got, TroupeError } from '../../errors.ts';
 import { canonicalJson, isRecord } from '../../ingest/json.ts';
 import { parseYaml } from '../../ingest/parse-yaml.ts';
-import { nearest } from '../methods/nearest.ts';
+import { nearest } from '../../nearest.ts';
 import { misfitOf } from '../misfit.ts';
 import { comparisonsOf, type Filter, filterSchema, parseFilter } from '../select.ts';
 import { COLUMNS, type Unit } from './columns.ts';

@@ -2,7 +2,7 @@
 
 import { TroupeError } from '../../errors.ts';
 import { checkSchema, type Migration, migrate } from '../../migrations/migrate.ts';
-import { nearest } from '../methods/nearest.ts';
+import { nearest } from '../../nearest.ts';
 import { addressOf, parseAddress, sqlState } from './faults.ts';
 import { homeAt, openHome } from './home.ts';
 import { noteHome } from './moved-home.ts';

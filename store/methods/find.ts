@@ -1,8 +1,8 @@
 /** The methods of the catalogue as a list, and each by its name. */
 import { got, TroupeError } from '../../errors.ts';
+import { nearest } from '../../nearest.ts';
 import * as catalogue from './catalogue.ts';
 import type { Method, MethodKind } from './method.ts';
-import { nearest } from './nearest.ts';
 
 type Catalogued = (typeof catalogue)[keyof typeof catalogue];
 

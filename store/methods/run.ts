@@ -6,8 +6,8 @@
 import type { TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { got, TroupeError } from '../../errors.ts';
+import { nearest } from '../../nearest.ts';
 import type { Ask, Method } from './method.ts';
-import { nearest } from './nearest.ts';
 import { refuseInput } from './refuse.ts';
 
 type Complaint = { keyword: string; instancePath: string; message: string; params: { requiredProperties?: string[] } };

@@ -1,7 +1,8 @@
 /** The views of schema traj as the database describes them, and which of their names somebody who mistyped one most likely meant. */
+
+import { nearest } from '../../nearest.ts';
 import type { Session } from '../db/pool.ts';
 import { query, rowsOf, type SqlBool, sql } from '../db/query.ts';
-import { nearest } from '../methods/nearest.ts';
 
 type ViewColumn = { readonly name: string; readonly type: string; readonly note: string | null };
 export type View = { readonly name: string; readonly about: string | null; readonly columns: readonly ViewColumn[] };

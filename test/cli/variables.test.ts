@@ -43,9 +43,13 @@ describe('The environment', () => {
     expect(refusal({ TROUPE_HOEM: '' })).toBe('');
   });
 
-  it('TROUPE_ and anything that is not known is refused with what is known', () => {
-    expect(refusal({ TROUPE_SPEED: 'high' })).toMatch(
-      /TROUPE_SPEED, which Troupe does not know; it knows .*TROUPE_HOME/,
+  it('TROUPE_ and anything that is not known is refused with the nearest that is, and without a list of all', () => {
+    expect(refusal({ TROUPE_SPEED: 'high' })).toBe('The environment has TROUPE_SPEED, which Troupe does not know.');
+    expect(refusal({ TROUPE_UPSTREAM: 'x' })).toBe(
+      'The environment has TROUPE_UPSTREAM; if TROUPE_UPSTREAMS is meant, rename it. If it belongs to another program, set TROUPE_UPSTREAMS too, if only to nothing.',
+    );
+    expect(refusal({ TROUPE_TRAININK: '1' })).toBe(
+      'The environment has TROUPE_TRAININK, which Troupe does not know. Did you mean TROUPE_TRAININGS?',
     );
   });
 

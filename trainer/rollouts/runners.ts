@@ -1,7 +1,7 @@
 /** The setting `runners`: who plays episodes, by name. Commands and addresses come from here and nowhere else; requests only name a runner. */
 import { got, TroupeError } from '../../errors.ts';
 import { isRecord } from '../../ingest/json.ts';
-import { nearest } from '../../store/methods/nearest.ts';
+import { nearest } from '../../nearest.ts';
 import {
   type Address,
   type RewardSource,
