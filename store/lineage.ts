@@ -142,7 +142,7 @@ async function kindsOf(db: Session, id: string): Promise<readonly LineageKind[]>
   await known('episode', rowsOf(db, query.selectFrom('facts.episodes').select(one).where('episode_id', '=', id)));
   if (stepOf(id) !== null) await known('step', rowsOf(db, stepsNamed(id).select(one).limit(1)));
   const at = rowOf(id);
-  if (at !== null) await known('dataset row', rowsOf(db, rowsAt(at).select(one)));
+  if (at !== null) await known('dataset row', rowsOf(db, rowsAt(at)));
   await known('dataset', rowsOf(db, query.selectFrom('facts.datasets').select(one).where('dataset_id', '=', id)));
   const hasCalls = query.selectFrom('facts.calls').select(one).where('checkpoint_id', '=', id).limit(1);
   const saved = query.selectFrom('facts.checkpoints').select(one).where('checkpoint_id', '=', id);
@@ -156,12 +156,49 @@ type DatasetRow = Omit<FactTables['dataset_rows'], 'candidates'> & { readonly ca
 const DATASET_ROWS = sql<DatasetRow>`traj.dataset_rows`.as<'r'>('r');
 const datasetRows = () => query.selectFrom(DATASET_ROWS);
 
-/** The steps of a row: its own, and those under `SPLIT.rejected` and `SPLIT.earlier-N`. */
+/**
+ * The steps of a row: its own, and those under `SPLIT.rejected` and `SPLIT.earlier-N`. A row of the table holds neighbours that are of one
+ * call, under the number of the first, so of each part the last one up to this number is read; the parts are found one after the other.
+ */
 const rowsAt = ({ dataset, split, row }: NonNullable<ReturnType<typeof rowOf>>) =>
-  datasetRows()
-    .where('dataset_id', '=', dataset)
-    .where((is) => is.or([is('split', '=', split), is(sql`split_part(split, '.', 1)`, '=', split)]))
-    .where('row', '=', row);
+  query
+    .withRecursive('part', (q) =>
+      q
+        .selectFrom('facts.dataset_rows')
+        .select(sql<string | null>`min(split)`.as('split'))
+        .where('dataset_id', '=', dataset)
+        .unionAll((later) =>
+          later
+            .selectFrom('part as p')
+            .select((is) =>
+              is
+                .selectFrom('facts.dataset_rows as n')
+                .select(sql<string | null>`min(n.split)`.as('split'))
+                .where('n.dataset_id', '=', dataset)
+                .whereRef('n.split', '>', 'p.split')
+                .as('split'),
+            )
+            .where('p.split', 'is not', null),
+        ),
+    )
+    .selectFrom('part as p')
+    .innerJoinLateral(
+      (q) =>
+        q
+          .selectFrom('facts.dataset_rows as d')
+          .selectAll('d')
+          .where('d.dataset_id', '=', dataset)
+          .whereRef('d.split', '=', 'p.split')
+          .where('d.row', '<=', row)
+          .orderBy('d.row', 'desc')
+          .limit(1)
+          .as('r'),
+      (on) => on.onTrue(),
+    )
+    .select(['r.split', 'r.episode_id', 'r.call_id'])
+    .select(sql<number | null>`r.candidates[${row} - r.row + 1]`.as('candidate'))
+    .where((is) => is.or([is('r.split', '=', split), is(sql`split_part(r.split, '.', 1)`, '=', split)]))
+    .where(sql<number>`r.row + cardinality(r.candidates)`, '>', row);
 
 /** Where a step stands in a row, by the name of its part: `train`, `train.rejected`, `train.earlier-1`. */
 function placeIn(split: string): { readonly split: string; readonly place: string | null } {
@@ -253,8 +290,8 @@ const SOURCES: Relations = {
     ]);
   },
   async 'dataset row'(db, id) {
-    const found = rowsAt(rowOf(id)!).select(['split', 'episode_id', 'call_id', 'candidate']);
-    const steps = await rowsOf(db, found.orderBy(sql`length(split)`).orderBy('split'));
+    const found = rowsAt(rowOf(id)!);
+    const steps = await rowsOf(db, found.orderBy(sql`length(r.split)`).orderBy('r.split'));
     const parts = steps.map(({ split }) => placeIn(split).place);
     const own = parts.includes('rejected') ? 'is its preferred answer' : 'is its last answer';
     return steps.map(({ episode_id, call_id, candidate }, i): Related => {

@@ -171,6 +171,27 @@ describe('lineage', () => {
     expect(await lineageOf(fresh.db, 'lessons/train/3')).toEqual([]);
   });
 
+  it('of a row reads a few rows of the table, however long its split is', async () => {
+    const LONG = 20_000;
+    const add = (split: string) =>
+      fresh.db.query(`insert into facts.dataset_rows (dataset_id, split, row, episode_id, call_id, candidates)
+        select 'long', '${split}', 2 * i, 'e1', 'c0', array[0, 1] from generate_series(0, ${LONG}) i`);
+    for (const split of ['test', 'train', 'train.rejected']) await add(split);
+    await fresh.db.query('analyze facts.dataset_rows');
+    await fresh.db.transaction(async (tx) => {
+      const [found] = await lineageOf(tx, `long/train/${LONG + 1}`, 1);
+      expect(found!.comes_from.children).toMatchObject([
+        { id: 'c0/1', relation: 'is its preferred answer' },
+        { id: 'c0/1', relation: 'is its rejected answer' },
+      ]);
+      const { rows } = await tx.query<{ read: number }>(
+        `select (seq_tup_read + idx_tup_fetch)::integer as read from pg_stat_xact_user_tables where relid = 'facts.dataset_rows'::regclass`,
+      );
+      expect(rows[0]!.read).toBeLessThan(100);
+    });
+    await fresh.db.query(`delete from facts.dataset_rows where dataset_id = 'long'`);
+  });
+
   it('of a step names its episode, its weights and the rows that hold it, in each episode that has a step of that id', async () => {
     const { from, to } = await both('c0/1');
     expect(from).toEqual([
