@@ -42,8 +42,13 @@ function methodNamed(judged: readonly ChosenMethod[], name: string, field: strin
 const MOST_VALUES = 1000;
 const NAMED = 8;
 
-/** A comparison with the texts that it names. */
-type Asked = Omit<Comparison, 'value'> & { readonly value: readonly string[] };
+/** What a value is looked up as: texts, and of a tag, which is JSON, numbers and truth values. */
+type Value = string | number | boolean;
+
+/** A comparison with the values that it names. */
+type Asked = Omit<Comparison, 'value'> & { readonly value: readonly Value[] };
+
+const isEquality = (op: string): boolean => ['=', 'in', 'has'].includes(op);
 
 /** So many comparisons are looked up, one query each: a value that is there may be found by reading everything. */
 const MOST_LOOKED_UP = 100;
@@ -52,18 +57,23 @@ const MOST_LOOKED_UP = 100;
 export async function unknownValues(tx: Pick<Session, 'query'>, filter: Filter | null): Promise<readonly string[]> {
   const asked = new Map<string, Asked>();
   for (const comparison of comparisonsOf(filter)) {
-    const value = [comparison.value].flat().filter((one): one is string => typeof one === 'string');
-    if (value.length > 0 && ['=', 'in', 'has'].includes(comparison.op) && isLookedUp(comparison))
+    const { tag } = factsOf(comparison.field);
+    const isValue = (one: unknown): one is Value =>
+      typeof one === 'string' || (tag !== undefined && (typeof one === 'number' || typeof one === 'boolean'));
+    const value = [comparison.value].flat().filter(isValue);
+    if (value.length > 0 && (isEquality(comparison.op) ? isLookedUp(comparison) : tag !== undefined))
       asked.set(JSON.stringify([comparison.field, value]), { ...comparison, value });
   }
-  const unknown = new Map<string, readonly [Asked, string]>();
+  const unknown = new Map<string, readonly [Asked, Value]>();
   for (const comparison of [...asked.values()].slice(0, MOST_LOOKED_UP)) {
     for (const value of await absentOf(tx, comparison))
       unknown.set(JSON.stringify([comparison.field, value]), [comparison, value]);
   }
-  const warnings: string[] = [];
+  // Of a tag that nothing has, each of several values gives the same sentence.
+  const absences = new Set<string>();
   for (const [comparison, value] of [...unknown.values()].slice(0, NAMED))
-    warnings.push(await absence(tx, comparison, value));
+    absences.add(await absence(tx, comparison, value));
+  const warnings = [...absences];
   if (unknown.size > NAMED) warnings.push(`${unknown.size - NAMED} more values of the filter occur nowhere.`);
   if (asked.size > MOST_LOOKED_UP)
     warnings.push(
@@ -82,25 +92,27 @@ function isLookedUp({ field }: Comparison): boolean {
 /** Each of so many values is looked for until it is found once; more of them by one query, which reads everything. */
 const ONE_BY_ONE = 8;
 
-/** The values that occur nowhere. */
-async function absentOf(tx: Pick<Session, 'query'>, { field, op, value: values }: Asked): Promise<readonly string[]> {
+/** The values that occur nowhere; of a tag that is compared otherwise, the value where nothing has the tag. */
+async function absentOf(tx: Pick<Session, 'query'>, { field, op, value: values }: Asked): Promise<readonly Value[]> {
   const { scope, tag, kind, sql: column } = factsOf(field);
   if (op === 'in' && kind === 'text' && !tag && values.length > ONE_BY_ONE) {
     const there = rowsAt(scope).where(lowerFilter({ field, op, value: values }));
     const found = await rowsOf(tx, there.select(sql.raw<string>(column).as('value')).distinct());
     const known = new Set(found.map((row) => row.value));
-    return values.filter((value) => !known.has(escapeText(value)));
+    return values.filter((value) => !known.has(escapeText(String(value))));
   }
-  const absent: string[] = [];
+  const absent: Value[] = [];
   for (const value of values.slice(0, MOST_LOOKED_UP)) {
-    const is = lowerFilter({ field, op: op === 'has' ? 'has' : '=', value });
+    const is = isEquality(op)
+      ? lowerFilter({ field, op: op === 'has' ? 'has' : '=', value })
+      : lowerFilter({ not: { field, op: 'is null' } });
     if (!(await firstOf(tx, rowsAt(scope).select(sql`1`.as('one')).where(is).limit(1)))) absent.push(value);
   }
   return absent;
 }
 
 /** That a value occurs nowhere, as a sentence. */
-async function absence(tx: Pick<Session, 'query'>, { field, op }: Asked, value: string): Promise<string> {
+async function absence(tx: Pick<Session, 'query'>, { field, op }: Asked, value: Value): Promise<string> {
   const { scope, tag, sql: column } = factsOf(field);
   if (op === 'has') return `${field} has ${got(value)} nowhere.`;
   const read = tag ? sql<string>`${sql.raw(tag.json)} ->> ${tag.key}` : sql<string>`${sql.raw(column)}`;
@@ -118,9 +130,11 @@ async function absence(tx: Pick<Session, 'query'>, { field, op }: Asked, value: 
   return `Nothing has ${field} = ${got(value)}. ${hint(field, value, known)}`;
 }
 
-function hint(field: string, value: string, known: readonly string[]): string {
+function hint(field: string, value: Value, known: readonly string[]): string {
   if (known.length === 0) return `No ${field} is known anywhere.`;
-  const meant = nearest(value, known);
+  if (known.includes(String(value)))
+    return typeof value === 'string' ? `It is no text: write ${value}.` : `It is recorded as text: write "${value}".`;
+  const meant = typeof value === 'string' ? nearest(value, known) : null;
   if (meant !== null) return `Did you mean ${meant}?`;
   if (known.length === MOST_VALUES) return `There are ${MOST_VALUES} others or more.`;
   const more = known.length > NAMED ? ` and ${known.length - NAMED} more` : '';

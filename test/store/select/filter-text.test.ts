@@ -302,6 +302,17 @@ describe('What a filter finds', () => {
     expect([told.length, told.at(-1)]).toEqual([9, '2992 more values of the filter occur nowhere.']);
     expect(await of('tags.arn = a')).toEqual(['Nothing has the tag "arn". Did you mean arm?']);
     expect(await of('tags.arm = zzzzzz')).toEqual(['Nothing has tags.arm = "zzzzzz". There is a, b.']);
+    for (const compared of ['= 7', '= true', '> 7', '!= a', 'in (7, 8)'])
+      expect(await of(`tags.arn ${compared}`), compared).toEqual(['Nothing has the tag "arn". Did you mean arm?']);
+    await database.db.query(
+      `update facts.episodes set tags = tags || '{"seed": "7", "n": 7}' where episode_id = 'ep-0-0'`,
+    );
+    expect(await of('tags.seed = 7 or tags.n = "7" or tags.n = 8 or tags.n = 7 or tags.n > 9')).toEqual([
+      'Nothing has tags.seed = 7. It is recorded as text: write "7".',
+      'Nothing has tags.n = "7". It is no text: write 7.',
+      'Nothing has tags.n = 8. There is 7.',
+    ]);
+    await database.db.query(`update facts.episodes set tags = tags - 'seed' - 'n' where episode_id = 'ep-0-0'`);
     expect(await of('task.difficulty = medium')).toEqual([
       'Nothing has task.difficulty = "medium". There is easy, hard.',
     ]);
