@@ -25,17 +25,31 @@ const same = (alias: string, ...names: readonly string[]) =>
 const AGENT = 'coalesce(c.completed_agent_id, c.requested_agent_id)';
 const SEQ = 'coalesce(c.requested_seq, c.completed_seq)';
 const STEP_ID = "(s.call_id || '/' || s.candidate)";
+const turnOf = (call: string): string => `coalesce(${call}.completed_turn, ${call}.requested_turn)`;
+const timeOf = (call: string): string => `coalesce(${call}.requested_at, ${call}.completed_at)`;
 
 /** The last call with an answer, in the order of rows: of the episode, or of those that `more` leaves. */
 const lastCall = (more: string): string =>
-  `(c.call_id = (select z.call_id from facts.calls z where z.episode_id = c.episode_id and z.copied is not true${more} and exists (select 1 from facts.steps y where y.episode_id = z.episode_id and y.call_id = z.call_id) order by coalesce(z.requested_seq, z.completed_seq) desc nulls first, coalesce(z.completed_turn, z.requested_turn) desc nulls first, coalesce(z.requested_at, z.completed_at) desc nulls first, z.call_id desc limit 1))`;
+  `(c.call_id = (select z.call_id from facts.calls z where z.episode_id = c.episode_id and z.copied is not true${more} and exists (select 1 from facts.steps y where y.episode_id = z.episode_id and y.call_id = z.call_id) order by coalesce(z.requested_seq, z.completed_seq) desc nulls first, ${turnOf('z')} desc nulls first, ${timeOf('z')} desc nulls first, z.call_id desc limit 1))`;
 
-/** The place, as its source counts, of what `alias` names by an entry or a step. */
-const placeOf = (alias: string, step: string): string =>
-  `coalesce(${alias}.entry, (select coalesce(z.requested_seq, z.completed_seq) from facts.calls z where z.episode_id = c.episode_id and z.call_id = regexp_replace(${step}, '/[0-9]+$', '')))`;
+/**
+ * Whether the call stands before everything that rows of `labels` (alias `l`) name by an entry or a step: as its source counts, and where
+ * that counts neither, by turn and then by time. Unknown without a label, and where neither says it.
+ */
+const before = (labels: string, step: string, where: string): string =>
+  `(select bool_and(case
+       when coalesce(l.entry, z.requested_seq, z.completed_seq, ${SEQ}) is not null then ${SEQ} < coalesce(l.entry, z.requested_seq, z.completed_seq)
+       when ${turnOf('c')} <> ${turnOf('z')} then ${turnOf('c')} < ${turnOf('z')}
+       else ${timeOf('c')} < ${timeOf('z')} end)
+     from ${labels} l left join facts.calls z on z.episode_id = c.episode_id and z.call_id = regexp_replace(${step}, '/[0-9]+$', '')
+     where ${where})`;
 
-/** People and models that label failures name the mistake; of several labels the earliest counts. Unknown without a label. */
-const BEFORE_MISTAKE = `(${SEQ} < (select min(${placeOf('f', "case when f.target_kind = 'step' then f.target_id end")}) from facts.feedback f where coalesce(f.episode_id, f.resolved_episode_id) = c.episode_id and f.kind = 'failure'))`;
+/** People and models that label failures name the mistake; of several labels the earliest counts. */
+const BEFORE_MISTAKE = before(
+  'facts.feedback',
+  "case when l.target_kind = 'step' then l.target_id end",
+  "coalesce(l.episode_id, l.resolved_episode_id) = c.episode_id and l.kind = 'failure'",
+);
 
 /** Do the episodes of the group have different rewards? Unknown outside a group and where no reward is known. */
 const SIGNAL = '(select min(g.reward) < max(g.reward) from facts.episodes g where g.group_id = e.group_id)';
@@ -208,8 +222,7 @@ export const JUDGEMENTS: Readonly<Record<string, Omit<FieldFacts, 'sql'> & { rea
     before_blame: {
       scope: 'step',
       kind: 'boolean',
-      sql: (key) =>
-        `(${SEQ} < (select ${placeOf('j', 'j.step_id')} from facts.blames j where j.episode_id = c.episode_id and j.method_key = ${key}))`,
+      sql: (key) => before('facts.blames', 'l.step_id', `l.episode_id = c.episode_id and l.method_key = ${key}`),
     },
   };
 

@@ -230,6 +230,24 @@ describe('What a filter finds', () => {
     expect(await steps('before_blame(b)')).toEqual(['ep-2-0 call-0']);
   });
 
+  it('goes by turn and time where the source numbers no calls, as the recorder does', async () => {
+    const calls = `where episode_id = 'ep-1-0'`;
+    await database.db.query(`create table numbered as select * from facts.calls ${calls}`);
+    const without = (set: string) =>
+      database.db.query(`update facts.calls set requested_seq = null, completed_seq = null, ${set} ${calls}`);
+    await without(
+      `requested_turn = null, completed_turn = null, requested_at = '2026-01-01Z'::timestamptz + right(call_id, 1)::integer * interval '1 s'`,
+    );
+    expect(await steps('before_mistake')).toEqual(['ep-1-0 call-0', 'ep-1-0 call-1']);
+    await without(`requested_turn = right(call_id, 1)::integer, requested_at = null, completed_at = null`);
+    expect(await steps('before_mistake')).toEqual(['ep-1-0 call-0', 'ep-1-0 call-1']);
+    await without(`requested_turn = 0, completed_turn = 0`);
+    expect(await steps('before_mistake')).toEqual([]);
+    await database.db.query(`delete from facts.calls ${calls}`);
+    await database.db.query('insert into facts.calls select * from numbered');
+    await database.db.query('drop table numbered');
+  });
+
   it('counts the releases after the weights that spoke, and knows nothing of weights never released', async () => {
     expect(await episodes('staleness = 2')).toEqual(['ep-0-0', 'ep-0-1', 'ep-2-0', 'ep-2-1']);
     expect(await episodes('staleness is null')).toEqual(['ep-1-0', 'ep-1-1']);
