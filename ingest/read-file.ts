@@ -1,7 +1,7 @@
 /**
  * Records out of a file of JSON, in constant memory: JSON Lines, a top-level array element by element, or one document. The bytes
  * are scanned, never the parsed values, so one record at a time is held, and one that is too large is passed over without being held.
- * A file may be packed with gzip.
+ * A file may be packed with gzip or Zstandard.
  */
 import { isUtf8 } from 'node:buffer';
 import { type FileHandle, open } from 'node:fs/promises';
@@ -66,7 +66,7 @@ async function* recordsOf(path: string, shape: Shape): AsyncGenerator<FileRecord
     yield record;
   }
   if (fault === null) return;
-  const refusal = problem('bad_shape', 'a whole file of gzip; what stands before the fault was read', fault);
+  const refusal = problem('bad_shape', 'a whole file of gzip or zstd; what stands before the fault was read', fault);
   yield { line: last.line + 1, end: last.end, raw: Buffer.alloc(0), refusal };
 }
 

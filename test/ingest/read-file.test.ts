@@ -45,6 +45,31 @@ describe('records of a file', () => {
     await rm(folder, { recursive: true });
   });
 
+  it('come from a file packed with zstd, up to where it can be unpacked, and the rest is refused', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'troupe-zstd-'));
+    const lines = Array.from({ length: 20_000 }, () => '{"text":"a word"}');
+    // Of these lines, by the command zstd 1.5.
+    const packed = Buffer.from(
+      'KLUv/aA/fgUA1AAAkHsidGV4dCI6ImEgd29yZCJ9CgEA1v8rn2FEAAAAAQD9/5VPIEUAAAABADx+OQAC',
+      'base64',
+    );
+    const file = async (bytes: Uint8Array): Promise<FileRecord[]> => {
+      await writeFile(join(folder, 'x'), bytes);
+      return collect((await openRecordFile(join(folder, 'x'))).records);
+    };
+    expect(values(await file(packed))).toEqual(lines.map((line) => JSON.parse(line) as unknown));
+    // A frame of stored bytes: one may follow another.
+    const stored = Buffer.concat([
+      Buffer.from([0x28, 0xb5, 0x2f, 0xfd, 0x20, 9, 0x49, 0, 0]),
+      Buffer.from('\n{"a":1}\n'),
+    ]);
+    expect(values(await file(Buffer.concat([packed, stored]))).at(-1)).toEqual({ a: 1 });
+    const cutOff = await file(Buffer.concat([stored, packed.subarray(0, packed.length - 9)]));
+    expect(cutOff[0]).toMatchObject({ value: { a: 1 } });
+    expect(cutOff.at(-1)).toMatchObject({ refusal: { code: 'bad_shape', expected: expect.stringContaining('zstd') } });
+    await rm(folder, { recursive: true });
+  });
+
   it('come from lines, with a byte order mark, CRLF and blank lines, each with its line', async () => {
     const records = await readText('\ufeff{"a":1}\r\n\r\n  \n{"a":"2\\n"}\r\n{"a":3}');
     expect(values(records)).toEqual([{ a: 1 }, { a: '2\n' }, { a: 3 }]);
