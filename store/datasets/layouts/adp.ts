@@ -1,6 +1,7 @@
 /**
  * Agent Data Protocol 1.5.0 (neulab/agent-data-protocol, schema/): a trajectory for each conversation of one agent, as actions and
- * observations. It has no marks of what is learnt.
+ * observations. Actions are learnt; an answer that is not is an observation of the agent, as in the protocol's own data, unless it
+ * calls tools.
  */
 import { type Conversation, conversationsOf, countUnlearnt } from './conversations.ts';
 import { type Layout, LEARNS_ALL } from './layout.ts';
@@ -11,13 +12,14 @@ type Item = Readonly<Record<string, unknown>>;
 
 export const adp: Layout = {
   name: 'adp',
-  about: 'Agent Data Protocol: a trajectory for each conversation, as actions and observations; every answer is learnt',
+  about:
+    'Agent Data Protocol: a trajectory for each conversation, as actions and observations; every answer that calls a tool is learnt',
   refuses: LEARNS_ALL,
   holds: new Set(['reasoning', 'tool calls', 'ids of tool calls', 'reward', 'ground truth', 'step ids']),
   files: (splits, { name, leftOut, notHeld }) =>
     splits.map(({ split, turns }) => {
       const talks = conversationsOf(chatsOf(turns, leftOut));
-      countUnlearnt(talks, notHeld);
+      countUnlearnt(talks, notHeld, ({ calls }) => calls.length > 0);
       const rows = talks.flatMap((talk) => {
         const content = contentOf(talk);
         if (typeof content === 'string') leftOut.add(content, talk.learnt.length);
@@ -54,6 +56,7 @@ function contentOf({ messages, learnt, turns }: Conversation): readonly Item[] |
       items[asked.place] = { ...items[asked.place], tool_call_id: asked.id };
       items.push({ ...observation('environment', message), tool_call_id: asked.id });
     } else if (message.role === 'user') items.push(observation('user', message));
+    else if (message.calls.length === 0 && !learnt.includes(place)) items.push(observation('agent', message));
     else {
       if (message.calls.some((call) => argumentsOf(call) === null)) return 'the arguments of a call are no JSON object';
       const actions = actionsOf(message, turns[learnt.indexOf(place)] ?? null);
@@ -70,7 +73,7 @@ function contentOf({ messages, learnt, turns }: Conversation): readonly Item[] |
   return unanswered ? 'a call of a tool has no result, and one beside it has' : items;
 }
 
-const observation = (source: 'user' | 'environment', { text }: Message): Item => ({
+const observation = (source: 'user' | 'agent' | 'environment', { text }: Message): Item => ({
   class_: 'text_observation',
   content: text ?? '',
   source,

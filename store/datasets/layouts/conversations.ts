@@ -46,10 +46,15 @@ export function conversationsOf(chats: readonly Chat[]): Conversation[] {
   return order.flat();
 }
 
-/** Counts answers in conversations that are no rows of the dataset, for layouts that cannot mark them. */
-export function countUnlearnt(talks: readonly Conversation[], notHeld: Counter): void {
+/** Counts answers in conversations that are no rows of the dataset, for layouts that cannot mark them, or not `those`. */
+export function countUnlearnt(
+  talks: readonly Conversation[],
+  notHeld: Counter,
+  those: (message: Message) => boolean = () => true,
+): void {
   for (const { messages, learnt } of talks) {
-    const unlearnt = messages.filter(isAssistant).length - learnt.length;
+    const rows = new Set(learnt);
+    const unlearnt = messages.filter((one, i) => isAssistant(one) && !rows.has(i) && those(one)).length;
     notHeld.add('answers that are no rows of the dataset, which this layout has learnt too', unlearnt);
   }
 }

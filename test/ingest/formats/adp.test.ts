@@ -200,6 +200,28 @@ describe('A trajectory of the Agent Data Protocol', () => {
     ).toEqual(one.rows);
   });
 
+  it('that Troupe exported has the answers that are no rows as words of the agent: no actions, and no calls when they come back', () => {
+    const said = [...ASKED, { role: 'assistant', content: 'Where?' }, { role: 'user', content: 'In Rome.' }];
+    const { rows, notHeld } = laidOut(adp, [row({ prompt: said, text: 'It rains.' })]);
+    expect(rows[0]!.content.map(({ class_, source }: Data) => [class_, source]).slice(-3)).toEqual([
+      ['text_observation', 'agent'],
+      ['text_observation', 'user'],
+      ['message_action', undefined],
+    ]);
+    expect(notHeld).toEqual([]);
+    const told = read('adp', rows[0]);
+    expect(stepsOf(told)).toEqual(rows[0]!.details.step_ids);
+    expect(told.of('generation.requested')[0]!.input).toContainEqual(
+      expect.objectContaining({ role: 'assistant', content: 'Where?' }),
+    );
+    const called = { role: 'assistant', content: [CALL] };
+    const shown = [...ASKED, called, { role: 'tool', tool_call_id: CALL.id, content: 'rain' }];
+    const learnt = 'answers that are no rows of the dataset, which this layout has learnt too';
+    expect(laidOut(adp, [row({ prompt: shown, text: 'It rains.' })]).notHeld).toMatchObject([
+      { what: learnt, count: 1 },
+    ]);
+  });
+
   it('keeps the items beside one that is none', () => {
     const content = [
       ...NEW.content.slice(0, 4),
