@@ -53,7 +53,7 @@ export const cutShort = (decision: Decision, why: string): Decision & { readonly
   ...decision,
   outcome: decision.outcome === 'no_data' ? 'no_data' : 'inconclusive',
   passed: false,
-  reason: `The budget of the plan cut the gate short, so it decides nothing: ${why}`,
+  reason: `The budget of the plan cut the gate short, so it decides nothing. Of what was left for it: ${why}`,
   cut_short: why,
 });
 

@@ -65,7 +65,7 @@ export function whyEnded({ error, result }: Pick<Job, 'error' | 'result'>): stri
 /** What a stage made, in a few words; null where its result names nothing of these. */
 export function madeBy(result: unknown): string | null {
   if (!isRecord(result)) return null;
-  const { dataset_id, checkpoint_id, reason, episodes, groups, policies, tasks, removed, adapter } = result;
+  const { dataset_id, rows, checkpoint_id, reason, episodes, groups, policies, tasks, removed, adapter } = result;
   if (isRecord(groups))
     return `${countText(Number(groups.complete), 'group')} complete, ${groups.partial} partial${missingText(result.partial)}`;
   if (isRecord(policies))
@@ -75,12 +75,15 @@ export function madeBy(result: unknown): string | null {
   if (Array.isArray(tasks))
     return `${countText(tasks.length, 'task')} written by ${countText(Number(episodes), 'episode')}`;
   if (Array.isArray(removed)) return `without ${removed.join(', ')}`;
-  if (dataset_id !== undefined) return `dataset ${dataset_id}`;
+  if (dataset_id !== undefined)
+    return [`dataset ${dataset_id}`, ...Object.entries(isRecord(rows) ? rows : {}).map(rowsText)].join(', ');
   if (checkpoint_id !== undefined)
     return `checkpoint ${checkpoint_id}${isRecord(adapter) ? `, an adapter over ${adapter.base}` : ''}`;
   if (reason !== undefined) return String(reason);
   return episodes === undefined ? null : countText(Number(episodes), 'episode');
 }
+
+const rowsText = ([split, rows]: [string, unknown]): string => countText(Number(rows), `${split} row`);
 
 /** Of partial groups how many samples are missing, by the code of the reason. */
 function missingText(partial: unknown): string {

@@ -236,7 +236,7 @@ describe('a plan that begins with a rollout', () => {
         { run: 'halves-2', released: false, rounds: [] },
       ]);
       expect(ended.out.ended_early).toMatch(
-        /^The budget of 1 token was used up: \d+ recorded\. So halves-2\/1\/gate was cut short and nothing is released/,
+        /^The budget of \d\d+ tokens was used up: \d+ recorded\. So halves-2\/1\/gate was cut short and nothing is released/,
       );
       const shown = await troupe('gate', 'show', 'halves-2');
       expect([shown.code, shown.out]).toMatchObject([7, { passed: false, outcome: 'no_data' }]);

@@ -113,7 +113,7 @@ async function runRound(
   const candidates = mapped(trained, ({ result }) => result);
   const ended = () => iterationsOf(context, plan, of);
   const gate = await gateOf(context, plan, stages, { round, candidates, frozen, ended }, hosted);
-  const { passed, reason } = decided(gate.result, `${run}/${round}/gate`);
+  const { passed, reason } = await decided(context, plan, { gate: gate.result, run, round });
   const ids = Object.fromEntries(names.map((name) => [name, candidates[name]!.checkpoint_id]));
   const release_id = passed
     ? await release(context, { run, round, plan, policies: ids, gate: gate.result, hosted })

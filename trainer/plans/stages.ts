@@ -14,10 +14,16 @@ import type { Frozen } from './round-rows.ts';
 export class BudgetSpent extends Error {}
 
 /** The report of a gate that was decided. @throws BudgetSpent where the budget of the plan cut it short */
-export function decided<T extends GateReport | ManualReport>(gate: T, job_id: string): T {
+export async function decided<T extends GateReport | ManualReport>(
+  context: JobContext,
+  plan: Plan,
+  { gate, run, round }: { readonly gate: T; readonly run: string; readonly round: number },
+): Promise<T> {
   if (gate.kind === 'manual' || gate.cut_short === undefined) return gate;
+  // That of the gate names what was left to it.
+  const over = (await runOver(context, plan, run)) ?? gate.cut_short;
   throw new BudgetSpent(
-    `${gate.cut_short} So ${job_id} was cut short and nothing is released; the plan with a larger budget, run again, goes on there.`,
+    `${over} So ${run}/${round}/gate was cut short and nothing is released; the plan with a larger budget, run again, goes on there.`,
   );
 }
 

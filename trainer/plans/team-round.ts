@@ -65,7 +65,7 @@ export async function teamRound(
   const pruned = team.prune === undefined ? null : await pruneStages(context, plan, stages, team);
   const candidate = pruned?.team ?? versionOf(team, 'candidate')!;
   const gate = await teamGate(context, plan, stages, { team, candidate });
-  const { passed, reason } = decided(gate.result, `${run}/${round}/gate`);
+  const { passed, reason } = await decided(context, plan, { gate: gate.result, run, round });
   const teams = { [team.name]: candidate.team_id };
   const release_id = passed
     ? await release(context, { run, round, plan, policies: {}, teams, gate: gate.result, hosted: {} })

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { postgresLog } from '../../../ingest/log/postgres.ts';
 import { WaitsFor } from '../../../store/jobs/jobs.ts';
+import { madeBy } from '../../../store/jobs/run-of-plan.ts';
 import { runProjector } from '../../../store/projecting/projector.ts';
 import { checkPlan } from '../../../trainer/plans/check.ts';
 import { parsePlan } from '../../../trainer/plans/plan.ts';
@@ -71,4 +72,11 @@ it('A budget of tokens says what a training program has to report', async () => 
   const said = async (budget: object) => (await checked({ policies, budget })).notes.join();
   expect(await said({ tokens: 1000 })).toContain('the program trl writes to TROUPE_METRICS');
   expect(await said({ minutes: 10 })).not.toContain('TROUPE_METRICS');
+});
+
+it('plan show says how many rows a stage froze: to learn from one of 512 would otherwise go unseen', () => {
+  expect(madeBy({ dataset_id: 'd', rows: { train: 1, held_out: 20 } })).toBe(
+    'dataset d, 1 train row, 20 held_out rows',
+  );
+  expect(madeBy({ dataset_id: 'd' })).toBe('dataset d');
 });

@@ -249,7 +249,7 @@ describe('A gate that plays', () => {
     );
     expect(await run()).toMatchObject({
       ...{ outcome: 'inconclusive', passed: false, cut_short: 'Used up.', main: { outcome: 'better', passed: true } },
-      reason: 'The budget of the plan cut the gate short, so it decides nothing: Used up.',
+      reason: 'The budget of the plan cut the gate short, so it decides nothing. Of what was left for it: Used up.',
     });
   });
 
