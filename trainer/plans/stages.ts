@@ -23,7 +23,7 @@ export async function decided<T extends GateReport | ManualReport>(
   // That of the gate names what was left to it.
   const over = (await runOver(context, plan, run)) ?? gate.cut_short;
   throw new BudgetSpent(
-    `${over} So ${run}/${round}/gate was cut short and nothing is released; the plan with a larger budget, run again, goes on there.`,
+    `${over} So ${run}/${round}/gate was cut short and nothing is released; the plan with another budget, run again, goes on there.`,
   );
 }
 
@@ -60,7 +60,7 @@ export function stagesOf(context: JobContext, plan: Plan, of: OfStage): Stages {
     const over = await runOver(context, plan, run);
     if (over !== null)
       throw new BudgetSpent(
-        `${over} So ${job_id} did not begin; the plan with a larger budget, run again, goes on there.`,
+        `${over} So ${job_id} did not begin; the plan with another budget, run again, goes on there.`,
       );
     const asked = await spec();
     const own = asked.budget as Budget | undefined;
