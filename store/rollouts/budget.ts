@@ -149,25 +149,24 @@ export async function budgetOver(
 const AT_FIRST = 8;
 
 /**
- * How many more attempts fit into what is left of the budget, if each takes what those that ended took on average, time included; those
- * under way are taken off. One always fits where none is under way.
- * @returns infinity without a budget
+ * How many more attempts fit into what is left of tokens and dollars, if each takes what those that ended took on average; those under way
+ * are taken off. One always fits where none is under way. Seconds are exceeded by no more than the time limit of an attempt, however many
+ * run, and fewer at once would only take longer.
+ * @returns infinity where neither is limited
  */
 export async function roomLeft(
   db: Pick<Session, 'query'>,
   rollout: string,
-  { budget }: Pick<RolloutSpec, 'budget'>,
+  { budget: { tokens, usd } = {} }: Pick<RolloutSpec, 'budget'>,
 ): Promise<number> {
-  if (budget === undefined) return Number.POSITIVE_INFINITY;
+  if (tokens === undefined && usd === undefined) return Number.POSITIVE_INFINITY;
   const { running, done, failed } = await attemptCounts(db, rollout);
-  const { tokens, usd } = await spentOf(db, [rollout]);
-  const used = { tokens, usd, seconds: (await requestedOf(db, rollout)).age };
-  const fits = (['tokens', 'usd', 'seconds'] as const).map((of) => {
-    const [most, so] = [budget[of], used[of] ?? 0];
+  const spent = await spentOf(db, [rollout]);
+  const fits = (most: number | undefined, used: number | null): number =>
     // What takes nothing of it is not limited by it.
-    return most === undefined || so === 0 ? Number.POSITIVE_INFINITY : Math.floor(((most - so) * (done + failed)) / so);
-  });
-  return Math.max(running === 0 ? 1 : 0, (done === 0 ? AT_FIRST : Math.min(...fits)) - running);
+    most === undefined || !used ? Number.POSITIVE_INFINITY : Math.floor(((most - used) * (done + failed)) / used);
+  const all = done === 0 ? AT_FIRST : Math.min(fits(tokens, spent.tokens), fits(usd, spent.usd));
+  return Math.max(running === 0 ? 1 : 0, all - running);
 }
 
 /** The rollouts of a runner that have not ended and have a budget. */

@@ -226,6 +226,11 @@ describe('workers', () => {
     expect(await result()).toMatchObject({ attempts: { done: 12, failed: 0 }, tokens: 60 });
   });
 
+  it('are given all that they ask for where only time is limited: each attempt has its own time limit', async () => {
+    await begin({ samples: 20, budget: { seconds: 1000 } });
+    expect([await leased(), ...(await lease('pool', 128))]).toHaveLength(20);
+  });
+
   it('that wait for work get it once an attempt that ended leaves room in the budget', async () => {
     await begin({ samples: 20, budget: { tokens: 200 } });
     const first = [await leased(), ...(await lease('pool', 128))];

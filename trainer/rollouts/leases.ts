@@ -89,7 +89,7 @@ export function workersRunner(runners: readonly Runner[], name: string): Workers
   );
 }
 
-/** The next attempts of a runner, at most `count`; of a rollout with a budget no more than fit into it, and none once it is used up. */
+/** The next attempts of a runner, at most `count`; of a rollout with a budget no more than fit into it (`roomLeft`), and none once it is used up. */
 export async function lease(context: JobContext, runner: WorkersRunner, count: number): Promise<Leased[]> {
   const { db, log } = context;
   const { name, leaseS, timeoutS, agent } = runner;
