@@ -12,14 +12,15 @@ export const SENTENCE = 'Bern and Rome are far.';
 const TASK = 'Write one sentence about the two cities.';
 
 /** How the frameworks name the tool that hands over to the writer. */
-const HAND_OVER = /^(?:transfer_to_(?:writer|agent)|handoff|delegate_work_to_coworker|writer|agent-writer|Task|Agent)$/;
+const HAND_OVER =
+  /^(?:transfer_to_(?:writer|agent)|handoff|delegate_work_to_coworker|writer|agent-writer|Task|Agent|delegate_task_to_member)$/;
 export const isHandOver = (tool: string): boolean => HAND_OVER.test(tool);
 
 /** By which agents of smolagents give their last answer. */
 const FINAL = 'final_answer';
 
 /** Parameters that name the agent to go on with. */
-const NAMES_AGENT = new Set(['agent_name', 'to_agent', 'coworker', 'subagent_type']);
+const NAMES_AGENT = new Set(['agent_name', 'member_id', 'to_agent', 'coworker', 'subagent_type']);
 
 export type ModelServer = {
   /** Without a path; `/v1` leads to the dialects of OpenAI. */

@@ -148,6 +148,23 @@ export const TEAMS: readonly Team[] = [
     lacks: { results: NO_RESULTS },
   },
   { name: 'AG2', by: 'its own spans', program: 'ag2_team.py', packages: 'ag2', subAgent: true },
+  { name: 'Strands Agents', by: 'its own spans', program: 'strands_team.py', packages: 'strands', subAgent: true },
+  {
+    name: 'Strands Agents',
+    by: 'its spans by the newest names',
+    program: 'strands_team.py',
+    packages: 'strands',
+    env: () => ({ OTEL_SEMCONV_STABILITY_OPT_IN: 'gen_ai_latest_experimental' }),
+    subAgent: true,
+  },
+  {
+    name: 'Microsoft Agent Framework',
+    by: 'its own spans',
+    program: 'agent_framework_team.py',
+    packages: 'agent-framework',
+    subAgent: true,
+  },
+  { name: 'Agno', by: 'OpenInference', program: 'agno_team.py', packages: 'agno', subAgent: true },
   {
     name: 'LlamaIndex',
     by: 'OpenInference',
