@@ -1,8 +1,8 @@
 /**
- * LZ4 frames, the form in which every reader of Arrow takes compressed columns without more (lz4_Frame_format.md 1.6.4 and
+ * LZ4 frames, in which producers of Kafka send batches and every reader of Arrow takes compressed columns (lz4_Frame_format.md 1.6.4 and
  * lz4_Block_format.md of the LZ4 project). Written in TypeScript: Node has no LZ4, and the same bytes in give the same bytes out everywhere.
  */
-import { TroupeError } from '../../errors.ts';
+import { TroupeError } from '../errors.ts';
 
 /** The mark, version 1 with independent blocks and no checksums, blocks of up to 4 MiB, and the second byte of XXH32 of these two. */
 const HEADER = Uint8Array.of(0x04, 0x22, 0x4d, 0x18, 0x60, 0x70, 0x73);
@@ -154,4 +154,4 @@ export function fromLz4(frame: Uint8Array): Uint8Array {
   }
 }
 
-const damaged = (): TroupeError => new TroupeError('internal', 'A compressed column of an Arrow file is damaged.');
+const damaged = (): TroupeError => new TroupeError('internal', 'The bytes are no frame of LZ4, or a damaged one.');

@@ -1,8 +1,9 @@
 /** Zstandard, which zlib of Node 20 does not read. */
 import { Decompress, decompress } from 'fzstd';
 
-/** What was compressed, of one frame or several; `size` is how many bytes it has. Throws where the bytes are no such frames. */
-export const unzstd = (bytes: Uint8Array, size: number): Uint8Array => decompress(bytes, new Uint8Array(size));
+/** What was compressed, of one frame or several; `size` is how many bytes it has, where that is known. Throws where the bytes are no such frames. */
+export const unzstd = (bytes: Uint8Array, size?: number): Uint8Array =>
+  decompress(bytes, size === undefined ? undefined : new Uint8Array(size));
 
 /** Bytes that are unpacked at a time: what repeats may become 32,000 times as long. */
 const PIECE = 4096;

@@ -1,6 +1,7 @@
 /**
- * Proof that programs of others write to the topic as docs/kafka.md says: `troupe log create-topic` makes it, kcat and Kafka Connect run
- * with the lines that are printed there, and values behind the frame of a schema registry are read, or refused by the number of their schema.
+ * Proof that programs of others write to the topic as docs/kafka.md says: `troupe log create-topic` makes it, kcat, compressed in each
+ * way, and Kafka Connect run with the lines that are printed there, and values behind the frame of a schema registry are read, or refused
+ * by the number of their schema.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
@@ -60,6 +61,11 @@ export const proof: Proof = {
           .split('\n')
           .filter((line) => /^others\/\d\/\d+ e\/by-kcat {2}\d+ bytes$/.test(line));
         check(`and it reads ${records.length} of 5 records again`, records.length === 5, listed.stdout + listed.stderr);
+        for (const codec of ['gzip', 'snappy', 'lz4', 'zstd']) {
+          writeFileSync(join(scratch, 'events.jsonl'), asLines(`by-${codec}`));
+          const said = shell(`${write.replace('by-kcat', `by-${codec}`)} -z ${codec}`, scratch, env);
+          check(`what it compresses with ${codec} is an episode`, await closed(db, `by-${codec}`), said.stderr);
+        }
       } else skipped.push('no kcat; install it, for instance with: apt-get install kcat');
 
       if (existsSync(join(found.jars, 'connect-file-4.3.1.jar'))) {

@@ -1,6 +1,9 @@
 /** The wrapper of the Kafka client: the only file that imports it. Everything else sees `KafkaDoor` and the client's types by way of it. */
 import kafkajs, { type Admin, type Consumer, type EachBatchPayload, type Producer, type SASLOptions } from 'kafkajs';
 import { TroupeError } from '../../errors.ts';
+import { fromLz4 } from '../lz4.ts';
+import { unsnappy } from '../snappy.ts';
+import { unzstd } from '../zstd.ts';
 import type { LogPartition } from './log.ts';
 import type { TopicNow } from './replaced.ts';
 
@@ -32,6 +35,14 @@ export type KafkaDoor = {
   readonly consumer: (groupId: string) => Consumer;
   readonly admin: () => Admin;
 };
+
+/** The client knows gzip alone, and others choose how they compress: kcat by `-z`, franz-go Snappy unless it is told otherwise. */
+for (const [type, read] of [
+  [kafkajs.CompressionTypes.Snappy, unsnappy],
+  [kafkajs.CompressionTypes.LZ4, fromLz4],
+  [kafkajs.CompressionTypes.ZSTD, unzstd],
+] as const)
+  kafkajs.CompressionCodecs[type] = () => ({ decompress: async (bytes: Buffer) => Buffer.from(read(bytes)) });
 
 /** A broker whose limits cannot be read has most likely kept this one. */
 export const DEFAULT_MAX_BYTES = 1_048_588;

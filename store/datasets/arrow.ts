@@ -35,11 +35,11 @@ import {
   Utf8,
 } from 'apache-arrow';
 import { TroupeError } from '../../errors.ts';
+import { fromLz4, toLz4 } from '../../ingest/lz4.ts';
 import { columnBuffer } from './column-buffers.ts';
 import type { Column, ColumnKind } from './columns.ts';
 import { type CopyOptions, copyBatches } from './copy-binary.ts';
 import type { Buffers, Wire } from './growing-column.ts';
-import { fromLz4, toLz4 } from './lz4.ts';
 import { type NestedBuffer, type NestedBuffers, nestedBuffer } from './nested-buffers.ts';
 import { NESTED } from './nested-columns.ts';
 import { featuresOf, type Shape, type Shapes } from './shape.ts';
