@@ -1,14 +1,19 @@
 /** A request's body as text: media type, encoding, size and UTF-8, checked before anything reads its content. */
 import type { IncomingHttpHeaders } from 'node:http';
 import { promisify } from 'node:util';
-import { brotliDecompress, gunzip } from 'node:zlib';
+import { brotliDecompress, gunzip, inflate as inflateZlib } from 'node:zlib';
 import { got, TroupeError } from '../errors.ts';
 import { BodyRefused } from './problem.ts';
 
 /** Largest body that is taken, as sent and as inflated, in bytes. */
 export const BODY_LIMIT = 32 * 1024 * 1024;
 
-const inflaters = { gzip: promisify(gunzip), 'x-gzip': promisify(gunzip), br: promisify(brotliDecompress) } as const;
+const inflaters = {
+  gzip: promisify(gunzip),
+  'x-gzip': promisify(gunzip),
+  deflate: promisify(inflateZlib),
+  br: promisify(brotliDecompress),
+} as const;
 
 /** The media type without parameters, in lower case; throws `unsupported_media` unless it is one of `allowed` in UTF-8. */
 export function mediaType<T extends string>(headers: IncomingHttpHeaders, allowed: readonly T[]): T {
@@ -31,7 +36,7 @@ export function mediaType<T extends string>(headers: IncomingHttpHeaders, allowe
 }
 
 /**
- * The inflated bytes of a body (gzip, br or as it is).
+ * The inflated bytes of a body (gzip, deflate, br or as it is).
  * Throws `unsupported_media` for another encoding, `too_large` past `limit` bytes, `BodyRefused` for damaged compression.
  */
 export async function inflate(body: Uint8Array, headers: IncomingHttpHeaders, limit = BODY_LIMIT): Promise<Uint8Array> {
@@ -40,10 +45,10 @@ export async function inflate(body: Uint8Array, headers: IncomingHttpHeaders, li
   if (!Object.hasOwn(inflaters, encoding)) {
     throw new TroupeError(
       'unsupported_media',
-      `The Content-Encoding should be gzip, br or identity; it is ${got(encoding)}.`,
+      `The Content-Encoding should be gzip, deflate, br or identity; it is ${got(encoding)}.`,
       {
         field: 'Content-Encoding',
-        expected: 'gzip, br, identity',
+        expected: 'gzip, deflate, br, identity',
         got: got(encoding),
       },
     );

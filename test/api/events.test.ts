@@ -144,13 +144,13 @@ describe('POST /v1/events', () => {
     expect([answer.statusCode, answer.json().field, answer.json().expected]).toEqual([400, 'verbos', 'one of verbose']);
   });
 
-  it('reads gzip and br, and answers zstd and deflate with 415', async () => {
+  it('reads gzip, deflate and br, and answers zstd with 415', async () => {
     const body = Buffer.from(JSON.stringify([anEvent('z1', 'zip'), anEvent('z2', 'zip')]));
     expect((await post(at.app, gzipSync(body), { 'content-encoding': 'gzip' })).json()).toMatchObject({ accepted: 2 });
     expect((await post(at.app, brotliCompressSync(body), { 'content-encoding': 'br' })).json()).toMatchObject({
       duplicates: 2,
     });
-    for (const encoding of ['zstd', 'deflate', 'gzip, gzip']) {
+    for (const encoding of ['zstd', 'gzip, gzip']) {
       const answer = await post(at.app, body, { 'content-encoding': encoding });
       expect([answer.statusCode, answer.json().field]).toEqual([415, 'Content-Encoding']);
     }

@@ -1,5 +1,5 @@
 /** OTLP over HTTP, as exporters send it and as the protocol says it is answered; and the doors that other clients know. */
-import { gzipSync } from 'node:zlib';
+import { deflateSync, gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { traceBytes } from '../ingest/support/otlp-bytes.ts';
 import { agent, aTrace, chat, logRequest, message, request, span, TRACE, text } from '../ingest/support/spans.ts';
@@ -39,6 +39,7 @@ describe('POST /v1/traces', () => {
     for (const [payload, headers] of [
       [bytes, {}],
       [gzipSync(bytes), { 'content-encoding': 'gzip' }],
+      [deflateSync(bytes), { 'content-encoding': 'deflate' }],
     ] as const) {
       const answer = await post('/v1/traces', payload, { 'content-type': PROTOBUF, ...headers });
       expect([answer.statusCode, answer.headers['content-type'], answer.body]).toEqual([200, PROTOBUF, '']);
@@ -101,7 +102,7 @@ describe('POST /v1/traces', () => {
       ['[]', {}, 400, 'bad_shape'],
       ['{"resourceSpans":7}', {}, 400, 'bad_shape'],
       [Buffer.from([0x0a, 0xff, 0xff, 0x03]), { 'content-type': PROTOBUF }, 400, 'bad_shape'],
-      ['{}', { 'content-encoding': 'zstd' }, 415, 'gzip, br or identity'],
+      ['{}', { 'content-encoding': 'zstd' }, 415, 'gzip, deflate, br or identity'],
       ['{}', { 'content-type': 'text/plain' }, 415, PROTOBUF],
       ['{}', { 'content-type': 'application/grpc' }, 415, 'http/protobuf'],
       [gzipSync('{}').subarray(0, 12), { 'content-encoding': 'gzip' }, 400, 'bad_shape'],
