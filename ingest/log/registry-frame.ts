@@ -20,10 +20,11 @@ export function unframed(value: Uint8Array): Framed {
 
 /**
  * The id of a schema in the header `__value_schema_id`, a byte 1 and a UUID in 16 bytes, as serializers that leave the value alone write it
- * (confluent-kafka-python 2.16.1, header_schema_id_serializer); null for anything else.
+ * (confluent-kafka-python 2.16.1, header_schema_id_serializer; that of Protobuf puts the place of the message in the schema behind it);
+ * null for anything else.
  */
 export function schemaInHeader(header: unknown): string | null {
-  if (!(header instanceof Uint8Array) || header.length !== 17 || header[0] !== 1) return null;
-  const hex = Buffer.from(header.subarray(1)).toString('hex');
+  if (!(header instanceof Uint8Array) || header.length < 17 || header[0] !== 1) return null;
+  const hex = Buffer.from(header.subarray(1, 17)).toString('hex');
   return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
 }

@@ -92,6 +92,11 @@ describe('A record', () => {
       got: `schema ${id} of a registry, in Avro or Protobuf`,
     });
     expect(rawOf(avro)).toEqual(avro.value);
+    // A Struct in Protobuf begins with a line feed, and the header ends with the place of its type.
+    const struct = Buffer.from('0a1c0a0a657069736f64655f6964120e1a0c', 'hex');
+    const placed = { ...HEADERS, __value_schema_id: Buffer.concat([named.__value_schema_id, Buffer.from([0])]) };
+    for (const headers of [named, placed])
+      expect(readRecord(record({ value: struct, headers })).refusal).toEqual(readRecord(avro).refusal);
   });
 
   it('with a digest that is not its own is checked like any other', () => {
