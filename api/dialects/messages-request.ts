@@ -48,7 +48,10 @@ export function readMessagesRequest(body: unknown): CompletionRequest {
 function readOutput({ output_config: config, output_format: format }: Fields): Constraint | null {
   if (config == null) return readFormat('output_format', format);
   if (!isRecord(config)) throw refuse('output_config', 'an object', config);
-  const { format: own, ...others } = config;
+  const { format: own, effort, ...others } = config;
+  // What a request without it means; Claude Code names it.
+  if (effort != null && effort !== 'high')
+    throw refuse('output_config.effort', '"high" or left out', effort, 'A policy has no effort to set.');
   const [other] = Object.keys(others);
   if (other !== undefined) throw refuse(`output_config.${other}`, 'left out', others[other]);
   return readFormat('output_config.format', own ?? format);
@@ -78,9 +81,16 @@ export function readMessagesPrompt(fields: Fields): Extract<Prompt, { readonly m
 function readTools({ tools, tool_choice: choice }: Fields): readonly Tool[] | null {
   if (tools == null) return null;
   if (!Array.isArray(tools)) throw refuse('tools', 'a list', tools);
-  const known = tools.map((tool, i): Tool => {
+  // A tool that is deferred is not shown to the model before it was searched for.
+  const shown = tools.filter((tool) => !(isRecord(tool) && tool.defer_loading === true));
+  const known = shown.map((tool): Tool => {
     if (!isRecord(tool) || !isIdentifier(tool.name) || !(tool.type == null || tool.type === 'custom'))
-      throw refuse(`tools[${i}]`, '{"name":…,"input_schema":…}', tool, 'A policy supports only tools of the client.');
+      throw refuse(
+        `tools[${tools.indexOf(tool)}]`,
+        '{"name":…,"input_schema":…}',
+        tool,
+        'A policy supports only tools of the client.',
+      );
     const { name, description, input_schema: parameters } = tool;
     return { type: 'function', function: { name, ...(description == null ? {} : { description }), parameters } };
   });
@@ -96,10 +106,14 @@ function readTools({ tools, tool_choice: choice }: Fields): readonly Tool[] | nu
   return type === 'none' || known.length === 0 ? null : known;
 }
 
-/** One message as those of the chat interface: results of tools are messages of their own there. */
+/**
+ * One message as those of the chat interface: results of tools are messages of their own there. Instructions may come in the middle of a
+ * conversation, as Claude Code sends them.
+ */
 function toChat(message: unknown, field: string): ChatMessage[] {
   if (!isRecord(message)) throw refuse(field, 'a message object', message);
   const { role, content } = message;
+  if (role === 'system' && field !== 'messages[0]') return [{ role, content: texts(content, `${field}.content`) }];
   if (role !== 'user' && role !== 'assistant') throw refuse(`${field}.role`, 'user or assistant', role);
   if (typeof content === 'string') return [{ role, content }];
   if (!Array.isArray(content) || content.length === 0)

@@ -280,6 +280,22 @@ describe('a policy asked for a message', () => {
     expect(await eventsOf('count')).toEqual([]);
   });
 
+  it('takes what Claude Code 2.1.332 sends: instructions in the middle, the default effort, and tools that are deferred', async () => {
+    const instructions = { role: 'system', content: [{ type: 'text', text: 'It is Monday.' }] };
+    const asked = ask({
+      messages: [user('the weather?'), instructions],
+      tools: [{ name: 'later', input_schema: { type: 'object' }, defer_loading: true }, WEATHER],
+      output_config: { effort: 'high' },
+    });
+    const answer = await call(asked, 'claude code', `${MESSAGES}?beta=true`);
+    expect(answer.statusCode).toBe(200);
+    const [requested] = await eventsOf('claude code');
+    expect(requested!.data.input.map(({ role }: Any) => role)).toEqual(['user', 'system']);
+    expect(requested!.data.tools.map((tool: Any) => tool.function.name)).toEqual([WEATHER.name]);
+    const low = await call({ ...asked, output_config: { effort: 'low' } }, 'claude code');
+    expect([low.statusCode, low.json().error.message]).toEqual([400, expect.stringContaining('output_config.effort')]);
+  });
+
   it.each([
     [{ max_tokens: undefined }, 'max_tokens'],
     [{ messages: [] }, 'messages'],
