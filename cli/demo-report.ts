@@ -109,6 +109,7 @@ function funnelLine(funnel: unknown): string {
 const shortName = (name: string): string =>
   name
     .replace('not copied from another context', 'not copied')
+    .replace('not of a call that failed', 'not failed')
     .replace(/^role in /, '')
     .replace(/_filter says keep$/, '')
     .replaceAll('_', ' ');

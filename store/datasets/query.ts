@@ -143,6 +143,8 @@ function stepStages(filter: Filter): readonly Stage[] {
 export function stagesOf(recipe: Recipe, used: MethodsUsed): readonly Stage[] {
   return [
     { name: 'not copied from another context', sql: sql`c.copied is not true` },
+    // What came before a stream broke off is no answer to learn.
+    { name: 'not of a call that failed', sql: sql`c.error is null` },
     ...splitFilter(recipe.where).step.flatMap(stepStages),
     ...(recipe.roles === null
       ? []

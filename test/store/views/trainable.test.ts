@@ -68,10 +68,10 @@ describe('whether a step can be trained on as it was sampled', () => {
     const counted = manifest.funnel.flatMap(({ name, before, after, dropped }) =>
       name.startsWith('where trainable') ? [[name.split('not ')[1], before! - after, dropped[0] ?? null]] : [],
     );
-    // Copied steps are never in a dataset: the stage before counts them.
+    // Copied steps, and those of calls that failed, are never in a dataset: the stages before count them.
     expect(counted).toEqual([
       ['copied', 0, null],
-      ['call_failed', 1, 'e c-04/0'],
+      ['call_failed', 0, null],
       ['no_token_ids', 1, 'e c-05/0'],
       ['no_tokens', 1, 'e c-06/0'],
       ['no_prompt_token_ids', 1, 'e c-07/0'],
@@ -82,6 +82,12 @@ describe('whether a step can be trained on as it was sampled', () => {
       ['truncated', 3, 'e c-18/0'],
     ]);
     expect(manifest.funnel.at(-1)!.after).toBe(6);
+  });
+
+  it('leaves steps of calls that failed out of any dataset: what came before a stream broke off is no answer to learn', async () => {
+    const recipe = { name: 'all' };
+    const { manifest } = await freeze(database.db, recipe, { directory: join(folder, 'c'), codeVersion: 'test' });
+    expect(manifest.funnel.find(({ name }) => name === 'not of a call that failed')!.dropped).toEqual(['e c-04/0']);
   });
 
   it('can be asked for by its reason, and counted over an episode', async () => {
