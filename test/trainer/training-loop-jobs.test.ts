@@ -1,6 +1,6 @@
 import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { decodeEnvelope } from '../../ingest/decode.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
@@ -101,9 +101,9 @@ describe('training as jobs', () => {
 
   const common = () => ({ base, dataset, policy: 'team', seed: 1 });
 
-  it('live weights of a policy are kept whatever other policies save, and its own oldest ones go', async () => {
-    const saved = async (policy: string, n: number) => {
-      const sft = { steps: { solver: 1 }, batch: 4, learning_rate: 0.01, warmup: 0, entropy: 0, keep: false };
+  it('live weights of a policy are kept whatever other policies save, its own oldest ones go, and with a checkpoint that is kept all but the newest that no rollout needs', async () => {
+    const saved = async (policy: string, n: number, keep = false) => {
+      const sft = { steps: { solver: 1 }, batch: 4, learning_rate: 0.01, warmup: 0, entropy: 0, keep };
       const { result } = await done(`live ${policy} ${n}`, 'sft', { ...common(), ...sft, policy, seed: n });
       return String(result.directory);
     };
@@ -115,6 +115,14 @@ describe('training as jobs', () => {
     expect(others.map((dir) => existsSync(dir))).toEqual([false, true, true, true]);
     for (const n of [2, 3, 4]) await saved('solver', n);
     expect([first, `${first}-adapter`].map(existsSync)).toEqual([false, false]);
+    const weights = { critic: { checkpoint_id: basename(others[1]!), directory: others[1] } };
+    await fresh.db.query(
+      `insert into troupe.job_queue (job_id, kind, spec, state, requested_at) values ('at play', 'rollout', $1, 'waiting', now())`,
+      [JSON.stringify({ weights })],
+    );
+    const kept = await saved('critic', 5, true);
+    expect([kept, ...others].map(existsSync)).toEqual([true, false, true, false, true]);
+    await fresh.db.query(`delete from troupe.job_queue where job_id = 'at play'`);
   });
 
   const sft = { steps: { solver: 3 }, batch: 4, learning_rate: 0.01, warmup: 0, entropy: 0, reset_optimizer: true };

@@ -8,6 +8,7 @@ import { TroupeError } from '../../errors.ts';
 import { hashId } from '../../ingest/json.ts';
 import { type OpenedDataset, openDataset } from '../../store/datasets/read.ts';
 import { checkedSpec, type Handler, type Job, type JobContext, requireHeld } from '../../store/jobs/jobs.ts';
+import { type Weights, weightsAtPlay } from '../../store/rollouts/weights.ts';
 import { isCheckpointId } from '../checkpoints/checkpoint.ts';
 import { shuffledOrder } from '../data/orders.ts';
 import { cutPair, preferenceRows } from '../data/preference-rows.ts';
@@ -95,7 +96,10 @@ const stepMetrics = (done: StepDone): Record<string, number> => ({
   ...(done.heldOut === null ? {} : { held_out_loss: done.heldOut }),
 });
 
-/** Live weights of a policy that are kept on disk: those served now, and those before, for readers that are still at it. */
+/**
+ * Live weights of a policy that are kept on disk: those served now, and those before, for readers that are still at it. A checkpoint that
+ * is kept takes their place; it leaves the one that its training began with, for the job may have to be done again.
+ */
 const LIVE_KEPT = 3;
 
 export function trainerHandlers(context: JobContext, settings: TrainerSettings): Readonly<Record<string, Handler>> {
@@ -128,10 +132,11 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
       const parent = learner.id;
       const metrics = flat(await train(learner, dataset));
       const keep = spec.keep ?? true;
+      const live = join(settings.checkpoints, 'live', encodeURIComponent(spec.policy));
       await requireHeld(context.db, job);
       const saved = await saveLearner(
         learner,
-        keep ? settings.checkpoints : join(settings.checkpoints, 'live', encodeURIComponent(spec.policy)),
+        keep ? settings.checkpoints : live,
         {
           datasets: [dataset.manifest.content_sha256],
           plan_hash: hashId(job.spec),
@@ -157,7 +162,7 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
         codeVersion: settings.codeVersion,
         ...adapterMeta(learner),
       });
-      if (!keep) await prune(dirname(saved.dir));
+      await prune(live, keep ? 1 : LIVE_KEPT, await weightsAtPlay(context.db, spec.policy));
       return { checkpoint_id: saved.id, directory: saved.dir, metrics, ...adapterMeta(learner) };
     } catch (error) {
       held = null;
@@ -334,14 +339,18 @@ function pairsWithinContext(pairs: readonly PreferenceRow[], longest: number): P
 
 const stepRows = (dataset: OpenedDataset): StepRow[] => [...dataset.rows('train')] as unknown as StepRow[];
 
-/** Keeps the newest live weights of a policy, those of a process before this one included. */
-async function prune(folder: string): Promise<void> {
-  const ids = (await readdir(folder)).filter(isCheckpointId);
+/** Keeps so many of the newest live weights of a policy, those of a process before this one included, and those that rollouts under way need. */
+async function prune(folder: string, most: number, atPlay: readonly Weights[]): Promise<void> {
+  const names = await readdir(folder).catch(() => []);
   const aged = await Promise.all(
-    ids.map(async (id) => ({ dir: join(folder, id), at: (await stat(join(folder, id))).mtimeMs })),
+    names
+      .filter(isCheckpointId)
+      .map(async (id) => ({ id, dir: join(folder, id), at: (await stat(join(folder, id))).mtimeMs })),
   );
-  const old = aged.sort((a, b) => b.at - a.at).slice(LIVE_KEPT);
-  for (const { dir } of old) for (const one of [dir, `${dir}-adapter`]) await rm(one, { recursive: true, force: true });
+  const needed = new Set(atPlay.map(({ checkpoint_id }) => checkpoint_id));
+  const old = aged.sort((a, b) => b.at - a.at).slice(most);
+  for (const { id, dir } of old)
+    if (!needed.has(id)) for (const one of [dir, `${dir}-adapter`]) await rm(one, { recursive: true, force: true });
 }
 
 /** Nested metrics by dotted names: `coder.entropy`. */
