@@ -183,7 +183,6 @@ describe('Statements are composed', () => {
     'store/projecting/write-rows.ts': 'made from the columns of a projection',
     'store/rebuilding/checksum.ts': 'made from the catalogue, for every table there is',
     'store/rebuilding/rebuild.ts': 'definitions of tables and views, and the swap of two schemas',
-    'store/retention/erase.ts': 'locks the log',
     'store/retention/prune.ts': 'the read of the log for an archive',
     'store/retention/put-back.ts': 'the append of archived events to the log, in bulk',
     'store/retention/remove.ts': 'takes events out of the log with what was made of them, in bulk',

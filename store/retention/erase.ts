@@ -18,16 +18,15 @@ import type { Patiently } from '../db/patience.ts';
 import type { Db, Session } from '../db/pool.ts';
 import { anyOf, countOf, firstOf, query, rowsOf, type SqlBool, sql, typed } from '../db/query.ts';
 import { judgingsAbout } from '../judging/judgings-about.ts';
-import { waitForJudges } from '../judging/lock.ts';
 import { groupBy } from '../methods/statistics.ts';
 import type { Stored } from '../projecting/amend.ts';
-import { projectBatchIn } from '../projecting/projector.ts';
 import { forgetKeys, reprojectKeys } from '../projecting/reproject.ts';
 import { traceEventsOf } from '../projecting/traces.ts';
 import { dropRemains } from '../rebuilding/rebuild.ts';
 import { type EraseWhat, type Scope, scopeOf } from './erase-scope.ts';
 import { eraseAmendment, eraseText } from './erase-text.ts';
 import { judgingsAround } from './judged-again.ts';
+import { standStill } from './remove.ts';
 
 export type EraseOptions = {
   readonly log: EventLog;
@@ -96,12 +95,10 @@ async function eraseIn(
   what: EraseWhat,
   change: Omit<Change, 'now'> & { readonly now: string },
 ): Promise<Done> {
-  await waitForJudges(tx);
   // What an interrupted rebuild left holds the text too; one that runs learns of it by the amendments.
   await dropRemains(tx);
-  // Nobody appends and nobody projects meanwhile: an event of theirs would bring text back beside us.
-  await tx.query('select 1 from troupe.log_partitions order by partition for update');
-  while ((await projectBatchIn(tx)) > 0);
+  // An event that is appended or projected meanwhile would bring text back beside us.
+  await standStill(tx);
   const scope = await scopeOf(tx, what, change.archived);
   if (scope.events === 0 && scope.letters.length === 0 && (change.archived ?? []).length === 0) {
     const name = 'subject' in what ? `subject ${what.subject}` : `episode ${what.episode}`;
@@ -112,7 +109,6 @@ async function eraseIn(
   const { events, bodies, files } = await scrub(tx, scope.keys, digest);
   await scrubLetters(tx, scope.letters, digest);
 
-  await tx.query('set local search_path = facts, pg_catalog');
   const shown = new Set(await shownAmong(tx, scope.keys));
   const judgings = await (shown.size > 0 ? judgingsAround : judgingsAbout)(tx, scope.episodes);
   await reprojectKeys(
