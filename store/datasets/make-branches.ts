@@ -4,10 +4,11 @@ import { fromMessage } from '../../ingest/formats/chat-message.ts';
 import { canonicalJson, isRecord } from '../../ingest/json.ts';
 import type { Session } from '../db/pool.ts';
 import { rowsOf, sql, typed } from '../db/query.ts';
+import { groupBy } from '../methods/statistics.ts';
 import { shownJson } from '../projections/long-texts.ts';
 import { type BranchPlace, branchesOf, type GraphAnswer, type GraphMessage } from './branches.ts';
 import { argumentsOf, readMessage } from './layouts/message.ts';
-import { tables } from './query.ts';
+import { pickedAnswers, tables } from './query.ts';
 
 /** Episodes whose messages and tokens are held at once. */
 const EPISODES = 16;
@@ -69,14 +70,8 @@ async function messagesOf(tx: Session, ids: readonly string[]): Promise<Readonly
         sql<string>`m.message::text`.as('message'),
       ]),
   );
-  const of = new Map<string, GraphMessage[]>();
-  for (const { episode, message, ...link } of rows) {
-    const one = { ...link, key: keyOf(JSON.parse(message)) };
-    const all = of.get(episode);
-    if (all) all.push(one);
-    else of.set(episode, [one]);
-  }
-  return of;
+  const messages = rows.map(({ message, ...link }) => ({ ...link, key: keyOf(JSON.parse(message)) }));
+  return groupBy(messages, ({ episode }) => episode);
 }
 
 type Answer = GraphAnswer & { readonly episode: string; readonly step: number };
@@ -85,17 +80,7 @@ type Answer = GraphAnswer & { readonly episode: string; readonly step: number };
 async function answersOf(tx: Session, ids: readonly string[]): Promise<ReadonlyMap<string, readonly Answer[]>> {
   const rows = await rowsOf(
     tx,
-    tables
-      .selectFrom('picked as p')
-      .innerJoin('facts.calls as c', (join) =>
-        join.onRef('c.episode_id', '=', 'p.episode_id').onRef('c.call_id', '=', 'p.call_id'),
-      )
-      .innerJoin('facts.steps as s', (join) =>
-        join
-          .onRef('s.episode_id', '=', 'p.episode_id')
-          .onRef('s.call_id', '=', 'p.call_id')
-          .onRef('s.candidate', '=', 'p.candidate'),
-      )
+    pickedAnswers
       .select([
         sql<string>`p.episode_id`.as('episode'),
         sql<number>`p.step::float8`.as('step'),
@@ -110,10 +95,9 @@ async function answersOf(tx: Session, ids: readonly string[]): Promise<ReadonlyM
       .where(sql<boolean>`p.episode_id = any(${typed(ids, 'text[]')})`)
       .orderBy('p.step'),
   );
-  const of = new Map<string, Answer[]>();
-  for (const { episode, step, agent, role, context, prompt, answer, content, text } of rows) {
+  const answers = rows.map(({ episode, step, agent, role, context, prompt, answer, content, text }): Answer => {
     const said: unknown = content === null ? text : JSON.parse(content);
-    const one = {
+    return {
       episode,
       step,
       context,
@@ -121,11 +105,8 @@ async function answersOf(tx: Session, ids: readonly string[]): Promise<ReadonlyM
       key: said === null ? null : keyOf({ role: 'assistant', content: said }),
       tokens: prompt === null || answer === null ? null : { prompt, answer },
     };
-    const all = of.get(episode);
-    if (all) all.push(one);
-    else of.set(episode, [one]);
-  }
-  return of;
+  });
+  return groupBy(answers, ({ episode }) => episode);
 }
 
 /** What makes two messages the same: all that a model reads of them. Arguments of calls are compared as JSON. */

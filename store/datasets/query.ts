@@ -38,6 +38,19 @@ type Tables = Record<string, Record<string, unknown>>;
 export type Rows = SelectQueryBuilder<Tables, string, object>;
 export const tables = query as unknown as Kysely<Tables>;
 
+/** The steps of the table `picked` (`p`) with their calls (`c`) and answers (`s`). */
+export const pickedAnswers: Rows = tables
+  .selectFrom('picked as p')
+  .innerJoin('facts.calls as c', (join) =>
+    join.onRef('c.episode_id', '=', 'p.episode_id').onRef('c.call_id', '=', 'p.call_id'),
+  )
+  .innerJoin('facts.steps as s', (join) =>
+    join
+      .onRef('s.episode_id', '=', 'p.episode_id')
+      .onRef('s.call_id', '=', 'p.call_id')
+      .onRef('s.candidate', '=', 'p.candidate'),
+  );
+
 /** Above this many ids the condition is repeated instead of the ids listed; so few are always listed. */
 const LISTED_IDS = 20_000;
 const FEW_IDS = 1000;

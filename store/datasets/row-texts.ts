@@ -5,23 +5,13 @@ import type { Session } from '../db/pool.ts';
 import { sql, streamOf } from '../db/query.ts';
 import { shownJson } from '../projections/long-texts.ts';
 import { readMessage } from './layouts/message.ts';
-import { tables } from './query.ts';
+import { pickedAnswers } from './query.ts';
 
 export type RowText = { readonly place: number; readonly text: string };
 
 /** Rows in order, one at a time; the text is empty where only tokens are known. */
 export async function* rowTexts(tx: Session): AsyncGenerator<RowText, void, undefined> {
-  const steps = tables
-    .selectFrom('picked as p')
-    .innerJoin('facts.calls as c', (join) =>
-      join.onRef('c.episode_id', '=', 'p.episode_id').onRef('c.call_id', '=', 'p.call_id'),
-    )
-    .innerJoin('facts.steps as s', (join) =>
-      join
-        .onRef('s.episode_id', '=', 'p.episode_id')
-        .onRef('s.call_id', '=', 'p.call_id')
-        .onRef('s.candidate', '=', 'p.candidate'),
-    )
+  const steps = pickedAnswers
     .select([
       sql<number>`p.place::float8`.as('place'),
       sql<string | null>`(select troupe.with_texts(b.key, b.body) from troupe.bodies b

@@ -1,4 +1,6 @@
 /** Rows of `traj.executions`, one a cell, back as the matrices they came from. Pure. */
+
+import { groupBy } from '../methods/statistics.ts';
 import type { Row } from './entries.ts';
 
 type Member = { readonly step_id: string | null; readonly name: string | null; readonly valid: boolean | null };
@@ -16,13 +18,7 @@ export type ExecutionMatrix = {
 
 /** Matrices in the order of their feedback ids; members in the order they were recorded in. */
 export function matricesOf(cells: readonly Row[]): readonly ExecutionMatrix[] {
-  const matrices = new Map<string, Row[]>();
-  for (const cell of cells) {
-    const id = String(cell.feedback_id);
-    const rows = matrices.get(id);
-    if (rows) rows.push(cell);
-    else matrices.set(id, [cell]);
-  }
+  const matrices = groupBy(cells, (cell) => String(cell.feedback_id));
   return [...matrices].sort(([a], [b]) => (a < b ? -1 : 1)).map(([id, rows]) => matrixOf(id, rows));
 }
 

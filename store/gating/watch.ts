@@ -5,6 +5,7 @@
 
 import { type Static, Type } from 'typebox';
 import { countText } from '../../errors.ts';
+import { groupBy } from '../methods/statistics.ts';
 import { bettor } from '../statistics/betting.ts';
 import { meanInterval } from '../statistics/bootstrap.ts';
 
@@ -142,14 +143,8 @@ const meanOf = (values: readonly number[]): number | null =>
   values.length === 0 ? null : values.reduce((a, b) => a + b, 0) / values.length;
 
 function taskMeans(units: readonly LiveUnit[]): number[] {
-  const byTask = new Map<string, number[]>();
-  for (const { task, value } of units) {
-    if (value === null) continue;
-    const known = byTask.get(task);
-    if (known) known.push(value);
-    else byTask.set(task, [value]);
-  }
-  return [...byTask.values()].map((values) => meanOf(values)!);
+  const valued = units.filter(({ value }) => value !== null);
+  return [...groupBy(valued, ({ task }) => task).values()].map((some) => meanOf(valuesOf(some))!);
 }
 
 export type WatchReport = {

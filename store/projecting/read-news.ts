@@ -6,6 +6,7 @@ import type { Place, SplitPlaced } from '../../ingest/log/postgres.ts';
 import { copiedRows } from '../db/copied-rows.ts';
 import type { Session } from '../db/pool.ts';
 import { parseTimestamptz } from '../db/values.ts';
+import { groupBy } from '../methods/statistics.ts';
 import type { Stored } from './amend.ts';
 import { withTexts } from './stored-texts.ts';
 
@@ -84,13 +85,7 @@ async function read(tx: Session, positions: Positions, perPartition: number): Pr
      ) to stdout (format binary)`,
   );
   const { rows } = await copiedRows(copy, 11);
-  const runs = new Map<string, ReturnType<typeof storedRow>[]>();
-  for (const row of rows.map(storedRow)) {
-    const name = partitionName(row);
-    const run = runs.get(name);
-    if (run) run.push(row);
-    else runs.set(name, [row]);
-  }
+  const runs = groupBy(rows.map(storedRow), partitionName);
   const whole = await withTexts(tx, [...runs.values()], MOST_BYTES);
   const full = [...runs].filter(
     ([, run], i) => run.length === perPartition || run.at(-1)!.until >= MOST_BYTES || whole[i]!.length < run.length,

@@ -8,6 +8,7 @@ import { type Draft, VOCABULARY } from '../../ingest/events.ts';
 import { eventsOfTrace, type SpanItem } from '../../ingest/formats/live-traces.ts';
 import { inCanonicalOrder, isRecord } from '../../ingest/json.ts';
 import type { Session } from '../db/pool.ts';
+import { groupBy } from '../methods/statistics.ts';
 import type { Stored } from './amend.ts';
 import { EARLIER, earlierParams, isEarlier } from './earlier.ts';
 import type { Positions, Read } from './read-news.ts';
@@ -90,15 +91,10 @@ export type TraceDiff = {
  * events are added again, since rows are removed whole.
  */
 export async function diffTraces(tx: Session, batch: readonly Read[], applied: Positions | null): Promise<TraceDiff> {
-  const traces = new Map<string, Read[]>();
-  for (const event of batch) {
-    if (event.name !== 'span.recorded') continue;
-    const trace = traces.get(event.key);
-    if (trace) trace.push(event);
-    else traces.set(event.key, [event]);
-  }
+  const spans = batch.filter(({ name }) => name === 'span.recorded');
+  const traces = groupBy(spans, ({ key }) => key);
   if (traces.size === 0) return { added: [], retracted: [], refused: [], now: new Map(), replayedSpans: 0 };
-  const known = await spansBefore(tx, [...traces.values()].flat(), applied);
+  const known = await spansBefore(tx, spans, applied);
   const added: Stored[] = [];
   const retracted: Stored[] = [];
   const refused: Refused[] = [];
@@ -169,13 +165,7 @@ async function spansBefore(
     [[...new Set(batch.map(({ key }) => key))], ...earlierParams(batch, applied)],
     { name: 'spans_before' },
   );
-  const found = new Map<string, Stored[]>();
-  for (const row of rows) {
-    const list = found.get(row.key);
-    if (list) list.push(row);
-    else found.set(row.key, [row]);
-  }
-  return found;
+  return groupBy(rows, ({ key }) => key);
 }
 
 /** The other events of these keys up to the end of the batch. */

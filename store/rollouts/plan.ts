@@ -1,4 +1,6 @@
 /** Which attempt comes next, and what a rollout came to: both follow from its attempts alone. */
+
+import { groupBy } from '../methods/statistics.ts';
 import { type AttemptError, type AttemptRow, type AttemptSpec, isLostByUs } from './attempts.ts';
 import { episodeId } from './ids.ts';
 import { groupsOf, type RolloutSpec } from './rollout.ts';
@@ -8,16 +10,7 @@ type NewAttempt = { readonly id: string; readonly spec: AttemptSpec };
 
 const slot = ({ task, sample }: Pick<AttemptSpec, 'task' | 'sample'>): string => `${task}/${sample}`;
 
-function bySlot(rows: readonly AttemptRow[]): Map<string, AttemptRow[]> {
-  const slots = new Map<string, AttemptRow[]>();
-  for (const row of rows) {
-    const key = slot(row.spec);
-    const known = slots.get(key);
-    if (known) known.push(row);
-    else slots.set(key, [row]);
-  }
-  return slots;
-}
+const bySlot = (rows: readonly AttemptRow[]): Map<string, AttemptRow[]> => groupBy(rows, ({ spec }) => slot(spec));
 
 /**
  * The attempts to add at the beginning, or after a process ended: one for each sample that needs one. Tasks come one after another, so that
