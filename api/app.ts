@@ -2,7 +2,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import fastify, { type FastifyInstance, LogController } from 'fastify';
 import { TroupeError } from '../errors.ts';
-import type { ArtifactStore, DoorBook, EventLog } from '../ingest/log/log.ts';
+import type { ArtifactStore, EventLog, IngestLedger } from '../ingest/log/log.ts';
 import type { Redactor } from '../ingest/redact.ts';
 import { mapStrings, unescapeText } from '../ingest/text.ts';
 import type { Db } from '../store/db/pool.ts';
@@ -60,7 +60,7 @@ declare module 'fastify' {
 export type AppOptions = OriginOptions & {
   readonly db: Db;
   readonly log: EventLog;
-  readonly book: DoorBook;
+  readonly book: IngestLedger;
   readonly artifacts: ArtifactStore;
   /** What the log is behind, for its counts. */
   readonly redactor?: Redactor;

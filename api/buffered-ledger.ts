@@ -4,11 +4,11 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { TroupeError } from '../errors.ts';
-import type { DoorBook, DoorReport } from '../ingest/log/log.ts';
+import type { IngestLedger, IngestReport } from '../ingest/log/log.ts';
 import { isTransient } from '../store/db/faults.ts';
 import { processLog } from './log.ts';
 
-export type BufferedLedger = DoorBook & {
+export type BufferedLedger = IngestLedger & {
   /** Waits until everything is written, or for the timeout; returns how many reports were not. */
   readonly settle: (ms: number) => Promise<number>;
 };
@@ -22,15 +22,15 @@ export type PatientBookOptions = {
 
 const RETRY_MS = { least: 100, most: 3000 };
 
-export function bufferedLedger(book: DoorBook, options: PatientBookOptions = {}): BufferedLedger {
+export function bufferedLedger(book: IngestLedger, options: PatientBookOptions = {}): BufferedLedger {
   const { waitMs = 1000, maxBytes = 64 * 1024 * 1024 } = options;
-  let waiting: DoorReport[] = [];
+  let waiting: IngestReport[] = [];
   let bytes = 0;
   let writing: Promise<void> | null = null;
 
   const write = async (): Promise<void> => {
     for (let pause = RETRY_MS.least; waiting.length > 0; ) {
-      const [report] = waiting as [DoorReport];
+      const [report] = waiting as [IngestReport];
       try {
         await book.report(report);
         waiting = waiting.slice(1);
@@ -74,11 +74,12 @@ export function bufferedLedger(book: DoorBook, options: PatientBookOptions = {})
   };
 }
 
-const weightOf = ({ rejected }: DoorReport): number => rejected.reduce((all, { raw }) => all + raw.byteLength + 500, 0);
+const weightOf = ({ rejected }: IngestReport): number =>
+  rejected.reduce((all, { raw }) => all + raw.byteLength + 500, 0);
 
-const sameDoor = (a: DoorReport, b: DoorReport): boolean => a.door === b.door && a.rejected.length === 0;
+const sameDoor = (a: IngestReport, b: IngestReport): boolean => a.door === b.door && a.rejected.length === 0;
 
-const sum = (a: DoorReport, b: DoorReport): DoorReport => ({
+const sum = (a: IngestReport, b: IngestReport): IngestReport => ({
   door: a.door,
   received: a.received + b.received,
   acknowledged: a.acknowledged + b.acknowledged,

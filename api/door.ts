@@ -6,10 +6,10 @@ import type { Refusal } from '../errors.ts';
 import type { Decoded } from '../ingest/decode.ts';
 import {
   type DeadLetter,
-  type DoorBook,
-  type DoorReport,
   ERASED_REFUSAL,
   type EventLog,
+  type IngestLedger,
+  type IngestReport,
   prunedRefusal,
 } from '../ingest/log/log.ts';
 import { createAppendQueue } from './append-queue.ts';
@@ -39,10 +39,10 @@ export type Door = {
   readonly idle: () => Promise<void>;
 };
 
-export function openDoor(log: Pick<EventLog, 'append' | 'refuse'>, book: DoorBook): Door {
+export function openDoor(log: Pick<EventLog, 'append' | 'refuse'>, book: IngestLedger): Door {
   const queue = createAppendQueue(log);
   const reports = groupCommit(
-    async (waiting: readonly DoorReport[]): Promise<undefined[]> => {
+    async (waiting: readonly IngestReport[]): Promise<undefined[]> => {
       for (const report of summed(waiting)) await book.report(report);
       return waiting.map(() => undefined);
     },
@@ -102,7 +102,7 @@ const conflict = (id: string): Refusal => ({
   got: `${JSON.stringify(id)} with another body`,
 });
 
-function reportOf(door: string, items: readonly DoorItem[], answers: readonly ItemAnswer[]): DoorReport {
+function reportOf(door: string, items: readonly DoorItem[], answers: readonly ItemAnswer[]): IngestReport {
   const rejected: DeadLetter[] = [];
   let [acknowledged, duplicates] = [0, 0];
   for (const [i, { status, code, field, expected, got }] of answers.entries()) {
@@ -119,8 +119,8 @@ function reportOf(door: string, items: readonly DoorItem[], answers: readonly It
 }
 
 /** One report for each ingestion endpoint. */
-function summed(reports: readonly DoorReport[]): DoorReport[] {
-  const doors = new Map<string, DoorReport>();
+function summed(reports: readonly IngestReport[]): IngestReport[] {
+  const doors = new Map<string, IngestReport>();
   for (const report of reports) {
     const before = doors.get(report.door);
     doors.set(

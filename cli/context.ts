@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Config } from '../config.ts';
 import { fileArtifacts } from '../ingest/artifacts.ts';
-import type { ArtifactStore, DoorBook, EventLog, Originals } from '../ingest/log/log.ts';
+import type { ArtifactStore, EventLog, IngestLedger, Originals } from '../ingest/log/log.ts';
 import { postgresBook, postgresLog } from '../ingest/log/postgres.ts';
 import type { KnownLog } from '../ingest/log/replaced.ts';
 import type { LogSource } from '../ingest/log/source.ts';
@@ -27,7 +27,7 @@ export type Context = Opened & {
   readonly source: LogSource | null;
   /** Brings the tables up to what the log holds now. Returns how many events were applied. */
   readonly catchUp: (options?: { readonly signal?: AbortSignal }) => Promise<number>;
-  readonly book: DoorBook;
+  readonly book: IngestLedger;
   readonly artifacts: ArtifactStore;
   /** What imports recorded of the runs whose other parts are imported now. */
   readonly originals: Originals;

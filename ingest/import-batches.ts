@@ -8,9 +8,9 @@ import { type Event, typeOf } from './events.ts';
 import {
   type ArtifactStore,
   type DeadLetter,
-  type DoorBook,
   ERASED_REFUSAL,
   type EventLog,
+  type IngestLedger,
   prunedRefusal,
 } from './log/log.ts';
 import { fullLength, ownLength, writtenAs } from './long-context.ts';
@@ -45,7 +45,7 @@ const empty = (): Batch => ({ events: [], places: [], bodies: [], letters: [], b
 
 export type BatchesOptions = {
   readonly log: EventLog;
-  readonly book: DoorBook;
+  readonly book: IngestLedger;
   readonly artifacts: ArtifactStore;
   readonly counts: Counts;
   readonly onRefusal: (refusal: Refusal, place: Place) => void;

@@ -16,7 +16,7 @@ import { joinParts, type Part } from './import-join.ts';
 import { countUnmapped, mappingOf, unmappedOf } from './import-mapping.ts';
 import { ordinals, type Tally, tallier } from './import-tally.ts';
 import { canonicalJson } from './json.ts';
-import type { ArtifactStore, DoorBook, EventLog, Originals } from './log/log.ts';
+import type { ArtifactStore, EventLog, IngestLedger, Originals } from './log/log.ts';
 import type { FileRecord } from './parse-piece.ts';
 import { openRecordFile } from './read-file.ts';
 import { createRedactor, type Redactor } from './redact.ts';
@@ -38,7 +38,7 @@ export type ImportProgress = {
 
 export type ImportOptions = {
   readonly log: EventLog;
-  readonly book: DoorBook;
+  readonly book: IngestLedger;
   readonly artifacts: ArtifactStore;
   /** What the log holds of runs that the files have other parts of. Without it each import stands alone. */
   readonly originals?: Originals;
@@ -312,7 +312,7 @@ const NOWHERE = {
     append: async (events) => events.map(() => 'accepted' as const),
     close: async () => {},
   } satisfies EventLog,
-  book: { report: async () => {} } satisfies DoorBook,
+  book: { report: async () => {} } satisfies IngestLedger,
   artifacts: {
     put: async (bodies) => bodies.map(() => ({ sha256: '', size: 0 })),
     get: async () => new Uint8Array(),

@@ -1,8 +1,8 @@
 /** The one place that all ingestion passes: log, ledger and artifacts as the rest of Troupe sees them, with the redaction before them. */
-import type { ArtifactStore, DeadLetter, DoorBook, EventLog } from './log/log.ts';
+import type { ArtifactStore, DeadLetter, EventLog, IngestLedger } from './log/log.ts';
 import type { Redactor } from './redact.ts';
 
-export type Ports = { readonly log: EventLog; readonly book: DoorBook; readonly artifacts: ArtifactStore };
+export type Ports = { readonly log: EventLog; readonly book: IngestLedger; readonly artifacts: ArtifactStore };
 
 /**
  * The ports with every event, refused record and body redacted. An endpoint that stores bodies redacts its records before it names

@@ -1,6 +1,6 @@
 /**
- * A policy that a model server outside of Troupe serves, vLLM or SGLang: told of every checkpoint that the sampling process is to speak with,
- * and asked for tokens. Only tokens and their log-probabilities cross: template, tool calls and records are those of any other policy.
+ * A policy that a model server outside of Troupe serves, vLLM or SGLang: each checkpoint that it is to serve is announced to it, and it is
+ * asked for tokens. Only tokens and their log-probabilities cross: template, tool calls and records are those of any other policy.
  *
  * Sources: vLLM, docs/features/lora.md (`/v1/load_lora_adapter`, with VLLM_ALLOW_RUNTIME_LORA_UPDATING) and its OpenAI-compatible server;
  * SGLang, docs/basic_usage/native_api (`/generate`, `/update_weights_from_disk`, `/load_lora_adapter`, `/get_model_info`).

@@ -71,7 +71,7 @@ export type DeadLetter = {
 };
 
 /** The counts of one ingestion endpoint, kept so that received = acknowledged + duplicates + rejected can be checked at any time. */
-export type DoorReport = {
+export type IngestReport = {
   readonly door: string;
   readonly received: number;
   readonly acknowledged: number;
@@ -80,7 +80,7 @@ export type DoorReport = {
 };
 
 /** Where ingestion endpoints report what they refused. */
-export type DoorBook = { readonly report: (report: DoorReport) => Promise<void> };
+export type IngestLedger = { readonly report: (report: IngestReport) => Promise<void> };
 
 /** Bodies of artifacts, by content. `put` answers when the body is durable; putting the same body again is free. */
 export type ArtifactStore = {

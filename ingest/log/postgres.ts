@@ -9,7 +9,7 @@ import type { Event } from '../events.ts';
 import { bytesOf } from './base64.ts';
 import { type CopyColumn, copyRows } from './copy-rows.ts';
 import { KEYED } from './keyed.ts';
-import type { Appended, DeadLetter, DoorBook, DoorReport, EventLog, Pruned } from './log.ts';
+import type { Appended, DeadLetter, EventLog, IngestLedger, IngestReport, Pruned } from './log.ts';
 import { partitionOf } from './partition.ts';
 import { type Body, type Split, splitEvent } from './split.ts';
 
@@ -290,7 +290,7 @@ export const identityOf = (e: { readonly key: string; readonly source: string; r
   `${e.key}\uFFFE|${e.source}\uFFFE|${e.id}`;
 
 /** Stores what every ingestion endpoint received and refused, in the same database. A letter refused again is counted, not kept twice. */
-export function postgresBook(db: SqlDatabase): DoorBook {
+export function postgresBook(db: SqlDatabase): IngestLedger {
   return {
     // What one statement writes is a transaction of its own: two round trips fewer, and most requests have nothing refused.
     report: (report) =>
@@ -298,12 +298,12 @@ export function postgresBook(db: SqlDatabase): DoorBook {
   };
 }
 
-async function writeReport(tx: SqlClient, report: DoorReport): Promise<void> {
+async function writeReport(tx: SqlClient, report: IngestReport): Promise<void> {
   await writeCounts(tx, report);
   await writeLetters(tx, report.door, report.rejected);
 }
 
-async function writeCounts(tx: SqlClient, report: DoorReport): Promise<void> {
+async function writeCounts(tx: SqlClient, report: IngestReport): Promise<void> {
   await tx.query(
     `insert into troupe.door_counts as c (door, received, acknowledged, duplicates, rejected) values ($1, $2, $3, $4, $5)
      on conflict (door) do update set received = c.received + excluded.received, acknowledged = c.acknowledged + excluded.acknowledged,

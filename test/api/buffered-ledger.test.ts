@@ -2,14 +2,14 @@
 import { describe, expect, it } from 'vitest';
 import { bufferedLedger } from '../../api/buffered-ledger.ts';
 import { TroupeError } from '../../errors.ts';
-import type { DeadLetter, DoorReport } from '../../ingest/log/log.ts';
+import type { DeadLetter, IngestReport } from '../../ingest/log/log.ts';
 
 const letter = (bytes: number): DeadLetter => ({
   place: null,
   raw: Buffer.alloc(bytes),
   refusal: { code: 'bad_json', field: '', expected: 'JSON', got: 'x' },
 });
-const report = (received: number, rejected: DeadLetter[] = []): DoorReport => ({
+const report = (received: number, rejected: DeadLetter[] = []): IngestReport => ({
   door: 'http',
   received,
   acknowledged: received - rejected.length,
@@ -19,15 +19,15 @@ const report = (received: number, rejected: DeadLetter[] = []): DoorReport => ({
 
 /** A book in a database that can be taken away. */
 function flaky() {
-  const kept: DoorReport[] = [];
+  const kept: IngestReport[] = [];
   const state = { away: false };
-  const write = async (one: DoorReport): Promise<void> => {
+  const write = async (one: IngestReport): Promise<void> => {
     if (state.away) throw new TroupeError('unreachable', 'The database is away.');
     kept.push(one);
   };
   return { kept, state, book: { report: write } };
 }
-const received = (kept: readonly DoorReport[]): number => kept.reduce((sum, one) => sum + one.received, 0);
+const received = (kept: readonly IngestReport[]): number => kept.reduce((sum, one) => sum + one.received, 0);
 
 describe('A patient book', () => {
   it('has written a report before it answers while the database is there', async () => {

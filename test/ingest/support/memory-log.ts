@@ -1,16 +1,23 @@
 /** A log, a book and an artifact store in memory that keep the promises of the ports, to look at what an import brings. */
 import type { Event } from '../../../ingest/events.ts';
 import { sha256 } from '../../../ingest/json.ts';
-import type { ArtifactStore, DeadLetter, DoorBook, DoorReport, EventLog, Originals } from '../../../ingest/log/log.ts';
+import type {
+  ArtifactStore,
+  DeadLetter,
+  EventLog,
+  IngestLedger,
+  IngestReport,
+  Originals,
+} from '../../../ingest/log/log.ts';
 
 export type MemoryLog = {
   readonly log: EventLog;
-  readonly book: DoorBook;
+  readonly book: IngestLedger;
   readonly artifacts: ArtifactStore;
   readonly originals: Originals;
   /** Accepted events, in the order of their acceptance. */
   readonly events: Event[];
-  readonly reports: DoorReport[];
+  readonly reports: IngestReport[];
   readonly letters: () => DeadLetter[];
   readonly bodies: Map<string, Buffer>;
   readonly appends: number[];
@@ -19,7 +26,7 @@ export type MemoryLog = {
 export function memoryLog(): MemoryLog {
   const known = new Map<string, string>();
   const events: Event[] = [];
-  const reports: DoorReport[] = [];
+  const reports: IngestReport[] = [];
   const bodies = new Map<string, Buffer>();
   const appends: number[] = [];
   return {
