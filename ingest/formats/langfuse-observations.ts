@@ -3,6 +3,7 @@ import type { Message } from '../events.ts';
 import { canonicalJson, isRecord, ownOf } from '../json.ts';
 import { badMessage, type ChatMessage, toMessage } from './chat-message.ts';
 import { toGenaiMessage } from './genai-messages.ts';
+import { nodeOf } from './langgraph.ts';
 import { given, isIdentifier, without } from './native.ts';
 import { contentOf, finishReason, idAt, messageOf, textAt } from './span-attributes.ts';
 import type { Choice, Deed } from './trace.ts';
@@ -12,7 +13,7 @@ type Fields = Readonly<Record<string, unknown>>;
 export function langfuseDeed(type: string, body: Fields): { readonly what: Deed; readonly agent: string | null } {
   const name = isIdentifier(body.name) ? body.name : 'unknown';
   const metadata = isRecord(body.metadata) ? body.metadata : {};
-  const agent = idAt(metadata, 'agent_name', 'agent', 'langgraph_node') ?? null;
+  const agent = idAt(metadata, 'agent_name', 'agent') ?? nodeOf(metadata);
   switch (type) {
     case 'GENERATION':
       return { what: generationOf(body), agent };

@@ -2,6 +2,7 @@
 import type { Message } from '../events.ts';
 import { isRecord } from '../json.ts';
 import { generationContent, toLangchainMessage, toolResult, unfold } from './langchain-messages.ts';
+import { nodeOf } from './langgraph.ts';
 import { given, isIdentifier, without } from './native.ts';
 import { timeOfMixed } from './run-times.ts';
 import { finishReason } from './span-attributes.ts';
@@ -40,7 +41,7 @@ export function langsmithAct(format: string, run: Fields, trace: string): Act {
 
 /** A node of a graph is the agent of what happens inside it; it becomes a member where a model is called in it. */
 const agentOf = (metadata: Fields): string | null =>
-  [metadata.lc_agent_name, metadata.agent_name, metadata.langgraph_node].find(isIdentifier) ?? null;
+  [metadata.lc_agent_name, metadata.agent_name].find(isIdentifier) ?? nodeOf(metadata);
 
 /** What a run is by its type: also runs of LangChain that another tracer records. */
 export function langsmithDeed(run: Fields): Deed {

@@ -41,7 +41,7 @@ export const langsmith: Format = {
       'run of type llm',
       'generation.requested, generation.completed: call_id is the run id; n generations are candidates',
     ],
-    ['extra.metadata.langgraph_node of an llm run', 'agent_id'],
+    ['extra.metadata.langgraph_node of an llm run; of a ready-made agent the node around it', 'agent_id'],
     ['run of type tool', 'tool.returned of the call of that name and arguments, else the next open one'],
     ['run of type retriever', 'environment.observed of kind retriever'],
     ['any other run', 'environment.observed of kind span'],

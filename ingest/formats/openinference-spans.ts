@@ -3,6 +3,7 @@ import type { Message, Part } from '../events.ts';
 import { isRecord, ownOf } from '../json.ts';
 import type { Attributes, OtlpSpan } from '../otlp/span.ts';
 import { toLangchainMessage, toolResult } from './langchain-messages.ts';
+import { nodeOf } from './langgraph.ts';
 import { given, isIdentifier, without } from './native.ts';
 import { responseContent } from './openai-responses.ts';
 import { placeOf, restOf } from './otel-genai-spans.ts';
@@ -58,8 +59,7 @@ function agentOf({ attributes, name, scope }: OtlpSpan, kind: unknown): string |
     const shown = scope === SMOLAGENTS ? name.replace(/\.run$/, '') : name;
     return idAt(attributes, 'graph.node.name', 'graph.node.id') ?? (isIdentifier(shown) ? shown : null);
   }
-  const { langgraph_node: node } = metadataOf(attributes);
-  return isIdentifier(node) ? node : null;
+  return nodeOf(metadataOf(attributes));
 }
 
 function deedOf(span: OtlpSpan, kind: unknown): Deed {

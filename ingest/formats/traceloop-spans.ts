@@ -6,6 +6,7 @@ import type { Message, Part } from '../events.ts';
 import { isRecord } from '../json.ts';
 import type { Attributes, OtlpSpan } from '../otlp/span.ts';
 import { toolResult } from './langchain-messages.ts';
+import { nodeOf } from './langgraph.ts';
 import { given, isIdentifier, without } from './native.ts';
 import {
   genaiDeed,
@@ -40,6 +41,12 @@ export const isTraceloop = ({ attributes }: OtlpSpan): boolean =>
   Object.keys(attributes).some((key) => key.startsWith('traceloop.') || FLAT.test(key)) ||
   'llm.request.type' in attributes;
 
+/** What a framework has its spans carry on: of LangGraph the metadata of the run. */
+const associated = (attributes: OtlpSpan['attributes']) => ({
+  langgraph_node: attributes['traceloop.association.properties.langgraph_node'],
+  langgraph_checkpoint_ns: attributes['traceloop.association.properties.langgraph_checkpoint_ns'],
+});
+
 export function traceloopAct(span: OtlpSpan): Act {
   const { attributes } = span;
   const what = deedOf(span);
@@ -48,7 +55,7 @@ export function traceloopAct(span: OtlpSpan): Act {
   return {
     ...placeOf(span, TRACELOOP),
     what,
-    agent: agent ?? idAt(attributes, 'gen_ai.agent.name', 'traceloop.association.properties.langgraph_node') ?? null,
+    agent: agent ?? idAt(attributes, 'gen_ai.agent.name') ?? nodeOf(associated(attributes)),
     about: aboutOf(span),
     ...(roleless ? { flags: ['unknown_role'] } : {}),
     unmapped: without({
