@@ -17,19 +17,23 @@ export async function* exportEvents(
 }
 
 /**
- * Each episode (all its events, in any order) as the records of a two-way format, one a line.
+ * Each episode (all its events, in any order) as the records of a two-way format, one a line. `onLeftOut` is told of calls that the
+ * format has no place for.
  * Throws `usage` for a format that is unknown or cannot be written.
  */
 export async function* exportEpisodes(
   format: string,
   episodes: AsyncIterable<readonly StoredEvent[]> | Iterable<readonly StoredEvent[]>,
+  onLeftOut: (calls: number) => void = () => {},
 ): AsyncGenerator<string> {
-  const { write, name } = formatNamed(format);
+  const { write, unwritten = () => 0, name } = formatNamed(format);
   if (!write) {
     throw new TroupeError('usage', `The format ${name} can be read and not written; troupe-events takes every event.`);
   }
   for await (const episode of episodes) {
-    for (const record of write(episode.map(restoredEvent))) yield `${JSON.stringify(record)}\n`;
+    const restored = episode.map(restoredEvent);
+    for (const record of write(restored)) yield `${JSON.stringify(record)}\n`;
+    onLeftOut(unwritten(restored));
   }
 }
 

@@ -81,10 +81,13 @@ export function recordCommands(program: Command): void {
     async ({ db }, _, flags) => {
       const out = flags.out ? await fileToWrite(String(flags.out)) : process.stdout;
       const episodes = (flags.episode as string[] | undefined) ?? null;
+      let leftOut = 0;
       const lines =
         flags.format === 'troupe-events'
           ? exportEvents(eventsOf(db, episodes))
-          : exportEpisodes(String(flags.format), episodesOf(db, episodes));
+          : exportEpisodes(String(flags.format), episodesOf(db, episodes), (calls) => {
+              leftOut += calls;
+            });
       // One document is what --json promises; in a file of its own the lines stay lines.
       const asList = flags.json === true && !flags.out;
       const write = async (text: string) => {
@@ -100,9 +103,15 @@ export function recordCommands(program: Command): void {
       if (flags.out) {
         out.end();
         await once(out, 'finish');
-        if (flags.json) printJson({ file: String(flags.out), lines: count });
+        if (flags.json)
+          printJson({ file: String(flags.out), lines: count, ...(leftOut > 0 ? { left_out_calls: leftOut } : {}) });
       }
       say(`${countText(count, 'line')} written.`);
+      if (leftOut > 0)
+        say(
+          `${countText(leftOut, 'call')} left out: it is unknown what the model was shown. --format troupe-events has every call.`,
+          'warn',
+        );
       return EXIT.done;
     },
   );

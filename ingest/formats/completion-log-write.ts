@@ -7,11 +7,12 @@ import { given, without } from './native.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** The log records of an episode: one for each model call whose request and answer are known, in the order they were answered. */
+/**
+ * The log records of an episode: one for each model call whose request and answer are known, in the order they were answered. A call
+ * whose input is unknown has none: without messages it would be a call that was shown nothing.
+ */
 export function writeCompletionLog(episode: readonly RestoredEvent[]): readonly unknown[] {
-  const requests = new Map(
-    episode.flatMap(({ name, data }) => (name === 'generation.requested' ? [[data.call_id, data] as const] : [])),
-  );
+  const requests = requestsOf(episode);
   const taskId = episode.find((event) => event.name === 'episode.started')?.data.task_id;
   return episode
     .filter((event) => event.name === 'generation.completed')
@@ -23,6 +24,18 @@ export function writeCompletionLog(episode: readonly RestoredEvent[]): readonly 
       return asked ? [recordOf(asked, event, unmapped, taskId)] : [];
     });
 }
+
+/** How many answers have no record in the log. */
+export const unloggedCalls = (episode: readonly RestoredEvent[]): number =>
+  episode.filter(({ name }) => name === 'generation.completed').length - writeCompletionLog(episode).length;
+
+/** By call, of those whose input is known. */
+const requestsOf = (episode: readonly RestoredEvent[]): ReadonlyMap<unknown, Fields> =>
+  new Map(
+    episode.flatMap(({ name, data }) =>
+      name === 'generation.requested' && Array.isArray(data.input) ? [[data.call_id, data] as const] : [],
+    ),
+  );
 
 function order(a: RestoredEvent, b: RestoredEvent): number {
   if (a.time !== b.time) return (a.time ?? '') < (b.time ?? '') ? -1 : 1;
@@ -43,7 +56,7 @@ function recordOf(asked: Fields, { data, time }: RestoredEvent, unmapped: Fields
       ...((asked.params ?? {}) as object),
       ...given('model', asked.model ?? undefined),
       ...given('metadata', metadata),
-      messages: ((asked.input ?? []) as Message[]).map(fromMessage),
+      messages: (asked.input as Message[]).map(fromMessage),
       ...given('tools', asked.tools),
     },
     response: {

@@ -74,6 +74,8 @@ export type Format = {
   readonly mapping: readonly (readonly [native: string, ours: string])[];
   /** The way back, for two-way formats: all events of one episode to native records. */
   readonly write?: (episode: readonly RestoredEvent[]) => readonly unknown[];
+  /** How many calls of an episode `write` leaves out. */
+  readonly unwritten?: (episode: readonly RestoredEvent[]) => number;
 };
 
 /** How parts of one run are told from parts of another, and put in order. */

@@ -3,7 +3,7 @@ import { isRecord } from '../json.ts';
 import { CHAT_ROLES } from './chat-message.ts';
 import { convertChatRow, writeChatRow } from './chat-row.ts';
 import { convertCompletionLog } from './completion-log.ts';
-import { writeCompletionLog } from './completion-log-write.ts';
+import { unloggedCalls, writeCompletionLog } from './completion-log-write.ts';
 import type { Format, RestoredEvent } from './format.ts';
 import { emitterFor, refusal, refused, without } from './native.ts';
 
@@ -73,6 +73,7 @@ export const openaiChat: Format = {
     ['response.usage', 'generation.completed.usage'],
   ],
   write: (episode) => (isChatRow(episode) ? [writeChatRow(episode)] : writeCompletionLog(episode)),
+  unwritten: (episode) => (isChatRow(episode) ? 0 : unloggedCalls(episode)),
 };
 
 function isChatRow(episode: readonly RestoredEvent[]): boolean {

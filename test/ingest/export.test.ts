@@ -67,6 +67,25 @@ describe('an export of episodes in a two-way format', () => {
     );
   });
 
+  it('as completion logs leaves out calls of unknown input, and counts them', async () => {
+    const step = { action: 'ls', observation: 'a', response: 'I look.', thought: 'Look.' };
+    const { memory } = await importText(JSON.stringify({ trajectory: [step, step], info: {} }), 'swe-agent');
+    const asked = { messages: [{ role: 'user', content: 'Add two.' }] };
+    const told = await importText(
+      JSON.stringify({
+        request: asked,
+        response: { choices: [{ index: 0, message: { role: 'assistant', content: '2' } }] },
+      }),
+    );
+    let leftOut = 0;
+    const lines = await textOf(
+      exportEpisodes('openai-chat', [...episodesOf(memory.events), ...episodesOf(told.memory.events)], (calls) => {
+        leftOut += calls;
+      }),
+    );
+    expect([lines.length, leftOut]).toEqual([1, 2]);
+  });
+
   it('is refused for a format that is only read', async () => {
     const { memory } = await importText(JSON.stringify(FAILURE_LOG));
     await expect(textOf(exportEpisodes('who-when', episodesOf(memory.events)))).rejects.toMatchObject({
