@@ -23,7 +23,9 @@ describe('a format', () => {
   });
 
   it('that is not in the catalogue is refused with the names that are', () => {
-    expect(() => formatNamed('otel')).toThrow(/troupe-events, tau-bench, tau2-bench, who-when, openai-chat/);
+    expect(() => formatNamed('otel')).toThrow(
+      /troupe-events, tau-bench, tau2-bench, who-when, mini-swe-agent, openai-chat/,
+    );
   });
 
   it('gives equal records ids of their own by their ordinal, and the same record the same ids', () => {
