@@ -75,6 +75,7 @@ function convert(record: NativeRecord): Converted {
         flags: [NO_TOKEN_IDS, ...(refusals.length > 0 ? ['incomplete'] : [])],
         ...given('unmapped', without({ ...more, ...without(facts, 'mini_version') })),
       },
+      startedAt: timeOf(said[0]?.[1]),
       agents: [{ agent_id: AGENT, ...(typeof model === 'string' ? { model } : {}) }],
       events: [
         ...messageDrafts(said, episodeId, version === 'mini-swe-agent-1'),
@@ -86,6 +87,7 @@ function convert(record: NativeRecord): Converted {
         ...(typeof status === 'string' && status !== '' ? { exit_status: status } : {}),
         ...(isRecord(stats) ? { totals: stats } : {}),
       },
+      finishedAt: said.map(([, native]) => timeOf(native)).findLast((time) => time !== null) ?? null,
     }),
     refusals,
     raw: record.canonical,
@@ -93,6 +95,9 @@ function convert(record: NativeRecord): Converted {
   };
 }
 
+/** Version 1 notes the time of every message, version 2 those of answers and results. */
+const timeOf = (native: Fields | undefined): string | null =>
+  timeOfSeconds(fieldsOf(native?.extra).timestamp ?? native?.timestamp);
 const isResponse = (native: Fields): boolean => native.object === 'response';
 const isOutput = (native: Fields): boolean => native.type === 'function_call_output';
 
@@ -142,7 +147,7 @@ function messageDrafts(said: readonly (readonly [number, Fields])[], episodeId: 
     const { message, calls } = answerOf(native);
     const response = isResponse(native) ? native : fieldsOf(extra.response);
     const call = { episode_id: episodeId, seq, call_id: `m${seq}`, agent_id: AGENT, turn: turn++ };
-    const time = timeOfSeconds(extra.timestamp ?? native.timestamp);
+    const time = timeOf(native);
     const choice = Array.isArray(response.choices) ? fieldsOf(response.choices[0]) : {};
     drafts.push(
       emit.event('generation.requested', [episodeId, seq], { ...call, input: [...before] }),
@@ -200,7 +205,7 @@ function messageDrafts(said: readonly (readonly [number, Fields])[], episodeId: 
           : isResult
             ? open.shift()
             : undefined;
-    const time = timeOfSeconds(extra.timestamp ?? native.timestamp);
+    const time = timeOf(native);
     const about = { episode_id: episodeId, seq };
     if (typeof id === 'string') {
       const text = textIn(native.content ?? native.output) ?? '';

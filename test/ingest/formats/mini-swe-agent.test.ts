@@ -81,6 +81,21 @@ describe('Trajectories of mini-swe-agent', () => {
     expect(['LimitsExceeded', 'TimeExceeded', 'ValueError'].map(ended)).toEqual(['aborted', 'timeout', 'error']);
   });
 
+  it('have the times of their messages, where they are written', () => {
+    const times = (name: string, event: 'episode.started' | 'episode.finished' | 'generation.completed') =>
+      read('mini-swe-agent', trajectory(name)).times(event);
+    expect([...times('first', 'episode.started'), ...times('tools', 'episode.started')]).toEqual([
+      expect.stringMatching(/^2026-/),
+      null,
+    ]);
+    for (const name of NAMES) {
+      const [end] = times(name, 'episode.finished');
+      expect(end).toMatch(/^2026-/);
+      // The answer that could not be read has no time of its own in version 2.
+      for (const time of times(name, 'generation.completed')) expect(time === null || time <= end!).toBe(true);
+    }
+  });
+
   it('keep what can be read beside what cannot', () => {
     const { messages, ...rest } = trajectory('tools');
     const { refused, of } = read('mini-swe-agent', { ...rest, messages: [...messages, 7, { role: 'wizard' }] });
