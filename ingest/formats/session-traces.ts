@@ -31,9 +31,9 @@ type Said = {
 /** A session of Pi may name its harness too; its header has a version. */
 const isHeader = (line: unknown): line is Fields =>
   isRecord(line) && line.type === 'session' && 'harness' in line && 'id' in line && !('version' in line);
-/** Messages of Pi stand in entries that name their parent. */
+/** Messages of Pi stand in entries with a time. */
 const isMessage = (line: unknown): line is Fields & { readonly message: unknown } =>
-  isRecord(line) && line.type === 'message' && 'message' in line && !('parentId' in line);
+  isRecord(line) && line.type === 'message' && 'message' in line && !('timestamp' in line) && !('parentId' in line);
 const messageIn = (line: unknown): Fields => (isMessage(line) && isRecord(line.message) ? line.message : {});
 
 export const sessionTraces: Format = {
@@ -46,7 +46,8 @@ export const sessionTraces: Format = {
     episodes: sessionsIn,
     marks: (line) => marksOf([messageIn(line).id], [messageIn(line).parent]),
     timeOf: (line) => timeOfMs(messageIn(line).timestamp),
-    needsName: true,
+    // Messages without ids and times could stand anywhere in a session.
+    needsName: false,
   },
   convert,
   restates: new Set(['task.defined']),
@@ -68,6 +69,9 @@ function sessionsIn(lines: readonly unknown[]): string[] {
   return [...new Set(named.filter(isIdentifier))];
 }
 
+const HEAD =
+  'a line {type: "session", harness, id} before the messages of a session; import one that was cut as a whole';
+
 function convert(record: NativeRecord): Converted {
   const list = Array.isArray(record.value) ? (record.value as unknown[]) : [record.value];
   const refusals: NativeRefusal[] = [];
@@ -78,12 +82,9 @@ function convert(record: NativeRecord): Converted {
       if (bad) refusals.push({ ...bad, at });
       else sessions.push({ header: line, lines: [] });
     } else if (sessions.length > 0) sessions.at(-1)!.lines.push([at, line]);
+    else refusals.push({ ...refusal('bad_shape', '', HEAD, line), at });
   }
-  if (sessions.length === 0) {
-    const asked =
-      'a line {type: "session", harness, id}, with which a session begins; of one that was cut, import all parts in one command';
-    return refused(...(refusals.length > 0 ? refusals : [refusal('bad_shape', '', asked, list)]));
-  }
+  if (sessions.length === 0) return refused(...refusals);
   const canonical = canonicalJson(list);
   return {
     drafts: sessions.flatMap(({ header, lines }) => sessionDrafts(header, lines, canonical, refusals)),

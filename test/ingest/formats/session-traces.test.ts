@@ -78,7 +78,8 @@ describe('A session trace', () => {
     const { of } = read('session-traces', TREE.toSpliced(3, 1));
     for (const call of of('generation.requested')) expect(call).not.toHaveProperty('input');
     expect(of('episode.started')[0]!.flags).toContain('incomplete');
-    expect(read('session-traces', PLAIN.slice(1)).refused).toEqual(['bad_shape ']);
+    expect(read('session-traces', PLAIN.slice(3)).refused).toEqual(['bad_shape ', 'bad_shape ']);
+    expect(read('session-traces', [PLAIN[4], ...PLAIN]).refusals.map(({ at }) => at)).toEqual([0]);
     const { refusals, of: kept } = read('session-traces', [...PLAIN, 7, say('judge', 'x'), say('tool', 'x')]);
     expect(refusals.map(({ at, field }) => [at, field])).toEqual([
       [5, ''],
@@ -88,7 +89,7 @@ describe('A session trace', () => {
     expect(kept('generation.completed')).toHaveLength(2);
   });
 
-  it('is the same in two files, in any order', async () => {
+  it('is the same in two files, in any order, where messages have ids; else a part without a header is refused', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'troupe-traces-'));
     const file = (name: string, lines: unknown[]) => {
       writeFileSync(join(folder, name), lines.map((line) => JSON.stringify(line)).join('\r\n'));
@@ -102,6 +103,9 @@ describe('A session trace', () => {
     };
     const whole = await said(file('whole', TREE));
     expect(await said(file('b', TREE.slice(4)), file('a', TREE.slice(0, 4)))).toEqual(whole);
+    const parts = [file('p2', PLAIN.slice(2)), file('p1', PLAIN.slice(0, 2))];
+    const { errors } = await importFiles(parts, memoryLog());
+    expect(errors.map(({ file: name, line }) => [name, line])).toEqual([1, 2, 3].map((line) => [parts[0], line]));
     expect(await said(file('both', [...PLAIN, ...TREE]))).toHaveLength(
       whole.length + (await said(file('p', PLAIN))).length,
     );
@@ -113,6 +117,8 @@ describe('A session trace', () => {
     const entry = { type: 'message', id: 'a', parentId: null, timestamp: 't', message: { role: 'user', content: 'q' } };
     const ofPi = { type: 'session', harness: 'other', version: 3, id: 's', cwd: '/', timestamp: 't' };
     expect(known(ofPi, entry)).toBe('pi');
+    const { parentId: _, ...ofPi1 } = entry;
+    expect(known({ type: 'session', id: 's', cwd: '/', timestamp: 't' }, ofPi1, ofPi1)).toBe('pi');
     expect(read('pi', [ofPi, entry]).of('episode.started')).toMatchObject([{ tags: { harness: 'other' } }]);
   });
 });
