@@ -84,7 +84,8 @@ function convert(record: NativeRecord): Converted {
     } else if (sessions.length > 0) sessions.at(-1)!.lines.push([at, line]);
     else refusals.push({ ...refusal('bad_shape', '', HEAD, line), at });
   }
-  if (sessions.length === 0) return refused(...refusals);
+  if (sessions.length === 0)
+    return refused(...(refusals.length > 0 ? refusals : [refusal('bad_shape', '', HEAD, list)]));
   const canonical = canonicalJson(list);
   return {
     drafts: sessions.flatMap(({ header, lines }) => sessionDrafts(header, lines, canonical, refusals)),
