@@ -51,16 +51,32 @@ export const print = (text: string): void => {
   process.stdout.write(`${text}\n`);
 };
 
+const graphemes = new Intl.Segmenter();
+/** What takes two columns of a terminal: emoji, and the scripts of East Asia (Unicode, UAX 11). */
+const WIDE =
+  /^(?:\p{Emoji_Presentation}|.\uFE0F|[\u1100-\u115F\u2E80-\uA4CF\uAC00-\uD7A3\uF900-\uFAFF\uFE30-\uFE6F\uFF01-\uFF60\uFFE0-\uFFE6\u{20000}-\u{3FFFD}])/u;
+
+/** How many columns of a terminal a text takes. */
+function widthOf(text: string): number {
+  if (/^[ -~]*$/.test(text)) return text.length;
+  return Array.from(graphemes.segment(text)).reduce((sum, { segment }) => sum + (WIDE.test(segment) ? 2 : 1), 0);
+}
+
 /** A plain table: columns as wide as their widest cell, numbers to the right. */
 export function table(head: readonly string[], rows: readonly (readonly unknown[])[]): string {
   const cells = rows.map((row) => row.map(cell));
-  const widths = head.map((name, i) => Math.max(name.length, ...cells.map((row) => row[i]?.length ?? 0)));
+  const widths = head.map((name, i) =>
+    cells.reduce((widest, row) => Math.max(widest, widthOf(row[i] ?? '')), widthOf(name)),
+  );
   const numeric = head.map(
     (_, i) => rows.some((row) => row[i] !== null) && rows.every((row) => row[i] === null || typeof row[i] === 'number'),
   );
   const line = (row: readonly string[]) =>
     row
-      .map((text, i) => (numeric[i] ? text.padStart(widths[i]!) : text.padEnd(widths[i]!)))
+      .map((text, i) => {
+        const room = ' '.repeat(widths[i]! - widthOf(text));
+        return numeric[i] ? room + text : text + room;
+      })
       .join('  ')
       .trimEnd();
   return [paint.bold(line(head)), ...cells.map(line)].join('\n');

@@ -6,3 +6,16 @@ it('A long cell of a table is cut with a sign of it, and no character in half', 
   expect(shown).toContain(`${'z'.repeat(78)}…`);
   expect(shown.isWellFormed()).toBe(true);
 });
+
+it('Columns of a table stand below each other also where characters take two columns of a terminal, or none', () => {
+  const rows = [
+    ['审校', 1],
+    ['한국어', 22],
+    ['👩‍👩‍👧 ✔️', 3],
+    ['e\u0301te\u0301', 4],
+    ['Ελλάδα', 5],
+  ] as const;
+  // By the widths that terminals give: two for a Chinese or Korean character and an emoji of any length, one for a letter with its accents.
+  const [, ...lines] = table(['role', 'n'], rows).split('\n');
+  expect(lines).toEqual(['审校     1', '한국어  22', '👩‍👩‍👧 ✔️    3', 'e\u0301te\u0301      4', 'Ελλάδα   5']);
+});
