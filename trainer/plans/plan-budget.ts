@@ -46,13 +46,15 @@ export async function stageBudget(
   const left: { -readonly [of in keyof Budget]: Budget[of] } = {};
   if (plays && (tokens !== undefined || usd !== undefined)) {
     const [all, here] = [await spentBelow(db, run), await spentOf(db, rolloutsOf(kind, job_id))];
-    if (tokens !== undefined) left.tokens = tokens - (all.tokens ?? 0) + (here.tokens ?? 0);
+    // A program may report a fraction.
+    if (tokens !== undefined) left.tokens = Math.max(1, Math.floor(tokens - (all.tokens ?? 0) + (here.tokens ?? 0)));
     if (usd !== undefined) left.usd = usd - (all.usd ?? 0) + (here.usd ?? 0);
   }
   if (minutes !== undefined)
-    // Rounded up: once it is over, so is the budget of the run.
-    left.seconds = Math.ceil(
-      (minutes - ((await runMinutes(db, run)) ?? 0) + ((await runMinutes(db, job_id)) ?? 0)) * 60,
+    // Rounded up, and at least 1: once it is over, so is the budget of the run.
+    left.seconds = Math.max(
+      1,
+      Math.ceil((minutes - ((await runMinutes(db, run)) ?? 0) + ((await runMinutes(db, job_id)) ?? 0)) * 60),
     );
   const least = (of: keyof Budget) => {
     const limits = [left[of], own[of]].filter((one) => one !== undefined);

@@ -104,13 +104,16 @@ it('What a training program reported counts, the greatest number of each job; wh
   expect(await over({ tokens: 1000 })).toBe('The budget of 1000 tokens was used up: 1000 recorded.');
   expect(await over({ usd: 2.5 })).toBe('The budget of 2.5 USD was used up: 2.5 recorded.');
   await program('trained-1/2/train-solver', false);
+  await program('trained-1/3/train-solver', true, ['tokens', 1, 0.5], ['usd', 1, 0]);
+  const next = { run: 'trained-1', job_id: 'trained-1/3/rollout', kind: 'rollout' };
+  expect(await stageBudget(database, plan({ tokens: 1100 }), next)).toEqual({ budget: { tokens: 99 } });
   expect(await over({ tokens: 1001, usd: 2.6 })).toBeNull();
   await program('trained-1/1/train-judge', true, ['usd', 1, 0]);
   expect(await over({ usd: 2.6 })).toBeNull();
   expect(await over({ tokens: 5000 })).toBe(
     'The budget of 5000 tokens cannot be held: 1 training by a program that did not write `tokens` to TROUPE_METRICS.',
   );
-  expect(await spentBelow(database.db, 'trained-1')).toMatchObject({ tokens: 1000, untold: { tokens: 1, usd: 0 } });
+  expect(await spentBelow(database.db, 'trained-1')).toMatchObject({ tokens: 1000.5, untold: { tokens: 1, usd: 0 } });
 });
 
 it('A budget of money ends where a call of a hosted model has no price: unknown is not 0', async () => {
