@@ -43,7 +43,7 @@ describe('the projector', () => {
     expect(rows).toEqual([{ query: 'Said again, later' }]);
   });
 
-  it('reads a text part with `content` as one with `text`, in a step and in a task', async () => {
+  it('reads a text part with `content` as one with `text`, in a step, in a task, and in a message that a call was shown', async () => {
     const one = await freshDatabase();
     const parts = [
       { type: 'text', content: 'a' },
@@ -52,6 +52,14 @@ describe('the projector', () => {
     ];
     await postgresLog(one.db).append([
       event('task.defined', { task_id: 'parts', query: parts }),
+      event('generation.requested', {
+        episode_id: 'parts',
+        call_id: 'c',
+        input: [
+          { role: 'user', content: parts },
+          { role: 'user', content: [{ type: 'text', content: null, text: 3 }] },
+        ],
+      }),
       event('generation.completed', {
         episode_id: 'parts',
         call_id: 'c',
@@ -60,8 +68,10 @@ describe('the projector', () => {
     ]);
     await projectAll(one.db);
     const { rows } = await one.db.query('select text, (select query from traj.tasks) as query from traj.steps');
+    const shown = await one.db.query('select text from traj.messages order by place');
     await one.close();
     expect(rows).toEqual([{ text: 'a\nb', query: 'a\nb' }]);
+    expect(shown.rows).toEqual([{ text: 'a\nb' }, { text: null }]);
   });
 
   it('stores a message body once and shows it at every occurrence', async () => {
