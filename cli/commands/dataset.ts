@@ -28,7 +28,7 @@ const LAYOUT_HELP = [
   '  prime-rl-sft      prime-rl SFT: whole conversations as messages, with tools as JSON text; every answer is learnt',
   '  anthropic         Anthropic messages: system, messages with content blocks, and tools with input_schema',
   '  atif              ATIF 1.8: a trajectory for each conversation, with tool calls, results, token ids and logprobs',
-  '  adp               Agent Data Protocol: a trajectory for each conversation, as actions and observations; every answer is learnt',
+  '  adp               Agent Data Protocol: a trajectory for each conversation, as actions and observations; every answer that calls a tool is learnt',
   '  everything        every turn with nested messages, tools, tokens, rewards and ids, for programs of your own',
 ].join('\n');
 
