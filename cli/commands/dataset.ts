@@ -4,6 +4,7 @@ import { basename, join, relative } from 'node:path';
 import { text } from 'node:stream/consumers';
 import type { Command } from 'commander';
 import { countText, EXIT, TroupeError, unreadable } from '../../errors.ts';
+import type { DatasetDiff } from '../../store/datasets/diff.ts';
 import { plainCommand, projectCommand } from '../command.ts';
 import { openedDataset } from '../open-dataset.ts';
 import { print, printJson, say, table } from '../output.ts';
@@ -160,12 +161,19 @@ export function datasetCommands(program: Command): void {
       .description('show the rows that two datasets do not share')
       .argument('<a>')
       .argument('<b>')
-      .addHelpText('after', '\nExample:\n  troupe dataset diff good-solvers ab12cd34'),
+      .addHelpText(
+        'after',
+        '\nExample:\n  troupe dataset diff good-solvers ab12cd34\n  troupe dataset diff good-solvers ab12cd34 --json      every row',
+      ),
     async ({ home }, [a, b], flags) => {
       const { datasetDiff } = await import('../../store/datasets/diff.ts');
       const diff = await datasetDiff(await openedDataset(home.datasets, a!), await openedDataset(home.datasets, b!));
       if (flags.json) printJson(diff);
-      else print(JSON.stringify(diff, null, 2));
+      else {
+        print(diffTable(diff));
+        if (diff.reordered) print('The rows that both have stand in another order.');
+        if (diff.recipe.length > 0) print(`Their recipes differ in ${diff.recipe.join(', ')}.`);
+      }
       return EXIT.done;
     },
   );
@@ -185,28 +193,11 @@ export function datasetCommands(program: Command): void {
       const found = await patiently(() =>
         outdated(db, dataset, { folder: home.run, benchmarks: home.benchmarks, codeVersion: VERSION }),
       );
-      const { added, removed, changed, moved, same } = found.rows;
       if (flags.json) printJson(found);
       else if (!found.outdated)
-        print(`${dataset.manifest.name} is what its recipe finds now: ${countText(same, 'row')}.`);
+        print(`${dataset.manifest.name} is what its recipe finds now: ${countText(found.rows.same, 'row')}.`);
       else {
-        const kinds = { added, removed, changed, moved };
-        print(
-          table(
-            ['rows', 'count', 'for example'],
-            [
-              ['same', same, ''],
-              ...Object.entries(kinds).map(([kind, rows]) => [
-                kind,
-                rows.length,
-                rows
-                  .slice(0, 3)
-                  .map(({ episode_id, step_id }) => (step_id === null ? episode_id : `${episode_id} ${step_id}`))
-                  .join(', '),
-              ]),
-            ],
-          ),
-        );
+        print(diffTable(found.rows));
         for (const { before, now } of found.methods) print(`It would read ${now} instead of ${before}.`);
       }
       return found.outdated ? EXIT.failed : EXIT.done;
@@ -295,3 +286,19 @@ const textOf = async (file: string): Promise<string> => {
 
 const totalOf = (rows: Readonly<Record<string, number>>): number =>
   Object.values(rows).reduce((sum, count) => sum + count, 0);
+
+/** How many rows became what, with the first of each. */
+function diffTable({ same, added, removed, changed, moved }: DatasetDiff): string {
+  const first = (rows: DatasetDiff['added']): string =>
+    rows
+      .slice(0, 3)
+      .map(({ episode_id, step_id }) => (step_id === null ? episode_id : `${episode_id} ${step_id}`))
+      .join(', ');
+  return table(
+    ['rows', 'count', 'for example'],
+    [
+      ['same', same, ''],
+      ...Object.entries({ added, removed, changed, moved }).map(([kind, rows]) => [kind, rows.length, first(rows)]),
+    ],
+  );
+}

@@ -91,7 +91,12 @@ describe('from recorded plays to a checkpoint, by commands alone', () => {
     const table = await at.run(['dataset', 'list']);
     expect(table.out.split('\n')[0]).toMatch(/^dataset +name +rows +folder$/);
     expect(table.out).toMatch(new RegExp(`${good.dataset_id} +good +16 +home/datasets/`));
-    expect(await done('dataset', 'diff', 'good', 'all')).toBeTypeOf('object');
+    const diff = await done('dataset', 'diff', 'good', 'all');
+    expect(diff).toMatchObject({ removed: [], same: 0 });
+    expect([diff.added, diff.changed].map((rows) => rows.length)).toEqual([16, 16]);
+    const shown = await at.run(['dataset', 'diff', 'good', 'all']);
+    expect(shown.out).toMatch(/^rows +count +for example\nsame +0\b.*\nadded +16 +\S/);
+    expect(shown.out).toContain(`Their recipes differ in ${diff.recipe.join(', ')}.`);
     expect(await done('dataset', 'outdated', 'good')).toMatchObject({ outdated: false, rows: { same: 16 } });
 
     const out = ['--layout', 'trl-prompts', '--out', path('prompts')];

@@ -57,7 +57,7 @@ describe('the projector', () => {
         call_id: 'c',
         input: [
           { role: 'user', content: parts },
-          { role: 'user', content: [{ type: 'text', content: null, text: 3 }] },
+          { role: 'user', content: [{ type: 'text', content: 3 }] },
         ],
       }),
       event('generation.completed', {
