@@ -30,7 +30,8 @@ describe('starting where something is wrong', () => {
 
   it('P54: a database that cannot be reached is said in one line, ends with 5 and leaves nothing behind', async () => {
     const address = `postgres://ann:secret-word@127.0.0.1:${await freePort()}/troupe`;
-    for (const args of [['episodes'], ['run', 'serve', '--port', '0'], ['import', 'x.jsonl']]) {
+    const file = join(import.meta.dirname, '../../package.json');
+    for (const args of [['episodes'], ['run', 'serve', '--port', '0'], ['import', file]]) {
       const ended = await at.run([...args, '--database-url', address]);
       expect([args, ended.code]).toEqual([args, 5]);
       expect(sentence(ended)).not.toContain('secret-word');

