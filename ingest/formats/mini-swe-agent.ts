@@ -4,13 +4,13 @@
  * scripted model server, and from the writer of version 1.17.3, whose files (`mini-swe-agent-1`) hold no actions beside the answers.
  */
 import type { Draft, Message } from '../events.ts';
-import { asText, isRecord, sha256 } from '../json.ts';
+import { asText, isRecord } from '../json.ts';
 import { badMessage, type ChatMessage, type ChatToolCall, textIn, toMessage, toolCallsOf } from './chat-message.ts';
 import { APPARENT_ERROR, toolLedger } from './conversation.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';
 import { badIdentifier, emitterFor, given, recordId, refusal, refused, without } from './native.ts';
 import { calledIn, responseContent, responseInput } from './openai-responses.ts';
-import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfSeconds } from './run.ts';
+import { NO_TOKEN_IDS, patchDraft, runDrafts, taskOf, timeOfSeconds } from './run.ts';
 import { wholeUsage } from './usage.ts';
 
 const NAME = 'mini-swe-agent';
@@ -33,7 +33,7 @@ export const miniSweAgent: Format = {
     ['instance_id, without it the first message of the user', 'task.defined'],
     [
       'messages[assistant], messages[object=response]',
-      'generation.requested with what was said before, generation.completed',
+      'generation.requested with the messages before it, generation.completed',
     ],
     ['messages[].extra.response.usage', 'usage'],
     ['tool_calls, output[function_call], extra.actions', 'tool.called; an action in text has the type code'],
@@ -79,7 +79,7 @@ function convert(record: NativeRecord): Converted {
       agents: [{ agent_id: AGENT, ...(typeof model === 'string' ? { model } : {}) }],
       events: [
         ...messageDrafts(said, episodeId, version === 'mini-swe-agent-1'),
-        ...(patch === null ? [] : [patchDraft(patch, episodeId)]),
+        ...(patch === null ? [] : [patchDraft(emit, episodeId, patch)]),
       ],
       finished: {
         outcome: outcomeOf(status),
@@ -269,16 +269,4 @@ function outcomeOf(status: unknown) {
   return /^(LimitsExceeded|UserInterruption|RepeatedFormatError)$/.test(status)
     ? ('aborted' as const)
     : ('error' as const);
-}
-
-function patchDraft(patch: string, episodeId: string): Draft {
-  const hash = sha256(patch);
-  return emit.event('artifact.attached', [episodeId, 'patch'], {
-    artifact_id: hash,
-    episode_id: episodeId,
-    role: 'patch',
-    media_type: 'text/x-diff',
-    sha256: hash,
-    size: Buffer.byteLength(patch),
-  });
 }

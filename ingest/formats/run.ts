@@ -1,5 +1,6 @@
 /** What most formats hold of a run around its events: its task, its record, its beginning, its members, its end. */
 import type { Draft, EventData } from '../events.ts';
+import { sha256 } from '../json.ts';
 import { type Emitter, isIdentifier, rawRecord, taskIdOfText } from './native.ts';
 
 /** Flag of an episode whose source holds text alone: what the model sampled can only be guessed by tokenising again. */
@@ -92,4 +93,17 @@ export function timeOfText(text: unknown): string | null {
   if (typeof text !== 'string') return null;
   const zoned = /^\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(?:\.\d+)?(?:[Zz]|[+-]\d{2}:\d{2})$/.test(text);
   return zoned && !Number.isNaN(Date.parse(text.replace(' ', 'T'))) ? text.replace(/(\.\d{9})\d+/, '$1') : null;
+}
+
+/** The patch that a run came to, as an artifact; its text goes into `bodies`. */
+export function patchDraft(emit: Emitter, episodeId: string, patch: string): Draft {
+  const hash = sha256(patch);
+  return emit.event('artifact.attached', [episodeId, 'patch'], {
+    artifact_id: hash,
+    episode_id: episodeId,
+    role: 'patch',
+    media_type: 'text/x-diff',
+    sha256: hash,
+    size: Buffer.byteLength(patch),
+  });
 }

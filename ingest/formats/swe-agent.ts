@@ -4,10 +4,10 @@
  */
 import type { Refusal } from '../../errors.ts';
 import type { Draft } from '../events.ts';
-import { isRecord, parseRecord, sha256 } from '../json.ts';
+import { isRecord, parseRecord } from '../json.ts';
 import type { Converted, Format, NativeRecord } from './format.ts';
 import { emitterFor, given, isIdentifier, recordId, refusal, refused, without } from './native.ts';
-import { NO_TOKEN_IDS, runDrafts, taskOf } from './run.ts';
+import { NO_TOKEN_IDS, patchDraft, runDrafts, taskOf } from './run.ts';
 import { type Entry, entriesOf, openingMessages, stepDrafts } from './swe-agent-steps.ts';
 
 const NAME = 'swe-agent';
@@ -100,7 +100,7 @@ function convert(record: NativeRecord): Converted {
         ),
       },
       agents: [{ agent_id: agent, ...given('model', model) }],
-      events: [...drafts, ...(patch === null ? [] : [patchDraft(patch, episodeId)])],
+      events: [...drafts, ...(patch === null ? [] : [patchDraft(emit, episodeId, patch)])],
       finished: {
         outcome: outcomeOf(status),
         seq,
@@ -160,16 +160,4 @@ function outcomeOf(status: unknown) {
   if (typeof status !== 'string' || status.startsWith('submitted')) return 'unknown' as const;
   if (/time/.test(status)) return 'timeout' as const;
   return /error/.test(status) ? ('error' as const) : ('aborted' as const);
-}
-
-function patchDraft(patch: string, episodeId: string): Draft {
-  const hash = sha256(patch);
-  return emit.event('artifact.attached', [episodeId, 'patch'], {
-    artifact_id: hash,
-    episode_id: episodeId,
-    role: 'patch',
-    media_type: 'text/x-diff',
-    sha256: hash,
-    size: Buffer.byteLength(patch),
-  });
 }

@@ -3,10 +3,10 @@
  * what lies in one folder is read together, and a report is about the one prediction of its instance there, else about the task.
  */
 import type { Draft } from '../events.ts';
-import { canonicalJson, hashId, isRecord, parseRecord, sha256 } from '../json.ts';
+import { canonicalJson, hashId, isRecord, parseRecord } from '../json.ts';
 import { type Converted, type Format, listsOf, type NativeRecord, type NativeRefusal } from './format.ts';
 import { badIdentifier, emitterFor, given, refusal, without } from './native.ts';
-import { runDrafts } from './run.ts';
+import { patchDraft, runDrafts } from './run.ts';
 import { badReport, isReport, reportDraft } from './swe-bench-report.ts';
 
 const NAME = 'swe-bench';
@@ -145,7 +145,6 @@ const episodeIdOf = ({ canonical }: Prediction): string => hashId(NAME, canonica
 function episodeDrafts(prediction: Prediction): Draft[] {
   const { instance, model, patch, canonical, rest } = prediction;
   const episodeId = episodeIdOf(prediction);
-  const patchHash = patch === null ? null : sha256(patch);
   return runDrafts(emit, {
     format: NAME,
     episodeId,
@@ -157,19 +156,7 @@ function episodeDrafts(prediction: Prediction): Draft[] {
       ...given('unmapped', rest as Record<string, unknown> | undefined),
     },
     agents: model === null ? [] : [{ agent_id: model, model }],
-    events:
-      patchHash === null
-        ? []
-        : [
-            emit.event('artifact.attached', [episodeId, 'patch'], {
-              artifact_id: patchHash,
-              episode_id: episodeId,
-              role: 'patch',
-              media_type: 'text/x-diff',
-              sha256: patchHash,
-              size: Buffer.byteLength(patch!),
-            }),
-          ],
+    events: patch === null ? [] : [patchDraft(emit, episodeId, patch)],
     finished: { outcome: 'unknown' },
   });
 }
