@@ -1,5 +1,5 @@
 /**
- * Written by mini-swe-agent 2.4.6 with each of its models, and by 1.17.3 (`first`), against a scripted model server, which billed 10 + n
+ * In words of ours, written by mini-swe-agent 2.4.6 with each of its models, and by 1.17.3 (`first`), against a scripted model server, which billed 10 + n
  * tokens in, 2 of them from a cache, and 3 n out for its nth answer.
  */
 import { readFileSync } from 'node:fs';
@@ -52,6 +52,13 @@ describe('Trajectories of mini-swe-agent', () => {
       ['m2/0', 'ok', undefined],
       ['m6/0', 'ok', undefined],
     ]);
+  });
+
+  it('read the code of an action from the words about it where the record has none, as the first version writes them for SWE-bench', () => {
+    const first = trajectory('first');
+    first.messages[3]!.content = '<returncode>2</returncode>\n<output>\nnothing\n</output>';
+    const [action] = read('mini-swe-agent', first).of('tool.returned');
+    expect(action).toMatchObject({ tool_call_id: 'm2/0', status: 'ok', flags: ['apparent_error'] });
   });
 
   it('hold an answer that could not be read: a call, which later calls are not shown', () => {
