@@ -17,7 +17,7 @@ export async function* exportEvents(
 }
 
 /**
- * Each episode (all its events, in any order) as the records of a two-way format, one a line. `onLeftOut` is told of calls that the
+ * Each episode (all its events, in any order) as the records of a two-way format, one a line. `onLeftOut` gets the number of calls that the
  * format has no place for.
  * Throws `usage` for a format that is unknown or cannot be written.
  */

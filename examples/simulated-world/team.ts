@@ -11,7 +11,7 @@ type Question = {
   readonly task_id: string;
   readonly prompt: string;
   readonly answer: string;
-  /** The right call and what comes of it, which only the world is told. */
+  /** The right call and what comes of it, which is shown to the world alone. */
   readonly reference: string;
 };
 

@@ -55,7 +55,7 @@ export const sessionTraces: Format = {
     ['id of the header', 'episode_id'],
     ['harness', 'the name of the agent main'],
     ['the first message of the user', 'task.defined by the hash of its text'],
-    ['message[assistant]', 'generation.requested with what was said before on its branch, generation.completed'],
+    ['message[assistant]', 'generation.requested with the messages before it on its branch, generation.completed'],
     ['message.timings', 'usage: prompt_n and cache_n, predicted_n'],
     ['message.toolCalls', 'tool.called'],
     ['message[tool]', 'tool.returned'],

@@ -36,7 +36,7 @@ export type KafkaDoor = {
   readonly admin: () => Admin;
 };
 
-/** The client knows gzip alone, and others choose how they compress: kcat by `-z`, franz-go Snappy unless it is told otherwise. */
+/** The client knows gzip alone, and others choose how they compress: kcat by `-z`, franz-go by Snappy if nothing is set. */
 for (const [type, read] of [
   [kafkajs.CompressionTypes.Snappy, unsnappy],
   [kafkajs.CompressionTypes.LZ4, fromLz4],
