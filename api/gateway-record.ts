@@ -184,7 +184,7 @@ const constrained = (constraint: Constraint) =>
         tool_choice: constraint.tool === null ? 'required' : { type: 'function', function: { name: constraint.tool } },
       };
 
-const sampled = ({ n, temperature, topK, topP, minP, maxTokens, stop, topLogprobs }: Sampling) => ({
+const sampled = ({ n, temperature, topK, topP, minP, maxTokens, stop, topLogprobs, oneCall }: Sampling) => ({
   n,
   temperature,
   ...(topK === 0 ? {} : { top_k: topK }),
@@ -193,6 +193,7 @@ const sampled = ({ n, temperature, topK, topP, minP, maxTokens, stop, topLogprob
   ...(maxTokens === null ? {} : { max_tokens: maxTokens }),
   ...(stop.length === 0 ? {} : { stop }),
   ...(topLogprobs === 0 ? {} : { top_logprobs: topLogprobs }),
+  ...(oneCall ? { parallel_tool_calls: false } : {}),
 });
 
 const isWithdrawn = (error: unknown): boolean => error instanceof TroupeError && error.code === 'interrupted';

@@ -7,7 +7,7 @@ import { isRecord } from '../ingest/json.ts';
 import type { PromptAsk, SampleAsk } from '../trainer/sampling/infer-wire.ts';
 import { type Constraint, oneConstraint, readForced, readFormat } from './gateway-constraint.ts';
 import { flag, readSampling, refuse, refuseUnsupported, type Sampling, whole } from './gateway-sampling.ts';
-import { readTools, type Tool } from './gateway-tools.ts';
+import { readOneCall, readTools, type Tool } from './gateway-tools.ts';
 import type { OwnModel } from './policy-servers.ts';
 
 /** The prompt: a conversation, a text, or token ids. */
@@ -93,6 +93,7 @@ export function readChatRequest(body: unknown): CompletionRequest {
       maxTokens:
         whole('max_completion_tokens', fields.max_completion_tokens, 1) ?? whole('max_tokens', fields.max_tokens, 1),
       topLogprobs,
+      oneCall: readOneCall(fields, tools),
     },
     logprobs,
     tokensAsIds: tokensAsIds(fields),
@@ -115,6 +116,7 @@ export function readTextRequest(body: unknown): CompletionRequest {
       ...readSampling(fields),
       maxTokens: whole('max_tokens', fields.max_tokens, 1) ?? TEXT_MAX_TOKENS,
       topLogprobs: logprobs ?? 0,
+      oneCall: false,
     },
     logprobs: logprobs !== null,
     tokensAsIds: tokensAsIds(fields),
@@ -171,7 +173,7 @@ export function ownModel(model: string): OwnModel | null {
 
 /** The request to the sampling process. */
 export function toAsk({ prompt, sampling, logprobs, constraint }: CompletionRequest, seed: number): SampleAsk {
-  const { n, temperature, maxTokens, stop, topK, topP, minP, topLogprobs, rawLogprobs } = sampling;
+  const { n, temperature, maxTokens, stop, topK, topP, minP, topLogprobs, rawLogprobs, oneCall } = sampling;
   return {
     ...promptOf(prompt),
     n,
@@ -184,6 +186,8 @@ export function toAsk({ prompt, sampling, logprobs, constraint }: CompletionRequ
     ...(minP === 0 ? {} : { min_p: minP }),
     ...(topLogprobs === 0 ? {} : { top_logprobs: topLogprobs }),
     ...(rawLogprobs ? { raw_logprobs: true } : {}),
+    // A forced call is the only one anyway.
+    ...(oneCall && constraint === null ? { one_call: true } : {}),
     ...(logprobs ? { token_texts: true } : {}),
     ...(constraint === null ? {} : constrained(constraint)),
   };

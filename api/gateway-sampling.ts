@@ -16,6 +16,8 @@ export type Sampling = {
   readonly topLogprobs: number;
   /** Log-probabilities at temperature 1 with nothing cut, beside those of the distribution drawn from. */
   readonly rawLogprobs: boolean;
+  /** Whether a response ends after its first tool call. */
+  readonly oneCall: boolean;
 };
 
 const MAX_N = 4096;
@@ -76,7 +78,7 @@ export function refuseUnsupported(
 /** Throws `usage` naming the first field that is none. */
 export const readSampling = (
   fields: Readonly<Record<string, unknown>>,
-): Omit<Sampling, 'maxTokens' | 'topLogprobs'> => ({
+): Omit<Sampling, 'maxTokens' | 'topLogprobs' | 'oneCall'> => ({
   n: whole('n', fields.n, 1, MAX_N) ?? 1,
   seed: whole('seed', fields.seed, 0),
   temperature: real('temperature', fields.temperature, 'a number from 0', (x) => x >= 0) ?? 1,

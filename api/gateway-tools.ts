@@ -5,7 +5,7 @@ import { type Call, prefixIds, resultDrafts, toolDrafts } from '../ingest/format
 import { type Emitter, isIdentifier } from '../ingest/formats/native.ts';
 import { hashId, isRecord } from '../ingest/json.ts';
 import type { Choice } from '../trainer/sampling/infer-wire.ts';
-import { refuse } from './gateway-sampling.ts';
+import { flag, refuse } from './gateway-sampling.ts';
 
 /** A function that a model may call: `parameters` is a JSON Schema. */
 export type Tool = {
@@ -13,12 +13,9 @@ export type Tool = {
   readonly function: Readonly<Record<string, unknown>> & { readonly name: string };
 };
 
-/**
- * The tools of a chat request that a policy is offered; null where none are. Throws `usage` for tools of other types, and where calls
- * are limited to one: only a forced call is one.
- */
+/** The tools of a chat request that a policy is offered; null where none are. Throws `usage` for tools of other types. */
 export function readTools(fields: Readonly<Record<string, unknown>>): readonly Tool[] | null {
-  const { tools, tool_choice: choice, parallel_tool_calls: parallel } = fields;
+  const { tools, tool_choice: choice } = fields;
   if (tools == null) return null;
   if (!Array.isArray(tools)) throw refuse('tools', 'a list', tools);
   for (const [i, tool] of tools.entries()) {
@@ -30,10 +27,15 @@ export function readTools(fields: Readonly<Record<string, unknown>>): readonly T
         'A policy supports only functions.',
       );
   }
-  const isForced = !(choice == null || choice === 'auto' || choice === 'none');
-  if (parallel === false && tools.length > 0 && !isForced)
-    throw refuse('parallel_tool_calls', 'true', parallel, 'The number of tool calls cannot be limited to one.');
   return choice === 'none' || tools.length === 0 ? null : (tools as Tool[]);
+}
+
+/** Whether `parallel_tool_calls` of a request with tools says that a response has one call at most, after which it ends. */
+export function readOneCall(
+  { parallel_tool_calls: parallel }: Readonly<Record<string, unknown>>,
+  tools: readonly Tool[] | null,
+): boolean {
+  return parallel != null && !flag('parallel_tool_calls', parallel) && tools !== null;
 }
 
 /** The id of a tool call in the response to the client. */

@@ -91,6 +91,7 @@ export function plainRequest(kind: Kind, body: Fields): CompletionRequest {
       stop: [],
       topLogprobs: 0,
       rawLogprobs: false,
+      oneCall: false,
     },
     constraint: null,
     logprobs: false,

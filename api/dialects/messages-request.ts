@@ -36,12 +36,24 @@ export function readMessagesRequest(body: unknown): CompletionRequest {
     who: ownModel(model),
     prompt,
     constraint: oneConstraint(format, { forced, tools }, 'output_config.format'),
-    sampling: { ...sampling, maxTokens, stop: readStops('stop_sequences', fields.stop_sequences), topLogprobs: 0 },
+    sampling: {
+      ...sampling,
+      maxTokens,
+      stop: readStops('stop_sequences', fields.stop_sequences),
+      topLogprobs: 0,
+      oneCall: readOneCall(fields, tools),
+    },
     logprobs: false,
     tokensAsIds: false,
     stream: flag('stream', fields.stream) ? { usage: true } : null,
     repeats: {},
   };
+}
+
+/** Whether the choice of a tool says that a response has one call at most. */
+function readOneCall({ tool_choice: choice }: Fields, tools: readonly Tool[] | null): boolean {
+  if (!isRecord(choice)) return false;
+  return flag('tool_choice.disable_parallel_tool_use', choice.disable_parallel_tool_use) && tools !== null;
 }
 
 /** The format of the response: `output_config.format`, or `output_format` as older clients write it. */
@@ -95,14 +107,6 @@ function readTools({ tools, tool_choice: choice }: Fields): readonly Tool[] | nu
     return { type: 'function', function: { name, ...(description == null ? {} : { description }), parameters } };
   });
   const type = isRecord(choice) ? choice.type : choice;
-  const isFree = type == null || type === 'auto' || type === 'none';
-  if (isFree && isRecord(choice) && choice.disable_parallel_tool_use === true && known.length > 0)
-    throw refuse(
-      'tool_choice.disable_parallel_tool_use',
-      'false',
-      true,
-      'The number of tool calls cannot be limited to one.',
-    );
   return type === 'none' || known.length === 0 ? null : known;
 }
 

@@ -8,7 +8,7 @@ import { isRecord } from '../../ingest/json.ts';
 import { oneConstraint, readForced, readFormat } from '../gateway-constraint.ts';
 import { type CompletionRequest, MAX_TOP_LOGPROBS, opened, ownModel } from '../gateway-request.ts';
 import { flag, readSampling, refuse, refuseUnsupported, whole } from '../gateway-sampling.ts';
-import { readTools, type Tool } from '../gateway-tools.ts';
+import { readOneCall, readTools, type Tool } from '../gateway-tools.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -56,6 +56,7 @@ export async function readResponsesRequest(body: unknown, recall: Recall): Promi
       maxTokens: whole('max_output_tokens', fields.max_output_tokens, 1),
       stop: [],
       topLogprobs: whole('top_logprobs', fields.top_logprobs, 0, MAX_TOP_LOGPROBS) ?? 0,
+      oneCall: readOneCall(fields, tools),
     },
     logprobs: Array.isArray(include) && include.includes('message.output_text.logprobs'),
     tokensAsIds: false,
@@ -68,7 +69,7 @@ const prefixed = (name: string, fields: Fields): Fields =>
   Object.fromEntries(Object.entries(fields).map(([field, value]) => [`${name}.${field}`, value]));
 
 /** Tools as this API writes them: the function's fields stand beside its type. */
-function readFlatTools({ tools, tool_choice: choice, parallel_tool_calls: parallel }: Fields): readonly Tool[] | null {
+function readFlatTools({ tools, tool_choice: choice }: Fields): readonly Tool[] | null {
   if (tools == null) return null;
   if (!Array.isArray(tools)) throw refuse('tools', 'a list', tools);
   const nested = tools.map((tool, i) => {
@@ -77,7 +78,7 @@ function readFlatTools({ tools, tool_choice: choice, parallel_tool_calls: parall
     const { type, ...described } = tool;
     return { type, function: described };
   });
-  return readTools({ tools: nested, tool_choice: choice, parallel_tool_calls: parallel });
+  return readTools({ tools: nested, tool_choice: choice });
 }
 
 function readInput(input: unknown): ChatMessage[] {

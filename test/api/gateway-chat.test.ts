@@ -163,6 +163,43 @@ describe('tools of a policy', () => {
     );
   });
 
+  it('end the response after the first where no parallel ones are wanted, whole and streamed', async () => {
+    const one = { ...asked, parallel_tool_calls: false };
+    const { choices, usage } = (await call(one, 'one')).json();
+    expect(choices[0]).toMatchObject({
+      finish_reason: 'tool_calls',
+      message: { content: 'Let me look.', tool_calls: [{ function: { arguments: '{"city":  "Oslo"}' } }] },
+    });
+    expect(choices[0].message.tool_calls).toHaveLength(1);
+    const first = TWO_CALLS.slice(0, TWO_CALLS.indexOf('</tool_call>') + '</tool_call>'.length);
+    const [requested, completed, ...called] = await eventsOf('one');
+    expect(requested!.data.params.parallel_tool_calls).toBe(false);
+    expect(policy.tokenizer.decode(completed!.data.choices[0].token_ids)).toBe(first);
+    expect(usage.completion_tokens).toBe(completed!.data.choices[0].token_ids.length);
+    expect(called.map(({ name }) => name)).toEqual(['tool.called']);
+    await at.project();
+    const { rows } = await at.db.query("select trainable from traj.steps where episode_id = 'one'");
+    expect(rows).toEqual([{ trainable: true }]);
+
+    const together = chunks('chat.completion');
+    const body = (await call({ ...one, stream: true }, 'one streamed')).body;
+    for (const part of dataOf(body).slice(0, -1)) together.take(JSON.parse(part));
+    expect(together.body()).toMatchObject({
+      choices: [{ finish_reason: 'tool_calls', message: { content: 'Let me look.', tool_calls: [{ type: 'function' }] } }],
+    });
+  });
+
+  it('that cannot be read stay whole where the response ends with them, and a stop text of the client goes before', async () => {
+    const broken = { ...asked, messages: [user('broken weather?')], parallel_tool_calls: false };
+    const { choices } = (await call(broken, 'broken one')).json();
+    expect(choices[0]).toMatchObject({
+      finish_reason: 'stop',
+      message: { content: expect.stringMatching(/<\/tool_call>$/) },
+    });
+    const stopped = (await call({ ...asked, parallel_tool_calls: false, stop: 'look' }, 'stopped')).json();
+    expect(stopped.choices[0]).toMatchObject({ finish_reason: 'stop', message: { content: 'Let me ' } });
+  });
+
   it('that cannot be read are text', async () => {
     const { choices } = (await call({ ...asked, messages: [user('broken weather?')] }, 'broken')).json();
     expect(choices[0]).toMatchObject({
@@ -182,7 +219,7 @@ describe('tools of a policy', () => {
     [{ tool_choice: 'sometimes' }, 'tool_choice'],
     [{ tool_choice: { type: 'function', function: { name: 'unknown' } } }, 'tool_choice'],
     [{ response_format: { type: 'json_object' } }, 'response_format'],
-    [{ parallel_tool_calls: false }, 'parallel_tool_calls'],
+    [{ parallel_tool_calls: 'no' }, 'parallel_tool_calls'],
     [{ tools: [{ type: 'web_search' }] }, 'tools[0]'],
     [{ reasoning_effort: 'high' }, 'reasoning_effort'],
     [{ messages: [user([{ type: 'image_url', image_url: { url: 'x' } }])] }, 'messages[0].content[0]'],

@@ -225,6 +225,17 @@ describe('a policy asked for a message', () => {
     ]);
   });
 
+  it('ends after its first call where parallel ones are disabled', async () => {
+    const choice = { type: 'auto', disable_parallel_tool_use: true };
+    const asked = ask({ messages: [user('the weather?')], tools: [WEATHER], tool_choice: choice });
+    const { content, stop_reason, stop_sequence } = (await call(asked, 'one call')).json();
+    expect(content).toMatchObject([
+      { type: 'text', text: 'Let me look.' },
+      { type: 'tool_use', input: { city: 'Oslo' } },
+    ]);
+    expect([content.length, stop_reason, stop_sequence]).toEqual([2, 'tool_use', null]);
+  });
+
   it('streams the events of the reference, which make up the whole answer', async () => {
     const asked = ask({ messages: [user('the weather?')], tools: [WEATHER], seed: 1 });
     const whole = (await call(asked, 'whole')).json();
@@ -315,7 +326,7 @@ describe('a policy asked for a message', () => {
     ],
     [{ tools: [{ type: 'web_search_20250305', name: 'web_search' }] }, 'tools[0]'],
     [{ tools: [WEATHER], tool_choice: { type: 'tool', name: 'unknown' } }, 'tool_choice'],
-    [{ tools: [WEATHER], tool_choice: { type: 'auto', disable_parallel_tool_use: true } }, 'tool_choice.disable'],
+    [{ tools: [WEATHER], tool_choice: { type: 'auto', disable_parallel_tool_use: 1 } }, 'tool_choice.disable'],
     [{ thinking: { type: 'enabled', budget_tokens: 1024 } }, 'thinking'],
     [{ output_config: { format: {} } }, 'output_config'],
     [{ stop_sequences: [''] }, 'stop_sequences'],

@@ -127,6 +127,13 @@ it('calls functions in parallel, and reads what they returned', async () => {
   ]);
 });
 
+it('ends after its first call where parallel ones are not wanted, and says so', async () => {
+  const asked = ask({ input: 'the weather?', tools: [WEATHER], parallel_tool_calls: false });
+  const { output, status, parallel_tool_calls } = (await call(asked, 'one call')).json();
+  expect(output.map(({ type }: Any) => type)).toEqual(['message', 'function_call']);
+  expect([status, parallel_tool_calls]).toEqual(['completed', false]);
+});
+
 describe('a response that goes on from an earlier one', () => {
   it('is told what was said by then, without the instructions of then, also over several', async () => {
     const first = (await call(ask({ instructions: 'Be brief.' }), 'chain')).json();
@@ -258,7 +265,7 @@ it.each([
   [{ input: [{ type: 'function_call', call_id: 'a', name: 'f', arguments: {} }] }, 'input[0].arguments'],
   [{ tools: [{ type: 'web_search' }] }, 'tools[0]'],
   [{ tools: [WEATHER], tool_choice: { type: 'function', name: 'unknown' } }, 'tool_choice'],
-  [{ tools: [WEATHER], parallel_tool_calls: false }, 'parallel_tool_calls'],
+  [{ tools: [WEATHER], parallel_tool_calls: 'no' }, 'parallel_tool_calls'],
   [
     { text: { format: { type: 'json_schema', name: 'x', schema: { type: 'string', pattern: 'a' } } } },
     'text.format.schema.pattern',

@@ -25,7 +25,7 @@ function readAlong(
 ) {
   const request = { promptIds: [1], n: 1, maxTokens: 100, temperature: 1, seed: 0, stopIds: [tokenizer.eos as number] };
   const readCalls = tools ? callReader(CHATML_TEMPLATE) : null;
-  const prepared: PreparedSample = { request, stops, tokenTexts: false, readCalls };
+  const prepared: PreparedSample = { request, stops, callEnd: null, tokenTexts: false, readCalls };
   const parts: TextPart[] = [];
   const drew = textStream(prepared, tokenizer, (part) => parts.push(part));
   for (const i of tokenIds.keys()) drew(0, tokenIds.slice(0, i + 1));

@@ -23,6 +23,8 @@ const MAX_TOP_LOGPROBS = 20;
 export type PreparedSample = {
   readonly request: SampleRequest;
   readonly stops: readonly string[];
+  /** The one of `stops` that ends a call and is part of its text; null where calls do not end the sample, or the client named it. */
+  readonly callEnd: string | null;
   /** Whether the text of each token is asked for. */
   readonly tokenTexts: boolean;
   /** Reads tool calls; null where no tools were offered. */
@@ -86,10 +88,16 @@ export function prepareSample(ask: SampleAsk, voice: Voice, { maxRows }: { reado
   if (ask.token_texts !== undefined && typeof ask.token_texts !== 'boolean') {
     throw refuse('token_texts', 'true or false', ask.token_texts);
   }
-  const stops = ask.stop ?? [];
-  if (!Array.isArray(stops) || !stops.every((stop) => typeof stop === 'string' && stop !== '')) {
-    throw refuse('stop', 'a list of texts that are not empty', stops);
+  const named = ask.stop ?? [];
+  if (!Array.isArray(named) || !named.every((stop) => typeof stop === 'string' && stop !== '')) {
+    throw refuse('stop', 'a list of texts that are not empty', named);
   }
+  if (ask.one_call !== undefined && typeof ask.one_call !== 'boolean') {
+    throw refuse('one_call', 'true or false', ask.one_call);
+  }
+  const callEnd = ask.one_call && ask.tools?.length ? (voice.template?.callEnd ?? null) : null;
+  const isOwnEnd = callEnd !== null && !named.includes(callEnd);
+  const stops: readonly string[] = isOwnEnd ? [...named, callEnd] : named;
   const constraint = constraintFor(ask, voice);
   const ends = ask.stop_ids === undefined ? eosIds : tokenIds('stop_ids', ask.stop_ids, config.vocab_size);
   return {
@@ -109,6 +117,7 @@ export function prepareSample(ask: SampleAsk, voice: Voice, { maxRows }: { reado
       ...(constraint === null ? {} : { constraint }),
     },
     stops,
+    callEnd: isOwnEnd ? callEnd : null,
     tokenTexts: ask.token_texts ?? false,
     readCalls: ask.tools?.length ? (voice.template?.readCalls ?? null) : null,
   };
@@ -222,10 +231,16 @@ export function prepareLogprobs(ask: LogprobsAsk, { config }: Voice): ScoreRow[]
 
 /** A sample as a client reads it: cut at the first stop text, and with its text, which a stop token is no part of. */
 export function toChoice(sample: Sample, prepared: PreparedSample, tokenizer: Tokenizer): Choice {
-  const cut = cutChoice(sample, prepared, tokenizer);
+  const cut = withCallEnd(cutChoice(sample, prepared, tokenizer), prepared);
   const called = prepared.readCalls?.(cut.text) ?? null;
   const choice = called === null ? cut : { ...cut, called };
   return prepared.tokenTexts ? withTexts(choice, tokenizer) : choice;
+}
+
+/** A sample that ended with its call was not stopped by a text of the client, and its text is whole. */
+function withCallEnd(choice: Choice, { callEnd }: PreparedSample): Choice {
+  const { stop_text: stop, ...ended } = choice;
+  return callEnd === null || stop !== callEnd ? choice : { ...ended, text: ended.text + callEnd };
 }
 
 function withTexts(choice: Choice, tokenizer: Tokenizer): Choice {

@@ -44,6 +44,8 @@ export type SampleAsk = {
   readonly json_schema?: unknown;
   /** Samples are one call of this tool, or with `required` of any. */
   readonly tool_choice?: 'required' | { readonly name: string };
+  /** Samples end after their first call of a tool, so that none holds two. */
+  readonly one_call?: boolean;
   /** Also sends the text of each choice while it is sampled: parts before the reply. */
   readonly stream?: boolean;
 };

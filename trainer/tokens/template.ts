@@ -5,7 +5,7 @@
 import { Template } from '@huggingface/jinja';
 import { got, TroupeError } from '../../errors.ts';
 import type { Tokenizer } from './tokenizer.ts';
-import { type CallFrame, callFrame, callReader, type ReadCalls } from './tool-calls.ts';
+import { type CallFrame, callEnd, callFrame, callReader, type ReadCalls } from './tool-calls.ts';
 
 /** A message as chat templates read it; fields beyond these (`tool_calls`, `name`, …) reach the template as they are. */
 export type ChatMessage = { readonly role: string; readonly content?: unknown; readonly [field: string]: unknown };
@@ -21,6 +21,8 @@ export type ChatTemplate = {
   readonly readCalls: ReadCalls | null;
   /** How one call is written, where `readCalls` can read it. */
   readonly callFrame: CallFrame | null;
+  /** What ends a call, where `readCalls` can read several in one response. */
+  readonly callEnd: string | null;
   /** The text the model would read. Throws `input_refused` with the template's own words where it raises. */
   render(messages: readonly ChatMessage[], options?: RenderOptions): string;
   /** Ids of the text the model would read. */
@@ -102,6 +104,7 @@ export function chatTemplate(source: string, tokenizer: Tokenizer): ChatTemplate
   return {
     readCalls: showsTools ? callReader(source) : null,
     callFrame: showsTools ? callFrame(source) : null,
+    callEnd: showsTools ? callEnd(source) : null,
     render,
     promptIds: (messages, options = { addGenerationPrompt: true }) => tokenizer.encode(render(messages, options)),
     maskedIds(messages, options) {

@@ -32,6 +32,11 @@ export function callFrame(template: string): CallFrame | null {
     : ['{"name": ', ', "parameters": ', '}'];
 }
 
+/** What ends a call where a response may hold several; null where it holds one at most. */
+export const callEnd = (template: string): string | null => (callReader(template) === readTagged ? CALL_END : null);
+
+const CALL_END = '</tool_call>';
+
 /** A block that the end of the text cuts off counts if its JSON is whole. */
 const BLOCK = /\n?<tool_call>\s*([\s\S]*?)\s*(?:<\/tool_call>|$)/g;
 
