@@ -68,3 +68,10 @@ export const NARROWER: Readonly<Record<string, string>> = {
   'troupe.events.recorded_at': 'Time',
   'troupe.job_queue.outcome': `'done' | 'failed' | 'cancelled' | null`,
 };
+
+/** The views that our own code reads: the others, which people and their programs ask, have no types here. */
+export const READ_VIEWS: readonly string[] = [
+  ...['agents', 'blames', 'checkpoints', 'corrections', 'credits', 'dataset_rows', 'datasets', 'dead_letters'],
+  ...['decisions', 'episodes', 'executions', 'feedback', 'jobs', 'lineage', 'messages', 'outcomes', 'pruned'],
+  ...['releases', 'rewards', 'scores', 'steps', 'tasks', 'tool_calls', 'verdicts'],
+];

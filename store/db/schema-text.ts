@@ -1,6 +1,6 @@
-/** The types of all tables and views, as TypeScript, from the catalogue of a migrated database. `npm run schema` writes them. */
+/** The types of all tables and of the views that our code reads, as TypeScript, from the catalogue of a migrated database. `npm run schema` writes them. */
 import { TroupeError } from '../../errors.ts';
-import { NARROWER, SHAPES } from './corrections.ts';
+import { NARROWER, READ_VIEWS, SHAPES } from './corrections.ts';
 import type { Session } from './pool.ts';
 
 const SCHEMAS = { troupe: 'LogTables', facts: 'FactTables', traj: 'Views' } as const;
@@ -34,9 +34,13 @@ const TYPES: Readonly<Record<string, string>> = {
   bytea: 'Bytes',
 };
 
-/** @throws TroupeError `internal` for a type without a line above, and for a correction of a column that there is not */
+/** @throws TroupeError `internal` for a type without a line above, and for a correction of a column, or a view, that there is not */
 export async function schemaText(db: Session): Promise<string> {
-  const { rows: columns } = await db.query<Column>(COLUMNS);
+  const { rows: all } = await db.query<Column>(COLUMNS);
+  const columns = all.filter(({ schema, table }) => schema !== 'traj' || READ_VIEWS.includes(table));
+  const missing = READ_VIEWS.find((view) => !columns.some(({ schema, table }) => schema === 'traj' && table === view));
+  if (missing !== undefined)
+    throw new TroupeError('internal', `store/db/corrections.ts names traj.${missing}, and there is no such view.`);
   const named = new Set(columns.map(({ schema, table, column }) => `${schema}.${table}.${column}`));
   for (const name of Object.keys(NARROWER)) {
     if (!named.has(name))
@@ -54,7 +58,7 @@ export async function schemaText(db: Session): Promise<string> {
   return `${HEAD}\n${schemas.join('\n')}
 type In<Schema extends string, Tables> = { [Name in keyof Tables & string as \`\${Schema}.\${Name}\`]: Tables[Name] };
 
-/** Every table and view by its qualified name. */
+/** Every table, and every view that is read, by its qualified name. */
 export type Database = ${members.join(' & ')};
 `;
 }

@@ -586,26 +586,6 @@ export interface FactTables {
 
 /** Schema traj. */
 export interface Views {
-  agent_shares: {
-    episode_id: string | null;
-    task_id: string | null;
-    team_id: string | null;
-    agent_id: string | null;
-    agent: string | null;
-    role: string | null;
-    members: Int8 | null;
-    calls: Int8 | null;
-    steps: Int8 | null;
-    tool_calls: Int8 | null;
-    output_tokens: Int8 | null;
-    share_of_steps: number | null;
-    share_of_tool_calls: number | null;
-    share_of_tokens: number | null;
-    of_fair_share: number | null;
-    influence: number | null;
-    importance: number | null;
-    solved: boolean | null;
-  };
   agents: {
     episode_id: string | null;
     agent_id: string | null;
@@ -620,53 +600,6 @@ export interface Views {
     params: Json | null;
     unmapped: Json | null;
     role_source: string | null;
-  };
-  agreement: {
-    task_id: string | null;
-    team_id: string | null;
-    episodes: Int8 | null;
-    answered: Int8 | null;
-    distinct_answers: Int8 | null;
-    majority: string | null;
-    votes: Int8 | null;
-    agreement: number | null;
-    tied: boolean | null;
-    majority_right: boolean | null;
-    majority_solve_rate: number | null;
-    split: string | null;
-    policy: string | null;
-    checkpoint_id: string | null;
-    weights: string | null;
-  };
-  artifacts: {
-    episode_id: string | null;
-    artifact_id: string | null;
-    role: string | null;
-    media_type: string | null;
-    size: Int8 | null;
-    name: string | null;
-    uri: string | null;
-    flags: Json | null;
-    key: string | null;
-  };
-  blame_check: {
-    episode_id: string | null;
-    feedback_id: string | null;
-    by: string | null;
-    gold_agent: string | null;
-    gold_step_id: string | null;
-    gold_entry: number | null;
-    method: string | null;
-    method_key: string | null;
-    rank: number | null;
-    blamed_agent: string | null;
-    blamed_step_id: string | null;
-    blamed_entry: number | null;
-    value: number | null;
-    reason: string | null;
-    agent_right: boolean | null;
-    step_right: boolean | null;
-    entries_off: number | null;
   };
   blames: {
     episode_id: string | null;
@@ -717,59 +650,6 @@ export interface Views {
     after_agent: string | null;
     after_role: string | null;
     solved: boolean | null;
-  };
-  cost_per_solved: {
-    team_id: string | null;
-    team: string | null;
-    episodes: Int8 | null;
-    tasks: Int8 | null;
-    known: Int8 | null;
-    solved: Int8 | null;
-    solve_rate: number | null;
-    calls: Int8 | null;
-    tool_calls: Int8 | null;
-    tokens: Int8 | null;
-    metered: Int8 | null;
-    calls_per_solved: number | null;
-    tool_calls_per_solved: number | null;
-    tokens_per_solved: number | null;
-    dominated_on_calls: boolean | null;
-    dominated_on_tokens: boolean | null;
-    split: string | null;
-    policy: string | null;
-    checkpoint_id: string | null;
-    weights: string | null;
-  };
-  credit_pairs: {
-    group_id: string | null;
-    method_key: string | null;
-    other_method_key: string | null;
-    steps: Int8 | null;
-    same_sign: Int8 | null;
-    opposite_sign: Int8 | null;
-    zero_in_one: Int8 | null;
-    correlation: number | null;
-    size: number | null;
-    other_size: number | null;
-  };
-  credit_ranks: {
-    group_id: string | null;
-    episode_id: string | null;
-    step_id: string | null;
-    method_key: string | null;
-    value: number | null;
-    place: number | null;
-  };
-  credit_spread: {
-    episode_id: string | null;
-    step_id: string | null;
-    group_id: string | null;
-    methods: Int8 | null;
-    silent: Int8 | null;
-    positive: Int8 | null;
-    negative: Int8 | null;
-    signs_differ: boolean | null;
-    spread: number | null;
   };
   credits: {
     episode_id: string | null;
@@ -857,53 +737,6 @@ export interface Views {
     unmapped: Json | null;
     raw_artifact_id: string | null;
   };
-  erasures: {
-    erasure_id: string | null;
-    kind: string | null;
-    reason: string | null;
-    events: number | null;
-    episodes: number | null;
-    erased_at: Time | null;
-    used_by: string | null;
-    used_by_id: string | null;
-    removed: boolean | null;
-  };
-  events: {
-    key: string | null;
-    source: string | null;
-    id: string | null;
-    type: string | null;
-    time: Time | null;
-    data: Json | null;
-    partition: number | null;
-    position: Int8 | null;
-    recorded_at: Time | null;
-    log: string | null;
-  };
-  execution_authors: {
-    episode_id: string | null;
-    feedback_id: string | null;
-    name: string | null;
-    program: number | null;
-    program_step_id: string | null;
-    program_name: string | null;
-    program_agent: string | null;
-    program_role: string | null;
-    program_valid: boolean | null;
-    program_right: boolean | null;
-    program_verdicts: Json | null;
-    test: number | null;
-    test_step_id: string | null;
-    test_name: string | null;
-    test_agent: string | null;
-    test_role: string | null;
-    test_valid: boolean | null;
-    ground_truth: boolean | null;
-    public: boolean | null;
-    reference: boolean | null;
-    test_verdicts: Json | null;
-    pass: boolean | null;
-  };
   executions: {
     episode_id: string | null;
     feedback_id: string | null;
@@ -920,51 +753,6 @@ export interface Views {
     ground_truth: boolean | null;
     public: boolean | null;
     pass: boolean | null;
-  };
-  failure_modes: {
-    taxonomy: string | null;
-    taxonomy_version: string | null;
-    mode: string | null;
-    title: string | null;
-    category: string | null;
-    team_id: string | null;
-    role: string | null;
-    failures: Int8 | null;
-    episodes: Int8 | null;
-    share_of_episodes: number | null;
-    in_solved: Int8 | null;
-    split: string | null;
-    policy: string | null;
-    checkpoint_id: string | null;
-    weights: string | null;
-  };
-  failures: {
-    episode_id: string | null;
-    task_id: string | null;
-    team_id: string | null;
-    team: string | null;
-    feedback_id: string | null;
-    key: string | null;
-    kind: string | null;
-    name: string | null;
-    label: string | null;
-    taxonomy: string | null;
-    taxonomy_version: string | null;
-    mode: string | null;
-    title: string | null;
-    category_code: string | null;
-    category: string | null;
-    by: string | null;
-    annotator: string | null;
-    target_kind: string | null;
-    agent_id: string | null;
-    agent: string | null;
-    role: string | null;
-    step_id: string | null;
-    call_id: string | null;
-    entry: number | null;
-    solved: boolean | null;
-    at: Time | null;
   };
   feedback: {
     episode_id: string | null;
@@ -990,40 +778,6 @@ export interface Views {
     pending: boolean | null;
     no_such_step: boolean | null;
   };
-  group_signals: {
-    group_id: string | null;
-    task_id: string | null;
-    episodes: Int8 | null;
-    rewarded: Int8 | null;
-    missing: Int8 | null;
-    open: Int8 | null;
-    lowest: number | null;
-    highest: number | null;
-    mean: number | null;
-    deviation: number | null;
-    solved: Int8 | null;
-    signal: boolean | null;
-    reason: string | null;
-    kind: string | null;
-    members: Int8 | null;
-    agent: string | null;
-    origin: string | null;
-    name: string | null;
-    method_key: string | null;
-    team_id: string | null;
-    split: string | null;
-    policy: string | null;
-    checkpoint_id: string | null;
-    weights: string | null;
-    mixed: boolean | null;
-  };
-  job_metrics: {
-    job_id: string | null;
-    step: Int8 | null;
-    name: string | null;
-    value: number | null;
-    at: Time | null;
-  };
   jobs: {
     job_id: string | null;
     kind: string | null;
@@ -1047,28 +801,6 @@ export interface Views {
     step_id: string | null;
     other_checkpoint_id: string | null;
   };
-  local_rewards: {
-    episode_id: string | null;
-    task_id: string | null;
-    team_id: string | null;
-    origin: string | null;
-    name: string | null;
-    method_key: string | null;
-    target_kind: string | null;
-    step_id: string | null;
-    call_id: string | null;
-    agent_id: string | null;
-    agent: string | null;
-    role: string | null;
-    local_reward: number | null;
-    team_reward: number | null;
-    solved: boolean | null;
-    group_id: string | null;
-    split: string | null;
-    policy: string | null;
-    checkpoint_id: string | null;
-    weights: string | null;
-  };
   messages: {
     episode_id: string | null;
     message_id: string | null;
@@ -1084,19 +816,6 @@ export interface Views {
     seq: Int8 | null;
     at: Time | null;
     artifacts: string[] | null;
-  };
-  observations: {
-    episode_id: string | null;
-    kind: string | null;
-    content: Json | null;
-    state: Json | null;
-    call_id: string | null;
-    turn: number | null;
-    seq: Int8 | null;
-    at: Time | null;
-    unmapped: Json | null;
-    event_source: string | null;
-    event_id: string | null;
   };
   outcomes: {
     episode_id: string | null;
@@ -1121,41 +840,6 @@ export interface Views {
     checkpoint_id: string | null;
     weights: string | null;
   };
-  pair_performance: {
-    agent: string | null;
-    other_agent: string | null;
-    episodes: Int8 | null;
-    by_message: Int8 | null;
-    by_handover: Int8 | null;
-    by_turns: Int8 | null;
-    known: Int8 | null;
-    solved: Int8 | null;
-    solve_rate: number | null;
-    known_without: Int8 | null;
-    solved_without: Int8 | null;
-    solve_rate_without: number | null;
-    tasks_compared: Int8 | null;
-    difference: number | null;
-    team_id: string | null;
-    split: string | null;
-    policy: string | null;
-    checkpoint_id: string | null;
-    weights: string | null;
-  };
-  pass_at_k: {
-    task_id: string | null;
-    team_id: string | null;
-    k: number | null;
-    n: Int8 | null;
-    c: Int8 | null;
-    unknown: Int8 | null;
-    pass_at_k: number | null;
-    pass_all_k: number | null;
-    split: string | null;
-    policy: string | null;
-    checkpoint_id: string | null;
-    weights: string | null;
-  };
   pruned: {
     episode_id: string | null;
     key: string | null;
@@ -1169,15 +853,6 @@ export interface Views {
     pruned_at: Time | null;
     in_tables: boolean | null;
   };
-  redactions: {
-    key: string | null;
-    episode_id: string | null;
-    source: string | null;
-    id: string | null;
-    event: string | null;
-    rule: string | null;
-    count: number | null;
-  };
   releases: {
     release_id: string | null;
     policy: string | null;
@@ -1189,72 +864,6 @@ export interface Views {
     team: string | null;
     team_id: string | null;
   };
-  reward_alignment: {
-    origin: string | null;
-    name: string | null;
-    method_key: string | null;
-    role: string | null;
-    targets: Int8 | null;
-    known: Int8 | null;
-    mean_when_solved: number | null;
-    mean_when_not: number | null;
-    correlation: number | null;
-    praised_in_failure: Int8 | null;
-    unpraised_in_success: Int8 | null;
-    team_id: string | null;
-    split: string | null;
-    policy: string | null;
-    checkpoint_id: string | null;
-    weights: string | null;
-  };
-  reward_by_budget: {
-    team_id: string | null;
-    budget: string | null;
-    amount: string | null;
-    episodes: Int8 | null;
-    known: Int8 | null;
-    solved: Int8 | null;
-    solve_rate: number | null;
-    mean_reward: number | null;
-    mean_tool_calls: number | null;
-    mean_calls: number | null;
-    mean_tokens: number | null;
-    used_up: Int8 | null;
-    split: string | null;
-    policy: string | null;
-    checkpoint_id: string | null;
-    weights: string | null;
-  };
-  reward_by_depth: {
-    team_id: string | null;
-    depth: number | null;
-    episodes: Int8 | null;
-    known: Int8 | null;
-    solved: Int8 | null;
-    solve_rate: number | null;
-    mean_reward: number | null;
-    mean_members: number | null;
-    mean_calls: number | null;
-    split: string | null;
-    policy: string | null;
-    checkpoint_id: string | null;
-    weights: string | null;
-  };
-  reward_by_length: {
-    team_id: string | null;
-    measure: string | null;
-    at_least: Int8 | null;
-    below: Int8 | null;
-    episodes: Int8 | null;
-    known: Int8 | null;
-    solved: Int8 | null;
-    solve_rate: number | null;
-    mean_reward: number | null;
-    split: string | null;
-    policy: string | null;
-    checkpoint_id: string | null;
-    weights: string | null;
-  };
   rewards: {
     episode_id: string | null;
     step_id: string | null;
@@ -1265,26 +874,6 @@ export interface Views {
     reason: string | null;
     method_key: string | null;
     detail: Json | null;
-  };
-  role_performance: {
-    role: string | null;
-    episodes: Int8 | null;
-    known: Int8 | null;
-    solved: Int8 | null;
-    solve_rate: number | null;
-    known_without: Int8 | null;
-    solved_without: Int8 | null;
-    solve_rate_without: number | null;
-    tasks_compared: Int8 | null;
-    difference: number | null;
-    team_id: string | null;
-    split: string | null;
-    policy: string | null;
-    checkpoint_id: string | null;
-    weights: string | null;
-    split_known_without: Int8 | null;
-    split_solve_rate_without: number | null;
-    split_difference: number | null;
   };
   scores: {
     key: string | null;
@@ -1351,39 +940,6 @@ export interface Views {
     tags: Json | null;
     unmapped: Json | null;
   };
-  team_vs_single: {
-    task_id: string | null;
-    single_episodes: Int8 | null;
-    single_known: Int8 | null;
-    single_solved: Int8 | null;
-    single_rate: number | null;
-    team_episodes: Int8 | null;
-    team_known: Int8 | null;
-    team_solved: Int8 | null;
-    team_rate: number | null;
-    difference: number | null;
-    single_calls: number | null;
-    team_calls: number | null;
-    single_tokens: number | null;
-    team_tokens: number | null;
-    unknown_size: Int8 | null;
-    team_id: string | null;
-    split: string | null;
-    policy: string | null;
-    checkpoint_id: string | null;
-    weights: string | null;
-    single_weights: string | null;
-  };
-  teams: {
-    team_id: string | null;
-    name: string | null;
-    team_version: string | null;
-    agents: Json | null;
-    edges: Json | null;
-    content_hash: string | null;
-    tags: Json | null;
-    unmapped: Json | null;
-  };
   tool_calls: {
     episode_id: string | null;
     tool_call_id: string | null;
@@ -1423,5 +979,5 @@ export interface Views {
 
 type In<Schema extends string, Tables> = { [Name in keyof Tables & string as `${Schema}.${Name}`]: Tables[Name] };
 
-/** Every table and view by its qualified name. */
+/** Every table, and every view that is read, by its qualified name. */
 export type Database = In<'troupe', LogTables> & In<'facts', FactTables> & In<'traj', Views>;
