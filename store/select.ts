@@ -152,11 +152,11 @@ function counted(called: 'count' | 'step.count', argument: string, at: string): 
   };
 }
 
-const refuse = (at: string, expected: string, value: unknown): never => {
-  throw new TroupeError('recipe_invalid', `${at} should be ${expected}, but it is ${got(value)}.`, {
+const refuse = (at: string, expected: string, value: unknown, came = got(value)): never => {
+  throw new TroupeError('recipe_invalid', `${at} should be ${expected}, but it is ${came}.`, {
     field: at,
     expected,
-    got: got(value),
+    got: came,
   });
 };
 
@@ -242,7 +242,8 @@ const TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:\d
 
 function scalarOf(facts: FieldFacts & { readonly tag?: Tag }, value: unknown, at: string): Scalar {
   const type = typeof value;
-  if (type === 'number' && !Number.isFinite(value)) return refuse(at, 'a finite number', value);
+  if (type === 'number' && !Number.isFinite(value))
+    return refuse(at, `a number up to ±${Number.MAX_VALUE}`, value, Number.isNaN(value) ? 'none' : 'too large');
   if (facts.tag)
     return type === 'string' || type === 'number' || type === 'boolean'
       ? (value as Scalar)

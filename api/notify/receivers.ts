@@ -16,7 +16,9 @@ const FIELDS = {
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 const VARIABLE = /^[A-Za-z_]\w*$/;
 const TIMEOUT_S = 10;
-const ON: readonly HappeningName[] = ['run_failed', 'gate_refused', 'released', 'rolled_back', 'schedule_paused'];
+const ON: readonly HappeningName[] = [
+  ...(['run_failed', 'gate_refused', 'gate_cut_short', 'released', 'rolled_back', 'schedule_paused'] as const),
+];
 /** Statuses that refuse one message; any other one is about the receiver or the address, and the next message would fare no better. */
 const ABOUT_THE_MESSAGE = [400, 409, 413, 415, 422];
 const ALWAYS = ['PATH', 'HOME', 'LANG', 'LC_ALL', 'TMPDIR', 'TZ'];

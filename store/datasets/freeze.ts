@@ -19,9 +19,9 @@ import { frozenCard } from './card.ts';
 import { chooseMethod, judgedMethods } from './chosen-methods.ts';
 import { isWhole, type Unit } from './columns.ts';
 import { jsonLines } from './jsonl.ts';
-import { datasetId, type FunnelStage, type Manifest, manifestText, type Positions } from './manifest.ts';
+import { datasetId, type FunnelStage, type Manifest, manifestText, type Positions, whyEmpty } from './manifest.ts';
 import { momentOf } from './moment.ts';
-import { pairCountQuery } from './pair-query.ts';
+import { pairCountQuery, worthQuery } from './pair-query.ts';
 import { parquetOf } from './parquet.ts';
 import { isThinned, type Picked, pickRows } from './picked.ts';
 import { readErased, readOrigins } from './provenance.ts';
@@ -125,10 +125,7 @@ export async function freeze(db: Db, recipe: unknown, options: FreezeOptions): P
 
 function refuseEmpty({ manifest, warnings }: Read): void {
   if (Object.values(manifest.rows).some((rows) => rows > 0)) return;
-  const stage = manifest.funnel.find(({ before, after }) => before !== 0 && after === 0);
-  const why = stage
-    ? `"${stage.name}" leaves none of the ${stage.before ?? ''} ${stage.of}`.replace('  ', ' ')
-    : 'nothing is recorded that it could hold';
+  const why = whyEmpty(manifest.funnel);
   throw new TroupeError('dataset_empty', [`${manifest.name} would have no row: ${why}.`, ...warnings].join(' '), {
     field: 'recipe',
     expected: 'a recipe that finds a row',
@@ -191,7 +188,12 @@ async function readInto(
   };
   const files = await writeRows(tx, drafts.draft, { recipe, methods, chosen }, begun, keep);
   const count = Object.values(files.rows).reduce((sum, rows) => sum + rows, 0);
-  const funnel = [...conditions, ...picked.stages, ...(await pairStages(tx, recipe, methods, chosen, count))];
+  const funnel = [
+    ...conditions,
+    ...picked.stages,
+    ...(count === 0 ? await worthStage(tx, recipe, methods, chosen) : []),
+    ...(await pairStages(tx, recipe, methods, chosen, count)),
+  ];
   const manifest: Manifest = {
     format: 'troupe-dataset/2',
     dataset_id: datasetId(files.contentSha256, pinned),
@@ -331,6 +333,18 @@ async function countStages(
     left -= dropped?.rows ?? 0;
     return { name, of: 'steps', before, after: left, dropped: dropped?.examples ?? [] };
   });
+}
+
+/** Where no pair was made: answers without a worth are in none. */
+async function worthStage(
+  tx: Session,
+  recipe: Recipe,
+  methods: MethodsUsed,
+  chosen: Chosen,
+): Promise<readonly FunnelStage[]> {
+  if (recipe.pairs === undefined || recipe.pairs.from === 'corrections') return [];
+  const [counted] = await rowsOf(tx, worthQuery(recipe, methods, chosen));
+  return [{ name: 'an advantage or a reward is known', of: 'steps', ...counted!, dropped: [] }];
 }
 
 /** The pairs that the steps made, and what each cap left of them; they are counted by themselves only where rows are fewer. */

@@ -20,6 +20,22 @@ export type FunnelStage = {
   readonly dropped: readonly string[];
 };
 
+/** Why a dataset has no row, as the end of a sentence: what left none, and what took rows away before it. */
+export function whyEmpty(funnel: readonly FunnelStage[]): string {
+  const at = funnel.findIndex(({ before, after }) => before !== 0 && after === 0);
+  if (at < 0) return 'nothing is recorded that it could hold';
+  const { name, of, before } = funnel[at]!;
+  const taken = funnel
+    .slice(0, at)
+    .flatMap((one) =>
+      one.before === null || one.before === one.after
+        ? []
+        : [`"${one.name}" took ${one.before - one.after} of ${one.before} ${one.of}`],
+    );
+  const last = `"${name}" leaves none of the ${before === null ? of : `${before} ${of}`}`;
+  return taken.length === 0 ? last : `${last}; before it ${taken.join(', ')}`;
+}
+
 /** In the first, lists of messages, of steps and of tools were columns of JSON text; in the second they are lists of structs. */
 export const FORMATS = ['troupe-dataset/1', 'troupe-dataset/2'] as const;
 

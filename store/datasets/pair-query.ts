@@ -81,6 +81,16 @@ export const pairCountQuery = (recipe: Recipe, used: MethodsUsed, chosen: Chosen
     .selectFrom('pairs')
     .select(sql<number>`count(*)::float8`.as('pairs'));
 
+/** How many answers there are, and how many of them have a worth. */
+export const worthQuery = (
+  recipe: Recipe,
+  used: MethodsUsed,
+  chosen: Chosen,
+): Statement<{ before: number; after: number }> =>
+  tables
+    .selectFrom(answersOf({ ...recipe, split: null }, used, chosen, 'train').as('a'))
+    .select([sql<number>`count(*)::float8`.as('before'), sql<number>`count(worth)::float8`.as('after')]);
+
 const withPairs = (recipe: Recipe, answers: Rows): typeof tables =>
   tables
     .with('answers', () => answers)

@@ -335,7 +335,8 @@ function choiceOf(choice: string | Static<typeof MethodRef>, at: string): Method
 
 function refuseName(name: string, known: readonly string[], of: string, field: string): never {
   const meant = nearest(name, known);
-  throw new TroupeError('recipe_invalid', `${of} has no ${got(name)}.${meant ? ` Did you mean ${meant}?` : ''}`, {
+  const hint = meant ? `Did you mean ${meant}?` : `It has ${known.join(', ')}.`;
+  throw new TroupeError('recipe_invalid', `${of} has no ${got(name)}. ${hint}`, {
     field,
     expected: `one of ${known.join(', ')}`,
     got: got(name),

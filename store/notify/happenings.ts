@@ -13,6 +13,7 @@ export const HAPPENINGS = [
   'run_done',
   'run_failed',
   'gate_refused',
+  'gate_cut_short',
   'released',
   'rolled_back',
   'schedule_paused',
@@ -129,7 +130,13 @@ function happeningOf(name: string, data: unknown, kind: string | null): Told | n
 function ofJob({ job_id, outcome, result, error }: EventData<'job.finished'>, kind: string | null): Told | null {
   const gate = /^(.+)\/\d+\/gate$/.exec(job_id)?.[1];
   if (gate !== undefined && outcome === 'done' && isRecord(result) && result.passed === false)
-    return { event: 'gate_refused', ...runOf(job_id), run: gate, reason: textOf(result.reason), report: planOf(gate) };
+    return {
+      event: result.cut_short === undefined ? 'gate_refused' : 'gate_cut_short',
+      ...runOf(job_id),
+      run: gate,
+      reason: textOf(result.reason),
+      report: planOf(gate),
+    };
   const { schedule, run } = runOf(job_id);
   if (outcome === 'cancelled' || (kind !== 'plan' && !(schedule !== null && run === job_id))) return null;
   const report = kind === 'plan' ? planOf(job_id) : showOf(schedule!);

@@ -107,6 +107,10 @@ describe('A receiver of notifications', () => {
     const result = { passed: false, reason: 'it reads badly' };
     expect(await endWaiting(context, { job_id: 'retrain-1/1/gate', kind: 'decision', result })).toBe(true);
     clock += 1000;
+    await requestJob(context, { job_id: 'retrain-1/2/gate', kind: 'decision', spec: {} });
+    const cut = { passed: false, reason: 'The budget cut it short', cut_short: 'no tokens are left' };
+    expect(await endWaiting(context, { job_id: 'retrain-1/2/gate', kind: 'decision', result: cut })).toBe(true);
+    clock += 1000;
     await released(`${run}/1`, 'plan retrain');
     clock += 1000;
     await released(`${run}/1/watch/rollback`, 'rollback');
@@ -134,6 +138,7 @@ describe('A receiver of notifications', () => {
     ['run_done', nightly, 'nightly', null, `troupe plan show ${nightly}`],
     ['run_failed', weekly, 'weekly', 'no episodes', 'troupe schedule show weekly'],
     ['gate_refused', 'retrain-1', null, 'it reads badly', 'troupe plan show retrain-1'],
+    ['gate_cut_short', 'retrain-1', null, 'The budget cut it short', 'troupe plan show retrain-1'],
     ['released', nightly, 'nightly', `because of ${nightly}/1`, 'troupe policies'],
     ['rolled_back', nightly, 'nightly', `because of ${nightly}/1/watch/rollback`, 'troupe policies'],
     ['schedule_paused', null, 'nightly', 'its last 3 jobs failed', 'troupe schedule show nightly'],
@@ -189,6 +194,7 @@ describe('A receiver of notifications', () => {
     expect(got.map(({ message }) => message.event)).toEqual([
       'run_failed',
       'gate_refused',
+      'gate_cut_short',
       'released',
       'rolled_back',
       'schedule_paused',

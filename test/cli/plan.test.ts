@@ -211,7 +211,7 @@ describe('plans: from recorded episodes to a released checkpoint', () => {
       const none = { ...policies.solver, recipe: { credit: 'grpo_advantage', where: 'advantage >= 9', split } };
       const failed = await troupe('plan', 'run', written('empty', plan('empty', { policies: { solver: none } })));
       expect(failed.code).toBe(1);
-      const reason = /There is nothing to learn for solver: .+ keeps none of \d+ rows/;
+      const reason = /There is nothing to learn for solver: .+ leaves none of the \d+ steps/;
       expect((await at.run(['plan', 'show', 'empty-1'])).out).toMatch(reason);
       expect((await at.run(['gate', 'show', 'empty-1'])).err).toMatch(reason);
       await troupe('plan', 'run', written('short', plan('short', { budget: { minutes: 1e-6 } })));
@@ -303,7 +303,7 @@ describe('plans: from recorded episodes to a released checkpoint', () => {
         .toMatchObject({ run: { outcome: 'failed', error: { code: 'plan_blocked' } }, stages: [] });
       child.kill('SIGTERM');
       expect((await troupe('schedule', 'dry-run', 'empty')).out.would_pause).toMatch(
-        /^its last 1 jobs? failed: Plan empty was not started\. .+ keeps none of /,
+        /^its last 1 jobs? failed: Plan empty was not started\. .+ leaves none of the /,
       );
       await troupe('schedule', 'remove', 'empty');
     },

@@ -1,6 +1,7 @@
 /** The rows, starting weights and cost of each policy of a plan that is checked. */
 import { TroupeError } from '../../errors.ts';
 import { freeze } from '../../store/datasets/freeze.ts';
+import { whyEmpty } from '../../store/datasets/manifest.ts';
 import { type OpenedDataset, openDataset } from '../../store/datasets/read.ts';
 import { parseRecipe } from '../../store/datasets/recipe.ts';
 import type { Db } from '../../store/db/pool.ts';
@@ -144,9 +145,7 @@ export function isJudgedBy({ judge = [] }: Plan, written: Readonly<Record<string
 }
 
 export function emptied(name: string, { manifest }: OpenedDataset): string {
-  const stage = manifest.funnel.find(({ before, after }) => before !== 0 && after === 0);
-  const why = stage ? `"${stage.name}" keeps none of its ${stage.before ?? ''} ${stage.of}` : 'nothing is recorded';
-  return `The recipe of ${name} has no rows to train on: ${why}. Change policies.${name}.recipe, or record what it takes.`;
+  return `The recipe of ${name} has no rows to train on: ${whyEmpty(manifest.funnel)}. Change policies.${name}.recipe, or record what it takes.`;
 }
 
 /** Methods that a recipe reads and the plan does not run: nobody has judged episodes that are yet to be played. */

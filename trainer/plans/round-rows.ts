@@ -1,6 +1,7 @@
 /** Which rows the policies of a round learn from: those of its own episodes, and none that a gate played. */
 import { TroupeError } from '../../errors.ts';
 import { hasParams } from '../../store/datasets/chosen-methods.ts';
+import { type FunnelStage, whyEmpty } from '../../store/datasets/manifest.ts';
 import type { MethodChoice, Recipe } from '../../store/datasets/recipe.ts';
 import { pinnedTo } from '../../store/filter-check.ts';
 import { resolveMethods } from '../../store/judging/judge.ts';
@@ -13,7 +14,7 @@ export type Frozen = {
   readonly dataset_id: string;
   readonly directory: string;
   readonly rows: Readonly<Record<string, number>>;
-  readonly funnel: readonly { readonly name: string; readonly before: number | null; readonly after: number }[];
+  readonly funnel: readonly FunnelStage[];
 };
 
 /**
@@ -70,13 +71,10 @@ export function whereOf(plan: Plan, taken: Filter | null): Filter | null {
   return { or: filters.map((and) => ({ and })) };
 }
 
-/** @throws TroupeError `training_failed` with the step of the funnel that left no row */
+/** @throws TroupeError `training_failed` with the step of the funnel that left no row, and what those before it took */
 export function requireRows(name: string, { rows, funnel }: Frozen): void {
   if ((rows.train ?? 0) > 0) return;
-  const emptied = funnel.find(({ before, after }) => before !== 0 && after === 0);
-  throw new TroupeError(
-    'training_failed',
-    `There is nothing to learn for ${name}: ${emptied ? `"${emptied.name}" keeps none of ${emptied.before ?? 'its'} rows` : 'nothing is recorded that its recipe takes'}.`,
-    { hint: 'troupe plan check shows how many rows each recipe has.' },
-  );
+  throw new TroupeError('training_failed', `There is nothing to learn for ${name}: ${whyEmpty(funnel)}.`, {
+    hint: 'troupe plan check shows how many rows each recipe has.',
+  });
 }

@@ -203,7 +203,7 @@ describe('freezing steps', () => {
     await expect(freeze(db, recipe, { directory, codeVersion: 'test' })).rejects.toMatchObject({
       code: 'dataset_empty',
       message:
-        'test would have no row: "where role = \'critc\'" leaves none of the 18 steps. Nothing has role = "critc". Did you mean critic?',
+        'test would have no row: "where role = \'critc\'" leaves none of the 18 steps; before it "episodes where reward >= 1" took 3 of 6 episodes. Nothing has role = "critc". Did you mean critic?',
     });
     expect(await readdir(directory)).toEqual([]);
     const frozen = await freeze(db, recipe, { directory, codeVersion: 'test', allowEmpty: true });

@@ -113,6 +113,22 @@ describe('pairs of a group', () => {
     await fresh.close();
   });
 
+  it('say how many answers have no credit where none is made', async () => {
+    const fresh = await freshDatabase();
+    await seed(fresh.db);
+    await fresh.db.query(`update facts.episodes set reward = null`);
+    await fresh.db.query(
+      `update facts.credits set value = null, reason = 'missing_reward' where episode_id <> 'ep-0-0'`,
+    );
+    const [known, pairs] = ['"an advantage or a reward is known"', '"the best and the worst answer'];
+    await expect(freezeIn({ credit: 'group_mean', pairs: { margin: 9 } }, fresh.db)).rejects.toThrow(
+      new RegExp(`${pairs}.+" leaves none of the pairs; before it ${known} took 30 of 36 steps`),
+    );
+    await fresh.db.query(`update facts.credits set value = null`);
+    await expect(freezeIn({ credit: 'group_mean' }, fresh.db)).rejects.toThrow(`${known} leaves none of the 36 steps`);
+    await fresh.close();
+  });
+
   it('keep both answers in one part, and the parts together are all pairs', async () => {
     const whole = idsOf((await frozen({ credit: 'group_mean' })).rows());
     const parts = await frozen({ credit: 'group_mean', split: { held_out: 0.5, seed: 3 } });

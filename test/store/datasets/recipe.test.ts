@@ -74,6 +74,13 @@ describe('a recipe', () => {
   it.each([
     [{ name: 'x', unti: 'step' }, 'unti', 'Did you mean unit?'],
     [{ name: 'x', columns: ['advantge'] }, 'columns', 'Did you mean advantage?'],
+    [{ name: 'x', columns: ['foo'] }, 'columns', 'unit step has no "foo". It has task_id, '],
+    [
+      { name: 'x', where: 'reward > 1e999' },
+      'where.value',
+      'a number up to ±1.7976931348623157e+308, but it is too large',
+    ],
+    [{ name: 'x', where: { field: 'tags.a', op: '=', value: Number.NaN } }, 'where.value', 'but it is none'],
     [{ name: 'x', unit: 'episode', columns: ['token_ids'] }, 'columns', 'unit episode has no'],
     [{ name: 'a/b' }, 'name', 'pattern'],
     [{ name: '..' }, 'name', 'pattern'],
