@@ -307,8 +307,8 @@ const budgetText = ({ minutes, tokens, usd }: NonNullable<PlanCheck['budget']>):
     ...(minutes === undefined ? [] : [countText(minutes, 'minute')]),
   ].join(', ');
 
-/** What a run has used of its budget. What is unknown is shown as unknown, not as 0. */
-function spentText(
+/** What a run has used of its budget. What is unknown is shown as unknown, not as 0; US dollars not where nothing has a price. Pure. */
+export function spentText(
   { tokens, usd, uncounted, unpriced, untold, minutes }: Spent & { readonly minutes: number | null },
   budget: NonNullable<PlanCheck['budget']>,
 ): string {
@@ -316,9 +316,14 @@ function spentText(
   const less = (calls: number, what: string, trainings: number) =>
     (calls === 0 ? '' : `, without ${countText(calls, 'call')} of unknown ${what}`) +
     (trainings === 0 ? '' : `, without ${countText(trainings, 'training')} by a program that reported none`);
+  const hasPrice = usd !== null || budget.usd !== undefined || unpriced > 0 || (untold?.usd ?? 0) > 0;
   return [
     `tokens ${tokens ?? 'unknown'}${of(budget.tokens)}${less(uncounted, 'length', untold?.tokens ?? 0)}`,
-    `USD ${usd === null ? 'unknown' : Number(usd.toPrecision(4))}${of(budget.usd)}${less(unpriced, 'price', untold?.usd ?? 0)}`,
+    ...(hasPrice
+      ? [
+          `USD ${usd === null ? 'unknown' : Number(usd.toPrecision(4))}${of(budget.usd)}${less(unpriced, 'price', untold?.usd ?? 0)}`,
+        ]
+      : []),
     `minutes ${minutes === null ? 'unknown' : minutes.toFixed(1)}${of(budget.minutes)}`,
   ].join(' · ');
 }

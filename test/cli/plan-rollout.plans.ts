@@ -198,7 +198,7 @@ describe('a plan that begins with a rollout', () => {
         { tokens: before.tokens, usd: null, uncounted: 0, unpriced: 0 },
       ]);
       expect((await at.run(['plan', 'show', 'spare-1'])).out).toContain(
-        `Used: tokens ${before.tokens} of 1 · USD unknown`,
+        `Used: tokens ${before.tokens} of 1 · minutes `,
       );
 
       const more = await troupe('plan', 'run', spare(100_000));
