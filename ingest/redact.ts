@@ -48,8 +48,10 @@ export function createRedactor(own: readonly OwnRule[] = []): Redactor {
   const identify = (event: Event): Event => (added.length === 0 ? event : identified(event, text));
   const text = (raw: string): string => applyAll(applying(raw), raw, note);
   const value = (json: unknown): unknown => {
-    const applied = applying(JSON.stringify(json) ?? '');
-    return applied.length === 0 ? json : mapTexts(json, (raw) => applyAll(applied, raw, note));
+    const written = JSON.stringify(json) ?? '';
+    const hidden = written.includes(`"${MODEL_ARGUMENTS}":`) ? withoutUnknownArguments(json, note) : json;
+    const applied = applying(written);
+    return applied.length === 0 ? hidden : mapTexts(hidden, (raw) => applyAll(applied, raw, note));
   };
   const look = (json: string): Seen => ({ rules: applying(json), holdsMark: json.includes('[redacted:') });
   /** What was found in messages that never change: each call of a conversation repeats those of the call before it. */
@@ -134,6 +136,35 @@ function mapTexts(value: unknown, change: (text: string) => string): unknown {
   }
   return same ? value : Object.fromEntries(members);
 }
+
+/** What tau2-bench hands on to LiteLLM as it is: parameters of sampling, and whatever else its user gave, such as `api_key`. */
+const MODEL_ARGUMENTS = 'llm_args';
+/** Arguments of LiteLLM whose texts are no secrets. Numbers and booleans are none under any name. */
+const KNOWN_ARGUMENTS: ReadonlySet<string> = new Set([
+  ...['model', 'custom_llm_provider', 'api_base', 'base_url', 'api_version', 'service_tier', 'modalities'],
+  ...['stop', 'reasoning_effort', 'thinking', 'reasoning', 'verbosity', 'tool_choice', 'response_format'],
+]);
+
+/** Every text under an unknown name of the arguments is replaced: a key of a server of one's own has no shape that a rule could know. */
+function withoutUnknownArguments(value: unknown, note: (name: string) => void): unknown {
+  if (Array.isArray(value)) return value.map((item) => withoutUnknownArguments(item, note));
+  if (!isRecord(value)) return value;
+  const hide = (member: unknown): unknown => {
+    if (Array.isArray(member)) return member.map(hide);
+    if (isRecord(member)) return mapValues(member, hide);
+    if (typeof member !== 'string') return member;
+    note(MODEL_ARGUMENTS);
+    return markOf(MODEL_ARGUMENTS);
+  };
+  return mapValues(value, (member, name) =>
+    name === MODEL_ARGUMENTS && isRecord(member)
+      ? mapValues(member, (one, argument) => (KNOWN_ARGUMENTS.has(argument) ? one : hide(one)))
+      : withoutUnknownArguments(member, note),
+  );
+}
+
+const mapValues = (record: Record<string, unknown>, change: (value: unknown, name: string) => unknown) =>
+  Object.fromEntries(Object.entries(record).map(([name, value]) => [name, change(value, name)]));
 
 const OF_TOKENS = ['token_ids', 'logprobs', 'raw_logprobs', 'top_logprobs', 'loss_mask'];
 const REDACTED_TOKENS = 'redacted_tokens';

@@ -38,6 +38,23 @@ describe('redaction', () => {
     expect(redactor.text(text)).toBe(text.replace(secret, markOf(rule)));
   });
 
+  it('takes what has no shape out of the arguments that tau2-bench hands to its models, and nothing else', () => {
+    const known = {
+      temperature: 0,
+      seed: 3,
+      stop: ['###'],
+      reasoning_effort: 'high',
+      api_base: 'http://gpu-1:8000/v1',
+    };
+    const own = { api_key: 'hunter2', extra_headers: { 'X-Team': ['blue'] }, timeout: 60 };
+    const mark = markOf('llm_args');
+    const hidden = { api_key: mark, extra_headers: { 'X-Team': [mark] }, timeout: 60 };
+    const info = (args: object) => ({ info: { agent_info: { llm: 'm', llm_args: args }, note: 'api_key of hunter2' } });
+    expect(redactor.value(info({ ...known, ...own }))).toEqual(info({ ...known, ...hidden }));
+    expect(redactor.value(info({ ...known, ...hidden }))).toEqual(info({ ...known, ...hidden }));
+    expect(redactor.found()).toMatchObject({ llm_args: expect.any(Number) });
+  });
+
   it('leaves prose, numbers, ids and code as they are', () => {
     for (const text of [
       'The task-oriented risk-averse desk-bound agent asks for a bearer of responsibilities and 1234567890123456.',
