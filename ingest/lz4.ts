@@ -96,10 +96,11 @@ function writeBlock(from: Uint8Array, out: Uint8Array, start: number): number {
 }
 
 /**
+ * @param most bytes that the frame may hold
  * @returns what a frame without dictionary holds, whoever wrote it; checksums are not verified
- * @throws TroupeError `internal` for bytes that are none
+ * @throws TroupeError `internal` for bytes that are none, `too_large` where they hold more
  */
-export function fromLz4(frame: Uint8Array): Uint8Array {
+export function fromLz4(frame: Uint8Array, most = Number.POSITIVE_INFINITY): Uint8Array {
   const bytes = Buffer.from(frame.buffer, frame.byteOffset, frame.length);
   const flags = bytes[4] ?? 0;
   if (!HEADER.subarray(0, 4).every((one, i) => bytes[i] === one) || flags >> 6 !== 1 || (flags & 1) === 1)
@@ -108,6 +109,7 @@ export function fromLz4(frame: Uint8Array): Uint8Array {
   let out = Buffer.alloc(4 * frame.length);
   let [at, end] = [HEADER.length + ((flags & 8) === 0 ? 0 : 8), 0];
   const room = (more: number) => {
+    if (end + more > most) throw new TroupeError('too_large', `The frame of LZ4 holds more than ${most} bytes.`);
     if (end + more > out.length) out = Buffer.concat([out], Math.max(2 * out.length, end + more));
   };
   for (;;) {

@@ -7,22 +7,29 @@ import { TroupeError } from '../errors.ts';
 const MARK = Buffer.from([0x82, ...Buffer.from('SNAPPY'), 0]);
 const HEADER_BYTES = MARK.length + 8;
 
-/** @returns what the bytes hold. @throws TroupeError `internal` for bytes that are not of Snappy */
-export function unsnappy(bytes: Uint8Array): Buffer {
+/**
+ * @param most bytes that they may hold
+ * @returns what the bytes hold
+ * @throws TroupeError `internal` for bytes that are not of Snappy, `too_large` where they hold more
+ */
+export function unsnappy(bytes: Uint8Array, most = Number.POSITIVE_INFINITY): Buffer {
   const all = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
-  if (!all.subarray(0, MARK.length).equals(MARK)) return readBlock(all);
+  if (!all.subarray(0, MARK.length).equals(MARK)) return readBlock(all, most);
   const blocks: Buffer[] = [];
+  let held = 0;
   for (let at = HEADER_BYTES; at < all.length; ) {
     if (at + 4 > all.length) throw damaged();
     const end = at + 4 + all.readUInt32BE(at);
     if (end > all.length) throw damaged();
-    blocks.push(readBlock(all.subarray(at + 4, end)));
+    const block = readBlock(all.subarray(at + 4, end), most - held);
+    blocks.push(block);
+    held += block.length;
     at = end;
   }
   return Buffer.concat(blocks);
 }
 
-function readBlock(block: Buffer): Buffer {
+function readBlock(block: Buffer, most: number): Buffer {
   let at = 0;
   /** A number in so many bytes, the lowest first. */
   const number = (bytes: number): number => {
@@ -39,6 +46,7 @@ function readBlock(block: Buffer): Buffer {
   }
   // No element of 3 bytes gives more than 64, so a length beyond that is not allocated.
   if (size > 64 * block.length) throw damaged();
+  if (size > most) throw new TroupeError('too_large', `The bytes of Snappy hold more than ${most} bytes.`);
   const out = Buffer.alloc(size);
   let end = 0;
   while (at < block.length) {

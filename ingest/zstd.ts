@@ -9,7 +9,7 @@ export const unzstd = (bytes: Uint8Array, size?: number): Uint8Array =>
 const PIECE = 4096;
 
 /** The same of a stream. Throws where the bytes are no such frames, or end within one, after what stands before the fault. */
-export async function* unzstdEach(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Buffer> {
+export async function* unzstdEach(chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array>): AsyncGenerator<Buffer> {
   const out: Buffer[] = [];
   const frames = new Decompress((bytes) => {
     if (bytes.length > 0) out.push(Buffer.from(bytes));

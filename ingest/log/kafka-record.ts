@@ -9,6 +9,7 @@ import { type Decoded, decodeEnvelope, decodeText, digestOf, typeNamed } from '.
 import { type Event, keyOf, typeOf } from '../events.ts';
 import { canonicalJson, isRecord, parseRecord } from '../json.ts';
 import { upcast } from '../upcast/catalogue.ts';
+import { UNREAD, UNREAD_EXPECTED } from './batch-limit.ts';
 import { schemaInHeader, unframed } from './registry-frame.ts';
 
 type Header = Uint8Array | string;
@@ -60,6 +61,8 @@ export function recordBytes({ key, value, headers }: WrittenRecord): number {
 
 /** Reads a record as an event. Never throws, whatever the bytes. */
 export function readRecord(record: LogRecord): Decoded {
+  const unread = record.headers[UNREAD];
+  if (unread !== undefined) return refuse('too_large', '', UNREAD_EXPECTED, String(unread));
   if (record.value === null) return refuse('bad_shape', '', 'an event', 'a record without a value');
   const value = textOf(record.value, schemaInHeader(record.headers.__value_schema_id));
   if ('refusal' in value) return value;
@@ -162,13 +165,13 @@ function ownEvent(attributes: Readonly<Record<string, string>>, json: string, di
   }
 }
 
-/** The text of a value, without the frame of a schema registry. Avro and Protobuf cannot be read without the schema. */
+/** The text of a value, without the frame of a schema registry and a byte order mark. Avro and Protobuf cannot be read without the schema. */
 function textOf(
   value: Uint8Array,
   named: string | null = null,
 ): { readonly text: string } | { readonly refusal: Refusal } {
   const { schema = named, payload } = named === null ? unframed(value) : { payload: value };
-  const text = utf8(payload);
+  const text = utf8(payload)?.replace(/^\uFEFF/, '') ?? null;
   if (schema !== null && !text?.trimStart().startsWith('{'))
     return refuse(
       'bad_type',

@@ -1,9 +1,7 @@
 /** The wrapper of the Kafka client: the only file that imports it. Everything else sees `KafkaDoor` and the client's types by way of it. */
 import kafkajs, { type Admin, type Consumer, type EachBatchPayload, type Producer, type SASLOptions } from 'kafkajs';
 import { TroupeError } from '../../errors.ts';
-import { fromLz4 } from '../lz4.ts';
-import { unsnappy } from '../snappy.ts';
-import { unzstd } from '../zstd.ts';
+import { INFLATERS, inflatedBatch } from './batch-limit.ts';
 import type { LogPartition } from './log.ts';
 import type { TopicNow } from './replaced.ts';
 
@@ -36,13 +34,11 @@ export type KafkaDoor = {
   readonly admin: () => Admin;
 };
 
-/** The client knows gzip alone, and others choose how they compress: kcat by `-z`, franz-go by Snappy if nothing is set. */
-for (const [type, read] of [
-  [kafkajs.CompressionTypes.Snappy, unsnappy],
-  [kafkajs.CompressionTypes.LZ4, fromLz4],
-  [kafkajs.CompressionTypes.ZSTD, unzstd],
-] as const)
-  kafkajs.CompressionCodecs[type] = () => ({ decompress: async (bytes: Buffer) => Buffer.from(read(bytes)) });
+/** The client knows gzip alone, without a limit, and others choose how they compress: kcat by `-z`, franz-go by Snappy if nothing is set. */
+for (const [type, inflate] of Object.entries(INFLATERS))
+  kafkajs.CompressionCodecs[Number(type) as keyof typeof INFLATERS] = () => ({
+    decompress: async (bytes: Buffer) => inflatedBatch(bytes, inflate),
+  });
 
 /** A broker whose limits cannot be read has most likely kept this one. */
 export const DEFAULT_MAX_BYTES = 1_048_588;

@@ -55,6 +55,18 @@ describe('A record', () => {
     expect(readRecord(record({ value: structured, key: Buffer.from([255]) }))).toEqual(wanted);
   });
 
+  it('is read behind a byte order mark, as the same event, also after it waited as a dead letter', () => {
+    const wanted = decodeEnvelope(ENVELOPE);
+    const marked = (text: string) => Buffer.from(`\uFEFF${text}`);
+    const framed = Buffer.concat([Buffer.from([0, 0, 0, 1, 44]), marked(JSON.stringify(ENVELOPE))]);
+    const bare = record({ value: marked(JSON.stringify(ENVELOPE)) });
+    const binary = record({ value: marked('{"task_id":"t","query":"why?"}'), headers: HEADERS });
+    for (const one of [bare, binary, record({ value: framed })]) {
+      expect(readRecord(one)).toEqual(wanted);
+      expect(readKept(rawOf(one))).toEqual(wanted);
+    }
+  });
+
   it('is read behind the 5 bytes of a schema registry, as the same event, also after it waited as a dead letter', () => {
     const framed = (text: string) => Buffer.concat([Buffer.from([0, 0, 0, 1, 44]), Buffer.from(text)]);
     const wanted = decodeEnvelope(ENVELOPE);
