@@ -243,7 +243,7 @@ const TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:\d
 function scalarOf(facts: FieldFacts & { readonly tag?: Tag }, value: unknown, at: string): Scalar {
   const type = typeof value;
   if (type === 'number' && !Number.isFinite(value))
-    return refuse(at, `a number up to ±${Number.MAX_VALUE}`, value, Number.isNaN(value) ? 'none' : 'too large');
+    return refuse(at, `a number up to ±${Number.MAX_VALUE}`, value, Number.isNaN(value) ? 'NaN' : 'too large');
   if (facts.tag)
     return type === 'string' || type === 'number' || type === 'boolean'
       ? (value as Scalar)

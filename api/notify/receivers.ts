@@ -3,7 +3,7 @@ import type { lookup as systemLookup } from 'node:dns';
 import { got, TroupeError } from '../../errors.ts';
 import { isRecord } from '../../ingest/json.ts';
 import { type Receiver, Refused } from '../../store/notify/delivery.ts';
-import { HAPPENINGS, type HappeningName } from '../../store/notify/happenings.ts';
+import { HAPPENINGS } from '../../store/notify/happenings.ts';
 import { runCommand } from '../../trainer/rollouts/command.ts';
 import { postJson } from '../post.ts';
 
@@ -16,9 +16,7 @@ const FIELDS = {
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 const VARIABLE = /^[A-Za-z_]\w*$/;
 const TIMEOUT_S = 10;
-const ON: readonly HappeningName[] = [
-  ...(['run_failed', 'gate_refused', 'gate_cut_short', 'released', 'rolled_back', 'schedule_paused'] as const),
-];
+const ON = HAPPENINGS.filter((name) => name !== 'run_done' && name !== 'tick_skipped');
 /** Statuses that refuse one message; any other one is about the receiver or the address, and the next message would fare no better. */
 const ABOUT_THE_MESSAGE = [400, 409, 413, 415, 422];
 const ALWAYS = ['PATH', 'HOME', 'LANG', 'LC_ALL', 'TMPDIR', 'TZ'];

@@ -185,7 +185,9 @@ describe('tools of a policy', () => {
     const body = (await call({ ...one, stream: true }, 'one streamed')).body;
     for (const part of dataOf(body).slice(0, -1)) together.take(JSON.parse(part));
     expect(together.body()).toMatchObject({
-      choices: [{ finish_reason: 'tool_calls', message: { content: 'Let me look.', tool_calls: [{ type: 'function' }] } }],
+      choices: [
+        { finish_reason: 'tool_calls', message: { content: 'Let me look.', tool_calls: [{ type: 'function' }] } },
+      ],
     });
   });
 

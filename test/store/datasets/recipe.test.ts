@@ -80,7 +80,7 @@ describe('a recipe', () => {
       'where.value',
       'a number up to ±1.7976931348623157e+308, but it is too large',
     ],
-    [{ name: 'x', where: { field: 'tags.a', op: '=', value: Number.NaN } }, 'where.value', 'but it is none'],
+    [{ name: 'x', where: { field: 'tags.a', op: '=', value: Number.NaN } }, 'where.value', 'but it is NaN'],
     [{ name: 'x', unit: 'episode', columns: ['token_ids'] }, 'columns', 'unit episode has no'],
     [{ name: 'a/b' }, 'name', 'pattern'],
     [{ name: '..' }, 'name', 'pattern'],
