@@ -6,7 +6,7 @@ import { untilInterrupted } from './command.ts';
 import { type Context, withContext } from './context.ts';
 import { runDemo } from './demo-loop.ts';
 import { demoReport } from './demo-report.ts';
-import { print, printJson, progressBar, say } from './output.ts';
+import { answer, progressBar, say } from './output.ts';
 
 export async function demo(flags: Readonly<Record<string, unknown>>): Promise<number> {
   const project = flags.project === undefined ? await freeProject(flags) : String(flags.project);
@@ -24,8 +24,7 @@ export async function demo(flags: Readonly<Record<string, unknown>>): Promise<nu
       settings: withoutFirstKey(roleSettings(context.config)),
       signal: untilInterrupted(),
     }).finally(bar.stop);
-    if (flags.json) printJson(result);
-    else print(demoReport(result, { home: context.config.home, project }));
+    answer(flags, result, demoReport(result, { home: context.config.home, project }));
     return EXIT.done;
   };
   return withContext({ ...flags, project }, run, { create: true });

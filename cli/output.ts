@@ -51,6 +51,12 @@ export const print = (text: string): void => {
   process.stdout.write(`${text}\n`);
 };
 
+/** What a command has found or done: one document with `--json`, else text for people. */
+export function answer({ json = false }: { readonly json?: boolean }, found: unknown, text: string): void {
+  if (json) printJson(found);
+  else print(text);
+}
+
 const graphemes = new Intl.Segmenter();
 /** What takes two columns of a terminal: emoji, and the scripts of East Asia (Unicode, UAX 11). */
 const WIDE =

@@ -70,7 +70,6 @@ export function askCommands(program: Command): void {
         say(
           `In the log and not in the tables yet: ${countText(waiting_events, 'event')}. If no projector is running (troupe up), a command was interrupted: rerun it.`,
         );
-      return EXIT.done;
     },
   );
 
@@ -101,7 +100,6 @@ export function askCommands(program: Command): void {
         : printPages(first, pages(), flags.full === true));
       if (truncated.length > 0)
         say(`Only the beginning of ${truncated.join(', ')} is here; troupe sql reads the rest.`);
-      return EXIT.done;
     },
   );
 
@@ -182,7 +180,6 @@ Examples:
           print(
             `${episodes === 1 ? `Episode ${first} was` : `${episodes} of these episodes were`} pruned into ${uri}.`,
           );
-      return EXIT.done;
     },
   );
 
@@ -205,7 +202,6 @@ Examples:
             Object.entries(sums.tables).map(([name, { rows, sha256 }]) => [name, rows, sha256]),
           ),
         );
-      return EXIT.done;
     },
   );
 
@@ -249,7 +245,6 @@ Examples:
             `Not in the tables: ${countText(done.left_out, 'pruned event')}; \`troupe rebuild --archived\` shows them.`,
           );
       }
-      return EXIT.done;
     },
   );
 

@@ -2,7 +2,7 @@
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { loadConfig } from '../../config.ts';
-import { countText, EXIT, TroupeError } from '../../errors.ts';
+import { countText, TroupeError } from '../../errors.ts';
 import { writeBackup } from '../../store/backup/backup.ts';
 import { migrationsOf, readManifest, restoreBackup } from '../../store/backup/restore.ts';
 import { upgradeHome } from '../../store/backup/upgrade.ts';
@@ -49,7 +49,6 @@ export function backupCommands(program: Command): void {
         print(
           `${report.file}: ${countText(report.rows, 'row')} and ${countText(report.files, 'file')} in ${bytesText(report.bytes)}`,
         );
-      return EXIT.done;
     },
   );
 
@@ -99,7 +98,6 @@ export function backupCommands(program: Command): void {
       } finally {
         await database.close();
       }
-      return EXIT.done;
     },
   );
 }
@@ -136,7 +134,6 @@ function upgradeCommand(program: Command): void {
           `PostgreSQL ${report.from} to ${report.to}: ${projects || 'no projects'}. The old database is ${report.kept}; remove it once you are sure.`,
         );
       }
-      return EXIT.done;
     },
   );
 }

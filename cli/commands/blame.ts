@@ -12,7 +12,7 @@ import { annotatedText, modesText, scoresText } from '../blame-text.ts';
 import { chatEndpoint, checkedEndpoint } from '../chat-endpoint.ts';
 import { type Flags, projectCommand, untilInterrupted, wholeNumber } from '../command.ts';
 import type { Context } from '../context.ts';
-import { print, printJson, say, table } from '../output.ts';
+import { answer, print, printJson, say, table } from '../output.ts';
 import { pause } from '../waiting.ts';
 
 export function blameCommands(program: Command): void {
@@ -49,7 +49,6 @@ export function blameCommands(program: Command): void {
             ]),
           ),
         );
-      return EXIT.done;
     },
   );
   projectCommand(
@@ -91,9 +90,8 @@ export function blameCommands(program: Command): void {
       await catchUp();
       if (flags.taxonomy === 'mast') {
         const modes = await evaluateModes(db);
-        if (flags.json) printJson(modes);
-        else print(modesText(modes));
-        return EXIT.done;
+        answer(flags, modes, modesText(modes));
+        return;
       }
       const report = await evaluateAttributions(db, {
         method: text(flags.method),
@@ -103,9 +101,7 @@ export function blameCommands(program: Command): void {
         match: flags.match as Match,
         crossValidate: folds ?? null,
       });
-      if (flags.json) printJson(report);
-      else print(scoresText(report));
-      return EXIT.done;
+      answer(flags, report, scoresText(report));
     },
   );
   projectCommand(

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { type Command, InvalidArgumentError } from 'commander';
 import { loadConfig } from '../../config.ts';
-import { countText, EXIT, TroupeError } from '../../errors.ts';
+import { countText, TroupeError } from '../../errors.ts';
 import { homeAt } from '../../store/db/home.ts';
 import { query, rowsOf, sql } from '../../store/db/query.ts';
 import type { PruneRule } from '../../trainer/checkpoints/prune.ts';
@@ -68,7 +68,7 @@ Examples:
           swept,
           bytes: freed,
         });
-        return EXIT.done;
+        return;
       }
       if (needed === null) say('There is no project here, so it is unknown whether one of these was released.');
       const rows = [
@@ -83,7 +83,6 @@ Examples:
       print(
         `${dryRun ? 'It would remove' : 'Removed:'} ${countText(removed.length, 'checkpoint')}, ${bytesText(freed)}; kept: ${kept.length}.`,
       );
-      return EXIT.done;
     },
   );
 
@@ -124,7 +123,6 @@ The folder of an adapter beside it (ID-adapter, for PEFT and servers) stays wher
         const there = kept.length === 0 ? '' : `, ${kept.length} were there`;
         print(`${id} is in ${store.address}: ${countText(sent.length, 'file')} sent (${bytesText(bytes)})${there}`);
       }
-      return EXIT.done;
     },
   );
 
@@ -161,7 +159,6 @@ The folder of an adapter beside it (ID-adapter, for PEFT and servers) stays wher
       if (flags.json)
         printJson({ checkpoint_id: id, store: store.address, directory: dir, bytes, latest: flags.latest === true });
       else print(`${id} is in ${dir} (${bytesText(bytes)})`);
-      return EXIT.done;
     },
   );
 }

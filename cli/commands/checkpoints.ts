@@ -7,7 +7,7 @@ import { query, rowsOf, sql } from '../../store/db/query.ts';
 import { bytesText } from '../bytes.ts';
 import { checkpointAt, folderOf } from '../checkpoint-places.ts';
 import { plainCommand, projectCommand } from '../command.ts';
-import { paint, print, printJson, table } from '../output.ts';
+import { answer, paint, print, printJson, table } from '../output.ts';
 import { checkpointMoveCommands } from './checkpoints-move.ts';
 
 export function checkpointsCommands(program: Command): void {
@@ -49,7 +49,6 @@ Examples:
               rows.map((r) => [r.checkpoint_id, r.policy, r.parent_id, r.adapter_base, r.saved_at, r.uri]),
             ),
       );
-    return EXIT.done;
   });
   addCommand(checkpoints);
   listCommand(checkpoints);
@@ -73,9 +72,7 @@ function addCommand(checkpoints: Command): void {
     async (context, [dir], flags) => {
       const { recordCheckpoint } = await import('../record-checkpoint.ts');
       const recorded = await recordCheckpoint(context, dir!, String(flags.policy));
-      if (flags.json) printJson(recorded);
-      else print(`Checkpoint ${recorded.checkpoint_id} of policy ${recorded.policy} is recorded.`);
-      return EXIT.done;
+      answer(flags, recorded, `Checkpoint ${recorded.checkpoint_id} of policy ${recorded.policy} is recorded.`);
     },
   );
 }
@@ -113,7 +110,6 @@ function listCommand(checkpoints: Command): void {
         ]);
         print(table(['checkpoint', 'step', 'parent', 'metrics', 'size', 'state'], rows));
       }
-      return EXIT.done;
     },
   );
 }
@@ -136,9 +132,7 @@ function latestCommand(checkpoints: Command): void {
       if (!existsSync(latest)) {
         throw new TroupeError('not_found', `latest of ${folder} names ${basename(latest)}, which is not there.`);
       }
-      if (flags.json) printJson({ checkpoint_id: basename(latest), directory: latest });
-      else print(latest);
-      return EXIT.done;
+      answer(flags, { checkpoint_id: basename(latest), directory: latest }, latest);
     },
   );
 }
@@ -189,7 +183,6 @@ function showCommand(checkpoints: Command): void {
           print(`  ← ${one.checkpoint_id}  ${about}`.trimEnd());
         }
       }
-      return EXIT.done;
     },
   );
 }

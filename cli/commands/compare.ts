@@ -1,9 +1,9 @@
 /** Which of two is better: checkpoints, models or teams on the same tasks. */
 import type { Command } from 'commander';
-import { countText, EXIT, TroupeError } from '../../errors.ts';
+import { countText, TroupeError } from '../../errors.ts';
 import { type Compared, type Comparison, compare } from '../../store/comparing/compare.ts';
 import { number, projectCommand } from '../command.ts';
-import { print, printJson, table } from '../output.ts';
+import { answer, table } from '../output.ts';
 
 export function compareCommands(program: Command): void {
   projectCommand(
@@ -23,9 +23,7 @@ export function compareCommands(program: Command): void {
         throw new TroupeError('usage', `--level should be a share between 0.5 and 1, got ${level}.`);
       await catchUp();
       const found = await compare(db, first!, second!, level);
-      if (flags.json) printJson(found);
-      else print(comparisonText(found));
-      return EXIT.done;
+      answer(flags, found, comparisonText(found));
     },
   );
 }

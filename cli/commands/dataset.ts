@@ -74,7 +74,6 @@ export function datasetCommands(program: Command): void {
         );
       }
       for (const warning of frozen.warnings) say(warning);
-      return EXIT.done;
     },
   );
   plainCommand(
@@ -100,7 +99,6 @@ export function datasetCommands(program: Command): void {
           );
       } else if (flags.json) printJson(readyRecipe(name));
       else process.stdout.write(readyRecipe(name).text);
-      return EXIT.done;
     },
   );
   projectCommand(
@@ -135,7 +133,6 @@ export function datasetCommands(program: Command): void {
             ].map(({ id, name, rows, directory }) => [id, name, rows && totalOf(rows), relative('.', directory)]),
           ),
         );
-      return EXIT.done;
     },
   );
   projectCommand(
@@ -152,7 +149,6 @@ export function datasetCommands(program: Command): void {
       if (flags.json) printJson(manifest);
       // Without what the card says to programs at its beginning.
       else print((await readFile(join(directory, 'README.md'), 'utf8')).replace(/^---\n.*?\n---\n+/s, '').trimEnd());
-      return EXIT.done;
     },
   );
   projectCommand(
@@ -174,7 +170,6 @@ export function datasetCommands(program: Command): void {
         if (diff.reordered) print('The rows that both have stand in another order.');
         if (diff.recipe.length > 0) print(`Their recipes differ in ${diff.recipe.join(', ')}.`);
       }
-      return EXIT.done;
     },
   );
   projectCommand(
@@ -238,7 +233,6 @@ Examples:
         const lost = manifest.not_held.map(({ what, count }) => `${what} (${count})`);
         if (lost.length > 0) say(`${layout.name} has no place for: ${lost.join(', ')}`);
       }
-      return EXIT.done;
     },
   );
   datasetMaskCommand(dataset);
@@ -259,7 +253,6 @@ Examples:
       const filter = readFilter(written!, 'filter');
       if (flags.json) printJson({ filter, text: filterText(filter), sql: showSql(filter) });
       else print(`${filterText(filter)}\n\n${JSON.stringify(filter, null, 2)}\n\n${showSql(filter)}`);
-      return EXIT.done;
     },
   );
   plainCommand(
@@ -267,7 +260,6 @@ Examples:
     async () => {
       const { recipeSchema } = await import('../../store/datasets/recipe.ts');
       printJson(recipeSchema);
-      return EXIT.done;
     },
   );
 }

@@ -44,7 +44,6 @@ export function deadLetterCommands(program: Command): void {
             rows.map((row) => [row.dead_letter_id, row.door, row.place, row.code, row.field, row.expected, row.got]),
           ),
         );
-      return EXIT.done;
     },
   );
 
@@ -69,7 +68,6 @@ export function deadLetterCommands(program: Command): void {
         print(table(['field', 'value'], Object.entries({ ...letter, bytes: raw.length })));
         print(text);
       }
-      return EXIT.done;
     },
   );
 

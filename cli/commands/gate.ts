@@ -12,7 +12,7 @@ import { endWaiting } from '../../store/jobs/jobs.ts';
 import { GATE_KINDS, readRun, whyEnded } from '../../store/jobs/run-of-plan.ts';
 import { type Flags, projectCommand, who, wholeNumber } from '../command.ts';
 import type { Context } from '../context.ts';
-import { print, printJson } from '../output.ts';
+import { answer, print, printJson } from '../output.ts';
 import { finishRun } from './plan.ts';
 
 export function gateCommands(program: Command): void {
@@ -110,8 +110,7 @@ async function decide(context: Context, run: string, passed: boolean, flags: Fla
       `Run ${run} waits for no decision, and none of its canaries is under way; \`troupe plan show ${run}\` shows its state.`,
     );
   if (!flags.detach) return finishRun(context, run, flags);
-  if (flags.json) printJson({ gate: ended.job_id, ...ended.report });
-  else print(`${ended.job_id}: ${passed ? 'accepted' : 'refused'}.`);
+  answer(flags, { gate: ended.job_id, ...ended.report }, `${ended.job_id}: ${passed ? 'accepted' : 'refused'}.`);
   return EXIT.done;
 }
 

@@ -1,6 +1,6 @@
 /** Judging: run methods over episodes. */
 import type { Command } from 'commander';
-import { countText, EXIT, got, TroupeError } from '../../errors.ts';
+import { countText, got, TroupeError } from '../../errors.ts';
 import { type Compared, comparedBy } from '../../store/judging/compared.ts';
 import { compareEverything, judge, type MethodAsked, resolveMethods, unjudged } from '../../store/judging/judge.ts';
 import { ALL_SHARES } from '../../store/judging/lock.ts';
@@ -78,7 +78,6 @@ export function judgeCommands(program: Command): void {
       const compared = await comparedBy(db, episodes, { now: now(), closeAfter: config.close_after });
       tell(judging, compared, methods, flags);
       if (!flags.json) for (const line of comparedText(compared, config.close_after)) print(line);
-      return EXIT.done;
     },
   );
 }

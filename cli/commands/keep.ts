@@ -8,7 +8,7 @@ import { countText, EXIT, TroupeError } from '../../errors.ts';
 import type { EraseWhat } from '../../store/retention/erase-scope.ts';
 import { archivePlaces } from '../archive-places.ts';
 import { projectCommand } from '../command.ts';
-import { print, printJson, say } from '../output.ts';
+import { answer, print, printJson, say } from '../output.ts';
 import { VERSION } from '../version.ts';
 
 export function keepCommands(program: Command): void {
@@ -41,8 +41,7 @@ export function keepCommands(program: Command): void {
         places.length === 0 ? '' : `, ${countText(archived.events, 'event')} in ${countText(places.length, 'archive')}`;
       const sentence = `${countText(plan.events, 'event')} of ${countText(plan.episodes.length, 'episode')}, ${countText(plan.letters.length, 'dead letter')}${lying}; used by ${countText(plan.datasets.length, 'dataset')} and ${countText(plan.checkpoints.length, 'checkpoint')}`;
       if (flags.dryRun) {
-        if (flags.json) printJson(plan);
-        else print(`It would erase ${sentence}.`);
+        answer(flags, plan, `It would erase ${sentence}.`);
         return EXIT.done;
       }
       if (

@@ -1,10 +1,10 @@
 /** API keys: made, shown once, listed, revoked. */
 import type { Command } from 'commander';
-import { EXIT, got, TroupeError } from '../../errors.ts';
+import { got, TroupeError } from '../../errors.ts';
 import { SCOPES, type Scope } from '../../store/keys/api-key.ts';
 import { createKey, type ListedKey, listKeys, revokeKey } from '../../store/keys/api-keys.ts';
 import { databaseCommand } from '../command.ts';
-import { print, printJson, say, table } from '../output.ts';
+import { answer, print, printJson, say, table } from '../output.ts';
 
 const UNITS = { m: 60, h: 3600, d: 86_400, w: 604_800, y: 31_536_000 } as const;
 /** No longer than a calendar of four digits. */
@@ -41,7 +41,6 @@ export function keyCommands(program: Command): void {
         const end = expiresAt === null ? '' : ` and ends on ${expiresAt.toISOString().slice(0, 10)} (--expires)`;
         if (!flags.quiet) say(`It is not shown again${end}. Revoke it with: troupe key revoke ${lookup}`);
       }
-      return EXIT.done;
     },
   );
 
@@ -62,7 +61,6 @@ export function keyCommands(program: Command): void {
                 keys.map((k) => [k.lookup, k.name, k.scopes.join(','), k.state, k.created_at, k.expires_at]),
               ),
         );
-      return EXIT.done;
     },
   );
 
@@ -75,9 +73,7 @@ export function keyCommands(program: Command): void {
     async ({ db }, [which], flags) => {
       // A whole key is accepted too: its lookup part identifies it.
       const { lookup, name } = await revokeKey(db, /^troupe_([0-9A-Za-z]{11})_/.exec(which!)?.[1] ?? which!);
-      if (flags.json) printJson({ lookup, name, state: 'revoked' });
-      else print(`Revoked: ${lookup} (${name})`);
-      return EXIT.done;
+      answer(flags, { lookup, name, state: 'revoked' }, `Revoked: ${lookup} (${name})`);
     },
   );
 }

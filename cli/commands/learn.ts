@@ -1,7 +1,7 @@
 /** Datasets, training, and speaking with a checkpoint by hand. What reads models and columns is loaded when it is needed. */
 import type { Command } from 'commander';
 import { loadConfig } from '../../config.ts';
-import { EXIT, TroupeError } from '../../errors.ts';
+import { TroupeError } from '../../errors.ts';
 import { number, plainCommand, wholeNumber } from '../command.ts';
 import { print, printJson } from '../output.ts';
 import { datasetCommands } from './dataset.ts';
@@ -84,7 +84,6 @@ function sampleCommands(program: Command): void {
           print(untilStop(text) ?? text);
         }
       }
-      return EXIT.done;
     },
   );
 }

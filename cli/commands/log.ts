@@ -39,7 +39,6 @@ export function logCommands(program: Command): void {
             logs.map((one) => [one.log, one.cluster, one.partitions, one.read, one.first_read, one.replaced_at]),
           ),
         );
-      return EXIT.done;
     },
   );
 

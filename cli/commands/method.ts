@@ -40,7 +40,6 @@ export function methodCommands(program: Command): void {
             rows.map((m) => [m.name, m.kind, m.reads?.join(', ') ?? 'its input', m.source]),
           ),
         );
-      return EXIT.done;
     },
   );
   plainCommand(
@@ -62,7 +61,6 @@ export function methodCommands(program: Command): void {
           ...(example !== undefined && { example: JSON.parse(example) }),
         });
       else print(shown(found, example));
-      return EXIT.done;
     },
   );
   plainCommand(

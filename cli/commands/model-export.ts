@@ -1,7 +1,7 @@
 /** `troupe model export`: a model as other programs load it. */
 import { basename, dirname, resolve } from 'node:path';
 import { type Command, Option } from 'commander';
-import { countText, EXIT, TroupeError } from '../../errors.ts';
+import { countText, TroupeError } from '../../errors.ts';
 import type { Parts } from '../../trainer/files/disk.ts';
 import type { OpenModel } from '../../trainer/models/model-directory.ts';
 import { byteSize, bytesText } from '../bytes.ts';
@@ -69,7 +69,6 @@ Examples:
         print(
           `Model ${model.id} written to ${out}: ${countText(Object.keys(sizes).length, 'file')}, ${bytesText(bytes)}`,
         );
-      return EXIT.done;
     },
   );
 }

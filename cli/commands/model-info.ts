@@ -2,7 +2,7 @@
 import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
-import { EXIT, TroupeError } from '../../errors.ts';
+import { TroupeError } from '../../errors.ts';
 import type { ListedTensor, TensorList } from '../../trainer/files/tensor-list.ts';
 import { bytesText } from '../bytes.ts';
 import { plainCommand } from '../command.ts';
@@ -40,7 +40,6 @@ export function modelInfoCommand(model: Command): void {
           print(`\n${table(['tensor', 'dtype', 'shape', 'bytes'], cells)}`);
         }
       }
-      return EXIT.done;
     },
   );
 }

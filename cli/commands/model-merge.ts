@@ -1,7 +1,6 @@
 /** `troupe model merge`: a model and an adapter as one model. */
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
-import { EXIT } from '../../errors.ts';
 import { plainCommand } from '../command.ts';
 import { print, printJson } from '../output.ts';
 import { VERSION } from '../version.ts';
@@ -49,7 +48,6 @@ export function modelMergeCommand(model: Command): void {
           adapter: { r: adapter.r, alpha: adapter.alpha, targets: adapter.targets, base_model: baseModel },
         });
       } else print(`Model ${saved.id}, ${base.id} with its adapter of rank ${adapter.r}, written to ${saved.dir}`);
-      return EXIT.done;
     },
   );
 }

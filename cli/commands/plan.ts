@@ -136,7 +136,6 @@ Examples:
     async () => {
       const { planSchema } = await import('../../trainer/plans/plan-schema.ts');
       printJson(planSchema);
-      return EXIT.done;
     },
   );
 }

@@ -1,7 +1,6 @@
 /** Teams beside each other: which are alike, and which team each kind of query gets. */
 import { writeFileSync } from 'node:fs';
 import { type Command, InvalidArgumentError } from 'commander';
-import { EXIT } from '../../errors.ts';
 import { storedPool, teamsLike } from '../../store/consistency/stored-pool.ts';
 import { query, rowsOf, sql } from '../../store/db/query.ts';
 import { projectCommand } from '../command.ts';
@@ -41,7 +40,7 @@ export function poolCommands(program: Command): void {
             ),
           );
         }
-        return EXIT.done;
+        return;
       }
       const rows = await rowsOf(
         db,
@@ -80,7 +79,6 @@ export function poolCommands(program: Command): void {
             rows.map((row) => Object.values(row).map(rounded)),
           ),
         );
-      return EXIT.done;
     },
   );
 
@@ -103,7 +101,7 @@ export function poolCommands(program: Command): void {
       }
       if (flags.json) {
         printJson({ teams: pool.teams, clusters, refinements, triplets, left_out: pool.left_out });
-        return EXIT.done;
+        return;
       }
       const rows = clusters.map(({ cluster, queries, competing, team, total, kept, reason }) =>
         [cluster, queries.length, competing.length, team, total, kept.length, reason].map(rounded),
@@ -111,7 +109,6 @@ export function poolCommands(program: Command): void {
       print(table(['cluster', 'queries', 'teams', 'team', 'total', 'kept', 'reason'], rows));
       const left = Object.entries(pool.left_out).map(([reason, ids]) => `${ids.length} ${reason}`);
       say(`${triplets.length} triplets${left.length === 0 ? '' : `; episodes left out: ${left.join(', ')}`}`);
-      return EXIT.done;
     },
   );
 }

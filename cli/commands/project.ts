@@ -1,7 +1,6 @@
 /** Projects: each is a database of its own on the configured server, or on the embedded one of the home. */
 import type { Command } from 'commander';
 import { loadConfig } from '../../config.ts';
-import { EXIT } from '../../errors.ts';
 import { listProjects, openDatabase } from '../../store/db/database.ts';
 import { plainCommand } from '../command.ts';
 import { serverOf } from '../database.ts';
@@ -28,7 +27,6 @@ export function projectCommands(program: Command): void {
       if (flags.json) printJson({ project: name, created: !existed });
       else
         print(existed ? `Project ${name} exists already.` : `Project ${name} created. Use it with --project ${name}.`);
-      return EXIT.done;
     },
   );
 
@@ -44,7 +42,6 @@ export function projectCommands(program: Command): void {
         print(
           projects.length === 0 ? 'No projects yet. The first is created by the first import.' : projects.join('\n'),
         );
-      return EXIT.done;
     },
   );
 }

@@ -9,7 +9,7 @@ import { bytesText } from '../bytes.ts';
 import { type Flags, projectCommand, wholeNumber } from '../command.ts';
 import type { Context } from '../context.ts';
 import { episodeFilter } from '../episode-filter.ts';
-import { print, printJson, progressBar, say } from '../output.ts';
+import { answer, print, printJson, progressBar, say } from '../output.ts';
 import { VERSION } from '../version.ts';
 import { agreed } from './keep.ts';
 
@@ -73,8 +73,7 @@ async function pruned({ db, home, now, config, artifacts, patiently }: Context, 
   const plan = await patiently(() => planPrune(db, what, limit));
   const sentence = `${countText(plan.episodes, 'episode')} of ${countText(plan.groups, 'group')}${inArchives(plan)}, ${countText(plan.events, 'event')}, ${bytesText(plan.bytes)}`;
   if (flags.dryRun) {
-    if (flags.json) printJson({ before: what.before.toISOString(), ...plan });
-    else print(`It would prune ${sentence}.`);
+    answer(flags, { before: what.before.toISOString(), ...plan }, `It would prune ${sentence}.`);
     return EXIT.done;
   }
   if (

@@ -112,7 +112,6 @@ export function recordCommands(program: Command): void {
           `${countText(leftOut, 'call')} left out: it is unknown what the model was shown. --format troupe-events has every call.`,
           'warn',
         );
-      return EXIT.done;
     },
   );
 

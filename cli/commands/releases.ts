@@ -1,6 +1,6 @@
 /** What each policy serves, and going back to what it served before. */
 import type { Command } from 'commander';
-import { EXIT, TroupeError } from '../../errors.ts';
+import { TroupeError } from '../../errors.ts';
 import { query, rowsOf } from '../../store/db/query.ts';
 import { pendingText } from '../../store/gating/watch.ts';
 import { reasonOf, watchOf } from '../../store/gating/watching.ts';
@@ -66,7 +66,6 @@ export function releasesCommands(program: Command): void {
           hosted[policy] === undefined ? 'no route of it has a fallback' : `its route falls back to ${hosted[policy]}`;
         say(`${policy} should be answered by ${model}, but ${now} now.`, 'warn');
       }
-      return EXIT.done;
     },
   );
 
@@ -122,7 +121,6 @@ Examples:
       }
       for (const policy of gone)
         say(`${policy} had no release then: its processes go on with what they have until the next one.`, 'warn');
-      return EXIT.done;
     },
   );
 }

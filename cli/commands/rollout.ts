@@ -25,7 +25,7 @@ import type { RolloutResult } from '../../trainer/rollouts/handler.ts';
 import { findRunner, readRunners } from '../../trainer/rollouts/runners.ts';
 import { budgeted } from '../budgets.ts';
 import { type Flags, number, projectCommand, untilInterrupted, wholeNumber } from '../command.ts';
-import { type Bar, print, printJson, progressBar, say, table } from '../output.ts';
+import { answer, type Bar, progressBar, say, table } from '../output.ts';
 import { settingsText, sweepSvg, sweepText } from '../sweep-plot.ts';
 import { readTasksFile } from '../tasks-file.ts';
 import { readTeamFile } from '../team-file.ts';
@@ -137,8 +137,7 @@ export function rolloutCommands(program: Command): void {
       if (sweep.length === 1) {
         const result = await played({ db, log, now }, id, asked, flags);
         if (result === null) return EXIT.interrupted;
-        if (flags.json) printJson(result);
-        else print(summary(result));
+        answer(flags, result, summary(result));
         return result.groups.complete > 0 ? EXIT.done : EXIT.failed;
       }
       const swept: Swept[] = [];
@@ -152,8 +151,7 @@ export function rolloutCommands(program: Command): void {
       }
       const points = await sweepPoints(db, swept, { tasks, samples: asked.samples });
       if (flags.plot !== undefined) await writeFile(String(flags.plot), sweepSvg(points));
-      if (flags.json) printJson({ sweep: id, points });
-      else print(sweepSummary(points));
+      answer(flags, { sweep: id, points }, sweepSummary(points));
       return points.every(({ episodes }) => episodes > 0) ? EXIT.done : EXIT.failed;
     },
   );

@@ -4,7 +4,7 @@ import { rm, rmdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Command, Option } from 'commander';
 import { loadConfig } from '../../config.ts';
-import { countText, EXIT, got, TroupeError } from '../../errors.ts';
+import { countText, got, TroupeError } from '../../errors.ts';
 import { type Home, homeAt } from '../../store/db/home.ts';
 import { firstOf, query, rowsOf } from '../../store/db/query.ts';
 import { type RoleFacts, roleSettings } from '../children.ts';
@@ -87,7 +87,6 @@ export function runCommands(program: Command): void {
           late,
         },
       );
-      return EXIT.done;
     },
   );
 
@@ -118,7 +117,6 @@ export function runCommands(program: Command): void {
           if (flags.json) printJson({ url, project: context.database.project });
         },
       });
-      return EXIT.done;
     },
   );
 
@@ -195,7 +193,6 @@ export function runCommands(program: Command): void {
             .map(([p, c]) => `${p} → ${c}`)
             .join(', ')}`,
         );
-      return EXIT.done;
     },
   );
 
@@ -231,7 +228,6 @@ export function runCommands(program: Command): void {
         const more = cancelled.length - CANCELLED_SHOWN;
         print(`Cancelled: ${shown}${more > 0 ? ` and ${countText(more, 'part')} more; --json lists all` : ''}`);
       }
-      return EXIT.done;
     },
   );
   databaseCommand(jobs, async (context, _, flags) => {
@@ -257,7 +253,6 @@ export function runCommands(program: Command): void {
               rows.map((r) => [r.job_id, r.kind, r.state, r.outcome, r.requested_at, r.waits_for, r.error]),
             ),
       );
-    return EXIT.done;
   });
 
   plainCommand(
@@ -291,7 +286,6 @@ export function runCommands(program: Command): void {
       if (there) await removeHome(home);
       if (flags.json) printJson({ home: home.root, removed: there });
       else print(there ? `Removed everything Troupe stored in ${home.root}.` : `There is no home at ${home.root}.`);
-      return EXIT.done;
     },
   );
 }

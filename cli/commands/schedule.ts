@@ -5,7 +5,7 @@ import type { ScheduleDefinition } from '../../store/schedules/definition.ts';
 import { budgeted } from '../budgets.ts';
 import { type Flags, projectCommand, who, wholeNumber } from '../command.ts';
 import type { Context } from '../context.ts';
-import { print, printJson, say, table } from '../output.ts';
+import { answer, print, printJson, say, table } from '../output.ts';
 import { definitionOf } from '../schedule-definition.ts';
 import { describe, timesText, whenText } from '../schedule-text.ts';
 
@@ -94,7 +94,7 @@ export function scheduleCommands(program: Command): void {
         const made = checkedDefinition(definition, at.getTime());
         if (flags.json) printJson({ name, definition: made, next: times(made) });
         else print(`${describe(made)}\n${timesText(made, times(made))}\nNothing was added.`);
-        return EXIT.done;
+        return;
       }
       const added = await addSchedule({ ...context, now: () => at }, name!, definition, { by: who(flags) });
       if (flags.json) printJson({ name, definition: added.definition, next: times(added.definition) });
@@ -105,7 +105,6 @@ export function scheduleCommands(program: Command): void {
         print(
           'Episodes count once they are judged, and the setting judge is empty: set it, or run `troupe judge` yourself.',
         );
-      return EXIT.done;
     },
   );
 
@@ -138,7 +137,6 @@ export function scheduleCommands(program: Command): void {
         for (const { name, failing } of await receiverStates(db))
           if (failing !== null && Object.hasOwn(config.notify ?? {}, name))
             say(`Receiver ${name} was not told since ${failing.since}: ${failing.error}`);
-      return EXIT.done;
     },
   );
 
@@ -169,7 +167,7 @@ export function scheduleCommands(program: Command): void {
       if (flags.json) {
         const { since, last, paused, checked = null } = state;
         printJson({ name, definition, since, decided_until: last, paused, checked, backfill, next, ...history });
-        return EXIT.done;
+        return;
       }
       print(describe(definition));
       if (state.paused) print(`Paused at ${state.paused.at} by ${state.paused.by}: ${state.paused.reason}`);
@@ -198,7 +196,6 @@ export function scheduleCommands(program: Command): void {
             history.skipped.map((one) => [one.due_at, one.until, one.count, one.reason, one.detail]),
           )}`,
         );
-      return EXIT.done;
     },
   );
 
@@ -214,9 +211,7 @@ export function scheduleCommands(program: Command): void {
       const [{ pauseSchedule }] = await loaded();
       const pause = { by: who(flags), reason: String(flags.reason) };
       await pauseSchedule(context, name!, pause);
-      if (flags.json) printJson({ name, paused: pause });
-      else print(`Paused: ${name}. Resume it with: troupe schedule resume ${name}`);
-      return EXIT.done;
+      answer(flags, { name, paused: pause }, `Paused: ${name}. Resume it with: troupe schedule resume ${name}`);
     },
   );
 
@@ -233,9 +228,7 @@ export function scheduleCommands(program: Command): void {
       const reason = flags.reason === undefined ? null : String(flags.reason);
       const { definition, state } = await resumeSchedule(context, name!, { by: who(flags), reason });
       const next = nextTimes(definition, { name: name!, ...timesOf(state), now: context.now().getTime() }, AHEAD);
-      if (flags.json) printJson({ name, paused: null, next });
-      else print(`Resumed: ${name}\n${timesText(definition, next)}`);
-      return EXIT.done;
+      answer(flags, { name, paused: null, next }, `Resumed: ${name}\n${timesText(definition, next)}`);
     },
   );
 
@@ -248,9 +241,7 @@ export function scheduleCommands(program: Command): void {
     async (context, [name], flags) => {
       const [{ runScheduleNow }] = await loaded();
       const job_id = await runScheduleNow(context, name!);
-      if (flags.json) printJson({ name, job_id });
-      else print(`Requested: ${job_id}`);
-      return EXIT.done;
+      answer(flags, { name, job_id }, `Requested: ${job_id}`);
     },
   );
 
@@ -310,7 +301,7 @@ export function scheduleCommands(program: Command): void {
           next,
           job: definition.job,
         });
-        return EXIT.done;
+        return;
       }
       if (state.paused) print(`Nothing: it is paused by ${state.paused.by}: ${state.paused.reason}`);
       for (const one of decisions) {
@@ -334,7 +325,6 @@ export function scheduleCommands(program: Command): void {
       const shown =
         spec.length > SPEC_SHOWN ? `${spec.slice(0, SPEC_SHOWN)}… (${spec.length} characters; --json has all)` : spec;
       print(`Each requests a job of kind ${definition.job.kind}: ${shown}`);
-      return EXIT.done;
     },
   );
 
@@ -353,9 +343,8 @@ export function scheduleCommands(program: Command): void {
       if (flags.test !== undefined) {
         const { name, send } = findReceiver(receivers, String(flags.test));
         await sendTest({ name, send }, { project: database.project, now });
-        if (flags.json) printJson({ name, sent: true });
-        else print(`Sent: a test message to ${name}`);
-        return EXIT.done;
+        answer(flags, { name, sent: true }, `Sent: a test message to ${name}`);
+        return;
       }
       const states = new Map((await receiverStates(db)).map((state) => [state.name, state]));
       const listed = receivers.map(({ name, on }) => {
@@ -378,7 +367,6 @@ export function scheduleCommands(program: Command): void {
             ]),
           ),
         );
-      return EXIT.done;
     },
   );
 
@@ -394,9 +382,7 @@ export function scheduleCommands(program: Command): void {
       const [{ removeSchedule }] = await loaded();
       const reason = flags.reason === undefined ? null : String(flags.reason);
       await removeSchedule(context, name!, { by: who(flags), reason });
-      if (flags.json) printJson({ name, removed: true });
-      else print(`Removed: ${name}`);
-      return EXIT.done;
+      answer(flags, { name, removed: true }, `Removed: ${name}`);
     },
   );
 }
@@ -406,8 +392,7 @@ async function backfill(context: Context, name: string, flags: Flags): Promise<n
   const { backfillSchedule, endBackfill, findSchedule } = await import('../../store/schedules/schedules.ts');
   if (flags.end) {
     const ended = await endBackfill(context, name, { by: who(flags) });
-    if (flags.json) printJson({ name, ended });
-    else print(`Ended: the backfill of ${name}. Ticks left: ${ended}`);
+    answer(flags, { name, ended }, `Ended: the backfill of ${name}. Ticks left: ${ended}`);
     return EXIT.done;
   }
   if (flags.from === undefined) throw new TroupeError('usage', 'Missing --from TIME, where the backfill begins.');

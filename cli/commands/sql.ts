@@ -7,7 +7,7 @@ import type { SqlCaps } from '../../store/sql/sql.ts';
 import { bytesText } from '../bytes.ts';
 import { databaseCommand, type Flags, untilInterrupted, wholeNumber } from '../command.ts';
 import type { Opened } from '../database.ts';
-import { print, printJson, say, table } from '../output.ts';
+import { answer, print, printJson, say, table } from '../output.ts';
 
 const FORMATS = ['csv', 'arrow', 'parquet'] as const;
 
@@ -50,7 +50,7 @@ Examples:
       const reader = await openReader(opened.database);
       try {
         if (flags.views !== undefined) await printViews(opened.db, flags);
-        else await answer(reader ?? opened.db, sql!, opened, flags);
+        else await runQuery(reader ?? opened.db, sql!, opened, flags);
       } finally {
         await reader?.close();
       }
@@ -101,8 +101,7 @@ function urlOf({ username, password, hostname, port, pathname, href }: URL): str
 
 async function printUrl(opened: Opened, flags: Flags): Promise<number> {
   const url = urlOf(await loginOf(opened));
-  if (flags.json) printJson({ url });
-  else print(url);
+  answer(flags, { url }, url);
   if (opened.database.embedded) say('The embedded server runs while `troupe up` or `troupe sql --listen` does.');
   return EXIT.done;
 }
@@ -134,8 +133,7 @@ async function takeTools(opened: Opened, flags: Flags): Promise<number> {
   address.hostname = '127.0.0.1';
   address.port = String(listening.port);
   const url = urlOf(address);
-  if (flags.json) printJson({ url, port: listening.port });
-  else print(url);
+  answer(flags, { url, port: listening.port }, url);
   say(`Programs log in at port ${listening.port} of this machine · Ctrl-C ends it.`);
   const signal = untilInterrupted();
   const own = readerRole(opened.database);
@@ -174,7 +172,7 @@ async function printViews(db: Db, flags: Flags): Promise<void> {
   );
 }
 
-async function answer(db: Db, sql: string, { patiently }: Opened, flags: Flags): Promise<void> {
+async function runQuery(db: Db, sql: string, { patiently }: Opened, flags: Flags): Promise<void> {
   const caps: SqlCaps = {
     ...(flags.timeout === undefined ? {} : { timeoutMs: Number(flags.timeout) }),
     ...(flags.limit === undefined ? {} : { limit: Number(flags.limit) }),
@@ -182,8 +180,7 @@ async function answer(db: Db, sql: string, { patiently }: Opened, flags: Flags):
   if (flags.explain) {
     const { explain } = await import('../../store/sql/explain.ts');
     const plan = await patiently(() => explain(db, sql, caps));
-    if (flags.json) printJson({ plan });
-    else print(plan.join('\n'));
+    answer(flags, { plan }, plan.join('\n'));
     return;
   }
   if (flags.out !== undefined) {
