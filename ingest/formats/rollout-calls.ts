@@ -101,24 +101,35 @@ export function distinct(drafts: readonly Draft[]): Draft[] {
   return [...new Map(drafts.map((draft) => [`${draft.name} ${draft.id}`, draft])).values()];
 }
 
-/** Chat messages; tool calls may be written flat, `{id?, name, arguments}`. The first that is none is the refusal. */
+/**
+ * Chat messages; tool calls may be written flat, `{id?, name, arguments}`, or as JSON text, and a result without an id answers the oldest
+ * open call. The first that is none is the refusal.
+ */
 export function chatMessages(native: unknown, field: string): { messages: ChatMessage[] } | { refusal: Refusal } {
   const list = typeof native === 'string' ? [{ role: 'user', content: native }] : native;
   if (!Array.isArray(list))
     return { refusal: { code: 'bad_type', field, expected: 'a list of messages', got: got(native) } };
   const messages: ChatMessage[] = [];
+  let open: unknown[] = [];
   for (const [i, one] of list.entries()) {
-    const message = isRecord(one) ? chatMessage(one, i) : one;
+    const given = isRecord(one) ? chatMessage(one, i) : one;
+    const message = isAnonymous(given) && open.length > 0 ? { ...given, tool_call_id: open[0] } : given;
     const bad = badMessage(message, `${field}[${i}]`);
     if (bad) return { refusal: bad };
+    const { role, tool_calls: calls, tool_call_id: answered } = message as ChatMessage;
+    if (role === 'assistant') open = ((calls ?? []) as Fields[]).map(({ id }) => id);
+    else if (role === 'tool') open = open.filter((id) => id !== answered);
     messages.push(message as ChatMessage);
   }
   return { messages };
 }
 
+const isAnonymous = (message: unknown): message is Fields =>
+  isRecord(message) && message.role === 'tool' && message.tool_call_id == null;
+
 function chatMessage(native: Fields, place: number): Fields {
   const { tool_calls: calls, reasoning, name, ...rest } = native;
-  const asked = Array.isArray(calls) ? calls.map((call: unknown, i) => chatCall(call, `m${place}/${i}`)) : [];
+  const asked = Array.isArray(calls) ? calls.map((call: unknown, i) => chatCall(parsed(call), `m${place}/${i}`)) : [];
   return {
     ...rest,
     ...(name == null ? {} : { name }),
@@ -127,6 +138,16 @@ function chatMessage(native: Fields, place: number): Fields {
       ? { reasoning_content: reasoning }
       : {}),
   };
+}
+
+/** A tool call that is JSON text, as in the columns of a data set; any other as it is. */
+function parsed(call: unknown): unknown {
+  if (typeof call !== 'string') return call;
+  try {
+    return JSON.parse(call);
+  } catch {
+    return call;
+  }
 }
 
 /** A tool call as the chat API writes it; without an id it is named by its place. */

@@ -1,6 +1,7 @@
 /**
  * Results that verifiers wrote before its traces (`results.jsonl` of an evaluation), a rollout a line: {example_id, prompt, completion,
- * reward, metrics}, read from PrimeIntellect-ai/verifiers at a60a606e (verifiers/legacy/utils/save_utils.py).
+ * reward, metrics}, read from PrimeIntellect-ai/verifiers at a60a606e (verifiers/legacy/utils/save_utils.py). Of 2025 the number is `id`,
+ * the task `default`, a tool call JSON text, and each metric a column of its own.
  */
 import type { Draft } from '../events.ts';
 import { hashId, isRecord } from '../json.ts';
@@ -13,7 +14,11 @@ import { NO_TOKEN_IDS, runDrafts, taskOf } from './run.ts';
 const AGENT = 'agent';
 
 export const isResult = (record: unknown): record is Fields =>
-  isRecord(record) && 'example_id' in record && 'prompt' in record && 'completion' in record && 'reward' in record;
+  isRecord(record) &&
+  ('example_id' in record || ('id' in record && 'task' in record)) &&
+  'prompt' in record &&
+  'completion' in record &&
+  'reward' in record;
 
 export function resultDrafts(emit: Emitter, format: string, record: NativeRecord): Converted {
   const value = record.value as Fields;
@@ -36,7 +41,8 @@ export function resultDrafts(emit: Emitter, format: string, record: NativeRecord
     const callId = `m${shown.length + i}`;
     return rolloutCallDrafts(emit, { ...about, callId, turn: turn++, input: whole.slice(0, shown.length + i), answer });
   });
-  const env = isIdentifier(value.task) ? value.task : undefined;
+  // Every environment calls its task so where its data set names none.
+  const env = isIdentifier(value.task) && value.task !== 'default' ? value.task : undefined;
   const asked = textIn(shown.find(({ role }) => role === 'user')?.content);
   const failed = value.error != null;
   const tools = value.tool_defs;
@@ -45,10 +51,15 @@ export function resultDrafts(emit: Emitter, format: string, record: NativeRecord
     episodeId,
     canonical: record.canonical,
     // An example has its number within its environment alone. No group: the file does not say which run and model it is of.
-    task: taskOf(format, asked, given('ground_truth', value.answer ?? undefined), env && `${env}/${value.example_id}`),
+    task: taskOf(
+      format,
+      asked,
+      given('ground_truth', value.answer ?? undefined),
+      env && `${env}/${value.example_id ?? value.id}`,
+    ),
     started: {
       flags: [NO_TOKEN_IDS, ...(calls.length === 0 ? ['incomplete'] : [])],
-      ...given('unmapped', without(value, ...READ)),
+      ...given('unmapped', without(value, ...READ, ...Object.keys(metricsOf(value)))),
     },
     agents: [{ agent_id: AGENT, ...given('tools', Array.isArray(tools) ? tools : undefined) }],
     events: [
@@ -78,10 +89,21 @@ const READ = [
   'error',
 ];
 
+/** Numbers beside the metrics that judge nothing. */
+const COUNTS = new Set(['id', 'example_id', 'rollout_id', 'reward', 'generation_ms', 'scoring_ms', 'total_ms']);
+
+/** The metrics by name: later writers repeat them as columns, the first wrote them as columns alone. */
+function metricsOf(value: Fields): Fields {
+  if (isRecord(value.metrics)) return value.metrics;
+  return Object.fromEntries(
+    Object.entries(value).filter(([name, score]) => typeof score === 'number' && !COUNTS.has(name)),
+  );
+}
+
 /** The reward and the metrics; a rollout that failed was judged by no one, though its reward is 0. */
 function judgements(emit: Emitter, format: string, episodeId: string, value: Fields): Draft[] {
   if (value.error != null) return [];
-  const metrics = Object.entries(isRecord(value.metrics) ? value.metrics : {});
+  const metrics = Object.entries(metricsOf(value));
   const all = [
     ['reward', value.reward] as const,
     ...metrics.filter(([name]) => isIdentifier(name) && name !== 'reward'),

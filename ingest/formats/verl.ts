@@ -1,7 +1,8 @@
 /**
  * Generations that verl dumps of rollouts (`trainer.rollout_data_dir`) and validations (`trainer.validation_data_dir`), a row each:
  * {input, output, gts, score, step, …}. Read from verl-project/verl at 1dda039b, trainer/ppo/ray_trainer.py and
- * trainer/ppo/v1/trainer_base.py, where `uid` is SAMPLE_ROLLOUT_OUTPUT. Texts are decoded without special tokens.
+ * trainer/ppo/v1/trainer_base.py, where `uid` is SAMPLE_ROLLOUT_OUTPUT. Versions up to 0.5 write no `gts`. Texts are decoded without
+ * special tokens.
  */
 import type { Draft } from '../events.ts';
 import { canonicalJson, hashId, isRecord } from '../json.ts';
@@ -17,13 +18,17 @@ const emit = revisedEmitter(NAME);
 const AGENT = 'policy';
 
 const isRow = (record: unknown): record is Fields =>
-  isRecord(record) && 'input' in record && 'output' in record && 'gts' in record && 'score' in record;
+  isRecord(record) &&
+  'input' in record &&
+  'output' in record &&
+  'score' in record &&
+  ('gts' in record || 'step' in record);
 
 const hasPlace = (record: unknown): boolean => isRow(record) && placeOf(record.uid) !== null;
 
 export const verl: Format = {
   name: NAME,
-  summary: 'verl rollout and validation dumps: {input, output, gts, score, step}',
+  summary: 'verl rollout and validation dumps: {input, output, gts?, score, step}',
   recognises: ({ records }) => records.some(isRow),
   gathers: ({ records }) => (records.some(hasPlace) ? `import:${NAME}` : null),
   rereads: (stored) => (Array.isArray(stored) ? stored : [stored]),
@@ -79,7 +84,7 @@ function convert(record: NativeRecord): Converted {
 }
 
 function badRow(row: unknown): NativeRefusal | null {
-  if (!isRow(row)) return refusal('bad_shape', '', 'a row {input, output, gts, score}', row);
+  if (!isRow(row)) return refusal('bad_shape', '', 'a row {input, output, score} with gts or step', row);
   if (typeof row.input !== 'string') return refusal('bad_type', 'input', 'a text', row.input);
   if (typeof row.output !== 'string') return refusal('bad_type', 'output', 'a text', row.output);
   return null;

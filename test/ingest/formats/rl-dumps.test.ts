@@ -47,6 +47,19 @@ describe('A dump of verl', () => {
     rmSync(folder, { recursive: true });
   });
 
+  it('of early versions has no ground truth, and is recognised by its step', () => {
+    const row = { input: 'user\nTwo and two?\nassistant\n', output: 'Four.', score: 1, step: 3, acc: true };
+    expect(known(row)).toBe('verl');
+    const { of, refusals } = read('verl', row);
+    expect(refusals).toEqual([]);
+    expect(of('task.defined')[0]).not.toHaveProperty('ground_truth');
+    expect(of('generation.completed')).toMatchObject([{ model_version: '3' }]);
+    expect(of('feedback.recorded').map(({ kind, value }) => [kind, value])).toEqual([
+      ['reward', 1],
+      ['score', true],
+    ]);
+  });
+
   it('is an episode a row, those of one prompt and step a group, with the score as reward', async () => {
     const { report, of } = await imported('verl/rollouts.jsonl');
     expect(report).toMatchObject({
@@ -142,6 +155,32 @@ describe('A row of results that verifiers wrote before its traces', () => {
     ]);
     expect(of('episode.finished')).toMatchObject([{ stop_reason: 'done', totals: { input_tokens: 9 } }]);
     expect(of('episode.started')).toMatchObject([{ flags: ['no_token_ids'], unmapped: { info: { level: 1 } } }]);
+  });
+
+  it('of 2025 has its calls as text, its results without an id, its metrics as columns, and its task by what was asked', () => {
+    const early = {
+      ...{ id: 0, task: 'default', answer: '4', reward: 0.5, sum_is_right: 1, scoring_ms: 12, prompt: row.prompt },
+      completion: [
+        { ...row.completion[0], tool_calls: [call, { ...call, id: 'c2' }].map((one) => JSON.stringify(one)) },
+        { role: 'tool', content: '4', tool_calls: null },
+        { role: 'tool', content: '5', tool_calls: null },
+        row.completion[2],
+      ],
+    };
+    expect(known(early)).toBe('prime-rl');
+    const { of, refusals } = read('prime-rl', early);
+    expect(refusals).toEqual([]);
+    expect(of('task.defined')[0]!.task_id).toMatch(/^text\//);
+    expect(of('tool.called').map(({ name }) => name)).toEqual(['calc', 'calc']);
+    const ids = of('tool.called').map(({ tool_call_id: id }) => id);
+    expect(of('tool.returned').map(({ tool_call_id: id, output }) => [id, output])).toEqual([
+      [ids[0], '4'],
+      [ids[1], '5'],
+    ]);
+    expect(of('feedback.recorded').map(({ kind, name, value }) => [kind, name, value])).toEqual([
+      ['reward', 'reward', 0.5],
+      ['score', 'sum_is_right', 1],
+    ]);
   });
 
   it('that failed has no reward, though 0 stands there; texts are messages; what is none is refused by its field', () => {
