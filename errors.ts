@@ -130,6 +130,17 @@ export type RefusalCode =
 /** A number with what it counts: `1 hour`, `2 hours`. */
 export const countText = (n: number, name: string): string => `${n} ${name}${n === 1 ? '' : 's'}`;
 
+/** The error for a value that does not fit: where it stands, what was expected there, what came. */
+export function misfit(
+  code: ErrorCode,
+  field: string,
+  expected: string,
+  value: unknown,
+  came = got(value),
+): TroupeError {
+  return new TroupeError(code, `${field} should be ${expected}, but it is ${came}.`, { field, expected, got: came });
+}
+
 const WHY_UNREADABLE: Readonly<Record<string, string>> = {
   ENOENT: 'there is no such file',
   EISDIR: 'it is a folder',

@@ -6,7 +6,7 @@
  * `{"not": {"field": "reward", "op": ">", "value": 0}}` also finds the episodes without a reward; add `is null` where that is not meant.
  */
 import { Type } from 'typebox';
-import { got, TroupeError } from '../errors.ts';
+import { got, misfit, TroupeError } from '../errors.ts';
 import { isRecord } from '../ingest/json.ts';
 import { escapeText } from '../ingest/text.ts';
 import { nearest } from '../nearest.ts';
@@ -152,12 +152,8 @@ function counted(called: 'count' | 'step.count', argument: string, at: string): 
   };
 }
 
-const refuse = (at: string, expected: string, value: unknown, came = got(value)): never => {
-  throw new TroupeError('recipe_invalid', `${at} should be ${expected}, but it is ${came}.`, {
-    field: at,
-    expected,
-    got: came,
-  });
+const refuse = (at: string, expected: string, value: unknown, came?: string): never => {
+  throw misfit('recipe_invalid', at, expected, value, came);
 };
 
 const DEEPEST = 64;

@@ -90,15 +90,6 @@ export type Db = Session & {
   close(): Promise<void>;
 };
 
-/** One connection outside any pool, for work that must be able to be cut off. */
-export type Connection = Session & {
-  /** Process id of the server's backend, for pg_cancel_backend and pg_terminate_backend. */
-  readonly pid: number;
-  close(): Promise<void>;
-  /** Cuts the socket at once, whatever is under way. */
-  sever(): void;
-};
-
 export type PoolOptions = {
   /** Connections at most; work beyond waits its turn. */
   readonly max?: number;
@@ -439,17 +430,6 @@ export function openPool(url: string, options: PoolOptions = {}): Db {
       })();
       return closing;
     },
-  };
-}
-
-/** Opens one connection of its own. @throws TroupeError as `openPool`'s calls do. */
-export async function openConnection(url: string, options: PoolOptions = {}): Promise<Connection> {
-  const client = await connect(url, options);
-  return {
-    ...sessionOn(client),
-    pid: (client as unknown as { processID: number }).processID,
-    close: () => client.end(),
-    sever: () => sever(client),
   };
 }
 

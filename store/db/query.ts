@@ -25,6 +25,7 @@ export {
   type NotNull,
   type OrderByItemBuilder,
   type RawBuilder,
+  type Selectable,
   type SelectQueryBuilder,
   type SqlBool,
   sql,

@@ -1,5 +1,7 @@
 /** What happened in an episode as it is read: a call is one entry, with what is new in its prompt and its candidates. Pure. */
 import { isRecord } from '../../ingest/json.ts';
+import type { Selectable } from '../db/query.ts';
+import type { Database } from '../db/schema.ts';
 import { textOf } from '../projections/projection.ts';
 import type { Outlined } from './outline.ts';
 
@@ -14,27 +16,23 @@ export type PromptMessage = {
   readonly content: unknown;
 };
 
-export type Candidate = {
+type Columns<View extends keyof Database, Names extends keyof Selectable<Database[View]>> = Readonly<
+  Pick<Selectable<Database[View]>, Names>
+>;
+
+type Judged = Columns<'traj.rewards', 'value' | 'reason'> & { readonly method: string };
+
+export type Candidate = Columns<'traj.steps', 'text' | 'content' | 'chosen' | 'finish_reason'> & {
   readonly step_id: string;
   readonly candidate: number;
-  readonly text: string | null;
-  readonly content: unknown;
-  readonly chosen: boolean | null;
-  readonly finish_reason: string | null;
   /** Tokens of this candidate, where their ids are known. */
   readonly tokens: number | null;
   /** Why it cannot be trained on as sampled; null where it can. */
   readonly untrainable: string | null;
   readonly rewards: readonly Judged[];
   readonly credits: readonly Judged[];
-  readonly verdicts: readonly {
-    readonly method: string;
-    readonly keep: boolean | null;
-    readonly reason: string | null;
-  }[];
+  readonly verdicts: readonly (Columns<'traj.verdicts', 'keep' | 'reason'> & { readonly method: string })[];
 };
-
-type Judged = { readonly method: string; readonly value: number | null; readonly reason: string | null };
 
 type Common = {
   readonly id: string;
@@ -45,48 +43,33 @@ type Common = {
   readonly role: string | null;
 };
 
-export type CallEntry = Common & {
-  readonly kind: 'call';
-  readonly model: string | null;
-  readonly policy: string | null;
-  readonly checkpoint_id: string | null;
-  readonly temperature: number | null;
-  readonly input_tokens: number | null;
-  readonly output_tokens: number | null;
-  readonly latency_ms: number | null;
-  readonly error: unknown;
-  /** What its context has and nothing before it showed. */
-  readonly prompt: readonly PromptMessage[];
-  /** Messages of the whole context. */
-  readonly prompt_messages: number;
-  /** Empty where no answer was recorded. */
-  readonly candidates: readonly Candidate[];
-};
+type Sampling = 'policy' | 'checkpoint_id' | 'temperature' | 'input_tokens' | 'output_tokens' | 'latency_ms' | 'error';
+export type CallEntry = Common &
+  Columns<'traj.steps', 'model' | Sampling> & {
+    readonly kind: 'call';
+    /** What its context has and nothing before it showed. */
+    readonly prompt: readonly PromptMessage[];
+    /** Messages of the whole context. */
+    readonly prompt_messages: number;
+    /** Empty where no answer was recorded. */
+    readonly candidates: readonly Candidate[];
+  };
 
-export type MessageEntry = Common & {
-  readonly kind: 'message';
-  readonly channel: string | null;
-  readonly text: string | null;
-  readonly content: unknown;
-};
+export type MessageEntry = Common &
+  Columns<'traj.messages', 'channel' | 'text' | 'content'> & { readonly kind: 'message' };
 
-export type ToolEntry = Common & {
-  readonly kind: 'tool_call';
-  readonly call_id: string | null;
-  readonly name: string | null;
-  readonly type: string | null;
-  readonly arguments: unknown;
-  /** As the model wrote them, where they could not be read. */
-  readonly arguments_raw: string | null;
-  readonly parse_error: string | null;
-  /** Null where no result was recorded. */
-  readonly status: string | null;
-  readonly output: unknown;
-  readonly error: unknown;
-  readonly duration_ms: number | null;
-  /** What was odd about the result, such as apparent_error. */
-  readonly flags: readonly string[];
-};
+type Called = 'call_id' | 'name' | 'type' | 'arguments' | 'output' | 'error' | 'duration_ms';
+export type ToolEntry = Common &
+  Columns<'traj.tool_calls', Called> & {
+    readonly kind: 'tool_call';
+    /** As the model wrote them, where they could not be read. */
+    readonly arguments_raw: string | null;
+    readonly parse_error: string | null;
+    /** Null where no result was recorded. */
+    readonly status: string | null;
+    /** What was odd about the result, such as apparent_error. */
+    readonly flags: readonly string[];
+  };
 
 export type DecisionEntry = Common & {
   readonly kind: 'decision';

@@ -57,23 +57,18 @@ export type OnStep = (
 
 const beside = (detail: unknown) => (detail === undefined ? {} : { detail });
 
-export const credit: OnStep = ({ episode_id, step_id }, value, reason, detail) => ({
-  table: 'credits',
-  episode_id,
-  step_id,
-  value,
-  reason,
-  ...beside(detail),
-});
-
-export const reward: OnStep = ({ episode_id, step_id }, value, reason, detail) => ({
-  table: 'rewards',
-  episode_id,
-  step_id,
-  value,
-  reason,
-  ...beside(detail),
-});
+const onStep =
+  (table: 'rewards' | 'credits'): OnStep =>
+  ({ episode_id, step_id }, value, reason, detail) => ({
+    table,
+    episode_id,
+    step_id,
+    value,
+    reason,
+    ...beside(detail),
+  });
+export const credit = onStep('credits');
+export const reward = onStep('rewards');
 
 export const verdictOn = (
   { episode_id, step_id = '' }: { readonly episode_id: string; readonly step_id?: string },

@@ -124,59 +124,36 @@ export const NAMED_FEEDBACK: readonly NamedFeedback[] = [
   ),
 ];
 
-type FeedbackByName = Assembled['feedback'];
-
-/** The last feedback of that name on each target, by `stepKey` (an episode is the target '' of itself). */
-function lastOf<T>(
-  feedback: FeedbackByName,
-  target: NamedFeedback['target'],
-  name: string,
-  read: (fact: FeedbackFact) => T | null,
-): Map<string, T> {
-  const found = new Map<string, T>();
-  for (const [episode, facts] of feedback) {
-    for (const fact of facts) {
-      if (fact.target_kind !== target || fact.name !== name) continue;
-      const value = read(fact);
-      if (value !== null) found.set(stepKey(episode, target === 'episode' ? '' : (fact.target_id ?? '')), value);
+/** The last feedback of a name on each target, by `stepKey` (an episode is the target '' of itself), read in this way. */
+const lastOf =
+  <T>(read: (fact: FeedbackFact) => T | null) =>
+  (feedback: Assembled['feedback'], target: NamedFeedback['target'], name: string): Map<string, T> => {
+    const found = new Map<string, T>();
+    for (const [episode, facts] of feedback) {
+      for (const fact of facts) {
+        if (fact.target_kind !== target || fact.name !== name) continue;
+        const value = read(fact);
+        if (value !== null) found.set(stepKey(episode, target === 'episode' ? '' : (fact.target_id ?? '')), value);
+      }
     }
-  }
-  return found;
-}
+    return found;
+  };
 
 /** A truth value was made 1 or 0 when it was recorded. */
 export const numberOf = ({ value }: FeedbackFact): number | null => value;
 
-export const numbersOn = (
-  feedback: FeedbackByName,
-  target: NamedFeedback['target'],
-  name: string,
-): Map<string, number> => lastOf(feedback, target, name, numberOf);
+export const numbersOn = lastOf(numberOf);
 
 /** Anything but 0 and false is true. */
-export const truthsOn = (
-  feedback: FeedbackByName,
-  target: NamedFeedback['target'],
-  name: string,
-): Map<string, boolean> =>
-  lastOf(feedback, target, name, (fact) => {
-    const value = numberOf(fact);
-    return value === null ? null : value !== 0;
-  });
+export const truthsOn = lastOf(({ value }) => (value === null ? null : value !== 0));
 
-export const textsOn = (feedback: FeedbackByName, target: NamedFeedback['target'], name: string): Map<string, string> =>
-  lastOf(feedback, target, name, ({ value, value_json, label }) =>
-    typeof value_json === 'string' ? value_json : (label ?? (value === null ? null : String(value))),
-  );
+export const textsOn = lastOf(({ value, value_json, label }) =>
+  typeof value_json === 'string' ? value_json : (label ?? (value === null ? null : String(value))),
+);
 
-export const listsOn = (
-  feedback: FeedbackByName,
-  target: NamedFeedback['target'],
-  name: string,
-): Map<string, number[]> =>
-  lastOf(feedback, target, name, ({ value_json }) =>
-    Array.isArray(value_json) && value_json.every((one) => typeof one === 'number') ? value_json : null,
-  );
+export const listsOn = lastOf(({ value_json }): number[] | null =>
+  Array.isArray(value_json) && value_json.every((one) => typeof one === 'number') ? value_json : null,
+);
 
 /** What a step earned by itself: the reward that the method that is read gave it, else the one recorded on the step. */
 export function ownRewardsOf(facts: Assembled): (step: StepFacts) => number | null {

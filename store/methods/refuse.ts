@@ -1,14 +1,10 @@
 /** How a method refuses input that does not fit: one error code, the field, what was expected and what came. */
 
-import { got, TroupeError } from '../../errors.ts';
+import { misfit } from '../../errors.ts';
 
 /** Throws TroupeError `method_input`. `field` is a path such as `steps[3].reward`. */
 export function refuseInput(field: string, expected: string, value: unknown): never {
-  throw new TroupeError('method_input', `${field} should be ${expected}, but it is ${got(value)}.`, {
-    field,
-    expected,
-    got: got(value),
-  });
+  throw misfit('method_input', field, expected, value);
 }
 
 /** Throws unless the column has as many entries as the one that sets the number of rows. */

@@ -6,9 +6,9 @@ import { tableFromIPC } from 'apache-arrow';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import { arrowIn } from '../../store/datasets/parquet.ts';
-import { openConnection } from '../../store/db/pool.ts';
 import { projectAll } from '../../store/projecting/projector.ts';
 import { anEpisode } from '../store/support/events.ts';
+import { openConnection } from '../support/connection.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { document, type Shell, warmShell } from './support/troupe.ts';
 

@@ -2,10 +2,11 @@ import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { TroupeError } from '../../errors.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
-import { type Db, openConnection } from '../../store/db/pool.ts';
+import type { Db } from '../../store/db/pool.ts';
 import { openReader, toolAddress } from '../../store/db/reader.ts';
 import { projectAll } from '../../store/projecting/projector.ts';
 import { ask, type SqlAnswer } from '../../store/sql/sql.ts';
+import { openConnection } from '../support/connection.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { anEpisode } from './support/events.ts';
 

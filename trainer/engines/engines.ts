@@ -1,5 +1,5 @@
 /** The setting `engines`: training programs by name. Commands come from here and nowhere else; a plan only names one. */
-import { got, TroupeError } from '../../errors.ts';
+import { got, misfit, TroupeError } from '../../errors.ts';
 import { isRecord } from '../../ingest/json.ts';
 
 export type Engine = {
@@ -51,8 +51,4 @@ function readEngine(name: string, value: unknown): Engine {
 }
 
 const wrong = (field: string, expected: string, value: unknown): TroupeError =>
-  new TroupeError('config_invalid', `${field} should be ${expected}, but it is ${got(value)}.`, {
-    field,
-    expected,
-    got: got(value),
-  });
+  misfit('config_invalid', field, expected, value);

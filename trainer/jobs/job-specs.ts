@@ -46,14 +46,21 @@ const Adapted = {
   lora: Type.Optional(Lora),
   lora_base: Type.Optional(Type.String({ description: 'a directory in which the model below an adapter may be' })),
 };
+/** What every kind has, or may have. */
+export type TrainSpec = Static<Type.TObject<typeof Common & typeof Adapted>>;
+
+/** Of the kinds whose batches are numbers of rows. */
+const Batched = {
+  batch: Type.Integer({ minimum: 1 }),
+  learning_rate: Type.Number(),
+  warmup: Type.Integer({ minimum: 0 }),
+};
 export const SftSpec = Compile(
   Type.Object({
     ...Common,
     ...Adapted,
+    ...Batched,
     steps: Type.Record(Type.String(), Type.Integer({ minimum: 0 })),
-    batch: Type.Integer({ minimum: 1 }),
-    learning_rate: Type.Number(),
-    warmup: Type.Integer({ minimum: 0 }),
     entropy: Type.Number(),
   }),
 );
@@ -81,10 +88,8 @@ export const DpoSpec = Compile(
   Type.Object({
     ...Common,
     ...Adapted,
+    ...Batched,
     steps: Type.Integer({ minimum: 1 }),
-    batch: Type.Integer({ minimum: 1 }),
-    learning_rate: Type.Number(),
-    warmup: Type.Integer({ minimum: 0 }),
     beta: Type.Optional(Type.Number({ exclusiveMinimum: 0 })),
     label_smoothing: Type.Optional(Type.Number({ minimum: 0, maximum: 0.5 })),
   }),
@@ -92,28 +97,9 @@ export const DpoSpec = Compile(
 export const ValueSpec = Compile(
   Type.Object({
     ...Common,
+    ...Batched,
     steps: Type.Integer({ minimum: 1 }),
-    batch: Type.Integer({ minimum: 1 }),
-    learning_rate: Type.Number(),
-    warmup: Type.Integer({ minimum: 0 }),
     of: Type.Enum([...VALUED]),
     loss: Type.Optional(Type.Enum([...VALUE_LOSSES])),
   }),
 );
-
-/** What every kind has. */
-export type TrainSpec = {
-  readonly base: string;
-  readonly dataset: string;
-  readonly policy: string;
-  readonly seed: number;
-  readonly lora?: Static<typeof Lora>;
-  readonly lora_base?: string;
-  readonly reset_optimizer?: boolean;
-  readonly keep?: boolean;
-  readonly beta1?: number;
-  readonly beta2?: number;
-  readonly weight_decay?: number;
-  readonly clip?: number;
-  readonly accuracy?: boolean;
-};

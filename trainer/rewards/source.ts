@@ -1,5 +1,5 @@
 /** Where rewards come from: the field `reward` of a runner, and the setting `rewards`, which gives sources names. Requests name a source and nothing else. */
-import { got, TroupeError } from '../../errors.ts';
+import { got, misfit, TroupeError } from '../../errors.ts';
 import { isRecord } from '../../ingest/json.ts';
 
 /** Computes the reward of an episode that is recorded. */
@@ -159,8 +159,4 @@ export function readUrl(at: string, value: unknown): string {
 
 /** The error of a setting that does not fit. */
 export const wrong = (field: string, expected: string, value: unknown): TroupeError =>
-  new TroupeError('config_invalid', `${field} should be ${expected}, but it is ${got(value)}.`, {
-    field,
-    expected,
-    got: got(value),
-  });
+  misfit('config_invalid', field, expected, value);

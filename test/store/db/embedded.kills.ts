@@ -16,8 +16,9 @@ import { pathToFileURL } from 'node:url';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { removeCluster } from '../../../store/db/cluster.ts';
 import { homeAt } from '../../../store/db/home.ts';
-import { openConnection, openPool } from '../../../store/db/pool.ts';
+import { openPool } from '../../../store/db/pool.ts';
 import { isServing } from '../../../store/db/share.ts';
+import { openConnection } from '../../support/connection.ts';
 import {
   cleanUp,
   isRoot,

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { isTransient, sqlState } from '../../../store/db/faults.ts';
-import { openConnection, openPool } from '../../../store/db/pool.ts';
+import { openPool } from '../../../store/db/pool.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
 
 let home: TestDatabase;
@@ -341,25 +341,6 @@ describe('listening', () => {
     await until(3);
     expect(heard).toEqual(['one', null, 'two']);
     await close();
-  });
-});
-
-describe('one connection', () => {
-  test('names its backend, which can be cancelled from outside', async () => {
-    const connection = await openConnection(home.url);
-    const sleeping = connection.query('select pg_sleep(30)').catch((error: unknown) => sqlState(error));
-    await sleep(50);
-    await home.db.query('select pg_cancel_backend($1)', [connection.pid]);
-    expect(await sleeping).toBe('57014');
-    await connection.close();
-  });
-
-  test('can be severed while it works', async () => {
-    const connection = await openConnection(home.url);
-    const sleeping = connection.query('select pg_sleep(30)').catch((error: unknown) => isTransient(error));
-    await sleep(50);
-    connection.sever();
-    expect(await sleeping).toBe(true);
   });
 });
 

@@ -7,7 +7,7 @@ import { ensureCluster } from '../../../store/db/cluster.ts';
 import { homeAt, openHome } from '../../../store/db/home.ts';
 import { joinKeeper } from '../../../store/db/keeping.ts';
 import { type Server, startServer } from '../../../store/db/launcher.ts';
-import { openConnection } from '../../../store/db/pool.ts';
+import { openConnection } from '../../support/connection.ts';
 import { freePort } from '../../support/free-port.ts';
 import { cleanUp, openFolder, startUser, untilGone } from './processes.ts';
 

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type Connection, openConnection, openPool } from '../../../store/db/pool.ts';
+import { openPool } from '../../../store/db/pool.ts';
 import {
   BACKEND_BYTES,
   openReader,
@@ -16,6 +16,7 @@ import {
 import { watchTools } from '../../../store/db/tool-clock.ts';
 import { openToolPort, type ToolPort } from '../../../store/db/tool-port.ts';
 import { ask } from '../../../store/sql/sql.ts';
+import { type Connection, openConnection } from '../../support/connection.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
 
 /** Without temporary files, whose limit would end it on a fast machine. */
@@ -276,7 +277,7 @@ describe('the clock outside', () => {
           await floods.query(`${many}; ${many.replaceAll('1..9000', '9001..18000')}`).catch(() => {});
         });
         await expect.poll(usage, { timeout: 15_000 }).toBeLessThan(0.01);
-        expect(await code(at.query('select 1'))).not.toBe('done');
+        expect((await at.query<{ pid: number }>('select pg_backend_pid() as pid')).rows[0]!.pid).not.toBe(at.pid);
       });
     } finally {
       stop.abort();
@@ -310,7 +311,7 @@ describe('the clock outside', () => {
         const there = async () =>
           (await fresh.db.query('select 1 from pg_stat_activity where pid = $1', [at.pid])).rows.length;
         await expect.poll(there, { timeout: 20_000 }).toBe(0);
-        expect(await code(at.query('select 1'))).not.toBe('done');
+        expect((await at.query<{ pid: number }>('select pg_backend_pid() as pid')).rows[0]!.pid).not.toBe(at.pid);
       });
       // Its own limit, not the clock's.
       expect(await own).toMatchObject({ code: 'sql_timeout' });
