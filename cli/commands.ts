@@ -4,195 +4,148 @@
  */
 import type { Command } from 'commander';
 
-type Listed = {
-  /** The page that documents the command. */
-  readonly page: string;
-  readonly about: string;
-};
-
-/** In the order of the help. */
-export const GROUPS: Readonly<Record<string, Readonly<Record<string, Listed>>>> = {
+/** What each command does, in the order of the help. */
+export const GROUPS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   'Set up': {
-    demo: {
-      page: 'docs/demo.md',
-      about: 'train a coder and a verifier from recorded episodes: the whole loop, on this machine',
-    },
-    up: {
-      page: 'docs/operations.md',
-      about: 'run everything: API, web page, projector, judge, trainer and a sampling process for each released policy',
-    },
-    doctor: { page: 'docs/operations.md', about: 'show each setting with its origin, and check what Troupe needs' },
-    project: { page: 'docs/settings.md', about: 'create and list projects, each a database of its own' },
-    key: { page: 'docs/keys.md', about: 'create, list and revoke API keys' },
-    reset: {
-      page: 'docs/operations.md',
-      about: 'delete a home: its embedded database, datasets, checkpoints, artifacts and archives',
-    },
+    demo: 'train a coder and a verifier from recorded episodes: the whole loop, on this machine',
+    up: 'run everything: API, web page, projector, judge, trainer and a sampling process for each released policy',
+    doctor: 'show each setting with its origin, and check what Troupe needs',
+    project: 'create and list projects, each a database of its own',
+    key: 'create, list and revoke API keys',
+    reset: 'delete a home: its embedded database, datasets, checkpoints, artifacts and archives',
   },
   Record: {
-    import: {
-      page: 'docs/formats.md',
-      about: 'import trajectories from files or folders; the format is detected from the content',
-    },
-    export: { page: 'docs/formats.md', about: 'write the log, or episodes in a two-way format, as JSON lines' },
-    deadletters: { page: 'docs/keeping.md', about: 'list, show and replay records that were rejected' },
+    import: 'import trajectories from files or folders; the format is detected from the content',
+    export: 'write the log, or episodes in a two-way format, as JSON lines',
+    deadletters: 'list, show and replay records that were rejected',
   },
   Play: {
-    rollout: {
-      page: 'docs/rollouts.md',
-      about: 'have a team play tasks, several episodes each, and record complete groups',
-    },
-    reward: {
-      page: 'docs/rollouts.md',
-      about: 'reward recorded episodes by a program, a server, a model as judge, or SQL',
-    },
+    rollout: 'have a team play tasks, several episodes each, and record complete groups',
+    reward: 'reward recorded episodes by a program, a server, a model as judge, or SQL',
   },
   Query: {
-    sql: { page: 'docs/queries.md', about: 'run one read-only SQL query over the views of schema traj' },
-    episodes: { page: 'docs/queries.md', about: 'list episodes' },
-    show: {
-      page: 'docs/queries.md',
-      about: 'show one episode as a conversation with its tool calls, feedback and credits',
-    },
-    compare: {
-      page: 'docs/analysis.md',
-      about: 'compare two checkpoints, models or teams on the tasks that both tried',
-    },
-    lineage: {
-      page: 'docs/queries.md',
-      about: 'show what an episode, step, dataset or checkpoint comes from, and what was made of it',
-    },
+    sql: 'run one read-only SQL query over the views of schema traj',
+    episodes: 'list episodes',
+    show: 'show one episode as a conversation with its tool calls, feedback and credits',
+    compare: 'compare two checkpoints, models or teams on the tasks that both tried',
+    lineage: 'show what an episode, step, dataset or checkpoint comes from, and what was made of it',
   },
   Judge: {
-    judge: { page: 'docs/methods.md', about: 'run methods over closed episodes and store their results' },
-    method: { page: 'docs/methods.md', about: 'list, show and run the methods of the catalogue' },
-    blame: {
-      page: 'docs/methods.md',
-      about: 'attribute failures to agents and steps; evaluate and annotate attributions',
-    },
-    teams: { page: 'docs/analysis.md', about: 'list teams, or those most similar to one' },
-    pool: { page: 'docs/analysis.md', about: 'choose a team for each kind of query, and write training triplets' },
-    passes: { page: 'docs/methods.md', about: 'compute embeddings of recorded tasks with a model of yours' },
+    judge: 'run methods over closed episodes and store their results',
+    method: 'list, show and run the methods of the catalogue',
+    blame: 'attribute failures to agents and steps; evaluate and annotate attributions',
+    teams: 'list teams, or those most similar to one',
+    pool: 'choose a team for each kind of query, and write training triplets',
+    passes: 'compute embeddings of recorded tasks with a model of yours',
   },
   Train: {
-    filter: { page: 'docs/recipes.md', about: 'show a filter of recipes as a JSON tree and as SQL' },
-    recipe: { page: 'docs/recipes.md', about: 'print the JSON Schema of a recipe' },
-    dataset: {
-      page: 'docs/recipes.md',
-      about: 'freeze, list, show, compare and export datasets; recipes that come with Troupe',
-    },
-    train: { page: 'docs/training.md', about: 'train a model: sft, dpo, rl' },
-    plan: {
-      page: 'docs/plans.md',
-      about: 'check, run and show plans: from recorded episodes to a released checkpoint',
-    },
-    gate: { page: 'docs/plans.md', about: 'show the report of a gate, and accept or refuse a candidate' },
-    sample: { page: 'docs/training.md', about: 'generate text with a model or checkpoint' },
-    logprobs: {
-      page: 'docs/training.md',
-      about: 'compute the log-probability of each token of rows or recorded steps',
-    },
-    values: {
-      page: 'docs/training.md',
-      about: 'compute value estimates for recorded steps with a model that has a value head',
-    },
-    model: { page: 'docs/training.md', about: 'create, inspect, merge and export model directories' },
-    checkpoints: { page: 'docs/training.md', about: 'list, verify, move and prune checkpoints' },
-    policies: { page: 'docs/training.md', about: 'list policies with the checkpoint each serves and its newest one' },
-    release: { page: 'docs/training.md', about: 'release checkpoints: an atomic map from policies to checkpoints' },
-    rollback: { page: 'docs/training.md', about: 'restore the whole map of an earlier release' },
+    filter: 'show a filter of recipes as a JSON tree and as SQL',
+    recipe: 'print the JSON Schema of a recipe',
+    dataset: 'freeze, list, show, compare and export datasets; recipes that come with Troupe',
+    train: 'train a model: sft, dpo, rl',
+    plan: 'check, run and show plans: from recorded episodes to a released checkpoint',
+    gate: 'show the report of a gate, and accept or refuse a candidate',
+    sample: 'generate text with a model or checkpoint',
+    logprobs: 'compute the log-probability of each token of rows or recorded steps',
+    values: 'compute value estimates for recorded steps with a model that has a value head',
+    model: 'create, inspect, merge and export model directories',
+    checkpoints: 'list, verify, move and prune checkpoints',
+    policies: 'list policies with the checkpoint each serves and its newest one',
+    release: 'release checkpoints: an atomic map from policies to checkpoints',
+    rollback: 'restore the whole map of an earlier release',
   },
   Schedule: {
-    schedule: {
-      page: 'docs/schedules.md',
-      about: 'request jobs by cron or at an interval: add, list, show, pause, resume, run, remove',
-    },
+    schedule: 'request jobs by cron or at an interval: add, list, show, pause, resume, run, remove',
   },
   Operate: {
-    run: {
-      page: 'docs/operations.md',
-      about: 'run one process of Troupe: ingest, project, judge, work, infer or serve',
-    },
-    jobs: { page: 'docs/plans.md', about: 'list jobs, newest first, and cancel one' },
-    backup: {
-      page: 'docs/operations.md',
-      about: 'copy a project, with the files of its home, into one file while it runs',
-    },
-    restore: { page: 'docs/operations.md', about: 'make a project again from such a file, in a home of any path' },
-    upgrade: {
-      page: 'docs/operations.md',
-      about: 'move a home to the PostgreSQL of this Troupe, from the version that made it',
-    },
-    rebuild: {
-      page: 'docs/operations.md',
-      about: 'rebuild every table from the log, beside live ingestion, and swap them in',
-    },
-    checksum: { page: 'docs/operations.md', about: 'print a SHA-256 for each table of facts and judgements' },
-    log: {
-      page: 'docs/kafka.md',
-      about:
-        'list the logs of the project, make its topic, or take a topic that replaced the one that was read as a new log',
-    },
-    reconcile: {
-      page: 'docs/keeping.md',
-      about: 'recount log and tables, and check that every received event is accounted for',
-    },
-    prune: { page: 'docs/keeping.md', about: 'move old episodes from the database into Parquet archives, and back' },
-    erase: { page: 'docs/keeping.md', about: 'erase the text of an episode or a person, and list what used it' },
-    bench: {
-      page: 'docs/benchmarks.md',
-      about: 'measure Troupe against a peer or a ceiling in one run (needs a checkout)',
-    },
+    run: 'run one process of Troupe: ingest, project, judge, work, infer or serve',
+    jobs: 'list jobs, newest first, and cancel one',
+    backup: 'copy a project, with the files of its home, into one file while it runs',
+    restore: 'make a project again from such a file, in a home of any path',
+    upgrade: 'move a home to the PostgreSQL of this Troupe, from the version that made it',
+    rebuild: 'rebuild every table from the log, beside live ingestion, and swap them in',
+    checksum: 'print a SHA-256 for each table of facts and judgements',
+    log: 'list the logs of the project, make its topic, or take a topic that replaced the one that was read as a new log',
+    reconcile: 'recount log and tables, and check that every received event is accounted for',
+    prune: 'move old episodes from the database into Parquet archives, and back',
+    erase: 'erase the text of an episode or a person, and list what used it',
+    bench: 'measure Troupe against a peer or a ceiling in one run (needs a checkout)',
   },
 };
 
-export type CommandFile = {
-  /** The commands it adds. */
+/** The commands that each page documents. */
+const PAGES: Readonly<Record<string, readonly string[]>> = {
+  'docs/demo.md': ['demo'],
+  'docs/operations.md': ['up', 'doctor', 'reset', 'run', 'backup', 'restore', 'upgrade', 'rebuild', 'checksum'],
+  'docs/settings.md': ['project'],
+  'docs/keys.md': ['key'],
+  'docs/formats.md': ['import', 'export'],
+  'docs/keeping.md': ['deadletters', 'reconcile', 'prune', 'erase'],
+  'docs/rollouts.md': ['rollout', 'reward'],
+  'docs/queries.md': ['sql', 'episodes', 'show', 'lineage'],
+  'docs/analysis.md': ['compare', 'teams', 'pool'],
+  'docs/methods.md': ['judge', 'method', 'blame', 'passes'],
+  'docs/recipes.md': ['filter', 'recipe', 'dataset'],
+  'docs/training.md': [
+    'train',
+    'sample',
+    'logprobs',
+    'values',
+    'model',
+    'checkpoints',
+    'policies',
+    'release',
+    'rollback',
+  ],
+  'docs/plans.md': ['plan', 'gate', 'jobs'],
+  'docs/schedules.md': ['schedule'],
+  'docs/kafka.md': ['log'],
+  'docs/benchmarks.md': ['bench'],
+};
+
+type CommandFile = {
   readonly names: readonly string[];
-  readonly load: () => Promise<(program: Command) => void>;
+  readonly load: () => Promise<{ readonly addTo: (program: Command) => void }>;
 };
 
+/** Which file adds which commands. */
 export const COMMAND_FILES: readonly CommandFile[] = [
-  {
-    names: ['import', 'export', 'deadletters'],
-    load: async () => (await import('./commands/record.ts')).recordCommands,
-  },
-  {
-    names: ['sql'],
-    load: async () => (await import('./commands/sql.ts')).sqlCommand,
-  },
+  { names: ['import', 'export', 'deadletters'], load: () => import('./commands/record.ts') },
+  { names: ['sql'], load: () => import('./commands/sql.ts') },
   {
     names: ['episodes', 'show', 'lineage', 'rebuild', 'checksum', 'reconcile'],
-    load: async () => (await import('./commands/ask.ts')).askCommands,
+    load: () => import('./commands/ask.ts'),
   },
-  { names: ['compare'], load: async () => (await import('./commands/compare.ts')).compareCommands },
-  { names: ['log'], load: async () => (await import('./commands/log.ts')).logCommands },
-  { names: ['erase'], load: async () => (await import('./commands/keep.ts')).keepCommands },
-  { names: ['prune'], load: async () => (await import('./commands/prune.ts')).pruneCommands },
-  { names: ['rollout'], load: async () => (await import('./commands/rollout.ts')).rolloutCommands },
-  { names: ['reward'], load: async () => (await import('./commands/reward.ts')).rewardCommands },
-  { names: ['judge'], load: async () => (await import('./commands/judge.ts')).judgeCommands },
-  { names: ['teams', 'pool'], load: async () => (await import('./commands/pool.ts')).poolCommands },
-  { names: ['blame'], load: async () => (await import('./commands/blame.ts')).blameCommands },
-  { names: ['method'], load: async () => (await import('./commands/method.ts')).methodCommands },
+  { names: ['compare'], load: () => import('./commands/compare.ts') },
+  { names: ['log'], load: () => import('./commands/log.ts') },
+  { names: ['erase'], load: () => import('./commands/keep.ts') },
+  { names: ['prune'], load: () => import('./commands/prune.ts') },
+  { names: ['rollout'], load: () => import('./commands/rollout.ts') },
+  { names: ['reward'], load: () => import('./commands/reward.ts') },
+  { names: ['judge'], load: () => import('./commands/judge.ts') },
+  { names: ['teams', 'pool'], load: () => import('./commands/pool.ts') },
+  { names: ['blame'], load: () => import('./commands/blame.ts') },
+  { names: ['method'], load: () => import('./commands/method.ts') },
   {
     names: ['filter', 'recipe', 'dataset', 'train', 'sample', 'logprobs', 'values', 'passes'],
-    load: async () => (await import('./commands/learn.ts')).learnCommands,
+    load: () => import('./commands/learn.ts'),
   },
-  { names: ['plan'], load: async () => (await import('./commands/plan.ts')).planCommands },
-  { names: ['gate'], load: async () => (await import('./commands/gate.ts')).gateCommands },
-  { names: ['policies', 'rollback'], load: async () => (await import('./commands/releases.ts')).releasesCommands },
-  { names: ['model'], load: async () => (await import('./commands/model.ts')).modelCommands },
+  { names: ['plan'], load: () => import('./commands/plan.ts') },
+  { names: ['gate'], load: () => import('./commands/gate.ts') },
+  { names: ['policies', 'rollback'], load: () => import('./commands/releases.ts') },
+  { names: ['model'], load: () => import('./commands/model.ts') },
   {
     names: ['up', 'run', 'demo', 'jobs', 'release', 'checkpoints', 'doctor', 'reset'],
-    load: async () => (await import('./commands/run.ts')).runCommands,
+    load: () => import('./commands/run.ts'),
   },
-  { names: ['backup', 'restore', 'upgrade'], load: async () => (await import('./commands/backup.ts')).backupCommands },
-  { names: ['key'], load: async () => (await import('./commands/key.ts')).keyCommands },
-  { names: ['schedule'], load: async () => (await import('./commands/schedule.ts')).scheduleCommands },
-  { names: ['project'], load: async () => (await import('./commands/project.ts')).projectCommands },
-  { names: ['bench'], load: async () => (await import('./commands/bench.ts')).benchCommands },
+  { names: ['backup', 'restore', 'upgrade'], load: () => import('./commands/backup.ts') },
+  { names: ['key'], load: () => import('./commands/key.ts') },
+  { names: ['schedule'], load: () => import('./commands/schedule.ts') },
+  { names: ['project'], load: () => import('./commands/project.ts') },
+  { names: ['bench'], load: () => import('./commands/bench.ts') },
 ];
+
+const pageOf = (command: string): string => Object.keys(PAGES).find((page) => PAGES[page]!.includes(command))!;
 
 /** Options before the command that are followed by a value. */
 const WITH_VALUE = ['--home', '--project', '--database-url'];
@@ -205,13 +158,13 @@ export async function addCommands(program: Command, args: readonly string[]): Pr
   const words = args.filter((arg, i) => !arg.startsWith('-') && !WITH_VALUE.includes(args[i - 1] ?? ''));
   const word = words[0] === 'help' ? words[1] : words[0];
   const file = COMMAND_FILES.find(({ names }) => names.includes(word ?? ''));
-  if (file) (await file.load())(program);
+  if (file) (await file.load()).addTo(program);
   for (const [group, commands] of Object.entries(GROUPS)) {
-    for (const [name, { page, about }] of Object.entries(commands)) {
+    for (const [name, about] of Object.entries(commands)) {
       const command = program.commands.find((one) => one.name() === name) ?? (file ? null : program.command(name));
       if (!command) continue;
       command.description(about).helpGroup(`${group}:`);
-      finish(command, `troupe ${name}`, page);
+      finish(command, `troupe ${name}`, pageOf(name));
     }
   }
 }

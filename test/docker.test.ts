@@ -27,7 +27,7 @@ const { version, engines } = JSON.parse(readFileSync(join(ROOT, 'package.json'),
 
 describe('docker/compose.yaml', async () => {
   const program = new Command('troupe').exitOverride().configureOutput({ writeErr: () => {} });
-  for (const { load } of COMMAND_FILES) (await load())(program);
+  for (const { load } of COMMAND_FILES) (await load()).addTo(program);
   for (const command of program.commands) command.exitOverride().action(() => {});
 
   it('runs every role of `troupe run` as a process of its own', () => {

@@ -125,7 +125,7 @@ describe('README.md can be followed', async () => {
     .option('--database-url <url>')
     .option('--json')
     .option('--quiet');
-  for (const { load } of COMMAND_FILES) (await load())(program);
+  for (const { load } of COMMAND_FILES) (await load()).addTo(program);
 
   const shown = [...read('README.md').matchAll(/npx troupe ([^\n`]+)/g)].map(([, words]) => words as string);
 

@@ -29,7 +29,7 @@ async function noneText(db: Db, { task, where }: Flags): Promise<string> {
     : `No episodes in the tables; ${pruned} were pruned, and traj.pruned says where they are.`;
 }
 
-export function askCommands(program: Command): void {
+export function addTo(program: Command): void {
   databaseCommand(
     program
       .command('episodes')

@@ -15,7 +15,7 @@ import { serverOf } from '../database.ts';
 import { print, printJson, say } from '../output.ts';
 import { VERSION } from '../version.ts';
 
-export function backupCommands(program: Command): void {
+export function addTo(program: Command): void {
   upgradeCommand(program);
   databaseCommand(
     program

@@ -14,7 +14,7 @@ const PROGRAM = fileURLToPath(
   new URL(import.meta.url.endsWith('.ts') ? '../../bench/run.ts' : '../../../bench/run.ts', import.meta.url),
 );
 
-export function benchCommands(program: Command): void {
+export function addTo(program: Command): void {
   plainCommand(
     program
       .command('bench')

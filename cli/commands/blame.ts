@@ -15,7 +15,7 @@ import type { Context } from '../context.ts';
 import { answer, print, printJson, say, table } from '../output.ts';
 import { pause } from '../waiting.ts';
 
-export function blameCommands(program: Command): void {
+export function addTo(program: Command): void {
   const blame = program
     .command('blame')
     .addHelpText('after', '\nExamples:\n  troupe blame list\n  troupe blame evaluate');

@@ -5,7 +5,7 @@ import { type Compared, type Comparison, compare } from '../../store/comparing/c
 import { number, projectCommand } from '../command.ts';
 import { answer, table } from '../output.ts';
 
-export function compareCommands(program: Command): void {
+export function addTo(program: Command): void {
   projectCommand(
     program
       .command('compare')

@@ -15,7 +15,7 @@ import type { Context } from '../context.ts';
 import { answer, print, printJson } from '../output.ts';
 import { finishRun } from './plan.ts';
 
-export function gateCommands(program: Command): void {
+export function addTo(program: Command): void {
   const gate = program
     .command('gate')
     .addHelpText(

@@ -34,7 +34,7 @@ Examples:
 
 What always runs, in \`troupe run judge\` or \`troupe up\`, is the setting judge: TROUPE_JUDGE=correctness_filter,grpo_advantage`;
 
-export function judgeCommands(program: Command): void {
+export function addTo(program: Command): void {
   projectCommand(
     program
       .command('judge')

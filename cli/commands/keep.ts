@@ -11,7 +11,7 @@ import { projectCommand } from '../command.ts';
 import { answer, print, printJson, say } from '../output.ts';
 import { VERSION } from '../version.ts';
 
-export function keepCommands(program: Command): void {
+export function addTo(program: Command): void {
   projectCommand(
     program
       .command('erase')

@@ -10,7 +10,7 @@ const UNITS = { m: 60, h: 3600, d: 86_400, w: 604_800, y: 31_536_000 } as const;
 /** No longer than a calendar of four digits. */
 const LONGEST_DAYS = 36_500;
 
-export function keyCommands(program: Command): void {
+export function addTo(program: Command): void {
   const key = program
     .command('key')
     .addHelpText(

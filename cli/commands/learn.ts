@@ -8,7 +8,7 @@ import { datasetCommands } from './dataset.ts';
 import { passesCommands, speaker } from './passes.ts';
 import { trainCommands } from './train.ts';
 
-export function learnCommands(program: Command): void {
+export function addTo(program: Command): void {
   datasetCommands(program);
   trainCommands(program);
   sampleCommands(program);

@@ -13,7 +13,7 @@ import { kafkaAccess } from '../kafka-access.ts';
 import { print, printJson, say, table } from '../output.ts';
 import { agreed } from './keep.ts';
 
-export function logCommands(program: Command): void {
+export function addTo(program: Command): void {
   const log = program
     .command('log')
     .addHelpText(

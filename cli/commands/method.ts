@@ -20,7 +20,7 @@ export const ALL_METHODS: readonly Method[] = [...METHODS, ...LOSS_METHODS];
 
 const KINDS = ['filter', 'score', 'reward', 'credit', 'process', 'blame', 'loss'] as const;
 
-export function methodCommands(program: Command): void {
+export function addTo(program: Command): void {
   const method = program
     .command('method')
     .addHelpText('after', '\nExamples:\n  troupe method list\n  troupe method show grpo_advantage');

@@ -5,7 +5,7 @@ import { modelInfoCommand } from './model-info.ts';
 import { modelMergeCommand } from './model-merge.ts';
 import { modelNewCommand } from './model-new.ts';
 
-export function modelCommands(program: Command): void {
+export function addTo(program: Command): void {
   const model = program.command('model').addHelpText('after', '\nExample:\n  troupe model info ./checkpoint');
   modelNewCommand(model);
   modelInfoCommand(model);

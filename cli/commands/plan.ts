@@ -47,7 +47,7 @@ With a rollout each round begins with new episodes, and the recipes take only th
   rounds: 3
   rollout: { runner: solver, tasks: tasks.jsonl, samples: 8, per_round: 64 }`;
 
-export function planCommands(program: Command): void {
+export function addTo(program: Command): void {
   const plan = program
     .command('plan')
     .addHelpText('after', `${EXAMPLE}\n\nExamples:\n  troupe plan check nightly.yaml\n  troupe plan run nightly.yaml`);

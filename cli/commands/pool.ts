@@ -23,7 +23,7 @@ Examples:
   troupe pool --embedding-model all-MiniLM-L6-v2 --min-score 0.5
   troupe pool --triplets triplets.jsonl`;
 
-export function poolCommands(program: Command): void {
+export function addTo(program: Command): void {
   projectCommand(
     program.command('teams').argument('[team]', 'a team id').addHelpText('after', TEAMS_HELP),
     async ({ db, catchUp }, [team], flags) => {

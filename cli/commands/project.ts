@@ -6,7 +6,7 @@ import { plainCommand } from '../command.ts';
 import { serverOf } from '../database.ts';
 import { print, printJson } from '../output.ts';
 
-export function projectCommands(program: Command): void {
+export function addTo(program: Command): void {
   const project = program
     .command('project')
     .addHelpText('after', '\nExamples:\n  troupe project create airline\n  troupe project list');

@@ -30,7 +30,7 @@ Examples:
 
 For S3 it takes AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION and, for anything but AWS, AWS_ENDPOINT_URL.`;
 
-export function pruneCommands(program: Command): void {
+export function addTo(program: Command): void {
   projectCommand(
     program
       .command('prune')

@@ -18,7 +18,7 @@ import { projectCommand, untilInterrupted } from '../command.ts';
 import { print, printJson, progressBar, say } from '../output.ts';
 import { deadLetterCommands } from './dead-letters.ts';
 
-export function recordCommands(program: Command): void {
+export function addTo(program: Command): void {
   projectCommand(
     program
       .command('import')

@@ -17,7 +17,7 @@ import { projectCommand } from '../command.ts';
 import { hostedBy } from '../hosted.ts';
 import { print, printJson, say, table } from '../output.ts';
 
-export function releasesCommands(program: Command): void {
+export function addTo(program: Command): void {
   projectCommand(
     program.command('policies').addHelpText('after', '\nExample:\n  troupe policies --json'),
     async ({ db, catchUp, now, config }, _, flags) => {

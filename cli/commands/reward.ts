@@ -23,7 +23,7 @@ Examples:
 /** Longest time that the command waits for its own job, in milliseconds. */
 const LONGEST_MS = 7 * 86_400_000;
 
-export function rewardCommands(program: Command): void {
+export function addTo(program: Command): void {
   projectCommand(
     program
       .command('reward')

@@ -58,7 +58,7 @@ Examples:
 
 const POLL_MS = 300;
 
-export function rolloutCommands(program: Command): void {
+export function addTo(program: Command): void {
   projectCommand(
     program
       .command('rollout')

@@ -34,7 +34,7 @@ const CANCELLED_SHOWN = 5;
 /** The roles of `troupe run`. */
 export const ROLE_NAMES = ['ingest', 'project', 'judge', 'work', 'infer', 'serve'];
 
-export function runCommands(program: Command): void {
+export function addTo(program: Command): void {
   plainCommand(
     program
       .command('run')

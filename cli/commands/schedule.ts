@@ -14,7 +14,7 @@ const SPEC_SHOWN = 600;
 /** Times that `show` looks ahead. */
 const AHEAD = 5;
 
-export function scheduleCommands(program: Command): void {
+export function addTo(program: Command): void {
   const schedule = program
     .command('schedule')
     .addHelpText(

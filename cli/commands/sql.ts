@@ -11,7 +11,7 @@ import { answer, print, printJson, say, table } from '../output.ts';
 
 const FORMATS = ['csv', 'arrow', 'parquet'] as const;
 
-export function sqlCommand(program: Command): void {
+export function addTo(program: Command): void {
   databaseCommand(
     program
       .command('sql')

@@ -410,7 +410,7 @@ describe('commands that record and look', () => {
   it('each file of commands adds those it is known by, and only the one that is asked for is loaded', async () => {
     for (const { names, load } of COMMAND_FILES) {
       const program = new Command('troupe');
-      (await load())(program);
+      (await load()).addTo(program);
       expect(program.commands.map((command) => command.name()).sort()).toEqual([...names].sort());
     }
     const added = async (...args: string[]) => {

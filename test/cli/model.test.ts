@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { join } from 'node:path';
 import { Command } from 'commander';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { modelCommands } from '../../cli/commands/model.ts';
+import { addTo } from '../../cli/commands/model.ts';
 import { readSizes, sizesOf } from '../../cli/commands/model-sizes.ts';
 import { runtime } from '../../trainer/graph/session.ts';
 import { adapterFiles } from '../../trainer/models/adapter-directory.ts';
@@ -262,7 +262,7 @@ describe('models by commands alone', () => {
   it('every command has examples in its help', () => {
     const program = new Command();
     let help = '';
-    modelCommands(program);
+    addTo(program);
     for (const command of program.commands[0]!.commands) {
       help = '';
       command.configureOutput({ writeOut: (text) => (help += text) }).outputHelp();
