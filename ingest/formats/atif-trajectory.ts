@@ -1,5 +1,6 @@
 /** A trajectory of ATIF on its way into events: its identity and its steps. */
 import { canonicalJson, isRecord, sha256 } from '../json.ts';
+import { answersIn } from './atif-parts.ts';
 import { type Fields, isGiven } from './atif-rules.ts';
 
 /** One trajectory on its way into events, the root or one inside it. */
@@ -9,6 +10,8 @@ export type Trajectory = {
   /** Its identity within its run: its own id, or its content. */
   readonly key: string;
   readonly agent: string;
+  /** Its steps as they are read: an answer that the document has in parts is one. */
+  readonly steps: readonly Fields[];
   readonly children: readonly Trajectory[];
 };
 
@@ -22,6 +25,7 @@ export function trajectoryOf(document: Fields, episodeId: string, parent: string
     episodeId,
     key,
     agent: (document.agent as { name: string }).name,
+    steps: answersIn(document.steps as Fields[]),
     children: children.map((child, i) => trajectoryOf(child, episodeId, key, i)),
   };
 }

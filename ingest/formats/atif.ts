@@ -43,7 +43,8 @@ export const atif: Format = {
     ['steps[is_copied_context]', 'message.sent, flagged copied_context'],
     ['steps[].tool_calls', 'tool.called'],
     ['steps[].observation.results', 'tool.returned; environment.observed where they answer no call'],
-    ['…results[].extra.tool_result_is_error, is_error', 'tool.returned.status error'],
+    ['…results[].extra.tool_result_is_error, is_error; steps[].extra of one result', 'tool.returned.status error'],
+    ['steps[] of the blocks of one answer (Claude Code, Harbor before 0.18)', 'one generation.completed'],
     ['…results[].subagent_trajectory_ref', 'control.transferred of kind delegate'],
     ['steps[].metrics', 'usage, prompt_token_ids, choices[0].token_ids, logprobs'],
     [
@@ -74,9 +75,8 @@ function convert(record: NativeRecord): Converted {
 }
 
 function episodeDrafts(emit: Emitter, root: Trajectory, canonical: string, copy: Fields | undefined): Draft[] {
-  const { document, episodeId, key } = root;
+  const { document, episodeId, key, steps } = root;
   const extra = isRecord(document.extra) ? document.extra : {};
-  const steps = document.steps as Fields[];
   const asked = steps.find((step) => step.source === 'user' && speakerOf(root, step) === root.agent);
   const task = taskOf(NAME, textIn(asked?.message), given('ground_truth', extra.ground_truth), extra.task_id);
   const ledger = toolLedger();
@@ -165,7 +165,7 @@ function memberDrafts(emit: Emitter, trajectory: Trajectory, parent: Trajectory 
       },
     },
   };
-  const sidechains = [...new Set((document.steps as Fields[]).map((step) => speakerOf(trajectory, step)))].filter(
+  const sidechains = [...new Set(trajectory.steps.map((step) => speakerOf(trajectory, step)))].filter(
     (agent) => agent !== name,
   );
   return [
@@ -185,11 +185,10 @@ function memberDrafts(emit: Emitter, trajectory: Trajectory, parent: Trajectory 
 
 /** The steps of a trajectory, with those of a sub-agent after the step that refers to it. */
 function trajectoryDrafts(emit: Emitter, trajectory: Trajectory, numbering: Numbering): Draft[] {
-  const { children } = trajectory;
+  const { children, steps } = trajectory;
   const waiting = new Set(children);
   const drafts: Draft[] = [];
   const inputs = new Map<string, Message[] | null>();
-  const steps = trajectory.document.steps as Fields[];
   for (const step of steps) {
     const agent = speakerOf(trajectory, step);
     if (!inputs.has(agent)) inputs.set(agent, agent === unnamedIn(trajectory) ? null : []);
@@ -246,7 +245,7 @@ function rewardDrafts(emit: Emitter, trajectory: Trajectory, isRoot: boolean): D
   const whole = isRoot
     ? ({ kind: 'episode', id: episodeId, episode_id: episodeId } as const)
     : ({ kind: 'agent', id: agent, episode_id: episodeId } as const);
-  const steps = (document.steps as Fields[]).filter(isCall);
+  const steps = trajectory.steps.filter(isCall);
   return [
     ...draft(rewardIn(document.final_metrics), 'final', whole),
     ...steps.flatMap((step) =>

@@ -133,6 +133,55 @@ describe('What Terminus 2 writes', () => {
   });
 });
 
+describe('What Harbor made of Claude Code before it kept an answer whole', () => {
+  const usage = { prompt_tokens: 20, completion_tokens: 6, extra: { cache_creation_input_tokens: 3 } };
+  const asks = (id: string, failed = false) => ({
+    message: `Executed look ${id}`,
+    tool_calls: [{ tool_call_id: id, function_name: 'look', arguments: {} }],
+    observation: { results: [{ source_call_id: id, content: `seen by ${id}` }] },
+    extra: { is_sidechain: false, tool_result_is_error: failed },
+  });
+  const says = { message: 'I look twice.', extra: { is_sidechain: false } };
+  const ends = { message: 'Done.', metrics: { ...usage, prompt_tokens: 30 }, extra: { is_sidechain: false } };
+
+  it.each([
+    ['with the usage of the answer at each of its blocks', usage],
+    ['with the usage at the first block alone', undefined],
+  ])('%s is one call for each answer, without words of the converter', (_, again) => {
+    const document = trajectory([
+      asked,
+      agentStep(2, { ...says, metrics: usage }),
+      agentStep(3, { ...asks('a'), ...(again ? { metrics: again } : {}) }),
+      agentStep(4, { ...asks('b', true), ...(again ? { metrics: again } : {}) }),
+      agentStep(5, ends),
+    ]);
+    const { of, drafts, refused } = read('atif', document);
+    expect(refused).toEqual([]);
+    const calls = of('generation.completed');
+    expect(calls.map(({ usage: of }) => (of as Data).prompt_tokens)).toEqual([20, 30]);
+    expect(JSON.stringify(calls)).not.toContain('Executed');
+    expect(JSON.stringify(calls[0]!.choices)).toContain('I look twice.');
+    expect(of('tool.called').map(({ call_id, name }) => [call_id, name])).toEqual([
+      [calls[0]!.call_id, 'look'],
+      [calls[0]!.call_id, 'look'],
+    ]);
+    expect(of('tool.returned').map(({ output, status }) => [output, status])).toEqual([
+      ['seen by a', 'ok'],
+      ['seen by b', 'error'],
+    ]);
+    expect(canonicalJson(formatNamed('atif')!.write!(drafts))).toBe(canonicalJson([document]));
+  });
+
+  it('keeps two answers of equal usage apart where a step is a whole answer', () => {
+    const document = trajectory([
+      asked,
+      agentStep(2, { ...asks('a'), message: '', metrics: usage }),
+      agentStep(3, { ...asks('b'), message: '', metrics: usage }),
+    ]);
+    expect(read('atif', document).of('generation.completed')).toHaveLength(2);
+  });
+});
+
 describe('a trajectory of ATIF', () => {
   it('is recognised in every minor version, and another major version is refused', () => {
     for (const version of ['ATIF-v1.0', 'ATIF-v1.4', 'ATIF-v1.8']) {
