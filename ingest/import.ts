@@ -63,6 +63,8 @@ export type ImportReport = Tally & {
   readonly errors: readonly ImportError[];
   /** Errors beyond those listed. */
   readonly errors_omitted?: number;
+  /** Lines of which nothing was read because their format does not know their type; the record keeps them. */
+  readonly unread_lines?: readonly { readonly format: string; readonly type: string; readonly lines: number }[];
   /** Of a dry run: where each native field goes, and which fields were kept without a place of their own. */
   readonly mapping?: readonly { readonly format: string; readonly native: string; readonly ours: string }[];
   readonly unmapped?: readonly { readonly format: string; readonly field: string; readonly events: number }[];
@@ -88,6 +90,7 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
   const skippedFiles = [...skipped];
   const formats = new Set<Format>();
   const unmapped = new Map<string, number>();
+  const unread = new Map<string, number>();
   const tally = tallier();
   const runs = new Map<Format, InputFile[]>();
   const folders = new Map<string, { readonly format: Format; readonly paths: readonly string[] }>();
@@ -145,6 +148,11 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
       const member = members[at ?? 0] ?? { place, raw };
       await batches.refuse(refusal, member.place, part === undefined ? member.raw : Buffer.from(part));
     }
+    if (!converted.repeated)
+      for (const type of converted.unread ?? []) {
+        const kind = JSON.stringify([format.name, type]);
+        unread.set(kind, (unread.get(kind) ?? 0) + 1);
+      }
     for (const body of converted.bodies ?? []) await batches.body(body);
     if (converted.raw !== null) await batches.body(converted.raw);
     for (const draft of converted.drafts) {
@@ -295,8 +303,14 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
     ...tally.total(),
     errors,
     ...(omitted > 0 ? { errors_omitted: omitted } : {}),
+    ...(unread.size > 0 ? { unread_lines: [...unread].map(([kind, lines]) => unreadOf(kind, lines)) } : {}),
     ...(dryRun ? { mapping: mappingOf(formats), unmapped: unmappedOf(unmapped) } : {}),
   };
+}
+
+function unreadOf(kind: string, lines: number) {
+  const [format, type] = JSON.parse(kind) as [string, string];
+  return { format, type, lines };
 }
 
 /** Where the files of a run lie together. */

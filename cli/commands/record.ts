@@ -159,6 +159,10 @@ function printImport(report: Report): void {
   const { received, accepted, duplicates, rejected } = report.events;
   print(`Events: ${received} received = ${accepted} accepted + ${duplicates} known already + ${rejected} rejected.`);
   for (const skipped of report.skipped_files) say(`skipped ${skipped.file}: ${skipped.reason}`);
+  for (const { format, type, lines } of report.unread_lines ?? [])
+    say(
+      `not read: ${countText(lines, 'line')} of type ${type}, which ${format} does not know; kept in the record alone`,
+    );
   for (const error of report.errors.slice(0, 20)) {
     say(
       `refused ${error.file}${error.line ? `:${error.line}` : ''} ${error.field}: ${error.code}, expected ${error.expected}, got ${error.got}`,

@@ -23,6 +23,10 @@ const NOTES = new Set([
   'ai-title',
 ]);
 
+/** The kind of a line of which nothing is read though nobody knows what it says; null for messages and notes. */
+export const unknownKind = (line: Fields): string | null =>
+  isMessage(line) || NOTES.has(line.type as string) ? null : String(line.type);
+
 const isMessage = ({ type }: Fields): boolean => type === 'user' || type === 'assistant';
 
 /** Whether a record is a line of a session: `{type: "user" | "assistant", message, uuid, sessionId}`, or a note beside them. */

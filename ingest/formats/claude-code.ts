@@ -16,6 +16,7 @@ import {
   type Line,
   MAIN,
   promptOf,
+  unknownKind,
 } from './claude-code-lines.ts';
 import { hasGap, isHeadless, placeOf, threadDrafts } from './claude-code-thread.ts';
 import { toolLedger } from './conversation.ts';
@@ -56,6 +57,7 @@ export const claudeCode: Format = {
     ['user', 'message.sent'],
     ['system, answers of the model <synthetic>', 'environment.observed'],
     ['attachment, progress, queue-operation and other notes', 'the record alone'],
+    ['lines of any other type', 'the record alone; the report counts them'],
   ],
 };
 
@@ -65,6 +67,7 @@ function convert(record: NativeRecord): Converted {
   const sessions = new Map<string, Line[]>();
   const seen = new Set<unknown>();
   const broken = new Set<unknown>();
+  const unread: string[] = [];
   for (const [seq, native] of list.entries()) {
     const bad = badLine(native);
     if (bad) {
@@ -74,6 +77,8 @@ function convert(record: NativeRecord): Converted {
     }
     const fields = native as Fields;
     const { sessionId, uuid } = fields;
+    const unknown = unknownKind(fields);
+    if (unknown !== null) unread.push(unknown);
     // A line without a session says nothing of the conversation; one that was written twice counts once.
     if (!isIdentifier(sessionId) || (isIdentifier(uuid) && seen.has(uuid))) continue;
     seen.add(uuid);
@@ -88,6 +93,7 @@ function convert(record: NativeRecord): Converted {
   return {
     drafts: told.flatMap(([id, lines]) => sessionDrafts(id, lines, canonical!, broken.has(id))),
     refusals,
+    unread,
     raw: canonical,
     repeated: record.ordinal > 0,
   };
@@ -123,8 +129,20 @@ function sessionDrafts(episodeId: string, lines: readonly Line[], canonical: str
     ...[...threads].flatMap(([agentId, own]) => threadDrafts(emit, own, { episodeId, agentId, ledger })),
   ];
   const main = (threads.get(MAIN) ?? []).filter(isSaid);
-  // The file of a sub-agent: its session begins and ends in the file of the main agent.
-  if (main.length === 0) return [rawRecord(emit, episodeId, canonical).draft, ...events];
+  // The file of a sub-agent: its session begins and ends in the file of the main agent, whose beginning has a time and shows.
+  if (main.length === 0) {
+    const alone: EventData<'episode.started'> = {
+      episode_id: episodeId,
+      session_id: episodeId,
+      native: { format: NAME },
+      flags: [NO_TOKEN_IDS, 'incomplete'],
+    };
+    return [
+      rawRecord(emit, episodeId, canonical).draft,
+      emit.event('episode.started', [episodeId, 'alone'], alone),
+      ...events,
+    ];
+  }
   const [first] = main as [Line];
   const last = main.findLast(({ fields }) => fields.type === 'assistant');
   const answer = last && blocksOf(last.fields).flatMap(({ text }) => (typeof text === 'string' ? [text] : []));

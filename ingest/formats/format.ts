@@ -38,6 +38,8 @@ export type Converted = {
   readonly raw: string | null;
   /** Further bodies that the drafts name by their SHA-256: patches, programs. */
   readonly bodies?: readonly string[];
+  /** The kind of each line of which nothing was read and that the format does not know, for the report. */
+  readonly unread?: readonly string[];
   /** True where this record was read before in this import with the same content, so that nothing is counted twice. */
   readonly repeated?: boolean;
 };

@@ -1,5 +1,6 @@
 /** Recorded with Claude Code 2.1.197 against a scripted model server, which billed 10 + n tokens in and 3 n out for its nth answer. */
-import { readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { importFiles } from '../../../ingest/import.ts';
@@ -79,7 +80,7 @@ describe('A session of Claude Code with two sub-agents', () => {
       { agent_id: ROME, role: 'general-purpose', parent_agent_id: 'main' },
     ]);
     expect(own.times('agent.defined')[0]! < times('agent.defined')[2]!).toBe(true);
-    expect(own.of('episode.started')).toEqual([]);
+    expect(own.of('episode.started')).toMatchObject([{ flags: ['no_token_ids', 'incomplete'] }]);
   });
 
   it('takes the lines of one answer for one call, and shows each call what was said before it', () => {
@@ -166,6 +167,17 @@ const result = (id: string, content: unknown, more: object = {}) => ({
   content: [{ type: 'tool_result', tool_use_id: id, content, ...more }],
 });
 
+/** Imports files of these lines, by name, in one command. */
+async function importOf(files: Readonly<Record<string, readonly unknown[]>>) {
+  const folder = mkdtempSync(join(tmpdir(), 'troupe-claude-'));
+  for (const [name, lines] of Object.entries(files))
+    writeFileSync(join(folder, name), lines.map((one) => JSON.stringify(one)).join('\n'));
+  const memory = memoryLog();
+  const report = await importFiles([folder], memory);
+  rmSync(folder, { recursive: true });
+  return { report, memory };
+}
+
 describe('A line of Claude Code', () => {
   it('of a sidechain without an agent belongs to the agent whose prompt the chain begins with', () => {
     count = 0;
@@ -186,6 +198,33 @@ describe('A line of Claude Code', () => {
     expect(of('generation.completed').map(({ agent_id }) => agent_id)).toEqual(['main', 'main', 'u3']);
     expect(of('control.transferred')).toMatchObject([{ to_agent: 'u3', tool_call_id: 't1' }]);
     expect(of('tool.returned')).toMatchObject([{ tool_call_id: 't1', status: 'ok', duration_ms: 5 }]);
+  });
+
+  it('of a type that is not known is counted in the report, and one that is a note is not', async () => {
+    count = 0;
+    const lines = [
+      line('user', { role: 'user', content: 'Fix it' }),
+      answer('a1', [asks('t1', 'Bash', {})]),
+      { type: 'tool_result', sessionId: 's', tool_use_id: 't1', content: 'three' },
+      { type: 'progress', sessionId: 's' },
+    ];
+    expect((await importOf({ 's.jsonl': lines })).report).toMatchObject({
+      unread_lines: [{ format: 'claude-code', type: 'tool_result', lines: 1 }],
+      errors: [],
+    });
+    expect((await importOf({ 's.jsonl': lines.slice(0, 2) })).report).not.toHaveProperty('unread_lines');
+  });
+
+  it('of a sub-agent whose session is in no file makes it incomplete, until the session comes', () => {
+    count = 0;
+    const side = { isSidechain: true, agentId: 'a7' };
+    const alone = read('claude-code', [
+      line('user', { role: 'user', content: 'Search' }, side),
+      answer('b1', [{ type: 'text', text: 'Found' }], side),
+    ]);
+    expect(alone.of('episode.started')).toMatchObject([{ episode_id: 's', flags: ['no_token_ids', 'incomplete'] }]);
+    // Of several beginnings the last by time shows: the one of the session has a time.
+    expect(alone.times('episode.started')).toEqual([null]);
   });
 
   it('that was refused by the person, stands for an answer, or follows a rewind is told as what it is', () => {
