@@ -12,6 +12,7 @@ import { claudeCode } from './claude-code.ts';
 import { codex } from './codex.ts';
 import { crewai } from './crewai.ts';
 import type { Format, Head } from './format.ts';
+import { geminiCli } from './gemini-cli.ts';
 import { inspect } from './inspect.ts';
 import { langfuse } from './langfuse.ts';
 import { langsmith } from './langsmith.ts';
@@ -23,6 +24,7 @@ import { miniSweAgent } from './mini-swe-agent.ts';
 import { multiagentbench } from './multiagentbench.ts';
 import { openaiAgents } from './openai-agents.ts';
 import { openaiChat } from './openai-chat.ts';
+import { opencode } from './opencode.ts';
 import { openhands } from './openhands.ts';
 import { openinference } from './openinference.ts';
 import { otelGenai } from './otel-genai.ts';
@@ -63,6 +65,8 @@ export const FORMATS: readonly Format[] = [
   claudeCode,
   codex,
   pi,
+  geminiCli,
+  opencode,
   sessionTraces,
   crewai,
   inspect,

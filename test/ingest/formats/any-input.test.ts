@@ -207,6 +207,106 @@ const RECORDS: Readonly<Record<string, readonly unknown[]>> = {
       { timestamp: 't', type: 'event_msg', payload: { type: 'task_complete', last_agent_message: 'a' } },
     ],
   ],
+  'gemini-cli': [
+    [
+      { sessionId: 's', projectHash: 'p', startTime: 't', lastUpdated: 't', kind: 'main' },
+      { $set: { messages: [{ id: 'u0', timestamp: 't', type: 'user', content: [{ text: 'x' }] }], lastUpdated: 't' } },
+      {
+        id: 'u',
+        timestamp: 't',
+        type: 'user',
+        content: [{ text: 'q' }, { inlineData: { data: 'eA==', mimeType: 'm' } }],
+      },
+      {
+        id: 'g',
+        timestamp: 't',
+        type: 'gemini',
+        content: [{ text: 'hm', thought: true }, { functionCall: { id: 'c', name: 'f', args: {} } }],
+        thoughts: [{ subject: 's', description: 'd', timestamp: 't' }],
+        tokens: { input: 1, output: 1, cached: 0, thoughts: 1, tool: 0, total: 3 },
+        model: 'm',
+        toolCalls: [
+          {
+            id: 'c',
+            name: 'f',
+            args: {},
+            result: [{ functionResponse: { id: 'c', name: 'f', response: { output: 'x' } } }],
+            status: 'success',
+            timestamp: 't',
+            agentId: 'a',
+          },
+        ],
+      },
+      { $rewindTo: 'g' },
+      { id: 'i', timestamp: 't', type: 'info', content: 'x' },
+    ],
+    {
+      history: [
+        { role: 'user', parts: [{ text: 'q' }] },
+        { role: 'model', parts: [{ text: 'a' }] },
+      ],
+    },
+  ],
+  opencode: [
+    {
+      info: {
+        id: 'ses_1',
+        parentID: 'ses_0',
+        directory: '/w',
+        title: 't',
+        version: '1',
+        time: { created: 1, updated: 1 },
+      },
+      messages: [
+        {
+          info: { id: 'msg_1', sessionID: 'ses_1', role: 'user', time: { created: 1 } },
+          parts: [
+            { id: 'prt_1', messageID: 'msg_1', sessionID: 'ses_1', type: 'text', text: 'q' },
+            { id: 'prt_2', messageID: 'msg_1', sessionID: 'ses_1', type: 'compaction', auto: true, tail_start_id: 'x' },
+          ],
+        },
+        {
+          info: {
+            id: 'msg_2',
+            sessionID: 'ses_1',
+            role: 'assistant',
+            summary: true,
+            agent: 'a',
+            modelID: 'm',
+            time: { created: 2, completed: 3 },
+            error: { name: 'e', data: {} },
+          },
+          parts: [
+            { id: 'prt_3', messageID: 'msg_2', sessionID: 'ses_1', type: 'step-start' },
+            {
+              id: 'prt_4',
+              messageID: 'msg_2',
+              sessionID: 'ses_1',
+              type: 'tool',
+              tool: 'task',
+              callID: 'c',
+              state: {
+                status: 'completed',
+                input: {},
+                output: 'x',
+                metadata: { sessionId: 's' },
+                time: { start: 2, end: 3 },
+              },
+            },
+            {
+              id: 'prt_5',
+              messageID: 'msg_2',
+              sessionID: 'ses_1',
+              type: 'step-finish',
+              reason: 'stop',
+              cost: 0,
+              tokens: { input: 1, output: 1, reasoning: 0, total: 2, cache: { read: 0, write: 0 } },
+            },
+          ],
+        },
+      ],
+    },
+  ],
   pi: [
     [
       { type: 'session', version: 3, id: 's', timestamp: 't', cwd: '/w' },

@@ -26,7 +26,7 @@ const SAMPLES = ROOTS.flatMap((root) =>
 );
 
 /** Formats in which a part alone may name no run, or hold nothing that was said: it is refused with the reason. */
-const REFUSED = /^(?:claude-code|codex|pi|openhands|redel)\//;
+const REFUSED = /^(?:claude-code|codex|pi|gemini-cli|openhands|redel)\//;
 /** Formats in which nothing in a later part tells whose it is, also beside the others. */
 const NAMELESS = /^(?:agentscope|crewai\/output-log)/;
 /** An evaluation of Weave: a part without the example that a call is in. */

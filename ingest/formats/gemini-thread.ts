@@ -1,0 +1,278 @@
+/** A chat of Gemini CLI as events. */
+import type { Draft, Message } from '../events.ts';
+import { isRecord } from '../json.ts';
+import type { NativeRefusal } from './format.ts';
+import {
+  badMessage,
+  callParts,
+  callsIn,
+  type Fields,
+  isAdded,
+  isErrorResponse,
+  isMessage,
+  isRewind,
+  messagesIn,
+  outputOf,
+  responsesIn,
+  resultShown,
+  setIn,
+  type ToolCall,
+  textOf,
+  thoughtsOf,
+  toolCallsOf,
+  wordsOf,
+} from './gemini-records.ts';
+import { type Emitter, given, isIdentifier, without } from './native.ts';
+import { timeOfText } from './run.ts';
+
+type Line = { readonly seq: number; readonly fields: Fields & { readonly id: string } };
+
+/** An answer of the model: what it said when it came, and its last state, which has the results of its tools. */
+type Answer = { readonly first: Line; last: Line; readonly input: Message[]; readonly askedAt: string | null };
+
+export type Chat = {
+  readonly said: readonly Line[];
+  readonly answers: readonly Answer[];
+  /** Numbers of the lines that said it, by message. */
+  readonly refusals: readonly NativeRefusal[];
+};
+
+/**
+ * The messages of a chat in the order they came. A line that repeats a message brings its later state; one that brings all messages,
+ * or goes back to one, changes what later calls are shown and takes no call back.
+ */
+export function readChat(lines: readonly unknown[]): Chat {
+  const refusals: NativeRefusal[] = [];
+  const said = new Map<string, Line>();
+  const answers = new Map<string, Answer>();
+  let context: Line[] = [];
+  const take = (value: unknown, seq: number, field: string): void => {
+    const bad = badMessage(value, field);
+    if (bad) {
+      refusals.push({ ...bad, at: seq });
+      return;
+    }
+    const line: Line = { seq, fields: value as Line['fields'] };
+    const { id, type } = line.fields;
+    const key = `${type} ${id}`;
+    const answer = answers.get(id);
+    if (type === 'gemini' && answer) {
+      // The conversation as a whole repeats answers without their calls and tokens.
+      const fields = { ...answer.last.fields, ...without(line.fields, 'content') } as Line['fields'];
+      answer.last = { seq, fields };
+      const at = context.findIndex((one) => one.fields.id === id && one.fields.type === 'gemini');
+      if (at >= 0) context[at] = answer.last;
+      else context.push(answer.last);
+      return;
+    }
+    if (type === 'gemini' && isCall(line.fields)) {
+      const askedAt = timeOfText(context.at(-1) && endOf(context.at(-1)!.fields));
+      answers.set(id, { first: line, last: line, input: shownOf(context), askedAt });
+    } else if (!said.has(key) && !isResult(line.fields)) said.set(key, line);
+    const at = context.findIndex((one) => `${one.fields.type} ${one.fields.id}` === key);
+    if (at >= 0) context[at] = line;
+    else context.push(line);
+  };
+  for (const [seq, line] of lines.entries()) {
+    const whole = messagesIn(setIn(line)) ?? messagesIn(line);
+    if (whole) {
+      context = [];
+      for (const [i, message] of whole.entries())
+        take(message, seq, setIn(line) ? `$set.messages[${i}]` : `messages[${i}]`);
+    } else if (isRewind(line)) {
+      const at = context.findIndex(({ fields }) => fields.id === line.$rewindTo);
+      context = context.slice(0, Math.max(at, 0));
+    } else if (isMessage(line) || !isRecord(line) || 'type' in line) take(line, seq, '');
+  }
+  return { said: [...said.values()], answers: [...answers.values()], refusals };
+}
+
+/** What the program puts into a conversation in the name of the model has neither a model nor tokens. */
+const isCall = (fields: Fields): boolean =>
+  typeof fields.model === 'string' || isRecord(fields.tokens) || toolCallsOf(fields).length > 0;
+
+/** The results of tools stand beside their calls; the message that sends them says nothing. */
+const isResult = ({ type, content }: Fields): boolean => type === 'user' && wordsOf(content).length === 0;
+
+const callsOf = (fields: Fields): readonly ToolCall[] => {
+  const recorded = toolCallsOf(fields);
+  return recorded.length > 0 ? recorded : callsIn(fields.content);
+};
+
+const responsesOf = (call: ToolCall): readonly Fields[] =>
+  responsesIn(call.result).filter(({ id }) => id === undefined || id === call.id);
+
+/** When a message was last added to: an answer when the last of its tools ended. */
+export const endOf = (fields: Fields): string =>
+  [fields.timestamp, ...toolCallsOf(fields).map(({ timestamp }) => timestamp)]
+    .filter((time) => typeof time === 'string')
+    .sort()
+    .at(-1) ?? '';
+
+/** Messages as a later call is shown them; a result stands behind its call, however often it was sent. */
+function shownOf(lines: readonly Line[]): Message[] {
+  const known = new Set<unknown>();
+  return lines.flatMap(({ fields }): Message[] => {
+    if (fields.type === 'gemini') {
+      const calls = callsOf(fields);
+      const results = calls.flatMap((call) => responsesOf(call).map((response) => resultShown(response, call.id)));
+      for (const { tool_call_id: id } of results as (Message & Fields)[]) known.add(id);
+      const content = [...thoughtsOf(fields), ...wordsOf(fields.content), ...callParts(calls)];
+      return [{ role: 'assistant', content }, ...results];
+    }
+    if (fields.type !== 'user') return [];
+    const results = responsesIn(fields.content).filter(({ id }) => !known.has(id));
+    for (const { id } of results) known.add(id);
+    const words = wordsOf(fields.content);
+    return [
+      ...results.map((response) => resultShown(response, response.id)),
+      ...(words.length > 0 ? [{ role: 'user', content: words }] : []),
+    ];
+  });
+}
+
+export type Thread = {
+  readonly episodeId: string;
+  readonly agentId: string;
+  /** Who asks: the user, or the agent that started this one. */
+  readonly asker: string;
+};
+
+export function chatDrafts(emit: Emitter, { said, answers }: Chat, thread: Thread): Draft[] {
+  const told = [
+    ...said.map((line) => ({ seq: line.seq, drafts: () => saidDrafts(emit, line, thread) })),
+    ...answers.map((answer) => ({ seq: answer.first.seq, drafts: () => answerDrafts(emit, answer, thread) })),
+  ];
+  return told.sort((a, b) => a.seq - b.seq).flatMap(({ drafts }) => drafts());
+}
+
+const placeOf = ({ episodeId }: Thread, { seq }: Line, time: string | null) => ({
+  episode_id: episodeId,
+  ...(time === null ? { seq } : {}),
+});
+
+function saidDrafts(emit: Emitter, line: Line, thread: Thread): Draft[] {
+  const { episodeId, agentId, asker } = thread;
+  const { id, type, content } = line.fields;
+  const time = timeOfText(line.fields.timestamp);
+  const about = placeOf(thread, line, time);
+  const words = wordsOf(content);
+  if (type === 'user' || type === 'gemini') {
+    const from = type === 'user' && !isAdded(textOf(content)) ? asker : 'gemini-cli';
+    const role = type === 'user' ? 'user' : 'assistant';
+    const data = { ...about, message_id: `${role}/${id}`, from, to: [agentId], role, content: words };
+    return [emit.event('message.sent', [episodeId, role, id], data, time)];
+  }
+  const data = { ...about, kind: type as string, content: words };
+  return [emit.event('environment.observed', [episodeId, id], data, time)];
+}
+
+function answerDrafts(emit: Emitter, { first, last, input, askedAt }: Answer, thread: Thread): Draft[] {
+  const { episodeId, agentId } = thread;
+  const { id, timestamp } = first.fields;
+  const { model, tokens } = last.fields;
+  const time = timeOfText(timestamp);
+  const calls = callsOf(last.fields);
+  const content = [...thoughtsOf(last.fields), ...wordsOf(first.fields.content), ...callParts(calls)];
+  const call = { call_id: id, agent_id: agentId };
+  const named = typeof model === 'string' ? model : undefined;
+  return [
+    emit.event(
+      'generation.requested',
+      [episodeId, id],
+      { ...placeOf(thread, first, askedAt), ...call, ...given('model', named), input },
+      askedAt,
+    ),
+    emit.event(
+      'generation.completed',
+      [episodeId, id],
+      {
+        ...placeOf(thread, first, time),
+        ...call,
+        choices: content.length > 0 ? [{ index: 0, content }] : [],
+        ...given('response_model', named),
+        ...given('usage', usageOf(tokens)),
+      },
+      time,
+    ),
+    ...calls.flatMap((one, index) => toolDrafts(emit, one, { ...call, index }, first, thread)),
+  ];
+}
+
+function toolDrafts(
+  emit: Emitter,
+  one: ToolCall,
+  call: { readonly call_id: string; readonly agent_id: string; readonly index: number },
+  first: Line,
+  thread: Thread,
+): Draft[] {
+  const { episodeId, agentId } = thread;
+  const { id, name, args, status, agentId: child, resultDisplay: display } = one;
+  const [began, ended] = [timeOfText(first.fields.timestamp), timeOfText(one.timestamp)];
+  const responses = responsesOf(one);
+  const about = { tool_call_id: `${call.call_id}/${id}`, native: { tool_call_id: id } };
+  const failed = status === 'error' || (status === undefined && responses.some(isErrorResponse));
+  const [response] = responses;
+  const kind = isRecord(args) ? (args.agent_name ?? args.agentName) : undefined;
+  return [
+    emit.event(
+      'tool.called',
+      [episodeId, call.call_id, call.index],
+      { ...placeOf(thread, first, began), ...call, ...about, name, type: 'function', arguments: args ?? null },
+      began,
+    ),
+    ...(isIdentifier(child)
+      ? [
+          emit.event('agent.defined', [episodeId, child], {
+            episode_id: episodeId,
+            agent_id: child,
+            name: isIdentifier(kind) ? kind : child,
+            ...(isIdentifier(kind) ? { role: kind } : {}),
+            parent_agent_id: agentId,
+          }),
+          emit.event(
+            'control.transferred',
+            [episodeId, call.call_id, call.index],
+            {
+              ...placeOf(thread, first, began),
+              from_agent: agentId,
+              to_agent: child,
+              kind: 'delegate' as const,
+              tool_call_id: about.tool_call_id,
+            },
+            began,
+          ),
+        ]
+      : []),
+    ...(responses.length > 0 || status === 'error' || status === 'cancelled'
+      ? [
+          emit.event(
+            'tool.returned',
+            [episodeId, call.call_id, call.index],
+            {
+              ...placeOf(thread, first, ended),
+              ...about,
+              status: status === 'cancelled' ? status : failed ? ('error' as const) : ('ok' as const),
+              ...given('output', response && outputOf(response)),
+              ...given('unmapped', without({ result_display: display || undefined })),
+            },
+            ended,
+          ),
+        ]
+      : []),
+  ];
+}
+
+/** Gemini counts what came from a cache within the input, and what the model thought beside the output. */
+function usageOf(tokens: unknown): Record<string, unknown> | undefined {
+  if (!isRecord(tokens)) return undefined;
+  const { input, output, cached, thoughts, tool, total } = tokens;
+  const thought = typeof thoughts === 'number' ? thoughts : 0;
+  return without({
+    input_tokens: typeof input === 'number' && typeof tool === 'number' ? input + tool : input,
+    output_tokens: typeof output === 'number' ? output + thought : output,
+    cached_input_tokens: cached,
+    reasoning_tokens: thoughts,
+    total_tokens: total,
+  });
+}
