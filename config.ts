@@ -155,6 +155,13 @@ export const SETTINGS = {
     map: true,
     about: 'patterns of secrets of your own, by name, that are replaced before anything is stored',
   },
+  spans: {
+    env: 'TROUPE_SPANS',
+    fallback: null,
+    map: true,
+    about:
+      'which spans of a program are one episode: a list `episodes` of service and by, an attribute such as session.id',
+  },
   patience: {
     env: 'TROUPE_PATIENCE',
     fallback: 120,

@@ -3,6 +3,7 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import fastify, { type FastifyInstance, LogController } from 'fastify';
 import { TroupeError } from '../errors.ts';
 import type { ArtifactStore, EventLog, IngestLedger } from '../ingest/log/log.ts';
+import type { EpisodeRule } from '../ingest/otlp/episode-rules.ts';
 import type { Redactor } from '../ingest/redact.ts';
 import { mapStrings, unescapeText } from '../ingest/text.ts';
 import type { Db } from '../store/db/pool.ts';
@@ -70,6 +71,8 @@ export type AppOptions = OriginOptions & {
   readonly upstreams?: Upstreams;
   /** Routes from other models to policies. Default: none. */
   readonly routes?: readonly Route[];
+  /** Which spans of a program belong together, besides what they say themselves. */
+  readonly episodes?: readonly EpisodeRule[];
   /** Of the tokens of policies. Default: none. */
   readonly prices?: Readonly<Record<string, Price>>;
   /** Who plays rollouts. Default: nobody. */
@@ -175,7 +178,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   });
 
   eventRoutes(app, door, { bodyLimit });
-  otlpRoutes(app, door, { bodyLimit });
+  otlpRoutes(app, door, { bodyLimit, episodes: options.episodes ?? [] });
   tracingClientRoutes(app, door, { bodyLimit });
   const { ingestOnly = false, redactor = null } = options;
   if (redactor !== null) observe.redactions(redactor.found);

@@ -7,6 +7,7 @@ import type { ArtifactStore, EventLog, IngestLedger, Originals } from '../ingest
 import { postgresBook, postgresLog } from '../ingest/log/postgres.ts';
 import type { KnownLog } from '../ingest/log/replaced.ts';
 import type { LogSource } from '../ingest/log/source.ts';
+import { type EpisodeRule, readEpisodeRules } from '../ingest/otlp/episode-rules.ts';
 import { createRedactor, type Redactor } from '../ingest/redact.ts';
 import { ownRules } from '../ingest/redact-own.ts';
 import { redacting } from '../ingest/redact-ports.ts';
@@ -33,6 +34,8 @@ export type Context = Opened & {
   readonly originals: Originals;
   /** What log, book and artifacts are behind. */
   readonly redactor: Redactor;
+  /** Which spans of a program belong together, besides what they say themselves. */
+  readonly episodes: readonly EpisodeRule[];
   /** What seals facts that are kept beside the database: its address or password; null while that is not known. */
   readonly sealSecret: () => string | null;
 };
@@ -50,6 +53,7 @@ export function withContext<T>(
 export async function withLog<T>(opened: Opened, work: (context: Context) => Promise<T>): Promise<T> {
   const { config, database, db } = opened;
   const redactor = createRedactor(ownRules(config.redact ?? {}));
+  const episodes = readEpisodeRules(config.spans);
   const sealSecret = () => config.database_url ?? passwordOf(homeAt(config.home));
   const kafka =
     config.kafka_brokers === null ? null : await openKafkaLog(config, { project: database.project, db, sealSecret });
@@ -67,6 +71,7 @@ export async function withLog<T>(opened: Opened, work: (context: Context) => Pro
       ),
       originals: originalsIn(db),
       redactor,
+      episodes,
       sealSecret,
       source,
       catchUp: ({ signal } = {}) =>

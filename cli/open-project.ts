@@ -110,7 +110,8 @@ export function openProject(options: ProjectOptions = {}): Promise<Project> {
 }
 
 function methodsOf(context: Context, reader: () => Promise<Db | null>): Omit<Project, 'close'> {
-  const { db, log, source, book, artifacts, originals, redactor, home, now, config, catchUp, patiently } = context;
+  const { db, log, source, book, artifacts, originals, redactor, episodes, home, now, config, catchUp, patiently } =
+    context;
   const open = async (methods: readonly MethodAsked[]) => {
     await catchUp();
     return patiently(() => unjudged(db, methods, { now: now(), closeAfter: config.close_after }));
@@ -120,7 +121,15 @@ function methodsOf(context: Context, reader: () => Promise<Db | null>): Omit<Pro
     import: async (paths, options = {}) => {
       // What lies in a topic alone is known only once it was read.
       if (source !== null) await catchUp(options);
-      const report = await importFiles([paths].flat(), { log, book, artifacts, originals, redactor, ...options });
+      const report = await importFiles([paths].flat(), {
+        log,
+        book,
+        artifacts,
+        originals,
+        redactor,
+        episodes,
+        ...options,
+      });
       await catchUp(options);
       const stays_open: StaysOpen[] = [];
       await closeImported(db, log, (episode, { field, expected, got }) =>

@@ -91,6 +91,7 @@ export async function openServing(context: Context, options: ServingOptions): Pr
     policyServers,
     upstreams,
     routes,
+    episodes: context.episodes,
     prices: readPrices('prices', config.prices ?? {}),
     runners: role === 'ingest' ? [] : readRunners(config.runners, readScorers(config.rewards)),
     keys,

@@ -17,6 +17,7 @@ import { countUnmapped, mappingOf, unmappedOf } from './import-mapping.ts';
 import { ordinals, type Tally, tallier } from './import-tally.ts';
 import { canonicalJson } from './json.ts';
 import type { ArtifactStore, EventLog, IngestLedger, Originals } from './log/log.ts';
+import { type EpisodeRule, withEpisodes } from './otlp/episode-rules.ts';
 import type { FileRecord } from './parse-piece.ts';
 import { openRecordFile } from './read-file.ts';
 import { createRedactor, type Redactor } from './redact.ts';
@@ -48,6 +49,8 @@ export type ImportOptions = {
   readonly dryRun?: boolean;
   /** Applied to each native record before anything is made of it: ids and hashes are of what is kept. Default: the built-in rules. */
   readonly redactor?: Redactor;
+  /** Which spans of a program belong together, besides what they say themselves. */
+  readonly episodes?: readonly EpisodeRule[];
   readonly onProgress?: (progress: ImportProgress) => void;
   readonly signal?: AbortSignal;
 };
@@ -82,7 +85,7 @@ const NONE: Originals = {
  * signal fires (what was appended stays; importing again goes on), and whatever the log throws.
  */
 export async function importFiles(paths: readonly string[], options: ImportOptions): Promise<ImportReport> {
-  const { dryRun = false, onProgress = () => {}, redactor = createRedactor(), signal } = options;
+  const { dryRun = false, onProgress = () => {}, redactor = createRedactor(), episodes = [], signal } = options;
   const forced = options.format === undefined ? null : formatNamed(options.format);
   const { files, skipped } = await findFiles(paths);
   const counts: Counts = { received: 0, accepted: 0, duplicates: 0, rejected: 0 };
@@ -131,7 +134,7 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
 
   /** Converts one native record, which `members` of files make up. */
   async function keep(native: unknown, format: Format, members: readonly Member[]): Promise<void> {
-    const value = redactor.value(native);
+    const value = withEpisodes(redactor.value(native), episodes);
     const canonical = canonicalJson(value);
     await keepConverted(format.convert({ value, canonical, ordinal: ordinalOf(canonical) }), format, members);
   }
@@ -219,7 +222,7 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
     for (const { refusal, place, raw } of refused) await batches.refuse(refusal, place, raw);
     if (members.length === 0) return;
     if (!folder) return keep(lists[0], format, members);
-    const value = redactor.value(lists) as typeof lists;
+    const value = withEpisodes(redactor.value(lists) as typeof lists, episodes);
     if (format.joins) return keepRun({ lines: value.flat(), members }, format, value);
     const canonical = canonicalJson(value);
     const converted = format.convert({ value, canonical, ordinal: ordinalOf(canonical) });
@@ -237,7 +240,7 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
       for (const { refusal, place, raw } of refused) await batches.refuse(refusal, place, raw);
       let from = 0;
       const parts = lists.map((list) => {
-        const lines = redactor.value(list) as readonly unknown[];
+        const lines = withEpisodes(redactor.value(list) as readonly unknown[], episodes);
         from += list.length;
         return { lines, members: members.slice(from - list.length, from) };
       });

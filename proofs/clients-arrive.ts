@@ -15,6 +15,9 @@ import { recordingProxy, type Sent, send } from './recording-proxy.ts';
 import { TEAMS } from './team-list.ts';
 import { teamArrives } from './teams.ts';
 
+/** By which the traces of a program that cannot be changed are one episode. */
+const SPANS = JSON.stringify({ episodes: [{ service: 'autogen-*', by: 'session.id' }] });
+
 type Check = readonly [what: string, fine: boolean];
 type Step = { readonly episode_id: string; readonly agent: string | null; readonly text: string | null };
 
@@ -36,7 +39,7 @@ async function prove(context: Context, { short, say, scratch }: Setting): Promis
   const model = await modelServer();
   const upstreams = JSON.stringify({ scripted: { base_url: `${model.origin}/v1`, models: ['*'] } });
   const given = roleSettings(context.config);
-  const settings = { ...given, env: { ...given.env, TROUPE_UPSTREAMS: upstreams } };
+  const settings = { ...given, env: { ...given.env, TROUPE_UPSTREAMS: upstreams, TROUPE_SPANS: SPANS } };
   const failures: Error[] = [];
   const start = (role: string, more: readonly string[] = []) =>
     startRole(role, settings, more, (error) => failures.push(error));

@@ -142,6 +142,14 @@ export const TEAMS: readonly Team[] = [
   },
   {
     name: 'AutoGen',
+    by: 'the same, by a rule of the server',
+    program: 'autogen_team.py',
+    packages: 'autogen',
+    env: () => ({ OTEL_SERVICE_NAME: 'autogen-team', OTEL_RESOURCE_ATTRIBUTES: 'session.id=autogen-2' }),
+    lacks: { results: NO_RESULTS },
+  },
+  {
+    name: 'AutoGen',
     by: 'the same, inside another span',
     program: 'autogen_span.py',
     packages: 'autogen',

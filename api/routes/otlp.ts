@@ -7,6 +7,7 @@ import { Type } from 'typebox';
 import { TroupeError } from '../../errors.ts';
 import { cutOtlp, type LiveItem } from '../../ingest/formats/live-traces.ts';
 import { decodeOtlp, type Otlp, parseOtlpJson } from '../../ingest/otlp/decode.ts';
+import { type EpisodeRule, withEpisodes } from '../../ingest/otlp/episode-rules.ts';
 import { dataPointsIn } from '../../ingest/otlp/metrics.ts';
 import { protobufToJson } from '../../ingest/otlp/protobuf.ts';
 import { inflate, mediaType, utf8 } from '../body.ts';
@@ -35,7 +36,9 @@ const DOCUMENTED = {
   },
 } as const;
 
-export function otlpRoutes(app: FastifyInstance, door: Door, { bodyLimit }: { readonly bodyLimit: number }): void {
+type OtlpOptions = { readonly bodyLimit: number; readonly episodes: readonly EpisodeRule[] };
+
+export function otlpRoutes(app: FastifyInstance, door: Door, { bodyLimit, episodes }: OtlpOptions): void {
   for (const base of BASES) {
     for (const signal of ['traces', 'logs', 'metrics'] as const) {
       const { summary, about } = DOCUMENTED[signal];
@@ -58,7 +61,7 @@ export function otlpRoutes(app: FastifyInstance, door: Door, { bodyLimit }: { re
           const partial =
             signal === 'metrics'
               ? { rejected: dataPointsIn(readBody(bytes, type, signal)), message: NO_METRICS }
-              : await take(door, signal, readRequest(bytes, type, signal));
+              : await take(door, signal, readRequest(bytes, type, signal, episodes));
           return reply
             .code(200)
             .header('content-type', type)
@@ -84,7 +87,12 @@ function readBody(bytes: Uint8Array, type: (typeof TYPES)[number], signal: Signa
 }
 
 /** The items of a request. Throws `BodyRefused` where it is none. */
-function readRequest(bytes: Uint8Array, type: (typeof TYPES)[number], signal: Exclude<Signal, 'metrics'>): Otlp {
+function readRequest(
+  bytes: Uint8Array,
+  type: (typeof TYPES)[number],
+  signal: Exclude<Signal, 'metrics'>,
+  episodes: readonly EpisodeRule[],
+): Otlp {
   // A request without spans or log records is valid.
   const value = readBody(bytes, type, signal) as Record<string, unknown> | null;
   const isEmpty = value !== null && typeof value === 'object' && !Array.isArray(value) && value[MEMBER[signal]] == null;
@@ -98,7 +106,7 @@ function readRequest(bytes: Uint8Array, type: (typeof TYPES)[number], signal: Ex
       got: 'something else',
     });
   }
-  return decodeOtlp({ [MEMBER[signal]]: list });
+  return decodeOtlp(withEpisodes({ [MEMBER[signal]]: list }, episodes));
 }
 
 function readJson(bytes: Uint8Array): ReturnType<typeof parseOtlpJson> {

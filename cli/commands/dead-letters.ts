@@ -108,13 +108,16 @@ function numberOf(id: string): number {
 }
 
 /** A record of a file, as a file of its own. Its letter is counted once more only where it is refused again. */
-async function importAgain({ log, artifacts, originals, redactor }: Context, raw: Uint8Array): Promise<string | null> {
+async function importAgain(
+  { log, artifacts, originals, redactor, episodes }: Context,
+  raw: Uint8Array,
+): Promise<string | null> {
   const folder = await mkdtemp(join(tmpdir(), 'troupe-replay-'));
   try {
     const file = join(folder, 'record.json');
     await writeFile(file, raw);
     const book = { report: async () => {} };
-    const { events, errors } = await importFiles([file], { log, book, artifacts, originals, redactor });
+    const { events, errors } = await importFiles([file], { log, book, artifacts, originals, redactor, episodes });
     const [first] = errors;
     if (first) return `${first.field || 'the record'} should be ${first.expected}`;
     return events.received > 0 ? null : 'nothing was read from it';

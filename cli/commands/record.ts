@@ -32,7 +32,7 @@ export function addTo(program: Command): void {
         'after',
         '\nExamples:\n  troupe import results.json\n  troupe import logs/ --format openai-chat --dry-run',
       ),
-    async ({ db, log, source, book, artifacts, originals, redactor, catchUp, patiently }, paths, flags) => {
+    async ({ db, log, source, book, artifacts, originals, redactor, episodes, catchUp, patiently }, paths, flags) => {
       const quiet = flags.quiet === true || flags.json === true;
       const signal = untilInterrupted();
       const bar = progressBar('Importing', { quiet });
@@ -44,6 +44,7 @@ export function addTo(program: Command): void {
         artifacts,
         originals,
         redactor,
+        episodes,
         ...(flags.format ? { format: String(flags.format) } : {}),
         ...(flags.dryRun ? { dryRun: true } : {}),
         onProgress: ({ bytesDone, bytesTotal, file }) => bar.update(bytesDone, bytesTotal, file ?? ''),

@@ -165,8 +165,8 @@ function aroundOf(group: Fields, inner: Fields, place: string, inside: string): 
  * What a program runs may be many traces. They are one episode where spans name it: each by itself, by the attribute that their resource
  * says, such as `session.id`, or all by their resource. It is known of each span when it comes, whichever others have come.
  */
-const EPISODE = 'troupe.episode_id';
-const EPISODE_BY = 'troupe.episode_by';
+export const EPISODE = 'troupe.episode_id';
+export const EPISODE_BY = 'troupe.episode_by';
 
 const episodeOf = (attributes: Attributes, { episode, episodeBy }: Around): string | null =>
   identifierIn(attributes, EPISODE) ?? (episodeBy === null ? null : identifierIn(attributes, episodeBy)) ?? episode;
