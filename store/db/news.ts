@@ -10,7 +10,11 @@ export type NewsOptions = {
   readonly pollMs?: number | (() => number);
   /** After news, waits so long for more of it: one larger piece of work is cheaper than several small ones. */
   readonly gatherMs?: number;
-  /** And then so long, unless somebody waits for the work and says so by the payload {@link AT_ONCE}. */
+  /** And then while more keeps coming, but no longer than so, unless somebody waits for the work and says so by the payload {@link AT_ONCE}. */
+  readonly streamMs?: () => number;
+  /** More keeps coming where no more than so much lies between one piece of news and the next. */
+  readonly quietMs?: number;
+  /** And then so long in any case, with the same exception. */
   readonly restMs?: () => number;
   /** Called with what the environment failed at, which is tried again for ever. */
   readonly onTrouble?: (error: unknown) => void;
@@ -85,7 +89,15 @@ export function sharedNews(db: Db, channel: string): SharedNews {
 export async function onNews(
   db: Db,
   channel: string,
-  { signal, pollMs = 500, gatherMs = 0, restMs = () => 0, onTrouble = () => {} }: NewsOptions,
+  {
+    signal,
+    pollMs = 500,
+    gatherMs = 0,
+    streamMs = () => 0,
+    quietMs = 30,
+    restMs = () => 0,
+    onTrouble = () => {},
+  }: NewsOptions,
   work: () => Promise<boolean>,
 ): Promise<void> {
   const patience = { signal, onTrouble, mostMs: MOST_PAUSE_MS };
@@ -96,8 +108,10 @@ export async function onNews(
   let wake: () => void = () => {};
   let news = true;
   let isAwaited = false;
+  let last = Number.NEGATIVE_INFINITY;
   const onNotification = (payload: string | null) => {
     news = true;
+    last = performance.now();
     isAwaited ||= payload === AT_ONCE;
     wake();
   };
@@ -122,6 +136,9 @@ export async function onNews(
       if (await patiently(work, patience).catch(unlessStopped)) continue;
       await pause(typeof pollMs === 'number' ? pollMs : pollMs(), () => news);
       await pause(gatherMs, () => false);
+      const streamsUntil = performance.now() + streamMs();
+      const streamsFor = () => (signal.aborted ? 0 : Math.min(streamsUntil, last + quietMs) - performance.now());
+      for (let ms = streamsFor(); ms > 0 && !isAwaited; ms = streamsFor()) await pause(ms, () => isAwaited);
       await pause(restMs(), () => isAwaited);
     }
   } finally {

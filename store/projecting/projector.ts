@@ -280,7 +280,7 @@ export type OnBatch = (
 
 /** Partitions, and what is left to settle, of a projector that died are no news. Three times as often as claims must be renewed. */
 const POLL_MS = 1500;
-/** Where nobody waits, after a batch so many times as long as it took is left for more to come, */
+/** Where nobody waits, after a batch so many times as long as it took is left for more to come, while it keeps coming, */
 const GATHER = 4;
 /** but no longer than this. */
 const MOST_GATHER_MS = 200;
@@ -289,17 +289,17 @@ const MOST_REST_MS = 1000;
 /**
  * Projects until stopped, waiting out what the environment fails at, and shares the partitions with all who do the same. Appends come in
  * bursts, and a batch of few events costs hardly less than one of many, so a batch waits 15 ms for company, also after one that left
- * nothing, and behind another one for up to 200 ms, unless somebody waits for the tables (`waitProjected`): fewer transactions, and fewer
- * episodes summed up twice. Where most of the work was mapping traces again of which a little more had come, as much time is left to
- * whatever else runs, up to a second: a trace that comes span by span, and that nobody waits for, never takes more than half of a
- * processor.
+ * nothing, and behind another one for up to 200 ms while more comes within 30 ms, unless somebody waits for the tables (`waitProjected`):
+ * fewer transactions, and fewer episodes summed up twice. Where most of the work was mapping traces again of which a little more had
+ * come, as much time is left to whatever else runs, up to a second: a trace that comes span by span, and that nobody waits for, never
+ * takes more than half of a processor.
  */
 export async function runProjector(
   db: Db,
   { signal, onTrouble = () => {}, onBatch = () => {} }: RunOptions,
 ): Promise<void> {
   let again = 0;
-  let restsUntil = 0;
+  let [gathersUntil, restsUntil] = [0, 0];
   const { claim, release } = partitionShare(randomUUID());
   const onReplayedSpans = (spans: number) => {
     again += spans;
@@ -313,8 +313,9 @@ export async function runProjector(
     delay = seconds;
   };
   const { next } = batches(db, { share: () => claim(db), onReplayedSpans, onKeys, onDelay });
+  const streamMs = () => gathersUntil - performance.now();
   const restMs = () => restsUntil - performance.now();
-  await onNews(db, LOG_CHANNEL, { signal, pollMs: POLL_MS, gatherMs: 15, restMs, onTrouble }, async () => {
+  await onNews(db, LOG_CHANNEL, { signal, pollMs: POLL_MS, gatherMs: 15, streamMs, restMs, onTrouble }, async () => {
     again = 0;
     const start = performance.now();
     let applied = 0;
@@ -326,9 +327,10 @@ export async function runProjector(
       applied += batch.applied;
       more = batch.more;
     }
-    const took = performance.now() - start;
-    const rest = again > applied ? Math.min(MOST_REST_MS, took) : 0;
-    restsUntil = performance.now() + Math.max(rest, applied > 0 ? Math.min(MOST_GATHER_MS, GATHER * took) : 0);
+    const now = performance.now();
+    const took = now - start;
+    gathersUntil = now + (applied > 0 ? Math.min(MOST_GATHER_MS, GATHER * took) : 0);
+    restsUntil = now + (again > applied ? Math.min(MOST_REST_MS, took) : 0);
     return false;
   });
   await release(db).catch(() => {});

@@ -51,6 +51,34 @@ describe('Work that waits for news', () => {
     expect(done).toBe(2);
   });
 
+  it('gathers while more keeps coming, and goes on when no more comes', async () => {
+    const { db } = fresh;
+    const stop = new AbortController();
+    const began = new EventEmitter();
+    const starts: number[] = [];
+    const working = onNews(
+      db,
+      'news',
+      { signal: stop.signal, pollMs: AN_HOUR, streamMs: () => AN_HOUR, quietMs: 1000 },
+      async () => {
+        starts.push(performance.now());
+        began.emit('work');
+        if (starts.length === 2) stop.abort();
+        return false;
+      },
+    );
+    await once(began, 'work');
+    let last = 0;
+    for (let n = 0; n < 5; n++) {
+      last = performance.now();
+      await notify(db, 'news');
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+    await working;
+
+    expect(starts[1]! - last).toBeGreaterThanOrEqual(1000);
+  });
+
   it('is asked for at once by whoever waits for the tables, if they are behind', async () => {
     const { db } = fresh;
     const log = postgresLog(db);
