@@ -3,7 +3,7 @@
  * the schema.
  */
 import type { Session } from '../db/pool.ts';
-import { anyOf, facts, firstOf, type NotNull, rowsOf, type SqlBool, sql } from '../db/query.ts';
+import { anyOf, facts, firstOf, type InferResult, type NotNull, rowsOf, type SqlBool, sql } from '../db/query.ts';
 import { groupBy } from '../methods/statistics.ts';
 import { type Entry, readEntries } from './entries.ts';
 import { HAS_FAILED } from './failed.ts';
@@ -33,13 +33,7 @@ export type Labelled = {
   readonly ambiguous: number;
 };
 
-type Label = {
-  readonly episode_id: string;
-  readonly agent: string | null;
-  readonly entry: number | null;
-  readonly step_id: string | null;
-  readonly flags: readonly string[] | null;
-};
+type Label = InferResult<typeof LABELS>[number];
 
 /** The number of an entry: what the source counts, else its place. */
 export const numberOf = (entries: readonly Entry[], at: number): number => entries[at]?.seq ?? at;

@@ -163,6 +163,9 @@ export function prepare<Values extends Readonly<Record<string, unknown>>>(name: 
   };
 }
 
+/** A row of a prepared statement, so that its select list is the only place where its columns stand. */
+export type RowOf<Of> = Of extends Prepared<never, infer Row> ? Readonly<Row> : never;
+
 /** Runs a prepared statement with these values and returns its rows. */
 export const rowsOfPrepared = async <Values, Row>(
   session: Pick<Session, 'query'>,

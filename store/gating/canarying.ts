@@ -4,7 +4,7 @@ import { hashId } from '../../ingest/json.ts';
 import type { Db } from '../db/pool.ts';
 import { anyOf, query, rowsOf, type SqlBool, sql } from '../db/query.ts';
 import { endWaiting, type JobContext } from '../jobs/jobs.ts';
-import { groupBy } from '../methods/statistics.ts';
+import { groupBy, standardDeviation } from '../methods/statistics.ts';
 import { waitProjected } from '../projecting/positions.ts';
 import { ASKED_POLICY, releasesOf } from '../releasing/releases.ts';
 import { episodeCost } from '../rollouts/budget.ts';
@@ -95,7 +95,7 @@ export async function canaryNow(db: Db, { job_id, requested_at, asked }: OpenCan
     passed: decided.passed,
     reason: decided.reason,
     rules,
-    deviation: deviationOf(values),
+    deviation: values.length < 2 ? null : standardDeviation(values, 1),
     models: Object.fromEntries([
       ...Object.keys(maps.candidate).map((policy) => [
         policy,
@@ -133,12 +133,6 @@ function goingReason(found: Found, rules: CanaryAsked['rules'], began_at: string
     : `It is under way. ${found.reason}`;
 }
 
-function deviationOf(values: readonly number[]): number | null {
-  if (values.length < 2) return null;
-  const mean = values.reduce((a, b) => a + b, 0) / values.length;
-  return Math.sqrt(values.reduce((sum, value) => sum + (value - mean) ** 2, 0) / (values.length - 1));
-}
-
 /** A release after which the incumbents are not what they were; null where none is. */
 async function otherRelease(db: Db, { maps, teams }: CanaryAsked): Promise<string | null> {
   const last = (await releasesOf(db)).at(-1);
@@ -154,19 +148,7 @@ const OPEN = 'still open';
 const OTHER = 'not answered by the weights of their side alone';
 const OTHER_VERSION = 'not played in the version of their side';
 
-type Row = {
-  readonly episode_id: string;
-  readonly group_id: string | null;
-  readonly closed: boolean | null;
-  readonly value: number | null;
-  readonly tokens: number | null;
-  readonly family: string | null;
-  readonly latency: number | null;
-  readonly usd: number | null;
-  readonly first_at: string | null;
-  readonly candidate: boolean;
-  readonly incumbent: boolean;
-};
+type Row = Awaited<ReturnType<typeof episodesOfTeams>>[number];
 
 /**
  * Live episodes since the candidate answered its first call, groups as one, in the order in which they ended. The side is that of the name:
@@ -269,7 +251,7 @@ function episodesOfTeams(
   { metric, at_most }: CanaryAsked['rules'],
   teams: NonNullable<CanaryAsked['teams']>,
   since: string,
-): Promise<Row[]> {
+) {
   const is = (side: Side) => sql<boolean>`e.team_id = ${teams[side].team_id}`;
   return rowsOf(
     db,

@@ -4,6 +4,7 @@
  * comparison of its own that has to pass too, and one without data does not pass.
  */
 import { countText } from '../../errors.ts';
+import { standardDeviation } from '../methods/statistics.ts';
 import { DRAWS, type Interval, meanInterval } from '../statistics/bootstrap.ts';
 import { type Outcome, outcomeOf } from '../statistics/outcome.ts';
 
@@ -182,9 +183,10 @@ export function concluded(
 /** Standard deviation over tasks of candidate − incumbent; null for fewer than two. */
 export function deviationOf(tasks: readonly Both[]): number | null {
   if (tasks.length < 2) return null;
-  const differences = tasks.map(({ incumbent, candidate }) => candidate - incumbent);
-  const middle = mean(differences)!;
-  return Math.sqrt(differences.reduce((sum, one) => sum + (one - middle) ** 2, 0) / (tasks.length - 1));
+  return standardDeviation(
+    tasks.map(({ incumbent, candidate }) => candidate - incumbent),
+    1,
+  );
 }
 
 function reasonOf(main: Comparison, guardrails: readonly Comparison[], rules: GateRules, unit: string): string {

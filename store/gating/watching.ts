@@ -97,7 +97,7 @@ export async function watchNow(db: Db, job_id: string, spec: unknown, now: Date)
     });
   if (last !== released)
     return say('superseded', `Release ${last?.release_id} took its place before anything was decided.`);
-  const since = await releasedAt(db, release_id);
+  const since = (await releaseNamed(db, release_id))?.released_at ?? null;
   const evidence = evidenceOf(
     rules,
     await liveUnits(db, rules, back, released, null),
@@ -142,22 +142,15 @@ async function goBack({ db, log, now }: JobContext, job: string, found: WatchRep
   return { ...found, rollback: { release_id, back_to: back.release_id } };
 }
 
-/** Why a release was made; a sentence. */
-export async function reasonOf(db: Db, release_id: string): Promise<string> {
-  const row = await firstOf(
+const releaseNamed = (db: Db, release_id: string) =>
+  firstOf(
     db,
-    query.selectFrom('facts.releases').select('reason').where('release_id', '=', release_id),
+    query.selectFrom('facts.releases').select(['reason', 'released_at']).where('release_id', '=', release_id),
   );
-  return row?.reason ?? 'No reason was given.';
-}
 
-async function releasedAt(db: Db, release_id: string): Promise<string | null> {
-  const row = await firstOf(
-    db,
-    query.selectFrom('facts.releases').select('released_at').where('release_id', '=', release_id),
-  );
-  return row?.released_at ?? null;
-}
+/** Why a release was made; a sentence. */
+export const reasonOf = async (db: Db, release_id: string): Promise<string> =>
+  (await releaseNamed(db, release_id))?.reason ?? 'No reason was given.';
 
 /**
  * Live episodes that have ended and that are a map's, groups as one, in the order in which they ended. A map is told from the other by the

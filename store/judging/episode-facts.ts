@@ -1,67 +1,8 @@
 /** What else is known about episodes: feedback, tool calls, decisions, observations, teams. Read in bulk, each by episode in order. */
 import type { Session } from '../db/pool.ts';
-import { anyOf, facts, prepare, rowsOf, rowsOfPrepared, sql } from '../db/query.ts';
+import { anyOf, facts, type InferResult, prepare, type RowOf, rowsOf, rowsOfPrepared, sql } from '../db/query.ts';
 import { groupBy } from '../methods/statistics.ts';
 import { shownJson } from '../projections/long-texts.ts';
-
-export type FeedbackFact = {
-  readonly episode_id: string;
-  readonly feedback_id: string;
-  /** `episode`, `step`, `agent`, `tool_call`, `message` … */
-  readonly target_kind: string;
-  readonly target_id: string | null;
-  readonly entry: number | null;
-  readonly kind: string;
-  readonly name: string;
-  /** Null where it was not a number. */
-  readonly value: number | null;
-  /** A truth value, a text or a list, where it was that. */
-  readonly value_json: unknown;
-  readonly label: string | null;
-  readonly taxonomy: unknown;
-  readonly by: string | null;
-  readonly annotator: string | null;
-  readonly unmapped: Readonly<Record<string, unknown>> | null;
-};
-
-export type ToolFact = {
-  readonly episode_id: string;
-  readonly tool_call_id: string;
-  readonly call_id: string | null;
-  readonly agent: string | null;
-  readonly name: string | null;
-  readonly arguments: unknown;
-  readonly status: string | null;
-  readonly output: unknown;
-  readonly error: unknown;
-  readonly turn: number | null;
-};
-
-export type DecisionFact = {
-  readonly episode_id: string;
-  readonly by: string | null;
-  readonly kind: string;
-  readonly decision: unknown;
-  readonly turn: number | null;
-};
-
-export type ObservationFact = {
-  readonly episode_id: string;
-  readonly kind: string;
-  readonly content: unknown;
-  readonly state: unknown;
-  readonly turn: number | null;
-};
-
-export type TeamFact = {
-  readonly team_id: string;
-  readonly name: string | null;
-  readonly team_version: string | null;
-  readonly agents: readonly Readonly<Record<string, unknown>>[] | null;
-  readonly edges: readonly (readonly string[])[] | null;
-  readonly tags: Readonly<Record<string, unknown>> | null;
-  readonly unmapped: Readonly<Record<string, unknown>> | null;
-};
 
 type ByEpisode<Fact> = ReadonlyMap<string, readonly Fact[]>;
 const byEpisode = <Fact extends { readonly episode_id: string }>(rows: readonly Fact[]): ByEpisode<Fact> =>
@@ -76,18 +17,9 @@ const FEEDBACK = prepare<{ keys: readonly string[]; episodes: readonly string[] 
       sql<string>`case when f.target_kind = 'foreign' then 'call' else f.target_kind end`.as('target_kind'),
       sql<string | null>`coalesce(f.resolved_call_id, f.target_id)`.as('target_id'),
     ])
-    .select([
-      'f.entry',
-      'f.kind',
-      'f.name',
-      'f.value',
-      'f.value_json',
-      'f.label',
-      'f.taxonomy',
-      'f.author as by',
-      'f.annotator',
-    ])
-    .select('f.unmapped')
+    // `value` is null where it was no number; a truth value, a text or a list stands in `value_json`.
+    .select(['f.entry', 'f.kind', 'f.name', 'f.value', 'f.value_json', 'f.label', 'f.taxonomy'])
+    .select(['f.author as by', 'f.annotator', 'f.unmapped'])
     .where((row) =>
       row.or([row('f.key', '=', anyOf(value('keys'))), row('f.resolved_episode_id', '=', anyOf(value('episodes')))]),
     )
@@ -95,6 +27,9 @@ const FEEDBACK = prepare<{ keys: readonly string[]; episodes: readonly string[] 
     .orderBy('f.version')
     .orderBy('f.feedback_id'),
 );
+
+/** Its target is `episode`, `step`, `agent`, `tool_call`, `message` … */
+export type FeedbackFact = RowOf<typeof FEEDBACK>;
 
 /** All feedback that travels with these episodes, the oldest first, and that which was resolved to them. */
 export const feedbackFacts = async (tx: Session, episodes: readonly string[]): Promise<ByEpisode<FeedbackFact>> =>
@@ -112,6 +47,8 @@ const TOOLS = prepare<{ episodes: readonly string[] }>('judge_tools')((value) =>
     .orderBy('tool_call_id'),
 );
 
+export type ToolFact = RowOf<typeof TOOLS>;
+
 export const toolFacts = async (tx: Session, episodes: readonly string[]): Promise<ByEpisode<ToolFact>> =>
   byEpisode(await rowsOfPrepared(tx, TOOLS, { episodes }));
 
@@ -126,6 +63,8 @@ const DECISIONS = prepare<{ episodes: readonly string[] }>('judge_decisions')((v
     .orderBy('event_source')
     .orderBy('event_id'),
 );
+
+export type DecisionFact = RowOf<typeof DECISIONS>;
 
 export const decisionFacts = async (tx: Session, episodes: readonly string[]): Promise<ByEpisode<DecisionFact>> =>
   byEpisode(await rowsOfPrepared(tx, DECISIONS, { episodes }));
@@ -146,17 +85,18 @@ const OBSERVATIONS = prepare<{ episodes: readonly string[] }>('judge_observation
     .orderBy('event_id'),
 );
 
+export type ObservationFact = RowOf<typeof OBSERVATIONS>;
+
 export const observationFacts = async (tx: Session, episodes: readonly string[]): Promise<ByEpisode<ObservationFact>> =>
   byEpisode(await rowsOfPrepared(tx, OBSERVATIONS, { episodes }));
 
+const teamRows = facts
+  .selectFrom('teams')
+  .select(['team_id', 'name', 'team_version', 'agents', 'edges', 'tags', 'unmapped']);
+
+export type TeamFact = Readonly<InferResult<typeof teamRows>[number]>;
+
 export async function teamFacts(tx: Session, teams: readonly string[]): Promise<ReadonlyMap<string, TeamFact>> {
-  const rows = await rowsOf(
-    tx,
-    facts
-      .selectFrom('teams')
-      .select(['team_id', 'name', 'team_version', 'agents', 'edges', 'tags', 'unmapped'])
-      .where('team_id', '=', anyOf(teams))
-      .orderBy('team_id'),
-  );
+  const rows = await rowsOf(tx, teamRows.where('team_id', '=', anyOf(teams)).orderBy('team_id'));
   return new Map(rows.map((row) => [row.team_id, row]));
 }

@@ -6,33 +6,8 @@
 import type { Matrix } from '../../ingest/events.ts';
 import { unescapeText } from '../../ingest/text.ts';
 import type { Session } from '../db/pool.ts';
-import { anyOf, facts, type NotNull, prepare, rowsOfPrepared, sql } from '../db/query.ts';
+import { anyOf, facts, type NotNull, prepare, type RowOf, rowsOfPrepared, sql } from '../db/query.ts';
 import type { ExecutionReport } from '../methods/execution-report.ts';
-
-export type EpisodeFacts = {
-  readonly episode_id: string;
-  readonly task_id: string | null;
-  readonly group_id: string | null;
-  readonly group_size: number | null;
-  readonly closed: boolean | null;
-  readonly team_id: string | null;
-  readonly env_id: string | null;
-  readonly parent_episode_id: string | null;
-  readonly outcome: string | null;
-  readonly answer: string | null;
-  readonly reward: number | null;
-  readonly tags: Readonly<Record<string, unknown>> | null;
-  readonly budgets: Readonly<Record<string, unknown>> | null;
-  readonly final: unknown;
-  /** Of its task. */
-  readonly query: string | null;
-  readonly ground_truth: unknown;
-  readonly reference: unknown;
-  readonly domain: string | null;
-  readonly task_tags: Readonly<Record<string, unknown>> | null;
-  /** Grows whenever something about the episode changes. */
-  readonly revision: number;
-};
 
 export type StepFacts = {
   readonly episode_id: string;
@@ -86,6 +61,9 @@ const EPISODES = prepare<{ episodes: readonly string[] }>('judge_episodes')((val
     .where('e.episode_id', '=', anyOf(value('episodes')))
     .orderBy('e.episode_id'),
 );
+
+/** An episode with its task; its revision grows whenever something about it changes. */
+export type EpisodeFacts = RowOf<typeof EPISODES>;
 
 export const episodeFacts = (tx: Session, episodes: readonly string[]): Promise<EpisodeFacts[]> =>
   rowsOfPrepared(tx, EPISODES, { episodes });

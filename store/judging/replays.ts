@@ -8,14 +8,12 @@ import { groupBy } from '../methods/statistics.ts';
 import type { Assembled } from './assembled.ts';
 import type { EpisodeFacts, StepFacts } from './facts.ts';
 import { onwardOf } from './over-episodes.ts';
+import { textTag } from './played.ts';
 
 type Tags = Readonly<Record<string, unknown>>;
 
 /** The text of a tag of an episode; null where it has none. */
-export function tagged({ tags }: EpisodeFacts, name: string): string | null {
-  const value = tags?.[name];
-  return typeof value === 'string' && value !== '' ? value : null;
-}
+export const tagged = ({ tags }: EpisodeFacts, name: string): string | null => textTag(tags, name);
 
 /** A run that broke off did not succeed; of one whose outcome nobody knows nothing is known. */
 export function succeeded({ outcome }: EpisodeFacts): boolean | null {

@@ -1,5 +1,6 @@
 /** What methods over execution reports share: each episode with its report, and the candidates in it. */
 import type { ExecutionReport } from '../methods/execution-report.ts';
+import type { Judged } from '../methods/method.ts';
 import { groupBy } from '../methods/statistics.ts';
 import type { Verdict } from '../methods/verdict.ts';
 import type { Assembled } from './assembled.ts';
@@ -22,33 +23,33 @@ export const overReports = (
 export const noScore = ({ episode_id }: EpisodeFacts, reason: string): Judgement =>
   score(`e/${episode_id}`, null, reason);
 
-/** A verdict on each candidate of a report. */
-export const verdictsByReport = (
-  facts: Assembled,
-  filter: (report: ExecutionReport) => readonly Verdict[] | string,
-): Judgement[] =>
-  overReports(
-    facts,
-    (episode, reason) => verdictOn(episode, null, reason),
-    (report, { episode_id }) => {
-      const verdicts = filter(report);
-      return typeof verdicts === 'string'
-        ? verdicts
-        : verdicts.map(({ id, keep, reason }) => verdictOn({ episode_id, step_id: String(id) }, keep, reason));
-    },
-  );
+/** For filters of one report: a verdict on each of its candidates. */
+export const verdictsByReport: Judged<ExecutionReport, unknown, readonly Verdict[]> = {
+  reads: ['content', 'reports'],
+  rows: (facts, ask) =>
+    overReports(
+      facts,
+      (episode, reason) => verdictOn(episode, null, reason),
+      (report, { episode_id }) => {
+        const verdicts = ask.answer(report);
+        return typeof verdicts === 'string'
+          ? verdicts
+          : verdicts.map(({ id, keep, reason }) => verdictOn({ episode_id, step_id: String(id) }, keep, reason));
+      },
+    ),
+};
 
-/** One number for each group, over the execution reports of its episodes. */
-export const scoreByReports = (
-  { episodes, reports }: Assembled,
-  scored: (input: { readonly reports: readonly ExecutionReport[] }) => number | null,
-): Judgement[] =>
-  [...groupBy(episodes, groupOf)].map(([group, members]) => {
-    const known = members.map((member) => reports.get(member.episode_id)).filter((report) => report !== undefined);
-    if (known.length === 0) return score(`g/${group}`, null, 'no_execution_matrix');
-    const value = scored({ reports: known });
-    return score(`g/${group}`, value, value === null ? 'unknown' : null);
-  });
+/** For scores of several reports: one number for each group, over the reports of its episodes. */
+export const scoreByReports: Judged<{ readonly reports: readonly ExecutionReport[] }, unknown, number | null> = {
+  reads: ['content', 'reports'],
+  rows: ({ episodes, reports }, ask) =>
+    [...groupBy(episodes, groupOf)].map(([group, members]) => {
+      const known = members.map((member) => reports.get(member.episode_id)).filter((report) => report !== undefined);
+      if (known.length === 0) return score(`g/${group}`, null, 'no_execution_matrix');
+      const value = ask.run({ reports: known });
+      return score(`g/${group}`, value, value === null ? 'unknown' : null);
+    }),
+};
 
 /** CURE's own shapes: programs in rows; ground-truth columns apart from generated ones; malformed and unrun cells do not pass. */
 export type Matrices = {

@@ -62,10 +62,16 @@ export type Method<Name extends string = string, Input = unknown, Params = unkno
   readonly judged?: Judged<Input, Params, Output>;
 };
 
-/** A method whose types are read off its definition. */
-export const method = <const Name extends string, Schema extends TSchema, Params extends object, Output>(
-  definition: Omit<Method<Name, Given<Static<Schema>>, Params, Output>, 'input' | 'limits'> & {
+/** A method whose types are read off its definition. It has no parameters where it names none. */
+export const method = <
+  const Name extends string,
+  Schema extends TSchema,
+  Output,
+  Params extends object = Record<never, never>,
+>(
+  definition: Omit<Method<Name, Given<Static<Schema>>, Params, Output>, 'input' | 'limits' | 'params'> & {
     readonly input: Schema;
+    readonly params?: Params;
     readonly limits?: { readonly [Param in keyof NoInfer<Params>]?: object };
   },
-): Method<Name, Given<Static<Schema>>, Params, Output> => definition;
+): Method<Name, Given<Static<Schema>>, Params, Output> => ({ params: {} as Params, ...definition });

@@ -96,6 +96,11 @@ const inSeconds = (seconds: number) => sql<string>`clock_timestamp() + make_inte
 const utc = (column: 'started_at' | 'deadline_at') =>
   sql<string | null>`to_char(${sql.ref(column)} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`;
 
+const attemptRows = query
+  .selectFrom('troupe.job_queue')
+  .select(['job_id as id', 'spec', 'state', 'outcome', 'result', 'error', utc('started_at').as('startedAt')])
+  .where('kind', 'like', `${KIND}%`);
+
 /** Rows written by one statement. */
 const BATCH = 1000;
 
@@ -124,10 +129,7 @@ export async function addAttempts(
 export async function attemptsOf(db: Pick<Session, 'query'>, rollout: string, first?: string): Promise<AttemptRow[]> {
   const rows = await rowsOf(
     db,
-    query
-      .selectFrom('troupe.job_queue')
-      .select(['job_id as id', 'spec', 'state', 'outcome', 'result', 'error', utc('started_at').as('startedAt')])
-      .where('kind', 'like', `${KIND}%`)
+    attemptRows
       .where(ofRollout(rollout))
       .$if(first !== undefined, (all) =>
         all.where((row) => row.or([row('job_id', '=', first!), below('job_id', first!)])),
@@ -228,27 +230,11 @@ export async function attemptsById(
   db: Pick<Session, 'query'>,
   ids: readonly string[],
 ): Promise<ReadonlyMap<string, AttemptRow & { readonly runner: string }>> {
-  const rows = await rowsOf(
-    db,
-    query
-      .selectFrom('troupe.job_queue')
-      .select([
-        'job_id as id',
-        'kind',
-        'spec',
-        'state',
-        'outcome',
-        'result',
-        'error',
-        utc('started_at').as('startedAt'),
-      ])
-      .where('job_id', '=', anyOf(ids))
-      .where('kind', 'like', `${KIND}%`),
-  );
+  const rows = await rowsOf(db, attemptRows.select('kind').where('job_id', '=', anyOf(ids)));
   return new Map(
-    rows.map(({ kind, ...row }) => [
+    (rows as unknown as readonly (AttemptRow & { readonly kind: string })[]).map(({ kind, ...row }) => [
       row.id,
-      { ...row, runner: kind.slice(KIND.length) } as unknown as AttemptRow & { readonly runner: string },
+      { ...row, runner: kind.slice(KIND.length) },
     ]),
   );
 }

@@ -4,6 +4,7 @@ import { canonicalJson } from '../../ingest/json.ts';
 import type { Session } from '../db/pool.ts';
 import { firstOf, query, rowsOf, type SqlBool, sql } from '../db/query.ts';
 import { pinMethods } from '../filter-check.ts';
+import { groupBy } from '../methods/statistics.ts';
 import { shownJson } from '../projections/long-texts.ts';
 import { comparisonsOf, type Filter, lowerFilter, parseFilter } from '../select.ts';
 import { checkReplay, NO_AGENT, type Place, type ReplayAnswer, type ReplayAsked, type SourceCall } from './replay.ts';
@@ -42,7 +43,7 @@ export async function findReplay(db: Read, asked: ReplayAsked): Promise<ReplayFo
   const tasks: RolloutTask[] = [];
   const places: Place[] = [];
   const teams = new Map<string, NonNullable<RolloutSpec['team']> | undefined>();
-  for (const [episode, own] of groupedBy(found)) {
+  for (const [episode, own] of groupBy(found, ({ episode_id }) => episode_id)) {
     const { task, seed, params, team } = await playedAs(db, episode);
     const known = tasks.findIndex(({ task_id }) => task_id === task.task_id);
     const place = known < 0 ? tasks.push(task) - 1 : known;
@@ -102,12 +103,7 @@ async function placesAsked(db: Read, { episode_id, from, where }: ReplayAsked): 
       .orderBy(sql`min(coalesce(c.requested_at, c.completed_at))`)
       .orderBy('c.call_id'),
   );
-  const place = ({ episode_id, call_id, step_id, agent }: (typeof rows)[number]) => ({
-    episode_id,
-    call_id,
-    step_id,
-    agent,
-  });
+  const place = ({ copied: _, steps: __, ...found }: (typeof rows)[number]): Found => found;
   if (from === 'end')
     return [...new Set(rows.map((row) => row.episode_id))].map((episode_id) => ({
       episode_id,
@@ -125,12 +121,6 @@ async function readWhere(db: Read, where: NonNullable<ReplayAsked['where']>): Pr
   if (comparisonsOf(filter).some(({ field }) => field === 'advantage'))
     throw refused('advantage is that of the credit method of a recipe; name the method: credit(METHOD).');
   return pinMethods(db, filter);
-}
-
-function groupedBy(found: readonly Found[]): Map<string, Found[]> {
-  const groups = new Map<string, Found[]>();
-  for (const one of found) groups.set(one.episode_id, [...(groups.get(one.episode_id) ?? []), one]);
-  return groups;
 }
 
 /** The calls that are answered from the record at one of these places; a fault or a skipped step needs the one at the place as well. */

@@ -15,11 +15,6 @@ import { refuseInput } from '../refuse.ts';
 import { nullable } from '../shapes.ts';
 
 const Pair = Type.Tuple([Type.String(), Type.String()]);
-const Input = Type.Object({
-  malformed: Type.Boolean(),
-  gold: Type.Array(Pair),
-  pred: Type.Array(Pair),
-});
 const Coefficients = Type.Object({
   pair: Type.Number(),
   agent: Type.Number(),
@@ -40,7 +35,11 @@ export const aegisReward = method({
   summary: 'Marks for right pairs, agents and modes, less false, repeated and too many predictions.',
   params,
   limits: { coef: nullable(Coefficients) },
-  input: Input,
+  input: Type.Object({
+    malformed: Type.Boolean(),
+    gold: Type.Array(Pair),
+    pred: Type.Array(Pair),
+  }),
   run: ({ malformed, gold, pred }, { coef }): number => {
     if (coef === null) refuseInput('coef', 'the coefficients, which the paper does not publish', coef);
     if (malformed) return coef.malformed;

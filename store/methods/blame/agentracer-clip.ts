@@ -9,19 +9,16 @@
 import { Type } from 'typebox';
 import { method } from '../method.ts';
 
-const Input = Type.Object({
-  b0: Type.Number({ minimum: 0 }),
-  step: Type.Number({ minimum: 0 }),
-  total: Type.Number({ exclusiveMinimum: 0 }),
-});
-
 export const agentracerClip = method({
   name: 'agentracer_clip',
   kind: 'blame',
   source: 'AgenTracer: arXiv 2509.03312; verified (text)',
   version: 1,
   summary: 'b0 shrinking linearly over training, at least 0.2 · b0.',
-  params: {},
-  input: Input,
+  input: Type.Object({
+    b0: Type.Number({ minimum: 0 }),
+    step: Type.Number({ minimum: 0 }),
+    total: Type.Number({ exclusiveMinimum: 0 }),
+  }),
   run: ({ b0, step, total }): number => Math.max(0.2 * b0, b0 * (1 - step / total)),
 });

@@ -12,24 +12,21 @@ import { lastTextOf } from '../../judging/messages.ts';
 import { method } from '../method.ts';
 import { Key, nullable } from '../shapes.ts';
 
-const Input = Type.Object({
-  format_ok: Type.Boolean(),
-  pred_step: nullable(Type.Number()),
-  true_step: Type.Number(),
-  pred_agent: nullable(Key),
-  true_agent: Key,
-});
-const params = { lambda: 0.5, sigma: 1 };
-
 export const agentracerReward = method({
   name: 'agentracer_reward',
   kind: 'blame',
   source: 'AgenTracer: arXiv 2509.03312; verified (text)',
   version: 1,
   summary: 'A bell over the distance to the true step, and whether the agent is right.',
-  params,
+  params: { lambda: 0.5, sigma: 1 },
   limits: { lambda: Type.Number({ minimum: 0, maximum: 1 }), sigma: Type.Number({ exclusiveMinimum: 0 }) },
-  input: Input,
+  input: Type.Object({
+    format_ok: Type.Boolean(),
+    pred_step: nullable(Type.Number()),
+    true_step: Type.Number(),
+    pred_agent: nullable(Key),
+    true_agent: Key,
+  }),
   run: ({ format_ok, pred_step, true_step, pred_agent, true_agent }, { lambda, sigma }): number => {
     if (!format_ok) return 0;
     const near = pred_step === null ? 0 : Math.exp(-((pred_step - true_step) ** 2) / (2 * sigma ** 2));

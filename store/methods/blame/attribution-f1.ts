@@ -35,7 +35,6 @@ export const attributionF1 = method({
   source: 'Aegis: arXiv 2509.14295 §5.2; verified (text)',
   version: 1,
   summary: 'Micro and macro F1 over pairs, agents and error modes.',
-  params: {},
   input: Input,
   run: ({ cases }): Record<keyof typeof LEVELS, F1> => ({
     pair: f1At(cases, LEVELS.pair),

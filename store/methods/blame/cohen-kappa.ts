@@ -16,7 +16,6 @@ import { Key } from '../shapes.ts';
 import { groupBy } from '../statistics.ts';
 
 const Labels = Type.Array(Key, { minItems: 1 });
-const Input = Type.Object({ a: Labels, b: Labels });
 
 export const cohenKappa = method({
   name: 'cohen_kappa',
@@ -24,8 +23,7 @@ export const cohenKappa = method({
   source: 'MAST: arXiv 2503.13657; verified (text)',
   version: 1,
   summary: 'Agreement of two annotators, corrected for chance.',
-  params: {},
-  input: Input,
+  input: Type.Object({ a: Labels, b: Labels }),
   run: ({ a, b }): number => {
     requireRows('b', b, a.length, 'a');
     const n = a.length;

@@ -13,11 +13,6 @@ import { agentAt, bit, ofKind, runsOf, succeeded } from '../../judging/replays.t
 import { method } from '../method.ts';
 import { Bit, Key } from '../shapes.ts';
 
-const Input = Type.Object({
-  outcome: Bit,
-  replays: Type.Array(Type.Object({ step: Type.Integer({ minimum: 0 }), agent: Key, fixed: Bit })),
-});
-
 type Label = { readonly agent: string | number; readonly step: number };
 
 export const decisiveError = method({
@@ -26,8 +21,10 @@ export const decisiveError = method({
   source: 'AgenTracer: arXiv 2509.03312; verified (text)',
   version: 1,
   summary: 'Agent and step of the earliest correction that turned failure into success.',
-  params: {},
-  input: Input,
+  input: Type.Object({
+    outcome: Bit,
+    replays: Type.Array(Type.Object({ step: Type.Integer({ minimum: 0 }), agent: Key, fixed: Bit })),
+  }),
   run: ({ outcome, replays }): Label | null => {
     if (outcome === 1) return null;
     const fixes = replays.filter(({ fixed }) => fixed === 1);

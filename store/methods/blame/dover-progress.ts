@@ -16,7 +16,6 @@ import { requireRows } from '../refuse.ts';
 import { Bit } from '../shapes.ts';
 
 const Milestones = Type.Array(Bit, { minItems: 1 });
-const Input = Type.Object({ before: Milestones, after: Milestones });
 
 export const doverProgress = method({
   name: 'dover_progress',
@@ -24,8 +23,7 @@ export const doverProgress = method({
   source: 'DoVer: arXiv 2512.06749; secondary',
   version: 1,
   summary: 'Milestones gained by an intervention, as a share of all.',
-  params: {},
-  input: Input,
+  input: Type.Object({ before: Milestones, after: Milestones }),
   run: ({ before, after }): number => {
     requireRows('after', after, before.length, 'the milestones of before');
     return milestonesGained(before, after);

@@ -18,9 +18,6 @@ import { method } from '../method.ts';
 import { milestonesGained } from '../milestones.ts';
 import { groupBy } from '../statistics.ts';
 
-const Input = Type.Object({
-  runs: Type.Array(Type.Object({ success: Type.Boolean(), fulfilled: Type.Boolean(), progress: Type.Number() })),
-});
 const params = { min_progress: 0.2, min_runs: 2 };
 
 type Verdict = 'validated' | 'partially_validated' | 'refuted' | 'inconclusive';
@@ -33,7 +30,9 @@ export const doverVerdict = method({
   summary: 'Validated, partially validated, refuted or inconclusive, from the replays of an intervention.',
   params,
   limits: { min_runs: Type.Integer({ minimum: 1 }) },
-  input: Input,
+  input: Type.Object({
+    runs: Type.Array(Type.Object({ success: Type.Boolean(), fulfilled: Type.Boolean(), progress: Type.Number() })),
+  }),
   run: ({ runs }, { min_progress, min_runs }): Verdict => {
     if (runs.filter(({ success }) => success).length >= min_runs) return 'validated';
     const faithful = runs.filter(({ fulfilled }) => fulfilled);

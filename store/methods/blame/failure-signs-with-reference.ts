@@ -21,11 +21,6 @@ import { method } from '../method.ts';
 import { type Blamed, rankBlame } from '../ranked-blame.ts';
 import { nullable } from '../shapes.ts';
 
-const Input = Type.Object({
-  question: nullable(Type.String()),
-  reference: Type.String(),
-  entries: Type.Array(TranscriptEntry),
-});
 const ALL_SIGNS = [...SIGNS, ...REFERENCE_SIGNS] as const;
 const params: Record<Sign | ReferenceSign, number> = {
   first: -1.4,
@@ -51,7 +46,11 @@ export const failureSignsWithReference = method({
   version: 1,
   summary: 'Agents ranked by how much their entries look like decisive mistakes, the right answer being known.',
   params,
-  input: Input,
+  input: Type.Object({
+    question: nullable(Type.String()),
+    reference: Type.String(),
+    entries: Type.Array(TranscriptEntry),
+  }),
   run: ({ reference, ...run }, weights): Blamed[] => {
     const candidates = signsWithReference(run, reference);
     return rankBlame(

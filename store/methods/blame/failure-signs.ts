@@ -15,7 +15,6 @@ import { method } from '../method.ts';
 import { type Blamed, rankBlame } from '../ranked-blame.ts';
 import { nullable } from '../shapes.ts';
 
-const Input = Type.Object({ question: nullable(Type.String()), entries: Type.Array(TranscriptEntry) });
 const params: Record<Sign, number> = {
   first: -1.42,
   order: -0.41,
@@ -38,7 +37,7 @@ export const failureSigns = method({
   version: 1,
   summary: 'Agents ranked by how much their entries look like decisive mistakes, each with its worst entry.',
   params,
-  input: Input,
+  input: Type.Object({ question: nullable(Type.String()), entries: Type.Array(TranscriptEntry) }),
   run: (run, weights): Blamed[] => {
     const candidates = signsOf(run);
     return rankBlame(

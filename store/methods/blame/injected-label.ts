@@ -12,13 +12,6 @@ import { agentAt, bit, placeOf, runsOf, succeeded } from '../../judging/replays.
 import { method } from '../method.ts';
 import { Bit, Key } from '../shapes.ts';
 
-const Input = Type.Object({
-  base_outcome: Bit,
-  injected_outcome: Bit,
-  agent: Key,
-  step: Type.Integer({ minimum: 0 }),
-});
-
 type Label = { readonly agent: string | number; readonly step: number };
 
 export const injectedLabel = method({
@@ -27,8 +20,12 @@ export const injectedLabel = method({
   source: 'AgenTracer: arXiv 2509.03312; verified (text)',
   version: 1,
   summary: 'Agent and step of a perturbation that turned success into failure.',
-  params: {},
-  input: Input,
+  input: Type.Object({
+    base_outcome: Bit,
+    injected_outcome: Bit,
+    agent: Key,
+    step: Type.Integer({ minimum: 0 }),
+  }),
   run: ({ base_outcome, injected_outcome, agent, step }): Label | null =>
     base_outcome === 1 && injected_outcome === 0 ? { agent, step } : null,
   judged: {

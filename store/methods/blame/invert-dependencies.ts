@@ -23,7 +23,6 @@ export const invertDependencies = method({
   source: 'CDC-MAS: arXiv 2509.08682; secondary',
   version: 1,
   summary: 'Reverses each edge from producer to consumer.',
-  params: {},
   input: Input,
   run: ({ edges }): Edge[] => edges.map(([producer, consumer]): Edge => [consumer, producer]),
   judged: {

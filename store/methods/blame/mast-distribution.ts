@@ -15,8 +15,6 @@ import { method } from '../method.ts';
 import { refuseInput } from '../refuse.ts';
 import { groupBy } from '../statistics.ts';
 
-const Input = Type.Object({ traces: Type.Array(Type.Array(Type.String())) });
-
 type Distribution = {
   readonly modes: Readonly<Partial<Record<MastCode, number>>>;
   readonly categories: Readonly<Record<MastCategory, number>>;
@@ -28,8 +26,7 @@ export const mastDistribution = method({
   source: 'MAST: arXiv 2503.13657; verified (text)',
   version: 1,
   summary: 'Traces for each failure mode, and each category’s share.',
-  params: {},
-  input: Input,
+  input: Type.Object({ traces: Type.Array(Type.Array(Type.String())) }),
   run: ({ traces }): Distribution => {
     const found = traces.flatMap((codes, i) => [...new Set(codes.map((code, k) => known(code, `traces[${i}][${k}]`)))]);
     const byMode = groupBy(found, (code) => code);

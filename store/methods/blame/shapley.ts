@@ -16,11 +16,6 @@ import { method } from '../method.ts';
 import { refuseInput } from '../refuse.ts';
 import { groupBy, mean, sum } from '../statistics.ts';
 
-const Input = Type.Object({
-  agents: Type.Array(Type.String(), { minItems: 1, maxItems: 16 }),
-  values: Type.Record(Type.String(), Type.Number()),
-});
-
 type Attribution = {
   readonly phi: Readonly<Record<string, number>>;
   readonly blame: Readonly<Record<string, number>>;
@@ -32,8 +27,10 @@ export const shapley = method({
   source: 'CDC-MAS: arXiv 2509.08682; secondary',
   version: 1,
   summary: 'Shapley value of repairing each agent, and its share of the blame.',
-  params: {},
-  input: Input,
+  input: Type.Object({
+    agents: Type.Array(Type.String(), { minItems: 1, maxItems: 16 }),
+    values: Type.Record(Type.String(), Type.Number()),
+  }),
   run: ({ agents, values }): Attribution => {
     if (new Set(agents).size !== agents.length) refuseInput('agents', 'names that differ', agents);
     const unclear = agents.findIndex((agent) => agent === '' || agent.includes('+'));

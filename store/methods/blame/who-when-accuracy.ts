@@ -15,9 +15,6 @@ import { method } from '../method.ts';
 import { Key, nullable } from '../shapes.ts';
 
 const Prediction = Type.Optional(nullable(Key));
-const Input = Type.Object({
-  cases: Type.Array(Type.Object({ pred_agent: Prediction, true_agent: Key, pred_step: Prediction, true_step: Key })),
-});
 type Match = 'exact' | 'contains';
 const params: { match: Match } = { match: 'exact' };
 
@@ -31,7 +28,9 @@ export const whoWhenAccuracy = method({
   summary: 'Share of cases with the right agent, and with the right step.',
   params,
   limits: { match: Type.Union([Type.Literal('exact'), Type.Literal('contains')]) },
-  input: Input,
+  input: Type.Object({
+    cases: Type.Array(Type.Object({ pred_agent: Prediction, true_agent: Key, pred_step: Prediction, true_step: Key })),
+  }),
   run: ({ cases }, { match }): Accuracy => {
     const share = (right: (one: (typeof cases)[number]) => boolean) =>
       cases.length === 0 ? null : cases.filter(right).length / cases.length;

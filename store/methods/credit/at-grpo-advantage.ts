@@ -16,10 +16,6 @@ import { method } from '../method.ts';
 import { Key, Reward } from '../shapes.ts';
 import { groupRows } from '../statistics.ts';
 
-const Input = Type.Object({
-  steps: Type.Array(Type.Object({ env: Key, turn: Key, agent: Key, reward: Reward })),
-});
-
 export const atGrpoAdvantage = method({
   name: 'at_grpo_advantage',
   kind: 'credit',
@@ -28,7 +24,9 @@ export const atGrpoAdvantage = method({
   summary: 'GRPO within each environment, turn and agent.',
   params: VERL_PARAMS,
   limits: { eps: Type.Number({ minimum: 0 }) },
-  input: Input,
+  input: Type.Object({
+    steps: Type.Array(Type.Object({ env: Key, turn: Key, agent: Key, reward: Reward })),
+  }),
   run: ({ steps }, params): (number | null)[] =>
     verlAdvantage(
       groupRows(

@@ -15,16 +15,13 @@ import { requireRows } from '../refuse.ts';
 import { Key } from '../shapes.ts';
 import { meanByCluster } from '../step-influence.ts';
 
-const Input = Type.Object({ cluster: Type.Array(Key), delta: Type.Array(Type.Number()) });
-
 export const causalInfluence = method({
   name: 'causal_influence',
   kind: 'credit',
   source: 'Dr. MAMR: arXiv 2511.02303; secondary',
   version: 1,
   summary: 'Mean change of the next step’s log-probability over the steps of a group.',
-  params: {},
-  input: Input,
+  input: Type.Object({ cluster: Type.Array(Key), delta: Type.Array(Type.Number()) }),
   run: ({ cluster, delta }): number[] => {
     requireRows('delta', delta, cluster.length, 'cluster');
     return meanByCluster(cluster, delta);

@@ -15,18 +15,15 @@ import { overGroups } from '../../judging/over-episodes.ts';
 import { method } from '../method.ts';
 import { requireRectangle } from '../refuse.ts';
 
-const Input = Type.Object({ embeddings: Type.Array(Type.Array(Type.Number())) });
-const params = { threshold: 0.9 };
-
 export const cosineGroups = method({
   name: 'cosine_groups',
   kind: 'credit',
   source: 'Dr. MAMR: arXiv 2511.02303; secondary',
   version: 1,
   summary: 'Groups steps by the cosine of their embeddings with each group’s first member.',
-  params,
+  params: { threshold: 0.9 },
   limits: { threshold: Type.Number({ minimum: -1, maximum: 1 }) },
-  input: Input,
+  input: Type.Object({ embeddings: Type.Array(Type.Array(Type.Number())) }),
   run: ({ embeddings }, { threshold }): number[] => {
     requireRectangle('embeddings', embeddings);
     const first: (readonly number[])[] = [];

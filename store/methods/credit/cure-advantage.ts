@@ -14,9 +14,6 @@ import { curePrograms, cureTests } from '../cure.ts';
 import { method } from '../method.ts';
 import { PassMatrix } from '../shapes.ts';
 
-const Input = Type.Object({ generated_pass: PassMatrix, gt_pass: PassMatrix });
-const params = { post_stage: false, efficient: false };
-
 type Advantages = {
   /** Null where all programs score the same. */
   readonly programs: readonly number[] | null;
@@ -30,8 +27,8 @@ export const cureAdvantage = method({
   source: 'CURE: Gen-Verse/CURE, optimization/reward.py; arXiv 2506.03136; verified (code)',
   version: 1,
   summary: 'The rewards of CURE’s programs and of its tests as the advantages of one policy that writes both.',
-  params,
-  input: Input,
+  params: { post_stage: false, efficient: false },
+  input: Type.Object({ generated_pass: PassMatrix, gt_pass: PassMatrix }),
   run: ({ generated_pass, gt_pass }, options): Advantages => ({
     programs: curePrograms(gt_pass, options.efficient),
     tests: cureTests(generated_pass, gt_pass, options)?.reward ?? null,

@@ -19,7 +19,6 @@ import { method } from '../method.ts';
 import { AgentSteps } from '../shapes.ts';
 import { groupRows } from '../statistics.ts';
 
-const Input = Type.Object({ steps: AgentSteps });
 type RewardTaken = 'own' | 'team' | 'mixed';
 /** `reward`: what the judge takes as the reward of a step. */
 const params: typeof VERL_PARAMS & { reward: RewardTaken } = { ...VERL_PARAMS, reward: 'own' };
@@ -35,7 +34,7 @@ export const drmasAdvantage = method({
     eps: Type.Number({ minimum: 0 }),
     reward: Type.Union([Type.Literal('own'), Type.Literal('team'), Type.Literal('mixed')]),
   },
-  input: Input,
+  input: Type.Object({ steps: AgentSteps }),
   run: ({ steps }, params): (number | null)[] =>
     verlAdvantage(
       groupRows(

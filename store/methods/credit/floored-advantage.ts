@@ -14,18 +14,15 @@ import { method } from '../method.ts';
 import { AgentSteps } from '../shapes.ts';
 import { groupRows, groupStatistics } from '../statistics.ts';
 
-const Input = Type.Object({ steps: AgentSteps });
-const params = { floor: 0.1 };
-
 export const flooredAdvantage = method({
   name: 'floored_advantage',
   kind: 'credit',
   source: 'ours, after Dr. MAS (langfengQ/DrMAS, core_algos.py)',
   version: 1,
   summary: 'Reward minus the mean of its query and agent, divided by the larger of the std and a floor.',
-  params,
+  params: { floor: 0.1 },
   limits: { floor: Type.Number({ exclusiveMinimum: 0 }) },
-  input: Input,
+  input: Type.Object({ steps: AgentSteps }),
   run: ({ steps }, { floor }): (number | null)[] => {
     const groups = groupRows(
       steps.map(({ query }) => query),

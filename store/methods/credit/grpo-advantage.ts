@@ -16,8 +16,6 @@ import { requireRows } from '../refuse.ts';
 import { Key, Reward } from '../shapes.ts';
 import { groupRows } from '../statistics.ts';
 
-const Input = Type.Object({ group: Type.Array(Key), reward: Type.Array(Reward) });
-
 export const grpoAdvantage = method({
   name: 'grpo_advantage',
   kind: 'credit',
@@ -26,7 +24,7 @@ export const grpoAdvantage = method({
   summary: 'Reward minus the mean of its group, divided by the group’s std (Dr. GRPO: not divided).',
   params: VERL_PARAMS,
   limits: { eps: Type.Number({ minimum: 0 }) },
-  input: Input,
+  input: Type.Object({ group: Type.Array(Key), reward: Type.Array(Reward) }),
   run: ({ group, reward }, params): (number | null)[] => {
     requireRows('reward', reward, group.length, 'group');
     return verlAdvantage(groupRows(group), reward, params);

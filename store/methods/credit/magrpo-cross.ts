@@ -15,12 +15,6 @@ import { method } from '../method.ts';
 import { refuseInput } from '../refuse.ts';
 import { groupBy, mean } from '../statistics.ts';
 
-const Input = Type.Object({
-  k: Type.Integer({ minimum: 1 }),
-  agents: Type.Integer({ minimum: 1, maximum: 64 }),
-  rewards: Type.Array(Type.Number()),
-});
-
 type AgentCredit = { readonly sums: readonly number[]; readonly advantages: readonly number[] };
 
 export const magrpoCross = method({
@@ -29,8 +23,11 @@ export const magrpoCross = method({
   source: 'MAGRPO: OpenMLRL/CoMLRL, trainers/reinforce/magrpo.py; verified (code)',
   version: 1,
   summary: 'Sums joint rewards over all combinations of a completion and subtracts its agent’s mean.',
-  params: {},
-  input: Input,
+  input: Type.Object({
+    k: Type.Integer({ minimum: 1 }),
+    agents: Type.Integer({ minimum: 1, maximum: 64 }),
+    rewards: Type.Array(Type.Number()),
+  }),
   run: ({ k, agents, rewards }): AgentCredit[] => {
     const tuples = k ** agents;
     if (rewards.length !== tuples)

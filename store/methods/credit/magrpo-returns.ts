@@ -33,7 +33,6 @@ const Tree = Type.Cyclic(
   },
   'Node',
 );
-const Input = Type.Object({ tree: Tree });
 type Mode = 'mean' | 'raw' | 'max' | 'rloo';
 type Options = { readonly gamma: number; readonly mode: Mode; readonly normalise: boolean };
 const params: Options = { gamma: 0.9, mode: 'mean', normalise: false };
@@ -56,7 +55,7 @@ export const magrpoReturns = method({
     gamma: Type.Number({ minimum: 0, maximum: 1 }),
     mode: Type.Union([Type.Literal('mean'), Type.Literal('raw'), Type.Literal('max'), Type.Literal('rloo')]),
   },
-  input: Input,
+  input: Type.Object({ tree: Tree }),
   run: ({ tree }, options): NodeReturns[] => visit(tree, '0', options),
   judged: {
     reads: ['feedback'],

@@ -17,10 +17,6 @@ import { method } from '../method.ts';
 import { Bit } from '../shapes.ts';
 import { mean, sum } from '../statistics.ts';
 
-const Input = Type.Object({
-  refinements: Type.Array(Type.Array(Type.Array(Bit, { minItems: 1 }), { minItems: 1 })),
-});
-
 type Pair = readonly [number, number];
 type Values = {
   readonly V_verifier: readonly (readonly number[])[];
@@ -38,8 +34,9 @@ export const maltValues = method({
   source: 'MALT: arXiv 2412.01928 §4.2–4.3; verified (text)',
   version: 1,
   summary: 'Values, labels and preference pairs of a generate–verify–refine tree.',
-  params: {},
-  input: Input,
+  input: Type.Object({
+    refinements: Type.Array(Type.Array(Type.Array(Bit, { minItems: 1 }), { minItems: 1 })),
+  }),
   run: ({ refinements }): Values => {
     const V_verifier = refinements.map((verifications) => verifications.map(mean));
     const V_generator = V_verifier.map(mean);

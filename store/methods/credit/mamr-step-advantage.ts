@@ -21,7 +21,6 @@ import { mean, standardDeviation } from '../statistics.ts';
 import { meanByCluster, restartSign } from '../step-influence.ts';
 
 const Column = Type.Array(Type.Number());
-const Input = Type.Object({ outcome: Column, influence: Column, restart: Column });
 const params = { alpha: 0.1, beta: 0.1 };
 
 export const mamrStepAdvantage = method({
@@ -31,7 +30,7 @@ export const mamrStepAdvantage = method({
   version: 2,
   summary: 'Normalised outcome plus shares of normalised influence and restart reward.',
   params,
-  input: Input,
+  input: Type.Object({ outcome: Column, influence: Column, restart: Column }),
   run: ({ outcome, influence, restart }, { alpha, beta }): number[] => {
     requireRows('influence', influence, outcome.length, 'outcome');
     requireRows('restart', restart, outcome.length, 'outcome');

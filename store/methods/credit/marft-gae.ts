@@ -15,14 +15,13 @@ import { AgentChain, Discount, discountedChain, type Estimate } from '../agent-c
 import { method } from '../method.ts';
 import { mean, standardDeviation } from '../statistics.ts';
 
-const params = { gamma: 0.99, lambda: 0.95, entry_mask: false, normalise: false };
 export const marftGae = method({
   name: 'marft_gae',
   kind: 'credit',
   source: 'MARFT: jwliao-ai/MARFT, buffers/action_level_buffer.py; verified (code)',
   version: 2,
   summary: 'GAE from agent to agent within a turn and from turn to turn.',
-  params,
+  params: { gamma: 0.99, lambda: 0.95, entry_mask: false, normalise: false },
   limits: { gamma: Discount, lambda: Discount },
   input: AgentChain,
   run: (input, { normalise, ...discounts }): Estimate => {

@@ -9,8 +9,6 @@ import { overBuffers } from '../../judging/agent-chain.ts';
 import { AgentChain, Discount, discountedChain } from '../agent-chain.ts';
 import { method } from '../method.ts';
 
-const params = { gamma: 0.99, lambda: 0.95 };
-
 type Returns = readonly (readonly number[])[];
 
 export const marftReturns = method({
@@ -19,7 +17,7 @@ export const marftReturns = method({
   source: 'MARFT: jwliao-ai/MARFT, buffers/action_level_buffer.py; verified (code)',
   version: 1,
   summary: 'What a critic should have said of each step: GAE from agent to agent, plus its value.',
-  params,
+  params: { gamma: 0.99, lambda: 0.95 },
   limits: { gamma: Discount, lambda: Discount },
   input: AgentChain,
   run: (input, discounts): Returns => discountedChain(input, { ...discounts, entry_mask: false }).returns,

@@ -20,17 +20,6 @@ import { refuseInput } from '../refuse.ts';
 import { Key } from '../shapes.ts';
 import { groupBy, groupRows, groupStatistics, mean, standardDeviation } from '../statistics.ts';
 
-const Input = Type.Object({
-  trajectories: Type.Array(
-    Type.Object({
-      id: Key,
-      player: Key,
-      /** The game; trajectories without one are of the same. */
-      tag: Type.Optional(Key),
-      turn_rewards: Type.Array(Type.Number()),
-    }),
-  ),
-});
 type Params = { readonly gamma: number; readonly advantage_norm: 'mean' | 'mean_std' | null };
 const params: Params = { gamma: 1, advantage_norm: null };
 
@@ -45,7 +34,17 @@ export const marsTurnAdvantage = method({
     gamma: Type.Number({ minimum: 0, maximum: 1 }),
     advantage_norm: Type.Union([Type.Literal('mean'), Type.Literal('mean_std'), Type.Null()]),
   },
-  input: Input,
+  input: Type.Object({
+    trajectories: Type.Array(
+      Type.Object({
+        id: Key,
+        player: Key,
+        /** The game; trajectories without one are of the same. */
+        tag: Type.Optional(Key),
+        turn_rewards: Type.Array(Type.Number()),
+      }),
+    ),
+  }),
   run: ({ trajectories }, { gamma, advantage_norm }): Record<string, number[]> => {
     const seen = new Set(trajectories.map(({ id }) => String(id)));
     if (seen.size !== trajectories.length)

@@ -13,16 +13,13 @@ import { method } from '../method.ts';
 import { refuseInput, requireRows } from '../refuse.ts';
 import { Bit } from '../shapes.ts';
 
-const Input = Type.Object({ values: Type.Array(Type.Number()), mask: Type.Array(Bit) });
-
 export const maskedWhiten = method({
   name: 'masked_whiten',
   kind: 'credit',
   source: 'verl/utils/torch_functional.py; verified (code)',
   version: 1,
   summary: 'Subtracts the masked mean and divides by the masked std.',
-  params: {},
-  input: Input,
+  input: Type.Object({ values: Type.Array(Type.Number()), mask: Type.Array(Bit) }),
   run: ({ values, mask }): number[] => {
     requireRows('mask', mask, values.length, 'values');
     let n = 0;

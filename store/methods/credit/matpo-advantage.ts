@@ -17,11 +17,6 @@ import { refuseInput } from '../refuse.ts';
 import { Key, nullable, Reward } from '../shapes.ts';
 import { groupRows } from '../statistics.ts';
 
-const Input = Type.Object({
-  main: Type.Array(Type.Object({ id: Key, query: Key, reward: Reward })),
-  workers: Type.Array(Type.Object({ parent: nullable(Key) })),
-});
-
 type Advantages = { readonly main: readonly (number | null)[]; readonly worker: readonly (number | null)[] };
 
 export const matpoAdvantage = method({
@@ -33,7 +28,10 @@ export const matpoAdvantage = method({
     'GRPO over the planner’s roll-outs; each worker copies its parent’s advantage; stored on each step of the episode.',
   params: VERL_PARAMS,
   limits: { eps: Type.Number({ minimum: 0 }) },
-  input: Input,
+  input: Type.Object({
+    main: Type.Array(Type.Object({ id: Key, query: Key, reward: Reward })),
+    workers: Type.Array(Type.Object({ parent: nullable(Key) })),
+  }),
   run: ({ main, workers }, params): Advantages => {
     const advantages = verlAdvantage(
       groupRows(main.map(({ query }) => query)),

@@ -10,11 +10,6 @@
 import { Type } from 'typebox';
 import { method } from '../method.ts';
 
-const Input = Type.Object({
-  loss: Type.Number(),
-  batch_size: Type.Integer({ minimum: 0 }),
-  num_main: Type.Integer({ minimum: 0 }),
-});
 type Aggregation = 'seq-mean-token-mean' | 'seq-mean-token-sum' | 'token-mean';
 const params: { aggregation: Aggregation } = { aggregation: 'seq-mean-token-mean' };
 
@@ -32,7 +27,11 @@ export const matpoLossScale = method({
       Type.Literal('token-mean'),
     ]),
   },
-  input: Input,
+  input: Type.Object({
+    loss: Type.Number(),
+    batch_size: Type.Integer({ minimum: 0 }),
+    num_main: Type.Integer({ minimum: 0 }),
+  }),
   run: ({ loss, batch_size, num_main }, { aggregation }): number =>
     aggregation === 'token-mean' ? loss : (loss * batch_size) / Math.max(1, num_main),
 });

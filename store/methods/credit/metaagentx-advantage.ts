@@ -17,7 +17,6 @@ import { requireRectangle } from '../refuse.ts';
 import { Reward } from '../shapes.ts';
 import { groupRows, mean } from '../statistics.ts';
 
-const Input = Type.Object({ exec_rewards: Type.Array(Type.Array(Reward)) });
 type Params = typeof VERL_PARAMS & { readonly executor_group: 'question' | 'design' | null };
 const params: Params = { ...VERL_PARAMS, executor_group: null };
 
@@ -35,7 +34,7 @@ export const metaagentxAdvantage = method({
     eps: Type.Number({ minimum: 0 }),
     executor_group: Type.Union([Type.Literal('question'), Type.Literal('design'), Type.Null()]),
   },
-  input: Input,
+  input: Type.Object({ exec_rewards: Type.Array(Type.Array(Reward)) }),
   run: ({ exec_rewards }, params): Advantages => {
     const executions = requireRectangle('exec_rewards', exec_rewards);
     const byDesign = (params.executor_group ?? (executions <= 2 ? 'question' : 'design')) === 'design';

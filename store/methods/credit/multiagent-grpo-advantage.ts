@@ -14,8 +14,6 @@ import { method } from '../method.ts';
 import { AgentSteps } from '../shapes.ts';
 import { groupRows, groupStatistics } from '../statistics.ts';
 
-const Input = Type.Object({ steps: AgentSteps });
-
 export const multiagentGrpoAdvantage = method({
   name: 'multiagent_grpo_advantage',
   kind: 'credit',
@@ -24,7 +22,7 @@ export const multiagentGrpoAdvantage = method({
   summary: 'GRPO over the average step reward of each trajectory; all its steps get the same value.',
   params: VERL_PARAMS,
   limits: { eps: Type.Number({ minimum: 0 }) },
-  input: Input,
+  input: Type.Object({ steps: AgentSteps }),
   run: ({ steps }, params): (number | null)[] => {
     const queries = steps.map(({ query }) => query);
     const rewards = steps.map(({ reward }) => reward);

@@ -13,20 +13,17 @@ import { overEpisodes } from '../../judging/over-episodes.ts';
 import { method } from '../method.ts';
 import { restartSign } from '../step-influence.ts';
 
-const Input = Type.Object({
-  correct: Type.Boolean(),
-  logp_without_history: Type.Number(),
-  logp_with_history: Type.Number(),
-});
-
 export const restartReward = method({
   name: 'restart_reward',
   kind: 'credit',
   source: 'Dr. MAMR: arXiv 2511.02303; secondary',
   version: 1,
   summary: '1 if masking the history makes a right answer likelier or a wrong one less likely, −1 for the contrary.',
-  params: {},
-  input: Input,
+  input: Type.Object({
+    correct: Type.Boolean(),
+    logp_without_history: Type.Number(),
+    logp_with_history: Type.Number(),
+  }),
   run: ({ correct, logp_without_history, logp_with_history }): number =>
     restartSign(correct, logp_without_history, logp_with_history),
   judged: {

@@ -13,16 +13,13 @@ import { requireRows } from '../refuse.ts';
 import { Key, Reward } from '../shapes.ts';
 import { groupRows, groupStatistics } from '../statistics.ts';
 
-const Input = Type.Object({ group: Type.Array(Key), reward: Type.Array(Reward) });
-
 export const rlooAdvantage = method({
   name: 'rloo_advantage',
   kind: 'credit',
   source: 'RLOO: verl/trainer/ppo/core_algos.py; verified (code)',
   version: 1,
   summary: 'Reward minus the mean reward of the other samples of its group.',
-  params: {},
-  input: Input,
+  input: Type.Object({ group: Type.Array(Key), reward: Type.Array(Reward) }),
   run: ({ group, reward }): (number | null)[] => {
     requireRows('reward', reward, group.length, 'group');
     const groups = groupRows(group);

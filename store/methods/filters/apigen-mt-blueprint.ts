@@ -16,13 +16,6 @@ import { method } from '../method.ts';
 import { Bit } from '../shapes.ts';
 import { groupBy, sum } from '../statistics.ts';
 
-const Input = Type.Object({
-  format_ok: Type.Boolean(),
-  execution_ok: Type.Boolean(),
-  policy_ok: Type.Boolean(),
-  votes: Type.Array(Bit),
-});
-
 type Decision = {
   readonly accept: boolean;
   /** The stage that decided. */
@@ -35,8 +28,12 @@ export const apigenMtBlueprint = method({
   source: 'APIGen-MT: arXiv 2504.03601; stages verified (text), majority unverified',
   version: 1,
   summary: 'Accepts a task that passes the format, execution and policy checks and most of the committee.',
-  params: {},
-  input: Input,
+  input: Type.Object({
+    format_ok: Type.Boolean(),
+    execution_ok: Type.Boolean(),
+    policy_ok: Type.Boolean(),
+    votes: Type.Array(Bit),
+  }),
   run: ({ format_ok, execution_ok, policy_ok, votes }): Decision => {
     if (!format_ok) return { accept: false, stage: 'format' };
     if (!execution_ok) return { accept: false, stage: 'execution' };

@@ -14,21 +14,18 @@ import { method } from '../method.ts';
 import { refuseInput } from '../refuse.ts';
 import { groupBy } from '../statistics.ts';
 
-const Input = Type.Object({
-  final_state: Type.Unknown(),
-  gold_state: Type.Unknown(),
-  gold_outputs: Type.Array(Type.String()),
-  agent_outputs: Type.Array(Type.String()),
-});
-
 export const apigenMtTrajectory = method({
   name: 'apigen_mt_trajectory',
   kind: 'filter',
   source: 'APIGen-MT: arXiv 2504.03601; verified (text)',
   version: 1,
   summary: 'Keeps a run that reaches the true final state and says every required output.',
-  params: {},
-  input: Input,
+  input: Type.Object({
+    final_state: Type.Unknown(),
+    gold_state: Type.Unknown(),
+    gold_outputs: Type.Array(Type.String()),
+    agent_outputs: Type.Array(Type.String()),
+  }),
   run: ({ final_state, gold_state, gold_outputs, agent_outputs }): boolean => {
     requireJson('final_state', final_state);
     requireJson('gold_state', gold_state);

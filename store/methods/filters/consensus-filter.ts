@@ -16,11 +16,6 @@ import { agrees, criticismText } from '../criticism.ts';
 import { method } from '../method.ts';
 import { groupBy } from '../statistics.ts';
 
-const Input = Type.Object({
-  rounds: Type.Array(Type.Array(Type.Object({ agree: Type.Boolean(), content: Type.String() }))),
-});
-const params = { max_critic_iterations: 3 };
-
 type Consensus = {
   readonly pass: boolean;
   /** First round without a blocker, counted from 1; null when there is none. */
@@ -33,9 +28,11 @@ export const consensusFilter = method({
   source: 'M1-32B / M500: jincan333/MAS-TTS, vertical_solver_first.py; verified (code)',
   version: 1,
   summary: 'Passes a run whose critics reach a round without a blocking criticism.',
-  params,
+  params: { max_critic_iterations: 3 },
   limits: { max_critic_iterations: Type.Integer({ minimum: 0 }) },
-  input: Input,
+  input: Type.Object({
+    rounds: Type.Array(Type.Array(Type.Object({ agree: Type.Boolean(), content: Type.String() }))),
+  }),
   run: ({ rounds }, { max_critic_iterations }): Consensus => {
     const free = rounds
       .slice(0, max_critic_iterations)

@@ -16,24 +16,21 @@ import { normaliseAnswer, sameAnswer } from '../answer.ts';
 import { method } from '../method.ts';
 import { nullable } from '../shapes.ts';
 
-const Input = Type.Object({
-  pairs: Type.Array(
-    Type.Object({
-      answer: nullable(Type.String()),
-      reference: Type.String(),
-      choices: Type.Optional(Type.Boolean()),
-    }),
-  ),
-});
-
 export const correctnessFilter = method({
   name: 'correctness_filter',
   kind: 'filter',
   source: 'M500: jincan333/MAS-TTS, acceptance test verified (code); comparison ours',
   version: 1,
   summary: 'For each answer whether it equals the reference as text, as a number, or as a choice.',
-  params: {},
-  input: Input,
+  input: Type.Object({
+    pairs: Type.Array(
+      Type.Object({
+        answer: nullable(Type.String()),
+        reference: Type.String(),
+        choices: Type.Optional(Type.Boolean()),
+      }),
+    ),
+  }),
   run: ({ pairs }): boolean[] =>
     pairs.map(
       ({ answer, reference, choices }) =>

@@ -13,16 +13,13 @@ import { agrees } from '../criticism.ts';
 import { method } from '../method.ts';
 import { groupBy } from '../statistics.ts';
 
-const Input = Type.Object({ text: Type.String() });
-
 export const criticAgrees = method({
   name: 'critic_agrees',
   kind: 'filter',
   source: 'M1-32B / M500: jincan333/MAS-TTS, vertical_solver_first.py and critic output parser; verified (code)',
   version: 1,
   summary: 'True iff the critic message holds the marker [Agree].',
-  params: {},
-  input: Input,
+  input: Type.Object({ text: Type.String() }),
   run: ({ text }): boolean => agrees(text),
   judged: {
     reads: ['content'],

@@ -14,7 +14,6 @@ import { requireRows } from '../refuse.ts';
 import { Bit, Key, nullable } from '../shapes.ts';
 import { groupRows, groupStatistics } from '../statistics.ts';
 
-const Input = Type.Object({ group: Type.Array(Key), outcome: Type.Array(nullable(Bit)) });
 const params: { lo: number | null; hi: number | null } = { lo: null, hi: null };
 const Bound = nullable(Type.Number({ minimum: 0, maximum: 1 }));
 
@@ -26,7 +25,7 @@ export const difficultyBand = method({
   summary: 'Keeps the rows of queries whose solve rate lies in a band; by default those solved sometimes.',
   params,
   limits: { lo: Bound, hi: Bound },
-  input: Input,
+  input: Type.Object({ group: Type.Array(Key), outcome: Type.Array(nullable(Bit)) }),
   run: ({ group, outcome }, { lo, hi }): number[] => {
     requireRows('outcome', outcome, group.length, 'group');
     const groups = groupRows(group);

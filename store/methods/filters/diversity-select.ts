@@ -13,20 +13,17 @@ import { method } from '../method.ts';
 import { Key } from '../shapes.ts';
 import { groupBy, stableOrder } from '../statistics.ts';
 
-const Input = Type.Object({
-  items: Type.Array(Type.Object({ id: Key, category: Type.String(), score: Type.Number() })),
-});
-const params = { n: 500 };
-
 export const diversitySelect = method({
   name: 'diversity_select',
   kind: 'filter',
   source: 'ours, for the diversity criterion of M500 (MAS-TTS); unverified',
   version: 1,
   summary: 'Takes the best of each category in turn until n are taken.',
-  params,
+  params: { n: 500 },
   limits: { n: Type.Integer({ minimum: 0 }) },
-  input: Input,
+  input: Type.Object({
+    items: Type.Array(Type.Object({ id: Key, category: Type.String(), score: Type.Number() })),
+  }),
   run: ({ items }, { n }): (string | number)[] => {
     const byCategory = groupBy(items, ({ category }) => category);
     const queues = [...byCategory.keys()].sort(byCodeUnits).map((category) => {

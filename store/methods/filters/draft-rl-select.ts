@@ -17,11 +17,6 @@ import { method } from '../method.ts';
 import { Key } from '../shapes.ts';
 import { groupBy } from '../statistics.ts';
 
-const Input = Type.Object({
-  drafts: Type.Array(Type.Object({ query: Key, agent: Key, text: Type.String(), score: Type.Number() })),
-});
-const params = { words: 5 };
-
 type Selected = {
   /** Positions of the drafts that are first among those of their agent and query, in order. */
   readonly local: readonly number[];
@@ -35,9 +30,11 @@ export const draftRlSelect = method({
   source: 'DRAFT-RL: ArthasTY/DRAFT-RL-…, src/draftrl/smoke.py; arXiv 2511.20468; verified (code)',
   version: 1,
   summary: 'Keeps of each agent and query the draft with the greatest score among those in form.',
-  params,
+  params: { words: 5 },
   limits: { words: Type.Integer({ minimum: 1 }) },
-  input: Input,
+  input: Type.Object({
+    drafts: Type.Array(Type.Object({ query: Key, agent: Key, text: Type.String(), score: Type.Number() })),
+  }),
   run: ({ drafts }, { words }): Selected => {
     const ranked = drafts
       .map(({ text, ...draft }, place) => ({ ...draft, place, inForm: Number(isChainOfDraft(text, words)) }))

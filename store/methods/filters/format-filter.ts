@@ -13,10 +13,6 @@ import { messagesOf } from '../../judging/messages.ts';
 import { hasBox } from '../boxed.ts';
 import { method } from '../method.ts';
 
-const Input = Type.Object({
-  messages: Type.Array(Type.Object({ text: Type.String(), needs_box: Type.Optional(Type.Boolean()) })),
-});
-
 type Format = {
   readonly pass: boolean;
   /** Positions of the messages that break the rule, counted from 0. */
@@ -29,8 +25,9 @@ export const formatFilter = method({
   source: 'M500: MAS-TTS, data description; rule secondary, exactly-once and non-blank unverified',
   version: 1,
   summary: 'Passes a run whose messages each have one thought, and a boxed answer where needed.',
-  params: {},
-  input: Input,
+  input: Type.Object({
+    messages: Type.Array(Type.Object({ text: Type.String(), needs_box: Type.Optional(Type.Boolean()) })),
+  }),
   run: ({ messages }): Format => {
     const bad = messages.flatMap(({ text, needs_box }, i) => (wellFormed(text, needs_box === true) ? [] : [i]));
     return { pass: bad.length === 0, bad };

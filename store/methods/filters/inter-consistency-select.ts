@@ -16,10 +16,6 @@ import { method } from '../method.ts';
 import { refuseInput, requireRectangle } from '../refuse.ts';
 import { nullable } from '../shapes.ts';
 
-const Input = Type.Object({
-  scores: Type.Array(Type.Array(Type.Number())),
-  clusters: Type.Record(Type.String(), Type.Array(Type.Integer({ minimum: 0 }), { minItems: 1 })),
-});
 /** `embedding_model`: by whose vectors the judge makes the clusters; null for the character n-grams of the queries. */
 const params: { min_score: number | null; embedding_model: string | null } = { min_score: 1, embedding_model: null };
 
@@ -31,7 +27,10 @@ export const interConsistencySelect = method({
   summary: 'Pairs each cluster of queries with the system of the highest total score on it.',
   params,
   limits: { min_score: nullable(Type.Number()), embedding_model: nullable(Type.String({ minLength: 1 })) },
-  input: Input,
+  input: Type.Object({
+    scores: Type.Array(Type.Array(Type.Number())),
+    clusters: Type.Record(Type.String(), Type.Array(Type.Integer({ minimum: 0 }), { minItems: 1 })),
+  }),
   run: ({ scores, clusters }, { min_score }): Record<string, Selection> => {
     const systems = requireRectangle('scores', scores);
     if (systems === 0) refuseInput('scores', 'at least one query and one system', scores);

@@ -16,20 +16,17 @@ import { acceptsRewrite } from '../mas-gpt.ts';
 import { method } from '../method.ts';
 import { nullable } from '../shapes.ts';
 
-const Input = Type.Object({
-  base_score: Type.Number(),
-  refined_score: nullable(Type.Number()),
-  executable: Type.Boolean(),
-});
-
 export const intraConsistencyAccept = method({
   name: 'intra_consistency_accept',
   kind: 'filter',
   source: 'MAS-GPT: arXiv 2503.03686; secondary',
   version: 1,
   summary: 'Accepts a rewrite that executes and scores no worse than its base.',
-  params: {},
-  input: Input,
+  input: Type.Object({
+    base_score: Type.Number(),
+    refined_score: nullable(Type.Number()),
+    executable: Type.Boolean(),
+  }),
   run: (rewrite): boolean => acceptsRewrite(rewrite),
   judged: {
     reads: ['teams'],

@@ -11,18 +11,6 @@ import { verdictOn } from '../../judging/judgement.ts';
 import { method } from '../method.ts';
 import { Key } from '../shapes.ts';
 
-const Input = Type.Object({
-  traces: Type.Array(
-    Type.Object({
-      id: Key,
-      interdisciplinary: Type.Optional(Type.Boolean()),
-      answer_tokens: Type.Integer({ minimum: 0 }),
-      consensus: Type.Boolean(),
-      format: Type.Boolean(),
-      correct: Type.Boolean(),
-    }),
-  ),
-});
 const params = { min_tokens: 1024, require_interdisciplinary: true };
 
 export const m500Filter = method({
@@ -33,7 +21,18 @@ export const m500Filter = method({
   summary: 'Keeps traces that are long, interdisciplinary where required, agreed on, well formed and correct.',
   params,
   limits: { min_tokens: Type.Integer({ minimum: 0 }) },
-  input: Input,
+  input: Type.Object({
+    traces: Type.Array(
+      Type.Object({
+        id: Key,
+        interdisciplinary: Type.Optional(Type.Boolean()),
+        answer_tokens: Type.Integer({ minimum: 0 }),
+        consensus: Type.Boolean(),
+        format: Type.Boolean(),
+        correct: Type.Boolean(),
+      }),
+    ),
+  }),
   run: ({ traces }, { min_tokens, require_interdisciplinary }): (string | number)[] =>
     traces
       .filter(

@@ -12,18 +12,15 @@ import { Key, nullable } from '../shapes.ts';
 import { groupBy } from '../statistics.ts';
 import { type Verdict, verdict } from '../verdict.ts';
 
-const Input = Type.Object({
-  candidates: Type.Array(Type.Object({ id: Key, group: Key, behaviour: nullable(Type.String()) })),
-});
-
 export const majorityFilter = method({
   name: 'majority_filter',
   kind: 'filter',
   source: 'ours, after the consensus filter of M500 (jincan333/MAS-TTS)',
   version: 1,
   summary: 'Keeps candidates whose behaviour is that of more than half of their group.',
-  params: {},
-  input: Input,
+  input: Type.Object({
+    candidates: Type.Array(Type.Object({ id: Key, group: Key, behaviour: nullable(Type.String()) })),
+  }),
   run: ({ candidates }): Verdict[] => {
     const majorities = new Map<string | number, string | null>();
     for (const [group, members] of groupBy(candidates, (one) => one.group)) {

@@ -15,17 +15,14 @@ import { method } from '../method.ts';
 import { Key, Reward } from '../shapes.ts';
 import { groupBy } from '../statistics.ts';
 
-const Input = Type.Object({ trajectories: Type.Array(Type.Object({ id: Key, query: Key, reward: Reward })) });
-const params = { threshold: 0.5 };
-
 export const mragSelect = method({
   name: 'mrag_select',
   kind: 'filter',
   source: 'mRAG: arXiv 2506.10844; secondary',
   version: 1,
   summary: 'Keeps the highest-rewarded trajectory of each query, if its reward reaches the threshold.',
-  params,
-  input: Input,
+  params: { threshold: 0.5 },
+  input: Type.Object({ trajectories: Type.Array(Type.Object({ id: Key, query: Key, reward: Reward })) }),
   run: ({ trajectories }, { threshold }): (string | number)[] =>
     [...groupBy(trajectories, ({ query }) => query).values()].flatMap((runs) => {
       const rewarded = runs.filter(({ reward }) => reward !== null);

@@ -19,7 +19,6 @@ export const ownSuccessFilter = method({
   source: 'ours, after role-wise selection from successful trajectories',
   version: 1,
   summary: 'Keeps distinct right programs, and tests whose working holds and follows a right program.',
-  params: {},
   input: Input,
   run: (report): Verdict[] => {
     const read = readReport(report);
@@ -39,10 +38,7 @@ export const ownSuccessFilter = method({
     const tests = read.tests.map((k) => verdict(report.tests[k]!.id, testFault(report.tests[k]!, behaviours, none)));
     return [...programs, ...tests];
   },
-  judged: {
-    reads: ['content', 'reports'],
-    rows: (facts, ask) => verdictsByReport(facts, ask.answer),
-  },
+  judged: verdictsByReport,
 });
 
 function testFault(

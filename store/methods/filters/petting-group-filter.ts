@@ -20,7 +20,6 @@ import { requireRows } from '../refuse.ts';
 import { Key, Reward } from '../shapes.ts';
 import { groupBy, mean, stableOrder } from '../statistics.ts';
 
-const Input = Type.Object({ group: Type.Array(Key), reward: Type.Array(Reward) });
 type Mode = 'dapo' | 'std' | 'mean' | 'uid';
 const params: { mode: Mode; filter_ratio: number } = { mode: 'dapo', filter_ratio: 0 };
 
@@ -36,7 +35,7 @@ export const pettingGroupFilter = method({
     mode: Type.Union([Type.Literal('dapo'), Type.Literal('std'), Type.Literal('mean'), Type.Literal('uid')]),
     filter_ratio: Type.Number({ minimum: 0, maximum: 1 }),
   },
-  input: Input,
+  input: Type.Object({ group: Type.Array(Key), reward: Type.Array(Reward) }),
   run: ({ group, reward }, { mode, filter_ratio }): number[] => {
     requireRows('reward', reward, group.length, 'group');
     const rows = [...reward.keys()].filter((row) => reward[row] !== null);

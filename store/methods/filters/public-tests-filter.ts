@@ -17,7 +17,6 @@ export const publicTestsFilter = method({
   source: 'ours, after the correctness filter of M500 (jincan333/MAS-TTS)',
   version: 1,
   summary: 'Keeps programs that pass the public tests, and tests whose working holds and does not contradict them.',
-  params: {},
   input: Input,
   run: (report): Verdict[] => {
     const read = readReport(report);
@@ -26,10 +25,7 @@ export const publicTestsFilter = method({
       ...read.tests.map((k) => verdict(report.tests[k]!.id, testFault(report.tests[k]!))),
     ];
   },
-  judged: {
-    reads: ['content', 'reports'],
-    rows: (facts, ask) => verdictsByReport(facts, ask.answer),
-  },
+  judged: verdictsByReport,
 });
 
 function programFault(report: ExecutionReport, read: ReadReport, program: number): string | null {

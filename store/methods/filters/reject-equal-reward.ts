@@ -15,8 +15,6 @@ import { requireRows } from '../refuse.ts';
 import { Key, Reward } from '../shapes.ts';
 import { groupRows } from '../statistics.ts';
 
-const Input = Type.Object({ group: Type.Array(Key), reward: Type.Array(Reward) });
-const params = { atol: 1e-8, rtol: 1e-5 };
 const Tolerance = Type.Number({ minimum: 0 });
 
 export const rejectEqualReward = method({
@@ -25,9 +23,9 @@ export const rejectEqualReward = method({
   source: 'rStar2-Agent: microsoft/rStar, down_sample/reject_sampling.py; verified (code)',
   version: 1,
   summary: 'Keeps the rows of groups whose rewards differ.',
-  params,
+  params: { atol: 1e-8, rtol: 1e-5 },
   limits: { atol: Tolerance, rtol: Tolerance },
-  input: Input,
+  input: Type.Object({ group: Type.Array(Key), reward: Type.Array(Reward) }),
   run: ({ group, reward }, { atol, rtol }): number[] => {
     requireRows('reward', reward, group.length, 'group');
     const { numbers, count } = groupRows(group);

@@ -21,7 +21,6 @@ import { formatPenalty, toolPenalty } from '../roc.ts';
 import { Reward } from '../shapes.ts';
 import { groupBy, roundHalfEven, stableOrder } from '../statistics.ts';
 
-const Input = Type.Object({ rewards: Type.Array(Reward), penalties: Type.Array(Type.Number()) });
 const params: { n: number; min_zero: number; min_nonzero: number; failure_order: 'first' | 'seeded'; seed: number } = {
   n: 16,
   min_zero: 2,
@@ -45,7 +44,7 @@ export const rocSelect = method({
     failure_order: Type.Union([Type.Literal('first'), Type.Literal('seeded')]),
     seed: Type.Integer(),
   },
-  input: Input,
+  input: Type.Object({ rewards: Type.Array(Reward), penalties: Type.Array(Type.Number()) }),
   run: ({ rewards, penalties }, { n, min_zero, min_nonzero, failure_order, seed }): number[] => {
     requireRows('penalties', penalties, rewards.length, 'rewards');
     const rows = [...rewards.keys()].filter((row) => rewards[row] !== null);

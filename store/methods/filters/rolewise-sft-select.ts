@@ -13,20 +13,17 @@ import { method } from '../method.ts';
 import { Key } from '../shapes.ts';
 import { groupBy } from '../statistics.ts';
 
-const Input = Type.Object({
-  trajectories: Type.Array(
-    Type.Object({ success: Type.Boolean(), steps: Type.Array(Type.Object({ role: Type.String(), id: Key })) }),
-  ),
-});
-
 export const rolewiseSftSelect = method({
   name: 'rolewise_sft_select',
   kind: 'filter',
   source: 'SWE-Dev and most SFT baselines; unverified',
   version: 1,
   summary: 'Groups the steps of successful trajectories by role.',
-  params: {},
-  input: Input,
+  input: Type.Object({
+    trajectories: Type.Array(
+      Type.Object({ success: Type.Boolean(), steps: Type.Array(Type.Object({ role: Type.String(), id: Key })) }),
+    ),
+  }),
   run: ({ trajectories }): Record<string, (string | number)[]> => {
     const steps = trajectories.filter(({ success }) => success).flatMap((run) => run.steps);
     return Object.fromEntries(

@@ -16,17 +16,6 @@ import { Key, Reward } from '../shapes.ts';
 import { groupBy } from '../statistics.ts';
 
 const Steps = Type.Array(Type.Object({ agent: Type.String(), id: Key }));
-const Input = Type.Object({
-  trajectories: Type.Array(
-    Type.Object({
-      id: Key,
-      reward: Reward,
-      steps: Steps,
-      regenerated: Type.Optional(Type.Object({ correct: Type.Boolean(), steps: Steps })),
-    }),
-  ),
-});
-const params = { epsilon: 0 };
 
 type Library = {
   /** Step ids for each agent, in the order of the trajectories. */
@@ -41,8 +30,17 @@ export const siriusLibrary = method({
   source: 'SiriuS: zou-group/sirius; verified (code)',
   version: 1,
   summary: 'Collects, for each agent, the steps of successful runs and of repaired failures.',
-  params,
-  input: Input,
+  params: { epsilon: 0 },
+  input: Type.Object({
+    trajectories: Type.Array(
+      Type.Object({
+        id: Key,
+        reward: Reward,
+        steps: Steps,
+        regenerated: Type.Optional(Type.Object({ correct: Type.Boolean(), steps: Steps })),
+      }),
+    ),
+  }),
   run: ({ trajectories }, { epsilon }): Library => {
     const graded = trajectories.filter(({ reward }) => reward !== null);
     const repaired = graded.filter(({ reward, regenerated }) => reward! <= epsilon && regenerated?.correct === true);

@@ -15,15 +15,11 @@ export const wellFormedFilter = method({
   source: 'ours',
   version: 1,
   summary: 'Keeps programs and tests that are not malformed.',
-  params: {},
   input: Input,
   run: (report): Verdict[] => {
     const { programs, tests } = readReport(report);
     const items = [...programs.map((i) => report.programs[i]!), ...tests.map((k) => report.tests[k]!)];
     return items.map(({ id, valid }) => verdict(id, valid ? null : 'malformed'));
   },
-  judged: {
-    reads: ['content', 'reports'],
-    rows: (facts, ask) => verdictsByReport(facts, ask.answer),
-  },
+  judged: verdictsByReport,
 });

@@ -16,8 +16,6 @@ import { method } from '../method.ts';
 import { nullable } from '../shapes.ts';
 import { groupBy } from '../statistics.ts';
 
-const Input = Type.Object({ answers: Type.Array(nullable(Type.String())), n: Type.Integer({ minimum: 1 }) });
-
 export const dylanConsensus = method({
   name: 'dylan_consensus',
   kind: 'process',
@@ -25,8 +23,7 @@ export const dylanConsensus = method({
   version: 1,
   summary:
     'True iff one answer was given by more than two thirds of the agents; stored as 1 or 0 on each step of the round.',
-  params: {},
-  input: Input,
+  input: Type.Object({ answers: Type.Array(nullable(Type.String())), n: Type.Integer({ minimum: 1 }) }),
   run: ({ answers, n }): boolean => {
     const given = groupBy(
       answers.filter((answer) => answer !== null),

@@ -13,11 +13,6 @@ import { listening, onRounds } from '../../judging/rounds.ts';
 import { method } from '../method.ts';
 import { edgeWeights } from '../peer-ratings.ts';
 
-const Input = Type.Object({
-  ratings: Type.Array(Type.Number()),
-  n_peers: Type.Integer({ minimum: 0, maximum: 100_000 }),
-});
-
 export const dylanEdgeWeights = method({
   name: 'dylan_edge_weights',
   kind: 'process',
@@ -25,8 +20,10 @@ export const dylanEdgeWeights = method({
   version: 1,
   summary:
     'Peer ratings as weights that sum to 1; stored on each message as the mean weight it had, with each listener’s beside it.',
-  params: {},
-  input: Input,
+  input: Type.Object({
+    ratings: Type.Array(Type.Number()),
+    n_peers: Type.Integer({ minimum: 0, maximum: 100_000 }),
+  }),
   run: ({ ratings, n_peers }): number[] => edgeWeights(ratings, n_peers),
   judged: {
     reads: ['feedback'],

@@ -37,7 +37,6 @@ export const dylanImportance = method({
   version: 1,
   summary:
     'Importance of each agent in each round and in all, passed back from the final answer; stored on each step of the agent’s round.',
-  params: {},
   input: Input,
   run: ({ rounds, edges }): Importance => {
     requireRows('edges', edges, Math.max(rounds.length - 1, 0), 'the steps from one round to the next');

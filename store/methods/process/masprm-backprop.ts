@@ -13,18 +13,15 @@ import { onNodes, ROOT, valued } from '../../judging/search-tree.ts';
 import { method } from '../method.ts';
 import { backedUp, type NodeValue } from '../search-tree.ts';
 
-const Input = Type.Object({
-  rollouts: Type.Array(Type.Object({ path: Type.Array(Type.String()), correct: Type.Boolean() })),
-});
-
 export const masprmBackprop = method({
   name: 'masprm_backprop',
   kind: 'process',
   source: 'MASPRM: milad1378yz/MASPRM, src/mcts.py; verified (code)',
   version: 1,
   summary: 'Visits and mean outcome of each node of a search tree.',
-  params: {},
-  input: Input,
+  input: Type.Object({
+    rollouts: Type.Array(Type.Object({ path: Type.Array(Type.String()), correct: Type.Boolean() })),
+  }),
   run: (input): Record<string, NodeValue> => backedUp(input),
   judged: {
     reads: ['feedback'],

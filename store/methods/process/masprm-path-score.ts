@@ -13,16 +13,13 @@ import { complete, onwardOf, overEpisodes } from '../../judging/over-episodes.ts
 import { stepTree } from '../../judging/search-tree.ts';
 import { method } from '../method.ts';
 
-const Input = Type.Object({ values: Type.Array(Type.Number({ minimum: -1, maximum: 1 })) });
-
 export const masprmPathScore = method({
   name: 'masprm_path_score',
   kind: 'process',
   source: 'MASPRM: milad1378yz/MASPRM, src/experiments/core.py; verified (code)',
   version: 1,
   summary: 'Product of (v + 1)/2 over the nodes of a path.',
-  params: {},
-  input: Input,
+  input: Type.Object({ values: Type.Array(Type.Number({ minimum: -1, maximum: 1 })) }),
   run: ({ values }): number => values.reduce((product, value) => product * Math.max(1e-6, (value + 1) / 2), 1),
   judged: {
     reads: ['feedback'],

@@ -11,18 +11,15 @@ import { overNodes } from '../../judging/search-tree.ts';
 import { method } from '../method.ts';
 import { backedUp } from '../search-tree.ts';
 
-const Input = Type.Object({ q: Type.Number({ minimum: -1, maximum: 1 }) });
-const params = { clamp: 0.95 };
-
 export const masprmTarget = method({
   name: 'masprm_target',
   kind: 'process',
   source: 'MASPRM: milad1378yz/MASPRM, src/train/trainer.py; verified (code)',
   version: 1,
   summary: 'atanh of q clamped to ±0.95.',
-  params,
+  params: { clamp: 0.95 },
   limits: { clamp: Type.Number({ exclusiveMinimum: 0, exclusiveMaximum: 1 }) },
-  input: Input,
+  input: Type.Object({ q: Type.Number({ minimum: -1, maximum: 1 }) }),
   run: ({ q }, { clamp }): number => Math.atanh(Math.min(Math.max(q, -clamp), clamp)),
   judged: {
     reads: ['feedback'],

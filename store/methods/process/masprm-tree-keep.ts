@@ -13,18 +13,15 @@ import { ROOT, valued } from '../../judging/search-tree.ts';
 import { method } from '../method.ts';
 import { backedUp } from '../search-tree.ts';
 
-const Input = Type.Object({ root_q: Type.Number(), leaf_q: Type.Optional(Type.Array(Type.Number())) });
-const params = { limit: 0.7 };
-
 export const masprmTreeKeep = method({
   name: 'masprm_tree_keep',
   kind: 'process',
   source: 'MASPRM: milad1378yz/MASPRM, src/train/preprocess_data.py; verified (code)',
   version: 1,
   summary: 'Keeps a tree whose root value is within ±0.7 and whose leaves are decided.',
-  params,
+  params: { limit: 0.7 },
   limits: { limit: Type.Number({ minimum: 0 }) },
-  input: Input,
+  input: Type.Object({ root_q: Type.Number(), leaf_q: Type.Optional(Type.Array(Type.Number())) }),
   run: ({ root_q, leaf_q }, { limit }): boolean =>
     Math.abs(root_q) <= limit && (leaf_q ?? []).every((q) => Math.abs(q) === 1),
   judged: {

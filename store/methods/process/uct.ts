@@ -11,8 +11,6 @@ import { method } from '../method.ts';
 import { backedUp } from '../search-tree.ts';
 
 const Visits = Type.Integer({ minimum: 0 });
-const Input = Type.Object({ q: Type.Number(), parent_visits: Visits, child_visits: Visits });
-const params = { c: 2 };
 
 export const uct = method({
   name: 'uct',
@@ -20,8 +18,8 @@ export const uct = method({
   source: 'MASPRM: milad1378yz/MASPRM, src/mcts.py; verified (code)',
   version: 1,
   summary: 'q plus c times the root of ln(parent visits) over child visits.',
-  params,
-  input: Input,
+  params: { c: 2 },
+  input: Type.Object({ q: Type.Number(), parent_visits: Visits, child_visits: Visits }),
   run: ({ q, parent_visits, child_visits }, { c }): number =>
     q + c * Math.sqrt(Math.log(Math.max(parent_visits, 1)) / Math.max(child_visits, 1)),
   judged: {

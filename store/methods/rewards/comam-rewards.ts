@@ -16,11 +16,6 @@ import { method } from '../method.ts';
 import { requireRows } from '../refuse.ts';
 import { stableOrder, sum } from '../statistics.ts';
 
-const Input = Type.Object({
-  global: Type.Array(Type.Number()),
-  local: Type.Record(Type.String(), Type.Array(Type.Number())),
-});
-
 type Rewards = {
   readonly ndcg: Readonly<Record<string, number>>;
   readonly weight: Readonly<Record<string, number>>;
@@ -34,8 +29,10 @@ export const comamRewards = method({
   version: 1,
   summary:
     'Adds to each agent’s reward the team’s outcome, weighted by how well the agent’s ranking agrees with it; stored on each of its steps.',
-  params: {},
-  input: Input,
+  input: Type.Object({
+    global: Type.Array(Type.Number()),
+    local: Type.Record(Type.String(), Type.Array(Type.Number())),
+  }),
   run: ({ global, local }): Rewards => {
     const agents = Object.entries(local);
     for (const [agent, own] of agents) requireRows(`local.${agent}`, own, global.length, 'global');

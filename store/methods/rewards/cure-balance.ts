@@ -11,16 +11,13 @@ import { rewardsBySet } from '../../judging/candidate-sets.ts';
 import { cureBalanceOf } from '../cure.ts';
 import { method } from '../method.ts';
 
-const Input = Type.Object({ x: Type.Array(Type.Number()) });
-
 export const cureBalance = method({
   name: 'cure_balance',
   kind: 'reward',
   source: 'CURE: Gen-Verse/CURE, optimization/reward.py; arXiv 2506.03136; verified (code)',
   version: 1,
   summary: 'Scales the positive rewards to weigh as much as the negative ones, then divides by the std.',
-  params: {},
-  input: Input,
+  input: Type.Object({ x: Type.Array(Type.Number()) }),
   run: ({ x }): number[] | null => cureBalanceOf(x),
   judged: {
     reads: ['rewards'],

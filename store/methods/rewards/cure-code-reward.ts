@@ -14,17 +14,14 @@ import { curePrograms } from '../cure.ts';
 import { method } from '../method.ts';
 import { PassMatrix } from '../shapes.ts';
 
-const Input = Type.Object({ gt_pass: PassMatrix });
-const params = { efficient: false };
-
 export const cureCodeReward = method({
   name: 'cure_code_reward',
   kind: 'reward',
   source: 'CURE: Gen-Verse/CURE, optimization/reward.py; arXiv 2506.03136; verified (code)',
   version: 1,
   summary: 'z-score of each program’s ground-truth pass rate within its task; null when they are all equal.',
-  params,
-  input: Input,
+  params: { efficient: false },
+  input: Type.Object({ gt_pass: PassMatrix }),
   run: ({ gt_pass }, { efficient }): number[] | null => curePrograms(gt_pass, efficient),
   judged: {
     reads: ['content', 'reports'],

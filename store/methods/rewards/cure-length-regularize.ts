@@ -15,18 +15,15 @@ import { method } from '../method.ts';
 import { requireRows } from '../refuse.ts';
 import { median } from '../statistics.ts';
 
-const Input = Type.Object({ reward: Type.Array(Type.Number()), length: Type.Array(Type.Number({ minimum: 0 })) });
-const params = { min_len: 1000, max_len: 8000 };
-
 export const cureLengthRegularize = method({
   name: 'cure_length_regularize',
   kind: 'reward',
   source: 'CURE: Gen-Verse/CURE, optimization/reward.py; arXiv 2506.03136; verified (code)',
   version: 1,
   summary: 'Replaces positive rewards by how far below the median length they stay, then balances both sides.',
-  params,
+  params: { min_len: 1000, max_len: 8000 },
   limits: { min_len: Type.Number({ minimum: 0 }), max_len: Type.Number({ minimum: 0 }) },
-  input: Input,
+  input: Type.Object({ reward: Type.Array(Type.Number()), length: Type.Array(Type.Number({ minimum: 0 })) }),
   run: ({ reward, length }, { min_len, max_len }): number[] | null => {
     requireRows('length', length, reward.length, 'reward');
     const lengths = length.filter((_, i) => reward[i]! > 0);

@@ -15,17 +15,14 @@ import { type CureTests, cureTests } from '../cure.ts';
 import { method } from '../method.ts';
 import { PassMatrix } from '../shapes.ts';
 
-const Input = Type.Object({ generated_pass: PassMatrix, gt_pass: PassMatrix });
-const params = { post_stage: false, efficient: false };
-
 export const cureTestReward = method({
   name: 'cure_test_reward',
   kind: 'reward',
   source: 'CURE: Gen-Verse/CURE, optimization/reward.py; arXiv 2506.03136; verified (code)',
   version: 1,
   summary: 'z-score of how precisely each generated test separates right programs from wrong ones.',
-  params,
-  input: Input,
+  params: { post_stage: false, efficient: false },
+  input: Type.Object({ generated_pass: PassMatrix, gt_pass: PassMatrix }),
   run: ({ generated_pass, gt_pass }, options): CureTests | null => cureTests(generated_pass, gt_pass, options),
   judged: {
     reads: ['content', 'reports'],

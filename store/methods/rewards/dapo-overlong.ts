@@ -11,18 +11,15 @@ import { reward } from '../../judging/judgement.ts';
 import { overEpisodes } from '../../judging/over-episodes.ts';
 import { method } from '../method.ts';
 
-const Input = Type.Object({ length: Type.Number({ minimum: 0 }) });
-const params = { max_len: 20480, buffer: 4096, factor: 1 };
-
 export const dapoOverlong = method({
   name: 'dapo_overlong',
   kind: 'reward',
   source: 'DAPO: verl/workers/reward_manager/dapo.py; verified (code)',
   version: 1,
   summary: 'A penalty that grows with the tokens beyond max_len − buffer.',
-  params,
+  params: { max_len: 20480, buffer: 4096, factor: 1 },
   limits: { max_len: Type.Number({ minimum: 0 }), buffer: Type.Number({ exclusiveMinimum: 0 }) },
-  input: Input,
+  input: Type.Object({ length: Type.Number({ minimum: 0 }) }),
   run: ({ length }, { max_len, buffer, factor }): number => {
     const excess = length - (max_len - buffer);
     return excess <= 0 ? 0 : Math.min((-excess / buffer) * factor, 0);

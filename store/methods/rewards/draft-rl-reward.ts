@@ -17,12 +17,6 @@ import { method } from '../method.ts';
 import { groupBy, mean } from '../statistics.ts';
 
 const Score = Type.Number({ minimum: 0, maximum: 1 });
-const Input = Type.Object({
-  drafts: Type.Array(
-    Type.Object({ text: Type.String(), correct: Type.Boolean(), peers: Type.Array(Score, { minItems: 1 }) }),
-  ),
-});
-const params = { task: 1, peer: 0.2, form: 0.1, words: 5 };
 
 export const draftRlReward = method({
   name: 'draft_rl_reward',
@@ -30,9 +24,13 @@ export const draftRlReward = method({
   source: 'DRAFT-RL: ArthasTY/DRAFT-RL-…, src/draftrl/smoke.py; arXiv 2511.20468; verified (code)',
   version: 1,
   summary: 'Of each draft: right or wrong, what its peers give it, and whether it has the form of a draft, weighted.',
-  params,
+  params: { task: 1, peer: 0.2, form: 0.1, words: 5 },
   limits: { words: Type.Integer({ minimum: 1 }) },
-  input: Input,
+  input: Type.Object({
+    drafts: Type.Array(
+      Type.Object({ text: Type.String(), correct: Type.Boolean(), peers: Type.Array(Score, { minItems: 1 }) }),
+    ),
+  }),
   run: ({ drafts }, { task, peer, form, words }): number[] =>
     drafts.map(
       ({ text, correct, peers }) =>

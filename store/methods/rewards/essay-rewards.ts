@@ -16,14 +16,6 @@ import { requireRectangle, requireRows } from '../refuse.ts';
 import { PassMatrix } from '../shapes.ts';
 import { mean } from '../statistics.ts';
 
-const Input = Type.Object({
-  gt_pass: PassMatrix,
-  generated_pass: PassMatrix,
-  /** Length of each generated test in tokens. */
-  length: Type.Array(Type.Number({ minimum: 0 })),
-});
-const params = { lambda_ver: 0.5, lambda_len: 0.001 };
-
 type Rewards = { readonly R_C: readonly number[]; readonly R_V: readonly number[] };
 
 export const essayRewards = method({
@@ -32,8 +24,13 @@ export const essayRewards = method({
   source: 'ours, after the essays’ notation for CURE; unverified',
   version: 1,
   summary: 'Pass rates for programs, and how well tests tell right from wrong less their length.',
-  params,
-  input: Input,
+  params: { lambda_ver: 0.5, lambda_len: 0.001 },
+  input: Type.Object({
+    gt_pass: PassMatrix,
+    generated_pass: PassMatrix,
+    /** Length of each generated test in tokens. */
+    length: Type.Array(Type.Number({ minimum: 0 })),
+  }),
   run: ({ gt_pass, generated_pass, length }, { lambda_ver, lambda_len }): Rewards => {
     requireTruths(gt_pass);
     const tests = requireRectangle('generated_pass', generated_pass);

@@ -19,17 +19,14 @@ import { refuseInput, requireRows } from '../refuse.ts';
 import { nullable, Reward } from '../shapes.ts';
 import { groupBy, mean } from '../statistics.ts';
 
-const Input = Type.Object({ rewards: Type.Array(Reward), parent: Type.Array(nullable(Type.Integer({ minimum: -1 }))) });
-const params = { gamma: 0.5, lam: 0.5 };
-
 export const mars2TreeShaping = method({
   name: 'mars2_tree_shaping',
   kind: 'reward',
   source: 'MARS²: TsinghuaC3I/MARTI, agent_workflows/ab_mcts_processor.py; verified (code)',
   version: 1,
   summary: 'Adds to each node’s reward a share of what it has over its parent and siblings.',
-  params,
-  input: Input,
+  params: { gamma: 0.5, lam: 0.5 },
+  input: Type.Object({ rewards: Type.Array(Reward), parent: Type.Array(nullable(Type.Integer({ minimum: -1 }))) }),
   run: ({ rewards, parent }, { gamma, lam }): (number | null)[] => {
     requireRows('parent', parent, rewards.length, 'rewards');
     const own = parent.findIndex((above, node) => above === node);

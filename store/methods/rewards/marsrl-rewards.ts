@@ -20,7 +20,6 @@ const Answering = Type.Object({
   correct: nullable(Type.Boolean()),
 });
 const Judging = Type.Object({ role: Type.Literal('verifier'), flags_error: Type.Boolean() });
-const Input = Type.Object({ steps: Type.Array(Type.Union([Answering, Judging])) });
 
 export const marsrlRewards = method({
   name: 'marsrl_rewards',
@@ -28,8 +27,7 @@ export const marsrlRewards = method({
   source: 'MarsRL: arXiv 2511.11373 §3.2; verified (text)',
   version: 1,
   summary: '1 for a right answer, and for a verifier that reports an error exactly when there is one.',
-  params: {},
-  input: Input,
+  input: Type.Object({ steps: Type.Array(Type.Union([Answering, Judging])) }),
   run: ({ steps }): (number | null)[] => {
     let inForce: boolean | null | undefined;
     return steps.map((step, i) => {

@@ -13,7 +13,6 @@ import { ownRewardsOf } from '../../judging/named-feedback.ts';
 import { along, complete, onwardOf, overEpisodes } from '../../judging/over-episodes.ts';
 import { method } from '../method.ts';
 
-const Input = Type.Object({ rewards: Type.Array(Type.Number()) });
 type Name = 'quality' | 'margin' | 'quality_with_outcome' | 'margin_with_outcome';
 const params: { name: Name; alpha: number; beta: number } = { name: 'quality', alpha: 0.5, beta: 0.5 };
 
@@ -32,7 +31,7 @@ export const martiShaping = method({
       Type.Literal('margin_with_outcome'),
     ]),
   },
-  input: Input,
+  input: Type.Object({ rewards: Type.Array(Type.Number()) }),
   run: ({ rewards }, { name, alpha, beta }): number[] => {
     const outcome = name.endsWith('_with_outcome') ? beta * (rewards.at(-1) ?? 0) : 0;
     let earlier = 0;

@@ -14,8 +14,6 @@ import { method } from '../method.ts';
 import { Reward } from '../shapes.ts';
 import { mean } from '../statistics.ts';
 
-const Input = Type.Object({ exec_rewards: Type.Array(Type.Array(Reward)) });
-
 type Rewards = {
   readonly designer: readonly (number | null)[];
   readonly executor: readonly (readonly (number | null)[])[];
@@ -28,8 +26,7 @@ export const metaagentxRewards = method({
   version: 1,
   summary:
     'Executors keep their reward; a designer gets the mean over its executions; stored on each step of the episode.',
-  params: {},
-  input: Input,
+  input: Type.Object({ exec_rewards: Type.Array(Type.Array(Reward)) }),
   run: ({ exec_rewards }): Rewards => ({
     designer: exec_rewards.map((row) => {
       const known = row.filter((reward) => reward !== null);

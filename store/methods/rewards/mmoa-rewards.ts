@@ -15,14 +15,6 @@ import { numbersOn } from '../../judging/named-feedback.ts';
 import { onwardOf, overEpisodes, rewardsByRole } from '../../judging/over-episodes.ts';
 import { method } from '../method.ts';
 
-const Input = Type.Object({
-  f1: Type.Number(),
-  subquestions: Type.Array(Type.String()),
-  selector: Type.String(),
-  k: Type.Integer({ minimum: 0 }),
-  answer: Type.String(),
-});
-
 type Rewards = { readonly rewriter: number; readonly selector: number; readonly generator: number };
 
 export const mmoaRewards = method({
@@ -32,8 +24,13 @@ export const mmoaRewards = method({
   version: 1,
   summary:
     'Shared F1 less a penalty for too many subquestions, a malformed selection, or a long answer; stored on each step of the role.',
-  params: {},
-  input: Input,
+  input: Type.Object({
+    f1: Type.Number(),
+    subquestions: Type.Array(Type.String()),
+    selector: Type.String(),
+    k: Type.Integer({ minimum: 0 }),
+    answer: Type.String(),
+  }),
   run: ({ f1, subquestions, selector, k, answer }): Rewards => {
     const characters = subquestions.reduce((total, text) => total + [...text].length, 0);
     const words = answer.split(/\s+/).filter((word) => word !== '').length;

@@ -13,17 +13,14 @@ import { along, overEpisodes } from '../../judging/over-episodes.ts';
 import { method } from '../method.ts';
 import { Reward } from '../shapes.ts';
 
-const Input = Type.Object({ team: Type.Number(), local: Type.Array(Reward) });
-const params = { alpha: 1 };
-
 export const pettingMixedReward = method({
   name: 'petting_mixed_reward',
   kind: 'reward',
   source: 'AT-GRPO: PettingLLMs; mixture secondary',
   version: 1,
   summary: 'alpha times the team’s reward plus the agent’s own.',
-  params,
-  input: Input,
+  params: { alpha: 1 },
+  input: Type.Object({ team: Type.Number(), local: Type.Array(Reward) }),
   run: ({ team, local }, { alpha }): (number | null)[] =>
     local.map((own) => (own === null ? null : alpha * team + own)),
   judged: {

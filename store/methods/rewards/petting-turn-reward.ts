@@ -11,7 +11,6 @@ import { reward } from '../../judging/judgement.ts';
 import { along, overEpisodes } from '../../judging/over-episodes.ts';
 import { method } from '../method.ts';
 
-const Input = Type.Object({ final: Type.Number(), turns: Type.Array(Type.Integer({ minimum: 0 })) });
 type Mode = 'turn_weighted' | 'discount' | 'binary' | 'normalized';
 const params: { mode: Mode; max_turns: number; gamma: number } = { mode: 'turn_weighted', max_turns: 8, gamma: 0.99 };
 
@@ -39,7 +38,7 @@ export const pettingTurnReward = method({
     max_turns: Type.Integer({ minimum: 1 }),
     gamma: Type.Number({ minimum: 0, maximum: 1 }),
   },
-  input: Input,
+  input: Type.Object({ final: Type.Number(), turns: Type.Array(Type.Integer({ minimum: 0 })) }),
   run: ({ final, turns }, { mode, max_turns, gamma }): number[] =>
     turns.map((turn) => REWARD[mode](final, turn, max_turns, gamma)),
   judged: {

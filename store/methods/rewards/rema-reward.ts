@@ -14,12 +14,6 @@ import { reward } from '../../judging/judgement.ts';
 import { onwardOf, overEpisodes, rewardsByRole } from '../../judging/over-episodes.ts';
 import { method } from '../method.ts';
 
-const Input = Type.Object({
-  score: Type.Number(),
-  finished: Type.Object({ 'meta-thinking': Type.Boolean(), reasoning: Type.Boolean() }),
-  max_turns: Type.Integer({ minimum: 1 }),
-  boxed: Type.Boolean(),
-});
 const params = { mask_unfinished: false };
 
 type Rewards = { readonly 'meta-thinking': number; readonly reasoning: number };
@@ -32,7 +26,12 @@ export const remaReward = method({
   summary:
     'The outcome for both roles, 0 for one whose turns did not end when such roles are masked; stored on each step of the role.',
   params,
-  input: Input,
+  input: Type.Object({
+    score: Type.Number(),
+    finished: Type.Object({ 'meta-thinking': Type.Boolean(), reasoning: Type.Boolean() }),
+    max_turns: Type.Integer({ minimum: 1 }),
+    boxed: Type.Boolean(),
+  }),
   run: ({ score, finished, max_turns, boxed }, { mask_unfinished }): Rewards => {
     const after = (now: number, role: keyof Rewards, shift: number) => {
       if (mask_unfinished) return finished[role] ? now : 0;

@@ -13,11 +13,6 @@ import { numbersOn } from '../../judging/named-feedback.ts';
 import { complete, onwardOf, overEpisodes } from '../../judging/over-episodes.ts';
 import { method } from '../method.ts';
 
-const Input = Type.Object({
-  pass_rate: Type.Array(Type.Number()),
-  reflections: Type.Integer({ minimum: 0, maximum: 1_000_000 }),
-});
-
 type Rewards = { readonly planner_coder: readonly number[]; readonly reflection: readonly number[] };
 
 export const unitymasCodeRewards = method({
@@ -26,8 +21,10 @@ export const unitymasCodeRewards = method({
   source: 'UnityMAS-O: chenyiqun/UnityMAS-O, reward_allocators/code_turn_level.py; verified (code)',
   version: 1,
   summary: 'The change of the pass rate for each turn, and the next turn’s change for each reflection.',
-  params: {},
-  input: Input,
+  input: Type.Object({
+    pass_rate: Type.Array(Type.Number()),
+    reflections: Type.Integer({ minimum: 0, maximum: 1_000_000 }),
+  }),
   run: ({ pass_rate, reflections }): Rewards => {
     const rates = pass_rate.map((rate) => Math.min(Math.max(rate, 0), 1));
     const gains = rates.map((rate, turn) => rate - (rates[turn - 1] ?? 0));

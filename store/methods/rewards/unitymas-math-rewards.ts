@@ -12,22 +12,19 @@ import { rewardsByFormat } from '../../judging/formatted-turns.ts';
 import { method } from '../method.ts';
 import { Reward } from '../shapes.ts';
 
-const Input = Type.Object({
-  /** Of the final answer; null where nobody graded it. */
-  accuracy: Reward,
-  /** One entry a turn of an agent. */
-  format: Type.Array(Reward),
-});
-const params = { format_weight: 1 };
-
 export const unitymasMathRewards = method({
   name: 'unitymas_math_rewards',
   kind: 'reward',
   source: 'UnityMAS-O: chenyiqun/UnityMAS-O, reward_allocators/math_final_answer.py; verified (code)',
   version: 1,
   summary: 'The final accuracy for every turn, and a weight times the turn’s own format reward.',
-  params,
-  input: Input,
+  params: { format_weight: 1 },
+  input: Type.Object({
+    /** Of the final answer; null where nobody graded it. */
+    accuracy: Reward,
+    /** One entry a turn of an agent. */
+    format: Type.Array(Reward),
+  }),
   run: ({ accuracy, format }, { format_weight }): (number | null)[] =>
     format.map((own) => (accuracy === null || own === null ? null : accuracy + format_weight * own)),
   judged: {

@@ -13,8 +13,6 @@ import { numbersOn } from '../../judging/named-feedback.ts';
 import { complete, onwardOf, overEpisodes } from '../../judging/over-episodes.ts';
 import { method } from '../method.ts';
 
-const Input = Type.Object({ plan_f1: Type.Number(), answer_f1: Type.Array(Type.Number(), { minItems: 1 }) });
-
 type Rewards = {
   readonly plan: number;
   readonly answer_0: number;
@@ -27,8 +25,7 @@ export const unitymasSearchRewards = method({
   source: 'UnityMAS-O: chenyiqun/UnityMAS-O, reward_allocators/mask_turn_level.py; verified (code)',
   version: 1,
   summary: 'F1 for planner and answers, and the change of the answer’s F1 for each search turn.',
-  params: {},
-  input: Input,
+  input: Type.Object({ plan_f1: Type.Number(), answer_f1: Type.Array(Type.Number(), { minItems: 1 }) }),
   run: ({ plan_f1, answer_f1 }): Rewards => ({
     plan: plan_f1,
     answer_0: answer_f1[0]!,

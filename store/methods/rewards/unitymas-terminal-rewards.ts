@@ -12,21 +12,18 @@ import { rewardsByFormat } from '../../judging/formatted-turns.ts';
 import { method } from '../method.ts';
 import { Reward } from '../shapes.ts';
 
-const Input = Type.Object({
-  outcome: Reward,
-  /** One entry a turn. */
-  format: Type.Array(Reward),
-});
-const params = { emit_intermediate: true };
-
 export const unitymasTerminalRewards = method({
   name: 'unitymas_terminal_rewards',
   kind: 'reward',
   source: 'UnityMAS-O: chenyiqun/UnityMAS-O, ray_trainer.py; verified (code)',
   version: 1,
   summary: 'The outcome and all format rewards for the last turn, their own format reward for those before.',
-  params,
-  input: Input,
+  params: { emit_intermediate: true },
+  input: Type.Object({
+    outcome: Reward,
+    /** One entry a turn. */
+    format: Type.Array(Reward),
+  }),
   run: ({ outcome, format }, { emit_intermediate }): (number | null)[] => {
     const total = [outcome, ...format].reduce((sum, part) => (sum === null || part === null ? null : sum + part), 0);
     return format.map((own, turn) => (turn === format.length - 1 ? total : emit_intermediate ? own : 0));

@@ -14,8 +14,6 @@ import { method } from '../method.ts';
 import { nullable } from '../shapes.ts';
 import { groupBy } from '../statistics.ts';
 
-const Input = Type.Object({ answers: Type.Array(nullable(Type.String())) });
-
 type Agreement = { readonly score: number; readonly majority: string | null };
 
 export const agreementScore = method({
@@ -24,8 +22,7 @@ export const agreementScore = method({
   source: 'ours, after MAS-GPT (arXiv 2503.03686)',
   version: 1,
   summary: 'Share of the most frequent answer among all answers, null ones included; the first seen wins a tie.',
-  params: {},
-  input: Input,
+  input: Type.Object({ answers: Type.Array(nullable(Type.String())) }),
   run: ({ answers }): Agreement => {
     let majority: string | null = null;
     let most = 0;

@@ -17,7 +17,6 @@ export const bestOfN = method({
   source: 'ours, after CURE (arXiv 2506.03136; Gen-Verse/CURE, evaluation/eval.py)',
   version: 1,
   summary: 'Mean correctness of the program that passes most generated tests; ties share the credit.',
-  params: {},
   input: ExecutionReports,
   run: ({ reports }): number | null => {
     const shares = readReports(reports).flatMap(({ report, read }) => {
@@ -31,8 +30,5 @@ export const bestOfN = method({
     });
     return shares.length === 0 ? null : mean(shares);
   },
-  judged: {
-    reads: ['content', 'reports'],
-    rows: (facts, ask) => scoreByReports(facts, ask.run),
-  },
+  judged: scoreByReports,
 });

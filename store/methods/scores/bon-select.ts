@@ -14,8 +14,6 @@ import { refuseInput, requireRectangle, requireRows } from '../refuse.ts';
 import { PassMatrix } from '../shapes.ts';
 import { largest, mean, sum } from '../statistics.ts';
 
-const Input = Type.Object({ generated_pass: PassMatrix, gt_pass: PassMatrix });
-
 type Choice = {
   readonly index: number;
   readonly generated_passes: number;
@@ -29,8 +27,7 @@ export const bonSelect = method({
   source: 'CURE: Gen-Verse/CURE, evaluation/eval.py; arXiv 2506.03136; verified (code)',
   version: 1,
   summary: 'Picks the program that passes most generated tests and reports it on ground truth.',
-  params: {},
-  input: Input,
+  input: Type.Object({ generated_pass: PassMatrix, gt_pass: PassMatrix }),
   run: ({ generated_pass, gt_pass }): Choice => {
     if (generated_pass.length === 0) refuseInput('generated_pass', 'at least one program', generated_pass);
     requireRectangle('generated_pass', generated_pass);

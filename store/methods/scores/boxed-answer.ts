@@ -11,16 +11,13 @@ import { messagesOf, textScore } from '../../judging/messages.ts';
 import { lastBox } from '../boxed.ts';
 import { method } from '../method.ts';
 
-const Input = Type.Object({ text: Type.String() });
-
 export const boxedAnswer = method({
   name: 'boxed_answer',
   kind: 'score',
   source: 'M500: MAS-TTS, data description; secondary',
   version: 1,
   summary: 'The inside of the last \\boxed{…}, null when there is none or it never closes.',
-  params: {},
-  input: Input,
+  input: Type.Object({ text: Type.String() }),
   run: ({ text }): string | null => lastBox(text),
   judged: {
     reads: ['content'],

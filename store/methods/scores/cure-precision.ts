@@ -16,8 +16,6 @@ import { method } from '../method.ts';
 import { PassMatrix } from '../shapes.ts';
 import { mean } from '../statistics.ts';
 
-const Input = Type.Object({ generated_pass: PassMatrix, gt_pass: PassMatrix });
-
 type Precision = { readonly p_u: number; readonly p_01: number; readonly p_00: number; readonly precision: number };
 
 export const curePrecision = method({
@@ -26,8 +24,7 @@ export const curePrecision = method({
   source: 'CURE: arXiv 2506.03136; count form secondary, notation unverified',
   version: 1,
   summary: 'How well passing the generated tests implies being right, estimated from one task.',
-  params: {},
-  input: Input,
+  input: Type.Object({ generated_pass: PassMatrix, gt_pass: PassMatrix }),
   run: ({ generated_pass, gt_pass }): Precision | null => {
     const tests = requirePasses(generated_pass, gt_pass);
     const { right, wrong } = splitByTruth(gt_pass);

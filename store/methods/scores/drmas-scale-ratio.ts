@@ -15,16 +15,13 @@ import { method } from '../method.ts';
 import { AgentSteps } from '../shapes.ts';
 import { groupBy, mean, standardDeviation } from '../statistics.ts';
 
-const Input = Type.Object({ steps: AgentSteps });
-
 export const drmasScaleRatio = method({
   name: 'drmas_scale_ratio',
   kind: 'score',
   source: 'Dr. MAS: langfengQ/DrMAS; derived, unverified',
   version: 1,
   summary: 'For each agent, how far normalising over the whole team misjudges the size of its gradients.',
-  params: {},
-  input: Input,
+  input: Type.Object({ steps: AgentSteps }),
   run: ({ steps }): Record<string, number | null> => {
     const rewards = known(steps);
     const [centre, deviation] = [mean(rewards), standardDeviation(rewards, 0)];

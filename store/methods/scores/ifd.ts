@@ -16,7 +16,6 @@ import { requireRows } from '../refuse.ts';
 import { groupBy, mean } from '../statistics.ts';
 
 const LogProbs = Type.Array(Type.Number({ maximum: 0 }), { minItems: 1 });
-const Input = Type.Object({ cond_logprobs: LogProbs, uncond_logprobs: LogProbs });
 
 export const ifd = method({
   name: 'ifd',
@@ -24,8 +23,7 @@ export const ifd = method({
   source: 'Star-Agents: arXiv 2411.14497; verified (text)',
   version: 1,
   summary: 'Perplexity of the answer given its instruction, divided by its perplexity alone.',
-  params: {},
-  input: Input,
+  input: Type.Object({ cond_logprobs: LogProbs, uncond_logprobs: LogProbs }),
   run: ({ cond_logprobs, uncond_logprobs }): number => {
     requireRows('uncond_logprobs', uncond_logprobs, cond_logprobs.length, 'cond_logprobs');
     return Math.exp(mean(uncond_logprobs) - mean(cond_logprobs));

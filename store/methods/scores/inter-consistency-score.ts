@@ -13,7 +13,6 @@ import { requireRows } from '../refuse.ts';
 import { Key, nullable } from '../shapes.ts';
 import { groupBy, largest } from '../statistics.ts';
 
-const Input = Type.Object({ cluster: Type.Array(Key), mas: Type.Array(Key) });
 /** `embedding_model`: by whose vectors the judge makes the clusters; null for the character n-grams of the queries. */
 const params: { embedding_model: string | null } = { embedding_model: null };
 
@@ -25,7 +24,7 @@ export const interConsistencyScore = method({
   summary: 'Share of queries whose system is the most frequent one of their cluster.',
   params,
   limits: { embedding_model: nullable(Type.String({ minLength: 1 })) },
-  input: Input,
+  input: Type.Object({ cluster: Type.Array(Key), mas: Type.Array(Key) }),
   run: ({ cluster, mas }): number | null => {
     requireRows('mas', mas, cluster.length, 'cluster');
     if (cluster.length === 0) return null;

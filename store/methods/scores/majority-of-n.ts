@@ -17,7 +17,6 @@ export const majorityOfN = method({
   source: 'ours',
   version: 1,
   summary: 'Share of episodes whose largest group of equal behaviour is right.',
-  params: {},
   input: ExecutionReports,
   run: ({ reports }): number | null => {
     const outcomes = readReports(reports).flatMap(({ report, read }) => {
@@ -29,10 +28,7 @@ export const majorityOfN = method({
     });
     return outcomes.length === 0 ? null : mean(outcomes);
   },
-  judged: {
-    reads: ['content', 'reports'],
-    rows: (facts, ask) => scoreByReports(facts, ask.run),
-  },
+  judged: scoreByReports,
 });
 
 function behaviourOf(report: ExecutionReport, program: number): string {

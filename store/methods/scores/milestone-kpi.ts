@@ -13,11 +13,6 @@ import { method } from '../method.ts';
 import { refuseInput } from '../refuse.ts';
 import { groupBy, mean } from '../statistics.ts';
 
-const Input = Type.Object({
-  milestones: Type.Integer({ minimum: 1 }),
-  per_agent: Type.Array(Type.Integer({ minimum: 0 }), { minItems: 1 }),
-});
-
 type Kpi = { readonly per_agent: readonly number[]; readonly overall: number };
 
 export const milestoneKpi = method({
@@ -26,8 +21,10 @@ export const milestoneKpi = method({
   source: 'MultiAgentBench: MARBLE, marble/evaluator/evaluator.py; overall unverified',
   version: 1,
   summary: 'Milestones each agent contributed to, as a share of all, and their mean.',
-  params: {},
-  input: Input,
+  input: Type.Object({
+    milestones: Type.Integer({ minimum: 1 }),
+    per_agent: Type.Array(Type.Integer({ minimum: 0 }), { minItems: 1 }),
+  }),
   run: ({ milestones, per_agent }): Kpi => {
     const over = per_agent.findIndex((count) => count > milestones);
     if (over >= 0)

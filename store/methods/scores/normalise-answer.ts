@@ -10,16 +10,13 @@ import { answersOf, textScore } from '../../judging/messages.ts';
 import { normaliseAnswer as normalise } from '../answer.ts';
 import { method } from '../method.ts';
 
-const Input = Type.Object({ text: Type.String() });
-
 export const normaliseAnswer = method({
   name: 'normalise_answer',
   kind: 'score',
   source: 'ours',
   version: 1,
   summary: 'The answer without surrounding space, final full stop, dollar signs and doubled spaces.',
-  params: {},
-  input: Input,
+  input: Type.Object({ text: Type.String() }),
   run: ({ text }): string => normalise(text),
   judged: {
     reads: ['content'],

@@ -16,7 +16,6 @@ export const passAt1 = method({
   source: 'ours',
   version: 1,
   summary: 'Mean share of right candidates.',
-  params: {},
   input: ExecutionReports,
   run: ({ reports }): number | null => {
     const shares = readReports(reports).flatMap(({ read: { right, wrong } }) =>
@@ -24,8 +23,5 @@ export const passAt1 = method({
     );
     return shares.length === 0 ? null : mean(shares);
   },
-  judged: {
-    reads: ['content', 'reports'],
-    rows: (facts, ask) => scoreByReports(facts, ask.run),
-  },
+  judged: scoreByReports,
 });

@@ -13,16 +13,13 @@ import { method } from '../method.ts';
 import { Bit } from '../shapes.ts';
 import { mean } from '../statistics.ts';
 
-const Input = Type.Object({ subgoals_done: Type.Array(Type.Array(Bit, { minItems: 1 })) });
-
 export const progressRate = method({
   name: 'progress_rate',
   kind: 'score',
   source: 'AgentBoard; formula unverified',
   version: 1,
   summary: 'For each step the largest share of subgoals met at any step so far.',
-  params: {},
-  input: Input,
+  input: Type.Object({ subgoals_done: Type.Array(Type.Array(Bit, { minItems: 1 })) }),
   run: ({ subgoals_done }): number[] => {
     let best = 0;
     return subgoals_done.map((met) => {

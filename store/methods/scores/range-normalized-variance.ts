@@ -14,16 +14,13 @@ import { rangeNormalizedVarianceOf } from '../petting.ts';
 import { Reward } from '../shapes.ts';
 import { groupBy } from '../statistics.ts';
 
-const Input = Type.Object({ rewards: Type.Array(Reward) });
-
 export const rangeNormalizedVariance = method({
   name: 'range_normalized_variance',
   kind: 'score',
   source: 'PettingLLMs: pettingllms-ai/PettingLLMs, core_algo.py; verified (code)',
   version: 1,
   summary: 'Variance (ddof 0) divided by the squared range; 0 for equal rewards.',
-  params: {},
-  input: Input,
+  input: Type.Object({ rewards: Type.Array(Reward) }),
   run: ({ rewards }): number | null => {
     const known = rewards.filter((reward) => reward !== null);
     return known.length === 0 ? null : rangeNormalizedVarianceOf(known);

@@ -15,7 +15,6 @@ export const rejectionRate = method({
   source: 'ours',
   version: 1,
   summary: 'Share of wrong candidates that the right generated tests reject.',
-  params: {},
   input: ExecutionReports,
   run: ({ reports }): number | null => {
     let asked = 0;
@@ -30,8 +29,5 @@ export const rejectionRate = method({
     }
     return asked === 0 ? null : rejected / asked;
   },
-  judged: {
-    reads: ['content', 'reports'],
-    rows: (facts, ask) => scoreByReports(facts, ask.run),
-  },
+  judged: scoreByReports,
 });

@@ -12,7 +12,6 @@ import { method } from '../method.ts';
 import { formatPenalty } from '../roc.ts';
 
 const Count = Type.Integer({ minimum: 0 });
-const Input = Type.Object({ open_tags: Count, close_tags: Count, closed_pairs: Count, turns: Count });
 
 export const rocFormatPenalty = method({
   name: 'roc_format_penalty',
@@ -20,8 +19,7 @@ export const rocFormatPenalty = method({
   source: 'GRPO-RoC: microsoft/rStar, down_sample/roc.py; verified (code)',
   version: 1,
   summary: '1 for missing or unpaired answer tags, otherwise the pairs beyond the first per assistant turn, at most 1.',
-  params: {},
-  input: Input,
+  input: Type.Object({ open_tags: Count, close_tags: Count, closed_pairs: Count, turns: Count }),
   run: (tags): number => formatPenalty(tags),
   judged: {
     reads: ['content'],

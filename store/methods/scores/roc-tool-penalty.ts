@@ -11,16 +11,13 @@ import { toolInput } from '../../judging/penalties.ts';
 import { method } from '../method.ts';
 import { toolPenalty } from '../roc.ts';
 
-const Input = Type.Object({ tool_responses: Type.Array(Type.String()) });
-
 export const rocToolPenalty = method({
   name: 'roc_tool_penalty',
   kind: 'score',
   source: 'GRPO-RoC: microsoft/rStar, down_sample/roc.py; verified (code)',
   version: 1,
   summary: 'Share of tool responses that contain “error” in any case; 0.5 without tool calls.',
-  params: {},
-  input: Input,
+  input: Type.Object({ tool_responses: Type.Array(Type.String()) }),
   run: ({ tool_responses }): number => toolPenalty(tool_responses),
   judged: {
     reads: ['tools'],

@@ -11,21 +11,18 @@ import { method } from '../method.ts';
 import { refuseInput } from '../refuse.ts';
 import { sum } from '../statistics.ts';
 
-const Input = Type.Object({
-  p: Type.Array(Type.Number({ minimum: 0 })),
-  pair: Type.Integer({ minimum: 0 }),
-  score: Type.Number(),
-});
-const params = { beta: 0.5 };
-
 export const starAgentsEvolve = method({
   name: 'star_agents_evolve',
   kind: 'score',
   source: 'Star-Agents: arXiv 2411.14497; verified (text)',
   version: 1,
   summary: 'Adds beta times the score to the chosen pair’s probability and normalises.',
-  params,
-  input: Input,
+  params: { beta: 0.5 },
+  input: Type.Object({
+    p: Type.Array(Type.Number({ minimum: 0 })),
+    pair: Type.Integer({ minimum: 0 }),
+    score: Type.Number(),
+  }),
   run: ({ p, pair, score }, { beta }): number[] => {
     if (pair >= p.length) refuseInput('pair', `a position in p, 0 to ${p.length - 1}`, pair);
     const moved = p.map((value, i) => (i === pair ? value + beta * score : value));

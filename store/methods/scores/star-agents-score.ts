@@ -15,11 +15,6 @@ import { requireRows } from '../refuse.ts';
 import { groupBy, largest } from '../statistics.ts';
 
 const REFEREE = { base: 0, tie: 0.5, generated: 1 } as const;
-const Input = Type.Object({
-  ifd_small: Type.Array(Type.Number()),
-  ifd_large: Type.Array(Type.Number()),
-  referee: Type.Array(Type.Union([Type.Literal('base'), Type.Literal('tie'), Type.Literal('generated')])),
-});
 
 type Picked = { readonly dual: readonly number[]; readonly score: readonly number[]; readonly pick: number | null };
 
@@ -29,8 +24,11 @@ export const starAgentsScore = method({
   source: 'Star-Agents: arXiv 2411.14497; verified (text)',
   version: 1,
   summary: 'Scores samples by the gap between two models’ difficulties and the referee, and picks the best.',
-  params: {},
-  input: Input,
+  input: Type.Object({
+    ifd_small: Type.Array(Type.Number()),
+    ifd_large: Type.Array(Type.Number()),
+    referee: Type.Array(Type.Union([Type.Literal('base'), Type.Literal('tie'), Type.Literal('generated')])),
+  }),
   run: ({ ifd_small, ifd_large, referee }): Picked => {
     requireRows('ifd_large', ifd_large, ifd_small.length, 'ifd_small');
     requireRows('referee', referee, ifd_small.length, 'ifd_small');

@@ -13,16 +13,13 @@ import { answersOf } from '../../judging/messages.ts';
 import { method } from '../method.ts';
 import { groupBy } from '../statistics.ts';
 
-const Input = Type.Object({ pred: Type.String(), gold: Type.String() });
-
 export const tokenF1 = method({
   name: 'token_f1',
   kind: 'score',
   source: 'MMOA-RAG: chenyiqun/MMOA-RAG, trainer_qr_s_g.py; verified (code)',
   version: 1,
   summary: 'Harmonic mean of precision and recall over words.',
-  params: {},
-  input: Input,
+  input: Type.Object({ pred: Type.String(), gold: Type.String() }),
   run: ({ pred, gold }): number => {
     const [predicted, wanted] = [words(pred), words(gold)];
     const left = groupBy(wanted, (word) => word);

@@ -11,8 +11,6 @@ import { method } from '../method.ts';
 import { nullable } from '../shapes.ts';
 
 const Share = Type.Number({ minimum: 0, maximum: 1 });
-const Input = Type.Object({ trust: Share, upheld: Type.Array(nullable(Share)) });
-const params = { rate: 0.02 };
 
 export const trustUpdate = method({
   name: 'trust_update',
@@ -20,9 +18,9 @@ export const trustUpdate = method({
   source: 'ours',
   version: 1,
   summary: 'Moves the trust in a verifier towards the squared share of its tests that right programs upheld.',
-  params,
+  params: { rate: 0.02 },
   limits: { rate: Share },
-  input: Input,
+  input: Type.Object({ trust: Share, upheld: Type.Array(nullable(Share)) }),
   run: ({ trust, upheld }, { rate }): number =>
     upheld.reduce<number>((now, share) => (share === null ? now : (1 - rate) * now + rate * share * share), trust),
 });

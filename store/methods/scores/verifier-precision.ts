@@ -16,7 +16,6 @@ export const verifierPrecision = method({
   source: 'ours',
   version: 1,
   summary: 'Share of generated tests that the reference programs pass.',
-  params: {},
   input: ExecutionReports,
   run: ({ reports }): number | null => {
     const known = readReports(reports).flatMap(({ report, read }) =>
@@ -24,8 +23,5 @@ export const verifierPrecision = method({
     );
     return known.length === 0 ? null : known.filter((right) => right).length / known.length;
   },
-  judged: {
-    reads: ['content', 'reports'],
-    rows: (facts, ask) => scoreByReports(facts, ask.run),
-  },
+  judged: scoreByReports,
 });
