@@ -13,7 +13,7 @@ import type { Runner } from '../trainer/rollouts/runners.ts';
 import { authorise } from './auth.ts';
 import { BODY_LIMIT } from './body.ts';
 import { bufferedLedger } from './buffered-ledger.ts';
-import { openDoor } from './door.ts';
+import { openIngestion } from './ingestion.ts';
 import type { KeyRing } from './key-ring.ts';
 import { processLog } from './log.ts';
 import { answerMalformed } from './malformed.ts';
@@ -170,31 +170,37 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   });
 
   const buffered = log.partitions ? bufferedLedger(book) : null;
-  const door = openDoor(log, buffered ?? book);
+  const ingestion = openIngestion(log, buffered ?? book);
   app.addHook('onClose', async () => {
-    await door.idle();
+    await ingestion.idle();
     const left = (await buffered?.settle(SETTLE_MS)) ?? 0;
     if (left > 0) app.log.error(`The counts of ${left} requests were not stored: the database cannot be reached.`);
   });
 
-  eventRoutes(app, door, { bodyLimit });
-  otlpRoutes(app, door, { bodyLimit, episodes: options.episodes ?? [] });
-  tracingClientRoutes(app, door, { bodyLimit });
+  eventRoutes(app, ingestion, { bodyLimit });
+  otlpRoutes(app, ingestion, { bodyLimit, episodes: options.episodes ?? [] });
+  tracingClientRoutes(app, ingestion, { bodyLimit });
   const { ingestOnly = false, redactor = null } = options;
   if (redactor !== null) observe.redactions(redactor.found);
   healthRoutes(app, { db, log, ingestOnly, version, project });
   if (!options.ingestOnly) {
     const { policyServers, recordTimeoutMs = RECORD_TIMEOUT_MS } = options;
     const { artifacts, keys, upstreams = openUpstreams([]), recordLimit = RECORD_LIMIT } = options;
-    const keeping = { door, artifacts, recordTimeoutMs, recordLimit };
+    const keeping = { ingestion, artifacts, recordTimeoutMs, recordLimit };
     app.decorate('keepCall', (call) => keepCall(call, keeping));
     gatewayRoutes(app, {
       db,
-      door,
+      ingestion,
       policyServers,
       bound: boundCheckpoints(db),
       canary: canaryCheckpoints(db),
-      replays: openReplays({ db, door, artifacts, recordTimeoutMs, redact: redactor?.event ?? ((event) => event) }),
+      replays: openReplays({
+        db,
+        ingestion,
+        artifacts,
+        recordTimeoutMs,
+        redact: redactor?.event ?? ((event) => event),
+      }),
       upstreams,
       routes: options.routes ?? [],
       prices: options.prices ?? {},

@@ -61,7 +61,7 @@ export function bufferedLedger(book: IngestLedger, options: PatientBookOptions =
       const behind = waiting.length > 0;
       // Clean requests are many: their counts are one report, however long the database cannot be reached.
       const last = behind && weight === 0 ? waiting.findIndex((one, i) => i > 0 && sameDoor(one, report)) : -1;
-      if (last > 0) waiting = waiting.with(last, sum(waiting[last]!, report));
+      if (last > 0) waiting = waiting.with(last, sumOf(waiting[last]!, report));
       else waiting.push(report);
       bytes += weight;
       writing ??= write();
@@ -79,10 +79,11 @@ const weightOf = ({ rejected }: IngestReport): number =>
 
 const sameDoor = (a: IngestReport, b: IngestReport): boolean => a.door === b.door && a.rejected.length === 0;
 
-const sum = (a: IngestReport, b: IngestReport): IngestReport => ({
+/** Two reports of one endpoint as one. */
+export const sumOf = (a: IngestReport, b: IngestReport): IngestReport => ({
   door: a.door,
   received: a.received + b.received,
   acknowledged: a.acknowledged + b.acknowledged,
   duplicates: a.duplicates + b.duplicates,
-  rejected: [],
+  rejected: [...a.rejected, ...b.rejected],
 });

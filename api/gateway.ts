@@ -9,10 +9,10 @@ import type { Draft } from '../ingest/events.ts';
 import type { LiveCall } from '../store/gating/canary-traffic.ts';
 import type { BoundCheckpoint } from '../store/rollouts/weights.ts';
 import type { OnPart, SampleAnswer } from '../trainer/sampling/infer-wire.ts';
-import type { Door, DoorItem } from './door.ts';
 import { type AnswerBody, emptyAnswer } from './gateway-answer.ts';
 import { draftsOf, type RecordedCall, type Sent } from './gateway-record.ts';
 import { type CallContext, type CompletionRequest, toAsk } from './gateway-request.ts';
+import type { IngestItem, Ingestion } from './ingestion.ts';
 import { type OwnModel, type PolicyServers, unknownModel } from './policy-servers.ts';
 import { beginSpan } from './tracing/spans.ts';
 import type { Price } from './upstream/settings.ts';
@@ -20,7 +20,7 @@ import type { Price } from './upstream/settings.ts';
 export type GatewayAnswer = { readonly body: ReturnType<AnswerBody>; readonly recorded: boolean };
 
 export type GatewayOptions = {
-  readonly door: Door;
+  readonly ingestion: Ingestion;
   readonly policyServers: PolicyServers;
   /** The checkpoint that serves a policy in an episode bound to one; null: the weights that it serves now. */
   readonly bound: BoundCheckpoint;
@@ -58,7 +58,7 @@ export async function complete(
   request: CompletionRequest,
   { callId, episodeId, context }: Call,
   {
-    door,
+    ingestion,
     policyServers,
     bound,
     canary,
@@ -85,7 +85,7 @@ export async function complete(
     const completedAt = new Date().toISOString();
     const price = who.kind === 'policy' ? (prices[who.name] ?? null) : null;
     const call = { callId, episodeId, context, request, seed, requestedAt, completedAt, latencyMs, price, outcome };
-    const kept = await span.run(() => recorded(door, call, recordTimeoutMs));
+    const kept = await span.run(() => recorded(ingestion, call, recordTimeoutMs));
     span.end({}, 'error' in outcome ? outcome.error : null);
     return kept;
   };
@@ -142,21 +142,25 @@ export const callIds = (callId: string, episodeId: string) => ({
 export const isUnserved = (error: unknown): boolean =>
   error instanceof TroupeError && (error.code === 'unreachable' || error.code === 'not_found');
 
-const recorded = (door: Door, call: RecordedCall, timeoutMs: number): Promise<boolean> =>
-  record(door, async () => draftsOf(call), timeoutMs);
+const recorded = (ingestion: Ingestion, call: RecordedCall, timeoutMs: number): Promise<boolean> =>
+  record(ingestion, async () => draftsOf(call), timeoutMs);
 
 /** Whether the log stored all of these drafts within the timeout. Never throws: a failure to record must not fail a call. */
-export async function record(door: Door, drafts: () => Promise<readonly Draft[]>, timeoutMs: number): Promise<boolean> {
+export async function record(
+  ingestion: Ingestion,
+  drafts: () => Promise<readonly Draft[]>,
+  timeoutMs: number,
+): Promise<boolean> {
   const take = async () => {
     const items = (await drafts()).map(
-      (draft): DoorItem => ({
+      (draft): IngestItem => ({
         id: draft.id,
         decoded: decodeDraft(draft),
         raw: () => JSON.stringify(draft),
         place: null,
       }),
     );
-    return door.take('gateway', items);
+    return ingestion.take('gateway', items);
   };
   try {
     const answers = await within(take(), timeoutMs);

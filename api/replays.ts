@@ -18,11 +18,11 @@ import {
   sourceCalls,
   whyUnreadable,
 } from '../store/rollouts/source.ts';
-import type { Door } from './door.ts';
 import { record } from './gateway.ts';
 import type { AnswerBody, Recorded } from './gateway-answer.ts';
 import { callDrafts, draftsOf } from './gateway-record.ts';
 import type { CallContext, Lineage } from './gateway-request.ts';
+import type { Ingestion } from './ingestion.ts';
 import { answerGiven, answerOf, asCopied, asGiven, kindOf, plainRequest, textOf } from './replayed-answer.ts';
 import {
   type CallAsked,
@@ -40,7 +40,7 @@ type Fields = Readonly<Record<string, unknown>>;
 
 export type ReplayOptions = {
   readonly db: Db;
-  readonly door: Door;
+  readonly ingestion: Ingestion;
   readonly artifacts: ArtifactStore;
   readonly recordTimeoutMs: number;
   /** What is taken out of events before they are stored, and so out of the record that requests are compared with. */
@@ -336,9 +336,9 @@ async function kept(
   drafts: Parameters<typeof asCopied>[0],
   body: Fields,
   ids: Recorded,
-  { door, recordTimeoutMs }: ReplayOptions,
+  { ingestion, recordTimeoutMs }: ReplayOptions,
 ): Promise<Taken> {
-  return { by: 'record', body, ids, recorded: await record(door, async () => drafts, recordTimeoutMs) };
+  return { by: 'record', body, ids, recorded: await record(ingestion, async () => drafts, recordTimeoutMs) };
 }
 
 /** Why a call is not the recorded one, with what differs where both are known. */
@@ -361,7 +361,7 @@ async function refuse(
   run: Run,
   why: string,
   call: Call,
-  { door, recordTimeoutMs }: ReplayOptions,
+  { ingestion, recordTimeoutMs }: ReplayOptions,
 ): Promise<TroupeError> {
   const { episode_id, call_id } = run.place;
   run.diverged ??= new TroupeError(
@@ -373,7 +373,7 @@ async function refuse(
   const frame = { callId, episodeId: run.episode, context: call.context, ...timesOf(new Date()) };
   const asked = { model: String(call.body.model), params: {} };
   await record(
-    door,
+    ingestion,
     async () =>
       callDrafts(frame, { requested: asked, completed: { choices: [], error: { code, message } }, outcome: 'error' }),
     recordTimeoutMs,

@@ -27,18 +27,18 @@ const types = new Map<string, EventType>(
   ),
 );
 type Check = ReturnType<typeof Compile>;
-type Door = { readonly check: Check; readonly names: Walk | null };
-const doors = new Map<string, Door>();
+type Checker = { readonly check: Check; readonly names: Walk | null };
+const checkers = new Map<string, Checker>();
 
-function doorOf(name: EventName, version: number): Door {
+function checkerOf(name: EventName, version: number): Checker {
   const type = typeOf(name, version);
-  let door = doors.get(type);
-  if (!door) {
+  let checker = checkers.get(type);
+  if (!checker) {
     const schema = schemaOf(name, version);
-    door = { check: Compile(schema) as unknown as Check, names: namesIn(schema as unknown as Schema) };
-    doors.set(type, door);
+    checker = { check: Compile(schema) as unknown as Check, names: namesIn(schema as unknown as Schema) };
+    checkers.set(type, checker);
   }
-  return door;
+  return checker;
 }
 
 /** The event type that a CloudEvents type means, null for one that this code does not know. */
@@ -110,7 +110,7 @@ export function checkDraft(draft: Draft): Checked {
   const strange = notJson(draft.data, 'data', MAX_DATA_DEPTH);
   if (strange) return { refusal: strange };
   const type_version = draft.type_version ?? newestVersion(draft.name);
-  const { check, names } = doorOf(draft.name, type_version);
+  const { check, names } = checkerOf(draft.name, type_version);
   if (!check.Check(draft.data)) return { refusal: firstProblem(check, draft.data) };
 
   let data = draft.data as Record<string, unknown>;

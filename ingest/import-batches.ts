@@ -18,8 +18,6 @@ import { fullLength, ownLength, writtenAs } from './long-context.ts';
 /** Events in one append, and the bytes of their data after which it goes earlier. */
 const BATCH_EVENTS = 500;
 const BATCH_BYTES = 8 * 1024 * 1024;
-/** The endpoint of the ledger under which imports are counted. */
-const DOOR = 'import';
 
 export type Place = { readonly file: string; readonly line: number | null };
 export type Counts = { received: number; accepted: number; duplicates: number; rejected: number };
@@ -89,7 +87,7 @@ export function openBatches(options: BatchesOptions): Batches {
     counts.duplicates += duplicates;
     const received = full.events.length + refusedBefore;
     if (received > 0) {
-      await book.report({ door: DOOR, received, acknowledged: accepted, duplicates, rejected: full.letters });
+      await book.report({ door: 'import', received, acknowledged: accepted, duplicates, rejected: full.letters });
     }
     onBatch();
   }

@@ -4,7 +4,7 @@ import { Type } from 'typebox';
 import { decodeEnvelope } from '../../ingest/decode.ts';
 import { isRecord, parseRecord } from '../../ingest/json.ts';
 import { inflate, mediaType, utf8 } from '../body.ts';
-import type { Door, DoorItem, ItemAnswer } from '../door.ts';
+import type { IngestItem, Ingestion, ItemAnswer } from '../ingestion.ts';
 import { documented } from '../openapi.ts';
 import { BodyRefused } from '../problem.ts';
 import { readQuery } from '../query.ts';
@@ -47,7 +47,11 @@ const Answer = Type.Object({
   errors: Type.Array(Item, { description: 'rejected items' }),
 });
 
-export function eventRoutes(app: FastifyInstance, door: Door, { bodyLimit }: { readonly bodyLimit: number }): void {
+export function eventRoutes(
+  app: FastifyInstance,
+  ingestion: Ingestion,
+  { bodyLimit }: { readonly bodyLimit: number },
+): void {
   app.post<{ Body: Buffer | undefined }>(
     '/v1/events',
     documented({
@@ -65,7 +69,7 @@ export function eventRoutes(app: FastifyInstance, door: Door, { bodyLimit }: { r
       const { verbose = false } = readQuery(request.query, Query).values;
       const type = mediaType(request.headers, TYPES);
       const bytes = await inflate(request.body ?? Buffer.alloc(0), request.headers, bodyLimit);
-      const answers = await door.take('http', recordsOf(type, bytes).map(readRecord));
+      const answers = await ingestion.take('http', recordsOf(type, bytes).map(readRecord));
       const summary = summaryOf(answers, verbose);
       return reply.code(summary.rejected === 0 ? 200 : 207).send(summary);
     },
@@ -93,7 +97,7 @@ function recordsOf(type: (typeof TYPES)[number], bytes: Uint8Array): RawRecord[]
 const unusable = (code: 'bad_json' | 'bad_shape', expected: string, got: string): BodyRefused =>
   new BodyRefused({ code, field: '', expected, got });
 
-function readRecord({ text, raw, place }: RawRecord): DoorItem {
+function readRecord({ text, raw, place }: RawRecord): IngestItem {
   if (text === null) {
     const refusal = { code: 'bad_json', field: '', expected: 'UTF-8', got: 'other bytes' } as const;
     return { id: null, decoded: { refusal }, raw: () => raw, place };

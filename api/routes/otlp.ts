@@ -11,11 +11,11 @@ import { type EpisodeRule, withEpisodes } from '../../ingest/otlp/episode-rules.
 import { dataPointsIn } from '../../ingest/otlp/metrics.ts';
 import { protobufToJson } from '../../ingest/otlp/protobuf.ts';
 import { inflate, mediaType, utf8 } from '../body.ts';
-import type { Door } from '../door.ts';
-import { sentenceOf, takeItems } from '../live-door.ts';
+import type { Ingestion } from '../ingestion.ts';
 import { documented } from '../openapi.ts';
 import { exportResponse, type PartialSuccess, PROTOBUF, type Signal, sendStatus } from '../otlp-answer.ts';
 import { BodyRefused } from '../problem.ts';
+import { sentenceOf, takeItems } from '../trace-items.ts';
 
 const TYPES = [PROTOBUF, 'application/json'] as const;
 const MEMBER = { traces: 'resourceSpans', logs: 'resourceLogs', metrics: 'resourceMetrics' } as const;
@@ -38,7 +38,7 @@ const DOCUMENTED = {
 
 type OtlpOptions = { readonly bodyLimit: number; readonly episodes: readonly EpisodeRule[] };
 
-export function otlpRoutes(app: FastifyInstance, door: Door, { bodyLimit, episodes }: OtlpOptions): void {
+export function otlpRoutes(app: FastifyInstance, ingestion: Ingestion, { bodyLimit, episodes }: OtlpOptions): void {
   for (const base of BASES) {
     for (const signal of ['traces', 'logs', 'metrics'] as const) {
       const { summary, about } = DOCUMENTED[signal];
@@ -61,7 +61,7 @@ export function otlpRoutes(app: FastifyInstance, door: Door, { bodyLimit, episod
           const partial =
             signal === 'metrics'
               ? { rejected: dataPointsIn(readBody(bytes, type, signal)), message: NO_METRICS }
-              : await take(door, signal, readRequest(bytes, type, signal, episodes));
+              : await take(ingestion, signal, readRequest(bytes, type, signal, episodes));
           return reply
             .code(200)
             .header('content-type', type)
@@ -116,11 +116,11 @@ function readJson(bytes: Uint8Array): ReturnType<typeof parseOtlpJson> {
     : parseOtlpJson(text);
 }
 
-async function take(door: Door, signal: Signal, otlp: Otlp): Promise<PartialSuccess> {
+async function take(ingestion: Ingestion, signal: Signal, otlp: Otlp): Promise<PartialSuccess> {
   const kept = cutOtlp(otlp);
   const silent = kept.filter(({ drafts }) => drafts.length === 0).length;
   const items: LiveItem[] = [...kept, ...otlp.refusals.map((refusal) => ({ refusal }))];
-  const rejected = (await takeItems(door, 'otlp', items)).filter((one) => one !== null);
+  const rejected = (await takeItems(ingestion, 'otlp', items)).filter((one) => one !== null);
   const [first] = rejected;
   if (first) return { rejected: rejected.length, message: sentenceOf(first) };
   if (silent === 0) return null;

@@ -7,15 +7,15 @@ import { Type } from 'typebox';
 import { cutRequest, type LiveFormat } from '../../ingest/formats/live-traces.ts';
 import { isRecord, parseRecord } from '../../ingest/json.ts';
 import { BODY_LIMIT, inflate, mediaType, utf8 } from '../body.ts';
-import type { Door } from '../door.ts';
-import { type Rejected, sentenceOf, takeItems } from '../live-door.ts';
+import type { Ingestion } from '../ingestion.ts';
 import { documented } from '../openapi.ts';
 import { BodyRefused } from '../problem.ts';
+import { type Rejected, sentenceOf, takeItems } from '../trace-items.ts';
 
 type Request = Readonly<Record<string, unknown>>;
 type Answer = { readonly status: number; readonly body: unknown };
 
-type ClientDoor = {
+type ClientEndpoint = {
   readonly method: 'POST' | 'PATCH';
   readonly url: string;
   readonly about: string;
@@ -37,7 +37,7 @@ const plain =
     return errors.length === 0 ? { status, body: {} } : { status: 207, body: { errors } };
   };
 
-const DOORS: readonly ClientDoor[] = [
+const ENDPOINTS: readonly ClientEndpoint[] = [
   {
     method: 'POST',
     url: '/v1/traces/ingest',
@@ -95,10 +95,10 @@ const DOORS: readonly ClientDoor[] = [
 
 export function tracingClientRoutes(
   app: FastifyInstance,
-  door: Door,
+  ingestion: Ingestion,
   { bodyLimit }: { readonly bodyLimit: number },
 ): void {
-  for (const { method, url, about, format, read = asItIs, answer } of DOORS) {
+  for (const { method, url, about, format, read = asItIs, answer } of ENDPOINTS) {
     app.route<{ Body: Buffer | undefined; Params: { readonly id?: string } }>({
       method,
       url,
@@ -114,7 +114,7 @@ export function tracingClientRoutes(
         const body = readObject(await inflate(request.body ?? Buffer.alloc(0), request.headers, bodyLimit));
         const items = cutRequest(format, read(body, request.params.id ?? ''));
         if (items === null) throw notOne(`a request of ${format}`, 'another object');
-        const answered = answer(await takeItems(door, format, items), body);
+        const answered = answer(await takeItems(ingestion, format, items), body);
         return reply.code(answered.status).send(answered.body);
       },
     });

@@ -2,15 +2,15 @@
 import type { TroupeError } from '../../errors.ts';
 import { canonicalJson } from '../../ingest/json.ts';
 import type { ArtifactStore } from '../../ingest/log/log.ts';
-import type { Door } from '../door.ts';
 import { record, within } from '../gateway.ts';
+import type { Ingestion } from '../ingestion.ts';
 import { duringRequest } from '../tracing/spans.ts';
 import { placeIn } from '../tracing/traceparent.ts';
 import { type RawAnswer, readAnswer } from './capture.ts';
 import { type UpstreamCall, upstreamDrafts } from './record.ts';
 
 export type Keeping = {
-  readonly door: Door;
+  readonly ingestion: Ingestion;
   readonly artifacts: ArtifactStore;
   readonly recordTimeoutMs: number;
   /** How many bytes of a response are stored for its record. */
@@ -53,7 +53,7 @@ export function keepCall(call: KeptCall, keeping: Keeping): Promise<boolean> {
   });
 }
 
-const kept = (call: KeptCall, { door, artifacts, recordTimeoutMs, recordLimit }: Keeping): Promise<boolean> => {
+const kept = (call: KeptCall, { ingestion, artifacts, recordTimeoutMs, recordLimit }: Keeping): Promise<boolean> => {
   const drafts = async () => {
     const captured = await readAnswer(call.answer, recordLimit);
     const sent = { request: call.request, response: captured.response ?? captured.text };
@@ -72,7 +72,7 @@ const kept = (call: KeptCall, { door, artifacts, recordTimeoutMs, recordLimit }:
       flags: [...call.flags, ...(captured.cut ? ['cut_answer'] : []), ...(captured.text ? ['unread_answer'] : [])],
     });
   };
-  return record(door, drafts, recordTimeoutMs);
+  return record(ingestion, drafts, recordTimeoutMs);
 };
 
 const tooLong = (limit: number): Pick<TroupeError, 'code' | 'message'> => ({

@@ -2,7 +2,7 @@
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { MAX_ITEMS } from '../../api/live-door.ts';
+import { MAX_ITEMS } from '../../api/trace-items.ts';
 import { asSent } from '../../ingest/decode.ts';
 import { guardJson, MAX_VALUES } from '../../ingest/json.ts';
 import { MAX_ATTRIBUTES } from '../../ingest/otlp/any-value.ts';

@@ -1,7 +1,7 @@
 /** Ingests items of traces: each with its own result; rejected items become dead letters. */
 import { decodeDraft } from '../ingest/decode.ts';
 import type { LiveItem } from '../ingest/formats/live-traces.ts';
-import type { Door, DoorItem, ItemAnswer } from './door.ts';
+import type { IngestItem, Ingestion, ItemAnswer } from './ingestion.ts';
 import { BodyRefused } from './problem.ts';
 
 /** Items of one request; more of them are refused as `too_large`. */
@@ -11,10 +11,14 @@ export const MAX_ITEMS = 10_000;
 export type Rejected = Pick<ItemAnswer, 'code' | 'field' | 'expected' | 'got'> | null;
 
 /** Takes all items of a request; returns results in their order once all are durable. Throws `too_large`, `unreachable` or `busy`. */
-export async function takeItems(door: Door, name: string, items: readonly LiveItem[]): Promise<readonly Rejected[]> {
+export async function takeItems(
+  ingestion: Ingestion,
+  name: string,
+  items: readonly LiveItem[],
+): Promise<readonly Rejected[]> {
   if (items.length > MAX_ITEMS) throw tooMany(items.length);
   const owners: number[] = [];
-  const records = items.flatMap((item, i): DoorItem[] => {
+  const records = items.flatMap((item, i): IngestItem[] => {
     if ('refusal' in item) {
       owners.push(i);
       const { raw = '', at: _, ...refusal } = item.refusal;
@@ -26,7 +30,7 @@ export async function takeItems(door: Door, name: string, items: readonly LiveIt
     });
   });
   const rejected: Rejected[] = items.map(() => null);
-  for (const answer of await door.take(name, records)) {
+  for (const answer of await ingestion.take(name, records)) {
     if (answer.status === 'rejected') rejected[owners[answer.index]!] = answer;
   }
   return rejected;

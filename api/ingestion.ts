@@ -13,12 +13,13 @@ import {
   prunedRefusal,
 } from '../ingest/log/log.ts';
 import { createAppendQueue } from './append-queue.ts';
+import { sumOf } from './buffered-ledger.ts';
 import { groupCommit } from './group-commit.ts';
 import { processLog } from './log.ts';
 import { beginSpan, episodesAmong } from './tracing/spans.ts';
 
 /** A record to ingest: its decoded event, and the raw bytes, which are read only if it is rejected. */
-export type DoorItem = {
+export type IngestItem = {
   readonly id: string | null;
   readonly decoded: Decoded;
   readonly raw: () => string | Uint8Array;
@@ -32,14 +33,14 @@ export type ItemAnswer = {
   readonly status: 'accepted' | 'duplicate' | 'rejected';
 } & Partial<Refusal>;
 
-export type Door = {
+export type Ingestion = {
   /** Returns the result of each item once all are durable. Throws `unreachable` or `busy` where nothing can be acknowledged. */
-  readonly take: (door: string, items: readonly DoorItem[]) => Promise<readonly ItemAnswer[]>;
+  readonly take: (door: string, items: readonly IngestItem[]) => Promise<readonly ItemAnswer[]>;
   /** Resolves when everything taken is written and counted. */
   readonly idle: () => Promise<void>;
 };
 
-export function openDoor(log: Pick<EventLog, 'append' | 'refuse'>, book: IngestLedger): Door {
+export function openIngestion(log: Pick<EventLog, 'append' | 'refuse'>, book: IngestLedger): Ingestion {
   const queue = createAppendQueue(log);
   const reports = groupCommit(
     async (waiting: readonly IngestReport[]): Promise<undefined[]> => {
@@ -90,7 +91,7 @@ export function openDoor(log: Pick<EventLog, 'append' | 'refuse'>, book: IngestL
 const episodesIn = (events: readonly { readonly key: string }[]) => episodesAmong(events.map(({ key }) => key));
 
 /** An event that this log can never take is rejected alone, so that the others of the request are stored. */
-function takeable(item: DoorItem, refuse: NonNullable<EventLog['refuse']>): DoorItem {
+function takeable(item: IngestItem, refuse: NonNullable<EventLog['refuse']>): IngestItem {
   const refusal = item.decoded.event ? refuse(item.decoded.event) : null;
   return refusal === null ? item : { ...item, decoded: { refusal } };
 }
@@ -102,7 +103,7 @@ const conflict = (id: string): Refusal => ({
   got: `${JSON.stringify(id)} with another body`,
 });
 
-function reportOf(door: string, items: readonly DoorItem[], answers: readonly ItemAnswer[]): IngestReport {
+function reportOf(door: string, items: readonly IngestItem[], answers: readonly ItemAnswer[]): IngestReport {
   const rejected: DeadLetter[] = [];
   let [acknowledged, duplicates] = [0, 0];
   for (const [i, { status, code, field, expected, got }] of answers.entries()) {
@@ -123,18 +124,7 @@ function summed(reports: readonly IngestReport[]): IngestReport[] {
   const doors = new Map<string, IngestReport>();
   for (const report of reports) {
     const before = doors.get(report.door);
-    doors.set(
-      report.door,
-      before
-        ? {
-            door: report.door,
-            received: before.received + report.received,
-            acknowledged: before.acknowledged + report.acknowledged,
-            duplicates: before.duplicates + report.duplicates,
-            rejected: [...before.rejected, ...report.rejected],
-          }
-        : report,
-    );
+    doors.set(report.door, before ? sumOf(before, report) : report);
   }
   return [...doors.values()];
 }
