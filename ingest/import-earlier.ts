@@ -3,9 +3,10 @@
  * the events of the smaller reading that the fuller one does not have are rejected: the tables show what an import of all parts at
  * once would have brought.
  */
-import { TroupeError } from '../errors.ts';
+import { type Refusal, TroupeError } from '../errors.ts';
 import { decodeDraft } from './decode.ts';
 import type { Draft } from './events.ts';
+import { FORMATS } from './formats/catalogue.ts';
 import type { Converted, Format } from './formats/format.ts';
 import { joinParts, type Part } from './import-join.ts';
 import { canonicalJson, hashId, sha256 } from './json.ts';
@@ -59,6 +60,40 @@ async function storedIn({ artifacts }: Earlier, name: string): Promise<unknown> 
     throw error;
   }
 }
+
+/**
+ * The refusal of a record whose run is recorded in another form; null where it is in none. `here` names the source by which this import
+ * began each episode.
+ */
+export async function retoldIn(
+  format: Format,
+  { drafts }: Converted,
+  here: ReadonlyMap<string, string>,
+  { originals }: Earlier,
+): Promise<Refusal | null> {
+  if (!format.retells && !format.joins) return null;
+  const own = `/import/${format.name}`;
+  const episodes = drafts.flatMap(({ name, data }) =>
+    name === 'episode.started' ? [(data as { readonly episode_id: string }).episode_id] : [],
+  );
+  const before = await originals.begun(episodes);
+  for (const episode of episodes) {
+    const sources = [...(before.get(episode) ?? []), ...(here.has(episode) ? [here.get(episode)!] : [])];
+    // A form that meets itself is the same run again, or a part of it.
+    const other = sources.includes(own) ? undefined : sources.find((source) => format.retells || retells(source));
+    if (other === undefined) continue;
+    return {
+      code: 'id_conflict',
+      field: '',
+      expected: 'a run that is not recorded in another form, or its calls would count twice',
+      got: `${episode}, recorded from ${other.slice('/import/'.length)}`,
+    };
+  }
+  return null;
+}
+
+const retells = (source: string): boolean =>
+  FORMATS.some((format) => format.retells === true && source === `/import/${format.name}`);
 
 /** The same for lists of records that were gathered over files and converted: with the records that are stored of their episodes. */
 export async function readBeside(

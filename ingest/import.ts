@@ -9,7 +9,7 @@ import type { Event } from './events.ts';
 import { FORMATS, formatNamed, recognise } from './formats/catalogue.ts';
 import type { Converted, Format } from './formats/format.ts';
 import { type Counts, openBatches, type Place } from './import-batches.ts';
-import { type Earlier, readBeside, readRun } from './import-earlier.ts';
+import { type Earlier, readBeside, readRun, retoldIn } from './import-earlier.ts';
 import { findFiles, type InputFile, type SkippedFile } from './import-files.ts';
 import { type Gathered, gatherFiles, gatherParts, gatherRecords, type Member } from './import-gather.ts';
 import { joinParts, type Part } from './import-join.ts';
@@ -75,6 +75,7 @@ export type ImportReport = Tally & {
 
 /** Where nobody can look at the log, nothing of a run is known from before. */
 const NONE: Originals = {
+  begun: async () => new Map(),
   records: async () => new Map(),
   rejected: async () => new Set(),
   held: async () => new Set(),
@@ -99,6 +100,9 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
   const folders = new Map<string, { readonly format: Format; readonly paths: readonly string[] }>();
   const ordinalOf = ordinals();
   const stated = new Set<string>();
+  /** By episode, the source that began it in this import. */
+  const begun = new Map<string, string>();
+  const retold: InputFile[] = [];
   const bytesTotal = files.reduce((sum, file) => sum + file.bytes, 0);
   let bytesBefore = 0;
   let position = { file: '', bytes: 0 };
@@ -151,6 +155,8 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
       const member = members[at ?? 0] ?? { place, raw };
       await batches.refuse(refusal, member.place, part === undefined ? member.raw : Buffer.from(part));
     }
+    const elsewhere = await retoldIn(format, converted, begun, earlier);
+    if (elsewhere) return batches.refuse(elsewhere, place, raw);
     if (!converted.repeated)
       for (const type of converted.unread ?? []) {
         const kind = JSON.stringify([format.name, type]);
@@ -159,6 +165,7 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
     for (const body of converted.bodies ?? []) await batches.body(body);
     if (converted.raw !== null) await batches.body(converted.raw);
     for (const draft of converted.drafts) {
+      if (draft.name === 'episode.started') begun.set(draft.data.episode_id, draft.source);
       const { event, refusal } = decodeDraft(draft);
       if (refusal) {
         const alone = converted.drafts.length === 1;
@@ -173,7 +180,7 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
     }
   }
 
-  async function takeFile(input: InputFile): Promise<void> {
+  async function takeFile(input: InputFile, last: boolean): Promise<void> {
     const file = await openRecordFile(input.path);
     try {
       const head = await headOf(file.records);
@@ -184,6 +191,11 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
         if (head.length === 0) skippedFiles.push({ file: input.path, reason: 'empty' });
         else if (input.named) await refuseFile(input.path, head);
         else skippedFiles.push({ file: input.path, reason: 'no format recognises it' });
+        return;
+      }
+      // The run itself says more than what was made of it.
+      if (format.retells && !last) {
+        retold.push(input);
         return;
       }
       formats.add(format);
@@ -252,6 +264,18 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
     }
   }
 
+  async function takeFiles(inputs: readonly InputFile[], last = false): Promise<void> {
+    for (const input of inputs) {
+      if (signal?.aborted) throw interruption();
+      position = { file: input.path, bytes: 0 };
+      await takeFile(input, last);
+      position = { file: input.path, bytes: 0 };
+      if (!last && retold.at(-1) === input) continue;
+      bytesBefore += input.bytes;
+      onProgress({ ...progressOf(), events: counts.received });
+    }
+  }
+
   function check(): void {
     if (signal?.aborted) throw interruption();
   }
@@ -276,19 +300,13 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
   }
 
   try {
-    for (const input of files) {
-      if (signal?.aborted) throw interruption();
-      position = { file: input.path, bytes: 0 };
-      await takeFile(input);
-      bytesBefore += input.bytes;
-      position = { file: input.path, bytes: 0 };
-      onProgress({ ...progressOf(), events: counts.received });
-    }
+    await takeFiles(files);
     for (const [format, files] of runs) await takeRuns(files, format);
     for (const [key, { format, paths }] of folders) {
       if (!key.startsWith('import:')) await gather(paths.toSorted(), format, true);
       else for await (const part of gatherParts(paths.toSorted(), check)) await keepGathered(part, format, true);
     }
+    await takeFiles(retold, true);
   } catch (error) {
     // What was read before the fault is kept and reported; the caller gets the fault.
     await batches.finish().catch(() => {});

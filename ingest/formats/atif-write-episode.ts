@@ -3,7 +3,7 @@ import { isRecord } from '../json.ts';
 import type { Fields } from './atif-rules.ts';
 import { fromMessage, textIn } from './chat-message.ts';
 import type { RestoredEvent } from './format.ts';
-import { given, without } from './native.ts';
+import { given, startOf, without } from './native.ts';
 
 const VERSION = 'ATIF-v1.8';
 
@@ -12,7 +12,7 @@ export function writeEpisode(episode: readonly RestoredEvent[]): readonly unknow
   const events = episode.toSorted(order);
   const generations = events.filter(({ name }) => name === 'generation.completed');
   if (generations.length === 0) return [];
-  const start = events.find(({ name }) => name === 'episode.started')?.data ?? {};
+  const start = startOf(events);
   const session = String(generations[0]!.data.episode_id);
   const agents = [...new Set(generations.map(({ data }) => agentOf(data)))];
   const frame = (name: string, id: string) => ({

@@ -3,7 +3,7 @@ import type { Message } from '../events.ts';
 import { isRecord } from '../json.ts';
 import { fromMessage } from './chat-message.ts';
 import type { RestoredEvent } from './format.ts';
-import { given, without } from './native.ts';
+import { given, startOf, without } from './native.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -13,7 +13,7 @@ type Fields = Readonly<Record<string, unknown>>;
  */
 export function writeCompletionLog(episode: readonly RestoredEvent[]): readonly unknown[] {
   const requests = requestsOf(episode);
-  const taskId = episode.find((event) => event.name === 'episode.started')?.data.task_id;
+  const taskId = startOf(episode).task_id;
   return episode
     .filter((event) => event.name === 'generation.completed')
     .sort((a, b) => order(a, b))

@@ -5,7 +5,7 @@ import { canonicalJson, hashId, isRecord, put, sha256 } from '../json.ts';
 import { writeOnce } from '../known-json.ts';
 import { sha256Around, writtenOf } from '../long-context.ts';
 import { needsEscape } from '../text.ts';
-import type { Converted, NativeRecord } from './format.ts';
+import type { Converted, NativeRecord, RestoredEvent } from './format.ts';
 
 /** A refusal of one native field, such as `messages[2].tool_call_id`. */
 export const refusal = (code: Refusal['code'], field: string, expected: string, value: unknown): Refusal => ({
@@ -124,3 +124,12 @@ export function rawRecord(emit: Emitter, episodeId: string, canonical: string): 
   });
   return { draft, artifactId };
 }
+
+/** How an episode began: of several reports of it the last by time, which the tables show. */
+export const startOf = (episode: readonly RestoredEvent[]): RestoredEvent['data'] =>
+  episode
+    .filter(({ name }) => name === 'episode.started')
+    .reduce<RestoredEvent | undefined>(
+      (last, one) => (last === undefined || (one.time ?? '') > (last.time ?? '') ? one : last),
+      undefined,
+    )?.data ?? {};

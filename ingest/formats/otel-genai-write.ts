@@ -6,7 +6,7 @@ import { canonicalJson, hashId, isRecord } from '../json.ts';
 import { toAttributes } from '../otlp/any-value.ts';
 import type { Native } from '../otlp/span.ts';
 import type { RestoredEvent } from './format.ts';
-import { given, without } from './native.ts';
+import { given, startOf, without } from './native.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -94,7 +94,7 @@ function spansOf(events: readonly RestoredEvent[]): Native[] {
       attributes: {
         'gen_ai.operation.name': 'invoke_workflow',
         'gen_ai.conversation.id': episode,
-        ...given('troupe.task_id', named('episode.started')[0]?.data.task_id ?? undefined),
+        ...given('troupe.task_id', startOf(events).task_id ?? undefined),
       },
       failed: finished?.data.outcome === 'error',
     }),

@@ -32,6 +32,8 @@ export const ERASED_REFUSAL: Refusal = {
 
 /** What the log holds of runs, for imports of other parts of them. */
 export type Originals = {
+  /** By episode, the sources of imports that began it. */
+  readonly begun: (episodes: readonly string[]) => Promise<ReadonlyMap<string, readonly string[]>>;
   /** By episode, the SHA-256 of each original record that this source attached. */
   readonly records: (episodes: readonly string[], source: string) => Promise<ReadonlyMap<string, readonly string[]>>;
   /** The ids of events of these keys and this source that amendments reject. */

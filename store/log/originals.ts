@@ -4,6 +4,26 @@ import type { Db } from '../db/pool.ts';
 import { anyOf, query, rowsOf, sql } from '../db/query.ts';
 
 export const originalsIn = (db: Db): Originals => ({
+  begun: async (episodes) => {
+    const found = new Map<string, string[]>();
+    if (episodes.length === 0) return found;
+    const keys = episodes.map((id) => `e/${id}`);
+    const rows = await rowsOf(
+      db,
+      query
+        .selectFrom('troupe.events')
+        .select(['key', 'source'])
+        .distinct()
+        .where('key', '=', anyOf(keys, 'text'))
+        .where('name', '=', 'episode.started')
+        .where('source', 'like', '/import/%'),
+    );
+    for (const { key, source } of rows) {
+      const episode = key.slice('e/'.length);
+      found.set(episode, [...(found.get(episode) ?? []), source]);
+    }
+    return found;
+  },
   records: async (episodes, source) => {
     const found = new Map<string, string[]>();
     if (episodes.length === 0) return found;

@@ -124,6 +124,25 @@ describe('What Terminus 2 writes', () => {
     );
   });
 
+  it('and a session of Claude Code beside what Harbor made of it is recorded once, the other form refused', async () => {
+    const session = join(import.meta.dirname, 'recorded/claude-code');
+    const calls = (memory: ReturnType<typeof memoryLog>) =>
+      memory.events.filter(({ name }) => name === 'generation.completed').map(({ source }) => source);
+    const alone = memoryLog();
+    await importFiles([session], alone);
+    const together = memoryLog();
+    const report = await importFiles([path('claude-code'), session], together);
+    expect(report.errors.map(({ code, got }) => [code, got])).toEqual(
+      documents('claude-code').map(({ session_id }) => ['id_conflict', `${session_id}, recorded from claude-code`]),
+    );
+    expect(calls(together)).toEqual(calls(alone));
+    const first = memoryLog();
+    const { calls: converted } = await importFiles([path('claude-code')], first);
+    const later = await importFiles([session], first);
+    expect(later.errors.map(({ code }) => code)).toContain('id_conflict');
+    expect(calls(first)).toEqual(Array(converted).fill('/import/atif'));
+  });
+
   it.each(['summarised', 'continued', 'claude-code'])('%s is exported equal, document by document', (name) => {
     for (const document of documents(name)) {
       const { drafts, of } = read('atif', document);

@@ -3,6 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { formatNamed } from '../../../ingest/formats/catalogue.ts';
 import { importFiles } from '../../../ingest/import.ts';
 import { memoryLog } from '../support/memory-log.ts';
 import { type Data, known, read } from './support/convert.ts';
@@ -225,6 +226,10 @@ describe('A line of Claude Code', () => {
     expect(alone.of('episode.started')).toMatchObject([{ episode_id: 's', flags: ['no_token_ids', 'incomplete'] }]);
     // Of several beginnings the last by time shows: the one of the session has a time.
     expect(alone.times('episode.started')).toEqual([null]);
+    const session = read('claude-code', [line('user', { role: 'user', content: 'Fix it' }, { parentUuid: null })]);
+    const [log] = formatNamed('openai-chat')!.write!([...alone.drafts, ...session.drafts]);
+    const { task_id } = session.of('task.defined')[0]!;
+    expect(log).toMatchObject({ request: { metadata: { task_id } } });
   });
 
   it('that was refused by the person, stands for an answer, or follows a rewind is told as what it is', () => {

@@ -71,7 +71,7 @@ const isImage = ({ type, modality }: Data): boolean => modality === 'image' || /
 /** Facts of episodes that no id is part of, as sorted texts. */
 const FACTS: Readonly<Record<string, (of: (name: string) => Data[]) => unknown[]>> = {
   'id of the episode': (of) => [...new Set(of('episode.started').map(({ episode_id }) => episode_id))],
-  'task id': (of) => of('episode.started').map(({ task_id }) => task_id),
+  'task id': (of) => [...new Set(of('episode.started').flatMap(({ task_id }) => (task_id == null ? [] : [task_id])))],
   'names of agents': (of) => [...new Set(of('agent.defined').map(({ name, agent_id }) => name ?? agent_id))],
   'parents of agents': (of) =>
     of('agent.defined').flatMap(({ parent_agent_id: parent }) => (parent ? ['has one'] : [])),

@@ -53,6 +53,15 @@ export function memoryLog(): MemoryLog {
       close: async () => {},
     },
     originals: {
+      begun: async (episodes) => {
+        const found = new Map<string, string[]>();
+        for (const { name, source, data } of events) {
+          const { episode_id: episode } = data as unknown as { episode_id: string };
+          if (name === 'episode.started' && source.startsWith('/import/') && episodes.includes(episode))
+            found.set(episode, [...(found.get(episode) ?? []), source]);
+        }
+        return found;
+      },
       records: async (episodes, source) => {
         const found = new Map<string, string[]>();
         for (const { name, source: by, data } of events) {
