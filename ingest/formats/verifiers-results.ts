@@ -1,7 +1,7 @@
 /**
  * Results that verifiers wrote before its traces (`results.jsonl` of an evaluation), a rollout a line: {example_id, prompt, completion,
- * reward, metrics}, read from PrimeIntellect-ai/verifiers at a60a606e (verifiers/legacy/utils/save_utils.py). Of 2025 the number is `id`,
- * the task `default`, a tool call JSON text, and each metric a column of its own.
+ * reward, metrics}, read from PrimeIntellect-ai/verifiers at a60a606e (verifiers/legacy/utils/save_utils.py). Its tool calls are JSON
+ * texts. Of 2025 the number is `id`, the task `default`, and each metric a column of its own.
  */
 import type { Draft } from '../events.ts';
 import { hashId, isRecord } from '../json.ts';
