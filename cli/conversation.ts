@@ -1,4 +1,5 @@
 /** An episode as people read it: what happened in order, then what was judged of it. */
+import { NO_TOKEN_IDS } from '../ingest/formats/run.ts';
 import { isRecord } from '../ingest/json.ts';
 import type { CallEntry, Candidate, Entry, PromptMessage, Row, ToolEntry } from '../store/episodes/entries.ts';
 import type { EpisodePage } from '../store/episodes/read-page.ts';
@@ -10,11 +11,17 @@ const SHOWN = 1200;
 export type Shown = { readonly full: boolean };
 
 /** The line above the conversation. */
+/** What was odd about an episode, such as that it is incomplete. That a source holds text alone is said of most. */
+export const oddOf = ({ flags }: Readonly<Record<string, unknown>>): readonly string[] =>
+  (Array.isArray(flags) ? flags.map(String) : []).filter((flag) => flag !== NO_TOKEN_IDS);
+
 export function heading({ episode }: EpisodePage): string {
   const about = ['task_id', 'outcome', 'reward', 'agents', 'steps', 'started_at']
     .filter((name) => episode[name] !== null && episode[name] !== undefined)
     .map((name) => `${name.replace(/_id$|_at$/, '')} ${plain(episode[name])}`);
   if (episode.closed === false) about.push('open: its end is not recorded');
+  const flags = oddOf(episode);
+  if (flags.length > 0) about.push(`flagged ${flags.join(', ')}`);
   return `${paint.bold(`Episode ${episode.episode_id}`)}${about.length > 0 ? ` · ${about.join(' · ')}` : ''}`;
 }
 

@@ -11,7 +11,7 @@ import { episodesMeeting } from '../../store/episode-filter.ts';
 import type { EpisodePage } from '../../store/episodes/read-page.ts';
 import { archivePlaces } from '../archive-places.ts';
 import { databaseCommand, type Flags, newest, projectCommand, wholeNumber } from '../command.ts';
-import { entryText, heading, judgementTables } from '../conversation.ts';
+import { entryText, heading, judgementTables, oddOf } from '../conversation.ts';
 import { episodeFilter } from '../episode-filter.ts';
 import { print, printJson, progressBar, say, table } from '../output.ts';
 import { writePagesAsOne } from '../pages-as-one.ts';
@@ -47,7 +47,7 @@ export function addTo(program: Command): void {
         query
           .selectFrom('traj.episodes')
           .select(['episode_id', 'task_id', 'outcome', 'reward', 'agents', 'calls', 'steps', 'tool_calls'])
-          .select('started_at')
+          .select(['started_at', 'flags'])
           .$if(flags.task !== undefined, (all) => all.where('task_id', '=', String(flags.task)))
           .$if(chosen !== null, (all) => all.where('episode_id', 'in', episodesMeeting(chosen!)))
           .orderBy('started_at', (order) => order.desc().nullsLast())
@@ -66,6 +66,9 @@ export function addTo(program: Command): void {
             rows.map((r) => [r.episode_id, r.task_id, r.outcome, r.reward, r.agents, r.calls, r.steps, r.tool_calls]),
           ),
         );
+      if (!flags.json)
+        for (const row of rows)
+          if (oddOf(row).length > 0) say(`Episode ${row.episode_id} is flagged ${oddOf(row).join(', ')}.`);
       if (waiting_events > 0)
         say(
           `In the log and not in the tables yet: ${countText(waiting_events, 'event')}. If no projector is running (troupe up), a command was interrupted: rerun it.`,

@@ -14,7 +14,7 @@ import { openinferenceJudgements } from './openinference-annotations.ts';
 import { isOpeninference, OPENINFERENCE, openinferenceAct } from './openinference-spans.ts';
 import { contentAttributes, evaluationOf, isContentEvent, isEvaluation, OTEL_GENAI } from './otel-genai-logs.ts';
 import { genaiAct } from './otel-genai-spans.ts';
-import type { Act, Judgement } from './trace.ts';
+import { type Act, CONFLICTING_SPAN, type Judgement } from './trace.ts';
 import { type TraceDrafts, traceDrafts } from './trace-drafts.ts';
 import { isTraceloop, TRACELOOP, traceloopAct } from './traceloop-spans.ts';
 import { isVercelAi, VERCEL_AI, vercelAct } from './vercel-ai-spans.ts';
@@ -80,10 +80,13 @@ function draftsOfSpans(
   const emitted = new Set<Act>();
   const contents = logsByCall(logs, spans);
   const dialects = all.map(dialectOf);
+  const conflicting = conflictsAmong(all);
   const acts = all.map((span, i) => {
     const logged = contents.size === 0 ? [] : (contents.get(callKey(span.traceId, span.spanId)) ?? []);
     const full = withContent(span, logged);
-    const act = actOf(full, full === span ? dialects[i]! : dialectOf(full));
+    const read = actOf(full, full === span ? dialects[i]! : dialectOf(full));
+    const isConflicting = conflicting.has(callKey(span.traceId, span.spanId));
+    const act = isConflicting ? { ...read, flags: [...(read.flags ?? []), CONFLICTING_SPAN] } : read;
     if (i >= context.length) emitted.add(act);
     return act;
   });
@@ -113,6 +116,23 @@ function draftsOfSpans(
     judgements,
     { source: SOURCE, whole, emits: (act) => emitted.has(act), ...(originalOf ? { originalOf } : {}) },
   );
+}
+
+/**
+ * Spans that ended twice in different words: one of them shows. A span that was sent before it ended, or by way of another resource,
+ * says nothing else.
+ */
+function conflictsAmong(spans: readonly OtlpSpan[]): ReadonlySet<string> {
+  const ended = new Map<string, OtlpSpan>();
+  const found = new Set<string>();
+  for (const span of spans) {
+    if (span.end === null) continue;
+    const key = callKey(span.traceId, span.spanId);
+    const before = ended.get(key);
+    if (!before) ended.set(key, span);
+    else if (canonicalJson(before.native.span) !== canonicalJson(span.native.span)) found.add(key);
+  }
+  return found;
 }
 
 const callKey = (trace: string | null, span: string | null): string => `${trace}/${span}`;

@@ -4,7 +4,7 @@ import { sha256 } from '../json.ts';
 import { textIn } from './chat-message.ts';
 import { given } from './native.ts';
 import { NO_TOKEN_IDS, taskOf } from './run.ts';
-import type { About, Act } from './trace.ts';
+import { type About, type Act, CONFLICTING_SPAN } from './trace.ts';
 import type { Emit } from './trace-emit.ts';
 import type { TraceTree } from './trace-tree.ts';
 
@@ -34,7 +34,12 @@ export function episodeDrafts(emit: Emit, trace: string, tree: TraceTree, whole:
   );
   const known = roots.length > 0;
   const tokens = acts.some(({ what }) => what.kind === 'generation' && what.choices.some((choice) => choice.token_ids));
-  const flags = [...(tokens ? [] : [NO_TOKEN_IDS]), ...(known ? [] : ['no_root'])];
+  const conflicting = acts.some((act) => act.flags?.includes(CONFLICTING_SPAN));
+  const flags = [
+    ...(tokens ? [] : [NO_TOKEN_IDS]),
+    ...(known ? [] : ['no_root']),
+    ...(conflicting ? [CONFLICTING_SPAN] : []),
+  ];
   const began = known ? (roots.find(({ start }) => start !== null)?.start ?? null) : null;
   const drafts: Draft[] = task ? [emit('task.defined', [], task, null)] : [];
   const started = {
@@ -47,7 +52,9 @@ export function episodeDrafts(emit: Emit, trace: string, tree: TraceTree, whole:
     tags: facts.tags,
     task_id: task?.task_id,
   };
-  drafts.push(emit('episode.started', [trace], started, began, { full: known }));
+  // A reading that knows of the conflict shows over one that does not.
+  const revision = conflicting ? CONFLICTING_SPAN : undefined;
+  drafts.push(emit('episode.started', [trace], started, began, { revision, full: known }));
   if (whole || roots.some(({ end }) => end !== null)) {
     const failed = roots.some((act) => act.error !== undefined);
     const finished = {

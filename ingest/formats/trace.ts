@@ -8,6 +8,9 @@ import type { Native } from '../otlp/span.ts';
 
 export type Choice = EventData<'generation.completed'>['choices'][number];
 
+/** Flag of an act, and of its episode, that was told twice in different words: one of them shows. */
+export const CONFLICTING_SPAN = 'conflicting_span';
+
 export type Act = {
   /** The format whose words these are. */
   readonly format: string;

@@ -263,6 +263,30 @@ describe('commands that record and look', () => {
     }
   });
 
+  it('episodes and show say what is odd about an episode, and not that it holds text alone', async () => {
+    const other = await freshDatabase();
+    const run = (...args: string[]) => at.run([...args, '--database-url', other.url]);
+    try {
+      const started = (episode_id: string, flags: string[]) =>
+        decodeDraft({ name: 'episode.started', source: '/t', id: episode_id, time: null, data: { episode_id, flags } })
+          .event!;
+      await postgresLog(other.db).append([
+        started('plain', ['no_token_ids']),
+        started('odd', ['no_token_ids', 'conflicting_span']),
+      ]);
+      await projectAll(other.db);
+      expect((await run('episodes')).err).toBe('Episode odd is flagged conflicting_span.\n');
+      expect(document(await run('episodes', '--json')).episodes).toMatchObject([
+        { episode_id: 'odd', flags: ['no_token_ids', 'conflicting_span'] },
+        { episode_id: 'plain', flags: ['no_token_ids'] },
+      ]);
+      expect((await run('show', 'odd')).out).toContain('flagged conflicting_span');
+      expect((await run('show', 'plain')).out).not.toContain('flagged');
+    } finally {
+      await other.close();
+    }
+  });
+
   it('episodes says that there are more than it lists', async () => {
     const some = await at.run(['episodes', '--limit', '3']);
     expect(some.out.trim().split('\n')).toHaveLength(4);

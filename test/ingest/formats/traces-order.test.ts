@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { decodeDraft } from '../../../ingest/decode.ts';
+import type { Draft } from '../../../ingest/events.ts';
 import { eventsOfSpans } from '../../../ingest/formats/otlp-traces.ts';
 import { importFiles } from '../../../ingest/import.ts';
 import { postgresBook, postgresLog } from '../../../ingest/log/postgres.ts';
@@ -14,7 +15,19 @@ import { checksum } from '../../../store/rebuilding/checksum.ts';
 import { tablesOf } from '../../store/support/tables.ts';
 import { freshDatabase } from '../../support/database.ts';
 import { memoryLog } from '../support/memory-log.ts';
-import { aTrace, logRequest, request, spanId, TRACE } from '../support/spans.ts';
+import {
+  agent,
+  aTrace,
+  chat,
+  logRequest,
+  type MadeSpan,
+  message,
+  request,
+  spanId,
+  TRACE,
+  text,
+} from '../support/spans.ts';
+import { tablesOf as importedTables } from '../support/tables.ts';
 
 let dir: string;
 beforeAll(async () => {
@@ -136,4 +149,54 @@ describe('spans of one trace', () => {
       expect(await facts([first, spans])).toEqual(whole);
     }
   }, 120_000);
+});
+
+describe('a span id that comes twice', () => {
+  const said = (words: string, more: Partial<MadeSpan> = {}) =>
+    chat({ id: 2, parent: 1, ...more }, [message('assistant', text(words))]);
+  const root = agent({ id: 1, until: 9 }, 'planner');
+  const flagsOf = (drafts: readonly Draft[], name: string) =>
+    drafts.filter((draft) => draft.name === name).flatMap(({ data }) => (data as { flags?: string[] }).flags ?? []);
+  const told = (...spans: readonly unknown[]) => eventsOfSpans(decodeOtlp(request(spans)).spans);
+  const unfinished = { ...said('Two'), endTimeUnixNano: '0', attributes: [] };
+
+  it('with different words flags the call and its episode, in any order', () => {
+    for (const spans of [
+      [root, said('Two'), said('Three')],
+      [said('Three'), said('Two'), root],
+      [root, said('Two'), said('Two', { until: 2.7 })],
+    ]) {
+      const drafts = told(...spans);
+      expect(drafts.filter(({ name }) => name === 'generation.completed')).toHaveLength(1);
+      expect(flagsOf(drafts, 'episode.started')).toContain('conflicting_span');
+      expect(flagsOf(drafts, 'generation.completed')).toContain('conflicting_span');
+    }
+  });
+
+  it('in the same words, or first before it ended, is one span without a flag', () => {
+    for (const spans of [
+      [root, said('Two'), said('Two')],
+      [root, unfinished, said('Two')],
+      [said('Two'), unfinished, root],
+    ]) {
+      const drafts = told(...spans);
+      for (const name of ['episode.started', 'generation.completed'])
+        expect(flagsOf(drafts, name)).not.toContain('conflicting_span');
+    }
+  });
+
+  it('in different words in two imports shows the flag, and so it does when they are read again', async () => {
+    const [first, second] = await filesOf([request([root, said('Two')]), request([said('Three')])]);
+    const once = memoryLog();
+    await importFiles([first!, second!], once);
+    for (const imports of [
+      [[first!], [second!]],
+      [[second!], [first!], [first!]],
+    ]) {
+      const memory = memoryLog();
+      for (const files of imports) await importFiles(files, memory);
+      expect(importedTables(memory.events)).toEqual(importedTables(once.events));
+    }
+    expect(JSON.stringify(importedTables(once.events))).toContain('conflicting_span');
+  });
 });
