@@ -38,7 +38,7 @@ type Client = {
 
 const HERE = join(import.meta.dirname, 'clients');
 
-function clients(env: Readonly<Record<string, string | undefined>>): readonly Client[] {
+export function openaiClients(env: Readonly<Record<string, string | undefined>>): readonly Client[] {
   const cache = join(env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'troupe-ci');
   const folder = (name: string, made: string) =>
     join(
@@ -96,7 +96,7 @@ export const proof: Proof = {
   name: 'openai-clients',
   needs: [],
   async run(setting: Setting): Promise<Outcome> {
-    const all = clients(process.env);
+    const all = openaiClients(process.env);
     const there = all.filter(({ made }) => existsSync(made));
     const skipped = all
       .filter((client) => !there.includes(client))

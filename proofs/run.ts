@@ -41,6 +41,7 @@ const BESIDE_OTHERS = [
   'archives-in-s3',
   'postgres-upgrade',
   'openai-clients',
+  'sdk-teams',
   'policy-on-machines',
   'python-recorder',
   'package-installs',
