@@ -4,7 +4,7 @@ import type { EventLog } from '../ingest/log/log.ts';
 import { isTransient } from '../store/db/faults.ts';
 import type { Db } from '../store/db/pool.ts';
 import { query, rowsOf, type SqlBool, scalarOf, sql, typed } from '../store/db/query.ts';
-import { lag, partitionLags } from '../store/projecting/positions.ts';
+import { lag, oldestWaiting, partitionLags } from '../store/projecting/positions.ts';
 import { REBUILDING } from '../store/rebuilding/rebuild.ts';
 import { servingNow } from '../store/releasing/serving.ts';
 
@@ -159,39 +159,7 @@ async function queueMetrics(db: Db): Promise<readonly Metric[]> {
         .orderBy('kind')
         .orderBy('state'),
     ),
-    rowsOf(
-      db,
-      query
-        .selectFrom(
-          query
-            .selectFrom('troupe.log_partitions')
-            .select([sql<number>`0::smallint`.as('log'), 'partition'])
-            .union(query.selectFrom('troupe.positions').select(['log', 'partition']).where('projection', '=', 'facts'))
-            .as('place'),
-        )
-        .leftJoin('troupe.positions as p', (on) =>
-          on
-            .onRef('p.log', '=', 'place.log')
-            .onRef('p.partition', '=', 'place.partition')
-            .on('p.projection', '=', 'facts'),
-        )
-        .innerJoinLateral(
-          (of) =>
-            of
-              .selectFrom('troupe.events')
-              .select('recorded_at')
-              .whereRef('log', '=', 'place.log')
-              .whereRef('partition', '=', 'place.partition')
-              .where('position', '>=', sql<number>`coalesce(p.position, 0)`)
-              .orderBy('position')
-              .limit(1)
-              .as('e'),
-          (on) => on.onTrue(),
-        )
-        .select(
-          sql<number>`coalesce(extract(epoch from clock_timestamp() - min(e.recorded_at)), 0)::float8`.as('seconds'),
-        ),
-    ),
+    oldestWaiting(db),
   ]);
   const labelled = (of: 'jobs' | 'seconds') =>
     jobs.map((row) => ({ labels: { kind: row.kind, state: row.state }, value: row[of] }));
@@ -201,7 +169,7 @@ async function queueMetrics(db: Db): Promise<readonly Metric[]> {
     gauge(
       'troupe_oldest_unprojected_seconds',
       'Seconds since the oldest event was recorded that is not in the tables yet; 0 if there is none.',
-      [{ labels: {}, value: oldest[0]!.seconds }],
+      [{ labels: {}, value: oldest }],
     ),
   ];
 }

@@ -5,7 +5,7 @@ import { checkSchema, type readMigrations } from '../migrations/migrate.ts';
 import type { Db } from '../store/db/pool.ts';
 import { query, rowsOf, sql } from '../store/db/query.ts';
 import { awaitedTypes } from '../store/log/replay-newer.ts';
-import { lag, partitionLags } from '../store/projecting/positions.ts';
+import { LONG_WAIT_S, lag, oldestWaiting, type PartitionLag, partitionLags } from '../store/projecting/positions.ts';
 import { type Serving, servingNow } from '../store/releasing/serving.ts';
 
 export type Readiness = {
@@ -42,7 +42,11 @@ export async function readiness({ db, log, known, ingestOnly }: Asked): Promise<
   if (lagEvents !== null && outer !== null && outer.length > 0) {
     const lags = await partitionLags(db, log.name, outer).catch(() => null);
     lagEvents = lags === null ? null : lagEvents + lags.reduce((sum, one) => sum + one.lag, 0);
+    const still = lags === null ? 0 : unread(db, lags);
+    if (still > LONG_WAIT_S) reasons.push(standing(`Records of ${log.name} have been left unread`, still));
   }
+  if (own.waits > LONG_WAIT_S)
+    reasons.push(standing(`The oldest event that is not in the tables, of ${own.lag}, has waited`, own.waits));
   const needsDatabase = !(ingestOnly && log.partitions !== undefined);
   const works = outer !== null && (!needsDatabase || own.schema === 'current' || own.schema === 'compatible');
   // A process among newer ones does its work, which is no warning; why it may is shown all the same.
@@ -57,6 +61,26 @@ export async function readiness({ db, log, known, ingestOnly }: Asked): Promise<
     dead_letters: own.letters,
     serving: own.serving,
   };
+}
+
+const standing = (what: string, seconds: number): string =>
+  `${what} for ${Math.floor(seconds)} s: no projector runs, it stands still, or it has fallen behind; its log says why.`;
+
+/** Where each partition of a log outside was read to when records after it were first seen unread. */
+const seen = new WeakMap<Db, ReadonlyMap<number, { readonly position: number; readonly since: number }>>();
+
+/** The most seconds for which this process has seen a partition with records that nobody reads: the log does not say how long they wait. */
+function unread(db: Db, lags: readonly PartitionLag[]): number {
+  const before = seen.get(db);
+  const now = performance.now();
+  const waiting = lags
+    .filter((one) => one.lag > 0)
+    .map(({ partition, position }) => {
+      const known = before?.get(partition);
+      return [partition, known?.position === position ? known : { position, since: now }] as const;
+    });
+  seen.set(db, new Map(waiting));
+  return Math.max(0, ...waiting.map(([, { since }]) => (now - since) / 1000));
 }
 
 /** Empty for the embedded log: the database is it. Null where the log does not answer. */
@@ -74,10 +98,17 @@ async function databaseState(db: Db, known: Asked['known']) {
   try {
     const { state, why } = await checkSchema(db, known);
     const schema = { database: 'ok', schema: state, why } as const;
-    if (state === 'behind') return { ...schema, lag: null, reasons: [], letters: [], serving: [] };
+    if (state === 'behind') return { ...schema, lag: null, waits: 0, reasons: [], letters: [], serving: [] };
     const serving = (await servingNow(db)).map(({ address: _, ...shown }) => shown);
     const reasons = serving.filter(({ late }) => late).map(behindRelease);
-    return { ...schema, lag: await lag(db), reasons, letters: await deadLetters(db), serving };
+    return {
+      ...schema,
+      lag: await lag(db),
+      waits: await oldestWaiting(db),
+      reasons,
+      letters: await deadLetters(db),
+      serving,
+    };
   } catch (error) {
     const code = error instanceof TroupeError ? error.code : null;
     const schema = code === 'schema_newer' ? 'newer' : code === 'conflict' ? 'changed' : 'unknown';
@@ -89,6 +120,7 @@ async function databaseState(db: Db, known: Asked['known']) {
       schema,
       why,
       lag: null,
+      waits: 0,
       reasons,
       letters: [],
       serving: [],

@@ -10,7 +10,7 @@ import { type LeftBehind, leftBehind } from '../store/db/elsewhere.ts';
 import { homeAt } from '../store/db/home.ts';
 import { query, rowsOf, type SqlBool, scalarOf, sql } from '../store/db/query.ts';
 import { awaitedTypes } from '../store/log/replay-newer.ts';
-import { lag, partitionLags } from '../store/projecting/positions.ts';
+import { LONG_WAIT_S, lag, oldestWaiting, partitionLags } from '../store/projecting/positions.ts';
 import { bytesText } from './bytes.ts';
 import { type Context, withContext } from './context.ts';
 import { paint, print, printJson, table } from './output.ts';
@@ -214,6 +214,12 @@ async function projectChecks({ db, log, database }: Context): Promise<Check[]> {
       const detail = `${countText(events, 'event')} of the log not in the tables`;
       if (events > 0 && running !== '' && !rows.some(({ role }) => role === 'project'))
         throw new TroupeError('unreachable', `${detail}, and no process of the role project runs.`);
+      const waits = await oldestWaiting(db);
+      if (waits > LONG_WAIT_S && running !== '')
+        throw new TroupeError(
+          'busy',
+          `${detail}; the oldest has waited for ${Math.floor(waits)} s. The projector stands still or has fallen behind; its log says why.`,
+        );
       return detail;
     }),
     await attempt('sql', async () => {

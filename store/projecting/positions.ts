@@ -3,7 +3,8 @@ import { TroupeError } from '../../errors.ts';
 import type { EventLog, LogPartition } from '../../ingest/log/log.ts';
 import { EMBEDDED_LOG, LOG_CHANNEL } from '../../ingest/log/postgres.ts';
 import { AT_ONCE, notify } from '../db/news.ts';
-import type { Session } from '../db/pool.ts';
+import type { Db, Session } from '../db/pool.ts';
+import { query, rowsOf, sql } from '../db/query.ts';
 import { ARCHIVE, FACTS } from './homes.ts';
 import type { Positions } from './read-news.ts';
 
@@ -40,6 +41,47 @@ export async function lag(db: Session, positions?: Readonly<Record<string, numbe
     0,
   );
 }
+
+/** Seconds since the oldest event was recorded that is in the database and not in the tables yet; 0 if there is none. */
+export async function oldestWaiting(db: Db): Promise<number> {
+  const [oldest] = await rowsOf(
+    db,
+    query
+      .selectFrom(
+        query
+          .selectFrom('troupe.log_partitions')
+          .select([sql<number>`0::smallint`.as('log'), 'partition'])
+          .union(query.selectFrom('troupe.positions').select(['log', 'partition']).where('projection', '=', 'facts'))
+          .as('place'),
+      )
+      .leftJoin('troupe.positions as p', (on) =>
+        on
+          .onRef('p.log', '=', 'place.log')
+          .onRef('p.partition', '=', 'place.partition')
+          .on('p.projection', '=', 'facts'),
+      )
+      .innerJoinLateral(
+        (of) =>
+          of
+            .selectFrom('troupe.events')
+            .select('recorded_at')
+            .whereRef('log', '=', 'place.log')
+            .whereRef('partition', '=', 'place.partition')
+            .where('position', '>=', sql<number>`coalesce(p.position, 0)`)
+            .orderBy('position')
+            .limit(1)
+            .as('e'),
+        (on) => on.onTrue(),
+      )
+      .select(
+        sql<number>`coalesce(extract(epoch from clock_timestamp() - min(e.recorded_at)), 0)::float8`.as('seconds'),
+      ),
+  );
+  return oldest!.seconds;
+}
+
+/** An event that waits for so many seconds was not merely recorded a moment ago: nothing projects it, or too slowly. */
+export const LONG_WAIT_S = 60;
 
 /** How far each partition of a log outside the database is from being archived. */
 export type PartitionLag = LogPartition & { readonly position: number; readonly lag: number };

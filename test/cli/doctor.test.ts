@@ -115,7 +115,7 @@ describe('troupe doctor', () => {
     }
   }, 120_000);
 
-  it('names who runs, and ends with 1 where events wait and nobody brings them to the tables', async () => {
+  it('names who runs, and ends with 1 where events wait and nobody, or one that stands still, brings them to the tables', async () => {
     const { event } = decodeDraft({
       name: 'episode.started',
       source: '/test',
@@ -131,6 +131,10 @@ describe('troupe doctor', () => {
     expect(alone.checks.get('lag')!.detail).toContain('1 event of the log');
     const end = await registerProcess(database.db, { processId: 'project-here-1', role: 'project' });
     expect((await asked(at)).code).toBe(0);
+    await database.db.query("update troupe.events set recorded_at = recorded_at - interval '61 s' where id = 'waits'");
+    const still = await asked(at);
+    expect([still.code, still.wrong]).toEqual([1, ['lag']]);
+    expect(still.checks.get('lag')!.detail).toMatch(/the oldest has waited for 6\d s\. The projector stands still/);
     await Promise.all([leave(), end()]);
   }, 60_000);
 });
