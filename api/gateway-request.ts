@@ -1,9 +1,10 @@
 /** A completion request, checked field by field: a field that is silently ignored would make the record wrong. */
+
 import type { IncomingHttpHeaders } from 'node:http';
 import { TroupeError } from '../errors.ts';
 import { badMessage, type ChatMessage } from '../ingest/formats/chat-message.ts';
-import { isIdentifier } from '../ingest/formats/native.ts';
 import { isRecord } from '../ingest/json.ts';
+import { isIdentifier } from '../ingest/text.ts';
 import type { PromptAsk, SampleAsk } from '../trainer/sampling/infer-wire.ts';
 import { type Constraint, oneConstraint, readForced, readFormat } from './gateway-constraint.ts';
 import { flag, readSampling, refuse, refuseUnsupported, type Sampling, whole } from './gateway-sampling.ts';

@@ -2,9 +2,10 @@
  * The setting `routes`: calls for another model that a policy of this project serves instead, so that clients need no change. A route
  * matches calls by model, agent and role.
  */
+
 import { got, TroupeError } from '../errors.ts';
-import { isIdentifier } from '../ingest/formats/native.ts';
 import { isRecord } from '../ingest/json.ts';
+import { isIdentifier } from '../ingest/text.ts';
 import type { CallContext } from './gateway-request.ts';
 import { findUpstream, type Upstream } from './upstream/settings.ts';
 

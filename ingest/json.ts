@@ -355,3 +355,21 @@ export const ownOf = <T>(table: Readonly<Record<string, T>>, name: string): T | 
 
 export const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/** The members of a record that have no place of their own; undefined when there are none. */
+export function without(
+  record: Readonly<Record<string, unknown>>,
+  ...known: readonly string[]
+): Record<string, unknown> | undefined {
+  let rest: Record<string, unknown> | undefined;
+  for (const key of Object.keys(record)) {
+    if (record[key] === undefined || known.includes(key)) continue;
+    rest ??= {};
+    put(rest, key, record[key]);
+  }
+  return rest;
+}
+
+/** `{ name: value }`, or nothing where the value is undefined. */
+export const given = <K extends string, V>(name: K, value: V | undefined): { [key in K]?: V } =>
+  value === undefined ? {} : ({ [name]: value } as { [key in K]?: V });

@@ -38,3 +38,10 @@ export function mapStrings(value: unknown, change: (text: string) => string): un
   }
   return value;
 }
+
+/** A text of 1 to 512 bytes without U+0000 and lone surrogates. */
+export const isIdentifier = (value: unknown): value is string =>
+  typeof value === 'string' &&
+  value.length > 0 &&
+  (value.length * 3 <= 512 || Buffer.byteLength(value) <= 512) &&
+  !needsEscape(value);

@@ -2,9 +2,10 @@
  * A request of Anthropic's Messages API as a request of the chat interface. It is translated only where nothing is lost; anything else
  * is refused with the name of its field.
  */
+
 import type { ChatMessage } from '../../ingest/formats/chat-message.ts';
-import { isIdentifier } from '../../ingest/formats/native.ts';
 import { isRecord } from '../../ingest/json.ts';
+import { isIdentifier } from '../../ingest/text.ts';
 import { type Constraint, oneConstraint, readForced, readFormat } from '../gateway-constraint.ts';
 import { type CompletionRequest, opened, ownModel, type Prompt } from '../gateway-request.ts';
 import { flag, readSampling, readStops, refuse, refuseUnsupported, whole } from '../gateway-sampling.ts';

@@ -2,9 +2,10 @@
  * A request of the OpenAI Responses API as a request of the chat interface. It is translated only where nothing is lost; anything else
  * is refused with the name of its field.
  */
+
 import type { ChatMessage } from '../../ingest/formats/chat-message.ts';
-import { isIdentifier } from '../../ingest/formats/native.ts';
 import { isRecord } from '../../ingest/json.ts';
+import { isIdentifier } from '../../ingest/text.ts';
 import { oneConstraint, readForced, readFormat } from '../gateway-constraint.ts';
 import { type CompletionRequest, MAX_TOP_LOGPROBS, opened, ownModel } from '../gateway-request.ts';
 import { flag, readSampling, refuse, refuseUnsupported, whole } from '../gateway-sampling.ts';

@@ -1,4 +1,5 @@
 /** A call to a model server as drafts of events. Pure: ids and times are arguments. */
+
 import type { TroupeError } from '../../errors.ts';
 import type { Content, Draft, Message, Part } from '../../ingest/events.ts';
 import { anthropicChoice, fromAnthropic } from '../../ingest/formats/anthropic-blocks.ts';
@@ -12,7 +13,6 @@ import {
 import { toolCallId } from '../../ingest/formats/chat-tools.ts';
 import { named } from '../../ingest/formats/completion-log.ts';
 import { APPARENT_ERROR, hasError } from '../../ingest/formats/conversation.ts';
-import { given, isIdentifier, without } from '../../ingest/formats/native.ts';
 import {
   calledIn,
   type Returned,
@@ -21,7 +21,8 @@ import {
   returnedIn,
 } from '../../ingest/formats/openai-responses.ts';
 import { GATEWAY } from '../../ingest/gateway-events.ts';
-import { canonicalJson, hashId, isRecord, sha256 } from '../../ingest/json.ts';
+import { canonicalJson, given, hashId, isRecord, sha256, without } from '../../ingest/json.ts';
+import { isIdentifier } from '../../ingest/text.ts';
 import { type CallFrame, callDrafts } from '../gateway-record.ts';
 import { toolEmitter, toolEvents } from '../gateway-tools.ts';
 import type { Kind } from './kind.ts';

@@ -1,7 +1,8 @@
 /** Configured model servers: where they are, which models they serve, and their prices. Addresses come only from here. */
+
 import { got, TroupeError } from '../../errors.ts';
-import { isIdentifier } from '../../ingest/formats/native.ts';
 import { isRecord } from '../../ingest/json.ts';
+import { isIdentifier } from '../../ingest/text.ts';
 
 /** US dollars for a million tokens. */
 export type Price = {

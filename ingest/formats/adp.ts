@@ -3,11 +3,13 @@
  * versions 1.0 to 1.5): {id, content: actions and observations, details}. It has no mark of where an answer of the model ends: actions
  * without an observation between them are one, up to the next that is described.
  */
+
 import type { Draft } from '../events.ts';
-import { asText, canonicalJson, hashId, isRecord } from '../json.ts';
+import { asText, canonicalJson, given, hashId, isRecord, without } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import type { ChatMessage } from './chat-message.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';
-import { given, isIdentifier, recordId, refusal, refused, revisedEmitter, without } from './native.ts';
+import { recordId, refusal, refused, revisedEmitter } from './native.ts';
 import { distinct, type Fields, lastResultDrafts, rolloutCallDrafts } from './rollout-calls.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf } from './run.ts';
 

@@ -1,7 +1,8 @@
 /** A model request of Agent Lightning v1: the request and the answer of the chat API, with the tokens that were sampled. */
-import { isRecord } from '../json.ts';
+
+import { given, isRecord, without } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import { badMessage, type ChatMessage, toMessage } from './chat-message.ts';
-import { given, isIdentifier, without } from './native.ts';
 import { finishReason, messageOf } from './span-attributes.ts';
 import type { Act, Choice } from './trace.ts';
 

@@ -1,8 +1,9 @@
 /** Spans of Agent Lightning v0.3: flattened conversations as Traceloop writes them, with token ids; rewards are annotations. */
-import { isRecord } from '../json.ts';
+
+import { given, isRecord, without } from '../json.ts';
 import type { Attributes, OtlpSpan } from '../otlp/span.ts';
+import { isIdentifier } from '../text.ts';
 import { isTokenIds, logprobsIn } from './agent-lightning-calls.ts';
-import { given, isIdentifier, without } from './native.ts';
 import { genaiDeed } from './otel-genai-spans.ts';
 import { timeOfSeconds } from './run.ts';
 import { utcOf } from './run-times.ts';

@@ -2,11 +2,13 @@
  * Agent Lightning (microsoft/agent-lightning): v1 events of rollouts and the rollouts themselves (agentlightning/schemas.py), and the
  * spans of v0.3 (types/tracer.py, semconv.py). An attempt at a rollout is an episode; tokens are as they were sampled.
  */
-import { hashId, isRecord, ownOf } from '../json.ts';
+
+import { given, hashId, isRecord, ownOf, without } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import { lightningCall } from './agent-lightning-calls.ts';
 import { annotationsOf, lightningSpanAct } from './agent-lightning-spans.ts';
 import { type Converted, type Format, listed, listsOf, type NativeRecord, type NativeRefusal } from './format.ts';
-import { badIdentifier, given, isIdentifier, refusal, without } from './native.ts';
+import { badIdentifier, refusal } from './native.ts';
 import { timeOfSeconds } from './run.ts';
 import type { Act, Judgement } from './trace.ts';
 import { traceReading } from './trace-import.ts';

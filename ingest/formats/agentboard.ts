@@ -3,10 +3,12 @@
  * {id, task_name, goal, trajectory: {"Interaction Turn N": {Action, Observation, "Progress Rate"}}}. The prompts are not in the file, and
  * what an agent sees first is overwritten in it by what its first action led to.
  */
+
 import type { Draft } from '../events.ts';
-import { canonicalJson, hashId, isRecord } from '../json.ts';
+import { canonicalJson, given, hashId, isRecord, without } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';
-import { emitterFor, given, isIdentifier, recordId, refusal, refused, without } from './native.ts';
+import { emitterFor, recordId, refusal, refused } from './native.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf } from './run.ts';
 
 const NAME = 'agentboard';

@@ -1,9 +1,11 @@
 /** Messages of AgentScope and the blocks they are made of. */
+
 import type { Part } from '../events.ts';
-import { isRecord } from '../json.ts';
+import { isRecord, without } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import { readArguments } from './chat-message.ts';
 import type { NativeRefusal } from './format.ts';
-import { badIdentifier, isIdentifier, refusal, without } from './native.ts';
+import { badIdentifier, refusal } from './native.ts';
 
 export type Block = Readonly<Record<string, unknown>> & { readonly type: string };
 

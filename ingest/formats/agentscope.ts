@@ -3,8 +3,10 @@
  * grown is the same run. In version 1 tool results come in a message of their own, in version 2 within the assistant's, which holds all
  * calls of a reply. A saved state of version 2 holds the messages of its session.
  */
+
 import type { Content, Draft } from '../events.ts';
-import { canonicalJson, hashId, isRecord, ownOf } from '../json.ts';
+import { canonicalJson, given, hashId, isRecord, ownOf, without } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import {
   type Block,
   badMessage,
@@ -19,7 +21,7 @@ import { readArguments } from './chat-message.ts';
 import { toolLedger } from './conversation.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';
 import { marksOf } from './marks.ts';
-import { given, isIdentifier, refusal, refused, revisedEmitter, without } from './native.ts';
+import { refusal, refused, revisedEmitter } from './native.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfText } from './run.ts';
 
 const NAME = 'agentscope';

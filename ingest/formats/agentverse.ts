@@ -3,9 +3,9 @@
  * stands only in the text of the modules, so the modules are the agents.
  */
 import type { Draft } from '../events.ts';
-import { canonicalJson, hashId, isRecord } from '../json.ts';
+import { canonicalJson, given, hashId, isRecord, without } from '../json.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';
-import { badIdentifier, emitterFor, given, recordId, refusal, refused, without } from './native.ts';
+import { badIdentifier, emitterFor, recordId, refusal, refused } from './native.ts';
 import { runDrafts, taskOf } from './run.ts';
 
 const NAME = 'agentverse';

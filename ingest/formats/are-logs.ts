@@ -2,10 +2,12 @@
  * The logs of the agents of a trace of Meta Agents Research Environments, as drafts: what a model was asked and answered, its tools and
  * what came of them. Thoughts, rationales and plans repeat the answer they were read from.
  */
+
 import type { Draft, Message } from '../events.ts';
-import { isRecord, ownOf } from '../json.ts';
+import { given, isRecord, ownOf, without } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import type { NativeRefusal } from './format.ts';
-import { type Emitter, given, isIdentifier, refusal, without } from './native.ts';
+import { type Emitter, refusal } from './native.ts';
 import type { Fields } from './rollout-calls.ts';
 import { jsonIn } from './span-attributes.ts';
 

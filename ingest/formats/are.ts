@@ -4,11 +4,13 @@
  * runs leave the logs of the agents out, and the lite form {scenario_id, per_agent_interaction_histories, per_agent_llm_usage_stats}.
  * Times are those of the simulated world.
  */
+
 import type { Draft, EventData } from '../events.ts';
-import { asText, hashId, isRecord } from '../json.ts';
+import { asText, given, hashId, isRecord, without } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import { type AgentLogs, agentLogs, messagesIn } from './are-logs.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';
-import { emitterFor, given, isIdentifier, recordId, refusal, refused, without } from './native.ts';
+import { emitterFor, recordId, refusal, refused } from './native.ts';
 import type { Fields } from './rollout-calls.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf } from './run.ts';
 import { jsonIn } from './span-attributes.ts';

@@ -1,10 +1,12 @@
 /** One step of an ATIF trajectory as events. Each carries the key of its trajectory and the number of its step, to find its way back. */
+
 import type { Content, Draft, Message } from '../events.ts';
-import { isRecord } from '../json.ts';
+import { given, isRecord, without } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import type { Fields } from './atif-rules.ts';
 import { callIdOf, isCall, isCopied, type Numbering, referencesOf, type Trajectory } from './atif-trajectory.ts';
 import { toContent, toMessage } from './chat-message.ts';
-import { type Emitter, given, isIdentifier, without } from './native.ts';
+import type { Emitter } from './native.ts';
 import { timeOfText } from './run.ts';
 
 /** The events of a step; `input`, the conversation before it where that is known, is extended by the messages of the step. */

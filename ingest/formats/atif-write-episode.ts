@@ -1,9 +1,9 @@
 /** Any episode as a new ATIF document: its conversation, its calls with their tools, its reward. */
-import { isRecord } from '../json.ts';
+import { given, isRecord, without } from '../json.ts';
 import type { Fields } from './atif-rules.ts';
 import { fromMessage, textIn } from './chat-message.ts';
 import type { RestoredEvent } from './format.ts';
-import { given, startOf, without } from './native.ts';
+import { startOf } from './native.ts';
 
 const VERSION = 'ATIF-v1.8';
 

@@ -2,12 +2,11 @@
  * Events as ATIF trajectories: of imported ones the documents they were read from, of any other episode a new document of version
  * 1.8. There a team of several agents becomes one that delegates to each of them in code, as the format has no other way.
  */
-import { isRecord } from '../json.ts';
+import { given, isRecord } from '../json.ts';
 import type { Fields } from './atif-rules.ts';
 import { writeEpisode } from './atif-write-episode.ts';
 import { fromMessage } from './chat-message.ts';
 import type { RestoredEvent } from './format.ts';
-import { given } from './native.ts';
 
 export function writeAtif(episode: readonly RestoredEvent[]): readonly unknown[] {
   const frames = new Map<string, Fields>();

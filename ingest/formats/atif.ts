@@ -2,8 +2,10 @@
  * ATIF, the trajectory format of Harbor, in both directions: one document a run, its sub-agents' trajectories inside it. A step of
  * an agent is a model call, unless it is marked as made without a model or as context copied from elsewhere.
  */
+
 import type { Draft, EventData, Message } from '../events.ts';
-import { canonicalJson, hashId, isRecord } from '../json.ts';
+import { canonicalJson, given, hashId, isRecord, without } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import { breaches, type Fields, isGiven } from './atif-rules.ts';
 import { trajectorySteps } from './atif-steps.ts';
 import {
@@ -19,7 +21,7 @@ import { writeAtif } from './atif-write.ts';
 import { textIn } from './chat-message.ts';
 import { toolLedger } from './conversation.ts';
 import type { Converted, Format, NativeRecord } from './format.ts';
-import { type Emitter, emitterFor, given, isIdentifier, recordId, refused, revisedEmitter, without } from './native.ts';
+import { type Emitter, emitterFor, recordId, refused, revisedEmitter } from './native.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfText } from './run.ts';
 
 const NAME = 'atif';

@@ -1,9 +1,11 @@
 /** Tool calls and their results in the messages of AutoGen. */
+
 import type { Draft, Part } from '../events.ts';
-import { isRecord } from '../json.ts';
+import { given, isRecord, without } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import { readArguments } from './chat-message.ts';
 import type { toolLedger } from './conversation.ts';
-import { type Emitter, given, isIdentifier, without } from './native.ts';
+import type { Emitter } from './native.ts';
 
 export type AutogenMessage = Readonly<Record<string, unknown>> & { readonly source: string; readonly type: string };
 

@@ -2,23 +2,15 @@
  * AutoGen AgentChat: a TaskResult, the messages of a team in order. A message that used a model is a step; a
  * thought before it and the tool summary after it belong to that step. Dumps of AutoGen 0.2 (`chat_history`) name no models.
  */
+
 import type { Draft, Part } from '../events.ts';
-import { isRecord, ownOf } from '../json.ts';
+import { given, isRecord, ownOf, without } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import { kindOf } from './authors.ts';
 import { type AutogenMessage, autogenTools } from './autogen-tools.ts';
 import { toolLedger } from './conversation.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';
-import {
-  badIdentifier,
-  type Emitter,
-  emitterFor,
-  given,
-  isIdentifier,
-  recordId,
-  refusal,
-  refused,
-  without,
-} from './native.ts';
+import { badIdentifier, type Emitter, emitterFor, recordId, refusal, refused } from './native.ts';
 import { partsOf } from './parts.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfText } from './run.ts';
 

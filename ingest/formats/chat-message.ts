@@ -4,9 +4,9 @@
  */
 import type { Refusal } from '../../errors.ts';
 import type { Content, Message, Part } from '../events.ts';
-import { canonicalJson, isRecord, parseRecord } from '../json.ts';
+import { canonicalJson, given, isRecord, parseRecord } from '../json.ts';
 import { needsEscape } from '../text.ts';
-import { badIdentifier, given, refusal } from './native.ts';
+import { badIdentifier, refusal } from './native.ts';
 
 export type ChatMessage = Readonly<Record<string, unknown>> & { readonly role: string };
 

@@ -1,12 +1,14 @@
 /** One row of OpenAI chat JSONL, `{messages, tools?, …}`: a conversation without a run, an agent, a time or a reward of its own. */
+
 import type { Draft } from '../events.ts';
-import { canonicalJson, isRecord } from '../json.ts';
+import { canonicalJson, given, isRecord, without } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import { fromAnthropic } from './anthropic-blocks.ts';
 import { type ChatMessage, fromMessage, textIn } from './chat-message.ts';
 import { withCallIds } from './chat-unnamed.ts';
 import { badConversation, conversationDrafts } from './conversation.ts';
 import type { Converted, NativeRecord, RestoredEvent } from './format.ts';
-import { type Emitter, given, isIdentifier, rawRecord, recordId, refused, taskIdOfText, without } from './native.ts';
+import { type Emitter, rawRecord, recordId, refused, taskIdOfText } from './native.ts';
 
 /** The task of a conversation: the text the user began with. */
 export function taskDraft(

@@ -1,9 +1,9 @@
 /** Tool calls that candidates ask for, and the results that a later request brings, paired by the conversation they stand in. */
 import type { Draft } from '../events.ts';
-import { hashId } from '../json.ts';
+import { given, hashId } from '../json.ts';
 import { type ChatMessage, type ChatToolCall, toMessage, toolCallsOf } from './chat-message.ts';
 import { APPARENT_ERROR, hasError } from './conversation.ts';
-import { type Emitter, given } from './native.ts';
+import type { Emitter } from './native.ts';
 
 /**
  * Digest of the conversation before each message, and of the whole as the last. A later request repeats the conversation, so it

@@ -2,8 +2,7 @@
  * Tool calls without an id or without `function`, as messages of the chat API that have both: `function_call` and role `function` of the
  * API before November 2023, and the messages of chat templates, where calls may be flat and a result answers the call before it.
  */
-import { isRecord } from '../json.ts';
-import { without } from './native.ts';
+import { isRecord, without } from '../json.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 type Call = Fields & { readonly id: unknown; readonly function?: unknown };

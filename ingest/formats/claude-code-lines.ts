@@ -1,7 +1,9 @@
 /** Lines of a Claude Code session, and how the lines of one agent are told from those of another. */
+
 import { isRecord } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import type { NativeRefusal } from './format.ts';
-import { badIdentifier, isIdentifier, refusal } from './native.ts';
+import { badIdentifier, refusal } from './native.ts';
 
 /** A line that passed `badLine`; `seq` is its place in the file. */
 export type Line = { readonly seq: number; readonly fields: Fields };

@@ -1,9 +1,11 @@
 /** The lines of one agent of a Claude Code session as events. */
+
 import type { Draft, Message, Part } from '../events.ts';
-import { isRecord } from '../json.ts';
+import { given, isRecord, without } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import { blocksOf, type Fields, type Line, MAIN, promptOf } from './claude-code-lines.ts';
 import type { toolLedger } from './conversation.ts';
-import { type Emitter, given, isIdentifier, without } from './native.ts';
+import type { Emitter } from './native.ts';
 import { timeOfText } from './run.ts';
 import { wholeUsage } from './usage.ts';
 

@@ -5,8 +5,10 @@
  *
  * A file is one record: a sub-agent's names the session it belongs to in each line, so that both are one episode.
  */
+
 import type { Draft, EventData } from '../events.ts';
-import { canonicalJson, isRecord } from '../json.ts';
+import { canonicalJson, given, isRecord, without } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import {
   agentsOf,
   badLine,
@@ -22,7 +24,7 @@ import { hasGap, isHeadless, placeOf, threadDrafts } from './claude-code-thread.
 import { toolLedger } from './conversation.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';
 import { marksOf } from './marks.ts';
-import { given, isIdentifier, rawRecord, refusal, refused, revisedEmitter, without } from './native.ts';
+import { rawRecord, refusal, refused, revisedEmitter } from './native.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfText } from './run.ts';
 
 const NAME = 'claude-code';

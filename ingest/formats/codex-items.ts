@@ -1,9 +1,11 @@
 /** Lines of a Codex rollout and the items of the Responses API they hold. */
+
 import type { Message, Part } from '../events.ts';
-import { isRecord } from '../json.ts';
+import { given, isRecord, without } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import type { ChatToolCall } from './chat-message.ts';
 import type { NativeRefusal } from './format.ts';
-import { badIdentifier, given, isIdentifier, refusal, without } from './native.ts';
+import { badIdentifier, refusal } from './native.ts';
 import { calledIn } from './openai-responses.ts';
 
 export type Fields = Readonly<Record<string, unknown>>;

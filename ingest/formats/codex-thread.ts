@@ -1,9 +1,11 @@
 /** The conversation of one agent of Codex as events. */
+
 import type { Draft, Message, Part } from '../events.ts';
-import { asText, isRecord } from '../json.ts';
+import { asText, given, isRecord, without } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import { callOf, type Fields, isAnswer, type Line, outputOf, partsOf, promptOf, shownOf } from './codex-items.ts';
 import { APPARENT_ERROR, toolLedger } from './conversation.ts';
-import { type Emitter, given, isIdentifier, without } from './native.ts';
+import type { Emitter } from './native.ts';
 import { timeOfText } from './run.ts';
 
 /** Items that one response of the model brought. */

@@ -4,13 +4,15 @@
  * (protocol.rs, models.rs) and codex-rs/rollout/src/policy.rs, commits 001cb8e and 0136a73. A sub-agent has a file of its own that
  * names the session and the thread that started it.
  */
+
 import type { Draft, EventData } from '../events.ts';
-import { canonicalJson, isRecord } from '../json.ts';
+import { canonicalJson, given, isRecord, without } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import { badLine, type Fields, isRolloutLine, type Line, promptOf } from './codex-items.ts';
 import { threadDrafts } from './codex-thread.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';
 import { marksOf } from './marks.ts';
-import { given, isIdentifier, rawRecord, refusal, refused, revisedEmitter, without } from './native.ts';
+import { rawRecord, refusal, refused, revisedEmitter } from './native.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfText } from './run.ts';
 
 const NAME = 'codex';

@@ -1,9 +1,9 @@
 /** The way back from events to completion logs: of records that were imported to the letter, of other episodes as a log would be. */
 import type { Message } from '../events.ts';
-import { isRecord } from '../json.ts';
+import { given, isRecord, without } from '../json.ts';
 import { fromMessage } from './chat-message.ts';
 import type { RestoredEvent } from './format.ts';
-import { given, startOf, without } from './native.ts';
+import { startOf } from './native.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 

@@ -2,9 +2,11 @@
  * One logged model call, `{request, response}`. `request.metadata` is the one place for task, run and agent; several records of one
  * run are one episode, whatever their order. Of a request's tool results only those after the last assistant message are new.
  */
+
 import type { Refusal } from '../../errors.ts';
 import type { Draft, EventData, Message } from '../events.ts';
-import { canonicalJson, hashId, isRecord } from '../json.ts';
+import { canonicalJson, given, hashId, isRecord, without } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import { anthropicChoice, fromAnthropic } from './anthropic-blocks.ts';
 import { badMessage, type ChatMessage, toMessage } from './chat-message.ts';
 import { taskDraft } from './chat-row.ts';
@@ -12,17 +14,7 @@ import { prefixIds, resultDrafts, toolDrafts } from './chat-tools.ts';
 import { withCallIds } from './chat-unnamed.ts';
 import { writeCompletionLog } from './completion-log-write.ts';
 import type { Converted, NativeRecord } from './format.ts';
-import {
-  badIdentifier,
-  type Emitter,
-  given,
-  isIdentifier,
-  rawRecord,
-  recordId,
-  refusal,
-  refused,
-  without,
-} from './native.ts';
+import { badIdentifier, type Emitter, rawRecord, recordId, refusal, refused } from './native.ts';
 import { wholeUsage } from './usage.ts';
 
 type Fields = Readonly<Record<string, unknown>>;

@@ -4,9 +4,9 @@
  */
 import type { Refusal } from '../../errors.ts';
 import type { Draft, Message } from '../events.ts';
-import { isRecord, parseRecord } from '../json.ts';
+import { given, isRecord, parseRecord, without } from '../json.ts';
 import { badMessage, type ChatMessage, toMessage, toolCallsOf } from './chat-message.ts';
-import { badIdentifier, type Emitter, given, refusal, without } from './native.ts';
+import { badIdentifier, type Emitter, refusal } from './native.ts';
 
 /** Why a list is not a conversation; null where it is one. A tool message must answer a call made before it. */
 export function badConversation(messages: unknown, field: string): Refusal | null {

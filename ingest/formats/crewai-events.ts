@@ -1,8 +1,10 @@
 /** The events of a CrewAI batch, one by one, as ours. */
+
 import type { Draft, EventData } from '../events.ts';
-import { canonicalJson, isRecord } from '../json.ts';
+import { canonicalJson, given, isRecord, without } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import { type CrewEvent, inputOf, scoreDraft } from './crewai-values.ts';
-import { type Emitter, given, isIdentifier, without } from './native.ts';
+import type { Emitter } from './native.ts';
 
 type Open = { readonly id: string; readonly tool: string; readonly asked: string };
 

@@ -1,8 +1,10 @@
 /** The log file of a crew (`output_log_file`): who began and ended which task, without models, tools and time zone. */
+
 import type { Draft } from '../events.ts';
-import { canonicalJson, hashId, isRecord } from '../json.ts';
+import { canonicalJson, given, hashId, isRecord, without } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import type { Converted, NativeRecord, NativeRefusal } from './format.ts';
-import { type Emitter, given, isIdentifier, refusal, refused, without } from './native.ts';
+import { type Emitter, refusal, refused } from './native.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf } from './run.ts';
 
 export const isCrewLogEntry = (value: unknown): boolean =>

@@ -1,8 +1,10 @@
 /** Scores and prompts inside the events of CrewAI. */
+
 import type { Draft, Message } from '../events.ts';
-import { hashId, isRecord } from '../json.ts';
+import { given, hashId, isRecord, without } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import { badMessage, type ChatMessage, toMessage } from './chat-message.ts';
-import { type Emitter, given, isIdentifier, without } from './native.ts';
+import type { Emitter } from './native.ts';
 
 /** An event of a batch that can be read: its order is a number, its data an object. */
 export type CrewEvent = {

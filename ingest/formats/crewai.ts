@@ -2,14 +2,16 @@
  * CrewAI trace batches: the events of one execution, ordered by emission_sequence. Tool events carry no id of a call, so a result is
  * paired by its parent event, else with the latest open call of the same tool. The log file of a crew is `crewai-log.ts`.
  */
+
 import type { Draft } from '../events.ts';
-import { isRecord } from '../json.ts';
+import { given, isRecord, without } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import { crewEmitter } from './crewai-events.ts';
 import { convertCrewLog, isCrewLogEntry, logsIn } from './crewai-log.ts';
 import type { CrewEvent } from './crewai-values.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';
 import { marksOf } from './marks.ts';
-import { badIdentifier, given, isIdentifier, recordId, refusal, refused, revisedEmitter, without } from './native.ts';
+import { badIdentifier, recordId, refusal, refused, revisedEmitter } from './native.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfText } from './run.ts';
 
 const NAME = 'crewai';

@@ -5,7 +5,9 @@
  * packages/core/src/services/chatRecordingService.ts, core/logger.ts and utils/checkpointUtils.ts (commit 5411f11), which also tell of
  * saved histories: `checkpoint-<tag>.json` of `/chat save`, and those that stand beside a tool call.
  */
-import { isRecord } from '../json.ts';
+
+import { given, isRecord, without } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';
 import {
   callsIn,
@@ -24,7 +26,7 @@ import {
 } from './gemini-records.ts';
 import { chatDrafts, endOf, readChat } from './gemini-thread.ts';
 import { marksOf } from './marks.ts';
-import { badIdentifier, given, isIdentifier, recordId, refusal, refused, revisedEmitter, without } from './native.ts';
+import { badIdentifier, recordId, refusal, refused, revisedEmitter } from './native.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfText } from './run.ts';
 
 const NAME = 'gemini-cli';

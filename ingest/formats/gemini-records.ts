@@ -1,8 +1,10 @@
 /** Records of Gemini CLI: lines of a chat, whole chats, saved histories; and Gemini's contents as messages. */
+
 import type { Message, Part } from '../events.ts';
-import { isRecord } from '../json.ts';
+import { given, isRecord, without } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import type { NativeRefusal } from './format.ts';
-import { badIdentifier, given, isIdentifier, refusal, without } from './native.ts';
+import { badIdentifier, refusal } from './native.ts';
 
 export type Fields = Readonly<Record<string, unknown>>;
 

@@ -1,6 +1,8 @@
 /** A chat of Gemini CLI as events. */
+
 import type { Draft, Message } from '../events.ts';
-import { isRecord } from '../json.ts';
+import { given, isRecord, without } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import type { NativeRefusal } from './format.ts';
 import {
   badMessage,
@@ -22,7 +24,7 @@ import {
   toolCallsOf,
   wordsOf,
 } from './gemini-records.ts';
-import { type Emitter, given, isIdentifier, without } from './native.ts';
+import type { Emitter } from './native.ts';
 import { timeOfText } from './run.ts';
 
 type Line = { readonly seq: number; readonly fields: Fields & { readonly id: string } };

@@ -3,9 +3,8 @@
  * events held them one by one, with the members of the OpenAI chat API.
  */
 import type { Message, Part } from '../events.ts';
-import { isRecord } from '../json.ts';
+import { given, isRecord, without } from '../json.ts';
 import { badMessage, type ChatMessage, toMessage } from './chat-message.ts';
-import { given, without } from './native.ts';
 import { contentOf, finishReason, jsonIn, messageOf } from './span-attributes.ts';
 import type { Choice } from './trace.ts';
 

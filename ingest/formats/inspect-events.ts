@@ -1,9 +1,11 @@
 /** The events of an Inspect sample as ours. Attachments must stand in their places. */
+
 import type { Draft, Message } from '../events.ts';
-import { isRecord } from '../json.ts';
+import { given, isRecord, without } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import { toolLedger } from './conversation.ts';
 import { type Fields, messageOf, partsOf } from './inspect-messages.ts';
-import { type Emitter, given, isIdentifier, without } from './native.ts';
+import type { Emitter } from './native.ts';
 import { timeOfText } from './run.ts';
 import { inputTokens } from './usage.ts';
 

@@ -1,7 +1,6 @@
 /** Messages of Inspect AI, and the texts that a sample keeps apart from them. */
 import type { Message, Part } from '../events.ts';
-import { isRecord, put } from '../json.ts';
-import { given } from './native.ts';
+import { given, isRecord, put } from '../json.ts';
 
 export type Fields = Readonly<Record<string, unknown>>;
 

@@ -3,13 +3,15 @@
  * `log_format="json"`, and from the names of its log schema. A sample, each epoch of it, is an episode. Long texts stand once in
  * `attachments`, the messages of model calls once in `events_data`. An `.eval` file is a ZIP of such parts, read sample by sample.
  */
+
 import type { Draft, EventData, Message, Part } from '../events.ts';
-import { canonicalJson, hashId, isRecord, ownOf } from '../json.ts';
+import { canonicalJson, given, hashId, isRecord, ownOf, without } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import { toolLedger } from './conversation.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';
 import { eventDrafts, usageOf } from './inspect-events.ts';
 import { type Fields, messageOf, partsOf, resolved, textOf } from './inspect-messages.ts';
-import { given, isIdentifier, refusal, refused, revisedEmitter, without } from './native.ts';
+import { refusal, refused, revisedEmitter } from './native.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfText } from './run.ts';
 
 const NAME = 'inspect';

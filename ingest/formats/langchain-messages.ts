@@ -1,8 +1,9 @@
 /** Messages of LangChain as ours: serialised constructors, their plain form `{type, content}`, and `{role, content}`. */
+
 import type { Message, Part } from '../events.ts';
-import { isRecord, ownOf } from '../json.ts';
+import { given, isRecord, ownOf, without } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import { badMessage, type ChatMessage, toMessage } from './chat-message.ts';
-import { given, isIdentifier, without } from './native.ts';
 import { contentOf, messageOf } from './span-attributes.ts';
 
 type Fields = Readonly<Record<string, unknown>>;

@@ -1,7 +1,9 @@
 /** Events of Langfuse's ingestion API and the members of its exports, checked, and what is known of each id after all of them. */
+
 import { isRecord } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import type { NativeRefusal } from './format.ts';
-import { badIdentifier, isIdentifier, refusal } from './native.ts';
+import { badIdentifier, refusal } from './native.ts';
 import { utcOf } from './run-times.ts';
 
 type Fields = Readonly<Record<string, unknown>>;

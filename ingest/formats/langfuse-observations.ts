@@ -1,10 +1,11 @@
 /** What an observation of Langfuse is. Its input and output have no fixed form: messages where they look like messages, else JSON. */
+
 import type { Message } from '../events.ts';
-import { canonicalJson, isRecord, ownOf } from '../json.ts';
+import { canonicalJson, given, isRecord, ownOf, without } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import { badMessage, type ChatMessage, toMessage } from './chat-message.ts';
 import { toGenaiMessage } from './genai-messages.ts';
 import { nodeOf } from './langgraph.ts';
-import { given, isIdentifier, without } from './native.ts';
 import { contentOf, finishReason, idAt, messageOf, textAt } from './span-attributes.ts';
 import type { Choice, Deed } from './trace.ts';
 

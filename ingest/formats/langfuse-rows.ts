@@ -3,10 +3,12 @@
  * pages, and blob storage, which holds the columns of its database: names in snake case, times in UTC without a zone, values as texts
  * (langfuse/langfuse, packages/shared/src/server/repositories).
  */
+
 import { isRecord } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import type { NativeRefusal } from './format.ts';
 import type { Upsert } from './langfuse-events.ts';
-import { isIdentifier, refusal } from './native.ts';
+import { refusal } from './native.ts';
 import { timeOfMixed, utcOf } from './run-times.ts';
 import { jsonIn } from './span-attributes.ts';
 

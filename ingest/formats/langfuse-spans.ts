@@ -1,8 +1,7 @@
 /** Spans that Langfuse's own OpenTelemetry exporter sends (langfuse/langfuse, packages/shared/src/server/otel/attributes.ts). */
-import { isRecord } from '../json.ts';
+import { given, isRecord, without } from '../json.ts';
 import type { OtlpSpan } from '../otlp/span.ts';
 import { langfuseDeed } from './langfuse-observations.ts';
-import { given, without } from './native.ts';
 import { placeOf, restOf } from './otel-genai-spans.ts';
 import { idAt, jsonIn, jsonOrText, leftover, textAt, under } from './span-attributes.ts';
 import type { Act } from './trace.ts';

@@ -2,8 +2,10 @@
  * Langfuse: batches for its ingestion API, exported traces and scores (langfuse/langfuse, ingestion/types.ts), and its OpenTelemetry
  * spans. A body is an upsert: of several values for one id, the later one that is not null counts.
  */
-import { isRecord } from '../json.ts';
+
+import { given, isRecord, without } from '../json.ts';
 import { isOtlp } from '../otlp/decode.ts';
+import { isIdentifier } from '../text.ts';
 import { type Format, listed, listsOf } from './format.ts';
 import {
   badEvent,
@@ -18,7 +20,7 @@ import {
 } from './langfuse-events.ts';
 import { langfuseDeed, textOfAny } from './langfuse-observations.ts';
 import { badRowTime, rowsIn, rowUpserts } from './langfuse-rows.ts';
-import { given, isIdentifier, refusal, without } from './native.ts';
+import { refusal } from './native.ts';
 import { convertOtlp, dialectOfRequest, LANGFUSE, otlpRequests } from './otlp-traces.ts';
 import { utcOf } from './run-times.ts';
 import type { Act, Judgement } from './trace.ts';

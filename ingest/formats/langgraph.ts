@@ -1,5 +1,5 @@
 /** Nodes of LangGraph as agents, by the metadata that every tracer of LangChain has of a run. */
-import { isIdentifier } from './native.ts';
+import { isIdentifier } from '../text.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 

@@ -1,9 +1,10 @@
 /** What a LangSmith run is. LangGraph names its agents in the metadata of each run. */
+
 import type { Message } from '../events.ts';
-import { isRecord } from '../json.ts';
+import { given, isRecord, without } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import { generationContent, toLangchainMessage, toolResult, unfold } from './langchain-messages.ts';
 import { nodeOf } from './langgraph.ts';
-import { given, isIdentifier, without } from './native.ts';
 import { timeOfMixed } from './run-times.ts';
 import { finishReason } from './span-attributes.ts';
 import type { About, Act, Choice, Deed } from './trace.ts';

@@ -2,10 +2,9 @@
  * Spans that LangSmith's own OpenTelemetry exporter sends (langchain-ai/langsmith-sdk, _internal/otel/_otel_exporter.py): a run as a
  * span, its inputs in `gen_ai.prompt`, its outputs in `gen_ai.completion`, its metadata under `langsmith.metadata.`.
  */
-import { isRecord } from '../json.ts';
+import { given, isRecord, without } from '../json.ts';
 import type { OtlpSpan } from '../otlp/span.ts';
 import { langsmithAct } from './langsmith-runs.ts';
-import { given, without } from './native.ts';
 import { placeOf, restOf, usageOf } from './otel-genai-spans.ts';
 import { jsonIn, jsonOrText, leftover, textAt, under } from './span-attributes.ts';
 import type { Act } from './trace.ts';

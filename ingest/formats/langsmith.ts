@@ -2,12 +2,14 @@
  * LangSmith runs of LangChain and LangGraph (langchain-ai/langsmith-sdk, js/src/schemas.ts): batches `{post, patch}`, trees with
  * `child_runs`, single runs and feedback. A patch changes the run that was posted, whichever comes first.
  */
-import { isRecord } from '../json.ts';
+
+import { given, isRecord, without } from '../json.ts';
 import { isOtlp } from '../otlp/decode.ts';
+import { isIdentifier } from '../text.ts';
 import { type Format, listed, listsOf, type NativeRefusal } from './format.ts';
 import { langsmithAct } from './langsmith-runs.ts';
 import { LANGSMITH } from './langsmith-spans.ts';
-import { badIdentifier, given, isIdentifier, refusal, without } from './native.ts';
+import { badIdentifier, refusal } from './native.ts';
 import { convertOtlp, dialectOfRequest } from './otlp-traces.ts';
 import { timeOfMixed } from './run-times.ts';
 import type { Judgement } from './trace.ts';

@@ -4,11 +4,11 @@
  */
 import type { Refusal } from '../../errors.ts';
 import type { Draft } from '../events.ts';
-import { isRecord } from '../json.ts';
+import { given, isRecord, without } from '../json.ts';
 import type { ChatMessage } from './chat-message.ts';
 import { badConversation, conversationDrafts } from './conversation.ts';
 import type { Converted, Format, NativeRecord } from './format.ts';
-import { emitterFor, given, recordId, refusal, refused, without } from './native.ts';
+import { emitterFor, recordId, refusal, refused } from './native.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf } from './run.ts';
 
 const NAME = 'm500';

@@ -1,6 +1,6 @@
 /** Ids by which the lines of a run refer to each other, for {@link Joins}. */
+import { isIdentifier } from '../text.ts';
 import type { Marks } from './format.ts';
-import { isIdentifier } from './native.ts';
 
 /** Values that are identifiers count, others are left out. */
 export const marksOf = (holds: readonly unknown[], refers: readonly unknown[]): Marks => ({

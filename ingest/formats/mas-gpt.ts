@@ -3,9 +3,9 @@
  * the program answered; both rows of one generation are one episode. The program is kept and never run.
  */
 import type { Draft } from '../events.ts';
-import { hashId, isRecord, sha256 } from '../json.ts';
+import { given, hashId, isRecord, sha256, without } from '../json.ts';
 import type { Converted, Format, NativeRecord } from './format.ts';
-import { given, refusal, refused, revisedEmitter, without } from './native.ts';
+import { refusal, refused, revisedEmitter } from './native.ts';
 import { runDrafts, taskOf } from './run.ts';
 
 const NAME = 'mas-gpt';

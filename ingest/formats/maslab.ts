@@ -2,9 +2,9 @@
  * Results of MASLab (MASWorks/MASLab at 4ecccf58, inference.py and methods/mas_base/mas_base.py): a row of the data set with what a team
  * answered and what it used, {query, gt, tag, source, response, token_stats}. What its agents said to one another is not in the file.
  */
-import { isRecord } from '../json.ts';
+import { given, isRecord, without } from '../json.ts';
 import type { Converted, Format, NativeRecord } from './format.ts';
-import { emitterFor, given, recordId, refusal, refused, without } from './native.ts';
+import { emitterFor, recordId, refusal, refused } from './native.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf } from './run.ts';
 
 const NAME = 'maslab';

@@ -2,12 +2,14 @@
  * MAST-Data (MAD): logs of many systems, labelled with the ways in which a team of agents fails. The full set has one verdict a code,
  * the human set one a person under the names of its round. Logs of AG2 are literals of Python; any other log is one step of nobody.
  */
+
 import type { Draft } from '../events.ts';
-import { canonicalJson, hashId, isRecord, parseRecord } from '../json.ts';
+import { canonicalJson, given, hashId, isRecord, parseRecord, without } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import { bareName, kindOf } from './authors.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';
 import { failureMode, MODES } from './mast-modes.ts';
-import { emitterFor, given, isIdentifier, recordId, refusal, refused, without } from './native.ts';
+import { emitterFor, recordId, refusal, refused } from './native.ts';
 import { pythonLiterals } from './python-literals.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf } from './run.ts';
 

@@ -4,11 +4,11 @@
  * scripted model server, and from the writer of version 1.17.3, whose files (`mini-swe-agent-1`) hold no actions beside the answers.
  */
 import type { Draft, Message } from '../events.ts';
-import { asText, isRecord } from '../json.ts';
+import { asText, given, isRecord, without } from '../json.ts';
 import { badMessage, type ChatMessage, type ChatToolCall, textIn, toMessage, toolCallsOf } from './chat-message.ts';
 import { APPARENT_ERROR, toolLedger } from './conversation.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';
-import { badIdentifier, emitterFor, given, recordId, refusal, refused, without } from './native.ts';
+import { badIdentifier, emitterFor, recordId, refusal, refused } from './native.ts';
 import { calledIn, responseContent, responseInput } from './openai-responses.ts';
 import { NO_TOKEN_IDS, patchDraft, runDrafts, taskOf, timeOfSeconds } from './run.ts';
 import { wholeUsage } from './usage.ts';

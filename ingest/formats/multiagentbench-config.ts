@@ -1,7 +1,7 @@
 /** The configuration of a MultiAgentBench task: the task and the team that is to do it. */
-import { hashId, isRecord } from '../json.ts';
+import { given, hashId, isRecord, without } from '../json.ts';
 import type { Converted, NativeRecord } from './format.ts';
-import { type Emitter, given, refusal, refused, without } from './native.ts';
+import { type Emitter, refusal, refused } from './native.ts';
 import { taskOf } from './run.ts';
 
 export const isMarbleConfig = (value: unknown): boolean =>

@@ -4,10 +4,10 @@
  */
 import type { Refusal } from '../../errors.ts';
 import type { Draft } from '../events.ts';
-import { canonicalJson, hashId, isRecord } from '../json.ts';
+import { canonicalJson, given, hashId, isRecord, without } from '../json.ts';
 import type { Converted, Format, NativeRecord } from './format.ts';
 import { convertMarbleConfig, isMarbleConfig } from './multiagentbench-config.ts';
-import { badIdentifier, emitterFor, given, recordId, refusal, refused, without } from './native.ts';
+import { badIdentifier, emitterFor, recordId, refusal, refused } from './native.ts';
 import { runDrafts, taskOf } from './run.ts';
 
 const NAME = 'multiagentbench';

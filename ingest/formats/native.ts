@@ -1,10 +1,10 @@
 /** How formats read native records and state facts: identifiers, refusals by native field, and ids that depend on content alone. */
 import { got, type Refusal } from '../../errors.ts';
 import type { Draft, EventData, EventName } from '../events.ts';
-import { canonicalJson, hashId, isRecord, put, sha256 } from '../json.ts';
+import { canonicalJson, hashId, isRecord, sha256 } from '../json.ts';
 import { writeOnce } from '../known-json.ts';
 import { sha256Around, writtenOf } from '../long-context.ts';
-import { needsEscape } from '../text.ts';
+import { isIdentifier } from '../text.ts';
 import type { Converted, NativeRecord, RestoredEvent } from './format.ts';
 
 /** A refusal of one native field, such as `messages[2].tool_call_id`. */
@@ -25,12 +25,6 @@ export const recordId = (format: string, record: NativeRecord): string =>
 /** The task of a text: formats that carry no task id meet in it. SHA-256 of the text, NFC-normalised and trimmed. */
 export const taskIdOfText = (text: string): string => `text/${sha256(text.normalize('NFC').trim()).slice(0, 32)}`;
 
-export const isIdentifier = (value: unknown): value is string =>
-  typeof value === 'string' &&
-  value.length > 0 &&
-  (value.length * 3 <= 512 || Buffer.byteLength(value) <= 512) &&
-  !needsEscape(value);
-
 /** Why a value cannot be an identifier; null where it can. */
 export function badIdentifier(value: unknown, field: string): Refusal | null {
   if (typeof value !== 'string') return refusal('bad_type', field, 'a text', value);
@@ -38,24 +32,6 @@ export function badIdentifier(value: unknown, field: string): Refusal | null {
   const expected = 'a text of 1 to 512 bytes without U+0000 and lone surrogates';
   return refusal('bad_identifier', field, expected, value);
 }
-
-/** The members of a record that have no place of their own; undefined when there are none. */
-export function without(
-  record: Readonly<Record<string, unknown>>,
-  ...known: readonly string[]
-): Record<string, unknown> | undefined {
-  let rest: Record<string, unknown> | undefined;
-  for (const key of Object.keys(record)) {
-    if (record[key] === undefined || known.includes(key)) continue;
-    rest ??= {};
-    put(rest, key, record[key]);
-  }
-  return rest;
-}
-
-/** `{ name: value }`, or nothing where the value is undefined. */
-export const given = <K extends string, V>(name: K, value: V | undefined): { [key in K]?: V } =>
-  value === undefined ? {} : ({ [name]: value } as { [key in K]?: V });
 
 /** Creates the events of one format. */
 export type Emitter = {

@@ -2,10 +2,12 @@
  * Traces of the OpenAI Agents SDK, `{data: [trace, trace.span …]}` (openai-agents-js, openai-agents-python). A tool span has no call
  * id; with the Responses API a span may hold nothing but the id of the response.
  */
-import { isRecord } from '../json.ts';
+
+import { given, isRecord, without } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import { badMessage, type ChatMessage, toMessage } from './chat-message.ts';
 import { type Format, listed, listsOf, type NativeRefusal } from './format.ts';
-import { badIdentifier, given, isIdentifier, refusal, without } from './native.ts';
+import { badIdentifier, refusal } from './native.ts';
 import { responseContent, responseInput } from './openai-responses.ts';
 import { utcOf } from './run-times.ts';
 import { contentOf, finishReason, messageOf } from './span-attributes.ts';

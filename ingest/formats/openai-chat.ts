@@ -1,11 +1,11 @@
 /** OpenAI chat: rows of fine-tuning JSONL and logs of completions, in both directions. A file may hold both. */
-import { isRecord } from '../json.ts';
+import { isRecord, without } from '../json.ts';
 import { CHAT_ROLES } from './chat-message.ts';
 import { convertChatRow, writeChatRow } from './chat-row.ts';
 import { convertCompletionLog } from './completion-log.ts';
 import { unloggedCalls, writeCompletionLog } from './completion-log-write.ts';
 import type { Format, RestoredEvent } from './format.ts';
-import { emitterFor, refusal, refused, without } from './native.ts';
+import { emitterFor, refusal, refused } from './native.ts';
 
 const NAME = 'openai-chat';
 const emit = emitterFor(NAME);

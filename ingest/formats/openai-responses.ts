@@ -1,8 +1,9 @@
 /** Items of the OpenAI Responses API as messages and parts: messages, calls of tools and their outputs, reasoning. */
+
 import type { Message, Part } from '../events.ts';
-import { isRecord } from '../json.ts';
+import { given, isRecord, without } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import { type ChatToolCall, readArguments } from './chat-message.ts';
-import { given, isIdentifier, without } from './native.ts';
 import { messageOf } from './span-attributes.ts';
 
 type Fields = Readonly<Record<string, unknown>>;

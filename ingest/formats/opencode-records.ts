@@ -1,7 +1,9 @@
 /** Records of opencode: sessions, messages and parts, from an export or as files of their own, by session. */
+
 import { canonicalJson, isRecord } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import type { NativeRefusal } from './format.ts';
-import { badIdentifier, isIdentifier, refusal } from './native.ts';
+import { badIdentifier, refusal } from './native.ts';
 
 export type Fields = Readonly<Record<string, unknown>>;
 /** A message with its parts, in the order of their ids, which are made of times. */

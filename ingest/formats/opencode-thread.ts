@@ -1,7 +1,9 @@
 /** The messages of one session of opencode as events. */
+
 import type { Draft, Message, Part } from '../events.ts';
-import { isRecord } from '../json.ts';
-import { type Emitter, given, isIdentifier, without } from './native.ts';
+import { given, isRecord, without } from '../json.ts';
+import { isIdentifier } from '../text.ts';
+import type { Emitter } from './native.ts';
 import type { Fields, Said } from './opencode-records.ts';
 import { timeOfSeconds } from './run.ts';
 import { wholeUsage } from './usage.ts';

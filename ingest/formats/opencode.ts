@@ -6,10 +6,12 @@
  *
  * A sub-agent has a session of its own that names the session which gave it its task: both are one episode.
  */
+
 import type { Draft, EventData } from '../events.ts';
-import { canonicalJson, isRecord } from '../json.ts';
+import { canonicalJson, given, isRecord, without } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import { type Converted, type Format, listed, listsOf, type NativeRecord } from './format.ts';
-import { given, isIdentifier, rawRecord, refusal, refused, revisedEmitter, without } from './native.ts';
+import { rawRecord, refusal, refused, revisedEmitter } from './native.ts';
 import { isOpencode, parentOf, type Said, type Session, sessionsIn } from './opencode-records.ts';
 import { threadDrafts } from './opencode-thread.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfSeconds } from './run.ts';

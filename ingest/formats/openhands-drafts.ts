@@ -1,8 +1,11 @@
 /** What happened in a run of OpenHands, as both generations of its events say it, and the drafts it becomes. */
+
 import type { Content, Draft, EventData, Message } from '../events.ts';
+import { given } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import { type ChatMessage, toMessage, toolCallsOf } from './chat-message.ts';
 import { APPARENT_ERROR, toolLedger } from './conversation.ts';
-import { type Emitter, given, isIdentifier } from './native.ts';
+import type { Emitter } from './native.ts';
 import { isTokenIds } from './rollout-calls.ts';
 
 export type Fields = Readonly<Record<string, unknown>>;

@@ -1,7 +1,8 @@
 /** Events of OpenHands until 2025: actions {id, source, action, args} and observations {source, observation, content, extras, cause}. */
-import { canonicalJson, isRecord } from '../json.ts';
+
+import { canonicalJson, isRecord, without } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import { badMessage, type ChatMessage } from './chat-message.ts';
-import { isIdentifier, without } from './native.ts';
 import { type Fields, type Item, idsIn, usageOf } from './openhands-drafts.ts';
 import { partsOf } from './parts.ts';
 import { chatCall } from './rollout-calls.ts';

@@ -1,8 +1,9 @@
 /** Events of the OpenHands SDK, {kind, id, timestamp, source}, and the state of a conversation, which holds what was billed. */
+
 import type { Content } from '../events.ts';
-import { asText, canonicalJson, isRecord } from '../json.ts';
+import { asText, canonicalJson, isRecord, without } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import type { ChatMessage } from './chat-message.ts';
-import { isIdentifier, without } from './native.ts';
 import { type Fields, type Item, idsIn, usageOf } from './openhands-drafts.ts';
 import { chatCall } from './rollout-calls.ts';
 

@@ -4,12 +4,14 @@
  * `history` of a line of an evaluation (evaluation/utils/shared.py). Those of its SDK, {kind, id, source}, are read from openhands-sdk
  * 1.58.0 (PyPI), openhands/sdk/event/: a folder `events` beside `base_state.json`, or the `history` of such a line.
  */
+
 import type { Draft } from '../events.ts';
-import { canonicalJson, hashId, isRecord } from '../json.ts';
+import { canonicalJson, given, hashId, isRecord, without } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import type { Converted, Format, Head, NativeRecord, NativeRefusal } from './format.ts';
 import { listsOf } from './format.ts';
 import { marksOf } from './marks.ts';
-import { given, isIdentifier, recordId, refusal, refused, revisedEmitter, without } from './native.ts';
+import { recordId, refusal, refused, revisedEmitter } from './native.ts';
 import { type Fields, type Item, openhandsDrafts } from './openhands-drafts.ts';
 import { earlyItems, isEarlyEvent } from './openhands-early.ts';
 import { isSdkEvent, isSdkState, sdkItems } from './openhands-sdk.ts';

@@ -1,6 +1,6 @@
 /** Annotations and evaluations of OpenInference spans: of the span, its trace or its session. */
+import { given, without } from '../json.ts';
 import type { OtlpSpan } from '../otlp/span.ts';
-import { given, without } from './native.ts';
 import { flattened, idAt, textAt, under } from './span-attributes.ts';
 import type { Judgement } from './trace.ts';
 

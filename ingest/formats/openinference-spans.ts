@@ -1,10 +1,11 @@
 /** Spans of the OpenInference conventions (Arize-ai/openinference, spec/semantic_conventions.md): lists are flattened into attribute names. */
+
 import type { Message, Part } from '../events.ts';
-import { isRecord, ownOf } from '../json.ts';
+import { given, isRecord, ownOf, without } from '../json.ts';
 import type { Attributes, OtlpSpan } from '../otlp/span.ts';
+import { isIdentifier } from '../text.ts';
 import { toLangchainMessage, toolResult } from './langchain-messages.ts';
 import { nodeOf } from './langgraph.ts';
-import { given, isIdentifier, without } from './native.ts';
 import { responseContent } from './openai-responses.ts';
 import { placeOf, restOf } from './otel-genai-spans.ts';
 import {

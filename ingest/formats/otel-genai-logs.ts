@@ -2,10 +2,9 @@
  * What the GenAI conventions put beside a span, in log records or in its events: the content of a call, in the older versions message
  * by message, and evaluations.
  */
-import { isRecord } from '../json.ts';
+import { given, isRecord, without } from '../json.ts';
 import type { Attributes, OtlpLog } from '../otlp/span.ts';
 import { toGenaiMessage } from './genai-messages.ts';
-import { given, without } from './native.ts';
 import { idAt, jsonIn, leftover, textAt } from './span-attributes.ts';
 import type { Judgement } from './trace.ts';
 

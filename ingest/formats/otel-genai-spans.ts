@@ -2,10 +2,11 @@
  * Spans of the OpenTelemetry GenAI conventions, semantic-conventions v1.41 (docs/gen-ai) and the repository
  * semantic-conventions-genai that continues it, with the older names that are still sent.
  */
-import { ownOf } from '../json.ts';
+
+import { given, ownOf, without } from '../json.ts';
 import type { Attributes, OtlpSpan } from '../otlp/span.ts';
+import { isIdentifier } from '../text.ts';
 import { choicesIn, instructionsIn, messagesIn } from './genai-messages.ts';
-import { given, isIdentifier, without } from './native.ts';
 import { isContentEvent, isEvaluation, OTEL_GENAI } from './otel-genai-logs.ts';
 import { finishReason, idAt, jsonIn, jsonOrText, leftover, textAt, under } from './span-attributes.ts';
 import type { About, Act, Choice, Deed } from './trace.ts';

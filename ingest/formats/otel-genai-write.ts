@@ -2,11 +2,11 @@
  * An episode as OTLP spans and log records of the GenAI conventions. An episode whose calls all came in these conventions is given back
  * as it came, in the one form of `otlp/normal.ts`; any other is written as spans of its own, with ids derived from its ids.
  */
-import { canonicalJson, hashId, isRecord } from '../json.ts';
+import { canonicalJson, given, hashId, isRecord, without } from '../json.ts';
 import { toAttributes } from '../otlp/any-value.ts';
 import type { Native } from '../otlp/span.ts';
 import type { RestoredEvent } from './format.ts';
-import { given, startOf, without } from './native.ts';
+import { startOf } from './native.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 

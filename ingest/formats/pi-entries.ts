@@ -1,8 +1,8 @@
 /** Entries of a Pi session: what they say, and as what a later call is shown them. */
 import type { Message, Part } from '../events.ts';
-import { asText, isRecord } from '../json.ts';
+import { asText, given, isRecord } from '../json.ts';
 import type { NativeRefusal } from './format.ts';
-import { badIdentifier, given, refusal } from './native.ts';
+import { badIdentifier, refusal } from './native.ts';
 
 export type Fields = Readonly<Record<string, unknown>>;
 /** An entry that passed `badEntry`, with its place in the file and the entry it hangs on. */

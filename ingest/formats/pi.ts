@@ -3,12 +3,14 @@
  * from what version 0.73.1 (npm @mariozechner/pi-coding-agent) writes against a scripted model server, and from its
  * docs/session-format.md. Version 1 of the file has no tree: each entry follows the one before it.
  */
+
 import type { Draft, Message } from '../events.ts';
-import { canonicalJson, isRecord } from '../json.ts';
+import { canonicalJson, given, isRecord, without } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import { toolLedger } from './conversation.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';
 import { marksOf } from './marks.ts';
-import { badIdentifier, given, isIdentifier, refusal, refused, revisedEmitter, without } from './native.ts';
+import { badIdentifier, refusal, refused, revisedEmitter } from './native.ts';
 import { badEntry, type Entry, type Fields, partsOf, promptOf, shownOf, textOf } from './pi-entries.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfSeconds, timeOfText } from './run.ts';
 import { wholeUsage } from './usage.ts';

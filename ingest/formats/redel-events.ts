@@ -1,8 +1,10 @@
 /** The events of a ReDel session, one by one, as ours. */
+
 import type { Draft } from '../events.ts';
-import { isRecord } from '../json.ts';
+import { given, isRecord, without } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import { toolLedger } from './conversation.ts';
-import { type Emitter, given, isIdentifier, without } from './native.ts';
+import type { Emitter } from './native.ts';
 import { answerOf, restOf, textOf } from './redel-messages.ts';
 import type { RedelEvent } from './redel-rules.ts';
 import { timeOfSeconds } from './run.ts';

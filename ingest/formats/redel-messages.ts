@@ -1,7 +1,8 @@
 /** Messages of kani, the library under ReDel: their text, their tool calls and their other members. */
-import { isRecord } from '../json.ts';
+
+import { given, isRecord, without } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import { type ChatMessage, readArguments, toMessage } from './chat-message.ts';
-import { given, isIdentifier, without } from './native.ts';
 import { partsOf } from './parts.ts';
 
 type Fields = Readonly<Record<string, unknown>>;

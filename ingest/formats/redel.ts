@@ -2,8 +2,10 @@
  * ReDel sessions: a folder with the log of events and the state at its end, which holds the number of events. Agents (kani)
  * form a tree; one that is spawned again under its id replaces itself. What tokens were used follows its message by order alone.
  */
+
 import { joinParts, type Part } from '../import-join.ts';
-import { canonicalJson, hashId, isRecord } from '../json.ts';
+import { canonicalJson, given, hashId, isRecord, without } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import {
   type Converted,
   type Format,
@@ -14,7 +16,7 @@ import {
   type NativeRefusal,
 } from './format.ts';
 import { marksOf } from './marks.ts';
-import { given, isIdentifier, refusal, revisedEmitter, without } from './native.ts';
+import { refusal, revisedEmitter } from './native.ts';
 import { sessionDrafts } from './redel-events.ts';
 import { badEvent, isRedelEvent, isRedelState, type RedelEvent } from './redel-rules.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfSeconds } from './run.ts';

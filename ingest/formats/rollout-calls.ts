@@ -1,10 +1,12 @@
 /** Model calls that are told one by one, each with the conversation a model was shown, its answer, and the tokens of both as sampled. */
+
 import { got, type Refusal } from '../../errors.ts';
 import type { Draft, EventData } from '../events.ts';
-import { isRecord } from '../json.ts';
+import { given, isRecord, without } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import { badMessage, type ChatMessage, toMessage } from './chat-message.ts';
 import { prefixIds, resultDrafts, toolDrafts } from './chat-tools.ts';
-import { type Emitter, given, isIdentifier, without } from './native.ts';
+import type { Emitter } from './native.ts';
 
 export type Fields = Readonly<Record<string, unknown>>;
 

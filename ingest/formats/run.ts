@@ -1,7 +1,9 @@
 /** What most formats hold of a run around its events: its task, its record, its beginning, its members, its end. */
+
 import type { Draft, EventData } from '../events.ts';
 import { sha256 } from '../json.ts';
-import { type Emitter, isIdentifier, rawRecord, taskIdOfText } from './native.ts';
+import { isIdentifier } from '../text.ts';
+import { type Emitter, rawRecord, taskIdOfText } from './native.ts';
 
 /** Flag of an episode whose source holds text alone: what the model sampled can only be guessed by tokenising again. */
 export const NO_TOKEN_IDS = 'no_token_ids';

@@ -3,13 +3,15 @@
  * `{type: "session", harness, id}`, then `{type: "message", message}`. llama.cpp's web page exports its conversations so (harness
  * `llama.app`): its messages have ids and parents, which form a tree, times, models and counts of tokens. Read from both descriptions.
  */
+
 import type { Draft, Message } from '../events.ts';
-import { canonicalJson, isRecord, parseRecord } from '../json.ts';
+import { canonicalJson, given, isRecord, parseRecord, without } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import { badMessage, type ChatMessage, textIn, toMessage, toolCallsOf } from './chat-message.ts';
 import { APPARENT_ERROR, hasError, toolLedger } from './conversation.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';
 import { marksOf } from './marks.ts';
-import { badIdentifier, given, isIdentifier, refusal, refused, revisedEmitter, without } from './native.ts';
+import { badIdentifier, refusal, refused, revisedEmitter } from './native.ts';
 import { chatCall } from './rollout-calls.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfSeconds } from './run.ts';
 

@@ -2,13 +2,15 @@
  * ShareGPT rows, as LLaMA-Factory reads them. There is no agent and no id of a call; an observation answers the call before it. A row
  * in which people and the model do not alternate is kept and flagged. Preference rows hold two answers, KTO rows a verdict.
  */
+
 import type { Refusal } from '../../errors.ts';
 import type { Draft } from '../events.ts';
-import { hashId, isRecord, parseRecord } from '../json.ts';
+import { given, hashId, isRecord, parseRecord, without } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import type { ChatMessage } from './chat-message.ts';
 import { conversationDrafts } from './conversation.ts';
 import type { Converted, Format, NativeRecord } from './format.ts';
-import { emitterFor, given, isIdentifier, recordId, refusal, refused, without } from './native.ts';
+import { emitterFor, recordId, refusal, refused } from './native.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf } from './run.ts';
 
 const NAME = 'sharegpt';

@@ -1,9 +1,8 @@
 /** Reading attributes of spans: JSON in text, lists that were flattened into names, and what is left over. */
 import type { Message, Part } from '../events.ts';
-import { isRecord, notJson, parseRecord, put } from '../json.ts';
+import { given, isRecord, notJson, parseRecord, put } from '../json.ts';
 import type { Attributes } from '../otlp/span.ts';
-import { needsEscape } from '../text.ts';
-import { given, isIdentifier } from './native.ts';
+import { isIdentifier, needsEscape } from '../text.ts';
 
 /** Deepest nesting of JSON in an attribute: an event around it may not be deeper than validation allows. */
 const MAX_DEPTH = 96;

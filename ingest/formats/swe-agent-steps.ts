@@ -1,8 +1,10 @@
 /** The entries of a SWE-agent trajectory beside the history that has more of each, and the events of each. */
+
 import type { Draft, Message, Part } from '../events.ts';
-import { isRecord, parseRecord } from '../json.ts';
+import { given, isRecord, parseRecord, without } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import { badMessage, type ChatMessage, readArguments, textIn, toContent, toMessage } from './chat-message.ts';
-import { type Emitter, given, isIdentifier, without } from './native.ts';
+import type { Emitter } from './native.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 

@@ -2,11 +2,13 @@
  * SWE-agent trajectories, one document a run. An entry of the trajectory is a step; its tool calls stand in the history beside it,
  * and where the model wrote commands as text, the action is the call. Demonstrations are no work of the model.
  */
+
 import type { Refusal } from '../../errors.ts';
 import type { Draft } from '../events.ts';
-import { isRecord, parseRecord } from '../json.ts';
+import { given, isRecord, parseRecord, without } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import type { Converted, Format, NativeRecord } from './format.ts';
-import { emitterFor, given, isIdentifier, recordId, refusal, refused, without } from './native.ts';
+import { emitterFor, recordId, refusal, refused } from './native.ts';
 import { NO_TOKEN_IDS, patchDraft, runDrafts, taskOf } from './run.ts';
 import { type Entry, entriesOf, openingMessages, stepDrafts } from './swe-agent-steps.ts';
 

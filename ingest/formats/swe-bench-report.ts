@@ -1,8 +1,10 @@
 /** What the harness of SWE-bench found out about a prediction: resolved or not, and each test as a cell of an execution matrix. */
+
 import type { Draft, Matrix } from '../events.ts';
-import { hashId, isRecord } from '../json.ts';
+import { given, hashId, isRecord, without } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import type { NativeRefusal } from './format.ts';
-import { badIdentifier, type Emitter, given, isIdentifier, refusal, without } from './native.ts';
+import { badIdentifier, type Emitter, refusal } from './native.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 

@@ -3,9 +3,9 @@
  * what lies in one folder is read together, and a report is about the one prediction of its instance there, else about the task.
  */
 import type { Draft } from '../events.ts';
-import { canonicalJson, hashId, isRecord, parseRecord } from '../json.ts';
+import { canonicalJson, given, hashId, isRecord, parseRecord, without } from '../json.ts';
 import { type Converted, type Format, listsOf, type NativeRecord, type NativeRefusal } from './format.ts';
-import { badIdentifier, emitterFor, given, refusal, without } from './native.ts';
+import { badIdentifier, emitterFor, refusal } from './native.ts';
 import { patchDraft, runDrafts } from './run.ts';
 import { badReport, isReport, reportDraft } from './swe-bench-report.ts';
 

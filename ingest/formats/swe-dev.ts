@@ -2,10 +2,12 @@
  * SWE-Dev: the description of a task, what a method wrote for it, and what pytest counted. The counts name neither task nor method,
  * so they stand as feedback on a foreign id, the hash of their content.
  */
+
 import type { Draft } from '../events.ts';
-import { canonicalJson, hashId, isRecord, sha256 } from '../json.ts';
+import { canonicalJson, given, hashId, isRecord, sha256, without } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import type { Converted, Format, NativeRecord } from './format.ts';
-import { emitterFor, given, isIdentifier, recordId, refusal, refused, without } from './native.ts';
+import { emitterFor, recordId, refusal, refused } from './native.ts';
 import { runDrafts, taskOf } from './run.ts';
 
 const NAME = 'swe-dev';

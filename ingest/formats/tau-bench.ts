@@ -4,11 +4,11 @@
  */
 import type { Refusal } from '../../errors.ts';
 import type { Draft, EventData } from '../events.ts';
-import { canonicalJson, hashId, isRecord, sha256 } from '../json.ts';
+import { canonicalJson, given, hashId, isRecord, sha256, without } from '../json.ts';
 import type { ChatMessage } from './chat-message.ts';
 import { badConversation, conversationDrafts } from './conversation.ts';
 import type { Converted, Format, NativeRecord } from './format.ts';
-import { emitterFor, given, rawRecord, recordId, refusal, refused, without } from './native.ts';
+import { emitterFor, rawRecord, recordId, refusal, refused } from './native.ts';
 
 const NAME = 'tau-bench';
 const AGENT = 'agent';

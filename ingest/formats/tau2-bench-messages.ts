@@ -1,10 +1,12 @@
 /** Messages of a tau2-bench simulation. The agent sees no call and no result of the user's own tools. */
+
 import type { Draft, Message } from '../events.ts';
-import { canonicalJson, isRecord } from '../json.ts';
+import { canonicalJson, given, isRecord, without } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import { readArguments, toMessage } from './chat-message.ts';
 import { toolLedger } from './conversation.ts';
 import type { NativeRefusal } from './format.ts';
-import { type Emitter, given, isIdentifier, refusal, without } from './native.ts';
+import { type Emitter, refusal } from './native.ts';
 
 export type Fields = Readonly<Record<string, unknown>>;
 

@@ -3,10 +3,12 @@
  * {info, tasks, simulations}, or results.json with an index and a file for each simulation. A simulation is an episode between an agent and
  * a simulated user, which may have tools of its own. Its times have no zone and stay unknown.
  */
+
 import type { Draft, EventData } from '../events.ts';
-import { canonicalJson, hashId, isRecord } from '../json.ts';
+import { canonicalJson, given, hashId, isRecord, without } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import { type Converted, type Format, type Head, listsOf, type NativeRecord, type NativeRefusal } from './format.ts';
-import { given, isIdentifier, refusal, refused, revisedEmitter, without } from './native.ts';
+import { refusal, refused, revisedEmitter } from './native.ts';
 import { NO_TOKEN_IDS, runDrafts } from './run.ts';
 import { AGENT, badMessages, type Fields, messageDrafts } from './tau2-bench-messages.ts';
 

@@ -1,6 +1,7 @@
 /** Each act as its events, whatever format it came from. */
+
 import type { Draft } from '../events.ts';
-import { given, without } from './native.ts';
+import { given, without } from '../json.ts';
 import type { Act } from './trace.ts';
 import { generationDrafts, toolDrafts } from './trace-calls.ts';
 import { type Emit, type Kept, seqOf } from './trace-emit.ts';

@@ -1,8 +1,7 @@
 /** The episode of a trace: its task, its beginning, its end, and the original of all its items. */
 import type { Draft, Message } from '../events.ts';
-import { sha256 } from '../json.ts';
+import { given, sha256 } from '../json.ts';
 import { textIn } from './chat-message.ts';
-import { given } from './native.ts';
 import { NO_TOKEN_IDS, taskOf } from './run.ts';
 import { type About, type Act, CONFLICTING_SPAN } from './trace.ts';
 import type { Emit } from './trace-emit.ts';

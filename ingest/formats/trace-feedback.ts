@@ -1,7 +1,8 @@
 /** Judgements on traces and their acts, as feedback on their known targets. */
+
 import type { Draft, EventData } from '../events.ts';
-import { hashId } from '../json.ts';
-import { given, isIdentifier, without } from './native.ts';
+import { given, hashId, without } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import type { Judgement } from './trace.ts';
 import type { Emit } from './trace-emit.ts';
 import type { TraceTree } from './trace-tree.ts';

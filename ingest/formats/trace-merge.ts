@@ -2,8 +2,7 @@
  * One model call may be several spans: one of a framework around one of a client, or two instrumentations side by side. They become one
  * act, the one that holds the answer, with what only the others know; the others stay spans that count as nothing.
  */
-import { canonicalJson } from '../json.ts';
-import { without } from './native.ts';
+import { canonicalJson, without } from '../json.ts';
 import type { Act, Choice, Deed } from './trace.ts';
 
 type Call = Act & { readonly what: Extract<Deed, { kind: 'generation' }> };

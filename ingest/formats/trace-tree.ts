@@ -2,10 +2,11 @@
  * The acts of one trace as a tree: in the order of (start, end, native number), whatever order they came in; who acted, which model
  * calls are leaves, and which tool run answers which call.
  */
+
 import type { Part } from '../events.ts';
 import { canonicalJson, isRecord } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import { readArguments } from './chat-message.ts';
-import { isIdentifier } from './native.ts';
 import type { Act, Choice } from './trace.ts';
 import { mergeCalls } from './trace-merge.ts';
 

@@ -2,12 +2,13 @@
  * Spans of Traceloop's OpenLLMetry (traceloop/openllmetry, openllmetry-js): workflows, tasks, agents and tools as entities, model calls
  * in the GenAI conventions or, in older versions, as flattened lists. A tool span has no call id.
  */
+
 import type { Message, Part } from '../events.ts';
-import { isRecord } from '../json.ts';
+import { given, isRecord, without } from '../json.ts';
 import type { Attributes, OtlpSpan } from '../otlp/span.ts';
+import { isIdentifier } from '../text.ts';
 import { toolResult } from './langchain-messages.ts';
 import { nodeOf } from './langgraph.ts';
-import { given, isIdentifier, without } from './native.ts';
 import {
   genaiDeed,
   generationOf,

@@ -3,9 +3,8 @@
  * members of its own; before it, and in its legacy mode, `ai.generateText` stands around `.doGenerate` and `ai.toolCall`.
  */
 import type { Message, Part } from '../events.ts';
-import { isRecord, ownOf } from '../json.ts';
+import { given, isRecord, ownOf, without } from '../json.ts';
 import type { Attributes, OtlpSpan } from '../otlp/span.ts';
-import { given, without } from './native.ts';
 import { genaiAct, placeOf, restOf } from './otel-genai-spans.ts';
 import {
   contentOf,

@@ -3,11 +3,13 @@
  * reward, metrics}, read from PrimeIntellect-ai/verifiers at a60a606e (verifiers/legacy/utils/save_utils.py). Its tool calls are JSON
  * texts. Of 2025 the number is `id`, the task `default`, and each metric a column of its own.
  */
+
 import type { Draft } from '../events.ts';
-import { hashId, isRecord } from '../json.ts';
+import { given, hashId, isRecord, without } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import { textIn } from './chat-message.ts';
 import type { Converted, NativeRecord } from './format.ts';
-import { type Emitter, given, isIdentifier, recordId, refusal, refused, without } from './native.ts';
+import { type Emitter, recordId, refusal, refused } from './native.ts';
 import { chatMessages, type Fields, lastResultDrafts, rolloutCallDrafts } from './rollout-calls.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf } from './run.ts';
 

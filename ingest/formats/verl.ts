@@ -4,10 +4,12 @@
  * trainer/ppo/v1/trainer_base.py, where `uid` is SAMPLE_ROLLOUT_OUTPUT. Versions up to 0.5 write no `gts`. Texts are decoded without
  * special tokens.
  */
+
 import type { Draft } from '../events.ts';
-import { canonicalJson, hashId, isRecord } from '../json.ts';
+import { canonicalJson, given, hashId, isRecord, without } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import { type Converted, type Format, listsOf, type NativeRecord, type NativeRefusal } from './format.ts';
-import { given, isIdentifier, refusal, revisedEmitter, without } from './native.ts';
+import { refusal, revisedEmitter } from './native.ts';
 import { type Fields, rolloutCallDrafts } from './rollout-calls.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf } from './run.ts';
 

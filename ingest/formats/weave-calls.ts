@@ -2,13 +2,14 @@
  * What a call of Weave is: `attributes.weave.kind` where its program or integration says it, else what its output looks like. Answers of
  * model servers stand in `output` as the client library gave them, objects of Python with `_type`, `_class_name` and `_bases` beside.
  */
+
 import type { Message, Part } from '../events.ts';
-import { isRecord } from '../json.ts';
+import { given, isRecord } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import { anthropicChoice, fromAnthropic } from './anthropic-blocks.ts';
 import { badMessage, type ChatMessage, toMessage } from './chat-message.ts';
 import { toLangchainMessage } from './langchain-messages.ts';
 import { langsmithDeed } from './langsmith-runs.ts';
-import { given, isIdentifier } from './native.ts';
 import { responseContent, responseInput } from './openai-responses.ts';
 import { contentOf, finishReason, idAt, messageOf } from './span-attributes.ts';
 import type { Choice, Deed } from './trace.ts';

@@ -3,9 +3,11 @@
  * form), as the trace server's `calls/stream_query` and the export of its page give them: one call a line, with feedback in its summary
  * or in rows of its own. Of an evaluation each example is an episode.
  */
-import { hashId, isRecord } from '../json.ts';
+
+import { given, hashId, isRecord, without } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import { type Format, listed, listsOf, type NativeRefusal } from './format.ts';
-import { badIdentifier, given, isIdentifier, refusal, without } from './native.ts';
+import { badIdentifier, refusal } from './native.ts';
 import { timeOfMixed } from './run-times.ts';
 import { jsonIn } from './span-attributes.ts';
 import type { About, Act, Judgement } from './trace.ts';

@@ -2,22 +2,14 @@
  * Who&When: logs of teams that failed, each labelled by a person with the agent and the entry of the decisive mistake. Speakers are
  * in `name` in one half of the set and in `role` in the other, there with a suffix in brackets for the recipient or purpose.
  */
+
 import type { Refusal } from '../../errors.ts';
 import type { Draft, EventData } from '../events.ts';
-import { hashId, isRecord } from '../json.ts';
+import { given, hashId, isRecord, without } from '../json.ts';
+import { isIdentifier } from '../text.ts';
 import { type AuthorKind, bareName, kindOf } from './authors.ts';
 import type { Converted, Format, NativeRecord } from './format.ts';
-import {
-  emitterFor,
-  given,
-  isIdentifier,
-  rawRecord,
-  recordId,
-  refusal,
-  refused,
-  taskIdOfText,
-  without,
-} from './native.ts';
+import { emitterFor, rawRecord, recordId, refusal, refused, taskIdOfText } from './native.ts';
 
 const NAME = 'who-when';
 const emit = emitterFor(NAME);

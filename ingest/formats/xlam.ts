@@ -2,11 +2,11 @@
  * xLAM unified trajectories: one conversation a record with an id of its own. There is no agent; the instruction of the task is its
  * system prompt. A tool message without an id answers the latest open call.
  */
-import { isRecord } from '../json.ts';
+import { given, isRecord, without } from '../json.ts';
 import type { ChatMessage } from './chat-message.ts';
 import { badConversation, conversationDrafts } from './conversation.ts';
 import type { Converted, Format, NativeRecord } from './format.ts';
-import { badIdentifier, given, refusal, refused, revisedEmitter, without } from './native.ts';
+import { badIdentifier, refusal, refused, revisedEmitter } from './native.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf } from './run.ts';
 
 const NAME = 'xlam';
