@@ -1,5 +1,6 @@
 /**
- * AutoGen AgentChat: a TaskResult, the messages of a team in order. A message that used a model is a step; a
+ * AutoGen AgentChat: a TaskResult, the messages of a team in order, or the saved state of a team (`save_state`, read from what version
+ * 0.7.5 writes), whose manager holds them. A message that used a model is a step; a
  * thought before it and the tool summary after it belong to that step. Dumps of AutoGen 0.2 (`chat_history`) name no models.
  */
 
@@ -19,12 +20,12 @@ const NAME = 'autogen';
 export const autogen: Format = {
   name: NAME,
   summary:
-    'AutoGen task results {messages: [{source, type, content, models_usage}], stop_reason}, and chat_history of 0.2',
+    'AutoGen task results {messages: [{source, type, content, models_usage}], stop_reason}, states of teams, chat_history of 0.2',
   recognises: ({ records }) =>
     records.some(
       (record) =>
         isRecord(record) &&
-        [record.messages, record.chat_history]
+        [threadIn(record) ?? record.messages, record.chat_history]
           .filter(Array.isArray)
           .some((list, i) =>
             list.some((one) => isRecord(one) && isMessage(one, record.chat_history !== undefined && i === 0)),
@@ -47,6 +48,12 @@ export const autogen: Format = {
   ],
 };
 
+/** The messages in the saved state of a team: its manager, under whatever name, saw all of them. */
+function threadIn({ agent_states: states }: Record<string, unknown>): readonly unknown[] | undefined {
+  const threads = Object.values(isRecord(states) ? states : {}).map((state) => isRecord(state) && state.message_thread);
+  return threads.find((thread): thread is unknown[] => Array.isArray(thread));
+}
+
 /** A chunk of a stream is repeated in the message after it. */
 const CHUNK = 'ModelClientStreamingChunkEvent';
 
@@ -56,14 +63,19 @@ const isMessage = (one: Record<string, unknown>, old: boolean): boolean =>
 function convert(record: NativeRecord): Converted {
   const { value: result } = record;
   if (!isRecord(result)) return refused(refusal('bad_type', '', 'a task result object', result));
-  const field = Array.isArray(result.messages) || result.chat_history === undefined ? 'messages' : 'chat_history';
-  const list = result[field];
+  const thread = threadIn(result);
+  const field =
+    thread || Array.isArray(result.messages) || result.chat_history === undefined ? 'messages' : 'chat_history';
+  const list = thread ?? result[field];
   if (!Array.isArray(list)) return refused(refusal('bad_type', field, 'a list of messages', list));
   const emit = emitterFor(NAME);
   const episodeId = recordId(NAME, record);
   const refusals: NativeRefusal[] = [];
   const messages = list.flatMap((native: unknown, seq) => {
-    const message = field === 'messages' ? badMessage(native, `messages[${seq}]`) : oldMessage(native, seq);
+    const message =
+      field === 'messages'
+        ? badMessage(native, `${thread ? 'message_thread' : field}[${seq}]`)
+        : oldMessage(native, seq);
     if ('code' in message) refusals.push(message as NativeRefusal);
     return 'code' in message ? [] : [{ seq, message: message as AutogenMessage }];
   });
@@ -84,7 +96,10 @@ function convert(record: NativeRecord): Converted {
         outcome: 'unknown',
         seq: list.length,
         ...(typeof reason === 'string' ? { stop_reason: reason } : {}),
-        ...given('unmapped', without(result, field, ...(typeof reason === 'string' ? ['stop_reason'] : []))),
+        ...given(
+          'unmapped',
+          without(result, field, 'agent_states', ...(typeof reason === 'string' ? ['stop_reason'] : [])),
+        ),
       },
     }),
     refusals,

@@ -1,6 +1,6 @@
 /** Events of Langfuse's ingestion API and the members of its exports, checked, and what is known of each id after all of them. */
 
-import { isRecord } from '../json.ts';
+import { given, isRecord } from '../json.ts';
 import { isIdentifier } from '../text.ts';
 import type { NativeRefusal } from './format.ts';
 import { badIdentifier, refusal } from './native.ts';
@@ -87,7 +87,10 @@ export function upsertOf({ type, timestamp, body }: Fields): Upsert {
 }
 
 export function exported(trace: Fields): Upsert[] {
-  const { observations, scores, ...body } = trace;
+  const { observations, scores, ...own } = trace;
+  // The list of traces of the API names what belongs to them by ids alone.
+  const named = (list: unknown): unknown => (Array.isArray(list) && list.some(isIdentifier) ? list : undefined);
+  const body = { ...own, ...given('observations', named(observations)), ...given('scores', named(scores)) };
   const time = utcOf(trace.updatedAt) ?? utcOf(trace.timestamp) ?? '';
   const members = (list: unknown): Fields[] => (Array.isArray(list) ? list.filter(isRecord) : []);
   return [

@@ -16,11 +16,13 @@ type Fields = Readonly<Record<string, unknown>>;
 
 const TYPES = /^(?:EVENT|SPAN|GENERATION|AGENT|TOOL|CHAIN|RETRIEVER|EVALUATOR|EMBEDDING|GUARDRAIL)$/;
 
+/** What a page of the API holds, or the record alone. */
+export const itemsIn = (record: unknown): readonly unknown[] =>
+  isRecord(record) && Array.isArray(record.data) && isRecord(record.meta) ? record.data : [record];
+
 /** The rows of a page, or the record as the one row; none where it holds no row of Langfuse. */
 export function rowsIn(record: unknown): Fields[] {
-  if (!isRecord(record)) return [];
-  const list = Array.isArray(record.data) && isRecord(record.meta) ? record.data : [record];
-  return list.filter((row): row is Fields => isRecord(row) && kindOf(camel(row)) !== null);
+  return itemsIn(record).filter((row): row is Fields => isRecord(row) && kindOf(camel(row)) !== null);
 }
 
 function kindOf(row: Fields): Upsert['kind'] | null {

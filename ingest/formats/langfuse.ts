@@ -19,11 +19,11 @@ import {
   upsertOf,
 } from './langfuse-events.ts';
 import { langfuseDeed, textOfAny } from './langfuse-observations.ts';
-import { badRowTime, rowsIn, rowUpserts } from './langfuse-rows.ts';
+import { badRowTime, itemsIn, rowsIn, rowUpserts } from './langfuse-rows.ts';
 import { refusal } from './native.ts';
 import { convertOtlp, dialectOfRequest, LANGFUSE, otlpRequests } from './otlp-traces.ts';
 import { utcOf } from './run-times.ts';
-import type { Act, Judgement } from './trace.ts';
+import { type Act, INCOMPLETE, type Judgement } from './trace.ts';
 import { type TraceReading, traceReading } from './trace-import.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -34,7 +34,10 @@ export const langfuse: Format = {
   recognises: ({ records }) =>
     records.some(
       (record) =>
-        isBatch(record) || isExport(record) || dialectOfRequest(record) === LANGFUSE || rowsIn(record).length > 0,
+        isBatch(record) ||
+        itemsIn(record).some(isExport) ||
+        dialectOfRequest(record) === LANGFUSE ||
+        rowsIn(record).length > 0,
     ),
   gathers: ({ records }) => (records.some(isOtlp) ? 'import:otlp' : `import:${LANGFUSE}`),
   rereads: storedRecords,
@@ -76,33 +79,36 @@ export function readLangfuse(requests: readonly unknown[]): TraceReading {
   const reading = traceReading(LANGFUSE);
   const upserts: Upsert[] = [];
   for (const [at, one] of requests.entries()) {
-    if (isExport(one)) upserts.push(...exported(one));
-    else if (isRecord(one) && Array.isArray(one.batch)) {
+    const items = itemsIn(one);
+    if (items.some(isExport)) upserts.push(...items.filter(isExport).flatMap(exported));
+    if (isRecord(one) && Array.isArray(one.batch)) {
       for (const [i, event] of one.batch.entries()) {
         const bad = badEvent(event, `batch[${i}]`);
         if (bad) reading.refusals.push({ ...bad, at, raw: JSON.stringify(event ?? null) });
         else if ((event as Fields).type !== 'sdk-log') upserts.push({ ...upsertOf(event as Fields), at });
       }
     } else {
-      const rows = rowUpserts(rowsIn(one));
+      const rows = rowUpserts(rowsIn(one).filter((row) => !isExport(row)));
       for (const row of rows) {
         const bad = badRowTime(row);
         if (bad) reading.refusals.push({ ...bad, at, raw: JSON.stringify(row.body) });
         else upserts.push(row);
       }
-      if (rows.length === 0)
+      if (rows.length === 0 && !items.some(isExport))
         reading.refusals.push({
           ...refusal('bad_shape', '', 'a batch, an exported trace or rows of an export', one),
           at,
         });
     }
   }
-  for (const group of merged(upserts)) {
+  const groups = merged(upserts);
+  const observed = new Set(groups.filter(({ kind }) => kind === 'observation').map(({ body }) => body.id));
+  for (const group of groups) {
     const trace = traceOf(group);
     if (trace !== null)
       for (const one of group.events) reading.keep(trace, { type: one.type, timestamp: one.time, body: one.body });
     if (group.kind === 'score') reading.judgements.push(scoreOf(group));
-    else if (group.kind === 'trace') reading.acts.push(traceAct(group));
+    else if (group.kind === 'trace') reading.acts.push(traceAct(group, observed));
     else if (trace !== null) reading.acts.push(observationAct(group, trace));
     else {
       const [{ at = 0, body }] = group.events as [Upsert];
@@ -118,18 +124,21 @@ export function readLangfuse(requests: readonly unknown[]): TraceReading {
   return reading;
 }
 
-function traceAct({ body, first, revision }: Merged): Act {
+function traceAct({ body, first, revision }: Merged, observed: ReadonlySet<unknown>): Act {
   const metadata = isRecord(body.metadata) ? body.metadata : {};
+  const named = Array.isArray(body.observations) ? body.observations.filter(isIdentifier) : [];
   return {
     format: LANGFUSE,
     trace: body.id as string,
     id: body.id as string,
     parent: null,
     name: typeof body.name === 'string' ? body.name : '',
-    start: utcOf(body.timestamp) ?? first,
+    start: utcOf(body.timestamp) ?? (first || null),
     end: null,
     what: { kind: 'episode' },
     revision,
+    // Its observations are in another file, or nowhere.
+    flags: named.some((id) => !observed.has(id)) ? [INCOMPLETE] : undefined,
     about: {
       sessionId: isIdentifier(body.sessionId) ? body.sessionId : undefined,
       taskId: isIdentifier(metadata.task_id) ? metadata.task_id : undefined,
@@ -211,7 +220,7 @@ function scoreOf({ body, revision, first }: Merged): Judgement {
     ...(text ? { label: scored, value: scored } : { value: (scored as number | boolean | undefined) ?? null }),
     ...given('explanation', typeof body.comment === 'string' ? body.comment : undefined),
     ...given('by', byOf(body.source)),
-    time: utcOf(body.timestamp) ?? first,
+    time: utcOf(body.timestamp) ?? (first || null),
     revision,
     unmapped: without(
       body,

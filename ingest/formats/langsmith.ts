@@ -12,6 +12,7 @@ import { LANGSMITH } from './langsmith-spans.ts';
 import { badIdentifier, refusal } from './native.ts';
 import { convertOtlp, dialectOfRequest } from './otlp-traces.ts';
 import { timeOfMixed } from './run-times.ts';
+import { withObjects } from './span-attributes.ts';
 import type { Judgement } from './trace.ts';
 import { type TraceReading, traceReading } from './trace-import.ts';
 
@@ -110,7 +111,7 @@ export function readLangsmith(requests: readonly unknown[]): TraceReading {
       posts,
       patches.map(({ run }) => run),
     );
-    const act = langsmithAct(NAME, run, traceIdOf(run));
+    const act = langsmithAct(NAME, withObjects(run, OBJECTS), traceIdOf(run));
     reading.acts.push(act);
     for (const change of changes) reading.keep(act.trace, change);
   }
@@ -180,6 +181,9 @@ function mergedRun(posts: readonly Fields[], patches: readonly Fields[]): Fields
   }
   return merged;
 }
+
+/** Tables of a bulk export hold them as texts. */
+const OBJECTS = ['inputs', 'outputs', 'extra', 'events', 'serialized', 'feedback_stats'];
 
 /** The root of a run: as given, or the first id in its dotted order, or itself. */
 function traceIdOf({ trace_id: trace, dotted_order: dotted, id }: Fields): string {

@@ -16,6 +16,15 @@ export function jsonIn(value: unknown): unknown {
     : undefined;
 }
 
+/** A row of a table that holds objects as JSON in texts: these members as the objects that they are. */
+export function withObjects<T extends Readonly<Record<string, unknown>>>(row: T, names: readonly string[]): T {
+  const read = names.flatMap((name) => {
+    const found = typeof row[name] === 'string' ? jsonIn(row[name]) : undefined;
+    return isRecord(found) || Array.isArray(found) ? [[name, found] as const] : [];
+  });
+  return read.length === 0 ? row : { ...row, ...Object.fromEntries(read) };
+}
+
 /** A text as the JSON it is, or as itself. */
 export const jsonOrText = (value: unknown): unknown => {
   const read = jsonIn(value);

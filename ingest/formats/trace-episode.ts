@@ -3,7 +3,7 @@ import type { Draft, Message } from '../events.ts';
 import { given, sha256 } from '../json.ts';
 import { textIn } from './chat-message.ts';
 import { NO_TOKEN_IDS, taskOf } from './run.ts';
-import { type About, type Act, CONFLICTING_SPAN } from './trace.ts';
+import { type About, type Act, CONFLICTING_SPAN, INCOMPLETE } from './trace.ts';
 import type { Emit } from './trace-emit.ts';
 import type { TraceTree } from './trace-tree.ts';
 
@@ -33,11 +33,12 @@ export function episodeDrafts(emit: Emit, trace: string, tree: TraceTree, whole:
   );
   const known = roots.length > 0;
   const tokens = acts.some(({ what }) => what.kind === 'generation' && what.choices.some((choice) => choice.token_ids));
-  const conflicting = acts.some((act) => act.flags?.includes(CONFLICTING_SPAN));
+  const has = (flag: string): boolean => acts.some((act) => act.flags?.includes(flag));
+  const conflicting = has(CONFLICTING_SPAN);
   const flags = [
     ...(tokens ? [] : [NO_TOKEN_IDS]),
     ...(known ? [] : ['no_root']),
-    ...(conflicting ? [CONFLICTING_SPAN] : []),
+    ...[INCOMPLETE, CONFLICTING_SPAN].filter(has),
   ];
   const began = known ? (roots.find(({ start }) => start !== null)?.start ?? null) : null;
   const drafts: Draft[] = task ? [emit('task.defined', [], task, null)] : [];

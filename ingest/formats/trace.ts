@@ -11,6 +11,9 @@ export type Choice = EventData<'generation.completed'>['choices'][number];
 /** Flag of an act, and of its episode, that was told twice in different words: one of them shows. */
 export const CONFLICTING_SPAN = 'conflicting_span';
 
+/** Flag of an act, and of its episode, of which a part is known to be missing. */
+export const INCOMPLETE = 'incomplete';
+
 export type Act = {
   /** The format whose words these are. */
   readonly format: string;

@@ -9,7 +9,7 @@ import { isIdentifier } from '../text.ts';
 import { type Format, listed, listsOf, type NativeRefusal } from './format.ts';
 import { badIdentifier, refusal } from './native.ts';
 import { timeOfMixed } from './run-times.ts';
-import { jsonIn } from './span-attributes.ts';
+import { jsonIn, withObjects } from './span-attributes.ts';
 import type { About, Act, Judgement } from './trace.ts';
 import { type TraceReading, traceReading } from './trace-import.ts';
 import { opName, toolsAsked, weaveDeed } from './weave-calls.ts';
@@ -67,7 +67,9 @@ function readWeave(records: readonly unknown[]): TraceReading {
         reading.refusals.push({ ...bad, at, raw: JSON.stringify(one ?? null) });
         continue;
       }
-      const call = plain(one) as Known['call'];
+      // Inputs are an object; where they are a text, the row comes from a table.
+      const read = isRecord(one) && typeof one.inputs === 'string' ? withObjects(one, OBJECTS) : one;
+      const call = plain(read) as Known['call'];
       const before = calls.get(call.id);
       // A call that was exported while it ran, and again after it.
       if (!before || fuller(call, before.call)) calls.set(call.id, { call, native: one });
@@ -103,6 +105,7 @@ function readWeave(records: readonly unknown[]): TraceReading {
 }
 
 const NONE: ReadonlySet<string> = new Set();
+const OBJECTS = ['inputs', 'output', 'summary', 'attributes'];
 
 function badCall(call: unknown): NativeRefusal | null {
   if (!isCall(call)) return refusal('bad_shape', '', 'a call {id, op_name, trace_id, started_at} or feedback', call);

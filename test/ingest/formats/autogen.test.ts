@@ -130,3 +130,33 @@ describe('a task result of AutoGen', () => {
     expect(of('episode.finished')[0]!.unmapped).toEqual({ cost: 1 });
   });
 });
+
+describe('the saved state of a team of AutoGen', () => {
+  const thread = [asked, said('solver', '20', { models_usage: USED })];
+  const state = (messages: readonly unknown[]) => ({
+    type: 'TeamState',
+    version: '1.0.0',
+    agent_states: {
+      solver: { type: 'ChatAgentContainerState', agent_state: { llm_context: { messages: [] } }, message_buffer: [] },
+      RoundRobinGroupChatManager: { type: 'RoundRobinManagerState', message_thread: messages, current_turn: 1 },
+    },
+  });
+
+  it('says what the task result says that ends with it', () => {
+    expect(known(state(thread))).toBe('autogen');
+    const [saved, ended] = [read('autogen', state(thread)), read('autogen', result(...thread))];
+    const facts = ({ of }: typeof saved, name: 'generation.completed' | 'message.sent' | 'agent.defined') =>
+      of(name).map(({ episode_id, ...fact }) => fact);
+    for (const name of ['generation.completed', 'message.sent', 'agent.defined'] as const)
+      expect(facts(saved, name)).toEqual(facts(ended, name));
+    expect(saved.of('task.defined')).toEqual(ended.of('task.defined'));
+    expect(saved.of('generation.completed')).toHaveLength(1);
+  });
+
+  it('keeps the messages beside one that cannot be read, which is refused by its place', () => {
+    const { of, refused } = read('autogen', state([...thread, { source: 7, type: 'TextMessage' }]));
+    expect(refused).toEqual(['bad_type message_thread[2].source']);
+    expect(of('episode.started')[0]!.flags).toContain('incomplete');
+    expect(of('generation.completed')).toHaveLength(1);
+  });
+});

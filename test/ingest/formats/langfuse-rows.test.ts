@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { importFiles } from '../../../ingest/import.ts';
 import { memoryLog } from '../support/memory-log.ts';
+import { tablesOf } from '../support/tables.ts';
 import { known, read } from './support/convert.ts';
 
 const OBSERVATION = {
@@ -102,6 +103,32 @@ describe('Rows that Langfuse exports', () => {
     expect(of(rows)('feedback.recorded')).toMatchObject([{ kind: 'score', value: 1 }]);
   });
 
+  it('of whole traces on a page bring their observations, as each does in a file of its own', () => {
+    const whole = { ...TRACE, sessionId: 'S', observations: [OBSERVATION], scores: [] };
+    const page = of([{ data: [whole], meta: { page: 1 } }]);
+    const alone = of([whole]);
+    for (const name of ['generation.completed', 'episode.started', 'episode.finished'] as const)
+      expect(page(name)).toEqual(alone(name));
+    expect(page('generation.completed')).toHaveLength(1);
+    expect(page('episode.started')[0]!.flags).toEqual(['no_token_ids']);
+  });
+
+  it('of traces that name observations which are not there are incomplete, until these come', async () => {
+    const list = { data: [{ ...TRACE, sessionId: 'S', observations: ['o1'], scores: ['s1'] }], meta: { page: 1 } };
+    expect(of([list])('episode.started')[0]!.flags).toEqual(['no_token_ids', 'incomplete']);
+    expect(of([list, OBSERVATION])('episode.started')[0]!.flags).toEqual(['no_token_ids']);
+    const folder = mkdtempSync(join(tmpdir(), 'troupe-langfuse-'));
+    const memory = memoryLog();
+    for (const [i, row] of [list, OBSERVATION].entries()) {
+      writeFileSync(join(folder, `${i}.json`), JSON.stringify(row));
+      await importFiles([join(folder, `${i}.json`)], memory);
+    }
+    rmSync(folder, { recursive: true });
+    const shown = tablesOf(memory.events).join('\n');
+    expect(shown).toContain('"flags":["no_token_ids"]');
+    expect(shown).not.toContain('incomplete');
+  });
+
   it('of categories are labels, and a text that a model wrote stays text', () => {
     const label = score('s2', { data_type: 'CATEGORICAL', value: null, string_value: 'good' });
     expect(of([BLOB, label])('feedback.recorded')).toMatchObject([{ kind: 'label', value: 'good' }]);
@@ -133,6 +160,27 @@ describe('Rows that Langfuse exports', () => {
 });
 
 describe('A run that LangSmith exports', () => {
+  it('says the same where a table of a bulk export holds its objects as texts', () => {
+    const run = {
+      id: 'r',
+      trace_id: 'r',
+      name: 'model',
+      run_type: 'llm',
+      start_time: '2026-09-10T10:00:00',
+      end_time: '2026-09-10T10:00:01',
+      inputs: { messages: [{ role: 'user', content: 'How far?' }] },
+      outputs: { choices: [{ message: { role: 'assistant', content: '12 km' } }] },
+      extra: { metadata: { langgraph_node: 'guide' } },
+    };
+    const texts = Object.fromEntries(
+      Object.entries(run).map(([name, value]) => [name, typeof value === 'string' ? value : JSON.stringify(value)]),
+    );
+    const [plain, row] = [read('langsmith', [[run]]), read('langsmith', [[texts]])];
+    for (const name of ['generation.requested', 'generation.completed', 'task.defined'] as const)
+      expect(row.of(name)).toEqual(plain.of(name));
+    expect(row.of('generation.completed')).toMatchObject([{ agent_id: 'guide', choices: [{ content: '12 km' }] }]);
+  });
+
   it('has the tokens that the server counted where its outputs say none', () => {
     const run = { id: 'r', trace_id: 'r', run_type: 'llm', start_time: '2026-09-10T10:00:00', inputs: {}, outputs: {} };
     const usage = (more: object) =>

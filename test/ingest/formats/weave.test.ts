@@ -160,6 +160,22 @@ describe('Calls of Weave', () => {
       ]);
   });
 
+  it('of a table that holds their objects as texts say the same', () => {
+    const texts = TEAM.map((call) =>
+      Object.fromEntries(
+        Object.entries(call).map(([name, value]) => [
+          name,
+          ['inputs', 'output', 'summary', 'attributes'].includes(name) && value !== null && typeof value === 'object'
+            ? JSON.stringify(value)
+            : value,
+        ]),
+      ),
+    );
+    const [row, plain] = [readAll(texts), readAll(TEAM)];
+    for (const name of ['generation.requested', 'generation.completed', 'tool.called', 'tool.returned'] as const)
+      expect(row.of(name)).toEqual(plain.of(name));
+  });
+
   it('that cannot be read are refused by field, and the others are kept', () => {
     const [first, ...rest] = TEAM as [Data, ...Data[]];
     const { refused, of } = readAll([
