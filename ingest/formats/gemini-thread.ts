@@ -35,7 +35,6 @@ type Answer = { readonly first: Line; last: Line; readonly input: Message[]; rea
 export type Chat = {
   readonly said: readonly Line[];
   readonly answers: readonly Answer[];
-  /** Numbers of the lines that said it, by message. */
   readonly refusals: readonly NativeRefusal[];
 };
 
