@@ -166,7 +166,7 @@ async function readInto(
   const methods = await methodsOf(tx, recipe);
   const { chosen: found, stages } = await chooseEpisodes(tx, recipe, asOf);
   await tx.query(found.ids === null ? WHOLE_SETTINGS : LISTED_SETTINGS);
-  const conditions = [...stages, ...(await countStages(tx, recipe, methods, found))];
+  const conditions = [...stages, ...(await countStages(tx, { recipe, methods, chosen: found }))];
   const picked: Picked = isThinned(recipe)
     ? await pickRows(tx, recipe, methods, found, {
         benchmarks: options.benchmarks ?? null,
@@ -186,13 +186,14 @@ async function readInto(
     if (moment !== null)
       await keepUnfinished(drafts.draft, { ...frame, moment, name: recipe.name, positions, written: so });
   };
-  const files = await writeRows(tx, drafts.draft, { recipe, methods, chosen }, begun, keep);
+  const taken: Taken = { recipe, methods, chosen };
+  const files = await writeRows(tx, drafts.draft, taken, begun, keep);
   const count = Object.values(files.rows).reduce((sum, rows) => sum + rows, 0);
   const funnel = [
     ...conditions,
     ...picked.stages,
-    ...(count === 0 ? await worthStage(tx, recipe, methods, chosen) : []),
-    ...(await pairStages(tx, recipe, methods, chosen, count)),
+    ...(count === 0 ? await worthStage(tx, taken) : []),
+    ...(await pairStages(tx, taken, count)),
   ];
   const manifest: Manifest = {
     format: 'troupe-dataset/2',
@@ -318,12 +319,10 @@ async function chooseEpisodes(
   return { chosen: { ids: unchanged.ids, all: false }, stages: [stage, unchanged.stage] };
 }
 
-async function countStages(
-  tx: Session,
-  recipe: Recipe,
-  methods: MethodsUsed,
-  chosen: Chosen,
-): Promise<readonly FunnelStage[]> {
+/** What rows are read by. */
+type Taken = { readonly recipe: Recipe; readonly methods: MethodsUsed; readonly chosen: Chosen };
+
+async function countStages(tx: Session, { recipe, methods, chosen }: Taken): Promise<readonly FunnelStage[]> {
   const rows = await rowsOf(tx, funnelQuery(recipe, methods, chosen));
   const byStage = new Map(rows.map((row) => [row.stage, row]));
   let left = rows.reduce((sum, row) => sum + row.rows, 0);
@@ -336,12 +335,7 @@ async function countStages(
 }
 
 /** Where no pair was made: answers without a worth are in none. */
-async function worthStage(
-  tx: Session,
-  recipe: Recipe,
-  methods: MethodsUsed,
-  chosen: Chosen,
-): Promise<readonly FunnelStage[]> {
+async function worthStage(tx: Session, { recipe, methods, chosen }: Taken): Promise<readonly FunnelStage[]> {
   if (recipe.pairs === undefined || recipe.pairs.from === 'corrections') return [];
   const [counted] = await rowsOf(tx, worthQuery(recipe, methods, chosen));
   return [{ name: 'an advantage or a reward is known', of: 'steps', ...counted!, dropped: [] }];
@@ -350,9 +344,7 @@ async function worthStage(
 /** The pairs that the steps made, and what each cap left of them; they are counted by themselves only where rows are fewer. */
 async function pairStages(
   tx: Session,
-  recipe: Recipe,
-  methods: MethodsUsed,
-  chosen: Chosen,
+  { recipe, methods, chosen }: Taken,
   rows: number,
 ): Promise<readonly FunnelStage[]> {
   if (recipe.pairs === undefined) return [];

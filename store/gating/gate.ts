@@ -144,7 +144,7 @@ export function compare(
     of,
     tasks: pairs.length,
     ...meansOf(pairs),
-    difference: mean(differences),
+    difference: meanOf(differences),
     interval,
     outcome,
     passed: outcome === 'better' || (accept === 'not_worse' && outcome === 'not_worse'),
@@ -162,7 +162,7 @@ export function withinLimit(
     of,
     tasks: pairs.length,
     ...meansOf(pairs),
-    difference: mean(left),
+    difference: meanOf(left),
     interval,
     outcome: outcomeOf(interval, 0),
     passed: interval !== null && interval.low >= 0,
@@ -208,9 +208,10 @@ function reasonOf(main: Comparison, guardrails: readonly Comparison[], rules: Ga
 }
 
 const meansOf = (pairs: readonly Both[]) => ({
-  incumbent: mean(pairs.map((pair) => pair.incumbent)),
-  candidate: mean(pairs.map((pair) => pair.candidate)),
+  incumbent: meanOf(pairs.map((pair) => pair.incumbent)),
+  candidate: meanOf(pairs.map((pair) => pair.candidate)),
 });
 
-const mean = (values: readonly number[]): number | null =>
+/** Null where there are none. */
+export const meanOf = (values: readonly number[]): number | null =>
   values.length === 0 ? null : values.reduce((a, b) => a + b, 0) / values.length;

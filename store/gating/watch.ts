@@ -8,6 +8,7 @@ import { countText } from '../../errors.ts';
 import { groupBy } from '../methods/statistics.ts';
 import { bettor } from '../statistics/betting.ts';
 import { meanInterval } from '../statistics/bootstrap.ts';
+import { meanOf } from './gate.ts';
 
 const positive = (description: string) => Type.Optional(Type.Number({ exclusiveMinimum: 0, description }));
 
@@ -138,9 +139,6 @@ export function evidenceOf(rules: Watched, before: readonly LiveUnit[], after: r
 }
 
 const valuesOf = (units: readonly LiveUnit[]): number[] => units.flatMap(({ value }) => value ?? []);
-
-const meanOf = (values: readonly number[]): number | null =>
-  values.length === 0 ? null : values.reduce((a, b) => a + b, 0) / values.length;
 
 function taskMeans(units: readonly LiveUnit[]): number[] {
   const valued = units.filter(({ value }) => value !== null);

@@ -14,3 +14,6 @@ export async function recordScheduleEvent(log: EventLog, at: Date, { name, data 
       : hashId('schedule', data, at.toISOString());
   await appendOwn(log, [{ name, data, source: '/schedules', id, time: at.toISOString() } as Draft]);
 }
+
+export const recordChange = (log: EventLog, at: Date, data: EventData<'schedule.changed'>): Promise<void> =>
+  recordScheduleEvent(log, at, { name: 'schedule.changed', data });

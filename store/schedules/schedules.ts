@@ -12,7 +12,7 @@ import { logEnds } from '../projecting/positions.ts';
 import { type Span, ticksWithoutJob } from './backfill.ts';
 import { checkedDefinition, requireName, type ScheduleDefinition } from './definition.ts';
 import { type Fire, fireId, instantOf, nextTimes, pausedTicks } from './due.ts';
-import { recordScheduleEvent } from './schedule-events.ts';
+import { recordChange, recordScheduleEvent } from './schedule-events.ts';
 import type { Schedule, ScheduleState } from './schedule-state.ts';
 
 export const SCHEDULE_CHANNEL = 'troupe_schedules';
@@ -94,10 +94,7 @@ export async function addSchedule(
   );
   if (added === 0)
     throw new TroupeError('conflict', `There is a schedule ${name} already; remove it first to change it.`);
-  await recordScheduleEvent(log, at, {
-    name: 'schedule.changed',
-    data: { schedule: name, change: 'added', by, definition: { ...definition } },
-  });
+  await recordChange(log, at, { schedule: name, change: 'added', by, definition: { ...definition } });
   await notify(db, SCHEDULE_CHANNEL, name);
   return { name, definition, state, token: 0 };
 }
@@ -126,10 +123,7 @@ export async function pauseAsRead(
   const at = now();
   const paused = { by, reason, at: at.toISOString() };
   if ((await moveState(db, schedule, { ...schedule.state, paused })) === null) return false;
-  await recordScheduleEvent(log, at, {
-    name: 'schedule.changed',
-    data: { schedule: schedule.name, change: 'paused', by, reason },
-  });
+  await recordChange(log, at, { schedule: schedule.name, change: 'paused', by, reason });
   return true;
 }
 
@@ -148,10 +142,7 @@ export async function resumeSchedule(context: JobContext, name: string, { by, re
       pending: skipped.length === 0 ? null : { at: at.toISOString(), decisions: skipped },
     };
   });
-  await recordScheduleEvent(context.log, at, {
-    name: 'schedule.changed',
-    data: { schedule: name, change: 'resumed', by, reason: reason ?? null },
-  });
+  await recordChange(context.log, at, { schedule: name, change: 'resumed', by, reason: reason ?? null });
   await carryOut(context, resumed);
   await notify(context.db, SCHEDULE_CHANNEL, name);
   return resumed;
@@ -161,10 +152,7 @@ export async function resumeSchedule(context: JobContext, name: string, { by, re
 export async function removeSchedule({ db, log, now }: JobContext, name: string, { by, reason }: By): Promise<void> {
   await findSchedule(db, name);
   await countOf(db, query.deleteFrom('troupe.job_queue').where('job_id', '=', rowId(name)).where('kind', '=', KIND));
-  await recordScheduleEvent(log, now(), {
-    name: 'schedule.changed',
-    data: { schedule: name, change: 'removed', by, reason: reason ?? null },
-  });
+  await recordChange(log, now(), { schedule: name, change: 'removed', by, reason: reason ?? null });
 }
 
 /**
@@ -200,9 +188,11 @@ export async function backfillSchedule(context: JobContext, name: string, span: 
       throw new TroupeError('conflict', `Schedule ${name} is paused, so nothing would start: resume it first.`);
     return { ...state, backfill: [...new Set([...(state.backfill ?? []), ...ticks])].sort() };
   });
-  await recordScheduleEvent(context.log, at, {
-    name: 'schedule.changed',
-    data: { schedule: name, change: 'backfilled', by, reason: `ticks without a job: ${ticks.join(', ')}` },
+  await recordChange(context.log, at, {
+    schedule: name,
+    change: 'backfilled',
+    by,
+    reason: `ticks without a job: ${ticks.join(', ')}`,
   });
   await notify(context.db, SCHEDULE_CHANNEL, name);
   return ticks;
@@ -216,9 +206,11 @@ export async function endBackfill(context: JobContext, name: string, { by }: By)
     return state;
   });
   if (left > 0)
-    await recordScheduleEvent(context.log, context.now(), {
-      name: 'schedule.changed',
-      data: { schedule: name, change: 'backfill_ended', by, reason: `${left} ticks were left` },
+    await recordChange(context.log, context.now(), {
+      schedule: name,
+      change: 'backfill_ended',
+      by,
+      reason: `${left} ticks were left`,
     });
   return left;
 }

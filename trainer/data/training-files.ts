@@ -16,15 +16,16 @@ export type RowModel = Pick<OpenModel, 'tokenizer' | 'template' | 'eosIds'> & {
 /** Why a line was not taken. */
 export type LineRefusal = Omit<Refusal, 'code'> & { readonly line: number };
 
-/** Which of a dataset's rows were not taken: its number in the split, from 1, and why. */
-export function readRows<S, R>(all: Iterable<S>, row: (value: S) => R): ReadLines<R> {
+/** The rows that were read; null is no row. Of what was not taken its number, from 1, and why. */
+export function readRows<S, R>(all: Iterable<S>, row: (value: S) => R | null): ReadLines<R> {
   const rows: R[] = [];
   const refused: LineRefusal[] = [];
   let number = 0;
   for (const value of all) {
     number++;
     try {
-      rows.push(row(value));
+      const read = row(value);
+      if (read !== null) rows.push(read);
     } catch (error) {
       refused.push({ line: number, ...refusalOf(error) });
     }
@@ -35,19 +36,8 @@ export function readRows<S, R>(all: Iterable<S>, row: (value: S) => R): ReadLine
 export type ReadLines<R> = { readonly rows: readonly R[]; readonly refused: readonly LineRefusal[] };
 
 /** One JSON value a line; empty lines are no rows. */
-export function readLines<R>(text: string, row: (value: unknown) => R): ReadLines<R> {
-  const rows: R[] = [];
-  const refused: LineRefusal[] = [];
-  for (const [i, line] of text.split('\n').entries()) {
-    if (line.trim() === '') continue;
-    try {
-      rows.push(row(parsed(line)));
-    } catch (error) {
-      refused.push({ line: i + 1, ...refusalOf(error) });
-    }
-  }
-  return { rows, refused };
-}
+export const readLines = <R>(text: string, row: (value: unknown) => R): ReadLines<R> =>
+  readRows(text.split('\n'), (line) => (line.trim() === '' ? null : row(parsed(line))));
 
 /**
  * One row for supervised learning: `{"input_ids":[…],"loss_mask":[…]}` (1: to be learnt; no mask: all but the first),

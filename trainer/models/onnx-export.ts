@@ -3,8 +3,7 @@
  * language: opset 18, and the operators of com.microsoft that its builds carry.
  */
 import { got, TroupeError } from '../../errors.ts';
-import type { OnnxGraph, OnnxNode, OnnxPort, OnnxTensor } from '../graph/lower.ts';
-import { lower } from '../graph/lower.ts';
+import { lower, type OnnxGraph, type OnnxNode, type OnnxPort, type OnnxTensor } from '../graph/lower.ts';
 import { times, type Value } from '../graph/node.ts';
 import { writeOnnx } from '../graph/onnx.ts';
 import { add, gatherRows, input, matmul, reshape, softmax, transpose } from '../graph/operations.ts';

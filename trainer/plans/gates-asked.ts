@@ -22,8 +22,7 @@ import { playAsked } from './play-gate.ts';
 import { asJudged, type Frozen, withoutGates } from './round-rows.ts';
 import type { Stages } from './stages.ts';
 import type { Trained } from './training-asked.ts';
-import type { Hosted } from './weights.ts';
-import { type Checkpoint, releasedOf } from './weights.ts';
+import { type Checkpoint, type Hosted, releasedOf } from './weights.ts';
 
 /** What a round trained, as its gate needs it. */
 type Shown = {

@@ -35,8 +35,7 @@ import { tasksOf } from './plan-tasks.ts';
 import { asJudged, type Frozen, requireRows, whereOf, withinRound, withoutGates } from './round-rows.ts';
 import { type OfStage, type Stages, stageId, stagesOf } from './stages.ts';
 import { loraBase, type Trained, trainingKind, trainSpec } from './training-asked.ts';
-import type { Hosted } from './weights.ts';
-import { releasedOf, startOf } from './weights.ts';
+import { type Hosted, releasedOf, startOf } from './weights.ts';
 
 /** How long a plan waits for the processes that serve its policies. */
 const SERVING_WITHIN_S = 120;

@@ -7,8 +7,7 @@ import { Compile } from 'typebox/compile';
 import { hashId } from '../../ingest/json.ts';
 import { type OpenedDataset, openDataset } from '../../store/datasets/read.ts';
 import type { Db } from '../../store/db/pool.ts';
-import { anyOf, query, rowsOf } from '../../store/db/query.ts';
-import { type Both, decide, deviationOf, type GateRules, type TaskMeasured } from '../../store/gating/gate.ts';
+import { type Both, decide, deviationOf, type GateRules, meanOf, type TaskMeasured } from '../../store/gating/gate.ts';
 import { RulesSpec } from '../../store/gating/play.ts';
 import { cutShort, type GateReport } from '../../store/gating/report.ts';
 import { checkedSpec, type Handler, type JobContext } from '../../store/jobs/jobs.ts';
@@ -19,7 +18,7 @@ import { cutRow, type StepRow, supervisedRow, type TokenRow } from '../data/trai
 import { sftLoss } from '../losses/sft.ts';
 import { type OpenModel, openModelForIds } from '../models/model-directory.ts';
 import { closeTrainable, evaluate, trainable } from '../training/step.ts';
-import { taskOf } from './weights.ts';
+import { recordedFamilies, taskOf } from './weights.ts';
 
 const Weights = Type.Object({ checkpoint_id: Type.String(), directory: Type.String() });
 const OfflineGateSpec = Compile(
@@ -164,14 +163,7 @@ function withinContext(row: StepRow, open: OpenModel): TokenRow | null {
 /** By task: the mean over its rows, and over those of each role. */
 async function measured(db: Db, scored: readonly Scored[]): Promise<TaskMeasured[]> {
   const byTask = groupBy(scored, ({ task }) => task);
-  const rows = await rowsOf(
-    db,
-    query
-      .selectFrom('facts.tasks')
-      .select(['task_id', 'domain'])
-      .where('task_id', '=', anyOf([...byTask.keys()])),
-  );
-  const families = new Map(rows.map(({ task_id, domain }) => [task_id, domain]));
+  const families = await recordedFamilies(db, [...byTask.keys()]);
   return [...byTask]
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(([task_id, of]) => ({
@@ -188,6 +180,3 @@ const both = (of: readonly Both[]): Both => ({
   incumbent: meanOf(of.map(({ incumbent }) => incumbent))!,
   candidate: meanOf(of.map(({ candidate }) => candidate))!,
 });
-
-const meanOf = (values: readonly number[]): number | null =>
-  values.length === 0 ? null : values.reduce((a, b) => a + b, 0) / values.length;

@@ -7,7 +7,7 @@ import { TroupeError } from '../../errors.ts';
 import { hashId, sha256 } from '../../ingest/json.ts';
 import { openDataset } from '../../store/datasets/read.ts';
 import type { Db } from '../../store/db/pool.ts';
-import { anyOf, query, rowsOf, sql } from '../../store/db/query.ts';
+import { query, rowsOf, sql } from '../../store/db/query.ts';
 import { type Both, decide, deviationOf, type GateRules, type TaskMeasured } from '../../store/gating/gate.ts';
 import { CheckedPlayGate, PLAY, rolloutOfSide, SIDES, type Side } from '../../store/gating/play.ts';
 import { cutShort, type GateReport } from '../../store/gating/report.ts';
@@ -27,7 +27,7 @@ import { findRunner, type Runner } from '../rollouts/runners.ts';
 import { type PlayGate, rulesOf } from './gate-schema.ts';
 import { partOf } from './parts.ts';
 import { isWhere } from './plan-schema.ts';
-import { taskOf } from './weights.ts';
+import { recordedFamilies, taskOf } from './weights.ts';
 
 /** How long a gate waits until both sides can answer. */
 const SERVING_WITHIN_S = 120;
@@ -378,14 +378,10 @@ async function paired(
 
 /** The family of each task: its `domain` in the file of tasks, else what is recorded of it. */
 async function familiesOf(db: Db, tasks: readonly RolloutTask[]): Promise<ReadonlyMap<string, string | null>> {
-  const known = await rowsOf(
+  const families = await recordedFamilies(
     db,
-    query
-      .selectFrom('facts.tasks')
-      .select(['task_id', 'domain'])
-      .where('task_id', '=', anyOf(tasks.map(({ task_id }) => task_id))),
+    tasks.map(({ task_id }) => task_id),
   );
-  const families = new Map(known.map(({ task_id, domain }) => [task_id, domain]));
   for (const task of tasks as readonly (RolloutTask & { readonly domain?: unknown })[])
     if (typeof task.domain === 'string') families.set(task.task_id, task.domain);
   return families;

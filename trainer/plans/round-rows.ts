@@ -5,8 +5,7 @@ import { type FunnelStage, whyEmpty } from '../../store/datasets/manifest.ts';
 import type { MethodChoice, Recipe } from '../../store/datasets/recipe.ts';
 import { pinnedTo } from '../../store/filter-check.ts';
 import { resolveMethods } from '../../store/judging/judge.ts';
-import type { Filter } from '../../store/select.ts';
-import { looksAtJudgement, parseFilter, splitFilter } from '../../store/select.ts';
+import { type Filter, looksAtJudgement, parseFilter, splitFilter } from '../../store/select.ts';
 import type { Plan, PlanPolicy } from './plan-schema.ts';
 
 /** What a job of kind `freeze` came to. */

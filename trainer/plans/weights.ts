@@ -2,7 +2,7 @@
 import { basename } from 'node:path';
 import { TroupeError } from '../../errors.ts';
 import type { Db } from '../../store/db/pool.ts';
-import { firstOf, pathHere, query } from '../../store/db/query.ts';
+import { anyOf, firstOf, pathHere, query, rowsOf } from '../../store/db/query.ts';
 import { givenTo } from '../../store/releasing/releases.ts';
 import type { StepRow } from '../data/training-rows.ts';
 import type { PlanPolicy } from './plan-schema.ts';
@@ -18,17 +18,15 @@ export async function releasedOf(db: Db, policy: string): Promise<Checkpoint | n
   return given?.directory == null ? null : { ...given, directory: given.directory };
 }
 
+const saved = query
+  .selectFrom('facts.checkpoints')
+  .select(['checkpoint_id', pathHere('uri').as('directory')])
+  .where('uri', 'is not', null);
+
 /** The newest checkpoint of the policy that is kept; null where there is none. */
 async function lastOf(db: Db, policy: string): Promise<Checkpoint | null> {
-  const saved = query
-    .selectFrom('facts.checkpoints')
-    .select(['checkpoint_id', pathHere('uri').as('directory')])
-    .where('policy', '=', policy)
-    .where('kept', 'is not', false)
-    .where('uri', 'is not', null)
-    .orderBy('version', 'desc')
-    .limit(1);
-  return (await firstOf(db, saved)) ?? null;
+  const own = saved.where('policy', '=', policy).where('kept', 'is not', false);
+  return (await firstOf(db, own.orderBy('version', 'desc').limit(1))) ?? null;
 }
 
 /**
@@ -55,14 +53,14 @@ export async function startOf(
   );
 }
 
-async function byId(db: Db, id: string): Promise<Checkpoint | null> {
-  const saved = query
-    .selectFrom('facts.checkpoints')
-    .select(['checkpoint_id', pathHere('uri').as('directory')])
-    .where('checkpoint_id', '=', id)
-    .where('uri', 'is not', null);
-  return (await firstOf(db, saved)) ?? null;
-}
+const byId = async (db: Db, id: string): Promise<Checkpoint | null> =>
+  (await firstOf(db, saved.where('checkpoint_id', '=', id))) ?? null;
 
 /** The task of a row, as gates pair by it; where it names none, its group or episode. */
 export const taskOf = (row: StepRow): string => row.task_id ?? row.group_id ?? row.episode_id;
+
+/** The family of each task, which is its domain, as far as tasks are recorded. */
+export async function recordedFamilies(db: Db, tasks: readonly string[]): Promise<Map<string, string | null>> {
+  const known = query.selectFrom('facts.tasks').select(['task_id', 'domain']).where('task_id', '=', anyOf(tasks));
+  return new Map((await rowsOf(db, known)).map(({ task_id, domain }) => [task_id, domain]));
+}
