@@ -2,7 +2,18 @@
 import { createHash } from 'node:crypto';
 import { got, TroupeError } from '../../errors.ts';
 import type { Session } from '../db/pool.ts';
-import { anyOf, type Compilable, firstOf, type OrderByItemBuilder, query, rowsOf, sql, typed } from '../db/query.ts';
+import {
+  anyOf,
+  type Compilable,
+  firstOf,
+  type OrderByItemBuilder,
+  query,
+  rowsOf,
+  type SelectQueryBuilder,
+  sql,
+  typed,
+} from '../db/query.ts';
+import type { Database } from '../db/schema.ts';
 import { groupBy } from '../methods/statistics.ts';
 import {
   callEntry,
@@ -76,6 +87,18 @@ export async function readEpisodePage(
   const first = after === undefined;
   const whole = (name: string, list: Listed) => (first ? read(name, list) : Promise.resolve([]));
 
+  /** The rows of a view about the episode, each whole: what is read of them is a `Row`. */
+  const all = (view: OfEpisode) =>
+    query
+      .selectFrom(view as 'traj.rewards')
+      .selectAll()
+      .where('episode_id', '=', id) as Rows;
+  /** Those of this page by their ids; of messages those that were sent, not those of a context. */
+  const named = (view: OfEpisode, kind: Exclude<Outlined['kind'], 'call'>): Promise<readonly Row[]> => {
+    const those = all(view).where(sql.ref(`${kind}_id`), 'in', oneAtLeast(ids(kind)));
+    return rowsOf(db, kind === 'message' ? those.where(sql.ref('kind'), '=', 'sent') : those);
+  };
+
   const ofSteps = sql<boolean>`step_id in (select s.step_id from traj.steps s where s.episode_id = ${id} and s.call_id = any(${typed(callIds, 'text[]')}))`;
   const ofPage = first ? sql<boolean>`(step_id is null or ${ofSteps})` : ofSteps;
 
@@ -86,31 +109,9 @@ export async function readEpisodePage(
       : firstOf(db, query.selectFrom('traj.tasks').selectAll().where('task_id', '=', episode.task_id)),
     rowsOf(db, callsOf(id).where('c.call_id', 'in', oneAtLeast(callIds))),
     rowsOf(db, stepsOf(id, tokens).where('call_id', 'in', oneAtLeast(callIds))),
-    rowsOf(
-      db,
-      query
-        .selectFrom('traj.tool_calls')
-        .selectAll()
-        .where('episode_id', '=', id)
-        .where('tool_call_id', 'in', oneAtLeast(ids('tool_call'))),
-    ),
-    rowsOf(
-      db,
-      query
-        .selectFrom('traj.messages')
-        .selectAll()
-        .where('episode_id', '=', id)
-        .where('kind', '=', 'sent')
-        .where('message_id', 'in', oneAtLeast(ids('message'))),
-    ),
-    rowsOf(
-      db,
-      query
-        .selectFrom('traj.decisions')
-        .selectAll()
-        .where('episode_id', '=', id)
-        .where('decision_id', 'in', oneAtLeast(ids('decision'))),
-    ),
+    named('traj.tool_calls', 'tool_call'),
+    named('traj.messages', 'message'),
+    named('traj.decisions', 'decision'),
     readPrompts(
       db,
       id,
@@ -118,34 +119,16 @@ export async function readEpisodePage(
     ),
   ]);
   const [feedback, cells, scores, blames, verdicts, rewards, credits] = await Promise.all([
-    whole('feedback', {
-      rows: query.selectFrom('traj.feedback').selectAll().where('episode_id', '=', id),
-      order: ['at', 'feedback_id'],
-    }),
-    whole('matrices', {
-      rows: query.selectFrom('traj.executions').selectAll().where('episode_id', '=', id),
-      order: ['feedback_id', 'program', 'test'],
-    }),
+    whole('feedback', { rows: all('traj.feedback'), order: ['at', 'feedback_id'] }),
+    whole('matrices', { rows: all('traj.executions'), order: ['feedback_id', 'program', 'test'] }),
     whole('scores', {
       rows: query.selectFrom('traj.scores').selectAll().where('key', '=', `e/${id}`),
       order: ['method', 'method_key'],
     }),
-    whole('blames', {
-      rows: query.selectFrom('traj.blames').selectAll().where('episode_id', '=', id),
-      order: ['method', 'method_key'],
-    }),
-    read('verdicts', {
-      rows: query.selectFrom('traj.verdicts').selectAll().where('episode_id', '=', id).where(ofPage),
-      order: ['method', 'step_id', 'method_key'],
-    }),
-    read('rewards', {
-      rows: query.selectFrom('traj.rewards').selectAll().where('episode_id', '=', id).where(ofPage),
-      order: ['method', 'step_id', 'method_key'],
-    }),
-    read('credits', {
-      rows: query.selectFrom('traj.credits').selectAll().where('episode_id', '=', id).where(ofSteps),
-      order: ['method', 'step_id', 'method_key'],
-    }),
+    whole('blames', { rows: all('traj.blames'), order: ['method', 'method_key'] }),
+    read('verdicts', { rows: all('traj.verdicts').where(ofPage), order: ['method', 'step_id', 'method_key'] }),
+    read('rewards', { rows: all('traj.rewards').where(ofPage), order: ['method', 'step_id', 'method_key'] }),
+    read('credits', { rows: all('traj.credits').where(ofSteps), order: ['method', 'step_id', 'method_key'] }),
   ]);
 
   const judgements = { rewards, credits, verdicts };
@@ -264,6 +247,11 @@ async function readPrompts(
   );
   return new Map(rows.map(({ hash, message }) => [hash, promptMessage(message)]));
 }
+
+/** Views with the id of their episode. */
+type OfEpisode =
+  `traj.${'tool_calls' | 'messages' | 'decisions' | 'feedback' | 'executions' | 'blames' | 'verdicts' | 'rewards' | 'credits'}`;
+type Rows = SelectQueryBuilder<Database, 'traj.rewards', Row>;
 
 type Listed = { readonly rows: Compilable<Row>; readonly order: readonly string[] };
 
