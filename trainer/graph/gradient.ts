@@ -65,7 +65,6 @@ export const RULES: Partial<Record<Op, Rule>> = {
     return [unbroadcast(multiply(s.d, subtract(one, second)), s.in(0)), unbroadcast(multiply(s.d, second), s.in(1))];
   },
   Softplus: (s) => [multiply(s.d, sigmoid(s.in(0)))],
-  Tanh: (s) => [multiply(s.d, subtract(one, multiply(s.out, s.out)))],
   Clip: ({ node: { attributes }, d, in: x }) => [
     multiply(d, multiply(less(scalar(attributes.low as number), x(0)), less(x(0), scalar(attributes.high as number)))),
   ],

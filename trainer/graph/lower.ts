@@ -93,7 +93,6 @@ const LOWERINGS: Record<Exclude<Op, 'Input' | 'Constant'>, (s: Step) => void> = 
   Minimum: simple('Min'),
   Maximum: simple('Max'),
   Softplus: simple('Softplus'),
-  Tanh: simple('Tanh'),
   Largest: (s) => s.into('ReduceMax', [s.in[0] as string, s.int64([-1])], { keepdims: flag(true) }),
   Softmax: simple('Softmax', { axis: { int: -1 } }),
   LogSoftmax: simple('LogSoftmax', { axis: { int: -1 } }),

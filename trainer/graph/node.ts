@@ -22,7 +22,6 @@ export type Op =
   | 'Minimum'
   | 'Maximum'
   | 'Softplus'
-  | 'Tanh'
   | 'Largest'
   | 'Clip'
   | 'Less'

@@ -42,7 +42,6 @@ export const sigmoid = (a: Value): Value => first('Sigmoid', [a], {}, a.shape);
 export const silu = (a: Value): Value => first('Silu', [a], {}, a.shape);
 /** log(1 + exp(x)) without overflow; −softplus(−x) is log σ(x). */
 export const softplus = (a: Value): Value => first('Softplus', [a], {}, a.shape);
-export const tanh = (a: Value): Value => first('Tanh', [a], {}, a.shape);
 export const clip = (a: Value, low: number, high: number): Value => first('Clip', [a], { low, high }, a.shape);
 
 type MatMulOptions = { readonly transA?: boolean; readonly transB?: boolean; readonly alpha?: number };
