@@ -164,3 +164,7 @@ export function got(value: unknown, limit = 80): string {
   }
   return text.length <= limit ? text : `${text.slice(0, limit - 1)}…`;
 }
+
+/** The error of a setting that does not fit, by its path, what was expected and what came. */
+export const wrongSetting = (field: string, expected: string, value: unknown): TroupeError =>
+  misfit('config_invalid', field, expected, value);

@@ -2,8 +2,7 @@
  * The setting `routes`: calls for another model that a policy of this project serves instead, so that clients need no change. A route
  * matches calls by model, agent and role.
  */
-
-import { got, TroupeError } from '../errors.ts';
+import { wrongSetting } from '../errors.ts';
 import { isRecord } from '../ingest/json.ts';
 import { isIdentifier } from '../ingest/text.ts';
 import type { CallContext } from './gateway-request.ts';
@@ -26,27 +25,27 @@ const FIELDS = ['model', 'agent', 'role', 'policy', 'fallback'] as const;
 /** Routes in the order they are written. Throws `config_invalid` naming the field. */
 export function readRoutes(setting: unknown, upstreams: readonly Upstream[]): readonly Route[] {
   if (setting == null) return [];
-  if (!isRecord(setting)) throw wrong('routes', 'a map of name to route', setting);
+  if (!isRecord(setting)) throw wrongSetting('routes', 'a map of name to route', setting);
   return Object.entries(setting).map(([name, fields]) => {
     const at = `routes.${name}`;
     if (!/^[a-z0-9][a-z0-9._-]{0,63}$/i.test(name))
-      throw wrong('routes', 'names of letters, digits, ".", "_", "-"', name);
-    if (!isRecord(fields)) throw wrong(at, 'a map with model and policy', fields);
+      throw wrongSetting('routes', 'names of letters, digits, ".", "_", "-"', name);
+    if (!isRecord(fields)) throw wrongSetting(at, 'a map with model and policy', fields);
     const strange = Object.keys(fields).find((field) => !(FIELDS as readonly string[]).includes(field));
-    if (strange !== undefined) throw wrong(at, `only ${FIELDS.join(', ')}`, strange);
+    if (strange !== undefined) throw wrongSetting(at, `only ${FIELDS.join(', ')}`, strange);
     const text = (field: (typeof FIELDS)[number]): string | null => {
       const value = fields[field];
       if (value == null) return null;
       if (isIdentifier(value)) return value;
-      throw wrong(`${at}.${field}`, 'a name', value);
+      throw wrongSetting(`${at}.${field}`, 'a name', value);
     };
     const [model, policy, fallback] = [text('model'), text('policy'), text('fallback')];
     if (model === null || /^(?:policy|checkpoint):/.test(model))
-      throw wrong(`${at}.model`, 'a model that clients ask for', model);
+      throw wrongSetting(`${at}.model`, 'a model that clients ask for', model);
     if (policy === null || policy.startsWith('policy:'))
-      throw wrong(`${at}.policy`, 'the name of a policy, such as team', policy);
+      throw wrongSetting(`${at}.policy`, 'the name of a policy, such as team', policy);
     if (fallback !== null && findUpstream(upstreams, fallback) === null)
-      throw wrong(`${at}.fallback`, 'a model of a configured server', fallback);
+      throw wrongSetting(`${at}.fallback`, 'a model of a configured server', fallback);
     return { name, model, agent: text('agent'), role: text('role'), policy, fallback };
   });
 }
@@ -70,10 +69,3 @@ export const routeOf = (
       (route.agent === null || route.agent === agent) &&
       (route.role === null || route.role === role),
   ) ?? null;
-
-const wrong = (field: string, expected: string, value: unknown): TroupeError =>
-  new TroupeError('config_invalid', `${field} should be ${expected}, but it is ${got(value)}.`, {
-    field,
-    expected,
-    got: got(value),
-  });

@@ -1,6 +1,6 @@
 /** The setting `notify`: who is told of runs and schedules. Commands and addresses come from here and nowhere else. */
 import type { lookup as systemLookup } from 'node:dns';
-import { got, TroupeError } from '../../errors.ts';
+import { got, TroupeError, wrongSetting } from '../../errors.ts';
 import { isRecord } from '../../ingest/json.ts';
 import { type Receiver, Refused } from '../../store/notify/delivery.ts';
 import { HAPPENINGS } from '../../store/notify/happenings.ts';
@@ -45,18 +45,18 @@ export function findReceiver(receivers: readonly Receiver[], name: string): Rece
 
 function readReceiver(name: string, value: unknown, env: Env, lookup?: typeof systemLookup): Receiver {
   const at = `notify.${name}`;
-  if (!NAME.test(name)) throw wrong('a name in notify', 'letters, digits, dots, dashes or underscores', name);
-  if (!isRecord(value)) throw wrong(at, 'a map with command or url', value);
+  if (!NAME.test(name)) throw wrongSetting('a name in notify', 'letters, digits, dots, dashes or underscores', name);
+  if (!isRecord(value)) throw wrongSetting(at, 'a map with command or url', value);
   if ((value.command === undefined) === (value.url === undefined))
-    throw wrong(at, 'a map with either command or url', Object.keys(value).join(', '));
+    throw wrongSetting(at, 'a map with either command or url', Object.keys(value).join(', '));
   const by = value.url === undefined ? 'command' : 'url';
   const fields: readonly string[] = FIELDS[by];
   const strange = Object.keys(value).find((field) => !fields.includes(field));
-  if (strange !== undefined) throw wrong(`a field of ${at} with ${by}`, `one of ${fields.join(', ')}`, strange);
+  if (strange !== undefined) throw wrongSetting(`a field of ${at} with ${by}`, `one of ${fields.join(', ')}`, strange);
   const { on = ON } = value;
   const isHappening = (one: unknown) => (HAPPENINGS as readonly unknown[]).includes(one);
   if (!Array.isArray(on) || on.length === 0 || !on.every(isHappening))
-    throw wrong(`${at}.on`, `a list of ${HAPPENINGS.join(', ')}`, on);
+    throw wrongSetting(`${at}.on`, `a list of ${HAPPENINGS.join(', ')}`, on);
   return { name, on, send: by === 'url' ? toUrl(at, value, env, lookup) : toCommand(at, value, env) };
 }
 
@@ -64,9 +64,9 @@ function readReceiver(name: string, value: unknown, env: Env, lookup?: typeof sy
 function toCommand(at: string, { command, env: names = [] }: Record<string, unknown>, env: Env): Receiver['send'] {
   const isText = (one: unknown): one is string => typeof one === 'string' && one !== '';
   if (!Array.isArray(command) || command.length === 0 || !command.every(isText))
-    throw wrong(`${at}.command`, 'a list: the program and its arguments, such as [sh, tell.sh]', command);
+    throw wrongSetting(`${at}.command`, 'a list: the program and its arguments, such as [sh, tell.sh]', command);
   if (!Array.isArray(names) || !names.every((one) => isText(one) && VARIABLE.test(one)))
-    throw wrong(`${at}.env`, 'a list of names of variables, without values', names);
+    throw wrongSetting(`${at}.env`, 'a list of names of variables, without values', names);
   const inherited = Object.fromEntries(
     [...ALWAYS, ...names].flatMap((one) => (env[one] === undefined ? [] : [[one, env[one]]])),
   );
@@ -95,10 +95,14 @@ function toUrl(
     `${target.username}${target.password}${target.search}${target.hash}` !== ''
   )
     // Not shown: it may hold a secret.
-    throw wrong(`${at}.url`, 'an address such as https://example.com/hook, without name, password or query', '***');
+    throw wrongSetting(
+      `${at}.url`,
+      'an address such as https://example.com/hook, without name, password or query',
+      '***',
+    );
   if (key_env !== undefined && !(typeof key_env === 'string' && VARIABLE.test(key_env)))
-    throw wrong(`${at}.key_env`, 'the name of a variable', '***');
-  if (typeof isPrivate !== 'boolean') throw wrong(`${at}.private`, 'true or false', isPrivate);
+    throw wrongSetting(`${at}.key_env`, 'the name of a variable', '***');
+  if (typeof isPrivate !== 'boolean') throw wrongSetting(`${at}.private`, 'true or false', isPrivate);
   const post = postJson(resolve);
   return async (message) => {
     const key = typeof key_env === 'string' ? env[key_env] : undefined;
@@ -111,10 +115,3 @@ function toUrl(
     if (status < 200 || status >= 300) throw new Error(`It answered ${status}.`);
   };
 }
-
-const wrong = (field: string, expected: string, value: unknown): TroupeError =>
-  new TroupeError('config_invalid', `${field} should be ${expected}, but it is ${got(value)}.`, {
-    field,
-    expected,
-    got: got(value),
-  });

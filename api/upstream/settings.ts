@@ -1,6 +1,5 @@
 /** Configured model servers: where they are, which models they serve, and their prices. Addresses come only from here. */
-
-import { got, TroupeError } from '../../errors.ts';
+import { wrongSetting } from '../../errors.ts';
 import { isRecord } from '../../ingest/json.ts';
 import { isIdentifier } from '../../ingest/text.ts';
 
@@ -60,13 +59,14 @@ export function readUpstreams(setting: unknown, env: Env): readonly Upstream[] {
       ? [readOne('default', { base_url: url, api_key_env: 'TROUPE_UPSTREAM_API_KEY', models: ['*'] }, env)]
       : [];
   }
-  if (!isRecord(setting)) throw wrong('upstreams', 'a map of name to server', setting);
+  if (!isRecord(setting)) throw wrongSetting('upstreams', 'a map of name to server', setting);
   const upstreams = Object.entries(setting).map(([name, fields]) => readOne(name, fields, env));
   const seen = new Map<string, string>();
   for (const { name, models } of upstreams) {
     for (const model of models) {
       const other = seen.get(model);
-      if (other !== undefined) throw wrong(`upstreams.${name}.models`, `models that ${other} does not list`, model);
+      if (other !== undefined)
+        throw wrongSetting(`upstreams.${name}.models`, `models that ${other} does not list`, model);
       seen.set(model, name);
     }
   }
@@ -76,31 +76,33 @@ export function readUpstreams(setting: unknown, env: Env): readonly Upstream[] {
 function readOne(name: string, fields: unknown, env: Env): Upstream {
   const at = `upstreams.${name}`;
   if (!/^[a-z0-9][a-z0-9._-]{0,63}$/i.test(name))
-    throw wrong('upstreams', 'names of letters, digits, ".", "_", "-"', name);
-  if (!isRecord(fields)) throw wrong(at, 'a map with base_url', fields);
-  if ('api_key' in fields) throw wrong(`${at}.api_key`, 'left out; api_key_env names the environment variable', '***');
+    throw wrongSetting('upstreams', 'names of letters, digits, ".", "_", "-"', name);
+  if (!isRecord(fields)) throw wrongSetting(at, 'a map with base_url', fields);
+  if ('api_key' in fields)
+    throw wrongSetting(`${at}.api_key`, 'left out; api_key_env names the environment variable', '***');
   const strange = Object.keys(fields).find((field) => !(FIELDS as readonly string[]).includes(field));
-  if (strange !== undefined) throw wrong(at, `only ${FIELDS.join(', ')}`, strange);
+  if (strange !== undefined) throw wrongSetting(at, `only ${FIELDS.join(', ')}`, strange);
   const { base_url, api_key_env: variable, models = [], prices = {}, private: isPrivate = false } = fields;
   const { timeout_s: seconds = DEFAULT_TIMEOUT_S, api_key_header: header = 'authorization' } = fields;
   const { token_ids: engine = null, logprobs = 'raw', checkpoints = {}, policies = [] } = fields;
   const oneOf = <T extends string>(field: string, names: readonly T[], value: unknown): T => {
     const found = names.find((name) => name === value);
-    if (found === undefined) throw wrong(`${at}.${field}`, names.join(' or '), value);
+    if (found === undefined) throw wrongSetting(`${at}.${field}`, names.join(' or '), value);
     return found;
   };
   if (!Array.isArray(policies) || !policies.every(isIdentifier))
-    throw wrong(`${at}.policies`, 'a list of policies', policies);
+    throw wrongSetting(`${at}.policies`, 'a list of policies', policies);
   if (policies.length > 0 && engine === null)
-    throw wrong(`${at}.token_ids`, 'vllm or sglang, so that releases can be loaded into it', engine);
+    throw wrongSetting(`${at}.token_ids`, 'vllm or sglang, so that releases can be loaded into it', engine);
   if (!isRecord(checkpoints) || !Object.values(checkpoints).every(isIdentifier))
-    throw wrong(`${at}.checkpoints`, 'a map of model to checkpoint id', checkpoints);
-  if (variable !== undefined && typeof variable !== 'string') throw wrong(`${at}.api_key_env`, 'a variable', variable);
+    throw wrongSetting(`${at}.checkpoints`, 'a map of model to checkpoint id', checkpoints);
+  if (variable !== undefined && typeof variable !== 'string')
+    throw wrongSetting(`${at}.api_key_env`, 'a variable', variable);
   if (!Array.isArray(models) || !models.every((model) => typeof model === 'string' && model !== ''))
-    throw wrong(`${at}.models`, 'a list of names', models);
-  if (typeof isPrivate !== 'boolean') throw wrong(`${at}.private`, 'true or false', isPrivate);
+    throw wrongSetting(`${at}.models`, 'a list of names', models);
+  if (typeof isPrivate !== 'boolean') throw wrongSetting(`${at}.private`, 'true or false', isPrivate);
   if (typeof seconds !== 'number' || !(seconds > 0 && seconds <= 86_400))
-    throw wrong(`${at}.timeout_s`, 'seconds, up to a day', seconds);
+    throw wrongSetting(`${at}.timeout_s`, 'seconds, up to a day', seconds);
   return {
     name,
     baseUrl: readUrl(`${at}.base_url`, base_url),
@@ -120,21 +122,21 @@ function readOne(name: string, fields: unknown, env: Env): Upstream {
 function readUrl(field: string, value: unknown): string {
   const url = typeof value === 'string' && URL.canParse(value) ? new URL(value) : null;
   const expected = 'an address such as https://api.openai.com/v1, without name, password or query';
-  if (url === null || !/^https?:$/.test(url.protocol)) throw wrong(field, expected, value);
+  if (url === null || !/^https?:$/.test(url.protocol)) throw wrongSetting(field, expected, value);
   // Not shown: it holds a secret.
-  if (`${url.username}${url.password}${url.search}${url.hash}` !== '') throw wrong(field, expected, '***');
+  if (`${url.username}${url.password}${url.search}${url.hash}` !== '') throw wrongSetting(field, expected, '***');
   return url.href.replace(/\/+$/, '');
 }
 
 /** US dollars for a million tokens of each model, or of each policy. @throws TroupeError `config_invalid` naming the field */
 export function readPrices(field: string, value: unknown): Readonly<Record<string, Price>> {
-  if (!isRecord(value)) throw wrong(field, 'a map of model to input, cached_input and output', value);
+  if (!isRecord(value)) throw wrongSetting(field, 'a map of model to input, cached_input and output', value);
   return Object.fromEntries(
     Object.entries(value).map(([model, price]) => {
       const { input, output, cached_input: cachedInput = null } = isRecord(price) ? price : {};
       const isPrice = (x: unknown) => typeof x === 'number' && x >= 0 && Number.isFinite(x);
       if (!isPrice(input) || !isPrice(output) || !(cachedInput === null || isPrice(cachedInput)))
-        throw wrong(
+        throw wrongSetting(
           `${field}.${model}`,
           'input, output and perhaps cached_input, in US dollars for a million tokens',
           price,
@@ -143,13 +145,6 @@ export function readPrices(field: string, value: unknown): Readonly<Record<strin
     }),
   );
 }
-
-const wrong = (field: string, expected: string, value: unknown): TroupeError =>
-  new TroupeError('config_invalid', `${field} should be ${expected}, but it is ${got(value)}.`, {
-    field,
-    expected,
-    got: got(value),
-  });
 
 /** The header of the configured key; none if there is no key. */
 export function keyHeaders({ key, keyHeader }: Pick<Upstream, 'key' | 'keyHeader'>): Record<string, string> {

@@ -1,5 +1,5 @@
 /** The setting `engines`: training programs by name. Commands come from here and nowhere else; a plan only names one. */
-import { got, misfit, TroupeError } from '../../errors.ts';
+import { got, TroupeError, wrongSetting } from '../../errors.ts';
 import { isRecord } from '../../ingest/json.ts';
 
 export type Engine = {
@@ -36,19 +36,16 @@ export function findEngine(engines: readonly Engine[], name: string): Engine {
 
 function readEngine(name: string, value: unknown): Engine {
   const at = `engines.${name}`;
-  if (!NAME.test(name)) throw wrong('a name in engines', 'letters, digits, dots, dashes or underscores', name);
-  if (!isRecord(value)) throw wrong(at, 'a map with command', value);
+  if (!NAME.test(name)) throw wrongSetting('a name in engines', 'letters, digits, dots, dashes or underscores', name);
+  if (!isRecord(value)) throw wrongSetting(at, 'a map with command', value);
   const strange = Object.keys(value).find((field) => !(FIELDS as readonly string[]).includes(field));
-  if (strange !== undefined) throw wrong(`a field of ${at}`, `one of ${FIELDS.join(', ')}`, strange);
+  if (strange !== undefined) throw wrongSetting(`a field of ${at}`, `one of ${FIELDS.join(', ')}`, strange);
   const { command, env = [], timeout_s = DAY_S } = value;
   if (!Array.isArray(command) || command.length === 0 || !command.every((one) => typeof one === 'string' && one !== ''))
-    throw wrong(`${at}.command`, 'a list: the program and its arguments, such as [python3, train.py]', command);
+    throw wrongSetting(`${at}.command`, 'a list: the program and its arguments, such as [python3, train.py]', command);
   if (!Array.isArray(env) || !env.every((one) => typeof one === 'string' && /^[A-Za-z_]\w*$/.test(one)))
-    throw wrong(`${at}.env`, 'a list of names of variables, without values', env);
+    throw wrongSetting(`${at}.env`, 'a list of names of variables, without values', env);
   if (typeof timeout_s !== 'number' || !(timeout_s >= 0.1 && timeout_s <= 30 * DAY_S))
-    throw wrong(`${at}.timeout_s`, 'a number of seconds from 0.1 to 30 days', timeout_s);
+    throw wrongSetting(`${at}.timeout_s`, 'a number of seconds from 0.1 to 30 days', timeout_s);
   return { name, command, env, timeoutS: timeout_s };
 }
-
-const wrong = (field: string, expected: string, value: unknown): TroupeError =>
-  misfit('config_invalid', field, expected, value);

@@ -1,5 +1,5 @@
 /** Where rewards come from: the field `reward` of a runner, and the setting `rewards`, which gives sources names. Requests name a source and nothing else. */
-import { got, misfit, TroupeError } from '../../errors.ts';
+import { got, TroupeError, wrongSetting } from '../../errors.ts';
 import { isRecord } from '../../ingest/json.ts';
 
 /** Computes the reward of an episode that is recorded. */
@@ -49,7 +49,7 @@ export function readScorers(setting: Readonly<Record<string, unknown>> | null): 
   return Object.fromEntries(
     Object.entries(setting ?? {}).map(([name, value]) => {
       if (!NAME.test(name))
-        throw wrong('a name in rewards', 'letters, digits, dots, dashes or underscores, at most 64', name);
+        throw wrongSetting('a name in rewards', 'letters, digits, dots, dashes or underscores, at most 64', name);
       return [name, readScorer(`rewards.${name}`, value)];
     }),
   );
@@ -83,17 +83,17 @@ export function readRewardSource(
   if (isRecord(value)) return readScorer(at, value);
   const words = output === null ? 'team' : `team, ${output}`;
   const unseen = output === null ? '; the output of workers is not seen' : '';
-  throw wrong(at, `${words}, or a map with use, command, url, model or sql${unseen}`, value);
+  throw wrongSetting(at, `${words}, or a map with use, command, url, model or sql${unseen}`, value);
 }
 
 function readScorer(at: string, value: unknown): Scorer {
-  if (!isRecord(value)) throw wrong(at, 'a map with command, url, model or sql', value);
+  if (!isRecord(value)) throw wrongSetting(at, 'a map with command, url, model or sql', value);
   // A model has an address too.
   const by = (['command', 'model', 'sql', 'url'] as const).find((one) => value[one] !== undefined);
-  if (by === undefined) throw wrong(at, 'a map with command, url, model or sql', Object.keys(value).join(', '));
+  if (by === undefined) throw wrongSetting(at, 'a map with command, url, model or sql', Object.keys(value).join(', '));
   const fields: readonly string[] = FIELDS[by];
   const strange = Object.keys(value).find((field) => !fields.includes(field));
-  if (strange !== undefined) throw wrong(`a field of ${at} with ${by}`, `one of ${fields.join(', ')}`, strange);
+  if (strange !== undefined) throw wrongSetting(`a field of ${at} with ${by}`, `one of ${fields.join(', ')}`, strange);
   const timeoutS = readNumber(`${at}.timeout_s`, value.timeout_s ?? TIMEOUT_S, { least: 0.1, most: DAY_S });
   if (by === 'command') return { from: by, command: readCommand(`${at}.command`, value.command), timeoutS };
   if (by === 'sql') return { from: by, sql: readText(`${at}.sql`, value.sql), timeoutS };
@@ -116,27 +116,27 @@ export function readAddress(
 ): Omit<Address, 'timeoutS'> {
   const { url, key_env = null, private: isPrivate = false } = value;
   if (key_env !== null && !(typeof key_env === 'string' && VARIABLE.test(key_env)))
-    throw wrong(`${at}.key_env`, 'the name of a variable', '***');
-  if (typeof isPrivate !== 'boolean') throw wrong(`${at}.private`, 'true or false', isPrivate);
+    throw wrongSetting(`${at}.key_env`, 'the name of a variable', '***');
+  if (typeof isPrivate !== 'boolean') throw wrongSetting(`${at}.private`, 'true or false', isPrivate);
   return { url: readUrl(`${at}.${named}`, url), keyEnv: key_env, isPrivate };
 }
 
 function readText(at: string, value: unknown): string {
   if (typeof value === 'string' && value.trim() !== '') return value;
-  throw wrong(at, 'a text', value);
+  throw wrongSetting(at, 'a text', value);
 }
 
 function readRange(at: string, value: unknown): readonly [number, number] {
   const [least, most] = Array.isArray(value) && value.length === 2 ? value : [];
   if (typeof least === 'number' && typeof most === 'number' && least < most) return [least, most];
-  throw wrong(at, 'a least and a greater number, such as [0, 1]', value);
+  throw wrongSetting(at, 'a least and a greater number, such as [0, 1]', value);
 }
 
 /** A program and its arguments. @throws TroupeError `config_invalid` */
 export function readCommand(at: string, value: unknown): readonly string[] {
   if (Array.isArray(value) && value.length > 0 && value.every((one) => typeof one === 'string' && one !== ''))
     return value;
-  throw wrong(at, 'a list: the program and its arguments, such as [python3, team.py]', value);
+  throw wrongSetting(at, 'a list: the program and its arguments, such as [python3, team.py]', value);
 }
 
 /** @throws TroupeError `config_invalid` */
@@ -146,7 +146,7 @@ export function readNumber(
   { least, most, whole = false }: { readonly least: number; readonly most: number; readonly whole?: boolean },
 ): number {
   if (typeof value === 'number' && value >= least && value <= most && (!whole || Number.isInteger(value))) return value;
-  throw wrong(at, `a ${whole ? 'whole ' : ''}number from ${least} to ${most}`, value);
+  throw wrongSetting(at, `a ${whole ? 'whole ' : ''}number from ${least} to ${most}`, value);
 }
 
 /** An address without a trailing slash. It is not shown where it is wrong: it may hold a secret. @throws TroupeError `config_invalid` */
@@ -154,9 +154,5 @@ export function readUrl(at: string, value: unknown): string {
   const url = typeof value === 'string' && URL.canParse(value) ? new URL(value) : null;
   if (url && /^https?:$/.test(url.protocol) && `${url.username}${url.password}${url.search}${url.hash}` === '')
     return url.href.replace(/\/+$/, '');
-  throw wrong(at, 'an address such as http://127.0.0.1:7717, without name, password or query', '***');
+  throw wrongSetting(at, 'an address such as http://127.0.0.1:7717, without name, password or query', '***');
 }
-
-/** The error of a setting that does not fit. */
-export const wrong = (field: string, expected: string, value: unknown): TroupeError =>
-  misfit('config_invalid', field, expected, value);

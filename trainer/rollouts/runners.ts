@@ -1,5 +1,5 @@
 /** The setting `runners`: who plays episodes, by name. Commands and addresses come from here and nowhere else; requests only name a runner. */
-import { got, TroupeError } from '../../errors.ts';
+import { got, TroupeError, wrongSetting } from '../../errors.ts';
 import { isRecord } from '../../ingest/json.ts';
 import { nearest } from '../../nearest.ts';
 import {
@@ -11,7 +11,6 @@ import {
   readRewardSource,
   readUrl,
   type Scorers,
-  wrong,
 } from '../rewards/source.ts';
 
 type Shared = {
@@ -98,15 +97,15 @@ export function findRunner(runners: readonly Runner[], name: string): Runner {
 function readRunner(name: string, value: unknown, scorers: Scorers): Runner {
   const at = `runners.${name}`;
   if (!NAME.test(name))
-    throw wrong('a name in runners', 'letters, digits, dots, dashes or underscores, at most 64', name);
-  if (!isRecord(value)) throw wrong(at, 'a map with command, webhook or workers', value);
+    throw wrongSetting('a name in runners', 'letters, digits, dots, dashes or underscores, at most 64', name);
+  if (!isRecord(value)) throw wrongSetting(at, 'a map with command, webhook or workers', value);
   const by = (['workers', 'webhook'] as const).find((one) => value[one] !== undefined) ?? 'command';
   const fields: readonly string[] = FIELDS[by];
   const strange = Object.keys(value).find((field) => !fields.includes(field));
-  if (strange !== undefined) throw wrong(`a field of ${at} with ${by}`, `one of ${fields.join(', ')}`, strange);
+  if (strange !== undefined) throw wrongSetting(`a field of ${at} with ${by}`, `one of ${fields.join(', ')}`, strange);
   const { env = [], agent = 'agent', url = null } = value;
   if (typeof agent !== 'string' || agent === '' || Buffer.byteLength(agent) > 512)
-    throw wrong(`${at}.agent`, 'a name of 1 to 512 bytes', agent);
+    throw wrongSetting(`${at}.agent`, 'a name of 1 to 512 bytes', agent);
   const shared: Shared = {
     name,
     timeoutS: readNumber(`${at}.timeout_s`, value.timeout_s ?? 600, { least: 0.1, most: 7 * DAY_S }),
@@ -115,7 +114,7 @@ function readRunner(name: string, value: unknown, scorers: Scorers): Runner {
     reward: readRewardSource(`${at}.reward`, value.reward, { scorers, output: OUTPUT[by] }),
   };
   if (by === 'workers') {
-    if (value.workers !== true) throw wrong(`${at}.workers`, 'true', value.workers);
+    if (value.workers !== true) throw wrongSetting(`${at}.workers`, 'true', value.workers);
     return { ...shared, by, leaseS: readNumber(`${at}.lease_s`, value.lease_s ?? LEASE_S, { least: 1, most: DAY_S }) };
   }
   const played = {
@@ -129,7 +128,7 @@ function readRunner(name: string, value: unknown, scorers: Scorers): Runner {
     return { ...played, by, at: address };
   }
   if (!Array.isArray(env) || !env.every((one) => typeof one === 'string' && /^[A-Za-z_]\w*$/.test(one)))
-    throw wrong(`${at}.env`, 'a list of names of variables, without values', env);
+    throw wrongSetting(`${at}.env`, 'a list of names of variables, without values', env);
   return { ...played, by, command: readCommand(`${at}.command`, value.command), env };
 }
 
