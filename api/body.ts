@@ -71,14 +71,3 @@ export async function inflate(body: Uint8Array, headers: IncomingHttpHeaders, li
     });
   }
 }
-
-const strict = new TextDecoder('utf-8', { fatal: true });
-
-/** UTF-8 bytes as text (a byte order mark is dropped), or null where they are not UTF-8. */
-export function utf8(bytes: Uint8Array): string | null {
-  try {
-    return strict.decode(bytes);
-  } catch {
-    return null;
-  }
-}

@@ -4,8 +4,9 @@ import type { Static, TObject } from 'typebox';
 import { Check, Errors } from 'typebox/value';
 import { TroupeError } from '../errors.ts';
 import { parseRecord } from '../ingest/json.ts';
+import { utf8 } from '../ingest/text.ts';
 import { misfitOf } from '../store/misfit.ts';
-import { BODY_LIMIT, inflate, mediaType, utf8 } from './body.ts';
+import { BODY_LIMIT, inflate, mediaType } from './body.ts';
 import { BodyRefused } from './problem.ts';
 
 export const JSON_TYPE = ['application/json'] as const;

@@ -16,6 +16,7 @@ import type { IngestItem, Ingestion } from './ingestion.ts';
 import { type OwnModel, type PolicyServers, unknownModel } from './policy-servers.ts';
 import { beginSpan } from './tracing/spans.ts';
 import type { Price } from './upstream/settings.ts';
+import { within } from './within.ts';
 
 export type GatewayAnswer = { readonly body: ReturnType<AnswerBody>; readonly recorded: boolean };
 
@@ -168,12 +169,4 @@ export async function record(
   } catch {
     return false;
   }
-}
-
-/** The value, or null after the timeout. */
-export function within<T>(work: Promise<T>, milliseconds: number): Promise<T | null> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => resolve(null), milliseconds);
-    work.then(resolve, reject).finally(() => clearTimeout(timer));
-  });
 }

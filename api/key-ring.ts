@@ -8,6 +8,7 @@ import type { Db } from '../store/db/pool.ts';
 import type { Sealed } from '../store/db/sealed.ts';
 import { digestOf, KEY_PREFIX, lookupOf, type Scope } from '../store/keys/api-key.ts';
 import { type KnownKey, knownKeys } from '../store/keys/api-keys.ts';
+import { within } from './within.ts';
 
 /** The caller, as identified by a key. */
 export type Identity = { readonly key: string; readonly scopes: readonly Scope[] };
@@ -145,10 +146,7 @@ const byLookup = (keys: readonly KnownKey[]): Read['keys'] => new Map(keys.map((
 const away = (cause: unknown): TroupeError =>
   new TroupeError('unreachable', 'API keys cannot be checked now, because the database does not answer.', { cause });
 
-function patiently<T>(work: Promise<T>): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const late = () => reject(new TroupeError('unreachable', 'The database did not answer in time.'));
-    const timer = setTimeout(late, PATIENCE_MS);
-    work.then(resolve, reject).finally(() => clearTimeout(timer));
-  });
+async function patiently(work: Promise<void>): Promise<void> {
+  if ((await within(work, PATIENCE_MS)) === null)
+    throw new TroupeError('unreachable', 'The database did not answer in time.');
 }

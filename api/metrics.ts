@@ -7,6 +7,7 @@ import { query, rowsOf, type SqlBool, scalarOf, sql, typed } from '../store/db/q
 import { lag, oldestWaiting, partitionLags } from '../store/projecting/positions.ts';
 import { REBUILDING } from '../store/rebuilding/rebuild.ts';
 import { servingNow } from '../store/releasing/serving.ts';
+import { within } from './within.ts';
 
 type Sample = { readonly labels: Readonly<Record<string, string>>; readonly value: number };
 type Metric = {
@@ -21,24 +22,17 @@ const PATIENCE_MS = 5000;
 
 const up = (value: 0 | 1): Metric => gauge('troupe_database_up', '1 if the database answers.', [{ labels: {}, value }]);
 
-/** Null where it is not there in time; what it becomes later counts for nothing. */
-function inTime<T>(work: Promise<T>): Promise<T | null> {
-  return new Promise((resolve, reject) => {
-    const late = setTimeout(() => resolve(null), PATIENCE_MS);
-    work.then(resolve, reject).finally(() => clearTimeout(late));
-  });
-}
-
 /** Whether this process reaches the database: what a process without a project's metrics says of it. */
 export const databaseMetrics = async (db: Db): Promise<readonly Metric[]> => [
-  up((await inTime(scalarOf(db, sql<number>`1`)).catch(() => null)) === null ? 0 : 1),
+  up((await within(scalarOf(db, sql<number>`1`), PATIENCE_MS).catch(() => null)) === null ? 0 : 1),
 ];
 
 /** Metrics of the project from the database; if it does not answer, only that. */
 export async function projectMetrics(db: Db, eventLog: EventLog): Promise<readonly Metric[]> {
   try {
-    const found = await inTime(
+    const found = await within(
       Promise.all([eventMetrics(db, eventLog), queueMetrics(db), sizeMetrics(db), servingMetrics(db)]),
+      PATIENCE_MS,
     );
     return found === null ? [up(0)] : [up(1), ...found.flat()];
   } catch (error) {
@@ -108,7 +102,7 @@ async function eventMetrics(db: Db, eventLog: EventLog): Promise<readonly Metric
       'Events at each ingestion endpoint; received = acknowledged + duplicates + rejected.',
       doors.flatMap((row) => kinds.map((kind) => ({ labels: { door: row.door, kind }, value: row[kind] }))),
     ),
-    counter('troupe_log_events_total', 'Events in the log.', [{ labels: {}, value: log[0]!.events }]),
+    counter('troupe_log_events_total', 'Events in the log.', log[0]!.events),
     counter(
       'troupe_projected_events_total',
       'Events that a projection consumed; consumed = applied + duplicates + dead.',
@@ -116,9 +110,7 @@ async function eventMetrics(db: Db, eventLog: EventLog): Promise<readonly Metric
         outcomes.map((outcome) => ({ labels: { projection: row.projection, outcome }, value: row[outcome] })),
       ),
     ),
-    gauge('troupe_projection_lag_events', 'Events in the log that are not in the tables yet.', [
-      { labels: {}, value: behind },
-    ]),
+    gauge('troupe_projection_lag_events', 'Events in the log that are not in the tables yet.', behind),
     ...(outer === null
       ? []
       : [
@@ -169,7 +161,7 @@ async function queueMetrics(db: Db): Promise<readonly Metric[]> {
     gauge(
       'troupe_oldest_unprojected_seconds',
       'Seconds since the oldest event was recorded that is not in the tables yet; 0 if there is none.',
-      [{ labels: {}, value: oldest }],
+      oldest,
     ),
   ];
 }
@@ -245,13 +237,13 @@ async function sizeMetrics(db: Db): Promise<readonly Metric[]> {
     ...(rebuilt === null
       ? []
       : [
-          gauge('troupe_rebuild_progress', 'Share of the events that a rebuild has applied; absent where none runs.', [
-            { labels: {}, value: rebuilt },
-          ]),
+          gauge(
+            'troupe_rebuild_progress',
+            'Share of the events that a rebuild has applied; absent where none runs.',
+            rebuilt,
+          ),
         ]),
-    ...(wal === null
-      ? []
-      : [gauge('troupe_wal_bytes', "Disk that the server's write-ahead log takes.", [{ labels: {}, value: wal }])]),
+    ...(wal === null ? [] : [gauge('troupe_wal_bytes', "Disk that the server's write-ahead log takes.", wal)]),
   ];
 }
 
@@ -261,18 +253,17 @@ async function outerLags(db: Db, log: EventLog) {
   return partitions ? partitionLags(db, log.name, partitions) : null;
 }
 
-const counter = (name: string, about: string, samples: readonly Sample[]): Metric => ({
-  name,
-  kind: 'counter',
-  about,
-  samples,
-});
-const gauge = (name: string, about: string, samples: readonly Sample[]): Metric => ({
-  name,
-  kind: 'gauge',
-  about,
-  samples,
-});
+/** A metric of samples, or of one number without labels. */
+const metricOf =
+  (kind: Metric['kind']) =>
+  (name: string, about: string, samples: number | readonly Sample[]): Metric => ({
+    name,
+    kind,
+    about,
+    samples: typeof samples === 'number' ? [{ labels: {}, value: samples }] : samples,
+  });
+const counter = metricOf('counter');
+const gauge = metricOf('gauge');
 
 /** The Prometheus text format, version 0.0.4. */
 export function prometheusText(metrics: readonly Metric[]): string {

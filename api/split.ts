@@ -3,7 +3,7 @@
  * are available if it becomes a dead letter.
  */
 
-import { utf8 } from './body.ts';
+import { utf8 } from '../ingest/text.ts';
 import { BodyRefused } from './problem.ts';
 
 /** One record as it was sent. `text` is null where its bytes are not UTF-8. */

@@ -1,20 +1,16 @@
 /** What came out of a demo: scores of each gate, counts, and how the warm start went. */
 import type { Db } from '../store/db/pool.ts';
 import { firstOf, type NotNull, query, rowsOf, sql } from '../store/db/query.ts';
-import { evaluateEpisodes } from '../store/judging/evaluate.ts';
+import { type Evaluation, evaluateEpisodes } from '../store/judging/evaluate.ts';
 import { playedIn } from '../store/rollouts/ids.ts';
 
-export type Round = {
+type Scores = Omit<Evaluation, 'episodes'> & { readonly hard_pass_at_1: number | null };
+
+export type Round = Scores & {
   readonly round: number;
   readonly name: string;
   readonly checkpoint: string;
   readonly released: boolean;
-  readonly pass_at_1: number | null;
-  readonly best_of_n: number | null;
-  readonly majority: number | null;
-  readonly hard_pass_at_1: number | null;
-  readonly verifier_precision: number | null;
-  readonly rejection_rate: number | null;
 };
 
 export type DemoResult = {
@@ -33,10 +29,7 @@ export type DemoResult = {
 };
 
 /** Scores of the episodes of a rollout that were accepted, by the pool of their tasks. */
-export async function scoresOf(
-  db: Db,
-  rollout: string,
-): Promise<Omit<Round, 'round' | 'name' | 'checkpoint' | 'released'>> {
+export async function scoresOf(db: Db, rollout: string): Promise<Scores> {
   const scores = async (pool: string) => {
     const episodes = await rowsOf(
       db,

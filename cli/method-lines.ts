@@ -2,6 +2,7 @@
 import { got, type Refusal, TroupeError } from '../errors.ts';
 import { guardJson, isRecord, MAX_RECORD_BYTES, parseRecord } from '../ingest/json.ts';
 import { splitLines } from '../ingest/split-records.ts';
+import { utf8 } from '../ingest/text.ts';
 import { nearest } from '../nearest.ts';
 import { findMethod } from '../store/methods/find.ts';
 import type { Method } from '../store/methods/method.ts';
@@ -25,7 +26,7 @@ export async function* answerLines(
 ): AsyncGenerator<Answer> {
   for await (const { line, size, raw } of splitLines(chunks, MAX_RECORD_BYTES)) {
     const tooLarge = size > MAX_RECORD_BYTES;
-    const text = tooLarge ? null : textOf(raw);
+    const text = tooLarge ? null : utf8(raw);
     if (text?.trim() === '') continue;
     try {
       if (tooLarge)
@@ -73,7 +74,7 @@ function problemOf(error: unknown): { readonly code: string; readonly message: s
 
 /** The JSON of a whole file. Throws TroupeError `method_input` for what is not JSON, or too deep, or holds a number that no double is. */
 export function readInput(bytes: Uint8Array): unknown {
-  const text = textOf(bytes);
+  const text = utf8(bytes);
   if (text === '')
     throw new TroupeError('method_input', 'The input is empty: a method reads a JSON object from standard input.', {
       hint: '`troupe method show NAME` prints an example to paste.',
@@ -94,15 +95,6 @@ function reasonOf(refusal: Refusal, text: string, what: string): string {
   const token = NO_NUMBER.exec(text)?.[1];
   const hint = token === undefined ? '' : ` ${token} is not JSON; write null for an unknown value.`;
   return `${what} is not JSON: ${refusal.got}.${hint}`;
-}
-
-/** Null where the bytes are not UTF-8; a byte order mark is left out. */
-function textOf(bytes: Uint8Array): string | null {
-  try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
-  } catch {
-    return null;
-  }
 }
 
 /** JSON that keeps the sign of -0, which `JSON.stringify` drops. */

@@ -45,3 +45,14 @@ export const isIdentifier = (value: unknown): value is string =>
   value.length > 0 &&
   (value.length * 3 <= 512 || Buffer.byteLength(value) <= 512) &&
   !needsEscape(value);
+
+const strict = new TextDecoder('utf-8', { fatal: true });
+
+/** UTF-8 bytes as text (a byte order mark is dropped), or null where they are not UTF-8. */
+export function utf8(bytes: Uint8Array): string | null {
+  try {
+    return strict.decode(bytes);
+  } catch {
+    return null;
+  }
+}

@@ -10,7 +10,8 @@ import { decodeOtlp, type Otlp, parseOtlpJson } from '../../ingest/otlp/decode.t
 import { type EpisodeRule, withEpisodes } from '../../ingest/otlp/episode-rules.ts';
 import { dataPointsIn } from '../../ingest/otlp/metrics.ts';
 import { protobufToJson } from '../../ingest/otlp/protobuf.ts';
-import { inflate, mediaType, utf8 } from '../body.ts';
+import { utf8 } from '../../ingest/text.ts';
+import { inflate, mediaType } from '../body.ts';
 import type { Ingestion } from '../ingestion.ts';
 import { documented } from '../openapi.ts';
 import { exportResponse, type PartialSuccess, PROTOBUF, type Signal, sendStatus } from '../otlp-answer.ts';

@@ -2,10 +2,11 @@
 import type { TroupeError } from '../../errors.ts';
 import { canonicalJson } from '../../ingest/json.ts';
 import type { ArtifactStore } from '../../ingest/log/log.ts';
-import { record, within } from '../gateway.ts';
+import { record } from '../gateway.ts';
 import type { Ingestion } from '../ingestion.ts';
 import { duringRequest } from '../tracing/spans.ts';
 import { placeIn } from '../tracing/traceparent.ts';
+import { within } from '../within.ts';
 import { type RawAnswer, readAnswer } from './capture.ts';
 import { type UpstreamCall, upstreamDrafts } from './record.ts';
 
