@@ -3,6 +3,7 @@
  * are available if it becomes a dead letter.
  */
 
+import { endOfString } from '../ingest/json.ts';
 import { utf8 } from '../ingest/text.ts';
 import { BodyRefused } from './problem.ts';
 
@@ -16,7 +17,6 @@ const MAX_RECORDS = 10_000;
 const MAX_LINES = 100_000;
 
 const QUOTE = 34;
-const BACKSLASH = 92;
 
 /** The elements of a JSON array, each as its own text. Throws `BodyRefused` where brackets, quotes or commas do not make an array. */
 export function splitArray(text: string): RawRecord[] {
@@ -57,15 +57,6 @@ function endOfElement(text: string, from: number): number {
     }
   }
   throw notAnArray('one that does not end');
-}
-
-function endOfString(text: string, open: number): number {
-  for (let end = text.indexOf('"', open + 1); end > 0; end = text.indexOf('"', end + 1)) {
-    let backslashes = 0;
-    while (text.charCodeAt(end - 1 - backslashes) === BACKSLASH) backslashes++;
-    if (backslashes % 2 === 0) return end;
-  }
-  return -1;
 }
 
 function skipSpace(text: string, from: number): number {

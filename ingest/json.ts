@@ -35,8 +35,7 @@ export function guardJson(text: string): Refusal | null {
         return { code: 'too_large', field: '', expected: `at most ${MAX_VALUES} members and elements`, got: 'more' };
       }
     } else if (c === QUOTE) {
-      let end = text.indexOf('"', i + 1);
-      while (end > 0 && isEscaped(text, end)) end = text.indexOf('"', end + 1);
+      const end = endOfString(text, i);
       if (end < 0) return null; // not JSON; the parser reports it
       i = end;
     } else if (c === 123 || c === 91) {
@@ -77,6 +76,13 @@ export function guardJson(text: string): Refusal | null {
   return null;
 }
 
+/** The quotation mark that ends the text begun at `open`; negative where none does. */
+export function endOfString(text: string, open: number): number {
+  let end = text.indexOf('"', open + 1);
+  while (end > 0 && isEscaped(text, end)) end = text.indexOf('"', end + 1);
+  return end;
+}
+
 function isEscaped(text: string, quote: number): boolean {
   let backslashes = 0;
   for (let k = quote - 1; text.charCodeAt(k) === BACKSLASH; k--) backslashes++;
@@ -89,8 +95,7 @@ export function quoteTokens(text: string, token: RegExp): string {
   let done = 0;
   for (let found = token.exec(text); found; found = token.exec(text)) {
     if (found[0] === '"') {
-      let end = text.indexOf('"', found.index + 1);
-      while (end > 0 && isEscaped(text, end)) end = text.indexOf('"', end + 1);
+      const end = endOfString(text, found.index);
       if (end < 0) break;
       token.lastIndex = end + 1;
     } else {

@@ -5,9 +5,9 @@
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
 import { cutRequest, type LiveFormat } from '../../ingest/formats/live-traces.ts';
-import { isRecord, parseRecord } from '../../ingest/json.ts';
-import { utf8 } from '../../ingest/text.ts';
-import { BODY_LIMIT, inflate, mediaType } from '../body.ts';
+import { isRecord } from '../../ingest/json.ts';
+import { BODY_LIMIT } from '../body.ts';
+import { JSON_TYPE, readJson } from '../checked-body.ts';
 import type { Ingestion } from '../ingestion.ts';
 import { documented } from '../openapi.ts';
 import { BodyRefused } from '../problem.ts';
@@ -100,19 +100,19 @@ export function tracingClientRoutes(
   { bodyLimit }: { readonly bodyLimit: number },
 ): void {
   for (const { method, url, about, format, read = asItIs, answer } of ENDPOINTS) {
-    app.route<{ Body: Buffer | undefined; Params: { readonly id?: string } }>({
+    app.route<{ Params: { readonly id?: string } }>({
       method,
       url,
       ...documented({
         summary: about,
         tag: 'events',
         scope: 'ingest',
-        body: { types: ['application/json'], schema: Type.Object({}, { additionalProperties: true }) },
+        body: { types: [...JSON_TYPE], schema: Type.Object({}, { additionalProperties: true }) },
         answers: { 200: { about: 'items that the response does not list are durable' } },
       }),
       handler: async (request, reply) => {
-        mediaType(request.headers, ['application/json']);
-        const body = readObject(await inflate(request.body ?? Buffer.alloc(0), request.headers, bodyLimit));
+        const { value: body } = await readJson(request, bodyLimit);
+        if (!isRecord(body)) throw notOne('a JSON object', 'another JSON value');
         const items = cutRequest(format, read(body, request.params.id ?? ''));
         if (items === null) throw notOne(`a request of ${format}`, 'another object');
         const answered = answer(await takeItems(ingestion, format, items), body);
@@ -144,15 +144,6 @@ const INGEST = {
   scale_up_qsize_trigger: 200,
   scale_down_nempty_trigger: 4,
 };
-
-function readObject(bytes: Uint8Array): Request {
-  const text = utf8(bytes);
-  if (text === null) throw new BodyRefused({ code: 'bad_json', field: '', expected: 'UTF-8', got: 'other bytes' });
-  const parsed = parseRecord(text);
-  if ('refusal' in parsed) throw new BodyRefused(parsed.refusal);
-  if (!isRecord(parsed.value)) throw notOne('a JSON object', 'another JSON value');
-  return parsed.value;
-}
 
 const notOne = (expected: string, got: string): BodyRefused =>
   new BodyRefused({ code: 'bad_shape', field: '', expected, got });
