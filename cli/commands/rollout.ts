@@ -8,7 +8,7 @@ import { isRecord, parseRecord } from '../../ingest/json.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { firstOf, query, rowsOf, sql } from '../../store/db/query.ts';
 import type { JobContext } from '../../store/jobs/jobs.ts';
-import { attemptCounts } from '../../store/rollouts/attempts.ts';
+import { attemptCounts, ofRollout } from '../../store/rollouts/attempts.ts';
 import { faultList } from '../../store/rollouts/faults.ts';
 import type { ReplayAnswer, ReplayAsked } from '../../store/rollouts/replay.ts';
 import { requestRollout, rolloutWithTasks } from '../../store/rollouts/request.ts';
@@ -181,7 +181,7 @@ async function played(
   const bar = progressBar('Rollout', { quiet });
   const ended = before?.state === 'finished' && before.outcome !== 'done';
   const again = ended ? ' It ended so before this command: choose another --id to play again.' : '';
-  const result = await waited(db, id, spec, { bar, again }).finally(bar.stop);
+  const result = await waited(db, id, spec, { bar, again, quiet }).finally(bar.stop);
   if (result === null)
     say(
       `The rollout goes on without this command. Wait for it again by the same command with --id ${id.replace(/\.\d+$/, '')}; \`troupe jobs\` lists it.`,
@@ -310,14 +310,15 @@ const jobNow = (db: Db, id: string) =>
     query.selectFrom('troupe.job_queue').select(['state', 'outcome', 'result', 'error']).where('job_id', '=', id),
   );
 
-/** The result; null once this command is interrupted. `again` is added to what a failed one says. */
+/** The result; null once this command is interrupted. `again` is added to what a failed one says. The first failure is shown when it comes. */
 async function waited(
   db: Db,
   id: string,
   spec: RolloutSpec,
-  { bar, again }: { readonly bar: Bar; readonly again: string },
+  { bar, again, quiet }: { readonly bar: Bar; readonly again: string; readonly quiet: boolean },
 ): Promise<RolloutResult | null> {
   const signal = untilInterrupted();
+  let named = false;
   const of = groupsOf(id, spec).length * spec.samples;
   while (!signal.aborted) {
     const job = await jobNow(db, id);
@@ -330,11 +331,37 @@ async function waited(
       );
     }
     const { done, running, failed } = await attemptCounts(db, id);
+    if (failed > 0 && !named && !quiet) {
+      named = true;
+      const { code, message } = (await failureOf(db, id))?.error ?? { code: 'failed', message: 'no reason was kept' };
+      say(`${process.stderr.isTTY ? '\n' : ''}An attempt failed (${code}): ${errorLine(message)}`);
+    }
     bar.update(done, of, `${done} of ${of} done, ${running} running, ${failed} failed attempts`);
     await pause(POLL_MS, signal);
   }
   return null;
 }
+
+/**
+ * The line of a program's last words that names its error: the last one that is not indented, as in the traces of Python and of Node,
+ * whose own version may come behind. Pure.
+ */
+export function errorLine(message: string): string {
+  const lines = message.split('\n');
+  return lines.findLast((line, i) => i > 0 && /^\p{L}/u.test(line) && !/^Node\.js v/.test(line)) ?? message;
+}
+
+/** Why one of the attempts that failed did. */
+const failureOf = (db: Db, id: string) =>
+  firstOf(
+    db,
+    query
+      .selectFrom('troupe.job_queue')
+      .select(sql<{ code: string; message: string }>`error`.as('error'))
+      .where(ofRollout(id))
+      .where('outcome', '=', 'failed')
+      .limit(1),
+  );
 
 /** The end of a rollout in words. Pure. */
 export function summary(result: RolloutResult): string {
@@ -353,7 +380,7 @@ export function summary(result: RolloutResult): string {
       table(
         ['task', 'done', 'of', 'missing', 'why'],
         partial.flatMap(({ task_id, done, of, why }) =>
-          why.map(({ code, message, samples }) => [task_id, done, of, samples, `${code}: ${message}`]),
+          why.map(({ code, message, samples }) => [task_id, done, of, samples, `${code}: ${errorLine(message)}`]),
         ),
       ),
     );

@@ -90,7 +90,8 @@ export const isAttempt = (kind: string): boolean => kind.startsWith(KIND);
 /** The same as a condition over rows of the queue, for those that are none. */
 export const isNoAttempt = sql<SqlBool>`kind not like ${sql.lit(`${KIND}%`)}`;
 
-const ofRollout = (rollout: string) => sql<SqlBool>`${playedIn('job_id', rollout)} and spec ->> 'rollout' = ${rollout}`;
+export const ofRollout = (rollout: string) =>
+  sql<SqlBool>`${playedIn('job_id', rollout)} and spec ->> 'rollout' = ${rollout}`;
 const CLOCK = sql<string>`clock_timestamp()`;
 const inSeconds = (seconds: number) => sql<string>`clock_timestamp() + make_interval(secs => ${seconds}::float8)`;
 const utc = (column: 'started_at' | 'deadline_at') =>

@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { summary } from '../../cli/commands/rollout.ts';
+import { errorLine, summary } from '../../cli/commands/rollout.ts';
 import { registerProcess } from '../../store/jobs/processes.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { type Shell, warmShell } from './support/troupe.ts';
@@ -96,4 +96,26 @@ it('the summary says why groups are partial, and what has no reward or no signal
   );
   expect(text).toContain('Without a reward: 2 episodes');
   expect(text).toContain('All rewards are equal in 1 complete group,');
+});
+
+describe('of the last words of a program that failed the line is shown that names its error', () => {
+  const python = `Exit code 1: ^^^^^
+  File "/site-packages/openai/_base_client.py", line 1248, in request
+    raise self._make_status_error_from_response(err.response) from None
+openai.InternalServerError: Error code: 503 - No process serves policy:team now.`;
+  const node = `Exit code 1: file:///team.mjs:3
+throw new Error('no model');
+      ^
+
+Error: no model
+    at file:///team.mjs:3:7
+
+Node.js v22.1.0`;
+
+  it.each([
+    ['of Python', python, 'openai.InternalServerError: Error code: 503 - No process serves policy:team now.'],
+    ['of Node', node, 'Error: no model'],
+    ['that is alone', 'It did not end within 8 s.', 'It did not end within 8 s.'],
+    ['that only has indented lines', 'Exit code 1: x\n  at y', 'Exit code 1: x\n  at y'],
+  ])('%s', (_, words, line) => expect(errorLine(words)).toBe(line));
 });
