@@ -44,7 +44,15 @@ export function misfitOf(schema: object, errors: readonly SchemaError[], value: 
     };
   }
   const expected = expectedBy(error);
-  return { field, message: `${field || what} should ${expected}, but it is ${came}.`, expected, got: came };
+  const { allowedValues } = (error?.params ?? {}) as Readonly<Record<string, unknown>>;
+  const meant = Array.isArray(allowedValues) ? meantBy(at(value, path), allowedValues.map(String)) : '';
+  return { field, message: `${field || what} should ${expected}, but it is ${came}.${meant}`, expected, got: came };
+}
+
+/** The question after a sentence that refuses a name: the nearest of those that there are, or nothing. Pure. */
+export function meantBy(name: unknown, known: readonly string[]): string {
+  const meant = typeof name === 'string' ? nearest(name, known) : null;
+  return meant === null ? '' : ` Did you mean ${meant}?`;
 }
 
 /** What belongs after "should". */

@@ -1,9 +1,10 @@
 /** Which judged method a recipe means: its key, with version and parameters, as the tables hold them. */
-import { TroupeError } from '../../errors.ts';
+import { got, TroupeError } from '../../errors.ts';
 import { canonicalJson } from '../../ingest/json.ts';
-import { nearest } from '../../nearest.ts';
 import type { Session } from '../db/pool.ts';
 import { query, rowsOf } from '../db/query.ts';
+import { METHODS } from '../methods/find.ts';
+import { meantBy } from '../misfit.ts';
 import type { MethodChoice } from './recipe.ts';
 
 export type ChosenMethod = {
@@ -56,24 +57,28 @@ export function chooseMethod(judged: readonly ChosenMethod[], choice: MethodChoi
       },
     );
   }
-  const meant = nearest(
-    name,
-    judged.map((m) => m.method),
-  );
+  // A name that nothing was judged by and that no method has is a mistake, and judging by it is no way out.
+  if (named.length === 0 && choice.method && !METHODS.some((method) => method.name === choice.method)) {
+    const meant = meantBy(
+      choice.method,
+      [...judged, ...METHODS.map(({ name: method }) => ({ method }))].map((m) => m.method),
+    );
+    throw new TroupeError(
+      'method_unknown',
+      `${field}: there is no method named ${got(choice.method)}.${meant || ' `troupe method list` names them all.'}`,
+      { field, expected: 'the name of a method', got: got(choice.method) },
+    );
+  }
   const what = named.length > 0 ? 'with this version and these parameters' : 'yet';
-  throw new TroupeError(
-    'not_found',
-    `${field}: nothing was judged by ${name} ${what}; judge the episodes first.${meant && meant !== name ? ` Did you mean ${meant}?` : ''}`,
-    {
-      field,
-      ...(named.length === 0 && choice.method ? { hint: `\`troupe judge --methods ${choice.method}\` does.` } : {}),
-      expected:
-        named.length > 0
-          ? named.map((m) => `version ${m.version} ${canonicalJson(m.params)}`).join(' · ')
-          : 'a method that was run',
-      got: canonicalJson(choice),
-    },
-  );
+  throw new TroupeError('not_found', `${field}: nothing was judged by ${name} ${what}; judge the episodes first.`, {
+    field,
+    ...(named.length === 0 && choice.method ? { hint: `\`troupe judge --methods ${choice.method}\` does.` } : {}),
+    expected:
+      named.length > 0
+        ? named.map((m) => `version ${m.version} ${canonicalJson(m.params)}`).join(' · ')
+        : 'a method that was run',
+    got: canonicalJson(choice),
+  });
 }
 
 export const hasParams = (

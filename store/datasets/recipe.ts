@@ -201,7 +201,7 @@ export function parseRecipe(value: unknown): Recipe {
   refuseExports(value.layout);
   const where = value.where === undefined || value.where === null ? null : parseFilter(value.where);
   const { where: _, ...plain } = { ...value, where: null, columns: value.columns ?? null };
-  checkShape(plain);
+  checkShape(plain, value);
   const input = plain as Omit<RecipeInput, 'where'>;
   const unit = input.unit ?? 'step';
   const weighed = weightOf(unit, input);
@@ -348,13 +348,14 @@ function refuseName(name: string, known: readonly string[], of: string, field: s
 const { where: _where, ...shape } = recipeSchema.properties;
 const shapeSchema = Type.Object(shape);
 
-function checkShape(value: Readonly<Record<string, unknown>>): void {
+/** @param written the recipe as it was given, for what is said about the whole of it */
+function checkShape(value: Readonly<Record<string, unknown>>, written: Readonly<Record<string, unknown>>): void {
   if (Value.Check(shapeSchema, value)) return;
   const {
     field,
     message,
     expected,
     got: came,
-  } = misfitOf(shapeSchema, Value.Errors(shapeSchema, value), value, 'A recipe');
+  } = misfitOf(shapeSchema, Value.Errors(shapeSchema, value), written, 'A recipe');
   invalid(message, { field: field || 'recipe', expected, got: came });
 }

@@ -124,6 +124,16 @@ describe('a plan that begins with a rollout', () => {
       expect(repeated.out.rollout).toMatchObject({ iterations: 3, attempts: 12 });
       const unjudged = await troupe('plan', 'check', written('unjudged', { ...plan('unjudged'), judge: [] }));
       expect(unjudged.out.notes.join(' ')).toMatch(/policies.solver.recipe reads \w+, and no entry of judge runs it/);
+      const { solver } = plan('misspelt').policies;
+      const recipe = { ...solver.recipe, where: 'verdict(correctnes_filter)' };
+      const misspelt = plan('misspelt', {}, { policies: { solver: { ...solver, recipe } } });
+      const none = await troupe('plan', 'check', written('misspelt', misspelt));
+      expect([none.code, none.out.problems]).toEqual([
+        1,
+        [
+          'policies.solver.recipe reads correctnes_filter, and there is no such method. Did you mean correctness_filter?',
+        ],
+      ]);
       const wrong = written('wrong', plan('wrong', { runner: 'slover' }));
       const refused = await troupe('plan', 'check', wrong);
       expect([refused.code, refused.out.problems.join(' ')]).toEqual([1, expect.stringContaining('mean solver?')]);

@@ -1,12 +1,15 @@
 /** The rows, starting weights and cost of each policy of a plan that is checked. */
 import { TroupeError } from '../../errors.ts';
+import { judgedMethods } from '../../store/datasets/chosen-methods.ts';
 import { freeze } from '../../store/datasets/freeze.ts';
 import { whyEmpty } from '../../store/datasets/manifest.ts';
 import { type OpenedDataset, openDataset } from '../../store/datasets/read.ts';
-import { parseRecipe } from '../../store/datasets/recipe.ts';
+import { parseRecipe, type Recipe } from '../../store/datasets/recipe.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { firstOf, query } from '../../store/db/query.ts';
-import { looksAtJudgement } from '../../store/select.ts';
+import { METHODS } from '../../store/methods/find.ts';
+import { meantBy } from '../../store/misfit.ts';
+import { comparisonsOf, factsOf, looksAtJudgement } from '../../store/select.ts';
 import { cutRow, type StepRow, supervisedRow } from '../data/training-rows.ts';
 import { type OpenModel, openModelForIds } from '../models/model-directory.ts';
 import type { Asked, Found, PolicyCheck } from './check-found.ts';
@@ -148,15 +151,31 @@ export function emptied(name: string, { manifest }: OpenedDataset): string {
   return `The recipe of ${name} has no rows to train on: ${whyEmpty(manifest.funnel)}. Change policies.${name}.recipe, or record what it takes.`;
 }
 
-/** Methods that a recipe reads and the plan does not run: nobody has judged episodes that are yet to be played. */
-export function noteUnjudged({ policies, judge = [] }: Plan, notes: string[]): void {
-  const run = new Set(judge.map(({ method }) => method));
+/** Methods that a recipe reads and the plan does not run: nobody has judged episodes that are yet to be played. One that is none is a problem. */
+export async function noteUnjudged(db: Db, { policies, judge = [] }: Plan, { problems, notes }: Found): Promise<void> {
+  const run = new Set<string>(judge.map(({ method }) => method));
+  const judged = new Set((await judgedMethods(db)).flatMap(({ method, method_key }) => [method, method_key]));
+  const known = new Set<string>([...METHODS.map((method) => method.name), ...judged]);
   for (const [name, policy] of Object.entries(policies)) {
-    const { reward, credit, verdicts } = parseRecipe({ ...withoutGates(policy.recipe), name });
-    for (const { method } of [reward, credit, ...verdicts].filter((one) => one !== null))
-      if (method !== null && !run.has(method))
-        notes.push(
-          `policies.${name}.recipe reads ${method}, and no entry of judge runs it: a round fails at freeze-${name}, unless \`troupe run judge\` runs it by the setting judge.`,
+    const at = `policies.${name}.recipe`;
+    for (const method of methodsOf(parseRecipe({ ...withoutGates(policy.recipe), name }))) {
+      if (!known.has(method))
+        problems.push(
+          `${at} reads ${method}, and there is no such method.${meantBy(method, [...known]) || ' `troupe method list` lists them.'}`,
         );
+      else if (!run.has(method))
+        notes.push(
+          `${at} reads ${method}, and no entry of judge runs it: a round fails at freeze-${name}, unless \`troupe run judge\` runs it by the setting judge.`,
+        );
+    }
   }
 }
+
+/** The names of the methods that a recipe reads, its filter included; each once. Pure. */
+const methodsOf = ({ reward, credit, verdicts, where }: Recipe): ReadonlySet<string> =>
+  new Set(
+    [
+      ...[reward, credit, ...verdicts].map((choice) => choice?.method),
+      ...comparisonsOf(where).map(({ field }) => factsOf(field).method),
+    ].filter((method) => typeof method === 'string'),
+  );

@@ -38,7 +38,7 @@ export async function checkPlan(asked: Checking, plan: Plan): Promise<PlanCheck>
   const folder = await mkdtemp(join(asked.folder, 'plan-check-'));
   try {
     noteMissing(asked, plan, notes);
-    if (plan.rollout !== undefined) noteUnjudged(plan, notes);
+    if (plan.rollout !== undefined) await noteUnjudged(asked.db, plan, { problems, notes });
     const rollout = await rolloutCheck(asked, plan, { problems, notes });
     const policies: Record<string, PolicyCheck> = {};
     const heldOut = new Set<string>();

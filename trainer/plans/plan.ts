@@ -10,7 +10,7 @@ import { layoutNamed } from '../../store/datasets/export.ts';
 import { parseRecipe } from '../../store/datasets/recipe.ts';
 import { WatchRules } from '../../store/gating/watch.ts';
 import { type MethodAsked, requireRunnable, resolveMethods } from '../../store/judging/judge.ts';
-import { misfitOf } from '../../store/misfit.ts';
+import { meantBy, misfitOf } from '../../store/misfit.ts';
 import { checkReplay } from '../../store/rollouts/replay.ts';
 import { rolloutSpec } from '../../store/rollouts/rollout.ts';
 import { looksAt, parseFilter, parseTaskFilter } from '../../store/select.ts';
@@ -308,7 +308,7 @@ function checkTrain(train: unknown, at: string): void {
   if (schema === undefined)
     throw invalid(
       `${at}.method`,
-      `${at}.method should be one of ${Object.keys(TRAIN).join(', ')}, got ${got(train.method)}.`,
+      `${at}.method should be one of ${Object.keys(TRAIN).join(', ')}, got ${got(train.method)}.${meantBy(train.method, Object.keys(TRAIN))}`,
     );
   requireKnown(train, schema.properties, at);
   if (isRecord(train.lora)) requireKnown(train.lora, Lora.properties, `${at}.lora`);
@@ -334,7 +334,10 @@ function checkGate(gate: unknown): void {
   if (!isRecord(gate)) return;
   const schema = GATES[gate.kind as keyof typeof GATES];
   if (schema === undefined)
-    throw invalid('gate.kind', `gate.kind should be one of ${Object.keys(GATES).join(', ')}, got ${got(gate.kind)}.`);
+    throw invalid(
+      'gate.kind',
+      `gate.kind should be one of ${Object.keys(GATES).join(', ')}, got ${got(gate.kind)}.${meantBy(gate.kind, Object.keys(GATES))}`,
+    );
   requireKnown(gate, schema.properties, 'gate');
   if (isRecord(gate.guardrails))
     requireKnown(gate.guardrails, GUARDRAILS[gate.kind as string]?.properties ?? {}, 'gate.guardrails');

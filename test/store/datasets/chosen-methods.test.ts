@@ -25,6 +25,26 @@ describe('a recipe that names a method', () => {
     );
   });
 
+  it('is sent to the judge only where a method has this name', () => {
+    const refused = (method: string) => {
+      try {
+        return chooseMethod([plain], choice({ method }), 'credit');
+      } catch (error) {
+        return error;
+      }
+    };
+    expect(refused('rloo_advantage')).toMatchObject({
+      code: 'not_found',
+      message: 'credit: nothing was judged by rloo_advantage yet; judge the episodes first.',
+      detail: { hint: '`troupe judge --methods rloo_advantage` does.' },
+    });
+    expect(refused('grpo_advntage')).toMatchObject({
+      code: 'method_unknown',
+      message: 'credit: there is no method named "grpo_advntage". Did you mean grpo_advantage?',
+      detail: { field: 'credit', got: '"grpo_advntage"' },
+    });
+  });
+
   it('means what was written as it was told', () => {
     expect(chooseMethod([plain, raw], choice({ params: { scale_std: false } }), 'credit')).toBe(raw);
   });

@@ -119,7 +119,7 @@ describe('a dataset on disk', () => {
       }
     })();
     const frozen = await make({ layout: ['parquet', 'jsonl'] }, directory);
-    await expect(make({ credit: 'nobody' }, directory)).rejects.toMatchObject({ code: 'not_found' });
+    await expect(make({ credit: 'nobody' }, directory)).rejects.toMatchObject({ code: 'method_unknown' });
     done = true;
     await watching;
     expect(looks).toBeGreaterThan(3);

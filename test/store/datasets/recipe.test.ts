@@ -73,6 +73,8 @@ describe('a recipe', () => {
 
   it.each([
     [{ name: 'x', unti: 'step' }, 'unti', 'Did you mean unit?'],
+    [{ name: 'x', unit: 'stap' }, 'unit', 'Did you mean step?'],
+    [{ where: 'reward >= 1' }, 'recipe', 'should have name, but it is {"where":"reward >= 1"}'],
     [{ name: 'x', columns: ['advantge'] }, 'columns', 'Did you mean advantage?'],
     [{ name: 'x', columns: ['foo'] }, 'columns', 'unit step has no "foo". It has task_id, '],
     [
