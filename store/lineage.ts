@@ -259,7 +259,7 @@ const generatorsOf = async (db: Session, episode: string): Promise<readonly Rela
       .orderBy('steps', 'desc')
       .orderBy('c.checkpoint_id'),
   );
-  return rows.map((row) => ({ kind: 'checkpoint', ...row, relation: 'spoke in it' }));
+  return rows.map((row) => ({ kind: 'checkpoint', ...row, relation: 'generated steps of it' }));
 };
 
 /** The version of the team that played an episode. */
@@ -282,7 +282,7 @@ const SOURCES: Relations = {
     const rows = await rowsOf(db, stepsNamed(id).select(['s.episode_id', 'c.checkpoint_id']).orderBy('s.episode_id'));
     return rows.flatMap(({ episode_id, checkpoint_id }): Related[] => [
       { kind: 'episode', id: episode_id, relation: 'is its episode' },
-      ...(checkpoint_id === null ? [] : [{ kind: 'checkpoint', id: checkpoint_id, relation: 'said it' } as const]),
+      ...(checkpoint_id === null ? [] : [{ kind: 'checkpoint', id: checkpoint_id, relation: 'generated it' } as const]),
     ]);
   },
   async 'dataset row'(db, id) {
@@ -313,7 +313,7 @@ const SOURCES: Relations = {
         .orderBy('rows', 'desc')
         .orderBy('c.checkpoint_id'),
     );
-    return rows.map((row) => ({ kind: 'checkpoint', ...row, relation: 'said its rows' }));
+    return rows.map((row) => ({ kind: 'checkpoint', ...row, relation: 'generated its rows' }));
   },
   async checkpoint(db, id) {
     const parents = await rowsOf(
@@ -331,10 +331,16 @@ const SOURCES: Relations = {
           sql<{ dataset_id: string }>`json_array_elements_text(c.dataset_ids)`.as<'d'>(sql`d (dataset_id)`),
           (on) => on.onTrue(),
         )
+        .leftJoin('facts.datasets as f', 'f.dataset_id', 'd.dataset_id')
         .leftJoin(DATASET_ROWS, 'r.dataset_id', 'd.dataset_id')
-        .select(['d.dataset_id as id', count(ROWS, 'rows'), count(sql`count(distinct r.episode_id)`, 'episodes')])
+        .select([
+          'd.dataset_id as id',
+          sql<boolean>`f.dataset_id is not null`.as('frozen'),
+          count(ROWS, 'rows'),
+          count(sql`count(distinct r.episode_id)`, 'episodes'),
+        ])
         .where('c.checkpoint_id', '=', id)
-        .groupBy('d.dataset_id')
+        .groupBy(['d.dataset_id', 'f.dataset_id'])
         .orderBy('d.dataset_id'),
     );
     return [
@@ -346,7 +352,13 @@ const SOURCES: Relations = {
             ]),
         ...(base === null || base === parent_id ? [] : [checkpoint(base, 'is the base of its adapter')]),
       ]),
-      ...datasets.map((row) => ({ kind: 'dataset' as const, ...row, relation: 'trained it' })),
+      // A file of chats, or a dataset of another project, has an id and no rows here: how many it has is unknown, not 0.
+      ...datasets.map(({ id, frozen, rows, episodes }) => ({
+        kind: 'dataset' as const,
+        id,
+        relation: frozen ? 'trained it' : 'trained it: a file, or frozen elsewhere',
+        ...(frozen ? { rows, episodes } : {}),
+      })),
     ];
   },
   'team version': nothing,

@@ -99,7 +99,7 @@ describe('lineage', () => {
   it('of an episode goes back to the weights that spoke and on to the datasets and the checkpoints made of them', async () => {
     expect(await both('e1')).toEqual({
       kind: 'episode',
-      from: [{ kind: 'checkpoint', id: 'old', relation: 'spoke in it', steps: 2 }],
+      from: [{ kind: 'checkpoint', id: 'old', relation: 'generated steps of it', steps: 2 }],
       to: [
         {
           kind: 'dataset',
@@ -131,6 +131,14 @@ describe('lineage', () => {
     ]);
   });
 
+  it('of a checkpoint that a file trained knows no number of rows', async () => {
+    const saved = { checkpoint_id: 'by-file', policy: 'f', dataset_ids: ['0f11e0'] };
+    await record(fresh.db, [event('checkpoint.saved', saved)]);
+    expect((await both('by-file', 1)).from).toEqual([
+      { kind: 'dataset', id: '0f11e0', relation: 'trained it: a file, or frozen elsewhere' },
+    ]);
+  });
+
   it('of a checkpoint goes back to its parent and datasets, and on to its releases and what it spoke in', async () => {
     expect(await both('new')).toEqual({
       kind: 'checkpoint',
@@ -142,7 +150,7 @@ describe('lineage', () => {
           relation: 'trained it',
           rows: 4,
           episodes: 2,
-          children: [{ kind: 'checkpoint', id: 'old', relation: 'said its rows', rows: 4, episodes: 2 }],
+          children: [{ kind: 'checkpoint', id: 'old', relation: 'generated its rows', rows: 4, episodes: 2 }],
         },
       ],
       to: [{ kind: 'release', id: 'r1', relation: 'gave it to p' }],
@@ -154,10 +162,10 @@ describe('lineage', () => {
     expect((await lineageOf(fresh.db, 'old'))[0]!.spoke).toEqual({ episodes: 2, steps: 4 });
   });
 
-  it('of a dataset goes back to the weights that said its rows and on to what was trained on it', async () => {
+  it('of a dataset goes back to the weights that generated its rows and on to what was trained on it', async () => {
     expect(await both('lessons', 1)).toEqual({
       kind: 'dataset',
-      from: [{ kind: 'checkpoint', id: 'old', relation: 'said its rows', rows: 4, episodes: 2 }],
+      from: [{ kind: 'checkpoint', id: 'old', relation: 'generated its rows', rows: 4, episodes: 2 }],
       to: [{ kind: 'checkpoint', id: 'new', relation: 'was trained on it' }],
     });
   });
@@ -196,9 +204,9 @@ describe('lineage', () => {
     const { from, to } = await both('c0/1');
     expect(from).toEqual([
       { kind: 'episode', id: 'e1', relation: 'is its episode', children: [expect.anything()] },
-      { kind: 'checkpoint', id: 'old', relation: 'said it' },
+      { kind: 'checkpoint', id: 'old', relation: 'generated it' },
       { kind: 'episode', id: 'e2', relation: 'is its episode', children: [expect.anything()] },
-      { kind: 'checkpoint', id: 'old', relation: 'said it' },
+      { kind: 'checkpoint', id: 'old', relation: 'generated it' },
     ]);
     expect(to).toMatchObject([
       { kind: 'dataset row', id: 'lessons/test/0', children: [{ kind: 'dataset', id: 'lessons' }] },
@@ -271,7 +279,7 @@ describe('lineage', () => {
       '│  ├─ checkpoint middle is its parent',
       '│  │  └─ checkpoint begin is its parent',
       '│  └─ dataset spoken trained it (1 row, 1 episode)',
-      '│     └─ checkpoint middle said its rows (1 row, 1 episode)',
+      '│     └─ checkpoint middle generated its rows (1 row, 1 episode)',
       '│        └─ … as at its other place in this tree',
     ]);
   });
@@ -282,7 +290,7 @@ describe('lineage', () => {
       [
         'episode e1',
         '├─ comes from',
-        '│  └─ checkpoint old spoke in it (2 steps)',
+        '│  └─ checkpoint old generated steps of it (2 steps)',
         '└─ led to',
         '   └─ dataset lessons holds rows of it (2 rows, 1 episode)',
         '      └─ checkpoint new was trained on it',
