@@ -85,7 +85,10 @@ export type BackupTarget = {
   readonly write: (bytes: Readable) => Promise<number>;
 };
 
-/** A file. @throws TroupeError `disk_full` */
+/** What the disk answers where a file cannot be made. */
+const UNWRITABLE = new Set(['ENOENT', 'EACCES', 'EPERM', 'ENOTDIR', 'EROFS', 'EISDIR']);
+
+/** A file. @throws TroupeError `disk_full`, `home_unwritable` where it cannot be made */
 export const fileTarget = (file: string): BackupTarget => ({
   name: file,
   isThere: async () => (await lstat(file).catch(() => null)) !== null,
@@ -97,7 +100,12 @@ export const fileTarget = (file: string): BackupTarget => ({
       return (await lstat(file)).size;
     } catch (error) {
       await rm(partial, { force: true });
-      if (!isFullDisk(error)) throw error;
+      if (!isFullDisk(error)) {
+        const { code, message } = error as NodeJS.ErrnoException;
+        if (code === undefined || !UNWRITABLE.has(code)) throw error;
+        const why = code === 'ENOENT' ? 'the folder does not exist' : message;
+        throw new TroupeError('home_unwritable', `The backup ${file} cannot be written: ${why}.`, { cause: error });
+      }
       const text = `The disk of ${file} is full; nothing was kept of the backup.`;
       throw new TroupeError('disk_full', text, { cause: error });
     }

@@ -178,6 +178,18 @@ describe('a backup that was made while events came in, restored in a home of ano
   );
 
   it(
+    'into a folder that is not there is refused, with the folder',
+    async () => {
+      const refused = await there.run(['backup', 'nowhere/backup.tar.gz']);
+      expect([refused.code, refused.err]).toEqual([
+        1,
+        expect.stringMatching(/The backup \S*nowhere\/backup.tar.gz cannot be written: the folder does not exist\.\n/),
+      ]);
+    },
+    SLOW,
+  );
+
+  it(
     'is refused by a project that holds something',
     async () => {
       const again = await there.run(['restore', file, '--json']);
