@@ -42,7 +42,7 @@ export const GROUPS: Readonly<Record<string, Readonly<Record<string, string>>>> 
     filter: 'show a filter of recipes as a JSON tree and as SQL',
     recipe: 'print the JSON Schema of a recipe',
     dataset: 'freeze, list, show, compare and export datasets; recipes that come with Troupe',
-    train: 'train a model: sft, dpo, rl',
+    train: 'train a model: sft, dpo, rl, value, reward',
     plan: 'check, run and show plans: from recorded episodes to a released checkpoint',
     gate: 'show the report of a gate, and accept or refuse a candidate',
     sample: 'generate text with a model or checkpoint',

@@ -155,7 +155,7 @@ type Report = Awaited<ReturnType<typeof importFiles>>;
 
 function printImport(report: Report): void {
   print(
-    `Format ${report.format}: ${countText(report.files, 'file')}, ${countText(report.episodes, 'episode')}, ${countText(report.tasks, 'task')}, ${countText(report.agents, 'agent')}, ${countText(report.calls, 'call')}, ${countText(report.steps, 'step')}, ${countText(report.tool_calls, 'tool call')}, ${report.feedback} feedback.`,
+    `Format ${report.format ?? 'unknown'}: ${countText(report.files, 'file')}, ${countText(report.episodes, 'episode')}, ${countText(report.tasks, 'task')}, ${countText(report.agents, 'agent')}, ${countText(report.calls, 'call')}, ${countText(report.steps, 'step')}, ${countText(report.tool_calls, 'tool call')}, ${report.feedback} feedback.`,
   );
   const { received, accepted, duplicates, rejected } = report.events;
   print(`Events: ${received} received = ${accepted} accepted + ${duplicates} known already + ${rejected} rejected.`);

@@ -130,7 +130,7 @@ function refuseEmpty({ manifest, warnings }: Read): void {
     field: 'recipe',
     expected: 'a recipe that finds a row',
     got: 'no row',
-    hint: 'Change the recipe, or allow a dataset without rows.',
+    hint: 'Change the recipe, or allow a dataset without rows: --allow-empty, in the spec of a job allow_empty.',
   });
 }
 
