@@ -1,6 +1,8 @@
 /** Judging: run methods over episodes. */
 import type { Command } from 'commander';
 import { countText, got, TroupeError } from '../../errors.ts';
+import type { Db } from '../../store/db/pool.ts';
+import { query, rowsOf } from '../../store/db/query.ts';
 import { type Compared, comparedBy } from '../../store/judging/compared.ts';
 import { compareEverything, judge, type MethodAsked, resolveMethods, unjudged } from '../../store/judging/judge.ts';
 import { ALL_SHARES } from '../../store/judging/lock.ts';
@@ -65,7 +67,9 @@ export function addTo(program: Command): void {
         flags.all
           ? closedEpisodes(db, chosen)
           : unjudged(db, methods, { now: now(), closeAfter: config.close_after, ...chosen });
-      const episodes = (flags.episode as string[] | undefined) ?? (await patiently(found));
+      const named = flags.episode as string[] | undefined;
+      if (named !== undefined) await requireEpisodes(db, named);
+      const episodes = named ?? (await patiently(found));
       const bar = progressBar('Judging', { quiet: flags.quiet === true || flags.json === true });
       const judging = await judge(db, log, {
         methods,
@@ -80,6 +84,23 @@ export function addTo(program: Command): void {
       if (!flags.json) for (const line of comparedText(compared, config.close_after)) print(line);
     },
   );
+}
+
+/** @throws TroupeError `not_found` for a name that no episode has: nothing would be judged, and nobody would know why */
+async function requireEpisodes(db: Db, named: readonly string[]): Promise<void> {
+  const found = await rowsOf(
+    db,
+    query
+      .selectFrom('facts.episodes')
+      .select('episode_id')
+      .where('episode_id', 'in', [...named]),
+  );
+  const there = new Set(found.map(({ episode_id }) => episode_id));
+  const absent = named.find((id) => !there.has(id));
+  if (absent !== undefined)
+    throw new TroupeError('not_found', `There is no episode ${got(absent)}.`, {
+      hint: '`troupe episodes` lists them.',
+    });
 }
 
 function tell(

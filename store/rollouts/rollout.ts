@@ -156,6 +156,7 @@ export function rolloutSpec(id: string, spec: unknown): RolloutSpec {
 /** Tasks as JSON lines: one object a line, with a task_id; a line without gets one made of its content. @throws TroupeError `usage` */
 export function readTasks(text: string, from: string): RolloutTask[] {
   const tasks: RolloutTask[] = [];
+  const lines = new Map<string, number>();
   for (const [i, line] of text.split('\n').entries()) {
     if (line.trim() === '') continue;
     const parsed = parseRecord(line);
@@ -168,6 +169,15 @@ export function readTasks(text: string, from: string): RolloutTask[] {
         'usage',
         `${where}: task_id should be a text of 1 to 512 bytes, but it is ${got(task_id)}.`,
       );
+    const first = lines.get(task_id);
+    if (first !== undefined)
+      throw new TroupeError(
+        'usage',
+        'task_id' in value
+          ? `The task ${got(task_id)} stands twice in ${from}, in lines ${first} and ${i + 1}; each task_id should stand once.`
+          : `${where} is the same task as line ${first}, and neither has a task_id: give each its own, or leave one out.`,
+      );
+    lines.set(task_id, i + 1);
     tasks.push({ ...value, task_id });
   }
   if (tasks.length === 0)

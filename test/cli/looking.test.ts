@@ -161,6 +161,7 @@ describe('commands that record and look', () => {
       at.run(where({ field: 'agent', op: '=', value: 'solver' })),
       at.run(where({ field: 'epsode_id', op: '=', value: 'sum-1' })),
       at.run(['judge', '--where', 'reward >']),
+      at.run(['judge', '--episode', 'nobody']),
       at.run(['judge', '--share', '3/2']),
       at.run(['judge', '--share', '1/2', '--methods', 'diversity_select']),
     ]);
@@ -168,9 +169,9 @@ describe('commands that record and look', () => {
     expect(document(one!).episodes).toBeLessThan(9);
     const rest = document(await at.run(['judge', '--methods', 'drmas_advantage', '--share', '2/2', '--json']));
     expect(document(part!).episodes + rest.episodes).toBe(9);
-    expect(wrong.map(({ code }) => code)).toEqual([2, 2, 2, 2, 2]);
+    expect(wrong.map(({ code }) => code)).toEqual([2, 2, 2, 1, 2, 2]);
     expect(wrong.map(({ err }) => err).join('')).toMatch(
-      /single steps.*Did you mean episode_id.*expected a value at character 9.*1 ≤ k ≤ n.*compares all of them/s,
+      /single steps.*Did you mean episode_id.*expected a value at character 9.*There is no episode "nobody".*1 ≤ k ≤ n.*compares all of them/s,
     );
   });
 

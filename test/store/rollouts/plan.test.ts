@@ -92,6 +92,8 @@ describe('ids and tasks', () => {
   it.each([
     ['{"task_id":"a"}\nnonsense', /Line 2 of t should be a JSON object, but it is "nonsense"/],
     ['{"task_id":7}', /Line 1 of t: task_id should be a text of 1 to 512 bytes, but it is 7/],
+    ['{"task_id":"a"}\n\n{"task_id":"a"}', /The task "a" stands twice in t, in lines 1 and 3; each task_id should/],
+    ['{"prompt":"x"}\n{"prompt":"x"}', /Line 2 of t is the same task as line 1, and neither has a task_id/],
     ['\n', /t holds no tasks/],
   ])('%j is refused', (text, sentence) => {
     expect(() => readTasks(text, 't')).toThrow(sentence);
