@@ -138,9 +138,14 @@ describe('A source of rewards', () => {
     expect(await reward({ sql })).toEqual({
       episodes: 2,
       rewarded: 1,
-      failed: { 'The query returned no number in a column `reward`; null is no reward.': 1 },
+      failed: {
+        'The query returned null as `reward`: something that it reads is not recorded. Null is no reward.': 1,
+      },
     });
     expect(await rewards()).toEqual({ broken: null, right: 1, wrong: null });
+    expect(await reward({ sql: 'select 1 as reword' }, { id: 'other' })).toMatchObject({
+      failed: { 'The query should return a number in a column `reward`, but it is nothing.': 1 },
+    });
     expect(await reward({ sql: 'delete from episodes' }, { id: 'harm' })).toMatchObject({ rewarded: 0 });
   });
 

@@ -1,5 +1,5 @@
 /** The reward of one recorded episode by a configured source. What fails is a reason, never a reward of 0. */
-import { TroupeError } from '../../errors.ts';
+import { got, TroupeError } from '../../errors.ts';
 import { isRecord } from '../../ingest/json.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { literalSql, sql, typed } from '../../store/db/query.ts';
@@ -144,10 +144,14 @@ async function bySql(
     return { error: `The query returned ${rows.length === 0 ? 'no row' : 'several rows'}; it should return one.` };
   const row = Object.fromEntries(columns.map(({ name }, i) => [name, rows[0]![i]]));
   const { reward } = row;
+  if (reward === null)
+    return {
+      error: 'The query returned null as `reward`: something that it reads is not recorded. Null is no reward.',
+    };
   const value = typeof reward === 'string' && reward.trim() !== '' ? Number(reward) : reward;
   return (
     rewardOf({ ...row, reward: value }) ?? {
-      error: 'The query returned no number in a column `reward`; null is no reward.',
+      error: `The query should return a number in a column \`reward\`, but it is ${got(reward)}.`,
     }
   );
 }
