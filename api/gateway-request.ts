@@ -1,5 +1,4 @@
 /** A completion request, checked field by field: a field that is silently ignored would make the record wrong. */
-
 import type { IncomingHttpHeaders } from 'node:http';
 import { TroupeError } from '../errors.ts';
 import { badMessage, type ChatMessage } from '../ingest/formats/chat-message.ts';

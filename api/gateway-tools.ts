@@ -1,5 +1,4 @@
 /** The tools of a request and the calls of them, in the shape of the OpenAI chat interface. Pure. */
-
 import type { Draft } from '../ingest/events.ts';
 import type { ChatMessage } from '../ingest/formats/chat-message.ts';
 import { type Call, prefixIds, resultDrafts, toolDrafts } from '../ingest/formats/chat-tools.ts';

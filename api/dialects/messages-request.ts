@@ -2,7 +2,6 @@
  * A request of Anthropic's Messages API as a request of the chat interface. It is translated only where nothing is lost; anything else
  * is refused with the name of its field.
  */
-
 import type { ChatMessage } from '../../ingest/formats/chat-message.ts';
 import { isRecord } from '../../ingest/json.ts';
 import { isIdentifier } from '../../ingest/text.ts';

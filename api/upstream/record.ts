@@ -1,5 +1,4 @@
 /** A call to a model server as drafts of events. Pure: ids and times are arguments. */
-
 import type { TroupeError } from '../../errors.ts';
 import type { Content, Draft, Message, Part } from '../../ingest/events.ts';
 import { anthropicChoice, fromAnthropic } from '../../ingest/formats/anthropic-blocks.ts';

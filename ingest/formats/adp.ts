@@ -3,7 +3,6 @@
  * versions 1.0 to 1.5): {id, content: actions and observations, details}. It has no mark of where an answer of the model ends: actions
  * without an observation between them are one, up to the next that is described.
  */
-
 import type { Draft } from '../events.ts';
 import { asText, canonicalJson, given, hashId, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';

@@ -1,5 +1,4 @@
 /** A model request of Agent Lightning v1: the request and the answer of the chat API, with the tokens that were sampled. */
-
 import { given, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';
 import { badMessage, type ChatMessage, toMessage } from './chat-message.ts';

@@ -1,5 +1,4 @@
 /** Spans of Agent Lightning v0.3: flattened conversations as Traceloop writes them, with token ids; rewards are annotations. */
-
 import { given, isRecord, without } from '../json.ts';
 import type { Attributes, OtlpSpan } from '../otlp/span.ts';
 import { isIdentifier } from '../text.ts';

@@ -3,7 +3,6 @@
  * {id, task_name, goal, trajectory: {"Interaction Turn N": {Action, Observation, "Progress Rate"}}}. The prompts are not in the file, and
  * what an agent sees first is overwritten in it by what its first action led to.
  */
-
 import type { Draft } from '../events.ts';
 import { canonicalJson, given, hashId, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';

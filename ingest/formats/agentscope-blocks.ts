@@ -1,5 +1,4 @@
 /** Messages of AgentScope and the blocks they are made of. */
-
 import type { Part } from '../events.ts';
 import { isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';

@@ -3,7 +3,6 @@
  * grown is the same run. In version 1 tool results come in a message of their own, in version 2 within the assistant's, which holds all
  * calls of a reply. A saved state of version 2 holds the messages of its session.
  */
-
 import type { Content, Draft } from '../events.ts';
 import { canonicalJson, given, hashId, isRecord, ownOf, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';

@@ -2,7 +2,6 @@
  * Messages of Anthropic's Messages API as messages of the OpenAI chat API: tool calls are blocks `tool_use` of the assistant, results
  * are blocks `tool_result` of the user, reasoning is a block `thinking`. Files labelled as OpenAI chat often hold them.
  */
-
 import { canonicalJson, given, isRecord, ownOf, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';
 import type { ChatMessage } from './chat-message.ts';

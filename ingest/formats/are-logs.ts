@@ -2,7 +2,6 @@
  * The logs of the agents of a trace of Meta Agents Research Environments, as drafts: what a model was asked and answered, its tools and
  * what came of them. Thoughts, rationales and plans repeat the answer they were read from.
  */
-
 import type { Draft, Message } from '../events.ts';
 import { given, isRecord, ownOf, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';

@@ -4,7 +4,6 @@
  * runs leave the logs of the agents out, and the lite form {scenario_id, per_agent_interaction_histories, per_agent_llm_usage_stats}.
  * Times are those of the simulated world.
  */
-
 import type { Draft, EventData } from '../events.ts';
 import { asText, given, hashId, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';

@@ -1,5 +1,4 @@
 /** One step of an ATIF trajectory as events. Each carries the key of its trajectory and the number of its step, to find its way back. */
-
 import type { Content, Draft, Message } from '../events.ts';
 import { given, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';

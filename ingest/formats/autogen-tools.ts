@@ -1,5 +1,4 @@
 /** Tool calls and their results in the messages of AutoGen. */
-
 import type { Draft, Part } from '../events.ts';
 import { given, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';

@@ -3,7 +3,6 @@
  * 0.7.5 writes), whose manager holds them. A message that used a model is a step; a
  * thought before it and the tool summary after it belong to that step. Dumps of AutoGen 0.2 (`chat_history`) name no models.
  */
-
 import type { Draft, Part } from '../events.ts';
 import { given, isRecord, ownOf, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';

@@ -1,5 +1,4 @@
 /** One row of OpenAI chat JSONL, `{messages, tools?, …}`: a conversation without a run, an agent, a time or a reward of its own. */
-
 import type { Draft } from '../events.ts';
 import { canonicalJson, given, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';

@@ -1,5 +1,4 @@
 /** The lines of one agent of a Claude Code session as events. */
-
 import type { Draft, Message, Part } from '../events.ts';
 import { given, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';

@@ -5,7 +5,6 @@
  *
  * A file is one record: a sub-agent's names the session it belongs to in each line, so that both are one episode.
  */
-
 import type { Draft, EventData } from '../events.ts';
 import { canonicalJson, given, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';

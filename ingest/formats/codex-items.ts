@@ -1,5 +1,4 @@
 /** Lines of a Codex rollout and the items of the Responses API they hold. */
-
 import type { Message, Part } from '../events.ts';
 import { given, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';

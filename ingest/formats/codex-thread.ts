@@ -1,5 +1,4 @@
 /** The conversation of one agent of Codex as events. */
-
 import type { Draft, Message, Part } from '../events.ts';
 import { asText, given, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';

@@ -4,7 +4,6 @@
  * (protocol.rs, models.rs) and codex-rs/rollout/src/policy.rs, commits 001cb8e and 0136a73. A sub-agent has a file of its own that
  * names the session and the thread that started it.
  */
-
 import type { Draft, EventData } from '../events.ts';
 import { canonicalJson, given, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';

@@ -2,7 +2,6 @@
  * One logged model call, `{request, response}`. `request.metadata` is the one place for task, run and agent; several records of one
  * run are one episode, whatever their order. Of a request's tool results only those after the last assistant message are new.
  */
-
 import type { Refusal } from '../../errors.ts';
 import type { Draft, EventData, Message } from '../events.ts';
 import { canonicalJson, given, hashId, isRecord, without } from '../json.ts';

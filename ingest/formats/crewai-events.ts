@@ -1,5 +1,4 @@
 /** The events of a CrewAI batch, one by one, as ours. */
-
 import type { Draft, EventData } from '../events.ts';
 import { canonicalJson, given, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';

@@ -1,5 +1,4 @@
 /** The log file of a crew (`output_log_file`): who began and ended which task, without models, tools and time zone. */
-
 import type { Draft } from '../events.ts';
 import { canonicalJson, given, hashId, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';

@@ -1,5 +1,4 @@
 /** Scores and prompts inside the events of CrewAI. */
-
 import type { Draft, Message } from '../events.ts';
 import { given, hashId, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';

@@ -2,7 +2,6 @@
  * CrewAI trace batches: the events of one execution, ordered by emission_sequence. Tool events carry no id of a call, so a result is
  * paired by its parent event, else with the latest open call of the same tool. The log file of a crew is `crewai-log.ts`.
  */
-
 import type { Draft } from '../events.ts';
 import { given, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';

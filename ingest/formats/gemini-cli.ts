@@ -5,7 +5,6 @@
  * packages/core/src/services/chatRecordingService.ts, core/logger.ts and utils/checkpointUtils.ts (commit 5411f11), which also tell of
  * saved histories: `checkpoint-<tag>.json` of `/chat save`, and those that stand beside a tool call.
  */
-
 import { given, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';

@@ -1,5 +1,4 @@
 /** Records of Gemini CLI: lines of a chat, whole chats, saved histories; and Gemini's contents as messages. */
-
 import type { Message, Part } from '../events.ts';
 import { given, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';

@@ -1,5 +1,4 @@
 /** A chat of Gemini CLI as events. */
-
 import type { Draft, Message } from '../events.ts';
 import { given, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';

@@ -1,5 +1,4 @@
 /** The events of an Inspect sample as ours. Attachments must stand in their places. */
-
 import type { Draft, Message } from '../events.ts';
 import { given, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';

@@ -3,7 +3,6 @@
  * `log_format="json"`, and from the names of its log schema. A sample, each epoch of it, is an episode. Long texts stand once in
  * `attachments`, the messages of model calls once in `events_data`. An `.eval` file is a ZIP of such parts, read sample by sample.
  */
-
 import type { Draft, EventData, Message, Part } from '../events.ts';
 import { canonicalJson, given, hashId, isRecord, ownOf, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';

@@ -1,5 +1,4 @@
 /** Messages of LangChain as ours: serialised constructors, their plain form `{type, content}`, and `{role, content}`. */
-
 import type { Message, Part } from '../events.ts';
 import { given, isRecord, ownOf, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';

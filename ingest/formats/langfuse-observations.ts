@@ -1,5 +1,4 @@
 /** What an observation of Langfuse is. Its input and output have no fixed form: messages where they look like messages, else JSON. */
-
 import type { Message } from '../events.ts';
 import { canonicalJson, given, isRecord, ownOf, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';

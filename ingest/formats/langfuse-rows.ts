@@ -3,7 +3,6 @@
  * pages, and blob storage, which holds the columns of its database: names in snake case, times in UTC without a zone, values as texts
  * (langfuse/langfuse, packages/shared/src/server/repositories).
  */
-
 import { isRecord } from '../json.ts';
 import { isIdentifier } from '../text.ts';
 import type { NativeRefusal } from './format.ts';

@@ -1,5 +1,4 @@
 /** What a LangSmith run is. LangGraph names its agents in the metadata of each run. */
-
 import type { Message } from '../events.ts';
 import { given, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';

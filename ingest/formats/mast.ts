@@ -2,7 +2,6 @@
  * MAST-Data (MAD): logs of many systems, labelled with the ways in which a team of agents fails. The full set has one verdict a code,
  * the human set one a person under the names of its round. Logs of AG2 are literals of Python; any other log is one step of nobody.
  */
-
 import type { Draft } from '../events.ts';
 import { canonicalJson, given, hashId, isRecord, parseRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';

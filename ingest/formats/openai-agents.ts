@@ -2,7 +2,6 @@
  * Traces of the OpenAI Agents SDK, `{data: [trace, trace.span …]}` (openai-agents-js, openai-agents-python). A tool span has no call
  * id; with the Responses API a span may hold nothing but the id of the response.
  */
-
 import { given, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';
 import { badMessage, type ChatMessage, toMessage } from './chat-message.ts';

@@ -1,5 +1,4 @@
 /** Items of the OpenAI Responses API as messages and parts: messages, calls of tools and their outputs, reasoning. */
-
 import type { Message, Part } from '../events.ts';
 import { given, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';

@@ -1,5 +1,4 @@
 /** Records of opencode: sessions, messages and parts, from an export or as files of their own, by session. */
-
 import { canonicalJson, isRecord } from '../json.ts';
 import { isIdentifier } from '../text.ts';
 import type { NativeRefusal } from './format.ts';

@@ -1,5 +1,4 @@
 /** The messages of one session of opencode as events. */
-
 import type { Draft, Message, Part } from '../events.ts';
 import { given, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';

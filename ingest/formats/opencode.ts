@@ -6,7 +6,6 @@
  *
  * A sub-agent has a session of its own that names the session which gave it its task: both are one episode.
  */
-
 import type { Draft, EventData } from '../events.ts';
 import { canonicalJson, given, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';

@@ -1,5 +1,4 @@
 /** What happened in a run of OpenHands, as both generations of its events say it, and the drafts it becomes. */
-
 import type { Content, Draft, EventData, Message } from '../events.ts';
 import { given } from '../json.ts';
 import { isIdentifier } from '../text.ts';

@@ -1,5 +1,4 @@
 /** Events of OpenHands until 2025: actions {id, source, action, args} and observations {source, observation, content, extras, cause}. */
-
 import { canonicalJson, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';
 import { badMessage, type ChatMessage } from './chat-message.ts';

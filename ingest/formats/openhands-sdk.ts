@@ -1,5 +1,4 @@
 /** Events of the OpenHands SDK, {kind, id, timestamp, source}, and the state of a conversation, which holds what was billed. */
-
 import type { Content } from '../events.ts';
 import { asText, canonicalJson, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';

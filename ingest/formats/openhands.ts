@@ -4,7 +4,6 @@
  * `history` of a line of an evaluation (evaluation/utils/shared.py). Those of its SDK, {kind, id, source}, are read from openhands-sdk
  * 1.58.0 (PyPI), openhands/sdk/event/: a folder `events` beside `base_state.json`, or the `history` of such a line.
  */
-
 import type { Draft } from '../events.ts';
 import { canonicalJson, given, hashId, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';

@@ -1,5 +1,4 @@
 /** Spans of the OpenInference conventions (Arize-ai/openinference, spec/semantic_conventions.md): lists are flattened into attribute names. */
-
 import type { Message, Part } from '../events.ts';
 import { given, isRecord, ownOf, without } from '../json.ts';
 import type { Attributes, OtlpSpan } from '../otlp/span.ts';

@@ -2,7 +2,6 @@
  * Spans of the OpenTelemetry GenAI conventions, semantic-conventions v1.41 (docs/gen-ai) and the repository
  * semantic-conventions-genai that continues it, with the older names that are still sent.
  */
-
 import { given, ownOf, without } from '../json.ts';
 import type { Attributes, OtlpSpan } from '../otlp/span.ts';
 import { isIdentifier } from '../text.ts';

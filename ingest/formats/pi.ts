@@ -3,7 +3,6 @@
  * from what version 0.73.1 (npm @mariozechner/pi-coding-agent) writes against a scripted model server, and from its
  * docs/session-format.md. Version 1 of the file has no tree: each entry follows the one before it.
  */
-
 import type { Draft, Message } from '../events.ts';
 import { canonicalJson, given, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';

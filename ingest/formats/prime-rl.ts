@@ -3,7 +3,6 @@
  * PrimeIntellect-ai/verifiers 0.4.0 (verifiers/v1/episode.py, trace.py, graph.py), which PrimeIntellect-ai/prime-rl at 559b4477 dumps
  * (src/prime_rl/monitors/file.py). A trace is a graph of messages; each holds the tokens that it adds to what is before it.
  */
-
 import type { Draft } from '../events.ts';
 import { given, hashId, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';

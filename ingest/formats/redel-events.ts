@@ -1,5 +1,4 @@
 /** The events of a ReDel session, one by one, as ours. */
-
 import type { Draft } from '../events.ts';
 import { given, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';

@@ -1,5 +1,4 @@
 /** Messages of kani, the library under ReDel: their text, their tool calls and their other members. */
-
 import { given, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';
 import { type ChatMessage, readArguments, toMessage } from './chat-message.ts';

@@ -2,7 +2,6 @@
  * ReDel sessions: a folder with the log of events and the state at its end, which holds the number of events. Agents (kani)
  * form a tree; one that is spawned again under its id replaces itself. What tokens were used follows its message by order alone.
  */
-
 import { joinParts, type Part } from '../import-join.ts';
 import { canonicalJson, given, hashId, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';

@@ -3,7 +3,6 @@
  * the trainer's episode log (utils/episode_logger.py) and the evaluation's store (eval/episode_store.py) write; single trajectories too.
  * A trajectory is what one agent did, a step one call of its model with the conversation up to its answer.
  */
-
 import type { Draft } from '../events.ts';
 import { canonicalJson, given, hashId, isRecord, ownOf, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';

@@ -1,5 +1,4 @@
 /** What most formats hold of a run around its events: its task, its record, its beginning, its members, its end. */
-
 import type { Draft, EventData } from '../events.ts';
 import { sha256 } from '../json.ts';
 import { isIdentifier } from '../text.ts';

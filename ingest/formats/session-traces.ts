@@ -3,7 +3,6 @@
  * `{type: "session", harness, id}`, then `{type: "message", message}`. llama.cpp's web page exports its conversations so (harness
  * `llama.app`): its messages have ids and parents, which form a tree, times, models and counts of tokens. Read from both descriptions.
  */
-
 import type { Draft, Message } from '../events.ts';
 import { canonicalJson, given, isRecord, parseRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';

@@ -2,7 +2,6 @@
  * ShareGPT rows, as LLaMA-Factory reads them. There is no agent and no id of a call; an observation answers the call before it. A row
  * in which people and the model do not alternate is kept and flagged. Preference rows hold two answers, KTO rows a verdict.
  */
-
 import type { Refusal } from '../../errors.ts';
 import type { Draft } from '../events.ts';
 import { given, hashId, isRecord, parseRecord, without } from '../json.ts';

@@ -1,5 +1,4 @@
 /** The entries of a SWE-agent trajectory beside the history that has more of each, and the events of each. */
-
 import type { Draft, Message, Part } from '../events.ts';
 import { given, isRecord, parseRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';

@@ -2,7 +2,6 @@
  * SWE-agent trajectories, one document a run. An entry of the trajectory is a step; its tool calls stand in the history beside it,
  * and where the model wrote commands as text, the action is the call. Demonstrations are no work of the model.
  */
-
 import type { Refusal } from '../../errors.ts';
 import type { Draft } from '../events.ts';
 import { given, isRecord, parseRecord, without } from '../json.ts';

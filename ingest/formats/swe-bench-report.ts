@@ -1,5 +1,4 @@
 /** What the harness of SWE-bench found out about a prediction: resolved or not, and each test as a cell of an execution matrix. */
-
 import type { Draft, Matrix } from '../events.ts';
 import { given, hashId, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';

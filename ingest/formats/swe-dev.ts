@@ -2,7 +2,6 @@
  * SWE-Dev: the description of a task, what a method wrote for it, and what pytest counted. The counts name neither task nor method,
  * so they stand as feedback on a foreign id, the hash of their content.
  */
-
 import type { Draft } from '../events.ts';
 import { canonicalJson, given, hashId, isRecord, sha256, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';

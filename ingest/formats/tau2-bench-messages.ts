@@ -1,5 +1,4 @@
 /** Messages of a tau2-bench simulation. The agent sees no call and no result of the user's own tools. */
-
 import type { Draft, Message } from '../events.ts';
 import { canonicalJson, given, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';

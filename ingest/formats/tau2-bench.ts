@@ -3,7 +3,6 @@
  * {info, tasks, simulations}, or results.json with an index and a file for each simulation. A simulation is an episode between an agent and
  * a simulated user, which may have tools of its own. Its times have no zone and stay unknown.
  */
-
 import type { Draft, EventData } from '../events.ts';
 import { canonicalJson, given, hashId, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';

@@ -1,5 +1,4 @@
 /** Each act as its events, whatever format it came from. */
-
 import type { Draft } from '../events.ts';
 import { given, without } from '../json.ts';
 import type { Act } from './trace.ts';

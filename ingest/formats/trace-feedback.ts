@@ -1,5 +1,4 @@
 /** Judgements on traces and their acts, as feedback on their known targets. */
-
 import type { Draft, EventData } from '../events.ts';
 import { given, hashId, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';

@@ -2,7 +2,6 @@
  * The acts of one trace as a tree: in the order of (start, end, native number), whatever order they came in; who acted, which model
  * calls are leaves, and which tool run answers which call.
  */
-
 import type { Part } from '../events.ts';
 import { canonicalJson, isRecord } from '../json.ts';
 import { isIdentifier } from '../text.ts';

@@ -2,7 +2,6 @@
  * Spans of Traceloop's OpenLLMetry (traceloop/openllmetry, openllmetry-js): workflows, tasks, agents and tools as entities, model calls
  * in the GenAI conventions or, in older versions, as flattened lists. A tool span has no call id.
  */
-
 import type { Message, Part } from '../events.ts';
 import { given, isRecord, without } from '../json.ts';
 import type { Attributes, OtlpSpan } from '../otlp/span.ts';

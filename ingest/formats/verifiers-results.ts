@@ -3,7 +3,6 @@
  * reward, metrics}, read from PrimeIntellect-ai/verifiers at a60a606e (verifiers/legacy/utils/save_utils.py). Its tool calls are JSON
  * texts. Of 2025 the number is `id`, the task `default`, and each metric a column of its own.
  */
-
 import type { Draft } from '../events.ts';
 import { given, hashId, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';

@@ -4,7 +4,6 @@
  * trainer/ppo/v1/trainer_base.py, where `uid` is SAMPLE_ROLLOUT_OUTPUT. Versions up to 0.5 write no `gts`. Texts are decoded without
  * special tokens.
  */
-
 import type { Draft } from '../events.ts';
 import { canonicalJson, given, hashId, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';

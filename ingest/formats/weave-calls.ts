@@ -2,7 +2,6 @@
  * What a call of Weave is: `attributes.weave.kind` where its program or integration says it, else what its output looks like. Answers of
  * model servers stand in `output` as the client library gave them, objects of Python with `_type`, `_class_name` and `_bases` beside.
  */
-
 import type { Message, Part } from '../events.ts';
 import { given, isRecord } from '../json.ts';
 import { isIdentifier } from '../text.ts';

@@ -3,7 +3,6 @@
  * form), as the trace server's `calls/stream_query` and the export of its page give them: one call a line, with feedback in its summary
  * or in rows of its own. Of an evaluation each example is an episode.
  */
-
 import { given, hashId, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';
 import { type Format, listed, listsOf, type NativeRefusal } from './format.ts';

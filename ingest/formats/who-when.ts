@@ -2,7 +2,6 @@
  * Who&When: logs of teams that failed, each labelled by a person with the agent and the entry of the decisive mistake. Speakers are
  * in `name` in one half of the set and in `role` in the other, there with a suffix in brackets for the recipient or purpose.
  */
-
 import type { Refusal } from '../../errors.ts';
 import type { Draft, EventData } from '../events.ts';
 import { given, hashId, isRecord, without } from '../json.ts';

@@ -3,7 +3,6 @@
  * enumerations are integers; 64-bit integers are decimal text or numbers; members that OTLP does not have are passed over. A span
  * that cannot be read is refused alone.
  */
-
 import { got, type Refusal } from '../../errors.ts';
 import { isRecord, MAX_RECORD_BYTES, notJson, parseRecord, quoteTokens } from '../json.ts';
 import { settled, writeOnce } from '../known-json.ts';

@@ -3,7 +3,6 @@
  * into the resource of what it matches, as the program itself could have said it, so everything that reads a span later finds its episode
  * without the setting: another thread, a rebuild, another machine.
  */
-
 import { got, TroupeError } from '../../errors.ts';
 import { isRecord } from '../json.ts';
 import { isIdentifier } from '../text.ts';

@@ -2,7 +2,6 @@
  * Tool calls in the text that a model wrote, in the form that its chat template shows it: JSON between `<tool_call>` and `</tool_call>`
  * (Qwen, Hermes, and the template of new models), or an answer that is one JSON object (Llama 3). Pure.
  */
-
 import { isRecord } from '../../ingest/json.ts';
 import { isIdentifier } from '../../ingest/text.ts';
 
