@@ -10,11 +10,11 @@ const SHOWN = 1200;
 
 export type Shown = { readonly full: boolean };
 
-/** The line above the conversation. */
 /** What was odd about an episode, such as that it is incomplete. That a source holds text alone is said of most. */
 export const oddOf = ({ flags }: Readonly<Record<string, unknown>>): readonly string[] =>
   (Array.isArray(flags) ? flags.map(String) : []).filter((flag) => flag !== NO_TOKEN_IDS);
 
+/** The line above the conversation. */
 export function heading({ episode }: EpisodePage): string {
   const about = ['task_id', 'outcome', 'reward', 'agents', 'steps', 'started_at']
     .filter((name) => episode[name] !== null && episode[name] !== undefined)

@@ -59,16 +59,22 @@ export function addTo(program: Command): void {
       const waiting_events = await lag(db);
       if (flags.json) printJson({ episodes: rows, truncated, waiting_events });
       else if (rows.length === 0 && waiting_events === 0) print(await noneText(db, flags));
-      else if (rows.length > 0)
+      else if (rows.length > 0) {
+        const odd = rows.map((row) => oddOf(row).join(', '));
+        const isOdd = odd.some((text) => text !== '');
+        const heads = ['episode', 'task', 'outcome', 'reward', 'agents', 'calls', 'steps', 'tools'];
+        const cells = (r: (typeof rows)[number]) => [
+          ...[r.episode_id, r.task_id, r.outcome, r.reward, r.agents, r.calls, r.steps, r.tool_calls],
+        ];
         print(
-          table(
-            ['episode', 'task', 'outcome', 'reward', 'agents', 'calls', 'steps', 'tools'],
-            rows.map((r) => [r.episode_id, r.task_id, r.outcome, r.reward, r.agents, r.calls, r.steps, r.tool_calls]),
-          ),
+          isOdd
+            ? table(
+                [...heads, 'flags'],
+                rows.map((row, i) => [...cells(row), odd[i]!]),
+              )
+            : table(heads, rows.map(cells)),
         );
-      if (!flags.json)
-        for (const row of rows)
-          if (oddOf(row).length > 0) say(`Episode ${row.episode_id} is flagged ${oddOf(row).join(', ')}.`);
+      }
       if (waiting_events > 0)
         say(
           `In the log and not in the tables yet: ${countText(waiting_events, 'event')}. If no projector is running (troupe up), a command was interrupted: rerun it.`,

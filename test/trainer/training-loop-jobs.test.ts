@@ -250,6 +250,17 @@ describe('training as jobs', () => {
     for (const name of ['kl', 'clip_share', 'entropy', 'loss']) expect(names).toContain(name);
   });
 
+  it('an rl job whose rows have no advantage fails, and says where the reasons are', async () => {
+    await context.db.query(`update facts.credits set value = null, reason = 'missing_reward'`);
+    const recipe = { name: 'unknown', unit: 'step', roles: ['solver'], credit: 'grpo_advantage' };
+    const { result } = await done('frozen without', 'freeze', { recipe });
+    const roles = [{ role: 'solver', groups: 3, learning_rate: 1e-3, entropy: 0 }];
+    const spec = { ...common(), dataset: String(result.directory), roles, clip_low: 0.2, clip_high: 0.2, warmup: 1 };
+    await expect(done('unknown', 'rl', spec)).rejects.toThrow(
+      /None of the 24 rows has an advantage.+traj\.credits where/,
+    );
+  });
+
   it('a value job teaches what answers are worth, whose value a pass then records where methods read it', async () => {
     const value = { steps: 150, batch: 12, learning_rate: 0.01, warmup: 1 };
     const { result, metrics } = await done('critic', 'value', { ...common(), ...value, of: 'answer' });

@@ -134,7 +134,7 @@ function answerFromParts(
   return { promptIds, tokenIds: replyIds };
 }
 
-/** Rows for a policy gradient. @throws TroupeError `training_failed` for a row without sampled tokens, their log-probabilities or an advantage. */
+/** Rows for a policy gradient. @throws TroupeError `training_failed` for a row without sampled tokens or their log-probabilities, and for one with a weight. */
 export const policyRow = (row: StepRow): TrainingRow => {
   if (!row.token_ids || !row.prompt_token_ids || !row.logprobs) {
     throw new TroupeError(

@@ -268,6 +268,7 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
       return training(job, spec, async (learner, dataset) => {
         const { model } = learner;
         const rows = stepRows(dataset).map(policyRow);
+        requireAdvantages(rows, dataset);
         memory.require(learner, {
           tokens: rows.map(length),
           rowsPerStep: rowsOfStep(rows, spec.roles),
@@ -284,6 +285,16 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
       });
     },
   };
+}
+
+/** Groups that are all right or all wrong teach nothing, which is an outcome; advantages that nobody could compute are a fault. */
+function requireAdvantages(rows: readonly TrainingRow[], { manifest }: OpenedDataset): void {
+  if (rows.length === 0 || rows.some(({ advantage }) => advantage !== null)) return;
+  const credit = manifest.recipe.credit?.method;
+  const why = credit
+    ? `troupe sql "select reason, count(*) from traj.credits where method = '${credit}' group by 1" shows why ${credit} gave none.`
+    : 'Name a credit method as `credit` in the recipe.';
+  throw new TroupeError('training_failed', `None of the ${rows.length} rows has an advantage. ${why}`);
 }
 
 /** The numbers of a job of kind `rl` as its passes take them. */
