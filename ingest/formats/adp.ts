@@ -30,7 +30,7 @@ export const adp: Format = {
   restates: new Set(['task.defined']),
   mapping: [
     ['id', 'episode.started.native; of an export of Troupe details.episode_id is the episode_id, else the record'],
-    ['details.task_id, instance_id, else what a user said before the first tool', 'task.defined'],
+    ['details.task_id, instance_id, else the messages of a user before the first tool', 'task.defined'],
     ['details.agent, role', 'agent.defined'],
     ['details.system', 'system messages of generation.requested.input'],
     ['message_action', 'generation.completed'],
@@ -44,7 +44,7 @@ export const adp: Format = {
   ],
 };
 
-type Told = {
+type Conversation = {
   readonly messages: readonly ChatMessage[];
   /** Words of the agent that are an observation: shown to the model, and no answer of it. */
   readonly quoted: ReadonlySet<ChatMessage>;
@@ -57,7 +57,7 @@ function convert(record: NativeRecord): Converted {
     return refused(refusal('bad_shape', 'content', 'a trajectory {id, content} of actions and observations', value));
   const details = isRecord(value.details) ? value.details : {};
   const refusals: NativeRefusal[] = [];
-  const { messages, quoted, rewards } = told(value.content, refusals);
+  const { messages, quoted, rewards } = conversationOf(value.content, refusals);
   const isAnswer = (message: ChatMessage): boolean => message.role === 'assistant' && !quoted.has(message);
   const isOurs = isIdentifier(details.episode_id) && Array.isArray(details.step_ids);
   const episodeId = isOurs ? String(details.episode_id) : recordId(NAME, record);
@@ -144,7 +144,7 @@ function sent(
   });
 }
 
-/** What a user said before the agent used a tool, which a data set often says in two messages; without a tool the first text. */
+/** The text of the user's messages before the agent used a tool (data sets often split the task in two messages); without a tool the first text. */
 function askedIn(messages: readonly ChatMessage[]): string | undefined {
   const acts = messages.findIndex(({ tool_calls: calls }) => calls !== undefined);
   const texts = messages
@@ -163,8 +163,8 @@ const rewardDraft = (episodeId: string, stepId: string, n: number, value: number
     by: 'env',
   });
 
-/** The conversation that actions and observations are: an item that is neither is refused by its place. */
-function told(content: readonly unknown[], refusals: NativeRefusal[]): Told {
+/** The messages and rewards in actions and observations. An item that is neither is refused with its index. */
+function conversationOf(content: readonly unknown[], refusals: NativeRefusal[]): Conversation {
   const messages: ChatMessage[] = [];
   const quoted = new Set<ChatMessage>();
   const rewards = new Map<number, number[]>();
@@ -246,8 +246,8 @@ function answerOf(
   { class_: kind, content, description, reasoning_content: thought }: Fields,
   calls: unknown[],
 ): ChatMessage {
-  const [first = '', ...more] = [description, ...(kind === 'message_action' ? [content] : [])].flatMap((said) =>
-    said == null || said === '' ? [] : [typeof said === 'string' ? said : canonicalJson(said)],
+  const [first = '', ...more] = [description, ...(kind === 'message_action' ? [content] : [])].flatMap((part) =>
+    part == null || part === '' ? [] : [typeof part === 'string' ? part : canonicalJson(part)],
   );
   return {
     role: 'assistant',

@@ -30,12 +30,14 @@ const isConverted = ({ extra }: Fields): boolean => isRecord(extra) && typeof ex
 const speakerIn = ({ extra }: Fields): string =>
   isRecord(extra) && extra.is_sidechain === true ? canonicalJson(extra.agent_id ?? true) : '';
 
-/** Words of the converters of Claude Code, Copilot and Cortex Code where the model called a tool and said nothing. */
+/** Placeholder text that the converters of Claude Code, Copilot and Cortex Code write where the model called a tool without text. */
 function isFiller(step: Fields): boolean {
   const [call, ...more] = callsOf(step);
   if (!call || more.length > 0) return false;
-  const said = `Executed ${call.function_name}`;
-  return [said, `${said} ${call.tool_call_id}`, `${said} (no result)`].includes(step.message as string);
+  const placeholder = `Executed ${call.function_name}`;
+  return [placeholder, `${placeholder} ${call.tool_call_id}`, `${placeholder} (no result)`].includes(
+    step.message as string,
+  );
 }
 
 const isPartOf = (before: Fields, step: Fields): boolean =>

@@ -97,6 +97,6 @@ function badObservation(observation: unknown, ids: ReadonlySet<unknown>, field: 
 function badContent(content: unknown, field: string): Refusal | null {
   if (typeof content === 'string') return null;
   if (!Array.isArray(content)) return refusal('bad_type', field, 'a text or a list of parts', content);
-  const odd = content.findIndex((part) => !isRecord(part) || typeof part.type !== 'string' || part.type === '');
-  return odd < 0 ? null : refusal('bad_shape', `${field}[${odd}]`, 'a part with a type', content[odd]);
+  const invalid = content.findIndex((part) => !isRecord(part) || typeof part.type !== 'string' || part.type === '');
+  return invalid < 0 ? null : refusal('bad_shape', `${field}[${invalid}]`, 'a part with a type', content[invalid]);
 }

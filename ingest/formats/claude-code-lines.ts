@@ -1,4 +1,4 @@
-/** Lines of a Claude Code session, and how the lines of one agent are told from those of another. */
+/** Lines of a Claude Code session, and how they are divided by agent. */
 import { isRecord } from '../json.ts';
 import { isIdentifier } from '../text.ts';
 import type { NativeRefusal } from './format.ts';

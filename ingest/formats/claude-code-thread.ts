@@ -16,10 +16,10 @@ export const placeOf = ({ fields, seq }: Line, episodeId: string): { episode_id:
 
 type Ledger = ReturnType<typeof toolLedger>;
 
-type Said = Readonly<Record<string, unknown>> & { readonly role: string; readonly content: Part[] };
+type ContextMessage = Readonly<Record<string, unknown>> & { readonly role: string; readonly content: Part[] };
 
 /** A message as a later call was shown it. */
-type Shown = { readonly uuid: unknown; readonly message: Said };
+type Shown = { readonly uuid: unknown; readonly message: ContextMessage };
 
 /** Lines of one answer: each block of it has a line of its own, and results of tools may stand between them. */
 type Answer = {
@@ -39,13 +39,13 @@ export type Thread = {
 };
 
 /**
- * The events of one agent, its lines in their order. The input of a call is what was said before it since the context was last
+ * The events of one agent, its lines in their order. The input of a call is the messages before it since the context was last
  * compacted; where the person went back to an earlier message, what followed that message is no part of it.
  */
 export function threadDrafts(emit: Emitter, lines: readonly Line[], thread: Thread): Draft[] {
   const answers = new Map<string, Answer>();
-  // An answer is told when all lines of it are known, before the results of its tools.
-  const told: (() => Draft[])[] = [];
+  // The drafts of an answer are made once all its lines are known, and stand before the results of its tools.
+  const pending: (() => Draft[])[] = [];
   const ids = new Set<string>();
   const parents = new Map(lines.map(({ fields }) => [fields.uuid, fields.parentUuid]));
   let context: Shown[] = [];
@@ -75,7 +75,7 @@ export function threadDrafts(emit: Emitter, lines: readonly Line[], thread: Thre
       };
       answers.set(key, answer);
       context = [...context, shown];
-      told.push(() => answerDrafts(emit, answer, thread, ids));
+      pending.push(() => answerDrafts(emit, answer, thread, ids));
       continue;
     }
     if (fields.type === 'user' || fields.type === 'assistant') {
@@ -83,16 +83,16 @@ export function threadDrafts(emit: Emitter, lines: readonly Line[], thread: Thre
       if (promptOf(fields) !== null) context = upTo(context, fields.parentUuid, parents);
       const messages = messagesOf(fields).map((message) => ({ uuid: fields.uuid, message }));
       if (fields.type === 'user' || isCopied(fields)) context = [...context, ...messages];
-      told.push(() => saidDrafts(emit, line, thread));
+      pending.push(() => messageDrafts(emit, line, thread));
     } else {
       if (fields.subtype === 'compact_boundary') {
         context = [];
         whole = true;
       }
-      told.push(() => noteDrafts(emit, line, thread));
+      pending.push(() => noteDrafts(emit, line, thread));
     }
   }
-  return told.flatMap((tell) => tell());
+  return pending.flatMap((drafts) => drafts());
 }
 
 /**
@@ -119,8 +119,8 @@ const isAfterGap = ({ type, parentUuid }: Fields, parents: ReadonlyMap<unknown, 
 /** Whether lines are missing anywhere in the thread. */
 export function hasGap(lines: readonly Line[], agentId: string): boolean {
   const parents = new Map(lines.map(({ fields }) => [fields.uuid, fields.parentUuid]));
-  const said = lines.filter(({ fields: { type } }) => type === 'user' || type === 'assistant');
-  return isHeadless(lines, agentId) || said.slice(1).some(({ fields }) => isAfterGap(fields, parents));
+  const messages = lines.filter(({ fields: { type } }) => type === 'user' || type === 'assistant');
+  return isHeadless(lines, agentId) || messages.slice(1).some(({ fields }) => isAfterGap(fields, parents));
 }
 
 const isCopied = ({ forkedFrom }: Fields): boolean => isRecord(forkedFrom);
@@ -220,7 +220,7 @@ function answerDrafts(
 }
 
 /** A line that no model call wrote: a prompt, results of tools, what was copied from another session or stands for an answer. */
-function saidDrafts(emit: Emitter, line: Line, thread: Thread): Draft[] {
+function messageDrafts(emit: Emitter, line: Line, thread: Thread): Draft[] {
   const { fields } = line;
   const { episodeId, agentId } = thread;
   const time = timeOfText(fields.timestamp);
@@ -231,11 +231,11 @@ function saidDrafts(emit: Emitter, line: Line, thread: Thread): Draft[] {
     return [emit.event('environment.observed', [episodeId, fields.uuid as string], { ...about, kind, content }, time)];
   }
   const results = isCopied(fields) ? [] : blocksOf(fields).filter(({ type }) => type === 'tool_result');
-  const said = blocksOf(fields).filter((block) => !results.includes(block));
+  const rest = blocksOf(fields).filter((block) => !results.includes(block));
   const flags = isCopied(fields) ? { flags: ['copied_context'] } : {};
   return [
     ...results.map((block) => resultDraft(emit, block, blocksOf(fields).indexOf(block), line, thread)),
-    ...(said.length === 0
+    ...(rest.length === 0
       ? []
       : [
           emit.event(
@@ -247,7 +247,7 @@ function saidDrafts(emit: Emitter, line: Line, thread: Thread): Draft[] {
               ...given('from', authorOf(fields, agentId)),
               to: fields.type === 'assistant' ? ['all'] : [agentId],
               role: fields.type as string,
-              content: said.map(partOf),
+              content: rest.map(partOf),
               ...flags,
               ...given('unmapped', without(fields, ...LINE)),
             },
@@ -270,7 +270,7 @@ function resultDraft(emit: Emitter, block: Fields, i: number, line: Line, thread
   const { fields } = line;
   const { episodeId, ledger } = thread;
   const output = typeof block.content === 'string' ? block.content : listed(block.content).map(partOf);
-  const told = isRecord(fields.toolUseResult) ? fields.toolUseResult : {};
+  const toolUseResult = isRecord(fields.toolUseResult) ? fields.toolUseResult : {};
   const words =
     typeof output === 'string'
       ? output
@@ -282,9 +282,10 @@ function resultDraft(emit: Emitter, block: Fields, i: number, line: Line, thread
     {
       ...placeOf(line, episodeId),
       tool_call_id: ledger.result(block.tool_use_id as string),
-      status: told.interrupted === true ? 'cancelled' : !failed ? 'ok' : REFUSED.test(words) ? 'denied' : 'error',
+      status:
+        toolUseResult.interrupted === true ? 'cancelled' : !failed ? 'ok' : REFUSED.test(words) ? 'denied' : 'error',
       ...(block.content === undefined ? {} : { output }),
-      ...(typeof told.totalDurationMs === 'number' ? { duration_ms: told.totalDurationMs } : {}),
+      ...(typeof toolUseResult.totalDurationMs === 'number' ? { duration_ms: toolUseResult.totalDurationMs } : {}),
       native: { tool_call_id: block.tool_use_id },
       ...given('unmapped', without({ ...without(fields, ...LINE, 'toolUseResult') })),
     },
@@ -327,10 +328,10 @@ const LINE = [
 const listed = (content: unknown): readonly unknown[] =>
   Array.isArray(content) ? content : content == null ? [] : [content];
 
-function messagesOf(fields: Fields): Said[] {
+function messagesOf(fields: Fields): ContextMessage[] {
   const blocks = blocksOf(fields);
   const results = blocks.filter(({ type }) => type === 'tool_result');
-  const said = blocks.filter((block) => !results.includes(block)).map(partOf);
+  const rest = blocks.filter((block) => !results.includes(block)).map(partOf);
   return [
     ...results.map((block) => ({
       role: 'tool',
@@ -338,7 +339,7 @@ function messagesOf(fields: Fields): Said[] {
       tool_call_id: block.tool_use_id,
       ...(block.is_error === true ? { is_error: true } : {}),
     })),
-    ...(said.length > 0 ? [{ role: fields.type as string, content: said }] : []),
+    ...(rest.length > 0 ? [{ role: fields.type as string, content: rest }] : []),
   ];
 }
 

@@ -80,19 +80,19 @@ function convert(record: NativeRecord): Converted {
     const { sessionId, uuid } = fields;
     const unknown = unknownKind(fields);
     if (unknown !== null) unread.push(unknown);
-    // A line without a session says nothing of the conversation; one that was written twice counts once.
+    // A line without a session is no part of a conversation; one that was written twice counts once.
     if (!isIdentifier(sessionId) || (isIdentifier(uuid) && seen.has(uuid))) continue;
     seen.add(uuid);
     const lines = sessions.get(sessionId);
     if (lines) lines.push({ seq, fields });
     else sessions.set(sessionId, [{ seq, fields }]);
   }
-  const told = [...sessions].filter(([, lines]) => lines.some(isSaid));
-  if (told.length === 0 && refusals.length === 0)
+  const conversations = [...sessions].filter(([, lines]) => lines.some(isMessage));
+  if (conversations.length === 0 && refusals.length === 0)
     return refused(refusal('bad_shape', '', 'at least one line of a user or an assistant', list));
-  const canonical = told.length > 0 ? canonicalJson(list) : null;
+  const canonical = conversations.length > 0 ? canonicalJson(list) : null;
   return {
-    drafts: told.flatMap(([id, lines]) => sessionDrafts(id, lines, canonical!, broken.has(id))),
+    drafts: conversations.flatMap(([id, lines]) => sessionDrafts(id, lines, canonical!, broken.has(id))),
     refusals,
     unread,
     raw: canonical,
@@ -104,15 +104,15 @@ function convert(record: NativeRecord): Converted {
 function namesOf(lines: readonly unknown[]): [session: string, agent: string | null][] {
   const found = new Map<string, [string, string | null]>();
   const named = lines.filter((line): line is Fields => isRecord(line) && isIdentifier(line.sessionId));
-  const said = named.filter(({ type }) => type === 'user' || type === 'assistant');
-  for (const line of (said.length > 0 ? said : named) as (Fields & { sessionId: string })[]) {
+  const messages = named.filter(({ type }) => type === 'user' || type === 'assistant');
+  for (const line of (messages.length > 0 ? messages : named) as (Fields & { sessionId: string })[]) {
     const agent = isIdentifier(line.agentId) ? line.agentId : null;
     found.set(JSON.stringify([line.sessionId, agent]), [line.sessionId, agent]);
   }
   return [...found.values()];
 }
 
-const isSaid = ({ fields }: Line): boolean => fields.type === 'user' || fields.type === 'assistant';
+const isMessage = ({ fields }: Line): boolean => fields.type === 'user' || fields.type === 'assistant';
 const timeOf = ({ fields }: Line): string | null => timeOfText(fields.timestamp);
 
 function sessionDrafts(episodeId: string, lines: readonly Line[], canonical: string, broken: boolean): Draft[] {
@@ -129,7 +129,7 @@ function sessionDrafts(episodeId: string, lines: readonly Line[], canonical: str
     ...startedAgents(episodeId, lines, agentOf, threads),
     ...[...threads].flatMap(([agentId, own]) => threadDrafts(emit, own, { episodeId, agentId, ledger })),
   ];
-  const main = (threads.get(MAIN) ?? []).filter(isSaid);
+  const main = (threads.get(MAIN) ?? []).filter(isMessage);
   // The file of a sub-agent: its session begins and ends in the file of the main agent, whose beginning has a time and shows.
   if (main.length === 0) {
     const alone: EventData<'episode.started'> = {
@@ -183,8 +183,8 @@ function sessionDrafts(episodeId: string, lines: readonly Line[], canonical: str
 const STARTS = new Set(['Task', 'Agent']);
 
 /**
- * The sub-agents of these lines. The parent tells of each whose call has a result (`toolUseResult.agentId`, after the agent has
- * spoken); the agent's own file tells of itself, with the time of its first line, so that what the parent tells stays.
+ * The sub-agents of these lines. The parent's file names each whose call has a result (`toolUseResult.agentId`, after the agent's
+ * last line). The agent's own file defines it at the time of its first line, so a definition from the parent's file stays valid.
  */
 function startedAgents(
   episodeId: string,
@@ -198,21 +198,21 @@ function startedAgents(
       if (STARTS.has(block.name as string)) calls.set(block.id, { block, line });
   }
   const own = [...threads].flatMap(([agentId, thread]): Draft[] => {
-    if (agentId === MAIN || !thread.some(isSaid)) return [];
+    if (agentId === MAIN || !thread.some(isMessage)) return [];
     const type = thread.map(({ fields }) => fields.attributionAgent).find(isIdentifier);
     const asked = thread.map(({ fields }) => promptOf(fields)).find((text) => text !== null);
     const call = [...calls.values()].find(({ block }) => asked !== null && inputOf(block).prompt === asked);
     const by = call && agentOf(call.line) !== agentId ? call : undefined;
     return agentDrafts(agentId, type ?? inputOf(by?.block).subagent_type, by, timeOf(thread[0]!));
   });
-  const told = lines.flatMap((line): Draft[] => {
+  const started = lines.flatMap((line): Draft[] => {
     const result = isRecord(line.fields.toolUseResult) ? line.fields.toolUseResult : {};
     const block = blocksOf(line.fields).find(({ type }) => type === 'tool_result');
     const call = calls.get(block?.tool_use_id);
     if (!call || !isIdentifier(result.agentId) || threads.has(result.agentId)) return [];
     return agentDrafts(result.agentId, result.agentType ?? inputOf(call.block).subagent_type, call, timeOf(line));
   });
-  return [...own, ...told];
+  return [...own, ...started];
 
   function agentDrafts(
     agentId: string,

@@ -58,15 +58,15 @@ export const isAnswer = (item: Fields): boolean =>
 export const callOf = (item: Fields): ChatToolCall | null =>
   calledIn(isIdentifier(item.call_id) || isIdentifier(item.id) ? item : { ...item, id: item.type });
 
-/** Words of an item, as parts. */
+/** The content of an item, as parts. */
 export function partsOf(item: Fields): Part[] {
   if (item.type === 'message') return (item.content as readonly unknown[]).map(textPart);
   if (item.type === 'reasoning') {
-    const said = [item.summary, item.content].flatMap((list) => (Array.isArray(list) ? list : []));
+    const texts = [item.summary, item.content].flatMap((list) => (Array.isArray(list) ? list : []));
     const hidden = given('encrypted_content', item.encrypted_content ?? undefined);
-    return said.length === 0
+    return texts.length === 0
       ? [{ type: 'reasoning', ...hidden }]
-      : said.map((one, i) => ({
+      : texts.map((one, i) => ({
           type: 'reasoning',
           content: isRecord(one) ? one.text : one,
           ...(i === 0 ? hidden : {}),
@@ -96,9 +96,9 @@ export function shownOf(item: Fields): Message | null {
 
 /** The output of a tool: a text, parts, or in old versions `{content, success}`. */
 export function outputOf({ output, tools }: Fields): string | Part[] {
-  const said = isRecord(output) && 'content' in output ? output.content : (output ?? tools);
-  if (typeof said === 'string') return said;
-  return (Array.isArray(said) ? said : said == null ? [] : [said]).map(textPart);
+  const result = isRecord(output) && 'content' in output ? output.content : (output ?? tools);
+  if (typeof result === 'string') return result;
+  return (Array.isArray(result) ? result : result == null ? [] : [result]).map(textPart);
 }
 
 /** What Codex adds to a conversation in the name of the user. */

@@ -36,7 +36,7 @@ export type Thread = {
 export function threadDrafts(emit: Emitter, lines: readonly Line[], thread: Thread): Draft[] {
   const system = thread.instructions === null ? [] : [{ role: 'system', content: thread.instructions }];
   const outcomes = outcomesOf(lines);
-  const told: (() => Draft[])[] = [];
+  const pending: (() => Draft[])[] = [];
   const answers: Answer[] = [];
   const ledger = toolLedger();
   const records = lines.some(({ type }) => type === 'token_usage_record');
@@ -74,15 +74,15 @@ export function threadDrafts(emit: Emitter, lines: readonly Line[], thread: Thre
       context = Array.isArray(left)
         ? [...system, ...left.filter(isRecord).flatMap((item) => shownOf(item) ?? [])]
         : null;
-      told.push(() => noteDrafts(emit, line, thread, 'compacted'));
+      pending.push(() => noteDrafts(emit, line, thread, 'compacted'));
     } else if (type === 'event_msg' && payload.type === 'thread_rolled_back') {
       open = null;
       context = context && withoutTurns(context, payload.num_turns);
-      told.push(() => noteDrafts(emit, line, thread, 'thread_rolled_back'));
+      pending.push(() => noteDrafts(emit, line, thread, 'thread_rolled_back'));
     } else if (type === 'event_msg' && /^(error|stream_error|turn_aborted)$/.test(asText(payload.type))) {
       open = null;
       const kind = payload.type === 'turn_aborted' ? 'turn_aborted' : 'error';
-      told.push(() => noteDrafts(emit, line, thread, kind));
+      pending.push(() => noteDrafts(emit, line, thread, kind));
     } else if (type === 'response_item') {
       const shown = shownOf(payload);
       if (isAnswer(payload)) {
@@ -92,18 +92,18 @@ export function threadDrafts(emit: Emitter, lines: readonly Line[], thread: Thre
           answers.push(open);
           const answer: Answer = open;
           const number = answers.length;
-          told.push(() => answerDrafts(emit, answer, thread, number, ledger));
+          pending.push(() => answerDrafts(emit, answer, thread, number, ledger));
         }
         open.items.push(line);
       } else {
         open = null;
         askedAt = timeOfText(line.timestamp);
-        told.push(() => saidDrafts(emit, line, thread, ledger, outcomes));
+        pending.push(() => itemDrafts(emit, line, thread, ledger, outcomes));
       }
       if (shown && context) context = joined(context, shown);
     }
   }
-  return told.flatMap((tell) => tell());
+  return pending.flatMap((drafts) => drafts());
 }
 
 /** Whether usage stands before the items it is the usage of, as Codex wrote it in 2025 (0.40): then it does from the first answer on. */
@@ -183,7 +183,7 @@ function answerDrafts(
   ];
 }
 
-function saidDrafts(
+function itemDrafts(
   emit: Emitter,
   line: Line,
   { episodeId, agentId, asker }: Thread,
@@ -242,7 +242,7 @@ function saidDrafts(
   ];
 }
 
-/** The program tells the model how a command ended in the first lines of its output, in one of three forms; and that there is no such tool. */
+/** Codex reports to the model how a command ended in one of three forms within its output, and that a tool does not exist. */
 const reportsFailure = (output: string): boolean =>
   /^unsupported call: /.test(output) ||
   /^(?:Chunk ID: [^\n]*\nWall time: [^\n]*\nProcess exited with code|Exit code:) (?!0\b)-?\d+/.test(output) ||
@@ -257,7 +257,7 @@ function noteDrafts(emit: Emitter, line: Line, { episodeId, agentId }: Thread, k
   return [emit.event('environment.observed', [episodeId, agentId, line.seq], data, timeOfText(line.timestamp))];
 }
 
-/** How tool calls ended, where an event says so beside the item. */
+/** How tool calls ended, where an event beside the item reports it. */
 function outcomesOf(lines: readonly Line[]): ReadonlyMap<unknown, Outcome> {
   const outcomes = new Map<unknown, Outcome>();
   for (const { type, payload } of lines) {
@@ -273,8 +273,8 @@ function outcomesOf(lines: readonly Line[]): ReadonlyMap<unknown, Outcome> {
       item.success === false ||
       'Err' in result ||
       (isRecord(result.Ok) && (result.Ok.isError === true || result.Ok.is_error === true));
-    const said = ['exit_code', 'status', 'success', 'result'].some((name) => name in item);
-    if (isIdentifier(id) && said) outcomes.set(id, { failed, ms: millisecondsOf(item.duration) });
+    const hasOutcome = ['exit_code', 'status', 'success', 'result'].some((name) => name in item);
+    if (isIdentifier(id) && hasOutcome) outcomes.set(id, { failed, ms: millisecondsOf(item.duration) });
   }
   return outcomes;
 }

@@ -58,11 +58,11 @@ export type Format = {
   readonly recognises: (head: Head) => boolean;
   /**
    * Where a run is more than a record: the list of all records of the `file` is one native record, or that of all files of this
-   * format in one `folder` (of `folder:events` the one above, where it is called `events`), or that of all files of the import whose formats answer the same `import:…`, as far as they can be held
-   * at once. Without it, or where it answers null, each record stands for itself.
+   * format in one `folder` (of `folder:events` the one above, where it is called `events`), or that of all files of the import whose formats return the same `import:…`, as far as they can be held
+   * at once. Without it, or where it returns null, each record is a run of its own.
    */
   readonly gathers?: (head: Head) => 'file' | 'folder' | 'folder:events' | `import:${string}` | null;
-  /** How files are told that hold parts of one run, where a run is the lines of a file. Such a format answers `file` to `gathers`. */
+  /** How files that hold parts of one run are recognised, where a run is the lines of a file. `gathers` of such a format returns `file`. */
   readonly joins?: Joins;
   /**
    * The records that an original stored by `raw-record` came from, for formats whose records are gathered over files: those of earlier
@@ -82,7 +82,7 @@ export type Format = {
   readonly unwritten?: (episode: readonly RestoredEvent[]) => number;
 };
 
-/** How parts of one run are told from parts of another, and put in order. */
+/** How parts of one run are distinguished from parts of another, and put in order. */
 export type JoinRules = {
   /** What these lines call their run; parts of one run share a name. Empty where the lines do not say. */
   readonly names: (lines: readonly unknown[]) => readonly string[];

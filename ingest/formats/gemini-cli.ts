@@ -145,10 +145,10 @@ const withoutResults = (parts: readonly unknown[]): readonly unknown[] =>
 
 function chatConverted(episodeId: string, head: Fields, lines: readonly unknown[], record: NativeRecord): Converted {
   const chat = readChat(lines);
-  if (chat.said.length + chat.answers.length === 0)
+  if (chat.messages.length + chat.answers.length === 0)
     return refused(...chat.refusals, refusal('bad_shape', '', UNSAID, lines));
   const agentId = head.kind === 'subagent' ? episodeId : MAIN;
-  const asked = chat.said.find(({ fields }) => fields.type === 'user' && !isAdded(textOf(fields.content)));
+  const asked = chat.messages.find(({ fields }) => fields.type === 'user' && !isAdded(textOf(fields.content)));
   const last = chat.answers.at(-1);
   const answer = last ? textOf(last.first.fields.content) : '';
   const { projectHash: project, kind, summary, directories } = head;

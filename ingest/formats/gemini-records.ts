@@ -103,10 +103,10 @@ export const thoughtsOf = ({ thoughts }: Fields): Part[] =>
 export const callParts = (calls: readonly ToolCall[]): Part[] =>
   calls.map(({ id, name, args }) => ({ type: 'tool_call', id, name, arguments: args ?? null }) as Part);
 
-/** What the model is told a tool returned: `output` or `error` of the response, else all of it. */
+/** The tool result as the model sees it: `output` or `error` of the response, else all of it. */
 export function outputOf({ response }: Fields): string | Part[] {
-  const said = isRecord(response) ? (response.output ?? response.error ?? response) : response;
-  return typeof said === 'string' ? said : [{ type: 'json', content: said ?? null }];
+  const result = isRecord(response) ? (response.output ?? response.error ?? response) : response;
+  return typeof result === 'string' ? result : [{ type: 'json', content: result ?? null }];
 }
 
 export const isErrorResponse = ({ response }: Fields): boolean => isRecord(response) && 'error' in response;

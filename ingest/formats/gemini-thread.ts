@@ -28,11 +28,11 @@ import { timeOfText } from './run.ts';
 
 type Line = { readonly seq: number; readonly fields: Fields & { readonly id: string } };
 
-/** An answer of the model: what it said when it came, and its last state, which has the results of its tools. */
+/** An answer of the model: its first state, with its text, and its last state, which has the results of its tools. */
 type Answer = { readonly first: Line; last: Line; readonly input: Message[]; readonly askedAt: string | null };
 
 export type Chat = {
-  readonly said: readonly Line[];
+  readonly messages: readonly Line[];
   readonly answers: readonly Answer[];
   readonly refusals: readonly NativeRefusal[];
 };
@@ -43,7 +43,7 @@ export type Chat = {
  */
 export function readChat(lines: readonly unknown[]): Chat {
   const refusals: NativeRefusal[] = [];
-  const said = new Map<string, Line>();
+  const messages = new Map<string, Line>();
   const answers = new Map<string, Answer>();
   let context: Line[] = [];
   const take = (value: unknown, seq: number, field: string): void => {
@@ -68,7 +68,7 @@ export function readChat(lines: readonly unknown[]): Chat {
     if (type === 'gemini' && isCall(line.fields)) {
       const askedAt = timeOfText(context.at(-1) && endOf(context.at(-1)!.fields));
       answers.set(id, { first: line, last: line, input: shownOf(context), askedAt });
-    } else if (!said.has(key) && !isResult(line.fields)) said.set(key, line);
+    } else if (!messages.has(key) && !isResult(line.fields)) messages.set(key, line);
     const at = context.findIndex((one) => `${one.fields.type} ${one.fields.id}` === key);
     if (at >= 0) context[at] = line;
     else context.push(line);
@@ -84,7 +84,7 @@ export function readChat(lines: readonly unknown[]): Chat {
       context = context.slice(0, Math.max(at, 0));
     } else if (isMessage(line) || !isRecord(line) || 'type' in line) take(line, seq, '');
   }
-  return { said: [...said.values()], answers: [...answers.values()], refusals };
+  return { messages: [...messages.values()], answers: [...answers.values()], refusals };
 }
 
 /** What the program puts into a conversation in the name of the model has neither a model nor tokens. */
@@ -138,12 +138,12 @@ export type Thread = {
   readonly asker: string;
 };
 
-export function chatDrafts(emit: Emitter, { said, answers }: Chat, thread: Thread): Draft[] {
-  const told = [
-    ...said.map((line) => ({ seq: line.seq, drafts: () => saidDrafts(emit, line, thread) })),
+export function chatDrafts(emit: Emitter, { messages, answers }: Chat, thread: Thread): Draft[] {
+  const ordered = [
+    ...messages.map((line) => ({ seq: line.seq, drafts: () => messageDrafts(emit, line, thread) })),
     ...answers.map((answer) => ({ seq: answer.first.seq, drafts: () => answerDrafts(emit, answer, thread) })),
   ];
-  return told.sort((a, b) => a.seq - b.seq).flatMap(({ drafts }) => drafts());
+  return ordered.sort((a, b) => a.seq - b.seq).flatMap(({ drafts }) => drafts());
 }
 
 const placeOf = ({ episodeId }: Thread, { seq }: Line, time: string | null) => ({
@@ -151,7 +151,7 @@ const placeOf = ({ episodeId }: Thread, { seq }: Line, time: string | null) => (
   ...(time === null ? { seq } : {}),
 });
 
-function saidDrafts(emit: Emitter, line: Line, thread: Thread): Draft[] {
+function messageDrafts(emit: Emitter, line: Line, thread: Thread): Draft[] {
   const { episodeId, agentId, asker } = thread;
   const { id, type, content } = line.fields;
   const time = timeOfText(line.fields.timestamp);

@@ -65,7 +65,7 @@ function storedRecords(stored: unknown): readonly unknown[] {
   const items = listed(stored).filter(isRecord);
   if (items.some((item) => 'span' in item || 'log' in item)) return otlpRequests(items);
   const isRow = ({ type }: Fields): boolean => typeof type === 'string' && type === type.toUpperCase();
-  // A trace of which a row of an observation told the id alone is told by that row again.
+  // A trace of which only the id is known, from a row of an observation, is derived from that row again.
   const rows = items
     .filter(isRow)
     .flatMap(({ body }) => (isRecord(body) && Object.keys(body).length > 1 ? [body] : []));

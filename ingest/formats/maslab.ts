@@ -1,6 +1,6 @@
 /**
  * Results of MASLab (MASWorks/MASLab at 4ecccf58, inference.py and methods/mas_base/mas_base.py): a row of the data set with what a team
- * answered and what it used, {query, gt, tag, source, response, token_stats}. What its agents said to one another is not in the file.
+ * answered and what it used, {query, gt, tag, source, response, token_stats}. The messages between its agents are not in the file.
  */
 import { given, isRecord, without } from '../json.ts';
 import type { Converted, Format, NativeRecord } from './format.ts';

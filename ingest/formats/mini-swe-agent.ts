@@ -56,14 +56,14 @@ function convert(record: NativeRecord): Converted {
   const { exit_status: status, submission, model_stats: stats, ...facts } = info;
   const episodeId = recordId(NAME, record);
   const refusals: NativeRefusal[] = [];
-  const said = messages.flatMap((native: unknown, seq): [number, Fields][] => {
+  const entries = messages.flatMap((native: unknown, seq): [number, Fields][] => {
     const bad = badEntry(native, `messages[${seq}]`);
     if (bad) refusals.push(bad);
     return bad ? [] : [[seq, native as Fields]];
   });
   const patch = typeof submission === 'string' && submission !== '' ? submission : null;
   const model = fieldsOf(fieldsOf(info.config).model).model_name;
-  const asked = said.find(([, { role }]) => role === 'user');
+  const asked = entries.find(([, { role }]) => role === 'user');
   return {
     drafts: runDrafts(emit, {
       format: NAME,
@@ -75,10 +75,10 @@ function convert(record: NativeRecord): Converted {
         flags: [NO_TOKEN_IDS, ...(refusals.length > 0 ? ['incomplete'] : [])],
         ...given('unmapped', without({ ...more, ...without(facts, 'mini_version') })),
       },
-      startedAt: timeOf(said[0]?.[1]),
+      startedAt: timeOf(entries[0]?.[1]),
       agents: [{ agent_id: AGENT, ...(typeof model === 'string' ? { model } : {}) }],
       events: [
-        ...messageDrafts(said, episodeId, version === 'mini-swe-agent-1'),
+        ...messageDrafts(entries, episodeId, version === 'mini-swe-agent-1'),
         ...(patch === null ? [] : [patchDraft(emit, episodeId, patch)]),
       ],
       finished: {
@@ -87,7 +87,7 @@ function convert(record: NativeRecord): Converted {
         ...(typeof status === 'string' && status !== '' ? { exit_status: status } : {}),
         ...(isRecord(stats) ? { totals: stats } : {}),
       },
-      finishedAt: said.map(([, native]) => timeOf(native)).findLast((time) => time !== null) ?? null,
+      finishedAt: entries.map(([, native]) => timeOf(native)).findLast((time) => time !== null) ?? null,
     }),
     refusals,
     raw: record.canonical,
@@ -135,7 +135,7 @@ function answerOf(native: Fields): { readonly message: Message; readonly calls: 
 /** The one command of an answer in text. Version 1 finds it by this pattern, unless its configuration has another, and keeps the answer alone. */
 const COMMAND = /```(?:bash|mswea_bash_command)\s*\n(.*?)\n```/gs;
 
-function messageDrafts(said: readonly (readonly [number, Fields])[], episodeId: string, isFirst: boolean): Draft[] {
+function messageDrafts(entries: readonly (readonly [number, Fields])[], episodeId: string, isFirst: boolean): Draft[] {
   const drafts: Draft[] = [];
   const before: Message[] = [];
   const ledger = toolLedger();
@@ -187,7 +187,7 @@ function messageDrafts(said: readonly (readonly [number, Fields])[], episodeId: 
     return message;
   };
 
-  for (const [seq, native] of said) {
+  for (const [seq, native] of entries) {
     const extra = fieldsOf(native.extra);
     if (native.role === 'exit') continue;
     if (native.role === 'assistant' || isResponse(native)) {

@@ -104,7 +104,7 @@ function badResult({ task, iterations }: Fields): Refusal | null {
 }
 
 /** `{agent_id, result}` in the first round of a graph, `{agent: result}` elsewhere. */
-const resultsIn = (result: Fields): [agent: unknown, said: unknown][] =>
+const resultsIn = (result: Fields): [agent: unknown, output: unknown][] =>
   'agent_id' in result && 'result' in result ? [[result.agent_id, result.result]] : Object.entries(result);
 
 function iterationDrafts(

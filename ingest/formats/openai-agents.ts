@@ -198,11 +198,11 @@ function deedOf(data: Fields & { readonly type: string }): Reading {
 }
 
 /** The output is a list of messages, or of one answer as a whole: a completion of the chat API (SDK for JavaScript), or a response. */
-function generationOf({ input, output: written, model, model_config: params, usage: told }: Fields): Deed {
+function generationOf({ input, output: written, model, model_config: params, usage: reported }: Fields): Deed {
   const [first] = Array.isArray(written) ? written : [];
   const completion = isRecord(first) && Array.isArray(first.choices) ? first : null;
   const output = completion === null ? written : completion.choices;
-  const usage = told ?? completion?.usage;
+  const usage = reported ?? completion?.usage;
   return {
     kind: 'generation',
     ...given('model', typeof model === 'string' ? model : undefined),

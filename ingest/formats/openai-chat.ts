@@ -17,7 +17,7 @@ const isLog = ({ request, response, messages }: Record<string, unknown>): boolea
 const isAnswer = (response: unknown): boolean =>
   isRecord(response) && (Array.isArray(response.choices) || (response.type === 'message' && 'content' in response));
 
-/** Of messages that have the name of ShareGPT's an answer tells whose they are. */
+/** Roles that mark a `conversations` list (ShareGPT's name for it) as messages of this format. */
 const ANSWERED: ReadonlySet<string> = new Set(['assistant']);
 
 /** A row whose messages go by the name that ShareGPT gives them. */

@@ -6,12 +6,12 @@ import { badIdentifier, refusal } from './native.ts';
 
 export type Fields = Readonly<Record<string, unknown>>;
 /** A message with its parts, in the order of their ids, which are made of times. */
-export type Said = { readonly info: Fields & { readonly id: string }; readonly parts: readonly Fields[] };
+export type SessionMessage = { readonly info: Fields & { readonly id: string }; readonly parts: readonly Fields[] };
 export type Session = {
   readonly id: string;
   /** Null where only messages of it are known. */
   readonly info: Fields | null;
-  readonly messages: readonly Said[];
+  readonly messages: readonly SessionMessage[];
   /** What all of this was read from, in one order however it came: the original of the session. */
   readonly records: readonly Fields[];
 };
@@ -71,7 +71,7 @@ function sessionOf(id: string, records: readonly Fields[]): Session {
   for (const part of records.filter(isPart)) parts.set(part.messageID, [...(parts.get(part.messageID) ?? []), part]);
   const messages = records
     .filter((one) => !isPart(one) && isMessage(one))
-    .map((info) => ({ info: info as Said['info'], parts: parts.get(info.id) ?? [] }))
+    .map((info) => ({ info: info as SessionMessage['info'], parts: parts.get(info.id) ?? [] }))
     .sort((a, b) => createdOf(a.info) - createdOf(b.info));
   return { id, info: records.find((one) => !isPart(one) && !isMessage(one)) ?? null, messages, records };
 }
@@ -81,7 +81,7 @@ const createdOf = ({ time }: Fields): number => (isRecord(time) && typeof time.c
 
 const byId = (a: Fields, b: Fields): number => ((a.id as string) < (b.id as string) ? -1 : 1);
 
-/** Of two states of a record the one that tells the later time, else the one that tells more. */
+/** Whether `a` is the newer of two states of a record: the one with the later time, else the longer one. */
 function isNewer(a: Fields, b: Fields): boolean {
   const [late, early] = [latest(a), latest(b)];
   if (late !== early) return late > early;

@@ -3,7 +3,7 @@ import type { Draft, Message, Part } from '../events.ts';
 import { given, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';
 import type { Emitter } from './native.ts';
-import type { Fields, Said } from './opencode-records.ts';
+import type { Fields, SessionMessage } from './opencode-records.ts';
 import { timeOfSeconds } from './run.ts';
 import { wholeUsage } from './usage.ts';
 
@@ -17,32 +17,32 @@ export type Thread = {
 /** One call of the model: an answer of several steps is one message in versions before 2026. */
 type Step = { readonly parts: readonly Fields[]; readonly number: number; readonly isLast: boolean };
 
-/** The events of a session. A call's input is what was said before it, from the last compaction that came to an end. */
-export function threadDrafts(emit: Emitter, messages: readonly Said[], thread: Thread): Draft[] {
+/** The events of a session. A call's input is the messages before it, from the last compaction that completed. */
+export function threadDrafts(emit: Emitter, messages: readonly SessionMessage[], thread: Thread): Draft[] {
   const drafts: Draft[] = [];
   let context: { readonly id: string; readonly shown: Message }[] = [];
-  let compaction: Said | null = null;
-  for (const [seq, said] of messages.entries()) {
-    const { id } = said.info;
-    if (said.info.role === 'user') {
-      if (said.parts.some(({ type }) => type === 'compaction')) compaction = said;
-      const shown = { role: 'user', content: said.parts.filter(({ ignored }) => ignored !== true).map(partOf) };
-      drafts.push(sentDraft(emit, said, seq, thread));
+  let compaction: SessionMessage | null = null;
+  for (const [seq, message] of messages.entries()) {
+    const { id } = message.info;
+    if (message.info.role === 'user') {
+      if (message.parts.some(({ type }) => type === 'compaction')) compaction = message;
+      const shown = { role: 'user', content: message.parts.filter(({ ignored }) => ignored !== true).map(partOf) };
+      drafts.push(sentDraft(emit, message, seq, thread));
       context = [...context, { id, shown }];
       continue;
     }
-    for (const step of stepsOf(said.parts)) {
+    for (const step of stepsOf(message.parts)) {
       const input = context.map(({ shown }) => shown);
-      drafts.push(...stepDrafts(emit, said, step, input, seq, thread));
+      drafts.push(...stepDrafts(emit, message, step, input, seq, thread));
       const results = step.parts.filter(({ type }) => type === 'tool').flatMap(resultShown);
       // An answer that failed is not shown to later calls.
-      const failed = said.info.error !== undefined && step.isLast;
+      const failed = message.info.error !== undefined && step.isLast;
       if (!failed) {
         const answer = { role: 'assistant', content: step.parts.flatMap(answerPart) };
         context = [...context, ...[answer, ...results].map((shown) => ({ id, shown }))];
       }
     }
-    if (said.info.summary === true && said.info.error === undefined && compaction) {
+    if (message.info.summary === true && message.info.error === undefined && compaction) {
       const { id: from, tail } = { id: compaction.info.id, tail: tailOf(compaction) };
       const at = context.findIndex((one) => one.id === from);
       const kept = tail === null ? -1 : context.findIndex((one) => one.id === tail);
@@ -52,7 +52,7 @@ export function threadDrafts(emit: Emitter, messages: readonly Said[], thread: T
   return drafts;
 }
 
-const tailOf = ({ parts }: Said): string | null => {
+const tailOf = ({ parts }: SessionMessage): string | null => {
   const tail = parts.find(({ type }) => type === 'compaction')?.tail_start_id;
   return isIdentifier(tail) ? tail : null;
 };
@@ -80,7 +80,7 @@ const placeOf = ({ episodeId }: Thread, seq: number, time: string | null) => ({
   ...(time === null ? { seq } : {}),
 });
 
-function sentDraft(emit: Emitter, { info, parts }: Said, seq: number, thread: Thread): Draft {
+function sentDraft(emit: Emitter, { info, parts }: SessionMessage, seq: number, thread: Thread): Draft {
   const time = timeOfMs(isRecord(info.time) ? info.time.created : undefined);
   return emit.event(
     'message.sent',
@@ -98,8 +98,15 @@ function sentDraft(emit: Emitter, { info, parts }: Said, seq: number, thread: Th
   );
 }
 
-function stepDrafts(emit: Emitter, said: Said, step: Step, input: Message[], seq: number, thread: Thread): Draft[] {
-  const { info } = said;
+function stepDrafts(
+  emit: Emitter,
+  message: SessionMessage,
+  step: Step,
+  input: Message[],
+  seq: number,
+  thread: Thread,
+): Draft[] {
+  const { info } = message;
   const { parts, number, isLast } = step;
   const id = number === 1 ? info.id : `${info.id}/${number}`;
   const time: Fields = isRecord(info.time) ? info.time : {};
@@ -239,7 +246,7 @@ function answerPart(part: Fields): Part[] {
   return part.type === 'text' || part.type === 'reasoning' ? [partOf(part)] : [];
 }
 
-/** The result of a tool as a later call is shown it. Old outputs are cleared (`time.compacted`), calls without an end are said to be. */
+/** The result of a tool as a later call is shown it. Old outputs are cleared (`time.compacted`), calls without an end are left out. */
 function resultShown(part: Fields): Message[] {
   const { status, output, error, time } = stateOf(part);
   if (status !== 'completed' && status !== 'error') return [];

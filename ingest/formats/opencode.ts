@@ -11,7 +11,7 @@ import { canonicalJson, given, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';
 import { type Converted, type Format, listed, listsOf, type NativeRecord } from './format.ts';
 import { rawRecord, refusal, refused, revisedEmitter } from './native.ts';
-import { isOpencode, parentOf, type Said, type Session, sessionsIn } from './opencode-records.ts';
+import { isOpencode, parentOf, type Session, type SessionMessage, sessionsIn } from './opencode-records.ts';
 import { threadDrafts } from './opencode-thread.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfSeconds } from './run.ts';
 
@@ -49,14 +49,14 @@ export const opencode: Format = {
 function convert(record: NativeRecord): Converted {
   const { sessions, refusals, broken } = sessionsIn(listsOf(record.value).flat());
   const byId = new Map(sessions.map((session) => [session.id, session]));
-  const told = sessions.filter(({ messages }) => messages.length > 0);
-  if (told.length === 0 && refusals.length === 0)
+  const nonEmpty = sessions.filter(({ messages }) => messages.length > 0);
+  if (nonEmpty.length === 0 && refusals.length === 0)
     return refused(refusal('bad_shape', '', 'at least one message of a session', record.value));
   return {
-    drafts: told.flatMap((session) => sessionDrafts(session, byId, broken.has(session.id))),
+    drafts: nonEmpty.flatMap((session) => sessionDrafts(session, byId, broken.has(session.id))),
     refusals,
     raw: null,
-    bodies: told.map(({ records }) => canonicalJson(records)),
+    bodies: nonEmpty.map(({ records }) => canonicalJson(records)),
   };
 }
 
@@ -75,7 +75,7 @@ function rootOf(session: Session, byId: ReadonlyMap<string, Session>): string {
 
 const timeOfMs = (milliseconds: unknown): string | null =>
   typeof milliseconds === 'number' ? timeOfSeconds(milliseconds / 1000) : null;
-const textsOf = ({ parts }: Said): string =>
+const textsOf = ({ parts }: SessionMessage): string =>
   parts
     .flatMap(({ type, text, synthetic }) => (type === 'text' && typeof text === 'string' && !synthetic ? [text] : []))
     .join('\n');
@@ -86,11 +86,11 @@ function sessionDrafts(session: Session, byId: ReadonlyMap<string, Session>, bro
   const episodeId = rootOf(session, byId);
   const agentId = parent === null ? MAIN : id;
   const asker = parent === null ? 'user' : parent === episodeId ? MAIN : parent;
-  const answers = messages.filter((said) => said.info.role === 'assistant');
+  const answers = messages.filter((message) => message.info.role === 'assistant');
   const canonical = canonicalJson(records);
   const events = threadDrafts(emit, messages, { episodeId, agentId, asker });
   const named = answers[0]?.info.agent ?? answers[0]?.info.mode;
-  const [model] = answers.map((said) => said.info.modelID).filter(isIdentifier);
+  const [model] = answers.map((message) => message.info.modelID).filter(isIdentifier);
   const member = {
     episode_id: episodeId,
     agent_id: agentId,
@@ -109,7 +109,7 @@ function sessionDrafts(session: Session, byId: ReadonlyMap<string, Session>, bro
     ];
   const last = answers.at(-1);
   const error = isRecord(last?.info.error) ? last.info.error.name : undefined;
-  const first = messages.find((said) => said.info.role === 'user');
+  const first = messages.find((message) => message.info.role === 'user');
   const { directory, version, title } = info ?? {};
   return runDrafts(emit, {
     format: NAME,

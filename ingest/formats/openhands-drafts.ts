@@ -18,7 +18,7 @@ export type Item =
       readonly tools: unknown;
       readonly agent?: string;
     }
-  | { readonly kind: 'said'; readonly ids: readonly string[]; readonly role: string; readonly content: Content }
+  | { readonly kind: 'message'; readonly ids: readonly string[]; readonly role: string; readonly content: Content }
   | {
       readonly kind: 'answer';
       readonly ids: readonly string[];
@@ -51,14 +51,19 @@ export type Item =
 type Shown = { readonly ids: readonly string[]; readonly message: Message };
 type Context = { readonly agent: string; shown: Shown[]; tools: unknown };
 
-export type Told = {
+export type EpisodeDrafts = {
   readonly drafts: readonly Draft[];
   readonly agents: readonly (Partial<EventData<'agent.defined'>> & { readonly agent_id: string })[];
   readonly hasTokens: boolean;
 };
 
 /** `seq` counts the items. A delegate sees what it was asked, never what came before it. */
-export function openhandsDrafts(emit: Emitter, episodeId: string, items: readonly Item[], agent = 'agent'): Told {
+export function openhandsDrafts(
+  emit: Emitter,
+  episodeId: string,
+  items: readonly Item[],
+  agent = 'agent',
+): EpisodeDrafts {
   const first = items.find((item) => item.kind === 'system');
   const main = (first?.kind === 'system' ? first.agent : undefined) ?? agent;
   const agents = new Map<string, Partial<EventData<'agent.defined'>> & { readonly agent_id: string }>([
@@ -83,7 +88,7 @@ export function openhandsDrafts(emit: Emitter, episodeId: string, items: readonl
         context.shown.push({ ids: item.ids, message: { role: 'system', content: item.text } });
         return [];
       }
-      case 'said': {
+      case 'message': {
         context.shown.push({ ids: item.ids, message: { role: item.role, content: item.content } });
         const sent = { ...about, message_id: `m${seq}`, from: item.role, role: item.role, content: item.content };
         return [emit.event('message.sent', [episodeId, seq], sent)];
@@ -180,7 +185,7 @@ export function openhandsDrafts(emit: Emitter, episodeId: string, items: readonl
   return { drafts, agents: [...agents.values()], hasTokens: [...tokens.values()].some(({ sampled }) => sampled) };
 }
 
-/** The tokens of each answer, by its place: they are told after it and before the next. */
+/** The tokens of each answer, by its index: their items follow it, before the next answer. */
 function tokensOf(items: readonly Item[]) {
   const found = new Map<number, { readonly prompt?: number[]; readonly sampled?: number[] }>();
   for (const [at, item] of items.entries()) {

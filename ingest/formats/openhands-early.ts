@@ -38,21 +38,23 @@ export function earlyItems(events: readonly Fields[]): Item[] {
     if (typeof action !== 'string') return observationItems(event, ids);
     if (action === 'system') return [systemOf(args, ids)];
     if (action === 'message' && event.source !== 'agent')
-      return [{ kind: 'said', ids, role: event.source === 'user' ? 'user' : 'environment', content: saidIn(args) }];
+      return [
+        { kind: 'message', ids, role: event.source === 'user' ? 'user' : 'environment', content: contentIn(args) },
+      ];
     if (action === 'condensation') return [forgottenIn(args)];
     if (OWN.has(action) || event.source !== 'agent')
       return SILENT.has(action) ? [] : [{ kind: 'observed', name: action, content: args }];
-    const told = answerOf(event, args, place);
+    const reply = answerOf(event, args, place);
     // An empty observation follows a message too, which is no tool.
-    if (action !== 'message') asked.set(ids[0] ?? '', told.toolCallId);
+    if (action !== 'message') asked.set(ids[0] ?? '', reply.toolCallId);
     if (action === 'finish') answer = finalIn(args);
     if (action === 'finish' || action === 'reject') stop = action;
-    const items: Item[] = answered.has(told.item.callId) ? [] : [told.item];
-    answered.add(told.item.callId);
+    const items: Item[] = answered.has(reply.item.callId) ? [] : [reply.item];
+    answered.add(reply.item.callId);
     if (action !== 'delegate' || !isIdentifier(args.agent)) return items;
     const task = isRecord(args.inputs) ? args.inputs : {};
     const content = typeof task.task === 'string' ? task.task : canonicalJson(task);
-    return [...items, { kind: 'delegate', to: args.agent, callId: told.toolCallId, task: content }];
+    return [...items, { kind: 'delegate', to: args.agent, callId: reply.toolCallId, task: content }];
   });
   return [...items, { kind: 'end', ...(answer ? { answer } : {}), ...(stop === undefined ? {} : { stop }) }];
 
@@ -73,7 +75,7 @@ export function earlyItems(events: readonly Fields[]): Item[] {
     return [...back, { kind: 'result', ids, callId, status, output: partsOf(event.content ?? ''), isFailed }];
   }
 
-  /** The whole response stands beside each of its actions; without it the action is all that the model is known to have said. */
+  /** The whole response is stored beside each of its actions; without it the action is all that is known of the model's output. */
   function answerOf(event: Fields, args: Fields, place: number) {
     const metadata = isRecord(event.tool_call_metadata) ? event.tool_call_metadata : {};
     const response = isRecord(metadata.model_response) ? metadata.model_response : {};
@@ -142,7 +144,7 @@ const systemOf = (args: Fields, ids: string[]): Item => ({
   ...(isIdentifier(args.agent_class) ? { agent: args.agent_class } : {}),
 });
 
-function saidIn(args: Fields) {
+function contentIn(args: Fields) {
   const urls = Array.isArray(args.image_urls) ? args.image_urls.filter((url) => typeof url === 'string') : [];
   const text = typeof args.content === 'string' ? args.content : '';
   if (urls.length === 0) return text;
@@ -164,9 +166,9 @@ function forgottenIn(args: Fields): Item {
   };
 }
 
-function finalIn({ final_thought: said, outputs, thought }: Fields): string | undefined {
+function finalIn({ final_thought: final, outputs, thought }: Fields): string | undefined {
   const content = isRecord(outputs) ? outputs.content : undefined;
-  return [said, content, thought].find((text): text is string => typeof text === 'string' && text !== '');
+  return [final, content, thought].find((text): text is string => typeof text === 'string' && text !== '');
 }
 
 function exitCodeOf({ metadata, exit_code: code }: Fields): number {

@@ -28,7 +28,7 @@ export function sdkItems(events: readonly Fields[], state: Fields | null): Item[
   for (const event of events)
     if (event.kind === 'ActionEvent' && isIdentifier(event.llm_response_id))
       byResponse.set(event.llm_response_id, [...(byResponse.get(event.llm_response_id) ?? []), event]);
-  const told = new Set<unknown>();
+  const emitted = new Set<unknown>();
   const billed = billedIn(state);
   let answer: string | undefined;
   const items = events.flatMap((event): Item[] => {
@@ -44,14 +44,14 @@ export function sdkItems(events: readonly Fields[], state: Fields | null): Item[
         const more = Array.isArray(event.extended_content) ? event.extended_content : [];
         const content = [...(Array.isArray(message.content) ? message.content : []), ...more];
         if (event.source !== 'agent')
-          return [{ kind: 'said', ids, role: roleOf(message, event), content: contentOf(content) }];
+          return [{ kind: 'message', ids, role: roleOf(message, event), content: contentOf(content) }];
         return [answerItem([event], { text: content, thought: message.reasoning_content })];
       }
       case 'ActionEvent': {
         if (isRecord(event.action) && event.action.kind === 'FinishAction') answer = finalIn(event.action);
         const group = byResponse.get(asText(event.llm_response_id)) ?? [event];
-        if (told.has(group)) return [];
-        told.add(group);
+        if (emitted.has(group)) return [];
+        emitted.add(group);
         return [
           answerItem(group, {
             text: group.flatMap(({ thought }) => (Array.isArray(thought) ? thought : [])),

@@ -42,7 +42,7 @@ export const openhands: Format = {
   convert,
   restates: new Set(['task.defined']),
   mapping: [
-    ['id of base_state.json, else of the first event or what the user said first', 'episode_id'],
+    ['id of base_state.json, else of the first event or the first message of the user', 'episode_id'],
     ['instance_id, else the first text of a user', 'task.defined.task_id'],
     ['system, SystemPromptEvent', 'agent.defined with its prompt and tools; the first message of each input'],
     ['actions and messages of the agent, by response', 'generation.requested, generation.completed, tool.called'],
@@ -71,16 +71,16 @@ function convert(record: NativeRecord): Converted {
     return refused(...refusals, refusal('bad_shape', 'events', 'at least one event of OpenHands', record.value));
   if (!run.output && run.state === null && !beginsRun(events))
     return refused(...refusals, refusal('bad_shape', '', HEADLESS, events[0]));
-  // A folder may hold events of both kinds, which are two runs that nothing else tells apart.
+  // A folder may hold events of both kinds. They are two runs that nothing else distinguishes.
   const [early, sdk] = [events.filter(isEarlyEvent), events.filter((event) => !isEarlyEvent(event))];
   const items = [...(early.length > 0 ? earlyItems(early) : []), ...(sdk.length > 0 ? sdkItems(sdk, run.state) : [])];
   const [episodeId, named] = idOf(run, events, record);
   const { output } = run;
-  const said = items.find((item) => item.kind === 'said' && item.role === 'user');
-  const query = typeof output?.instruction === 'string' ? output.instruction : textOf(said);
+  const prompt = items.find((item) => item.kind === 'message' && item.role === 'user');
+  const query = typeof output?.instruction === 'string' ? output.instruction : textOf(prompt);
   const metadata = isRecord(output?.metadata) ? output.metadata : {};
   const agent = isIdentifier(metadata.agent_class) ? metadata.agent_class : undefined;
-  const told = openhandsDrafts(emit, episodeId, items, agent);
+  const mapped = openhandsDrafts(emit, episodeId, items, agent);
   const { answer, stop } = endOf(items);
   const failed = output?.error != null || stop === 'error';
   const drafts = runDrafts(emit, {
@@ -94,11 +94,11 @@ function convert(record: NativeRecord): Converted {
       output?.instance_id,
     ),
     started: {
-      flags: [...(told.hasTokens ? [] : [NO_TOKEN_IDS]), ...(refusals.length > 0 ? ['incomplete'] : [])],
+      flags: [...(mapped.hasTokens ? [] : [NO_TOKEN_IDS]), ...(refusals.length > 0 ? ['incomplete'] : [])],
       ...given('tags', output ? without({ metadata: output.metadata ?? undefined }) : undefined),
     },
-    agents: told.agents,
-    events: [...told.drafts, ...(output ? scoreDrafts(episodeId, output.test_result) : [])],
+    agents: mapped.agents,
+    events: [...mapped.drafts, ...(output ? scoreDrafts(episodeId, output.test_result) : [])],
     finished: {
       outcome: failed ? 'error' : 'unknown',
       ...(answer === undefined ? {} : { answer }),
@@ -156,7 +156,7 @@ const isBeginning = (events: readonly Fields[]): boolean =>
   beginsRun(events) &&
   (events.every(isSdkEvent) || events.some(({ id, action }) => action === 'system' || !(Number(id) > 2)));
 
-/** The names that a run may have gone by: of its state, of its first event, of what the user said first. */
+/** The ids that a run may have: of its state, of its first event, of the user's first message. */
 function namesIn(lines: readonly unknown[]): string[] {
   const { state } = runOf([...lines], []);
   const events = eventsIn(lines);
@@ -184,7 +184,7 @@ function idOf({ state, output }: Run, events: readonly Fields[], record: NativeR
 }
 
 const textOf = (item: Item | undefined): string | null => {
-  if (item?.kind !== 'said') return null;
+  if (item?.kind !== 'message') return null;
   const { content } = item;
   if (typeof content === 'string') return content;
   return content.flatMap((part) => (part.type === 'text' ? [String(part.content)] : [])).join('\n');

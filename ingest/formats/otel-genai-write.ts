@@ -67,7 +67,7 @@ function spansOf(events: readonly RestoredEvent[]): Native[] {
   const byCall = new Map(named('generation.requested').map((event) => [event.data.call_id, event]));
   const called = new Map(named('tool.called').map((event) => [event.data.tool_call_id, event]));
   const answers = new Map(named('generation.completed').map(({ data }) => [data.call_id, idsIn(data.choices)]));
-  /** The id by which the answer of the model names the call: an episode may have told it from others by an id of its own. */
+  /** The id of the call in the model's answer. The episode may have given the call an id of its own, to keep ids unique. */
   const idInAnswer = (asked: RestoredEvent | undefined): unknown => {
     const id = isRecord(asked?.data.native) ? asked.data.native.tool_call_id : undefined;
     return answers.get(asked?.data.call_id)?.has(id) ? id : undefined;

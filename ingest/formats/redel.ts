@@ -63,11 +63,11 @@ function convert(record: NativeRecord): Converted {
   let at = 0;
   const parts = lists.map((list): Part<number> => {
     const placed = list.map((value) => ({ value, at: at++ }));
-    const told = placed.filter(({ value }) => !isRedelState(value));
+    const logLines = placed.filter(({ value }) => !isRedelState(value));
     states.push(
       ...placed.filter(({ value }) => isRedelState(value)).map((one) => ({ ...one, state: one.value as State })),
     );
-    return { lines: told.map(({ value }) => value), members: told.map((one) => one.at) };
+    return { lines: logLines.map(({ value }) => value), members: logLines.map((one) => one.at) };
   });
   const { runs, strays } = joinParts(
     parts.filter(({ lines }) => lines.length > 0),
@@ -106,7 +106,7 @@ function convert(record: NativeRecord): Converted {
 const HEADLESS =
   'kani_spawn of the first agent, with which a session begins; of a log that was cut, put all parts in one folder and import that';
 
-/** A session names itself at its end, if at all: its logs are told by the first agent, and by the agents that are in them. */
+/** The id of a session stands at its end, if at all, so its logs are recognised by their first agent and the agents in them. */
 const LOGS: JoinRules = {
   names: (lines) =>
     lines

@@ -1,4 +1,4 @@
-/** Model calls that are told one by one, each with the conversation a model was shown, its answer, and the tokens of both as sampled. */
+/** Model calls that are recorded one by one, each with the conversation a model was shown, its answer, and the tokens of both as sampled. */
 import { got, type Refusal } from '../../errors.ts';
 import type { Draft, EventData } from '../events.ts';
 import { given, isRecord, without } from '../json.ts';

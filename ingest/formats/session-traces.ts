@@ -20,7 +20,7 @@ const MAIN = 'main';
 const emit = revisedEmitter(NAME);
 
 type Fields = Readonly<Record<string, unknown>>;
-type Said = {
+type SessionMessage = {
   readonly seq: number;
   readonly id: string;
   /** Undefined where messages name none: each follows the one before it. */
@@ -104,16 +104,16 @@ function sessionDrafts(
 ): Draft[] {
   const episodeId = header.id as string;
   const before = refusals.length;
-  const said = lines.flatMap(([at, line]): Said[] => {
-    const read = saidIn(line, at);
+  const messages = lines.flatMap(([at, line]): SessionMessage[] => {
+    const read = readMessage(line, at);
     if ('code' in read) refusals.push({ ...read, at });
     return 'code' in read ? [] : [read];
   });
   const { harness, name, type, id, ...more } = header;
-  const first = said.find(({ chat }) => chat.role === 'user');
-  const answers = said.filter(({ chat }) => chat.role === 'assistant');
-  const ids = new Set(said.map((one) => one.id));
-  const hasGap = said.slice(1).some(({ parent }) => parent && !ids.has(parent));
+  const first = messages.find(({ chat }) => chat.role === 'user');
+  const answers = messages.filter(({ chat }) => chat.role === 'assistant');
+  const ids = new Set(messages.map((one) => one.id));
+  const hasGap = messages.slice(1).some(({ parent }) => parent && !ids.has(parent));
   const answer = textIn(answers.at(-1)?.chat.content);
   const model = answers.find(({ native }) => typeof native.model === 'string')?.native.model;
   return runDrafts(emit, {
@@ -127,7 +127,7 @@ function sessionDrafts(
       tags: { harness, ...(typeof name === 'string' ? { name } : {}) },
       ...given('unmapped', without(more)),
     },
-    startedAt: timeOfMs(said[0]?.native.timestamp),
+    startedAt: timeOfMs(messages[0]?.native.timestamp),
     agents: [
       {
         agent_id: MAIN,
@@ -135,14 +135,14 @@ function sessionDrafts(
         ...(typeof model === 'string' ? { model } : {}),
       },
     ],
-    events: messageDrafts(episodeId, said),
+    events: messageDrafts(episodeId, messages),
     finished: { outcome: 'unknown', ...(answer ? { answer } : {}) },
-    finishedAt: timeOfMs(said.at(-1)?.native.timestamp),
+    finishedAt: timeOfMs(messages.at(-1)?.native.timestamp),
   });
 }
 
 /** A line as a chat message, or why it is none. */
-function saidIn(line: unknown, seq: number): Said | NativeRefusal {
+function readMessage(line: unknown, seq: number): SessionMessage | NativeRefusal {
   if (!isMessage(line)) return refusal('bad_shape', '', 'a line {type: "message", message}', line);
   const native = line.message;
   if (!isRecord(native)) return refusal('bad_type', 'message', 'a message object', native);
@@ -168,27 +168,27 @@ function callsIn(written: unknown): readonly unknown[] {
   return 'value' in read && Array.isArray(read.value) ? read.value : [];
 }
 
-function messageDrafts(episodeId: string, said: readonly Said[]): Draft[] {
+function messageDrafts(episodeId: string, messages: readonly SessionMessage[]): Draft[] {
   const ledger = toolLedger();
-  const byId = new Map(said.map((one) => [one.id, one]));
-  const shown = new Map(said.map((one) => [one, toMessage(one.chat)]));
+  const byId = new Map(messages.map((one) => [one.id, one]));
+  const shown = new Map(messages.map((one) => [one, toMessage(one.chat)]));
   /** Null where the branch begins with a message that is not there; an export may leave out the root. */
-  const inputOf = (one: Said, place: number): Message[] | null => {
-    if (one.parent === undefined) return said.slice(0, place).map((other) => shown.get(other)!);
-    const branch: Said[] = [];
+  const inputOf = (one: SessionMessage, place: number): Message[] | null => {
+    if (one.parent === undefined) return messages.slice(0, place).map((other) => shown.get(other)!);
+    const branch: SessionMessage[] = [];
     const seen = new Set<string>();
-    let at: Said | undefined = one;
+    let at: SessionMessage | undefined = one;
     while (at.parent && !seen.has(at.id)) {
       seen.add(at.id);
-      const before: Said | undefined = byId.get(at.parent);
-      if (!before) return at === said[0] ? branch.map((other) => shown.get(other)!) : null;
+      const before: SessionMessage | undefined = byId.get(at.parent);
+      if (!before) return at === messages[0] ? branch.map((other) => shown.get(other)!) : null;
       // The root of a tree says nothing.
       if (before.native.type !== 'root') branch.unshift(before);
       at = before;
     }
     return branch.map((other) => shown.get(other)!);
   };
-  return said.flatMap((one, place): Draft[] => {
+  return messages.flatMap((one, place): Draft[] => {
     const { id, seq, native, chat } = one;
     const time = timeOfMs(native.timestamp);
     const about = { episode_id: episodeId, seq };

@@ -53,9 +53,9 @@ const SPEAKERS: ReadonlyMap<unknown, Speaker> = new Map([
   ['tool', 'observation'],
   ['system', 'system'],
 ]);
-const ODD: readonly Speaker[] = ['human', 'observation'];
-/** The role of messages at even places. */
-const EVEN: readonly Speaker[] = ['gpt', 'function_call'];
+const FROM_USER: readonly Speaker[] = ['human', 'observation'];
+/** Roles of the second, fourth … message, after a system message. */
+const FROM_MODEL: readonly Speaker[] = ['gpt', 'function_call'];
 
 function convert(record: NativeRecord): Converted {
   const { value: row } = record;
@@ -67,7 +67,7 @@ function convert(record: NativeRecord): Converted {
   const messages = chatMessages(row, entries);
   const tools = toolsOf(row.tools);
   const drafts = conversationDrafts(emit, messages, { episodeId, agentOf: () => null, ...given('tools', tools) });
-  const odd = [
+  const flags = [
     ...(entries.some(({ from, value }, i) => from === 'function_call' && !callMessage(value, i).tool_calls)
       ? ['unparsed_tool_call']
       : []),
@@ -84,7 +84,7 @@ function convert(record: NativeRecord): Converted {
       task: taskOf(NAME, entries.find((entry) => entry.from === 'human')?.value),
       started: {
         native: { format: NAME, ids: given('id', row.id) },
-        flags: [NO_TOKEN_IDS, ...odd],
+        flags: [NO_TOKEN_IDS, ...flags],
         ...given('unmapped', without(row, ...mapped, ...rated)),
       },
       events: [...drafts.map(withoutInventedId), ...judged],
@@ -105,7 +105,7 @@ function badRow({ conversations, chosen, rejected }: Record<string, unknown>): R
     if (bad) return bad;
     const from = SPEAKERS.get(entry.from)!;
     const opens = i === 0 || (i === 1 && SPEAKERS.get(conversations[0].from) === 'system');
-    if (opens && EVEN.includes(from)) {
+    if (opens && FROM_MODEL.includes(from)) {
       return refusal('bad_shape', `${field}.from`, 'a person, to whom the model answers', entry.from);
     }
     if (from === 'observation' && !called) {
@@ -120,11 +120,11 @@ function badRow({ conversations, chosen, rejected }: Record<string, unknown>): R
   return null;
 }
 
-/** People and the model in turn, as LLaMA-Factory asks for: it drops a row that does not. */
+/** Whether user and model alternate, as LLaMA-Factory requires: it drops other rows. */
 const alternates = (entries: readonly Entry[]): boolean =>
   entries
     .slice(entries[0]?.from === 'system' ? 1 : 0)
-    .every(({ from }, i) => (i % 2 === 0 ? ODD : EVEN).includes(from));
+    .every(({ from }, i) => (i % 2 === 0 ? FROM_USER : FROM_MODEL).includes(from));
 
 function badEntry(entry: unknown, field: string): Refusal | null {
   if (!isRecord(entry)) return refusal('bad_type', field, 'an entry with from and value', entry);

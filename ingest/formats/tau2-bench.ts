@@ -76,7 +76,7 @@ function convert(record: NativeRecord): Converted {
   }
   const indexed = new Map(results.flatMap((one) => indexOf(one).map((id) => [id, one] as const)));
   const headers = results.filter((one) => !isWhole(one));
-  // Before results had an index, the folder alone said whose a simulation is.
+  // Before results had an index, only the folder showed which results a simulation belongs to.
   const only = headers.length === 1 && indexOf(headers[0]!).length === 0 ? headers[0]! : null;
   for (const { sim, at } of alone) found.push({ sim, at, place: '', of: indexed.get(sim.id as string) ?? only });
   const there = new Set(alone.map(({ sim }) => sim.id));

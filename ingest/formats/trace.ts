@@ -8,7 +8,7 @@ import type { Native } from '../otlp/span.ts';
 
 export type Choice = EventData<'generation.completed'>['choices'][number];
 
-/** Flag of an act, and of its episode, that was told twice in different words: one of them shows. */
+/** Flag of an act, and of its episode, that was recorded twice with different content: one of the two is shown. */
 export const CONFLICTING_SPAN = 'conflicting_span';
 
 /** Flag of an act, and of its episode, of which a part is known to be missing. */

@@ -147,7 +147,7 @@ function rolloutDrafts(episodeId: string, group: string, turns: readonly Row[], 
 
 const READ: ReadonlySet<string> = new Set(['input', 'output', 'gts', 'score', 'step', 'uid', 'reward']);
 
-/** What the reward function said beside the score: numbers and booleans are scores. A validation repeats its score as `reward`. */
+/** What the reward function returned beside the score: numbers and booleans are scores. A validation repeats its score as `reward`. */
 function restOf(row: Fields): {
   readonly scores: readonly (readonly [string, number | boolean])[];
   readonly rest: Record<string, unknown> | undefined;

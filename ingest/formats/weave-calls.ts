@@ -30,7 +30,7 @@ export function opName({ op_name: name }: Fields): string {
 const kindOf = ({ attributes }: Fields): unknown =>
   isRecord(attributes) && isRecord(attributes.weave) ? attributes.weave.kind : undefined;
 
-/** Functions of client libraries that call a model, from before calls said their kind. */
+/** Functions of client libraries that call a model, from before calls had a kind. */
 const MODEL_CALL =
   /^(?:openai\.(?:chat\.completions|responses|beta\.chat)|anthropic\.|litellm\.|groq\.|mistralai\.|cohere\.|google\.(?:genai|generativeai)\.)/;
 

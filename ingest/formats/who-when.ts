@@ -223,7 +223,7 @@ function restOf(value: Record<string, unknown>, labelled: boolean): Record<strin
   const unused = isRecord(prompts)
     ? Object.entries(prompts).filter(([name, prompt]) => kindOf(name) !== 'agent' || typeof prompt !== 'string')
     : [];
-  const odd = {
+  const unreadable = {
     ...(unused.length > 0 ? { system_prompt: Object.fromEntries(unused) } : {}),
     ...(isRecord(prompts) ? {} : given('system_prompt', prompts)),
     ...(typeof level === 'number' ? { level } : {}),
@@ -241,5 +241,5 @@ function restOf(value: Record<string, unknown>, labelled: boolean): Record<strin
     'is_corrected',
   ];
   const label = ['mistake_agent', 'mistake_step', 'mistake_reason', 'mistake_type'];
-  return without({ ...without(value, ...known, ...(labelled ? label : [])), ...odd });
+  return without({ ...without(value, ...known, ...(labelled ? label : [])), ...unreadable });
 }
