@@ -3,11 +3,11 @@ import { given, isRecord, without } from '../json.ts';
 import type { Attributes, OtlpSpan } from '../otlp/span.ts';
 import { isIdentifier } from '../text.ts';
 import { isTokenIds, logprobsIn } from './agent-lightning-calls.ts';
-import { genaiDeed } from './otel-genai-spans.ts';
+import { genaiSpanKind } from './otel-genai-spans.ts';
 import { timeOfSeconds } from './run.ts';
 import { utcOf } from './run-times.ts';
 import { flattened, idAt, jsonIn, leftover } from './span-attributes.ts';
-import type { Act, Deed, Judgement } from './trace.ts';
+import type { Act, Judgement, SpanKind } from './trace.ts';
 import { flatGeneration } from './traceloop-spans.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -21,8 +21,8 @@ export function lightningSpanAct(format: string, span: Fields, trace: string): A
   const attributes = span.attributes as Attributes;
   const name = typeof span.name === 'string' ? span.name : '';
   const status = isRecord(span.status) ? span.status : {};
-  const { deed, mismatch } = deedOf(attributes, name);
-  const isGeneration = deed.kind === 'generation';
+  const { what, mismatch } = spanKindOf(attributes, name);
+  const isGeneration = what.kind === 'generation';
   return {
     format,
     trace,
@@ -32,7 +32,7 @@ export function lightningSpanAct(format: string, span: Fields, trace: string): A
     start: timeOf(span.start_time),
     end: timeOf(span.end_time),
     ...(typeof span.sequence_id === 'number' ? { sequence: span.sequence_id } : {}),
-    what: deed,
+    what,
     agent: idAt(attributes, 'gen_ai.agent.name', 'agent.name') ?? null,
     ...(status.status_code === 'ERROR' ? { error: status.description ?? '' } : {}),
     ...(mismatch ? { flags: ['logprobs_mismatch'] } : {}),
@@ -64,22 +64,22 @@ const TOKENS = new Set([
   'gen_ai.response.model',
 ]);
 
-function deedOf(attributes: Attributes, name: string): { readonly deed: Deed; readonly mismatch: boolean } {
-  const known = genaiDeed({ attributes, name } as OtlpSpan);
+function spanKindOf(attributes: Attributes, name: string): { readonly what: SpanKind; readonly mismatch: boolean } {
+  const known = genaiSpanKind({ attributes, name } as OtlpSpan);
   const isModelOrTool =
     known.kind === 'generation' ||
     Object.keys(attributes).some((key) => FLAT.test(key)) ||
     isTokenIds(attributes.response_token_ids);
-  if (!isModelOrTool) return { deed: known, mismatch: false };
-  const deed = flatGeneration(attributes);
-  if (deed.kind !== 'generation') return { deed, mismatch: false };
+  if (!isModelOrTool) return { what: known, mismatch: false };
+  const what = flatGeneration(attributes);
+  if (what.kind !== 'generation') return { what, mismatch: false };
   const tokens = attributes.response_token_ids;
   const logprobs = logprobsIn({ content: jsonIn(attributes['logprobs.content']) });
   const fits = isTokenIds(tokens) && logprobs?.length === tokens.length;
-  const [first, ...others] = deed.choices;
+  const [first, ...others] = what.choices;
   return {
-    deed: {
-      ...deed,
+    what: {
+      ...what,
       ...given('promptTokenIds', isTokenIds(attributes.prompt_token_ids) ? attributes.prompt_token_ids : undefined),
       choices: [
         {

@@ -192,7 +192,7 @@ function inOrder(list: readonly Placed[]): readonly Placed[] {
 
 const timeOf = (message: Fields): string | null => timeOfText(message.timestamp ?? message.created_at);
 
-/** What a message tells of one call of a model: what the model was given on the way, what it wrote, and what its tools answered. */
+/** What a message holds of one call of a model: hints added to its input, its output, and the results of its tools. */
 type Part = {
   readonly hints: readonly Block[];
   readonly written: readonly Block[];
@@ -235,7 +235,7 @@ function messageDrafts(episodeId: string, turns: readonly Turn[]): Draft[] {
       let index = 0;
       return [
         ...shown,
-        ...saidDrafts(message, { blocks, results }, place, own),
+        ...partDrafts(message, { blocks, results }, place, own),
         ...written.flatMap((block, i) =>
           CALLS.has(block.type) ? [calledDraft(block, { ...tools, index: index++ }, i, time)] : [],
         ),
@@ -244,7 +244,7 @@ function messageDrafts(episodeId: string, turns: readonly Turn[]): Draft[] {
     });
   });
 
-  function saidDrafts(
+  function partDrafts(
     message: Fields,
     { blocks, results }: { readonly blocks: readonly Block[]; readonly results: readonly Block[] },
     place: { readonly episode_id: string; readonly seq: number },
@@ -282,7 +282,7 @@ function messageDrafts(episodeId: string, turns: readonly Turn[]): Draft[] {
               },
             ],
             ...given('usage', usageHere),
-            // What the reply was billed as a whole stands at its last call: nothing tells the calls apart.
+            // The usage of the whole reply is recorded at its last call: there is no usage per call.
             ...(usageHere && several ? { flags: ['usage_of_several_calls'] } : {}),
             ...(isLast ? given('error', message.error ?? undefined) : {}),
             ...native,

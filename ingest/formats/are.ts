@@ -49,7 +49,7 @@ export const are: Format = {
   ],
 };
 
-type Told = Pick<AgentLogs, 'drafts' | 'agents' | 'answer' | 'asked'>;
+type EpisodeLogs = Pick<AgentLogs, 'drafts' | 'agents' | 'answer' | 'asked'>;
 
 function convert(record: NativeRecord): Converted {
   const { value } = record;
@@ -77,17 +77,17 @@ function convert(record: NativeRecord): Converted {
   const episodeId = recordId(NAME, record);
   const refusals: NativeRefusal[] = [];
   const main = isIdentifier(about.main_agent_type) ? about.main_agent_type : 'agent';
-  const told = agentLogs(emit, episodeId, logs, (agent, place) => (place === 0 ? main : agent), refusals);
-  const logged = told.drafts.some(({ name }) => name === 'generation.completed');
+  const mapped = agentLogs(emit, episodeId, logs, (agent, place) => (place === 0 ? main : agent), refusals);
+  const logged = mapped.drafts.some(({ name }) => name === 'generation.completed');
   const done = logged ? [] : eventDrafts(episodeId, events, main, refusals);
   return runOf(
     record,
     about,
     {
-      ...told,
-      drafts: [...told.drafts, ...done],
-      agents: logged ? told.agents : new Map([[main, {}]]),
-      asked: firstSaid(events) ?? unframed(told.asked),
+      ...mapped,
+      drafts: [...mapped.drafts, ...done],
+      agents: logged ? mapped.agents : new Map([[main, {}]]),
+      asked: firstUserMessage(events) ?? unframed(mapped.asked),
     },
     { oracle: list(value.events), refusals, incomplete: !logged },
   );
@@ -111,7 +111,7 @@ function taskIn(about: Fields, asked: unknown, events: readonly unknown[]): Even
 
 /** A scenario that nobody has run, such as a row of a dataset. */
 function scenario(record: NativeRecord, about: Fields, events: readonly unknown[]): Converted {
-  const task = taskIn(about, firstSaid(events), events);
+  const task = taskIn(about, firstUserMessage(events), events);
   if (!task)
     return refused(
       refusal('bad_identifier', 'metadata.definition.scenario_id', 'the id of a scenario', about.scenario_id),
@@ -122,7 +122,7 @@ function scenario(record: NativeRecord, about: Fields, events: readonly unknown[
 function runOf(
   record: NativeRecord,
   about: Fields,
-  told: Told,
+  logs: EpisodeLogs,
   { oracle = [], refusals = [], incomplete = false }: More = {},
 ): Converted {
   const episodeId = recordId(NAME, record);
@@ -133,7 +133,7 @@ function runOf(
     run_number: attempt,
   } = about;
   const reward = failed === true ? null : decision === 'Valid' ? 1 : decision === 'Invalid' ? 0 : null;
-  const task = taskIn(about, told.asked, oracle);
+  const task = taskIn(about, logs.asked, oracle);
   const team = [about.main_agent_type ?? null, about.model_id ?? null];
   const drafts = runDrafts(emit, {
     format: NAME,
@@ -149,7 +149,7 @@ function runOf(
         without({ ...given('seed', about.seed ?? undefined), ...given('start_time', about.start_time ?? undefined) }),
       ),
     },
-    agents: [...told.agents].map(([agent, { system, parent, name }]) => ({
+    agents: [...logs.agents].map(([agent, { system, parent, name }]) => ({
       agent_id: agent,
       ...given('system_instructions', system),
       ...given('parent_agent_id', parent),
@@ -157,7 +157,7 @@ function runOf(
       ...(typeof about.model_id === 'string' ? { model: about.model_id } : {}),
     })),
     events: [
-      ...told.drafts,
+      ...logs.drafts,
       ...(reward === null
         ? []
         : [
@@ -174,7 +174,7 @@ function runOf(
     ],
     finished: {
       outcome: failed === true ? 'error' : reward === null ? 'unknown' : reward === 1 ? 'success' : 'failure',
-      ...given('answer', told.answer),
+      ...given('answer', logs.answer),
       ...(failed === true
         ? {
             unmapped:
@@ -190,8 +190,8 @@ function runOf(
 const ofUser = (action: Fields): boolean =>
   action.app === 'AgentUserInterface' && action.function === 'send_message_to_agent';
 
-/** What the user said first, in the order of the events. */
-function firstSaid(events: readonly unknown[]): string | undefined {
+/** The user's first message, in the order of the events. */
+function firstUserMessage(events: readonly unknown[]): string | undefined {
   for (const event of events) {
     if (!isRecord(event) || !isRecord(event.action) || !ofUser(event.action)) continue;
     const { content } = argumentsOf(event.action);
@@ -231,15 +231,15 @@ function eventDrafts(episodeId: string, events: readonly unknown[], agent: strin
         }),
       ];
     }
-    const said = ofUser(action) ? argumentsOf(action).content : undefined;
-    if (typeof said === 'string')
+    const text = ofUser(action) ? argumentsOf(action).content : undefined;
+    if (typeof text === 'string')
       return [
         emit.event('message.sent', [episodeId, id], {
           ...place,
           message_id: id,
           from: 'user',
           role: 'user',
-          content: said,
+          content: text,
         }),
       ];
     const content = { type, name, arguments: argumentsOf(action), ...given('exception', exception ?? undefined) };
@@ -271,7 +271,7 @@ const READ: ReadonlyMap<string, (text: string) => unknown> = new Map(
 );
 
 /** The lite form: a history for each agent, in which actions and what came of them stand as texts, and the usage of its answers. */
-function lite(episodeId: string, value: Fields): Told {
+function lite(episodeId: string, value: Fields): EpisodeLogs {
   const histories = Object.entries(value.per_agent_interaction_histories as Fields).filter(([name]) =>
     isIdentifier(name),
   );
@@ -282,8 +282,8 @@ function lite(episodeId: string, value: Fields): Told {
   let seq = 0;
   const drafts = histories.flatMap(([native, history], place): Draft[] => {
     const agent = place === 0 ? main : native;
-    const said = list(history).filter(isRecord);
-    const messages = messagesIn(said);
+    const entries = list(history).filter(isRecord);
+    const messages = messagesIn(entries);
     const answers = messages.filter(({ role }) => role === 'assistant').length;
     const counts = isRecord(usages[native]) ? usages[native] : {};
     const billed = list(counts.prompt_tokens).length === answers ? counts : {};
@@ -297,7 +297,7 @@ function lite(episodeId: string, value: Fields): Told {
       const text = typeof message.content === 'string' ? message.content : undefined;
       const place = { episode_id: episodeId, seq };
       if (message.role === 'system') return [];
-      if (said[i]!.role === 'tool-response' && open !== null) {
+      if (entries[i]!.role === 'tool-response' && open !== null) {
         const status = /^\[OUTPUT OF STEP \d+\] ERROR:/.test(text ?? '') ? 'error' : 'ok';
         const call = open;
         open = null;

@@ -30,7 +30,7 @@ export const crewai: Format = {
   joins: {
     names: (entries) => logsIn(NAME, entries),
     episodes: (entries) => logsIn(NAME, entries),
-    // Neither ids nor the task of an entry tell which run it is of: a log grows, and no part of it stands alone.
+    // Neither ids nor the task of an entry identify its run: a log grows, and no part of it stands alone.
     marks: () => marksOf([], []),
     timeOf: (entry) => (isRecord(entry) && typeof entry.timestamp === 'string' ? entry.timestamp : null),
     needsName: false,

@@ -2,7 +2,7 @@
  * Chats of Gemini CLI, `~/.gemini/tmp/<project>/chats/session-<time>-<id>.jsonl`, and of its sub-agents, `chats/<session>/<id>.jsonl`: a
  * head, then a line for each message and for each change of one. Before 2026 a chat is one document with all messages. Read from what
  * version 0.61.0 (npm @google/gemini-cli) writes against a scripted model server, and from google-gemini/gemini-cli,
- * packages/core/src/services/chatRecordingService.ts, core/logger.ts and utils/checkpointUtils.ts (commit 5411f11), which also tell of
+ * packages/core/src/services/chatRecordingService.ts, core/logger.ts and utils/checkpointUtils.ts (commit 5411f11), which also define
  * saved histories: `checkpoint-<tag>.json` of `/chat save`, and those that stand beside a tool call.
  */
 import { given, isRecord, without } from '../json.ts';

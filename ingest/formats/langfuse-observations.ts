@@ -6,11 +6,14 @@ import { badMessage, type ChatMessage, toMessage } from './chat-message.ts';
 import { toGenaiMessage } from './genai-messages.ts';
 import { nodeOf } from './langgraph.ts';
 import { contentOf, finishReason, idAt, messageOf, textAt } from './span-attributes.ts';
-import type { Choice, Deed } from './trace.ts';
+import type { Choice, SpanKind } from './trace.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 
-export function langfuseDeed(type: string, body: Fields): { readonly what: Deed; readonly agent: string | null } {
+export function langfuseSpanKind(
+  type: string,
+  body: Fields,
+): { readonly what: SpanKind; readonly agent: string | null } {
   const name = isIdentifier(body.name) ? body.name : 'unknown';
   const metadata = isRecord(body.metadata) ? body.metadata : {};
   const agent = idAt(metadata, 'agent_name', 'agent') ?? nodeOf(metadata);
@@ -45,7 +48,7 @@ export function langfuseDeed(type: string, body: Fields): { readonly what: Deed;
   }
 }
 
-function generationOf(body: Fields): Deed {
+function generationOf(body: Fields): SpanKind {
   const { model, modelParameters: params, input, output, usageDetails, usage: oldUsage } = body;
   const asked = messagesOf(input);
   const usage = isRecord(usageDetails) ? usageDetails : oldUsage;

@@ -1,7 +1,7 @@
 /** Spans that Langfuse's own OpenTelemetry exporter sends (langfuse/langfuse, packages/shared/src/server/otel/attributes.ts). */
 import { given, isRecord, without } from '../json.ts';
 import type { OtlpSpan } from '../otlp/span.ts';
-import { langfuseDeed } from './langfuse-observations.ts';
+import { langfuseSpanKind } from './langfuse-observations.ts';
 import { placeOf, restOf } from './otel-genai-spans.ts';
 import { idAt, jsonIn, jsonOrText, leftover, textAt, under } from './span-attributes.ts';
 import type { Act } from './trace.ts';
@@ -19,7 +19,7 @@ export function langfuseSpanAct(span: OtlpSpan): Act {
   const trace = under(span.attributes, TRACE) ?? {};
   const metadata = { ...asRecord(trace.metadata), ...under(trace, 'metadata.') };
   const type = typeof observation.type === 'string' ? observation.type.toUpperCase() : 'SPAN';
-  const { agent, what } = langfuseDeed(type, {
+  const { agent, what } = langfuseSpanKind(type, {
     name: span.name,
     input: jsonOrText(observation.input),
     output: jsonOrText(observation.output),

@@ -17,7 +17,7 @@ import {
   type Upsert,
   upsertOf,
 } from './langfuse-events.ts';
-import { langfuseDeed, textOfAny } from './langfuse-observations.ts';
+import { langfuseSpanKind, textOfAny } from './langfuse-observations.ts';
 import { badRowTime, itemsIn, rowsIn, rowUpserts } from './langfuse-rows.ts';
 import { refusal } from './native.ts';
 import { convertOtlp, dialectOfRequest, LANGFUSE, otlpRequests } from './otlp-traces.ts';
@@ -181,7 +181,7 @@ const MAPPED = [
 const CONTENT = ['input', 'output', 'model', 'modelParameters', 'usageDetails'];
 
 function observationAct({ body, type, revision }: Merged, trace: string): Act {
-  const { what, agent } = langfuseDeed(type, body);
+  const { what, agent } = langfuseSpanKind(type, body);
   const failed = body.level === 'ERROR';
   const parent = body.parentObservationId;
   const isCall = what.kind !== 'wrapper' && what.kind !== 'agent';

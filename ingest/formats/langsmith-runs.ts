@@ -6,13 +6,13 @@ import { generationContent, toLangchainMessage, toolResult, unfold } from './lan
 import { nodeOf } from './langgraph.ts';
 import { timeOfMixed } from './run-times.ts';
 import { finishReason } from './span-attributes.ts';
-import type { About, Act, Choice, Deed } from './trace.ts';
+import type { About, Act, Choice, SpanKind } from './trace.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 
 export function langsmithAct(format: string, run: Fields, trace: string): Act {
   const metadata = isRecord(run.extra) && isRecord(run.extra.metadata) ? run.extra.metadata : {};
-  const what = langsmithDeed(run);
+  const what = langsmithSpanKind(run);
   const isModelOrTool = what.kind === 'generation' || what.kind === 'tool';
   const parent = run.parent_run_id;
   const failed = run.error !== undefined && run.error !== null;
@@ -44,7 +44,7 @@ const agentOf = (metadata: Fields): string | null =>
   [metadata.lc_agent_name, metadata.agent_name].find(isIdentifier) ?? nodeOf(metadata);
 
 /** What a run is by its type: also runs of LangChain that another tracer records. */
-export function langsmithDeed(run: Fields): Deed {
+export function langsmithSpanKind(run: Fields): SpanKind {
   const inputs = isRecord(run.inputs) ? run.inputs : {};
   const outputs = isRecord(run.outputs) ? run.outputs : {};
   switch (run.run_type) {
@@ -66,7 +66,7 @@ export function langsmithDeed(run: Fields): Deed {
   }
 }
 
-function generationOf(run: Fields, inputs: Fields, outputs: Fields): Deed {
+function generationOf(run: Fields, inputs: Fields, outputs: Fields): SpanKind {
   const metadata = isRecord(run.extra) && isRecord(run.extra.metadata) ? run.extra.metadata : {};
   const params = isRecord(run.extra) && isRecord(run.extra.invocation_params) ? run.extra.invocation_params : undefined;
   const model = [metadata.ls_model_name, params?.model, params?.model_name].find((name) => typeof name === 'string');

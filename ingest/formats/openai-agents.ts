@@ -10,7 +10,7 @@ import { badIdentifier, refusal } from './native.ts';
 import { responseContent, responseInput } from './openai-responses.ts';
 import { utcOf } from './run-times.ts';
 import { contentOf, finishReason, messageOf } from './span-attributes.ts';
-import type { Act, Choice, Deed } from './trace.ts';
+import type { Act, Choice, SpanKind } from './trace.ts';
 import { type TraceReading, traceReading } from './trace-import.ts';
 
 const NAME = 'openai-agents';
@@ -119,7 +119,7 @@ function spanAct(item: Fields): Act {
   const data = item.span_data as Fields & { readonly type: string };
   const cut = isCut(data);
   const silent = data.type === 'response' && data._response === undefined && data.response === undefined;
-  const { what, agent = null, mapped } = deedOf(data);
+  const { what, agent = null, mapped } = spanKindOf(data);
   return {
     format: NAME,
     trace: item.trace_id as string,
@@ -139,11 +139,11 @@ function spanAct(item: Fields): Act {
   };
 }
 
-type Reading = { readonly what: Deed; readonly agent?: string | null; readonly mapped: readonly string[] };
+type Reading = { readonly what: SpanKind; readonly agent?: string | null; readonly mapped: readonly string[] };
 
 const nameIn = (value: unknown): string => (isIdentifier(value) ? value : 'unknown');
 
-function deedOf(data: Fields & { readonly type: string }): Reading {
+function spanKindOf(data: Fields & { readonly type: string }): Reading {
   switch (data.type) {
     case 'agent':
       return {
@@ -198,7 +198,7 @@ function deedOf(data: Fields & { readonly type: string }): Reading {
 }
 
 /** The output is a list of messages, or of one answer as a whole: a completion of the chat API (SDK for JavaScript), or a response. */
-function generationOf({ input, output: written, model, model_config: params, usage: reported }: Fields): Deed {
+function generationOf({ input, output: written, model, model_config: params, usage: reported }: Fields): SpanKind {
   const [first] = Array.isArray(written) ? written : [];
   const completion = isRecord(first) && Array.isArray(first.choices) ? first : null;
   const output = completion === null ? written : completion.choices;
@@ -231,7 +231,7 @@ function choiceOf(value: unknown, index: number): Choice {
 }
 
 /** A response: with its content only where a custom exporter kept `_input` and `_response`. */
-function responseOf(data: Fields): Deed {
+function responseOf(data: Fields): SpanKind {
   const response = data._response ?? data.response;
   const known = isRecord(response) ? response : {};
   const asked = data._input ?? data.input;

@@ -20,7 +20,7 @@ import {
   textAt,
   under,
 } from './span-attributes.ts';
-import type { About, Act, Choice, Deed } from './trace.ts';
+import type { About, Act, Choice, SpanKind } from './trace.ts';
 
 export const OPENINFERENCE = 'openinference';
 
@@ -33,7 +33,7 @@ export const isOpeninference = ({ attributes }: OtlpSpan): boolean =>
 export function openinferenceAct(span: OtlpSpan): Act {
   const { attributes } = span;
   const kind = attributes['openinference.span.kind'];
-  const what = deedOf(span, kind);
+  const what = spanKindOf(span, kind);
   const flags = typeof kind === 'string' ? [] : ['unknown_span_kind'];
   return {
     ...placeOf(span, OPENINFERENCE),
@@ -62,7 +62,7 @@ function agentOf({ attributes, name, scope }: OtlpSpan, kind: unknown): string |
   return nodeOf(metadataOf(attributes));
 }
 
-function deedOf(span: OtlpSpan, kind: unknown): Deed {
+function spanKindOf(span: OtlpSpan, kind: unknown): SpanKind {
   const { attributes, name } = span;
   switch (kind) {
     case 'LLM':
@@ -129,7 +129,7 @@ function valueAt(attributes: Attributes, side: 'input' | 'output'): unknown {
   return attributes[`${side}.mime_type`] === 'application/json' ? jsonOrText(value) : value;
 }
 
-function generationOf(attributes: Attributes): Deed {
+function generationOf(attributes: Attributes): SpanKind {
   const input = flattened(attributes, 'llm.input_messages').map(toMessage);
   const output = flattened(attributes, 'llm.output_messages');
   const reason = finishReason(attributes['llm.finish_reason']);
@@ -303,7 +303,7 @@ const MAPPED = new Set([
 const OF_GENERATIONS = /^llm\.(?:input_messages|output_messages|token_count|tools)\./;
 const OF_TOOLS = new Set(['input.value', 'input.mime_type', 'output.value', 'output.mime_type']);
 
-function isMapped(key: string, { kind }: Deed): boolean {
+function isMapped(key: string, { kind }: SpanKind): boolean {
   if (kind === 'wrapper') return key === 'session.id';
   if (ANNOTATION.test(key)) return true;
   if (kind === 'generation') return MAPPED.has(key) || OF_GENERATIONS.test(key);

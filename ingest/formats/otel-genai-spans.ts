@@ -8,7 +8,7 @@ import { isIdentifier } from '../text.ts';
 import { choicesIn, instructionsIn, messagesIn } from './genai-messages.ts';
 import { isContentEvent, isEvaluation, OTEL_GENAI } from './otel-genai-logs.ts';
 import { finishReason, idAt, jsonIn, jsonOrText, leftover, textAt, under } from './span-attributes.ts';
-import type { About, Act, Choice, Deed } from './trace.ts';
+import type { About, Act, Choice, SpanKind } from './trace.ts';
 
 const GENERATIONS = new Set(['chat', 'text_completion', 'generate_content', 'completion']);
 /** Spans of an agent's own work: where it has no name, its id stands for it. */
@@ -16,7 +16,7 @@ const NAMES_AGENTS = new Set(['invoke_agent', 'plan']);
 const TIMED_OUT = /^(?:time(?:d[ _-]?)?out|deadline_exceeded|.*TimeoutError)$/i;
 
 /** What a span of these conventions is; a span of any other kind is a wrapper. */
-export function genaiDeed(span: OtlpSpan): Deed {
+export function genaiSpanKind(span: OtlpSpan): SpanKind {
   const { attributes } = span;
   const operation = attributes['gen_ai.operation.name'];
   if (GENERATIONS.has(operation as string)) return generationOf(attributes);
@@ -66,10 +66,10 @@ const namedAgent = (attributes: Attributes): string | undefined =>
   (NAMES_AGENTS.has(attributes['gen_ai.operation.name'] as string) ? idAt(attributes, 'gen_ai.agent.id') : undefined);
 
 /** A model call, from its attributes; the older names where the newer are absent. */
-export const generationOf = (attributes: Attributes): Deed => readGeneration(attributes).what;
+export const generationOf = (attributes: Attributes): SpanKind => readGeneration(attributes).what;
 
 /** `unread` is true where content is there and is no list of messages: the native span keeps it. */
-function readGeneration(attributes: Attributes): { readonly what: Deed; readonly unread: boolean } {
+function readGeneration(attributes: Attributes): { readonly what: SpanKind; readonly unread: boolean } {
   const input = messagesIn(attributes['gen_ai.input.messages']);
   const instructions = instructionsIn(attributes['gen_ai.system_instructions']);
   const reasons = reasonsIn(attributes);
@@ -78,7 +78,7 @@ function readGeneration(attributes: Attributes): { readonly what: Deed; readonly
     ...(instructions === undefined ? [] : [{ role: 'system', content: instructions }]),
     ...(input ?? []),
   ];
-  const what: Deed = {
+  const what: SpanKind = {
     kind: 'generation',
     model: textAt(attributes, 'gen_ai.request.model'),
     params: paramsOf(attributes),
@@ -123,7 +123,7 @@ export function usageOf(attributes: Attributes): Record<string, unknown> | undef
   return { ...Object.fromEntries(renamed), ...without(usage, ...Object.keys(OLD_USAGE)) };
 }
 
-function toolOf(attributes: Attributes, tool: string): Deed {
+function toolOf(attributes: Attributes, tool: string): SpanKind {
   const failure = attributes['error.type'];
   // Strands Agents says in messages what the tool was given and returned: always in the older conventions, of a failure in the newer.
   const given = messagesIn(attributes['gen_ai.input.messages'])?.[0]?.content;
@@ -204,7 +204,7 @@ export const isGenaiMapped = (key: string): boolean =>
 export function genaiAct(span: OtlpSpan): Act {
   const { attributes } = span;
   const asksModel = GENERATIONS.has(attributes['gen_ai.operation.name'] as string);
-  const { what, unread } = asksModel ? readGeneration(attributes) : { what: genaiDeed(span), unread: false };
+  const { what, unread } = asksModel ? readGeneration(attributes) : { what: genaiSpanKind(span), unread: false };
   const leaves = leftover(attributes, what.kind === 'wrapper' ? isNothing : isGenaiMapped);
   const rest = restOf(span);
   if (leaves) rest.attributes = leaves;

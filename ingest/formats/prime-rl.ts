@@ -108,8 +108,8 @@ function episodeDrafts(
   const key = [task.key, task.hash].find(isIdentifier);
   const prompt = typeof data.prompt === 'string' ? data.prompt : askedIn(data.prompt);
   const hasTokens = calls.some(
-    ({ name, data: told }) =>
-      name === 'generation.completed' && (told as { choices: Fields[] }).choices.some(({ token_ids: ids }) => ids),
+    ({ name, data: event }) =>
+      name === 'generation.completed' && (event as { choices: Fields[] }).choices.some(({ token_ids: ids }) => ids),
   );
   const faults = [whole, ...members.map(({ trace }) => trace)].flatMap(({ errors: some }) =>
     Array.isArray(some) ? some.filter(isRecord) : [],

@@ -1,4 +1,4 @@
-/** How acts are stated: ids that tell readings apart and sort the later and the fuller one last, and an order that needs no other act. */
+/** How acts become events: ids that distinguish readings and sort the later and the fuller one last, and an order that needs no other act. */
 import { CANONICAL, type Draft, type EventData, type EventName } from '../events.ts';
 import { canonicalJson, hashOfWritten } from '../json.ts';
 

@@ -3,9 +3,9 @@
  * act, the one that holds the answer, with what only the others know; the others stay spans that count as nothing.
  */
 import { canonicalJson, without } from '../json.ts';
-import type { Act, Choice, Deed } from './trace.ts';
+import type { Act, Choice, SpanKind } from './trace.ts';
 
-type Call = Act & { readonly what: Extract<Deed, { kind: 'generation' }> };
+type Call = Act & { readonly what: Extract<SpanKind, { kind: 'generation' }> };
 
 export type Merged = {
   /** Acts as they are to be read, in the order given. */

@@ -31,7 +31,7 @@ export type Act = {
   readonly agent?: string | null;
   /** What went wrong; undefined where nothing did. */
   readonly error?: unknown;
-  readonly what: Deed;
+  readonly what: SpanKind;
   /** Its facts about its episode. */
   readonly about?: About;
   readonly flags?: readonly string[] | undefined;
@@ -42,7 +42,7 @@ export type Act = {
   readonly revision?: string;
 };
 
-export type Deed =
+export type SpanKind =
   | {
       readonly kind: 'generation';
       /** False where only an answer is known, such as of an update without its beginning. */

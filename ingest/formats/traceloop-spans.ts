@@ -9,7 +9,7 @@ import { isIdentifier } from '../text.ts';
 import { toolResult } from './langchain-messages.ts';
 import { nodeOf } from './langgraph.ts';
 import {
-  genaiDeed,
+  genaiSpanKind,
   generationOf,
   isGenaiMapped,
   placeOf,
@@ -31,7 +31,7 @@ import {
   textAt,
   under,
 } from './span-attributes.ts';
-import type { About, Act, Choice, Deed } from './trace.ts';
+import type { About, Act, Choice, SpanKind } from './trace.ts';
 
 export const TRACELOOP = 'traceloop';
 
@@ -49,7 +49,7 @@ const associated = (attributes: OtlpSpan['attributes']) => ({
 
 export function traceloopAct(span: OtlpSpan): Act {
   const { attributes } = span;
-  const what = deedOf(span);
+  const what = spanKindOf(span);
   const roleless = what.kind === 'generation' && what.input?.some((message) => message.role === 'unknown');
   const agent = attributes['traceloop.span.kind'] === 'agent' ? idAt(attributes, 'traceloop.entity.name') : undefined;
   return {
@@ -65,7 +65,7 @@ export function traceloopAct(span: OtlpSpan): Act {
   };
 }
 
-function deedOf(span: OtlpSpan): Deed {
+function spanKindOf(span: OtlpSpan): SpanKind {
   const { attributes } = span;
   const name = idAt(attributes, 'traceloop.entity.name') ?? (isIdentifier(span.name) ? span.name : 'unknown');
   const kind = attributes['traceloop.span.kind'];
@@ -80,7 +80,7 @@ function deedOf(span: OtlpSpan): Deed {
     };
   }
   if (kind !== undefined) return { kind: 'wrapper' };
-  const genai = genaiDeed(span);
+  const genai = genaiSpanKind(span);
   if (Object.keys(attributes).some((key) => FLAT.test(key))) return flatGeneration(attributes);
   if (genai.kind !== 'wrapper') return genai;
   const type = attributes['llm.request.type'];
@@ -101,7 +101,7 @@ function argumentsOf(written: unknown): unknown {
 }
 
 /** The conversation of flattened attributes, which agent-lightning 0.3 also has. */
-export function flatGeneration(attributes: Attributes): Deed {
+export function flatGeneration(attributes: Attributes): SpanKind {
   const newer = generationOf(attributes);
   if (newer.kind !== 'generation') return newer;
   const input = flattened(attributes, 'gen_ai.prompt').map(toMessage);
@@ -180,7 +180,7 @@ function aboutOf({ attributes, parentId }: OtlpSpan): About {
   };
 }
 
-function isMapped(key: string, { kind }: Deed): boolean {
+function isMapped(key: string, { kind }: SpanKind): boolean {
   if (key.startsWith(PROPERTIES)) return true;
   if (kind === 'wrapper') return false;
   if (key === 'traceloop.span.kind' || key === 'traceloop.entity.name') return true;

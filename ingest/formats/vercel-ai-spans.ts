@@ -17,7 +17,7 @@ import {
   textAt,
   under,
 } from './span-attributes.ts';
-import type { About, Act, Deed } from './trace.ts';
+import type { About, Act, SpanKind } from './trace.ts';
 
 export const VERCEL_AI = 'vercel-ai';
 
@@ -28,7 +28,7 @@ export function vercelAct(span: OtlpSpan): Act {
   const { attributes } = span;
   const operation = textAt(attributes, 'ai.operationId');
   if (operation === undefined) return current(span);
-  const what = deedOf(attributes, operation);
+  const what = spanKindOf(attributes, operation);
   const cut =
     what.kind === 'generation' &&
     attributes['ai.response.toolCalls'] !== undefined &&
@@ -56,7 +56,7 @@ function current(span: OtlpSpan): Act {
   };
 }
 
-function deedOf(attributes: Attributes, operation: string): Deed {
+function spanKindOf(attributes: Attributes, operation: string): SpanKind {
   if (operation === 'ai.toolCall') {
     return {
       kind: 'tool',
@@ -70,7 +70,7 @@ function deedOf(attributes: Attributes, operation: string): Deed {
   return /^ai\.(?:generate|stream)(?:Text|Object)$/.test(operation) ? { kind: 'agent' } : { kind: 'wrapper' };
 }
 
-function generationOf(attributes: Attributes): Deed {
+function generationOf(attributes: Attributes): SpanKind {
   const messages = jsonIn(attributes['ai.prompt.messages']);
   const tools = attributes['ai.prompt.tools'];
   const usage = usageOf(attributes);
@@ -182,7 +182,7 @@ const MAPPED = new Set([
 ]);
 const TWINS = /^gen_ai\.(?:request\.|usage\.|response\.(?:id|model|finish_reasons)$)/;
 
-const isMapped = (key: string, { kind }: Deed): boolean =>
+const isMapped = (key: string, { kind }: SpanKind): boolean =>
   /^ai\.(?:settings\.context|telemetry\.metadata)\./.test(key) ||
   (kind === 'tool' && MAPPED.has(key)) ||
   (kind === 'agent' && key === 'ai.telemetry.functionId') ||

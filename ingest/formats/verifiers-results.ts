@@ -25,9 +25,9 @@ export function resultDrafts(emit: Emitter, format: string, record: NativeRecord
   const value = record.value as Fields;
   const prompt = chatMessages(value.prompt, 'prompt');
   // A text completion is the one answer to a text prompt; a rollout that failed at once has none.
-  const said =
+  const completed =
     typeof value.completion === 'string' ? [{ role: 'assistant', content: value.completion }] : value.completion;
-  const completion = chatMessages(said ?? [], 'completion');
+  const completion = chatMessages(completed ?? [], 'completion');
   if ('refusal' in prompt) return refused(prompt.refusal);
   if ('refusal' in completion) return refused(completion.refusal);
   if (value.reward !== null && typeof value.reward !== 'number')

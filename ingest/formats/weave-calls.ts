@@ -8,10 +8,10 @@ import { isIdentifier } from '../text.ts';
 import { anthropicChoice, fromAnthropic } from './anthropic-blocks.ts';
 import { badMessage, type ChatMessage, toMessage } from './chat-message.ts';
 import { toLangchainMessage } from './langchain-messages.ts';
-import { langsmithDeed } from './langsmith-runs.ts';
+import { langsmithSpanKind } from './langsmith-runs.ts';
 import { responseContent, responseInput } from './openai-responses.ts';
 import { contentOf, finishReason, idAt, messageOf } from './span-attributes.ts';
-import type { Choice, Deed } from './trace.ts';
+import type { Choice, SpanKind } from './trace.ts';
 import { wholeUsage } from './usage.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -43,10 +43,10 @@ const isModelCall = (call: Fields): boolean => {
   return billed || MODEL_CALL.test(opName(call));
 };
 
-type Meaning = { readonly what: Deed; readonly agent: string | null; readonly flags?: readonly string[] };
+type Meaning = { readonly what: SpanKind; readonly agent: string | null; readonly flags?: readonly string[] };
 
 /** `asked` are the names of the tools that models of the same trace asked for: a function of such a name is that tool. */
-export function weaveDeed(call: Fields, asked: ReadonlySet<string>): Meaning {
+export function weaveSpanKind(call: Fields, asked: ReadonlySet<string>): Meaning {
   const name = opName(call);
   const kind = kindOf(call);
   const inputs = isRecord(call.inputs) ? call.inputs : {};
@@ -55,7 +55,7 @@ export function weaveDeed(call: Fields, asked: ReadonlySet<string>): Meaning {
   const runType = /^langchain\.(Llm|Chat_model|Tool|Retriever)\./.exec(name)?.[1]?.toLowerCase();
   if (runType !== undefined) {
     const run = { ...call, run_type: runType === 'chat_model' ? 'llm' : runType, name: lastOf(name), inputs };
-    const what = langsmithDeed({
+    const what = langsmithSpanKind({
       ...run,
       extra: chain?.extra ?? {},
       outputs: chain?.outputs ?? call.output ?? undefined,
@@ -104,7 +104,7 @@ function hasReference(value: unknown): boolean {
 }
 
 /** The names of the tools that a model call asked for. */
-export function toolsAsked({ what }: { readonly what: Deed }): readonly string[] {
+export function toolsAsked({ what }: { readonly what: SpanKind }): readonly string[] {
   if (what.kind !== 'generation') return [];
   const parts = what.choices.flatMap(({ content }) => (Array.isArray(content) ? (content as readonly Fields[]) : []));
   return parts.flatMap((part) => (part.type === 'tool_call' && typeof part.name === 'string' ? [part.name] : []));
@@ -119,7 +119,7 @@ function agentName(call: Fields, self: unknown): string | null {
   return [attributes.agent_name, named, call.display_name, opName(call)].find(isIdentifier) ?? null;
 }
 
-function generationOf(call: Fields, inputs: Fields): Deed {
+function generationOf(call: Fields, inputs: Fields): SpanKind {
   const output = isRecord(call.output) ? call.output : {};
   const { messages, input, prompt, contents, system, instructions, model, tools, ...params } = inputs;
   const usage = [output.usage, output.usage_metadata, onlyUsage(call.summary)].find(isRecord);

@@ -11,7 +11,7 @@ import { timeOfMixed } from './run-times.ts';
 import { jsonIn, withObjects } from './span-attributes.ts';
 import type { About, Act, Judgement } from './trace.ts';
 import { type TraceReading, traceReading } from './trace-import.ts';
-import { opName, toolsAsked, weaveDeed } from './weave-calls.ts';
+import { opName, toolsAsked, weaveSpanKind } from './weave-calls.ts';
 
 const NAME = 'weave';
 
@@ -80,15 +80,15 @@ function readWeave(records: readonly unknown[]): TraceReading {
   for (const { call } of calls.values()) {
     const names = asked.get(call.trace_id as string) ?? new Set();
     asked.set(call.trace_id as string, names);
-    for (const name of toolsAsked(weaveDeed(call, NONE))) names.add(name);
+    for (const name of toolsAsked(weaveSpanKind(call, NONE))) names.add(name);
   }
   const evaluations = new Set([...calls.values()].flatMap(({ call }) => (isExample(call) ? [call.trace_id] : [])));
   for (const { call, native } of calls.values()) {
     const trace = traceOf(call.id)!;
-    const deed = weaveDeed(call, asked.get(call.trace_id as string) ?? NONE);
+    const meaning = weaveSpanKind(call, asked.get(call.trace_id as string) ?? NONE);
     // What stands around the examples of an evaluation is no episode.
-    if (deed.what.kind === 'wrapper' && trace === call.trace_id && evaluations.has(trace)) continue;
-    reading.acts.push(actOf(call, trace, deed));
+    if (meaning.what.kind === 'wrapper' && trace === call.trace_id && evaluations.has(trace)) continue;
+    reading.acts.push(actOf(call, trace, meaning));
     reading.keep(trace, native);
     if (isExample(call)) reading.judgements.push(...scoresOf(call));
   }
@@ -174,7 +174,7 @@ const READ = [
   'project_id',
 ];
 
-function actOf(call: Known['call'], trace: string, { what, agent, flags }: ReturnType<typeof weaveDeed>): Act {
+function actOf(call: Known['call'], trace: string, { what, agent, flags }: ReturnType<typeof weaveSpanKind>): Act {
   const isContent = what.kind === 'generation' || what.kind === 'tool' || what.kind === 'observation';
   const { exception } = call;
   return {
@@ -277,13 +277,13 @@ function feedbackOf(row: Fields, traceOf: (call: string) => string | null): Judg
   const name = scored ? scorerOf(row) : (/^wandb\.(?:annotation\.)?(.+?)(?:\.1)?$/.exec(type)?.[1] ?? type);
   const found = leaves(payload.output ?? payload.value, name);
   const texts = [payload.output, payload.value, payload.emoji].filter((text) => typeof text === 'string');
-  const said: (readonly [string, number | boolean | string | null])[] =
+  const values: (readonly [string, number | boolean | string | null])[] =
     found.length > 0 ? found : [[name, (texts[0] as string | undefined) ?? null]];
-  return said
+  return values
     .filter(([one]) => isIdentifier(one))
     .map(([one, value]) => ({
       format: NAME,
-      id: isIdentifier(row.id) ? (said.length > 1 ? `${row.id}/${one}` : row.id) : null,
+      id: isIdentifier(row.id) ? (values.length > 1 ? `${row.id}/${one}` : row.id) : null,
       trace: traceOf(id),
       act: id,
       name: one,

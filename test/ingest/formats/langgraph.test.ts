@@ -1,6 +1,6 @@
 /** Which node of LangGraph is the agent. The paths are those of langgraph 1 with `create_supervisor` and `create_react_agent`. */
 import { expect, it } from 'vitest';
-import { langfuseDeed } from '../../../ingest/formats/langfuse-observations.ts';
+import { langfuseSpanKind } from '../../../ingest/formats/langfuse-observations.ts';
 import { nodeOf } from '../../../ingest/formats/langgraph.ts';
 import { eventsOfSpans } from '../../../ingest/formats/otlp-traces.ts';
 import { decodeOtlp } from '../../../ingest/otlp/decode.ts';
@@ -50,5 +50,5 @@ it.each([
 });
 
 it('observations of Langfuse name the ready-made agent', () => {
-  expect(langfuseDeed('GENERATION', { metadata: PATH }).agent).toBe('writer');
+  expect(langfuseSpanKind('GENERATION', { metadata: PATH }).agent).toBe('writer');
 });
