@@ -137,7 +137,7 @@ const Context = {
   seq: maybe(Integer('native order inside the episode')),
   parent_id: maybe(Id('parent in the native span tree')),
   native: maybe(Plain('format, version and ids of the source')),
-  flags: maybe(list(Type.String(), 'what was odd: agent_mismatch, escaped_text, no_token_ids …')),
+  flags: maybe(list(Type.String(), 'what was irregular: agent_mismatch, escaped_text, no_token_ids …')),
   unmapped: maybe(Plain('every native field without a place of its own')),
   raw: maybe(Plain('artifact_id of the original record')),
   subject: maybe(Id('the person whose data this is: what troupe erase --subject erases')),

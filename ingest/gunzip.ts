@@ -7,7 +7,7 @@ const isGzip = (head: Uint8Array): boolean => head[0] === 0x1f && head[1] === 0x
 const isZstd = (head: Buffer): boolean => head.length >= 4 && head.readUInt32LE(0) === 0xfd2fb528;
 
 /**
- * The bytes as they are, or unpacked where they are gzip or Zstandard. What stands before a fault is given first; then `onFault` is told of it, so
+ * The bytes as they are, or unpacked where they are gzip or Zstandard. What stands before a fault is yielded first; then `onFault` is called, so
  * that a file that was cut off is not taken for a whole one.
  */
 export async function* unpacked(

@@ -65,13 +65,13 @@ async function storedIn({ artifacts }: Earlier, name: string): Promise<unknown> 
  * The refusal of a record whose run is recorded in another form; null where it is in none. `here` names the source by which this import
  * began each episode.
  */
-export async function retoldIn(
+export async function recordedElsewhere(
   format: Format,
   { drafts }: Converted,
   here: ReadonlyMap<string, string>,
   { originals }: Earlier,
 ): Promise<Refusal | null> {
-  if (!format.retells && !format.joins) return null;
+  if (!format.restatesRun && !format.joins) return null;
   const own = `/import/${format.name}`;
   const episodes = drafts.flatMap(({ name, data }) =>
     name === 'episode.started' ? [(data as { readonly episode_id: string }).episode_id] : [],
@@ -80,7 +80,9 @@ export async function retoldIn(
   for (const episode of episodes) {
     const sources = [...(before.get(episode) ?? []), ...(here.has(episode) ? [here.get(episode)!] : [])];
     // A form that meets itself is the same run again, or a part of it.
-    const other = sources.includes(own) ? undefined : sources.find((source) => format.retells || retells(source));
+    const other = sources.includes(own)
+      ? undefined
+      : sources.find((source) => format.restatesRun || restatesRun(source));
     if (other === undefined) continue;
     return {
       code: 'id_conflict',
@@ -92,8 +94,8 @@ export async function retoldIn(
   return null;
 }
 
-const retells = (source: string): boolean =>
-  FORMATS.some((format) => format.retells === true && source === `/import/${format.name}`);
+const restatesRun = (source: string): boolean =>
+  FORMATS.some((format) => format.restatesRun === true && source === `/import/${format.name}`);
 
 /** The same for lists of records that were gathered over files and converted: with the records that are stored of their episodes. */
 export async function readBeside(

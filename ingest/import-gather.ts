@@ -72,7 +72,7 @@ const PART_BYTES = 64 * 1024 * 1024;
 
 /**
  * Reads all records of these files in parts that can be held at once: what belongs together but lies further apart than a part is
- * told in two. What cannot be read is refused by itself. `check` is called before each record and may throw.
+ * imported in two. What cannot be read is refused by itself. `check` is called before each record and may throw.
  */
 export async function* gatherParts(
   paths: readonly string[],

@@ -9,7 +9,7 @@ import type { Event } from './events.ts';
 import { FORMATS, formatNamed, recognise } from './formats/catalogue.ts';
 import type { Converted, Format } from './formats/format.ts';
 import { type Counts, openBatches, type Place } from './import-batches.ts';
-import { type Earlier, readBeside, readRun, retoldIn } from './import-earlier.ts';
+import { type Earlier, readBeside, readRun, recordedElsewhere } from './import-earlier.ts';
 import { findFiles, type InputFile, type SkippedFile } from './import-files.ts';
 import { type Gathered, gatherFiles, gatherParts, gatherRecords, type Member } from './import-gather.ts';
 import { joinParts, type Part } from './import-join.ts';
@@ -102,7 +102,7 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
   const stated = new Set<string>();
   /** By episode, the source that began it in this import. */
   const begun = new Map<string, string>();
-  const retold: InputFile[] = [];
+  const deferred: InputFile[] = [];
   const bytesTotal = files.reduce((sum, file) => sum + file.bytes, 0);
   let bytesBefore = 0;
   let position = { file: '', bytes: 0 };
@@ -155,7 +155,7 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
       const member = members[at ?? 0] ?? { place, raw };
       await batches.refuse(refusal, member.place, part === undefined ? member.raw : Buffer.from(part));
     }
-    const elsewhere = await retoldIn(format, converted, begun, earlier);
+    const elsewhere = await recordedElsewhere(format, converted, begun, earlier);
     if (elsewhere) return batches.refuse(elsewhere, place, raw);
     if (!converted.repeated)
       for (const type of converted.unread ?? []) {
@@ -193,9 +193,9 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
         else skippedFiles.push({ file: input.path, reason: 'no format recognises it' });
         return;
       }
-      // The run itself says more than what was made of it.
-      if (format.retells && !last) {
-        retold.push(input);
+      // The original of a run has more than a record derived from it.
+      if (format.restatesRun && !last) {
+        deferred.push(input);
         return;
       }
       formats.add(format);
@@ -270,7 +270,7 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
       position = { file: input.path, bytes: 0 };
       await takeFile(input, last);
       position = { file: input.path, bytes: 0 };
-      if (!last && retold.at(-1) === input) continue;
+      if (!last && deferred.at(-1) === input) continue;
       bytesBefore += input.bytes;
       onProgress({ ...progressOf(), events: counts.received });
     }
@@ -306,7 +306,7 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
       if (!key.startsWith('import:')) await gather(paths.toSorted(), format, true);
       else for await (const part of gatherParts(paths.toSorted(), check)) await keepGathered(part, format, true);
     }
-    await takeFiles(retold, true);
+    await takeFiles(deferred, true);
   } catch (error) {
     // What was read before the fault is kept and reported; the caller gets the fault.
     await batches.finish().catch(() => {});

@@ -110,7 +110,7 @@ function applyAll(rules: readonly Rule[], raw: string, note: (name: string) => v
 const MOST_ROUNDS = 8;
 
 /** Ids that the producer chose: validation refuses those with a built-in shape, so only a rule of the user finds something here. */
-function identified(event: Event, text: (said: string) => string): Event {
+function identified(event: Event, text: (value: string) => string): Event {
   const [id, source] = [text(event.id), text(event.source)];
   return id === event.id && source === event.source ? event : { ...event, id, source };
 }

@@ -30,7 +30,7 @@ export const atif: Format = {
   summary: 'ATIF trajectories of Harbor: one document a run, {schema_version: "ATIF-v1.…", agent, steps}',
   recognises: ({ records }) =>
     records.some((record) => isRecord(record) && /^ATIF/.test(String(record.schema_version))),
-  retells: true,
+  restatesRun: true,
   convert,
   restates: new Set(['task.defined']),
   mapping: [

@@ -70,7 +70,7 @@ export type Format = {
    */
   readonly rereads?: (stored: unknown) => readonly unknown[];
   /** True where a record is often made of a run of another format and has its id: one of the two is recorded, the other refused. */
-  readonly retells?: true;
+  readonly restatesRun?: true;
   readonly convert: (record: NativeRecord) => Converted;
   /** Events that many records state in equal words, such as the task of each attempt: emitted once per import. */
   readonly restates: ReadonlySet<EventName>;

@@ -10,7 +10,7 @@ import {
   DEFAULT_MAX_BYTES,
   ensureTopic,
   faultOf,
-  type KafkaDoor,
+  type KafkaClient,
   kafkaError,
   notAcknowledged,
   type Producer,
@@ -54,8 +54,8 @@ type Open = { readonly producer: Producer; readonly partitions: number };
  * sending it again makes it present once. `too_large` names the broker's limit; nothing of that append was sent.
  * `log_repartitioned` when the topic has other partitions than when this process began; `log_replaced` when it is not the log that is known.
  */
-export function kafkaLog(door: KafkaDoor, { partitions, deadlineMs = 5000, guard }: KafkaLogOptions): EventLog {
-  const { topic } = door;
+export function kafkaLog(kafka: KafkaClient, { partitions, deadlineMs = 5000, guard }: KafkaLogOptions): EventLog {
+  const { topic } = kafka;
   let open: Promise<Open> | null = null;
   let admin: Promise<Admin> | null = null;
   let known: number | null = null;
@@ -66,7 +66,7 @@ export function kafkaLog(door: KafkaDoor, { partitions, deadlineMs = 5000, guard
 
   const connectAdmin = (): Promise<Admin> => {
     admin ??= (async () => {
-      const fresh = door.admin();
+      const fresh = kafka.admin();
       await fresh.connect();
       return fresh;
     })();
@@ -126,7 +126,7 @@ export function kafkaLog(door: KafkaDoor, { partitions, deadlineMs = 5000, guard
     limit = made.maxBytes;
     known ??= made.partitions;
     if (known !== made.partitions) throw repartitioned(topic, known, made.partitions);
-    const producer = door.producer();
+    const producer = kafka.producer();
     await producer.connect();
     return { producer, partitions: made.partitions };
   };

@@ -10,7 +10,7 @@ import {
   type EachBatchPayload,
   ensureTopic,
   faultOf,
-  type KafkaDoor,
+  type KafkaClient,
   kafkaError,
   topicPartitions,
   withDeadline,
@@ -31,12 +31,12 @@ export type KafkaSourceOptions = {
   readonly accepts?: number | null;
 };
 
-export function kafkaSource(door: KafkaDoor, { group, accepts = null }: KafkaSourceOptions): LogSource {
-  const { topic } = door;
+export function kafkaSource(kafka: KafkaClient, { group, accepts = null }: KafkaSourceOptions): LogSource {
+  const { topic } = kafka;
   let admin: Promise<Admin> | null = null;
   const asking = (): Promise<Admin> => {
     admin ??= (async () => {
-      const client = door.admin();
+      const client = kafka.admin();
       await client.connect();
       return client;
     })();
@@ -84,7 +84,7 @@ export function kafkaSource(door: KafkaDoor, { group, accepts = null }: KafkaSou
       const name = reader.alone ? `${group}-alone-${randomBytes(6).toString('hex')}` : group;
       for (let pause = PATIENCE_MS.least; !reader.signal.aborted; pause = Math.min(PATIENCE_MS.most, pause * 2)) {
         const began = performance.now();
-        const ended = await readOnce(door, name, reader);
+        const ended = await readOnce(kafka, name, reader);
         if (ended.thrown !== undefined) throw ended.thrown;
         if (reader.signal.aborted) break;
         reader.onTrouble(ended.trouble);
@@ -103,9 +103,9 @@ export function kafkaSource(door: KafkaDoor, { group, accepts = null }: KafkaSou
 type Ended = { readonly thrown?: unknown; readonly trouble?: unknown };
 
 /** One membership in the group, until the signal, a failure of the log, or what the reader throws. */
-async function readOnce(door: KafkaDoor, group: string, reader: Reader): Promise<Ended> {
-  const { topic } = door;
-  const consumer = door.consumer(group);
+async function readOnce(kafka: KafkaClient, group: string, reader: Reader): Promise<Ended> {
+  const { topic } = kafka;
+  const consumer = kafka.consumer(group);
   let end: (ended: Ended) => void = () => {};
   const ended = new Promise<Ended>((resolve) => {
     end = resolve;

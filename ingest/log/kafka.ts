@@ -1,4 +1,4 @@
-/** The wrapper of the Kafka client: the only file that imports it. Everything else sees `KafkaDoor` and the client's types by way of it. */
+/** The wrapper of the Kafka client: the only file that imports it. Everything else sees `KafkaClient` and the client's types by way of it. */
 import kafkajs, { type Admin, type Consumer, type EachBatchPayload, type Producer, type SASLOptions } from 'kafkajs';
 import { TroupeError } from '../../errors.ts';
 import { INFLATERS, inflatedBatch } from './batch-limit.ts';
@@ -27,7 +27,7 @@ export type Topic = {
   readonly maxBytes: number;
 };
 
-export type KafkaDoor = {
+export type KafkaClient = {
   readonly topic: string;
   readonly producer: () => Producer;
   readonly consumer: (groupId: string) => Consumer;
@@ -52,7 +52,7 @@ const SESSION_MS = 6000;
 const REBALANCE_MS = 15_000;
 
 /** Opens nothing yet: each client connects when it is asked to. @throws TroupeError `config_invalid` for brokers that are no addresses. */
-export function openKafka({ brokers, topic, tls, sasl }: KafkaOptions): KafkaDoor {
+export function openKafka({ brokers, topic, tls, sasl }: KafkaOptions): KafkaClient {
   const addresses = brokers.split(',').map((text) => text.trim());
   const wrong = addresses.find((text) => !/^[^\s:/]+:\d+$|^\[[0-9a-f:]+\]:\d+$/i.test(text));
   if (wrong !== undefined)

@@ -1,6 +1,6 @@
 /**
- * The setting `spans`: which spans of a program belong together, said by whoever runs Troupe and cannot change the program. A rule is written
- * into the resource of what it matches, as the program itself could have said it, so everything that reads a span later finds its episode
+ * The setting `spans`: which spans of a program belong together, for whoever runs Troupe and cannot change the program. A rule is written
+ * into the resource of what it matches, as the program itself could have set it, so everything that reads a span later finds its episode
  * without the setting: another thread, a rebuild, another machine.
  */
 import { got, TroupeError } from '../../errors.ts';
