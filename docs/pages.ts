@@ -51,7 +51,7 @@ type Schema = {
 };
 
 const SHAPES: readonly (readonly [string, Schema, string])[] = [
-  ['content', Content as Schema, 'What was said: plain text, or a list of parts.'],
+  ['content', Content as Schema, 'The content of a message: plain text, or a list of parts.'],
   [
     'part',
     Part as Schema,
@@ -81,7 +81,7 @@ function typeName(schema: Schema, inside?: string): string {
 }
 
 /** The description stands on the field, or on the kind beside null. */
-const said = (schema: Schema): string =>
+const meaningOf = (schema: Schema): string =>
   schema.description ?? schema.anyOf?.find((kind) => kind.description)?.description ?? '';
 
 function fieldsTable(schema: Schema, leftOut: ReadonlySet<string> = new Set()): string {
@@ -91,7 +91,7 @@ function fieldsTable(schema: Schema, leftOut: ReadonlySet<string> = new Set()): 
       `\`${name}\``,
       typeName(field),
       schema.required?.includes(name) ? 'yes' : '',
-      said(field),
+      meaningOf(field),
     ]);
   return table(['field', 'type', 'required', 'meaning'], rows);
 }
@@ -266,7 +266,7 @@ const KINDS: Readonly<Record<MethodKind, string>> = {
   reward: 'Rewards: a number for each candidate',
   credit: 'Credit: a number for each step',
   process: 'Process: what each step or member was worth on the way',
-  blame: 'Blame: who and what made it fail, and how well that was told',
+  blame: 'Blame: which agent and step caused a failure, and how accurate the attributions are',
   loss: 'Losses: what training minimises, on plain numbers; their graphs stand beside them',
 };
 
@@ -302,7 +302,7 @@ export function methodsPage(): string {
     ...kinds.flatMap(([kind, title]) => [
       `## ${title}`,
       table(
-        ['method', 'what it says', 'judge reads', 'parameters', 'source'],
+        ['method', 'result', 'judge reads', 'parameters', 'source'],
         ALL.filter((method) => method.kind === kind).map((method) => [
           `[\`${method.name}\`](../${methodFile(method)})`,
           method.summary,
@@ -314,7 +314,7 @@ export function methodsPage(): string {
     ]),
     '## What to record for them',
     'Most of what methods need comes with the conversation: rewards, groups, agents, turns, candidates, answers, tool calls, execution matrices. What has no column is feedback of these names (`feedback.recorded`, `name`, on a `target` of this kind). ' +
-      'The last that was said counts, and where nothing was said the judge answers with a reason instead of a number.',
+      'The latest value counts. Where none is recorded, the judge returns a reason instead of a number.',
     table(
       ['name', 'target', 'value', 'what it means', 'read by'],
       NAMED_FEEDBACK.map(({ name, target, value, meaning, readers }) => [

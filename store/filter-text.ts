@@ -196,7 +196,7 @@ export function readFilterText(text: string, at: string, language: FilterLanguag
     return NUMBER.test(token.text) ? Number(token.text) : token.text;
   }
 
-  /** What is wrong with a comparison is said with its place. */
+  /** Errors of a comparison are reported with its position. */
   function placed<T>(from: number, run: () => T): T {
     try {
       return run();

@@ -120,7 +120,7 @@ function resolve(name: string, at: string, fields: Fields = FIELDS): Resolved {
 
 const METHOD = /^(?:[\w.@#-]+|'[^']+'|"[^"]+")$/u;
 
-/** The key of the latest version, or exactly the key that is named; the method's parameters are told apart by `pinMethods`. */
+/** The key of the latest version, or exactly the key that is named; the method's parameters are distinguished by `pinMethods`. */
 function judgement(called: string, argument: string, at: string): Resolved {
   if (!METHOD.test(argument)) return refuse(`${at}.field`, `${called}(METHOD) with the name of one method`, argument);
   const method = argument.replace(/^['"]|['"]$/gu, '');
@@ -403,7 +403,7 @@ export const looksAt = (filter: Filter, scope: FieldScope): boolean =>
 export const looksAtTask = (filter: Filter): boolean =>
   comparisonsOf(filter).some(({ field }) => field.startsWith('task.'));
 
-/** True where the filter looks at what methods said, which is there only after judging. */
+/** True where the filter reads results of methods, which exist only after judging. */
 export const looksAtJudgement = (filter: Filter): boolean =>
   comparisonsOf(filter).some(({ field }) => factsOf(field).judged === true);
 

@@ -77,7 +77,8 @@ function blameReader({ lines, agentLines }: AskedRun): Reader<Finding> {
       return { wrong: `agent should be one of ${[...agents].join(', ')}, but it is ${got(agent)}` };
     }
     const at = agentLines.find((place) => lines[place]!.number === entry);
-    if (at === undefined) return { wrong: `entry should be the number of what an agent said, but it is ${got(entry)}` };
+    if (at === undefined)
+      return { wrong: `entry should be the number of an entry by an agent, but it is ${got(entry)}` };
     return { value: { agent, at, reason: reasonOf(reason) } };
   };
 }

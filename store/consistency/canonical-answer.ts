@@ -15,7 +15,7 @@ import { writtenNumber } from './written-number.ts';
 /** `\text{…}` and its like around a whole answer. */
 const DRESSED = /^\\(?:text|textbf|textit|textrm|mathrm|mathbf|mathit|mathsf)\{([^{}]*)\}$/;
 /** Words before a letter, read only inside a box: elsewhere a sentence may continue. */
-const SAID = /^(?:the )?(?:correct |final |right )?(?:answer|option|choice)(?: is)?:? (?=\(?[A-Za-z][).]?$)/i;
+const ANSWER_PREFIX = /^(?:the )?(?:correct |final |right )?(?:answer|option|choice)(?: is)?:? (?=\(?[A-Za-z][).]?$)/i;
 /** From here on two doubles that differ are further apart than 1e-9. */
 const WIDE = 2 ** 23;
 const LETTERS = [...'ABCDEFGHIJKLMNOPQRSTUVWXYZ'];
@@ -30,7 +30,7 @@ export function canonicalAnswer(text: string, { choices }: { readonly choices: b
   if (box !== null) {
     const undressed = DRESSED.exec(answer)?.[1];
     if (undressed !== undefined) answer = normaliseAnswer(undressed);
-    if (choices) answer = answer.replace(SAID, '');
+    if (choices) answer = answer.replace(ANSWER_PREFIX, '');
   }
   if (answer === '') return null;
   const letter = choices ? LETTERS.find((one) => sameAnswer(answer, one, true)) : undefined;

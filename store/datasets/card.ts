@@ -73,17 +73,18 @@ function stageText({ name, of, before, after, dropped }: FunnelStage): string {
   return `${kept} ${code(name)}${examples}.`;
 }
 
-/** What nobody said is unknown here, never guessed. */
+/** What is not recorded is stated as unknown, never guessed. */
 function originText({ dataset_id, code_version, methods, recipe, provenance }: Manifest): string {
   const judged = [...methods.verdicts, methods.reward, methods.credit].filter((method) => method !== null);
   const named = judged.map(({ method, version }) => `${code(method)} version ${version}`);
-  const said = (value: string | undefined) => (value === undefined ? 'unknown' : `${code(value)} (as the recipe says)`);
+  const stated = (value: string | undefined) =>
+    value === undefined ? 'unknown' : `${code(value)} (as the recipe says)`;
   return [
     `Frozen by Troupe ${code_version} as dataset ${code(dataset_id)}. Every row comes from recorded model calls.`,
     named.length === 0 ? 'No method judged the rows.' : `Judged by ${named.join(', ')}.`,
     '',
-    `- Origin: ${said(recipe.origin)}`,
-    `- Licence: ${said(recipe.license)}`,
+    `- Origin: ${stated(recipe.origin)}`,
+    `- Licence: ${stated(recipe.license)}`,
     ...(provenance ? recordedText(provenance) : []),
   ].join('\n');
 }

@@ -11,7 +11,7 @@ export type Unit = 'step' | 'episode' | 'group' | 'pair' | 'triplet' | 'branch';
 /** Units whose rows are whole episodes. */
 export const isWhole = (unit: Unit): boolean => unit === 'episode' || unit === 'triplet';
 
-/** Units whose rows have several steps, so that nothing of a single one tells about the row. */
+/** Units whose rows have several steps, so that columns of a single step do not describe the row. */
 export const hasSteps = (unit: Unit): boolean => isWhole(unit) || unit === 'branch';
 
 /**
@@ -181,8 +181,8 @@ const TRIPLET: readonly Column[] = [
   { name: 'team', kind: 'text', sql: TEAM },
 ];
 
-/** All that a branch says: what the call of its last answer read, then that answer. */
-const SAID = `(select left(q.prompt, -1) || case q.prompt when '[]' then '' else ',' end || substr(${ANSWER('s')}, 2)
+/** All messages of a branch: the input of the call of its last answer, then that answer. */
+const BRANCH_MESSAGES = `(select left(q.prompt, -1) || case q.prompt when '[]' then '' else ',' end || substr(${ANSWER('s')}, 2)
       from (select ${PROMPT} as prompt offset 0) q)`;
 
 /** An answer that is learnt of a branch. `messages` stand before it, and `from` tokens. */
@@ -195,7 +195,7 @@ export const LEARNT = `'{"step_id":' || to_json(${fieldSql('step_id')})::text ||
 /** Of the last answer's row, and of `b`, in which the answers that are learnt stand together. */
 const BRANCH: readonly Column[] = [
   ...STEP.filter(({ name }) => ['task_id', 'episode_id', 'group_id', 'step_id', 'agent', 'role'].includes(name)),
-  { name: 'messages', kind: 'messages', sql: SAID },
+  { name: 'messages', kind: 'messages', sql: BRANCH_MESSAGES },
   { name: 'answers', kind: 'answers', sql: 'b.answers' },
   { name: 'token_ids', kind: 'int4[]', sql: 'c.prompt_token_ids || s.token_ids' },
   { name: 'loss_mask', kind: 'mask', sql: 'b.loss_mask' },

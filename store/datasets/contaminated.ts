@@ -31,8 +31,8 @@ export async function contaminatedRows(tx: Session, benchmarks: Benchmarks): Pro
   for await (const batch of streamOf(tx, instructions))
     for (const { episode_id, agent_id, text } of batch) {
       const why = text === null ? null : note(text);
-      const told = tables.selectFrom('picked').where('episode_id', '=', episode_id).where('agent_id', '=', agent_id);
-      if (why !== null) add(await placesOf(tx, told), why);
+      const shown = tables.selectFrom('picked').where('episode_id', '=', episode_id).where('agent_id', '=', agent_id);
+      if (why !== null) add(await placesOf(tx, shown), why);
     }
   for await (const batch of streamOf(tx, messages, { batch: 200 }))
     for (const { episode_id, hash, message } of batch) {

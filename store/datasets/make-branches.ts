@@ -96,13 +96,13 @@ async function answersOf(tx: Session, ids: readonly string[]): Promise<ReadonlyM
       .orderBy('p.step'),
   );
   const answers = rows.map(({ episode, step, agent, role, context, prompt, answer, content, text }): Answer => {
-    const said: unknown = content === null ? text : JSON.parse(content);
+    const output: unknown = content === null ? text : JSON.parse(content);
     return {
       episode,
       step,
       context,
       author: JSON.stringify([agent, role]),
-      key: said === null ? null : keyOf({ role: 'assistant', content: said }),
+      key: output === null ? null : keyOf({ role: 'assistant', content: output }),
       tokens: prompt === null || answer === null ? null : { prompt, answer },
     };
   });

@@ -1,6 +1,6 @@
 /**
- * Rows that say nearly the same as an earlier one. Two texts are near where their sets of character n-grams have at least the threshold in
- * common (Jaccard), as far as 64 words of MinHash tell: the deviation of the estimate is 0.05 at 0.8. Rows that nearness connects are one
+ * Rows whose text is nearly the same as that of an earlier one. Two texts are near where their sets of character n-grams have at least
+ * the threshold in common (Jaccard), as estimated by 64 words of MinHash: the deviation of the estimate is 0.05 at 0.8. Rows that nearness connects are one
  * cluster, of which the first stays (Lee et al., Deduplicating Training Data Makes Language Models Better, 2022, connects them so).
  *
  * Texts are read once and not held: 256 bytes a row, and about 100 more while a band is looked at.

@@ -201,15 +201,15 @@ async function alikePlaces(
   cap: Cap,
   at: string,
 ): Promise<{ readonly places: readonly number[]; readonly empty: number }> {
-  const kinds = new Map<string | null, { readonly all: number[]; readonly told: number[] }>();
-  const kindAt = new Map<number, { readonly all: number[]; readonly told: number[] }>();
+  const kinds = new Map<string | null, { readonly all: number[]; readonly withText: number[] }>();
+  const kindAt = new Map<number, { readonly all: number[]; readonly withText: number[] }>();
   const rows = tables
     .selectFrom('picked')
     .select([sql<number>`place::float8`.as('place'), kindOf(cap)])
     .distinct()
     .orderBy('place');
   for (const { place, kind } of await rowsOf(tx, rows)) {
-    const of = kinds.get(kind) ?? { all: [], told: [] };
+    const of = kinds.get(kind) ?? { all: [], withText: [] };
     kinds.set(kind, of);
     of.all.push(place as number);
     kindAt.set(place as number, of);
@@ -229,12 +229,12 @@ async function alikePlaces(
     );
   }
   const { places, words, empty } = await textSignatures(rowTexts(tx), CHARACTERS);
-  for (const [i, place] of places.entries()) kindAt.get(place)!.told.push(i);
-  const gone = full.flatMap(({ all, told }) => {
-    const chosen = farthestFirst(words, Int32Array.from(told), cap.rows).map((i) => places[i]!);
+  for (const [i, place] of places.entries()) kindAt.get(place)!.withText.push(i);
+  const gone = full.flatMap(({ all, withText }) => {
+    const chosen = farthestFirst(words, Int32Array.from(withText), cap.rows).map((i) => places[i]!);
     const kept = new Set(chosen);
-    const withText = new Set(told.map((i) => places[i]!));
-    for (const place of all) if (kept.size < cap.rows && !withText.has(place)) kept.add(place);
+    const compared = new Set(withText.map((i) => places[i]!));
+    for (const place of all) if (kept.size < cap.rows && !compared.has(place)) kept.add(place);
     return all.filter((place) => !kept.has(place));
   });
   return { places: gone, empty };

@@ -148,7 +148,7 @@ export type Pairs = {
 /** A recipe in canonical form, in one spelling. `pairs` is there for unit pair alone, thinning, weight and replay where they are asked for, all else always. */
 export type Recipe = Thinning & {
   readonly name: string;
-  /** What the user knows of the recorded text; absent where nothing is said. */
+  /** What the user knows of the recorded text; absent where it is not given. */
   readonly origin?: string;
   readonly license?: string;
   readonly where: Filter | null;
@@ -348,7 +348,7 @@ function refuseName(name: string, known: readonly string[], of: string, field: s
 const { where: _where, ...shape } = recipeSchema.properties;
 const shapeSchema = Type.Object(shape);
 
-/** @param written the recipe as it was given, for what is said about the whole of it */
+/** @param written the recipe as it was given, for errors about the whole of it */
 function checkShape(value: Readonly<Record<string, unknown>>, written: Readonly<Record<string, unknown>>): void {
   if (Value.Check(shapeSchema, value)) return;
   const {

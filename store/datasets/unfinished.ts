@@ -135,7 +135,7 @@ function stateIn(text: string): Unfinished | null {
   }
 }
 
-/** Another machine that shares the folder may be at work on it; nobody here can tell. */
+/** Another machine that shares the folder may be at work on it; this cannot be checked from here. */
 function isAlive({ host, pid }: Pick<Unfinished, 'host' | 'pid'>, directory: string): boolean {
   if (host !== hostname() || own.has(directory)) return true;
   if (pid === process.pid) return false;

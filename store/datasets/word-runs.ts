@@ -7,7 +7,7 @@
  */
 import { mix } from '../consistency/words.ts';
 
-/** Texts with fewer words say too little to be told apart. */
+/** Texts with fewer words are too short to be distinguished. */
 export const FEWEST = 8;
 /** What one set of JavaScript holds; more would take a gigabyte. */
 const MOST = 2 ** 24 - 1;

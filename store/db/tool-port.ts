@@ -21,7 +21,7 @@ export type ToolPort = { readonly port: number; close(): Promise<void> };
 export type Login = { readonly user: string; readonly database: string };
 
 /**
- * Listens on 127.0.0.1; port 0 is any that is free. Others than `login` are told so and turned away before the server hears of them.
+ * Listens on 127.0.0.1; port 0 is any that is free. Other logins get an error and are refused before they reach the server.
  * @throws what `listen` throws, as EADDRINUSE
  */
 export async function openToolPort(port: number, socketPath: string, login: Login): Promise<ToolPort> {

@@ -67,7 +67,7 @@ export type ToolEntry = Common &
     readonly parse_error: string | null;
     /** Null where no result was recorded. */
     readonly status: string | null;
-    /** What was odd about the result, such as apparent_error. */
+    /** Irregularities of the result, such as apparent_error. */
     readonly flags: readonly string[];
   };
 

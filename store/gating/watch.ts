@@ -97,13 +97,13 @@ export function evidenceOf(rules: Watched, before: readonly LiveUnit[], after: r
   const [least, greatest] = range;
   const [known, live] = [valuesOf(before), valuesOf(after)];
   const needed = 2 / (1 - level);
-  const said = {
+  const sides = {
     before: { units: known.length, unknown: before.length - known.length, mean: meanOf(known) },
     after: { units: live.length, unknown: after.length - live.length, mean: meanOf(live) },
     needed,
   };
   const nothing = (lacks: string, reference: number | null = null): Evidence => ({
-    ...said,
+    ...sides,
     reference,
     capital: null,
     fell: false,
@@ -130,7 +130,7 @@ export function evidenceOf(rules: Watched, before: readonly LiveUnit[], after: r
   const capital = live.reduce((most, value) => Math.max(most, bet.see(scaled(value))), 1);
   const enough = live.length >= at_least;
   return {
-    ...said,
+    ...sides,
     reference,
     capital,
     fell: enough && capital >= needed,

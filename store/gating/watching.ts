@@ -109,7 +109,7 @@ export async function watchNow(db: Db, job_id: string, spec: unknown, now: Date)
   if (!over) return say('watching', evidence.lacks ?? `No fall is found so far: ${text}.`, { evidence });
   return evidence.lacks === null
     ? say('held', `No fall was found in ${countText(rules.hours, 'hour')}: ${text}.`, { evidence })
-    : say('no_data', `After ${countText(rules.hours, 'hour')} nothing can be said. ${evidence.lacks}`, { evidence });
+    : say('no_data', `After ${countText(rules.hours, 'hour')} the outcome is unknown. ${evidence.lacks}`, { evidence });
 }
 
 const rollbackId = (job: string): string => `${job}/rollback`;
@@ -153,7 +153,7 @@ export const reasonOf = async (db: Db, release_id: string): Promise<string> =>
   (await releaseNamed(db, release_id))?.reason ?? 'No reason was given.';
 
 /**
- * Live episodes that have ended and that are a map's, groups as one, in the order in which they ended. A map is told from the other by the
+ * Live episodes that have ended and that are a map's, groups as one, in the order in which they ended. A map is distinguished from the other by the
  * policies and versions of teams in which they differ: its weights answered the episode, or the episode names its version, and nothing of
  * it is the other's. Episodes of rollouts and gates are not live.
  * @param since only episodes that began then or later; null: the last ones

@@ -91,6 +91,6 @@ function missingText(partial: unknown): string {
   for (const group of Array.isArray(partial) ? partial.filter(isRecord) : [])
     for (const why of Array.isArray(group.why) ? group.why.filter(isRecord) : [])
       missing.set(String(why.code), (missing.get(String(why.code)) ?? 0) + Number(why.samples));
-  const said = [...missing].map(([code, samples]) => `${countText(samples, 'sample')} ${code}`);
-  return said.length === 0 ? '' : ` (${said.join(', ')})`;
+  const parts = [...missing].map(([code, samples]) => `${countText(samples, 'sample')} ${code}`);
+  return parts.length === 0 ? '' : ` (${parts.join(', ')})`;
 }

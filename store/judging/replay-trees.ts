@@ -90,7 +90,7 @@ export function overTrees(
   judge: (tree: Grown) => readonly Judgement[] | string,
 ): Judgement[] {
   const own = groupBy(facts.steps, (step) => step.episode_id);
-  const told = (steps: readonly StepFacts[], reason: string) => steps.map((step) => row(step, null, reason));
+  const unvalued = (steps: readonly StepFacts[], reason: string) => steps.map((step) => row(step, null, reason));
   const stepsOf = ({ episode_id }: EpisodeFacts) => own.get(episode_id) ?? [];
   return familiesOf(facts).flatMap(({ members, changed, grown }) => {
     const empty = members.filter(({ episode_id }) => !own.has(episode_id));
@@ -98,12 +98,12 @@ export function overTrees(
     const result = grown === null ? [] : judge(grown);
     return [
       ...empty.map((episode) => noSteps(episode, facts.ownRewards ? 'missing_reward' : 'no_steps')),
-      ...told(changed.flatMap(stepsOf), 'intervened'),
-      ...told(
+      ...unvalued(changed.flatMap(stepsOf), 'intervened'),
+      ...unvalued(
         copies.filter(({ copied }) => copied),
         'copied',
       ),
-      ...(typeof result === 'string' ? told(grown?.steps ?? [], result) : result),
+      ...(typeof result === 'string' ? unvalued(grown?.steps ?? [], result) : result),
     ];
   });
 }

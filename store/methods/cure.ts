@@ -46,7 +46,7 @@ export type CureTests = {
   readonly reward: readonly number[] | null;
 };
 
-/** What generated tests earn by telling right programs from wrong ones; null where no program is right. */
+/** The reward of generated tests for distinguishing right programs from wrong ones; null where no program is right. */
 export function cureTests(
   generated: PassRows,
   gt: PassRows,

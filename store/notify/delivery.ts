@@ -1,5 +1,5 @@
 /**
- * Tells receivers what happened. A receiver is a row of the queue, of kind `notify`, that stays there: its result is how far it was told.
+ * Notifies receivers. A receiver is a row of the queue, of kind `notify`, that stays there: its result is how far it was notified.
  * It is written after each message, so a message whose sender died is sent again, and the id in it is the same. Of several processes
  * one at a time sends to a receiver.
  */
@@ -63,7 +63,7 @@ export type DeliveryOptions = {
 
 const rowId = (name: string): string => `${KIND}/${name}`;
 
-/** How far each receiver was told that ever was configured, by name. */
+/** How far each receiver that ever was configured was notified, by name. */
 export async function receiverStates(db: Db): Promise<(ReceiverState & { readonly name: string })[]> {
   const rows = await rowsOf(
     db,
@@ -73,7 +73,7 @@ export async function receiverStates(db: Db): Promise<(ReceiverState & { readonl
 }
 
 /**
- * Sends what a receiver was not told yet. A new one is told of what happens from then on.
+ * Sends a receiver the notifications it did not get yet. A new receiver gets those from now on.
  * @returns whether the log has more to read at once
  */
 export async function deliver(db: Db, receiver: Receiver, options: DeliveryOptions): Promise<boolean> {
@@ -137,7 +137,7 @@ export async function deliver(db: Db, receiver: Receiver, options: DeliveryOptio
         continue;
       }
       onTrouble(
-        `${receiver.name} was not told of ${happening.event}: ${failing.error} Next attempt: ${failing.next_at}`,
+        `${receiver.name} was not notified of ${happening.event}: ${failing.error} Next attempt: ${failing.next_at}`,
       );
       await save({ ...state, failing }, false);
       return false;

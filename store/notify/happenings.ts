@@ -1,4 +1,4 @@
-/** What operators are told of: events of the log that say how a run, a gate, a release or a schedule ended. */
+/** What operators are notified of: events of the log that record how a run, a gate, a release or a schedule ended. */
 import type { EventData, EventName } from '../../ingest/events.ts';
 import { hashId, isRecord } from '../../ingest/json.ts';
 import type { Place } from '../../ingest/log/postgres.ts';
@@ -22,7 +22,7 @@ export const HAPPENINGS = [
 export type HappeningName = (typeof HAPPENINGS)[number];
 
 export type Happening = {
-  /** The same whenever it is sent, so that a receiver can tell what it got twice. */
+  /** The same whenever it is sent, so that a receiver recognises what it got twice. */
   readonly id: string;
   readonly event: HappeningName;
   /** Job of the plan, or of the schedule. */
@@ -74,19 +74,19 @@ export async function happeningsSince(db: Db, positions: Positions): Promise<Fou
         .where('e.name', 'in', ['job.finished', 'policy.released', 'schedule.changed', 'schedule.skipped'])
         .orderBy('e.position'),
     );
-    // What only a newer Troupe can read is left to it, with all that stands behind it: a sender that skipped it would have told nobody.
+    // What only a newer Troupe can read is left to it, with all that stands behind it: a sender that skipped it would lose the notification.
     const strange = rows.find((row) => !isKnown(row));
     const stop = strange === undefined ? to : Number(strange.position);
     until.push({ log, partition, position: stop });
     read += stop - begin;
     for (const { key, source, id, name, type_version, time, data, position, kind } of rows) {
       if (Number(position) >= stop) break;
-      const told = happeningOf(name, upcast(name as EventName, type_version, data), kind);
-      if (told === null) continue;
-      const reason = told.reason?.slice(0, LONGEST_REASON) ?? null;
+      const found = happeningOf(name, upcast(name as EventName, type_version, data), kind);
+      if (found === null) continue;
+      const reason = found.reason?.slice(0, LONGEST_REASON) ?? null;
       const place = { log, partition, position: Number(position) };
       const at = time === null ? null : new Date(time).toISOString();
-      happenings.push({ id: hashId('notify', key, source, id), ...told, reason, at, place });
+      happenings.push({ id: hashId('notify', key, source, id), ...found, reason, at, place });
     }
   }
   return { happenings: inOrder(happenings), until, read };
@@ -107,9 +107,9 @@ function inOrder<T extends { readonly at: string | null; readonly place: Place }
     .map(({ one }) => one);
 }
 
-type Told = Pick<Happening, 'event' | 'run' | 'schedule' | 'reason' | 'report'>;
+type FoundHappening = Pick<Happening, 'event' | 'run' | 'schedule' | 'reason' | 'report'>;
 
-function happeningOf(name: string, data: unknown, kind: string | null): Told | null {
+function happeningOf(name: string, data: unknown, kind: string | null): FoundHappening | null {
   if (name === 'job.finished') return ofJob(data as EventData<'job.finished'>, kind);
   if (name === 'policy.released') {
     const { release_id, reason, by } = data as EventData<'policy.released'>;
@@ -127,7 +127,10 @@ function happeningOf(name: string, data: unknown, kind: string | null): Told | n
 }
 
 /** A plan, any job that a schedule requested, or a gate of a plan. A job that somebody cancelled is nobody's news. */
-function ofJob({ job_id, outcome, result, error }: EventData<'job.finished'>, kind: string | null): Told | null {
+function ofJob(
+  { job_id, outcome, result, error }: EventData<'job.finished'>,
+  kind: string | null,
+): FoundHappening | null {
   const gate = /^(.+)\/\d+\/gate$/.exec(job_id)?.[1];
   if (gate !== undefined && outcome === 'done' && isRecord(result) && result.passed === false)
     return {

@@ -46,7 +46,7 @@ left join lateral (
     select value, version from feedback
     where target_kind = 'foreign' and resolved_episode_id = t.episode_id and resolved_call_id is null
       and name = 'reward' and kind = 'reward' and value is not null
-  ) said order by version desc limit 1
+) rewards order by version desc limit 1
 ) r on true
 cross join lateral (select greatest(c.at, tc.at, m.at, o.at, d.at) as at) last
 on conflict (episode_id) do update set task_id = excluded.task_id, group_id = excluded.group_id, reward = excluded.reward, agents = excluded.agents, calls = excluded.calls, steps = excluded.steps,

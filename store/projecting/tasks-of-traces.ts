@@ -101,10 +101,10 @@ const tasksIn = (event: Stored): readonly Row[] =>
 /** Rebuilds these tasks from everything that defines them. */
 export async function mendTasks(tx: Session, tasks: readonly string[]): Promise<void> {
   if (tasks.length === 0) return;
-  const told = await rowsOfPrepared(tx, LAST_TASKS, { tasks });
+  const latest = await rowsOfPrepared(tx, LAST_TASKS, { tasks });
   const defined = (await rowsOfPrepared(tx, DEFINED, { keys: tasks.map((task) => `t/${task}`) })) as Stored[];
   const buffer = new RowBuffer();
-  buffer.add([[TASKS, told.map((one) => one.told as Row)]]);
+  buffer.add([[TASKS, latest.map((one) => one.told as Row)]]);
   const amendments = defined.filter(({ name }) => name === 'record.amended');
   for (const event of defined) {
     const now = event.name === 'task.defined' ? amended(event, amendments) : null;

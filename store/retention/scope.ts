@@ -73,7 +73,7 @@ export function prunableGroups(
   return rowsOf(
     tx,
     keys
-      .with('said', (q) =>
+      .with('totals', (q) =>
         q
           .selectFrom('keys as k')
           .leftJoin('troupe.pruned as p', 'p.key', 'k.key')
@@ -105,7 +105,7 @@ export function prunableGroups(
           ])
           .groupBy(['k.grp', 'k.key']),
       )
-      .selectFrom('said')
+      .selectFrom('totals')
       .select([
         'grp as group_id',
         sql<string[]>`array_agg(substr(key, 3) order by key) filter (where key like 'e/%')`.as('episodes'),

@@ -7,7 +7,7 @@ import { type SqlBool, sql } from '../db/query.ts';
 
 /**
  * What stands before the first slash in the ids of a rollout's episodes: its own id. That of one that is part of another job has slashes and
- * tells run, round and stage; an episode's id stands in some fifty rows, so there it is a hash of 60 bits, after a character with which no
+ * names run, round and stage; an episode's id stands in some fifty rows, so there it is a hash of 60 bits, after a character with which no
  * id begins that somebody gives.
  */
 const beginningOf = (rollout: string): string =>

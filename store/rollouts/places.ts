@@ -163,7 +163,7 @@ async function playedAs(db: Read, episode: string): Promise<PlayedAs> {
   );
 }
 
-/** At each place the answers that are put there, by agent; null where none are. A candidate of the source becomes what it said. */
+/** At each place the answers that are put there, by agent; null where none are. A candidate of the source is replaced by its content. */
 async function answersAsked(
   db: Read,
   { answer, answers }: ReplayAsked,

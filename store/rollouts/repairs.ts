@@ -1,6 +1,6 @@
 /**
- * Repairs, as SiriuS augments its failures: a runner is told what an agent said in an episode, beside the task with its answer, and says what
- * that agent should have said. Its answer is put in the place of the step in a replay, where the prompt is the one that the agent had.
+ * Repairs, as SiriuS augments its failures: a runner gets the output of an agent in an episode, beside the task with its answer, and
+ * returns the output that the agent should have given. Its answer is put in the place of the step in a replay, where the prompt is the one that the agent had.
  */
 import { TroupeError } from '../../errors.ts';
 import type { Session } from '../db/pool.ts';
@@ -22,14 +22,14 @@ export async function repairTasks(db: Read, { tasks, places }: ReplayFound): Pro
       .select(['text', sql<string>`call_id || '/' || candidate`.as('step_id')])
       .where('episode_id', '=', anyOf([...new Set(places.map(({ episode_id }) => episode_id))])),
   );
-  const said = new Map(steps.map(({ step_id, text }) => [step_id, text ?? '']));
+  const texts = new Map(steps.map(({ step_id, text }) => [step_id, text ?? '']));
   return places.map((place) => {
     const { episode_id, step_id, agent } = place;
     return {
       ...tasks[place.task]!,
       task_id: repairOf(place),
       split: 'repair',
-      failed: { episode_id, step_id, agent, answer: said.get(step_id!) ?? '' },
+      failed: { episode_id, step_id, agent, answer: texts.get(step_id!) ?? '' },
     };
   });
 }

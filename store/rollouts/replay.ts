@@ -1,6 +1,6 @@
 /**
  * A replay: an episode is played again from its record up to a place, and goes on from there. What may be asked of it, and how the calls of an
- * attempt are told apart: those that the record answers, the one at the place, those after it, and those that were never recorded. Pure.
+ * attempt are distinguished: those that the record answers, the one at the place, those after it, and those that were never recorded. Pure.
  */
 import { type Static, Type } from 'typebox';
 import { TroupeError } from '../../errors.ts';

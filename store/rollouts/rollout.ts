@@ -203,7 +203,7 @@ export const groupsOf = (rollout: string, spec: Pick<RolloutSpec, 'tasks' | 'pla
 export const seedOf = (seed: number, taskId: string, sample: number): number =>
   Number.parseInt(hashId(seed, taskId, sample).slice(0, 8), 16) >>> 1;
 
-/** What an attempt is told to draw by, and the settings of its team: at a replay those of the source, so that the team does the same again. */
+/** The sampling settings of an attempt, and the settings of its team: at a replay those of the source, so that the team does the same again. */
 export const drawnBy = (
   { seed = 0, params = {} }: Pick<RolloutSpec, 'seed' | 'params'>,
   { task, place }: Group,

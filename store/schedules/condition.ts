@@ -55,7 +55,7 @@ async function metricNow(
   const means = `mean ${metric} ${shown(evidence.after.mean)} of ${evidence.after.units} live episodes since ${since}, ${shown(evidence.before.mean)} of ${evidence.before.units} before`;
   const proof =
     evidence.capital === null
-      ? `nothing can be said: too few episodes, or no room for a fall by ${by}`
+      ? `no conclusion: too few episodes, or no room for a fall by ${by}`
       : `the evidence for a fall by more than ${by} is ${shown(evidence.capital)} of ${shown(evidence.needed)}`;
   return { holds: evidence.fell, detail: `${means}; ${proof}`, new_episodes: null, until: null };
 }

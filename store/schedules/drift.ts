@@ -33,7 +33,7 @@ export type Drift = { readonly holds: boolean; readonly detail: string };
 /** Compares the live episodes since a time with those of the newest training dataset. Nothing is changed. */
 export async function driftNow(db: Session, rule: DriftRule, since: string): Promise<Drift> {
   const { of, by_role = false } = rule;
-  const unknown = (why: string): Drift => ({ holds: false, detail: `nothing can be said: ${why}` });
+  const unknown = (why: string): Drift => ({ holds: false, detail: `no conclusion: ${why}` });
   const trained = await trainedOn(db);
   if (trained === null) return unknown('no checkpoint names the dataset that it was trained on');
   if (trained.pruned > 0)
@@ -69,8 +69,7 @@ function compared({ of, above }: DriftRule, sides: readonly Sides[], since: stri
     .filter((side) => !isSmall(side))
     .map((side) => ({ side, ...stabilityIndex(...classesOf(of, side)) }))
     .sort((a, b) => b.index - a.index);
-  if (worst === undefined)
-    return { holds: false, detail: `nothing can be said: ${tooFew.join('; ') || 'no role acted'}` };
+  if (worst === undefined) return { holds: false, detail: `no conclusion: ${tooFew.join('; ') || 'no role acted'}` };
   const percent = (share: number) => `${Number((100 * share).toPrecision(3))} %`;
   const short = (index: number) => Number(index.toPrecision(3));
   return {
@@ -145,13 +144,13 @@ const VALUE: Readonly<Record<DriftOf, Expression<unknown>>> = {
   tokens: whole(sql`(e.input_tokens + e.output_tokens)::float8`),
 };
 
-const spoken = calls
+const generated = calls
   .select([ROLE.as('role'), AGENT.as('agent_id'), 'c.call_id'])
   .select(sql<number | null>`c.input_tokens + c.output_tokens`.as('tokens'));
 /** A row for each role that acted in an episode. */
 const perRole = (value: RawBuilder<unknown>) =>
   query
-    .selectFrom(spoken.as('d'))
+    .selectFrom(generated.as('d'))
     .select(['d.role', sql<Value | null>`${value}`.as('value')])
     .where('d.role', 'is not', null)
     .groupBy('d.role');

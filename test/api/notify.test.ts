@@ -208,7 +208,7 @@ describe('A receiver of notifications', () => {
     await pausedNow('second');
     answer = (response) => response.writeHead(503).end();
     const [said] = await told({ url });
-    expect(said).toContain('ops was not told of schedule_paused: It answered 503.');
+    expect(said).toContain('ops was not notified of schedule_paused: It answered 503.');
     expect((await state()).failing).toMatchObject({ attempts: 1, error: 'It answered 503.' });
     // Not before its time.
     clock += 4000;

@@ -55,12 +55,12 @@ export const attributionF1 = method({
         });
       const { cases, annotators } = labelled(facts, isMode);
       const known = cases
-        .map(({ gold, predicted: said }) => ({ gold: pairs(gold), said }))
+        .map(({ gold, predicted }) => ({ gold: pairs(gold), predicted }))
         .filter(({ gold }) => gold.length > 0);
       const reason = known.length === 0 ? 'no_truth' : annotators.length === 0 ? 'no_predictions' : null;
       if (reason !== null) return [score('s/modes', null, reason)];
       return annotators.map((annotator) => {
-        const rows = known.map(({ gold, said }) => ({ gold, pred: pairs(said.get(annotator) ?? []) }));
+        const rows = known.map(({ gold, predicted }) => ({ gold, pred: pairs(predicted.get(annotator) ?? []) }));
         const output = ask.run({ cases: rows });
         return score(`s/${annotator}`, output.pair.micro, null, { ...output, cases: rows.length });
       });

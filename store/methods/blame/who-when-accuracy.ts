@@ -51,16 +51,16 @@ export const whoWhenAccuracy = method({
       const agents = agentsBySteps(facts);
       const placeOf = (fact: FeedbackFact) => fact.entry ?? (fact.target_kind === 'step' ? fact.target_id : null);
       const { cases, annotators } = labelled(facts, ({ name }) => name === MISTAKE);
-      const known = cases.flatMap(({ gold, predicted: said }) => {
+      const known = cases.flatMap(({ gold, predicted }) => {
         const fact = gold.at(-1)!;
         const [true_agent, true_step] = [agentIn(agents, fact), placeOf(fact)];
-        return true_agent === null || true_step === null ? [] : [{ true_agent, true_step, said }];
+        return true_agent === null || true_step === null ? [] : [{ true_agent, true_step, predicted }];
       });
       const reason = known.length === 0 ? 'no_truth' : annotators.length === 0 ? 'no_predictions' : null;
       if (reason !== null) return [score(`s/${MISTAKE}`, null, reason)];
       return annotators.map((annotator) => {
-        const rows = known.map(({ true_agent, true_step, said }) => {
-          const fact = said.get(annotator)?.at(-1);
+        const rows = known.map(({ true_agent, true_step, predicted }) => {
+          const fact = predicted.get(annotator)?.at(-1);
           return {
             true_agent,
             true_step,

@@ -16,7 +16,7 @@ export const marftReturns = method({
   kind: 'credit',
   source: 'MARFT: jwliao-ai/MARFT, buffers/action_level_buffer.py; verified (code)',
   version: 1,
-  summary: 'What a critic should have said of each step: GAE from agent to agent, plus its value.',
+  summary: 'The value that a critic should have predicted for each step: GAE from agent to agent, plus its value.',
   params: { gamma: 0.99, lambda: 0.95 },
   limits: { gamma: Discount, lambda: Discount },
   input: AgentChain,

@@ -1,8 +1,8 @@
 /**
- * Whether a simulated run did what the task's true actions do: the same final state, and every required output said.
+ * Whether a simulated run did what the task's true actions do: the same final state, and every required output in its messages.
  *
  * Source: APIGen-MT, arXiv 2504.03601. Verified (text). States are compared as JSON, whatever the order of their keys.
- * Kept: both conditions. Dropped: the simulated human and the environment. Open: whether an output must be said word
+ * Kept: both conditions. Dropped: the simulated human and the environment. Open: whether an output must appear word
  * for word: here it must be one of those given.
  */
 

@@ -3,7 +3,7 @@
  *
  * Source: the acceptance test of MAS-TTS (0/1 evaluator score), verified (code); the comparison is ours.
  * Kept: equal as normalised text (case matters), or as plain numbers within 1e-9, or, only with `choices`, the same letter.
- * A null answer is wrong; a null reference is refused, because nothing can be said. Dropped: the list of evaluator scores (all ≥ 8),
+ * A null answer is wrong; a null reference is refused, because the verdict is unknown. Dropped: the list of evaluator scores (all ≥ 8),
  * which is a decision about scores and not about an answer, and symbolic equivalence.
  * Open: the normaliser of the paper.
  */

@@ -7,8 +7,8 @@
  *   candidate of the episode that ran it passes it, 0 if one of them contradicts it or it is malformed, and `trust` (the verifier's
  *   record so far) if no right candidate could be asked.
  * - Ground truth is all or nothing: R_GT is 1 for a candidate that passes every ground-truth test, otherwise 0.
- * - A test that holds earns 1, not the share of wrong programs it rejects: where the environment draws the test's input, telling
- *   programs apart is luck and must not be taught. A test that does not hold is charged for each wrong program it waves through.
+ * - A test that holds earns 1, not the share of wrong programs it rejects: where the environment draws the test's input, distinguishing
+ *   programs is luck and must not be rewarded. A test that does not hold is charged for each wrong program it waves through.
  * - Length is charged only to tests that hold. Charged to all, it is the only gradient left while tests fail, and they shrink to nothing.
  * - No z-score here: normalising is the business of a credit method.
  * - CURE drops a task without a right program; here it still teaches, by `trust` and by `wave_through`.

@@ -1,5 +1,5 @@
 /**
- * How precisely an episode's generated tests tell right programs from wrong ones, and what it is made of.
+ * How precisely an episode's generated tests distinguish right programs from wrong ones, and what it is made of.
  *
  * Source: CURE, arXiv 2506.03136, the reward precision p_u·(1 − p_01) − (1 − p_u)·p_00. The count form behind it is secondary, this notation
  * unverified. p_u is the share of tests that every right program passes, p_01 the share of wrong programs that pass such a test, p_00 the

@@ -22,7 +22,7 @@ export const majorityOfN = method({
     const outcomes = readReports(reports).flatMap(({ report, read }) => {
       const groups = [...groupBy(read.programs, (program) => behaviourOf(report, program)).values()];
       const largest = groups.reduce<number[]>((best, group) => (group.length > best.length ? group : best), []);
-      // Behaviour as told may be coarser than the tests; the first member whose truth is known speaks for its group.
+      // Recorded behaviour may be coarser than the tests; the first member whose truth is known decides for its group.
       const known = largest.find((program) => read.right.includes(program) || read.wrong.includes(program));
       return known === undefined ? [] : [read.right.includes(known) ? 1 : 0];
     });

@@ -1,5 +1,5 @@
 /**
- * How well a verifier's right tests tell wrong programs from right ones.
+ * How well a verifier's right tests distinguish wrong programs from right ones.
  *
  * Source: ours; among generated tests that the reference programs pass, the share of wrong candidates they reject, counted over all
  * episodes together. A malformed program is rejected by every test; a wrong one that was not run is left out; null when nothing is left.

@@ -332,7 +332,7 @@ describe('The scheduler', () => {
     );
     await played('2026-05-01T10:00:00Z', even);
     await look('2026-05-01T12:10:00Z');
-    expect(await detail()).toBe('nothing can be said: no checkpoint names the dataset that it was trained on');
+    expect(await detail()).toBe('no conclusion: no checkpoint names the dataset that it was trained on');
 
     const trained = { checkpoint_id: 'c1', policy: 'solver', dataset_ids: ['d1'] };
     await record([event('2026-05-01T11:00:00Z', 'checkpoint.saved', trained)]);
@@ -360,7 +360,7 @@ describe('The scheduler', () => {
     await played('2026-05-01T12:41:00Z', Array(400).fill('flights'));
     await look('2026-05-01T12:50:00Z');
     expect(await jobs()).toHaveLength(1);
-    expect(await detail()).toMatch(/^nothing can be said: 1 of the 240 episodes of dataset d1 are not in the tables/);
+    expect(await detail()).toMatch(/^no conclusion: 1 of the 240 episodes of dataset d1 are not in the tables/);
   });
 
   it.each([
