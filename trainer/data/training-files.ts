@@ -165,8 +165,8 @@ function templateOf({ template }: RowModel): NonNullable<RowModel['template']> {
 function messages(value: unknown, field: string): ChatMessage[] {
   const fits = (each: unknown) => isRecord(each) && typeof each.role === 'string';
   if (!Array.isArray(value) || value.length === 0) return refuse(field, 'a list of messages with a role each', value);
-  const odd = value.findIndex((each) => !fits(each));
-  if (odd >= 0) refuse(`${field}[${odd}]`, 'a message with a role', value[odd]);
+  const invalid = value.findIndex((each) => !fits(each));
+  if (invalid >= 0) refuse(`${field}[${invalid}]`, 'a message with a role', value[invalid]);
   return value as ChatMessage[];
 }
 

@@ -115,21 +115,21 @@ export const holdersText = (holders: readonly (Holder | null)[]): string =>
     )
     .join(', ');
 
-/** The turn of a worker whose trainings take a place; `say` hears once for each job for whom it waits. */
+/** The turn of a worker whose trainings take a place. `say` is called once for each job that waits, with the jobs before it. */
 export function trainingTurn(
   places: Places,
   { project, home, say }: Pick<Holder, 'project' | 'home'> & { readonly say: (text: string) => void },
 ): Turn {
-  let told: string | null = null;
+  let reported: string | null = null;
   return {
     kinds: TRAINING_KINDS,
     take: async (jobId) => {
       const free = await takePlace(places, { pid: process.pid, project, home, job_id: jobId });
-      if (free === null && told !== jobId) {
+      if (free === null && reported !== jobId) {
         const ahead = await placeHolders(places);
         // Another worker of the project has just begun this very job.
         if (ahead.some((one) => one?.job_id === jobId && one.project === project && one.home === home)) return null;
-        told = jobId;
+        reported = jobId;
         say(`Job ${jobId} waits for ${holdersText(ahead)}.`);
       }
       return free;

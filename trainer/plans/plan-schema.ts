@@ -38,7 +38,7 @@ const Branch = Type.Object(
         {
           ...strict,
           description:
-            'a runner that is given the task of each step, with what was said there in failed, and answers what should have been said: that stands at the step. Without a step that fits the branch is left out',
+            'a runner that gets the task of each step, with its output in failed, and returns the output that should replace it. Without a step that fits the branch is left out',
         },
       ),
     ),

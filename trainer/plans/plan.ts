@@ -100,7 +100,7 @@ function requirePass({ policies }: Plan, { pass, policy, model, as }: PlanPass, 
     throw invalid(
       `${at}.as`,
       pass === 'ifd'
-        ? `${at}.as should be ${PASS_AS.join(' or ')}: methods tell the two models of a pass ifd apart by it.`
+        ? `${at}.as should be ${PASS_AS.join(' or ')}: methods distinguish the two models of a pass ifd by it.`
         : `${at}.as should be left out: it is of a pass ifd, and this one is ${pass}.`,
     );
   if (model !== undefined && pass !== 'ifd')

@@ -50,11 +50,11 @@ export async function playByWebhook(attempt: LeasedAttempt, options: Options): P
     const sent = { key, isPrivate, timeoutS: attempt.secondsLeft, signal };
     const { status, text } = await scoring.post(url, webhookBody(attempt, options), sent);
     if (status === 200) return { ...end, ended: null, failure: null, output: text };
-    const said = text.trim() === '' ? '' : `: ${hide(text.trim()).slice(0, SHOWN)}`;
+    const detail = text.trim() === '' ? '' : `: ${hide(text.trim()).slice(0, SHOWN)}`;
     return {
       ...end,
       ended: null,
-      failure: { code: 'answer', message: `It answered ${status} instead of 200${said}.` },
+      failure: { code: 'answer', message: `It answered ${status} instead of 200${detail}.` },
     };
   } catch (error) {
     const ended = signal.aborted ? 'stopped' : performance.now() >= until ? 'timeout' : null;

@@ -105,7 +105,7 @@ const rollOut = async (
     await awaitWorkers(context, { id, rollout, runner, lastsS, report, signal: settings.signal });
   else await playHere(context, { id, fence: job.token, rollout, runner, settings, lastsS, report });
   const rows = await attemptsOf(db, id);
-  // Whoever ended them may have died before it said so.
+  // The process that ended them may have died before it recorded the end.
   await announceMissing(context, rollout, rows);
   await waitProjected(db, { log });
   const rewardFailed = runner.by === 'workers' ? await rewardAll(context, settings, runner, rows) : null;

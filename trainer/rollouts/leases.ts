@@ -30,7 +30,7 @@ import { drawnBy, groupAt, type RolloutSpec, type RolloutTask } from '../../stor
 import type { TeamVersion } from '../../store/teams/version.ts';
 import { findRunner, type Runner, type WorkersRunner } from './runners.ts';
 
-/** What a team is told of the episode that it plays. */
+/** The facts of an episode that its team gets. */
 export type EpisodeFacts = {
   readonly attempt_id: string;
   readonly rollout_id: string;
@@ -139,7 +139,7 @@ async function endOverBudget({ db, log, now }: JobContext, runner: string): Retu
   return rollouts;
 }
 
-/** What a team is told of an attempt. Pure. */
+/** The facts of an attempt that its team gets. Pure. */
 export function episodeFacts(
   rollout: RolloutSpec,
   { id, spec, deadlineAt }: LeasedAttempt,

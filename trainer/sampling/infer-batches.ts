@@ -148,8 +148,8 @@ export function startBatches(
     const drew =
       ask.stream === true && onPart ? textStream(prepared, model.tokenizer, (part) => onPart(part, begun)) : null;
     const request = drew === null ? prepared.request : { ...prepared.request, drew };
-    const [spoken = []] = await model.speaker.sample([request], { signal });
-    const choices = spoken.map((each) => toChoice(each, prepared, model.tokenizer));
+    const [samples = []] = await model.speaker.sample([request], { signal });
+    const choices = samples.map((each) => toChoice(each, prepared, model.tokenizer));
     const completion = choices.reduce((sum, choice) => sum + choice.token_ids.length, 0);
     counts.requests++;
     counts.samples += choices.length;

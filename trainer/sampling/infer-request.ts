@@ -264,8 +264,8 @@ function cutChoice(sample: Sample, { request, stops }: PreparedSample, tokenizer
   const before = (end: number): string => textOf(tokenIds.slice(0, end), tokenizer);
   const holds = (text: string): boolean => stops.some((stop) => text.includes(stop));
   const byToken = finish === 'stop' && request.stopIds.includes(tokenIds.at(-1) as number);
-  const spoken = byToken ? tokenIds.length - 1 : tokenIds.length;
-  const whole = before(spoken);
+  const textEnd = byToken ? tokenIds.length - 1 : tokenIds.length;
+  const whole = before(textEnd);
   if (!holds(whole)) {
     const last = tokenIds.at(-1) as number;
     const stop = byToken ? stops.find((text) => singleToken(text, tokenizer).includes(last)) : undefined;
@@ -273,7 +273,7 @@ function cutChoice(sample: Sample, { request, stops }: PreparedSample, tokenizer
     return { ...upTo(sample, tokenIds.length), text: whole, finish_reason: finish, ...ended };
   }
   // The shortest run of tokens whose text holds a stop text; holding one is monotone in the length.
-  let [least, most] = [1, spoken];
+  let [least, most] = [1, textEnd];
   while (least < most) {
     const middle = (least + most) >> 1;
     if (holds(before(middle))) most = middle;

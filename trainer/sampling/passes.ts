@@ -48,7 +48,7 @@ export type PassAs = (typeof PASS_AS)[number];
 export type Pass = {
   readonly name: 'reference' | 'masked' | 'alone' | 'ifd' | 'values' | `value-of-${Valued}`;
   readonly of: 'logprobs' | 'values';
-  /** Which of two models it is by: the name of what is recorded says so. Of a pass that methods tell apart by it alone. */
+  /** Which of two models it is by, for a pass whose models methods distinguish by this alone. It is part of the recorded name. */
   readonly as?: PassAs;
   readonly rows: (steps: readonly TokenStep[]) => PassRows;
 };
@@ -238,7 +238,7 @@ export const passDraft = (
             }
           : { kind: 'episode', id: row.episodeId, episode_id: row.episodeId },
       kind: 'score',
-      ...said(pass, numbers),
+      ...recordedValue(pass, numbers),
       label: pass.name,
       by: 'model',
       annotator: checkpoint,
@@ -247,7 +247,7 @@ export const passDraft = (
 };
 
 /** A number of a whole step or episode is one number under the name that methods read; others are a number for each token. */
-function said(pass: Pass, numbers: readonly number[]) {
+function recordedValue(pass: Pass, numbers: readonly number[]) {
   const rounded = numbers.map((number) => Number(number.toPrecision(9)));
   if (pass.as !== undefined) return { name: `${pass.name}_${pass.as}`, value: rounded[0]! };
   if (pass.of === 'logprobs') return { name: TOKEN_LOGPROBS, value: rounded };

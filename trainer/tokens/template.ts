@@ -133,9 +133,9 @@ export function chatTemplate(source: string, tokenizer: Tokenizer): ChatTemplate
  * that are JSON text become their value, where the template would write the list or the text itself otherwise than as it stands.
  */
 function takenBy(template: Template, { named }: Tokenizer): (message: ChatMessage) => ChatMessage {
-  const shows = (said: string, messages: readonly ChatMessage[]): boolean => {
+  const shows = (text: string, messages: readonly ChatMessage[]): boolean => {
     try {
-      return template.render({ ...named, messages, add_generation_prompt: false }).includes(said);
+      return template.render({ ...named, messages, add_generation_prompt: false }).includes(text);
     } catch {
       return false;
     }
