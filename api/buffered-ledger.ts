@@ -60,7 +60,7 @@ export function bufferedLedger(book: IngestLedger, options: PatientBookOptions =
         );
       const behind = waiting.length > 0;
       // Clean requests are many: their counts are one report, however long the database cannot be reached.
-      const last = behind && weight === 0 ? waiting.findIndex((one, i) => i > 0 && sameDoor(one, report)) : -1;
+      const last = behind && weight === 0 ? waiting.findIndex((one, i) => i > 0 && isSameEndpoint(one, report)) : -1;
       if (last > 0) waiting = waiting.with(last, sumOf(waiting[last]!, report));
       else waiting.push(report);
       bytes += weight;
@@ -77,7 +77,7 @@ export function bufferedLedger(book: IngestLedger, options: PatientBookOptions =
 const weightOf = ({ rejected }: IngestReport): number =>
   rejected.reduce((all, { raw }) => all + raw.byteLength + 500, 0);
 
-const sameDoor = (a: IngestReport, b: IngestReport): boolean => a.door === b.door && a.rejected.length === 0;
+const isSameEndpoint = (a: IngestReport, b: IngestReport): boolean => a.door === b.door && a.rejected.length === 0;
 
 /** Two reports of one endpoint as one. */
 export const sumOf = (a: IngestReport, b: IngestReport): IngestReport => ({

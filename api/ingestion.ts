@@ -35,7 +35,7 @@ export type ItemAnswer = {
 
 export type Ingestion = {
   /** Returns the result of each item once all are durable. Throws `unreachable` or `busy` where nothing can be acknowledged. */
-  readonly take: (door: string, items: readonly IngestItem[]) => Promise<readonly ItemAnswer[]>;
+  readonly take: (endpoint: string, items: readonly IngestItem[]) => Promise<readonly ItemAnswer[]>;
   /** Resolves when everything taken is written and counted. */
   readonly idle: () => Promise<void>;
 };
@@ -51,8 +51,8 @@ export function openIngestion(log: Pick<EventLog, 'append' | 'refuse'>, book: In
   );
 
   return {
-    take: async (door, given) => {
-      const span = beginSpan('append', { 'troupe.door': door, 'troupe.received': given.length });
+    take: async (endpoint, given) => {
+      const span = beginSpan('append', { 'troupe.door': endpoint, 'troupe.received': given.length });
       const items = log.refuse === undefined ? given : given.map((item) => takeable(item, log.refuse!));
       const events = items.flatMap(({ decoded }) => (decoded.event ? [decoded.event] : []));
       const appended = await queue.append(events).catch((error: unknown) => {
@@ -68,7 +68,7 @@ export function openIngestion(log: Pick<EventLog, 'append' | 'refuse'>, book: In
         if (typeof became === 'object') return { index, id, status: 'rejected', ...prunedRefusal(became) };
         return { index, id, status: became };
       });
-      const report = reportOf(door, items, answers);
+      const report = reportOf(endpoint, items, answers);
       span.end({
         ...episodesIn(events),
         'troupe.acknowledged': report.acknowledged,
@@ -103,7 +103,7 @@ const conflict = (id: string): Refusal => ({
   got: `${JSON.stringify(id)} with another body`,
 });
 
-function reportOf(door: string, items: readonly IngestItem[], answers: readonly ItemAnswer[]): IngestReport {
+function reportOf(endpoint: string, items: readonly IngestItem[], answers: readonly ItemAnswer[]): IngestReport {
   const rejected: DeadLetter[] = [];
   let [acknowledged, duplicates] = [0, 0];
   for (const [i, { status, code, field, expected, got }] of answers.entries()) {
@@ -116,15 +116,15 @@ function reportOf(door: string, items: readonly IngestItem[], answers: readonly 
       rejected.push({ place, raw: bytes, refusal: { code, field, expected, got } as Refusal });
     }
   }
-  return { door, received: items.length, acknowledged, duplicates, rejected };
+  return { door: endpoint, received: items.length, acknowledged, duplicates, rejected };
 }
 
 /** One report for each ingestion endpoint. */
 function summed(reports: readonly IngestReport[]): IngestReport[] {
-  const doors = new Map<string, IngestReport>();
+  const byEndpoint = new Map<string, IngestReport>();
   for (const report of reports) {
-    const before = doors.get(report.door);
-    doors.set(report.door, before ? sumOf(before, report) : report);
+    const before = byEndpoint.get(report.door);
+    byEndpoint.set(report.door, before ? sumOf(before, report) : report);
   }
-  return [...doors.values()];
+  return [...byEndpoint.values()];
 }

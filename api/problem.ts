@@ -86,17 +86,17 @@ function fromFramework(error: unknown): TroupeError {
   );
 }
 
-/** What somebody has to mend before requests are answered again. */
+/** Failures that an operator has to fix before requests are served again. */
 const OUTAGES: ReadonlySet<string> = new Set(['unreachable', 'disk_full', 'log_replaced', 'log_repartitioned']);
-/** When each outage was last told, by code: its requests come by the thousands. */
-const told = new Map<string, number>();
-const TOLD_AGAIN_MS = 60_000;
+/** When each outage was last logged, by code: there may be thousands of refused requests. */
+const lastLogged = new Map<string, number>();
+const LOG_INTERVAL_MS = 60_000;
 
-/** An operator who looks into the log during an outage finds why requests are refused. */
-function tellOutage({ code, detail }: Problem, request: FastifyRequest): void {
+/** Logs why requests are refused during an outage, once a minute for each code. */
+function logOutage({ code, detail }: Problem, request: FastifyRequest): void {
   const now = performance.now();
-  if (now - (told.get(code) ?? Number.NEGATIVE_INFINITY) < TOLD_AGAIN_MS) return;
-  told.set(code, now);
+  if (now - (lastLogged.get(code) ?? Number.NEGATIVE_INFINITY) < LOG_INTERVAL_MS) return;
+  lastLogged.set(code, now);
   request.log.warn({ route: routeOf(request) }, `Requests are answered with 503 ${code}: ${detail}`);
 }
 
@@ -105,7 +105,7 @@ export function sendProblem(error: unknown, request: FastifyRequest, reply: Fast
   const problem = problemOf(error, request.id);
   if (problem.code === 'internal')
     request.log.error({ err: error, method: request.method, route: routeOf(request) }, UNEXPECTED);
-  if (OUTAGES.has(problem.code)) tellOutage(problem, request);
+  if (OUTAGES.has(problem.code)) logOutage(problem, request);
   if (isRetriable(problem.code)) reply.header('retry-after', RETRY_AFTER_S);
   const path = pathOf(request.url);
   const isAnthropic = /\/messages(?:\/count_tokens)?$/.test(path);

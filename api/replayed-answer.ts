@@ -140,8 +140,8 @@ export const asGiven = (drafts: readonly Draft[], { copied }: { readonly copied:
     } = draft.data as Fields & {
       readonly choices: readonly Fields[];
     };
-    const said = choices.map(({ token_ids: _____, logprobs: ______, ...choice }) => choice);
-    return withData(draft, { ...kept, choices: said, flags: ['given_answer'] });
+    const withoutTokens = choices.map(({ token_ids: _____, logprobs: ______, ...choice }) => choice);
+    return withData(draft, { ...kept, choices: withoutTokens, flags: ['given_answer'] });
   });
 
 const unmappedOf = ({ data }: Draft): object => (data as { unmapped?: object }).unmapped ?? {};

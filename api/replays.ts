@@ -182,8 +182,8 @@ async function atPlace(
     run.place.episode_id,
     [...before, source].map(({ call_id }) => call_id),
   );
-  const said = ({ call_id, agent }: SourceCall) => ({ agent, text: textOf(records.get(call_id)?.completed ?? {}) });
-  const text = put.answer({ ...said(source), before: before.map(said) });
+  const outputOf = ({ call_id, agent }: SourceCall) => ({ agent, text: textOf(records.get(call_id)?.completed ?? {}) });
+  const text = put.answer({ ...outputOf(source), before: before.map(outputOf) });
   if (text === null)
     throw await refuse(
       run,
@@ -298,7 +298,7 @@ async function rawRecord({ completed }: RecordedSource, { artifacts }: ReplayOpt
 /** An answer that the replay names; the context of the call has its lineage. */
 async function given(
   run: Run,
-  said: ReplayAnswer,
+  chosen: ReplayAnswer,
   call: Call,
   how: { readonly copied: boolean },
   options: ReplayOptions,
@@ -308,7 +308,7 @@ async function given(
   const now = new Date();
   const ids = momentOf(givenId(run.episode, context.replay), run.episode, now);
   const read = call.read ?? plainRequest(kind, body);
-  const answer = answerGiven(said, read.model, kind === 'chat' || kind === 'text' ? read.sampling.n : 1);
+  const answer = answerGiven(chosen, read.model, kind === 'chat' || kind === 'text' ? read.sampling.n : 1);
   const whole = bodyOf(answer, read, ids);
   const frame = { callId: ids.callId, episodeId: run.episode, context, latencyMs: 0, ...timesOf(now) };
   const drafts =

@@ -1,4 +1,4 @@
-/** The setting `notify`: who is told of runs and schedules. Commands and addresses come from here and nowhere else. */
+/** The setting `notify`: who is notified of runs and schedules. Commands and addresses come from here and nowhere else. */
 import type { lookup as systemLookup } from 'node:dns';
 import { got, TroupeError, wrongSetting } from '../../errors.ts';
 import { isRecord } from '../../ingest/json.ts';
@@ -64,7 +64,7 @@ function readReceiver(name: string, value: unknown, env: Env, lookup?: typeof sy
 function toCommand(at: string, { command, env: names = [] }: Record<string, unknown>, env: Env): Receiver['send'] {
   const isText = (one: unknown): one is string => typeof one === 'string' && one !== '';
   if (!Array.isArray(command) || command.length === 0 || !command.every(isText))
-    throw wrongSetting(`${at}.command`, 'a list: the program and its arguments, such as [sh, tell.sh]', command);
+    throw wrongSetting(`${at}.command`, 'a list: the program and its arguments, such as [sh, notify.sh]', command);
   if (!Array.isArray(names) || !names.every((one) => isText(one) && VARIABLE.test(one)))
     throw wrongSetting(`${at}.env`, 'a list of names of variables, without values', names);
   const inherited = Object.fromEntries(

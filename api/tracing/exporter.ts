@@ -59,15 +59,15 @@ export function openExporter(
       });
       await answer.body?.cancel();
       if (answer.ok) return 'arrived';
-      tell(`the receiver answered ${answer.status}`);
+      reportFailure(`the receiver answered ${answer.status}`);
       return RETRIED.includes(answer.status) ? 'later' : 'refused';
     } catch (error) {
       const { code } = ((error as Error).cause ?? {}) as { readonly code?: string };
-      tell(code === undefined ? 'the receiver did not answer' : `the receiver could not be reached (${code})`);
+      reportFailure(code === undefined ? 'the receiver did not answer' : `the receiver could not be reached (${code})`);
       return 'later';
     }
   };
-  const tell = (why: string): void => {
+  const reportFailure = (why: string): void => {
     if (!failing) say(`Traces do not arrive: ${why}. Look at the settings traces and traces_key; work goes on.`);
     failing = true;
   };

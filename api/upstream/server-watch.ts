@@ -12,7 +12,7 @@ export type ServerWatch = {
   readonly close: () => void;
 };
 
-/** Begins to look. `onChange` is told why a server does not answer any more, and null once it does again. */
+/** Begins to look. `onChange` gets the reason why a server no longer answers, and null once it does again. */
 export function watchServer(
   upstream: Upstream,
   onChange: (why: string | null) => void,

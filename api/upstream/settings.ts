@@ -32,7 +32,7 @@ export type Upstream = {
   readonly logprobs: (typeof LOGPROBS)[number];
   /** The checkpoint that each of its models is, where known. */
   readonly checkpoints: Readonly<Record<string, string>>;
-  /** Policies whose weights it has: the process that samples for one of them asks it, and tells it of releases. */
+  /** Policies whose weights it has: the process that samples for one of them calls it, and notifies it of releases. */
   readonly policies: readonly string[];
 };
 
