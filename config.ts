@@ -124,7 +124,7 @@ export const SETTINGS = {
     env: 'TROUPE_NOTIFY',
     fallback: null,
     map: true,
-    about: 'who is told of scheduled runs, by name: command or url, key_env, and which happenings (on)',
+    about: 'who is notified of scheduled runs, by name: command or url, key_env, and which happenings (on)',
   },
   traces: {
     env: 'TROUPE_TRACES',

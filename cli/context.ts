@@ -19,7 +19,7 @@ import { originalsIn } from '../store/log/originals.ts';
 import { projectAll } from '../store/projecting/projector.ts';
 import { type Opened, type OpenOptions, patientReads, withDatabase } from './database.ts';
 import { kafkaAccess } from './kafka-access.ts';
-import { tellTrouble } from './output.ts';
+import { troubleReporter } from './output.ts';
 
 export type Context = Opened & {
   readonly home: Home;
@@ -61,7 +61,7 @@ export async function withLog<T>(opened: Opened, work: (context: Context) => Pro
     const source = kafka?.source ?? null;
     // Only now: a server that cannot be reached must leave no folders behind.
     const home = openHome(config.home);
-    const retrying = { forMs: config.patience * 1000, onTrouble: tellTrouble('It') };
+    const retrying = { forMs: config.patience * 1000, onTrouble: troubleReporter('It') };
     return await work({
       ...opened,
       home,
@@ -125,15 +125,15 @@ async function openKafkaLog(
     import('../store/log/known-log.ts'),
   ]);
   const topic = config.kafka_topic ?? project;
-  const door = openKafka({
+  const kafka = openKafka({
     brokers: config.kafka_brokers ?? '',
     topic,
     ...kafkaAccess(config),
   });
-  const source = kafkaSource(door, {
+  const source = kafkaSource(kafka, {
     group: `troupe-${project}`,
     accepts: config.origins.kafka_partitions === 'default' ? null : config.kafka_partitions,
   });
   const seal = sealedFile<KnownLog>(join(homeAt(config.home).sealed, `log-${project}`), sealSecret);
-  return { log: kafkaLog(door, { partitions: config.kafka_partitions, guard: guardOf(db, source, seal) }), source };
+  return { log: kafkaLog(kafka, { partitions: config.kafka_partitions, guard: guardOf(db, source, seal) }), source };
 }

@@ -10,8 +10,8 @@ const SHOWN = 1200;
 
 export type Shown = { readonly full: boolean };
 
-/** What was odd about an episode, such as that it is incomplete. That a source holds text alone is said of most. */
-export const oddOf = ({ flags }: Readonly<Record<string, unknown>>): readonly string[] =>
+/** The flags of an episode that are shown, such as incomplete. The flag of sources without token ids is left out: most have it. */
+export const shownFlags = ({ flags }: Readonly<Record<string, unknown>>): readonly string[] =>
   (Array.isArray(flags) ? flags.map(String) : []).filter((flag) => flag !== NO_TOKEN_IDS);
 
 /** The line above the conversation. */
@@ -20,7 +20,7 @@ export function heading({ episode }: EpisodePage): string {
     .filter((name) => episode[name] !== null && episode[name] !== undefined)
     .map((name) => `${name.replace(/_id$|_at$/, '')} ${plain(episode[name])}`);
   if (episode.closed === false) about.push('open: its end is not recorded');
-  const flags = oddOf(episode);
+  const flags = shownFlags(episode);
   if (flags.length > 0) about.push(`flagged ${flags.join(', ')}`);
   return `${paint.bold(`Episode ${episode.episode_id}`)}${about.length > 0 ? ` · ${about.join(' · ')}` : ''}`;
 }
@@ -31,7 +31,7 @@ export function entryText(entry: Entry, shown: Shown): string {
   if (entry.kind === 'call') return callText(entry, shown);
   if (entry.kind === 'tool_call') return toolText(entry, shown);
   if (entry.kind === 'decision') return block(who, [`decision ${entry.decision_kind}`], plain(entry.decision), shown);
-  return block(who, [entry.channel && `to ${entry.channel}`], said(entry), shown);
+  return block(who, [entry.channel && `to ${entry.channel}`], contentText(entry), shown);
 }
 
 function callText(call: CallEntry, shown: Shown): string {
@@ -48,13 +48,18 @@ function callText(call: CallEntry, shown: Shown): string {
   const { candidates } = call;
   if (candidates.length === 0) parts.push(block(who, [...about, 'no answer recorded'], '', shown));
   else if (candidates.length === 1)
-    parts.push(block(who, [...about, ...candidateNotes(candidates[0]!)], said(candidates[0]!), shown));
+    parts.push(block(who, [...about, ...candidateNotes(candidates[0]!)], contentText(candidates[0]!), shown));
   else {
     parts.push(block(who, [...about, `${candidates.length} candidates`], '', shown));
     for (const candidate of candidates) {
       const chosen = candidate.chosen === null ? null : candidate.chosen ? 'chosen' : 'not chosen';
       parts.push(
-        block(`candidate ${candidate.candidate}`, [chosen, ...candidateNotes(candidate)], said(candidate), shown),
+        block(
+          `candidate ${candidate.candidate}`,
+          [chosen, ...candidateNotes(candidate)],
+          contentText(candidate),
+          shown,
+        ),
       );
     }
   }
@@ -65,12 +70,12 @@ const promptText = (message: PromptMessage, shown: Shown): string =>
   block(
     message.sender ?? message.role ?? 'unknown',
     [message.sender === null ? null : message.role, 'prompt'],
-    said(message),
+    contentText(message),
     shown,
   );
 
 /** The text, and a line for each image or file beside it. */
-function said({ text, content }: { readonly text: string | null; readonly content: unknown }): string {
+function contentText({ text, content }: { readonly text: string | null; readonly content: unknown }): string {
   if (text === null) return partsOf(content).map(partText).join('\n');
   return [
     text,

@@ -5,7 +5,7 @@ import { type Database, DEFAULT_PROJECT, openDatabase } from '../store/db/databa
 import { openLateDatabase } from '../store/db/late-database.ts';
 import { type Patiently, patiently } from '../store/db/patience.ts';
 import type { Db } from '../store/db/pool.ts';
-import { tellTrouble } from './output.ts';
+import { troubleReporter } from './output.ts';
 
 export type Opened = {
   readonly config: Config;
@@ -48,7 +48,7 @@ export async function withDatabase<T>(
     create: create || config.origins.project === 'default' || config.project === DEFAULT_PROJECT,
     applicationName: 'troupe',
   };
-  const report = tellTrouble('troupe: Events are taken into the log; what else needs the database');
+  const report = troubleReporter('troupe: Events are taken into the log; what else needs the database');
   const opening = late ? openLateDatabase(options, (error) => report(naming(error, config))) : openDatabase(options);
   const database: Opened['database'] & { readonly failed?: Promise<never> } = await opening.catch((error) => {
     throw naming(error, config);
@@ -61,7 +61,7 @@ export async function withDatabase<T>(
       db: database.db,
       now: () => new Date(),
       failed,
-      patiently: (again) => patiently(again, { forMs: config.patience * 1000, onTrouble: tellTrouble('It') }),
+      patiently: (again) => patiently(again, { forMs: config.patience * 1000, onTrouble: troubleReporter('It') }),
     });
   } finally {
     await database.close();

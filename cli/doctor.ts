@@ -67,7 +67,7 @@ async function machineChecks(flags: Flags, config: Config): Promise<Check[]> {
       (await (await import('../trainer/graph/session.ts')).runtime()) ? 'loads' : '',
     ),
     ...(await placeChecks(flags, projectChecks)),
-    // After the database was opened: a home that was moved has just said where it is now.
+    // After the database was opened: a home that was moved has just recorded its new place.
     ...leftBehind(homeAt(config.home).root).map(databaseLeft),
   ];
 }

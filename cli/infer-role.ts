@@ -20,7 +20,7 @@ import { modelOfCheckpoint } from '../trainer/sampling/infer-wire.ts';
 import type { Context } from './context.ts';
 import { hostedBy } from './hosted.ts';
 import { inferSocketName, LONGEST_SOCKET_NAME } from './infer-socket.ts';
-import { say, tellTrouble } from './output.ts';
+import { say, troubleReporter } from './output.ts';
 import { processId } from './process-id.ts';
 import type { ListenAt, RoleOptions } from './role.ts';
 
@@ -107,7 +107,12 @@ export async function infer(
       return false;
     };
     // A rollout that begins is news: its weights are loaded at once.
-    await onNews(db, JOB_CHANNEL, { signal, pollMs: FOLLOW_MS, onTrouble: tellTrouble('Following releases') }, follow);
+    await onNews(
+      db,
+      JOB_CHANNEL,
+      { signal, pollMs: FOLLOW_MS, onTrouble: troubleReporter('Following releases') },
+      follow,
+    );
     await leave();
   } finally {
     watch?.close();

@@ -21,19 +21,19 @@ export function toleratePipes(): void {
 
 export type Level = 'info' | 'warn' | 'error';
 
-let tell = (text: string, _level: Level): void => {
+let write = (text: string, _level: Level): void => {
   process.stderr.write(`${text}\n`);
 };
 
-export const say = (text: string, level: Level = 'info'): void => tell(text, level);
+export const say = (text: string, level: Level = 'info'): void => write(text, level);
 
 /** Redirects the output of `say`: the log of a process is read by programs. */
 export function sayTo(log: (text: string, level: Level) => void): void {
-  tell = log;
+  write = log;
 }
 
 /** Reports an error that is being waited out, once a minute at most. `who`: The projector. */
-export function tellTrouble(who: string): (error: unknown) => void {
+export function troubleReporter(who: string): (error: unknown) => void {
   let last = Number.NEGATIVE_INFINITY;
   return (error) => {
     if (error === undefined || performance.now() - last < 60_000) return;

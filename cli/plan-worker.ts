@@ -10,7 +10,7 @@ import type { PlanResult } from '../trainer/plans/round.ts';
 import { untilInterrupted } from './command.ts';
 import type { Context } from './context.ts';
 import { hostedBy } from './hosted.ts';
-import { tellTrouble } from './output.ts';
+import { troubleReporter } from './output.ts';
 import { isGone, processId } from './process-id.ts';
 import { ROLES } from './roles.ts';
 import { turnOf } from './training-turn.ts';
@@ -72,7 +72,7 @@ export async function workOnRun(
       turn: turnOf(context),
       signal,
       pollMs: LOOK_MS,
-      onTrouble: tellTrouble('The plan'),
+      onTrouble: troubleReporter('The plan'),
       handlers: {
         ...storeHandlers(context, {
           datasets: home.datasets,

@@ -1,7 +1,7 @@
 /** What the roles that a command starts write, kept in files: `run/serve.log` of the home, `run/serve-PROJECT.log` of another project. */
 import { join } from 'node:path';
 import { DEFAULT_PROJECT } from '../store/db/database.ts';
-import { tellTrouble } from './output.ts';
+import { troubleReporter } from './output.ts';
 import { type RotatedFile, rotatedFile } from './rotated-file.ts';
 
 /** Takes each line that a process of the role wrote. */
@@ -13,7 +13,7 @@ const FILE = { maxBytes: 10 * 1024 * 1024, keep: 4 };
 /** One file for each role, whatever runs in it; every line of it is a JSON object. */
 export function roleLogs(folder: string, project: string): RoleLogs {
   const files = new Map<string, RotatedFile>();
-  const onTrouble = tellTrouble('A log');
+  const onTrouble = troubleReporter('A log');
   return (role, line) => {
     let file = files.get(role);
     if (file === undefined) {

@@ -21,7 +21,7 @@ import { takeFirstKey } from './first-key.ts';
 import { hostedBy } from './hosted.ts';
 import { infer } from './infer-role.ts';
 import { parseMethods } from './methods-asked.ts';
-import { say, tellTrouble } from './output.ts';
+import { say, troubleReporter } from './output.ts';
 import { processId } from './process-id.ts';
 import type { Role, RoleOptions } from './role.ts';
 import type { ServingRole } from './serving.ts';
@@ -34,7 +34,7 @@ const GRACE_MS = 5000;
 const ROLLOUTS = 4;
 /** Between two looks at releases that are watched. */
 const WATCH_MS = 5000;
-/** Between two looks at what receivers of notifications were not told yet. */
+/** Between two looks for notifications that were not sent yet. */
 const NOTIFY_MS = 3000;
 /** Between two looks at events that an older process did not know. */
 const REPLAY_MS = 15_000;
@@ -49,7 +49,7 @@ export const ROLES: Readonly<Record<string, Role>> = {
     const stop = new AbortController();
     const own = runProjector(db, {
       signal: AbortSignal.any([signal, stop.signal]),
-      onTrouble: tellTrouble('The projector'),
+      onTrouble: troubleReporter('The projector'),
       onBatch: observe.batch,
     });
     const both = AbortSignal.any([signal, stop.signal]);
@@ -167,7 +167,7 @@ async function replayNewerAlways(db: Context['db'], signal: AbortSignal): Promis
 
 async function follow(db: Context['db'], source: LogSource, signal: AbortSignal): Promise<void> {
   const { followLog } = await import('../store/log/follow.ts');
-  await followLog(db, source, { signal, onTrouble: tellTrouble('The projector'), onBatch: observe.batch });
+  await followLog(db, source, { signal, onTrouble: troubleReporter('The projector'), onBatch: observe.batch });
 }
 
 async function answer(context: Context, { signal, onReady }: RoleOptions, role: ServingRole): Promise<void> {
@@ -254,10 +254,10 @@ async function judgeAlways(
 async function closeAlways({ db, log, now, config }: Context, signal: AbortSignal): Promise<void> {
   const { closeIdle, staysOpen } = await import('../store/projecting/closing.ts');
   const closeAfter = config.close_after;
-  const told = new Set<string>();
+  const reported = new Set<string>();
   const onRefused = (episode: string, refusal: Refusal) => {
-    if (!told.has(episode)) say(staysOpen(episode, refusal));
-    told.add(episode);
+    if (!reported.has(episode)) say(staysOpen(episode, refusal));
+    reported.add(episode);
   };
   while (!signal.aborted) {
     try {
@@ -289,7 +289,7 @@ async function watchAlways(context: Context, signal: AbortSignal): Promise<void>
   }
 }
 
-/** Tells each receiver what happened; none waits for another. */
+/** Notifies each receiver; none waits for another. */
 async function notifyAlways(
   { db, now, database }: Context,
   receivers: readonly Receiver[],
@@ -320,7 +320,7 @@ async function scheduleAlways({ db, log, now }: Context, signal: AbortSignal): P
     { db, log, now },
     {
       signal,
-      onTrouble: tellTrouble('The scheduler'),
+      onTrouble: troubleReporter('The scheduler'),
       onBroken: (name, error) =>
         say(`Schedule ${name} starts no job: ${error instanceof Error ? error.message : error}`),
     },
@@ -347,7 +347,7 @@ async function working(
   const id = processId(role);
   const leave = await registerProcess(db, { processId: id, role });
   onReady({ role });
-  const onTrouble = tellTrouble(`The process \`run ${role}\``);
+  const onTrouble = troubleReporter(`The process \`run ${role}\``);
   const ended = Promise.all(
     queues.map((handlers) =>
       runJobs(

@@ -11,7 +11,7 @@ import { episodesMeeting } from '../../store/episode-filter.ts';
 import type { EpisodePage } from '../../store/episodes/read-page.ts';
 import { archivePlaces } from '../archive-places.ts';
 import { databaseCommand, type Flags, newest, projectCommand, wholeNumber } from '../command.ts';
-import { entryText, heading, judgementTables, oddOf } from '../conversation.ts';
+import { entryText, heading, judgementTables, shownFlags } from '../conversation.ts';
 import { episodeFilter } from '../episode-filter.ts';
 import { print, printJson, progressBar, say, table } from '../output.ts';
 import { writePagesAsOne } from '../pages-as-one.ts';
@@ -60,17 +60,17 @@ export function addTo(program: Command): void {
       if (flags.json) printJson({ episodes: rows, truncated, waiting_events });
       else if (rows.length === 0 && waiting_events === 0) print(await noneText(db, flags));
       else if (rows.length > 0) {
-        const odd = rows.map((row) => oddOf(row).join(', '));
-        const isOdd = odd.some((text) => text !== '');
+        const shown = rows.map((row) => shownFlags(row).join(', '));
+        const hasFlags = shown.some((text) => text !== '');
         const heads = ['episode', 'task', 'outcome', 'reward', 'agents', 'calls', 'steps', 'tools'];
         const cells = (r: (typeof rows)[number]) => [
           ...[r.episode_id, r.task_id, r.outcome, r.reward, r.agents, r.calls, r.steps, r.tool_calls],
         ];
         print(
-          isOdd
+          hasFlags
             ? table(
                 [...heads, 'flags'],
-                rows.map((row, i) => [...cells(row), odd[i]!]),
+                rows.map((row, i) => [...cells(row), shown[i]!]),
               )
             : table(heads, rows.map(cells)),
         );

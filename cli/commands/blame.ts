@@ -201,7 +201,7 @@ function listed({ episode, method }: { readonly episode?: string; readonly metho
     .where('f.kind', '=', 'failure')
     .$if(episode !== undefined, (all) => all.where('f.episode_id', '=', episode!));
   return query
-    .selectFrom((method === undefined ? methods.unionAll(feedback) : methods).as('said'))
+    .selectFrom((method === undefined ? methods.unionAll(feedback) : methods).as('found'))
     .selectAll()
     .orderBy('episode_id')
     .orderBy('says')

@@ -80,7 +80,7 @@ export function addTo(program: Command): void {
       }).finally(() => bar.stop());
       await catchUp();
       const compared = await comparedBy(db, episodes, { now: now(), closeAfter: config.close_after });
-      tell(judging, compared, methods, flags);
+      printJudged(judging, compared, methods, flags);
       if (!flags.json) for (const line of comparedText(compared, config.close_after)) print(line);
     },
   );
@@ -103,7 +103,7 @@ async function requireEpisodes(db: Db, named: readonly string[]): Promise<void> 
     });
 }
 
-function tell(
+function printJudged(
   { episodes, rows, without_value, silent }: Awaited<ReturnType<typeof judge>>,
   compared: Compared,
   methods: readonly MethodAsked[],
@@ -113,11 +113,11 @@ function tell(
     printJson({ episodes, methods: methods.map((one) => one.method), rows, without_value, silent, ...compared });
   else if (episodes === 0) print('Nothing to judge: no closed episode of a complete group changed since.');
   else {
-    const said = Object.entries(rows).map(([table, count]) => {
+    const counts = Object.entries(rows).map(([table, count]) => {
       const without = without_value[table] ?? 0;
       return `${count} ${table}${without === 0 ? '' : ` (${without} without a value, with the reason why)`}`;
     });
-    print(`${countText(episodes, 'episode')} judged: ${said.join(', ') || 'no results'}.`);
+    print(`${countText(episodes, 'episode')} judged: ${counts.join(', ') || 'no results'}.`);
     for (const name of silent)
       print(
         `${name} has no result: these episodes lack what it judges. \`troupe method show ${name}\` shows what that is.`,

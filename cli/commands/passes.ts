@@ -120,13 +120,13 @@ async function embedTasks(flags: Flags): Promise<number> {
         for (const { task_id, text } of part)
           if (!text?.trim()) refused.push({ task_id, reason: text === null ? 'no_text' : 'empty_text' });
         const wanted = await embeddings.unembedded(db, texts, model.id);
-        const said = await model.embed(
+        const embedded = await model.embed(
           wanted.map(({ text }) => text),
           (done) =>
             bar.update(counts.tasks + (part.length * done) / wanted.length, total, `${counts.recorded} recorded`),
         );
         const drafts = wanted.flatMap((task, i) => {
-          const { vector, reason, cut } = said[i]!;
+          const { vector, reason, cut } = embedded[i]!;
           if (cut) counts.cut++;
           if (vector === null) refused.push({ task_id: task.task_id, reason: reason! });
           return vector === null ? [] : [embeddings.embeddingDraft(task, vector, model.id, now().toISOString())];
@@ -215,9 +215,9 @@ async function overEpisodes(flags: Flags, pass: Pass): Promise<number> {
       const rows = printed.map(({ numbers, ...row }) => ({ ...row, [pass.of]: numbers }));
       printJson(flags.record ? answer : { ...answer, rows });
     } else {
-      const { examples: _, ...told } = answer.refused;
-      print(table(['what', 'value'], Object.entries({ ...answer, refused: told.steps })));
-      if (told.steps > 0) print(table(['refused because', 'steps'], Object.entries(why)));
+      const { steps } = answer.refused;
+      print(table(['what', 'value'], Object.entries({ ...answer, refused: steps })));
+      if (steps > 0) print(table(['refused because', 'steps'], Object.entries(why)));
     }
     return refused.length > 0 ? EXIT.refused : EXIT.done;
   });

@@ -101,13 +101,13 @@ async function pruned({ db, home, now, config, artifacts, patiently }: Context, 
   // Run again it goes on where it was, and counts what was left.
   const done = await patiently(() => prune(db, options)).finally(bar.stop);
   if (flags.json) printJson(done);
-  else tell(done);
+  else printDone(done);
   return EXIT.done;
 }
 
 const inArchives = ({ archived }: PrunePlan): string => (archived === 0 ? '' : ` (in archives already: ${archived})`);
 
-function tell(done: Pruning): void {
+function printDone(done: Pruning): void {
   const { episodes, groups, events, archives, artifacts, changed } = done;
   if (episodes === 0) print('Nothing to prune: no closed group was silent for so long.');
   else {

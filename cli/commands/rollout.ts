@@ -84,7 +84,7 @@ export function addTo(program: Command): void {
         '--answer <text>',
         'give this answer at the place; @FILE: a text, or a JSON object with content and tool_calls',
       )
-      .option('--answer-step <step>', 'give what this candidate of the source said')
+      .option('--answer-step <step>', 'give the output of this candidate of the source')
       .option(
         '--answer-of <agent=text>',
         'give this answer to the next call of an agent, from the place on; may be repeated',

@@ -136,7 +136,7 @@ export function addTo(program: Command): void {
       if (!flags.json)
         for (const { name, failing } of await receiverStates(db))
           if (failing !== null && Object.hasOwn(config.notify ?? {}, name))
-            say(`Receiver ${name} was not told since ${failing.since}: ${failing.error}`);
+            say(`Receiver ${name} was not notified since ${failing.since}: ${failing.error}`);
     },
   );
 
@@ -331,7 +331,7 @@ export function addTo(program: Command): void {
   projectCommand(
     schedule
       .command('notify')
-      .description('list who is told of runs and schedules and what did not arrive, or send a test message')
+      .description('list who is notified of runs and schedules and what did not arrive, or send a test message')
       .option('--test <receiver>', 'send one test message to this receiver of the setting notify')
       .addHelpText('after', '\nExamples:\n  troupe schedule notify\n  troupe schedule notify --test ops'),
     async ({ db, now, config, database }, _, flags) => {
