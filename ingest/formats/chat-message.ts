@@ -83,13 +83,13 @@ export function readArguments(written: unknown): Arguments {
   const parsed = parseRecord(written);
   if ('refusal' in parsed) return unread(`expected ${parsed.refusal.expected}, got ${parsed.refusal.got}`);
   if (!isRecord(parsed.value)) return unread('expected a JSON object');
-  if (/\\u(?:0000|d[89a-f])/i.test(written) && hasOddKey(parsed.value)) return unread('a key holds U+0000');
+  if (/\\u(?:0000|d[89a-f])/i.test(written) && hasUnsafeKey(parsed.value)) return unread('a key holds U+0000');
   return { arguments: parsed.value, arguments_raw: written, parse_error: null };
 }
 
-function hasOddKey(value: unknown): boolean {
-  if (Array.isArray(value)) return value.some(hasOddKey);
-  return isRecord(value) && Object.entries(value).some(([key, member]) => needsEscape(key) || hasOddKey(member));
+function hasUnsafeKey(value: unknown): boolean {
+  if (Array.isArray(value)) return value.some(hasUnsafeKey);
+  return isRecord(value) && Object.entries(value).some(([key, member]) => needsEscape(key) || hasUnsafeKey(member));
 }
 
 /** A chat message in the vocabulary. It must have passed `badMessage`. */

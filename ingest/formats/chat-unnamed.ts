@@ -23,7 +23,9 @@ export function withCallIds(messages: unknown): unknown {
     if (role !== 'assistant') return message;
     const calls = isRecord(single) && several == null ? [{ type: 'function', function: single }] : several;
     if (!Array.isArray(calls)) return message;
-    const named = calls.map((call: unknown, n) => (isOdd(call) ? { id: `call/${i}/${n}`, ...wrapped(call) } : call));
+    const named = calls.map((call: unknown, n) =>
+      needsWrapping(call) ? { id: `call/${i}/${n}`, ...wrapped(call) } : call,
+    );
     open = named.filter((call): call is Call => isRecord(call));
     return { ...(calls === several ? message : without(message, 'function_call')), tool_calls: named };
   });
@@ -34,7 +36,7 @@ const isFlat = (call: Fields): boolean =>
 
 const isNameless = ({ id }: Fields): boolean => id == null || id === '';
 
-const isOdd = (call: unknown): call is Fields => isRecord(call) && (isNameless(call) || isFlat(call));
+const needsWrapping = (call: unknown): call is Fields => isRecord(call) && (isNameless(call) || isFlat(call));
 
 /** A call with its function as a member, without an id that is null or empty. */
 function wrapped(call: Fields): Fields {
@@ -51,6 +53,6 @@ function wrapped(call: Fields): Fields {
 /** What the chat API asks for stays as it is, also a result that lacks its call. */
 const isUnnamed = (message: unknown): boolean =>
   isRecord(message) &&
-  (isRecord(message.function_call) || (Array.isArray(message.tool_calls) && message.tool_calls.some(isOdd)));
+  (isRecord(message.function_call) || (Array.isArray(message.tool_calls) && message.tool_calls.some(needsWrapping)));
 
 const nameOf = ({ function: asked }: Call): unknown => (isRecord(asked) ? asked.name : undefined);

@@ -11,7 +11,7 @@ const MAX_DEPTH = 96;
 export function jsonIn(value: unknown): unknown {
   if (typeof value !== 'string') return value === null ? undefined : value;
   const parsed = parseRecord(value);
-  return 'value' in parsed && notJson(parsed.value, '', MAX_DEPTH) === null && !hasOddKey(parsed.value)
+  return 'value' in parsed && notJson(parsed.value, '', MAX_DEPTH) === null && !hasUnsafeKey(parsed.value)
     ? parsed.value
     : undefined;
 }
@@ -31,10 +31,10 @@ export const jsonOrText = (value: unknown): unknown => {
   return read === undefined ? value : read;
 };
 
-function hasOddKey(value: unknown): boolean {
+function hasUnsafeKey(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return false;
-  if (Array.isArray(value)) return value.some(hasOddKey);
-  for (const key in value) if (needsEscape(key) || hasOddKey((value as Record<string, unknown>)[key])) return true;
+  if (Array.isArray(value)) return value.some(hasUnsafeKey);
+  for (const key in value) if (needsEscape(key) || hasUnsafeKey((value as Record<string, unknown>)[key])) return true;
   return false;
 }
 

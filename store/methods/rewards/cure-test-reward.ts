@@ -1,5 +1,5 @@
 /**
- * What a generated test earns: more, the better "passes this test" tells right programs from wrong ones.
+ * What a generated test earns: more, the better "passes this test" distinguishes right programs from wrong ones.
  *
  * Source: Gen-Verse/CURE, optimization/reward.py; arXiv 2506.03136. Verified (code).
  * Kept: +1 if every right program passes, otherwise −1, times the share of wrong programs the test judges as its sign says;

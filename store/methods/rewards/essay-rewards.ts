@@ -23,7 +23,7 @@ export const essayRewards = method({
   kind: 'reward',
   source: 'ours, after the essays’ notation for CURE; unverified',
   version: 1,
-  summary: 'Pass rates for programs, and how well tests tell right from wrong less their length.',
+  summary: 'Pass rates for programs, and how well tests distinguish right from wrong, minus their length.',
   params: { lambda_ver: 0.5, lambda_len: 0.001 },
   input: Type.Object({
     gt_pass: PassMatrix,
