@@ -57,7 +57,7 @@ export function messageOf({ text, called }: Choice, callId: string, choice: numb
   };
 }
 
-/** The finish reason of a choice in the chat interface: `length` goes before `tool_calls`. */
+/** The finish reason of a choice in the chat interface: `length` takes precedence over `tool_calls`. */
 export const finishOf = ({ finish_reason: reason, called }: Choice): 'stop' | 'length' | 'tool_calls' =>
   reason === 'stop' && called !== undefined ? 'tool_calls' : reason;
 

@@ -125,7 +125,7 @@ function withHead(start: OpenModel, head: Head, { method, seed }: { method: stri
 
 const MOST_SAID = 5;
 
-/** A line that was left out without a word would be looked for in vain. */
+/** Lines that were left out are reported, so that nobody searches for them. */
 function noteOmitted(name: string, { rows, refused, cut, skipped }: TrainingData<unknown>, longest: number): void {
   for (const { line, field, expected, got } of refused.slice(0, MOST_SAID)) {
     say(`${name}:${line}: ${field || 'the row'} should be ${expected}, it is ${got}; the line is omitted.`);

@@ -273,7 +273,7 @@ function textOf(key: string): KeyText {
 
 /**
  * Where a value that a program made is not JSON, or nested deeper than `depth` levels: NaN, infinity, a function, a Date … would be
- * written as something else without a word. Null when it is JSON. A member that is `undefined` counts as absent.
+ * silently written as something else. Null when it is JSON. A member that is `undefined` counts as absent.
  */
 export function notJson(value: unknown, path: string, depth: number): Refusal | null {
   return isJson(value, depth) ? null : firstNotJson(value, path, depth);

@@ -194,7 +194,7 @@ export const COLLECTIONS: Readonly<Record<string, Collection>> = {
 };
 
 /**
- * What `NAME(METHOD)` reads of the judgements, given the SQL of the method's key. A judgement of the step goes before one of its episode,
+ * What `NAME(METHOD)` reads of the judgements, given the SQL of the method's key. A judgement of the step takes precedence over one of its episode,
  * a score of the episode before one of its group.
  */
 export const JUDGEMENTS: Readonly<Record<string, Omit<FieldFacts, 'sql'> & { readonly sql: (key: string) => string }>> =

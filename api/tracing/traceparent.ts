@@ -1,6 +1,6 @@
 /** The header `traceparent` (W3C Trace Context, version 00), by which a trace goes on from one program to the next. */
 
-/** A place in a trace. `state` is the header `tracestate`, which is passed on as it came. */
+/** A place in a trace. `state` is the header `tracestate`, which is passed on unchanged. */
 export type Place = {
   /** 32 hexadecimal digits. */
   readonly traceId: string;

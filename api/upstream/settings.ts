@@ -155,7 +155,7 @@ export function keyHeaders({ key, keyHeader }: Pick<Upstream, 'key' | 'keyHeader
 /** The version of Anthropic's API for calls that name none. */
 export const ANTHROPIC_VERSION = '2023-06-01';
 
-/** The server of a model name, and its own name of the model. A listed name goes before `server/model`, and that before a prefix. */
+/** The server of a model name, and its own name of the model. A listed name takes precedence over `server/model`, and that over a prefix. */
 export function findUpstream(
   upstreams: readonly Upstream[],
   name: string,

@@ -127,7 +127,7 @@ export type Merged = {
   readonly revision: string;
 };
 
-/** What is known of each id after all its events in the order of their times; a score without an id stands for itself. */
+/** What is known of each id after all its events in the order of their times; a score without an id is kept by itself. */
 export function merged(upserts: readonly Upsert[]): Merged[] {
   const groups = new Map<string, Upsert[]>();
   for (const one of upserts) {

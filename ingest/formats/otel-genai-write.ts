@@ -1,6 +1,6 @@
 /**
  * An episode as OTLP spans and log records of the GenAI conventions. An episode whose calls all came in these conventions is given back
- * as it came, in the one form of `otlp/normal.ts`; any other is written as spans of its own, with ids derived from its ids.
+ * unchanged, in the one form of `otlp/normal.ts`; any other is written as spans of its own, with ids derived from its ids.
  */
 import { canonicalJson, given, hashId, isRecord, without } from '../json.ts';
 import { toAttributes } from '../otlp/any-value.ts';

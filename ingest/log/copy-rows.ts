@@ -129,7 +129,7 @@ class Bytes {
 
   /** A text with its length before it. */
   text(text: string): void {
-    // Encoding would put U+FFFD in its place without a word.
+    // Encoding would silently put U+FFFD in its place.
     if (!text.isWellFormed()) throw new RangeError('text with a lone surrogate');
     this.#room(4 + 3 * text.length);
     const bytes = this.#bytes;

@@ -157,9 +157,9 @@ const REFUSED: ReadonlyMap<string, string> = new Map([
   ['INVALID_PARTITIONS', 'Ask for another number of partitions.'],
   ['INVALID_CONFIG', 'They do not know one of these settings, or not this value of it.'],
   ['INVALID_REQUEST', 'Their log says what they do not take of it.'],
-  ['POLICY_VIOLATION', 'They have a rule for new topics; whoever keeps them knows it.'],
-  ['TOPIC_AUTHORIZATION_FAILED', 'This login may not make it; let whoever keeps them make it.'],
-  ['CLUSTER_AUTHORIZATION_FAILED', 'This login may not make topics; let whoever keeps them make it.'],
+  ['POLICY_VIOLATION', 'The brokers have a policy for new topics; ask their operator.'],
+  ['TOPIC_AUTHORIZATION_FAILED', 'This login may not create it; let the operator of the brokers create it.'],
+  ['CLUSTER_AUTHORIZATION_FAILED', 'This login may not create topics; let the operator of the brokers create it.'],
 ]);
 
 /** What of {@link NewTopic} a topic that is there has; of its settings those that are named. */
@@ -229,7 +229,7 @@ export function kafkaError(error: unknown, topic: string): TroupeError {
 const SETTINGS_BY_FAULT: readonly (readonly [RegExp, string])[] = [
   [/authentication failed/i, 'check kafka_sasl_mechanism, kafka_username and kafka_password'],
   [/certificate/i, 'check the certificates of the brokers; NODE_EXTRA_CA_CERTS names the file of another authority'],
-  // A broker cuts the line to whoever speaks plainly to its TLS, or sends no login.
+  // A broker closes the connection of a client that does not use its TLS, or sends no login.
   [/^Closed connection|secure TLS connection|SSL|SASL/, 'check kafka_tls and kafka_sasl_mechanism'],
   [/^Connection|ENOTFOUND|EAI_AGAIN/, 'check the setting kafka_brokers, and whether they run'],
 ];

@@ -45,7 +45,7 @@ const roleOf = (agent: Readonly<Record<string, unknown>>): string =>
 
 const rolesOf = (agents: readonly Readonly<Record<string, unknown>>[]): string[] => agents.map(roleOf);
 
-/** Edges between roles. An end that is no agent of the team, such as the user, stands for itself. */
+/** Edges between roles. An end that is no agent of the team, such as the user, has a role of its own. */
 function wiresOf({ agents, edges }: Team): string[] {
   const roles = new Map<string, string>();
   for (const agent of agents ?? []) {

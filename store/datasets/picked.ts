@@ -161,7 +161,7 @@ function pickedRows(recipe: Recipe, used: MethodsUsed, chosen: Chosen) {
 /** The column that a cap takes the best by. */
 const worthColumn = ({ by }: Cap, i: number): string => (by === undefined ? 'worth' : `worth_${i}`);
 
-/** What rows are counted by; an episode without a task or group stands for itself. */
+/** What rows are counted by; an episode without a task or group counts by itself. */
 export const CAP_KEYS = {
   task: (alias: string) => `coalesce('t/' || ${alias}.task_id, 'e/' || ${alias}.episode_id)`,
   group: (alias: string) => `coalesce('g/' || ${alias}.group_id, 'e/' || ${alias}.episode_id)`,

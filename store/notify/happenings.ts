@@ -126,7 +126,7 @@ function happeningOf(name: string, data: unknown, kind: string | null): FoundHap
   return { event: 'tick_skipped', run: null, schedule, reason: why, report: showOf(schedule) };
 }
 
-/** A plan, any job that a schedule requested, or a gate of a plan. A job that somebody cancelled is nobody's news. */
+/** A plan, any job that a schedule requested, or a gate of a plan. A cancelled job sends no notification. */
 function ofJob(
   { job_id, outcome, result, error }: EventData<'job.finished'>,
   kind: string | null,

@@ -12,7 +12,7 @@ export type Stored = {
   readonly source: string;
   readonly id: string;
   readonly name: EventName;
-  /** The version of `data`: that in which the event was sent. An amendment of it speaks of the same version. */
+  /** The version of `data`: that in which the event was sent. An amendment of it has the same version. */
   readonly type_version: number;
   readonly time: string | null;
   readonly data: unknown;

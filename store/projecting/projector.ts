@@ -248,7 +248,7 @@ export async function movePositions(tx: Session, projection: string, { events, d
 
 /** Applies everything that is in the log now. Returns how many events were applied. */
 export async function projectAll(db: Db, options: ProjectorOptions = {}): Promise<number> {
-  // Whoever has nothing to do waits for nobody.
+  // A projector without work does not wait for others.
   if (options.projection === undefined && (await lag(db)) === 0 && !(await isUnsettled(db))) return 0;
   const { next } = batches(db, options);
   let total = 0;

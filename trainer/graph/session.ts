@@ -99,7 +99,7 @@ export async function runtime(): Promise<typeof Runtime> {
   try {
     return await import('onnxruntime-node');
   } catch (cause) {
-    // Its install script downloads CUDA libraries from nuget.org; where that fails, npm leaves the optional package out without a word.
+    // Its install script downloads CUDA libraries from nuget.org; where that fails, npm silently omits the optional package.
     const hint =
       'install it with `npm install --ignore-scripts onnxruntime-node`; it has binaries for Linux, macOS and Windows on x64 and arm64';
     throw new TroupeError(

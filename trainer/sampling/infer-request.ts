@@ -14,7 +14,7 @@ import type { Choice, LogprobsAsk, PromptAsk, SampleAsk } from './infer-wire.ts'
 import { type Grammar, grammarOf } from './json-schema.ts';
 
 /** What of a model a request needs. */
-export type Voice = Pick<OpenModel, 'config' | 'tokenizer' | 'template' | 'eosIds'>;
+export type SamplingModel = Pick<OpenModel, 'config' | 'tokenizer' | 'template' | 'eosIds'>;
 
 /** As many as the OpenAI interface allows. */
 const MAX_TOP_LOGPROBS = 20;
@@ -65,9 +65,13 @@ function tokenIds(field: string, value: unknown, vocabSize: number): readonly nu
 }
 
 /** Makes a request of what a client asked. Throws `context_length_exceeded`, or `input_refused` naming the field; `maxRows` bounds `n`. */
-export function prepareSample(ask: SampleAsk, voice: Voice, { maxRows }: { readonly maxRows: number }): PreparedSample {
-  const { config, tokenizer, eosIds } = voice;
-  const promptIds = promptOf(ask, voice);
+export function prepareSample(
+  ask: SampleAsk,
+  model: SamplingModel,
+  { maxRows }: { readonly maxRows: number },
+): PreparedSample {
+  const { config, tokenizer, eosIds } = model;
+  const promptIds = promptOf(ask, model);
   if (promptIds.length === 0) throw refuse('prompt', 'at least one token', 'nothing');
   const room = config.max_position_embeddings - promptIds.length;
   if (room < 1) throw tooLong(promptIds.length, config.max_position_embeddings);
@@ -95,10 +99,10 @@ export function prepareSample(ask: SampleAsk, voice: Voice, { maxRows }: { reado
   if (ask.one_call !== undefined && typeof ask.one_call !== 'boolean') {
     throw refuse('one_call', 'true or false', ask.one_call);
   }
-  const callEnd = ask.one_call && ask.tools?.length ? (voice.template?.callEnd ?? null) : null;
+  const callEnd = ask.one_call && ask.tools?.length ? (model.template?.callEnd ?? null) : null;
   const isOwnEnd = callEnd !== null && !named.includes(callEnd);
   const stops: readonly string[] = isOwnEnd ? [...named, callEnd] : named;
-  const constraint = constraintFor(ask, voice);
+  const constraint = constraintFor(ask, model);
   const ends = ask.stop_ids === undefined ? eosIds : tokenIds('stop_ids', ask.stop_ids, config.vocab_size);
   return {
     request: {
@@ -119,20 +123,20 @@ export function prepareSample(ask: SampleAsk, voice: Voice, { maxRows }: { reado
     stops,
     callEnd: isOwnEnd ? callEnd : null,
     tokenTexts: ask.token_texts ?? false,
-    readCalls: ask.tools?.length ? (voice.template?.readCalls ?? null) : null,
+    readCalls: ask.tools?.length ? (model.template?.readCalls ?? null) : null,
   };
 }
 
 /** What the samples of a request have to be; null where nothing is asked. */
-function constraintFor(ask: SampleAsk, voice: Voice): Constraint | null {
+function constraintFor(ask: SampleAsk, model: SamplingModel): Constraint | null {
   const { json_schema: schema, tool_choice: choice } = ask;
   if (schema !== undefined)
-    return constraintOf(voice, `json ${JSON.stringify(schema)}`, () => grammarOf('json_schema', schema));
+    return constraintOf(model, `json ${JSON.stringify(schema)}`, () => grammarOf('json_schema', schema));
   if (choice === undefined) return null;
   const tools = forcedTools(ask.tools ?? [], choice);
-  const frame = voice.template?.callFrame ?? null;
+  const frame = model.template?.callFrame ?? null;
   if (tools.length === 0 || frame === null) throw refuse('tool_choice', 'a tool that is offered', choice);
-  return constraintOf(voice, `call ${JSON.stringify(tools)}`, () => callGrammar(tools, frame));
+  return constraintOf(model, `call ${JSON.stringify(tools)}`, () => callGrammar(tools, frame));
 }
 
 /** A call of one of these tools, as the template of the model writes it. */
@@ -185,7 +189,7 @@ function singleToken(stop: string, tokenizer: Tokenizer): number[] {
 }
 
 /** Token ids of a prompt. Throws `input_refused` naming the field, `model_unsupported` where the chat template cannot show it. */
-export function promptOf(ask: PromptAsk, { config, tokenizer, template }: Voice): readonly number[] {
+export function promptOf(ask: PromptAsk, { config, tokenizer, template }: SamplingModel): readonly number[] {
   const given = (['messages', 'prompt_ids', 'prompt'] as const).filter((field) => ask[field] !== undefined);
   if (given.length !== 1)
     throw refuse('prompt', 'one of messages, prompt_ids and prompt', given.join(' and ') || undefined);
@@ -216,7 +220,7 @@ export function promptOf(ask: PromptAsk, { config, tokenizer, template }: Voice)
 }
 
 /** Rows of a log-probability request, checked. Throws `input_refused` naming the field. */
-export function prepareLogprobs(ask: LogprobsAsk, { config }: Voice): ScoreRow[] {
+export function prepareLogprobs(ask: LogprobsAsk, { config }: SamplingModel): ScoreRow[] {
   if (!Array.isArray(ask.rows)) throw refuse('rows', 'a list of rows', ask.rows);
   return ask.rows.map((row, i) => {
     const promptIds = tokenIds(`rows[${i}].prompt_ids`, row?.prompt_ids, config.vocab_size);
