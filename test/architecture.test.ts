@@ -213,7 +213,7 @@ describe('Methods, losses, gradients, formats and projections are pure', () => {
       (file.startsWith('trainer/graph/') && file !== 'trainer/graph/session.ts'),
   );
 
-  it('is said of files that exist', () => {
+  it('names only files that exist', () => {
     for (const folder of [
       'store/methods',
       'store/statistics',

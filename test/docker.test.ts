@@ -124,7 +124,7 @@ describe('docker/Dockerfile', () => {
     expect([major! > least! || (major === least && minor! >= from!), base]).toEqual([true, base]);
   });
 
-  it('runs as a user who is not root, told by number, and starts the program without a shell', () => {
+  it('runs as a user who is not root, given by number, and starts the program without a shell', () => {
     expect(lastOf(last, 'USER')).toMatch(/^[1-9]\d*:[1-9]\d*$/);
     expect(wordsOf(last, 'ENTRYPOINT')).toEqual(['node', ...V8_FLAGS, '/app/dist/cli.js']);
     expect(wordsOf(last, 'CMD')).toEqual(['up']);

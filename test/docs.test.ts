@@ -92,7 +92,7 @@ describe('What pages name is there', () => {
     }
   });
 
-  it('docs/flow.md: every function is in the file it is said to be in', () => {
+  it('docs/flow.md: every function is in the file that the page names', () => {
     // A line may end anywhere in it.
     const text = read('docs/flow.md').replace(/\s+/g, ' ');
     const walked = [...text.matchAll(/`([\w./-]+\.ts)` · ((?:`\w+`(?:, | and )?)+)/g)];

@@ -202,7 +202,7 @@ describe('the loop', () => {
     rmSync(home, { recursive: true, force: true });
   });
 
-  it('records what the gateway said with tokens, log-probabilities and the checkpoint that spoke', async () => {
+  it('records the answers of the gateway with tokens, log-probabilities and the checkpoint that generated them', async () => {
     const { rows } = await fresh.db.query(
       `select count(*)::integer as steps, bool_and(cardinality(token_ids) = cardinality(logprobs)) as whole, count(distinct checkpoint_id)::integer as checkpoints,
               bool_and(prompt_token_ids is not null) as prompts from traj.steps`,
@@ -228,7 +228,7 @@ describe('the loop', () => {
     expect(first.weights).not.toBe(before);
   });
 
-  it('lists the episodes that trained a checkpoint and the checkpoint that spoke each step', async () => {
+  it('lists the episodes that trained a checkpoint and the checkpoint that generated each step', async () => {
     const data = await freeze();
     const { checkpoint_id } = await train(data.directory);
     const { rows } = await fresh.db.query<{ episode_id: string }>(
@@ -236,10 +236,10 @@ describe('the loop', () => {
       [checkpoint_id],
     );
     expect(rows.map((row) => row.episode_id)).toEqual([...episodes].sort());
-    const { rows: spoken } = await fresh.db.query(
+    const { rows: generatedSteps } = await fresh.db.query(
       `select count(*)::integer as n from traj.lineage where relation = 'spoke'`,
     );
-    expect(spoken).toEqual([{ n: 8 * 6 + 4 * 4 }]);
+    expect(generatedSteps).toEqual([{ n: 8 * 6 + 4 * 4 }]);
   });
 
   it('trains other weights when a token id or a credit in the tables was edited', async () => {

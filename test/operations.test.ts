@@ -14,7 +14,7 @@ const blocks = [...page.matchAll(/```sh\n([\s\S]*?)```/g)].map(([, text]) => tex
 describe('docs/operations.md', () => {
   let folder: string;
   let up: ChildProcess;
-  let said = '';
+  let output = '';
   beforeAll(() => {
     folder = mkdtempSync(join(tmpdir(), 'troupe-operations-'));
     mkdirSync(join(folder, 'bin'));
@@ -40,13 +40,13 @@ describe('docs/operations.md', () => {
     expect(blocks[0]).toBe('npx troupe up --metrics-port 9100');
     up = spawn('sh', ['-c', `exec ${blocks[0]!.replace('9100', '0')}`], { cwd: folder, env: env() });
     up.stderr!.setEncoding('utf8').on('data', (text: string) => {
-      said += text;
+      output += text;
     });
-    await expect.poll(() => said, { timeout: 120_000 }).toContain('Troupe is up');
+    await expect.poll(() => output, { timeout: 120_000 }).toContain('Troupe is up');
   }, 150_000);
 
-  const address = () => /Troupe is up: (http:\/\/[\d.:]+)/.exec(said)![1]!;
-  const metrics = () => /Metrics of all roles at (http:\/\/[\d.:]+)/.exec(said)![1]!;
+  const address = () => /Troupe is up: (http:\/\/[\d.:]+)/.exec(output)![1]!;
+  const metrics = () => /Metrics of all roles at (http:\/\/[\d.:]+)/.exec(output)![1]!;
 
   it('has the metrics of every role and of the database at one port', async () => {
     const text = async () => (await fetch(`${metrics()}/metrics`)).text();

@@ -19,7 +19,7 @@ const blocks = [...page.matchAll(/```(\w+)\n([\s\S]*?)```/g)].map(({ 1: kind, 2:
 let checkout: string;
 let up: ChildProcess | null = null;
 let address = '';
-let said = '';
+let output = '';
 
 beforeAll(() => {
   checkout = mkdtempSync(join(tmpdir(), 'troupe-readme-'));
@@ -83,7 +83,7 @@ describe('README.md, block by block', () => {
     { timeout: 600_000 },
     async ({ kind, text, file, i }) => {
       if (file !== null) writeFileSync(join(checkout, file), here(text));
-      else if (kind === 'sh') said = await shell(text);
+      else if (kind === 'sh') output = await shell(text);
       else {
         // The log is ahead of the tables for a moment: what is asked is asked again.
         const again = blocks[i - 1]!.text.split('\n').filter((line) => /^npx troupe (show|sql|episodes)/.test(line));
@@ -91,12 +91,12 @@ describe('README.md, block by block', () => {
           flat(text)
             .trim()
             .split('\n')
-            .filter((line) => !flat(said).includes(line));
+            .filter((line) => !flat(output).includes(line));
         if (up)
           await expect
             .poll(
               async () => {
-                said = await shell(again.join('\n'));
+                output = await shell(again.join('\n'));
                 return promised();
               },
               { timeout: 300_000, interval: 1000 },

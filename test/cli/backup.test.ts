@@ -28,7 +28,7 @@ const startOf = (episode_id: string) => {
 };
 
 const facts = async (running: Running) =>
-  JSON.parse((await running.said(/^\{"role".*\n/m)).split('\n').find((line) => line.startsWith('{"role"'))!);
+  JSON.parse((await running.waitForOutput(/^\{"role".*\n/m)).split('\n').find((line) => line.startsWith('{"role"'))!);
 
 describe('a backup that was made while events came in, restored in a home of another path', () => {
   let origin: TestDatabase;

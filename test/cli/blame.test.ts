@@ -76,7 +76,7 @@ describe('troupe blame', () => {
     expect(document(unset).error.message).toContain('NOT_THERE');
   });
 
-  it('evaluate scores what was judged and what the model said beside the baselines; list shows it', async () => {
+  it('evaluate scores what was evaluated and the answers of the model beside the baselines; list shows it', async () => {
     expect((await at.run(['judge', '--methods', 'failure_signs', '--quiet'])).code).toBe(0);
     const report = document(await at.run(['blame', 'evaluate', '--json']));
     expect(report).toMatchObject({ cases: 2, unlabelled: 1, ambiguous: 0, match: 'exact' });

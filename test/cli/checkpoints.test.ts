@@ -146,7 +146,7 @@ describe('checkpoints of a folder', () => {
     }
   }, 60_000);
 
-  it('--keep-best takes the smallest loss and the greatest of anything else, unless it is told', () => {
+  it('--keep-best takes the smallest loss and the greatest of anything else, unless a flag decides', () => {
     expect(bestSpec('held_out_loss')).toEqual({ metric: 'held_out_loss', mode: 'min' });
     expect(bestSpec('accuracy')).toEqual({ metric: 'accuracy', mode: 'max' });
     expect(bestSpec('loss:max')).toEqual({ metric: 'loss', mode: 'max' });
@@ -176,7 +176,7 @@ describe('checkpoints in a bucket', () => {
     expect((await loadCheckpoint(named.directory)).meta.step).toBe(30);
   });
 
-  it('what cannot be done is told by its exit code, without a key in the words', async () => {
+  it('what cannot be done has an exit code of its own, and its message shows no key', async () => {
     const none = await at.run(['checkpoints', 'pull', 's3://team/empty', path('none'), '--json']);
     expect([none.code, document(none).error.code]).toEqual([1, 'not_found']);
     expect((await at.run(['checkpoints', 'push', saved[0]!.dir, 'ftp://team/x'])).code).toBe(2);

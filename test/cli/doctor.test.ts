@@ -100,7 +100,7 @@ describe('troupe doctor', () => {
       await requestJob(context, { job_id: 'ours', kind: 'sft', spec: {} });
       await projectAll(database.db);
       const work = one.start(['run', 'work', '--json']);
-      await work.said(/waits for job night/);
+      await work.waitForOutput(/waits for job night/);
       expect(await listed()).toMatchObject({ state: 'requested', waits_for: its });
       expect((await asked(one)).checks.get('training')!.detail).toBe(`${its}; at most 1 at a time (setting trainings)`);
       await other.kill();

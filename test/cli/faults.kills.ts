@@ -28,7 +28,7 @@ describe('starting where something is wrong', () => {
     await database.close();
   });
 
-  it('P54: a database that cannot be reached is said in one line, ends with 5 and leaves nothing behind', async () => {
+  it('P54: a database that cannot be reached is reported in one line, ends with 5 and leaves nothing behind', async () => {
     const address = `postgres://ann:secret-word@127.0.0.1:${await freePort()}/troupe`;
     const file = join(import.meta.dirname, '../../package.json');
     for (const args of [['episodes'], ['run', 'serve', '--port', '0'], ['import', file]]) {
@@ -41,7 +41,7 @@ describe('starting where something is wrong', () => {
     expect(document(await at.run(['episodes', '--json', '--database-url', address])).error.code).toBe('unreachable');
   });
 
-  it('P54: a home that cannot be written is said in one line', async () => {
+  it('P54: a home that cannot be written is reported in one line', async () => {
     const blocked = shell();
     writeFileSync(join(blocked.folder, 'home'), 'a file in the way');
     const ended = await blocked.run(['episodes']);
@@ -77,10 +77,10 @@ describe('starting where something is wrong', () => {
     odd.remove();
   });
 
-  it('P54: a port that is taken is said in one line, and the one that has it goes on', async () => {
+  it('P54: a port that is taken is reported in one line, and the one that has it goes on', async () => {
     const port = String(await freePort());
     const first = at.start(['run', 'serve', '--port', port]);
-    await first.said(/answers at/);
+    await first.waitForOutput(/answers at/);
     const second = await at.run(['run', 'serve', '--port', port]);
     expect(second.code).toBe(1);
     expect(sentence(second)).toMatch(new RegExp(`port ${port}`));

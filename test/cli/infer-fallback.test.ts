@@ -22,7 +22,7 @@ const done = async (...args: string[]) => {
 /** The checkpoints that a process for the policy serves once it is ready. */
 const served = async (): Promise<string[]> => {
   const infer = at.start(['run', 'infer', '--policy', 'solver', '--json']);
-  const ready = (await infer.said(/^\{"role".*\n/m)).split('\n').find((line) => line.startsWith('{"role"'))!;
+  const ready = (await infer.waitForOutput(/^\{"role".*\n/m)).split('\n').find((line) => line.startsWith('{"role"'))!;
   const client = connectInfer(JSON.parse(ready).address);
   const { models } = await client.status();
   client.close();
@@ -72,7 +72,7 @@ it(
   'A rollback of the first release gives the model of the route back, while a process serves the policy and to one that starts',
   async () => {
     const infer = at.start(['run', 'infer', '--policy', 'solver', '--json']);
-    const ready = (await infer.said(/^\{"role".*\n/m)).split('\n').find((line) => line.startsWith('{"role"'))!;
+    const ready = (await infer.waitForOutput(/^\{"role".*\n/m)).split('\n').find((line) => line.startsWith('{"role"'))!;
     const client = connectInfer(JSON.parse(ready).address);
     const names = async () => (await client.status()).models.map((model) => model.checkpoint);
     expect(await names()).toEqual([checkpoint]);

@@ -32,7 +32,7 @@ describe('troupe key', () => {
 
     const serving = at.start(['run', 'serve', '--port', '0', '--host', '0.0.0.0', '--json']);
     const { address } = JSON.parse(
-      (await serving.said(/^\{"role".*\n/m)).split('\n').find((line) => line.startsWith(`{"role"`)) as string,
+      (await serving.waitForOutput(/^\{"role".*\n/m)).split('\n').find((line) => line.startsWith(`{"role"`)) as string,
     );
     const url = address.replace('0.0.0.0', '127.0.0.1');
     const ask = (path: string, more: object = {}) => fetch(`${url}${path}`, more);

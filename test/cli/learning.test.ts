@@ -175,19 +175,19 @@ describe('from recorded plays to a checkpoint, by commands alone', () => {
       '--temperature',
       '0',
     ];
-    const said = await done(...asked);
-    expect(Object.keys(said)).toEqual(['token_ids', 'logprobs']);
-    expect(said.token_ids.length).toBe(said.logprobs.length);
-    expect(await done(...asked, '--seed', '9')).toEqual(said);
+    const sample = await done(...asked);
+    expect(Object.keys(sample)).toEqual(['token_ids', 'logprobs']);
+    expect(sample.token_ids.length).toBe(sample.logprobs.length);
+    expect(await done(...asked, '--seed', '9')).toEqual(sample);
     const several = await done(...asked.slice(0, -1), '1', '--n', '3');
     expect(several.samples).toHaveLength(3);
 
-    writeFileSync(path('rows.jsonl'), lines([{ input_ids: [...prompt, ...said.token_ids] }, { input_ids: [2, 3] }]));
+    writeFileSync(path('rows.jsonl'), lines([{ input_ids: [...prompt, ...sample.token_ids] }, { input_ids: [2, 3] }]));
     const { logprobs, ...rest } = await done('logprobs', '--model', learned, '--data', path('rows.jsonl'));
     expect(rest).toEqual({});
-    expect(logprobs.map((row: number[]) => row.length)).toEqual([prompt.length + said.token_ids.length - 1, 1]);
+    expect(logprobs.map((row: number[]) => row.length)).toEqual([prompt.length + sample.token_ids.length - 1, 1]);
     // Greedy log-probabilities are those of temperature 1 as well.
-    for (const [i, value] of said.logprobs.entries()) {
+    for (const [i, value] of sample.logprobs.entries()) {
       const plain = logprobs[0][prompt.length - 1 + i];
       expect(plain).toBeLessThanOrEqual(0);
       if (value !== 0) expect(value).toBeCloseTo(plain, 4);

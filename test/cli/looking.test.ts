@@ -327,10 +327,11 @@ describe('commands that record and look', () => {
 
   it('episodes says why it lists none: no such task, all pruned, or nothing recorded', async () => {
     const other = await freshDatabase();
-    const said = async (...more: string[]) => (await at.run(['episodes', ...more, '--database-url', other.url])).out;
+    const episodesOutput = async (...more: string[]) =>
+      (await at.run(['episodes', ...more, '--database-url', other.url])).out;
     try {
-      expect(await said()).toBe('No episodes yet. Import some: troupe import FILE\n');
-      expect(await said('--task', 'none')).toBe('There is no episode of task none.\n');
+      expect(await episodesOutput()).toBe('No episodes yet. Import some: troupe import FILE\n');
+      expect(await episodesOutput('--task', 'none')).toBe('There is no episode of task none.\n');
       const about = { source: '/t', time: null };
       await postgresLog(other.db).append([
         decodeDraft({ ...about, name: 'episode.started', id: '1', data: { episode_id: 'old' } }).event!,
@@ -340,7 +341,9 @@ describe('commands that record and look', () => {
       await projectAll(other.db);
       const pruned = await at.run(['prune', '--older-than', '0d', '--yes', '--database-url', other.url]);
       expect([pruned.code, pruned.err]).toEqual([0, expect.anything()]);
-      expect(await said()).toBe('No episodes in the tables; 1 were pruned, and traj.pruned says where they are.\n');
+      expect(await episodesOutput()).toBe(
+        'No episodes in the tables; 1 were pruned, and traj.pruned says where they are.\n',
+      );
     } finally {
       await other.close();
     }

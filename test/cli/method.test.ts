@@ -164,14 +164,14 @@ describe('troupe method run --ndjson', () => {
   it('a line of 100 MB is refused by the limit, in less memory than the line, and the next one answered', async () => {
     const running = at.start(['method', 'run', '--ndjson']);
     const { stdin, pid } = running.child;
-    /** Megabytes, as the kernel counts them; where there is no such file, nothing is said of memory. */
+    /** Megabytes, as the kernel counts them; without such a file, memory is not checked. */
     const memory = (what: 'VmRSS' | 'VmHWM'): number => {
       const file = `/proc/${pid}/status`;
       if (!existsSync(file)) return 0;
       return Number(new RegExp(`${what}:\\s+(\\d+) kB`).exec(readFileSync(file, 'utf8'))![1]) / 1024;
     };
     stdin.write(`${good}\n`);
-    await running.said(/output/);
+    await running.waitForOutput(/output/);
     const before = memory('VmRSS');
     const block = Buffer.alloc(1024 * 1024, 'x');
     for (let i = 0; i < 100; i++) if (!stdin.write(block)) await once(stdin, 'drain');

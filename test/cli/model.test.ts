@@ -275,7 +275,7 @@ describe('models by commands alone', () => {
 describe('the size of a new model', () => {
   const sizes = (flags: Record<string, unknown>, given = {}) => sizesOf(readSizes(given), flags, { context: 256 });
 
-  it('follows from its width where nothing is said', () => {
+  it('follows from its width by default', () => {
     expect(sizes({})).toEqual({
       model_type: 'llama',
       hidden_size: 128,

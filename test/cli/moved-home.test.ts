@@ -65,7 +65,9 @@ describe('A home that is moved to another folder', () => {
     'serves what was released and trains on what was frozen before',
     async () => {
       const infer = at.start(['run', 'infer', '--policy', 'solver', '--home', path('second'), '--json']);
-      const ready = (await infer.said(/^\{"role".*\n/m)).split('\n').find((line) => line.startsWith('{"role"'))!;
+      const ready = (await infer.waitForOutput(/^\{"role".*\n/m))
+        .split('\n')
+        .find((line) => line.startsWith('{"role"'))!;
       const client = connectInfer(JSON.parse(ready).address);
       expect((await client.status()).models).toMatchObject([{ dir: path(`second/checkpoints/${checkpoint}`) }]);
       client.close();

@@ -48,8 +48,8 @@ describe('forward passes over recorded steps, by commands alone', () => {
     ).rows;
 
   it('logprobs --episodes prints what the model says, refuses a step without token ids, and records nothing', async () => {
-    const said = await run(3, 'logprobs', '--model', path('model'), '--episodes', 'play-0-1, play-0-0');
-    expect(said).toMatchObject({
+    const answer = await run(3, 'logprobs', '--model', path('model'), '--episodes', 'play-0-1, play-0-0');
+    expect(answer).toMatchObject({
       checkpoint_id: (await openModel(path('model'))).id,
       pass: 'reference',
       episodes: 2,
@@ -57,8 +57,8 @@ describe('forward passes over recorded steps, by commands alone', () => {
       tokens: 4,
       refused: { steps: 1, reasons: { no_token_ids: 1 }, examples: [{ step_id: 'silent/0', episode_id: 'play-0-0' }] },
     });
-    expect(said.rows.map((row: { step_id: string }) => row.step_id)).toEqual(['play-0-0-call/0', 'play-0-1-call/0']);
-    for (const { logprobs } of said.rows) {
+    expect(answer.rows.map((row: { step_id: string }) => row.step_id)).toEqual(['play-0-0-call/0', 'play-0-1-call/0']);
+    for (const { logprobs } of answer.rows) {
       expect(logprobs).toHaveLength(2);
       for (const logprob of logprobs) expect(logprob).toBeLessThan(0);
     }

@@ -92,8 +92,8 @@ describe('a plan of two roles with an adapter each', () => {
     writeFileSync(path('roles.yaml'), stringify(plan));
     const watch = { metric: 'reward', fall: 0.1, at_least: 20 };
     writeFileSync(path('watched.yaml'), stringify({ ...plan, name: 'watched', seed: 4, rounds: 1, watch }));
-    const said = await at.start(['up', '--port', '0', '--json']).said(/"url".*\n/);
-    url = /http:\/\/[0-9.:]+/.exec(said)![0];
+    const output = await at.start(['up', '--port', '0', '--json']).waitForOutput(/"url".*\n/);
+    url = /http:\/\/[0-9.:]+/.exec(output)![0];
   }, SLOW);
   afterAll(async () => {
     at.remove();
@@ -167,7 +167,7 @@ describe('a plan of two roles with an adapter each', () => {
       expect((await troupe(7, 'plan', 'run', path('watched.yaml'))).state).toBe('undecided');
       const [{ candidates }] = (await troupe(0, 'gate', 'accept', 'watched-1')).rounds;
       for (const role of ROLES) expect(candidates[role]).not.toBe(first[role]);
-      // Nothing can be said of episodes that weights of both maps answered.
+      // No statement is possible about episodes that weights of both maps answered.
       await live('mixed', { planner: candidates.planner, solver: first.solver! }, 0);
       await live('after', candidates, 2);
       const inForce = async () => (await troupe(0, 'policies')) as { release_id: string; rolled_back: string };

@@ -21,7 +21,7 @@ describe('a plan whose gate is a canary', () => {
 
   const started = async (...args: string[]): Promise<Running> => {
     const running = at.start(['run', ...args, '--json']);
-    await running.said(/"role"/);
+    await running.waitForOutput(/"role"/);
     return running;
   };
   beforeAll(async () => {

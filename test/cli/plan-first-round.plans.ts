@@ -67,7 +67,7 @@ describe('troupe up, where nothing was released', () => {
     writeFileSync(path('model.json'), JSON.stringify(config));
     const made = await at.run(['model', 'new', '--dir', path('model'), '--config', path('model.json')]);
     expect(made.code).toBe(0);
-    await at.start(['up', '--port', '0', '--json']).said(/"url".*\n/);
+    await at.start(['up', '--port', '0', '--json']).waitForOutput(/"url".*\n/);
   }, SLOW);
   afterAll(async () => {
     at.remove();

@@ -47,7 +47,7 @@ describe('a plan that repairs failures, with the team in Python', () => {
     await troupe('model', 'new', '--dir', path('desk-model'), '--config', join(TEAM, 'model.json'));
     const env = { ...process.env, PYTHONDONTWRITEBYTECODE: '1' };
     server = spawn('python3', [join(TEAM, 'upstream.py'), '--port', String(port)], { env, stdio: 'ignore' });
-    await at.start(['run', 'serve', '--port', '0', '--json']).said(/^\{"role"/m);
+    await at.start(['run', 'serve', '--port', '0', '--json']).waitForOutput(/^\{"role"/m);
   }, SLOW);
   afterAll(async () => {
     server?.kill();

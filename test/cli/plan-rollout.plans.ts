@@ -102,7 +102,7 @@ describe('a plan that begins with a rollout', () => {
     expect([made.code, made.err]).toEqual([0, '']);
     const serve = at.start(['run', 'serve', '--port', '0', '--json']);
     infer = at.start(['run', 'infer', '--policy', 'solver', '--model', path('model'), '--json']);
-    await Promise.all([serve.said(/^\{"role"/m), infer.said(/^\{"role"/m)]);
+    await Promise.all([serve.waitForOutput(/^\{"role"/m), infer.waitForOutput(/^\{"role"/m)]);
   }, SLOW);
   afterAll(async () => {
     at.remove();

@@ -19,7 +19,7 @@ const loader = pathToFileURL(createRequire(import.meta.url).resolve('tsx')).href
 /** The peers of the example, and their model, as programs of their own. */
 const PEERS = join(import.meta.dirname, '../../examples/peers');
 
-/** A model that adds, but says the number in digits only where it is told to. */
+/** A model that adds, but says the number in digits only where the prompt asks for it. */
 function adder(): Promise<Server> {
   const server = createServer(async (request, response) => {
     let body = '';
@@ -83,7 +83,7 @@ describe('a plan whose candidate is a version of a team', () => {
       },
     };
     writeFileSync(join(at.folder, 'troupe.yaml'), stringify(settings));
-    serving = at.start(['run', 'serve', '--port', '0', '--json']).said(/"address"/);
+    serving = at.start(['run', 'serve', '--port', '0', '--json']).waitForOutput(/"address"/);
     await serving;
   }, SLOW);
   afterAll(async () => {

@@ -88,7 +88,7 @@ it('A release of a plan that makes live episodes worse is rolled back by `run wo
   });
   const worker = at.start(['run', 'work', '--json']);
   const projector = at.start(['run', 'project', '--json']);
-  await Promise.all([worker.said(/"role"/), projector.said(/"role"/)]);
+  await Promise.all([worker.waitForOutput(/"role"/), projector.waitForOutput(/"role"/)]);
   await live('after', { checkpoint_id: second }, 2);
   const now = await afterRelease('loop-2/1');
   expect(now).toMatchObject({

@@ -38,7 +38,7 @@ describe('troupe pool and teams', () => {
     await database.close();
   });
 
-  it('pool says which team a query gets, and writes the triplets where it is told to', async () => {
+  it('pool says which team a query gets, and writes the triplets to the given file', async () => {
     const file = join(at.folder, 'triplets.jsonl');
     const ended = await at.run(['pool', '--triplets', file, '--json']);
     expect(ended).toMatchObject({ code: 0, err: '' });

@@ -48,7 +48,7 @@ describe('troupe prune', () => {
     expect(existsSync(archives)).toBe(false);
   });
 
-  it('P7: moves episodes into the home, refuses the same file, tells where they lie, and brings them back', async () => {
+  it('P7: moves episodes into the home, refuses the same file, shows where they are stored, and brings them back', async () => {
     const before = await json('checksum');
     const pruned = await at.run(['prune', '--older-than', '30d', '--yes']);
     expect(pruned).toMatchObject({

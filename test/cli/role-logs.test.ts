@@ -113,8 +113,8 @@ describe('troupe up', () => {
 
   it('keeps the log of each role in the home, where the request id that a 500 names is found with its cause', async () => {
     const up = at.start(['up', '--port', '0', '--json']);
-    const said = await up.said(/"url".*\n/);
-    const { url, project } = JSON.parse(said.split('\n').find((line) => line.startsWith('{'))!);
+    const output = await up.waitForOutput(/"url".*\n/);
+    const { url, project } = JSON.parse(output.split('\n').find((line) => line.startsWith('{'))!);
     await database.db.query('alter view traj.episodes rename to episodes_away');
     const answer = await fetch(`${url}/v1/episodes`);
     expect(answer.status).toBe(500);

@@ -101,9 +101,11 @@ describe('the processes', () => {
       ['infer', '--policy', 'solver', '--model', first.dir],
     ].map((args) => at.start(['run', ...args, '--json']));
     const [serving] = started as [Running];
-    await Promise.all(started.map((one) => one.said(/^\{"role"/m)));
+    await Promise.all(started.map((one) => one.waitForOutput(/^\{"role"/m)));
     const { address } = JSON.parse(
-      await serving.said(/^\{"role".*\n/m).then((text) => text.split('\n').find((line) => line.startsWith(`{"role"`))!),
+      await serving
+        .waitForOutput(/^\{"role".*\n/m)
+        .then((text) => text.split('\n').find((line) => line.startsWith(`{"role"`))!),
     );
     // Somebody who never finishes what they ask must not hold the process.
     const slow = connect(Number(new URL(address).port), '127.0.0.1').on('error', () => {});
@@ -183,7 +185,7 @@ describe('the processes', () => {
   it('up runs all of them, lets a policy speak that is released later, starts what dies again, and ends all with Ctrl-C', async () => {
     const { db } = database;
     const up = at.start(['up', '--port', '0', '--json']);
-    const { url } = JSON.parse((await up.said(/\}\n/)).split('\n').find((line) => line.startsWith('{'))!);
+    const { url } = JSON.parse((await up.waitForOutput(/\}\n/)).split('\n').find((line) => line.startsWith('{'))!);
     expect((await fetch(`${url}/healthz`)).status).toBe(200);
     const running = async (role: string) =>
       (await db.query<{ pid: number }>('select pid from troupe.processes where role = $1', [role])).rows.map(
@@ -223,20 +225,20 @@ describe('the processes', () => {
 
   it("a second up on the same home says so and ends, and the first goes on; one that was killed is in nobody's way", async () => {
     const first = at.start(['up', '--port', '0', '--json']);
-    const { url } = JSON.parse((await first.said(/\}\n/)).split('\n').find((line) => line.startsWith('{'))!);
+    const { url } = JSON.parse((await first.waitForOutput(/\}\n/)).split('\n').find((line) => line.startsWith('{'))!);
     const second = await at.run(['up', '--port', '0']);
     expect([second.code, second.out]).toEqual([1, '']);
     expect(second.err).toMatch(/^troupe: Another `troupe up` runs on the home .* already/);
     expect((await fetch(`${url}/healthz`)).status).toBe(200);
     expect((await end(first, 'SIGKILL')).signal).toBe('SIGKILL');
     const third = at.start(['up', '--port', '0']);
-    await third.said(/is up/);
+    await third.waitForOutput(/is up/);
     expect(await end(third, 'SIGTERM')).toMatchObject({ code: 0 });
   }, 300_000);
 
   it('the processes of up end with it when it is killed', async () => {
     const up = at.start(['up', '--port', '0']);
-    await up.said(/is up/);
+    await up.waitForOutput(/is up/);
     const pids = await until(async () => {
       const { rows } = await database.db.query<{ pid: number }>('select pid from troupe.processes');
       return rows.length >= 4 && rows.map((row) => row.pid);
@@ -280,7 +282,7 @@ describe('a home of its own', () => {
     expect(existsSync(join(home, 'data'))).toBe(true);
 
     const projector = at.start(['run', 'project', '--json']);
-    await projector.said(/^\{"role"/m);
+    await projector.waitForOutput(/^\{"role"/m);
     const asked = await at.run(['reset', '--json']);
     expect([asked.code, document(asked).error.code]).toEqual([2, 'usage']);
     const refused = await at.run(['reset', '--yes', '--json']);

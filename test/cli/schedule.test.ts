@@ -25,18 +25,18 @@ describe('troupe schedule', () => {
   });
 
   it('docs/schedules.md can be followed', async () => {
-    let said = '';
+    let output = '';
     for (const { kind, text } of blocks) {
       if (kind === 'yaml')
         writeFileSync(join(at.folder, text.startsWith('# troupe.yaml') ? 'troupe.yaml' : 'job.yaml'), text);
       else if (kind === 'sh') {
-        said = '';
+        output = '';
         for (const line of text.trim().split('\n')) {
           const ended = await at.run(words(line.replace(/^npx troupe /, '')));
           expect([line, ended.code, ended.err]).toEqual([line, 0, '']);
-          said += ended.out;
+          output += ended.out;
         }
-      } else if (kind === 'text') for (const line of text.trim().split('\n')) expect(said).toContain(line);
+      } else if (kind === 'text') for (const line of text.trim().split('\n')) expect(output).toContain(line);
     }
     const { job_id } = document(await at.run(['schedule', 'run', 'grown', '--json']));
     const ended = await at.run(['jobs', 'cancel', job_id, '--reason', 'wrong data', '--json']);
@@ -62,7 +62,7 @@ describe('troupe schedule', () => {
         interval: 1000,
       })
       .toMatchObject([{ job_id: expect.stringMatching(/^schedule\/soon\/20/), state: 'finished', outcome: 'done' }]);
-    // `ops` of docs/schedules.md is told of a pause.
+    // `ops` of docs/schedules.md is notified of a pause.
     const known = async () =>
       (await database.db.query(`select from troupe.job_queue where job_id = 'notify/ops'`)).rows.length;
     await expect.poll(known, { timeout: 60_000 }).toBe(1);
@@ -70,9 +70,9 @@ describe('troupe schedule', () => {
     const file = join(at.folder, 'notifications.jsonl');
     await expect.poll(() => readFileSync(file, 'utf8'), { timeout: 60_000 }).toContain('labels are checked');
     const messages = readFileSync(file, 'utf8').trim().split('\n');
-    // Jobs that were requested above may fail meanwhile, which it is told too.
-    const told = messages.map((line) => JSON.parse(line)).filter(({ event }) => event !== 'run_failed');
-    expect(told).toMatchObject([
+    // Jobs that were requested above may fail meanwhile, of which it is notified too.
+    const notifications = messages.map((line) => JSON.parse(line)).filter(({ event }) => event !== 'run_failed');
+    expect(notifications).toMatchObject([
       { event: 'test' },
       { event: 'schedule_paused', schedule: 'soon', report: 'troupe schedule show soon' },
     ]);

@@ -49,7 +49,7 @@ it('A combination without a reward or tokens is in the table as unknown, and not
   expect(svg).not.toContain('agents=2');
 });
 
-it('The tasks that are left out are told below the table', () => {
+it('The tasks that are left out are listed below the table', () => {
   const points = [point(1, 0.25, 100), point(2, 0.5, 400)];
   expect(sweepSummary(points)).not.toContain('Left out');
   expect(sweepSummary(points.map((one) => ({ ...one, left_out: 2 })))).toContain(

@@ -46,18 +46,18 @@ describe('training from files, by commands alone', () => {
   it('train sft prints losses, gradient norms and speed as one document, and the same again for the same command', async () => {
     const first = await at.run(sft('a'));
     expect([first.code, first.err]).toEqual([0, '']);
-    const told = document(first);
-    expect(told.losses).toHaveLength(6);
-    expect(told.grad_norms).toHaveLength(6);
-    expect(told.tokens_per_second).toBeGreaterThan(0);
-    expect(told.losses[5]).toBeLessThan(told.losses[0]);
-    expect(readFileSync(join(path('a'), 'latest'), 'utf8').trim()).toBe(told.checkpoint_id);
-    expect(readFileSync(told.report, 'utf8')).toContain('</svg>');
+    const summary = document(first);
+    expect(summary.losses).toHaveLength(6);
+    expect(summary.grad_norms).toHaveLength(6);
+    expect(summary.tokens_per_second).toBeGreaterThan(0);
+    expect(summary.losses[5]).toBeLessThan(summary.losses[0]);
+    expect(readFileSync(join(path('a'), 'latest'), 'utf8').trim()).toBe(summary.checkpoint_id);
+    expect(readFileSync(summary.report, 'utf8')).toContain('</svg>');
     const again = document(await at.run(sft('b', '--no-report')));
     expect([again.losses, again.grad_norms, again.checkpoint_id]).toEqual([
-      told.losses,
-      told.grad_norms,
-      told.checkpoint_id,
+      summary.losses,
+      summary.grad_norms,
+      summary.checkpoint_id,
     ]);
     expect(again.report).toBeNull();
     expect(existsSync(join(path('b'), 'report.svg'))).toBe(false);
@@ -83,7 +83,7 @@ describe('training from files, by commands alone', () => {
   it('P28: a first Ctrl-C saves and ends with 130, and the same command goes on to the same losses', async () => {
     const long = (out: string) => sft(out, '--steps', '600', '--eval', '0.3', '--eval-every', '1');
     const running = at.start(long('stopped').filter((flag) => flag !== '--json'));
-    await running.said(/Training: \d+ %/);
+    await running.waitForOutput(/Training: \d+ %/);
     running.child.kill('SIGINT');
     const stopped = await running.ended;
     expect([stopped.code, stopped.err]).toEqual([130, expect.stringContaining('Rerun the command')]);
@@ -105,15 +105,15 @@ describe('training from files, by commands alone', () => {
         { prompt: 'c', chosen: 'four', rejected: 'e f' },
       ]),
     );
-    const told = document(
+    const summary = document(
       await at.run([
         ...['train', 'dpo', '--model', path('model'), '--data', path('pairs.jsonl'), '--out', path('dpo')],
         ...['--steps', '12', '--batch', '2', '--lr', '0.005', '--beta', '0.2', '--json'],
       ]),
     );
-    expect(told.losses[0]).toBeCloseTo(Math.LN2, 5);
-    expect(told.losses.at(-1)).toBeLessThan(told.losses[0]);
-    expect(told.metrics.accuracy.at(-1)).toBe(1);
+    expect(summary.losses[0]).toBeCloseTo(Math.LN2, 5);
+    expect(summary.losses.at(-1)).toBeLessThan(summary.losses[0]);
+    expect(summary.metrics.accuracy.at(-1)).toBe(1);
   });
 
   it('train value learns rewards of a file, train reward pairs; both give checkpoints with that head, which go on', async () => {
@@ -154,11 +154,11 @@ describe('training from files, by commands alone', () => {
   });
 
   it('--lora trains an adapter, which is saved as PEFT reads it beside the whole model', async () => {
-    const told = document(await at.run(sft('lora', '--lora', 'r=2,alpha=4,targets=q_proj,v_proj')));
-    const config = JSON.parse(readFileSync(join(told.adapter, 'adapter_config.json'), 'utf8'));
+    const summary = document(await at.run(sft('lora', '--lora', 'r=2,alpha=4,targets=q_proj,v_proj')));
+    const config = JSON.parse(readFileSync(join(summary.adapter, 'adapter_config.json'), 'utf8'));
     expect(config).toMatchObject({ peft_type: 'LORA', r: 2, lora_alpha: 4, target_modules: ['q_proj', 'v_proj'] });
     expect(config.base_model_name_or_path).toBe(path('model'));
-    expect(existsSync(join(told.directory, 'model.safetensors'))).toBe(true);
+    expect(existsSync(join(summary.directory, 'model.safetensors'))).toBe(true);
   });
 
   it('--lora goes on with the adapter of a checkpoint over the same base, whose every file stays as it is', async () => {
@@ -231,12 +231,12 @@ describe('training from files, by commands alone', () => {
   });
 
   it('what does not make sense is refused with 2 and names the flag', async () => {
-    for (const [flags, said] of [
+    for (const [flags, expected] of [
       [['--epochs', '2'], '--steps and --epochs'],
       [['--lora', 'rank=3'], '--lora'],
     ] as const) {
       const ended = await at.run(sft('wrong', ...flags).filter((flag) => flag !== '--json'));
-      expect([ended.code, ended.err]).toEqual([2, expect.stringContaining(said)]);
+      expect([ended.code, ended.err]).toEqual([2, expect.stringContaining(expected)]);
     }
     const policy = await at.run(['train', 'rl', '--model', path('model'), '--data', path('rows.jsonl'), '--out', 'x']);
     expect([policy.code, policy.err]).toEqual([2, expect.stringContaining('frozen dataset')]);

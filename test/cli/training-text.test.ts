@@ -43,7 +43,7 @@ describe('text to train a tokenizer on', () => {
     expect(Math.max(...texts.map((text) => text.length))).toBeLessThan(12 << 20);
   });
 
-  it('is the conversations of a chat file, told by its contents; lines that are none are listed and left out', () => {
+  it('is the conversations of a chat file, recognised by its contents; lines that are none are listed and left out', () => {
     const chat = { messages: [{ role: 'user', content: 'q' }], tools: [1, 2] };
     const lines = [
       '',

@@ -23,9 +23,9 @@ describe('The environment', () => {
         const wrong = misspelt(name, () => next.shift()!);
         if (OURS.includes(wrong)) return;
         expect(oneSlip(wrong, name)).toBe(true);
-        const said = refusal({ [wrong]: 'x' });
-        expect([wrong, said]).toEqual([wrong, expect.stringContaining(wrong)]);
-        expect(said).toMatch(/is meant/);
+        const refusalText = refusal({ [wrong]: 'x' });
+        expect([wrong, refusalText]).toEqual([wrong, expect.stringContaining(wrong)]);
+        expect(refusalText).toMatch(/is meant/);
       }),
     );
   });
@@ -53,7 +53,7 @@ describe('The environment', () => {
     );
   });
 
-  it("another program's DATABASE_URI stops it until it is said that there is no DATABASE_URL", () => {
+  it("another program's DATABASE_URI stops it until DATABASE_URL is declared empty", () => {
     expect(refusal({ DATABASE_URI: 'mysql://x' })).toMatch(/set DATABASE_URL too/);
     expect(refusal({ DATABASE_URI: 'mysql://x', DATABASE_URL: '' })).toBe('');
   });

@@ -19,7 +19,7 @@ declare module 'vitest' {
   }
 }
 
-/** What a worker is told: the address of the database `template`, or why there is no server. */
+/** What a worker receives: the address of the database `template`, or why there is no server. */
 export type TestServer = { readonly template: string } | { readonly error: string };
 
 const FOLDER = 'troupe-test-';

@@ -54,8 +54,8 @@ export async function prepared(
   }
   const serve = at.start(['run', 'serve', '--port', '0', '--json']);
   const infer = at.start(['run', 'infer', '--policy', 'solver', '--model', path('model'), '--json']);
-  const [said] = await Promise.all([serve.said(/"address"/), infer.said(/"role"/)]);
-  return { address: /http:\/\/[0-9.:]+/.exec(said)![0], infer, serve };
+  const [output] = await Promise.all([serve.waitForOutput(/"address"/), infer.waitForOutput(/"role"/)]);
+  return { address: /http:\/\/[0-9.:]+/.exec(output)![0], infer, serve };
 }
 
 /** A plan that learns the sums from the recorded plays, and whose gate plays the others. */

@@ -1,4 +1,4 @@
-/** Made-up plays of a small team, told as Troupe's own events: sampled tokens with their log-probabilities, and a reward. */
+/** Made-up plays of a small team, as Troupe's own events: sampled tokens with their log-probabilities, and a reward. */
 export const WORDS = ['what', 'is', 'plus', 'zero', 'one', 'two', 'three', 'four'];
 const SPECIAL = 2;
 const idOf = (word: string): number => SPECIAL + WORDS.indexOf(word);

@@ -17,8 +17,8 @@ export type Ended = {
 
 export type Running = {
   readonly child: ChildProcessByStdio<Writable, Readable, Readable>;
-  /** Resolves with the output so far once it has said this; rejects when it ends before. */
-  readonly said: (what: RegExp) => Promise<string>;
+  /** Resolves with the output so far once it matches `what`; rejects when it ends before. */
+  readonly waitForOutput: (what: RegExp) => Promise<string>;
   readonly ended: Promise<Ended>;
 };
 
@@ -46,16 +46,16 @@ export function shell(env: Readonly<Record<string, string>> = {}): Shell {
     let out = '';
     let err = '';
     const listeners = new Set<() => void>();
-    const heard = () => {
+    const notify = () => {
       for (const listener of listeners) listener();
     };
     child.stdout.setEncoding('utf8').on('data', (text: string) => {
       out += text;
-      heard();
+      notify();
     });
     child.stderr.setEncoding('utf8').on('data', (text: string) => {
       err += text;
-      heard();
+      notify();
     });
     const ended = new Promise<Ended>((resolve) =>
       child.once('close', (code, signal) => {
@@ -63,7 +63,7 @@ export function shell(env: Readonly<Record<string, string>> = {}): Shell {
         resolve({ code, signal, out, err });
       }),
     );
-    const said = (what: RegExp) =>
+    const waitForOutput = (what: RegExp) =>
       new Promise<string>((resolve, reject) => {
         const look = () => {
           if (!what.test(out + err)) return;
@@ -74,7 +74,7 @@ export function shell(env: Readonly<Record<string, string>> = {}): Shell {
         look();
         void ended.then(({ code }) => reject(new Error(`troupe ${args[0]} ended with ${code}: ${err}`)));
       });
-    return { child, said, ended };
+    return { child, waitForOutput, ended };
   };
   return {
     folder,
