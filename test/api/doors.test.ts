@@ -79,7 +79,7 @@ describe('who may speak', () => {
 });
 
 describe('serving', () => {
-  it('P54: a port that is taken is said in one clear line', async () => {
+  it('P54: a port that is taken is reported in one clear line', async () => {
     const other = createServer().listen(0, '127.0.0.1');
     await new Promise((resolve) => other.once('listening', resolve));
     const { port } = other.address() as { port: number };

@@ -209,7 +209,7 @@ describe('POST /v1/events', () => {
     await away.close();
   });
 
-  it('tells an outage in its log, once for all of its requests', async () => {
+  it('writes an outage to its log, once for all of its requests', async () => {
     const away = await testApp({
       log: {
         name: 'full',
@@ -217,15 +217,15 @@ describe('POST /v1/events', () => {
         close: async () => {},
       },
     });
-    const said: string[] = [];
+    const written: string[] = [];
     const write = process.stderr.write;
-    process.stderr.write = ((line: string) => said.push(line) > 0) as never;
+    process.stderr.write = ((line: string) => written.push(line) > 0) as never;
     try {
       for (const id of ['first', 'second']) expect((await post(away.app, anEvent(id))).statusCode).toBe(503);
     } finally {
       process.stderr.write = write;
     }
-    const lines = said.map((line) => JSON.parse(line)).filter(({ msg }) => msg.includes('503'));
+    const lines = written.map((line) => JSON.parse(line)).filter(({ msg }) => msg.includes('503'));
     expect(lines).toEqual([
       expect.objectContaining({
         level: 'warn',
@@ -237,7 +237,7 @@ describe('POST /v1/events', () => {
     await away.close();
   });
 
-  it('speaks with the recorder: what it refuses is told by item', async () => {
+  it('works with the recorder: what it refuses is reported by item', async () => {
     const { url } = await serve(at.app, { host: '127.0.0.1', port: 0 });
     const recorder = createRecorder({ baseUrl: url, source: '/team', tries: 1 });
     recorder.episode({ episode_id: 'rec' });

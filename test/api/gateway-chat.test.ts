@@ -46,11 +46,14 @@ afterAll(async () => {
 const user = (content: unknown) => ({ role: 'user', content });
 const ask = (more: object = {}) => ({ model: 'policy:team', messages: [user('hello')], seed: 1, ...more });
 const call = (body: object, episode: string) => post(at.app, body, { 'troupe-episode': episode }, CHAT);
-// biome-ignore lint/suspicious/noExplicitAny: what is looked at is said by each test
-type Told = { name: string; data: Record<string, any> };
+// biome-ignore lint/suspicious/noExplicitAny: each test states what it looks at
+type StoredEvent = { name: string; data: Record<string, any> };
 const eventsOf = async (episode: string) =>
-  (await at.db.query<Told>('select name, data from troupe.events where key = $1 order by position', [`e/${episode}`]))
-    .rows;
+  (
+    await at.db.query<StoredEvent>('select name, data from troupe.events where key = $1 order by position', [
+      `e/${episode}`,
+    ])
+  ).rows;
 const dataOf = (body: string) => [...eventStream().take(Buffer.from(body))];
 
 it('has the cost of the price that the configuration gives its policy', async () => {

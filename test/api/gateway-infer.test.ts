@@ -1,4 +1,4 @@
-/** The gateway before a sampling process that runs: what is passed on is done, and whoever goes away is no longer spoken to. */
+/** The gateway before a sampling process that runs: what is passed on is done, and a client that goes away gets nothing more. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -53,10 +53,10 @@ afterAll(async () => {
 const asked = (more: object) => ({ model: 'policy:team', prompt: [2, 3, 4], ...more });
 
 it('draws as it was asked to: among one token where top_k or top_p leave one, with the best beside it', async () => {
-  const said = async (more: object) => (await post(at.app, asked(more), {}, '/v1/completions')).json();
-  const greedy = await said({ temperature: 0, max_tokens: 8, logprobs: 2, raw_logprobs: true });
+  const complete = async (more: object) => (await post(at.app, asked(more), {}, '/v1/completions')).json();
+  const greedy = await complete({ temperature: 0, max_tokens: 8, logprobs: 2, raw_logprobs: true });
   for (const cut of [{ top_k: 1 }, { top_p: 1e-6 }, { min_p: 1 }]) {
-    const { choices } = await said({ ...cut, seed: 4, max_tokens: 8, logprobs: 0 });
+    const { choices } = await complete({ ...cut, seed: 4, max_tokens: 8, logprobs: 0 });
     expect(choices[0].token_ids).toEqual(greedy.choices[0].token_ids);
     // The only token that can be drawn is certain.
     for (const logprob of choices[0].logprobs.token_logprobs) expect(logprob).toBeCloseTo(0, 6);
@@ -85,11 +85,11 @@ it('ends an answer whose reader has gone: the process is free again', async () =
   await expect.poll(() => infer.status().waiting, { timeout: 10_000 }).toBe(0);
   // It was withdrawn, not answered.
   expect(infer.status().requests).toBe(requests);
-  const told = async () =>
+  const errorCodes = async () =>
     (
       await at.db.query<{ data: { error?: { code: string } } }>(
         "select data from troupe.events where name = 'generation.completed' and data::jsonb ? 'error'",
       )
     ).rows.map(({ data }) => data.error?.code);
-  await expect.poll(told, { timeout: 10_000 }).toEqual(['interrupted']);
+  await expect.poll(errorCodes, { timeout: 10_000 }).toEqual(['interrupted']);
 });

@@ -34,7 +34,7 @@ const say = (prompt: string): string => {
 };
 
 /** The answer of the scripted server, and the same as events (the example of the reference, with a cache). */
-const SAID = {
+const MESSAGE = {
   id: 'msg_01',
   type: 'message',
   role: 'assistant',
@@ -50,7 +50,7 @@ const SAID = {
 const EVENTS = [
   {
     type: 'message_start',
-    message: { ...SAID, content: [], stop_reason: null, usage: { ...SAID.usage, output_tokens: 1 } },
+    message: { ...MESSAGE, content: [], stop_reason: null, usage: { ...MESSAGE.usage, output_tokens: 1 } },
   },
   { type: 'content_block_start', index: 0, content_block: { type: 'text', text: '' } },
   { type: 'ping' },
@@ -69,7 +69,7 @@ const EVENTS = [
   { type: 'message_stop' },
 ];
 
-// biome-ignore lint/suspicious/noExplicitAny: what is looked at is said by each test
+// biome-ignore lint/suspicious/noExplicitAny: each test states what it looks at
 type Any = any;
 const seen: { url: string; headers: Record<string, unknown>; body: Any }[] = [];
 let policy: ScriptedPolicy;
@@ -79,15 +79,15 @@ beforeAll(async () => {
   const server = createServer(async (request, response) => {
     const body = request.method === 'POST' ? JSON.parse(await text(request)) : null;
     seen.push({ url: request.url!, headers: request.headers, body });
-    const json = (status: number, said: unknown) =>
+    const json = (status: number, answer: unknown) =>
       response
         .writeHead(status, { 'content-type': 'application/json', 'request-id': 'req_1' })
-        .end(JSON.stringify(said));
+        .end(JSON.stringify(answer));
     if (request.url === '/v1/models') return json(200, { data: [{ type: 'model', id: 'claude-x-1' }] });
     if (request.url === '/v1/messages/count_tokens') return json(200, { input_tokens: 14 });
     if (body.model === 'claude-busy')
       return json(529, { type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' } });
-    if (!body.stream) return json(200, SAID);
+    if (!body.stream) return json(200, MESSAGE);
     response.writeHead(200, { 'content-type': 'text/event-stream; charset=utf-8' });
     for (const data of EVENTS) response.write(`event: ${data.type}\ndata: ${JSON.stringify(data)}\n\n`);
     response.end();
@@ -134,14 +134,14 @@ const eventsOf = async (episode: string) =>
       [`e/${episode}`],
     )
   ).rows;
-const heard = (body: string) => [...eventStream().take(Buffer.from(body))].map((data) => JSON.parse(data));
+const eventsOfStream = (body: string) => [...eventStream().take(Buffer.from(body))].map((data) => JSON.parse(data));
 
 describe('a policy asked for a message', () => {
   it('answers as Anthropic does, and is recorded with its tokens', async () => {
     const answer = await call(ask({ system: [{ type: 'text', text: 'Be brief.', cache_control: {} }] }), 'plain');
     expect(answer.statusCode).toBe(200);
-    const { id, usage, troupe, ...said } = answer.json();
-    expect(said).toEqual({
+    const { id, usage, troupe, ...message } = answer.json();
+    expect(message).toEqual({
       type: 'message',
       role: 'assistant',
       model: 'policy:team',
@@ -245,7 +245,7 @@ describe('a policy asked for a message', () => {
       'troupe-recorded': 'true',
     });
     const names = [...streamed.body.matchAll(/^event: (.*)$/gm)].map(([, name]) => name);
-    const events = heard(streamed.body);
+    const events = eventsOfStream(streamed.body);
     expect(events.map(({ type }) => type)).toEqual(names);
     const block = ['content_block_start', 'content_block_delta', 'content_block_stop'];
     expect(names).toEqual(['message_start', ...block, ...block, ...block, 'message_delta', 'message_stop']);
@@ -361,20 +361,20 @@ describe('a server that speaks the Messages API', () => {
     const episode = `upstream ${stream}`;
     const answer = await call({ ...asked, ...(stream ? { stream } : {}) }, episode);
     expect(answer.statusCode).toBe(200);
-    if (stream) expect(heard(answer.body)).toEqual(EVENTS);
-    else expect(answer.json()).toEqual(SAID);
+    if (stream) expect(eventsOfStream(answer.body)).toEqual(EVENTS);
+    else expect(answer.json()).toEqual(MESSAGE);
     const { url, headers, body } = seen.at(-1)!;
     expect([url, body.messages]).toEqual(['/v1/messages', asked.messages]);
     expect(headers).toMatchObject({ 'x-api-key': 'sk-ant-configured', 'anthropic-version': '2023-06-01' });
     expect(headers.authorization).toBeUndefined();
-    const results = SAID.content
+    const results = MESSAGE.content
       .filter(({ type }) => type === 'tool_use')
       .map(({ id }) => ({ type: 'tool_result', tool_use_id: id, content: '3 degrees' }));
     const later = {
       ...asked,
       messages: [
         user([{ type: 'text', text: 'the weather?' }]),
-        { role: 'assistant', content: SAID.content },
+        { role: 'assistant', content: MESSAGE.content },
         user(results),
       ],
     };

@@ -20,7 +20,7 @@ const say = (prompt: string): string => {
   return prompt.includes('weather?') ? CALLS : 'One two three';
 };
 
-// biome-ignore lint/suspicious/noExplicitAny: what is looked at is said by each test
+// biome-ignore lint/suspicious/noExplicitAny: each test states what it looks at
 type Any = any;
 let policy: ScriptedPolicy;
 let at: TestApp;
@@ -46,8 +46,8 @@ const eventsOf = async (episode: string) =>
     )
   ).rows;
 const promptOf = async (episode: string) => {
-  const said = (await eventsOf(episode)).filter(({ name }) => name === 'generation.completed').at(-1)!;
-  return policy.tokenizer.decode(said.data.prompt_token_ids);
+  const completion = (await eventsOf(episode)).filter(({ name }) => name === 'generation.completed').at(-1)!;
+  return policy.tokenizer.decode(completion.data.prompt_token_ids);
 };
 const turn = (role: string, text: string) => `<|im_start|>${role}\n${text}<|im_end|>\n`;
 
@@ -135,7 +135,7 @@ it('ends after its first call where parallel ones are not wanted, and says so', 
 });
 
 describe('a response that goes on from an earlier one', () => {
-  it('is told what was said by then, without the instructions of then, also over several', async () => {
+  it('gets the conversation so far, without its earlier instructions, also over several', async () => {
     const first = (await call(ask({ instructions: 'Be brief.' }), 'chain')).json();
     const again = ask({ input: 'again', instructions: 'Be kind.', previous_response_id: first.id });
     const second = (await call(again, 'chain')).json();

@@ -40,11 +40,14 @@ afterAll(async () => {
 const ask = (more: object = {}) => ({ model: 'gpt-4o-mini', messages: [{ role: 'user', content: 'hello' }], ...more });
 const call = (who: object, episode: string, more: object = {}) =>
   post(at.app, ask(more), { 'troupe-episode': episode, ...who }, CHAT);
-// biome-ignore lint/suspicious/noExplicitAny: what is looked at is said by each test
-type Told = { name: string; data: Record<string, any> };
+// biome-ignore lint/suspicious/noExplicitAny: each test states what it looks at
+type StoredEvent = { name: string; data: Record<string, any> };
 const eventsOf = async (episode: string) =>
-  (await at.db.query<Told>('select name, data from troupe.events where key = $1 order by position', [`e/${episode}`]))
-    .rows;
+  (
+    await at.db.query<StoredEvent>('select name, data from troupe.events where key = $1 order by position', [
+      `e/${episode}`,
+    ])
+  ).rows;
 const sam = { 'troupe-agent': 'sam' };
 
 it('answers by the policy under the name that was asked for, and records both', async () => {

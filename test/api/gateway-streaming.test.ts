@@ -36,11 +36,11 @@ beforeAll(async () => {
   await infer.load({ dir, name: 'team' });
   const { db, close } = await freshDatabase();
   const leave = await registerProcess(db, { processId: 'p', role: 'infer', policy: 'team', address: socket });
-  const said = (prompt: string) =>
+  const reply = (prompt: string) =>
     prompt.includes('weather')
       ? 'I ask.\n<tool_call>\n{"name": "get", "arguments": {"a": 1}}\n</tool_call>'
       : 'yes END no';
-  const scripted = await scriptedPolicy(db, { policy: 'script', grows: true, say: said });
+  const scripted = await scriptedPolicy(db, { policy: 'script', grows: true, say: reply });
   const policyServers = registeredPolicyServers(db, connectInfer);
   at = await testApp({ policyServers });
   url = await at.app.listen({ host: '127.0.0.1', port: 0 });
@@ -154,8 +154,8 @@ describe.each(Object.entries(INTERFACES))('%s of a policy', (name, { path, body,
     const reader = answer.body!.getReader();
     const decoder = new TextDecoder();
     let got = '';
-    const heard = () => eventsIn(got.slice(0, got.lastIndexOf('\n\n') + 2)).flatMap((event) => added(event) ?? []);
-    while (heard().length < 2) got += decoder.decode((await reader.read()).value, { stream: true });
+    const deltas = () => eventsIn(got.slice(0, got.lastIndexOf('\n\n') + 2)).flatMap((event) => added(event) ?? []);
+    while (deltas().length < 2) got += decoder.decode((await reader.read()).value, { stream: true });
     expect(infer.status().waiting).toBe(1);
     client.abort();
     await expect.poll(() => infer.status().waiting, { timeout: 10_000 }).toBe(0);
@@ -164,7 +164,7 @@ describe.each(Object.entries(INTERFACES))('%s of a policy', (name, { path, body,
       .toEqual(['interrupted']);
     const [{ choices, prompt_token_ids, usage }] = (await completed(episode)) as [Json];
     expect(choices).toEqual([{ index: 0, content: expect.any(String) }]);
-    expect(choices[0].content.startsWith(heard().join(''))).toBe(true);
+    expect(choices[0].content.startsWith(deltas().join(''))).toBe(true);
     expect(prompt_token_ids.length).toBeGreaterThan(0);
     expect(usage).toBeUndefined();
   });

@@ -37,7 +37,7 @@ const eventsOf = async (episode: string) =>
   ).rows;
 
 describe('POST /v1/chat/completions', () => {
-  it('answers as OpenAI does, with token ids, and what was said is in the log before it is read', async () => {
+  it('answers as OpenAI does, with token ids, and the answer is in the log before the client reads it', async () => {
     const answer = await post(
       at.app,
       ask({ n: 3, seed: 11, temperature: 0.7, max_tokens: 20, stop: 'X' }),
@@ -347,13 +347,13 @@ describe('POST /v1/chat/completions', () => {
     await speaking;
     client.abort();
     await expect(answer).rejects.toThrow();
-    const told = () =>
+    const recordedEvents = () =>
       patient.db.query<{ data: { error?: object; outcome?: string } }>(
         "select data from troupe.events where name in ('generation.completed', 'episode.finished') order by position",
       );
-    await expect.poll(async () => (await told()).rows.length).toBe(2);
+    await expect.poll(async () => (await recordedEvents()).rows.length).toBe(2);
     expect(withdrawn).toBe(1);
-    const [completed, finished] = (await told()).rows;
+    const [completed, finished] = (await recordedEvents()).rows;
     expect(completed!.data).toMatchObject({ choices: [], error: { code: 'interrupted' } });
     expect(finished!.data).toMatchObject({ outcome: 'aborted' });
     await patient.close();
@@ -507,7 +507,7 @@ describe('POST /v1/completions', () => {
     [[7, 8], { prompt_ids: [7, 8] }],
     [[[7, 8]], { prompt_ids: [7, 8] }],
     [['hello'], { prompt: 'hello' }],
-  ])('takes the prompt %j, and sixteen tokens where none are said', async (prompt, passed) => {
+  ])('takes the prompt %j, and sixteen tokens by default', async (prompt, passed) => {
     const answer = await post(at.app, text({ prompt }), context, TEXT);
     expect([answer.statusCode, answer.json().choices[0].logprobs]).toEqual([200, null]);
     expect(policyServers.asked.at(-1)!.ask).toMatchObject({ ...passed, max_tokens: 16 });

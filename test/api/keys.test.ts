@@ -75,11 +75,11 @@ describe('once there are keys', () => {
     const { paths } = (await get('/openapi.json', bearer(keys.admin))).json() as {
       paths: Record<string, Record<string, { security: readonly Record<string, readonly string[]>[] }>>;
     };
-    const said = Object.entries(paths).flatMap(([path, methods]) =>
+    const routes = Object.entries(paths).flatMap(([path, methods]) =>
       Object.entries(methods).map(([method, { security }]) => [`${method} ${path}`, security] as const),
     );
-    expect(said.length).toBeGreaterThan(15);
-    for (const [route, security] of said) {
+    expect(routes.length).toBeGreaterThan(15);
+    for (const [route, security] of routes) {
       if (route === 'get /healthz') expect(security).toEqual([]);
       else expect([route, SCOPES]).toEqual([route, expect.arrayContaining([security[0]!.bearer![0]])]);
     }
@@ -149,13 +149,13 @@ describe('once there are keys', () => {
   it('the recorder sends its key', async () => {
     const own = await testAppOn(at);
     const { url } = await serve(own.app, { host: '127.0.0.1', port: 0 });
-    const told = (apiKey: string) => {
+    const flushed = (apiKey: string) => {
       const recorder = createRecorder({ baseUrl: url, source: '/recorder', apiKey, tries: 1 });
       recorder.episode({ episode_id: 'keyed' });
       return recorder.flush();
     };
-    expect(await told(keys.ingest)).toMatchObject({ sent: 1, accepted: 1 });
-    await expect(told(keys.read)).rejects.toThrow(/403/);
+    expect(await flushed(keys.ingest)).toMatchObject({ sent: 1, accepted: 1 });
+    await expect(flushed(keys.read)).rejects.toThrow(/403/);
     await own.close();
   });
 
@@ -173,7 +173,7 @@ describe('once there are keys', () => {
     expect(new Set(answers).size).toBe(1);
   });
 
-  it('programs on this machine need one too, unless they are said to be trusted; what a proxy passed on is not from here', async () => {
+  it('programs on this machine need one too, unless they are declared trusted; what a proxy passed on is not from here', async () => {
     const open = await testAppOn(at, { openLoopback: true });
     expect((await get('/v1/episodes', {}, open.app)).statusCode).toBe(200);
     expect((await get('/v1/episodes', { 'x-forwarded-for': '10.0.0.1' }, open.app)).statusCode).toBe(401);
@@ -325,9 +325,9 @@ describe('a ring of keys', () => {
 });
 
 it('P45: a key that was used is in no table, no error and no output', async () => {
-  const said: string[] = [];
+  const outputs: string[] = [];
   const write = process.stderr.write;
-  process.stderr.write = ((chunk: string) => said.push(String(chunk)) > 0) as never;
+  process.stderr.write = ((chunk: string) => outputs.push(String(chunk)) > 0) as never;
   try {
     for (const key of [keys.admin, keys.read, keys.revoked]) {
       for (const headers of [bearer(key), { 'troupe-key': key }, { authorization: key }, bearer(`${key}x`)] as Record<
@@ -340,9 +340,9 @@ it('P45: a key that was used is in no table, no error and no output', async () =
           { model: 'policy:solver', messages: [{ role: 'user', content: 'hi' }] },
         ];
         for (const url of ['/v1/events', '/v1/chat/completions', '/v1/completions', '/no/such'])
-          for (const body of bodies) said.push((await post(at.app, body, headers, url)).body);
+          for (const body of bodies) outputs.push((await post(at.app, body, headers, url)).body);
         for (const url of ['/v1/episodes', '/v1/episodes/none', '/metrics', '/', '/openapi.json'])
-          said.push((await get(url, headers)).body);
+          outputs.push((await get(url, headers)).body);
       }
     }
   } finally {
@@ -356,11 +356,11 @@ it('P45: a key that was used is in no table, no error and no output', async () =
   expect(tables.length).toBeGreaterThan(20);
   for (const { name } of tables) {
     const { rows } = await at.db.query<{ line: string }>(`select t::text as line from ${name} t`);
-    said.push(...rows.map(({ line }) => line));
+    outputs.push(...rows.map(({ line }) => line));
   }
   const secrets = [keys.admin, keys.read, keys.revoked].map((key) => key.slice(20, 60));
-  expect(said.join('\n')).toContain('canary');
-  for (const secret of secrets) expect(said.some((text) => text.includes(secret))).toBe(false);
+  expect(outputs.join('\n')).toContain('canary');
+  for (const secret of secrets) expect(outputs.some((text) => text.includes(secret))).toBe(false);
   expect((await listKeys(at.db)).map((key) => Object.keys(key))).not.toContain('sha256');
 });
 

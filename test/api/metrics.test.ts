@@ -186,7 +186,7 @@ describe('--metrics-port', () => {
 });
 
 describe('The metrics of several processes', () => {
-  it('are one text, in which a label tells whose each series is', async () => {
+  it('are one text, in which a label names the process of each series', async () => {
     const before = value(await processMetrics(), 'troupe_projector_events_total') ?? 0;
     observe.batch({ events: 7, keys: [], delay: 0.3 }, 0.02);
     observe.job({ job_id: 'one', kind: 'counted' }, 'done', 4);

@@ -59,11 +59,15 @@ describe('A receiver of notifications', () => {
     await fresh.close();
   });
 
-  const told = async (fields: Record<string, unknown>, env: Record<string, string> = {}) => {
-    const said: string[] = [];
+  const delivered = async (fields: Record<string, unknown>, env: Record<string, string> = {}) => {
+    const troubles: string[] = [];
     const [receiver] = readReceivers({ ops: fields }, { PATH: process.env.PATH ?? '', ...env });
-    await deliver(fresh.db, receiver!, { project: 'airline', now: context.now, onTrouble: (one) => said.push(one) });
-    return said;
+    await deliver(fresh.db, receiver!, {
+      project: 'airline',
+      now: context.now,
+      onTrouble: (one) => troubles.push(one),
+    });
+    return troubles;
   };
   const pausedNow = (reason: string) =>
     recordScheduleEvent(context.log, context.now(), {
@@ -156,10 +160,10 @@ describe('A receiver of notifications', () => {
   it('gets each happening once by HTTP, in order, with the key, and nothing again after a restart', async () => {
     const fields = { url, key_env: 'HOOK_KEY', on: [...HAPPENINGS] };
     const env = { HOOK_KEY: 'hook-key' };
-    await pausedNow('before anybody was to be told');
-    await told(fields, env);
+    await pausedNow('before anybody was to be notified');
+    await delivered(fields, env);
     await everything();
-    expect(await told(fields, env)).toEqual([]);
+    expect(await delivered(fields, env)).toEqual([]);
     const messages = got.map(({ message }) => message);
     expect(rows(messages)).toEqual(EXPECTED);
     expect(messages[0]).toMatchObject({ project: 'airline', at: '2026-05-01T12:00:00.000Z' });
@@ -168,8 +172,8 @@ describe('A receiver of notifications', () => {
       authorization: 'Bearer hook-key',
       'content-type': 'application/json',
     });
-    await told(fields, env);
-    await told(fields, env);
+    await delivered(fields, env);
+    await delivered(fields, env);
     expect(got).toHaveLength(EXPECTED.length);
     expect(await state()).toMatchObject({ sent: EXPECTED.length, given_up: 0, failing: null });
   }, 60_000);
@@ -179,18 +183,18 @@ describe('A receiver of notifications', () => {
     const command = ['sh', '-c', 'cat >> "$FILE"; [ -z "$SECRET" ] || echo seen >> "$FILE"'];
     const fields = { command, env: ['FILE'], on: [...HAPPENINGS] };
     const env = { FILE: file, SECRET: 'not for the command' };
-    await told(fields, env);
+    await delivered(fields, env);
     await everything();
-    expect(await told(fields, env)).toEqual([]);
-    await told(fields, env);
+    expect(await delivered(fields, env)).toEqual([]);
+    await delivered(fields, env);
     const lines = readFileSync(file, 'utf8').trim().split('\n');
     expect(rows(lines.map((line) => JSON.parse(line)))).toEqual(EXPECTED);
   }, 60_000);
 
-  it('is told by default of what an operator has to know, and not of each run and tick', async () => {
-    await told({ url });
+  it('is notified by default of what an operator has to know, and not of each run and tick', async () => {
+    await delivered({ url });
     await everything();
-    await told({ url });
+    await delivered({ url });
     expect(got.map(({ message }) => message.event)).toEqual([
       'run_failed',
       'gate_refused',
@@ -202,67 +206,67 @@ describe('A receiver of notifications', () => {
   }, 60_000);
 
   it('that is down gets everything later, in order; until then its state and a sentence say why', async () => {
-    await told({ url });
+    await delivered({ url });
     await pausedNow('first');
     clock += 1000;
     await pausedNow('second');
     answer = (response) => response.writeHead(503).end();
-    const [said] = await told({ url });
-    expect(said).toContain('ops was not notified of schedule_paused: It answered 503.');
+    const [troubles] = await delivered({ url });
+    expect(troubles).toContain('ops was not notified of schedule_paused: It answered 503.');
     expect((await state()).failing).toMatchObject({ attempts: 1, error: 'It answered 503.' });
     // Not before its time.
     clock += 4000;
-    await told({ url });
+    await delivered({ url });
     expect(got).toHaveLength(1);
     clock += 2000;
-    await told({ url });
+    await delivered({ url });
     expect((await state()).failing).toMatchObject({ attempts: 2, since: '2026-05-01T12:00:01.000Z' });
     answer = (response) => response.writeHead(200).end('ok');
     clock += 11_000;
-    await told({ url });
+    await delivered({ url });
     expect(reasons()).toEqual(['first', 'first', 'first', 'second']);
     expect(got[0]!.message.id).toBe(got[2]!.message.id);
     expect(await state()).toMatchObject({ sent: 2, failing: null });
   });
 
   it('that refuses a message for what it says gets the next one after three attempts; nothing else is skipped', async () => {
-    await told({ url });
+    await delivered({ url });
     await pausedNow('refused');
     clock += 1000;
     await pausedNow('taken');
     answer = (response) => response.writeHead(got.at(-1)!.message.reason === 'refused' ? 422 : 200).end();
-    const said: string[] = [];
+    const troubles: string[] = [];
     for (const wait of [0, 6000, 11_000]) {
       clock += wait;
-      said.push(...(await told({ url })));
+      troubles.push(...(await delivered({ url })));
     }
     expect(reasons()).toEqual(['refused', 'refused', 'refused', 'taken']);
-    expect(said[2]).toContain('ops refuses schedule_paused');
-    expect(said[2]).toContain('which was given up: It answered 422.');
+    expect(troubles[2]).toContain('ops refuses schedule_paused');
+    expect(troubles[2]).toContain('which was given up: It answered 422.');
     expect(await state()).toMatchObject({ sent: 1, given_up: 1, failing: null });
     // A wrong key or address refuses every message: nothing is given up before its time.
     await pausedNow('kept');
     answer = (response) => response.writeHead(401).end();
     for (let attempt = 0; attempt < 5; attempt++) {
       clock += 300_000;
-      await told({ url });
+      await delivered({ url });
     }
     expect(await state()).toMatchObject({ sent: 1, given_up: 1, failing: { attempts: 5 } });
   });
 
-  it('is told of what only a newer Troupe can read once one is there', async () => {
-    await told({ url });
+  it('is notified of what only a newer Troupe can read once one is there', async () => {
+    await delivered({ url });
     await pausedNow('before');
     await pausedNow('newer');
     await pausedNow('behind');
     const version = (n: number) =>
       fresh.db.query(`update troupe.events set type_version = $1 where data ->> 'reason' = 'newer'`, [n]);
     await version(9);
-    await told({ url });
-    await told({ url });
+    await delivered({ url });
+    await delivered({ url });
     expect(reasons()).toEqual(['before']);
     await version(1);
-    await told({ url });
+    await delivered({ url });
     expect(reasons()).toEqual(['before', 'newer', 'behind']);
   });
 
@@ -281,41 +285,41 @@ describe('A receiver of notifications', () => {
   });
 
   it('is given up after three days, message by message', async () => {
-    await told({ url });
+    await delivered({ url });
     await pausedNow('old');
     clock += 4 * 86_400_000;
     await pausedNow('new');
-    const [said] = await told({ url });
-    expect(said).toContain('too old for ops');
+    const [troubles] = await delivered({ url });
+    expect(troubles).toContain('too old for ops');
     expect(reasons()).toEqual(['new']);
     expect(await state()).toMatchObject({ sent: 1, given_up: 1 });
   });
 
-  it('is told by one process where several work at once', async () => {
-    await told({ url });
+  it('is notified by one process where several work at once', async () => {
+    await delivered({ url });
     for (let i = 0; i < 5; i++) {
       await pausedNow(`reason ${i}`);
       clock += 1000;
     }
-    await Promise.all([told({ url }), told({ url }), told({ url })]);
-    await told({ url });
+    await Promise.all([delivered({ url }), delivered({ url }), delivered({ url })]);
+    await delivered({ url });
     expect(reasons()).toEqual([0, 1, 2, 3, 4].map((i) => `reason ${i}`));
   });
 
   it('gets a message again, with the same id, where its sender was killed after it was sent', async () => {
-    await told({ url });
+    await delivered({ url });
     await pausedNow('twice');
     const before = (await fresh.db.query(`select result::text from troupe.job_queue where kind = 'notify'`)).rows[0];
-    await told({ url });
+    await delivered({ url });
     // As it stands after a kill in between: claimed, and not written.
     await fresh.db.query(
       `update troupe.job_queue set result = $1::json, leased_until = clock_timestamp() + interval '1 minute' where kind = 'notify'`,
       [before!.result],
     );
-    await told({ url });
+    await delivered({ url });
     expect(got).toHaveLength(1);
     await fresh.db.query(`update troupe.job_queue set leased_until = clock_timestamp() where kind = 'notify'`);
-    await told({ url });
+    await delivered({ url });
     expect(reasons()).toEqual(['twice', 'twice']);
     expect(got[0]!.message.id).toBe(got[1]!.message.id);
   });

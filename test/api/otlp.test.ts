@@ -1,4 +1,4 @@
-/** OTLP over HTTP, as exporters send it and as the protocol says it is answered; and the doors that other clients know. */
+/** OTLP over HTTP, as exporters send it and answered as the protocol says; and the endpoints that other clients know. */
 import { deflateSync, gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { traceBytes } from '../ingest/support/otlp-bytes.ts';
@@ -97,7 +97,7 @@ describe('POST /v1/traces', () => {
   });
 
   it('answers what cannot be read at all with a Status in the media type of the request', async () => {
-    for (const [payload, headers, status, said] of [
+    for (const [payload, headers, status, expected] of [
       ['{', {}, 400, 'bad_json'],
       ['[]', {}, 400, 'bad_shape'],
       ['{"resourceSpans":7}', {}, 400, 'bad_shape'],
@@ -109,7 +109,7 @@ describe('POST /v1/traces', () => {
     ] as const) {
       const answer = await post('/v1/traces', payload as Buffer, headers as Record<string, string>);
       expect([String(payload).slice(0, 20), answer.statusCode]).toEqual([String(payload).slice(0, 20), status]);
-      expect(answer.body).toContain(said);
+      expect(answer.body).toContain(expected);
       expect(answer.headers['retry-after']).toBeUndefined();
       if (answer.headers['content-type'] !== PROTOBUF) expect(answer.json()).toMatchObject({ code: 3 });
       else expect(answer.rawPayload.subarray(0, 2)).toEqual(Buffer.from([8, 3]));

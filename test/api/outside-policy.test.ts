@@ -19,7 +19,7 @@ type Fields = Record<string, unknown>;
 const START = '/models/base';
 
 /**
- * A server that is told what to load as vLLM and SGLang are, and is healthy after a while. An answer takes a moment, and its first token is the
+ * A server that loads what it is asked to, as vLLM and SGLang do, and is healthy after a while. An answer takes a moment, and its first token is the
  * number of the weights that gave it: 5 for an adapter, 6 for those of the start, then as they were loaded.
  */
 function scripted({ dev = true, device = 'cuda' } = {}) {
@@ -175,7 +175,7 @@ describe('A policy that a model server outside of Troupe serves', () => {
     return choices[0]!.token_ids[0]!;
   };
 
-  it('vLLM is told of each release: it loads the adapter, is waited for, asked what it serves, and gives up the one before', async () => {
+  it('vLLM gets each release: it loads the adapter, is waited for, asked what it serves, and unloads the one before', async () => {
     const { batches, asked, adapters } = await started({ token_ids: 'vllm' }, { dev: false });
     await load(batches, adapted);
     expect(paths(asked).filter((path) => !/weight_info|models/.test(path))).toEqual([
@@ -213,7 +213,7 @@ describe('A policy that a model server outside of Troupe serves', () => {
     expect([...adapters.keys()]).toEqual([next.id]);
   });
 
-  it('a server that was restarted is told again at the next request, of an adapter and of whole weights', async () => {
+  it('a server that was restarted loads again at the next request, an adapter and whole weights', async () => {
     const { batches, adapters, restart } = await started({ token_ids: 'vllm' });
     await load(batches, adapted);
     restart();
@@ -276,7 +276,7 @@ describe('A policy that a model server outside of Troupe serves', () => {
     await load((await started({ token_ids: 'vllm' })).batches, one);
   });
 
-  it('a server of two policies, and one whose models are said to be checkpoints, get adapters only', async () => {
+  it('a server of two policies, and one whose models are declared checkpoints, get adapters only', async () => {
     const { batches } = await started({ token_ids: 'vllm', policies: ['solver', 'critic'] });
     await load(batches, adapted);
     await expect(load(batches, whole)).rejects.toThrow(/policies names solver and critic/);

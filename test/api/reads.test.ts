@@ -15,14 +15,18 @@ const hour = (n: number) => new Date(Date.UTC(2026, 0, 1, n)).toISOString();
 beforeAll(async () => {
   at = await testApp();
   await say(
-    ...anEpisode('told'),
+    ...anEpisode('solved'),
     event('feedback.recorded', {
       feedback_id: 'matrix',
-      target: { kind: 'episode', episode_id: 'told' },
+      target: { kind: 'episode', episode_id: 'solved' },
       kind: 'execution',
       name: 'matrix',
       matrix: {
-        programs: [{ step_id: 'told-c2/0', valid: true }, { step_id: 'told-c2/1' }, { name: 'right', reference: true }],
+        programs: [
+          { step_id: 'solved-c2/0', valid: true },
+          { step_id: 'solved-c2/1' },
+          { name: 'right', reference: true },
+        ],
         tests: [
           { name: 'example', public: true },
           { name: 'truth', ground_truth: true },
@@ -121,7 +125,7 @@ describe('the filter of GET /v1/episodes', () => {
 
   it('is the grammar of recipes, as text or as a tree, beside the other parameters and page by page', async () => {
     expect(ids(await filtered('tags.phase = odd and task_id = listed'))).toEqual(['list-5', 'list-3', 'list-1']);
-    expect(ids(await filtered('reward >= 1 and count(tool_calls where error) = 0'))).toEqual(['told']);
+    expect(ids(await filtered('reward >= 1 and count(tool_calls where error) = 0'))).toEqual(['solved']);
     expect(ids(await filtered('{"field":"group_id","op":"=","value":"g"}', '&tag.phase=even'))).toEqual([
       'list-2',
       'list-0',
@@ -153,7 +157,7 @@ describe('the filter of GET /v1/episodes', () => {
 });
 
 describe('GET /v1/episodes/:id', () => {
-  it('reads the episode back in order, each thing that was said once', async () => {
+  it('reads the episode back in order, each message once', async () => {
     const {
       episode,
       task,
@@ -163,40 +167,40 @@ describe('GET /v1/episodes/:id', () => {
       tool_calls,
       feedback,
       matrices,
-    } = await get('/v1/episodes/told');
-    expect(episode).toMatchObject({ episode_id: 'told', outcome: 'success', reward: 1, steps: 3, closed: true });
+    } = await get('/v1/episodes/solved');
+    expect(episode).toMatchObject({ episode_id: 'solved', outcome: 'success', reward: 1, steps: 3, closed: true });
     expect(task).toMatchObject({ query: 'What is task-1?' });
     expect(agents).toMatchObject([{ agent_id: 'solver', agent: 'Solver' }]);
     expect(talk).toMatchObject([
       { kind: 'message', who: 'user', text: 'What is task-1?' },
       {
         kind: 'call',
-        id: 'told-c1',
+        id: 'solved-c1',
         who: 'Solver',
         // The user's message was shown as such.
         prompt: [],
         prompt_messages: 1,
         input_tokens: 4,
         output_tokens: 3,
-        candidates: [{ step_id: 'told-c1/0', text: 'let me see', tokens: 3 }],
+        candidates: [{ step_id: 'solved-c1/0', text: 'let me see', tokens: 3 }],
       },
       { kind: 'tool_call', name: 'calc', arguments: { x: 6 }, status: 'ok', output: '42' },
       {
         kind: 'call',
-        id: 'told-c2',
+        id: 'solved-c2',
         prompt: [],
         prompt_messages: 2,
         candidates: [
-          { step_id: 'told-c2/0', text: '42', chosen: true },
-          { step_id: 'told-c2/1', text: '41', chosen: null },
+          { step_id: 'solved-c2/0', text: '42', chosen: true },
+          { step_id: 'solved-c2/1', text: '41', chosen: null },
         ],
       },
     ]);
     expect(talk).toHaveLength(4);
     expect(steps.map(({ step_id, chosen, tokens }: Record<string, unknown>) => [step_id, chosen, tokens])).toEqual([
-      ['told-c1/0', null, 3],
-      ['told-c2/0', true, null],
-      ['told-c2/1', null, null],
+      ['solved-c1/0', null, 3],
+      ['solved-c2/0', true, null],
+      ['solved-c2/1', null, null],
     ]);
     expect(steps[0]).not.toHaveProperty('token_ids');
     expect(tool_calls).toMatchObject([{ name: 'calc', status: 'ok' }]);
@@ -206,8 +210,8 @@ describe('GET /v1/episodes/:id', () => {
         feedback_id: 'matrix',
         name: 'matrix',
         programs: [
-          { step_id: 'told-c2/0', name: null, valid: true, reference: false },
-          { step_id: 'told-c2/1', name: null, valid: null, reference: false },
+          { step_id: 'solved-c2/0', name: null, valid: true, reference: false },
+          { step_id: 'solved-c2/1', name: null, valid: null, reference: false },
           { step_id: null, name: 'right', valid: null, reference: true },
         ],
         tests: [
@@ -224,24 +228,24 @@ describe('GET /v1/episodes/:id', () => {
   });
 
   it('gives token ids and log-probabilities when asked to', async () => {
-    const { steps } = await get('/v1/episodes/told?tokens=1');
+    const { steps } = await get('/v1/episodes/solved?tokens=1');
     expect(steps[0]).toMatchObject({ token_ids: [1, 2, 3], logprobs: [-0.5, -0.25, -1] });
   });
 
   it('shows what was judged of it', async () => {
     await at.db.query(
       `insert into facts.judged_methods (method_key, method, version, kind, params) values ('m', 'some_filter', 1, 'filter', '{}');
-       insert into facts.verdicts values ('told', '', 'm', false, 'because', null);
-       insert into facts.credits values ('told', 'told-c1/0', 'm', 0.5, null);
-       insert into facts.scores values ('e/told', 'm', 2, null, null)`,
+       insert into facts.verdicts values ('solved', '', 'm', false, 'because', null);
+       insert into facts.credits values ('solved', 'solved-c1/0', 'm', 0.5, null);
+       insert into facts.scores values ('e/solved', 'm', 2, null, null)`,
     );
-    expect(await get('/v1/episodes/told')).toMatchObject({
+    expect(await get('/v1/episodes/solved')).toMatchObject({
       verdicts: [{ method: 'some_filter', keep: false, reason: 'because', step_id: null }],
-      credits: [{ step_id: 'told-c1/0', value: 0.5 }],
+      credits: [{ step_id: 'solved-c1/0', value: 0.5 }],
       scores: [{ value: 2 }],
       conversation: [
         {},
-        { candidates: [{ step_id: 'told-c1/0', credits: [{ method: 'some_filter', value: 0.5 }] }] },
+        { candidates: [{ step_id: 'solved-c1/0', credits: [{ method: 'some_filter', value: 0.5 }] }] },
         {},
         { candidates: [{ credits: [] }, { credits: [] }] },
       ],
@@ -255,7 +259,7 @@ describe('GET /v1/episodes/:id', () => {
 });
 
 describe('checkpoints, releases, jobs, datasets, rounds', () => {
-  it('read what was said about training, in order', async () => {
+  it('read what was recorded about training, in order', async () => {
     const saved = (id: string, n: number, metrics: object) =>
       event(
         'checkpoint.saved',
@@ -309,13 +313,13 @@ describe('checkpoints, releases, jobs, datasets, rounds', () => {
 });
 
 it('lineage of a step names its episode, an id with a / is written %2F, and an unknown id is refused with what to do', async () => {
-  const { found } = await get('/v1/lineage/told-c2%2F0?depth=1');
+  const { found } = await get('/v1/lineage/solved-c2%2F0?depth=1');
   expect(found).toMatchObject([
-    { kind: 'step', id: 'told-c2/0', comes_from: { children: [{ kind: 'episode', id: 'told' }], left_out: 0 } },
+    { kind: 'step', id: 'solved-c2/0', comes_from: { children: [{ kind: 'episode', id: 'solved' }], left_out: 0 } },
   ]);
   const unknown = await at.app.inject('/v1/lineage/nobody');
   expect([unknown.statusCode, unknown.json()]).toMatchObject([404, { code: 'not_found' }]);
-  expect((await at.app.inject('/v1/lineage/told?depth=0')).statusCode).toBe(400);
+  expect((await at.app.inject('/v1/lineage/solved?depth=0')).statusCode).toBe(400);
 });
 
 describe('the filter of other lists', () => {

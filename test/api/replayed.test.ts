@@ -97,13 +97,13 @@ describe('a request of a replay', () => {
   });
 
   it('is compared message by message, and the first difference is shown around its place', () => {
-    const said = (content: string) => ({ role: 'user', content });
-    expect(differenceOf([said('a')], [said('a')])).toBe(null);
-    expect(differenceOf([said('a'), said('b')], [said('a')])).toBe(
+    const userMessage = (content: string) => ({ role: 'user', content });
+    expect(differenceOf([userMessage('a')], [userMessage('a')])).toBe(null);
+    expect(differenceOf([userMessage('a'), userMessage('b')], [userMessage('a')])).toBe(
       'message 1 is missing: {"role":"user","content":"b"}',
     );
-    expect(differenceOf([], [said('a')])).toBe('message 0 was not there: {"role":"user","content":"a"}');
-    expect(differenceOf([said('x at 10:00')], [said('x at 11:30')])).toBe(
+    expect(differenceOf([], [userMessage('a')])).toBe('message 0 was not there: {"role":"user","content":"a"}');
+    expect(differenceOf([userMessage('x at 10:00')], [userMessage('x at 11:30')])).toBe(
       'message 0 was …r","content":"x at 10:00"} and is …r","content":"x at 11:30"}',
     );
   });
@@ -111,7 +111,7 @@ describe('a request of a replay', () => {
 
 it('a record is not answered from where it is not whole', () => {
   const requested = { model: 'm', input: [] };
-  const choices = [{ index: 0, content: 'said' }];
+  const choices = [{ index: 0, content: 'answer' }];
   const why = (completed: object) => whyUnreadable({ requested, completed: { call_id: 'c', choices, ...completed } });
   expect(why({})).toBe(null);
   expect(whyUnreadable(undefined)).toMatch('the gateway did not record it');

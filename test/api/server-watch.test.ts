@@ -28,19 +28,19 @@ describe('a model server outside of Troupe that is watched', () => {
     status = 200;
     const port = await listen(0);
     const [upstream] = readUpstreams({ gpu: { base_url: `http://127.0.0.1:${port}/v1` } }, {});
-    const told: (string | null)[] = [];
-    const watch = watchServer(upstream!, (why) => told.push(why), { everyMs: 20 });
+    const reported: (string | null)[] = [];
+    const watch = watchServer(upstream!, (why) => reported.push(why), { everyMs: 20 });
     try {
       await sleep(100);
-      expect([watch.answers(), told]).toEqual([true, []]);
+      expect([watch.answers(), reported]).toEqual([true, []]);
       await stop();
       await until(() => !watch.answers());
-      expect(told).toEqual([expect.stringContaining('gpu')]);
+      expect(reported).toEqual([expect.stringContaining('gpu')]);
       await listen(port);
       await until(watch.answers);
       status = 502;
       await until(() => !watch.answers());
-      expect(told.slice(1)).toEqual([null, 'The model server gpu answers with 502.']);
+      expect(reported.slice(1)).toEqual([null, 'The model server gpu answers with 502.']);
     } finally {
       watch.close();
     }

@@ -1,4 +1,4 @@
-/** What the doors for traces take at most, and that what they take comes back as it was sent. */
+/** What the endpoints for traces take at most, and that what they take comes back as it was sent. */
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -40,7 +40,7 @@ const nested = (levels: number): object =>
   levels === 0 ? { stringValue: 'x' } : { arrayValue: { values: [nested(levels - 1)] } };
 const withValue = (value: unknown) => request([{ ...span({ id: 1 }), attributes: [{ key: 'a', value }] }]);
 
-/** Limits of one span: at most so many of something, told by a request with that many of it. */
+/** Limits of one span: at most so many of something, sent as a request with that many of it. */
 const OF_A_SPAN: readonly (readonly [string, number, (n: number) => object])[] = [
   [
     'attributes',

@@ -233,12 +233,12 @@ describe('A receiver', () => {
     await other.close();
   });
 
-  it('that cannot take them yet gets them later; that is said once, and once more when they arrive', async () => {
+  it('that cannot take them yet gets them later; that is reported once, and once more when they arrive', async () => {
     const { got, url, close } = await receiver(503, 429);
-    const said: string[] = [];
+    const warnings: string[] = [];
     const exporter = openExporter(
       { url, key: null },
-      { resource: {}, version: '1', say: (one) => said.push(one), everyMs: 20 },
+      { resource: {}, version: '1', say: (one) => warnings.push(one), everyMs: 20 },
     );
     recordSpans(exporter.take);
     observe.batch({ events: 1, keys: [], delay: 0.3 }, 0.1);
@@ -246,7 +246,7 @@ describe('A receiver', () => {
     await exporter.close();
     close();
     expect(spansIn(got[2]!.text)).toEqual(spansIn(got[0]!.text));
-    expect(said).toEqual([
+    expect(warnings).toEqual([
       'Traces do not arrive: the receiver answered 503. Look at the settings traces and traces_key; work goes on.',
       'Traces arrive again; 0 spans were dropped meanwhile.',
     ]);
@@ -256,15 +256,15 @@ describe('A receiver', () => {
     const { got, url, close } = await receiver(503);
     const gone = await receiver();
     gone.close();
-    const said: string[] = [];
-    const options = { resource: {}, version: '1', say: (one: string) => said.push(one), everyMs: 3_600_000 };
+    const warnings: string[] = [];
+    const options = { resource: {}, version: '1', say: (one: string) => warnings.push(one), everyMs: 3_600_000 };
     const away = openExporter({ url: gone.url, key: null }, options);
     recordSpans(away.take);
     observe.batch({ events: 1, keys: [], delay: 0.3 }, 0.1);
     const began = performance.now();
     await away.close();
     expect(performance.now() - began).toBeLessThan(5000);
-    expect(said[0]).toBe(
+    expect(warnings[0]).toBe(
       'Traces do not arrive: the receiver could not be reached (ECONNREFUSED). Look at the settings traces and traces_key; work goes on.',
     );
     const exporter = openExporter({ url, key: null }, options);
@@ -276,7 +276,7 @@ describe('A receiver', () => {
     const sent = got.slice(1).flatMap((one) => spansIn(one.text));
     expect(sent).toHaveLength(4096);
     expect(sent[0].attributes).toContainEqual({ key: 'troupe.events', value: { intValue: '904' } });
-    expect(said.at(-1)).toBe('Traces arrive again; 904 spans were dropped meanwhile.');
+    expect(warnings.at(-1)).toBe('Traces arrive again; 904 spans were dropped meanwhile.');
   });
 
   it('whose address is none is refused in one sentence that does not show it', async () => {

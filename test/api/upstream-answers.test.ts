@@ -29,7 +29,7 @@ function recorded(kind: Kind, request: Fields, response: Fields | null, agent = 
     flags: [],
   });
   expect(drafts.flatMap((draft) => checkDraft(draft).refusal ?? [])).toEqual([]);
-  // biome-ignore lint/suspicious/noExplicitAny: what is looked at is said by each test
+  // biome-ignore lint/suspicious/noExplicitAny: each test states what it looks at
   const of = (name: string): any[] => drafts.filter((draft) => draft.name === name).map(({ data }) => data);
   return {
     content: of('generation.completed')[0].choices[0]?.content,
@@ -115,10 +115,10 @@ describe('an answer of a chat', () => {
       { type: 'text', content: 'So.' },
       picture,
     ]);
-    const spoken = [{ id: 'a' }, { data: 'AA' }, { transcript: 'Hel' }, { data: 'BB', transcript: 'lo.' }];
+    const audioParts = [{ id: 'a' }, { data: 'AA' }, { transcript: 'Hel' }, { data: 'BB', transcript: 'lo.' }];
     const body = put(
       chunks('chat.completion'),
-      spoken.map((audio) => chunk({ audio })),
+      audioParts.map((audio) => chunk({ audio })),
     );
     expect(recorded('chat', { messages: [HELLO] }, body).content).toEqual([
       { type: 'audio', id: 'a', data: 'AABB', transcript: 'Hello.' },

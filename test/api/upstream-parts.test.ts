@@ -193,9 +193,9 @@ describe('a stream', () => {
 
   it('of texts, tool arguments and log-probabilities is what the pieces say together', () => {
     fc.assert(
-      fc.property(fc.array(fc.tuple(fc.nat({ max: 2 }), fc.string({ minLength: 1 })), { minLength: 1 }), (said) => {
+      fc.property(fc.array(fc.tuple(fc.nat({ max: 2 }), fc.string({ minLength: 1 })), { minLength: 1 }), (pieces) => {
         const assembler = chunks('chat.completion');
-        for (const [index, text] of said) {
+        for (const [index, text] of pieces) {
           const asked = { index: 0, function: { arguments: text } };
           const logprobs = { content: [{ token: text, logprob: -1 }] };
           expect(
@@ -210,7 +210,7 @@ describe('a stream', () => {
           }[];
         };
         for (const { index, message, logprobs } of choices) {
-          const own = said.filter(([i]) => i === index).map(([, text]) => text);
+          const own = pieces.filter(([i]) => i === index).map(([, text]) => text);
           expect(message.content).toBe(own.join(''));
           expect(message.tool_calls[0]!.function).toEqual({ arguments: own.join('') });
           expect(logprobs.content).toHaveLength(own.length);
@@ -252,7 +252,7 @@ describe('the price of a call', () => {
 
 describe('token ids and log-probabilities', () => {
   /** As vLLM 0.32 on a processor ended streams of the Responses API, with six tokens and the log-probabilities of five. */
-  const said = [
+  const sampled = [
     ['It', -0.0038507848512381315],
     [' is', -0.002739250659942627],
     [' ', -0.0016017238376662135],
@@ -268,7 +268,7 @@ describe('token ids and log-probabilities', () => {
           {
             type: 'output_text',
             text: 'It is 0.',
-            logprobs: said.slice(0, tokens).map(([token, logprob]) => ({ token, logprob, top_logprobs: [] })),
+            logprobs: sampled.slice(0, tokens).map(([token, logprob]) => ({ token, logprob, top_logprobs: [] })),
           },
         ],
       },
@@ -284,7 +284,7 @@ describe('token ids and log-probabilities', () => {
     });
 
   it('are recorded together where there is one log-probability for each token, and the ids alone where one is missing', () => {
-    expect(tokens(6)).toMatchObject({ token_ids: [394, 355, 223, 18, 16, 2], logprobs: said.map(([, x]) => x) });
+    expect(tokens(6)).toMatchObject({ token_ids: [394, 355, 223, 18, 16, 2], logprobs: sampled.map(([, x]) => x) });
     expect(tokens(5)).toEqual({ token_ids: [394, 355, 223, 18, 16, 2] });
   });
 });
@@ -330,14 +330,14 @@ describe('the setting upstreams', () => {
     [{ private: 'yes' }, 'upstreams.main.private'],
     [{ timeout_s: 0 }, 'upstreams.main.timeout_s'],
   ])('refuses %j, and shows no secret', (fields, field) => {
-    let said: unknown;
+    let thrown: unknown;
     try {
       one(fields);
     } catch (error) {
-      said = error;
+      thrown = error;
     }
-    expect(said).toMatchObject({ code: 'config_invalid', detail: { field } });
-    expect(String(said)).not.toMatch(/hunter2|sk-x|key=x/);
+    expect(thrown).toMatchObject({ code: 'config_invalid', detail: { field } });
+    expect(String(thrown)).not.toMatch(/hunter2|sk-x|key=x/);
   });
 
   it('finds the listed name first, then the server named, then the longest beginning', () => {

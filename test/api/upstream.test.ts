@@ -69,11 +69,14 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-// biome-ignore lint/suspicious/noExplicitAny: what is looked at is said by each test
-type Told = { name: string; data: Record<string, any> };
+// biome-ignore lint/suspicious/noExplicitAny: each test states what it looks at
+type StoredEvent = { name: string; data: Record<string, any> };
 const eventsOf = async (episode: string, db = at.db) =>
-  (await db.query<Told>('select name, data from troupe.events where key = $1 order by position', [`e/${episode}`]))
-    .rows;
+  (
+    await db.query<StoredEvent>('select name, data from troupe.events where key = $1 order by position', [
+      `e/${episode}`,
+    ])
+  ).rows;
 const completed = async (episode: string, db = at.db) =>
   (await eventsOf(episode, db)).find(({ name }) => name === 'generation.completed')!.data;
 
@@ -83,7 +86,7 @@ describe('a model of a configured server', () => {
     expect(answer.statusCode).toBe(200);
     expect(answer.headers).toMatchObject({ 'troupe-recorded': 'true', 'troupe-episode-id': 'plain' });
     expect(answer.json().choices[1].message.content).toBe('You said hello (1)');
-    const [requested, said] = await eventsOf('plain');
+    const [requested, answered] = await eventsOf('plain');
     expect(requested!.data).toMatchObject({
       agent_id: 'ann',
       role: 'coder',
@@ -92,7 +95,7 @@ describe('a model of a configured server', () => {
       input: [{ role: 'user', content: 'hello' }],
       params: { n: 2, logprobs: true, temperature: 0.5 },
     });
-    expect(said!.data).toMatchObject({
+    expect(answered!.data).toMatchObject({
       call_id: answer.headers['troupe-call-id'],
       response_id: 'id-chat.completion',
       response_model: 'echo',
@@ -106,8 +109,8 @@ describe('a model of a configured server', () => {
       usage: { input_tokens: 12, output_tokens: 6, cached_input_tokens: 4, reasoning_tokens: 2, cost_usd: 0.00008 },
       unmapped: { upstream: 'main', status: 200, first_token_ms: null },
     });
-    expect(said!.data.latency_ms).toBeGreaterThan(0);
-    const raw = JSON.parse((await artifacts.get(said!.data.raw.artifact_id)).toString());
+    expect(answered!.data.latency_ms).toBeGreaterThan(0);
+    const raw = JSON.parse((await artifacts.get(answered!.data.raw.artifact_id)).toString());
     expect(raw).toEqual({ request: ask({ n: 2, logprobs: true, temperature: 0.5 }), response: answer.json() });
     await at.project();
     const { rows } = await at.db.query(
@@ -158,12 +161,12 @@ describe('a model of a configured server', () => {
       const episode = `responses-${stream}`;
       const body = { model: 'tools', instructions: 'be kind', input: 'hi', stream };
       expect((await post(at.app, body, context(episode), '/v1/responses')).statusCode).toBe(200);
-      const [requested, said, called] = await eventsOf(episode);
+      const [requested, answered, called] = await eventsOf(episode);
       expect(requested!.data.input).toEqual([
         { role: 'system', content: 'be kind' },
         { role: 'user', content: 'hi' },
       ]);
-      expect(said!.data).toMatchObject({
+      expect(answered!.data).toMatchObject({
         choices: [
           {
             index: 0,
@@ -240,7 +243,7 @@ describe('whose key opens the server', () => {
     await keyed.close();
   });
 
-  it('P45: no credential is recorded, not even one that the server repeats; the configured one is told to nobody', async () => {
+  it('P45: no credential is recorded, not even one that the server repeats; the configured one is shown to nobody', async () => {
     const own = `sk-${randomBytes(16).toString('hex')}`;
     const mine = await post(
       at.app,
@@ -263,7 +266,7 @@ describe('whose key opens the server', () => {
 });
 
 describe('what goes wrong', () => {
-  it('reaches the caller as the server said it', async () => {
+  it('reaches the caller as the server sent it', async () => {
     const busy = await post(at.app, ask({ model: 'busy' }), context('busy'), CHAT);
     expect([busy.statusCode, busy.json().error.code]).toEqual([429, 'rate_limit_exceeded']);
     expect(busy.headers).toMatchObject({

@@ -1,4 +1,4 @@
-/** A model server that speaks the OpenAI protocol from a script: what it does is told by the model's name. It keeps what it was asked. */
+/** A model server with the OpenAI protocol that answers from a script: the model's name chooses what it does. It keeps its requests. */
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -33,15 +33,15 @@ const CALL = { id: 'call_1', type: 'function', function: { name: 'get_weather', 
 export async function openaiServer(): Promise<OpenaiServer> {
   const asked: Asked[] = [];
   const server = createServer(async (request, response) => {
-    const said = await text(request);
+    const requestText = await text(request);
     let gone = false;
     response.once('close', () => {
       gone = !response.writableFinished;
     });
-    asked.push({ url: request.url!, headers: request.headers, text: said, gone: () => gone });
+    asked.push({ url: request.url!, headers: request.headers, text: requestText, gone: () => gone });
     if (request.method === 'GET')
       return send(response, 200, { object: 'list', data: [{ id: 'echo' }, { id: 'tools' }] });
-    const body = JSON.parse(said) as Body;
+    const body = JSON.parse(requestText) as Body;
     const fault = FAULTS[body.model];
     if (body.stream === true && (body.return_meta_info || body.return_prompt_token_ids))
       return send(response, 400, error('return_meta_info is not supported with streaming.', 'BadRequestError'));
@@ -227,7 +227,7 @@ const respond = (body: Body) => ({
 function responseEvents(body: Body): object[] {
   const whole = respond(body);
   const item = whole.output[0] as { content: { text: string }[] };
-  const { text: said } = item.content[0]!;
+  const { text: outputText } = item.content[0]!;
   const events = [
     { type: 'response.created', response: { ...whole, status: 'in_progress', output: [], usage: null } },
     { type: 'response.output_item.added', output_index: 0, item: { ...item, status: 'in_progress', content: [] } },
@@ -243,7 +243,7 @@ function responseEvents(body: Body): object[] {
       output_index: 0,
       content_index: 0,
       item_id: 'msg_1',
-      delta: said.slice(0, 5),
+      delta: outputText.slice(0, 5),
       logprobs: [],
     },
     {
@@ -251,7 +251,7 @@ function responseEvents(body: Body): object[] {
       output_index: 0,
       content_index: 0,
       item_id: 'msg_1',
-      delta: said.slice(5),
+      delta: outputText.slice(5),
       logprobs: [],
     },
     {
@@ -259,7 +259,7 @@ function responseEvents(body: Body): object[] {
       output_index: 0,
       content_index: 0,
       item_id: 'msg_1',
-      text: said,
+      text: outputText,
       logprobs: [],
     },
     ...whole.output.map((done, output_index) => ({ type: 'response.output_item.done', output_index, item: done })),
@@ -323,14 +323,14 @@ const FAULTS: Readonly<Record<string, Fault>> = {
   long: (response, _, body) => {
     const padding = 'x'.repeat(Number(body.max_tokens));
     if (body.stream !== true) return send(response, 200, { ...chat(body), padding });
-    const said = (content: string) => ({
+    const choice = (content: string) => ({
       index: 0,
       delta: { content },
       ...(body.return_token_ids ? { token_ids: [7] } : {}),
     });
     return streamed(
       response,
-      ['a', padding, 'z'].map((content) => ({ ...head('chat.completion.chunk', body), choices: [said(content)] })),
+      ['a', padding, 'z'].map((content) => ({ ...head('chat.completion.chunk', body), choices: [choice(content)] })),
     );
   },
 };

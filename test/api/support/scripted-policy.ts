@@ -27,7 +27,7 @@ export type ScriptedPolicy = {
 };
 
 /**
- * `say` is given the prompt as text and the number of the candidate. The policy is registered in `db` as `policy`. `grows`: it tells
+ * `say` is given the prompt as text and the number of the candidate. The policy is registered in `db` as `policy`. `grows`: it reports
  * each token as it is drawn, as a real policy does.
  */
 export async function scriptedPolicy(
