@@ -40,7 +40,7 @@ export const BUGS: readonly Bug[] = [
     file: 'ingest/log/postgres.ts',
     find: 'e.key}\\uFFFE|',
     replace: "''}\\uFFFE|",
-    caught: [CONTRACT, 'tells identities apart'],
+    caught: [CONTRACT, 'distinguishes identities'],
   },
   {
     what: 'positions leave gaps',

@@ -44,7 +44,7 @@ const feedback = (data: Json) =>
     ...data,
   });
 
-describe('the door for facts', () => {
+describe('decoding of events', () => {
   it('says of an unknown type how many there are and where they are listed, not all of them', () => {
     const { refusal } = decodeEnvelope(envelope('task.defined', {}, { type: 'troupe.task.undefined.v1' }));
     expect(refusal!.expected).toBe(
@@ -181,12 +181,12 @@ describe('the door for facts', () => {
 
   it('P43: gives back every event as it was sent', () => {
     const strange = fc.constantFrom('\u0000', '\uFFFE', '\uD83D', '\uDE00', '😀', '\uFFFE0041', 'escaped_text');
-    const said = fc.array(fc.oneof(strange, fc.string({ unit: anyCharacter }))).map((parts) => parts.join(''));
+    const strangeText = fc.array(fc.oneof(strange, fc.string({ unit: anyCharacter }))).map((parts) => parts.join(''));
     const name = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 20 });
     const free = fc.letrec((tie) => ({
       any: fc.oneof(
         { maxDepth: 3 },
-        said,
+        strangeText,
         fc.double({ noNaN: true, noDefaultInfinity: true }),
         fc.constant(null),
         fc.boolean(),
@@ -196,7 +196,7 @@ describe('the door for facts', () => {
         }),
       ),
     })).any;
-    const flags = fc.array(fc.oneof(said, fc.constant('escaped_text')), { minLength: 1, maxLength: 3 });
+    const flags = fc.array(fc.oneof(strangeText, fc.constant('escaped_text')), { minLength: 1, maxLength: 3 });
     const data = fc.record(
       {
         episode_id: name,
@@ -210,7 +210,7 @@ describe('the door for facts', () => {
       { requiredKeys: ['episode_id', 'tool_call_id', 'status'] },
     );
     const extensions = fc.record(
-      { subject: said, traceparent: fc.constant('00-1'), sequence: fc.integer() },
+      { subject: strangeText, traceparent: fc.constant('00-1'), sequence: fc.integer() },
       { requiredKeys: [] },
     );
     fc.assert(

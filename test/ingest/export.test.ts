@@ -71,7 +71,7 @@ describe('an export of episodes in a two-way format', () => {
     const step = { action: 'ls', observation: 'a', response: 'I look.', thought: 'Look.' };
     const { memory } = await importText(JSON.stringify({ trajectory: [step, step], info: {} }), 'swe-agent');
     const asked = { messages: [{ role: 'user', content: 'Add two.' }] };
-    const told = await importText(
+    const withLog = await importText(
       JSON.stringify({
         request: asked,
         response: { choices: [{ index: 0, message: { role: 'assistant', content: '2' } }] },
@@ -79,7 +79,7 @@ describe('an export of episodes in a two-way format', () => {
     );
     let leftOut = 0;
     const lines = await textOf(
-      exportEpisodes('openai-chat', [...episodesOf(memory.events), ...episodesOf(told.memory.events)], (calls) => {
+      exportEpisodes('openai-chat', [...episodesOf(memory.events), ...episodesOf(withLog.memory.events)], (calls) => {
         leftOut += calls;
       }),
     );

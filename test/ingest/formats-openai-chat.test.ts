@@ -252,8 +252,8 @@ describe('a completion log', () => {
   it('is one call too where its request stands beside the response, and comes back equal', () => {
     const { metadata, model, messages } = first.request;
     const flat = { model, metadata, messages, kwargs: { temperature: 0.5 }, response: first.response, cost: 0.1 };
-    const said = { type: 'message', role: 'assistant', content: [{ type: 'text', text: 'Two.' }] };
-    for (const log of [flat, { messages, response: said }]) {
+    const output = { type: 'message', role: 'assistant', content: [{ type: 'text', text: 'Two.' }] };
+    for (const log of [flat, { messages, response: output }]) {
       const { drafts, refusals } = convert(log);
       expect(refusals).toEqual([]);
       expect(dataOf(drafts, 'generation.completed')).toHaveLength(1);
@@ -395,7 +395,7 @@ describe('native to events to native', () => {
   });
 
   it('writes an episode that another program recorded as logs of its calls', () => {
-    const told: RestoredEvent[] = [
+    const recorded: RestoredEvent[] = [
       { name: 'episode.started', time: null, data: { episode_id: 'e1', task_id: 't1' } },
       {
         name: 'generation.requested',
@@ -414,7 +414,7 @@ describe('native to events to native', () => {
         data: { episode_id: 'e1', call_id: 'k', choices: [{ index: 0, content: [{ type: 'text', content: 'a' }] }] },
       },
     ];
-    expect(format.write!(told)).toEqual([
+    expect(format.write!(recorded)).toEqual([
       {
         request: {
           model: 'm',

@@ -56,9 +56,9 @@ const otlp = request([
     ],
   ),
 ]);
-const line = (n: number, type: string, said: object, more: object = {}) => ({
+const line = (n: number, type: string, body: object, more: object = {}) => ({
   ...{ type, uuid: `u${n}`, parentUuid: n === 0 ? null : `u${n - 1}`, sessionId: 's', cwd: '/w', version: '2.1.0' },
-  ...{ timestamp: `2026-11-20T10:00:0${n}.000Z`, isSidechain: false, userType: 'external', message: said, ...more },
+  ...{ timestamp: `2026-11-20T10:00:0${n}.000Z`, isSidechain: false, userType: 'external', message: body, ...more },
 });
 const claudeCode = [
   line(0, 'user', { role: 'user', content: 'Look at the screen.' }),

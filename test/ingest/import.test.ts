@@ -153,7 +153,7 @@ describe('an import', () => {
     const memory = memoryLog();
     const progress: ImportProgress[] = [];
     const path = await file('runs.json', JSON.stringify(runs));
-    const report = await importInto(memory, [path], { onProgress: (told) => progress.push(told) });
+    const report = await importInto(memory, [path], { onProgress: (state) => progress.push(state) });
     expect(Math.max(...memory.appends)).toBeLessThanOrEqual(500);
     expect(memory.appends.reduce((sum, n) => sum + n)).toBe(report.events.received);
     expect(memory.bodies.size).toBe(120);
@@ -168,7 +168,7 @@ describe('an import', () => {
       bytesTotal: progress[0]!.bytesTotal,
       events: report.events.received,
     });
-    const done = progress.map((told) => told.bytesDone);
+    const done = progress.map((state) => state.bytesDone);
     expect([...done].sort((a, b) => a - b)).toEqual(done);
   });
 

@@ -19,7 +19,7 @@ const codeOf = (text: string): string | null => {
   return 'refusal' in parsed ? parsed.refusal.code : null;
 };
 
-describe('JSON at the door', () => {
+describe('JSON of a request', () => {
   it('P44: takes nesting up to the limit and refuses one level more, without parsing it', () => {
     expect(codeOf('['.repeat(MAX_DEPTH) + ']'.repeat(MAX_DEPTH))).toBeNull();
     expect(codeOf('['.repeat(MAX_DEPTH + 1) + ']'.repeat(MAX_DEPTH + 1))).toBe('too_deep');

@@ -94,7 +94,7 @@ describe('A record', () => {
   });
 
   it('whose schema a header names is read if it is JSON, else refused by that name', () => {
-    // As confluent-kafka-python 2.16.1 writes it where it is told to leave the value alone.
+    // As confluent-kafka-python 2.16.1 writes it with a serializer that leaves the value alone.
     const id = '89791762-2336-4186-9674-299b90a802e2';
     const named = { ...HEADERS, __value_schema_id: Buffer.from(`01${id.replaceAll('-', '')}`, 'hex') };
     expect(readRecord(record({ value: DATA, headers: named }))).toEqual(decodeEnvelope(ENVELOPE));

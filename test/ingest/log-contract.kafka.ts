@@ -22,7 +22,7 @@ logContract('Kafka', async () => {
   const source = kafkaSource(door, { group: topic });
   return {
     log,
-    tells: false,
+    answersDuplicates: false,
     home: (key) => kafkaPartitionOf(key, PARTITIONS),
     address: `kafka:${brokers}/${topic}`,
     kept: async () => {

@@ -8,7 +8,7 @@ logContract('embedded', async () => {
   const fresh = await freshDatabase();
   return {
     log: postgresLog(fresh.db),
-    tells: true,
+    answersDuplicates: true,
     home: partitionOf,
     address: fresh.url,
     kept: () => archived(fresh.db),

@@ -7,17 +7,17 @@ import { revisedEmitter } from '../../ingest/formats/native.ts';
 import { fullLength, ownLength, writtenAs, writtenOf } from '../../ingest/long-context.ts';
 import { createRedactor } from '../../ingest/redact.ts';
 
-type Said = { role: string; content: string };
-const said = (n: number, text = `words ${n} é 🙂 "quoted"`): Said => ({
+type Message = { role: string; content: string };
+const messageAt = (n: number, text = `words ${n} é 🙂 "quoted"`): Message => ({
   content: text,
   role: n % 2 ? 'assistant' : 'user',
 });
 const emit = revisedEmitter('test');
-const asked = (input: readonly Said[], call: string): Draft =>
+const asked = (input: readonly Message[], call: string): Draft =>
   emit.event('generation.requested', ['e', call], { episode_id: 'e', call_id: call, input: [...input], turn: 3 }, null);
 const sha = (text: string): string => createHash('sha256').update(text).digest('hex');
 /** Made-up data whose keys are in order already, so that JSON.stringify writes the canonical form. */
-const jsonOf = (input: readonly Said[], call: string): string =>
+const jsonOf = (input: readonly Message[], call: string): string =>
   JSON.stringify({ call_id: call, episode_id: 'e', input, turn: 3 });
 
 function eventOf(draft: Draft) {
@@ -27,10 +27,10 @@ function eventOf(draft: Draft) {
 }
 
 describe('a call with a long context', () => {
-  const messages = Array.from({ length: 60 }, (_, n) => said(n));
+  const messages = Array.from({ length: 60 }, (_, n) => messageAt(n));
   const calls = [10, 30, 60, 20, 60].map((length, n) => ({ input: messages.slice(0, length), call: `c${n}` }));
-  // The person went back, and said something else after the 25th message; then the first conversation went on.
-  const branch = [...messages.slice(0, 25), ...Array.from({ length: 15 }, (_, n) => said(100 + n))];
+  // The person went back, and wrote something else after the 25th message; then the first conversation went on.
+  const branch = [...messages.slice(0, 25), ...Array.from({ length: 15 }, (_, n) => messageAt(100 + n))];
   calls.push({ input: branch, call: 'c5' }, { input: messages, call: 'c6' });
 
   test.each(calls)('$call has the id, the digest and the JSON of its whole data', ({ input, call }) => {
@@ -60,7 +60,7 @@ describe('a call with a long context', () => {
 
   test('counts the marks of what was redacted, and loses a secret', () => {
     const secret = `ghp_${'a1B2c3D4e5F6g7H8i9J0'.repeat(2).slice(0, 36)}`;
-    const input = [...messages, said(60, `token ${secret} and [redacted:private_key]`)];
+    const input = [...messages, messageAt(60, `token ${secret} and [redacted:private_key]`)];
     const event = createRedactor().event(eventOf(asked(input, 'secret')));
     const alone = createRedactor().event(
       eventOf({ ...asked(input, 'secret'), data: JSON.parse(jsonOf(input, 'secret')) } as Draft),

@@ -50,7 +50,7 @@ describe('a recorder with a spill folder', () => {
     expect(files()).toEqual([]);
   });
 
-  it('loses nothing it said it kept to kill -9, and nothing arrives twice', async () => {
+  it('loses nothing that it reported as kept to kill -9, and nothing arrives twice', async () => {
     const program = join(dir, 'program.mjs');
     writeFileSync(
       program,
@@ -63,13 +63,13 @@ describe('a recorder with a spill folder', () => {
       }`,
     );
     const child = spawn(process.execPath, [program], { stdio: ['ignore', 'pipe', 'inherit'] });
-    let said = '';
+    let printed = '';
     child.stdout.setEncoding('utf8').on('data', (text: string) => {
-      said += text;
-      if (said.split('\n').length > 20) child.kill('SIGKILL');
+      printed += text;
+      if (printed.split('\n').length > 20) child.kill('SIGKILL');
     });
     await once(child, 'close');
-    const kept = said
+    const kept = printed
       .split('\n')
       .slice(0, -1)
       .filter((line) => line !== '');
@@ -98,7 +98,7 @@ describe('a recorder with a spill folder', () => {
     expect(files('.damaged')).toEqual([`${first}.damaged`]);
   });
 
-  it('holds no more than its bound: beyond it nothing is said to be kept, and nothing is lost', async () => {
+  it('holds no more than its bound: beyond it nothing is reported as kept, and nothing is lost', async () => {
     const one = recorder(NOBODY, { spillBytes: 400 });
     one.episode({ episode_id: 'b1' });
     await one.flush();

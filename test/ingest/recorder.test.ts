@@ -71,7 +71,7 @@ const failure = (promise: Promise<unknown>): Promise<RecorderError> =>
   );
 
 describe('the recorder', () => {
-  it('says events the door lets in, in the order they were said', async () => {
+  it('sends valid events, in the order they were recorded', async () => {
     const { url, taken } = await door();
     const { task, episode: start, feedback, finish, event, flush } = recorder(url);
     task({ task_id: 't', query: 'add 2 and 3', ground_truth: '5' });
@@ -207,7 +207,7 @@ describe('the recorder', () => {
     expect(requests).toHaveLength(1);
   });
 
-  it('takes an event as it was when it was said', async () => {
+  it('takes an event as it was when it was recorded', async () => {
     const { url, taken } = await door();
     const { task, flush } = recorder(url);
     const tags = { colour: 'red' };

@@ -1,4 +1,4 @@
-/** P48 at the doors: whatever a file of any format holds a secret in, neither log, dead letters nor artifacts hold it afterwards. */
+/** P48 at all ingestion endpoints: whatever a file of any format holds a secret in, neither log, dead letters nor artifacts hold it afterwards. */
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, extname, join } from 'node:path';

@@ -90,7 +90,7 @@ describe('redaction', () => {
         const marks = once.json.match(/\[redacted:/g)?.length ?? 0;
         const counted = (once.data as { redactions?: Record<string, number> }).redactions ?? {};
         expect(Object.values(counted).reduce((a, b) => a + b, 0)).toBe(marks);
-        // What was redacted passes the door again as the same event.
+        // What was redacted is accepted again as the same event.
         const again = decodeDraft({ ...once, data: JSON.parse(once.json) } as unknown as Draft);
         if (!once.json.includes('escaped_text')) expect(again.event?.digest).toBe(once.digest);
       }),

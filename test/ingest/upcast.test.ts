@@ -89,12 +89,12 @@ describe('An event type of which there are several versions', () => {
     const text = fc.string({ unit: 'grapheme' });
     fc.assert(
       fc.property(fc.dictionary(text, fc.jsonValue()), text, text, (more, due_at, until) => {
-        const said = { ...more, schedule: 'nightly', due_at, until, reason: 'missed', count: null, detail: null };
-        const before = structuredClone(said);
-        const now = upcast('schedule.skipped', 1, said) as Record<string, unknown>;
-        expect(said).toEqual(before);
+        const skipped = { ...more, schedule: 'nightly', due_at, until, reason: 'missed', count: null, detail: null };
+        const before = structuredClone(skipped);
+        const now = upcast('schedule.skipped', 1, skipped) as Record<string, unknown>;
+        expect(skipped).toEqual(before);
         expect(now).toMatchObject({ first_due_at: due_at, last_due_at: until });
-        const { due_at: _, until: __, ...rest } = said;
+        const { due_at: _, until: __, ...rest } = skipped;
         expect(now).toEqual({ ...rest, first_due_at: due_at, last_due_at: until });
       }),
     );

@@ -145,15 +145,19 @@ describe('A trajectory of the Agent Data Protocol', () => {
     expect(answer).not.toHaveProperty('unmapped');
   });
 
-  it('has what a user said before the first tool as its task, and words of the agent that are no answer in its inputs', () => {
-    const said = (source: string, content: string) => ({ class_: 'text_observation', content, source });
-    const asked = (text: string) => [said('user', 'Use the shell.'), said('agent', 'I see.'), said('user', text)];
+  it('has what a user wrote before the first tool as its task, and words of the agent that are no answer in its inputs', () => {
+    const observation = (source: string, content: string) => ({ class_: 'text_observation', content, source });
+    const asked = (text: string) => [
+      observation('user', 'Use the shell.'),
+      observation('agent', 'I see.'),
+      observation('user', text),
+    ];
     const { of } = read('adp', {
       id: 'count',
       content: [
         ...asked('Count the files.'),
         { class_: 'code_action', language: 'bash', content: 'ls | wc -l', reward: 1 },
-        said('environment', '7'),
+        observation('environment', '7'),
       ],
     });
     expect(of('task.defined')).toMatchObject([{ query: 'Use the shell.\n\nCount the files.' }]);
@@ -177,41 +181,41 @@ describe('A trajectory of the Agent Data Protocol', () => {
     const cells = { episode_id: 'e', task_id: 'rain', group_id: 'g', ground_truth: '"rain"' };
     const one = laidOut(adp, [first, second, plain].map((each) => ({ ...each, ...cells })) as never);
     expect(one.rows).toHaveLength(2);
-    const told = one.rows.map((each) => read('adp', each));
-    expect(told.flatMap(({ refused }) => refused)).toEqual([]);
+    const back = one.rows.map((each) => read('adp', each));
+    expect(back.flatMap(({ refused }) => refused)).toEqual([]);
     expect(
-      told.flatMap(({ of }) =>
+      back.flatMap(({ of }) =>
         of('episode.started').map(({ episode_id, task_id, group_id }) => [episode_id, task_id, group_id]),
       ),
     ).toEqual([
       ['e', 'rain', 'g'],
       ['e', 'rain', 'g'],
     ]);
-    expect(told.flatMap(({ of }) => of('agent.defined').map(({ agent_id, role }) => [agent_id, role]))).toEqual([
+    expect(back.flatMap(({ of }) => of('agent.defined').map(({ agent_id, role }) => [agent_id, role]))).toEqual([
       ['guide', 'guide'],
       ['writer', 'writer'],
     ]);
-    expect(told.flatMap(stepsOf).toSorted()).toEqual(one.rows.flatMap(({ details }) => details.step_ids).toSorted());
+    expect(back.flatMap(stepsOf).toSorted()).toEqual(one.rows.flatMap(({ details }) => details.step_ids).toSorted());
     expect(
       laidOut(
         adp,
-        told.flatMap((each) => rowsOf(each, cells)),
+        back.flatMap((each) => rowsOf(each, cells)),
       ).rows,
     ).toEqual(one.rows);
   });
 
   it('that Troupe exported has the answers that are no rows as words of the agent: no actions, and no calls when they come back', () => {
-    const said = [...ASKED, { role: 'assistant', content: 'Where?' }, { role: 'user', content: 'In Rome.' }];
-    const { rows, notHeld } = laidOut(adp, [row({ prompt: said, text: 'It rains.' })]);
+    const prompt = [...ASKED, { role: 'assistant', content: 'Where?' }, { role: 'user', content: 'In Rome.' }];
+    const { rows, notHeld } = laidOut(adp, [row({ prompt, text: 'It rains.' })]);
     expect(rows[0]!.content.map(({ class_, source }: Data) => [class_, source]).slice(-3)).toEqual([
       ['text_observation', 'agent'],
       ['text_observation', 'user'],
       ['message_action', undefined],
     ]);
     expect(notHeld).toEqual([]);
-    const told = read('adp', rows[0]);
-    expect(stepsOf(told)).toEqual(rows[0]!.details.step_ids);
-    expect(told.of('generation.requested')[0]!.input).toContainEqual(
+    const back = read('adp', rows[0]);
+    expect(stepsOf(back)).toEqual(rows[0]!.details.step_ids);
+    expect(back.of('generation.requested')[0]!.input).toContainEqual(
       expect.objectContaining({ role: 'assistant', content: 'Where?' }),
     );
     const called = { role: 'assistant', content: [CALL] };

@@ -77,11 +77,11 @@ describe('What AgentScope 2 saves', () => {
   it('as a state that was saved later is the same session, in any order, and with a summary is incomplete', () => {
     const [first, second, other] = lines('states') as [Data, Data, Data];
     const started = (states: Data[]) => read('agentscope', states).of('episode.started');
-    const said = (states: Data[]) =>
+    const contentOf = (states: Data[]) =>
       read('agentscope', states).drafts.filter(({ name }) => !/^(artifact|episode)/.test(name));
     expect(started([second, first, other]).map(({ episode_id }) => episode_id)).toEqual(['talk-1', 'talk-2']);
-    expect(said([second, first])).toEqual(said([first, second]));
-    expect(said([second])).toEqual(said([first, second]));
+    expect(contentOf([second, first])).toEqual(contentOf([first, second]));
+    expect(contentOf([second])).toEqual(contentOf([first, second]));
     expect(started([{ ...second, summary: 'They talked.' }])).toMatchObject([
       { flags: ['no_token_ids', 'incomplete'] },
     ]);
@@ -163,9 +163,9 @@ describe('a run of AgentScope', () => {
         expect(read('agentscope', list).drafts).toEqual(read('agentscope', all).drafts);
       }),
     );
-    const said = (list: unknown[]) =>
+    const contentOf = (list: unknown[]) =>
       read('agentscope', list).drafts.filter(({ name }) => !/^(artifact|episode)/.test(name));
-    expect(said(all)).toEqual(expect.arrayContaining(said([ASKED, CALLS])));
+    expect(contentOf(all)).toEqual(expect.arrayContaining(contentOf([ASKED, CALLS])));
   });
 
   it('refuses a message by its line, and keeps the others', () => {

@@ -571,8 +571,8 @@ describe('ATIF to events to ATIF', () => {
 
   it('gives back a document of version 1.8 with a recording in it', () => {
     const recording = { type: 'audio', source: { media_type: 'audio/wav', path: 'a.wav', duration_sec: 1.5 } };
-    const heard = { ...asked, message: [{ type: 'text', text: 'Listen.' }, recording] };
-    const native = trajectory([heard, agentStep(2, { llm_call_count: 1 })], { schema_version: 'ATIF-v1.8' });
+    const withAudio = { ...asked, message: [{ type: 'text', text: 'Listen.' }, recording] };
+    const native = trajectory([withAudio, agentStep(2, { llm_call_count: 1 })], { schema_version: 'ATIF-v1.8' });
     const { drafts, refused } = read('atif', native);
     expect(refused).toEqual([]);
     expect(canonicalJson(write(drafts))).toBe(canonicalJson([native]));

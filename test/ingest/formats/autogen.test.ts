@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { known, read } from './support/convert.ts';
 
 const USED = { prompt_tokens: 4, completion_tokens: 2 };
-const said = (source: string, content: unknown, more: object = {}) => ({
+const message = (source: string, content: unknown, more: object = {}) => ({
   source,
   models_usage: null,
   metadata: {},
@@ -10,7 +10,7 @@ const said = (source: string, content: unknown, more: object = {}) => ({
   type: 'TextMessage',
   ...more,
 });
-const asked = said('user', 'How long?', { id: 'u1', created_at: '2026-09-10T10:00:00Z' });
+const asked = message('user', 'How long?', { id: 'u1', created_at: '2026-09-10T10:00:00Z' });
 const result = (...messages: unknown[]) => ({ messages, stop_reason: 'done' });
 const request = { type: 'ToolCallRequestEvent', models_usage: USED };
 
@@ -24,8 +24,8 @@ describe('a task result of AutoGen', () => {
   it('takes a message that used a model as a step, with the thought before it', () => {
     const native = result(
       asked,
-      said('solver', 'add', { type: 'ThoughtEvent' }),
-      said('solver', '20', { models_usage: USED, created_at: '2026-09-10T10:00:01Z' }),
+      message('solver', 'add', { type: 'ThoughtEvent' }),
+      message('solver', '20', { models_usage: USED, created_at: '2026-09-10T10:00:01Z' }),
     );
     expect(known(native)).toBe('autogen');
     const { of, times, refused } = read('autogen', native);
@@ -58,9 +58,9 @@ describe('a task result of AutoGen', () => {
       'autogen',
       result(
         asked,
-        said('solver', calls, request),
-        said('solver', results, { type: 'ToolCallExecutionEvent' }),
-        said('solver', '2', summary),
+        message('solver', calls, request),
+        message('solver', results, { type: 'ToolCallExecutionEvent' }),
+        message('solver', '2', summary),
       ),
     );
     expect(of('generation.completed')).toHaveLength(1);
@@ -79,12 +79,12 @@ describe('a task result of AutoGen', () => {
     const { of } = read(
       'autogen',
       result(
-        said('a', 'over', { type: 'HandoffMessage', target: 'b', context: [] }),
-        said('manager', ['a', 'b'], { type: 'SelectSpeakerEvent' }),
-        said('runner', undefined, { type: 'CodeExecutionEvent', result: { exit_code: 0, output: 'ok' } }),
-        said('a', [{ content: 'm' }], { type: 'MemoryQueryEvent' }),
-        said('a', 'par', { type: 'ModelClientStreamingChunkEvent' }),
-        said('a', { x: 1 }, { type: 'StructuredMessage', models_usage: USED }),
+        message('a', 'over', { type: 'HandoffMessage', target: 'b', context: [] }),
+        message('manager', ['a', 'b'], { type: 'SelectSpeakerEvent' }),
+        message('runner', undefined, { type: 'CodeExecutionEvent', result: { exit_code: 0, output: 'ok' } }),
+        message('a', [{ content: 'm' }], { type: 'MemoryQueryEvent' }),
+        message('a', 'par', { type: 'ModelClientStreamingChunkEvent' }),
+        message('a', { x: 1 }, { type: 'StructuredMessage', models_usage: USED }),
       ),
     );
     expect(of('control.transferred').map(({ from_agent, to_agent, kind }) => [from_agent, to_agent, kind])).toEqual([
@@ -101,7 +101,7 @@ describe('a task result of AutoGen', () => {
   });
 
   it('keeps a thought that nothing follows', () => {
-    expect(read('autogen', result(said('a', 'hm', { type: 'ThoughtEvent' }))).of('message.sent')).toMatchObject([
+    expect(read('autogen', result(message('a', 'hm', { type: 'ThoughtEvent' }))).of('message.sent')).toMatchObject([
       { content: 'hm' },
     ]);
   });
@@ -132,7 +132,7 @@ describe('a task result of AutoGen', () => {
 });
 
 describe('the saved state of a team of AutoGen', () => {
-  const thread = [asked, said('solver', '20', { models_usage: USED })];
+  const thread = [asked, message('solver', '20', { models_usage: USED })];
   const state = (messages: readonly unknown[]) => ({
     type: 'TeamState',
     version: '1.0.0',

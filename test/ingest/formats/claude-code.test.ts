@@ -49,17 +49,17 @@ describe('A session of Claude Code with two sub-agents', () => {
     ]);
   });
 
-  it('says the same in any order of its files, and nothing new when it is read again', async () => {
-    const said = async (files: readonly string[], memory = memoryLog()) => {
+  it('makes the same events in any order of its files, and nothing new when it is read again', async () => {
+    const imported = async (files: readonly string[], memory = memoryLog()) => {
       const { events } = await importFiles(
         files.map((file) => join(FOLDER, file)),
         memory,
       );
       return { events, digests: memory.events.map(({ id, digest }) => `${id} ${digest}`).sort(), memory };
     };
-    const once = await said(FILES);
-    expect((await said(FILES.toReversed())).digests).toEqual(once.digests);
-    expect((await said(FILES, once.memory)).events).toMatchObject({ accepted: 0, rejected: 0 });
+    const once = await imported(FILES);
+    expect((await imported(FILES.toReversed())).digests).toEqual(once.digests);
+    expect((await imported(FILES, once.memory)).events).toMatchObject({ accepted: 0, rejected: 0 });
   });
 
   it('names the parent, the type and the starting call of each sub-agent', () => {
@@ -84,7 +84,7 @@ describe('A session of Claude Code with two sub-agents', () => {
     expect(own.of('episode.started')).toMatchObject([{ flags: ['no_token_ids', 'incomplete'] }]);
   });
 
-  it('takes the lines of one answer for one call, and shows each call what was said before it', () => {
+  it('takes the lines of one answer for one call, and shows each call the messages before it', () => {
     const { of } = read('claude-code', linesOf('session.jsonl'));
     const [first, second] = of('generation.completed') as { choices: { content: { type: string }[] }[] }[];
     expect(first!.choices[0]!.content.map(({ type }) => type)).toEqual(['reasoning', 'text', 'tool_call', 'tool_call']);
@@ -232,7 +232,7 @@ describe('A line of Claude Code', () => {
     expect(log).toMatchObject({ request: { metadata: { task_id } } });
   });
 
-  it('that was refused by the person, stands for an answer, or follows a rewind is told as what it is', () => {
+  it('that was refused by the person, stands for an answer, or follows a rewind is mapped as what it is', () => {
     count = 0;
     const { of } = read('claude-code', [
       line('user', { role: 'user', content: 'Fix it' }),

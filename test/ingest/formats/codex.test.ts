@@ -70,7 +70,7 @@ describe('A session of Codex with a sub-agent', () => {
     expect((await importFiles(FILES, memory)).events).toMatchObject({ accepted: 0, rejected: 0 });
   });
 
-  it('shows each call its instructions and all that was said before it', () => {
+  it('shows each call its instructions and all messages before it', () => {
     const { of } = read('codex', linesOf('main.jsonl'));
     const [first, second] = of('generation.requested') as { input: { role: string; content: unknown }[] }[];
     expect(first!.input.map(({ role }) => role)).toEqual(['system', 'developer', 'user', 'user']);
@@ -130,7 +130,7 @@ const META = at('session_meta', {
   cli_version: '0.46.0',
   source: 'cli',
 });
-const said = (role: string, text: string) =>
+const messageOf = (role: string, text: string) =>
   at('response_item', {
     type: 'message',
     role,
@@ -150,11 +150,11 @@ describe('A line of Codex', () => {
   it('that counts tokens belongs to the call before it, and a repeated count to none', () => {
     const { of } = read('codex', [
       META,
-      said('user', 'q'),
+      messageOf('user', 'q'),
       calls('c'),
       counted(5, 5),
       returns('c', 'Exit code: 2\nOutput:\nno'),
-      said('assistant', 'a'),
+      messageOf('assistant', 'a'),
       counted(5, 5),
       counted(12, 7),
     ]);
@@ -169,16 +169,16 @@ describe('A line of Codex', () => {
   it('that counts tokens belongs to the call after it in a session that counts before its first answer', () => {
     const { of } = read('codex', [
       META,
-      said('user', 'q'),
+      messageOf('user', 'q'),
       counted(5, 5),
       calls('c'),
       returns('c', 'two'),
       counted(12, 7),
       counted(12, 7),
-      said('assistant', 'a'),
-      said('user', 'r'),
+      messageOf('assistant', 'a'),
+      messageOf('user', 'r'),
       counted(21, 9),
-      said('assistant', 'b'),
+      messageOf('assistant', 'b'),
     ]);
     expect(of('generation.completed').map(({ usage }) => (usage as Data).input_tokens)).toEqual([5, 7, 9]);
   });
@@ -187,12 +187,12 @@ describe('A line of Codex', () => {
     const search = (more: object) => at('response_item', { type: 'web_search_call', status: 'completed', ...more });
     const { of } = read('codex', [
       META,
-      said('user', 'q'),
+      messageOf('user', 'q'),
       at('response_item', { type: 'reasoning', summary: [] }),
       search({}),
       search({}),
       search({ id: 'ws_1', action: { type: 'search', query: 'w' } }),
-      said('assistant', 'a'),
+      messageOf('assistant', 'a'),
       counted(5, 5),
     ]);
     expect(of('generation.completed').map(({ usage }) => (usage as Data).input_tokens)).toEqual([5]);
@@ -206,14 +206,14 @@ describe('A line of Codex', () => {
 
   it('that compacts or takes back turns changes what later calls were shown', () => {
     const inputs = (...lines: unknown[]) =>
-      read('codex', [META, said('user', 'q'), said('assistant', 'a'), ...lines, said('assistant', 'z')])
+      read('codex', [META, messageOf('user', 'q'), messageOf('assistant', 'a'), ...lines, messageOf('assistant', 'z')])
         .of('generation.requested')
         .at(-1)!.input;
     const text = (role: string, content: string) => ({ role, content: [{ type: 'text', content }] });
     const left = [{ type: 'message', role: 'user', content: [{ type: 'input_text', text: 'so far' }] }];
     expect(inputs(at('compacted', { message: 'm', replacement_history: left }))).toEqual([text('user', 'so far')]);
     expect(inputs(at('compacted', { message: 'm' }))).toBe(undefined);
-    expect(inputs(at('event_msg', { type: 'thread_rolled_back', num_turns: 1 }), said('user', 'p'))).toEqual([
+    expect(inputs(at('event_msg', { type: 'thread_rolled_back', num_turns: 1 }), messageOf('user', 'p'))).toEqual([
       text('user', 'p'),
     ]);
   });
@@ -221,7 +221,7 @@ describe('A line of Codex', () => {
   it('that ends a turn early makes the outcome aborted', () => {
     const { of } = read('codex', [
       META,
-      said('user', 'q'),
+      messageOf('user', 'q'),
       at('event_msg', { type: 'turn_aborted', reason: 'interrupted' }),
     ]);
     expect(of('episode.finished')).toMatchObject([{ outcome: 'aborted', stop_reason: 'turn_aborted' }]);
@@ -232,7 +232,7 @@ describe('A line of Codex', () => {
       META,
       at('response_item', { type: 'function_call', name: 'shell' }),
       { timestamp: 't', type: 'response_item', payload: null },
-      said('assistant', 'a'),
+      messageOf('assistant', 'a'),
     ]);
     expect(refusals.map(({ at, field }) => [at, field])).toEqual([
       [1, 'payload.call_id'],
@@ -240,7 +240,7 @@ describe('A line of Codex', () => {
     ]);
     expect(of('generation.completed')).toHaveLength(1);
     expect(of('episode.started')[0]!.flags).toContain('incomplete');
-    expect(read('codex', [said('user', 'q')]).refused).toEqual(['bad_shape ']);
+    expect(read('codex', [messageOf('user', 'q')]).refused).toEqual(['bad_shape ']);
   });
 
   it('is recognised without a name', () => {

@@ -114,9 +114,9 @@ describe('a trace batch of CrewAI', () => {
   it('is the same in any order of its events, in which an event may stand twice', () => {
     fc.assert(
       fc.property(fc.shuffledSubarray([...ALL, TOOL], { minLength: ALL.length + 1 }), (events) => {
-        const told = (list: unknown[]) =>
+        const contentOf = (list: unknown[]) =>
           read('crewai', batch(...list)).drafts.filter(({ name }) => !/^(artifact|episode.started)/.test(name));
-        expect(told(events)).toEqual(told(ALL));
+        expect(contentOf(events)).toEqual(contentOf(ALL));
       }),
       { numRuns: 30 },
     );
@@ -181,7 +181,7 @@ describe('the log file of a crew', () => {
           .of('episode.started')
           .map((one) => one.episode_id);
       expect(ids(first)).toEqual([ids(lines)[0]]);
-      // Those of another text are known without the first; of equal ones, begun in one second, the number tells.
+      // Those of another text are known without the first; of equal ones, begun in one second, the number decides.
       if (name === 'named') expect(ids(second)).toEqual([ids(lines)[1]]);
       for (const episode of ids(lines)) {
         const calls = read('crewai', lines)

@@ -63,7 +63,7 @@ describe('A chat of Gemini CLI that was resumed', () => {
     });
   });
 
-  it('shows each call what was said before it, each result once though the program sent it twice', () => {
+  it('shows each call the messages before it, each result once though the program sent it twice', () => {
     const { of } = read('gemini-cli', linesOf('main.jsonl'));
     expect(of('generation.requested').map(rolesOf).at(-1)).toEqual([
       'user',

@@ -107,16 +107,16 @@ describe('A sample of Inspect', () => {
 
   it('with a transcript, as logs had it until November 2024, is read from its events, and what they refer to', () => {
     const named = '0a1b'.repeat(8);
-    const said = { role: 'assistant', content: `tc://${named}` };
+    const reply = { role: 'assistant', content: `tc://${named}` };
     const event = (input: string, answer: object) => ({
       event: 'model',
       model: 'm',
       input: [{ role: 'user', content: input }],
       output: { choices: [{ message: answer, stop_reason: 'stop' }], usage: { input_tokens: 7, output_tokens: 2 } },
     });
-    const events = [event('q', said), event('and?', { role: 'assistant', content: 'no' })];
+    const events = [event('q', reply), event('and?', { role: 'assistant', content: 'no' })];
     const transcript = { events, content: { [named]: 'yes' } };
-    const { of } = read('inspect', log(sample({ messages: [said], transcript })));
+    const { of } = read('inspect', log(sample({ messages: [reply], transcript })));
     expect(of('generation.completed').map(({ choices, usage }) => [choices, usage])).toMatchObject(
       ['yes', 'no'].map((content) => [
         [{ content: [{ type: 'text', content }] }],

@@ -146,10 +146,10 @@ describe('Rows that Langfuse exports', () => {
   });
 
   it('that cannot be read are refused by field, the others are kept', () => {
-    const { refused, of: told } = read('langfuse', [[{ ...BLOB, id: 'o2', end_time: 'soon' }, 7, OBSERVATION]]);
+    const { refused, of: eventsNamed } = read('langfuse', [[{ ...BLOB, id: 'o2', end_time: 'soon' }, 7, OBSERVATION]]);
     expect(refused).toContain('bad_time endTime');
     expect(refused).toContain('bad_shape ');
-    expect(told('generation.completed')).toHaveLength(1);
+    expect(eventsNamed('generation.completed')).toHaveLength(1);
   });
 
   it('are known by their content', () => {

@@ -42,7 +42,7 @@ const asked = [
   { id: 'c2', name: 'look_up', args: { city: 'Rome' }, type: 'tool_call' },
 ];
 const usage = { 'gen_ai.usage.input_tokens': 5, 'gen_ai.usage.output_tokens': 2, 'gen_ai.operation.name': 'chat' };
-const told = (id: string, city: string, status: string) => ({
+const toolCall = (id: string, city: string, status: string) => ({
   'gen_ai.tool.name': 'look_up',
   'gen_ai.tool.call.id': id,
   'gen_ai.operation.name': 'execute_tool',
@@ -65,8 +65,8 @@ const SPANS = [
     { node: 'planner' },
   ),
   run(4, 1, 'chain', {}, { node: 'tools' }),
-  run(5, 4, 'tool', told('c1', 'Bern', 'success'), { node: 'tools' }),
-  run(6, 4, 'tool', told('c2', 'Rome', 'error'), { node: 'tools' }),
+  run(5, 4, 'tool', toolCall('c1', 'Bern', 'success'), { node: 'tools' }),
+  run(6, 4, 'tool', toolCall('c2', 'Rome', 'error'), { node: 'tools' }),
   run(7, 1, 'chain', {}, { node: 'writer' }),
 ];
 const eventsOf = (spans: readonly unknown[]) => {
@@ -122,7 +122,7 @@ describe('a graph in spans of LangSmith', () => {
     ]);
   });
 
-  it('names the agent of a call that another instrumentation tells inside a node', () => {
+  it('names the agent of a call that another instrumentation records inside a node', () => {
     const of = eventsOf([...SPANS, chat({ id: 8, parent: 7 }, [message('assistant', text('Far.'))])]);
     expect(of('generation.completed').map(({ agent_id }) => agent_id)).toEqual(['planner', 'writer']);
   });

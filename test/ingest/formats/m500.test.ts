@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { known, read } from './support/convert.ts';
 
-const talk = (role: string, ...said: string[]) => [
+const talk = (role: string, ...answers: string[]) => [
   { role: 'system', content: `You are the ${role}.` },
   { role: 'user', content: 'How long?' },
-  ...said.map((content) => ({ role: 'assistant', content })),
+  ...answers.map((content) => ({ role: 'assistant', content })),
 ];
 const ROW = {
   evaluator_messages: talk('judge', 'Correctness: 1'),

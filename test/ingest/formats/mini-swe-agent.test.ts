@@ -13,7 +13,7 @@ const FOLDER = join(import.meta.dirname, 'recorded/mini-swe-agent');
 const NAMES = ['tools', 'text', 'responses', 'first'];
 const trajectory = (name: string): Data & { messages: Data[] } =>
   JSON.parse(readFileSync(join(FOLDER, `${name}.traj.json`), 'utf8'));
-const told = (name: string) => read('mini-swe-agent', trajectory(name)).of;
+const eventsOf = (name: string) => read('mini-swe-agent', trajectory(name)).of;
 
 describe('Trajectories of mini-swe-agent', () => {
   it('are an episode each: the calls that were billed, and each action with what came of it', async () => {
@@ -23,7 +23,7 @@ describe('Trajectories of mini-swe-agent', () => {
     expect(report).toMatchObject({ format: 'mini-swe-agent', episodes: 4, calls: 10, tool_calls: 10, errors: [] });
     expect((await importFiles(paths.toReversed(), memory)).events).toMatchObject({ accepted: 0, rejected: 0 });
     for (const name of NAMES) {
-      const usage = told(name)('generation.completed').map((call) => call.usage as Data);
+      const usage = eventsOf(name)('generation.completed').map((call) => call.usage as Data);
       expect(usage.map((one) => [one.input_tokens, one.cached_input_tokens, one.output_tokens])).toEqual(
         usage.map((_, i) => [11 + i, 2, 3 + 3 * i]),
       );
@@ -31,7 +31,7 @@ describe('Trajectories of mini-swe-agent', () => {
   });
 
   it('pair calls by their ids, actions in text by their order, and flag codes that are not 0', () => {
-    const of = told('tools');
+    const of = eventsOf('tools');
     expect(of('tool.called').map(({ tool_call_id, type, arguments: asked }) => [tool_call_id, type, asked])).toEqual([
       ['call_1_0', 'function', { command: 'echo one' }],
       ['call_1_1', 'function', { command: 'false' }],
@@ -42,12 +42,12 @@ describe('Trajectories of mini-swe-agent', () => {
       ['call_1_1', 'ok', ['apparent_error']],
     ];
     const resultsOf = (name: string) =>
-      told(name)('tool.returned').map(({ tool_call_id, status, flags }) => [tool_call_id, status, flags]);
+      eventsOf(name)('tool.returned').map(({ tool_call_id, status, flags }) => [tool_call_id, status, flags]);
     expect(resultsOf('tools')).toEqual(results);
     expect(resultsOf('responses')).toEqual(results);
-    expect(told('text')('tool.called')).toMatchObject([{ type: 'code', arguments: { command: 'echo one' } }, {}]);
+    expect(eventsOf('text')('tool.called')).toMatchObject([{ type: 'code', arguments: { command: 'echo one' } }, {}]);
     expect(resultsOf('text')).toEqual([['m2/0', 'ok', undefined]]);
-    expect(told('first')('tool.called')).toMatchObject([{ arguments: { command: 'ls missing' } }, {}]);
+    expect(eventsOf('first')('tool.called')).toMatchObject([{ arguments: { command: 'ls missing' } }, {}]);
     expect(resultsOf('first')).toEqual([
       ['m2/0', 'ok', undefined],
       ['m6/0', 'ok', undefined],
@@ -62,7 +62,7 @@ describe('Trajectories of mini-swe-agent', () => {
   });
 
   it('hold an answer that could not be read: a call, which later calls are not shown', () => {
-    const of = told('tools');
+    const of = eventsOf('tools');
     expect(of('generation.completed')[1]).toMatchObject({ call_id: 'm5', choices: [{ content: 'no tool' }] });
     const [, , last] = of('generation.requested');
     expect((last!.input as Data[]).map(({ role }) => role)).toEqual([
@@ -78,10 +78,10 @@ describe('Trajectories of mini-swe-agent', () => {
 
   it('end with what was submitted, which judges nothing; the instance is the task', () => {
     for (const name of NAMES)
-      expect(told(name)('episode.finished')).toMatchObject([
+      expect(eventsOf(name)('episode.finished')).toMatchObject([
         { outcome: 'unknown', exit_status: 'Submitted', answer: 'done\n' },
       ]);
-    expect(told('tools')('task.defined')).toMatchObject([{ task_id: 'words-2' }]);
+    expect(eventsOf('tools')('task.defined')).toMatchObject([{ task_id: 'words-2' }]);
     const { messages, ...rest } = trajectory('tools');
     const ended = (exit_status: string) =>
       read('mini-swe-agent', { ...rest, messages, info: { exit_status } }).of('episode.finished')[0]!.outcome;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { known, read } from './support/convert.ts';
 
-const said = (model: string, ...functions: string[]) =>
+const resultOf = (model: string, ...functions: string[]) =>
   [`Result from the model:${model}`, ...functions.map((text) => `Result from the function:${text}`)].join('\n');
 const LINE = {
   task: 'How long?',
@@ -10,14 +10,14 @@ const LINE = {
     {
       iteration: 1,
       task_assignments: { a: 'add', b: 'check' },
-      task_results: [{ agent_id: 'a', result: said('add', '20', '21') }],
+      task_results: [{ agent_id: 'a', result: resultOf('add', '20', '21') }],
       summary: 'added',
       continue_simulation: true,
       communications: ['In Session 07fe \nFrom a to b: first\nsecond line\nFrom b to a: yes\n'],
     },
     {
       iteration: 2,
-      task_results: [{ b: said('right\n') }, { a: 'plain', c: { x: 1 } }],
+      task_results: [{ b: resultOf('right\n') }, { a: 'plain', c: { x: 1 } }],
       continue_simulation: false,
       communications: ['?'],
       note: 1,
@@ -34,7 +34,7 @@ const LINE = {
 describe('a result of MultiAgentBench', () => {
   const { of, refused } = read('multiagentbench', LINE);
 
-  it('makes each result of an agent a step, in both of their shapes, and what functions said the environment', () => {
+  it('makes each result of an agent a step, in both of their shapes, and what functions returned the environment', () => {
     expect(known(LINE)).toBe('multiagentbench');
     expect(refused).toEqual([]);
     expect(
@@ -113,14 +113,14 @@ describe('a result of MultiAgentBench', () => {
       metrics: {},
     };
     expect(known(config)).toBe('multiagentbench');
-    const told = read('multiagentbench', config);
-    expect(told.of('task.defined')[0]).toMatchObject({
+    const converted = read('multiagentbench', config);
+    expect(converted.of('task.defined')[0]).toMatchObject({
       task_id: of('task.defined')[0]!.task_id,
       domain: 'research',
       tags: { task_id: 3 },
       unmapped: { metrics: {} },
     });
-    expect(told.of('team.defined')[0]).toMatchObject({
+    expect(converted.of('team.defined')[0]).toMatchObject({
       agents: [{ name: 'a', profile: 'adds' }],
       edges: [['a', 'b', 'reports to']],
     });

@@ -172,7 +172,7 @@ describe('Messages of opencode', () => {
         message('msg_3', 4, { role: 'assistant' }, { type: 'text', text: 'a' }),
       ),
     );
-    expect(of('generation.completed').map(({ error: said, usage }) => [said, usage])).toEqual([
+    expect(of('generation.completed').map(({ error, usage }) => [error, usage])).toEqual([
       [error, undefined],
       [undefined, undefined],
     ]);

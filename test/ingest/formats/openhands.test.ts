@@ -192,7 +192,7 @@ describe('A trajectory of OpenHands', () => {
     expect(of('generation.completed')).toHaveLength(4);
   });
 
-  it('without responses is told by its actions, and keeps the events beside one that is none', () => {
+  it('without responses is mapped from its actions, and keeps the events beside one that is none', () => {
     const plain = EARLY.map((event) => ({ ...event, tool_call_metadata: undefined }));
     const { of, refused } = read('openhands', [...plain, 7]);
     expect(refused).toEqual(['bad_shape ']);

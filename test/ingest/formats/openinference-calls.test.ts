@@ -4,7 +4,7 @@ import { decodeOtlp } from '../../../ingest/otlp/decode.ts';
 import { request, span } from '../support/spans.ts';
 
 const kind = (name: string) => ({ 'openinference.span.kind': name });
-const told = (spans: readonly unknown[], name: string) =>
+const dataOf = (spans: readonly unknown[], name: string) =>
   eventsOfSpans(decodeOtlp(request(spans)).spans, { logs: [], whole: true })
     .filter((draft) => draft.name === name)
     .map(({ data }) => data as never as Record<string, unknown>);
@@ -24,7 +24,7 @@ it('reasoning and message of one response are one candidate', () => {
       },
     }),
   ];
-  expect(told(spans, 'generation.completed')).toMatchObject([
+  expect(dataOf(spans, 'generation.completed')).toMatchObject([
     {
       choices: [
         {
@@ -51,7 +51,7 @@ it('messages are candidates where several were asked for', () => {
       },
     }),
   ];
-  expect(told(spans, 'generation.completed')).toMatchObject([
+  expect(dataOf(spans, 'generation.completed')).toMatchObject([
     {
       choices: [
         { index: 0, content: 'four' },
@@ -67,8 +67,8 @@ it('a model span without messages, tokens and an error is no call', () => {
     span({ id: 2, at: 5, attributes: { ...kind('LLM'), [`${reply}.0.message.content`]: 'four' } }),
     span({ id: 3, at: 6, attributes: { ...kind('LLM'), 'llm.token_count.prompt': 3 } }),
   ];
-  expect(told(spans, 'generation.completed')).toHaveLength(2);
-  expect(told(spans, 'environment.observed')).toMatchObject([{ kind: 'span' }]);
+  expect(dataOf(spans, 'generation.completed')).toHaveLength(2);
+  expect(dataOf(spans, 'environment.observed')).toMatchObject([{ kind: 'span' }]);
 });
 
 it('an agent without a name takes that of its span', () => {
@@ -76,8 +76,8 @@ it('an agent without a name takes that of its span', () => {
     span({ id: 1, name: 'CodeAgent.run', at: 0, until: 9, attributes: kind('AGENT') }),
     span({ id: 2, parent: 1, attributes: { ...kind('LLM'), [`${reply}.0.message.content`]: 'four' } }),
   ];
-  expect(told(spans, 'agent.defined')).toMatchObject([{ agent_id: 'CodeAgent.run' }]);
-  expect(told(spans, 'generation.completed')).toMatchObject([{ agent_id: 'CodeAgent.run' }]);
+  expect(dataOf(spans, 'agent.defined')).toMatchObject([{ agent_id: 'CodeAgent.run' }]);
+  expect(dataOf(spans, 'generation.completed')).toMatchObject([{ agent_id: 'CodeAgent.run' }]);
 });
 
 it('a hand-off of the OpenAI Agents SDK is the one tool call that asked for it', () => {
@@ -97,10 +97,10 @@ it('a hand-off of the OpenAI Agents SDK is the one tool call that asked for it',
     }),
     span({ id: 3, parent: 1, name: 'handoff to writer', attributes: kind('TOOL') }),
   ];
-  expect(told(spans, 'tool.called').map(({ tool_call_id, name }) => [tool_call_id, name])).toEqual([
+  expect(dataOf(spans, 'tool.called').map(({ tool_call_id, name }) => [tool_call_id, name])).toEqual([
     ['c1', 'transfer_to_writer'],
   ]);
-  expect(told(spans, 'control.transferred')).toMatchObject([{ from_agent: 'planner', to_agent: 'writer' }]);
+  expect(dataOf(spans, 'control.transferred')).toMatchObject([{ from_agent: 'planner', to_agent: 'writer' }]);
 });
 
 it('the answer of a graph of LangChain is its last message, not its whole state', () => {
@@ -116,7 +116,7 @@ it('the answer of a graph of LangChain is its last message, not its whole state'
     state({ role: 'assistant', content: 'Far.' }),
     '{"a":1}',
   ];
-  expect(answers.map((output) => told([graph(output)], 'episode.finished')[0]!.answer)).toEqual([
+  expect(answers.map((output) => dataOf([graph(output)], 'episode.finished')[0]!.answer)).toEqual([
     'Far.',
     'Far.',
     '{"a":1}',
@@ -145,10 +145,10 @@ it('runs of one tool at once answer the calls with their arguments, in whatever 
     run(4, { city: 'Oslo', unit: 'km' }, 'Oslo is far'),
     run(5, { city: 'Bern' }, 'Bern is far'),
   ];
-  expect(told(spans, 'tool.returned').map(({ flags }) => flags)).toEqual([undefined, undefined, undefined]);
-  const called = new Map(told(spans, 'tool.called').map((one) => [one.tool_call_id, one.arguments]));
+  expect(dataOf(spans, 'tool.returned').map(({ flags }) => flags)).toEqual([undefined, undefined, undefined]);
+  const called = new Map(dataOf(spans, 'tool.called').map((one) => [one.tool_call_id, one.arguments]));
   expect(called.size).toBe(3);
-  for (const { tool_call_id: id, output } of told(spans, 'tool.returned'))
+  for (const { tool_call_id: id, output } of dataOf(spans, 'tool.returned'))
     expect(output).toBe(`${(called.get(id) as { city: string }).city} is far`);
 });
 
@@ -167,10 +167,10 @@ it('an answer that only the whole output holds, as a response, is the candidate'
     'output.value': JSON.stringify([{ id: '__fake_id__', object: 'response', output: [call] }]),
   };
   const spans = [span({ id: 1, attributes })];
-  expect(told(spans, 'generation.completed')).toMatchObject([
+  expect(dataOf(spans, 'generation.completed')).toMatchObject([
     { choices: [{ index: 0, content: [{ type: 'tool_call', id: 'c', name: 'look_up' }] }] },
   ]);
-  expect(told(spans, 'tool.called')).toMatchObject([{ tool_call_id: 'c', arguments: { city: 'Bern' } }]);
+  expect(dataOf(spans, 'tool.called')).toMatchObject([{ tool_call_id: 'c', arguments: { city: 'Bern' } }]);
 });
 
 it('a run whose arguments are those of none of several open calls is flagged: only the order says which it answers', () => {
@@ -182,7 +182,7 @@ it('a run whose arguments are those of none of several open calls is flagged: on
     span({ id, attributes: { ...kind('TOOL'), 'tool.name': 'look_up', 'output.value': 'far' } });
   const asked = (...cities: string[]) =>
     span({ id: 1, attributes: { ...kind('LLM'), ...Object.assign({}, ...cities.map((city, i) => call(i, city))) } });
-  const flags = (spans: readonly unknown[]) => told(spans, 'tool.returned').map((one) => one.flags);
+  const flags = (spans: readonly unknown[]) => dataOf(spans, 'tool.returned').map((one) => one.flags);
   // The last one has no other left to answer.
   expect(flags([asked('Bern', 'Rome'), run(2), run(3)])).toEqual([['paired_by_order'], undefined]);
   expect(flags([asked('Bern', 'Bern'), run(2), run(3)])).toEqual([undefined, undefined]);

@@ -67,17 +67,17 @@ describe('an episode as OTLP', () => {
     expect(itemsIn(await exported(eventsFrom(...native)))).toEqual(itemsIn(native));
   });
 
-  it('that was recorded another way is told in spans that read back as the same calls and results', async () => {
+  it('that was recorded another way is written as spans that read back as the same calls and results', async () => {
     const back = await exported(anEpisode('e1'));
     const again = eventsFrom(...back);
     const of = (events: readonly Event[], name: string) =>
       events.filter((event) => event.name === name).map(({ data }) => data as never as Record<string, never>);
-    const said = (events: readonly Event[]) =>
+    const answersOf = (events: readonly Event[]) =>
       of(events, 'generation.completed').map(({ agent_id: agent, choices }) => [
         agent,
         (choices as unknown as { content: string }[]).map(({ content }) => content),
       ]);
-    expect(said(again)).toEqual(said(anEpisode('e1')));
+    expect(answersOf(again)).toEqual(answersOf(anEpisode('e1')));
     expect(of(again, 'tool.called')).toMatchObject([{ tool_call_id: 't1', name: 'calc', arguments: { x: 6 } }]);
     expect(of(again, 'tool.returned')).toMatchObject([{ tool_call_id: 't1', status: 'ok', output: '42' }]);
     expect(of(again, 'episode.started')).toMatchObject([{ session_id: 'e1', task_id: 'task-1' }]);

@@ -44,8 +44,9 @@ describe('A session of Pi', () => {
   });
 
   it('that has grown is the same session', () => {
-    const said = (lines: unknown[]) => read('pi', lines).drafts.filter(({ name }) => !/^(artifact|episode)/.test(name));
-    expect(said(LINES)).toEqual(expect.arrayContaining(said(LINES.slice(0, 5))));
+    const contentOf = (lines: unknown[]) =>
+      read('pi', lines).drafts.filter(({ name }) => !/^(artifact|episode)/.test(name));
+    expect(contentOf(LINES)).toEqual(expect.arrayContaining(contentOf(LINES.slice(0, 5))));
   });
 });
 

@@ -31,7 +31,7 @@ describe('a span that the log gives back', () => {
     expect(whole).toBeGreaterThan(3);
   });
 
-  it('tells what it tells when its text is not known, whatever was put into it', () => {
+  it('maps to the same events as parsed JSON, whatever was put into it', () => {
     const places = ['episode_id', 'resource', 'scope', 'span', 'log', 'item'];
     fc.assert(
       fc.property(fc.constantFrom(...places), fc.string(), fc.jsonValue(), fc.nat(), (place, name, value, which) => {
@@ -43,8 +43,8 @@ describe('a span that the log gives back', () => {
           else data.item[place] = { ...data.item[place], [name]: value };
           return canonicalJson(data);
         });
-        const told = (read: (text: string) => unknown) => eventsOfTrace(texts.map(read) as SpanItem[]);
-        expect(JSON.stringify(told(readRecorded))).toBe(JSON.stringify(told((text) => JSON.parse(text))));
+        const mapped = (read: (text: string) => unknown) => eventsOfTrace(texts.map(read) as SpanItem[]);
+        expect(JSON.stringify(mapped(readRecorded))).toBe(JSON.stringify(mapped((text) => JSON.parse(text))));
       }),
     );
   });

@@ -71,7 +71,7 @@ describe('a session of ReDel', () => {
     expect(times('tool.returned')[0]).toBe('2026-09-10T00:26:44.500000Z');
   });
 
-  it('gives each answer the tokens told after it, and does not count the root message twice', () => {
+  it('gives each answer the tokens reported after it, and does not count the root message twice', () => {
     expect(of('generation.completed').map(({ agent_id, usage }) => [agent_id, usage])).toEqual([
       ['k1', { prompt_tokens: 4, completion_tokens: 2 }],
       ['k2', undefined],
@@ -107,14 +107,14 @@ describe('a session of ReDel', () => {
   });
 
   it('keeps events without a place by their type', () => {
-    const { of: told } = read('redel', [
+    const { of } = read('redel', [
       [
         ASKED,
         { type: 'session_meta_update', timestamp: at(1), title: 'x' },
         { type: 'error', timestamp: at(2), msg: 'boom' },
       ],
     ]);
-    expect(told('environment.observed').map(({ kind, content }) => [kind, content])).toEqual([
+    expect(of('environment.observed').map(({ kind, content }) => [kind, content])).toEqual([
       ['session_meta_update', { title: 'x' }],
       ['error', 'boom'],
     ]);

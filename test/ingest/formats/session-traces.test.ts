@@ -40,7 +40,7 @@ const TREE = [
 ];
 
 describe('A session trace', () => {
-  it('is an episode: each answer a call with what was said before it, each result at its tool call', () => {
+  it('is an episode: each answer a call with the messages before it, each result at its tool call', () => {
     const { of, refused } = read('session-traces', PLAIN);
     expect(refused).toEqual([]);
     expect(of('episode.started')).toMatchObject([
@@ -95,19 +95,19 @@ describe('A session trace', () => {
       writeFileSync(join(folder, name), lines.map((line) => JSON.stringify(line)).join('\r\n'));
       return join(folder, name);
     };
-    const said = async (...paths: string[]) => {
+    const imported = async (...paths: string[]) => {
       const memory = memoryLog();
       const { errors } = await importFiles(paths, memory);
       expect(errors).toEqual([]);
       return memory.events.map(({ id, digest }) => `${id} ${digest}`).sort();
     };
-    const whole = await said(file('whole', TREE));
-    expect(await said(file('b', TREE.slice(4)), file('a', TREE.slice(0, 4)))).toEqual(whole);
+    const whole = await imported(file('whole', TREE));
+    expect(await imported(file('b', TREE.slice(4)), file('a', TREE.slice(0, 4)))).toEqual(whole);
     const parts = [file('p2', PLAIN.slice(2)), file('p1', PLAIN.slice(0, 2))];
     const { errors } = await importFiles(parts, memoryLog());
     expect(errors.map(({ file: name, line }) => [name, line])).toEqual([1, 2, 3].map((line) => [parts[0], line]));
-    expect(await said(file('both', [...PLAIN, ...TREE]))).toHaveLength(
-      whole.length + (await said(file('p', PLAIN))).length,
+    expect(await imported(file('both', [...PLAIN, ...TREE]))).toHaveLength(
+      whole.length + (await imported(file('p', PLAIN))).length,
     );
   });
 

@@ -25,9 +25,9 @@ const SAMPLES = ROOTS.flatMap((root) =>
   }),
 );
 
-/** Formats in which a part alone may name no run, or hold nothing that was said: it is refused with the reason. */
+/** Formats in which a part alone may name no run, or hold no message: it is refused with the reason. */
 const REFUSED = /^(?:claude-code|codex|pi|gemini-cli|openhands|redel)\//;
-/** Formats in which nothing in a later part tells whose it is, also beside the others. */
+/** Formats in which nothing in a later part shows which run it belongs to, also beside the others. */
 const NAMELESS = /^(?:agentscope|crewai\/output-log)/;
 /** An evaluation of Weave: a part without the example that a call is in. */
 const EXAMPLES = /^weave\/evaluation/;

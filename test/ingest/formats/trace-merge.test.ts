@@ -61,7 +61,7 @@ const chain = (id: string, parent: string | null = null): Act => ({
   what: { kind: 'wrapper' },
 });
 
-const told = (acts: readonly Act[]) => {
+const summaryOf = (acts: readonly Act[]) => {
   const { drafts } = traceDrafts(acts, [], { source: '/test', whole: true });
   const of = (name: EventName) =>
     drafts
@@ -78,7 +78,7 @@ const told = (acts: readonly Act[]) => {
 
 describe('spans of one model call', () => {
   it('keep the tool calls and the tokens of an outer span whose inner one is empty', () => {
-    const { calls, tokens, tools } = told([
+    const { calls, tokens, tools } = summaryOf([
       call({ id: 'outer', tools: ['find', 'book'], usage: { input_tokens: 40 } }),
       call({ id: 'inner', parent: 'outer', from: 1, to: 8, usage: { input_tokens: 40 } }),
     ]);
@@ -91,7 +91,7 @@ describe('spans of one model call', () => {
   });
 
   it('are one call where both know something: the one that holds the answer, with what only the other knows', () => {
-    const { calls, completed, spans } = told([
+    const { calls, completed, spans } = summaryOf([
       call({ id: 'outer', usage: { input_tokens: 7 }, responseId: 'r1' }),
       call({ id: 'inner', parent: 'outer', from: 1, to: 8, text: 'four' }),
     ]);
@@ -101,7 +101,7 @@ describe('spans of one model call', () => {
   });
 
   it('stay several where an outer span stands around several answers, whose tokens it repeats', () => {
-    const { calls, tokens } = told([
+    const { calls, tokens } = summaryOf([
       call({ id: 'outer', text: 'b', usage: { input_tokens: 12 } }),
       call({ id: 'a', parent: 'outer', from: 1, to: 2, text: 'a', usage: { input_tokens: 5 } }),
       call({ id: 'b', parent: 'outer', from: 3, to: 4, text: 'b', usage: { input_tokens: 7 } }),
@@ -111,7 +111,7 @@ describe('spans of one model call', () => {
   });
 
   it('stay two where the provider gave both an answer of its own', () => {
-    const { calls } = told([
+    const { calls } = summaryOf([
       call({ id: 'outer', text: 'done', responseId: 'r2' }),
       call({ id: 'inner', parent: 'outer', from: 1, to: 2, text: 'asked within', responseId: 'r1' }),
     ]);
@@ -119,7 +119,7 @@ describe('spans of one model call', () => {
   });
 
   it('side by side are one by the id of the response', () => {
-    const { calls, tokens } = told([
+    const { calls, tokens } = summaryOf([
       chain('c'),
       call({ id: 'a', parent: 'c', text: 'x', usage: { input_tokens: 5 }, responseId: 'r1' }),
       call({
@@ -138,12 +138,12 @@ describe('spans of one model call', () => {
 
   it('side by side are one where two instrumentations say the same at the same time, and two where one does', () => {
     const at = (id: string, format: string) => call({ id, parent: 'c', format, text: 'x', usage: { input_tokens: 5 } });
-    expect(told([chain('c'), at('a', 'openinference'), at('b', 'traceloop')]).tokens).toBe(5);
-    expect(told([chain('c'), at('a', 'openinference'), at('b', 'openinference')]).tokens).toBe(10);
+    expect(summaryOf([chain('c'), at('a', 'openinference'), at('b', 'traceloop')]).tokens).toBe(5);
+    expect(summaryOf([chain('c'), at('a', 'openinference'), at('b', 'openinference')]).tokens).toBe(10);
   });
 
   it('stay two where a made-up answer repeats its id later', () => {
-    const { calls } = told([
+    const { calls } = summaryOf([
       chain('c'),
       call({ id: 'a', parent: 'c', from: 0, to: 1, text: 'x', responseId: 'fixed' }),
       call({ id: 'b', parent: 'c', from: 2, to: 3, text: 'y', responseId: 'fixed' }),
@@ -175,10 +175,10 @@ describe('spans of one model call', () => {
             ...(response === null ? {} : { responseId: response }),
           }),
         );
-        const one = told(acts);
+        const one = summaryOf(acts);
         expect(one.calls.length + one.spans).toBe(acts.length);
         const turned = acts.map((_, i) => acts[(i + seed) % acts.length]!);
-        expect(told(turned)).toEqual(one);
+        expect(summaryOf(turned)).toEqual(one);
       }),
     );
   });

@@ -76,12 +76,12 @@ describe('spans of one trace', () => {
   it('make the same events in any order and any files of an import, also when some come twice (P4, P9)', async () => {
     const whole = memoryLog();
     await importFiles(await filesOf([request(aTrace()), logRequest([judged])]), whole);
-    const said = (memory: typeof whole) => memory.events.map(({ id, digest }) => `${id} ${digest}`).sort();
+    const digestsOf = (memory: typeof whole) => memory.events.map(({ id, digest }) => `${id} ${digest}`).sort();
     await fc.assert(
       fc.asyncProperty(cut, async (requests) => {
         const memory = memoryLog();
         await importFiles(await filesOf(requests), memory);
-        expect(said(memory)).toEqual(said(whole));
+        expect(digestsOf(memory)).toEqual(digestsOf(whole));
       }),
       { numRuns: 15 },
     );
@@ -134,7 +134,7 @@ describe('spans of one trace', () => {
     );
   });
 
-  it('told again beside the spans that came later, show what they say together (P9)', async () => {
+  it('mapped again with the spans that came later, give what all of them give together (P9)', async () => {
     const spans = aTrace().map((one) =>
       JSON.parse(JSON.stringify(one).replaceAll('"c"', one.spanId >= spanId(8) ? '"e"' : '"c"')),
     );
@@ -152,21 +152,21 @@ describe('spans of one trace', () => {
 });
 
 describe('a span id that comes twice', () => {
-  const said = (words: string, more: Partial<MadeSpan> = {}) =>
+  const answer = (words: string, more: Partial<MadeSpan> = {}) =>
     chat({ id: 2, parent: 1, ...more }, [message('assistant', text(words))]);
   const root = agent({ id: 1, until: 9 }, 'planner');
   const flagsOf = (drafts: readonly Draft[], name: string) =>
     drafts.filter((draft) => draft.name === name).flatMap(({ data }) => (data as { flags?: string[] }).flags ?? []);
-  const told = (...spans: readonly unknown[]) => eventsOfSpans(decodeOtlp(request(spans)).spans);
-  const unfinished = { ...said('Two'), endTimeUnixNano: '0', attributes: [] };
+  const eventsOf = (...spans: readonly unknown[]) => eventsOfSpans(decodeOtlp(request(spans)).spans);
+  const unfinished = { ...answer('Two'), endTimeUnixNano: '0', attributes: [] };
 
   it('with different words flags the call and its episode, in any order', () => {
     for (const spans of [
-      [root, said('Two'), said('Three')],
-      [said('Three'), said('Two'), root],
-      [root, said('Two'), said('Two', { until: 2.7 })],
+      [root, answer('Two'), answer('Three')],
+      [answer('Three'), answer('Two'), root],
+      [root, answer('Two'), answer('Two', { until: 2.7 })],
     ]) {
-      const drafts = told(...spans);
+      const drafts = eventsOf(...spans);
       expect(drafts.filter(({ name }) => name === 'generation.completed')).toHaveLength(1);
       expect(flagsOf(drafts, 'episode.started')).toContain('conflicting_span');
       expect(flagsOf(drafts, 'generation.completed')).toContain('conflicting_span');
@@ -175,18 +175,18 @@ describe('a span id that comes twice', () => {
 
   it('in the same words, or first before it ended, is one span without a flag', () => {
     for (const spans of [
-      [root, said('Two'), said('Two')],
-      [root, unfinished, said('Two')],
-      [said('Two'), unfinished, root],
+      [root, answer('Two'), answer('Two')],
+      [root, unfinished, answer('Two')],
+      [answer('Two'), unfinished, root],
     ]) {
-      const drafts = told(...spans);
+      const drafts = eventsOf(...spans);
       for (const name of ['episode.started', 'generation.completed'])
         expect(flagsOf(drafts, name)).not.toContain('conflicting_span');
     }
   });
 
   it('in different words in two imports shows the flag, and so it does when they are read again', async () => {
-    const [first, second] = await filesOf([request([root, said('Two')]), request([said('Three')])]);
+    const [first, second] = await filesOf([request([root, answer('Two')]), request([answer('Three')])]);
     const once = memoryLog();
     await importFiles([first!, second!], once);
     for (const imports of [

@@ -19,11 +19,11 @@ import {
   tool,
 } from '../support/spans.ts';
 
-const told = (spans: readonly unknown[], logs: readonly unknown[] = [], whole = true): readonly Draft[] => {
+const eventsOf = (spans: readonly unknown[], logs: readonly unknown[] = [], whole = true): readonly Draft[] => {
   const decoded = decodeOtlp({ ...request(spans), ...logRequest(logs) });
   expect(decoded.refusals).toEqual([]);
   const drafts = eventsOfSpans(decoded.spans, { logs: decoded.logs, whole });
-  // Whatever is told passes the door.
+  // Every event of it is valid.
   for (const draft of drafts) expect(decodeDraft(draft).refusal).toBeUndefined();
   return drafts;
 };
@@ -33,7 +33,7 @@ const asked = (content: unknown) => [{ role: 'assistant', parts: content, finish
 
 describe('a trace of spans', () => {
   it('is an episode with its task, its members and their calls', () => {
-    const drafts = told(aTrace());
+    const drafts = eventsOf(aTrace());
     expect(named(drafts, 'episode.started')).toMatchObject([
       { episode_id: TRACE, session_id: 'conv', flags: ['no_token_ids'] },
     ]);
@@ -52,8 +52,8 @@ describe('a trace of spans', () => {
       name: 'create_agent planner',
       attributes: { 'gen_ai.operation.name': 'create_agent', 'gen_ai.agent.name': 'planner' },
     });
-    expect(told([created])).toEqual([]);
-    const used = told([created, chat({ id: 2 }, [message('assistant', text('Far.'))])]);
+    expect(eventsOf([created])).toEqual([]);
+    const used = eventsOf([created, chat({ id: 2 }, [message('assistant', text('Far.'))])]);
     expect([named(used, 'episode.started').length, named(used, 'agent.defined').length]).toEqual([1, 1]);
   });
 
@@ -61,7 +61,7 @@ describe('a trace of spans', () => {
     ['gen_ai.workflow.name', 'v1.41'],
     ['gen_ai.agent.name', 'semantic-conventions-genai v0.1.0'],
   ])('is tagged with the workflow that %s names (%s), which is no agent', (attribute) => {
-    const drafts = told([
+    const drafts = eventsOf([
       span({ id: 1, until: 9, attributes: { 'gen_ai.operation.name': 'invoke_workflow', [attribute]: 'report' } }),
       agent({ id: 2, parent: 1, until: 8 }, 'chief'),
       chat({ id: 3, parent: 1 }, [message('assistant', text('Done.'))]),
@@ -74,14 +74,14 @@ describe('a trace of spans', () => {
 
   it('keeps the version of an agent', () => {
     const attributes = { 'gen_ai.operation.name': 'invoke_agent', 'gen_ai.agent.name': 'chief' };
-    const drafts = told([span({ id: 1, attributes: { ...attributes, 'gen_ai.agent.version': '2025-05-01' } })]);
+    const drafts = eventsOf([span({ id: 1, attributes: { ...attributes, 'gen_ai.agent.version': '2025-05-01' } })]);
     expect(JSON.stringify(named(drafts, 'agent.defined'))).toContain('"version":"2025-05-01"');
   });
 
   it('has a decision of kind plan for each plan span, by its agent, beside the call that wrote the plan', () => {
     const plan = (made: { id: number; parent: number; at?: number }, more: object = {}) =>
       span({ name: 'plan', ...made, attributes: { 'gen_ai.operation.name': 'plan', ...more } });
-    const drafts = told([
+    const drafts = eventsOf([
       agent({ id: 1, until: 9 }, 'chief'),
       plan({ id: 2, parent: 1 }),
       chat({ id: 3, parent: 2 }, [message('assistant', text('First measure.'))]),
@@ -99,7 +99,7 @@ describe('a trace of spans', () => {
   it('flags the result of an MCP tool that reports an error under status ok', () => {
     const result = (output: unknown) =>
       named(
-        told([
+        eventsOf([
           agent({ id: 1, until: 9 }, 'planner'),
           tool({ id: 2, parent: 1 }, 'calc', 'c', { 'gen_ai.tool.call.result': output }),
         ]),
@@ -113,7 +113,7 @@ describe('a trace of spans', () => {
   });
 
   it('gives a native tool call id that comes twice two calls, each with its own result', () => {
-    const drafts = told(aTrace());
+    const drafts = eventsOf(aTrace());
     expect(named(drafts, 'tool.called').map(({ tool_call_id: id, call_id: call }) => [id, call])).toEqual([
       ['c', spanId(5)],
       ['d', spanId(5)],
@@ -127,7 +127,7 @@ describe('a trace of spans', () => {
   });
 
   it('counts the calls inside a call, not the call around them, but a call that a tool makes beside the one that asked', () => {
-    const drafts = told([
+    const drafts = eventsOf([
       chat({ id: 1, at: 0, until: 9 }, asked([text('outer')])),
       chat({ id: 2, parent: 1 }, asked([text('inner')])),
       tool({ id: 3, parent: 2 }, 'delegate', null),
@@ -138,7 +138,7 @@ describe('a trace of spans', () => {
   });
 
   it('finds a parent that comes later, and ends where parents form a circle', () => {
-    const drafts = told([
+    const drafts = eventsOf([
       chat({ id: 3, parent: 2 }, asked([text('x')])),
       span({ id: 2, parent: 1 }),
       agent({ id: 1, parent: 3 }, 'a'),
@@ -156,7 +156,7 @@ describe('a trace of spans', () => {
     }));
     const run = (id: number, x: number) =>
       tool({ id, parent: 1 }, 'calc', null, { 'gen_ai.tool.call.arguments': `{"x": ${x}}` });
-    const drafts = told([
+    const drafts = eventsOf([
       agent({ id: 1, at: 0, until: 9 }, 'a'),
       chat({ id: 2, parent: 1 }, asked(calls)),
       run(3, 2),
@@ -167,8 +167,8 @@ describe('a trace of spans', () => {
     expect(named(drafts, 'tool.called')).toHaveLength(3);
   });
 
-  it('tells a tool run that nobody is known to have asked for, so that what its call says later shows', () => {
-    const drafts = told([tool({ id: 3, parent: 1 }, 'calc', 'c', { 'error.type': 'timeout' })]);
+  it('records a tool run without a known call, so that a call that comes later completes it', () => {
+    const drafts = eventsOf([tool({ id: 3, parent: 1 }, 'calc', 'c', { 'error.type': 'timeout' })]);
     expect(drafts.find(({ name }) => name === 'tool.called')).toMatchObject({
       time: null,
       data: { tool_call_id: 'c', flags: ['asked_elsewhere'] },
@@ -191,7 +191,7 @@ describe('a trace of spans', () => {
   });
 
   it('keeps every attribute without a place, and the span as it came', () => {
-    const drafts = told([
+    const drafts = eventsOf([
       chat({ id: 1, attributes: { 'my.own': 'thing', 'gen_ai.request.top_k': 3 } }, asked([text('x')])),
     ]);
     const [answered] = named(drafts, 'generation.completed');
@@ -202,18 +202,18 @@ describe('a trace of spans', () => {
   });
 
   it('makes no events of traces in which nobody speaks of agents or models', () => {
-    expect(told([span({ id: 1, name: 'GET /health' })])).toEqual([]);
+    expect(eventsOf([span({ id: 1, name: 'GET /health' })])).toEqual([]);
   });
 
   it('keeps content that is no JSON, flagged', () => {
-    const drafts = told([chat({ id: 1, attributes: { 'gen_ai.output.messages': '[{"role":' } }, [])]);
+    const drafts = eventsOf([chat({ id: 1, attributes: { 'gen_ai.output.messages': '[{"role":' } }, [])]);
     expect(named(drafts, 'generation.completed')).toMatchObject([
       { choices: [{ index: 0 }], flags: ['unread_content'] },
     ]);
   });
 });
 
-describe('content that is told beside the span', () => {
+describe('content that is recorded beside the span', () => {
   const bare = span({ id: 1, attributes: { 'gen_ai.operation.name': 'chat' } });
   const log = (name: string, body: unknown, attributes: Record<string, unknown> = {}) => ({
     traceId: TRACE,
@@ -231,7 +231,7 @@ describe('content that is told beside the span', () => {
 
   it('in a log of the whole call is its content, with or without the span', () => {
     for (const spans of [[bare], []]) {
-      expect(named(told(spans, [details]), 'generation.completed')).toMatchObject([
+      expect(named(eventsOf(spans, [details]), 'generation.completed')).toMatchObject([
         { call_id: spanId(1), choices: [{ content: 'So.' }] },
       ]);
     }
@@ -241,7 +241,7 @@ describe('content that is told beside the span', () => {
     const body = (fields: Record<string, string>) => ({
       kvlistValue: { values: Object.entries(fields).map(([key, value]) => ({ key, value: { stringValue: value } })) },
     });
-    const drafts = told(
+    const drafts = eventsOf(
       [bare],
       [
         log('gen_ai.user.message', body({ content: 'Why?' })),
@@ -263,7 +263,7 @@ describe('content that is told beside the span', () => {
       }),
       spanId: spanOf === null ? '' : spanId(spanOf),
     });
-    const judged = (spans: readonly unknown[], log: unknown) => named(told(spans, [log]), 'feedback.recorded');
+    const judged = (spans: readonly unknown[], log: unknown) => named(eventsOf(spans, [log]), 'feedback.recorded');
     const kindOf = (spans: readonly unknown[], of: number | null) => judged(spans, evaluation(of, 0.5))[0]?.target;
     expect(kindOf(aTrace(), 1)).toMatchObject({ kind: 'episode', episode_id: TRACE });
     expect(kindOf(aTrace(), 5)).toEqual({ kind: 'call', id: spanId(5), episode_id: TRACE });
@@ -287,7 +287,7 @@ describe('OpenInference', () => {
       attributes[`llm.input_messages.${i}.message.content`] = `m${i}`;
       attributes[`llm.input_messages.${i}.message.role`] = 'user';
     }
-    const [requested] = named(told([span({ id: 1, attributes })]), 'generation.requested');
+    const [requested] = named(eventsOf([span({ id: 1, attributes })]), 'generation.requested');
     expect(requested?.input).toMatchObject(['m0', 'm2', 'm9', 'm10'].map((content) => ({ content })));
   });
 });
@@ -391,7 +391,7 @@ describe('agents of the OpenAI SDK', () => {
       name: 'look_up',
       arguments: '{"city":"Bern"}',
     };
-    const said = {
+    const answer = {
       type: 'message',
       role: 'assistant',
       content: [{ type: 'output_text', text: 'I look.', annotations: [] }],
@@ -400,7 +400,7 @@ describe('agents of the OpenAI SDK', () => {
       type: 'generation',
       model: 'm',
       input: [],
-      output: [{ id: '__fake_id__', object: 'response', output: [said, call] }],
+      output: [{ id: '__fake_id__', object: 'response', output: [answer, call] }],
     };
     const item = { object: 'trace.span', id: 's', trace_id: 't', parent_id: null, started_at: null, ended_at: null };
     const value = [[{ data: [{ ...item, span_data: data, error: null }] }]];
@@ -470,19 +470,19 @@ describe('times', () => {
       timestamp,
       body: { id: 'g', traceId: 't', endTime: '2026-09-10T10:00:02Z', output },
     });
-    const said = (...events: readonly object[]) => {
+    const choicesOf = (...events: readonly object[]) => {
       const value = [[{ batch: events }]];
       const { drafts } = formatNamed('langfuse').convert({ value, canonical: canonicalJson(value), ordinal: 0 });
       return named(drafts, 'generation.completed')[0]?.choices;
     };
     const [early, late] = [at('2026-09-10T10:00:01Z', 'early'), at('2026-09-10T10:00:01.5Z', 'late')];
-    expect(said(late, early)).toMatchObject([{ content: 'late' }]);
-    expect(said(at('2026-09-10T12:00:00+02:00', 'zoned'), early)).toMatchObject([{ content: 'early' }]);
+    expect(choicesOf(late, early)).toMatchObject([{ content: 'late' }]);
+    expect(choicesOf(at('2026-09-10T12:00:00+02:00', 'zoned'), early)).toMatchObject([{ content: 'early' }]);
   });
 
   it('and errors of spans that are no call and no tool run are kept', () => {
     const failed = { status: { code: 2, message: 'broken' } };
-    const drafts = told([span({ id: 1, more: failed }), chat({ id: 2, parent: 1 }, [])]);
+    const drafts = eventsOf([span({ id: 1, more: failed }), chat({ id: 2, parent: 1 }, [])]);
     expect(named(drafts, 'environment.observed')).toMatchObject([{ unmapped: { error: 'broken' } }]);
     expect(named(drafts, 'episode.finished')).toMatchObject([{ outcome: 'error' }]);
   });

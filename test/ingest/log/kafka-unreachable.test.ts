@@ -44,11 +44,13 @@ describe('brokers that cannot be reached', () => {
   });
 
   it('name the login where it was refused, and the authority where a certificate was', () => {
-    const said = (text: string): string => kafkaError(new Error(text), 'team').message;
-    expect(said('SASL SCRAM SHA512 authentication failed: invalid credentials')).toContain(
+    const messageOf = (text: string): string => kafkaError(new Error(text), 'team').message;
+    expect(messageOf('SASL SCRAM SHA512 authentication failed: invalid credentials')).toContain(
       'check kafka_sasl_mechanism, kafka_username and kafka_password',
     );
-    expect(said('Connection error: self-signed certificate in certificate chain')).toContain('NODE_EXTRA_CA_CERTS');
+    expect(messageOf('Connection error: self-signed certificate in certificate chain')).toContain(
+      'NODE_EXTRA_CA_CERTS',
+    );
   });
 
   it('are not asked with a user whose way to log in is not named', () => {

@@ -23,13 +23,13 @@ function decoded(name: string, id: string, data: object): Event {
   return event;
 }
 
-const said = (n: number) => ({ role: n % 2 === 0 ? 'user' : 'assistant', content: `message ${n}` });
+const messageAt = (n: number) => ({ role: n % 2 === 0 ? 'user' : 'assistant', content: `message ${n}` });
 
 describe('An event that is split', () => {
   it('names its context, and the next call adds only the messages that are new', () => {
-    const first = splitEvent(asked(0, [said(0)]));
-    const second = splitEvent(asked(1, [said(0), said(1), said(2)]));
-    expect(first.bodies.map(({ body }) => JSON.parse(body))).toEqual([said(0)]);
+    const first = splitEvent(asked(0, [messageAt(0)]));
+    const second = splitEvent(asked(1, [messageAt(0), messageAt(1), messageAt(2)]));
+    expect(first.bodies.map(({ body }) => JSON.parse(body))).toEqual([messageAt(0)]);
     expect(second.bodies).toHaveLength(3);
     expect(second.bodies[0]).toEqual(first.bodies[0]);
     expect(second.bodies.map(({ previous }) => previous)).toEqual([
@@ -41,7 +41,7 @@ describe('An event that is split', () => {
   });
 
   it('has another context where the same message follows others', () => {
-    const [alone, after] = [contextOf('e/e1', [said(1)]), contextOf('e/e1', [said(0), said(1)])];
+    const [alone, after] = [contextOf('e/e1', [messageAt(1)]), contextOf('e/e1', [messageAt(0), messageAt(1)])];
     expect(alone.hash).not.toBe(after.hash);
     expect(contextOf('e/e1', []).hash).toBe(EMPTY_CONTEXT);
   });
@@ -178,7 +178,7 @@ describe('The archive', () => {
   });
 
   it('says which body is not there, and does not show the event without it', async () => {
-    await postgresLog(fresh.db).append([asked(9000, [said(0), said(1)], { episode_id: 'broken' })]);
+    await postgresLog(fresh.db).append([asked(9000, [messageAt(0), messageAt(1)], { episode_id: 'broken' })]);
     await fresh.db.query(`delete from troupe.bodies where key = 'e/broken' and previous is null`);
     await expect(fresh.db.query(`select data from troupe.events where key = 'e/broken'`)).rejects.toThrow(
       'is not in troupe.bodies',

@@ -15,8 +15,8 @@ export type Kept = Pick<Event, 'key' | 'source' | 'id' | 'json'> & {
 /** One log under test: how it is opened by itself, by another process, and read back. */
 export type Subject = {
   readonly log: EventLog;
-  /** True: an append tells duplicates and conflicts; false: they are told apart where the log is read, and it answers `accepted`. */
-  readonly tells: boolean;
+  /** True: an append answers duplicates and conflicts; false: they are found where the log is read, and it answers `accepted`. */
+  readonly answersDuplicates: boolean;
   /** The partition where a key is at home. */
   readonly home: (key: string) => number;
   /** Arguments by which the appender program finds it. */
@@ -34,7 +34,7 @@ export const archived = async (db: Db): Promise<Kept[]> =>
   ).rows;
 
 let names = 0;
-const said = (episode: string, text: string, id = `n${names++}`): Event =>
+const message = (episode: string, text: string, id = `n${names++}`): Event =>
   event('message.sent', { episode_id: episode, message_id: id, content: text }, { id });
 
 export function logContract(name: string, open: () => Promise<Subject>): void {
@@ -44,7 +44,8 @@ export function logContract(name: string, open: () => Promise<Subject>): void {
       subject = await open();
     });
     afterAll(() => subject.close());
-    const told = (answers: readonly Appended[]) => (subject.tells ? answers : answers.map(() => 'accepted'));
+    const answersOf = (answers: readonly Appended[]) =>
+      subject.answersDuplicates ? answers : answers.map(() => 'accepted');
     const of = async (episode: string): Promise<Kept[]> =>
       (await subject.kept()).filter((row) => row.key === `e/${episode}`);
 
@@ -54,7 +55,7 @@ export function logContract(name: string, open: () => Promise<Subject>): void {
 
     it('keeps what it accepted, byte for byte, in the order given for each key', async () => {
       const texts = ['one', 'two \uFFFE😀"\\\n', 'three'];
-      const events = texts.flatMap((text) => [said('a', text), said('b', text)]);
+      const events = texts.flatMap((text) => [message('a', text), message('b', text)]);
       expect(await subject.log.append(events)).toEqual(events.map(() => 'accepted'));
       for (const key of ['a', 'b']) {
         expect((await of(key)).map((row) => row.json)).toEqual(
@@ -64,28 +65,28 @@ export function logContract(name: string, open: () => Promise<Subject>): void {
     });
 
     it('P4: takes an event once, also when it comes twice in a batch, reversed, or at once from many sides', async () => {
-      const events = [said('twice', '1'), said('twice', '2'), said('twice', '3')];
+      const events = [message('twice', '1'), message('twice', '2'), message('twice', '3')];
       expect(await subject.log.append([...events, ...events])).toEqual(
-        told([...events.map(() => 'accepted' as const), ...events.map(() => 'duplicate' as const)]),
+        answersOf([...events.map(() => 'accepted' as const), ...events.map(() => 'duplicate' as const)]),
       );
-      const fresh = [said('sides', '1'), said('sides', '2')];
+      const fresh = [message('sides', '1'), message('sides', '2')];
       const answers = await Promise.all(
         Array.from({ length: 8 }, (_, i) => subject.log.append(i % 2 ? fresh : [...fresh].reverse())),
       );
       const counts = (wanted: Appended) => answers.flat().filter((answer) => answer === wanted).length;
-      expect([counts('accepted'), counts('duplicate')]).toEqual(subject.tells ? [2, 14] : [16, 0]);
+      expect([counts('accepted'), counts('duplicate')]).toEqual(subject.answersDuplicates ? [2, 14] : [16, 0]);
       expect(await of('twice')).toHaveLength(3);
       expect(await of('sides')).toHaveLength(2);
     });
 
     it('P5: keeps the first of two bodies under one identity and calls the other a conflict, in a batch and after it', async () => {
-      const [first, other] = [said('conflict', 'first', 'same'), said('conflict', 'other', 'same')];
-      expect(await subject.log.append([first, other, first])).toEqual(told(['accepted', 'conflict', 'duplicate']));
-      expect(await subject.log.append([other])).toEqual(told(['conflict']));
+      const [first, other] = [message('conflict', 'first', 'same'), message('conflict', 'other', 'same')];
+      expect(await subject.log.append([first, other, first])).toEqual(answersOf(['accepted', 'conflict', 'duplicate']));
+      expect(await subject.log.append([other])).toEqual(answersOf(['conflict']));
       expect((await of('conflict')).map((row) => row.json)).toEqual([first.json]);
     });
 
-    it('tells identities apart by key, source and id, also when their texts run together', async () => {
+    it('distinguishes identities by key, source and id, also when their texts run together', async () => {
       const events = [
         event('message.sent', { episode_id: 'x\n/test', message_id: 'm' }, { id: 'i', source: 's' }),
         event('message.sent', { episode_id: 'x', message_id: 'm' }, { id: 'i', source: '/test\ns' }),
@@ -95,11 +96,11 @@ export function logContract(name: string, open: () => Promise<Subject>): void {
       expect(await subject.log.append(events)).toEqual(events.map(() => 'accepted'));
     });
 
-    it('tells the same facts at another time from a repetition', async () => {
+    it('distinguishes the same facts at another time from a repetition', async () => {
       const [a, b] = [null, at(1)].map((time) =>
         event('episode.started', { episode_id: 'timed' }, { id: 'start', time }),
       );
-      expect(await subject.log.append([a!, b!])).toEqual(told(['accepted', 'conflict']));
+      expect(await subject.log.append([a!, b!])).toEqual(answersOf(['accepted', 'conflict']));
     });
 
     it('gives positions without gaps, save where repetitions lie, and keeps the order of each key when many append at once', async () => {
@@ -111,13 +112,15 @@ export function logContract(name: string, open: () => Promise<Subject>): void {
           }),
           async (lanes) => {
             const run = names++;
-            const batches = lanes.map((lane, i) => lane.map((key, n) => said(`r${run}-${i % 2}-${key}`, `${i} ${n}`)));
+            const batches = lanes.map((lane, i) =>
+              lane.map((key, n) => message(`r${run}-${i % 2}-${key}`, `${i} ${n}`)),
+            );
             await Promise.all(batches.map((batch) => subject.log.append(batch)));
             const kept = await subject.kept();
             const next = new Map<number, number>();
             for (const row of kept) {
               const least = next.get(row.partition) ?? 0;
-              if (subject.tells) expect(Number(row.position)).toBe(least);
+              if (subject.answersDuplicates) expect(Number(row.position)).toBe(least);
               else expect(Number(row.position)).toBeGreaterThanOrEqual(least);
               expect(row.partition).toBe(subject.home(row.key));
               next.set(row.partition, Number(row.position) + 1);
@@ -158,8 +161,8 @@ export function logContract(name: string, open: () => Promise<Subject>): void {
       }
       expect([...batches.values()].filter((size) => size !== 3)).toEqual([]);
       // Sending again what was left unknown makes it present once.
-      const last = said('after', 'a kill');
-      expect(await subject.log.append([last, last])).toEqual(told(['accepted', 'duplicate']));
+      const last = message('after', 'a kill');
+      expect(await subject.log.append([last, last])).toEqual(answersOf(['accepted', 'duplicate']));
     });
   });
 }

@@ -23,7 +23,7 @@ const parts = fc.array(
   ),
   { maxLength: 3 },
 );
-const said = fc.record(
+const asked = fc.record(
   {
     role: fc.constantFrom('system', 'user', 'developer'),
     content: fc.oneof(text, parts),
@@ -47,7 +47,7 @@ type Native = Record<string, unknown>;
 
 /** A conversation in which each tool call may be answered, also where native ids repeat. */
 export const conversation = fc
-  .array(fc.tuple(fc.oneof(said, answered), fc.boolean()), { minLength: 1, maxLength: 8 })
+  .array(fc.tuple(fc.oneof(asked, answered), fc.boolean()), { minLength: 1, maxLength: 8 })
   .map((turns) =>
     turns.flatMap(([message, reply]): Native[] => {
       const calls = ((message as Native).tool_calls ?? []) as { id: string }[];
@@ -223,7 +223,7 @@ export const FAILURE_LOG = {
   mistake_reason: 'It guessed.',
 };
 
-export const completion = (run: string, step: number, said: string) => ({
+export const completion = (run: string, step: number, words: string) => ({
   request: {
     model: 'm1',
     messages: [
@@ -241,7 +241,7 @@ export const completion = (run: string, step: number, said: string) => ({
     choices: [
       {
         index: 0,
-        message: { role: 'assistant', content: said },
+        message: { role: 'assistant', content: words },
         finish_reason: 'stop',
         token_ids: [7, 8],
         logprobs: {
@@ -251,7 +251,7 @@ export const completion = (run: string, step: number, said: string) => ({
           ],
         },
       },
-      { index: 1, message: { role: 'assistant', content: `${said}?` }, finish_reason: 'length' },
+      { index: 1, message: { role: 'assistant', content: `${words}?` }, finish_reason: 'length' },
     ],
     usage: { prompt_tokens: 2, completion_tokens: 2 },
   },

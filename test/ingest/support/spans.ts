@@ -1,4 +1,4 @@
-/** Made-up OTLP spans: a planner and a solver who calls a tool, as any of the conventions tells it. */
+/** Made-up OTLP spans: a planner and a solver who calls a tool, in any of the conventions. */
 import { toAttributes } from '../../../ingest/otlp/any-value.ts';
 
 export type MadeSpan = {

@@ -8,25 +8,25 @@ import { canonicalJson } from '../../../../ingest/json.ts';
 export type Data = Record<string, unknown>;
 
 export type Read = Converted & {
-  /** The data of all events of a name, in the order they are told. */
+  /** The data of all events of a name, in the order of the conversion. */
   readonly of: (name: EventName) => Data[];
   readonly times: (name: EventName) => (string | null)[];
   /** `code field` of each refusal. */
   readonly refused: readonly string[];
 };
 
-/** Converts a record; every event of it must pass the door. */
+/** Converts a record; every event of it must be valid. */
 export function read(format: string, value: unknown, ordinal = 0): Read {
   const converted = formatNamed(format).convert({ value, canonical: canonicalJson(value), ordinal });
   for (const draft of converted.drafts) {
     const { refusal } = decodeDraft(draft);
     if (refusal) throw new Error(`${draft.name}: ${JSON.stringify(refusal)}`);
   }
-  const told = (name: EventName) => converted.drafts.filter((draft) => draft.name === name);
+  const draftsNamed = (name: EventName) => converted.drafts.filter((draft) => draft.name === name);
   return {
     ...converted,
-    of: (name) => told(name).map((draft) => draft.data as Data),
-    times: (name) => told(name).map((draft) => draft.time),
+    of: (name) => draftsNamed(name).map((draft) => draft.data as Data),
+    times: (name) => draftsNamed(name).map((draft) => draft.time),
     refused: converted.refusals.map(({ code, field }) => `${code} ${field}`),
   };
 }
