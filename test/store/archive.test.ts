@@ -162,7 +162,7 @@ describe('What is read of a log outside the database', () => {
 
   it('P23: lays aside alone what the database cannot hold, and nothing when the environment fails', async () => {
     const own = writeRecord(anEpisode('e1')[1]!);
-    // A digest that fits opens the door unchecked; an id with U+0000 is what no column holds.
+    // A record whose digest fits is not validated; an id with U+0000 is what no column holds.
     const odd = {
       ...recordsOf(anEpisode('e0'))[0]!,
       headers: { ...own.headers, ce_id: 'a\u0000b' },

@@ -127,31 +127,31 @@ describe('Images and files', () => {
   it('P1: come back to the letter, in any mix of parts, from the log and after a rebuild', async () => {
     let run = 0;
     await fc.assert(
-      fc.asyncProperty(fc.array(part, { maxLength: 4 }), fc.array(part, { maxLength: 2 }), async (said, more) => {
+      fc.asyncProperty(fc.array(part, { maxLength: 4 }), fc.array(part, { maxLength: 2 }), async (parts, more) => {
         const id = `p${run++}`;
         const about = { episode_id: `property ${id}` };
         const events = [
-          ...call(about.episode_id, run, said),
+          ...call(about.episode_id, run, parts),
           event(
             'span.recorded',
             {
               ...about,
               format: 'unknown',
-              item: { said: JSON.stringify(said), twice: JSON.stringify([JSON.stringify(more)]) },
+              item: { parts: JSON.stringify(parts), twice: JSON.stringify([JSON.stringify(more)]) },
             } as never,
             { id: `${id}-s` },
           ),
           event(
             'message.sent',
-            { ...about, message_id: 'm', content: said as never, unmapped: { more } },
+            { ...about, message_id: 'm', content: parts as never, unmapped: { more } },
             { id: `${id}-m` },
           ),
           event('tool.called', { ...about, tool_call_id: 't', name: 'look' }, { id: `${id}-t` }),
           event('tool.returned', { ...about, tool_call_id: 't', status: 'ok', output: more }, { id: `${id}-o` }),
-          event('environment.observed', { ...about, kind: 'screen', content: said as never }, { id: `${id}-e` }),
+          event('environment.observed', { ...about, kind: 'screen', content: parts as never }, { id: `${id}-e` }),
           event(
             'generation.completed',
-            { ...about, call_id: 'made', choices: [{ index: 0, content: said as never }] },
+            { ...about, call_id: 'made', choices: [{ index: 0, content: parts as never }] },
             { id: `${id}-g` },
           ),
         ];
@@ -201,14 +201,14 @@ describe('Images and files', () => {
 
   it('inside of an attribute of a span are bytes too, between the pieces of its text', () => {
     const [one, other] = [image(), image(5000)];
-    const said = `${'x'.repeat(5000)}${JSON.stringify([SHAPES.genai!(one.toString('base64')), picture(other)])}${'y'.repeat(5000)}`;
+    const value = `${'x'.repeat(5000)}${JSON.stringify([SHAPES.genai!(one.toString('base64')), picture(other)])}${'y'.repeat(5000)}`;
     const { bodies } = splitEvent(
-      event('span.recorded', { episode_id: 'e', format: 'unknown', item: { said } } as never),
+      event('span.recorded', { episode_id: 'e', format: 'unknown', item: { value } } as never),
     );
     const files = bodies.filter(({ base64 }) => base64);
     expect(files.map(({ body, base64 }) => Buffer.from(body.slice(base64!.at), 'base64'))).toEqual([one, other]);
     expect(files.map(({ base64 }) => base64!.media_type)).toEqual(['image/png', 'image/png']);
-    expect(bodies.map(({ body }) => body).join('')).toBe(said);
+    expect(bodies.map(({ body }) => body).join('')).toBe(value);
     for (const { body, base64 } of bodies)
       expect((base64 ? body.slice(0, base64.at) : body).length).toBeLessThanOrEqual(2048);
   });

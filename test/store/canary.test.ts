@@ -396,14 +396,14 @@ describe('A canary under way', () => {
     const at = '2026-01-01T01:00:00Z';
     const say = (episode_id: string, name: string, data: object) =>
       ({ name, source: '/t', id: `${episode_id}/${name}`, time: at, data: { episode_id, ...data } }) as never;
-    const said: never[] = [];
+    const events: never[] = [];
     for (let i = 0; i < 60; i++) {
       const group = i % 10 === 0 ? 'g' : null;
       const version = (await canaryTeam(db, { name: 'writers', episode: `e${i}`, group }))!;
       const side = sideOf(JOB, group ?? `e${i}`, RULES.share);
       expect(version).toEqual(spec.teams[side]);
       if (group === null) units[side]++;
-      said.push(
+      events.push(
         say(`e${i}`, 'episode.started', { team_id: version.team_id, group_id: group }),
         say(`e${i}`, 'episode.finished', { outcome: side === 'candidate' ? 'success' : 'failure' }),
       );
@@ -411,11 +411,11 @@ describe('A canary under way', () => {
     units[sideOf(JOB, 'g', RULES.share)]++;
     // It was played in the other version, and so counts for its side without a value.
     const wrong = named('candidate', 'o');
-    said.push(
+    events.push(
       say(wrong, 'episode.started', { team_id: incumbent.team_id }),
       say(wrong, 'episode.finished', { outcome: 'success' }),
     );
-    await tell(said);
+    await tell(events);
     await db.query(`update troupe.job_queue set spec = jsonb_set(spec::jsonb, '{rules,metric}', '"success"')::json`);
     now = new Date('2026-01-01T02:30:00Z');
     const [ended] = await look();

@@ -106,7 +106,7 @@ describe('the checksum', () => {
     expect(await checksum(fresh.db)).toEqual(before);
   });
 
-  it('tells NULL from empty text, and a value from its neighbour', async () => {
+  it('distinguishes NULL from empty text, and a value from its neighbour', async () => {
     const of = async (sql: string) => {
       await fresh.db.query(
         `truncate facts.teams; insert into facts.teams (team_id, version, name, team_version) values ${sql}`,

@@ -58,7 +58,7 @@ describe('episodes that nobody closes', () => {
     expect(await episodes()).toMatchObject([{ episode_id: 'p', closed }]);
   });
 
-  it('stay open where the event that would close them is none, and that is told with the reason', async () => {
+  it('stay open where the event that would close them is none, and that is reported with the reason', async () => {
     await bring(...open('a'), ...open('b'));
     await fresh.db.query(`update facts.episodes set totals = '"many"' where episode_id = 'a'`);
     const refused: unknown[] = [];
@@ -92,7 +92,7 @@ describe('episodes that nobody closes', () => {
     expect(rows).toEqual([{ answer: '4' }]);
   });
 
-  it('are closed at once where all they hold was imported, and left alone where only something was said about them', async () => {
+  it('are closed at once where all they hold was imported, and left alone where there is only feedback about them', async () => {
     await bring(
       ...open('i', '/import/atif'),
       ...open('live'),

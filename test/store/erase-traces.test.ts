@@ -1,4 +1,4 @@
-/** A trace is kept as its spans; what they told must outlive their text. */
+/** A trace is kept as its spans; the events derived from them must outlive their text. */
 import { describe, expect, it } from 'vitest';
 import { decodeDraft, decodeEnvelope } from '../../ingest/decode.ts';
 import { cutOtlp } from '../../ingest/formats/live-traces.ts';
@@ -16,7 +16,7 @@ import { freshDatabase } from '../support/database.ts';
 import { anEpisode, event } from './support/events.ts';
 import { aProject } from './support/pruning.ts';
 
-const SAID = ['How far?', 'Ask the solver.', 'three'];
+const TEXTS = ['How far?', 'Ask the solver.', 'three'];
 
 describe('an erased trace', () => {
   it('P49: keeps its rows and ids without its text, also after a rebuild, and takes no more spans', async () => {
@@ -45,7 +45,7 @@ describe('an erased trace', () => {
         (await db.query('select query, content from traj.tasks')).rows,
       ]);
     const before = await rows();
-    for (const said of SAID) expect(await text()).toContain(said);
+    for (const one of TEXTS) expect(await text()).toContain(one);
 
     await erase(
       db,
@@ -59,7 +59,7 @@ describe('an erased trace', () => {
       },
     );
     await projectAll(db);
-    for (const said of SAID) expect(await text()).not.toContain(said);
+    for (const one of TEXTS) expect(await text()).not.toContain(one);
     expect(await rows()).toEqual(before);
     const sums = await checksum(db);
     await rebuild(db, { judge: judgeAgain });
@@ -109,16 +109,16 @@ describe('an erased trace', () => {
   it('P49: is found by the subject of an envelope, in the log and in archives', async () => {
     const project = await aProject();
     const { db, log } = project;
-    const { event: said } = decodeEnvelope({
+    const { event: sent } = decodeEnvelope({
       specversion: '1.0',
-      id: 'said',
+      id: 'sent',
       source: '/desk',
       type: 'troupe.message.sent.v1',
       time: '2026-09-10T10:00:04Z',
       subject: 'ann',
       data: { episode_id: 'hers', message_id: 'm9', from: 'user', content: 'I am Ann' },
     });
-    await project.record([...anEpisode('hers'), said!, ...anEpisode('other')]);
+    await project.record([...anEpisode('hers'), sent!, ...anEpisode('other')]);
     expect(await planErasure(db, { subject: 'ann' })).toMatchObject({ episodes: ['hers'] });
     expect(await project.prune()).toMatchObject({ episodes: 2 });
     const done = await eraseEverywhere(

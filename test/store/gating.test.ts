@@ -119,8 +119,8 @@ describe('A gate decides over tasks', () => {
       'nightly-1',
     );
     expect(page.split('\n').filter((line) => line.startsWith('| '))).toHaveLength(4);
-    for (const said of ['passed', 'team: aa → bb', 'left out: 3 rows, too long', 'task set t1, scorer s1'])
-      expect(page).toContain(said);
+    for (const part of ['passed', 'team: aa → bb', 'left out: 3 rows, too long', 'task set t1, scorer s1'])
+      expect(page).toContain(part);
   });
 
   it.each([

@@ -42,7 +42,7 @@ describe('the queue of jobs', () => {
         [id],
       )
     ).rows[0];
-  const told = async (id: string) => {
+  const jobRow = async (id: string) => {
     await projectAll(fresh.db);
     return (await fresh.db.query('select state, outcome, worker, result, error from traj.jobs where job_id = $1', [id]))
       .rows[0];
@@ -64,7 +64,7 @@ describe('the queue of jobs', () => {
     await Promise.all([...ids, ...ids].map((id) => request(id, 'sum')));
     expect(await Promise.all(ids.map((id) => waitForJob(fresh.db, id)))).toEqual(ids.map(() => ({ n: 1 })));
     expect([...done].sort()).toEqual([...ids].sort());
-    expect(await told('j3')).toMatchObject({ state: 'finished', outcome: 'done', result: { n: 1 } });
+    expect(await jobRow('j3')).toMatchObject({ state: 'finished', outcome: 'done', result: { n: 1 } });
   });
 
   it('fails a job with the sentence of its error, and does the next one', async () => {
@@ -84,7 +84,7 @@ describe('the queue of jobs', () => {
     await expect(waitForJob(fresh.db, 'none')).rejects.toMatchObject({ code: 'not_found' });
     await request('nobody', 'nobody');
     await expect(waitForJob(fresh.db, 'nobody', { timeoutMs: 50 })).rejects.toMatchObject({ code: 'busy' });
-    expect(await told('bad')).toMatchObject({ outcome: 'failed', error: { message: 'it cannot be done' } });
+    expect(await jobRow('bad')).toMatchObject({ outcome: 'failed', error: { message: 'it cannot be done' } });
   });
 
   it('P34: cancels a job that waits with its parts, and no worker starts it', async () => {
@@ -96,7 +96,7 @@ describe('the queue of jobs', () => {
     work('w', { sum: async ({ job_id }) => done.push(job_id) });
     await waitForJob(fresh.db, 'plan-b');
     expect(done).toEqual(['plan-b']);
-    expect(await told('plan')).toMatchObject({
+    expect(await jobRow('plan')).toMatchObject({
       state: 'finished',
       outcome: 'cancelled',
       error: { code: 'cancelled', message: 'It was cancelled by ann: wrong data' },
@@ -129,7 +129,7 @@ describe('the queue of jobs', () => {
     expect(await waitForJob(fresh.db, 'short')).toBe(7);
     expect(performance.now() - cancelled).toBeLessThan(10_000);
     expect(stopped).toEqual(['fenced', 'fenced']);
-    expect(await told('long')).toMatchObject({ outcome: 'cancelled', result: null });
+    expect(await jobRow('long')).toMatchObject({ outcome: 'cancelled', result: null });
     const { rows } = await fresh.db.query('select * from traj.job_metrics');
     expect(rows).toEqual([]);
   });
@@ -195,7 +195,7 @@ describe('the queue of jobs', () => {
     work('last', { crash: async () => void ran.push(1) }, 100);
     await expect(waitForJob(fresh.db, 'j', { timeoutMs: 10_000 })).rejects.toThrow(`${MAX_ATTEMPTS} times`);
     expect(ran).toEqual([]);
-    expect(await told('j')).toMatchObject({ outcome: 'failed', error: { code: 'training_failed' } });
+    expect(await jobRow('j')).toMatchObject({ outcome: 'failed', error: { code: 'training_failed' } });
   });
 
   it('P31: lets a worker with an old token finish nothing and report nothing', async () => {
@@ -229,11 +229,11 @@ describe('the queue of jobs', () => {
     await new Promise((resolve) => setTimeout(resolve, 100));
     expect(late).toMatchObject({ code: 'fenced' });
     expect(await row('j')).toMatchObject({ state: 'running', token: 2, worker: 'other', outcome: null });
-    expect(await told('j')).toMatchObject({ state: 'running', outcome: null });
+    expect(await jobRow('j')).toMatchObject({ state: 'running', outcome: null });
     await fresh.db.query(`update troupe.job_queue set leased_until = clock_timestamp() - interval '1 second'`);
     work('third', { fit: async (_, report) => report(1, { loss: 1 }).then(() => 'the third one') });
     expect(await waitForJob(fresh.db, 'j')).toMatch(/the/);
-    expect(await told('j')).toMatchObject({ outcome: 'done' });
+    expect(await jobRow('j')).toMatchObject({ outcome: 'done' });
     const { rows } = await fresh.db.query(`select name from troupe.events where name = 'job.finished'`);
     expect(rows).toHaveLength(1);
   });

@@ -177,7 +177,7 @@ describe('the judge', () => {
     expect(rewarded).toEqual(Array(2).fill({ keep: false, reason: 'group_of_one' }));
   });
 
-  it('judges a group again when a late member completes it, and replaces what it said before', async () => {
+  it('judges a group again when a late member completes it, and replaces its earlier results', async () => {
     const methods = [{ method: 'grpo_advantage' }, { method: 'agreement_score' }];
     await load(anEpisode('a', { reward: 1, group: 'g' }), anEpisode('b', { reward: 0, group: 'g' }));
     await run(methods, ['a']);
@@ -196,19 +196,19 @@ describe('the judge', () => {
     expect(await unjudged(fresh.db, methods, { now: now() })).toEqual([]);
   });
 
-  it('judges again what was played at a task that is told otherwise later, and only that', async () => {
+  it('evaluates again the episodes of a task that is redefined later, and only those', async () => {
     const methods = [{ method: 'correctness_filter' }];
-    const told = (truth: string, second: number) =>
+    const defined = (truth: string, second: number) =>
       event(
         'task.defined',
         { task_id: 'a', query: 'What is a?', ground_truth: truth },
-        { id: `told-${second}`, time: at(second) },
+        { id: `defined-${second}`, time: at(second) },
       );
     await load(anEpisode('a', { task: 'a' }), anEpisode('b', { task: 'b' }));
     await run(methods, ['a', 'b']);
-    await load([told('42', 40)]);
+    await load([defined('42', 40)]);
     expect(await unjudged(fresh.db, methods, { now: now() })).toEqual([]);
-    await load([told('43', 41)]);
+    await load([defined('43', 41)]);
     expect(await unjudged(fresh.db, methods, { now: now() })).toEqual(['a']);
     await run(methods, ['a']);
     expect(await rows('select episode_id, keep, reason from traj.verdicts order by 1')).toEqual([
@@ -254,7 +254,7 @@ describe('the judge', () => {
         { episode_id: id, task_id: 'task-1', group_id: 'g', group_size: 3 },
         { id: `${id}-started-again`, time: at(5) },
       );
-    const said = async () => {
+    const reasonsByMethod = async () => {
       const found = await rows<{ method: string; reasons: (string | null)[] }>(
         'select method, array_agg(distinct reason) as reasons from traj.credits group by 1 order by 1',
       );
@@ -262,7 +262,7 @@ describe('the judge', () => {
     };
     await load(anEpisode('a', { group: 'g', reward: 1 }), [started('a')], anEpisode('b', { group: 'g', reward: 0 }));
     await run(methods, ['a']);
-    const partial = await said();
+    const partial = await reasonsByMethod();
     expect(partial).toMatchObject({
       grpo_advantage: ['partial_group'],
       drmas_advantage: ['partial_group'],
@@ -274,7 +274,11 @@ describe('the judge', () => {
     expect((await values()).map((row) => row.value).filter((value) => value === null || value === 0)).toEqual([]);
     await load(anEpisode('c', { group: 'g', reward: 0 }));
     await run(methods, ['a']);
-    expect(await said()).toMatchObject({ grpo_advantage: [null], drmas_advantage: [null], magrpo_returns: [null] });
+    expect(await reasonsByMethod()).toMatchObject({
+      grpo_advantage: [null],
+      drmas_advantage: [null],
+      magrpo_returns: [null],
+    });
   });
 
   it('says of a partial group without a signal why it has none, and nothing of one without an announced size', async () => {

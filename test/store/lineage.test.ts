@@ -1,4 +1,4 @@
-/** The way from an episode to a checkpoint and back, over a story told by hand: old weights speak, a dataset is frozen, new weights are trained. */
+/** The way from an episode to a checkpoint and back, over a story written by hand: old weights generate, a dataset is frozen, new weights are trained. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { lineageTree } from '../../cli/lineage-tree.ts';
 import { LINEAGE_LIMIT, type Lineage, type LineageNode, lineageOf } from '../../store/lineage.ts';
@@ -60,18 +60,18 @@ beforeAll(async () => {
 afterAll(() => fresh.close());
 
 /** Without what is null, so that a story is short to tell. */
-const told = (one: LineageNode): unknown => {
+const shown = (one: LineageNode): unknown => {
   const { children, left_out: _, cut: __, ...rest } = one;
   const known = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== null));
-  return children.length === 0 ? known : { ...known, children: children.map(told) };
+  return children.length === 0 ? known : { ...known, children: children.map(shown) };
 };
 const both = async (id: string, depth?: number) => {
   const [found, ...others] = await lineageOf(fresh.db, id, depth);
   expect(others).toEqual([]);
   return {
     kind: found!.kind,
-    from: found!.comes_from.children.map(told),
-    to: found!.led_to.children.map(told),
+    from: found!.comes_from.children.map(shown),
+    to: found!.led_to.children.map(shown),
   };
 };
 
@@ -96,7 +96,7 @@ describe('lineage', () => {
     expect((await both('c3/0', 1)).to).toEqual([row('pairs/train/0', 'holds it'), row('talks/train/0', 'holds it')]);
   });
 
-  it('of an episode goes back to the weights that spoke and on to the datasets and the checkpoints made of them', async () => {
+  it('of an episode goes back to the weights that generated it and on to the datasets and the checkpoints made of them', async () => {
     expect(await both('e1')).toEqual({
       kind: 'episode',
       from: [{ kind: 'checkpoint', id: 'old', relation: 'generated steps of it', steps: 2 }],
@@ -139,7 +139,7 @@ describe('lineage', () => {
     ]);
   });
 
-  it('of a checkpoint goes back to its parent and datasets, and on to its releases and what it spoke in', async () => {
+  it('of a checkpoint goes back to its parent and datasets, and on to its releases and the episodes it took part in', async () => {
     expect(await both('new')).toEqual({
       kind: 'checkpoint',
       from: [

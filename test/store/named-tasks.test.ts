@@ -26,13 +26,13 @@ const shown = async (...batches: readonly (readonly ReturnType<typeof started>[]
   return rows.map(({ task_id }) => task_id);
 };
 
-it('a name said first stays when a text or nothing is said later', async () => {
+it('a name that is recorded first stays when a text or nothing is recorded later', async () => {
   expect(await shown([started('1', 'math-1', 1)], [started('2', DERIVED, 2)], [started('3', null, 3)])).toEqual([
     'math-1',
   ]);
 });
 
-it('a name said earlier shows when it comes last', async () => {
+it('a name of an earlier time shows when it comes last', async () => {
   expect(await shown([started('2', DERIVED, 2), started('3', null, 3)], [started('1', 'math-1', 1)])).toEqual([
     'math-1',
   ]);

@@ -87,8 +87,8 @@ describe('an archive of pruned episodes', () => {
     const onArchived = () => record([lateWord('a')]);
     expect(await project.prune({ onArchived })).toMatchObject({ episodes: 0, changed: 1, archives: [] });
     expect([await project.episodes(), folders()]).toEqual([['a'], []]);
-    const said = await db.query(`select 1 from traj.messages where message_id = 'late'`);
-    expect([said.rows.length, (await reconcile(db)).ok]).toEqual([1, true]);
+    const late = await db.query(`select 1 from traj.messages where message_id = 'late'`);
+    expect([late.rows.length, (await reconcile(db)).ok]).toEqual([1, true]);
   });
 
   it('is refused where a file was changed, and where another database wrote it; nothing is changed then', async () => {
@@ -200,7 +200,7 @@ describe('an archive of pruned episodes', () => {
 
   it('P58: whatever groups of whatever age: none is cut, and a rebuild of archives and a restore bring back every sum', async () => {
     const { db, record } = project;
-    const member = fc.record({ day: fc.integer({ min: 0, max: 20 }), closed: fc.boolean(), spoken: fc.nat(3) });
+    const member = fc.record({ day: fc.integer({ min: 0, max: 20 }), closed: fc.boolean(), messages: fc.nat(3) });
     const groups = fc.array(
       fc.record({ members: fc.array(member, { minLength: 1, maxLength: 3 }), named: fc.boolean() }),
       { minLength: 1, maxLength: 6 },
@@ -209,7 +209,7 @@ describe('an archive of pruned episodes', () => {
     await fc.assert(
       fc.asyncProperty(groups, fc.integer({ min: 0, max: 21 }), async (drawn, day) => {
         run++;
-        const told = drawn.flatMap(({ members, named }, g) =>
+        const stories = drawn.flatMap(({ members, named }, g) =>
           members.map((one, m) => ({
             ...one,
             id: `${run}-${g}-${m}`,
@@ -217,12 +217,12 @@ describe('an archive of pruned episodes', () => {
             group: named ? `g${run}-${g}` : null,
           })),
         );
-        await record(told.flatMap(storyOf));
+        await record(stories.flatMap(storyOf));
         const [sums, rows] = [await checksum(db), await project.rows()];
         await project.prune({ before: new Date(Date.UTC(2026, 7, 1 + day)) });
         const left = new Set(await project.episodes());
-        for (const group of new Set(told.map(({ task }) => task))) {
-          const members = told.filter(({ task }) => task === group);
+        for (const group of new Set(stories.map(({ task }) => task))) {
+          const members = stories.filter(({ task }) => task === group);
           const old = members.every((one) => one.closed && one.day < day);
           expect(members.map(({ id }) => left.has(id))).toEqual(members.map(() => !old));
         }
@@ -240,17 +240,22 @@ describe('an archive of pruned episodes', () => {
   });
 });
 
-type Told = { readonly id: string; readonly task: string; readonly group: string | null; readonly day: number } & {
+type DrawnEpisode = {
+  readonly id: string;
+  readonly task: string;
+  readonly group: string | null;
+  readonly day: number;
+} & {
   readonly closed: boolean;
-  readonly spoken: number;
+  readonly messages: number;
 };
 
-function storyOf({ id, task, group, day, closed, spoken }: Told): Event[] {
+function storyOf({ id, task, group, day, closed, messages }: DrawnEpisode): Event[] {
   const time = new Date(Date.UTC(2026, 7, 1 + day, 12)).toISOString();
   const e = (n: number) => ({ id: `${id}-${n}`, time });
   return [
     event('episode.started', { episode_id: id, task_id: task, group_id: group }, e(0)),
-    ...Array.from({ length: spoken }, (_, n) =>
+    ...Array.from({ length: messages }, (_, n) =>
       event('message.sent', { episode_id: id, message_id: `m${n}`, from: 'user', content: `word ${n}` }, e(1 + n)),
     ),
     ...(closed ? [event('episode.finished', { episode_id: id, outcome: 'success' }, e(9))] : []),

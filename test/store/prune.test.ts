@@ -133,7 +133,7 @@ describe('pruning', () => {
     expect(await project.restore()).toMatchObject({ episodes: 0, events: 0 });
   });
 
-  it('P15: computes again what a method said that compares all episodes with each other', async () => {
+  it('P15: recomputes the results of a method that compares all episodes with each other', async () => {
     const { db, log, record } = project;
     const two = (group: string, rewards: readonly [number, number]) =>
       rewards.flatMap((reward, i) => anEpisode(`${group}${i}`, { group, task: group, reward }));
@@ -144,9 +144,9 @@ describe('pruning', () => {
     const before = await checksum(db);
     const credits = async () =>
       (await db.query(`select value from traj.credits where episode_id = 'h1' order by step_id`)).rows;
-    const said = await credits();
+    const earlier = await credits();
     await project.prune({ where: { field: 'group_id', op: '=', value: 'g' } });
-    expect(await credits()).not.toEqual(said);
+    expect(await credits()).not.toEqual(earlier);
     const left = await checksum(db);
     await rebuild(db, { judge: judgeAgain });
     expect(await checksum(db)).toEqual(left);

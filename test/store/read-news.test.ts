@@ -39,16 +39,16 @@ describe('Events that were just placed', () => {
       ),
       time: fc.oneof(time, round),
       odd: fc.dictionary(fc.string(), json),
-      said: fc.constantFrom<unknown>('x', LONG, [{ type: 'text', content: LONG }]),
+      value: fc.constantFrom<unknown>('x', LONG, [{ type: 'text', content: LONG }]),
     }),
     { minLength: 1, maxLength: 12 },
   );
 
-  const dataOf = (name: string, { odd, said }: { odd: object; said: unknown }, id: string): object => {
+  const dataOf = (name: string, { odd, value }: { odd: object; value: unknown }, id: string): object => {
     const about = { episode_id: id, unmapped: { ...odd, content: LONG } };
-    if (name === 'agent.defined') return { ...about, agent_id: 'a', params: odd, system_instructions: said };
-    if (name === 'message.sent') return { ...about, message_id: 'm', content: said };
-    if (name === 'tool.returned') return { ...about, tool_call_id: 't', status: 'ok', output: said };
+    if (name === 'agent.defined') return { ...about, agent_id: 'a', params: odd, system_instructions: value };
+    if (name === 'message.sent') return { ...about, message_id: 'm', content: value };
+    if (name === 'tool.returned') return { ...about, tool_call_id: 't', status: 'ok', output: value };
     if (name === 'task.defined') return { task_id: id, query: 'q', unmapped: odd };
     if (name === 'episode.started') return { episode_id: id, unmapped: odd };
     return { item: odd, format: 'made-up', episode_id: id };
@@ -105,11 +105,11 @@ describe('A batch that does not take all of a partition', () => {
     try {
       const ids = Array.from({ length: 200 }, (_, i) => `a${i}`).filter((id) => partitionOf(`e/${id}`) === 0);
       const [one, two, long] = ids as [string, string, string];
-      const said = (episode_id: string, times: number): Event[] =>
+      const messagesOf = (episode_id: string, times: number): Event[] =>
         Array.from({ length: times }, (_, i) =>
           event('message.sent', { episode_id, message_id: `m${i}`, content: 'x' }, { id: `${episode_id}-${i}` }),
         );
-      await postgresLog(db).append([...said(one, 3), ...said(two, 4), ...said(long, 9)]);
+      await postgresLog(db).append([...messagesOf(one, 3), ...messagesOf(two, 4), ...messagesOf(long, 9)]);
       const keysFrom = async (position: number) => {
         const { events, all } = await db.transaction((tx) => readNews(tx, [{ log: 0, partition: 0, position }], 5));
         return { keys: events.map(({ key }) => key.slice(2)), all };
@@ -126,12 +126,12 @@ describe('A batch that does not take all of a partition', () => {
 
   it('come in batches of some megabytes, the texts that they name included', async () => {
     const text = (n: number) => `${n} ${'what was said '.repeat(80_000)}`;
-    const said = Array.from({ length: 8 }, (_, n) =>
+    const calls = Array.from({ length: 8 }, (_, n) =>
       event('tool.called', { episode_id: 'long', tool_call_id: `t${n}`, name: 'write', arguments: { text: text(n) } }),
     );
     const { db, close } = await freshDatabase();
     try {
-      await postgresLog(db).append(said);
+      await postgresLog(db).append(calls);
       const before = [{ log: 0, partition: partitionOf('e/long'), position: 0 }];
       const news = await db.transaction((tx) => readNews(tx, before, 100));
       expect([news.events.length, news.all]).toEqual([2, false]);

@@ -74,7 +74,7 @@ describe('a rebuild', () => {
   });
 
   it('P16: cuts portions by the bytes of the texts that events name, within an episode too, and loses none', async () => {
-    const said = (episode_id: string, texts: number) =>
+    const messagesOf = (episode_id: string, texts: number) =>
       Array.from({ length: texts }, (_, n) =>
         event(
           'message.sent',
@@ -87,7 +87,7 @@ describe('a rebuild', () => {
           { id: `${episode_id}-${n}` },
         ),
       );
-    await postgresLog(fresh.db).append([...said('long', 14), ...said('short', 2)]);
+    await postgresLog(fresh.db).append([...messagesOf('long', 14), ...messagesOf('short', 2)]);
     await projectAll(fresh.db);
     const before = await checksum(fresh.db);
     const portions: number[] = [];
@@ -155,7 +155,7 @@ describe('a rebuild', () => {
     expect(await checksum(fresh.db)).toEqual(after);
   });
 
-  it('tells the judge of the episodes that only the new tables know to be changed, and of no other', async () => {
+  it('notifies the judge of the episodes that changed in the new tables only, and of no other', async () => {
     const log = postgresLog(fresh.db);
     await log.append([...anExecution('e1'), ...anExecution('e2'), ...anExecution('e3', { task: 'task-3' })]);
     await projectAll(fresh.db);

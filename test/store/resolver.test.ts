@@ -7,14 +7,14 @@ import { checksum } from '../../store/rebuilding/checksum.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { at, event } from './support/events.ts';
 
-const spoke = (episode: string, response: string): Event =>
+const answered = (episode: string, response: string): Event =>
   event(
     'generation.completed',
     { episode_id: episode, call_id: `${episode}-c`, choices: [], response_id: response },
-    { id: `${episode}-spoke`, time: at(5) },
+    { id: `${episode}-answered`, time: at(5) },
   );
-const heard = (episode: string): Event =>
-  event('message.sent', { episode_id: episode, message_id: 'm' }, { id: `${episode}-heard`, time: at(1) });
+const receivedMessage = (episode: string): Event =>
+  event('message.sent', { episode_id: episode, message_id: 'm' }, { id: `${episode}-message`, time: at(1) });
 const rated = (
   target: string,
   value: number | null,
@@ -60,9 +60,9 @@ const rewards = async ({ db }: TestDatabase) =>
 describe('feedback with an id of another system', () => {
   it('P9: gives the same tables in any order of arrival, also where two targets have the id', async () => {
     const events = [
-      spoke('e2', 'resp'),
-      spoke('e1', 'resp'),
-      heard('trace'),
+      answered('e2', 'resp'),
+      answered('e1', 'resp'),
+      receivedMessage('trace'),
       rated('resp', 0.5),
       rated('trace', 1),
       rated('trace', 0, { second: 12 }),
@@ -97,9 +97,9 @@ describe('feedback with an id of another system', () => {
     );
   });
 
-  it('moves the reward of an episode when the feedback is said again or rejected', async () => {
+  it('moves the reward of an episode when the feedback is recorded again or rejected', async () => {
     const first = rated('trace', 1, { feedback: 'f' });
-    await project([heard('trace'), first], 1, async (fresh) => {
+    await project([receivedMessage('trace'), first], 1, async (fresh) => {
       const log = postgresLog(fresh.db);
       expect(await rewards(fresh)).toEqual({ trace: 1 });
       await log.append([rated('trace', 0, { feedback: 'f', second: 12 })]);
@@ -120,12 +120,12 @@ describe('feedback with an id of another system', () => {
   });
 
   it('lets go when the answer it was attached to turns out to be another one', async () => {
-    await project([spoke('e1', 'resp'), rated('resp', 1)], 1, async (fresh) => {
+    await project([answered('e1', 'resp'), rated('resp', 1)], 1, async (fresh) => {
       expect(await attached(fresh)).toMatchObject([{ episode: 'e1' }]);
       await postgresLog(fresh.db).append([
         event(
           'record.amended',
-          { key: 'e/e1', target: { source: '/test', id: 'e1-spoke' }, op: 'merge', patch: { response_id: 'other' } },
+          { key: 'e/e1', target: { source: '/test', id: 'e1-answered' }, op: 'merge', patch: { response_id: 'other' } },
           { id: 'fix' },
         ),
       ]);

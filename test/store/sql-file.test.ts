@@ -78,7 +78,7 @@ describe('An answer in a file of Parquet', () => {
   const rowsOfParquet = () => [...readArrow(arrowIn(readFileSync(parquet))).each()];
 
   it('has the rows of the Arrow file, over many batches, with lists and nulls, and leaves nothing beside it', async () => {
-    const sql = `select n, 'text ' || n % 7 as said, case when n % 3 > 0 then array[n, null, 2] end as list, n % 2 = 0 as even,
+    const sql = `select n, 'text ' || n % 7 as words, case when n % 3 > 0 then array[n, null, 2] end as list, n % 2 = 0 as even,
       timestamptz '2026-01-02 03:04:05Z' + n * interval '1 us' as at from generate_series(1, 100000) n`;
     await askIntoFile(fresh.db, sql, path);
     const written = await askIntoFile(fresh.db, sql, parquet);
@@ -88,10 +88,10 @@ describe('An answer in a file of Parquet', () => {
   });
 
   it('of no rows has its columns', async () => {
-    expect(await askIntoFile(fresh.db, 'select 1 as n, null::text as said limit 0', parquet)).toMatchObject({
+    expect(await askIntoFile(fresh.db, 'select 1 as n, null::text as words limit 0', parquet)).toMatchObject({
       rows: 0,
     });
-    expect(readArrow(arrowIn(readFileSync(parquet)))).toMatchObject({ rows: 0, columns: ['n', 'said'] });
+    expect(readArrow(arrowIn(readFileSync(parquet)))).toMatchObject({ rows: 0, columns: ['n', 'words'] });
   });
 
   it('stays as it was where the question fails', async () => {
@@ -127,7 +127,7 @@ describe('A question that gets no file', () => {
     expect(readdirSync(folder)).toEqual(['answer.arrow']);
   });
 
-  it('a place that cannot be written is told before anything is asked', async () => {
+  it('a path that cannot be written is reported before any query runs', async () => {
     await expect(askIntoFile(fresh.db, 'select 1', join(folder, 'no/such.arrow'))).rejects.toMatchObject({
       code: 'home_unwritable',
       message: expect.stringContaining('no/such.arrow'),

@@ -159,7 +159,7 @@ describe('the SQL door', () => {
     expect(rows).toEqual([]);
   });
 
-  it('counts the wait for a connection: who has none by its time is told so, and the connection is used by the next', async () => {
+  it('counts the wait for a connection: one that has none in time gets an error that says so, and the connection is used by the next', async () => {
     const one = await freshDatabase({ max: 1 });
     const over: string[] = [];
     const asked = (name: string, sql: string, timeoutMs: number) =>

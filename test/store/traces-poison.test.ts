@@ -1,4 +1,4 @@
-/** Spans that cannot be told, and traces that come span by span: neither keeps the rest of a trace out of the tables. */
+/** Spans that cannot be mapped, and traces that come span by span: neither keeps the rest of a trace out of the tables. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { decodeDraft } from '../../ingest/decode.ts';
 import type { Draft, Event } from '../../ingest/events.ts';
@@ -25,9 +25,9 @@ const posted = (id: string, format: string, item: unknown): Event =>
     data: { episode_id: TRACE, format, item },
   } as Draft).event!;
 
-/** Telling it fails. */
-const untellable = () => posted('untellable', 'erased', { told: 5 });
-/** It tells what passes the door and fits in no table. */
+/** Mapping it fails. */
+const unmappable = () => posted('unmappable', 'erased', { told: 5 });
+/** It is mapped to a valid event that fits in no table. */
 const unholdable = () =>
   posted('unholdable', 'erased', {
     told: [
@@ -47,15 +47,15 @@ beforeAll(async () => {
 });
 afterAll(() => fresh.close());
 
-describe('a span that cannot be told', () => {
-  it('P21: is laid aside with the reason, and the rest of its trace is told as without it, in any order', () => {
+describe('a span that cannot be mapped', () => {
+  it('P21: is quarantined with the reason, and the rest of its trace is mapped as without it, in any order', () => {
     const spans = eventsOf(aTrace());
     const whole = traceEventsOf(spans);
     expect(whole.refused).toEqual([]);
-    for (const mixed of [[untellable(), ...spans], [...spans, untellable()], [...spans, untellable()].reverse()]) {
+    for (const mixed of [[unmappable(), ...spans], [...spans, unmappable()], [...spans, unmappable()].reverse()]) {
       const { events, refused } = traceEventsOf(mixed);
       expect(events.map(({ id }) => id).sort()).toEqual(whole.events.map(({ id }) => id).sort());
-      expect(refused).toMatchObject([{ draft: { id: 'untellable' }, reason: expect.stringMatching(/./) }]);
+      expect(refused).toMatchObject([{ draft: { id: 'unmappable' }, reason: expect.stringMatching(/./) }]);
     }
   });
 
@@ -73,14 +73,14 @@ describe('a span that cannot be told', () => {
     const other = await freshDatabase();
     try {
       const theirs = postgresLog(other.db);
-      for (const event of [...spans.slice(4), untellable(), unholdable(), ...spans.slice(0, 4)]) {
+      for (const event of [...spans.slice(4), unmappable(), unholdable(), ...spans.slice(0, 4)]) {
         await theirs.append([event]);
         await projectAll(other.db);
       }
       const { steps, calls, tool_calls, agents, messages } = (await checksum(other.db)).tables;
       expect({ steps, calls, tool_calls, agents, messages }).toEqual(whole);
       const { rows } = await other.db.query<{ raw: Buffer; got: string }>('select raw, got from troupe.dead_letters');
-      expect(rows.map(({ raw }) => JSON.parse(raw.toString()).id).sort()).toEqual(['a', 'untellable']);
+      expect(rows.map(({ raw }) => JSON.parse(raw.toString()).id).sort()).toEqual(['a', 'unmappable']);
       expect(rows.every(({ got }) => got.length > 0)).toBe(true);
       expect(await reconcile(other.db)).toMatchObject({ tables: { lag: 0 } });
       const before = await checksum(other.db);
@@ -93,7 +93,7 @@ describe('a span that cannot be told', () => {
 });
 
 describe('a long trace that waits span by span', () => {
-  it('P9: is told in batches that double, with the same rows as at once', async () => {
+  it('P9: is mapped in batches that double, with the same rows as at once', async () => {
     const long = [
       agent({ id: 1 }, 'one'),
       ...Array.from({ length: 127 }, (_, i) => chat({ id: i + 2, parent: 1 }, [message('assistant', text(`${i}`))])),

@@ -39,7 +39,7 @@ const judged = {
   ],
 };
 
-/** A call around another, which repeats it; a tool run that names no call; and a task that only the first of two questions tells. */
+/** A call around another, which repeats it; a tool run that names no call; and a task that only the first of two questions defines. */
 const nested = () => [
   span({ id: 20, name: 'app', at: 0, until: 9 }),
   chat(
@@ -86,17 +86,17 @@ describe('the spans of a trace', () => {
 
   it('give the tables that an import of the whole gives, besides the original that it keeps', async () => {
     const imported = convertOtlp({ value: [[request(aTrace()), logRequest([judged])]], canonical: '', ordinal: 0 });
-    const told = imported.drafts.map((draft) => decodeDraft(draft).event!);
-    const { artifacts: _, told_tasks: __, ...whole } = await facts(told, 100);
+    const events = imported.drafts.map((draft) => decodeDraft(draft).event!);
+    const { artifacts: _, told_tasks: __, ...whole } = await facts(events, 100);
     const live = [...eventsOf(request(aTrace())), ...eventsOf(logRequest([judged]))].reverse();
     expect(await facts(live, 2)).toMatchObject(whole);
   }, 60_000);
 });
 
 describe('amendments and rebuilds', () => {
-  it('P9, P15: reach what spans tell, whenever they come, and give the same tables again', async () => {
+  it('P9, P15: reach events derived from spans, whenever they come, and give the same tables again', async () => {
     const spans = eventsOf(request(aTrace()));
-    const said = eventsOfTrace(spans.map(({ data }) => data as never)).find(
+    const completed = eventsOfTrace(spans.map(({ data }) => data as never)).find(
       ({ name }) => name === 'generation.completed',
     )!;
     const rejection = decodeDraft({
@@ -104,7 +104,7 @@ describe('amendments and rebuilds', () => {
       source: '/test',
       id: 'no',
       time: null,
-      data: { key: `e/${TRACE}`, target: { source: said.source, id: said.id }, op: 'reject' },
+      data: { key: `e/${TRACE}`, target: { source: completed.source, id: completed.id }, op: 'reject' },
     }).event!;
     const whole = await facts([...spans, rejection], 100);
     expect(whole.steps!.rows).toBe(2);

@@ -192,7 +192,7 @@ describe('A release that is watched', () => {
     expect(await look()).toEqual([]);
   });
 
-  it('that was rolled back by a process that was killed before it said so is not rolled back again', async () => {
+  it('that was rolled back by a process that was killed before it recorded that is not rolled back again', async () => {
     await database.db.query(
       `update troupe.job_queue set state = 'waiting', outcome = null, result = null where job_id = 'w3'`,
     );

@@ -76,7 +76,7 @@ describe('annotation by a judge model', () => {
       )
     ).rows;
 
-  it('records agent, entry, reason, who said it, of which prompt, and what it cost', async () => {
+  it('records agent, entry, reason, its author, the digest of the prompt, and what it cost', async () => {
     await lost('a');
     await answers(() => WORKER);
     expect(await annotate()).toEqual({
@@ -142,9 +142,9 @@ describe('annotation by a judge model', () => {
     ['an entry of the user', JSON.stringify({ agent: 'worker', entry: 0 })],
     ['a list', '[]'],
     ['null', 'null'],
-  ])('records that there is no answer after two bad ones (%s), and does not ask a third time', async (_, said) => {
+  ])('records that there is no answer after two bad ones (%s), and does not ask a third time', async (_, reply) => {
     await lost('a');
-    await answers(() => said);
+    await answers(() => reply);
     expect(await annotate()).toMatchObject({ annotated: 1, refused: 1, usage: { calls: 2 } });
     expect(await recorded()).toMatchObject([
       {

@@ -21,7 +21,7 @@ const shows = (text: string, failed?: boolean): TranscriptEntry => ({
 const asks: TranscriptEntry = { kind: 'user', agent: null, text: 'how many bridges has the city' };
 
 describe('signs of failure', () => {
-  it('only what an agent with a name said can be blamed', () => {
+  it('only an entry of an agent with a name can be blamed', () => {
     const entries = [asks, says('a', 'I look'), shows('nothing'), { ...says('a', 'hm'), agent: null }];
     expect(signsOf({ question: null, entries }).map(({ entry }) => entry)).toEqual([1]);
   });
@@ -47,7 +47,7 @@ describe('signs of failure', () => {
     expect(work(shows('fine', true)).work_failed).toBe(1);
   });
 
-  it('words of the last words belong to the first that said them, those of the question to nobody', () => {
+  it('words of the last entry belong to the first that used them, those of the question to nobody', () => {
     const last = 'the city certainly has seventeen bridges altogether';
     const entries = [asks, says('a', 'perhaps seventeen'), says('b', 'certainly'), says('a', last)];
     const brought = signsOf({ question: asks.text, entries }).map(({ signs }) => signs.introduces);
@@ -85,12 +85,12 @@ const run = fc.record({
 });
 
 describe('a ranked diagnosis', () => {
-  it('gives every agent that spoke one line; shares sum to 1 and fall; an agent has at least the share of its entry', () => {
+  it('gives every agent with an entry one line; shares sum to 1 and fall; an agent has at least the share of its entry', () => {
     fc.assert(
       fc.property(run, (input) => {
         const ranked = runMethod(failureSigns, input) as Blamed[];
-        const spoke = input.entries.flatMap((one) => (one.kind === 'agent' && one.agent !== null ? [one.agent] : []));
-        expect(ranked.map(({ agent }) => agent).sort()).toEqual([...new Set(spoke)].sort());
+        const agents = input.entries.flatMap((one) => (one.kind === 'agent' && one.agent !== null ? [one.agent] : []));
+        expect(ranked.map(({ agent }) => agent).sort()).toEqual([...new Set(agents)].sort());
         if (ranked.length === 0) return;
         expect(ranked.reduce((sum, { value }) => sum + value, 0)).toBeCloseTo(1, 9);
         for (const [i, { value, entry_value, agent, entry: at }] of ranked.entries()) {

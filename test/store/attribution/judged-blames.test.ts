@@ -95,7 +95,7 @@ describe('blame that the judge writes', () => {
     expect(await blames('failure_signs')).toEqual(before);
   });
 
-  it('is scored against what people said; contradictions are left out, models are not people', async () => {
+  it('is scored against annotations by people; contradictions are left out, models are not people', async () => {
     await load(lostRun('a'), lostRun('b'), lostRun('c'), lostRun('d'), lostRun('e', {}, false), [
       label('a', 'worker', 2),
       label('b', 'lead', 1),

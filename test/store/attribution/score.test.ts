@@ -33,7 +33,10 @@ const labelled = (
     ...agents.map(([agent, length], i) => entry(agent, 'x'.repeat(length), first === null ? null : first + i + 1)),
   ],
 });
-const by = (name: string, said: Readonly<Record<string, Blame>>) => ({ name, blames: new Map(Object.entries(said)) });
+const by = (name: string, blames: Readonly<Record<string, Blame>>) => ({
+  name,
+  blames: new Map(Object.entries(blames)),
+});
 const named = (scores: ReturnType<typeof score>, name: string) => scores.find((one) => one.name === name)!;
 
 describe('scoring attributions', () => {
@@ -81,11 +84,11 @@ describe('scoring attributions', () => {
       Array.from({ length: 30 }, () => ['a', 3] as const),
       { agent: 'a', entry: 1 },
     );
-    const said = by('said', { far: { agent: 'a', entry: 4 } });
-    expect(named(score([far], [said], 'exact'), 'said').within).toEqual({ 1: 0, 3: 1, 5: 1 });
-    const contains = by('said', { far: { agent: 'a', entry: 21 } });
-    expect(named(score([far], [contains], 'exact'), 'said').step).toBe(0);
-    expect(named(score([far], [contains], 'contains'), 'said').step).toBe(1);
+    const blamed = by('blamed', { far: { agent: 'a', entry: 4 } });
+    expect(named(score([far], [blamed], 'exact'), 'blamed').within).toEqual({ 1: 0, 3: 1, 5: 1 });
+    const contains = by('blamed', { far: { agent: 'a', entry: 21 } });
+    expect(named(score([far], [contains], 'exact'), 'blamed').step).toBe(0);
+    expect(named(score([far], [contains], 'contains'), 'blamed').step).toBe(1);
   });
 
   it('compares with the best baseline of each measure, case by case; intervals hold the mean', () => {

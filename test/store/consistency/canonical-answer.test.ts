@@ -100,7 +100,7 @@ describe('Canonical forms and the correctness filter', () => {
   );
   const inside = (text: string) => normaliseAnswer(lastBox(text) ?? text);
 
-  it('what it calls the same has one form: texts, letters, and numbers far enough apart to be told from each other', () => {
+  it('what it calls the same has one form: texts, letters, and numbers far enough apart to differ', () => {
     let same = 0;
     fc.assert(
       fc.property(boxed, boxed, fc.boolean(), (a, b, choices) => {

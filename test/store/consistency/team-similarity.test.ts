@@ -23,14 +23,14 @@ describe('Two teams', () => {
     expect(teamSimilarity(a, b, { roles: 0, wiring: 1 }).score).toBeCloseTo(1 / 3);
   });
 
-  it('are told from each other by the direction of an edge, and an edge may name roles or who is no agent', () => {
+  it('differ by the direction of an edge, and an edge may name roles or who is no agent', () => {
     const roles = { ann: 'planner', bob: 'coder' };
     expect(teamSimilarity(team(roles, [['ann', 'bob']]), team(roles, [['bob', 'ann']])).wiring).toBe(0);
     expect(teamSimilarity(team(roles, [['ann', 'bob']]), team(roles, [['planner', 'coder']])).wiring).toBe(1);
     expect(teamSimilarity(team(roles, [['user', 'ann']]), team(roles, [['user', 'bob']])).wiring).toBe(0);
   });
 
-  it('without wiring are as near as their roles; of unknown agents nothing is said', () => {
+  it('without wiring are as near as their roles; unknown agents give no value', () => {
     const a = team({ ann: 'planner' });
     expect(teamSimilarity(a, a)).toEqual({ score: 1, roles: 1, wiring: null, reason: 'no_wiring' });
     expect(teamSimilarity({ ...a, edges: null }, team({ b: 'planner' }, [['b', 'b']]))).toMatchObject({ score: 1 });

@@ -94,7 +94,7 @@ describe('branches of an episode', () => {
 });
 
 const user = (content: string) => ({ role: 'user', content });
-const said = (content: string) => ({ role: 'assistant', content });
+const assistant = (content: string) => ({ role: 'assistant', content });
 
 /** A call of an agent: what it read, with its tokens, and what it answered. */
 const call = (
@@ -134,9 +134,9 @@ describe('a dataset of branches', () => {
       event('task.defined', { task_id: 't', query: 'Add.' }),
       event('episode.started', { episode_id: 'e', task_id: 't' }, { time: at(0) }),
       ...call('c1', 1, [user('1 + 1')], [1, 2], '2', [3]),
-      ...call('c2', 2, [user('1 + 1'), said('2'), user('and 1')], [1, 2, 3, 4], '3', [5, 6]),
+      ...call('c2', 2, [user('1 + 1'), assistant('2'), user('and 1')], [1, 2, 3, 4], '3', [5, 6]),
       ...call('c3', 3, [user('So far 3. And 1?')], [7], '4', [8]),
-      ...call('c4', 4, [user('1 + 1'), said('2'), user('is it right?')], [1, 2, 3, 9], 'yes', [10], 'critic'),
+      ...call('c4', 4, [user('1 + 1'), assistant('2'), user('is it right?')], [1, 2, 3, 9], 'yes', [10], 'critic'),
       event('episode.finished', { episode_id: 'e', outcome: 'success' }, { time: at(20) }),
     ]);
   });
@@ -165,7 +165,7 @@ describe('a dataset of branches', () => {
       'critic c4/0',
     ]);
     const [first, , critic] = rows;
-    expect(first!.messages).toEqual([user('1 + 1'), said('2'), user('and 1'), said('3')]);
+    expect(first!.messages).toEqual([user('1 + 1'), assistant('2'), user('and 1'), assistant('3')]);
     expect(Array.from(first!.token_ids as number[])).toEqual([1, 2, 3, 4, 5, 6]);
     expect(Array.from(first!.loss_mask as number[])).toEqual([0, 0, 1, 0, 1, 1]);
     expect(Array.from(first!.logprobs as number[])).toEqual([null, null, -0.75, null, -1.25, -1.5]);
@@ -193,7 +193,7 @@ describe('a dataset of branches', () => {
       event('episode.started', { episode_id: 'e', task_id: 't' }, { time: at(0) }),
       ...[
         { id: 'c1', input: [user('1 + 1')], content: '2' },
-        { id: 'c2', input: [user('1 + 1'), said('2'), user('and 1')], content: '3' },
+        { id: 'c2', input: [user('1 + 1'), assistant('2'), user('and 1')], content: '3' },
       ].flatMap(({ id, input, content }, turn) => [
         event('generation.requested', { episode_id: 'e', call_id: id, turn, input }, { time: at(2 * turn + 1) }),
         event(
@@ -208,7 +208,7 @@ describe('a dataset of branches', () => {
     const [row, ...more] = [...(await openDataset(directory)).rows()];
     expect(more).toEqual([]);
     expect(row).toMatchObject({ step_id: 'c2/0', token_ids: null, loss_mask: null, logprobs: null });
-    expect(row!.messages).toEqual([user('1 + 1'), said('2'), user('and 1'), said('3')]);
+    expect(row!.messages).toEqual([user('1 + 1'), assistant('2'), user('and 1'), assistant('3')]);
     expect(row!.answers).toMatchObject([
       { step_id: 'c1/0', messages: 1, from: null, tokens: null },
       { step_id: 'c2/0', messages: 3, from: null, tokens: null },

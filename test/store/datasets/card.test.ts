@@ -1,4 +1,4 @@
-/** What the data card of a frozen dataset says of origin, licence, redaction and erasure: what was recorded or told, else that it is unknown. */
+/** What the data card of a frozen dataset says of origin, licence, redaction and erasure: what was recorded or given, else that it is unknown. */
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -45,11 +45,11 @@ describe('a recipe that names a method', () => {
     });
   });
 
-  it('means what was written as it was told', () => {
+  it('means the method with exactly the given parameters', () => {
     expect(chooseMethod([plain, raw], choice({ params: { scale_std: false } }), 'credit')).toBe(raw);
   });
 
-  it('is told the key where one set holds the other, so that no parameter tells them apart', () => {
+  it('shows the key where one set holds the other, so that no parameter distinguishes them', () => {
     const reading = judged('grpo_advantage@1#c', { ...raw.params, reads: 'cosigned_rewards' });
     expect(() => chooseMethod([raw, reading], choice(), 'credit')).toThrow(
       'Write one of: {"method_key":"grpo_advantage@1#b"} · {"method":"grpo_advantage","params":{"reads":"cosigned_rewards"}}.',

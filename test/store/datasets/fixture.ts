@@ -145,10 +145,10 @@ export async function seed(db: Db, team: Team = {}, shuffle: <T>(rows: T[]) => T
 
 /** The rows that the events about a dataset name, all parts together as the tables have them. */
 export async function rowsTold({ directory, manifest }: Pick<Frozen, 'directory' | 'manifest'>): Promise<CompactRows> {
-  const told: Record<string, CompactRow[]> = {};
+  const rowsOfSplits: Record<string, CompactRow[]> = {};
   for await (const { data } of announcements(directory, manifest, { at: null })) {
     for (const [split, rows] of Object.entries(data.rows as CompactRows))
-      told[split] = [...(told[split] ?? []), ...rows];
+      rowsOfSplits[split] = [...(rowsOfSplits[split] ?? []), ...rows];
   }
-  return told;
+  return rowsOfSplits;
 }

@@ -425,7 +425,7 @@ describe('what is frozen', () => {
     };
     const log = { name: 'list', append, close: async () => {} };
     const options = { directory: home(), codeVersion: 'test', log, at: '2026-04-01T00:00:00Z' };
-    const { manifest, directory } = await freeze(db, { name: 'told', limit: 3 }, options);
+    const { manifest, directory } = await freeze(db, { name: 'announced', limit: 3 }, options);
     const [event] = appended as [Event<'artifact.attached'>];
     expect([event.key, event.data.artifact_id]).toEqual([`x/${manifest.dataset_id}`, manifest.dataset_id]);
     expect(Date.parse(event.time!)).toBe(Date.parse('2026-04-01T00:00:00Z'));
@@ -452,12 +452,12 @@ describe('what is frozen', () => {
       Object.fromEntries(Object.entries(row).map(([name, value]) => [name, value ?? null])),
     );
     const missing = { reasoning_content: null, tool_call_id: null };
-    const said = (role: string, name: string | null, content: string, others: string | null) =>
+    const messageOf = (role: string, name: string | null, content: string, others: string | null) =>
       expect.objectContaining({ ...missing, role, name, content, others });
     const task = ({ task_id }: (typeof rows)[number]) => String(task_id).replace('task-', '');
     const asked = (row: (typeof rows)[number]) => [
-      said('system', null, 'You "solve"\nwell', null),
-      said('user', 'asker', `Q${task(row)}`, `{"content":[{"type":"text","text":"Q${task(row)}"}]}`),
+      messageOf('system', null, 'You "solve"\nwell', null),
+      messageOf('user', 'asker', `Q${task(row)}`, `{"content":[{"type":"text","text":"Q${task(row)}"}]}`),
     ];
     expect(read).toEqual(rows.map((row) => ({ ...row, prompt: asked(row) })));
     const metadata = parquetMetadata(bufferOf(await readFile(join(frozen.directory, 'train.parquet'))));
@@ -474,8 +474,8 @@ it('Parquet that nobody reads to its end closes what it reads from', async () =>
     try {
       for (let i = 0; i < 40; i++)
         yield* nestedStreams(
-          { said: 'text' },
-          Array.from({ length: 4096 }, (_, n) => ({ said: sha256(`${i}/${n}`) })),
+          { words: 'text' },
+          Array.from({ length: 4096 }, (_, n) => ({ words: sha256(`${i}/${n}`) })),
         );
     } finally {
       closed = true;
@@ -492,9 +492,9 @@ it('Parquet stores a text that repeats once, also where all texts together are l
   const texts = Array.from({ length: 60 }, (_, i) =>
     Array.from({ length: 600 }, (_, n) => sha256(`${i}/${n}`)).join(''),
   );
-  const lengthOf = async (rows: readonly { readonly said: string }[]) =>
-    (await bytesIn(parquetOf(nestedStreams({ said: 'text' }, rows)))).length;
-  const once = texts.map((said) => ({ said }));
+  const lengthOf = async (rows: readonly { readonly words: string }[]) =>
+    (await bytesIn(parquetOf(nestedStreams({ words: 'text' }, rows)))).length;
+  const once = texts.map((words) => ({ words }));
   expect(await lengthOf(Array.from({ length: 8 }, () => once).flat())).toBeLessThan(1.1 * (await lengthOf(once)));
 });
 
@@ -502,7 +502,7 @@ it('Parquet has dictionaries of what recurs, stores what differs from row to row
   const rows = Array.from({ length: 100 }, (_, i) => {
     const drawn = sha256(`${i}`);
     const each = { id: `step-${i}`, episode: `episode-${i >> 4}`, kind: `kind ${i % 3}`, at: i, reward: i % 2 };
-    return { ...each, text: 'a long text. '.repeat(i), drawn: [i / 7, i / 9], said: [drawn] };
+    return { ...each, text: 'a long text. '.repeat(i), drawn: [i / 7, i / 9], words: [drawn] };
   });
   const flat = { id: 'text', episode: 'text', kind: 'text', at: 'int', reward: 'number', text: 'text' } as const;
   const columnsOf = async (more: Shapes) => {
@@ -524,10 +524,10 @@ it('Parquet has dictionaries of what recurs, stores what differs from row to row
     ['text', 'DELTA_BYTE_ARRAY', 'none'],
   ];
   expect(await columnsOf({})).toEqual([...expected, ['drawn', 'PLAIN', 'none']]);
-  const [drawn, said] = (await columnsOf({ said: { list: 'text' } })).slice(-2);
-  expect([drawn, said]).toEqual([
+  const [drawn, words] = (await columnsOf({ words: { list: 'text' } })).slice(-2);
+  expect([drawn, words]).toEqual([
     ['drawn', dictionary, 'none'],
-    ['said', dictionary, 'none'],
+    ['words', dictionary, 'none'],
   ]);
 });
 

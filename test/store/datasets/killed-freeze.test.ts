@@ -102,7 +102,7 @@ it('a freeze that is killed at any file leaves no dataset, or the whole one, and
 
 describe('a freeze that is killed while it reads', () => {
   let whole: Record<string, string>;
-  let told: unknown;
+  let announced: unknown;
   let stopped = '';
   const again = async (name: string, change?: (draft: string) => void) => {
     const directory = join(folder, name);
@@ -113,7 +113,7 @@ describe('a freeze that is killed while it reads', () => {
   beforeAll(async () => {
     const frozen = await make(large, LARGE, join(folder, 'large'));
     whole = bytes(frozen.directory);
-    told = await rowsTold(frozen);
+    announced = await rowsTold(frozen);
     for (let turn = 0; stopped === '' || !drafts(stopped).some(isReading); turn++) {
       expect(turn).toBeLessThan(10);
       stopped = join(folder, `stopped-${turn}`);
@@ -139,7 +139,7 @@ describe('a freeze that is killed while it reads', () => {
     );
     expect(statSync(join(frozen.directory, 'train.arrow')).ino).toBe(inode);
     expect(bytes(frozen.directory)).toEqual(whole);
-    expect(await rowsTold(frozen)).toEqual(told);
+    expect(await rowsTold(frozen)).toEqual(announced);
     expect(readdirSync(directory)).toEqual([frozen.manifest.dataset_id]);
   }, 300_000);
 

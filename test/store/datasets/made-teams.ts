@@ -63,7 +63,7 @@ const searches = (): Plays => {
   ];
 };
 
-/** Two programs and two tests that are told apart, and an episode whose programs all pass. */
+/** Two programs and two tests that differ, and an episode whose programs all pass. */
 const executions = (): Plays => {
   const same = [
     ...anExecution('same').filter(({ name }) => name !== 'feedback.recorded'),

@@ -223,13 +223,13 @@ describe('layouts of a dataset of pairs', () => {
     const out = join(folder, `out-${places++}`);
     await exportDataset(dataset, layoutNamed('openai-dpo'), out);
     const lines = (await readFile(join(out, 'train.jsonl'), 'utf8')).trim().split('\n');
-    const said = lines
+    const contents = lines
       .map((line) => JSON.parse(line))
       .map(({ preferred_output, non_preferred_output }) => [
         preferred_output[0].content,
         non_preferred_output[0].content,
       ]);
-    expect(said).toEqual([
+    expect(contents).toEqual([
       ['good', 'bad'],
       ['fair', 'bad'],
     ]);

@@ -44,7 +44,7 @@ describe('The recipes that come with Troupe', () => {
     }
   });
 
-  it('are found by name, and a mistyped name is told the nearest', () => {
+  it('are found by name, and a mistyped name shows the nearest', () => {
     expect(readyRecipe('dr-mas').judge).toBe('drmas_advantage');
     expect(() => readyRecipe('dr-mass')).toThrow(/Did you mean dr-mas\?/);
   });

@@ -1,4 +1,4 @@
-/** Rows of frozen datasets among those of a new one: how many, which, and where they are said to come from. */
+/** Rows of frozen datasets among those of a new one: how many, which, and which source they name. */
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

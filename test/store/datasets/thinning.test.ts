@@ -187,10 +187,10 @@ async function talks(
     await insert(db, 'agents', [
       { episode_id, agent_id: 'a', role: 'solver', system_instructions: `You are agent ${episode_id}.`, version: '|a' },
     ]);
-    const said: object[] = [];
+    const messages: object[] = [];
     for (const [i, [asked, ...answers]] of calls.entries()) {
-      said.push({ role: 'user', content: asked });
-      const context = contextOf(`e/${episode_id}`, said);
+      messages.push({ role: 'user', content: asked });
+      const context = contextOf(`e/${episode_id}`, messages);
       await keepBodies(db, context.bodies);
       await insert(db, 'calls', [
         { episode_id, call_id: `c${i}`, completed_agent_id: 'a', requested_seq: i, context: context.hash },
@@ -200,7 +200,7 @@ async function talks(
         'steps',
         answers.map((text, candidate) => ({ episode_id, call_id: `c${i}`, candidate, text, version: '|v' })),
       );
-      said.push({ role: 'assistant', content: answers[0] });
+      messages.push({ role: 'assistant', content: answers[0] });
     }
   }
 }
@@ -209,10 +209,10 @@ const FOX = 'The quick brown fox jumps over the lazy dog while the farmer sleeps
 const SHIP = 'A ship left the harbour at dawn, and nobody on the shore could say where it was bound that day.';
 
 describe('a cap that takes the least alike', () => {
-  let told: TestDatabase;
+  let alike: TestDatabase;
   beforeAll(async () => {
-    told = await freshDatabase();
-    await talks(told.db, {
+    alike = await freshDatabase();
+    await talks(alike.db, {
       e1: [['Go on.', FOX]],
       e2: [['Go on.', `${FOX} Yes.`]],
       e3: [['Go on.', SHIP]],
@@ -221,11 +221,11 @@ describe('a cap that takes the least alike', () => {
       e6: [['', '']],
     });
   });
-  afterAll(() => told.close());
+  afterAll(() => alike.close());
   const diverse = (rows: number) => ({ caps: [{ of: 'all', rows, take: 'diverse' }] });
 
   it('begins with the first row and takes what is farthest from all that were taken', async () => {
-    const { rows, manifest } = await frozenIn(told.db, diverse(3));
+    const { rows, manifest } = await frozenIn(alike.db, diverse(3));
     // e3 shares least with e1; e5 shares half with each, where e2 and e4 repeat one of them.
     expect(idsOf(rows())).toEqual(['e1 c0/0', 'e3 c0/0', 'e5 c0/0']);
     const stage = manifest.funnel.at(-1)!;
@@ -234,17 +234,17 @@ describe('a cap that takes the least alike', () => {
   });
 
   it('takes rows without a text last, and says how many there are', async () => {
-    const { manifest, warnings } = await freezeIn(told.db, diverse(5));
+    const { manifest, warnings } = await freezeIn(alike.db, diverse(5));
     expect(manifest.funnel.at(-1)!.dropped).toEqual(['e6 c0/0']);
     expect(warnings).toEqual(['1 rows have no text, so at most 5 in all, the least alike takes them last.']);
-    expect(idsOf((await frozenIn(told.db, diverse(6))).rows())).toHaveLength(6);
+    expect(idsOf((await frozenIn(alike.db, diverse(6))).rows())).toHaveLength(6);
   });
 
   it('counts by task, and whole episodes where those are the rows', async () => {
-    const { rows } = await frozenIn(told.db, { unit: 'episode', caps: [{ of: 'task', rows: 1, take: 'diverse' }] });
+    const { rows } = await frozenIn(alike.db, { unit: 'episode', caps: [{ of: 'task', rows: 1, take: 'diverse' }] });
     // An episode without a task stands for itself.
     expect(idsOf(rows())).toHaveLength(6);
-    expect(idsOf((await frozenIn(told.db, { unit: 'episode', ...diverse(2) })).rows())).toEqual(['e1', 'e3']);
+    expect(idsOf((await frozenIn(alike.db, { unit: 'episode', ...diverse(2) })).rows())).toEqual(['e1', 'e3']);
   });
 
   it('is refused where it would compare too much, and for pairs', async () => {
@@ -340,7 +340,7 @@ describe('decontamination', () => {
     await writeFile(join(folder, 'benchmarks/trains.jsonl'), file);
     talked = await freshDatabase();
     await talks(talked.db, {
-      // Read in the first call, so also in the second; answered; told to the agent; asked by the task; unlike.
+      // Read in the first call, so also in the second; answered; in the agent's instructions; asked by the task; unlike.
       read: [
         [`Hello! ${question.toUpperCase()} Go on.`, 'Well.'],
         ['Now what?', 'This.'],
@@ -349,12 +349,12 @@ describe('decontamination', () => {
         ['Give me an exercise.', `Here: ${question}`],
         ['Another?', 'No.'],
       ],
-      told: [['Go.', 'Gone.']],
+      to_agent: [['Go.', 'Gone.']],
       task: [['Go on.', 'Going.']],
       clean: [['A train leaves the station at noon and travels forty miles to the north.', 'Fine.']],
     });
     const { db } = talked;
-    await db.query(`update facts.agents set system_instructions = $1 where episode_id = 'told'`, [question]);
+    await db.query(`update facts.agents set system_instructions = $1 where episode_id = 'to_agent'`, [question]);
     await insert(db, 'tasks', [{ task_id: 't', query: question, version: '|t' }]);
     await db.query(`update facts.episodes set task_id = 't' where episode_id = 'task'`);
   });

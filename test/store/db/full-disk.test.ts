@@ -6,11 +6,11 @@ const refused = (code: string) => Object.assign(new Error(`connect ${code}`), { 
 
 it.each(['ECONNREFUSED', 'ENOENT', '57P03'])('a server that is away (%s) with its disk full is a full disk', (code) => {
   const asked: string[] = [];
-  const { code: told, message } = connectError(refused(code), SOCKET, (folder) => {
+  const { code: reported, message } = connectError(refused(code), SOCKET, (folder) => {
     asked.push(folder);
     return 4096;
   });
-  expect([told, asked]).toEqual(['disk_full', ['/srv/home/run']]);
+  expect([reported, asked]).toEqual(['disk_full', ['/srv/home/run']]);
   expect(message).toContain('the disk of /srv/home/run has 4 KiB left');
 });
 

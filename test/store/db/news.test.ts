@@ -36,10 +36,10 @@ describe('Work that waits for news', () => {
       },
     );
     await once(began, 'work');
-    const heard = new EventEmitter();
-    const subscription = await db.listen('news', () => void heard.emit('news'));
+    const notifications = new EventEmitter();
+    const subscription = await db.listen('news', () => void notifications.emit('news'));
 
-    const plain = once(heard, 'news');
+    const plain = once(notifications, 'news');
     await notify(db, 'news');
     await plain;
     await new Promise((resolve) => setTimeout(resolve, 50));
@@ -82,17 +82,17 @@ describe('Work that waits for news', () => {
   it('is asked for at once by whoever waits for the tables, if they are behind', async () => {
     const { db } = fresh;
     const log = postgresLog(db);
-    const said: (string | null)[] = [];
-    const subscription = await db.listen(LOG_CHANNEL, (payload) => void said.push(payload));
+    const payloads: (string | null)[] = [];
+    const subscription = await db.listen(LOG_CHANNEL, (payload) => void payloads.push(payload));
     await waitProjected(db, { log });
 
     await log.append(anEpisode('e'));
     const waiting = waitProjected(db, { log });
-    while (!said.includes(AT_ONCE)) await new Promise((resolve) => setTimeout(resolve, 5));
+    while (!payloads.includes(AT_ONCE)) await new Promise((resolve) => setTimeout(resolve, 5));
     await projectAll(db);
     await waiting;
     await subscription.close();
 
-    expect(said).toEqual(['', AT_ONCE]);
+    expect(payloads).toEqual(['', AT_ONCE]);
   });
 });

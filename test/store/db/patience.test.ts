@@ -60,11 +60,11 @@ it('failures of the environment have a code and a sentence, and others keep thei
 
 it('twenty that wait on one signal, as the loops of a process do while the database is away, give no warning of a leak', async () => {
   const warnings: string[] = [];
-  const heard = ({ name }: Error) => warnings.push(name);
-  process.on('warning', heard);
+  const onWarning = ({ name }: Error) => warnings.push(name);
+  process.on('warning', onWarning);
   const stop = new AbortController();
   const waiting = Array.from({ length: 20 }, () => patiently(failing(1, lost).work, { signal: stop.signal }));
   expect(await Promise.all(waiting)).toEqual(Array(20).fill(2));
-  process.off('warning', heard);
+  process.off('warning', onWarning);
   expect(warnings).toEqual([]);
 });

@@ -280,10 +280,10 @@ describe('streams', () => {
 
   test('a copy out waits for a slow reader, and notices between its rows stay out of it', async () => {
     const { db, close } = await freshDatabase({ max: 1 });
-    await db.query(`create function told(n int) returns text language plpgsql as
+    await db.query(`create function wide(n int) returns text language plpgsql as
       $$ begin if n % 1000 = 0 then raise notice 'at %', n; end if; return repeat(n || ' ', 100); end $$`);
     const pieces: Buffer[] = [];
-    for await (const piece of db.copyOut('copy (select told(n) from generate_series(1, 20000) n) to stdout')) {
+    for await (const piece of db.copyOut('copy (select wide(n) from generate_series(1, 20000) n) to stdout')) {
       if (pieces.push(piece) % 8 === 0) await sleep(20);
     }
     const lines = Array.from({ length: 20_000 }, (_, i) => `${`${i + 1} `.repeat(100)}\n`);
@@ -327,10 +327,10 @@ describe('streams', () => {
 describe('listening', () => {
   test('hears what is notified, and null after its connection was cut', async () => {
     const { db, close } = await freshDatabase();
-    const heard: (string | null)[] = [];
-    await db.listen('a "channel"', (payload) => heard.push(payload));
+    const payloads: (string | null)[] = [];
+    await db.listen('a "channel"', (payload) => payloads.push(payload));
     const until = async (length: number) => {
-      for (let i = 0; i < 200 && heard.length < length; i++) await sleep(25);
+      for (let i = 0; i < 200 && payloads.length < length; i++) await sleep(25);
     };
     await db.query(`select pg_notify('a "channel"', 'one')`);
     await until(1);
@@ -339,7 +339,7 @@ describe('listening', () => {
     await until(2);
     await db.query(`select pg_notify('a "channel"', 'two')`);
     await until(3);
-    expect(heard).toEqual(['one', null, 'two']);
+    expect(payloads).toEqual(['one', null, 'two']);
     await close();
   });
 });
@@ -373,7 +373,7 @@ test('queries that a transaction asks at once run one after the other, and the d
     await expect(
       home.db.transaction((tx) => Promise.allSettled([tx.query('select 1/0'), tx.query('select 1')])),
     ).rejects.toThrow('Nothing was committed');
-    // A warning is told in the next turn.
+    // A warning is emitted in the next turn.
     await sleep(10);
     expect(warnings).toEqual([]);
   } finally {

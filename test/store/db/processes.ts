@@ -18,7 +18,7 @@ export type Opened = { readonly ms: number; readonly url: string; readonly since
 
 export type User = {
   readonly child: ChildProcessByStdio<Writable, Readable, Readable>;
-  /** What it said when its database was open; rejects with what it wrote to stderr when it ended before. */
+  /** What it printed when its database was open; rejects with what it wrote to stderr when it ended before. */
   readonly opened: Promise<Opened>;
   readonly ended: Promise<number | null>;
   /** Ends its input, upon which it closes its database. */
@@ -32,7 +32,7 @@ const loader = pathToFileURL(createRequire(import.meta.url).resolve('tsx')).href
 export const QUICK = { durable: false, idleMs: 500 } as const;
 
 /**
- * Starts `user.ts` on a database, with `QUICK` unless said otherwise; `as` runs it as another user,
+ * Starts `user.ts` on a database, with `QUICK` by default; `as` runs it as another user,
  * `becoming` makes it one once it is loaded, `from` is another checkout.
  */
 export function startUser(
@@ -53,10 +53,10 @@ export function startUser(
   const ended = new Promise<number | null>((resolve) => child.once('close', resolve));
   const stderr = text(child.stderr);
   const opened = new Promise<Opened>((resolve, reject) => {
-    let said = '';
+    let output = '';
     child.stdout.setEncoding('utf8').on('data', (chunk: string) => {
-      said += chunk;
-      if (said.endsWith('\n')) resolve(JSON.parse(said) as Opened);
+      output += chunk;
+      if (output.endsWith('\n')) resolve(JSON.parse(output) as Opened);
     });
     void ended.then(async () => reject(new Error(await stderr)));
   });

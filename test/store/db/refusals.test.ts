@@ -18,12 +18,12 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }));
 /** Exit code and the one line of a program that opens this database. */
 async function refusal(options: DatabaseOptions, becoming?: typeof NOBODY) {
   const user = startUser(options, becoming ? { becoming } : {});
-  const said = await user.opened.then(
+  const printed = await user.opened.then(
     () => 'it opened',
     (error: Error) => error.message,
   );
-  expect(said.trimEnd().split('\n')).toHaveLength(1);
-  return { exit: await user.ended, line: said.trimEnd() };
+  expect(printed.trimEnd().split('\n')).toHaveLength(1);
+  return { exit: await user.ended, line: printed.trimEnd() };
 }
 
 async function administer<T>(sql: string): Promise<T[]> {

@@ -61,7 +61,7 @@ async function session<T>(url: string, work: (session: Connection) => Promise<T>
 }
 
 describe('a server where no login for queries can be made', () => {
-  it('is told apart: no password to make its own from, or no right to make it', async () => {
+  it('has a message of its own: no password to make its own from, or no right to make it', async () => {
     const open = { db: fresh.db, url: 'postgres://anna@127.0.0.1/t', embedded: false };
     expect(await openReader(open)).toBeNull();
     expect(withoutReader(open)).toMatch(/^DATABASE_URL has no password .* SQL over HTTP is refused$/);

@@ -1,7 +1,7 @@
 /**
  * Records the log that a release keeps: `npx tsx test/store/golden/record.ts VERSION` writes VERSION.jsonl, one envelope a line, every
  * event of the vocabulary in it. What its tables were is kept beside it, as `troupe
- * checksum --json` of that release said after an import; later releases only read both.
+ * checksum --json` of that release printed after an import; later releases only read both.
  */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -194,7 +194,7 @@ describe('blame that the judge computes from what is stored', () => {
       tried('f1', 'failure', edit('blind'), []),
       aRun('other', 'failure'),
     );
-    // Said late: it was carried out after all.
+    // Recorded late: it was carried out after all.
     await base.load([tell('c1', { name: 'intervention_fulfilled', value: true, kind: 'label' })]);
     await base.run(['dover_verdict', 'dover_progress']);
     // Two of five subgoals were met before. Afterwards: all; three, and four of which one only once; two.
@@ -269,17 +269,17 @@ describe('blame that the judge computes from what is stored', () => {
     await expectSameAgain('shapley');
   });
 
-  it('turns dependencies around, as they were told or as steps were expanded from each other', async () => {
-    const told = (value: unknown[]) => tell('told', { name: 'data_deps', kind: 'label', value });
+  it('turns dependencies around, as they were recorded or as steps were expanded from each other', async () => {
+    const recorded = (value: unknown[]) => tell('deps', { name: 'data_deps', kind: 'label', value });
     await base.load(
-      aRun('told', 'failure'),
+      aRun('deps', 'failure'),
       [
-        told([['c2/0', 'c0/0']]),
-        told([
+        recorded([['c2/0', 'c0/0']]),
+        recorded([
           ['c0/0', 'c1/1'],
           ['planner', 'tester'],
         ]),
-        told(['no pair']),
+        recorded(['no pair']),
       ],
       [
         event('episode.started', { episode_id: 'tree' }),
@@ -303,14 +303,14 @@ describe('blame that the judge computes from what is stored', () => {
     );
     await base.run(['invert_dependencies']);
     const found = await blames('invert_dependencies');
-    expect(found.filter((row) => row.episode_id === 'told').map(({ detail }) => [detail!.from, detail!.to])).toEqual([
+    expect(found.filter((row) => row.episode_id === 'deps').map(({ detail }) => [detail!.from, detail!.to])).toEqual([
       ['c1/1', 'c0/0'],
       ['tester', 'planner'],
     ]);
     expect(found.map(({ episode_id, agent_id, step_id, reason }) => [episode_id, agent_id, step_id, reason])).toEqual([
       ['bare', null, null, 'no_dependencies'],
-      ['told', 'planner', 'c0/0', null],
-      ['told', 'planner', null, null],
+      ['deps', 'planner', 'c0/0', null],
+      ['deps', 'planner', null, null],
       ['tree', 'planner', 'a/0', null],
     ]);
     await expectSameAgain('invert_dependencies');

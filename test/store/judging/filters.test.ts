@@ -333,7 +333,7 @@ describe('filters that the judge runs over what is stored', () => {
     });
   });
 
-  it('selects the best run of a query by what a judge said of it, or by its reward where no judge spoke', async () => {
+  it('selects the best run of a query by the verdict of a judge, or by its reward where no judge gave one', async () => {
     const of = (id: string, task: string, reward: number | null, judge: Says = {}) =>
       played(id, { task, reward, says: judge });
     await judged(
@@ -510,7 +510,7 @@ describe('filters that the judge runs over what is stored', () => {
       o1: [true, null],
       o2: [true, null],
       o3: [true, null],
-      // What was said in a candidate that nobody chose was not said.
+      // The text of a candidate that was not chosen is no part of the conversation.
       o4: other,
       o5: other,
       o6: [true, null],

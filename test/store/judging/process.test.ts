@@ -15,7 +15,7 @@ describe('values of a process that the judge computes from what is stored', () =
       played('tree', {
         calls: [
           node(undefined, { value: 0.6 }),
-          // What is said of a node above others is no grade of a roll-out.
+          // A grade of a node above others is no grade of a roll-out.
           node('c0/0', { value: 0.2, correct: false }),
           node('c1/0', { value: -0.5, correct: true }),
           node('c1/0', { value: -1, correct: false }),

@@ -38,12 +38,12 @@ describe.skipIf(!data)('published conversations of a service desk (TROUPE_DATA n
       `select c.method_key, count(distinct e.task_id)::integer as tasks, count(*)::integer as steps
        from traj.credits c join traj.episodes e using (episode_id) where c.value = 0 and c.reason = 'zero_variance' group by 1`,
     );
-    const { rows: heard } = await db.query<{ method_key: string; tasks: number; steps: number }>(
+    const { rows: graded } = await db.query<{ method_key: string; tasks: number; steps: number }>(
       `select c.method_key, count(distinct e.task_id)::integer as tasks, count(*)::integer as steps
        from traj.credits c join traj.episodes e using (episode_id) where c.value <> 0 and c.reason is null group by 1`,
     );
     const inMixed = mixed.reduce((sum, task) => sum + task.steps, 0);
-    expect(heard.map(({ tasks, steps }) => [tasks, steps])).toEqual(methods.map(() => [17, inMixed]));
+    expect(graded.map(({ tasks, steps }) => [tasks, steps])).toEqual(methods.map(() => [17, inMixed]));
     expect(silent.map(({ tasks, steps }) => [tasks, steps])).toEqual(methods.map(() => [18, steps - inMixed]));
 
     const { rows: credits } = await db.query<{ episode_id: string; value: number }>(

@@ -428,18 +428,18 @@ describe('rewards that the judge computes from what is stored', () => {
     });
   });
 
-  it('balances the rewards that another method computed, or the recorded ones, within what an agent said in a group', async () => {
-    const said = (id: string, reward: number | null, used: number | undefined, group = 'g', agent = 'a') =>
+  it('balances the rewards that another method computed, or the recorded ones, within the answers of an agent in a group', async () => {
+    const answer = (id: string, reward: number | null, used: number | undefined, group = 'g', agent = 'a') =>
       played(id, { group, reward, calls: [call({ agent, used })] });
     await base.load(
-      said('p', 2, 2000),
-      said('q', 1, 4000),
-      said('r', -1, 1000),
-      said('s', -0.5, 9000),
-      said('unrewarded', null, 1000),
-      said('one', 3, 10, 'g', 'b'),
-      said('two', 1, 10, 'g', 'b'),
-      said('unmeasured', 1, undefined, 'other'),
+      answer('p', 2, 2000),
+      answer('q', 1, 4000),
+      answer('r', -1, 1000),
+      answer('s', -0.5, 9000),
+      answer('unrewarded', null, 1000),
+      answer('one', 3, 10, 'g', 'b'),
+      answer('two', 1, 10, 'g', 'b'),
+      answer('unmeasured', 1, undefined, 'other'),
       anExecution('x'),
       anExecution('y'),
     );

@@ -159,7 +159,7 @@ describe('scores that the judge computes from what is stored', () => {
     ).toEqual([{ detail: { solver: expect.closeTo(5 / 3, 12), critic: expect.closeTo(1 / 3, 12) } }]);
   });
 
-  it('counts what tools said wrong, and answer tags', async () => {
+  it('counts errors of tools, and answer tags', async () => {
     type Returned = { status: 'ok' | 'error' | 'timeout'; output?: unknown; error?: string } | null;
     const called = (id: string, ...results: Returned[]) => [
       ...played(id, { calls: messages('x') }),
@@ -209,7 +209,7 @@ describe('scores that the judge computes from what is stored', () => {
     });
   });
 
-  it('picks among the samples of a group by two models and a referee, the last that was said', async () => {
+  it('picks among the samples of a group by two models and a referee, the last one recorded', async () => {
     const sample = (id: string, small: number | null, large: number, referee?: string) =>
       played(id, {
         group: 'star',

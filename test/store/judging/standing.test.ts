@@ -50,7 +50,7 @@ describe('what is judged at a time', () => {
     expect(await portionsOf(fresh.db, ['nobody'])).toEqual([]);
   });
 
-  it('each portion has an event of its own, and all are told as one judging', async () => {
+  it('each portion has an event of its own, and all are reported as one run', async () => {
     await load(3);
     await fresh.db.query('update facts.episodes set steps = 150000');
     const seen: number[] = [];
@@ -102,7 +102,7 @@ describe('what is judged at a time', () => {
     }
   });
 
-  it('two judges that always run judge every group once, also what comes while they run, and end when told', async () => {
+  it('two judges that always run judge every group once, also what comes while they run, and end when asked to', async () => {
     const stop = new AbortController();
     const errors: unknown[] = [];
     const options = { methods: METHODS, signal: stop.signal, now, onError: (error: unknown) => errors.push(error) };

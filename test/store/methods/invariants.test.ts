@@ -205,9 +205,9 @@ describe('what holds whatever the numbers', () => {
   it('8b: each round of DyLAN totals 1 where active agents are listened to by weights that sum to 1, and somebody agrees', () => {
     const names = ['a', 'b', 'c'];
     const weights = fc.array(fc.integer({ min: 1, max: 9 }), { minLength: 3, maxLength: 3 });
-    const heard = fc.array(fc.array(weights, { minLength: 3, maxLength: 3 }), { minLength: 1, maxLength: 3 });
+    const turnWeights = fc.array(fc.array(weights, { minLength: 3, maxLength: 3 }), { minLength: 1, maxLength: 3 });
     fc.assert(
-      fc.property(heard, fc.integer({ min: 1, max: 7 }), (turns, agreeing) => {
+      fc.property(turnWeights, fc.integer({ min: 1, max: 7 }), (turns, agreeing) => {
         const edges = turns.map((listeners) =>
           Object.fromEntries(
             names.map((from, a) => [

@@ -21,7 +21,7 @@ type Row = {
   readonly of: (rewards: Column) => Column | null;
   /** Advantage of 2 beside 1. */
   readonly pair: number;
-  /** Advantage of 0.7 in a group of one; null where the task is dropped, 'refused' where nothing can be said. */
+  /** Advantage of 0.7 in a group of one; null where the task is dropped, 'refused' where it cannot be computed. */
   readonly alone: number | null | 'refused';
   /** Advantage of each of three equal rewards; null where the task is dropped. */
   readonly equal: number | null;

@@ -79,7 +79,7 @@ describe('DyLAN', () => {
     expect(() => run('dylan_importance', { rounds: [quiet, quiet], edges: [] })).toThrow('edges');
   });
 
-  test('who was not active has no importance, whoever is said to have listened', () => {
+  test('who was not active has no importance, whoever is recorded as listening', () => {
     const rounds = [
       { A: { active: true, agrees: false }, B: { active: false, agrees: false } },
       { A: { active: true, agrees: true }, B: { active: false, agrees: true } },
@@ -214,7 +214,7 @@ describe('Aegis', () => {
     expect(() => reward([], [])).toThrow('coef');
   });
 
-  test('F1: pairs are sets, and nothing said about nothing is 0', () => {
+  test('F1: pairs are sets, and two empty sets give 0', () => {
     const nothing = { micro: 0, macro: 0 };
     expect(run('attribution_f1', { cases: [] })).toEqual({ pair: nothing, agent: nothing, error: nothing });
     const cases = [

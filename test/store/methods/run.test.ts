@@ -43,7 +43,7 @@ describe('finding a method', () => {
 });
 
 describe('running a method on input from outside', () => {
-  test('parameters are told from data by their names, and those not given have their defaults', () => {
+  test('parameters are distinguished from data by their names, and those not given have their defaults', () => {
     const input = { group: ['q', 'q'], reward: [1, 0] };
     expect(run('grpo_advantage', { ...input, scale_std: false })).toEqual([0.5, -0.5]);
     expect(run('grpo_advantage', { ...input, scale_std: false })).not.toEqual(run('grpo_advantage', input));

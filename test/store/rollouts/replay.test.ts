@@ -37,7 +37,7 @@ describe('a walk along the calls of a source', () => {
     expect(walk.next(ask('eve', 'whatever'))).toEqual({ is: 'after' });
   });
 
-  it('tells another request, another agent, another order and a call too many apart', () => {
+  it('distinguishes another request, another agent, another order and a call too many apart', () => {
     const why = (asked: readonly (readonly [string, string])[], place: string | null = 'c4') => {
       const walk = walkAlong(CHAIN, place);
       return asked.map(([agent, request]) => walk.next(ask(agent, request))).at(-1);
@@ -152,7 +152,11 @@ describe('a fault', () => {
   });
 
   it('changes the answer of its step, or says that it cannot', () => {
-    const said = (name: (typeof FAULT_NAMES)[number], text: string, before: { agent: string; text: string }[] = []) => {
+    const changed = (
+      name: (typeof FAULT_NAMES)[number],
+      text: string,
+      before: { agent: string; text: string }[] = [],
+    ) => {
       const fault = faultOf(name);
       return 'answer' in fault ? fault.answer({ text, before, agent: 'ann' }) : undefined;
     };
@@ -160,14 +164,14 @@ describe('a fault', () => {
       { agent: 'ann', text: 'mine' },
       { agent: 'bob', text: 'his' },
     ];
-    expect(said('wrong-number', '6 times 7 is 42.')).toBe('6 times 7 is 43.');
-    expect(said('wrong-number', 'no digits')).toBe(null);
-    expect(said('cut-answer', 'one two three four')).toBe('one two');
-    expect(said('cut-answer', 'one')).toBe(null);
-    expect(said('withheld-answer', 'something')).toBe('');
-    expect(said('other-role', 'x', before)).toBe('his');
-    expect(said('repeated-step', 'x', before)).toBe('mine');
-    expect(said('repeated-step', 'x')).toBe(null);
+    expect(changed('wrong-number', '6 times 7 is 42.')).toBe('6 times 7 is 43.');
+    expect(changed('wrong-number', 'no digits')).toBe(null);
+    expect(changed('cut-answer', 'one two three four')).toBe('one two');
+    expect(changed('cut-answer', 'one')).toBe(null);
+    expect(changed('withheld-answer', 'something')).toBe('');
+    expect(changed('other-role', 'x', before)).toBe('his');
+    expect(changed('repeated-step', 'x', before)).toBe('mine');
+    expect(changed('repeated-step', 'x')).toBe(null);
   });
 });
 

@@ -355,7 +355,7 @@ describe('The scheduler', () => {
     expect(await detail()).toContain('"hotels" went from 50 % to 18.6 %');
     await endJobs();
 
-    // Nothing is said of a dataset whose episodes are gone.
+    // No statement is made about a dataset whose episodes are gone.
     await fresh.db.query(`delete from facts.episodes where episode_id = '2026-05-01T10:00:00Z/0'`);
     await played('2026-05-01T12:41:00Z', Array(400).fill('flights'));
     await look('2026-05-01T12:50:00Z');
@@ -384,16 +384,16 @@ describe('The scheduler', () => {
   ] as const)('finds a drift of %s by role (%s) that the sums of the team do not show', async (of, by_role, detail) => {
     const event = (time: string, name: string, data: object) =>
       ({ source: '/test', id: randomUUID(), time, name, data }) as Draft;
-    const spoke = (time: string, episode_id: string, role: string, output_tokens: number) => {
+    const generated = (time: string, episode_id: string, role: string, output_tokens: number) => {
       const call = { episode_id, call_id: `${episode_id}/${role}`, agent_id: role, role };
       return event(time, 'generation.completed', { ...call, choices: [], usage: { input_tokens: 0, output_tokens } });
     };
-    const played = (time: string, spoken: Readonly<Record<string, number>>) =>
+    const played = (time: string, tokensByRole: Readonly<Record<string, number>>) =>
       Array.from({ length: 240 }, (_, i) => {
         const episode_id = `${time}/${i}`;
         return [
           event(time, 'episode.started', { episode_id }),
-          ...Object.entries(spoken).map(([role, tokens]) => spoke(time, episode_id, role, tokens)),
+          ...Object.entries(tokensByRole).map(([role, tokens]) => generated(time, episode_id, role, tokens)),
           event(time, 'episode.finished', { episode_id, outcome: 'success' }),
         ];
       }).flat();

@@ -248,7 +248,7 @@ describe('What a filter finds', () => {
     await database.db.query('drop table numbered');
   });
 
-  it('counts the releases after the weights that spoke, and knows nothing of weights never released', async () => {
+  it('counts the releases after the weights that generated a step; unknown for weights never released', async () => {
     expect(await episodes('staleness = 2')).toEqual(['ep-0-0', 'ep-0-1', 'ep-2-0', 'ep-2-1']);
     expect(await episodes('staleness is null')).toEqual(['ep-1-0', 'ep-1-1']);
   });
@@ -316,8 +316,8 @@ describe('What a filter finds', () => {
       'Nothing has role = "critik". Did you mean critic?',
     ]);
     const ids = Array.from({ length: 3000 }, (_, i) => `no-${i}`).join(', ');
-    const told = await of(`episode_id in (${ids})`);
-    expect([told.length, told.at(-1)]).toEqual([9, '2992 more values of the filter occur nowhere.']);
+    const messages = await of(`episode_id in (${ids})`);
+    expect([messages.length, messages.at(-1)]).toEqual([9, '2992 more values of the filter occur nowhere.']);
     expect(await of('tags.arn = a')).toEqual(['Nothing has the tag "arn". Did you mean arm?']);
     expect(await of('tags.arm = zzzzzz')).toEqual(['Nothing has tags.arm = "zzzzzz". There is a, b.']);
     for (const compared of ['= 7', '= true', '> 7', '!= a', 'in (7, 8)'])

@@ -326,7 +326,7 @@ describe('a typed filter', () => {
     expect(code(() => parseFilter(deep)).code).toBe('recipe_invalid');
   });
 
-  it('tells the parts that choose episodes from those that choose among their steps', () => {
+  it('separates the parts that choose episodes from those that choose among their steps', () => {
     const parts = splitFilter(
       parseFilter({
         and: [

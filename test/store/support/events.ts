@@ -83,7 +83,7 @@ export function anEpisode(
   ];
 }
 
-/** Two episodes with everything that makes order matter: a task told twice, foreign feedback before its target, amendments. */
+/** Two episodes with everything that makes order matter: a task defined twice, foreign feedback before its target, amendments. */
 export const aStory = (): Event[] => [
   ...anEpisode('e1', { reward: 1 }),
   ...anEpisode('e2', { reward: null }),
@@ -125,7 +125,7 @@ export const aStory = (): Event[] => [
 export function anExecution(id: string, { task = 'task-x', reward = 1 as number | null } = {}): Event[] {
   const choices = (texts: readonly string[]) =>
     texts.map((content, index) => ({ index, content, token_ids: [index, 1, 2].slice(index), chosen: index === 0 }));
-  const spoke = (role: string, n: number) => [
+  const answered = (role: string, n: number) => [
     event('agent.defined', { episode_id: id, agent_id: role, role }, { id: `${id}-${role}`, time: at(n) }),
     event(
       'generation.completed',
@@ -136,14 +136,14 @@ export function anExecution(id: string, { task = 'task-x', reward = 1 as number 
         turn: 0,
         choices: choices([`${role} a`, `${role} b`]),
       },
-      { id: `${id}-${role}-spoke`, time: at(n) },
+      { id: `${id}-${role}-answered`, time: at(n) },
     ),
   ];
   return [
     event('task.defined', { task_id: task, query: task, ground_truth: '42' }, { id: `${task}-defined`, time: at(0) }),
     event('episode.started', { episode_id: id, task_id: task }, { id: `${id}-start`, time: at(1) }),
-    ...spoke('coder', 2),
-    ...spoke('verifier', 3),
+    ...answered('coder', 2),
+    ...answered('verifier', 3),
     event(
       'feedback.recorded',
       {

@@ -9,15 +9,15 @@ import { freshDatabase, type TestDatabase } from '../../support/database.ts';
 const data = process.env.TROUPE_DATA ?? '';
 const page = readFileSync(join(import.meta.dirname, '../../../docs/analysis.md'), 'utf8');
 
-type Told = { readonly project: string; readonly sql: string; readonly names: string[]; readonly rows: string[][] };
+type Example = { readonly project: string; readonly sql: string; readonly names: string[]; readonly rows: string[][] };
 const cellsOf = (line: string): string[] =>
   line
     .split('|')
     .slice(1, -1)
     .map((cell) => cell.trim());
 /** Each query that names its data, with the first table that follows it. */
-const told = [...page.matchAll(/```sql (\w+)\n([\s\S]*?)```[^`]*?\n\n(\|[\s\S]*?)\n\n/g)].map(
-  ([, project, sql, table]): Told => {
+const examples = [...page.matchAll(/```sql (\w+)\n([\s\S]*?)```[^`]*?\n\n(\|[\s\S]*?)\n\n/g)].map(
+  ([, project, sql, table]): Example => {
     const [names, , ...rows] = table!.split('\n').map(cellsOf);
     return { project: project!, sql: sql!, names: names!, rows };
   },
@@ -58,11 +58,11 @@ describe.skipIf(!data)('docs/analysis.md on published data (TROUPE_DATA names th
   });
 
   it('has an answer to twenty questions or more', () => {
-    expect(told.length).toBeGreaterThanOrEqual(20);
-    expect(told.length).toBe([...page.matchAll(/```sql \w/g)].length);
+    expect(examples.length).toBeGreaterThanOrEqual(20);
+    expect(examples.length).toBe([...page.matchAll(/```sql \w/g)].length);
   });
 
-  it.each(told.map((one) => [one.sql.split('\n')[0]!, one] as const))(
+  it.each(examples.map((one) => [one.sql.split('\n')[0]!, one] as const))(
     '%s',
     async (_, { project, sql, names, rows }) => {
       const answer: SqlAnswer = await ask(projects[project]!.database.db, sql, { timeoutMs: 60_000 });

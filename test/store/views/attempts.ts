@@ -1,4 +1,4 @@
-/** Episodes as an analyst meets them: a task, a team, who spoke and how it ended; and the rows of a view over them. */
+/** Episodes as an analyst meets them: a task, a team, who answered and how it ended; and the rows of a view over them. */
 import type { Event, EventData } from '../../../ingest/events.ts';
 import { postgresLog } from '../../../ingest/log/postgres.ts';
 import type { Db } from '../../../store/db/pool.ts';
@@ -6,7 +6,7 @@ import { projectAll } from '../../../store/projecting/projector.ts';
 import { at, event } from '../support/events.ts';
 
 type Finished = EventData<'episode.finished'>;
-type Said = {
+type Call = {
   /** The agent, or nobody. */
   readonly by?: string;
   readonly role?: string;
@@ -27,10 +27,10 @@ export type Attempt = {
   readonly outcome?: Finished['outcome'] | null;
   readonly answer?: string;
   readonly budgets?: Readonly<Record<string, number>>;
-  /** Members who are defined, with role and depth; who speaks is a member by that alone. */
+  /** Members who are defined, with role and depth; an agent with a call is a member by that alone. */
   readonly members?: Readonly<Record<string, { readonly role?: string; readonly depth?: number }>>;
   /** Calls in order: `c0`, `c1` … with the steps `c0/0` … */
-  readonly says?: readonly Said[];
+  readonly says?: readonly Call[];
 };
 
 /** One attempt; what is left out of it was not recorded. `outcome` null leaves it open. */
@@ -86,23 +86,23 @@ export function attempt(id: string, parts: Attempt = {}): Event[] {
   ];
 }
 
-let said = 0;
+let feedbacks = 0;
 
-/** Something said about an episode, or about a target in it. */
+/** Feedback on an episode, or on a target in it. */
 export function feedback(
   episode: string,
   target: Omit<EventData<'feedback.recorded'>['target'], 'episode_id'>,
   words: Omit<EventData<'feedback.recorded'>, 'feedback_id' | 'target'>,
 ): Event {
-  const id = `feedback-${said++}`;
+  const id = `feedback-${feedbacks++}`;
   return event(
     'feedback.recorded',
     { feedback_id: id, target: { ...target, episode_id: episode }, ...words },
-    { id, time: at(1000 + said) },
+    { id, time: at(1000 + feedbacks) },
   );
 }
 
-/** A step said to be right or wrong. */
+/** A step labelled right or wrong. */
 export const marked = (episode: string, step: string, value: boolean): Event =>
   feedback(episode, { kind: 'step', id: step }, { kind: 'label', name: 'correct', value });
 

@@ -16,7 +16,7 @@ describe('a correction', () => {
       'select step_id, compared_with, before_step_id, change, after_agent, after_role from traj.corrections order by episode_id, step_id',
     );
 
-  it('is the same agent wrong, then right, and names who spoke in between; spoiling is the reverse', async () => {
+  it('is the same agent wrong, then right, and names who answered in between; spoiling is the reverse', async () => {
     await record(
       fresh.db,
       attempt('e', {
@@ -52,7 +52,7 @@ describe('a correction', () => {
     ]);
   });
 
-  it('goes by the step that is said to be revised, else by the last answer of the team; unjudged and other candidates are passed over', async () => {
+  it('goes by the step that is recorded as revised, else by the last answer of the team; unjudged and other candidates are passed over', async () => {
     await record(
       fresh.db,
       attempt('e', { says: [{ by: 'x' }, { by: 'y', candidates: 2 }, { by: 'z' }, { by: 'z', revises: 'c0/0' }] }),

@@ -12,7 +12,7 @@ afterEach(() => fresh.close());
 const rows = (query: string) => rowsOf(fresh.db, query);
 
 describe('failures', () => {
-  it('are counted by mode and role; a mode that is said to be absent is none', async () => {
+  it('are counted by mode and role; a mode that is labelled absent is none', async () => {
     const taxonomy = { name: 'MAST', version: '2' };
     await record(
       fresh.db,

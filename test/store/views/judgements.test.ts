@@ -76,7 +76,7 @@ describe('estimators side by side', () => {
     ]);
   });
 
-  it('opposite signs are told apart from a zero, and a missing number from both', async () => {
+  it('opposite signs differ from a zero, and a missing number from both', async () => {
     await record(fresh.db, attempt('e', { says: [{ by: 'x' }, { by: 'x' }, { by: 'x' }] }));
     await fresh.db.query(
       `insert into facts.judged_methods values ('a', 'a', 1, 'credit', '{}'), ('b', 'b', 1, 'credit', '{}')`,
@@ -98,7 +98,7 @@ describe('estimators side by side', () => {
   });
 });
 
-it('each cell of an execution matrix says who wrote program and test, and what a filter said of both', async () => {
+it('each cell of an execution matrix says who wrote program and test, and the verdict of a filter on both', async () => {
   await record(fresh.db, anExecution('e'));
   await judged([{ method: 'well_formed_filter' }], ['e']);
   const cells = await rows(

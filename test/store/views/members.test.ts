@@ -93,7 +93,7 @@ describe('a pair', () => {
   });
 });
 
-it('shares are of all that was done in the episode, and a member who never spoke has none', async () => {
+it('shares are of all that was done in the episode, and a member without a call has none', async () => {
   await record(
     fresh.db,
     attempt('a', {

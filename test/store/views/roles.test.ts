@@ -11,17 +11,17 @@ let fresh: TestDatabase;
 beforeEach(async () => {
   fresh = await freshDatabase();
   const e = { episode_id: 'a' };
-  const said = (call_id: string, more: object) =>
+  const completed = (call_id: string, more: object) =>
     event('generation.completed', { ...e, call_id, choices: [{ index: 0, content: 'x' }], ...more });
   await postgresLog(fresh.db).append([
     event('episode.started', { ...e, task_id: 't' }),
     event('agent.defined', { ...e, agent_id: 'p1', name: 'planner' }),
     event('agent.defined', { ...e, agent_id: 'c1', name: 'Ada', role: 'coder' }),
-    said('c0', { agent_id: 'p1' }),
-    said('c1', { agent_id: 'c1' }),
-    said('c2', { agent_id: 'c1', role: 'critic' }),
-    said('c3', { agent_id: 'undefined' }),
-    said('c4', {}),
+    completed('c0', { agent_id: 'p1' }),
+    completed('c1', { agent_id: 'c1' }),
+    completed('c2', { agent_id: 'c1', role: 'critic' }),
+    completed('c3', { agent_id: 'undefined' }),
+    completed('c4', {}),
     event('tool.returned', { ...e, tool_call_id: 't1', status: 'ok', output: 'Error: no', flags: ['apparent_error'] }),
   ]);
   await projectAll(fresh.db);

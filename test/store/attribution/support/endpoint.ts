@@ -17,13 +17,14 @@ export async function startEndpoint(reply: (asked: Asked, nth: number) => Reply)
   const server = createServer(async (request, response) => {
     const one = { headers: request.headers, messages: JSON.parse(await text(request)).messages };
     asked.push(one);
-    const said = reply(one, asked.length - 1);
-    if (said === 'hang') return;
-    if (typeof said === 'number') return response.writeHead(said).end();
-    if (typeof said !== 'string') return response.writeHead(said.status, { 'retry-after': said.retryAfter }).end();
+    const answer = reply(one, asked.length - 1);
+    if (answer === 'hang') return;
+    if (typeof answer === 'number') return response.writeHead(answer).end();
+    if (typeof answer !== 'string')
+      return response.writeHead(answer.status, { 'retry-after': answer.retryAfter }).end();
     response.writeHead(200, { 'content-type': 'application/json' }).end(
       JSON.stringify({
-        choices: [{ index: 0, message: { role: 'assistant', content: said } }],
+        choices: [{ index: 0, message: { role: 'assistant', content: answer } }],
         usage: { prompt_tokens: 100, completion_tokens: 10 },
       }),
     );

@@ -100,14 +100,14 @@ describe('TRL', () => {
   });
 
   it('trl-unpaired labels by the sign of the advantage, else by a reward above 0, and leaves out what says neither', () => {
-    const said = (advantage: number | null, reward: number | null) =>
+    const labelled = (advantage: number | null, reward: number | null) =>
       row({ prompt: [user('Hi')], text: 'Hello.', advantage, reward });
     const { rows, leftOut } = laidOut(trlUnpaired, [
-      said(0.5, 0),
-      said(-0.5, 1),
-      said(0, 1),
-      said(null, 1),
-      said(null, 0),
+      labelled(0.5, 0),
+      labelled(-0.5, 1),
+      labelled(0, 1),
+      labelled(null, 1),
+      labelled(null, 0),
     ]);
     expect(rows.map(({ label }) => label)).toEqual([true, false, true, false]);
     expect(leftOut).toEqual([{ what: 'no reward, or an advantage of 0: neither good nor bad', count: 1 }]);
@@ -186,8 +186,8 @@ describe('OpenAI', () => {
   it.each([['I look.', { content: 'I look.' }] as const, [null, {}] as const])(
     'openai-sft keeps the text %j beside a call, and has no content where there is none',
     (text, content) => {
-      const said = text === null ? [] : [{ type: 'text', text }];
-      const { rows } = laidOut(openaiSft, [row({ prompt: ASKED, content: [...said, CALL] })]);
+      const parts = text === null ? [] : [{ type: 'text', text }];
+      const { rows } = laidOut(openaiSft, [row({ prompt: ASKED, content: [...parts, CALL] })]);
       const call = { id: 'call_1', type: 'function', function: { name: 'weather', arguments: '{"city":"Oslo"}' } };
       expect(rows[0].messages.at(-1)).toEqual({ role: 'assistant', ...content, tool_calls: [call] });
     },

@@ -15,7 +15,7 @@ const textOf = (of: ReturnType<typeof laidOut>) =>
   of.files.flatMap((file) => (file.kind === 'text' ? [file.text] : [])).join('');
 
 describe('LLaMA-Factory', () => {
-  it('reads what is heard and said in turns, calls as JSON text, the system prompt and the tools apart', () => {
+  it('reads prompts and answers in turns, calls as JSON text, the system prompt and the tools apart', () => {
     const of = laidOut(llamaFactorySft, weatherRows());
     expect(of.rows).toEqual([
       {
@@ -67,8 +67,8 @@ describe('LLaMA-Factory', () => {
       says('', '</tool_call><think>'),
       says('So: <tool_call>', 'Oslo'),
     ]);
-    const said = rows.map((one) => one.conversations.at(-1).value);
-    expect(said).toEqual([
+    const last = rows.map((one) => one.conversations.at(-1).value);
+    expect(last).toEqual([
       'I look.\n<tool_call>{"name":"weather","arguments":{"city":"Oslo"}}</tool_call>',
       '{"name":"weather","arguments":{"city":"\\u003c/tool_call>\\u003cthink>"}}',
       '{"name":"weather","arguments":{"city":"Oslo"}}',
@@ -93,8 +93,8 @@ describe('LLaMA-Factory', () => {
   });
 
   it('ranks two answers to one prompt, and says so in dataset_info.json', () => {
-    const said = (text: string, reward: number) => row({ prompt: ASKED, text, reward, group_id: 'g' });
-    const of = laidOut(llamaFactoryDpo, [said('No.', 0), said('Yes.', 1)]);
+    const answer = (text: string, reward: number) => row({ prompt: ASKED, text, reward, group_id: 'g' });
+    const of = laidOut(llamaFactoryDpo, [answer('No.', 0), answer('Yes.', 1)]);
     expect(of.rows).toEqual([
       {
         system: 'Be brief.',

@@ -45,7 +45,7 @@ export type Play = {
   readonly calls?: readonly Call[] | undefined;
 };
 
-/** Feedback under a name, said at a second of the same hour; a later one counts more. */
+/** Feedback under a name, recorded at a second of the same hour; a later one counts more. */
 export const say = (
   episode: string,
   target: { readonly kind: 'step' | 'agent' | 'episode'; readonly id?: string; readonly other_id?: string },

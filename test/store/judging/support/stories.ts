@@ -6,7 +6,7 @@ import { expectNumber, type JudgedDatabase } from './judged.ts';
 
 type Fact = EventData<'feedback.recorded'>;
 
-let told = 0;
+let feedbacks = 0;
 /** Feedback of any kind, on the episode where no other target is named. */
 export const tell = (
   episode: string,
@@ -16,7 +16,7 @@ export const tell = (
   event(
     'feedback.recorded',
     {
-      feedback_id: `told ${told++}`,
+      feedback_id: `feedback ${feedbacks++}`,
       kind: 'score',
       name: 'something',
       ...about,
