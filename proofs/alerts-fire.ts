@@ -103,8 +103,8 @@ export const proof: Proof = {
       return { ok: true, lines: [], skipped: [`no promtool at ${promtool}; say: ${install}, or set TROUPE_PROMTOOL`] };
     }
     const lines: string[] = [];
-    const tell = (ok: boolean, what: string, said = ''): void => {
-      lines.push(`${ok ? 'ok' : 'NOT OK'}  ${what}${ok ? '' : `: ${said}`}`);
+    const tell = (ok: boolean, what: string, detail = ''): void => {
+      lines.push(`${ok ? 'ok' : 'NOT OK'}  ${what}${ok ? '' : `: ${detail}`}`);
       say(lines.at(-1)!);
     };
     const checked = spawnSync(promtool, ['check', 'rules', RULES], { encoding: 'utf8' });

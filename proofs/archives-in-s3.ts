@@ -52,8 +52,8 @@ async function checks({ short, scratch, say }: Setting, server: S3Server): Promi
   const manifests = async () => (await objects.list('troupe/')).filter((key) => key.endsWith('/manifest.json'));
 
   const file = join(scratch, 'events.jsonl');
-  const told = [...episodes('old', OLD, '2025-01-15'), ...episodes('new', NEW, '2026-01-15')];
-  writeFileSync(file, told.map((event) => JSON.stringify(event)).join('\n'));
+  const written = [...episodes('old', OLD, '2025-01-15'), ...episodes('new', NEW, '2026-01-15')];
+  writeFileSync(file, written.map((event) => JSON.stringify(event)).join('\n'));
   await troupe('import', file, '--quiet');
   const before = await troupe('checksum', '--json');
   const tables = async (): Promise<string> => {

@@ -45,7 +45,7 @@ function episode(task: number, attempt: number, answer: string, defined: readonl
   const call = { type: 'tool_call', id: `call_${task}`, name: 'calculate', arguments: { expression } };
   const called = [{ type: 'reasoning', content: `I add ${task} and 2.` }, call];
   const returned = { role: 'tool', content: answer, tool_call_id: `call_${task}` };
-  const said = `The answer is ${answer}.`;
+  const answerText = `The answer is ${answer}.`;
   const speaks = (
     agent: string,
     turn: number,
@@ -54,7 +54,7 @@ function episode(task: number, attempt: number, answer: string, defined: readonl
     tools?: unknown,
   ): Event[] => {
     const who = { episode_id, call_id: `${agent}-${turn}`, agent_id: agent, turn };
-    // The checker's model tells its tokens.
+    // The checker's model reports its tokens.
     const sampled =
       agent === 'checker'
         ? {
@@ -79,7 +79,7 @@ function episode(task: number, attempt: number, answer: string, defined: readonl
       data: { episode_id, agent_id, name: agent_id, role: agent_id },
     })),
     ...speaks('solver', 0, asked, called, defined),
-    ...speaks('solver', 1, [...asked, { role: 'assistant', content: [call] }, returned], said, defined),
+    ...speaks('solver', 1, [...asked, { role: 'assistant', content: [call] }, returned], answerText, defined),
     ...speaks('checker', 2, check, doubt.content),
     ...speaks('checker', 3, [...check, doubt, { role: 'user', content: 'So?' }], `It is ${answer}.`),
     {

@@ -84,9 +84,9 @@ export const proof: Proof = {
   },
 };
 
-/** What `up` and its roles said last: the home is gone once the proof has ended. */
+/** The last output of `up` and its roles: the home is gone once the proof has ended. */
 const lastWords = (home: string, up: Up): string[] => [
-  ...up.said().split('\n').slice(-10),
+  ...up.output().split('\n').slice(-10),
   ...ROLES.flatMap((role) => {
     const file = join(home, 'run', `${role}.log`);
     return existsSync(file) ? readFileSync(file, 'utf8').trim().split('\n').slice(-10) : [];

@@ -61,10 +61,10 @@ export const proof: Proof = {
     for (const command of commands.filter((one) => !installing.includes(one))) {
       const short = '--max_steps 2 --use_cpu --bf16 False --report_to none --logging_steps 1';
       const asked = command.includes(MODEL) ? `${command.replace(MODEL, './tiny')} ${short}` : command;
-      const said = await shell(asked);
-      const told = said.trim().split('\n');
+      const output = await shell(asked);
+      const outputLines = output.trim().split('\n');
       check(
-        `${command}: ${told.findLast((line) => /accepted|rows in|train\.parquet|Training completed/.test(line)) ?? told.at(-1)}`,
+        `${command}: ${outputLines.findLast((line) => /accepted|rows in|train\.parquet|Training completed/.test(line)) ?? outputLines.at(-1)}`,
         true,
       );
     }

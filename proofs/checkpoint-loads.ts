@@ -22,7 +22,7 @@ import { type Scored, scored } from './scored.ts';
 type Answers = {
   readonly missing: readonly string[];
   readonly class: string;
-  readonly said: readonly (readonly number[])[];
+  readonly outputs: readonly (readonly number[])[];
   readonly encoded: readonly (readonly number[])[];
   readonly decoded: readonly string[];
   readonly chats: readonly { readonly prompt_ids: number[]; readonly ids: number[]; readonly mask: number[] }[];
@@ -142,8 +142,8 @@ async function checkModel(config: ModelConfig, place: Place): Promise<Check[]> {
   const rows = rowsFor(random, config, count);
   const { texts, conversations } = textsFrom(random, count);
   const theirs = await load(place, 'lm', rows, { texts, conversations });
-  const far = furthest(await spoken(model, rows), theirs.said);
-  const farAgain = furthest(await spoken(await openModel(`${dir}-by-others`), rows), theirs.said);
+  const far = furthest(await logprobsOf(model, rows), theirs.outputs);
+  const farAgain = furthest(await logprobsOf(await openModel(`${dir}-by-others`), rows), theirs.outputs);
 
   const { tokenizer: reads, template: chat } = model;
   const chats = conversations.map((messages) => {
@@ -167,9 +167,9 @@ async function checkHead(config: ModelConfig, head: 'value' | 'reward', place: P
   await newModel(dir, { config: scoring.config, weights: moved(scoring.weights) });
   const rows = rowsFor(randomStream(4), config, count);
   const theirs = await load(place, head, rows);
-  const saidBy = async (model: Scored) => scored(model, rows, { last: head === 'reward' });
-  const far = furthest(await saidBy(await openModel(dir)), theirs.said);
-  const farAgain = furthest(await saidBy(await openModel(`${dir}-by-others`)), theirs.said);
+  const outputsOf = async (model: Scored) => scored(model, rows, { last: head === 'reward' });
+  const far = furthest(await outputsOf(await openModel(dir)), theirs.outputs);
+  const farAgain = furthest(await outputsOf(await openModel(`${dir}-by-others`)), theirs.outputs);
   return [
     complete(theirs),
     [`${head}s of ${rows.length} rows within ${far.toExponential(1)}`, within(far, TOLERANCE)],
@@ -199,13 +199,13 @@ async function checkAdapted(config: ModelConfig, adapter: Adapter, place: Place)
   const rows = rowsFor(randomStream(6), config, count);
   const theirs = await load(place, 'lm', rows, { adapter: beside });
   const theirsMerged = await load({ worker, dir: merged }, 'lm', rows);
-  const far = furthest(await scored({ config, weights, adapter: await openAdapter(beside) }, rows), theirs.said);
-  const farMerged = furthest(theirsMerged.said, theirs.said);
+  const far = furthest(await scored({ config, weights, adapter: await openAdapter(beside) }, rows), theirs.outputs);
+  const farMerged = furthest(theirsMerged.outputs, theirs.outputs);
   const farAgain = furthest(
     await scored({ config, weights, adapter: await openAdapter(`${dir}-by-others`) }, rows),
-    theirs.said,
+    theirs.outputs,
   );
-  const away = furthest(await scored({ config, weights }, rows), theirs.said);
+  const away = furthest(await scored({ config, weights }, rows), theirs.outputs);
   return [
     complete(theirs),
     [
@@ -267,7 +267,7 @@ function textsFrom({ uniform }: RandomStream, count: number): { texts: string[];
   };
 }
 
-async function spoken({ config, weights }: OpenModel, rows: readonly ScoreRow[]): Promise<number[][]> {
+async function logprobsOf({ config, weights }: OpenModel, rows: readonly ScoreRow[]): Promise<number[][]> {
   const policy = await Policy.load(config, weights, { threads: 1 });
   try {
     return await policy.logprobs(rows);

@@ -23,14 +23,14 @@ def load(directory, copy, head, rows, texts=(), conversations=(), adapter=None):
         written = peft.PeftModel.from_pretrained(model, adapter).eval()
         missing += missing_matrices(written, adapter)
     with torch.no_grad():
-        said = says(written, head, [row["prompt_ids"] for row in rows], [row["completion_ids"] for row in rows])
+        outputs = says(written, head, [row["prompt_ids"] for row in rows], [row["completion_ids"] for row in rows])
     # PEFT would write the model's own matrix beside that of an adapted output, which belongs to no adapter.
     written.save_pretrained(copy, **({} if adapter is None else {"save_embedding_layers": False}))
     tokenizer.save_pretrained(copy)
     return {
         "missing": missing,
         "class": type(model).__name__,
-        "said": [s["logprob" if head == "lm" else "value"].tolist() for s in said],
+        "outputs": [s["logprob" if head == "lm" else "value"].tolist() for s in outputs],
         **read_with(tokenizer, texts, conversations),
     }
 

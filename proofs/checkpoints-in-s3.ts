@@ -186,13 +186,13 @@ async function refusals(
   open: (access: Partial<S3Server>) => Promise<CheckpointStore>,
   { dir }: SavedCheckpoint,
 ): Promise<void> {
-  const said: string[] = [];
+  const errors: string[] = [];
   const refusal = async (work: () => Promise<unknown>): Promise<string> => {
     try {
       await work();
       return 'done';
     } catch (error) {
-      said.push(
+      errors.push(
         `${(error as Error).stack} ${JSON.stringify((error as TroupeError).detail)} ${(error as TroupeError).cause}`,
       );
       return (error as TroupeError).code;
@@ -205,8 +205,8 @@ async function refusals(
   await server.stop();
   const gone = await open({});
   check('a server that is gone is unreachable', (await refusal(() => gone.put(dir))) === 'unreachable');
-  const told = said.some((text) => text.includes(server.accessKeyId) || /secret-that-no-error/.test(text));
-  check('no error shows a key', said.length === 3 && !told);
+  const leaked = errors.some((text) => text.includes(server.accessKeyId) || /secret-that-no-error/.test(text));
+  check('no error shows a key', errors.length === 3 && !leaked);
 }
 
 const codeOf = (work: Promise<unknown>): Promise<string> =>

@@ -1,4 +1,4 @@
-/** A real browser, spoken to by the pipe of its own protocol (Chrome DevTools Protocol), so that it needs no driver. */
+/** A real browser, driven over the pipe of its own protocol (Chrome DevTools Protocol), so that it needs no driver. */
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import type { Readable, Writable } from 'node:stream';
@@ -42,7 +42,7 @@ export async function openTab(program: string, folder: string): Promise<Tab> {
   const waiting = new Map<number, { done: (value: never) => void; failed: (error: Error) => void }>();
   const troubles: string[] = [];
   const requests: string[] = [];
-  const heard = ({ id, method, params = {}, result, error }: Message): void => {
+  const receive = ({ id, method, params = {}, result, error }: Message): void => {
     const asked = id === undefined ? undefined : waiting.get(id);
     if (asked) {
       waiting.delete(id!);
@@ -58,7 +58,7 @@ export async function openTab(program: string, folder: string): Promise<Tab> {
   from.setEncoding('utf8').on('data', (text: string) => {
     const messages = (rest + text).split('\0');
     rest = messages.pop()!;
-    for (const message of messages) heard(JSON.parse(message));
+    for (const message of messages) receive(JSON.parse(message));
   });
   child.once('close', () => {
     for (const { failed } of waiting.values()) failed(new Error('the browser ended'));

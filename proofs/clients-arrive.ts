@@ -1,6 +1,6 @@
 /**
  * Proof that real tracing clients arrive: each program in `clients/` runs as its users would run it, against a server of `troupe run`,
- * and ends in one row of `traj.steps` that names the agent and what it said; whole teams in frameworks of others are compared with what
+ * and ends in one row of `traj.steps` that names the agent and its text; whole teams in frameworks of others are compared with what
  * happened, three of them in the short form; and everything that was sent, sent again, changes no table.
  */
 import { join } from 'node:path';
@@ -87,15 +87,14 @@ async function arrives(
   const before = new Set((await steps()).map(({ episode_id }) => episode_id));
   const sentBefore = proxy.sent.length;
   await runClient(program, proxy.url, join(scratch, 'clients'), process.env);
-  const said = (await steps()).filter(({ episode_id }) => !before.has(episode_id));
+  const arrived = (await steps()).filter(({ episode_id }) => !before.has(episode_id));
   const sent = proxy.sent.slice(sentBefore);
-  const [step] = said;
+  const [step] = arrived;
   const refused = sent.filter(({ status }) => status >= 300);
-  const fine = said.length === 1 && step?.agent === 'planner' && step.text === 'Far.' && refused.length === 0;
-  const told =
-    said.map(({ agent, text }) => `${agent} said ${JSON.stringify(text)}`).join('; ') || 'nobody said anything';
+  const fine = arrived.length === 1 && step?.agent === 'planner' && step.text === 'Far.' && refused.length === 0;
+  const found = arrived.map(({ agent, text }) => `${agent}: ${JSON.stringify(text)}`).join('; ') || 'no step arrived';
   const paths = [...new Set(sent.map(({ method, path, status }) => `${method} ${path} ${status}`))].join(', ');
-  return [`${program}: ${told} (${sent.length} requests: ${paths})`, fine];
+  return [`${program}: ${found} (${sent.length} requests: ${paths})`, fine];
 }
 
 /** A request of a tracing client; one to the gateway, sent again, is another call of the model. */

@@ -9,7 +9,7 @@ import { promisify } from 'node:util';
 
 const FOLDER = fileURLToPath(new URL('clients', import.meta.url));
 
-/** Every program, as `<folder>/<file>`. Each tells of an agent named planner that asks a made-up model once and is answered `Far.`. */
+/** Every program, as `<folder>/<file>`. Each reports an agent named planner that asks a made-up model once and is answered `Far.`. */
 export const PROGRAMS = [
   'opentelemetry/protobuf.mjs',
   'opentelemetry/json.mjs',

@@ -24,7 +24,7 @@ type Case = {
 };
 type Row = { readonly input_ids: readonly number[]; readonly loss_mask: readonly (0 | 1)[] };
 type Trace = { readonly losses: readonly number[]; readonly gradient_norms: readonly number[] };
-type Told = {
+type Summary = {
   readonly losses: readonly number[];
   readonly grad_norms: readonly number[];
   readonly tokens_per_second: number;
@@ -110,27 +110,32 @@ async function check(worker: PythonWorker, one: Case, folder: string): Promise<C
   });
   theirs.catch(() => {});
   const spec = lora && `r=${lora.r},alpha=${lora.alpha}${lora.targets ? `,targets=${lora.targets.join(',')}` : ''}`;
-  const told = await troupe<Told>([
+  const summary = await troupe<Summary>([
     ...['train', 'sft', '--model', dir, '--data', data, '--out', join(folder, 'out'), '--no-shuffle'],
     ...['--batch', BATCH, '--steps', STEPS, '--lr', ADAM.learningRate, '--schedule', 'constant', '--warmup', 0],
     ...['--weight-decay', ADAM.weightDecay, '--clip', ADAM.clip, '--loss', loss, '--seed', SEED],
     ...['--threads', threads, ...(spec ? ['--lora', spec] : []), '--json'],
   ]);
   const expected = await theirs;
-  const losses = apart(told.losses, expected.losses);
-  const norms = apart(told.grad_norms, expected.gradient_norms);
+  const losses = apart(summary.losses, expected.losses);
+  const norms = apart(summary.grad_norms, expected.gradient_norms);
   const moved = movedBy(expected.losses, ROUND);
 
   // What came out, and what it was made from: an adapter's checkpoint is the whole model with the adapter folded in.
   const ids = rows.map((each) => each.input_ids);
-  const spoken: Check[] = [];
+  const outputChecks: Check[] = [];
   for (const [what, at, tuned] of [
     ['the model', dir, undefined],
-    ['the checkpoint', told.directory, undefined],
-    ...(told.adapter ? [['the checkpoint by its adapter', told.directory, told.adapter] as const] : []),
+    ['the checkpoint', summary.directory, undefined],
+    ...(summary.adapter ? [['the checkpoint by its adapter', summary.directory, summary.adapter] as const] : []),
   ] as const) {
     const base = tuned ? dir : at;
-    const said = worker.ask<number[][]>({ do: 'logprobs', directory: base, rows: ids, adapter: tuned ?? null });
+    const expectedLogprobs = worker.ask<number[][]>({
+      do: 'logprobs',
+      directory: base,
+      rows: ids,
+      adapter: tuned ?? null,
+    });
     const prompt = ids[0]!.slice(0, 5);
     const samples = worker.ask<number[][]>({
       do: 'greedy',
@@ -143,9 +148,9 @@ async function check(worker: PythonWorker, one: Case, folder: string): Promise<C
         ...['--temperature', 0, '--json'],
       ]),
     ]);
-    const far = furthest(ours.logprobs, await said);
+    const far = furthest(ours.logprobs, await expectedLogprobs);
     const same = sample.token_ids.join() === (await samples)[0]!.join();
-    spoken.push([
+    outputChecks.push([
       within(far, TOLERANCE) && same,
       `${what}: logprobs of ${ids.length} rows within ${far.toExponential(1)}, sample of ${same ? 'the same' : 'OTHER'} ${sample.token_ids.length} tokens`,
     ]);
@@ -155,8 +160,8 @@ async function check(worker: PythonWorker, one: Case, folder: string): Promise<C
       within(losses, TOLERANCE) && within(norms, NORM_TOLERANCE) && moved > 100 * TOLERANCE,
       `${STEPS} losses within ${losses.toExponential(1)}, gradient norms ${norms.toExponential(1)}; training moved the loss by ${Math.round(100 * moved)} %`,
     ],
-    [told.tokens_per_second > 0, `says its speed, ${Math.round(told.tokens_per_second)} tokens a second`],
-    ...spoken,
+    [summary.tokens_per_second > 0, `reports its speed, ${Math.round(summary.tokens_per_second)} tokens a second`],
+    ...outputChecks,
   ];
 }
 

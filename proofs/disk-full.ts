@@ -1,6 +1,6 @@
 /**
  * Proof that a full disk is waited out: the disk of an embedded home is filled while events come, and the roles, PostgreSQL and its keeper
- * are killed on it. Nothing acknowledged is lost, what is said are sentences, and all goes on by itself once there is space.
+ * are killed on it. Nothing acknowledged is lost, errors are sentences, and all goes on by itself once there is space.
  */
 import { spawnSync } from 'node:child_process';
 import { randomInt } from 'node:crypto';
@@ -79,18 +79,18 @@ export const proof: Proof = {
       for (const [what, fine] of await judged({ db, history, kafka: null, kills: 2 }).finally(close)) check(what, fine);
       const [trace] = stackTraces(join(home, 'run'));
       check(`the logs of the roles have no stack trace${trace === undefined ? '' : `: ${trace}`}`, trace === undefined);
-      check(`what \`up\` says has none either`, !/^ {4}at /m.test(up.said()));
+      check(`the output of \`up\` has none either`, !/^ {4}at /m.test(up.output()));
       check('`up` ends with 0 after SIGTERM', (await up.end()) === 0);
       disk.fill();
       const late = startUp(join(home, 'another'));
       const code = await late.code();
-      const last = late.said().split('\n').at(-1)!;
+      const last = late.output().split('\n').at(-1)!;
       check(
         `\`up\` in a new home on the full disk ends with ${code}: ${last}`,
         code !== 0 && /^troupe: The disk of .* is full: .*\.$/.test(last),
       );
     } catch (error) {
-      check(`${error instanceof Error ? error.message : error}; \`up\` said: ${up.said()}`, false);
+      check(`${error instanceof Error ? error.message : error}; the output of \`up\`: ${up.output()}`, false);
       for (const line of serverSaid(home)) say(`   ${line}`);
     } finally {
       disk.free();

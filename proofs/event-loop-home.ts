@@ -30,8 +30,9 @@ export async function fill(url: string): Promise<void> {
       headers: { 'content-type': 'application/x-ndjson' },
       body: events.map((one) => JSON.stringify(one)).join('\n'),
     });
-    const said = await answer.text();
-    if (answer.status !== 200) throw new Error(`The events were answered ${answer.status}: ${said.slice(0, 1000)}`);
+    const answerText = await answer.text();
+    if (answer.status !== 200)
+      throw new Error(`The events were answered ${answer.status}: ${answerText.slice(0, 1000)}`);
   };
   for (const events of [...longEpisode(), ...listed(), ...compared(), planned()]) await post(events);
   const has = async (path: string, is: (body: never) => boolean): Promise<boolean> => {

@@ -93,14 +93,14 @@ function judged(
     .slice(0, 15)
     .map(
       ({ name, cpu, wall, took, status }) =>
-        `told  ${cpu.toFixed(0).padStart(4)} ms (${wall.toFixed(0)} ms of the clock)  ${status}  answered in ${took.toFixed(0)} ms  ${name}`,
+        `info  ${cpu.toFixed(0).padStart(4)} ms (${wall.toFixed(0)} ms of the clock)  ${status}  answered in ${took.toFixed(0)} ms  ${name}`,
     );
   const noise = machine.toSorted((a, b) => a - b);
   const share = (part: number) => noise[Math.floor(part * (noise.length - 1))]!.toFixed(0);
   lines.push(
-    `told  an idle process beside it was delayed by ${share(0.5)} ms (p50), ${share(0.9)} ms (p90), ${share(1)} ms (longest) a request`,
+    `info  an idle process beside it was delayed by ${share(0.5)} ms (p50), ${share(0.9)} ms (p90), ${share(1)} ms (longest) a request`,
   );
-  lines.push(`told  ${measured.length} requests, ${count} of them generated`);
+  lines.push(`info  ${measured.length} requests, ${count} of them generated`);
   const late = measured.filter(({ cpu }) => cpu > GOAL_MS);
   lines.push(
     `${late.length === 0 ? 'ok' : 'NOT OK'}  none kept the loop for more than ${GOAL_MS} ms of processor time`,

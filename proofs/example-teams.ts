@@ -277,18 +277,18 @@ export const proof: Proof = {
     const start = (args: readonly string[], cwd = scratch, command = process.execPath) => {
       const child = spawn(command, args, { ...options, cwd, stdio: ['ignore', 'pipe', 'pipe'] });
       children.add(child);
-      let said = '';
+      let output = '';
       for (const stream of [child.stdout, child.stderr])
         stream.setEncoding('utf8').on('data', (text: string) => {
-          said = `${said}${text}`.slice(-4000);
+          output = `${output}${text}`.slice(-4000);
         });
       const ready = () =>
         until(async () => {
-          if (child.exitCode !== null) throw new Error(`${args.join(' ')} ended: ${said}`);
-          return /"role"/.test(said);
+          if (child.exitCode !== null) throw new Error(`${args.join(' ')} ended: ${output}`);
+          return /"role"/.test(output);
         }, args.join(' '));
       const died = new Promise<never>((_, reject) => {
-        child.once('exit', () => children.has(child) && reject(new Error(`${args.join(' ')} ended: ${said}`)));
+        child.once('exit', () => children.has(child) && reject(new Error(`${args.join(' ')} ended: ${output}`)));
       });
       died.catch(() => {});
       return { child, ready, died };

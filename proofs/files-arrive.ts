@@ -169,8 +169,8 @@ export const proof: Proof = {
       const { tasks, trajectories, agents, steps, tool_calls, scores, labels } = beside;
       const counts = { tasks, episodes: trajectories, agents, calls: steps, tool_calls, feedback: labels ?? scores };
       const first = await at.import(paths);
-      const { errors, ...said } = first.report;
-      const holds = Object.entries({ ...counts, format }).every(([name, value]) => said[name] === value);
+      const { errors, ...reported } = first.report;
+      const holds = Object.entries({ ...counts, format }).every(([name, value]) => reported[name] === value);
       check(`${format}: ${JSON.stringify(counts)}`, holds && first.code === 0 && errors.length === 0, first);
       const rows = await at.rows();
       const { tasks: _, agents: __, ...counted } = counts;

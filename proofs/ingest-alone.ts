@@ -93,8 +93,11 @@ export const proof: Proof = {
           authorization: `Bearer ${(await createKey(db, { name: 'reader', scopes: ['read'], expiresAt: null })).text}`,
         },
       });
-      const told = (await ready.json()) as { log: string };
-      check(`/readyz answers ${ready.status}, log ${told.log}`, ready.status === 503 && told.log === 'replaced');
+      const readiness = (await ready.json()) as { log: string };
+      check(
+        `/readyz answers ${ready.status}, log ${readiness.log}`,
+        ready.status === 503 && readiness.log === 'replaced',
+      );
       check('nothing was written to the empty broker', (await topicsAt(broker.address)).length === 0);
 
       await broker.stop();
@@ -134,7 +137,7 @@ export const proof: Proof = {
       await db.close();
     } catch (error) {
       check(
-        `${error instanceof Error ? error.message : error}; ${processes.map((one) => `${one.role} said: ${one.said()}`).join('; ')}`,
+        `${error instanceof Error ? error.message : error}; ${processes.map((one) => `${one.role}: ${one.output()}`).join('; ')}`,
         false,
       );
     } finally {

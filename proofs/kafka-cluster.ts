@@ -100,7 +100,7 @@ async function run({ scratch, say, short }: Setting): Promise<Outcome> {
       `everything adds up: ${sum('duplicates')} duplicates, which were sent twice, ${sum('dead')} dead letters`,
       sound && sum('dead') === 0,
     );
-    const dead = started.filter((one) => /log_replaced|log_truncated/.test(one.said()));
+    const dead = started.filter((one) => /log_replaced|log_truncated/.test(one.output()));
     tell('nobody took a new leader for another topic', dead.length === 0);
     return { ok, lines };
   } finally {

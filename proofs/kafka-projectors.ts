@@ -61,10 +61,10 @@ async function run({ scratch, say, short }: Setting): Promise<Outcome> {
     tell(`${events} events by 1, 2 and 4 projectors, ${rounds} times: the same tables, nothing lost or doubled`, ok);
     tell(`no projector waited for a lock of another (seen: ${waits.join(', ') || 'none'})`, waits.length === 0);
     const alone = median(costs.get(1)!);
-    const told = [1, 2, 4].map((n) => `${n}: ${micros(median(costs.get(n)!))}`).join(', ');
+    const perEvent = [1, 2, 4].map((n) => `${n}: ${micros(median(costs.get(n)!))}`).join(', ');
     // One run beside others says little about time: the thorough form holds it.
     const fine = [2, 4].every((n) => median(costs.get(n)!) <= MORE * alone);
-    tell(`processor time of an event in µs, projectors and PostgreSQL together, ${told}`, short || fine);
+    tell(`processor time of an event in µs, projectors and PostgreSQL together, ${perEvent}`, short || fine);
     const killed = await bringIn(broker.address, {
       scratch: join(scratch, 'killed'),
       projectors: 2,

@@ -244,7 +244,7 @@ async function stops(db: Db, { address, node }: Broker, run: string): Promise<Ch
     await admin.createTopics({ topics: [{ topic, numPartitions: 1 }], waitForLeaders: false });
     await until(async () => (await admin.listTopics()).includes(topic));
   };
-  const kinds: Record<string, readonly [said: string, says: RegExp, change: Change]> = {
+  const kinds: Record<string, readonly [what: string, error: RegExp, change: Change]> = {
     emptied: ['deleted and made anew, empty', /read up to offset 12, and ends at 0 now/, anew],
     refilled: [
       'deleted and made anew with more in it than before',
@@ -285,7 +285,7 @@ async function stops(db: Db, { address, node }: Broker, run: string): Promise<Ch
     checks.push([`and once it is adopted the 12 events that are appended to it are read (${read})`, read === 12]);
   }
 
-  // While a reader waits for the database it fetches nothing, so no answer of the broker tells it.
+  // While a reader waits for the database it fetches nothing, so no answer of the broker shows it.
   const topic = `awaited-${run}`;
   const { source, fill } = opened(topic);
   await fill('first');
@@ -324,8 +324,8 @@ async function repartitioned(address: string, topic: string, start: () => Promis
   ]);
   return [
     [
-      `a projector refuses a topic of 4 partitions that has 8 now (exit ${code}): ${projector.said().trim().split('\n').at(-1)?.slice(0, 120)}…`,
-      code === 1 && /had 4 partitions and has 8 now/.test(projector.said()),
+      `a projector refuses a topic of 4 partitions that has 8 now (exit ${code}): ${projector.output().trim().split('\n').at(-1)?.slice(0, 120)}…`,
+      code === 1 && /had 4 partitions and has 8 now/.test(projector.output()),
     ],
   ];
 }

@@ -26,8 +26,8 @@ export const proof: Proof = {
     if ('missing' in found) return { ok: true, lines: [], skipped: [found.missing] };
     const lines: string[] = [];
     const skipped: string[] = [];
-    const check = (what: string, fine: boolean, said = ''): void => {
-      lines.push(`${fine ? 'ok' : 'NOT OK'}  ${what}${fine || said === '' ? '' : `: ${said}`}`);
+    const check = (what: string, fine: boolean, detail = ''): void => {
+      lines.push(`${fine ? 'ok' : 'NOT OK'}  ${what}${fine || detail === '' ? '' : `: ${detail}`}`);
       say(lines.at(-1)!);
     };
     const [broker, postgres] = await Promise.all([
@@ -39,8 +39,8 @@ export const proof: Proof = {
     const db = openPool(env.DATABASE_URL);
     const stop: (() => Promise<unknown>)[] = [];
     try {
-      for (const [what, fine, said] of await makesTopic(broker.address, withoutDatabase, scratch))
-        check(what, fine, said);
+      for (const [what, fine, detail] of await makesTopic(broker.address, withoutDatabase, scratch))
+        check(what, fine, detail);
       const projector = await runTroupe('project', { home: join(scratch, 'home'), env });
       stop.push(() => projector.end('SIGKILL'));
 
@@ -63,8 +63,8 @@ export const proof: Proof = {
         check(`and it reads ${records.length} of 5 records again`, records.length === 5, listed.stdout + listed.stderr);
         for (const codec of ['gzip', 'snappy', 'lz4', 'zstd']) {
           writeFileSync(join(scratch, 'events.jsonl'), asLines(`by-${codec}`));
-          const said = shell(`${write.replace('by-kcat', `by-${codec}`)} -z ${codec}`, scratch, env);
-          check(`what it compresses with ${codec} is an episode`, await closed(db, `by-${codec}`), said.stderr);
+          const detail = shell(`${write.replace('by-kcat', `by-${codec}`)} -z ${codec}`, scratch, env);
+          check(`what it compresses with ${codec} is an episode`, await closed(db, `by-${codec}`), detail.stderr);
         }
       } else skipped.push('no kcat; install it, for instance with: apt-get install kcat');
 
@@ -77,7 +77,7 @@ export const proof: Proof = {
         );
       } else skipped.push(`no Kafka Connect at ${found.jars}; say: rm -r ${found.jars}, and install it again`);
 
-      for (const [what, fine, said] of await framed(db, broker.address)) check(what, fine, said);
+      for (const [what, fine, detail] of await framed(db, broker.address)) check(what, fine, detail);
       return { ok: lines.every((line) => line.startsWith('ok')), lines, skipped };
     } finally {
       await Promise.all(stop.map((one) => one()));
@@ -87,7 +87,7 @@ export const proof: Proof = {
   },
 };
 
-type Check = readonly [what: string, fine: boolean, said?: string];
+type Check = readonly [what: string, fine: boolean, detail?: string];
 
 async function makesTopic(address: string, env: Env, scratch: string): Promise<Check[]> {
   const say = (more: readonly string[], and: Env = {}) =>

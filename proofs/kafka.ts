@@ -120,7 +120,7 @@ async function makeNode(
   if (!existsSync(join(folder, 'data', 'meta.properties'))) format(options, settings, member.cluster);
 
   let child: ChildProcess | null = null;
-  let said = '';
+  let output = '';
   const ended = async (signal: NodeJS.Signals): Promise<void> => {
     const running = child;
     child = null;
@@ -135,7 +135,7 @@ async function makeNode(
     const fresh = spawn('java', [...options, 'kafka.Kafka', settings], { stdio: ['ignore', 'ignore', 'pipe'] });
     child = fresh;
     fresh.stderr.setEncoding('utf8').on('data', (text) => {
-      said = `${said}${text}`.slice(-3000);
+      output = `${output}${text}`.slice(-3000);
     });
     for (const deadline = performance.now() + PATIENCE_MS; performance.now() < deadline; ) {
       if (fresh.exitCode !== null) break;
@@ -143,7 +143,7 @@ async function makeNode(
       await new Promise((resolve) => setTimeout(resolve, 100));
     }
     await ended('SIGKILL');
-    throw new Error(`The broker did not come up within ${PATIENCE_MS / 1000} s: ${said.trim()}`);
+    throw new Error(`The broker did not come up within ${PATIENCE_MS / 1000} s: ${output.trim()}`);
   };
   return {
     address,

@@ -20,14 +20,14 @@ import { startLoad } from './kept.ts';
 import { startPostgres } from './postgres.ts';
 import type { Outcome, Proof, Setting } from './proof.ts';
 import { episodeOf, post, until } from './sending.ts';
-import { findSystemPostgres, type Said, startSystemPostgres } from './system-postgres.ts';
+import { type CommandResult, findSystemPostgres, startSystemPostgres } from './system-postgres.ts';
 import { runTroupe, type TroupeProcess } from './troupe-process.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 const NAME = 'lost';
 const REST_MS = 40;
 
-type Check = readonly [what: string, fine: boolean, said?: string];
+type Check = readonly [what: string, fine: boolean, output?: string];
 type Env = Readonly<Record<string, string>>;
 
 export const proof: Proof = {
@@ -38,8 +38,8 @@ export const proof: Proof = {
     if ('missing' in kafka) return { ok: true, lines: [], skipped: [kafka.missing] };
     const lines: string[] = [];
     const skipped: string[] = [];
-    const tell = ([what, fine, said = '']: Check): void => {
-      lines.push(`${fine ? 'ok' : 'NOT OK'}  ${what}${fine || said === '' ? '' : `: ${said}`}`);
+    const tell = ([what, fine, output = '']: Check): void => {
+      lines.push(`${fine ? 'ok' : 'NOT OK'}  ${what}${fine || output === '' ? '' : `: ${output}`}`);
       say(lines.at(-1)!);
     };
     const ms = short ? 1500 : 20_000;
@@ -86,7 +86,7 @@ async function* eitherLost(jars: string, scratch: string, ms: number): AsyncGene
     yield [
       `PostgreSQL lost, Kafka kept: the backup holds ${held} of ${whole.events} events, a projector reads on from there, and all ${back.acknowledged} acknowledged events and the tables are as before`,
       backup.ok && restore.ok && position > 0 && held < whole.events && back.whole && back.sums === whole.sums,
-      `${backup.said} ${restore.said} ${back.said}`,
+      `${backup.output} ${restore.output} ${back.output}`,
     ];
     const empty = { ...kafka, DATABASE_URL: postgres.url('anew') };
     const reader = await start('project', empty, 'anew');
@@ -94,7 +94,7 @@ async function* eitherLost(jars: string, scratch: string, ms: number): AsyncGene
     yield [
       'with no backup an empty database reads the topic from its beginning: the same events, the same tables',
       anew.whole && anew.sums === whole.sums,
-      anew.said,
+      anew.output,
     ];
     await reader.end('SIGTERM');
 
@@ -115,15 +115,15 @@ async function* eitherLost(jars: string, scratch: string, ms: number): AsyncGene
     const kept = await eventsIn(restored.DATABASE_URL);
     yield [
       `Kafka lost, PostgreSQL kept: what was read stays (${kept} events), the empty topic is refused until \`troupe log adopt\``,
-      kept === whole.events && refused && adopted.ok && /"log":"kafka:lost#1"/.test(adopted.said),
-      adopted.said,
+      kept === whole.events && refused && adopted.ok && /"log":"kafka:lost#1"/.test(adopted.output),
+      adopted.output,
     ];
     const again = await sentAgain(taker.url, history);
     const end = await stateOf(restored.DATABASE_URL, `${NAME}#1`, history);
     yield [
       `${again} episodes sent again bring back what nobody had read, and repeat nothing: ${end.acknowledged} acknowledged events, each once`,
       end.whole && end.acknowledged > whole.events,
-      end.said,
+      end.output,
     ];
   } finally {
     await Promise.all(running.map((one) => one.end('SIGKILL')));
@@ -171,16 +171,16 @@ async function* copiedByTools(bin: string, folder: string, ms: number): AsyncGen
         copied.whole &&
         copied.acknowledged > 0 &&
         (await rebuiltSums(copy)) === copied.sums,
-      `${dumped.said} ${filled.said} ${copied.said}`,
+      `${dumped.output} ${filled.output} ${copied.output}`,
     ];
     // The log up to here is archived when its segment is.
     const switched = await postgres.run(`psql -qAt -c 'select pg_walfile_name(pg_switch_wal())' "$DATABASE_URL"`, env);
     const archived = await until(async () => {
-      const { said } = await postgres.run(
+      const { output } = await postgres.run(
         `psql -qAt -c 'select last_archived_wal from pg_stat_archiver' "$DATABASE_URL"`,
         env,
       );
-      return said >= switched.said && said !== '';
+      return output >= switched.output && output !== '';
     }, 30_000);
     await postgres.lose();
     const recovered = await postgres.run(recover!, env);
@@ -189,7 +189,7 @@ async function* copiedByTools(bin: string, folder: string, ms: number): AsyncGen
     yield [
       `pgBackRest under load, the cluster removed and made again with the archived log: all ${back?.acknowledged} acknowledged events, the same tables`,
       stanza.ok && backedUp.ok && archived && back?.whole === true && back.sums === whole.sums,
-      `${stanza.said} ${backedUp.said} ${recovered.said} ${back?.said}`,
+      `${stanza.output} ${backedUp.output} ${recovered.output} ${back?.output}`,
     ];
   } finally {
     await Promise.all(running.map((one) => one.end('SIGKILL')));
@@ -216,14 +216,14 @@ const printed = (): string[] =>
     text!.split('\n').filter((line) => /^pg(_|backrest)/.test(line)),
   );
 
-async function troupe(words: readonly string[], env: Env, home: string): Promise<Said> {
+async function troupe(words: readonly string[], env: Env, home: string): Promise<CommandResult> {
   const program = ['--import', 'tsx', 'cli.ts', ...words, '--home', home];
   const options = { cwd: ROOT, env: { ...process.env, ...env, NO_COLOR: '1' } };
   try {
     const { stdout, stderr } = await promisify(execFile)(process.execPath, program, options);
-    return { ok: true, said: `${stdout}${stderr}`.trim() };
+    return { ok: true, output: `${stdout}${stderr}`.trim() };
   } catch (error) {
-    return { ok: false, said: (error as Error).message };
+    return { ok: false, output: (error as Error).message };
   }
 }
 
@@ -262,7 +262,7 @@ async function stateOf(url: string, topic: string | null, history: History) {
       events: rows.length,
       acknowledged: verdict.acknowledged,
       whole: drained && Object.values(faults).every((ids) => ids.length === 0),
-      said: Object.entries(faults)
+      output: Object.entries(faults)
         .map(([kind, ids]) => `${ids.length} ${kind}`)
         .join(', '),
       sums: JSON.stringify(await checksum(db)),

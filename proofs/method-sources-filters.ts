@@ -75,8 +75,8 @@ export const FILTERS: readonly MethodSource[] = [
     published: 'roc_tool_penalty',
     files: [ROC],
     draw: (draw) => {
-      const said = () => draw.one(['42', 'NameError: x', 'ERROR', 'err or', 'ok\nerror', '']);
-      return { tool_responses: draw.list(draw.integer(0, 9), said) };
+      const response = () => draw.one(['42', 'NameError: x', 'ERROR', 'err or', 'ok\nerror', '']);
+      return { tool_responses: draw.list(draw.integer(0, 9), response) };
     },
   },
   {
@@ -106,11 +106,11 @@ export const FILTERS: readonly MethodSource[] = [
     tolerance: 0,
     draw: (draw) => {
       const critics = draw.integer(1, 4);
-      const said = () => {
+      const response = () => {
         const content = criticism(draw);
         return { agree: content.includes('[Agree]'), content };
       };
-      const rounds = draw.list(draw.integer(1, 5), () => draw.list(critics, said));
+      const rounds = draw.list(draw.integer(1, 5), () => draw.list(critics, response));
       return { rounds, max_critic_iterations: draw.integer(1, 4) };
     },
   },

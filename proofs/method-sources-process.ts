@@ -23,8 +23,8 @@ export const PROCESS: readonly MethodSource[] = [
     draw: (draw) => {
       const names = ['A', 'B', 'C', 'D'].slice(0, draw.integer(1, 4));
       const each = <T>(make: () => T) => Object.fromEntries(names.map((name) => [name, make()]));
-      const said = () => ({ active: draw.chance(0.8), agrees: draw.chance(0.6) });
-      const rounds = draw.list(draw.integer(1, 4), () => each(said));
+      const reply = () => ({ active: draw.chance(0.8), agrees: draw.chance(0.6) });
+      const rounds = draw.list(draw.integer(1, 4), () => each(reply));
       // Where nobody agrees with the final answer theirs divides by zero.
       const last = rounds.findLast((round) => names.some((name) => round[name]!.active));
       const speaker = Object.values(last ?? {}).find(({ active }) => active);

@@ -35,7 +35,7 @@ const roundedToNothing = (matrices: ReturnType<typeof executions>) => {
 const WORDS = ['new', 'york', 'city', 'paris', 'of', '1999', 'é'];
 const phrase = (draw: Draw, most: number) => draw.list(draw.integer(0, most), () => draw.one(WORDS)).join(' ');
 
-type Spoken = { readonly plan: string; readonly answers: readonly string[]; readonly truth: string };
+type Answers = { readonly plan: string; readonly answers: readonly string[]; readonly truth: string };
 const f1 = (pred: string, gold: string) => tokenF1.run({ pred, gold }, {});
 
 export const REWARDS: readonly MethodSource[] = [
@@ -170,7 +170,7 @@ export const REWARDS: readonly MethodSource[] = [
       answers: draw.list(draw.integer(1, 6), () => phrase(draw, 4)),
       truth: `${phrase(draw, 3)} paris`.trim(),
     }),
-    ours: ({ plan, answers, truth }: Spoken) => ({
+    ours: ({ plan, answers, truth }: Answers) => ({
       plan_f1: f1(plan, truth),
       answer_f1: answers.map((answer) => f1(answer, truth)),
     }),

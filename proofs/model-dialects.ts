@@ -59,10 +59,10 @@ const offered = (tool: unknown, schema: string): Offered => {
 const CREATED = 1_789_000_000;
 
 const chat: Dialect = {
-  read: ({ tools, messages: said }) => ({
+  read: ({ tools, messages: conversation }) => ({
     tools: list(tools).map(({ function: tool }) => offered(tool, 'parameters')),
     called: new Set(
-      list(said).flatMap(({ role, content, tool_calls: calls }) => [
+      list(conversation).flatMap(({ role, content, tool_calls: calls }) => [
         ...names(list(calls).map((call) => field(call.function, 'name'))),
         ...(role === 'assistant' ? namesWritten(content) : []),
       ]),
@@ -185,11 +185,13 @@ const response = ({ n, model, usage: [input, output] }: Answer, status: string, 
 });
 
 const messages: Dialect = {
-  read: ({ tools, messages: said }) => ({
+  read: ({ tools, messages: conversation }) => ({
     tools: list(tools).map((tool) => offered(tool, 'input_schema')),
     called: new Set(
       names(
-        list(said).flatMap(({ content }) => list(content).map(({ type, name }) => (type === 'tool_use' ? name : null))),
+        list(conversation).flatMap(({ content }) =>
+          list(content).map(({ type, name }) => (type === 'tool_use' ? name : null)),
+        ),
       ),
     ),
   }),

@@ -27,7 +27,7 @@ type Case = {
 
 type Answer = {
   readonly rows: readonly { readonly prompt_ids: readonly number[]; readonly completion_ids: readonly number[] }[];
-  readonly said: readonly (readonly number[])[];
+  readonly outputs: readonly (readonly number[])[];
   readonly prompts: readonly (readonly number[])[];
   readonly samples: readonly { readonly token_ids: readonly number[]; readonly logprobs: readonly number[] }[];
 };
@@ -175,13 +175,13 @@ async function compare(one: Case, directory: string, theirs: Answer): Promise<Ga
   const { threads = 1 } = one;
   const rows = theirs.rows.map((row) => ({ promptIds: row.prompt_ids, tokenIds: row.completion_ids }));
   if (one.head === 'reward') {
-    const said = await scored({ config, weights }, rows, { last: true });
-    return [['rewards', furthest(said, theirs.said)]];
+    const outputs = await scored({ config, weights }, rows, { last: true });
+    return [['rewards', furthest(outputs, theirs.outputs)]];
   }
   if (one.head === 'value') {
     const policy = await Policy.load(config, weights, { threads });
     try {
-      return [['values', furthest(await policy.values(rows), theirs.said)]];
+      return [['values', furthest(await policy.values(rows), theirs.outputs)]];
     } finally {
       await policy.close();
     }
@@ -209,9 +209,9 @@ async function compare(one: Case, directory: string, theirs: Answer): Promise<Ga
     const same = ours.every(({ tokenIds }, i) => tokenIds.join() === theirs.samples[i]!.token_ids.join());
     const count = ours.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0);
     return [
-      [`${together.flat().length} log-probabilities`, furthest(together, theirs.said)],
-      ['row by row', furthest(alone, theirs.said)],
-      ...(beside ? [['beside the weights', furthest(beside, theirs.said)] as const] : []),
+      [`${together.flat().length} log-probabilities`, furthest(together, theirs.outputs)],
+      ['row by row', furthest(alone, theirs.outputs)],
+      ...(beside ? [['beside the weights', furthest(beside, theirs.outputs)] as const] : []),
       ...(beside ? [['merged from unmerged', furthest(together, beside)] as const] : []),
       [
         same ? `${ours.length} samples of the same ${count} tokens` : 'samples of OTHER tokens',

@@ -35,11 +35,11 @@ def answer(directory, model, rows, prompts, tokens, adapter=None, seed=0):
         asked.append((asked[-1][0] if i % 3 == 2 else ids(1, 24), ids(2, 36)))
     starts = [ids(1, 24) for _ in range(prompts)] if head == "lm" else []
     with torch.no_grad():
-        said = says(net, head, [p for p, _ in asked], [c for _, c in asked])
+        outputs = says(net, head, [p for p, _ in asked], [c for _, c in asked])
         samples = [sample(net, start, tokens) for start in starts]
     return {
         "rows": [{"prompt_ids": p, "completion_ids": c} for p, c in asked],
-        "said": [s["logprob" if head == "lm" else "value"].tolist() for s in said],
+        "outputs": [s["logprob" if head == "lm" else "value"].tolist() for s in outputs],
         "prompts": starts,
         "samples": samples,
     }

@@ -71,7 +71,7 @@ export function openaiClients(env: Readonly<Record<string, string | undefined>>)
 }
 
 /** What the script of the model server makes each case say, to the client. */
-const SAID: Readonly<Record<string, unknown>> = {
+const EXPECTED: Readonly<Record<string, unknown>> = {
   chat: 'You said hello (0)',
   streamed: 'You said hello (0)',
   both: ['You said hello (0)', 'You said hello (1)'],
@@ -139,20 +139,20 @@ async function prove(context: Context, { scratch, say }: Setting, all: readonly 
   };
   try {
     for (const client of all) {
-      const said = await run(client, { GATEWAY: url, TROUPE_KEY: key, CLIENT_FOLDER: client.folder });
+      const results = await run(client, { GATEWAY: url, TROUPE_KEY: key, CLIENT_FOLDER: client.folder });
       await projectAll(db);
-      for (const [name, expected] of Object.entries(SAID)) {
-        const heard = JSON.stringify(said.get(name));
+      for (const [name, expected] of Object.entries(EXPECTED)) {
+        const got = JSON.stringify(results.get(name));
         const wanted = JSON.stringify(expected);
         const rows = await recorded(db, `${client.language}-${name}`);
         const agent = `${client.language}-agent-${name}`;
         const steps = NO_CALL.includes(name) ? 0 : (STEPS[name] ?? 1);
         const calls = NO_CALL.includes(name) ? 0 : 1;
         const kept = rows.calls === calls && rows.steps === steps && rows.agents.every((one) => one === agent);
-        const what = heard === wanted ? heard : `${heard} instead of ${wanted}`;
+        const what = got === wanted ? got : `${got} instead of ${wanted}`;
         const where =
           calls === 0 ? 'nothing recorded' : `${rows.calls} call and ${rows.steps} steps of ${rows.agents.join(', ')}`;
-        check(`${client.language} ${name}: ${what}, ${where}`, heard === wanted && kept);
+        check(`${client.language} ${name}: ${what}, ${where}`, got === wanted && kept);
       }
     }
     const { rows } = await db.query<{ found: boolean }>(
@@ -172,7 +172,7 @@ async function prove(context: Context, { scratch, say }: Setting, all: readonly 
   return { ok, lines };
 }
 
-/** What the client said of each case. */
+/** The client's result of each case. */
 async function run(
   { command, language }: Client,
   env: Readonly<Record<string, string>>,
@@ -180,9 +180,9 @@ async function run(
   const [program, ...args] = command as [string, ...string[]];
   const child = spawn(program, args, { env: { PATH: process.env.PATH, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
   const [out, err] = await Promise.all([text(child.stdout), text(child.stderr)]);
-  const said = out.split('\n').filter((line) => line.startsWith('{'));
-  if (said.length === 0) throw new Error(`The ${language} client said nothing: ${err.slice(-500)}`);
-  return new Map(said.map((line) => JSON.parse(line)).map(({ name, said }) => [name, said]));
+  const lines = out.split('\n').filter((line) => line.startsWith('{'));
+  if (lines.length === 0) throw new Error(`The ${language} client printed nothing: ${err.slice(-500)}`);
+  return new Map(lines.map((line) => JSON.parse(line)).map(({ name, result }) => [name, result]));
 }
 
 async function recorded(db: Context['db'], episode: string) {

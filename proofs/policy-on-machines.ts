@@ -57,7 +57,7 @@ export const proof: Proof = {
       await prove({ short, scratch, env, db, running, tell });
     } catch (error) {
       tell(
-        `${(error as Error).message}; ${running.map((one) => `${one.role}: ${one.said().slice(-500)}`).join('; ')}`,
+        `${(error as Error).message}; ${running.map((one) => `${one.role}: ${one.output().slice(-500)}`).join('; ')}`,
         false,
       );
     } finally {

@@ -31,8 +31,8 @@ export const proof: Proof = {
       return { ok: true, lines: [], skipped: [`no PostgreSQL 17 at ${from}; say: ${install}`] };
     }
     const lines: string[] = [];
-    const check = (what: string, fine: boolean, said = ''): void => {
-      lines.push(`${fine ? 'ok' : 'NOT OK'}  ${what}${fine ? '' : `: ${said}`}`);
+    const check = (what: string, fine: boolean, output = ''): void => {
+      lines.push(`${fine ? 'ok' : 'NOT OK'}  ${what}${fine ? '' : `: ${output}`}`);
       say(lines.at(-1)!);
     };
     const folder = join(scratch, 'home');
@@ -46,22 +46,22 @@ export const proof: Proof = {
       writeFileSync(file, episodes.map((event) => JSON.stringify(event)).join('\n'));
       const env = { DATABASE_URL: server.url(project) };
       const imported = await troupe(['import', file, '--home', folder], env);
-      if (imported.code !== 0) throw new Error(imported.said);
+      if (imported.code !== 0) throw new Error(imported.output);
       sums.push((await troupe(['checksum', '--json', '--home', folder], env)).out);
     }
     const upgrade = ['upgrade', '--from', from, '--home', folder];
     const busy = await troupe(upgrade);
     check(
       'while a server runs on the home the upgrade is refused',
-      busy.code === 1 && /runs on this home/.test(busy.said),
-      busy.said,
+      busy.code === 1 && /runs on this home/.test(busy.output),
+      busy.output,
     );
     await server.stop();
 
     const refused = await troupe(['checksum', '--home', folder]);
     check(
-      `the home is refused: ${refused.said}`,
-      refused.code === 1 && /made by PostgreSQL 17/.test(refused.said) && /troupe upgrade/.test(refused.said),
+      `the home is refused: ${refused.output}`,
+      refused.code === 1 && /made by PostgreSQL 17/.test(refused.output) && /troupe upgrade/.test(refused.output),
     );
     const killed = begin(upgrade);
     while (!existsSync(`${home.data}.new`) && killed.exitCode === null) await sleep(20);
@@ -78,20 +78,20 @@ export const proof: Proof = {
     const upgraded = await troupe([...upgrade, '--json']);
     const report = (upgraded.code === 0 ? JSON.parse(upgraded.out) : {}) as { from?: number; to?: number };
     check(
-      `troupe upgrade moves it from ${report.from} to ${report.to}: ${upgraded.said.trim()}`,
+      `troupe upgrade moves it from ${report.from} to ${report.to}: ${upgraded.output.trim()}`,
       report.from === 17 && report.to === 18,
-      upgraded.said,
+      upgraded.output,
     );
     for (const [i, project] of ['troupe', 'second'].entries()) {
-      const { out, said } = await troupe(['checksum', '--json', '--home', folder, '--project', project]);
-      check(`project ${project} has the same checksums`, out !== '' && out === sums[i], said);
+      const { out, output } = await troupe(['checksum', '--json', '--home', folder, '--project', project]);
+      check(`project ${project} has the same checksums`, out !== '' && out === sums[i], output);
     }
     const again = await troupe(upgrade);
-    check(`once more: ${again.said.trim()}`, again.code === 0 && /PostgreSQL 18 already/.test(again.said));
+    check(`once more: ${again.output.trim()}`, again.code === 0 && /PostgreSQL 18 already/.test(again.output));
     server = await startServer(older, await ensureCluster(older, `${home.data}-17`, true));
     const kept = await troupe(['checksum', '--json', '--home', folder], { DATABASE_URL: server.url('troupe') });
     await server.stop();
-    check('the old cluster is as it was', kept.out === sums[0], kept.said);
+    check('the old cluster is as it was', kept.out === sums[0], kept.output);
     return { ok: lines.every((line) => line.startsWith('ok')), lines };
   },
 };
@@ -107,6 +107,6 @@ const begin = (words: readonly string[], env: Readonly<Record<string, string>> =
 
 async function troupe(words: readonly string[], env: Readonly<Record<string, string>> = {}) {
   const child = begin(words, env);
-  const [out, said, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);
-  return { out, said: `${out}${said}`, code: code as number | null };
+  const [out, errors, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);
+  return { out, output: `${out}${errors}`, code: code as number | null };
 }

@@ -90,7 +90,7 @@ def roc_select(path):
 
 def roc_tool_penalty(path):
     weigh = roc(path)["calc_error_ratio_penalty_weights"]
-    tagged = lambda said: "".join(f"<tool_response>{one}</tool_response>" for one in said)
+    tagged = lambda responses: "".join(f"<tool_response>{one}</tool_response>" for one in responses)
     return lambda tool_responses: float(weigh([tagged(tool_responses)])[0][0])
 
 
@@ -107,8 +107,8 @@ def roc_format_penalty(path):
 
 
 def critic(path):
-    said = function(path, "MGSMCriticAgreeParser.parse", re=re, AgentCriticism=lambda agrees, text: (agrees, text))
-    return lambda text: said(None, Space(content=text))
+    parse = function(path, "MGSMCriticAgreeParser.parse", re=re, AgentCriticism=lambda agrees, text: (agrees, text))
+    return lambda text: parse(None, Space(content=text))
 
 
 def critic_agrees(path):

@@ -22,7 +22,7 @@ def dylan_edge_weights(path):
     def run(ratings, n_peers):
         reply = f"[[{', '.join(map(str, ratings))}]]"
         space = load(path, "LLMNeuron", "LLMEdge", generate_answer=lambda *_: (reply, 0, 0), **given)
-        neuron = lambda: space["LLMNeuron"]("r", ans_parser=lambda said: said)
+        neuron = lambda: space["LLMNeuron"]("r", ans_parser=lambda reply: reply)
         peers, rated = [neuron() for _ in range(n_peers)], neuron()
         for peer in peers:
             peer.active, peer.reply = True, "said"
@@ -47,7 +47,7 @@ def dylan_importance(path):
             for a, name in enumerate(names):
                 targets = [(nodes[(t + 1) * len(names) + b], weights[name][other]) for b, other in enumerate(names)]
                 nodes[t * len(names) + a].to_edges = [Space(weight=weight, a2=node) for node, weight in targets]
-        me = Space(rounds=len(rounds), agents=len(names), nodes=nodes, cmp_res=lambda said, result: said is result)
+        me = Space(rounds=len(rounds), agents=len(names), nodes=nodes, cmp_res=lambda answer, result: answer is result)
         values = backward(me, True)
         per_round = [dict(zip(names, values[t * len(names) :])) for t in range(len(rounds))]
         return {"per_round": per_round, "total": {name: sum(of[name] for of in per_round) for name in names}}
@@ -60,7 +60,7 @@ def dylan_consensus(path, utils):
     check = function(path, "LLMLP.check_consensus", math=math, most_frequent=most_frequent)
 
     def run(answers, n):
-        nodes = [Space(get_answer=lambda said=said: said) for said in answers]
+        nodes = [Space(get_answer=lambda answer=answer: answer) for answer in answers]
         me = Space(nodes=nodes, cmp_res=lambda a, b: a == b)
         return check(me, range(len(answers)), list(range(n)))[0]
 

@@ -161,10 +161,10 @@ def rema_reward(path):
     roles = ["meta-thinking", "reasoning"]
 
     def run(score, finished, max_turns, boxed, mask_unfinished):
-        said = {"response": "\\boxed{1}" if boxed else "1", "reward_model": {"ground_truth": "1"}, "data_source": "d"}
+        sample = {"response": "\\boxed{1}" if boxed else "1", "reward_model": {"ground_truth": "1"}, "data_source": "d"}
         flags = {f"{role}_turn_finished": torch.tensor(0 if finished[role] else 1) for role in roles}
         about = {"max_num_turns": max_turns, "agent_roles": roles, "mask_unfinished_reward": mask_unfinished}
-        item = Space(batch=flags, non_tensor_batch={**said, "num_turns": max_turns}, meta_info=about)
+        item = Space(batch=flags, non_tensor_batch={**sample, "num_turns": max_turns}, meta_info=about)
         rows = type("Rows", (list,), {"batch": {}, "meta_info": about})([item])
         rewards = space["ReMARewardManager"](None, 0, lambda *_: score)(rows)
         return {role: rewards[f"{role}_turn_level_reward"][0, max_turns - 1].item() for role in roles}
@@ -198,8 +198,8 @@ def unitymas_code(base, allocator, schema):
 
     def run(pass_rate, reflections):
         turns = [(f"verifier_{t}", {"pass_rate": rate}) for t, rate in enumerate(pass_rate)]
-        said = [(f"{kind}_{t}", None) for t in range(len(pass_rate)) for kind in ("planner", "coder")]
-        of = allocate([*said, *turns, *[(f"reflection_{t}", None) for t in range(reflections)]])
+        others = [(f"{kind}_{t}", None) for t in range(len(pass_rate)) for kind in ("planner", "coder")]
+        of = allocate([*others, *turns, *[(f"reflection_{t}", None) for t in range(reflections)]])
         assert all(of[f"planner_{t}"] == of[f"coder_{t}"] for t in range(len(pass_rate)))
         shared = [of[f"planner_{t}"] for t in range(len(pass_rate))]
         return {"planner_coder": shared, "reflection": [of[f"reflection_{t}"] for t in range(reflections)]}
@@ -211,11 +211,11 @@ def unitymas_search(base, allocator, schema):
     allocate = unitymas(base, allocator, schema, "MAskTurnLevelRewardAllocator")
 
     def run(plan, answers, truth):
-        said = lambda text: {"predicted_answer": text}
-        nodes = [("plan", said(plan)), ("answer_0", said(answers[0]))]
+        predicted = lambda text: {"predicted_answer": text}
+        nodes = [("plan", predicted(plan)), ("answer_0", predicted(answers[0]))]
         for turn, answer in list(enumerate(answers))[1:]:
             nodes += [(f"{kind}_{turn}", {}) for kind in ("search", "summary", "update")]
-            nodes.append((f"answer_{turn}", said(answer)))
+            nodes.append((f"answer_{turn}", predicted(answer)))
         of = allocate(nodes, [truth])
         turns = [
             {"search_summary_update": of[f"search_{turn}"], "answer": of[f"answer_{turn}"]}

@@ -72,7 +72,7 @@ async function prove(context: Context, python: string, { scratch, say }: Setting
       killed.signal === 'SIGKILL' && /"spilled": 13/.test(killed.out) && readdirSync(spill).length > 0,
     );
     const refused = await run(url, 'refused');
-    check(`a refused event is told by field: ${refused.out.slice(0, 120)}`, /data\.outcome/.test(refused.out));
+    check(`a refused event is reported by field: ${refused.out.slice(0, 120)}`, /data\.outcome/.test(refused.out));
     check('the next program sent first what the killed one left', readdirSync(spill).length === 0);
 
     await run(NOBODY, 'exit');
@@ -81,14 +81,14 @@ async function prove(context: Context, python: string, { scratch, say }: Setting
     check(`the recorder for Node sends what the one for Python left: ${accepted} accepted`, accepted === 12);
 
     await projectAll(db);
-    const { rows } = await db.query<{ episode_id: string; said: string }>(
-      `select episode_id, string_agg(agent || ' ' || role || ' ' || text, ', ' order by turn, candidate) as said
+    const { rows } = await db.query<{ episode_id: string; steps_text: string }>(
+      `select episode_id, string_agg(agent || ' ' || role || ' ' || text, ', ' order by turn, candidate) as steps_text
        from traj.steps group by 1 order by 1`,
     );
-    const said = 'planner planner multiply \u2028 é, solver solver 41, solver solver 42';
+    const stepsText = 'planner planner multiply \u2028 é, solver solver 41, solver solver 42';
     check(
       `three episodes have their steps with the right agents: ${rows.map((row) => row.episode_id).join(', ')}`,
-      rows.length === 3 && rows.every((row) => row.said === said),
+      rows.length === 3 && rows.every((row) => row.steps_text === stepsText),
     );
     const { rows: whole } = await db.query<{ n: number }>(
       `select count(*)::integer as n from traj.episodes e

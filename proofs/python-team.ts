@@ -53,14 +53,14 @@ export const proof: Proof = {
         stdio: ['ignore', 'pipe', 'pipe'],
       });
       children.push(child);
-      let said = '';
+      let output = '';
       for (const stream of [child.stdout, child.stderr])
         stream.setEncoding('utf8').on('data', (text: string) => {
-          said = `${said}${text}`.slice(-4000);
+          output = `${output}${text}`.slice(-4000);
         });
       await until(async () => {
-        if (child.exitCode !== null) throw new Error(`${line} ended: ${said}`);
-        return ready.test(said);
+        if (child.exitCode !== null) throw new Error(`${line} ended: ${output}`);
+        return ready.test(output);
       }, line);
     };
     const played = async (day: string) =>
@@ -86,8 +86,8 @@ export const proof: Proof = {
         } else if (line === BY_HAND) {
           [checkpoint] = await night();
         } else {
-          const said = await shell(line.replace(NIGHT, EVERY_MINUTE));
-          say(`    ${line.slice(0, 100)}: ${said.trim().split('\n')[0]} (${at()})`);
+          const output = await shell(line.replace(NIGHT, EVERY_MINUTE));
+          say(`    ${line.slice(0, 100)}: ${output.trim().split('\n')[0]} (${at()})`);
           if (line.endsWith('--id monday')) await monday();
           if (line.endsWith('--id tuesday')) await tuesday(checkpoint);
           if (line.startsWith('npx troupe sql')) await helped(line, checkpoint);
@@ -126,11 +126,11 @@ export const proof: Proof = {
       const replay = async (options: string) =>
         JSON.parse(await shell(`npx troupe rollout --runner desk --replay ${episode} ${options} --samples 1 --json`));
       const whole = await replay('--from end --id whole');
-      const [told] = await sql(`select reward, outcome from traj.episodes where episode_id = '${whole.episodes[0]}'`);
+      const [stored] = await sql(`select reward, outcome from traj.episodes where episode_id = '${whole.episodes[0]}'`);
       check(
         'its three calls are answered from the record, and it fails in the same way',
-        whole.replayed_calls === 3 && whole.tokens === null && same(told, [0, 'failure']),
-        { whole, told },
+        whole.replayed_calls === 3 && whole.tokens === null && same(stored, [0, 'failure']),
+        { whole, stored },
       );
       const corrected = await replay(`--from ${step} --answer "${answer}" --id corrected`);
       const steps = await sql(

@@ -20,7 +20,7 @@ export function startPython(python: string, script: string): PythonWorker {
   const env = { ...process.env, HF_HUB_OFFLINE: '1', TRANSFORMERS_VERBOSITY: 'error', OMP_NUM_THREADS: '1' };
   const child = spawn(python, [join(import.meta.dirname, script)], { env, stdio: ['pipe', 'pipe', 'pipe'] });
   const waiting: Waiting[] = [];
-  let said = '';
+  let output = '';
   let gone: Error | null = null;
   const fail = (error: Error): void => {
     gone ??= error;
@@ -28,14 +28,14 @@ export function startPython(python: string, script: string): PythonWorker {
   };
   const ended = new Promise<void>((resolve) => {
     child.on('close', (code) => {
-      fail(new Error(`${script} ended with ${code}: ${lastOf(said)}`));
+      fail(new Error(`${script} ended with ${code}: ${lastOf(output)}`));
       resolve();
     });
   });
   child.on('error', fail);
   child.stdin.on('error', () => {});
   child.stderr.setEncoding('utf8').on('data', (text) => {
-    said += text;
+    output += text;
   });
   createInterface({ input: child.stdout }).on('line', (line) => {
     const reply = JSON.parse(line) as Reply;

@@ -1,6 +1,6 @@
 /**
  * P46, the part of time: how long a key that is unknown, revoked, expired or malformed is refused, over HTTP, in turns. Times are
- * told, not judged: on a machine that does other work the smallest difference that can be told from chance is larger than any here.
+ * reported, not checked: on a machine that does other work the smallest difference that is not chance is larger than any here.
  */
 import { join } from 'node:path';
 import { buildApp } from '../api/app.ts';
@@ -58,11 +58,11 @@ async function measure({ db, log, book, artifacts }: Context, { short, say }: Se
   const lines = Object.entries(times).map(([kind, all]) => {
     const sorted = all.toSorted((a, b) => a - b);
     const at = (share: number) => sorted[Math.floor(share * sorted.length)]!.toFixed(3);
-    return `told  ${kind}: p50 ${at(0.5)} ms, p90 ${at(0.9)} ms, largest distance of distributions ${gap(sorted, times.unknown!).toFixed(4)}`;
+    return `info  ${kind}: p50 ${at(0.5)} ms, p90 ${at(0.9)} ms, largest distance of distributions ${gap(sorted, times.unknown!).toFixed(4)}`;
   });
   const same = answers.size === 1;
   lines.push(`${same ? 'ok' : 'NOT OK'}  ${4 * tries} refusals have the same status and body`);
-  lines.push(`told  distances below ${(1.63 * Math.sqrt(2 / tries)).toFixed(4)} are chance (Kolmogorov–Smirnov, 1 %)`);
+  lines.push(`info  distances below ${(1.63 * Math.sqrt(2 / tries)).toFixed(4)} are chance (Kolmogorov–Smirnov, 1 %)`);
   for (const line of lines) say(line);
   return { ok: same, lines };
 }

@@ -63,9 +63,9 @@ async function startS3(versitygw: string, folder: string, bucket: string): Promi
     env,
     stdio: ['ignore', 'ignore', 'pipe'],
   });
-  let said = '';
+  let output = '';
   child.stderr.setEncoding('utf8').on('data', (text) => {
-    said = `${said}${text}`.slice(-2000);
+    output = `${output}${text}`.slice(-2000);
   });
   const ended = once(child, 'exit');
   const endpoint = `http://127.0.0.1:${port}`;
@@ -84,5 +84,5 @@ async function startS3(versitygw: string, folder: string, bucket: string): Promi
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
   await stop();
-  throw new Error(`${versitygw} did not come up: ${said.trim()}`);
+  throw new Error(`${versitygw} did not come up: ${output.trim()}`);
 }

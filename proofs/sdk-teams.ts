@@ -60,7 +60,7 @@ type Dialect = keyof typeof DIALECTS;
 
 /** The SDKs of OpenAI show arguments as the model wrote them, that of Anthropic as an object. */
 type Called = { readonly id: string; readonly name: string; readonly written?: string; readonly input?: object };
-type Heard = {
+type Answer = {
   readonly agent: 'planner' | 'writer';
   readonly text: string;
   readonly calls: readonly Called[];
@@ -70,7 +70,7 @@ type Heard = {
 type Played = {
   readonly episode: string;
   readonly task: string;
-  readonly calls: readonly Heard[];
+  readonly calls: readonly Answer[];
   readonly results: readonly string[];
   readonly note: string | null;
   readonly answer: string;
@@ -217,7 +217,7 @@ async function prove(
   async function round(dialect: Dialect, number: number): Promise<void> {
     const sdk = DIALECTS[dialect];
     const name = `${dialect}-${number}`;
-    const told = (what: string, fine: boolean, otherwise?: unknown) => check(`${sdk}, ${what}`, fine, otherwise);
+    const checked = (what: string, fine: boolean, otherwise?: unknown) => check(`${sdk}, ${what}`, fine, otherwise);
     const tasks = Object.keys(FACTS).slice(0, short ? 5 : 8);
     const played = await play(dialect, name, tasks, short ? 6 : 12);
     const steps = await stepsOf(name);
@@ -225,12 +225,12 @@ async function prove(
       ['planner', 'writer'].flatMap((agent) => {
         const of = calls.filter((one) => one.agent === agent);
         const recorded = steps.get(`${episode} ${agent}`) ?? [];
-        return of.map((heard, i) => ({ heard, step: recorded[i]!, all: recorded.length === of.length }));
+        return of.map((reported, i) => ({ reported, step: recorded[i]!, all: recorded.length === of.length }));
       }),
     );
-    const toolCalls = pairs.filter(({ heard }) => heard.calls.length > 0).length;
+    const toolCalls = pairs.filter(({ reported }) => reported.calls.length > 0).length;
     const handed = played.filter(({ note }) => note !== null).length;
-    told(
+    checked(
       `round ${number}: ${played.length} episodes of ${pairs.length} streamed calls, each recorded once; ${toolCalls} call a tool, ${handed} hand over`,
       pairs.every(({ all }) => all) && [...steps.values()].flat().length === pairs.length && handed > played.length / 4,
     );
@@ -240,29 +240,29 @@ async function prove(
        where starts_with(episode_id, '${name}-') group by 1`,
     );
     const differ = groups.filter(({ rewards }) => rewards.length > 1).length;
-    told(
+    checked(
       `the attempts at a task are a group; rewards differ within ${differ} of ${groups.length}`,
       differ > 0 &&
         groups.every(({ group_id, task_id }) => group_id === `${name}-${task_id}`) &&
         groups.length === tasks.length,
       groups,
     );
-    const unlike = pairs.filter(({ heard, step }) => !saysTheSame(heard, step));
-    told('the text and the calls that the SDK put together are the recorded ones', unlike.length === 0, unlike[0]);
+    const unlike = pairs.filter(({ reported, step }) => !saysTheSame(reported, step));
+    checked('the text and the calls that the SDK put together are the recorded ones', unlike.length === 0, unlike[0]);
     const billed = pairs.filter(
-      ({ heard: { usage }, step }) =>
+      ({ reported: { usage }, step }) =>
         usage[0] !== step.prompt_token_ids.length ||
         usage[1] !== step.token_ids.length ||
         usage[0] !== step.input_tokens ||
         usage[1] !== step.output_tokens,
     );
-    told('the tokens that the SDK reports are as many as the recorded ids', billed.length === 0, billed[0]);
+    checked('the tokens that the SDK reports are as many as the recorded ids', billed.length === 0, billed[0]);
     const untrained = pairs.filter(({ step }) => !step.trainable || step.checkpoint_id !== served);
-    told(`every step is trainable and of ${served}`, untrained.length === 0, untrained[0]?.step);
+    checked(`every step is trainable and of ${served}`, untrained.length === 0, untrained[0]?.step);
 
     await again.load({ dir: at, name: 'again' });
     const drawn = await drawAgain(played, steps);
-    told(
+    checked(
       `asked for the same with the same seed, a sampling process draws the recorded tokens with their log-probabilities (${drawn.count} of ${pairs.length} calls)`,
       drawn.wrong.length === 0 && drawn.count === pairs.length,
       drawn.wrong[0],
@@ -273,7 +273,7 @@ async function prove(
     });
     const [model, rows] = [await openModel(at), pairs.map(({ step }) => step)];
     // A text may be drawn in other tokens than the tokenizer makes of it, drawn bytes that are no
-    // character are not said again, and the token that ends a call may hold white space behind it, which is no part of the answer.
+    // character are not repeated, and the token that ends a call may hold white space behind it, which is no part of the answer.
     const textOf = (ids: readonly number[]) => model.tokenizer.decode([...ids]);
     const drawnOf = ({ prompt_token_ids: prompt, token_ids: ids }: Step) => [...prompt, ...ids];
     const sayable = second.filter(({ before }) => !textOf(before.token_ids).includes('\ufffd'));
@@ -283,7 +283,7 @@ async function prove(
     const exact = continued.filter(({ before, after }) =>
       drawnOf(before).every((id, i) => after.prompt_token_ids[i] === id),
     );
-    told(
+    checked(
       `the second call of a planner reads the first as it was drawn (${continued.length} of ${sayable.length}, ${exact.length} to the token; ${second.length - sayable.length} hold part of a character)`,
       sayable.length > 0 && continued.length === sayable.length && exact.length > 0,
       sayable.find((one) => !continued.includes(one)),
@@ -295,7 +295,7 @@ async function prove(
     const apart = Math.max(
       ...rows.flatMap(({ logprobs }, i) => logprobs.map((p, t) => Math.abs(p - computed[i]![t]!))),
     );
-    told(
+    checked(
       `the trainer's log-probabilities of ${rows.reduce((sum, { token_ids: ids }) => sum + ids.length, 0)} tokens are the recorded ones, at most ${apart.toExponential(1)} apart`,
       apart <= MOST_APART,
     );
@@ -306,7 +306,7 @@ async function prove(
       `select count(value)::int as given, count(*) filter (where value <> 0)::int as signal from traj.credits
        where method = '${method}' and starts_with(episode_id, '${name}-')`,
     );
-    told(
+    checked(
       `${method} gives ${credits!.signal} of ${credits!.given} credits that are not 0`,
       credits!.signal > 0,
       credits,
@@ -333,7 +333,7 @@ async function prove(
       );
     });
     const roles = new Set(learnt.map(({ role }) => role));
-    told(
+    checked(
       `${learnt.length} rows of ${[...roles].sort().join(' and ')} are frozen with the recorded ids, prompts and log-probabilities`,
       learnt.length > 0 && same.length === learnt.length && roles.size === 2,
       learnt.find((row) => !same.includes(row)),
@@ -359,7 +359,7 @@ async function prove(
     const lineage = await sql<{ n: number }>(
       `select count(distinct step_id)::int as n from traj.lineage where checkpoint_id = '${served}' and relation = 'trained on'`,
     );
-    told(
+    checked(
       `the next checkpoint is trained on these ${lineage[0]!.n} steps`,
       served !== before && lineage[0]!.n === learnt.length,
       trained,
@@ -369,7 +369,7 @@ async function prove(
     const probe = `${name}-after`;
     await play(dialect, probe, tasks.slice(0, 1), 1);
     const answered = [...(await stepsOf(probe)).values()].flat();
-    told(
+    checked(
       'and then answers the same client',
       answered.length > 0 && answered.every(({ checkpoint_id }) => checkpoint_id === served),
       answered.map(({ checkpoint_id }) => checkpoint_id),
@@ -407,12 +407,12 @@ async function prove(
 }
 
 /** Whether the SDK and the record have the same text and the same calls. The tables hold U+0000, which this model may draw, as an escape. */
-function saysTheSame({ text, calls }: Heard, step: Step): boolean {
+function saysTheSame({ text, calls }: Answer, step: Step): boolean {
   const recorded = (step.content ?? [])
     .filter(({ type }) => type === 'tool_call')
     .map(({ name, arguments: given }) => [name, mapStrings(given, unescapeText)]);
-  const heard = calls.map(({ name, written, input }) => [name, input ?? JSON.parse(written!)]);
-  return canonicalJson(heard) === canonicalJson(recorded) && text === unescapeText(step.text ?? '');
+  const reported = calls.map(({ name, written, input }) => [name, input ?? JSON.parse(written!)]);
+  return canonicalJson(reported) === canonicalJson(recorded) && text === unescapeText(step.text ?? '');
 }
 
 /** What was asked in each call of an episode, in the shape of the chat interface, with its step. */
@@ -420,14 +420,14 @@ function conversations(
   { episode, task, calls, results, note }: Played,
   steps: ReadonlyMap<string, readonly Step[]>,
 ): { readonly messages: { role: string; content: string | null }[]; readonly tools: boolean; readonly step: Step }[] {
-  const said = calls.filter(({ agent }) => agent === 'planner');
+  const planned = calls.filter(({ agent }) => agent === 'planner');
   const question = [
     { role: 'system', content: PROMPTS.planner },
     { role: 'user', content: `What colour is the ${task}?` },
   ];
-  const turns = said.map((_, turn) => [
+  const turns = planned.map((_, turn) => [
     ...question,
-    ...said.slice(0, turn).flatMap(({ text, calls: made }, i) => [
+    ...planned.slice(0, turn).flatMap(({ text, calls: made }, i) => [
       {
         role: 'assistant',
         content: text === '' ? null : text,

@@ -1,4 +1,4 @@
-/** Clients of the event door, as proofs need them: what they sent, what they were told, and when. */
+/** Clients of the events endpoint, as proofs need them: what they sent, the answers, and when. */
 
 type Envelope = {
   readonly specversion: string;

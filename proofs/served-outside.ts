@@ -86,10 +86,10 @@ export const servedBy = (name: string, engine: Served): Proof => ({
   async run({ scratch, say }: Setting): Promise<Outcome> {
     const found = engine.find(process.env);
     if ('missing' in found) return { ok: true, lines: [], skipped: [found.missing] };
-    const told: string[] = [];
+    const results: string[] = [];
     const check = (what: string, fine: boolean, otherwise: unknown = ''): void => {
-      told.push(fine ? `ok  ${what}` : `NOT OK  ${what}: ${JSON.stringify(otherwise)}`);
-      say(told.at(-1)!);
+      results.push(fine ? `ok  ${what}` : `NOT OK  ${what}: ${JSON.stringify(otherwise)}`);
+      say(results.at(-1)!);
     };
     const ends: (() => Promise<unknown>)[] = [];
     try {
@@ -99,7 +99,7 @@ export const servedBy = (name: string, engine: Served): Proof => ({
     } finally {
       for (const end of ends.reverse()) await end();
     }
-    return { ok: told.every((line) => line.startsWith('ok')), lines: told };
+    return { ok: results.every((line) => line.startsWith('ok')), lines: results };
   },
 });
 

@@ -22,7 +22,7 @@ export const proof: Proof = {
     try {
       await prove({ up, home, short, check });
     } catch (error) {
-      check(`${error instanceof Error ? error.message : error}; \`up\` said: ${up.said()}`, false);
+      check(`${error instanceof Error ? error.message : error}; the output of \`up\`: ${up.output()}`, false);
     } finally {
       for (const pid of [...server(home), ...keepers(home)]) signal(pid, 'SIGCONT');
       await up.end();
@@ -60,7 +60,7 @@ async function prove({ up, home, short, check }: Scene): Promise<void> {
   const code = await second.code();
   check(
     `a second \`up\` on the home ends with ${code} and says so`,
-    code === 1 && /Another `troupe up` runs/.test(second.said()),
+    code === 1 && /Another `troupe up` runs/.test(second.output()),
   );
 
   for (const how of ['SIGKILL', 'SIGSTOP'] as const) {

@@ -8,7 +8,7 @@ import { freePort } from '../test/support/free-port.ts';
 
 const VERSIONS = '/usr/lib/postgresql';
 
-export type Said = { readonly ok: boolean; readonly said: string };
+export type CommandResult = { readonly ok: boolean; readonly output: string };
 
 export type SystemPostgres = {
   readonly url: (database: string) => string;
@@ -18,7 +18,7 @@ export type SystemPostgres = {
   readonly data: string;
   readonly port: number;
   /** Runs a shell line as the user of the server, its programs first in the path. */
-  readonly run: (line: string, env?: Readonly<Record<string, string>>) => Promise<Said>;
+  readonly run: (line: string, env?: Readonly<Record<string, string>>) => Promise<CommandResult>;
   readonly start: () => Promise<void>;
   /** Ends it at once, as a loss of power would, and removes the cluster. */
   readonly lose: () => Promise<void>;
@@ -45,14 +45,14 @@ export async function startSystemPostgres(bin: string, folder: string, config: s
     const options = { ...identity, cwd: folder, env: { PATH: path, HOME: folder, LC_ALL: 'C', ...env } };
     try {
       const { stdout, stderr } = await promisify(execFile)('bash', ['-ec', line], options);
-      return { ok: true, said: `${stdout}${stderr}`.trim() };
+      return { ok: true, output: `${stdout}${stderr}`.trim() };
     } catch (error) {
-      return { ok: false, said: (error as Error).message };
+      return { ok: false, output: (error as Error).message };
     }
   };
   const must = async (line: string): Promise<void> => {
-    const { ok, said } = await run(line);
-    if (!ok) throw new Error(`${line}: ${said}`);
+    const { ok, output } = await run(line);
+    if (!ok) throw new Error(`${line}: ${output}`);
   };
   const start = (): Promise<void> => must(`pg_ctl -D ${data} -l ${join(folder, 'log')} -w -t 60 start >/dev/null 2>&1`);
   await must(`initdb -D ${data} -U troupe --auth=trust --encoding=UTF8 --locale=C`);

@@ -5,7 +5,7 @@ import type { Proof } from './proof.ts';
 
 export type Failed = {
   readonly title: string;
-  /** The first line of what was said. */
+  /** The first line of the failure. */
   readonly why: string;
 };
 export type Tried = { readonly passed: readonly string[]; readonly failed: readonly Failed[] };
@@ -15,17 +15,17 @@ export function runTests(checkout: string, args: readonly string[]): Promise<Tri
   return new Promise((resolve, reject) => {
     const program = ['node_modules/vitest/vitest.mjs', 'run', ...args, '--reporter=json'];
     const child = spawn(process.execPath, program, { cwd: checkout, stdio: ['ignore', 'pipe', 'pipe'] });
-    let [out, said] = ['', ''];
+    let [out, errors] = ['', ''];
     child.stdout.setEncoding('utf8').on('data', (text) => {
       out += text;
     });
     child.stderr.setEncoding('utf8').on('data', (text) => {
-      said = `${said}${text}`.slice(-2000);
+      errors = `${errors}${text}`.slice(-2000);
     });
     child.once('error', reject);
     child.once('close', () => {
       const from = out.indexOf('{"numTotalTestSuites"');
-      if (from < 0) return reject(new Error(`The tests did not run: ${said}`));
+      if (from < 0) return reject(new Error(`The tests did not run: ${errors}`));
       const { testResults } = JSON.parse(out.slice(from)) as {
         testResults: { assertionResults: { status: string; fullName: string; failureMessages: string[] }[] }[];
       };
@@ -33,9 +33,9 @@ export function runTests(checkout: string, args: readonly string[]): Promise<Tri
       const ended = (wanted: string) => all.filter(({ status }) => status === wanted);
       resolve({
         passed: ended('passed').map(({ fullName }) => fullName),
-        failed: ended('failed').map(({ fullName, failureMessages: [said = ''] }) => ({
+        failed: ended('failed').map(({ fullName, failureMessages: [message = ''] }) => ({
           title: fullName,
-          why: said.split('\n')[0]!,
+          why: message.split('\n')[0]!,
         })),
       });
     });

@@ -17,7 +17,7 @@ const run = promisify(execFile);
 const TROUPE = join(import.meta.dirname, '..', 'bin/troupe.js');
 const TASKS = 5;
 
-type Told = {
+type Report = {
   readonly pandas: { readonly counts: unknown; readonly episodes: number; readonly views: number };
   readonly duckdb: { readonly counts: unknown; readonly episodes: number };
   readonly through: readonly string[];
@@ -51,15 +51,15 @@ export const proof: Proof = {
         ['the Unix socket', socket.url],
       ] as const) {
         const program = join(import.meta.dirname, 'tools_read_the_views.py');
-        const told = JSON.parse((await run(tools.python, [program, url], { env })).stdout) as Told;
-        const { pandas, duckdb } = told;
+        const report = JSON.parse((await run(tools.python, [program, url], { env })).stdout) as Report;
+        const { pandas, duckdb } = report;
         const same = (counts: unknown) => JSON.stringify(counts) === JSON.stringify(expected.counts);
         check(`pandas counts steps by role at ${where}`, same(pandas.counts), [pandas.counts, expected.counts]);
         check(`pandas reads traj.episodes at ${where}`, pandas.episodes === expected.episodes, pandas.episodes);
         check(`SQLAlchemy lists the views at ${where}`, pandas.views === expected.views, pandas.views);
         check(`DuckDB counts steps by role at ${where}`, same(duckdb.counts), [duckdb.counts, expected.counts]);
         check(`DuckDB reads traj.episodes at ${where}`, duckdb.episodes === expected.episodes, duckdb.episodes);
-        check(`what the login must not do is refused at ${where}`, told.through.length === 0, told.through);
+        check(`what the login must not do is refused at ${where}`, report.through.length === 0, report.through);
         const psql = await run('psql', [url, '-At', '-c', 'select count(*) from episodes'], { env }).catch(
           (error: NodeJS.ErrnoException) => error,
         );

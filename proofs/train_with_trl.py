@@ -1,4 +1,4 @@
-"""A training program of a plan: TRL's SFTTrainer over an exported dataset, told what to do by its environment."""
+"""A training program of a plan: TRL's SFTTrainer over an exported dataset, configured by its environment."""
 
 import json
 import os

@@ -22,7 +22,7 @@ const run = promisify(execFile);
 const ROOT = join(import.meta.dirname, '..');
 const TASKS = 12;
 
-type Told = {
+type TrainerReport = {
   readonly versions: Readonly<Record<string, string>>;
   readonly layouts: Readonly<
     Record<string, { splits: Record<string, number>; columns: readonly string[]; first: Record<string, unknown> }>
@@ -64,7 +64,7 @@ export const proof: Proof = {
       const program = join(import.meta.dirname, 'trainers_take_datasets.py');
       const env = { ...process.env, OMP_NUM_THREADS: '1' };
       const { stdout } = await run(trl.python, [program, folder, model], { env, maxBuffer: 2 ** 26 });
-      judge(JSON.parse(stdout.slice(stdout.indexOf('{"versions"'))) as Told, counts, check);
+      judge(JSON.parse(stdout.slice(stdout.indexOf('{"versions"'))) as TrainerReport, counts, check);
       if (!short) {
         const datasets = [{ name: 'a made-up team', directory, folder }, ...(await furtherDatasets(scratch))];
         skipped = await byTheirLoaders(datasets, model, check);
@@ -161,17 +161,17 @@ async function byTheirLoaders(
 }
 
 function judge(
-  { versions, layouts, trainers, warnings }: Told,
+  { versions, layouts, trainers, warnings }: TrainerReport,
   counts: Readonly<Record<string, Readonly<Record<string, number>>>>,
   check: (what: string, fine: boolean, otherwise?: unknown) => void,
 ): void {
   const named = Object.entries(versions).map(([name, version]) => `${name} ${version}`);
   for (const [name, { splits }] of Object.entries(layouts)) {
-    const told = Object.entries(splits).map(([split, rows]) => `${rows} ${split}`);
+    const counted = Object.entries(splits).map(([split, rows]) => `${rows} ${split}`);
     const same = JSON.stringify(splits) === JSON.stringify(counts[name]);
-    check(`load_dataset gives ${told.join(' and ')} rows of ${name}`, same && 'test' in splits, counts[name]);
+    check(`load_dataset gives ${counted.join(' and ')} rows of ${name}`, same && 'test' in splits, counts[name]);
   }
-  const first = layouts['trl-sft']!.first as { prompt: Said[]; completion: Said[]; tools: unknown };
+  const first = layouts['trl-sft']!.first as { prompt: ChatMessage[]; completion: ChatMessage[]; tools: unknown };
   const [asked] = first.completion;
   check(
     'a turn has its prompt, its call with arguments as an object, its reasoning and its tools as they were recorded',
@@ -205,7 +205,7 @@ function judge(
   check(`${named.join(', ')} give no warning about the data`, about.length === 0, about);
 }
 
-type Said = {
+type ChatMessage = {
   readonly role: string;
   readonly reasoning_content: string | null;
   readonly tool_calls:

@@ -22,12 +22,12 @@ import trl
 torch.set_num_threads(1)
 FOLDER, MODEL = sys.argv[1:]
 STEPS = 2
-said = []
+caught = []
 
 
 class Listener(logging.Handler):
     def emit(self, record):
-        said.append(f"{record.name}: {record.getMessage()}")
+        caught.append(f"{record.name}: {record.getMessage()}")
 
 
 def listen():
@@ -36,7 +36,7 @@ def listen():
         logger.setLevel(logging.WARNING)
         logger.addHandler(Listener(logging.WARNING))
     warnings.simplefilter("always")
-    warnings.showwarning = lambda message, category, file, line, *_: said.append(f"{os.path.basename(file)}: {message}")
+    warnings.showwarning = lambda message, category, file, line, *_: caught.append(f"{os.path.basename(file)}: {message}")
 
 
 def options(config, **more):
@@ -104,7 +104,7 @@ def main():
         losses = [entry["loss"] for entry in at.state.log_history if "loss" in entry]
         trainers[layout] = {"trainer": name, "losses": losses, "learnt": learnt(name, at)}
     versions = {"trl": trl.__version__, "datasets": datasets.__version__, "transformers": transformers.__version__}
-    json.dump({"versions": versions, "layouts": layouts, "trainers": trainers, "warnings": said}, sys.stdout)
+    json.dump({"versions": versions, "layouts": layouts, "trainers": trainers, "warnings": caught}, sys.stdout)
 
 
 main()

@@ -129,7 +129,7 @@ const SHORT: readonly Case[] = [
 
 const PAIRS: readonly ProvedLoss[] = ['dpo', 'dpo-smoothed', 'bradley-terry'];
 const VALUES: readonly ProvedLoss[] = ['value-mse', 'value-huber', 'value-cross-entropy'];
-const SPOKEN: readonly ProvedLoss[] = [
+const PROVED: readonly ProvedLoss[] = [
   ...(['token-mean', 'sequence-mean', 'entropy', 'dpo', 'dpo-smoothed', 'clipped-policy'] as const),
   ...(['ppo', 'grpo', 'dr-grpo', 'dapo', 'turn-ratio', 'turn-ratio-trajectory'] as const),
 ];
@@ -142,7 +142,7 @@ const FULL: readonly Case[] = [
   { model: wordyUntied, loss: 'dpo', completions: 2, adapter: { ...BEGUN, target_modules: ['q_proj', 'lm_head'] } },
   ...[llama, qwen2, qwen3, tied, biased, single, stretched].flatMap((model, m) =>
     [
-      ...SPOKEN.map((loss) => ({ model, loss })),
+      ...PROVED.map((loss) => ({ model, loss })),
       ...VALUES.map((loss) => ({ model: valued(model), loss })),
       { model: rewarding(model), loss: 'bradley-terry' as const },
     ].flatMap((trained, i) => {
@@ -183,7 +183,7 @@ export const proof: Proof = {
         tell(fine, `${nameOf(one)}: ${what}`);
       }
       const { torch, transformers, peft } = await versions;
-      say(`The largest of ${lines.length}: ${said(largest)}`);
+      say(`The largest of ${lines.length}: ${described(largest)}`);
       say(`PyTorch is torch ${torch} with transformers ${transformers} and peft ${peft}`);
     } finally {
       await worker.close();
@@ -222,7 +222,7 @@ async function compare(one: Case, dir: string, theirs: Answer): Promise<Compared
   return {
     fine,
     gaps,
-    what: `${theirs.losses.length} ${said(gaps)}; training moved the loss by ${percent(moved)}`,
+    what: `${theirs.losses.length} ${described(gaps)}; training moved the loss by ${percent(moved)}`,
   };
 }
 
@@ -240,7 +240,7 @@ function nameOf({ model, loss, adapter, completions, threads, rows }: Case): str
   return `${loss}: ${how.join(', ')}`;
 }
 
-const said = ({ losses, norms, weights }: Gaps): string =>
+const described = ({ losses, norms, weights }: Gaps): string =>
   `losses within ${losses.toExponential(1)}, gradient norms ${norms.toExponential(1)}, what was learnt ${weights.toExponential(1)}`;
 
 const percent = (share: number): string => `${Math.round(100 * share)} %`;

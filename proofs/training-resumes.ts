@@ -42,7 +42,7 @@ const STEPS = { short: 400, full: 4000 } as const;
 const KILLS = { short: 10, full: 200 } as const;
 const CHECKPOINT_EVERY = 5;
 
-type Told = { readonly losses: readonly number[]; readonly directory: string };
+type Summary = { readonly losses: readonly number[]; readonly directory: string };
 
 export const proof: Proof = {
   name: 'training-resumes',
@@ -130,15 +130,15 @@ function start(scratch: string, out: string, steps: number) {
     env: { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '', TROUPE_HOME: join(scratch, 'home') },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
-  let told = '';
-  let said = '';
+  let printed = '';
+  let logged = '';
   child.stdout.setEncoding('utf8').on('data', (text) => {
-    told += text;
+    printed += text;
   });
   child.stderr.setEncoding('utf8').on('data', (text) => {
-    said += text;
+    logged += text;
   });
-  return { child, begun: begun(join(scratch, out), child), told: () => told, said: () => said };
+  return { child, begun: begun(join(scratch, out), child), output: () => printed, log: () => logged };
 }
 
 /** Once a checkpoint was saved by this process: a kill before that would only try the loading of modules. */
@@ -150,13 +150,13 @@ async function begun(folder: string, child: ReturnType<typeof spawn>): Promise<v
   }
 }
 
-async function ended({ child, told, said }: ReturnType<typeof start>, say: (line: string) => void): Promise<Told> {
+async function ended({ child, output, log }: ReturnType<typeof start>, say: (line: string) => void): Promise<Summary> {
   const code = await new Promise((resolve) => child.once('close', resolve));
   if (code !== 0) {
-    say(said());
+    say(log());
     throw new Error(`train sft ended with ${code}`);
   }
-  return JSON.parse(told()) as Told;
+  return JSON.parse(output()) as Summary;
 }
 
 const same = (a: readonly number[], b: readonly number[]): boolean =>

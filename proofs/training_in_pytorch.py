@@ -1,6 +1,6 @@
 """Trains random models with transformers, PEFT, torch's autograd and AdamW, for comparison with Troupe. A worker.
 
-The losses are written here from their formulas, over the completions of a batch: `said` is what the model says of each
+The losses are written here from their formulas, over the completions of a batch: `outputs` are the model's for each
 (see `random_models.says`), `rows` are the rows they are in.
 """
 
@@ -44,10 +44,10 @@ def constant_length(losses, completions):
 # ── losses ─────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def sft(said, rows, mean, entropy=0.0):
+def sft(outputs, rows, mean, entropy=0.0):
     completions = flat(rows)
-    loss = mean([-s["logprob"] for s in said], completions)
-    return loss - entropy * mean([s["entropy"] for s in said], completions) if entropy else loss
+    loss = mean([-s["logprob"] for s in outputs], completions)
+    return loss - entropy * mean([s["entropy"] for s in outputs], completions) if entropy else loss
 
 
 def surrogate(advantage, ratio, low, high, dual):
@@ -57,17 +57,17 @@ def surrogate(advantage, ratio, low, high, dual):
     return torch.where(advantage < 0, torch.minimum(worst, -advantage * dual), worst)
 
 
-def policy(said, rows, mean, low=0.2, high=0.2, dual=3.0, entropy=0.0, kl=0.0):
+def policy(outputs, rows, mean, low=0.2, high=0.2, dual=3.0, entropy=0.0, kl=0.0):
     completions = flat(rows)
     losses = []
-    for s, c in zip(said, completions):
+    for s, c in zip(outputs, completions):
         ratio = torch.exp((s["logprob"] - torch.tensor(c["old_logprobs"])).clamp(-20, 20))
         losses.append(surrogate(torch.tensor(c["advantage"]), ratio, low, high, dual))
     loss = mean(losses, completions)
     if entropy:
-        loss = loss - entropy * mean([s["entropy"] for s in said], completions)
+        loss = loss - entropy * mean([s["entropy"] for s in outputs], completions)
     if kl:
-        back = [torch.tensor(c["ref_logprobs"]) - s["logprob"] for s, c in zip(said, completions)]
+        back = [torch.tensor(c["ref_logprobs"]) - s["logprob"] for s, c in zip(outputs, completions)]
         loss = loss + kl * mean([(d.exp() - d - 1).clamp(-10, 10) for d in back], completions)
     return loss
 
@@ -78,10 +78,10 @@ def one_turn(completion):
     return {**completion, "turns": turns, "advantages": [completion["advantage"]] * len(turns)}
 
 
-def turn_ratio(said, completions, trajectory, low=0.2, high=0.2, dual=3.0):
+def turn_ratio(outputs, completions, trajectory, low=0.2, high=0.2, dual=3.0):
     """One ratio a turn: the exponential of its mean log-ratio. The mean over turns, or over those of a sequence and then over sequences."""
     sequences = []
-    for s, c in zip(said, completions):
+    for s, c in zip(outputs, completions):
         log_ratio = s["logprob"] - torch.tensor(c["old_logprobs"])
         turn, advantage = torch.tensor(c["turns"]), torch.tensor(c["advantages"])
         losses = []
@@ -95,9 +95,9 @@ def turn_ratio(said, completions, trajectory, low=0.2, high=0.2, dual=3.0):
     return sum(sum(turns) for turns in sequences) / sum(map(len, sequences))
 
 
-def dpo(said, rows, beta=0.1, smoothing=0.0):
+def dpo(outputs, rows, beta=0.1, smoothing=0.0):
     losses = []
-    pairs = zip(said[::2], said[1::2])
+    pairs = zip(outputs[::2], outputs[1::2])
     for (chosen, rejected), row in zip(pairs, rows):
         gains = []
         for s, c in zip((chosen, rejected), row["completions"]):
@@ -109,9 +109,9 @@ def dpo(said, rows, beta=0.1, smoothing=0.0):
     return sum(losses) / len(losses)
 
 
-def value_regression(said, rows, error):
+def value_regression(outputs, rows, error):
     completions = flat(rows)
-    return token_mean([error(s["value"], torch.tensor(c["returns"])) for s, c in zip(said, completions)], completions)
+    return token_mean([error(s["value"], torch.tensor(c["returns"])) for s, c in zip(outputs, completions)], completions)
 
 
 def huber(value, target):
@@ -122,8 +122,8 @@ def cross_entropy(value, target):
     return torch.nn.functional.binary_cross_entropy_with_logits(value, torch.sigmoid(target), reduction="none")
 
 
-def bradley_terry(said, rows):
-    margins = [(chosen["value"] - rejected["value"]).squeeze() for chosen, rejected in zip(said[::2], said[1::2])]
+def bradley_terry(outputs, rows):
+    margins = [(chosen["value"] - rejected["value"]).squeeze() for chosen, rejected in zip(outputs[::2], outputs[1::2])]
     return -sum(torch.nn.functional.logsigmoid(margin) for margin in margins) / len(margins)
 
 
@@ -190,10 +190,10 @@ def draw_rows(rng, vocab_size, rows, completions, untrained):
 
 
 def add_columns(rng, model, head, rows):
-    """What was said when the tokens were sampled, and by a reference: near what the model says now, and far enough that bounds decide."""
+    """Log-probabilities as the tokens were sampled, and of a reference: near those of the model now, and far enough that bounds decide."""
     with torch.no_grad():
-        said = say(model, head, rows)
-    for s, c in zip(said, flat(rows)):
+        outputs = say(model, head, rows)
+    for s, c in zip(outputs, flat(rows)):
         if head == "lm":
             start = s["logprob"].tolist()
             c["start_logprobs"] = start

@@ -20,8 +20,8 @@ export type TroupeProcess = {
   readonly resume: () => void;
   /** Resolves with the exit code when it ended by itself. */
   readonly ended: () => Promise<number | null>;
-  /** The last that it said to people. */
-  readonly said: () => string;
+  /** The end of its log on stderr. */
+  readonly output: () => string;
 };
 
 export type Started = {
@@ -41,7 +41,7 @@ export async function runTroupe(
   const answers = role === 'ingest' || role === 'serve';
   const port = answers ? await freePort() : 0;
   let child: ChildProcess | null = null;
-  let said = '';
+  let output = '';
   const gone = async (one: ChildProcess): Promise<number | null> => {
     if (one.exitCode === null && one.signalCode === null) await once(one, 'exit');
     return one.exitCode;
@@ -55,11 +55,11 @@ export async function runTroupe(
     });
     child = fresh;
     fresh.stderr.setEncoding('utf8').on('data', (text) => {
-      said = `${said}${text}`.slice(-4000);
+      output = `${output}${text}`.slice(-4000);
     });
     const ready = once(fresh.stdout, 'data').then(() => true);
     const failed = once(fresh, 'exit').then(() => false);
-    if (!(await Promise.race([ready, failed]))) throw new Error(`troupe run ${role} did not start: ${said.trim()}`);
+    if (!(await Promise.race([ready, failed]))) throw new Error(`troupe run ${role} did not start: ${output.trim()}`);
     fresh.stdout.resume();
   };
   await start();
@@ -77,6 +77,6 @@ export async function runTroupe(
     pause: () => void child?.kill('SIGSTOP'),
     resume: () => void child?.kill('SIGCONT'),
     ended: () => (child === null ? Promise.resolve(null) : gone(child)),
-    said: () => said,
+    output: () => output,
   };
 }

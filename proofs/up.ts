@@ -16,7 +16,7 @@ export type Up = {
   readonly url: () => Promise<string>;
   readonly code: () => Promise<number | null>;
   readonly lives: () => boolean;
-  readonly said: () => string;
+  readonly output: () => string;
   readonly end: () => Promise<number | null>;
 };
 
@@ -49,7 +49,7 @@ export function startUp(home: string, settings: Readonly<Record<string, string>>
     },
     code,
     lives,
-    said: () => err.trim(),
+    output: () => err.trim(),
     end: () => {
       child.kill('SIGTERM');
       return code();

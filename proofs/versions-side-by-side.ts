@@ -149,8 +149,8 @@ async function prove({ folder, older, kafka, ms }: Asked): Promise<Check[]> {
       ...(await judged({ db, history, kafka: broker && { address: broker.address, topic: NAME }, kills: 2 })),
     ];
   } catch (error) {
-    const said = running.map((one) => `${one.role}: ${one.said().slice(-600)}`).join('; ');
-    return [[`${(error as Error).message}; ${said}`, false]];
+    const output = running.map((one) => `${one.role}: ${one.output().slice(-600)}`).join('; ');
+    return [[`${(error as Error).message}; ${output}`, false]];
   } finally {
     await Promise.all(running.map((one) => one.end('SIGKILL')));
     await db.close().catch(() => {});

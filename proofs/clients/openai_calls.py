@@ -51,8 +51,8 @@ def models(ai):
 
 def policy(ai):
     asked = [{"role": "user", "content": "one two"}]
-    said = chat(ai, model="policy:team", messages=asked, max_tokens=3, seed=1)
-    return "string" if isinstance(said.choices[0].message.content, str) else "none"
+    answer = chat(ai, model="policy:team", messages=asked, max_tokens=3, seed=1)
+    return "string" if isinstance(answer.choices[0].message.content, str) else "none"
 
 
 def headers(_):
@@ -83,7 +83,7 @@ CASES = {
 
 for name, call in CASES.items():
     try:
-        said = call(client(name))
+        result = call(client(name))
     except Exception as error:  # every case has a line, whatever becomes of it
-        said = f"failed: {error}"
-    print(json.dumps({"name": name, "said": said}), flush=True)
+        result = f"failed: {error}"
+    print(json.dumps({"name": name, "result": result}), flush=True)

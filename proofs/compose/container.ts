@@ -12,12 +12,12 @@ export type Image = {
   readonly command: readonly string[];
   readonly folder: string;
 };
-export type Checked = { readonly ok: boolean; readonly said: string };
+export type Checked = { readonly ok: boolean; readonly output: string };
 
 export type Started = {
   readonly container: Container;
-  /** What it and its log said last. */
-  readonly said: () => string;
+  /** Its last output, and that of its log. */
+  readonly output: () => string;
   /** Its exit code; null while it runs, and for one that a signal ended. */
   readonly code: () => number | null;
   readonly running: () => boolean;
@@ -46,16 +46,16 @@ export function startContainer(container: Container, image: Image, here: Here, e
 
 /** A process that was started, with the check that its container has. */
 export function follow(container: Container, child: ChildProcess, check: () => Promise<Checked>): Started {
-  let said = '';
+  let output = '';
   for (const stream of [child.stdout, child.stderr])
     stream?.setEncoding('utf8').on('data', (text) => {
-      said = `${said}${text}`.slice(-4000);
+      output = `${output}${text}`.slice(-4000);
     });
   const running = (): boolean => child.exitCode === null && child.signalCode === null;
   const ended = once(child, 'close').then(() => {});
   return {
     container,
-    said: () => said.trim(),
+    output: () => output.trim(),
     code: () => child.exitCode,
     running,
     ended,
@@ -73,7 +73,7 @@ export async function checkContainer(
   { cwd, env }: { readonly cwd: string; readonly env: Env },
 ): Promise<Checked> {
   const { test = null, timeoutS = 30 } = container.healthcheck ?? {};
-  if (test === null) return { ok: true, said: '' };
+  if (test === null) return { ok: true, output: '' };
   const words = test.map((word) => here.text(container, word));
   const child = spawn(words[0]!, words.slice(1), {
     cwd,
@@ -81,9 +81,9 @@ export async function checkContainer(
     stdio: ['ignore', 'pipe', 'pipe'],
     timeout: timeoutS * 1000,
   });
-  const { said, code, ended } = follow(container, child, async () => ({ ok: true, said: '' }));
-  const failed = once(child, 'error').then(([error]) => ({ ok: false, said: String(error) }));
-  return Promise.race([ended.then(() => ({ ok: code() === 0, said: said() })), failed]);
+  const { output, code, ended } = follow(container, child, async () => ({ ok: true, output: '' }));
+  const failed = once(child, 'error').then(([error]) => ({ ok: false, output: String(error) }));
+  return Promise.race([ended.then(() => ({ ok: code() === 0, output: output() })), failed]);
 }
 
 /**
@@ -94,16 +94,16 @@ export async function untilHealthy(started: Started): Promise<string | null> {
   const { healthcheck, name } = started.container;
   if (healthcheck === null || healthcheck.test === null) {
     await started.ended;
-    return started.code() === 0 ? null : `${name} ended with ${started.code()}: ${started.said()}`;
+    return started.code() === 0 ? null : `${name} ended with ${started.code()}: ${started.output()}`;
   }
   const { startPeriodS, intervalS, retries } = healthcheck;
   let last = '';
   for (const end = performance.now() + 1000 * (startPeriodS + retries * intervalS); performance.now() < end; ) {
-    const { ok, said } = await started.check();
+    const { ok, output } = await started.check();
     if (ok) return null;
-    last = said;
-    if (!started.running()) return `${name} ended with ${started.code()}: ${started.said()}`;
+    last = output;
+    if (!started.running()) return `${name} ended with ${started.code()}: ${started.output()}`;
     await sleep(200);
   }
-  return `${name} is not healthy: ${last}; it said: ${started.said()}`;
+  return `${name} is not healthy: ${last}; its output: ${started.output()}`;
 }

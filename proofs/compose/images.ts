@@ -1,4 +1,4 @@
-/** Other people's images as servers of this machine, each told by its environment what its image would be told. */
+/** Other people's images as servers of this machine, each configured by its environment as its image would be. */
 import { spawn, spawnSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -70,7 +70,7 @@ export async function startPostgresImage(container: Container, here: Here): Prom
   const env = { PATH: process.env.PATH ?? '', HOME: folder, ...environment };
   return {
     container,
-    said: () => '',
+    output: () => '',
     code: () => (running ? null : 0),
     running: () => running,
     ended,

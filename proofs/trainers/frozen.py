@@ -31,7 +31,7 @@ def rows(directory):
 
 
 def turn(row):
-    messages = [said(message) for message in row["prompt"]]
+    messages = [chat_message(message) for message in row["prompt"]]
     if row["system"] is not None and not any(message["role"] == "system" for message in messages):
         messages.insert(0, {"role": "system", "content": row["system"], "tool_calls": []})
     parts = [{"type": "text", "content": row["text"]}] if row["content"] is None else json.loads(row["content"])
@@ -44,7 +44,7 @@ def turn(row):
     return {"messages": [*messages, answer], "tools": row["tools"], "truth": truth}
 
 
-def said(message):
+def chat_message(message):
     """A message of the chat API, of parts the text."""
     content = message.get("content")
     if isinstance(content, list):
@@ -79,7 +79,7 @@ def with_objects(message):
     return {**message, "tool_calls": calls}
 
 
-def spoken(tokenizer, turn, *, tools=True):
+def rendered(tokenizer, turn, *, tools=True):
     """The text before the answer of a row, and that of the answer with its end. Arguments are objects where they can be."""
     messages = [with_objects(message) for message in turn["messages"]]
     more = {"tools": turn["tools"] if tools else None, "tokenize": False}
@@ -101,7 +101,7 @@ def segments(tokenizer, ids, learnt):
     return found
 
 
-def told(expected, found):
+def compared(expected, found):
     """Whether a trainer has just what was frozen, however often each, and the first that differs on either side."""
     want, got = Counter(map(compact, expected)), Counter(map(compact, found))
     missing, more = [*(want - got).elements()], [*(got - want).elements()]

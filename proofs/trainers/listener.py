@@ -1,4 +1,4 @@
-"""What trainers say as warnings, whichever way they say it."""
+"""The warnings of trainers, in whichever way they are given."""
 
 import logging
 import os
@@ -11,14 +11,14 @@ os.environ.update(TOKENIZERS_PARALLELISM="false", HF_DATASETS_DISABLE_PROGRESS_B
 
 def listen(*names):
     """A list that fills with the warnings of these loggers and of Python."""
-    said = []
+    caught = []
 
     class Listener(logging.Handler):
         def emit(self, record):
-            said.append(f"{record.name}: {record.getMessage()}")
+            caught.append(f"{record.name}: {record.getMessage()}")
 
     for name in names:
         logging.getLogger(name).addHandler(Listener(logging.WARNING))
     warnings.simplefilter("always")
-    warnings.showwarning = lambda message, category, file, line, *_: said.append(f"{os.path.basename(file)}: {message}")
-    return said
+    warnings.showwarning = lambda message, category, file, line, *_: caught.append(f"{os.path.basename(file)}: {message}")
+    return caught

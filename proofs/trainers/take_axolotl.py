@@ -9,10 +9,10 @@ import os
 import sys
 import tempfile
 
-from frozen import rows, segments, spoken, told, tokenizer_at
+from frozen import compared, rendered, rows, segments, tokenizer_at
 from listener import listen
 
-said = listen("axolotl", "transformers", "datasets")
+caught = listen("axolotl", "transformers", "datasets")
 os.environ.update(AXOLOTL_DO_NOT_TRACK="1", AXOLOTL_IS_PREPROCESS="1", TRL_EXPERIMENTAL_SILENCE="1")
 
 
@@ -51,9 +51,9 @@ def main():
         found = [
             one for row in dataset for one in segments(tokenizer, row["input_ids"], [label != -100 for label in row["labels"]])
         ]
-        layouts[f"{split} of axolotl"] = told([spoken(tokenizer, turn) for turn in frozen[split]], found)
+        layouts[f"{split} of axolotl"] = compared([rendered(tokenizer, turn) for turn in frozen[split]], found)
     versions = {"Axolotl": importlib.metadata.version("axolotl")}
-    json.dump({"versions": versions, "layouts": layouts, "warnings": said}, sys.stdout)
+    json.dump({"versions": versions, "layouts": layouts, "warnings": caught}, sys.stdout)
 
 
 if __name__ == "__main__":

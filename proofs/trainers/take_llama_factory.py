@@ -9,10 +9,10 @@ import re
 import sys
 import tempfile
 
-from frozen import compact, object_of, rows, told, tokenizer_at
+from frozen import compact, compared, object_of, rows, tokenizer_at
 from listener import listen
 
-said = listen("llamafactory", "transformers", "datasets")
+caught = listen("llamafactory", "transformers", "datasets")
 
 import importlib.metadata
 
@@ -73,11 +73,11 @@ def answers(row, prompt):
             yield [messages, tools]
 
 
-def heard(text):
+def parsed(text):
     """What was learnt, as text and calls, in the words of the template."""
-    said = text.rstrip("\n").removesuffix("<|im_end|>")
-    calls = [json.loads(one) for one in re.findall(r"<tool_call>\n(.*?)\n</tool_call>", said, re.DOTALL)]
-    return [re.sub(r"\n?<tool_call>\n.*", "", said, flags=re.DOTALL), [[one["name"], one["arguments"]] for one in calls]]
+    answer = text.rstrip("\n").removesuffix("<|im_end|>")
+    calls = [json.loads(one) for one in re.findall(r"<tool_call>\n(.*?)\n</tool_call>", answer, re.DOTALL)]
+    return [re.sub(r"\n?<tool_call>\n.*", "", answer, flags=re.DOTALL), [[one["name"], one["arguments"]] for one in calls]]
 
 
 def learnt(tokenizer, labels):
@@ -104,10 +104,10 @@ def main():
         template = get_template_and_fix_tokenizer(module["tokenizer"], args[1])
         aligned = _get_merged_dataset([name], *args, stage="sft")
         found = [one for row in aligned for one in answers(row, [*row["_prompt"], *row["_response"]])]
-        layouts[f"{split} of llama-factory-sft"] = told(expected, found)
+        layouts[f"{split} of llama-factory-sft"] = compared(expected, found)
         made = get_dataset(template, *args, stage="sft", **module)["train_dataset"]
-        runs = [heard(run) for row in made for run in learnt(module["tokenizer"], row["labels"])]
-        layouts[f"what is learnt of {split} of llama-factory-sft"] = told([one[0][-1][1:] for one in expected], runs)
+        runs = [parsed(run) for row in made for run in learnt(module["tokenizer"], row["labels"])]
+        layouts[f"what is learnt of {split} of llama-factory-sft"] = compared([one[0][-1][1:] for one in expected], runs)
         if not os.path.exists(os.path.join(FOLDER, "llama-factory-dpo", f"{split}.jsonl")):
             continue
         args = arguments_for("llama-factory-dpo", name, "dpo")
@@ -116,16 +116,16 @@ def main():
         sides = [
             [*answers(row, [*row["_prompt"], side])][-1] for row in aligned for side in row["_response"]
         ]
-        layouts[f"{split} of llama-factory-dpo"] = told([one for one in sides if compact(one) in known], sides)
+        layouts[f"{split} of llama-factory-dpo"] = compared([one for one in sides if compact(one) in known], sides)
         made = get_dataset(template, *args, stage="rm", **module)["train_dataset"]
         runs = [
-            [heard(run) for run in learnt(module["tokenizer"], row[side])]
+            [parsed(run) for run in learnt(module["tokenizer"], row[side])]
             for row in made
             for side in ("chosen_labels", "rejected_labels")
         ]
-        layouts[f"what is learnt of {split} of llama-factory-dpo"] = told([[one[0][-1][1:]] for one in sides], runs)
+        layouts[f"what is learnt of {split} of llama-factory-dpo"] = compared([[one[0][-1][1:]] for one in sides], runs)
     versions = {"LLaMA-Factory": importlib.metadata.version("llamafactory")}
-    json.dump({"versions": versions, "layouts": layouts, "warnings": said}, sys.stdout)
+    json.dump({"versions": versions, "layouts": layouts, "warnings": caught}, sys.stdout)
 
 
 main()

@@ -7,10 +7,10 @@ import json
 import os
 import sys
 
-from frozen import compact, rows, segments, spoken, told, tokenizer_at
+from frozen import compact, compared, rendered, rows, segments, tokenizer_at
 from listener import listen
 
-said = listen("verl", "transformers", "datasets")
+caught = listen("verl", "transformers", "datasets")
 
 import pyarrow.parquet
 import verl
@@ -49,20 +49,20 @@ def main():
     for split, turns in rows(DIRECTORY).items():
         file = os.path.join(sft, f"{split}.parquet")
         if by_folder is not None:
-            expected = [spoken(tokenizer, turn) for turn in turns]
-            layouts[f"{split} of verl-sft by troupe_verl.py"] = told(expected, learnt(tokenizer, by_folder, file))
+            expected = [rendered(tokenizer, turn) for turn in turns]
+            layouts[f"{split} of verl-sft by troupe_verl.py"] = compared(expected, learnt(tokenizer, by_folder, file))
         tools = "tools" in pyarrow.parquet.read_schema(file).names
-        alone = [spoken(names_alone, turn, tools=tools) for turn in turns]
+        alone = [rendered(names_alone, turn, tools=tools) for turn in turns]
         how = "with" if tools else "without"
-        layouts[f"{split} of verl-sft {how} tools"] = told(alone, learnt(names_alone, MultiTurnSFTDataset, file))
+        layouts[f"{split} of verl-sft {how} tools"] = compared(alone, learnt(names_alone, MultiTurnSFTDataset, file))
         config = OmegaConf.create({"cache_dir": os.environ["HF_HOME"], "max_prompt_length": 2**20})
         asks = RLHFDataset(os.path.join(rl, f"{split}.parquet"), tokenizer, config)
         found = [
             ([[one["role"], one["content"]] for one in ask["raw_prompt"]], ask["reward_model"]["ground_truth"])
             for ask in asks
         ]
-        layouts[f"{split} of verl-rl"] = told(asked(turns), found)
-    json.dump({"versions": {"verl": verl.__version__}, "layouts": layouts, "warnings": said}, sys.stdout)
+        layouts[f"{split} of verl-rl"] = compared(asked(turns), found)
+    json.dump({"versions": {"verl": verl.__version__}, "layouts": layouts, "warnings": caught}, sys.stdout)
 
 
 main()

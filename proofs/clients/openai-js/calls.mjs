@@ -50,13 +50,13 @@ const cases = {
   busy: (ai) => failure(ai, 'busy'),
   broken: (ai) => failure(ai, 'broken'),
   policy: async (ai) => {
-    const said = await ai.chat.completions.create({
+    const answer = await ai.chat.completions.create({
       model: 'policy:team',
       messages: [{ role: 'user', content: 'one two' }],
       max_tokens: 3,
       seed: 1,
     });
-    return typeof said.choices[0].message.content;
+    return typeof answer.choices[0].message.content;
   },
   headers: async () => {
     const { episode, agent } = who('headers');
@@ -77,6 +77,6 @@ async function failure(ai, model) {
 }
 
 for (const [name, call] of Object.entries(cases)) {
-  const said = await call(client(name)).catch((error) => `failed: ${error.message}`);
-  process.stdout.write(`${JSON.stringify({ name, said })}\n`);
+  const result = await call(client(name)).catch((error) => `failed: ${error.message}`);
+  process.stdout.write(`${JSON.stringify({ name, result })}\n`);
 }

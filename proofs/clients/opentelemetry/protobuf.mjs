@@ -1,4 +1,4 @@
-// A planner that asks a model once, told by hand in the GenAI conventions, sent as protobuf.
+// A planner that asks a model once, written by hand in the GenAI conventions, sent as protobuf.
 import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto';
 import { BatchSpanProcessor, NodeTracerProvider } from '@opentelemetry/sdk-trace-node';
 import { plan } from './plan.mjs';

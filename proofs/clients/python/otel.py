@@ -1,4 +1,4 @@
-"""A planner that asks a made-up model once, told by hand in the GenAI conventions."""
+"""A planner that asks a made-up model once, written by hand in the GenAI conventions."""
 
 import json
 import os

@@ -34,7 +34,7 @@ const dialects = {
           text: content ?? '',
           calls: calls.map(({ id, function: { name, arguments: written } }) => ({ id, name, written })),
           usage: [usage.prompt_tokens, usage.completion_tokens],
-          said: [{ role: 'assistant', content, ...(calls.length > 0 ? { tool_calls: calls } : {}) }],
+          produced: [{ role: 'assistant', content, ...(calls.length > 0 ? { tool_calls: calls } : {}) }],
         };
       },
       result: ({ id }, content) => ({ role: 'tool', tool_call_id: id, content }),
@@ -57,7 +57,7 @@ const dialects = {
           text,
           calls: calls.map(({ call_id: id, name, arguments: written }) => ({ id, name, written })),
           usage: [usage.input_tokens, usage.output_tokens],
-          said: output,
+          produced: output,
         };
       },
       result: ({ id }, output) => ({ type: 'function_call_output', call_id: id, output }),
@@ -83,7 +83,7 @@ const dialects = {
           text: content.map(({ text = '' }) => text).join(''),
           calls: calls.map(({ id, name, input }) => ({ id, name, input })),
           usage: [usage.input_tokens, usage.output_tokens],
-          said: [{ role: 'assistant', content }],
+          produced: [{ role: 'assistant', content }],
         };
       },
       result: ({ id }, content) => ({ role: 'user', content: [{ type: 'tool_result', tool_use_id: id, content }] }),
@@ -101,8 +101,8 @@ async function play(task, sample) {
   const calls = [];
   const asked = async (agent, conversation, offered) => {
     const answer = await say(as(agent), prompts[agent], conversation, offered);
-    const { said: _, ...heard } = answer;
-    calls.push({ agent, ...heard });
+    const { produced: _, ...reported } = answer;
+    calls.push({ agent, ...reported });
     return answer;
   };
   const argument = ({ written, input }, field) => {
@@ -113,7 +113,7 @@ async function play(task, sample) {
   const results = [];
   let note = null;
   for (let turn = 0; turn < 2 && note === null; turn++) {
-    const { said, calls } = await asked('planner', conversation, tools);
+    const { produced, calls } = await asked('planner', conversation, tools);
     const [call] = calls;
     if (call === undefined) break;
     if (call.name === 'hand_over') {
@@ -122,7 +122,7 @@ async function play(task, sample) {
     }
     const found = facts[argument(call, 'item')] ?? 'nothing';
     results.push(found);
-    conversation.push(...said, result(call, found));
+    conversation.push(...produced, result(call, found));
   }
   const answer = note === null ? '' : (await asked('writer', [{ role: 'user', content: note }], [])).text;
   process.stdout.write(`${JSON.stringify({ episode, task, calls, results, note, answer })}\n`);

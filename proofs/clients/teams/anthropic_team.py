@@ -26,7 +26,7 @@ def look_up(city):
 def results_of(answer):
     calls = [block for block in answer.content if block.type == "tool_use"]
     results = [look_up(**call.input) if call.name == "look_up" else "Handed over." for call in calls]
-    return [{"type": "tool_result", "tool_use_id": call.id, "content": said} for call, said in zip(calls, results)]
+    return [{"type": "tool_result", "tool_use_id": call.id, "content": result} for call, result in zip(calls, results)]
 
 
 def plan(look_up_results=results_of):
