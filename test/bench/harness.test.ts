@@ -1,4 +1,4 @@
-/** How comparisons are made and said: turns, quiet rounds, ratios, outputs before times. No time is measured here. */
+/** How comparisons are made and reported: turns, quiet rounds, ratios, outputs before times. No time is measured here. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { compared, interleave, oursOnly, type Side, unmeasured } from '../../bench/harness.ts';

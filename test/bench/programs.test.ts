@@ -15,16 +15,16 @@ afterAll(remove);
 
 /** As `bench` is asked, in this process: what it exits with and says. */
 async function asked(...args: string[]) {
-  const said = { stdout: '', stderr: '' };
+  const output = { stdout: '', stderr: '' };
   const status = await runBench(args, {
     out: (text) => {
-      said.stdout += text;
+      output.stdout += text;
     },
     err: (text) => {
-      said.stderr += text;
+      output.stderr += text;
     },
   });
-  return { status, ...said };
+  return { status, ...output };
 }
 
 describe('What is asked wrongly', () => {

@@ -27,8 +27,8 @@ async function bench(...args: string[]) {
   const child = spawn(process.execPath, [program, ...args, '--rounds', '5', '--json', '--quiet'], {
     env,
   });
-  const [out, said] = await Promise.all([text(child.stdout), text(child.stderr)]);
-  expect(said).toBe('');
+  const [out, errors] = await Promise.all([text(child.stdout), text(child.stderr)]);
+  expect(errors).toBe('');
   return JSON.parse(out).results;
 }
 

@@ -11,9 +11,9 @@ it('A team whose server is away ends soon after SIGTERM, and says what was not s
   const url = `http://127.0.0.1:${(away.address() as AddressInfo).port}`;
   const team = ['--import', 'tsx', 'examples/answer-trees/team.ts', '--url', url];
   const child = spawn(process.execPath, team, { stdio: ['ignore', 'ignore', 'pipe'] });
-  let said = '';
+  let output = '';
   child.stderr.on('data', (text) => {
-    said += text;
+    output += text;
   });
   const ended = once(child, 'exit');
   await once(away, 'connection');
@@ -21,6 +21,6 @@ it('A team whose server is away ends soon after SIGTERM, and says what was not s
   const stopped = performance.now();
   expect((await ended)[0]).toBe(1);
   expect(performance.now() - stopped).toBeLessThan(8000);
-  expect(said).toContain('1 events were not sent');
+  expect(output).toContain('1 events were not sent');
   away.close();
 }, 60_000);

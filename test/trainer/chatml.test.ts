@@ -86,7 +86,7 @@ three<|im_end|>`,
     }
   });
 
-  it('teaches what the model said, its calls of tools and end tokens included, and nothing else', () => {
+  it('teaches the answers of the model, its calls of tools and end tokens included, and nothing else', () => {
     const { ids, lossMask } = template.maskedIds(played);
     const learnt = tokenizer.decode(ids.filter((_, i) => lossMask[i] === 1));
     const [called, answered] = [played[2]!, played[5]!].map((message) => {

@@ -186,10 +186,10 @@ describe('Embeddings of recorded tasks', () => {
       'task-3': { cluster: 'task-3', reason: 'no_vector' },
     });
     const opened = await openEmbedder(model);
-    const [said] = await opened.embed([texts[2]!]);
+    const [embedded] = await opened.embed([texts[2]!]);
     await opened.close();
     // Nine digits name a 32-bit float exactly.
-    expect(rows[2]!.vector!.map(Math.fround)).toEqual([...said!.vector!]);
+    expect(rows[2]!.vector!.map(Math.fround)).toEqual([...embedded!.vector!]);
   });
 
   it('of one task whose text changed, the last counts, and only vectors of the model that is asked for', async () => {

@@ -46,7 +46,7 @@ describe('a value head', () => {
       });
       const found = await values(model, unseen);
       await closeTrainable(model);
-      // Before its first token nothing tells the two answers apart, and no number is better than the mean of both.
+      // Before its first token the two answers do not differ, and no number is better than the mean of both.
       expect(curves.loss.at(-1)).toBeLessThan(0.55 * curves.loss[0]!);
       expect(curves.heldOut.at(-1)!.loss).toBeLessThan(0.7 * curves.loss[0]!);
       for (const [i, { reward }] of unseen.entries()) {

@@ -65,7 +65,7 @@ describe.skipIf(!onLinux).each(corpora)('as %s: %s', (as, label, entries, atLeas
 });
 
 describe('an ONNX file', () => {
-  it('tells what it takes, gives and consists of', () => {
+  it('shows its inputs, outputs and parts', () => {
     expect(checkOnnxFile(soundOnnx)).toEqual({
       inputs: [{ name: 'x', type: 1, shape: ['n', 3] }],
       outputs: [{ name: 'y', type: 1, shape: ['n', 3] }],

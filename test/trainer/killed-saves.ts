@@ -20,7 +20,7 @@ export type KilledSaves = {
 
 /**
  * Lets the program save in `folder` and kills it `kills` times. After each kill `latest` must load with all its hashes and
- * be as new as the program had said, nothing visible may be damaged, and one sweep must leave nothing else.
+ * be as new as the program had reported, nothing visible may be damaged, and one sweep must leave nothing else.
  */
 export async function killedSaves(folder: string, kills: number, seed: number): Promise<KilledSaves> {
   const { uniform } = randomStream(seed);
@@ -30,14 +30,15 @@ export async function killedSaves(folder: string, kills: number, seed: number): 
   let swept = 0;
   for (let kill = 0; kill < kills; kill++) {
     const note = (what: string): void => void wrong.push(`kill ${kill}: ${what}`);
-    const said = await killAfter(folder, Math.floor(3 * uniform()), uniform(), usual);
+    const reported = await killAfter(folder, Math.floor(3 * uniform()), uniform(), usual);
     const latest = await latestCheckpoint(folder);
     if (latest) {
       const found = await loadCheckpoint(latest).catch((error: Error) => error.message);
       if (typeof found === 'string') note(found);
-      else if (found.meta.step < said) note(`latest is step ${found.meta.step}, and ${said} was said to be saved`);
+      else if (found.meta.step < reported)
+        note(`latest is step ${found.meta.step}, and ${reported} was reported as saved`);
       else step = found.meta.step;
-    } else if (said > 0) note(`no latest, and step ${said} was said to be saved`);
+    } else if (reported > 0) note(`no latest, and step ${reported} was reported as saved`);
     const ids = await listCheckpoints(folder);
     for (const id of ids)
       await loadCheckpoint(join(folder, id)).catch((error: Error) => note(`${id}: ${error.message}`));
@@ -50,18 +51,18 @@ export async function killedSaves(folder: string, kills: number, seed: number): 
 }
 
 /**
- * Kills the saving program a `part` of a save's usual time after its `saves`-th save; answers the last step it said it
+ * Kills the saving program a `part` of a save's usual time after its `saves`-th save; returns the last step it reported as
  * saved. A part and not a time, so that kills fall into saves on a busy machine too.
  */
 async function killAfter(folder: string, saves: number, part: number, usual: { ms: number }): Promise<number> {
   const program = await compiledProgram(join(import.meta.dirname, 'checkpoint-loop.ts'));
   const child = spawn(process.execPath, [program, folder], { stdio: ['ignore', 'pipe', 'inherit'] });
   const ended = once(child, 'exit');
-  let said = 0;
+  let reported = 0;
   let lines = 0;
   let before = performance.now();
   for await (const line of createInterface({ input: child.stdout })) {
-    said = Number(line.split(' ')[1]);
+    reported = Number(line.split(' ')[1]);
     const now = performance.now();
     if (lines > 0) usual.ms = now - before;
     before = now;
@@ -69,5 +70,5 @@ async function killAfter(folder: string, saves: number, part: number, usual: { m
   }
   const [code, signal] = await ended;
   if (signal !== 'SIGKILL') throw new Error(`the saving program ended by itself with ${code}`);
-  return said;
+  return reported;
 }

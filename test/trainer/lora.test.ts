@@ -99,8 +99,8 @@ describe('a low-rank adapter', () => {
             shape,
             data: data.map((x, i) => (i === at ? x + step : x)),
           });
-          const said = plainLlama(config, mergeAdapter(config, weights, adapter, moved), ids);
-          return ids.slice(1).reduce((total, id, t) => total + said[t]![id]! * lossWeights[t]!, 0);
+          const logprobs = plainLlama(config, mergeAdapter(config, weights, adapter, moved), ids);
+          return ids.slice(1).reduce((total, id, t) => total + logprobs[t]![id]! * lossWeights[t]!, 0);
         };
         const measured = (loss(1e-3) - loss(-1e-3)) / 2e-3;
         expect(Math.abs(slope[at]! - measured), `${type} ${name}`).toBeLessThan(5e-3 + 1e-2 * Math.abs(measured));

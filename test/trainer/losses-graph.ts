@@ -9,10 +9,10 @@ import { LOSS_METHODS } from '../../trainer/losses/catalogue.ts';
 import type { Loss, LossTokens, TokenColumn } from '../../trainer/losses/loss.ts';
 import { randomStream } from '../../trainer/random.ts';
 
-/** What the model says; a loss is differentiated by one of these. */
-export type Said = 'logprobs' | 'entropy' | 'values';
+/** Outputs of the model; a loss is differentiated by one of these. */
+export type ModelOutput = 'logprobs' | 'entropy' | 'values';
 
-export type Tokens = { readonly [Name in Said | TokenColumn]?: readonly number[] } & {
+export type Tokens = { readonly [Name in ModelOutput | TokenColumn]?: readonly number[] } & {
   readonly segment?: readonly number[];
   readonly segmentWeights?: readonly number[];
 };
@@ -23,7 +23,7 @@ export type Evaluated = {
   readonly report: Readonly<Record<string, readonly number[]>>;
 };
 
-export async function evaluate(loss: Loss, tokens: Tokens, by: Said): Promise<Evaluated> {
+export async function evaluate(loss: Loss, tokens: Tokens, by: ModelOutput): Promise<Evaluated> {
   const { segment, segmentWeights, ...columns } = tokens;
   const feeds: Record<string, Feed> = {};
   const K = (tokens[by] as readonly number[]).length;
@@ -86,15 +86,15 @@ export async function evaluate(loss: Loss, tokens: Tokens, by: Said): Promise<Ev
 export async function expectAsPlain(
   loss: Loss,
   tokens: Tokens,
-  by: Said,
+  by: ModelOutput,
   plain: (tokens: Tokens) => number,
 ): Promise<Evaluated> {
   const got = await evaluate(loss, tokens, by);
   expectNear(got.loss, plain(tokens), loss.key);
-  const said = tokens[by] as readonly number[];
+  const outputValues = tokens[by] as readonly number[];
   const step = 1e-5;
   for (const [k, slope] of got.slope.entries()) {
-    const moved = (by_: number) => plain({ ...tokens, [by]: said.map((x, i) => (i === k ? x + by_ : x)) });
+    const moved = (by_: number) => plain({ ...tokens, [by]: outputValues.map((x, i) => (i === k ? x + by_ : x)) });
     expectNear(slope, (moved(step) - moved(-step)) / (2 * step), `${loss.key}: slope of token ${k}`);
   }
   return got;

@@ -56,12 +56,12 @@ function batchOf(rows: Rows, segmentsOf: ReturnType<typeof turnSegments>): Token
 
 /** The loss by its definition, with the log-probabilities of the trained tokens put in place of the rows' own. */
 function plain(rows: Rows, place: number[][], logprobs: readonly number[], options: object): number {
-  const said = structuredClone(rows) as { logprobs: number[] }[][];
-  for (const [k, [q, i, t]] of place.entries()) said[q!]![i!]!.logprobs[t!] = logprobs[k]!;
+  const moved = structuredClone(rows) as { logprobs: number[] }[][];
+  for (const [k, [q, i, t]] of place.entries()) moved[q!]![i!]!.logprobs[t!] = logprobs[k]!;
   const sequences = rows.flat().map(({ turn, advantage, old }, i) => ({
     turn,
     advantage,
-    logRatio: said.flat()[i]!.logprobs.map((p, t) => p - old[t]!),
+    logRatio: moved.flat()[i]!.logprobs.map((p, t) => p - old[t]!),
   }));
   return turnRatioMean(sequences, options).loss;
 }

@@ -91,7 +91,7 @@ describe('a run that does not fit', () => {
     expect(message).toMatch(/Use a smaller model/);
   });
 
-  it('is told what each remedy would make of it, the weakest form that is enough, and none that saves nothing', () => {
+  it('lists what each remedy would make of it, the weakest form that is enough, and none that saves nothing', () => {
     const half = { say: '--batch 16', change: { tokensPerStep: 1024 } };
     const least = { say: '--batch 1', change: { tokensPerStep: 64 } };
     const recompute = { say: '--recompute', change: { recompute: true } };

@@ -16,7 +16,7 @@ const farthest = (a: readonly number[], b: readonly number[]): number => {
   expect(a).toHaveLength(b.length);
   return Math.max(...a.map((x, i) => Math.abs(x - b[i]!)));
 };
-const said = (config: ModelConfig, weights: ReturnType<typeof randomWeights>, ids: number[]): number[] =>
+const plainLogprobs = (config: ModelConfig, weights: ReturnType<typeof randomWeights>, ids: number[]): number[] =>
   plainLlama(config, weights, ids.slice(0, -1)).map((p, t) => p[ids[t + 1]!]!);
 
 describe.each(types)('a decoder of the family %s', (type) => {
@@ -26,7 +26,7 @@ describe.each(types)('a decoder of the family %s', (type) => {
         const weights = randomWeights(config, seed);
         const ids = randomIds(config, seed + 1);
         const { numbers } = await oneSequence(config, weights, ids);
-        expect(farthest(numbers, said(config, weights, ids))).toBeLessThan(1e-4);
+        expect(farthest(numbers, plainLogprobs(config, weights, ids))).toBeLessThan(1e-4);
       }),
       { numRuns: 30 },
     );
@@ -66,7 +66,7 @@ describe.each(types)('a decoder of the family %s', (type) => {
       const rows = samples[i]!.map(({ tokenIds }) => ({ promptIds, tokenIds }));
       const scored = await policy.logprobs(rows);
       for (const [k, { tokenIds, logprobs }] of samples[i]!.entries()) {
-        const expected = said(config, weights, [...promptIds, ...tokenIds]).slice(promptIds.length - 1);
+        const expected = plainLogprobs(config, weights, [...promptIds, ...tokenIds]).slice(promptIds.length - 1);
         expect(farthest(logprobs, expected)).toBeLessThan(1e-4);
         expect(farthest(scored[k]!, expected)).toBeLessThan(1e-4);
       }
@@ -86,7 +86,7 @@ describe.each(types)('a decoder of the family %s', (type) => {
       const loss = (step: number): number => {
         const { shape, data } = weights.get(name)!;
         const moved = new Map(weights).set(name, { shape, data: data.map((x, i) => (i === at ? x + step : x)) });
-        return said(config, moved, ids).reduce((total, x, t) => total + x * lossWeights[t]!, 0);
+        return plainLogprobs(config, moved, ids).reduce((total, x, t) => total + x * lossWeights[t]!, 0);
       };
       const measured = (loss(1e-3) - loss(-1e-3)) / 2e-3;
       expect(Math.abs(slope[at]! - measured), name).toBeLessThan(5e-3 + 1e-2 * Math.abs(measured));
@@ -171,7 +171,7 @@ describe('rotary scaling', () => {
     expect(scaled[3]! * 8).toBeCloseTo(plain[3]!, 12);
   });
 
-  it('yarn multiplies cosines and sines by 0.1·ln(factor) + 1 unless it is told by what', () => {
+  it('yarn multiplies cosines and sines by 0.1·ln(factor) + 1 unless the config gives the factor', () => {
     const yarn = { rope_type: 'yarn', factor: 4, original_max_position_embeddings: 32 } as const;
     expect(of(yarn).attentionFactor).toBeCloseTo(1.1386294, 6);
     expect(of({ ...yarn, attention_factor: 2 }).attentionFactor).toBe(2);

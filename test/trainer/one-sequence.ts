@@ -50,20 +50,20 @@ export type Asked = {
   readonly lossWeights?: readonly number[];
 };
 
-export type Said = {
+export type SequenceOutput = {
   /** Log-probability of each of `ids` after the first, or the value at each of them. */
   readonly numbers: readonly number[];
   readonly loss: number;
   readonly slopes: ReadonlyMap<string, Float32Array>;
 };
 
-/** What the graph says of one sequence. */
+/** Outputs of the graph for one sequence. */
 export async function oneSequence(
   config: ModelConfig,
   weights: Weights,
   ids: readonly number[],
   { adapter, adapterWeights = new Map(), lossWeights }: Asked = {},
-): Promise<Said> {
+): Promise<SequenceOutput> {
   const speaks = (config.head ?? 'lm') === 'lm';
   const parameters = parameterInputs(config, adapter ?? null);
   const read = speaks ? ids.slice(0, -1) : ids;

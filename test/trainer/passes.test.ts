@@ -68,19 +68,19 @@ describe('The sequences of a pass', () => {
     }
   });
 
-  it('of a masked pass are those of the next step that was told the step, without the step in its prompt', () => {
-    const told = step('b', { prompt_token_ids: [2, 3, 4, 5, 6, END, 7, 3], token_ids: [8] });
-    const { rows, refused } = maskedPass.rows([step('a'), told]);
+  it('of a masked pass are those of the next step whose prompt has the step, without the step in its prompt', () => {
+    const next = step('b', { prompt_token_ids: [2, 3, 4, 5, 6, END, 7, 3], token_ids: [8] });
+    const { rows, refused } = maskedPass.rows([step('a'), next]);
     expect(rows).toEqual([row({ stepId: 'b/0', without: 'a/0', promptIds: [2, 3, 4, 7, 3], tokenIds: [8] })]);
     // Nothing follows the last step, so there is nothing to ask about it.
     expect(refused).toEqual([]);
   });
 
-  it('find a step whose end the template wrote anew, the last time it was said, and in the prompt of a later step', () => {
+  it('find a step whose end the template wrote anew, at its last place, and in the prompt of a later step', () => {
     const other = step('b', { prompt_token_ids: [2, 9], token_ids: [10] });
     const unchosen = step('c', { step_id: 'c/1', onward: false, prompt_token_ids: [2, 5, 6], token_ids: [9] });
-    const told = step('d', { prompt_token_ids: [5, 6, 2, 5, 6, 0, 10, 3], token_ids: [8] });
-    const { rows, refused } = maskedPass.rows([step('a'), other, unchosen, told]);
+    const next = step('d', { prompt_token_ids: [5, 6, 2, 5, 6, 0, 10, 3], token_ids: [8] });
+    const { rows, refused } = maskedPass.rows([step('a'), other, unchosen, next]);
     expect(rows.map(({ stepId, without, promptIds }) => [stepId, without, promptIds])).toEqual([
       ['d/0', 'a/0', [5, 6, 2, 0, 10, 3]],
       ['d/0', 'b/0', [5, 6, 2, 5, 6, 0, 3]],
@@ -121,15 +121,15 @@ describe('What a model says in a pass', () => {
   });
 
   it('is one number for each token, those of a prompt that differs only where the pass says so', async () => {
-    const told = step('b', { prompt_token_ids: [2, 3, 5, 6, END, 7], token_ids: [8, 9] });
-    const [plain] = await runPass(referencePass, referencePass.rows([told]).rows, speaks);
-    const [masked] = await runPass(maskedPass, maskedPass.rows([step('a'), told]).rows, speaks);
+    const next = step('b', { prompt_token_ids: [2, 3, 5, 6, END, 7], token_ids: [8, 9] });
+    const [plain] = await runPass(referencePass, referencePass.rows([next]).rows, speaks);
+    const [masked] = await runPass(maskedPass, maskedPass.rows([step('a'), next]).rows, speaks);
     const expected = await speaks.logprobs([
       { promptIds: [2, 3, 5, 6, END, 7], tokenIds: [8, 9] },
       { promptIds: [2, 3, 7], tokenIds: [8, 9] },
     ]);
-    for (const [i, said] of [plain!, masked!].entries())
-      for (const [t, number] of said.entries()) expect(number).toBeCloseTo(expected[i]![t]!, 5);
+    for (const [i, perToken] of [plain!, masked!].entries())
+      for (const [t, number] of perToken.entries()) expect(number).toBeCloseTo(expected[i]![t]!, 5);
     expect(plain).not.toEqual(masked);
     const [values] = await runPass(valuesPass, [row()], judges);
     expect(values).toHaveLength(3);
@@ -139,20 +139,20 @@ describe('What a model says in a pass', () => {
   it('of a difficulty is the perplexity of the answer given its prompt over that of the answer alone', async () => {
     const [[number]] = (await runPass(ifdPass('large'), [row()], speaks)) as [[number]];
     const perplexity = async (promptIds: number[]) => {
-      const [said] = await speaks.logprobs([{ promptIds, tokenIds: [5, 6, END] }]);
-      return Math.exp(-said!.reduce((sum, one) => sum + one, 0) / 3);
+      const [logprobs] = await speaks.logprobs([{ promptIds, tokenIds: [5, 6, END] }]);
+      return Math.exp(-logprobs!.reduce((sum, one) => sum + one, 0) / 3);
     };
     expect(number).toBeCloseTo((await perplexity([2, 3, 4])) / (await perplexity([2])), 4);
   });
 
-  it('is asked only of a model that can say it', async () => {
+  it('runs only on a model with that output', async () => {
     await expect(runPass(valuesPass, [row()], speaks)).rejects.toMatchObject({ code: 'model_unsupported' });
     await expect(runPass(referencePass, [row()], judges)).rejects.toMatchObject({ code: 'model_unsupported' });
   });
 });
 
 describe('A recorded pass', () => {
-  const said = { checkpoint: 'c-1', time: '2026-10-01T00:00:00.000Z' };
+  const origin = { checkpoint: 'c-1', time: '2026-10-01T00:00:00.000Z' };
   let database: TestDatabase;
   beforeAll(async () => {
     database = await freshDatabase();
@@ -175,20 +175,20 @@ describe('A recorded pass', () => {
 
   it('says a 32-bit float so that it is read back exactly', () => {
     const numbers = [-1e-8, -0.1, -123.456, -1 / 3, 0].map(Math.fround);
-    const { value } = passDraft(referencePass, row({ tokenIds: numbers.map(() => 3) }), numbers, said).data;
+    const { value } = passDraft(referencePass, row({ tokenIds: numbers.map(() => 3) }), numbers, origin).data;
     expect((value as number[]).map(Math.fround)).toEqual(numbers);
   });
 
   it('of a whole step is one number, under the name that methods read', () => {
-    expect(passDraft(valuePass('state'), row(), [0.25], said).data).toMatchObject({ name: 'value', value: 0.25 });
-    expect(passDraft(valuesPass, row(), [0.25, 1, 2], said).data).toMatchObject({
+    expect(passDraft(valuePass('state'), row(), [0.25], origin).data).toMatchObject({ name: 'value', value: 0.25 });
+    expect(passDraft(valuesPass, row(), [0.25, 1, 2], origin).data).toMatchObject({
       name: 'token_values',
       value: [0.25, 1, 2],
     });
   });
 
   it('of a difficulty is about the episode, under the name of the model that it is by', () => {
-    expect(passDraft(ifdPass('large'), row(), [0.5], said).data).toMatchObject({
+    expect(passDraft(ifdPass('large'), row(), [0.5], origin).data).toMatchObject({
       target: { kind: 'episode', id: 'e' },
       name: 'ifd_large',
       value: 0.5,
@@ -204,11 +204,11 @@ describe('A recorded pass', () => {
       [-1, -2, -3],
       [-4, -5, -6],
     ];
-    expect(await recordPass(log, referencePass, rows.slice(0, 1), numbers, said)).toBe(1);
+    expect(await recordPass(log, referencePass, rows.slice(0, 1), numbers, origin)).toBe(1);
     expect(await unrecorded(database.db, referencePass, rows, 'c-1')).toEqual(rows.slice(1));
     expect(await unrecorded(database.db, referencePass, rows, 'c-2')).toEqual(rows);
     // As one who looked before the other had written: the first stays, the rest is kept.
-    const later = { ...said, time: '2026-10-02T00:00:00.000Z' };
+    const later = { ...origin, time: '2026-10-02T00:00:00.000Z' };
     expect(await recordPass(log, referencePass, rows, numbers, later)).toBe(1);
     expect(await unrecorded(database.db, referencePass, rows, 'c-1')).toEqual([]);
     const { rows: events } = await database.db.query<{ time: Date }>(

@@ -105,7 +105,14 @@ function plainAngles(config: ModelConfig, D: number) {
     const kept = (i: number): number => Math.min(1, Math.max(0, (turns(i) - low) / (high - low)));
     return { angle: (p: number, i: number) => between(factor, kept(i))(p, i), stretch: 1 };
   }
-  const { beta_fast = 32, beta_slow = 1, truncate = true, attention_factor: said, mscale, mscale_all_dim } = scaling;
+  const {
+    beta_fast = 32,
+    beta_slow = 1,
+    truncate = true,
+    attention_factor: attentionFactor,
+    mscale,
+    mscale_all_dim,
+  } = scaling;
   const pairOf = (count: number): number => (D / 2) * (Math.log(length / (2 * Math.PI * count)) / Math.log(theta));
   const first = Math.max(0, truncate ? Math.floor(pairOf(beta_fast)) : pairOf(beta_fast));
   const end = Math.min(D - 1, truncate ? Math.ceil(pairOf(beta_slow)) : pairOf(beta_slow));
@@ -113,7 +120,7 @@ function plainAngles(config: ModelConfig, D: number) {
   const kept = (i: number): number => 1 - Math.min(1, Math.max(0, (i - first) / span));
   const temper = (by: number): number => (factor > 1 ? 1 + 0.1 * by * Math.log(factor) : 1);
   const both = mscale !== undefined && mscale_all_dim !== undefined;
-  const stretch = said ?? (both ? temper(mscale) / temper(mscale_all_dim) : temper(1));
+  const stretch = attentionFactor ?? (both ? temper(mscale) / temper(mscale_all_dim) : temper(1));
   return { angle: (p: number, i: number) => between(factor, kept(i))(p, i), stretch };
 }
 

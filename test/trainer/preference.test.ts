@@ -80,11 +80,11 @@ describe('pairs', () => {
     ]);
     const asked = [{ role: 'user', content: 'one' }];
     const [good, bad] = ['two', 'three'].map((content) => ({ role: 'assistant', content }));
-    const said = ['<bos> user one <end> assistant', 'two <end>', 'three <end>'];
-    expect(words(line({ prompt: asked, chosen: [good], rejected: [bad] }))).toEqual(said);
-    expect(words(line({ prompt: asked, chosen: [...asked, good], rejected: [...asked, bad] }))).toEqual(said);
+    const texts = ['<bos> user one <end> assistant', 'two <end>', 'three <end>'];
+    expect(words(line({ prompt: asked, chosen: [good], rejected: [bad] }))).toEqual(texts);
+    expect(words(line({ prompt: asked, chosen: [...asked, good], rejected: [...asked, bad] }))).toEqual(texts);
     expect(words(line({ input: { messages: asked }, preferred_output: [good], non_preferred_output: [bad] }))).toEqual(
-      said,
+      texts,
     );
   });
 

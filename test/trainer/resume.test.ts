@@ -144,7 +144,7 @@ describe('a run that is interrupted', () => {
     expect((await part(out, { mode: 'resume' }))!.from).toBe(STEPS);
   });
 
-  it('refuses to go on with other settings and names them, and begins anew when told to', async () => {
+  it('refuses to go on with other settings and names them, and begins anew when asked to', async () => {
     const out = folder();
     await part(out, { killAfter: 8 });
     const other = { settings: { lr: 0.02, batch: 4 } };

@@ -110,14 +110,14 @@ describe('A source of rewards', () => {
   });
 
   it('that is a model grades within its range, and anything else is no reward', async () => {
-    let said = '{"reward": 0.5}';
-    answer = () => ({ body: { choices: [{ message: { content: `Thinking.\n${said}` } }] } });
+    let graded = '{"reward": 0.5}';
+    answer = () => ({ body: { choices: [{ message: { content: `Thinking.\n${graded}` } }] } });
     const judge = { model: 'judge-1', url: `${url}/v1`, rubric: 'Only the number counts.' };
     expect(await reward(judge)).toMatchObject({ rewarded: 2 });
     expect(got[0]).toMatchObject({ path: '/v1/chat/completions', body: { model: 'judge-1', temperature: 0 } });
     expect(JSON.stringify(got[0]!.body)).toContain('Only the number counts.');
     expect(await rewards()).toEqual({ broken: null, right: 0.5, wrong: 0.5 });
-    said = '{"reward": 7}';
+    graded = '{"reward": 7}';
     await appendOwn(
       context.log,
       [

@@ -18,7 +18,7 @@ const request = (length: number, more: Partial<SampleRequest> = {}): SampleReque
 });
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-describe('requests that come while others are spoken to', () => {
+describe('requests that come while others are generated', () => {
   let policy: Policy;
   beforeAll(async () => {
     policy = await Policy.load(GROUPED, initialWeights(GROUPED, 1));

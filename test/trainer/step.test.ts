@@ -163,11 +163,11 @@ describe('a training step', () => {
     expect(last).toBeLessThan(0.1);
     const policy = await Policy.load(m.config, m.weights);
     const request = { n: 1, maxTokens: 2, temperature: 0, seed: 0, stopIds: [] };
-    const spoken = await policy.sample([
+    const sampled = await policy.sample([
       { ...request, promptIds: [3, 8] },
       { ...request, promptIds: [1, 6] },
     ]);
-    expect(spoken.map(([sample]) => sample!.tokenIds)).toEqual([
+    expect(sampled.map(([sample]) => sample!.tokenIds)).toEqual([
       [8, 3],
       [6, 1],
     ]);

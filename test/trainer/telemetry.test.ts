@@ -1,4 +1,4 @@
-/** Nothing is sent home, by the runtime neither: told that, it keeps no identifier and no queue of what to send. */
+/** Nothing is sent home, by the runtime neither: with telemetry off, it keeps no identifier and no queue of what to send. */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

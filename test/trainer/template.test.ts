@@ -66,8 +66,8 @@ describe('a chat template', () => {
         const { ids, lossMask } = template.maskedIds(messages);
         expect(ids).toEqual(tokenizer.encode(template.render(messages)));
         expect(lossMask.length).toBe(ids.length);
-        const said = messages.filter((m) => m.role === 'assistant').map((m) => `${m.content} <end>`);
-        expect(learnt({ ids, lossMask })).toBe(said.join(' '));
+        const answers = messages.filter((m) => m.role === 'assistant').map((m) => `${m.content} <end>`);
+        expect(learnt({ ids, lossMask })).toBe(answers.join(' '));
       }),
     );
   });

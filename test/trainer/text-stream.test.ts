@@ -58,9 +58,9 @@ describe('the text of a sample while it grows', () => {
   });
 
   it('comes token by token, and is whole but for the end', () => {
-    const said = 'a small text with é, € and 😀 in it';
-    const { parts, read } = readAlong(bytes, [...bytes.encode(said), bytes.eos as number]);
-    expect(read).toBe(said);
+    const written = 'a small text with é, € and 😀 in it';
+    const { parts, read } = readAlong(bytes, [...bytes.encode(written), bytes.eos as number]);
+    expect(read).toBe(written);
     expect(parts.length).toBeGreaterThan(8);
     expect(readAlong(words, words.encode('one two three')).parts.map(({ text }) => text)).toEqual([
       'one',
@@ -76,9 +76,9 @@ describe('the text of a sample while it grows', () => {
   });
 
   it('holds back what may be the call of a tool', () => {
-    const said = 'I ask.\n<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>';
-    const { read, whole } = readAlong(bytes, bytes.encode(said), { tools: true });
+    const written = 'I ask.\n<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>';
+    const { read, whole } = readAlong(bytes, bytes.encode(written), { tools: true });
     expect([read, whole]).toEqual(['I ask.', 'I ask.']);
-    expect(readAlong(bytes, bytes.encode(said)).read).toBe(said);
+    expect(readAlong(bytes, bytes.encode(written)).read).toBe(written);
   });
 });

@@ -7,7 +7,7 @@ const tagged = callReader('{{ "<tool_call>" }}')!;
 const bare = callReader('Respond in the format {"name": function name, "parameters": dictionary of argument name}.')!;
 
 describe('tool calls between tags', () => {
-  it('are read with their arguments as they were written, beside what was said', () => {
+  it('are read with their arguments as they were written, beside the text', () => {
     expect(tagged('I add.\n<tool_call>\n{"name": "add", "arguments": {"a":1.50,  "b":"}"}}\n</tool_call>')).toEqual({
       content: 'I add.',
       calls: [{ name: 'add', arguments: '{"a":1.50,  "b":"}"}' }],

@@ -88,7 +88,7 @@ describe('schedules', () => {
 });
 
 describe('the training loop', () => {
-  it('gives each step its rows and rate and tells its numbers', async () => {
+  it('gives each step its rows and rate and reports its numbers', async () => {
     const model = fresh();
     const seen: StepDone[] = [];
     const { curves, step } = await trainingLoop(model, course({ schedule: (at) => 0.01 / (at + 1) }), {

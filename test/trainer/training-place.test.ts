@@ -91,7 +91,7 @@ describe('workers of two projects on one machine', () => {
 
   it('train one after the other; what is no training does not wait, and who waits says for whom', async () => {
     const named = randomUUID();
-    const said: string[] = [];
+    const output: string[] = [];
     let training = 0;
     let most = 0;
     let release: () => void = () => {};
@@ -111,7 +111,7 @@ describe('workers of two projects on one machine', () => {
     for (const [at, context] of contexts.entries()) {
       const turn = trainingTurn(
         { count: 1, named },
-        { project: `p${at}`, home: '/home', say: (text) => said.push(text) },
+        { project: `p${at}`, home: '/home', say: (text) => output.push(text) },
       );
       await requestJob(context, { job_id: `train-${at}`, kind: 'sft', spec: {} });
       workers.push(runJobs(context, { worker: 'w', handlers, turn, signal: stop.signal, pollMs: 20 }));
@@ -123,7 +123,7 @@ describe('workers of two projects on one machine', () => {
       await databases[1]!.db.query('select state, attempts from troupe.job_queue where kind = $1', ['sft'])
     ).rows;
     expect(row).toEqual({ state: 'waiting', attempts: 0 });
-    expect(said).toEqual([`Job train-1 waits for job train-0 of project p0 in /home (process ${process.pid}).`]);
+    expect(output).toEqual([`Job train-1 waits for job train-0 of project p0 in /home (process ${process.pid}).`]);
     release();
     await waitForJob(contexts[0]!.db, 'train-0');
     await waitForJob(contexts[1]!.db, 'train-1');

@@ -17,10 +17,10 @@ const model = { tokenizer, template, eosIds: [tokenizer.eos!], config: { vocab_s
 const tools = [{ type: 'function', function: { name: 'weather', parameters: { type: 'object' } } }];
 const call = { id: 'c1', type: 'function', function: { name: 'weather', arguments: '{"city": "Rome"}' } };
 const asked: readonly ChatMessage[] = [{ role: 'user', content: 'Rome?' }];
-const said: ChatMessage = { role: 'assistant', content: null, tool_calls: [call] };
+const answer: ChatMessage = { role: 'assistant', content: null, tool_calls: [call] };
 const chat: readonly ChatMessage[] = [
   ...asked,
-  said,
+  answer,
   { role: 'tool', tool_call_id: 'c1', content: 'sun' },
   { role: 'assistant', content: 'Sun.' },
 ];
@@ -48,9 +48,9 @@ describe('rows with tools', () => {
   });
 
   it('a prompt with tools and a recorded call are the same row', () => {
-    const completed = supervisedLine({ prompt: asked, completion: [said], tools }, model);
+    const completed = supervisedLine({ prompt: asked, completion: [answer], tools }, model);
     const recorded = supervisedLine(
-      { request: { messages: asked, tools }, response: { choices: [{ index: 0, message: said }] } },
+      { request: { messages: asked, tools }, response: { choices: [{ index: 0, message: answer }] } },
       model,
     );
     expect(recorded).toEqual(completed);

@@ -62,7 +62,7 @@ describe('the operations', () => {
   });
 });
 
-describe('what is said', () => {
+describe('the sentence of a program', () => {
   it('needs 95 tokens, special ones included', () => {
     expect(SPECIAL_TOKENS.length + WORDS.length).toBe(95);
     expect(new Set([...SPECIAL_TOKENS, ...WORDS]).size).toBe(95);
@@ -73,9 +73,9 @@ describe('what is said', () => {
     let longest = 0;
     fc.assert(
       fc.property(program, fc.integer(), (operations, seed) => {
-        const said = instruct(operations, createRandom(seed)).sentence.split(' ');
-        longest = Math.max(longest, said.length);
-        return said.every((word) => words.has(word));
+        const sentence = instruct(operations, createRandom(seed)).sentence.split(' ');
+        longest = Math.max(longest, sentence.length);
+        return sentence.every((word) => words.has(word));
       }),
       { numRuns: 3000 },
     );
@@ -90,9 +90,9 @@ describe('what is said', () => {
   ])('is twisted for %j exactly in the sentences like %s', (operations, twisted, templates) => {
     const orders = new Set<string>();
     for (let seed = 0; seed < 200; seed++) {
-      const said = instruct(operations, createRandom(seed));
-      expect(isTwisted(said)).toBe(twisted.test(said.sentence));
-      if (isTwisted(said)) orders.add(twisted.exec(said.sentence)![0]);
+      const instruction = instruct(operations, createRandom(seed));
+      expect(isTwisted(instruction)).toBe(twisted.test(instruction.sentence));
+      if (isTwisted(instruction)) orders.add(twisted.exec(instruction.sentence)![0]);
     }
     expect(orders.size).toBe(templates);
   });

@@ -9,7 +9,7 @@ import { createRandom } from '../../../examples/lib/random.ts';
 import { decodeEnvelope } from '../../../ingest/decode.ts';
 import type { Event } from '../../../ingest/events.ts';
 
-/** The whole lessons of one seed, through the door. */
+/** All demonstrations of one seed, decoded. */
 function lessons(seed: number) {
   const decoded = [...demonstrations({ ...LESSONS, seed })].map(decodeEnvelope);
   const refusals = decoded.flatMap(({ refusal }) => (refusal ? [refusal] : []));
@@ -26,7 +26,7 @@ function lessons(seed: number) {
 const column = ({ tests }: Matrix, name: string): number => tests.findIndex((test) => test.name === name);
 const PUBLIC = ['public 1', 'public 2'];
 
-/** Programs of one task left after each filter, told from the matrix alone. */
+/** Programs of one task left after each filter, computed from the matrix alone. */
 function coderFunnel(matrix: Matrix) {
   const rows = matrix.programs.map((program, i) => ({ program, pass: matrix.pass[i]! }));
   const format = rows.filter(({ program }) => program.valid);
@@ -50,7 +50,7 @@ const total = (rows: readonly number[][]): number[] =>
 describe("the teachers' lessons", () => {
   const first = lessons(1);
 
-  it('are events that the door lets in, each once', () => {
+  it('are valid events, each once', () => {
     expect(first.refusals).toEqual([]);
     expect(new Set(first.events.map(({ key, id }) => `${key} ${id}`)).size).toBe(first.events.length);
     const named = (name: Event['name']) => first.events.filter((event) => event.name === name).length;
@@ -92,7 +92,7 @@ describe("the teachers' lessons", () => {
     expect(small(7)).not.toEqual(small(8));
   });
 
-  it('have the faults they are said to have, as often', () => {
+  it('have the declared faults, as often', () => {
     const random = createRandom(11);
     const draws = 30_000;
     const count = {

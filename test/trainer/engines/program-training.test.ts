@@ -161,14 +161,14 @@ describe('training by a program', () => {
 
 describe('the setting engines', () => {
   it('names the field that does not fit, and the engines that there are', () => {
-    for (const [setting, said] of [
+    for (const [setting, expected] of [
       [{ trl: { comand: ['x'] } }, 'comand'],
       [{ trl: { command: 'python train.py' } }, 'engines.trl.command'],
       [{ trl: { command: ['x'], env: ['A=1'] } }, 'engines.trl.env'],
       [{ trl: { command: ['x'], timeout_s: 0 } }, 'engines.trl.timeout_s'],
       [{ 'a b': { command: ['x'] } }, 'a b'],
     ] as const)
-      expect(() => readEngines(setting)).toThrow(said);
+      expect(() => readEngines(setting)).toThrow(expected);
     expect(() => findEngine(readEngines({ trl: { command: ['x'] } }), 'tlr')).toThrow('trl');
     expect(() => findEngine([], 'trl')).toThrow('the setting engines is empty');
   });

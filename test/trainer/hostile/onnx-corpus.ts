@@ -159,7 +159,7 @@ export const onnxCorpus: readonly Entry[] = [
     NO,
     /external data/,
   ),
-  entry('external data said only by its place', of({ tensors: [tensor('b', [3], [14, 1])] }), NO, /external data/),
+  entry('external data given only by its location', of({ tensors: [tensor('b', [3], [14, 1])] }), NO, /external data/),
   entry(
     'external data beside values',
     of({ tensors: [tensor('b', [3], [9, floats(3)], [13, message([1, 'location'], [2, 'x'])])] }),

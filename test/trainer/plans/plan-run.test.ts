@@ -69,9 +69,9 @@ it('A canary that the minutes of its plan end before it may release is a problem
 
 it('A budget of tokens says what a training program has to report', async () => {
   const policies = { solver: { ...plan.policies.solver, train: { engine: 'command', use: 'trl' } } };
-  const said = async (budget: object) => (await checked({ policies, budget })).notes.join();
-  expect(await said({ tokens: 1000 })).toContain('the program trl writes to TROUPE_METRICS');
-  expect(await said({ minutes: 10 })).not.toContain('TROUPE_METRICS');
+  const notesOf = async (budget: object) => (await checked({ policies, budget })).notes.join();
+  expect(await notesOf({ tokens: 1000 })).toContain('the program trl writes to TROUPE_METRICS');
+  expect(await notesOf({ minutes: 10 })).not.toContain('TROUPE_METRICS');
 });
 
 it('plan show says how many rows a stage froze: to learn from one of 512 would otherwise go unseen', () => {

@@ -43,13 +43,13 @@ const speaker: PolicyServers = {
     sampled.push(ask);
     const seed = ask.seed ?? 0;
     const calls = ask.tools !== undefined && !ask.messages?.some(({ role }) => role === 'tool');
-    const said = `draw ${seed} makes ${seed % 100}`;
+    const text = `draw ${seed} makes ${seed % 100}`;
     return {
       choices: [
         {
           token_ids: [seed % 1000, 1, 2],
           logprobs: [-0.5, -0.25, -1],
-          text: said,
+          text,
           ...(calls ? { called: { content: '', calls: [{ name: 'look_up', arguments: '{"word": "seven"}' }] } } : {}),
           finish_reason: 'stop',
         },
@@ -137,7 +137,7 @@ async function call({ episode_url }: WebhookBody, agent: string, kind: Kind, bod
 
 const promptOf = ({ task }: WebhookBody): string => String((task as Body).prompt);
 const TOOLS = [{ type: 'function', function: { name: 'look_up', parameters: { type: 'object' } } }];
-const numberIn = (said: string): number => Number(/(\d+)\D*$/.exec(said)?.[1] ?? 0);
+const numberIn = (text: string): number => Number(/(\d+)\D*$/.exec(text)?.[1] ?? 0);
 
 /** Four agents over three interfaces, a policy and a model server; whole answers and streams. The reward is 1 where the number is even. */
 const playAll = async (body: WebhookBody): Promise<number> => {
@@ -166,7 +166,7 @@ const playAll = async (body: WebhookBody): Promise<number> => {
   return numberIn(last.output[0].content[0].text) % 2 === 0 ? 1 : 0;
 };
 
-/** A chain of two agents; `other` is what the second one is told of the gateway. */
+/** A chain of two agents; `other` is the gateway that the second one gets. */
 const playPair = async (body: WebhookBody, other = body): Promise<number> => {
   const own = { model: 'policy:solver', seed: body.seed };
   const ask = async (at: WebhookBody, agent: string, content: string) => {
@@ -208,8 +208,8 @@ const judged = async (method: string, where: string) => {
     now: () => new Date(),
   });
 };
-const same = ({ step_id, agent, text: said, content, token_ids, logprobs, checkpoint_id, context: read }: Step) => ({
-  ...{ step_id, agent, said, content, token_ids, logprobs, checkpoint_id, read },
+const same = ({ step_id, agent, text, content, token_ids, logprobs, checkpoint_id, context: read }: Step) => ({
+  ...{ step_id, agent, text, content, token_ids, logprobs, checkpoint_id, read },
 });
 
 describe('a replay up to the end', () => {
@@ -442,7 +442,7 @@ describe('what is changed at the place', () => {
     ]);
   });
 
-  it('a skipped step is left out of every prompt after it; where none holds it, that is said', async () => {
+  it('a skipped step is left out of every prompt after it; where none holds it, that is reported', async () => {
     const [drafted, fixed] = await stepsOf('pair/p/0');
     const result = await rollout('skip', { replay: { episode_id: 'pair/p/0', from: drafted!.step_id, skip: true } });
     const steps = await stepsOf(result.episodes[0]!);
@@ -468,14 +468,14 @@ describe('what is changed at the place', () => {
     expect(sampled.at(-1)!.messages).toEqual([{ role: 'user', content: 'Improve:' }]);
     const answers = { drafter: 'It is 1000', fixer: 'It is 1' };
     const both = await rollout('both-on', { replay: { episode_id: 'pair/p/0', from: drafted!.step_id, answers } });
-    expect((await stepsOf(both.episodes[0]!)).map(({ text: said }) => said)).toEqual(['It is 1000', 'It is 1']);
+    expect((await stepsOf(both.episodes[0]!)).map(({ text }) => text)).toEqual(['It is 1000', 'It is 1']);
     app.server.closeAllConnections();
     await app.close();
   });
 
   it('an instruction is added to the prompt of that step alone', async () => {
     const [drafted] = await stepsOf('pair/p/0');
-    const result = await rollout('told', {
+    const result = await rollout('instructed', {
       replay: { episode_id: 'pair/p/0', from: drafted!.step_id, fault: 'no-end' },
     });
     const asked = sampled.slice(-2).map(({ messages }) => messages![0]!.content as string);
@@ -493,12 +493,12 @@ describe('a tree that grew by replays', () => {
   /** Three roles; the last one is right where its number is even. */
   const playTriple = async (body: WebhookBody): Promise<number> => {
     const own = { model: 'policy:solver', seed: body.seed };
-    let said = promptOf(body);
+    let message = promptOf(body);
     for (const agent of ['generator', 'verifier', 'refiner']) {
-      const answer = await call(body, agent, 'chat', { ...own, messages: [{ role: 'user', content: said }] });
-      said = answer.choices[0].message.content;
+      const answer = await call(body, agent, 'chat', { ...own, messages: [{ role: 'user', content: message }] });
+      message = answer.choices[0].message.content;
     }
-    return numberIn(said) % 2 === 0 ? 1 : 0;
+    return numberIn(message) % 2 === 0 ? 1 : 0;
   };
 
   it('is read as one tree by the methods that value trees: two answers a role, eight leaves', async () => {

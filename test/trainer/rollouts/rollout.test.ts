@@ -154,7 +154,7 @@ describe('a rollout', () => {
       ['r/a/1', null, null, 'error', 0],
       ['r/a/1/a1', 'r/a', 2, 'unknown', 1],
     ]);
-    // What it said last, but no value of a variable that the runner names.
+    // The end of its output, but no value of a variable that the runner names.
     expect(found[0]!.stop_reason).toBe('Exit code 3: the tool server is down; my token is ***');
   });
 
