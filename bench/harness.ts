@@ -1,6 +1,6 @@
 /**
  * How a comparison is made so that it means something: the sides take turns in one run, each first as often as last, and
- * their outputs are compared before their times are. What cannot be compared is said, never filled in.
+ * their outputs are compared before their times are. What cannot be compared is reported, never filled in.
  */
 import { cpus } from 'node:os';
 import { TroupeError } from '../errors.ts';
@@ -84,9 +84,9 @@ export async function interleave(
     );
     const others = Math.max(0, busySeconds() - busy - own) / (wallSeconds() - began);
     tries.push({ measured, others });
-    const said = sides.map(({ name }, i) => `${name} ${shortNumber(rate(measured[i]!))}`);
+    const rates = sides.map(({ name }, i) => `${name} ${shortNumber(rate(measured[i]!))}`);
     const noise = others > QUIET ? `; others kept ${others.toFixed(1)} processors busy` : '';
-    onRound(`round ${tries.length}, ${quiet()} of ${rounds} undisturbed: ${said.join(', ')}${noise}`);
+    onRound(`round ${tries.length}, ${quiet()} of ${rounds} undisturbed: ${rates.join(', ')}${noise}`);
   }
   const kept = tries
     .map((one, at) => ({ ...one, at }))

@@ -126,7 +126,7 @@ async function kafkaCase(server: BenchServer, settings: Settings, events: number
       },
       more: ['troupe.stored_events', 'troupe.bodies', 'troupe.blobs'],
       processes: broker.node ? [broker.node.pid()] : [],
-      about: `${PARTITIONS} partitions; with the archive of events, ${duplicates} duplicates told apart, and joining the topic`,
+      about: `${PARTITIONS} partitions; with the archive of events, ${duplicates} duplicates found, and joining the topic`,
     });
   } finally {
     await broker.stop();

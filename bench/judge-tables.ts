@@ -23,7 +23,7 @@ const ESTIMATORS: readonly (MethodAsked & { readonly as: string })[] = [
   { as: 'magrpo_returns', method: 'magrpo_returns' },
 ];
 
-/** `--sizes` names how many episodes, 50,000 where nothing is said. */
+/** `--sizes` names how many episodes, 50,000 by default. */
 export async function tableCases({ rounds, scratch, sizes, say }: Settings): Promise<Result[]> {
   const episodes = sizes === null ? EPISODES : Number(sizes);
   const steps = episodes * STEPS_AN_EPISODE;

@@ -17,7 +17,7 @@ const LONGEST = 512;
 const CHATS = join('data', 'tau-bench', 'gpt-4o-airline.json');
 
 /**
- * Of the chat turns below the folder `TROUPE_DATA` names: what a user, an assistant or a tool said at once, four bytes a
+ * Lengths of single messages of the chat turns below the folder that `TROUPE_DATA` names, of users, assistants and tools, four bytes a
  * token. Without it log-normal, median 64 and 90th percentile about 200 tokens.
  */
 export function realLengths(data: string | undefined, seed: number): Lengths {

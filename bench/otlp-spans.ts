@@ -25,7 +25,7 @@ const fixed64 = (number: number, value: bigint): Buffer => {
 const attribute = (key: string, value: string): Buffer =>
   field(9, Buffer.concat([field(1, key), field(2, field(1, value))]));
 
-const SAID = 'The answer follows from what was said before, so it is given once more in other words. ';
+const TEXT = 'The answer follows from what was said before, so it is given once more in other words. ';
 
 /** A root, three agents with a model call each, and a tool run inside each. */
 function traceSpans(seed: number, trace: number): Buffer[] {
@@ -57,14 +57,14 @@ function traceSpans(seed: number, trace: number): Buffer[] {
       span(first + 1, first, 'chat made-up', [
         operation('chat'),
         attribute('gen_ai.request.model', 'made-up'),
-        attribute('gen_ai.input.messages', parts('user', SAID.repeat(6))),
-        attribute('gen_ai.output.messages', parts('assistant', SAID.repeat(6))),
+        attribute('gen_ai.input.messages', parts('user', TEXT.repeat(6))),
+        attribute('gen_ai.output.messages', parts('assistant', TEXT.repeat(6))),
       ]),
       span(first + 2, first, 'execute_tool search', [
         operation('execute_tool'),
         attribute('gen_ai.tool.name', 'search'),
-        attribute('gen_ai.tool.call.arguments', JSON.stringify({ query: SAID.repeat(3) })),
-        attribute('gen_ai.tool.call.result', SAID.repeat(6)),
+        attribute('gen_ai.tool.call.arguments', JSON.stringify({ query: TEXT.repeat(3) })),
+        attribute('gen_ai.tool.call.result', TEXT.repeat(6)),
       ]),
       span(first, 0, `invoke_agent member-${agent}`, [
         operation('invoke_agent'),

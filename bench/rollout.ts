@@ -134,7 +134,7 @@ async function withTeam(context: Context, settings: Settings, work: (team: Team)
   }
 }
 
-/** The model that answers; `at` tells its rollouts from those of others. */
+/** The model that answers; `at` distinguishes its rollouts from those of others. */
 type Model = { readonly at: string; readonly about: string };
 
 /** Has the team and the worker answered by the model that it learnt, in the shape of this size where one is named. */

@@ -19,7 +19,7 @@ const BATCHES = [
 ] as const;
 
 type Tokens = readonly (readonly (readonly number[])[])[];
-type Speaker = { readonly worker: Worker; readonly spoken: number[] };
+type Sampler = { readonly worker: Worker; readonly sampled: number[] };
 
 export const bench: Bench = {
   name: 'sample',
@@ -44,11 +44,12 @@ async function sampleCase(
   { threads, rounds, say }: Settings,
 ): Promise<Result> {
   const name = `${size.name}, batch ${prompts}, ${threads} ${threads === 1 ? 'thread' : 'threads'}`;
-  const speakers: Speaker[] = [{ worker: startOurs('sample.ts'), spoken: [] }];
-  if ('python' in found) speakers.push({ worker: startPeer(found, 'sample_transformers.py', { threads }), spoken: [] });
+  const samplers: Sampler[] = [{ worker: startOurs('sample.ts'), sampled: [] }];
+  if ('python' in found)
+    samplers.push({ worker: startPeer(found, 'sample_transformers.py', { threads }), sampled: [] });
   try {
     let versions: Readonly<Record<string, string>> = {};
-    for (const { worker } of speakers) {
+    for (const { worker } of samplers) {
       const answer = await worker.ask<{ readonly versions?: typeof versions }>({ do: 'open', dir, threads });
       versions = answer.versions ?? versions;
     }
@@ -58,12 +59,12 @@ async function sampleCase(
         Array.from({ length: prompts }, () => sequence(random, PROMPT, size.config.vocab_size)),
       );
     const first = drawn();
-    for (const speaker of speakers) await speak(speaker, first);
+    for (const sampler of samplers) await drawAll(sampler, first);
     const perTry: number[][][][] = [];
-    const sides = speakers.map((speaker, i): Side => {
+    const sides = samplers.map((sampler, i): Side => {
       const round = async (at: number): Promise<Measured> => {
         perTry[at] ??= drawn();
-        const { seconds, cpu_seconds } = await speak(speaker, perTry[at]);
+        const { seconds, cpu_seconds } = await drawAll(sampler, perTry[at]);
         return { work: prompts * times * NEW, seconds, cpuSeconds: cpu_seconds };
       };
       return { name: i === 0 ? 'ours' : 'generate', round };
@@ -72,7 +73,7 @@ async function sampleCase(
       rounds,
       onRound: (line) => say(`sample ${name}: ${line}`),
     });
-    const memory = await Promise.all(speakers.map(({ worker }) => worker.ask<Memory>({ do: 'memory' })));
+    const memory = await Promise.all(samplers.map(({ worker }) => worker.ask<Memory>({ do: 'memory' })));
     const more = {
       parameters: parameterCount(size.config),
       work: `${times} × ${prompts} prompts of ${PROMPT} tokens, ${NEW} new tokens each`,
@@ -80,7 +81,7 @@ async function sampleCase(
     };
     const about = { case: name, unit: 'tokens/s', disturbed, more };
     if ('missing' in found) return oursOnly(about, measured[0]!, found.missing);
-    const [ours, theirs] = [speakers[0]!.spoken, speakers[1]!.spoken];
+    const [ours, theirs] = [samplers[0]!.sampled, samplers[1]!.sampled];
     const same = ours.filter((id, i) => id === theirs[i]).length;
     return compared(
       about,
@@ -95,12 +96,12 @@ async function sampleCase(
       },
     );
   } finally {
-    await Promise.all(speakers.map(({ worker }) => worker.close()));
+    await Promise.all(samplers.map(({ worker }) => worker.close()));
   }
 }
 
-async function speak({ worker, spoken }: Speaker, batches: number[][][]): Promise<Timed> {
+async function drawAll({ worker, sampled }: Sampler, batches: number[][][]): Promise<Timed> {
   const answer = await worker.ask<Timed & { readonly tokens: Tokens }>({ do: 'generate', batches, tokens: NEW });
-  spoken.push(...answer.tokens.flat(2));
+  sampled.push(...answer.tokens.flat(2));
   return answer;
 }

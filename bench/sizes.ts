@@ -3,7 +3,7 @@ import { TroupeError } from '../errors.ts';
 
 const TIMES = { '': 1, k: 1e3, m: 1e6 } as const;
 
-/** Several with commas between, in the order named; `otherwise` where nothing is said. @throws TroupeError `usage` */
+/** Several with commas between, in the order named; `otherwise` by default. @throws TroupeError `usage` */
 export function countsNamed(sizes: string | null, otherwise: readonly number[]): readonly number[] {
   if (sizes === null) return otherwise;
   return sizes.split(',').map((text) => {

@@ -1,4 +1,4 @@
-/** What is said of repeated measurements: the median, and the smallest and largest beside it. Pure. */
+/** Statistics of repeated measurements: the median, the smallest and the largest. Pure. */
 
 /** One side's work in one round. */
 export type Measured = {

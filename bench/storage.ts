@@ -50,19 +50,19 @@ async function tauBench(server: BenchServer): Promise<Result> {
   });
 }
 
-/** Each call sends all that was said before, as one text: 7 MB, of which 168 KB are new. */
+/** Each call sends all messages before it, as one text: 7 MB, of which 168 KB are new. */
 async function oneTrace(server: BenchServer): Promise<Result> {
-  const said: object[] = [];
+  const messages: object[] = [];
   const spans = Array.from({ length: CALLS }, (_, call) => {
-    said.push({ role: 'user', parts: [{ type: 'text', content: words(2 * call, 1050) }] });
+    messages.push({ role: 'user', parts: [{ type: 'text', content: words(2 * call, 1050) }] });
     const answer = { role: 'assistant', parts: [{ type: 'text', content: words(2 * call + 1, 1050) }] };
     const attributes = {
       'gen_ai.operation.name': 'chat',
       'gen_ai.request.model': 'made-up',
-      'gen_ai.input.messages': JSON.stringify(said),
+      'gen_ai.input.messages': JSON.stringify(messages),
       'gen_ai.output.messages': JSON.stringify([answer]),
     };
-    said.push(answer);
+    messages.push(answer);
     return {
       traceId: '0af7651916cd43dd8448eb211c80319c',
       spanId: (call + 1).toString(16).padStart(16, '0'),
@@ -88,9 +88,13 @@ async function conversation(server: BenchServer, turns: number): Promise<Result>
     const content = words(2 * turn + 1, 500);
     const call = { episode_id: 'e', call_id: `c${turn}`, agent_id: 'a', turn };
     const asked = { name: 'generation.requested', id: `${turn}-0`, data: { ...call, input: [...input] } };
-    const said = { name: 'generation.completed', id: `${turn}-1`, data: { ...call, choices: [{ index: 0, content }] } };
+    const completed = {
+      name: 'generation.completed',
+      id: `${turn}-1`,
+      data: { ...call, choices: [{ index: 0, content }] },
+    };
     input.push({ role: 'assistant', content });
-    return [asked, said].map((one) => ({ ...one, source: '/bench', time: '2026-09-10T10:00:00Z' }));
+    return [asked, completed].map((one) => ({ ...one, source: '/bench', time: '2026-09-10T10:00:00Z' }));
   }).flat();
   const name = `a conversation of ${turns} turns, 1,000 characters each`;
   return grown(await server.another(`turns_${turns}`), name, turns * 1000, async ({ db }) => {

@@ -22,7 +22,7 @@ export async function fillLog(db: Db, count: number): Promise<void> {
   await db.query('vacuum analyze troupe.stored_events');
 }
 
-/** What the log says is told anew from its beginning. */
+/** The tables are rebuilt from the beginning of the log. */
 export async function emptyFacts(db: Db): Promise<void> {
   const tables = await tablesOf(db);
   if (tables.length > 0) await db.query(`truncate ${tables.join(', ')}`);

@@ -55,10 +55,10 @@ function start(command: string, args: readonly string[], { env = {} }: Options):
   const child = spawn(command, args, { stdio: ['pipe', 'pipe', 'pipe'], env: { ...process.env, ...env } });
   const name = args.at(-1)!.split('/').at(-1)!;
   let waiting: { readonly resolve: (line: string) => void; readonly reject: (error: Error) => void } | null = null;
-  let said = '';
+  let output = '';
   let dead: string | null = null;
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
-    said = (said + text).slice(-4000);
+    output = (output + text).slice(-4000);
   });
   createInterface({ input: child.stdout }).on('line', (line) => {
     waiting?.resolve(line);
@@ -66,7 +66,7 @@ function start(command: string, args: readonly string[], { env = {} }: Options):
   });
   const gone = new Promise<void>((resolve) => {
     const end = (how: string) => {
-      dead = `${name} ended (${how}): ${said.trim() || 'it said nothing'}`;
+      dead = `${name} ended (${how}): ${output.trim() || 'no output'}`;
       waiting?.reject(new TroupeError('internal', dead));
       waiting = null;
       resolve();

@@ -19,12 +19,12 @@ await serve({
     const asked = batches.map((prompts) =>
       prompts.map((promptIds) => ({ promptIds, n: 1, maxTokens: tokens, temperature: 0, seed: 0, stopIds: [] })),
     );
-    const [spoken, spent] = await timed(async () => {
+    const [sampled, spent] = await timed(async () => {
       const all: (readonly number[])[][] = [];
       for (const requests of asked) all.push((await policy!.sample(requests)).map(([sample]) => sample!.tokenIds));
       return all;
     });
-    return { tokens: spoken, ...spent };
+    return { tokens: sampled, ...spent };
   },
 
   memory: () => ({ baseline, peak: memory('VmHWM') }),

@@ -1,4 +1,4 @@
-/** Troupe's side of the training benchmarks: opens a model directory, takes steps on the rows it is told, says their losses. */
+/** Troupe's side of the training benchmarks: opens a model directory, takes steps on the given rows, returns their losses. */
 
 import type { Row } from '../../trainer/data/row.ts';
 import { runtime } from '../../trainer/graph/session.ts';
