@@ -29,23 +29,32 @@ const numberIn = (text: string): string | null => /(?:^| )([1-9])$/.exec(text)?.
 
 /** The reward is the mean of three: the expert recruited first knows the subject, the answer is right, and how thrifty it was. */
 async function recruitInTurn(episode_id: string, task: Question, ask: Ask, { recorder }: Tools): Promise<Played> {
-  let [heard, spent, first] = [null as string | null, 0, null as string | null];
+  let [expertAnswer, spent, first] = [null as string | null, 0, null as string | null];
   for (let turn = 0; turn < ROUNDS; turn++) {
-    const said = await ask('ceo', turn, turn === 0 ? task.prompt : `${task.prompt} heard ${heard ?? 'nothing'}`, 3);
-    const [expert = '', budget = ''] = said.split(' ');
+    const reply = await ask(
+      'ceo',
+      turn,
+      turn === 0 ? task.prompt : `${task.prompt} heard ${expertAnswer ?? 'nothing'}`,
+      3,
+    );
+    const [expert = '', budget = ''] = reply.split(' ');
     // Whatever names no expert is the end of the discussion, as an acceptance is.
     const recruited = EXPERTS.includes(expert);
     const tokens = BUDGETS[budget] ?? DEFAULT_BUDGET;
-    const decision = recruited ? { expert, tokens } : { heard };
+    const decision = recruited ? { expert, tokens } : { heard: expertAnswer };
     recorder.decision({ episode_id, by: 'ceo', kind: recruited ? 'recruit' : 'accept', decision, turn });
     if (!recruited) break;
     first ??= expert;
     spent += tokens;
-    heard = numberIn(await ask(expert, turn, task.prompt, tokens));
+    expertAnswer = numberIn(await ask(expert, turn, task.prompt, tokens));
   }
-  const right = heard === task.answer;
+  const right = expertAnswer === task.answer;
   const thrift = right ? Math.max(0, 1 - spent / ALLOWANCE) : 0;
-  return { reward: ((first === task.domain ? 1 : 0) + (right ? 1 : 0) + thrift) / 3, answer: heard, solved: right };
+  return {
+    reward: ((first === task.domain ? 1 : 0) + (right ? 1 : 0) + thrift) / 3,
+    answer: expertAnswer,
+    solved: right,
+  };
 }
 
 /** The reward is 1 if the answer that the CEO chooses is right. */
@@ -53,8 +62,8 @@ async function recruitAll(episode_id: string, task: Question, ask: Ask, { record
   const answers = await Promise.all(
     EXPERTS.map(async (expert) => numberIn(await ask(expert, 0, task.prompt, DEFAULT_BUDGET))),
   );
-  const heard = answers.map((answer) => answer ?? 'nothing');
-  const [expert = ''] = (await ask('ceo', 1, `${task.prompt} heard ${heard.join(' ')}`, 2)).split(' ');
+  const expertAnswers = answers.map((answer) => answer ?? 'nothing');
+  const [expert = ''] = (await ask('ceo', 1, `${task.prompt} heard ${expertAnswers.join(' ')}`, 2)).split(' ');
   const answer = answers[EXPERTS.indexOf(expert)] ?? null;
   recorder.decision({ episode_id, by: 'ceo', kind: 'select', decision: { expert, answer }, turn: 1 });
   const right = answer === task.answer;

@@ -1,5 +1,5 @@
 /**
- * How a recipe is said in words: three phrases for each operation, six templates for two and for three of them. Two traps make
+ * How a recipe is put in words: three phrases for each operation, six templates for two and for three of them. Two traps make
  * it worth learning: some templates speak in another order than the one meant, and opposite operations share their words.
  */
 
@@ -42,7 +42,7 @@ const isLetter = (word: string): boolean => word.length === 1 && LETTERS.include
 export type Instruction = {
   readonly program: Program;
   readonly sentence: string;
-  /** Positions of the program's operations in the order they are spoken: [1, 0] for 'B after you A'. */
+  /** Positions of the program's operations in the order of the sentence: [1, 0] for 'B after you A'. */
   readonly order: readonly number[];
 };
 
@@ -59,7 +59,7 @@ export function instruct(program: Program, random: Random): Instruction {
   };
 }
 
-/** Whether the operations are spoken in another order than they are carried out. */
+/** Whether the sentence names the operations in another order than they are carried out. */
 export const isTwisted = ({ order }: Instruction): boolean => order.some((position, i) => position !== i);
 
 export const PAD = '<pad>';

@@ -1,7 +1,7 @@
 /** The model both members share, small enough to be trained on one processor core: 408,064 parameters over 95 words. */
 import { END, PAD, SPECIAL_TOKENS, WORDS } from './language.ts';
 
-/** All contents joined by single spaces; what the model itself said ends with the end token. */
+/** All contents joined by single spaces; the model's own answers end with the end token. */
 const CHAT_TEMPLATE =
   "{% for message in messages %}{% if not loop.first %}{{ ' ' }}{% endif %}{{ message.content }}" +
   `{% if message.role == 'assistant' %}{{ ' ${END}' }}{% endif %}{% endfor %}`;

@@ -1,4 +1,4 @@
-/** What is said about a task when it is stated. Every word of it follows from the sentence, so it can be said again. */
+/** The events that define a task. All of it follows from the sentence, so they can be sent again. */
 
 import { createRandom, seedOf } from '../lib/random.ts';
 import { drawInput, run, sameValues, type Values } from './operations.ts';

@@ -51,9 +51,9 @@ def draft(state: State) -> dict:
 
 def review(state: State) -> dict:
     task = state["episode"]["task"]
-    said = ask(state, "reviewer", f"review {task['prompt']} answer {state['answer']}")
+    answer = ask(state, "reviewer", f"review {task['prompt']} answer {state['answer']}")
     truth = "yes" if state["answer"] == task["answer"] else "no"
-    return {"review": said, "drafts": state["drafts"] + 1, "graded": [*state["graded"], int(said == truth)]}
+    return {"review": answer, "drafts": state["drafts"] + 1, "graded": [*state["graded"], int(answer == truth)]}
 
 
 def onward(state: State) -> str:

@@ -11,14 +11,14 @@ const RIGHT: Readonly<Record<string, number>> = { carefully: 0.9, steadily: 0.8,
 
 serveModel(({ messages, seed }) => {
   const [system, asked] = messages.map(({ content }) => content) as [string, string];
-  const [question, heard] = asked.split(' heard ');
+  const [question, received] = asked.split(' heard ');
   const random = createRandom(seedOf(seed, system, asked));
   const sum = question!.match(/\d+/g)!.reduce((total, digits) => total + Number(digits), 0);
   const skill = Object.entries(RIGHT).find(([word]) => system.includes(word))?.[1] ?? 0.5;
   const own = String(random.next() < skill ? sum : sum + 1 + random.int(9));
-  if (heard === undefined) return own;
-  const said = heard.split(' ');
-  const count = (answer: string) => [...said, own].filter((one) => one === answer).length;
-  const most = [own, ...said].sort((a, b) => count(b) - count(a))[0];
-  return [most, ...said.map((one) => (one === own ? 5 : 1))].join(' ');
+  if (received === undefined) return own;
+  const answers = received.split(' ');
+  const count = (answer: string) => [...answers, own].filter((one) => one === answer).length;
+  const most = [own, ...answers].sort((a, b) => count(b) - count(a))[0];
+  return [most, ...answers.map((one) => (one === own ? 5 : 1))].join(' ');
 }, 9923);

@@ -1,5 +1,5 @@
 /**
- * Peers that answer in two rounds: each answers alone, then each hears what all said, rates it from 1 to 5, and answers again. What most of them
+ * Peers that answer in two rounds: each answers alone, then each reads all answers, rates them from 1 to 5, and answers again. What most of them
  * say at the end is the answer. Who the peers are is the version of the team.
  *
  *   node --import tsx examples/peers/team.ts --url http://127.0.0.1:7717 [--model peer]
@@ -22,8 +22,8 @@ const play: Play<Sum> = async ({ episode_id, task, seed, team }, { gateway, reco
         ];
         const call = { episode: episode_id, role: 'peer', agent: name, turn, model: models.model!, messages };
         const drawn = { n: 1, maxTokens: 32, temperature: 1, seed: seedOf(seed, name, turn) >>> 1 };
-        const [said] = await gateway.ask({ ...call, ...drawn });
-        return { name, stepId: said!.stepId, words: said!.text.split(' ') };
+        const [step] = await gateway.ask({ ...call, ...drawn });
+        return { name, stepId: step!.stepId, words: step!.text.split(' ') };
       }),
     );
   const first = await round(0, task.prompt);

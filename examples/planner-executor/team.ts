@@ -70,10 +70,10 @@ const play: Play<Question> = async ({ episode_id, task, seed }, tools) => {
   const inserted = found.error === null && found.output !== null;
   const decision = { inserted, found: found.output, error: found.error };
   recorder.decision({ episode_id, by: 'planner', kind: 'reinsert', decision, turn: 1 });
-  const said = await ask('planner', 2, `search ${search} found ${inserted ? found.output : 'nothing'}`, 2);
-  const right = said.text === task.answer;
+  const reply = await ask('planner', 2, `search ${search} found ${inserted ? found.output : 'nothing'}`, 2);
+  const right = reply.text === task.answer;
   const parts = [rightWords(program.text, search), found.output === task.answer ? 1 : 0, right ? 1 : 0];
-  return { reward: parts.reduce((a, b) => a + b) / parts.length, answer: said.text, solved: right };
+  return { reward: parts.reduce((a, b) => a + b) / parts.length, answer: reply.text, solved: right };
 };
 
 function runRecorded(episode_id: string, { stepId, text }: Answer, { recorder }: Tools): Found {

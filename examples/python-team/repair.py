@@ -1,6 +1,6 @@
 """A failure of the help desk once more, as SiriuS repairs them: a critic who has the right answer says what is wrong, and the solver answers again.
 
-Standard input has the ticket, and in `failed` what the solver said. What it says now goes to standard output; whether the team is
+Standard input has the ticket, and in `failed` the solver's answer. The new answer goes to standard output; whether the team is
 right with it is found out by playing the episode again.
 """
 

@@ -1,6 +1,6 @@
 """A model server that answers by a script, in place of one that costs money: python3 upstream.py [--port 9917]
 
-It speaks the OpenAI interface. As solver it is right two times in five, and four times in five once a critic told it what
+It has the OpenAI interface. As solver it is right two times in five, and four times in five once a critic named what
 is wrong; as checker four times in five. When is a hash of the question and the seed. It does not know who asks: it reads the question.
 """
 
@@ -30,8 +30,8 @@ def respond(texts, seed):
         right = KNOWN[" ".join(words[:-2])] == " ".join(words[-2:])
         return "yes" if right == (draw < 0.8) else "no"
     if texts[-1].endswith(CRITICISE):
-        said, right = [half.split()[-2:] for half in texts[-1][: -len(CRITICISE)].split(" no ")[-2:]]
-        return " and ".join(a for a, b in zip(said, right) if a != b) + " is not right"
+        answers, right = [half.split()[-2:] for half in texts[-1][: -len(CRITICISE)].split(" no ")[-2:]]
+        return " and ".join(a for a, b in zip(answers, right) if a != b) + " is not right"
     right = KNOWN[texts[0][: -len(SOLVE)].strip()]
     return right if draw < (0.8 if texts[-1].endswith("is not right") else 0.4) else ANSWERS[int(chance(draw) * len(ANSWERS))]
 

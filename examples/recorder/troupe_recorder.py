@@ -32,7 +32,7 @@ __all__ = ["Recorder", "RecorderError"]
 MAX_BYTES = 2**22
 MAX_PAUSE = 5.0
 AWAY = {408, 425, 429, 500, 502, 503, 504}
-# A file still being written after this long belongs to a process that was killed; nobody was told that it is kept.
+# A file still being written after this long belongs to a process that was killed; it was never reported as kept.
 ABANDONED_SECONDS = 60
 WHOLE = re.compile(r"^\d{15}-\d{6}-[0-9a-f]{8}-([0-9a-f]{32})\.ndjson$")
 NOW = object()
@@ -70,7 +70,7 @@ class Recorder:
         self._spill = None if spill is None else _Spill(spill, spill_bytes)
         self._queue = []
         self._queue_lock = threading.Lock()
-        # One request at a time, so that what was said first arrives first.
+        # One request at a time, so that events arrive in the order they were recorded.
         self._sending = threading.Lock()
         self._thread = None
         self._away = False
@@ -80,7 +80,7 @@ class Recorder:
         if self._spill:
             self._send_in_background()
 
-    # What can be said. Every keyword is a field of the event (docs/events.md); `time` is RFC 3339, None where unknown.
+    # The events. Every keyword is a field of the event (docs/events.md); `time` is RFC 3339, None where unknown.
 
     def task(self, *, time=None, **data):
         """A problem was stated. Stating it again in the same words, without a time or with the same, changes nothing."""
@@ -126,7 +126,7 @@ class Recorder:
         self.event("decision.made", data, time=time)
 
     def feedback(self, *, time=NOW, **data):
-        """Something was said about a target after the fact."""
+        """Feedback on a target, after the fact."""
         self.event("feedback.recorded", data, id=data["feedback_id"], time=time)
 
     def finish(self, *, time=NOW, **data):
@@ -134,7 +134,7 @@ class Recorder:
         self.event("episode.finished", data, id="%s/finished" % data["episode_id"], time=time)
 
     def event(self, name, data, id=None, time=NOW):
-        """Any event of the vocabulary. The id is random unless given: give one wherever the same may be said twice."""
+        """Any event of the vocabulary. The id is random unless given: give one wherever the same event may be sent twice."""
         if time is NOW:
             time = datetime.datetime.now(datetime.timezone.utc).isoformat().replace("+00:00", "Z")
         value = {
@@ -147,7 +147,7 @@ class Recorder:
         }
         if time is not None:
             value["time"] = time
-        # JSON has no NaN and no infinity: such a number raises here, where it was said.
+        # JSON has no NaN and no infinity: such a number raises here, where it was recorded.
         line = json.dumps(value, allow_nan=False)
         with self._queue_lock:
             self._queue.append({"id": value["id"], "type": value["type"], "json": line})
@@ -156,7 +156,7 @@ class Recorder:
             self._send_in_background()
 
     def flush(self):
-        """Returns when everything said so far is durable: at the server, or while it is away in the spill folder.
+        """Returns when everything recorded so far is durable: at the server, or while it is away in the spill folder.
 
         The answer counts sent, accepted, duplicates, spilled and damaged (files moved aside). Raises RecorderError:
         with `rejected` when the server refused events (the others are kept and nothing is sent again), without when it
@@ -233,7 +233,7 @@ class Recorder:
             print(error, file=sys.stderr)
 
     def _send(self, batch):
-        # What waits on disk can wait longer: one try tells whether the server is back.
+        # What waits on disk can wait longer: one try shows whether the server is back.
         answer = self._post(batch, 1 if self._away and self._spill else self._tries)
         self._away = False
         for error in answer["errors"]:
@@ -344,7 +344,7 @@ class _Spill:
             pass
 
     def _whole(self):
-        # By name, which begins with the time: what was said first is sent first.
+        # By name, which begins with the time: what was recorded first is sent first.
         return sorted(name for name in os.listdir(self._folder) if WHOLE.match(name))
 
     def _seen(self, name):

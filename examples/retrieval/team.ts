@@ -14,8 +14,8 @@ const play: Play<Question> = async ({ episode_id, task, seed }, { gateway, recor
   const ask = async (role: string, turn: number, content: string, maxTokens: number): Promise<string> => {
     const messages = [{ role: 'user' as const, content }];
     const call = { episode: episode_id, role, turn, model: models.model!, messages, n: 1, maxTokens, temperature: 1 };
-    const [said] = await gateway.ask({ ...call, seed: seedOf(seed, role) >>> 1 });
-    return said!.text;
+    const [step] = await gateway.ask({ ...call, seed: seedOf(seed, role) >>> 1 });
+    return step!.text;
   };
   const query = await ask('rewriter', 0, `rewrite ${task.prompt}`, 2);
   const documents = search(query);

@@ -12,7 +12,7 @@ import { DOCUMENTS, OTHER_WORDS } from './documents.ts';
 serveModel(({ messages, seed }) => {
   const prompt = messages.at(-1)!.content;
   const random = createRandom(seedOf(seed, prompt));
-  const [task, page, field, value, ...said] = prompt.split(' ');
+  const [task, page, field, value, ...rest] = prompt.split(' ');
   if (task === 'write') {
     if (random.next() < 1 / 6) return `${page} ?`;
     const asked = random.next() < 1 / 8 ? field : OTHER_WORDS[field!];
@@ -30,8 +30,8 @@ serveModel(({ messages, seed }) => {
         0,
         documents.findIndex((one) => one.startsWith(document)),
       )}`;
-    return random.next() < 1 / 6 ? random.pick(DOCUMENTS).split(' ')[2]! : (said.at(-1) ?? value ?? '');
+    return random.next() < 1 / 6 ? random.pick(DOCUMENTS).split(' ')[2]! : (rest.at(-1) ?? value ?? '');
   }
-  const isRight = said[0] === page && said[2] === value;
+  const isRight = rest[0] === page && rest[2] === value;
   return isRight || random.next() < 1 / 5 ? 'yes' : 'no';
 }, 9921);

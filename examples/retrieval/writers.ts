@@ -30,12 +30,12 @@ const play: Play<Document> = async ({ episode_id, task, seed }, { gateway, recor
     });
     return value;
   };
-  const said = (await ask('writer', `write ${task.prompt}`)).split(' ');
-  const [page, field, answer] = said;
+  const words = (await ask('writer', `write ${task.prompt}`)).split(' ');
+  const [page, field, answer] = words;
   const question = `${page} ${field}`;
   // A later check is made only where those before it passed.
   const passed =
-    say('format_check', said.length === 3, 'code') &&
+    say('format_check', words.length === 3, 'code') &&
     say(
       'execution_check',
       search(question).includes(task.prompt) && task.prompt.split(' ').includes(answer!),
@@ -44,7 +44,7 @@ const play: Play<Document> = async ({ episode_id, task, seed }, { gateway, recor
     say('policy_check', Object.values(OTHER_WORDS).includes(field!), 'code');
   if (passed)
     for (const member of MEMBERS)
-      say('vote', (await ask(member, `check ${task.prompt} ${said.join(' ')}`)) === 'yes', member);
+      say('vote', (await ask(member, `check ${task.prompt} ${words.join(' ')}`)) === 'yes', member);
   const written = {
     task_id: `written-${page}-${field}`,
     prompt: question,

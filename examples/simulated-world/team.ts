@@ -20,8 +20,8 @@ const TURNS = 3;
 const END = '[TERMINATE]';
 
 const play: Play<Question> = async ({ episode_id, task, seed }, { gateway, recorder, models }) => {
-  const said: string[] = [];
-  let heard = '';
+  const transcript: string[] = [];
+  let result = '';
   const ask = async (role: 'agent' | 'world', turn: number, system: string | null, content: string) => {
     const user = { role: 'user' as const, content };
     const messages = system === null ? [user] : [{ role: 'system' as const, content: system }, user];
@@ -31,12 +31,12 @@ const play: Play<Question> = async ({ episode_id, task, seed }, { gateway, recor
     return answer!;
   };
   for (let turn = 0; turn < TURNS; turn++) {
-    const { text, stepId } = await ask('agent', turn, null, `ask ${task.prompt} ${heard && `heard ${heard}`}`.trim());
-    said.push(text);
-    const world = await ask('world', turn, `Simulate. Reference: ${task.reference}`, said.join(' '));
+    const { text, stepId } = await ask('agent', turn, null, `ask ${task.prompt} ${result && `heard ${result}`}`.trim());
+    transcript.push(text);
+    const world = await ask('world', turn, `Simulate. Reference: ${task.reference}`, transcript.join(' '));
     if (world.text === END) break;
-    heard = world.text;
-    said.push(heard);
+    result = world.text;
+    transcript.push(result);
     const call = { episode_id, call_id: stepId.slice(0, stepId.lastIndexOf('/')), agent_id: 'agent', turn };
     recorder.toolCall({
       ...call,
@@ -44,14 +44,14 @@ const play: Play<Question> = async ({ episode_id, task, seed }, { gateway, recor
       name: text,
       arguments: {},
       status: 'ok',
-      output: heard,
+      output: result,
     });
   }
-  const verdict = await ask('world', TURNS, `Grade with 1 or 0. Reference: ${task.reference}`, said.join(' '));
+  const verdict = await ask('world', TURNS, `Grade with 1 or 0. Reference: ${task.reference}`, transcript.join(' '));
   // A world that says neither is a failed attempt, not a reward of 0.
-  if (!/^[01]$/.test(verdict.text)) throw new Error(`The world should grade with 1 or 0; it said ${verdict.text}.`);
+  if (!/^[01]$/.test(verdict.text)) throw new Error(`The world should grade with 1 or 0; it answered ${verdict.text}.`);
   const right = verdict.text === '1';
-  return { reward: right ? 1 : 0, answer: said.at(-1)!, solved: right };
+  return { reward: right ? 1 : 0, answer: transcript.at(-1)!, solved: right };
 };
 
 await runTeam<Question>({

@@ -14,8 +14,8 @@ const play: Play<Question> = async ({ episode_id, task, seed, params }, { gatewa
   const ask = async (role: string, model: string, turn: number, ...texts: string[]): Promise<Answer> => {
     const messages = texts.map((content) => ({ role: 'user' as const, content }));
     const call = { episode: episode_id, role, turn, model, messages, n: 1, maxTokens: 1, temperature: 1 };
-    const [said] = await gateway.ask({ ...call, seed: seedOf(seed, role, turn) >>> 1 });
-    return said!;
+    const [step] = await gateway.ask({ ...call, seed: seedOf(seed, role, turn) >>> 1 });
+    return step!;
   };
   const numbers = task.prompt.split(' ').slice(1).join(' ');
   let answer = '';
@@ -24,10 +24,10 @@ const play: Play<Question> = async ({ episode_id, task, seed, params }, { gatewa
     const thought = await ask('meta-thinking', models.thinker!, turn, `think ${task.prompt} ${answer}`.trim());
     const isDone = thought.text === 'done' && answer !== '';
     // The word is a message of its own: a replay that skips the thinker leaves that out, and the reasoner begins again without it.
-    const said = isDone ? thought : await ask('reasoning', models.reasoner!, turn, `solve ${numbers}`, thought.text);
-    if (!isDone) answer = said.text;
+    const last = isDone ? thought : await ask('reasoning', models.reasoner!, turn, `solve ${numbers}`, thought.text);
+    if (!isDone) answer = last.text;
     // What the two did in this turn, where there are several: an answer, or to leave it as it is.
-    if (turns > 1) earned(recorder, episode_id, said.stepId, answer === task.answer ? 1 : 0);
+    if (turns > 1) earned(recorder, episode_id, last.stepId, answer === task.answer ? 1 : 0);
     if (isDone) break;
   }
   const right = answer === task.answer;
