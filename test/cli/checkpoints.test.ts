@@ -146,7 +146,7 @@ describe('checkpoints of a folder', () => {
     }
   }, 60_000);
 
-  it('--keep-best takes the smallest loss and the greatest of anything else, unless a flag decides', () => {
+  it('--keep-best takes the smallest loss and the greatest of anything else, unless :min or :max is given', () => {
     expect(bestSpec('held_out_loss')).toEqual({ metric: 'held_out_loss', mode: 'min' });
     expect(bestSpec('accuracy')).toEqual({ metric: 'accuracy', mode: 'max' });
     expect(bestSpec('loss:max')).toEqual({ metric: 'loss', mode: 'max' });

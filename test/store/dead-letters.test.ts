@@ -67,7 +67,7 @@ describe('dead letters', () => {
     expect(decodeText(letter.raw.toString('utf8')).event?.digest).toBe(sent.digest);
   });
 
-  it('P22: a refused event that is valid today is taken; one that does not stays, with the reason of today', async () => {
+  it('P22: a refused event that is valid today is taken; one that is not stays, with the reason of today', async () => {
     const [first, ...rest] = anEpisode('e1');
     await postgresLog(fresh.db).append(rest);
     const letters = [JSON.stringify(encodeEnvelope(first!)), '{"type":"troupe.unheard.v7"}'].map((raw, i) => ({

@@ -34,7 +34,7 @@ const LINE = {
 describe('a result of MultiAgentBench', () => {
   const { of, refused } = read('multiagentbench', LINE);
 
-  it('makes each result of an agent a step, in both of their shapes, and what functions returned the environment', () => {
+  it('makes each result of an agent a step, in both of their shapes, and the outputs of functions observations of the environment', () => {
     expect(known(LINE)).toBe('multiagentbench');
     expect(refused).toEqual([]);
     expect(

@@ -37,7 +37,7 @@ describe('a walk along the calls of a source', () => {
     expect(walk.next(ask('eve', 'whatever'))).toEqual({ is: 'after' });
   });
 
-  it('distinguishes another request, another agent, another order and a call too many apart', () => {
+  it('distinguishes another request, another agent, another order and a call too many', () => {
     const why = (asked: readonly (readonly [string, string])[], place: string | null = 'c4') => {
       const walk = walkAlong(CHAIN, place);
       return asked.map(([agent, request]) => walk.next(ask(agent, request))).at(-1);
