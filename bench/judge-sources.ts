@@ -1,6 +1,6 @@
 /**
  * Methods of the judge against the published code of their sources, both on rows in memory: ours the function alone on columns (and,
- * beside it, through the door that checks input and answer); theirs on the tensors that it takes. No row is read from or written to a database here.
+ * beside it, through the function that checks input and output); theirs on the tensors that it takes. No row is read from or written to a database here.
  */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -1,5 +1,5 @@
 /**
- * `bench otlp`: reading spans and telling what they say, against decoding them alone; and spans posted until they can be read in SQL,
+ * `bench otlp`: reading spans and mapping them to events, against decoding them alone; and spans posted until they can be read in SQL,
  * durable, against other trace stores on the same PostgreSQL.
  */
 import { join } from 'node:path';
@@ -167,7 +167,7 @@ async function postedCases({ rounds, scratch, say }: Settings): Promise<Result[]
       case: `posted until readable in SQL, ${SPANS} spans${other}`,
       unit: 'spans/s',
       disturbed,
-      more: { work: 'batches of 100 on one connection; door and projector are processes of their own' },
+      more: { work: 'batches of 100 on one connection; ingest and projector are processes of their own' },
     });
     const results = peers.map(({ name }, i) =>
       compared(

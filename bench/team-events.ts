@@ -1,5 +1,5 @@
 /**
- * Events as a team records them, about 1 KiB each: episodes of three agents that call their model, use a tool and speak to each
+ * Events as a team records them, about 1 KiB each: episodes of three agents that call their model, use a tool and send messages to each
  * other, several at a time, so that a batch of the log holds pieces of many. The same numbers give the same events.
  */
 import { decodeDraft } from '../ingest/decode.ts';

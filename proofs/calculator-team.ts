@@ -1,4 +1,4 @@
-/** Recorded work of a made-up team, as events: a solver that calls a calculator, and a checker that speaks in text. */
+/** Recorded work of a made-up team, as events: a solver that calls a calculator, and a checker that answers in text. */
 
 type Event = { readonly type: string; readonly data: Readonly<Record<string, unknown>> };
 

@@ -1,7 +1,7 @@
 /**
  * Proof that a checkpoint of Troupe is a model of everybody's: transformers loads it without a word about missing weights,
  * reads text and chats as the same ids and masks, and gives the same log-probabilities, values and rewards; PEFT loads an adapter of
- * Troupe onto it, which speaks as the two folded into one; and what transformers and PEFT then save, Troupe opens as the same again.
+ * Troupe onto it, with the outputs of the two merged into one; and what transformers and PEFT then save, Troupe opens as the same again.
  */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,7 +1,7 @@
 /**
  * Proof that what a user says on the command line is what everybody's trainer does: `train sft`, whole and by an adapter, for both
  * means, `logprobs` and `sample` on checkpoints that transformers wrote give the losses, gradient norms, log-probabilities and samples of
- * PyTorch, and the checkpoints and adapters that come out speak there as they do here.
+ * PyTorch, and the checkpoints and adapters that come out have the same outputs there as here.
  */
 import { execFile } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';

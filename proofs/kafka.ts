@@ -127,7 +127,7 @@ async function makeNode(
     if (running === null || running.exitCode !== null || running.signalCode !== null) return;
     const gone = once(running, 'exit');
     running.kill(signal);
-    // One that is paused hears nothing but this.
+    // A paused process reacts to nothing else.
     if (signal !== 'SIGKILL') running.kill('SIGCONT');
     await gone;
   };

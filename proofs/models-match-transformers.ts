@@ -1,5 +1,5 @@
 /**
- * Proof that a model speaks here as it speaks in transformers: random Llama, Qwen2 and Qwen3 checkpoints, written by transformers in
+ * Proof that a model has the same outputs here as in transformers: random Llama, Qwen2 and Qwen3 checkpoints, written by transformers in
  * every shape, scaling and number type that is read, give the same log-probabilities, values and rewards of rows of different lengths
  * and the same greedy samples; and so do adapters that PEFT wrote, beside the weights and folded into them.
  */

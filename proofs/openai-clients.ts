@@ -1,7 +1,7 @@
 /**
  * Proof that the OpenAI clients for JavaScript and Python work through the gateway, unchanged: whole and streamed, with tools, several
  * candidates, the Responses API, embeddings, errors, an API key, and a policy; and that each call is a row that names its agent. The
- * model server behind the gateway is a script that speaks the OpenAI protocol; gateway, database, keys and sampling process are real.
+ * model server behind the gateway is a script with the OpenAI protocol; gateway, database, keys and sampling process are real.
  */
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';

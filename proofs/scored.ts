@@ -1,4 +1,4 @@
-/** What a model under training says of given rows: the way for adapters beside the weights, and for heads that do not speak. */
+/** Outputs of a model under training for given rows: the way for adapters beside the weights, and for heads that generate no text. */
 
 import { sftLoss } from '../trainer/losses/sft.ts';
 import { valueMseLoss } from '../trainer/losses/value-regression.ts';

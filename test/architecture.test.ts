@@ -1,4 +1,4 @@
-/** Holds the house to its plan: who may import whom, which file is the door to a heavy package, what is pure, and what nothing is called. */
+/** Checks the architecture: which folder may import which, which file alone imports a heavy package, what is pure, and which names are not used. */
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -101,8 +101,8 @@ describe('Imports run left along the data', () => {
   });
 });
 
-describe('One door for each heavy package', () => {
-  const DOORS: Readonly<Record<string, readonly string[]>> = {
+describe('Each heavy package is imported by one file', () => {
+  const IMPORTERS: Readonly<Record<string, readonly string[]>> = {
     pg: ['store/db/pool.ts'],
     'pg-copy-streams': ['store/db/pool.ts'],
     'pg-cursor': ['store/db/pool.ts'],
@@ -129,7 +129,7 @@ describe('One door for each heavy package', () => {
 
   it('is the only file that imports it', () => {
     const wrong = ours.filter((one) => {
-      const doors = DOORS[packageOf(one.to)];
+      const doors = IMPORTERS[packageOf(one.to)];
       return (
         doors !== undefined &&
         !doors.some((door) => one.file === door || (door.endsWith('/') && one.file.startsWith(door)))
@@ -281,7 +281,7 @@ describe('The examples are outside teams', () => {
     expect(wrong.map(shown)).toEqual([]);
   });
 
-  it('neither the judge, the methods nor the trainer speak the language of the demo', () => {
+  it('neither the judge, the methods nor the trainer use words of the demo', () => {
     const words = OPERATION_NAMES.map((name) => `#${name}`);
     expect(words.length).toBeGreaterThan(3);
     const wrong = sources

@@ -1,5 +1,5 @@
 /**
- * The loop for teams that other clients made: a team that speaks Chat Completions, Messages and Responses, all streamed, is served by a
+ * The loop for teams that other clients made: a team that uses Chat Completions, Messages and Responses, all streamed, is served by a
  * policy made here, recorded with token ids, judged in groups, and trains the next checkpoint, which then serves the team.
  */
 import { mkdtempSync, rmSync } from 'node:fs';

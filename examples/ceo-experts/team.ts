@@ -1,5 +1,5 @@
 /**
- * A CEO and its experts: the CEO recruits an expert and sets the budget of tokens of its answer, hears the answer, and accepts it or asks for
+ * A CEO and its experts: the CEO recruits an expert and sets the budget of tokens of its answer, reads the answer, and accepts it or asks for
  * more. Where a question says `"recruit": "all"` every expert answers, and the CEO says whose answer the team gives.
  *
  *   node --import tsx examples/ceo-experts/team.ts --url http://127.0.0.1:7717 [--ceo policy:ceo] [--expert expert]

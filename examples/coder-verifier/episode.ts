@@ -42,7 +42,7 @@ export type Episode = {
   readonly solved: boolean;
 };
 
-/** Plays one episode; all its calls run at once, as coder and verifier do not hear each other. */
+/** Plays one episode; all its calls run at once, as coder and verifier do not see each other's answers. */
 export async function playEpisode(plan: EpisodePlan, gateway: Gateway): Promise<Episode> {
   const { id, task, inputs, temperature, policy, verifier } = plan;
   const call = { episode: id, temperature };

@@ -1,6 +1,6 @@
 /**
  * How a recipe is put in words: three phrases for each operation, six templates for two and for three of them. Two traps make
- * it worth learning: some templates speak in another order than the one meant, and opposite operations share their words.
+ * it worth learning: some templates name the operations in another order than the one meant, and opposite operations share their words.
  */
 
 import type { Random } from '../lib/random.ts';

@@ -1,5 +1,5 @@
 /**
- * Which recipes are for learning and which are kept back, by program and the same for every run: `train`; `new`, compositions
+ * Which recipes are for learning and which are held out, by program and the same for every run: `train`; `new`, compositions
  * never trained on; `hard`, compositions with one of eight ordered pairs that never stand side by side in training.
  */
 

@@ -43,7 +43,7 @@ const AWAY = new Set([429, 502, 503, 504]);
 /** `inFlight`: calls at a time; more of them wait in line. `headers` go with every call. */
 export type GatewayOptions = { readonly inFlight?: number; readonly headers?: Readonly<Record<string, string>> };
 
-/** Speaks to the gateway at `url`. */
+/** A client of the gateway at `url`. */
 export function openGateway(url: string, { inFlight = 256, headers = {} }: GatewayOptions = {}): Gateway {
   const agent = new Agent({ keepAlive: true, maxSockets: inFlight });
   const addressOf = (path: string) => new URL(path, url.endsWith('/') ? url : `${url}/`);

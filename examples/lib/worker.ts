@@ -23,7 +23,7 @@ export type Play<Task> = (attempt: Attempt<Task>, tools: Tools) => Promise<Playe
 
 export type Team<Task> = {
   readonly name: string;
-  /** Who speaks, in every event of the team. */
+  /** The source, in every event of the team. */
   readonly source: string;
   /** The runner whose attempts it leases, unless --runner names another. */
   readonly runner: string;

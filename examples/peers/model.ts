@@ -1,5 +1,5 @@
 /**
- * A model that adds, as a server that answers by a script. How often it is right follows from its system prompt. Where it hears others it gives
+ * A model that adds, as a server that answers by a script. How often it is right follows from its system prompt. Where it reads others it gives
  * 5 to those who say what it found itself and 1 to the others, and then says what most say, itself included.
  *
  *   node --import tsx examples/peers/model.ts [--port 9923]

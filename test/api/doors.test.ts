@@ -11,7 +11,7 @@ beforeAll(async () => {
 });
 afterAll(() => at.close());
 
-describe('who may speak', () => {
+describe('who may connect', () => {
   it.each([
     ['127.0.0.1:7717', undefined, 200],
     ['localhost', undefined, 200],
@@ -176,7 +176,7 @@ describe('serving', () => {
     expect(answer.body).toContain('troupe_projection_lag_events 0\n');
   });
 
-  it('answers only the event door where it is asked to be one', async () => {
+  it('serves only the events endpoint with `ingestOnly`', async () => {
     const door = await testApp({ ingestOnly: true });
     expect((await post(door.app, anEvent('i'))).statusCode).toBe(200);
     for (const url of ['/', '/v1/episodes', '/v1/models']) expect((await door.app.inject(url)).statusCode).toBe(404);

@@ -1,4 +1,4 @@
-/** Anthropic's Messages API: answered by a policy, and passed on to a server that speaks it. What is expected is written down from its reference. */
+/** Anthropic's Messages API: answered by a policy, and passed on to a server that implements it. What is expected is written down from its reference. */
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -349,7 +349,7 @@ describe('a policy asked for a message', () => {
   });
 });
 
-describe('a server that speaks the Messages API', () => {
+describe('a server with the Messages API', () => {
   const asked = ask({
     model: 'claude-x-1',
     system: 'Be brief.',

@@ -1,4 +1,4 @@
-/** The setting `routes`: a client that asks for a model of somebody else is answered by a policy, and by that model while nobody speaks for it. */
+/** The setting `routes`: a client that asks for a model of somebody else is answered by a policy, and by that model while no process serves it. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { fallbacksOf, readRoutes } from '../../api/model-routes.ts';
 import { readUpstreams } from '../../api/upstream/settings.ts';
@@ -109,7 +109,7 @@ it('asks the fallback in the episodes of a gate whose incumbent it is, whatever 
   );
 });
 
-it('is answered by the fallback while nobody speaks for the policy, says so, and comes back', async () => {
+it('is answered by the fallback while no process serves the policy, says so, and comes back', async () => {
   await policy.stop();
   const answer = await call(sam, 'away');
   expect(answer.headers).toMatchObject({ 'troupe-route': 'solver; fallback', 'troupe-recorded': 'true' });

@@ -184,7 +184,7 @@ describe('POST /v1/logs and /v1/metrics', () => {
   });
 });
 
-describe('doors of other clients', () => {
+describe('endpoints of other clients', () => {
   it('take Langfuse batches item by item', async () => {
     const event = (id: string, type: string, body: object) => ({
       id,

@@ -137,7 +137,7 @@ describe('the limits of a request of traces', () => {
   }, 60_000);
 });
 
-describe('what a door for traces takes', () => {
+describe('what an endpoint for traces takes', () => {
   it('P43: stands in the log as it was sent, or the span is refused by name', async () => {
     const value = fc.oneof(
       fc.string({ unit: anyCharacter }).map((text) => ({ stringValue: text })),

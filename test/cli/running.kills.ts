@@ -123,7 +123,7 @@ describe('the processes', () => {
     }
     slow.destroy();
     expect((await database.db.query('select 1 from troupe.processes')).rows).toEqual([]);
-    // One on another machine does not speak for this one.
+    // One on another machine does not count for this one.
     const leave = await registerProcess(database.db, { processId: `judge-elsewhere-${process.pid}-1`, role: 'judge' });
     const gone = await at.run(['doctor', '--role', 'judge']);
     expect([gone.code, gone.out]).toEqual([1, expect.stringContaining('No process of the role judge runs')]);
@@ -182,7 +182,7 @@ describe('the processes', () => {
     await db.query(`update troupe.job_queue set state = 'finished', outcome = 'cancelled' where job_id = 'long'`);
   });
 
-  it('up runs all of them, lets a policy speak that is released later, starts what dies again, and ends all with Ctrl-C', async () => {
+  it('up runs all of them, serves a policy that is released later, starts what dies again, and ends all with Ctrl-C', async () => {
     const { db } = database;
     const up = at.start(['up', '--port', '0', '--json']);
     const { url } = JSON.parse((await up.waitForOutput(/\}\n/)).split('\n').find((line) => line.startsWith('{'))!);

@@ -160,7 +160,7 @@ describe('A record', () => {
     );
   });
 
-  it('in binary mode is laid aside as an envelope that can be sent again, any other as its bytes', () => {
+  it('in binary mode becomes a dead letter with an envelope that can be sent again, any other as its bytes', () => {
     const envelope = Buffer.from(rawOf(record({ value: DATA, headers: { ...HEADERS, ce_subject: 'x' } }))).toString();
     expect(JSON.parse(envelope)).toEqual({ ...ENVELOPE, subject: 'x' });
     expect(rawOf(record({ value: Buffer.from('hi'), headers: HEADERS }))).toEqual(Buffer.from('hi'));

@@ -68,7 +68,7 @@ describe('Events that were just placed', () => {
           } as unknown as Draft);
           return event ? [event] : [];
         });
-        // A door refuses U+0000.
+        // U+0000 is refused at ingestion.
         fc.pre(events.length > 0);
         await fresh.db
           .transaction(async (tx) => {

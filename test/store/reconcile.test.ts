@@ -15,7 +15,7 @@ describe('the reconciliation', () => {
   });
   afterEach(() => fresh.close());
 
-  /** A door as an import has one: takes what it can, lays the rest aside with its bytes. */
+  /** An endpoint as an import has one: takes what it can, records the rest as dead letters with its bytes. */
   async function bring(door: string, lines: readonly string[]): Promise<void> {
     const events: Event[] = [];
     const rejected: DeadLetter[] = [];

@@ -120,7 +120,7 @@ async function fingerprint(db: Db): Promise<unknown> {
 const answerOf = (reader: Db, sql: string, options = {}): Promise<unknown> =>
   ask(reader, sql, { timeoutMs: 2000, ...options }).catch((error: unknown) => error);
 
-describe('the SQL door', () => {
+describe('the SQL endpoint', () => {
   let fresh: TestDatabase;
   let reader: Db;
   beforeAll(async () => {

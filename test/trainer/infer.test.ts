@@ -145,7 +145,7 @@ describe('the sampling process', () => {
     expect(byPair.choices[0]!.logprobs).toHaveLength(byPair.choices[0]!.token_ids.length);
   });
 
-  it('speaks to a request that comes while another is under way, and answers about itself meanwhile', async () => {
+  it('serves a request that comes while another is under way, and answers about itself meanwhile', async () => {
     const { client } = await started();
     const ended: string[] = [];
     const many = client.sample({ prompt: 'one two', n: 4000, stop_ids: [], seed: 1 });

@@ -50,7 +50,7 @@ describe('a new model', () => {
     expect(eosIds).toEqual([1]);
   });
 
-  it('is not left behind where it could not speak, and takes no place that is taken', async () => {
+  it('is not left behind where it could not be loaded, and takes no place that is taken', async () => {
     const dir = fresh();
     const large = wordTokenizer(['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j', 'k', 'l', 'm', 'n'], []);
     await expect(newModelDirectory(dir, { ...model, tokenizer: large })).rejects.toMatchObject({ code: 'usage' });

@@ -45,7 +45,7 @@ describe.each(types)('a decoder of the family %s', (type) => {
     );
   });
 
-  it('speaks and scores with shared prompts and a cache as without', async () => {
+  it('samples and scores with shared prompts and a cache as without', async () => {
     const config: ModelConfig = {
       ...GROUPED,
       model_type: type,
@@ -125,7 +125,7 @@ describe('the parameters of a family', () => {
 });
 
 describe('a score head', () => {
-  it('takes the place of the head of a model that speaks, and shares its layers', () => {
+  it('takes the place of the language-model head, and shares its layers', () => {
     const weights = initialWeights(GROUPED, 2);
     const value = withScoreHead(GROUPED, weights, 'value');
     const reward = withScoreHead(GROUPED, weights, 'reward', { seed: 4 });

@@ -66,7 +66,7 @@ describe('a model as one ONNX file', () => {
     expect(Buffer.compare(once, exportOnnx(TINY, initialWeights(TINY, 2)))).not.toBe(0);
   });
 
-  it('refuses a model whose weights do not fit, that does not speak, or that one file cannot hold', () => {
+  it('refuses a model whose weights do not fit, that generates no text, or that one file cannot hold', () => {
     const weights = initialWeights(TINY, 1);
     const short = new Map([...weights].filter(([name]) => name !== 'model.norm.weight'));
     expect(() => exportOnnx(TINY, short)).toThrow(/model.norm.weight must have the shape \[32\]/);

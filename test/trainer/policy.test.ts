@@ -181,7 +181,7 @@ describe('a policy whose weights change', () => {
     await policy.close();
   });
 
-  it('speaks with the new weights from the next call and with a copy of its own', async () => {
+  it('samples with the new weights from the next call and with a copy of its own', async () => {
     const weights = initialWeights(TINY, 1);
     const policy = await Policy.load(TINY, weights);
     const rows = [{ promptIds: [1, 2], tokenIds: [3, 4] }];

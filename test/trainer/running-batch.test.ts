@@ -204,7 +204,7 @@ describe('a running batch with little room', () => {
 });
 
 describe('a model with a value head', () => {
-  it('gives a value before each token and does not speak', async () => {
+  it('gives a value before each token and generates no text', async () => {
     const config = { ...GROUPED, head: 'value' as const };
     const policy = await Policy.load(config, initialWeights(config, 1));
     const rows = [

@@ -141,7 +141,7 @@ describe('a training step', () => {
     expect(await run()).toEqual(await run());
   });
 
-  it('learns a pattern from examples and the policy then speaks it', async () => {
+  it('learns a pattern from examples and the policy then generates it', async () => {
     // The completion repeats the prompt's two tokens in reverse order.
     const random = randomStream(2);
     const example = (): Row => {

@@ -72,7 +72,7 @@ describe('a chat template', () => {
     );
   });
 
-  it('cuts a reply where the model began to speak', () => {
+  it('cuts a reply where the answer of the model begins', () => {
     const { promptIds, replyIds } = chatTemplate(plain, tokenizer).replyIds(talk.slice(1, 2), talk[2]!);
     expect(promptIds).toEqual(chatTemplate(plain, tokenizer).promptIds(talk.slice(1, 2)));
     expect(tokenizer.decode(replyIds)).toBe('fine thanks <end>');

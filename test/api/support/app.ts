@@ -57,7 +57,7 @@ export async function testApp(options: Partial<AppOptions> = {}): Promise<TestAp
 /** Token 0 is part of a character. */
 const tokenText = (id: number): string => (id === 0 ? 'bytes:\\xe2\\x80' : ` é${id}`);
 
-/** Speaks for `policy:solver`: choice i of a request has the tokens [seed, i] and says so. Keeps what it was asked. */
+/** Serves `policy:solver`: choice i of a request has the tokens [seed, i] and says so. Keeps what it was asked. */
 export function fixedPolicyServers(): PolicyServers & {
   readonly asked: { readonly who: OwnModel; readonly ask: SampleAsk }[];
   /** Whose prompts were counted. */

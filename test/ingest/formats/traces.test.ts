@@ -201,7 +201,7 @@ describe('a trace of spans', () => {
     expect(named(drafts, 'generation.requested')).toMatchObject([{ params: { top_k: 3 } }]);
   });
 
-  it('makes no events of traces in which nobody speaks of agents or models', () => {
+  it('makes no events of traces without agents or models', () => {
     expect(eventsOf([span({ id: 1, name: 'GET /health' })])).toEqual([]);
   });
 

@@ -11,7 +11,7 @@ describe('brokers that cannot be reached', () => {
   let server: Server | null = null;
   afterEach(() => server?.close());
 
-  /** Takes a connection and ends it at once, as a broker with TLS does to whoever speaks plainly. */
+  /** Takes a connection and ends it at once, as a broker with TLS does to a client without TLS. */
   const hangingUp = async (): Promise<string> => {
     server = createServer((socket) => socket.once('data', () => socket.destroy())).listen(0, '127.0.0.1');
     await once(server, 'listening');
@@ -34,7 +34,7 @@ describe('brokers that cannot be reached', () => {
     }
   });
 
-  it('name the settings that say how to speak to them where they hang up', async () => {
+  it('name the settings of the connection where they close it', async () => {
     const log = logAt(await hangingUp());
     try {
       await expect(log.partitions!()).rejects.toThrow(/; check kafka_tls and kafka_sasl_mechanism\.$/);

@@ -129,7 +129,7 @@ describe('a ranked diagnosis', () => {
     expect([surest(20), surest(-20)]).toEqual(['a', 'b']);
   });
 
-  it('a reference that is named and lost can be made to speak against who lost it', () => {
+  it('a reference that is named and lost can be made to count against the agent that lost it', () => {
     const entries = [says('a', 'it is 17 and nothing else'), says('b', 'no, it is 12')];
     const last = runMethod(failureSignsWithReference, {
       question: null,

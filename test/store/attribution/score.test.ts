@@ -13,7 +13,7 @@ const entry = (agent: string | null, text: string, seq: number | null): Entry =>
   step_id: null,
 });
 
-/** A user speaks, then these agents, each as long as its place says; the source counts from `first`. */
+/** A message of a user, then these agents, each as long as its place says; the source counts from `first`. */
 const labelled = (
   id: string,
   agents: readonly (readonly [string, number])[],

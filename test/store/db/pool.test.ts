@@ -77,7 +77,7 @@ describe('values', () => {
 });
 
 describe('queries', () => {
-  test('every connection speaks UTC and ISO, whatever the database is set to', async () => {
+  test('every connection uses UTC and ISO, whatever the database is set to', async () => {
     const { db, url, close } = await freshDatabase();
     const name = new URL(url).pathname.slice(1);
     await db.query(`alter database ${name} set timezone to 'Asia/Tokyo'`);
@@ -325,7 +325,7 @@ describe('streams', () => {
 });
 
 describe('listening', () => {
-  test('hears what is notified, and null after its connection was cut', async () => {
+  test('receives what is notified, and null after its connection was cut', async () => {
     const { db, close } = await freshDatabase();
     const payloads: (string | null)[] = [];
     await db.listen('a "channel"', (payload) => payloads.push(payload));

@@ -197,7 +197,7 @@ describe('values of a process that the judge computes from what is stored', () =
       'untimed c0/0': [null, 'no_turn'],
       'untimed c1/0': [null, 'no_turn'],
     });
-    // More than two thirds, rounded down, of those who may speak: 2 of 3 and 2 of 4 are too few, 2 of 2 are enough.
+    // More than two thirds, rounded down, of those who may answer: 2 of 3 and 2 of 4 are too few, 2 of 2 are enough.
     await base.expectRows('credits', 'dylan_consensus', {
       'three c0/0': [0, null],
       'three c1/0': [0, null],

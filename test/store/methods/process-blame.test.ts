@@ -99,7 +99,7 @@ describe('DyLAN', () => {
     expect(run('dylan_edge_weights', { ratings: [], n_peers: 0 })).toEqual([]);
   });
 
-  test('consensus is more than two thirds of those who may speak', () => {
+  test('consensus is more than two thirds of those who may answer', () => {
     const agree = (answers: (string | null)[], n: number) => run('dylan_consensus', { answers, n });
     expect(agree(['a', 'a'], 3)).toBe(false);
     expect(agree(['a', 'a', 'a'], 3)).toBe(true);

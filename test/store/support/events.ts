@@ -23,7 +23,7 @@ export function event<N extends EventName>(
 /** Times a second apart, so that the order of what happened is known. */
 export const at = (second: number): string => new Date(Date.UTC(2026, 8, 10, 10, 0, second)).toISOString();
 
-/** One episode: a solver answers twice with a tool in between, a user speaks, a reward comes. */
+/** One episode: a solver answers twice with a tool in between, a user writes, a reward comes. */
 export function anEpisode(
   id: string,
   { task = 'task-1', reward = 1 as number | null, group = null as string | null } = {},

@@ -51,7 +51,7 @@ it('a role is compared with the episodes of the same tasks that lack it, task by
 });
 
 describe('a pair', () => {
-  it('dealt with each other by message, by hand-over or by speaking in turn, whoever began', async () => {
+  it('dealt with each other by message, by hand-over or by turns, whoever began', async () => {
     await record(
       fresh.db,
       attempt('a', { reward: 1, members: { x: {}, y: {} } }),

@@ -40,7 +40,7 @@ export type Play = {
   /** What each agent earned. */
   readonly agents?: Readonly<Record<string, number>> | undefined;
   readonly documents?: readonly string[] | undefined;
-  /** Who may speak, by turn. */
+  /** Who may answer, by turn. */
   readonly speakers?: Readonly<Record<number, number | string[]>> | undefined;
   readonly calls?: readonly Call[] | undefined;
 };
