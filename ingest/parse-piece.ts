@@ -18,7 +18,8 @@ export type FileRecord = {
   readonly raw: Buffer;
 } & ({ readonly value: unknown; readonly refusal?: never } | { readonly refusal: Refusal; readonly value?: never });
 
-const OTLP = /"resource(?:Spans|Logs)"\s*:/;
+/** Times of OTLP, which may be numbers or text, and the `chat_id` of AG2, 128 bits that it draws. */
+const LONG_INTEGERS = /"(?:resource(?:Spans|Logs)|chat_history)"\s*:/;
 
 /** Reads one piece as JSON; null where it is blank. NaN and infinities, which Python writes as they are, become text, as in OTLP. */
 export function parsePiece(piece: Piece, limit: number): FileRecord | null {
@@ -33,8 +34,7 @@ export function parsePiece(piece: Piece, limit: number): FileRecord | null {
     return { ...place, refusal: problem('bad_json', 'text in UTF-8', 'bytes that are not UTF-8') };
   }
   const written = raw.toString('utf8');
-  // Times of OTLP are beyond 2^53 and may be numbers; that format allows them as text as well.
-  const text = OTLP.test(written.slice(0, 4096)) && guardJson(written) ? quoteLongIntegers(written) : written;
+  const text = LONG_INTEGERS.test(written.slice(0, 4096)) && guardJson(written) ? quoteLongIntegers(written) : written;
   const refusal = guardJson(text);
   if (refusal) return { ...place, refusal };
   try {

@@ -3,7 +3,7 @@ import type { Draft, Part } from '../events.ts';
 import { given, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';
 import { readArguments } from './chat-message.ts';
-import type { toolLedger } from './conversation.ts';
+import { APPARENT_ERROR, type toolLedger } from './conversation.ts';
 import type { Emitter } from './native.ts';
 
 export type AutogenMessage = Readonly<Record<string, unknown>> & { readonly source: string; readonly type: string };
@@ -64,6 +64,8 @@ export function autogenTools(emit: Emitter, episodeId: string, ledger: ReturnTyp
       (Array.isArray(content) ? content.filter(isRecord) : []).flatMap((result, index) => {
         const { call_id: id, content: output, is_error: failed } = result;
         if (!isIdentifier(id)) return [];
+        // AutoGen 0.2 marks no tool as failed: its executor puts the error into the text.
+        const apparent = failed === undefined && typeof output === 'string' && output.startsWith('Error: ');
         return [
           emit.event(
             'tool.returned',
@@ -74,6 +76,7 @@ export function autogenTools(emit: Emitter, episodeId: string, ledger: ReturnTyp
               tool_call_id: ledger.result(id),
               status: failed === true ? 'error' : 'ok',
               ...given('output', output),
+              ...(apparent ? { flags: [APPARENT_ERROR] } : {}),
               native: { tool_call_id: id },
               ...given('unmapped', without(result, 'call_id', 'content', 'is_error')),
             },

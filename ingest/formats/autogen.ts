@@ -1,13 +1,15 @@
 /**
  * AutoGen AgentChat: a TaskResult, the messages of a team in order, or the saved state of a team (`save_state`, read from what version
  * 0.7.5 writes), whose manager holds them. A message that used a model is a step; a
- * thought before it and the tool summary after it belong to that step. Dumps of AutoGen 0.2 (`chat_history`) name no models.
+ * thought before it and the tool summary after it belong to that step. Dumps of AutoGen 0.2 and AG2 (`chat_history`) name no models.
  */
 import type { Draft, Part } from '../events.ts';
 import { given, isRecord, ownOf, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';
 import { kindOf } from './authors.ts';
+import { BEGUN, OUTPUT, oldMessages } from './autogen-history.ts';
 import { type AutogenMessage, autogenTools } from './autogen-tools.ts';
+import { CHAT_ROLES } from './chat-message.ts';
 import { toolLedger } from './conversation.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';
 import { badIdentifier, type Emitter, emitterFor, recordId, refusal, refused } from './native.ts';
@@ -19,17 +21,19 @@ const NAME = 'autogen';
 export const autogen: Format = {
   name: NAME,
   summary:
-    'AutoGen task results {messages: [{source, type, content, models_usage}], stop_reason}, states of teams, chat_history of 0.2',
-  recognises: ({ records }) =>
+    'AutoGen task results {messages: [{source, type, content, models_usage}], stop_reason}, states of teams, chat_history of 0.2 and AG2',
+  recognises: ({ records, shape }) =>
     records.some(
       (record) =>
-        isRecord(record) &&
-        [threadIn(record) ?? record.messages, record.chat_history]
-          .filter(Array.isArray)
-          .some((list, i) =>
-            list.some((one) => isRecord(one) && isMessage(one, record.chat_history !== undefined && i === 0)),
-          ),
+        (shape === 'array' && isSaid(record)) ||
+        (isRecord(record) &&
+          [threadIn(record) ?? record.messages, record.chat_history]
+            .filter(Array.isArray)
+            .some((list, i) =>
+              list.some((one) => isRecord(one) && isMessage(one, record.chat_history !== undefined && i === 0)),
+            )),
     ),
+  gathers: ({ records, shape }) => (shape === 'array' && records.some(isSaid) ? 'file' : null),
   convert,
   restates: new Set(['task.defined']),
   mapping: [
@@ -43,6 +47,9 @@ export const autogen: Format = {
     ['messages[HandoffMessage, SelectSpeakerEvent]', 'control.transferred of kind handoff, select'],
     ['messages[CodeExecutionEvent, MemoryQueryEvent]', 'environment.observed of kind output, memory'],
     ['messages[without models_usage]', 'message.sent'],
+    ['chat_history[0]', 'task.defined, message.sent: what the chat was begun with'],
+    ['chat_history[].tool_calls, function_call', 'tool.called'],
+    ['chat_history[].tool_responses, role tool, function', 'tool.returned'],
     ['stop_reason', 'episode.finished.stop_reason'],
   ],
 };
@@ -53,6 +60,13 @@ function threadIn({ agent_states: states }: Record<string, unknown>): readonly u
   return threads.find((thread): thread is unknown[] => Array.isArray(thread));
 }
 
+/** A message in the history of a group chat (`GroupChat.messages`), which is written as a list. */
+const isSaid = (one: unknown): boolean =>
+  isRecord(one) && isIdentifier(one.name) && CHAT_ROLES.has(String(one.role)) && 'content' in one && !isTimed(one);
+
+/** As messages of AgentScope are. */
+const isTimed = (one: Record<string, unknown>): boolean => 'timestamp' in one || 'created_at' in one;
+
 /** A chunk of a stream is repeated in the message after it. */
 const CHUNK = 'ModelClientStreamingChunkEvent';
 
@@ -60,7 +74,7 @@ const isMessage = (one: Record<string, unknown>, old: boolean): boolean =>
   old ? 'role' in one && 'content' in one : 'source' in one && ('type' in one || 'models_usage' in one);
 
 function convert(record: NativeRecord): Converted {
-  const { value: result } = record;
+  const result = Array.isArray(record.value) ? { chat_history: record.value } : record.value;
   if (!isRecord(result)) return refused(refusal('bad_type', '', 'a task result object', result));
   const thread = threadIn(result);
   const field =
@@ -70,15 +84,18 @@ function convert(record: NativeRecord): Converted {
   const emit = emitterFor(NAME);
   const episodeId = recordId(NAME, record);
   const refusals: NativeRefusal[] = [];
-  const messages = list.flatMap((native: unknown, seq) => {
-    const message =
-      field === 'messages'
-        ? badMessage(native, `${thread ? 'message_thread' : field}[${seq}]`)
-        : oldMessage(native, seq);
+  const read =
+    field === 'messages'
+      ? list.map((native: unknown, seq) => badMessage(native, `${thread ? 'message_thread' : field}[${seq}]`))
+      : oldMessages(list);
+  const messages = read.flatMap((message, seq) => {
     if ('code' in message) refusals.push(message as NativeRefusal);
     return 'code' in message ? [] : [{ seq, message: message as AutogenMessage }];
   });
-  const asked = messages.find(({ message }) => message.source === 'user' && typeof message.content === 'string');
+  const asked = messages.find(
+    ({ seq, message }) =>
+      (message.source === 'user' || (field === 'chat_history' && seq === 0)) && typeof message.content === 'string',
+  );
   const agents = new Set(messages.map(({ message }) => message.source).filter((name) => kindOf(name) === 'agent'));
   const { stop_reason: reason } = result;
   return {
@@ -117,15 +134,6 @@ function badMessage(native: unknown, field: string): AutogenMessage | NativeRefu
   return badIdentifier(native.source, `${field}.source`) ?? (native as AutogenMessage);
 }
 
-/** A message of a 0.2 dump: its speaker is `name`, or the role where there is none. */
-function oldMessage(native: unknown, seq: number): AutogenMessage | NativeRefusal {
-  const field = `chat_history[${seq}]`;
-  if (!isRecord(native)) return refusal('bad_type', field, 'a message object', native);
-  const named = native.name === undefined || native.name === null || native.name === '' ? 'role' : 'name';
-  const bad = badIdentifier(native[named], `${field}.${named}`);
-  return bad ?? ({ ...native, source: native[named] as string, type: 'chat_history' } as AutogenMessage);
-}
-
 type Numbered = { readonly seq: number; readonly message: AutogenMessage };
 
 function messageDrafts(emit: Emitter, episodeId: string, messages: readonly Numbered[]): Draft[] {
@@ -150,7 +158,8 @@ function messageDrafts(emit: Emitter, episodeId: string, messages: readonly Numb
     const reasons: Part[] = (thoughts.get(source) ?? []).map((thought) => ({ type: 'reasoning', content: thought }));
     thoughts.delete(source);
     const call = { ...place, call_id: `m${seq}`, agent_id: source };
-    const whole = type === 'ToolCallRequestEvent' ? tools.parts(content) : partsOf(content);
+    const said: Part[] = typeof message.text === 'string' ? [{ type: 'text', content: message.text }] : [];
+    const whole = type === 'ToolCallRequestEvent' ? [...said, ...tools.parts(content)] : partsOf(content);
     const parts = typeof whole === 'string' ? [{ type: 'text', content: whole }] : whole;
     return [
       emit.event(
@@ -176,7 +185,7 @@ const isStep = ({ type, source, models_usage: usage }: AutogenMessage): boolean 
   kindOf(source) === 'agent' &&
   type !== 'ThoughtEvent' &&
   type !== 'ToolCallExecutionEvent' &&
-  (isRecord(usage) || type === 'ToolCallRequestEvent' || (type === 'chat_history' && kindOf(source) === 'agent'));
+  (isRecord(usage) || type === 'ToolCallRequestEvent' || type === 'chat_history');
 
 type Place = { readonly episode_id: string; readonly seq: number };
 
@@ -194,7 +203,7 @@ const restOf = (message: AutogenMessage): Record<string, unknown> | undefined =>
     'created_at',
     'models_usage',
     'target',
-    ...(message.type === 'chat_history' ? ['name', 'role'] : []),
+    ...('role' in message ? ['name', 'role', 'text'] : []),
   );
 };
 
@@ -206,7 +215,7 @@ const messageDraft = (emit: Emitter, message: AutogenMessage, place: Place, time
       ...place,
       message_id: `m${place.seq}`,
       from: message.source,
-      ...(kindOf(message.source) === 'user' ? { role: 'user' } : {}),
+      ...(kindOf(message.source) === 'user' || message.type === BEGUN ? { role: 'user' } : {}),
       content: partsOf(message.content),
       native: nativeOf(message),
       ...(message.type === 'ToolCallSummaryMessage' ? { flags: ['repeats_results'] } : {}),
@@ -217,6 +226,7 @@ const messageDraft = (emit: Emitter, message: AutogenMessage, place: Place, time
 
 const OBSERVED: Readonly<Record<string, string>> = {
   CodeExecutionEvent: 'output',
+  [OUTPUT]: 'output',
   MemoryQueryEvent: 'memory',
   UserInputRequestedEvent: 'input_requested',
 };

@@ -163,6 +163,14 @@ describe('records of a file', () => {
     expect(records[5]!.refusal!.got).toContain('UTF-8');
   });
 
+  it('have long integers as text in the results of chats of AG2, whose ids have 128 bits', async () => {
+    const [chat, other] = await readText(
+      '{"chat_id":58316318035343063904607408882314838081,"chat_history":[]}\n{"n":12345678901234567890}',
+    );
+    expect(chat!.value).toEqual({ chat_id: '58316318035343063904607408882314838081', chat_history: [] });
+    expect(other!.refusal?.code).toBe('bad_number');
+  });
+
   it('before a cut in an array are kept', async () => {
     const records = await readText('[{"a":1},\n{"a":2},\n{"a":"cu');
     expect(records.map((record) => record.refusal?.code ?? record.value)).toEqual([{ a: 1 }, { a: 2 }, 'bad_json']);

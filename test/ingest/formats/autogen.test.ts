@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { recognise } from '../../../ingest/formats/catalogue.ts';
 import { known, read } from './support/convert.ts';
 
 const USED = { prompt_tokens: 4, completion_tokens: 2 };
@@ -158,5 +159,106 @@ describe('the saved state of a team of AutoGen', () => {
     expect(refused).toEqual(['bad_type message_thread[2].source']);
     expect(of('episode.started')[0]!.flags).toContain('incomplete');
     expect(of('generation.completed')).toHaveLength(1);
+  });
+});
+
+describe('a chat history of AutoGen 0.2 and AG2', () => {
+  const call = (id: string, asked: string) => ({
+    id,
+    type: 'function',
+    function: { name: 'height_of', arguments: JSON.stringify({ peak: asked }) },
+  });
+  const told = (id: string, content: string) => ({ tool_call_id: id, role: 'tool', content });
+  const begun = { content: 'Which peak is higher?', role: 'assistant', name: 'guide' };
+  const asks = { tool_calls: [call('t1', 'Eiger'), call('t2', 'Rigi')], content: null, role: 'assistant' };
+  const answers = {
+    content: '3967\n\nError: no peak',
+    tool_responses: [told('t1', '3967'), told('t2', 'Error: no peak')],
+    role: 'tool',
+    name: 'guide',
+  };
+  const said = { content: 'The Eiger.', role: 'user', name: 'climber' };
+
+  it('has tool calls with their results, which are no step of the agent that ran the tools', () => {
+    const { of, refused } = read('autogen', { chat_history: [begun, asks, answers, said] });
+    expect(refused).toEqual([]);
+    expect(of('generation.completed').map(({ seq, agent_id }) => [seq, agent_id])).toEqual([
+      [1, 'climber'],
+      [3, 'climber'],
+    ]);
+    expect(
+      of('tool.called').map(({ tool_call_id, agent_id, arguments: asked }) => [tool_call_id, agent_id, asked]),
+    ).toEqual([
+      ['t1', 'climber', { peak: 'Eiger' }],
+      ['t2', 'climber', { peak: 'Rigi' }],
+    ]);
+    expect(of('tool.returned').map(({ tool_call_id, output, flags }) => [tool_call_id, output, flags])).toEqual([
+      ['t1', '3967', undefined],
+      ['t2', 'Error: no peak', ['apparent_error']],
+    ]);
+  });
+
+  it('is a task in what it was begun with, which no model wrote', () => {
+    const { of } = read('autogen', { chat_history: [begun, said] });
+    expect(of('task.defined')).toMatchObject([{ query: 'Which peak is higher?' }]);
+    expect(of('message.sent')).toMatchObject([{ from: 'guide', role: 'user' }]);
+  });
+
+  it('is in the view of who began it where nobody has a name', () => {
+    const [first, answer] = [begun, said].map(({ content, role }) => ({ content, role }));
+    const { of } = read('autogen', { chat_history: [first, answer] });
+    expect(of('message.sent')).toMatchObject([{ from: 'user', content: 'Which peak is higher?' }]);
+    expect(of('generation.completed')).toMatchObject([{ agent_id: 'assistant', choices: [{ content: 'The Eiger.' }] }]);
+  });
+
+  it('keeps functions of the older API, the text beside a call, and outputs of code', () => {
+    const { of } = read('autogen', {
+      chat_history: [
+        begun,
+        {
+          content: 'I look.',
+          role: 'assistant',
+          name: 'climber',
+          function_call: { name: 'height_of', arguments: '{}' },
+        },
+        { role: 'function', name: 'height_of', content: '12' },
+        { ...said, content: 'exitcode: 0 (execution succeeded)\nCode output: 3', name: 'guide' },
+        { ...said, content: '', name: 'guide' },
+      ],
+    });
+    expect(of('generation.completed').map(({ choices }) => choices)).toMatchObject([
+      [
+        {
+          content: [
+            { type: 'text', content: 'I look.' },
+            { type: 'tool_call', name: 'height_of' },
+          ],
+        },
+      ],
+    ]);
+    expect(of('tool.returned')).toMatchObject([{ output: '12', tool_call_id: of('tool.called')[0]!.tool_call_id }]);
+    expect(of('environment.observed').map(({ kind, content }) => [kind, content])).toEqual([
+      ['output', 'exitcode: 0 (execution succeeded)\nCode output: 3'],
+      ['output', ''],
+    ]);
+    expect(of('agent.defined').map(({ agent_id }) => agent_id)).toEqual(['guide', 'climber']);
+  });
+
+  it('refuses a result of a tool without an id by its place, and keeps the rest', () => {
+    const { refused, of } = read('autogen', {
+      chat_history: [begun, asks, { ...answers, tool_responses: [told('t1', '3967'), { content: '2' }] }, said],
+    });
+    expect(refused).toEqual(['bad_type chat_history[2].tool_responses[1].tool_call_id']);
+    expect(of('generation.completed')).toHaveLength(2);
+    expect(of('episode.started')[0]!.flags).toContain('incomplete');
+  });
+
+  it('is read as the list of a group chat alone, where each message has a name', () => {
+    const list = [begun, { ...asks, content: 'None', name: 'climber' }, answers, said];
+    expect(recognise({ records: list, shape: 'array' })?.name).toBe('autogen');
+    expect(read('autogen', list).of('tool.called')).toHaveLength(2);
+    expect(read('autogen', list).of('generation.completed')[0]).toMatchObject({
+      choices: [{ content: [{ type: 'tool_call' }, { type: 'tool_call' }] }],
+    });
   });
 });
