@@ -7,9 +7,11 @@ import type { Draft, Part } from '../events.ts';
 import { given, isRecord, ownOf, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';
 import { kindOf } from './authors.ts';
+import { completionOf, isLoggedCall, otherLine } from './autogen-calls.ts';
 import { BEGUN, OUTPUT, oldMessages } from './autogen-history.ts';
 import { type AutogenMessage, autogenTools } from './autogen-tools.ts';
 import { CHAT_ROLES } from './chat-message.ts';
+import { convertCompletionLog } from './completion-log.ts';
 import { toolLedger } from './conversation.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';
 import { badIdentifier, type Emitter, emitterFor, recordId, refusal, refused } from './native.ts';
@@ -26,6 +28,7 @@ export const autogen: Format = {
     records.some(
       (record) =>
         (shape === 'array' && isSaid(record)) ||
+        (isRecord(record) && (isLoggedCall(record) || otherLine(record) !== null)) ||
         (isRecord(record) &&
           [threadIn(record) ?? record.messages, record.chat_history]
             .filter(Array.isArray)
@@ -35,7 +38,7 @@ export const autogen: Format = {
     ),
   gathers: ({ records, shape }) => (shape === 'array' && records.some(isSaid) ? 'file' : null),
   convert,
-  restates: new Set(['task.defined']),
+  restates: new Set(['task.defined', 'episode.started', 'episode.finished', 'agent.defined', 'tool.returned']),
   mapping: [
     ['messages[].metadata.task_id, else the hash of the first text of a user', 'task.defined'],
     ['messages[].source', 'agent_id; user is no agent'],
@@ -50,6 +53,9 @@ export const autogen: Format = {
     ['chat_history[0]', 'task.defined, message.sent: what the chat was begun with'],
     ['chat_history[].tool_calls, function_call', 'tool.called'],
     ['chat_history[].tool_responses, role tool, function', 'tool.returned'],
+    ['{type: LLMCall}, {invocation_id}: request, response', 'generation.requested, generation.completed, tool.called'],
+    ['agent_id, source_name of a logged call', 'agent_id'],
+    ['session_id of runtime logging and the first text of a user', 'episode_id'],
     ['stop_reason', 'episode.finished.stop_reason'],
   ],
 };
@@ -76,6 +82,9 @@ const isMessage = (one: Record<string, unknown>, old: boolean): boolean =>
 function convert(record: NativeRecord): Converted {
   const result = Array.isArray(record.value) ? { chat_history: record.value } : record.value;
   if (!isRecord(result)) return refused(refusal('bad_type', '', 'a task result object', result));
+  if (isLoggedCall(result)) return convertCompletionLog(emitterFor(NAME), NAME, completionOf(result), record);
+  const other = otherLine(result);
+  if (other !== null) return { drafts: [], refusals: [], raw: null, unread: [other] };
   const thread = threadIn(result);
   const field =
     thread || Array.isArray(result.messages) || result.chat_history === undefined ? 'messages' : 'chat_history';

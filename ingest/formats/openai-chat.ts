@@ -1,5 +1,6 @@
 /** OpenAI chat: rows of fine-tuning JSONL and logs of completions, in both directions. A file may hold both. */
 import { isRecord, without } from '../json.ts';
+import { isLoggedCall } from './autogen-calls.ts';
 import { CHAT_ROLES } from './chat-message.ts';
 import { convertChatRow, writeChatRow } from './chat-row.ts';
 import { convertCompletionLog } from './completion-log.ts';
@@ -30,7 +31,7 @@ export const openaiChat: Format = {
     'OpenAI chat rows {messages, tools?} and completion logs {request, response}, with token ids where vLLM gave them',
   recognises: ({ records }) =>
     records.some((record) => {
-      if (!isRecord(record)) return false;
+      if (!isRecord(record) || isLoggedCall(record)) return false;
       const { request, messages, conversations } = record;
       const [list, roles] =
         isLog(record) && isRecord(request)

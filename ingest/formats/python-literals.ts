@@ -1,12 +1,13 @@
 /**
- * Literals of Python one after another, as some logs are written: dicts, lists, tuples, strings, numbers, True, False, None. Only
- * read, never run; a tuple becomes a list, a number that JSON has no word for stays text.
+ * Literals of Python one after another, as some logs are written: dicts, lists, tuples, strings, numbers, True, False, None,
+ * and what the `repr` of an object shows, `Name(member=value)`. Only read, never run; a tuple becomes a list, an object one of JSON without
+ * its name, a number that JSON has no word for stays text.
  */
 
 const MAX_DEPTH = 64;
 const WORDS: Readonly<Record<string, unknown>> = { True: true, False: false, None: null };
 const NUMBER = /[+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?/y;
-const WORD = /[A-Za-z]+/y;
+const WORD = /[A-Za-z_][\w.]*/y;
 const STRING = /([rRuUbB]{0,2})('''|"""|'|")/y;
 const ESCAPES: Readonly<Record<string, string>> = {
   n: '\n',
@@ -60,6 +61,7 @@ function read(reader: Reader, depth: number): unknown {
     return Number.isFinite(value) && (!Number.isInteger(value) || Number.isSafeInteger(value)) ? value : number[0];
   }
   const word = match(reader, WORD)?.[0] ?? '';
+  if (reader.text.charAt(reader.at) === '(' && word !== '') return members(reader, depth + 1);
   if (!Object.hasOwn(WORDS, word)) throw new NotALiteral();
   return WORDS[word];
 }
@@ -93,6 +95,23 @@ function dict(reader: Reader, depth: number): Record<string, unknown> {
     skip(reader);
     members.push([typeof key === 'string' ? key : JSON.stringify(key), read(reader, depth)]);
     separator(reader, '}');
+  }
+}
+
+/** The members of an object in the form of a call with keywords. */
+function members(reader: Reader, depth: number): Record<string, unknown> {
+  const found: [string, unknown][] = [];
+  reader.at++;
+  for (;;) {
+    skip(reader);
+    if (reader.text.charAt(reader.at) === ')') {
+      reader.at++;
+      return Object.fromEntries(found);
+    }
+    const name = match(reader, WORD)?.[0];
+    if (name === undefined || reader.text.charAt(reader.at++) !== '=') throw new NotALiteral();
+    found.push([name, read(reader, depth)]);
+    separator(reader, ')');
   }
 }
 

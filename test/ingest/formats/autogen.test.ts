@@ -262,3 +262,70 @@ describe('a chat history of AutoGen 0.2 and AG2', () => {
     });
   });
 });
+
+describe('a log of calls of AutoGen', () => {
+  const messages = [{ role: 'user', content: 'Which peak is higher?' }];
+  const response = {
+    id: 'r1',
+    model: 'm',
+    created: 1789000000,
+    choices: [{ index: 0, finish_reason: 'stop', message: { role: 'assistant', content: 'The Eiger.' } }],
+    usage: { prompt_tokens: 7, completion_tokens: 3 },
+  };
+  const event = { type: 'LLMCall', messages, response, prompt_tokens: 7, completion_tokens: 3, tools: [] };
+  const row = {
+    invocation_id: 'i1',
+    session_id: 's1',
+    source_name: 'climber',
+    request: JSON.stringify({ messages, model: 'm' }),
+    response: JSON.stringify(response),
+    is_cached: 0,
+    cost: 0.1,
+  };
+
+  it('of version 0.4 and later is a call of the agent that the event names, in a team without the id of the team', () => {
+    const agent = (agent_id: string | null) =>
+      read('autogen', { ...event, agent_id }).of('generation.completed')[0]!.agent_id;
+    expect(known({ ...event, agent_id: 'climber_t1/t1' })).toBe('autogen');
+    expect([agent('climber_t1/t1'), agent('climber/default'), agent(null)]).toEqual(['climber', 'climber', undefined]);
+    expect(read('autogen', event).of('generation.completed')[0]).toMatchObject({ usage: response.usage });
+  });
+
+  it('counts the lines that are no call by their type', () => {
+    const line = { type: 'Message', payload: '{}', sender: null, receiver: 'climber/default' };
+    expect(known(line)).toBe('autogen');
+    expect(read('autogen', line)).toMatchObject({ refusals: [], unread: ['Message'], raw: null });
+    const logged = { source_id: 1, source_name: 'climber', event_name: 'received_message', agent_module: 'm' };
+    expect(read('autogen', logged).unread).toEqual(['received_message']);
+  });
+
+  it('of 0.2 and AG2 is an episode for a session and what it was asked, from rows with JSON as text', () => {
+    expect(known(row)).toBe('autogen');
+    const first = read('autogen', row);
+    const other = { messages: [{ role: 'user', content: 'And the Rigi?' }], model: 'm' };
+    const [again, apart] = [
+      { ...row, invocation_id: 'i2' },
+      { ...row, request: JSON.stringify(other) },
+    ].map((one) => read('autogen', one).of('episode.started')[0]!.episode_id);
+    const [episode] = first.of('episode.started');
+    expect(first.of('generation.completed')).toMatchObject([{ agent_id: 'climber', usage: { prompt_tokens: 7 } }]);
+    expect(again).toBe(episode!.episode_id);
+    expect(apart).not.toBe(episode!.episode_id);
+  });
+
+  it('reads an answer that the file logger wrote as Python shows it', () => {
+    const shown =
+      "ChatCompletion(id='r1', choices=[Choice(finish_reason='tool_calls', index=0, logprobs=None, message=" +
+      "ChatCompletionMessage(content=None, role='assistant', tool_calls=[Call(id='t1', function=Function(" +
+      `arguments='{"peak":"Rigi"}', name='height_of'), type='function')]))], created=1789000000, model='m', ` +
+      'usage=CompletionUsage(completion_tokens=3, prompt_tokens=7, total_tokens=10))';
+    const { of } = read('autogen', { ...row, request: { messages }, response: shown });
+    expect(of('generation.completed')[0]).toMatchObject({ response_model: 'm', usage: { completion_tokens: 3 } });
+    expect(of('tool.called')).toMatchObject([{ name: 'height_of', arguments: { peak: 'Rigi' } }]);
+  });
+
+  it('has a call that failed with the text of its error', () => {
+    const { of } = read('autogen', { ...row, response: 'Error code: 429' });
+    expect(of('generation.completed')[0]).toMatchObject({ choices: [], error: 'Error code: 429' });
+  });
+});
