@@ -69,17 +69,26 @@ export type ConversationOptions = {
   readonly reportsError?: (output: string) => boolean;
   /** Number of the first message, where an episode holds several conversations; 0 without it. */
   readonly first?: number;
+  /** The calls of the conversations before, which may have had the same ids. */
+  readonly ledger?: ReturnType<typeof toolLedger>;
 };
 
 /** The events of a conversation that passed `badConversation`; `seq` counts the messages. */
 export function conversationDrafts(
   emit: Emitter,
   messages: readonly ChatMessage[],
-  { episodeId, agentOf, tools, turns = false, reportsError = hasError, first = 0 }: ConversationOptions,
+  {
+    episodeId,
+    agentOf,
+    tools,
+    turns = false,
+    reportsError = hasError,
+    first = 0,
+    ledger = toolLedger(),
+  }: ConversationOptions,
 ): Draft[] {
   const drafts: Draft[] = [];
   const before: Message[] = [];
-  const ledger = toolLedger();
   let turn = 0;
   for (const [i, native] of messages.entries()) {
     const seq = first + i;

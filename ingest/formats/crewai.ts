@@ -7,6 +7,7 @@ import { given, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';
 import { crewEmitter } from './crewai-events.ts';
 import { convertCrewLog, isCrewLogEntry, logsIn } from './crewai-log.ts';
+import { convertCrewOutput, isCrewOutput } from './crewai-output.ts';
 import type { CrewEvent } from './crewai-values.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';
 import { marksOf } from './marks.ts';
@@ -24,8 +25,9 @@ const isBatch = (record: unknown): boolean =>
 export const crewai: Format = {
   name: NAME,
   summary:
-    'CrewAI trace batches {batch_id, events: [{event_id, type, event_data, emission_sequence}]}, and its log file',
-  recognises: ({ records }) => records.some((record) => isBatch(record) || isCrewLogEntry(record)),
+    'CrewAI trace batches {batch_id, events: [{event_id, type, event_data, emission_sequence}]}, its log file, and what a kickoff returned',
+  recognises: ({ records }) =>
+    records.some((record) => isBatch(record) || isCrewLogEntry(record) || isCrewOutput(record)),
   gathers: ({ records }) => (records.length > 0 && records.every(isCrewLogEntry) ? 'file' : null),
   joins: {
     names: (entries) => logsIn(NAME, entries),
@@ -35,7 +37,12 @@ export const crewai: Format = {
     timeOf: (entry) => (isRecord(entry) && typeof entry.timestamp === 'string' ? entry.timestamp : null),
     needsName: false,
   },
-  convert: (record) => (Array.isArray(record.value) ? convertCrewLog(emit, NAME, record) : convertBatch(record)),
+  convert: (record) =>
+    Array.isArray(record.value)
+      ? convertCrewLog(emit, NAME, record)
+      : isCrewOutput(record.value)
+        ? convertCrewOutput(emit, NAME, record)
+        : convertBatch(record),
   restates: new Set(['task.defined', 'agent.defined']),
   mapping: [
     ['batch_id', 'episode_id'],
@@ -50,6 +57,9 @@ export const crewai: Format = {
     ['crew_test_result.quality, agent_evaluation_completed.score', 'feedback.recorded of kind score'],
     ['crew_kickoff_completed, crew_kickoff_failed', 'episode.finished: answer, outcome failure'],
     ['any other event', 'environment.observed of its type'],
+    ['tasks_output[].messages, raw', 'generation.requested, generation.completed, tool.called, tool.returned'],
+    ['tasks_output[].agent, description, expected_output', 'agent_id; decision.made of kind assign'],
+    ['raw of what a kickoff returned', 'episode.finished.answer'],
   ],
 };
 

@@ -196,3 +196,57 @@ describe('the log file of a crew', () => {
     expect(read('crewai', [entry, { ...entry, agent: null }]).refusals).toMatchObject([{ at: 1, field: 'agent' }]);
   });
 });
+
+describe('what a kickoff of CrewAI returned', () => {
+  const call = { id: 'c1', type: 'function', function: { name: 'calc', arguments: '{"x":1}' } };
+  const messages = [
+    { role: 'user', content: 'Add.' },
+    { role: 'assistant', content: '', tool_calls: [call] },
+    { role: 'tool', content: '2', tool_call_id: 'c1', name: 'calc' },
+  ];
+  const task = (agent: string, more: object = {}) => ({
+    description: 'Add one and one.',
+    expected_output: 'a number',
+    raw: '2',
+    agent,
+    ...more,
+  });
+  const output = (...tasks_output: unknown[]) => ({ raw: '2', tasks_output, token_usage: { total_tokens: 9 } });
+
+  it('has the conversation of each task, with the answer where no message holds it', () => {
+    const said = [...messages, { role: 'assistant', content: '2' }];
+    const native = output(task('Solver', { messages }), task('Critic ', { messages: said }));
+    expect(known(native)).toBe('crewai');
+    const { of, refused } = read('crewai', native);
+    expect(refused).toEqual([]);
+    expect(of('generation.completed').map(({ agent_id }) => agent_id)).toEqual([
+      'Solver',
+      'Solver',
+      'Critic',
+      'Critic',
+    ]);
+    expect(of('generation.requested').map(({ input }) => (input as unknown[]).length)).toEqual([1, 3, 1, 3]);
+    const ids = ['c1', 'c1#2'];
+    expect(of('tool.called').map(({ tool_call_id }) => tool_call_id)).toEqual(ids);
+    expect(of('tool.returned').map(({ tool_call_id, output }) => [tool_call_id, output])).toEqual([
+      [ids[0], '2'],
+      [ids[1], '2'],
+    ]);
+    expect(of('task.defined')).toMatchObject([{ query: 'Add one and one.' }]);
+    expect(of('decision.made').map(({ kind }) => kind)).toEqual(['assign', 'assign']);
+    expect(of('episode.finished')).toMatchObject([{ answer: '2', unmapped: { token_usage: { total_tokens: 9 } } }]);
+  });
+
+  it('has an answer of unknown input where the task keeps no messages', () => {
+    const { of } = read('crewai', output(task('Solver')));
+    expect(of('generation.completed')).toMatchObject([{ agent_id: 'Solver', choices: [{ content: '2' }] }]);
+    expect(of('generation.requested')).toEqual([]);
+  });
+
+  it('refuses a task that names no agent, and keeps the others', () => {
+    const { of, refused } = read('crewai', output(task(''), task('Solver', { messages })));
+    expect(refused).toEqual(['bad_identifier tasks_output[0].agent']);
+    expect(of('generation.completed')).toHaveLength(2);
+    expect(of('episode.started')[0]!.flags).toContain('incomplete');
+  });
+});
