@@ -1,7 +1,8 @@
 /**
  * AgentScope: the messages of a run, one a line. The list of them is the record, named by its first message, so that a file that has
  * grown is the same run. In version 1 tool results come in a message of their own, in version 2 within the assistant's, which holds all
- * calls of a reply. A saved state of version 2 holds the messages of its session.
+ * calls of a reply. A saved state of version 2 holds the messages of its session, one of version 1 (of a memory, an agent, or a session
+ * with a member for each agent) what its agents heard and said.
  */
 import type { Content, Draft } from '../events.ts';
 import { canonicalJson, given, hashId, isRecord, ownOf, without } from '../json.ts';
@@ -33,6 +34,7 @@ export const agentscope: Format = {
     records.some(
       (record) =>
         isState(record) ||
+        heardIn(record) !== null ||
         (isRecord(record) &&
           'name' in record &&
           'role' in record &&
@@ -44,7 +46,9 @@ export const agentscope: Format = {
     names: namesOf,
     episodes: namesOf,
     marks: (message) => {
-      const blocks = isRecord(message) && !isState(message) ? blocksOf(message.content) : [];
+      const blocks = placed([message]).flatMap(({ native }) =>
+        badMessage(native) === null ? blocksOf((native as Fields).content) : [],
+      );
       const ids = (is: (type: string) => boolean) => blocks.filter(({ type }) => is(type)).map(({ id }) => id);
       return marksOf(
         ids((type) => CALLS.has(type)),
@@ -66,6 +70,7 @@ export const agentscope: Format = {
     ],
     ['content[hint]', 'message.sent with the role of a user'],
     ['{session_id, context} of a saved state', 'episode_id; its messages'],
+    ['memory.content of a saved state of version 1', 'its messages, in the order of their times'],
     ['role user, system', 'message.sent'],
     ['content[thinking]', 'a part of type reasoning'],
     ['content[tool_use, tool_call]', 'tool.called'],
@@ -83,7 +88,7 @@ function convert(record: NativeRecord): Converted {
   const list = listed(record.value);
   if (list.length === 0) return refused(refusal('bad_shape', '', 'at least one message', list));
   const refusals: NativeRefusal[] = [];
-  const messages = list.flatMap((native, at) => (isState(native) ? [] : [{ native, at }]));
+  const messages = placed(list);
   const runs: Converted[] = [...statesIn(list)].map(([session, states]) =>
     runOf(record, contextOf(states), { session, states }),
   );
@@ -143,6 +148,36 @@ const listed = (value: unknown): readonly unknown[] => (Array.isArray(value) ? v
 const isState = (value: unknown): value is Fields & { readonly session_id: string; readonly context: unknown[] } =>
   isRecord(value) && isIdentifier(value.session_id) && Array.isArray(value.context) && 'reply_context' in value;
 
+/** The messages of a saved state of version 1; null for what is none. In 1.0.21 each stands beside its marks, before that alone. */
+function heardIn(value: unknown): readonly unknown[] | null {
+  if (!isRecord(value)) return null;
+  if (Array.isArray(value.content) && !('role' in value)) {
+    const messages = value.content.map((one: unknown) => (Array.isArray(one) ? one[0] : one));
+    return messages.length > 0 && messages.every(isHeard) ? messages : null;
+  }
+  if ('content' in value) return null;
+  if ('memory' in value) return heardIn(value.memory);
+  const members = Object.values(value).flatMap((one) => (isRecord(one) && 'memory' in one ? [heardIn(one)] : []));
+  const heard = members.flatMap((messages) => messages ?? []);
+  return heard.length > 0 ? heard : null;
+}
+
+const isHeard = (message: unknown): boolean =>
+  isRecord(message) && ['id', 'name', 'role', 'content', 'timestamp'].every((name) => name in message);
+
+/** The messages of a file that are of no state of version 2; what several memories hold is there once. */
+function placed(list: readonly unknown[]): Placed[] {
+  const seen = new Set<unknown>();
+  return list.flatMap((native, at): Placed[] => {
+    if (isState(native)) return [];
+    const heard = heardIn(native)?.filter((message) => {
+      const { id } = message as Fields;
+      return !seen.has(id) && seen.add(id);
+    });
+    return heard ? heard.map((message) => ({ native: message, at })) : [{ native, at }];
+  });
+}
+
 const isGiven = (summary: unknown): boolean =>
   Array.isArray(summary) || (typeof summary === 'string' && summary !== '');
 
@@ -172,7 +207,7 @@ function contextOf(states: readonly Fields[]): readonly Placed[] {
 /** The names of the sessions of these states, and of the run that these messages begin; none where the first answers what is not there. */
 function namesOf(list: readonly unknown[]): string[] {
   const sessions = [...statesIn(list).keys()];
-  const messages = list.flatMap((native, at) => (isState(native) ? [] : [{ native, at }]));
+  const messages = placed(list);
   const first = inOrder(messages).find(({ native }) => badMessage(native) === null)?.native as Fields | undefined;
   if (!first || blocksOf(first.content).some(({ type }) => type === 'tool_result')) return sessions;
   return [...sessions, hashId(NAME, canonicalJson(first))];

@@ -185,3 +185,41 @@ describe('a run of AgentScope', () => {
     expect(read('agentscope', [3]).drafts).toEqual([]);
   });
 });
+
+describe('a saved state of AgentScope 1', () => {
+  const memory = (...messages: unknown[]) => ({ _compressed_summary: '', content: messages.map((one) => [one, []]) });
+  const other = message(4, 'critic', 'assistant', 'Right.');
+
+  it('of a memory holds the messages of the run, as its lines do', () => {
+    const lines = read('agentscope', [ASKED, CALLS, RESULT, LAST]);
+    const states = [
+      memory(ASKED, CALLS, RESULT, LAST),
+      { content: [ASKED, CALLS, RESULT, LAST] },
+      { name: 'solver', _sys_prompt: 'p', memory: memory(ASKED, CALLS, RESULT, LAST) },
+    ];
+    for (const state of states) {
+      expect(known(state)).toBe('agentscope');
+      const { drafts, refused } = read('agentscope', [state]);
+      expect(refused).toEqual([]);
+      expect(drafts).toEqual(lines.drafts);
+    }
+  });
+
+  it('of a session has what its agents heard once, in the order of time', () => {
+    const session = {
+      critic: { name: 'critic', memory: memory(ASKED, LAST, other) },
+      solver: { name: 'solver', memory: memory(ASKED, CALLS, RESULT, LAST, other), toolkit: { active_groups: [] } },
+    };
+    expect(known(session)).toBe('agentscope');
+    const { of } = read('agentscope', [session]);
+    expect(of('generation.completed').map(({ agent_id }) => agent_id)).toEqual(['solver', 'solver', 'critic']);
+    expect(of('tool.returned')).toHaveLength(1);
+    expect(of('message.sent')).toHaveLength(1);
+    expect(of('episode.started')).toHaveLength(1);
+  });
+
+  it('of a memory without messages is no file of AgentScope', () => {
+    expect(known(memory())).toBeNull();
+    expect(known({ content: 'text', memory: 3 })).toBeNull();
+  });
+});
