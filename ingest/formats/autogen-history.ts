@@ -1,6 +1,6 @@
 /**
  * The `chat_history` of AutoGen 0.2 and AG2: messages of the chat API in the view of the agent that began the chat. What asks for tools
- * has no name (`_append_oai_message`), a message of a tool may hold several results, and before 0.2.30 nothing has a name.
+ * has no name (`_append_oai_message`), a message of a tool may hold several results, and up to 0.2.34 nothing has a name.
  */
 import { given, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';
