@@ -293,7 +293,7 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
       : {
           code: 'unknown_format',
           field: '',
-          expected: `a file in one of the formats ${FORMATS.map((format) => format.name).join(', ')}`,
+          expected: `JSON or JSON Lines (of a table, such as CSV or SQLite, an object a row) in one of the formats ${FORMATS.map((format) => format.name).join(', ')}`,
           got: got(first?.raw.toString('utf8', 0, 60) ?? ''),
         };
     await batches.refuse(refusal, { file, line: broken ? first.line : null }, first?.raw ?? new Uint8Array());

@@ -107,6 +107,15 @@ describe('a bad record is refused by file, line and field, and the good ones bes
     expect(sums).toEqual({ received: 1203, acknowledged: 2, duplicates: 1, rejected: 1200 });
   });
 
+  it('a table of CSV or a database, with the form in which its rows are read', async () => {
+    for (const text of ['id,name\n1,"a"\n', 'SQLite format 3\0']) {
+      const { errors } = await importText(memoryLog(), text);
+      expect(errors).toMatchObject([
+        { code: 'unknown_format', expected: expect.stringMatching(/CSV or SQLite, an object a row/) },
+      ]);
+    }
+  });
+
   it('a file that was named and that no format knows', async () => {
     const report = await importText(memoryLog(), 'Dear reader,\nthis is a letter.\n');
     expect(report).toMatchObject({ format: null, files: 0, events: { rejected: 1 } });
