@@ -47,20 +47,22 @@ export function resultDrafts(emit: Emitter, format: string, record: NativeRecord
   const asked = textIn(shown.find(({ role }) => role === 'user')?.content);
   const failed = value.error != null;
   const tools = value.tool_defs;
+  const task = taskOf(
+    format,
+    asked,
+    given('ground_truth', value.answer ?? undefined),
+    env && `${env}/${value.example_id ?? value.id}`,
+  );
   const drafts = runDrafts(emit, {
     format,
     episodeId,
     canonical: record.canonical,
     // An example has its number within its environment alone. No group: the file does not say which run and model it is of.
-    task: taskOf(
-      format,
-      asked,
-      given('ground_truth', value.answer ?? undefined),
-      env && `${env}/${value.example_id ?? value.id}`,
-    ),
+    task,
     started: {
       flags: [NO_TOKEN_IDS, ...(calls.length === 0 ? ['incomplete'] : [])],
-      ...given('unmapped', without(value, ...READ, ...Object.keys(metricsOf(value)))),
+      // The ground truth is the task's; without a task it would be nowhere.
+      ...given('unmapped', without(value, ...READ, ...(task ? ['answer'] : []), ...Object.keys(metricsOf(value)))),
     },
     agents: [{ agent_id: AGENT, ...given('tools', Array.isArray(tools) ? tools : undefined) }],
     events: [
@@ -78,17 +80,7 @@ export function resultDrafts(emit: Emitter, format: string, record: NativeRecord
   return { drafts, refusals: [], raw: record.canonical };
 }
 
-const READ = [
-  'prompt',
-  'completion',
-  'reward',
-  'answer',
-  'metrics',
-  'tool_defs',
-  'stop_condition',
-  'token_usage',
-  'error',
-];
+const READ = ['prompt', 'completion', 'reward', 'metrics', 'tool_defs', 'stop_condition', 'token_usage', 'error'];
 
 /** Numbers beside the metrics that judge nothing. */
 const COUNTS = new Set(['id', 'example_id', 'rollout_id', 'reward', 'generation_ms', 'scoring_ms', 'total_ms']);

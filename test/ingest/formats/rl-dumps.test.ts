@@ -143,6 +143,20 @@ describe('A row of results that verifiers wrote before its traces', () => {
     ...{ metrics: { reward: 0.5, correct: 1 }, stop_condition: 'done', token_usage: { input_tokens: 9 } },
   };
 
+  it('keeps the ground truth of a prompt without a text, which is no task', () => {
+    const empty = {
+      id: 0,
+      prompt: [{ role: 'user', content: '' }],
+      completion: [],
+      task: 'default',
+      reward: 1,
+      answer: 'C',
+    };
+    const { of } = read('prime-rl', empty);
+    expect(of('task.defined')).toEqual([]);
+    expect(of('episode.started')[0]!.unmapped).toMatchObject({ answer: 'C' });
+  });
+
   it('is an episode: its answers are calls with what was before them, its reward and metrics are feedback', () => {
     expect(known(row)).toBe('prime-rl');
     const { of } = read('prime-rl', row);
