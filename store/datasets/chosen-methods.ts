@@ -58,7 +58,7 @@ export function chooseMethod(judged: readonly ChosenMethod[], choice: MethodChoi
     );
   }
   // A name that nothing was judged by and that no method has is a mistake, and judging by it is no way out.
-  if (named.length === 0 && choice.method && !METHODS.some((method) => method.name === choice.method)) {
+  if (named.length === 0 && choice.method && !isMethod(choice.method)) {
     const meant = meantBy(
       choice.method,
       [...judged, ...METHODS.map(({ name: method }) => ({ method }))].map((m) => m.method),
@@ -80,6 +80,10 @@ export function chooseMethod(judged: readonly ChosenMethod[], choice: MethodChoi
     got: canonicalJson(choice),
   });
 }
+
+/** Whether a method has this name, or the key of a method stands in its place, as in a filter of which methods are pinned. */
+export const isMethod = (nameOrKey: string): boolean =>
+  METHODS.some(({ name }) => nameOrKey === name || nameOrKey.startsWith(`${name}@`));
 
 export const hasParams = (
   params: Readonly<Record<string, unknown>>,

@@ -1,6 +1,6 @@
 /** The rows, starting weights and cost of each policy of a plan that is checked. */
 import { TroupeError } from '../../errors.ts';
-import { judgedMethods } from '../../store/datasets/chosen-methods.ts';
+import { isMethod, judgedMethods } from '../../store/datasets/chosen-methods.ts';
 import { freeze } from '../../store/datasets/freeze.ts';
 import { whyEmpty } from '../../store/datasets/manifest.ts';
 import { type OpenedDataset, openDataset } from '../../store/datasets/read.ts';
@@ -159,7 +159,7 @@ export async function noteUnjudged(db: Db, { policies, judge = [] }: Plan, { pro
   for (const [name, policy] of Object.entries(policies)) {
     const at = `policies.${name}.recipe`;
     for (const method of methodsOf(parseRecipe({ ...withoutGates(policy.recipe), name }))) {
-      if (!known.has(method))
+      if (!known.has(method) && !isMethod(method))
         problems.push(
           `${at} reads ${method}, and there is no such method.${meantBy(method, [...known]) || ' `troupe method list` lists them.'}`,
         );

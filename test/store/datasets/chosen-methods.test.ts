@@ -43,6 +43,8 @@ describe('a recipe that names a method', () => {
       message: 'credit: there is no method named "grpo_advntage". Did you mean grpo_advantage?',
       detail: { field: 'credit', got: '"grpo_advntage"' },
     });
+    // A filter names the method by its key, once its methods are pinned.
+    expect(refused('rloo_advantage@1#4b624fa9')).toMatchObject({ code: 'not_found' });
   });
 
   it('means the method with exactly the given parameters', () => {
