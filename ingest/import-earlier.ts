@@ -71,8 +71,9 @@ export async function recordedElsewhere(
   here: ReadonlyMap<string, string>,
   { originals }: Earlier,
 ): Promise<Refusal | null> {
-  if (!format.restatesRun && !format.joins) return null;
   const own = `/import/${format.name}`;
+  const forms = otherForms(format);
+  if (forms.length === 0) return null;
   const episodes = drafts.flatMap(({ name, data }) =>
     name === 'episode.started' ? [(data as { readonly episode_id: string }).episode_id] : [],
   );
@@ -80,9 +81,7 @@ export async function recordedElsewhere(
   for (const episode of episodes) {
     const sources = [...(before.get(episode) ?? []), ...(here.has(episode) ? [here.get(episode)!] : [])];
     // A form that meets itself is the same run again, or a part of it.
-    const other = sources.includes(own)
-      ? undefined
-      : sources.find((source) => format.restatesRun || restatesRun(source));
+    const other = sources.includes(own) ? undefined : sources.find((source) => forms.includes(source));
     if (other === undefined) continue;
     return {
       code: 'id_conflict',
@@ -94,8 +93,11 @@ export async function recordedElsewhere(
   return null;
 }
 
-const restatesRun = (source: string): boolean =>
-  FORMATS.some((format) => format.restatesRun === true && source === `/import/${format.name}`);
+/** The sources of the formats that have runs of this one in another form. */
+const otherForms = ({ name, restatesRunsOf = [] }: Format): readonly string[] =>
+  [...restatesRunsOf, ...FORMATS.flatMap((one) => (one.restatesRunsOf?.includes(name) ? [one.name] : []))].map(
+    (form) => `/import/${form}`,
+  );
 
 /** The same for lists of records that were gathered over files and converted: with the records that are stored of their episodes. */
 export async function readBeside(

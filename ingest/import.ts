@@ -194,7 +194,7 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
         return;
       }
       // The original of a run has more than a record derived from it.
-      if (format.restatesRun && !last) {
+      if (format.restatesRunsOf && !last) {
         deferred.push(input);
         return;
       }

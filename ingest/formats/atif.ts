@@ -30,7 +30,8 @@ export const atif: Format = {
   summary: 'ATIF trajectories of Harbor: one document a run, {schema_version: "ATIF-v1.…", agent, steps}',
   recognises: ({ records }) =>
     records.some((record) => isRecord(record) && /^ATIF/.test(String(record.schema_version))),
-  restatesRun: true,
+  // What Harbor has converters for and has a session file of its own.
+  restatesRunsOf: ['claude-code', 'codex', 'gemini-cli', 'opencode', 'openhands', 'pi'],
   convert,
   restates: new Set(['task.defined']),
   mapping: [

@@ -69,8 +69,8 @@ export type Format = {
    * imports are read again beside new ones.
    */
   readonly rereads?: (stored: unknown) => readonly unknown[];
-  /** True where a record is often made of a run of another format and has its id: one of the two is recorded, the other refused. */
-  readonly restatesRun?: true;
+  /** Formats from whose runs a record of this one is often made, with their id: one of the two is recorded, the other refused. */
+  readonly restatesRunsOf?: readonly string[];
   readonly convert: (record: NativeRecord) => Converted;
   /** Events that many records state in equal words, such as the task of each attempt: emitted once per import. */
   readonly restates: ReadonlySet<EventName>;
