@@ -13,10 +13,22 @@ export function prefixIds(episodeId: string, messages: readonly ChatMessage[]): 
   let id = hashId(episodeId);
   const ids = [id];
   for (const message of messages) {
-    id = hashId(id, message.role, message.content ?? null, message.tool_calls ?? null, message.tool_call_id ?? null);
+    id = prefixWith(id, message);
     ids.push(id);
   }
   return ids;
+}
+
+/** By message, the digest that was asked for last: calls of one conversation share its messages, and ask for the same digests. */
+const DIGESTS = new WeakMap<ChatMessage, { readonly before: string; readonly digest: string }>();
+
+function prefixWith(before: string, message: ChatMessage): string {
+  const known = DIGESTS.get(message);
+  if (known?.before === before) return known.digest;
+  const { role, content = null, tool_calls: calls = null, tool_call_id: id = null } = message;
+  const digest = hashId(before, role, content, calls, id);
+  DIGESTS.set(message, { before, digest });
+  return digest;
 }
 
 /**

@@ -26,7 +26,21 @@ import {
 import type { Emitter } from './native.ts';
 import { timeOfText } from './run.ts';
 
-type Line = { readonly seq: number; readonly fields: Fields & { readonly id: string } };
+type Line = {
+  readonly seq: number;
+  readonly fields: Fields & { readonly id: string };
+  /** Messages of two types may have one id. */
+  readonly key: string;
+  /** As later calls are shown it, made once: they share these messages, or a long chat would fill the memory. */
+  readonly shown: readonly Message[];
+};
+
+const lineOf = (seq: number, fields: Line['fields']): Line => ({
+  seq,
+  fields,
+  key: `${fields.type} ${fields.id}`,
+  shown: shownIn(fields),
+});
 
 /** An answer of the model: its first state, with its text, and its last state, which has the results of its tools. */
 type Answer = { readonly first: Line; last: Line; readonly input: Message[]; readonly askedAt: string | null };
@@ -52,26 +66,22 @@ export function readChat(lines: readonly unknown[]): Chat {
       refusals.push({ ...bad, at: seq });
       return;
     }
-    const line: Line = { seq, fields: value as Line['fields'] };
+    const line = lineOf(seq, value as Line['fields']);
+    const { key } = line;
     const { id, type } = line.fields;
-    const key = `${type} ${id}`;
     const answer = answers.get(id);
     if (type === 'gemini' && answer) {
       // The conversation as a whole repeats answers without their calls and tokens.
       const fields = { ...answer.last.fields, ...without(line.fields, 'content') } as Line['fields'];
-      answer.last = { seq, fields };
-      const at = context.findIndex((one) => one.fields.id === id && one.fields.type === 'gemini');
-      if (at >= 0) context[at] = answer.last;
-      else context.push(answer.last);
+      answer.last = lineOf(seq, fields);
+      putLine(context, answer.last);
       return;
     }
     if (type === 'gemini' && isCall(line.fields)) {
       const askedAt = timeOfText(context.at(-1) && endOf(context.at(-1)!.fields));
       answers.set(id, { first: line, last: line, input: shownOf(context), askedAt });
     } else if (!messages.has(key) && !isResult(line.fields)) messages.set(key, line);
-    const at = context.findIndex((one) => `${one.fields.type} ${one.fields.id}` === key);
-    if (at >= 0) context[at] = line;
-    else context.push(line);
+    putLine(context, line);
   };
   for (const [seq, line] of lines.entries()) {
     const whole = messagesIn(setIn(line)) ?? messagesIn(line);
@@ -109,25 +119,36 @@ export const endOf = (fields: Fields): string =>
     .sort()
     .at(-1) ?? '';
 
-/** Messages as a later call is shown them; a result stands behind its call, however often it was sent. */
+/** A line takes the place of its earlier state, or stands at the end. */
+function putLine(context: Line[], line: Line): void {
+  const at = context.findLastIndex(({ key }) => key === line.key);
+  if (at < 0) context.push(line);
+  else context[at] = line;
+}
+
+function shownIn(fields: Fields): Message[] {
+  const words = wordsOf(fields.content);
+  if (fields.type === 'gemini') {
+    const calls = callsOf(fields);
+    const results = calls.flatMap((call) => responsesOf(call).map((response) => resultShown(response, call.id)));
+    return [{ role: 'assistant', content: [...thoughtsOf(fields), ...words, ...callParts(calls)] }, ...results];
+  }
+  if (fields.type !== 'user') return [];
+  return [
+    ...responsesIn(fields.content).map((response) => resultShown(response, response.id)),
+    ...(words.length > 0 ? [{ role: 'user', content: words }] : []),
+  ];
+}
+
+/** The messages that a call is shown; a result stands behind its call, however often it was sent. */
 function shownOf(lines: readonly Line[]): Message[] {
   const known = new Set<unknown>();
-  return lines.flatMap(({ fields }): Message[] => {
-    if (fields.type === 'gemini') {
-      const calls = callsOf(fields);
-      const results = calls.flatMap((call) => responsesOf(call).map((response) => resultShown(response, call.id)));
-      for (const { tool_call_id: id } of results as (Message & Fields)[]) known.add(id);
-      const content = [...thoughtsOf(fields), ...wordsOf(fields.content), ...callParts(calls)];
-      return [{ role: 'assistant', content }, ...results];
-    }
-    if (fields.type !== 'user') return [];
-    const results = responsesIn(fields.content).filter(({ id }) => !known.has(id));
-    for (const { id } of results) known.add(id);
-    const words = wordsOf(fields.content);
-    return [
-      ...results.map((response) => resultShown(response, response.id)),
-      ...(words.length > 0 ? [{ role: 'user', content: words }] : []),
-    ];
+  return lines.flatMap(({ fields, shown }) => {
+    const isResultSent = (message: Message & Fields) =>
+      fields.type === 'user' && message.role === 'tool' && known.has(message.tool_call_id);
+    const fresh = (shown as readonly (Message & Fields)[]).filter((message) => !isResultSent(message));
+    for (const { role, tool_call_id: id } of fresh) if (role === 'tool' && id !== undefined) known.add(id);
+    return fresh;
   });
 }
 

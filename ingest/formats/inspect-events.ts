@@ -25,7 +25,7 @@ export function eventDrafts(
   emit: Emitter,
   episodeId: string,
   events: readonly Fields[],
-  pool: readonly unknown[],
+  pool: readonly Message[],
 ): Draft[] {
   const spans = new Map<unknown, Fields>();
   for (const event of events) if (event.event === 'span_begin') spans.set(event.id, event);
@@ -178,13 +178,13 @@ export function eventDrafts(
 }
 
 /** The messages a model was shown: written out, or as ranges of the pool of the sample. Undefined where a range names no message. */
-function inputOf({ input, input_refs: refs }: Fields, pool: readonly unknown[]): Message[] | undefined {
+function inputOf({ input, input_refs: refs }: Fields, pool: readonly Message[]): Message[] | undefined {
   if (!Array.isArray(refs)) return Array.isArray(input) ? input.map(messageOf) : undefined;
   const ranges = refs.flatMap((ref: unknown) => (Array.isArray(ref) ? [ref as unknown[]] : []));
   const whole = ranges.every(
     ([from, to]) => Number.isSafeInteger(from) && Number.isSafeInteger(to) && (to as number) <= pool.length,
   );
-  return whole ? ranges.flatMap(([from, to]) => pool.slice(from as number, to as number).map(messageOf)) : undefined;
+  return whole ? ranges.flatMap(([from, to]) => pool.slice(from as number, to as number)) : undefined;
 }
 
 function unmappedOf(event: Fields, choices: readonly Fields[]): Record<string, unknown> | undefined {

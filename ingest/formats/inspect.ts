@@ -99,7 +99,7 @@ function sampleDrafts(run: Fields, sample: Fields, canonical: string): Draft[] {
   const attachments = [sample.attachments, transcript.content].find(isRecord) ?? {};
   const events = ((resolved(sample.events ?? transcript.events ?? [], attachments) as Fields[]) ?? []).filter(isRecord);
   const shared = isRecord(sample.events_data) ? sample.events_data.messages : undefined;
-  const pool = Array.isArray(shared) ? (resolved(shared, attachments) as unknown[]) : [];
+  const pool = Array.isArray(shared) ? (resolved(shared, attachments) as unknown[]).map(messageOf) : [];
   const input = resolved(sample.input, attachments);
   const query = typeof input === 'string' ? input : Array.isArray(input) ? askedIn(input) : null;
   const output = isRecord(sample.output) ? resolved(sample.output, attachments) : {};

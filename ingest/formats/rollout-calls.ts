@@ -1,6 +1,6 @@
 /** Model calls that are recorded one by one, each with the conversation a model was shown, its answer, and the tokens of both as sampled. */
 import { got, type Refusal } from '../../errors.ts';
-import type { Draft, EventData } from '../events.ts';
+import type { Draft, EventData, Message } from '../events.ts';
 import { given, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';
 import { badMessage, type ChatMessage, toMessage } from './chat-message.ts';
@@ -39,6 +39,17 @@ export const isTokenIds = (value: unknown): value is number[] =>
 
 const isTokens = (value: unknown): value is number[] => isTokenIds(value) && value.length > 0;
 
+const SHARED = new WeakMap<ChatMessage, Message>();
+
+/** The same message for each call that is shown it, or a long rollout would fill the memory. */
+function sharedMessage(native: ChatMessage): Message {
+  const known = SHARED.get(native);
+  if (known) return known;
+  const message = toMessage(native);
+  SHARED.set(native, message);
+  return message;
+}
+
 /** The request, the answer with its tokens, the tools it asked for, and the results that stand in its input. */
 export function rolloutCallDrafts(emit: Emitter, call: RolloutCall): Draft[] {
   const { episodeId, callId, agentId, turn, input, answer, sampled = {}, askedAt = null, completedAt = null } = call;
@@ -62,7 +73,7 @@ export function rolloutCallDrafts(emit: Emitter, call: RolloutCall): Draft[] {
   };
   const prefixes = prefixIds(episodeId, input);
   return [
-    emit.event('generation.requested', place, { ...about, input: input.map(toMessage), ...call.asked }, askedAt),
+    emit.event('generation.requested', place, { ...about, input: input.map(sharedMessage), ...call.asked }, askedAt),
     emit.event(
       'generation.completed',
       place,
