@@ -108,6 +108,7 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
   let position = { file: '', bytes: 0 };
   let read = 0;
 
+  const cleaned = <T>(value: T): T => withEpisodes(redactor.value(value) as T, episodes);
   const { originals = NONE, artifacts } = options;
   const earlier: Earlier = { originals, artifacts };
 
@@ -138,7 +139,7 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
 
   /** Converts one native record, which `members` of files make up. */
   async function keep(native: unknown, format: Format, members: readonly Member[]): Promise<void> {
-    const value = withEpisodes(redactor.value(native), episodes);
+    const value = cleaned(native);
     const canonical = canonicalJson(value);
     await keepConverted(format.convert({ value, canonical, ordinal: ordinalOf(canonical) }), format, members);
   }
@@ -234,7 +235,7 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
     for (const { refusal, place, raw } of refused) await batches.refuse(refusal, place, raw);
     if (members.length === 0) return;
     if (!folder) return keep(lists[0], format, members);
-    const value = withEpisodes(redactor.value(lists) as typeof lists, episodes);
+    const value = cleaned(lists);
     if (format.joins) return keepRun({ lines: value.flat(), members }, format, value);
     const canonical = canonicalJson(value);
     const converted = format.convert({ value, canonical, ordinal: ordinalOf(canonical) });
@@ -252,7 +253,7 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
       for (const { refusal, place, raw } of refused) await batches.refuse(refusal, place, raw);
       let from = 0;
       const parts = lists.map((list) => {
-        const lines = withEpisodes(redactor.value(list) as readonly unknown[], episodes);
+        const lines: readonly unknown[] = cleaned(list);
         from += list.length;
         return { lines, members: members.slice(from - list.length, from) };
       });

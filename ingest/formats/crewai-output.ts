@@ -75,7 +75,7 @@ function taskIn(native: unknown, field: string): Task | NativeRefusal {
   return { native, agent: agent as string, messages: messages as readonly ChatMessage[] };
 }
 
-/** The answer of a task of which it is unknown what was said before. */
+/** The answer of a task whose messages are unknown. */
 const answered = (emit: Emitter, episodeId: string, seq: number, { native, agent }: Task): Draft =>
   emit.event('generation.completed', [episodeId, seq], {
     episode_id: episodeId,

@@ -3,7 +3,7 @@
  * into the resource of what it matches, as the program itself could have set it, so everything that reads a span later finds its episode
  * without the setting: another thread, a rebuild, another machine.
  */
-import { got, TroupeError } from '../../errors.ts';
+import { wrongSetting } from '../../errors.ts';
 import { isRecord } from '../json.ts';
 import { isIdentifier } from '../text.ts';
 import { EPISODE, EPISODE_BY, isOtlp } from './decode.ts';
@@ -18,20 +18,25 @@ export type EpisodeRule = {
 /** The rules of the setting, in their order. @throws TroupeError `config_invalid` naming the field. */
 export function readEpisodeRules(setting: unknown): readonly EpisodeRule[] {
   if (setting == null) return [];
-  if (!isRecord(setting)) throw wrong('spans', 'a map with episodes', setting);
+  if (!isRecord(setting)) throw wrongSetting('spans', 'a map with episodes', setting);
   const other = Object.keys(setting).find((name) => name !== 'episodes');
-  if (other !== undefined) throw wrong('spans', 'only episodes', other);
+  if (other !== undefined) throw wrongSetting('spans', 'only episodes', other);
   const { episodes = [] } = setting;
-  if (!Array.isArray(episodes)) throw wrong('spans.episodes', 'a list of rules, each with service and by', episodes);
+  if (!Array.isArray(episodes))
+    throw wrongSetting('spans.episodes', 'a list of rules, each with service and by', episodes);
   return episodes.map((rule: unknown, i) => {
     const at = `spans.episodes[${i}]`;
-    if (!isRecord(rule)) throw wrong(at, 'a map with service and by', rule);
+    if (!isRecord(rule)) throw wrongSetting(at, 'a map with service and by', rule);
     const strange = Object.keys(rule).find((name) => name !== 'service' && name !== 'by');
-    if (strange !== undefined) throw wrong(at, 'only service and by', strange);
+    if (strange !== undefined) throw wrongSetting(at, 'only service and by', strange);
     const { service, by } = rule;
     if (!isIdentifier(service) || service.slice(0, -1).includes('*'))
-      throw wrong(`${at}.service`, 'the service.name of a program, or a prefix of it with * at its end', service);
-    if (!isIdentifier(by)) throw wrong(`${at}.by`, 'the name of an attribute, such as session.id', by);
+      throw wrongSetting(
+        `${at}.service`,
+        'the service.name of a program, or a prefix of it with * at its end',
+        service,
+      );
+    if (!isIdentifier(by)) throw wrongSetting(`${at}.by`, 'the name of an attribute, such as session.id', by);
     return { service, by };
   });
 }
@@ -73,10 +78,3 @@ function ruled(group: unknown, rules: readonly EpisodeRule[]): unknown {
   ];
   return { ...group, resource: { ...group.resource, attributes: [...attributes, ...named] } };
 }
-
-const wrong = (field: string, expected: string, value: unknown): TroupeError =>
-  new TroupeError('config_invalid', `${field} should be ${expected}, but it is ${got(value)}.`, {
-    field,
-    expected,
-    got: got(value),
-  });
