@@ -2,7 +2,7 @@
  * AgentScope: the messages of a run, one a line. The list of them is the record, named by its first message, so that a file that has
  * grown is the same run. In version 1 tool results come in a message of their own, in version 2 within the assistant's, which holds all
  * calls of a reply. A saved state of version 2 holds the messages of its session, one of version 1 (of a memory, an agent, or a session
- * with a member for each agent) what its agents heard and said.
+ * with a member for each agent) the messages in the memories of its agents.
  */
 import type { Content, Draft } from '../events.ts';
 import { canonicalJson, given, hashId, isRecord, ownOf, without } from '../json.ts';
@@ -34,7 +34,7 @@ export const agentscope: Format = {
     records.some(
       (record) =>
         isState(record) ||
-        heardIn(record) !== null ||
+        memoryIn(record) !== null ||
         (isRecord(record) &&
           'name' in record &&
           'role' in record &&
@@ -149,20 +149,20 @@ const isState = (value: unknown): value is Fields & { readonly session_id: strin
   isRecord(value) && isIdentifier(value.session_id) && Array.isArray(value.context) && 'reply_context' in value;
 
 /** The messages of a saved state of version 1; null for what is none. In 1.0.21 each stands beside its marks, before that alone. */
-function heardIn(value: unknown): readonly unknown[] | null {
+function memoryIn(value: unknown): readonly unknown[] | null {
   if (!isRecord(value)) return null;
   if (Array.isArray(value.content) && !('role' in value)) {
     const messages = value.content.map((one: unknown) => (Array.isArray(one) ? one[0] : one));
-    return messages.length > 0 && messages.every(isHeard) ? messages : null;
+    return messages.length > 0 && messages.every(isRemembered) ? messages : null;
   }
   if ('content' in value) return null;
-  if ('memory' in value) return heardIn(value.memory);
-  const members = Object.values(value).flatMap((one) => (isRecord(one) && 'memory' in one ? [heardIn(one)] : []));
-  const heard = members.flatMap((messages) => messages ?? []);
-  return heard.length > 0 ? heard : null;
+  if ('memory' in value) return memoryIn(value.memory);
+  const members = Object.values(value).flatMap((one) => (isRecord(one) && 'memory' in one ? [memoryIn(one)] : []));
+  const remembered = members.flatMap((messages) => messages ?? []);
+  return remembered.length > 0 ? remembered : null;
 }
 
-const isHeard = (message: unknown): boolean =>
+const isRemembered = (message: unknown): boolean =>
   isRecord(message) && ['id', 'name', 'role', 'content', 'timestamp'].every((name) => name in message);
 
 /** The messages of a file that are of no state of version 2; what several memories hold is there once. */
@@ -170,11 +170,11 @@ function placed(list: readonly unknown[]): Placed[] {
   const seen = new Set<unknown>();
   return list.flatMap((native, at): Placed[] => {
     if (isState(native)) return [];
-    const heard = heardIn(native)?.filter((message) => {
+    const remembered = memoryIn(native)?.filter((message) => {
       const { id } = message as Fields;
       return !seen.has(id) && seen.add(id);
     });
-    return heard ? heard.map((message) => ({ native: message, at })) : [{ native, at }];
+    return remembered ? remembered.map((message) => ({ native: message, at })) : [{ native, at }];
   });
 }
 

@@ -27,7 +27,7 @@ export const autogen: Format = {
   recognises: ({ records, shape }) =>
     records.some(
       (record) =>
-        (shape === 'array' && isSaid(record)) ||
+        (shape === 'array' && isGroupMessage(record)) ||
         (isRecord(record) && (isLoggedCall(record) || otherLine(record) !== null)) ||
         (isRecord(record) &&
           [threadIn(record) ?? record.messages, record.chat_history]
@@ -36,7 +36,7 @@ export const autogen: Format = {
               list.some((one) => isRecord(one) && isMessage(one, record.chat_history !== undefined && i === 0)),
             )),
     ),
-  gathers: ({ records, shape }) => (shape === 'array' && records.some(isSaid) ? 'file' : null),
+  gathers: ({ records, shape }) => (shape === 'array' && records.some(isGroupMessage) ? 'file' : null),
   convert,
   restates: new Set(['task.defined', 'episode.started', 'episode.finished', 'agent.defined', 'tool.returned']),
   mapping: [
@@ -67,7 +67,7 @@ function threadIn({ agent_states: states }: Record<string, unknown>): readonly u
 }
 
 /** A message in the history of a group chat (`GroupChat.messages`), which is written as a list. */
-const isSaid = (one: unknown): boolean =>
+const isGroupMessage = (one: unknown): boolean =>
   isRecord(one) && isIdentifier(one.name) && CHAT_ROLES.has(String(one.role)) && 'content' in one && !isTimed(one);
 
 /** As messages of AgentScope are. */
@@ -167,8 +167,8 @@ function messageDrafts(emit: Emitter, episodeId: string, messages: readonly Numb
     const reasons: Part[] = (thoughts.get(source) ?? []).map((thought) => ({ type: 'reasoning', content: thought }));
     thoughts.delete(source);
     const call = { ...place, call_id: `m${seq}`, agent_id: source };
-    const said: Part[] = typeof message.text === 'string' ? [{ type: 'text', content: message.text }] : [];
-    const whole = type === 'ToolCallRequestEvent' ? [...said, ...tools.parts(content)] : partsOf(content);
+    const text: Part[] = typeof message.text === 'string' ? [{ type: 'text', content: message.text }] : [];
+    const whole = type === 'ToolCallRequestEvent' ? [...text, ...tools.parts(content)] : partsOf(content);
     const parts = typeof whole === 'string' ? [{ type: 'text', content: whole }] : whole;
     return [
       emit.event(
