@@ -175,6 +175,9 @@ const ENTRIES = prepare<{ episodes: readonly string[] }>('attribution_entries')(
 
 type Row = Omit<Entry, 'seq'> & { readonly seq: number | null; readonly at: string | null; readonly place: string };
 
+/** No source counts past this; what orders by its clock, as tracing clients do, has larger numbers, and no entries. */
+const MOST_ENTRIES = 2 ** 31 - 1;
+
 function inOrder(rows: readonly Row[]): Entry[] {
   const counted = rows.every((row) => row.seq !== null);
   const time = ({ at }: Row) => (at === null ? Number.NEGATIVE_INFINITY : new Date(at).getTime());
@@ -182,7 +185,7 @@ function inOrder(rows: readonly Row[]): Entry[] {
     (counted ? a.seq! - b.seq! : time(a) - time(b) || 0) || (a.place < b.place ? -1 : 1);
   return [...rows].sort(before).map(({ at: _, place: __, seq, text, ...entry }) => ({
     ...entry,
-    seq,
+    seq: seq !== null && seq <= MOST_ENTRIES ? seq : null,
     text: unescapeText(text),
   }));
 }

@@ -250,10 +250,12 @@ describe('annotation by a judge model', () => {
   });
 
   it('names the step where the source counts no entries', async () => {
-    await lost('a', {}, false);
+    await lost('a', {}, null);
+    await lost('b', {}, 1_789_003_002_000_000);
     await answers(() => WORKER);
     await annotate();
-    expect(await recorded()).toMatchObject([{ target_kind: 'step', target_id: 'c2/0', entry: null }]);
+    const step = { target_kind: 'step', target_id: 'c2/0', entry: null };
+    expect(await recorded()).toMatchObject([step, step]);
   });
 
   it('MAST: modes of each annotator, and how far two agree', async () => {

@@ -82,7 +82,13 @@ describe('blame that the judge writes', () => {
   });
 
   it('reads a record without numbers in the order of its times, and leaves the entry unknown', async () => {
-    await load(lostRun('a', {}, false));
+    await load(lostRun('a', {}, null));
+    await run('failure_signs');
+    expect((await blames('failure_signs'))[0]).toMatchObject({ agent_id: 'worker', step_id: 'c2/0', entry: null });
+  });
+
+  it('leaves the entry unknown too where the numbers of a source are its clock, as in traces', async () => {
+    await load(lostRun('a', {}, 1_789_003_002_000_000));
     await run('failure_signs');
     expect((await blames('failure_signs'))[0]).toMatchObject({ agent_id: 'worker', step_id: 'c2/0', entry: null });
   });
@@ -96,7 +102,7 @@ describe('blame that the judge writes', () => {
   });
 
   it('is scored against annotations by people; contradictions are left out, models are not people', async () => {
-    await load(lostRun('a'), lostRun('b'), lostRun('c'), lostRun('d'), lostRun('e', {}, false), [
+    await load(lostRun('a'), lostRun('b'), lostRun('c'), lostRun('d'), lostRun('e', {}, null), [
       label('a', 'worker', 2),
       label('b', 'lead', 1),
       label('c', 'lead', 1),

@@ -17,6 +17,8 @@ type Call = {
   /** How many candidates; the first is chosen where there are several. */
   readonly candidates?: number;
   readonly revises?: string;
+  /** Number in order; its place among the calls where left out. */
+  readonly seq?: number;
 };
 
 export type Attempt = {
@@ -58,7 +60,7 @@ export function attempt(id: string, parts: Attempt = {}): Event[] {
     ...Object.entries(members).map(([agent_id, { role, depth }]) =>
       event('agent.defined', { ...e, agent_id, name: agent_id, role: role ?? null, depth: depth ?? null }, next()),
     ),
-    ...says.map(({ by, role, output_tokens, model, policy, checkpoint, candidates = 1, revises }, i) =>
+    ...says.map(({ by, role, output_tokens, model, policy, checkpoint, candidates = 1, revises, seq }, i) =>
       event(
         'generation.completed',
         {
@@ -66,7 +68,7 @@ export function attempt(id: string, parts: Attempt = {}): Event[] {
           call_id: `c${i}`,
           agent_id: by ?? null,
           role: role ?? null,
-          seq: i,
+          seq: seq ?? i,
           response_model: model ?? null,
           policy: policy ?? null,
           checkpoint_id: checkpoint ?? null,

@@ -85,6 +85,26 @@ describe('failures', () => {
   });
 });
 
+it('a failure on a call whose source orders by its clock has no entry, and blame on its step is checked by the step', async () => {
+  const seq = 1_789_003_002_000_000;
+  const says = [
+    { by: 'x', seq },
+    { by: 'y', seq: seq + 1000 },
+  ];
+  await record(fresh.db, attempt('clock', { outcome: 'failure', says }), [
+    feedback('clock', { kind: 'step', id: 'c1/0' }, { kind: 'failure', name: 'mistake', by: 'human' }),
+  ]);
+  await fresh.db.query(`insert into facts.judged_methods values ('k', 'k', 1, 'blame', '{}')`);
+  await fresh.db.query(
+    `insert into facts.blames (episode_id, method_key, rank, agent_id, step_id) values ('clock', 'k', 0, 'y', 'c1/0')`,
+  );
+  expect(
+    await rows(
+      `select gold_step_id, gold_entry, blamed_entry, step_right, entries_off from traj.blame_check where episode_id = 'clock'`,
+    ),
+  ).toEqual([{ gold_step_id: 'c1/0', gold_entry: null, blamed_entry: null, step_right: true, entries_off: null }]);
+});
+
 it('blame is checked against what was noted: agent, step, distance; no answer is neither right nor wrong', async () => {
   await record(
     fresh.db,

@@ -8,7 +8,7 @@ type Ending = {
   readonly answer?: string;
 };
 
-/** Entries 0 to 4: a user, the lead, the worker, a tool's answer, the lead. */
+/** Entries 0 to 4: a user, the lead, the worker, a tool's answer, the lead. `first` is the number of the first, null where they have none. */
 export function lostRun(
   id: string,
   {
@@ -16,11 +16,11 @@ export function lostRun(
     reward = null,
     answer = 'The city has 12 bridges, and that is the final answer.',
   }: Ending = {},
-  counted = true,
+  first: number | null = 0,
 ): Event[] {
   const e = <N extends EventName>(n: number, name: N, data: EventData<N>) =>
     event(name, data, { id: `${id}-${n}`, time: at(n) });
-  const seq = (n: number) => (counted ? { seq: n } : {});
+  const seq = (n: number) => (first === null ? {} : { seq: first + n });
   const says = (n: number, agent: string, content: string) =>
     e(n + 10, 'generation.completed', {
       episode_id: id,
