@@ -4,8 +4,17 @@ import { escapeText } from '../ingest/text.ts';
 import { nearest } from '../nearest.ts';
 import { type ChosenMethod, chooseMethod, judgedMethods } from './datasets/chosen-methods.ts';
 import type { Session } from './db/pool.ts';
-import { firstOf, query, rowsOf, type SqlBool, sql } from './db/query.ts';
-import { type Comparison, comparisonsOf, type Filter, factsOf, lowerFilter, mapComparisons } from './select.ts';
+import { firstOf, query, type RawBuilder, rowsOf, type SqlBool, sql, typed } from './db/query.ts';
+import { FIELDS, type FieldScope, ROWS } from './filter-fields.ts';
+import {
+  type Comparison,
+  comparisonsOf,
+  type Fields,
+  type Filter,
+  factsOf,
+  lowerOver,
+  mapComparisons,
+} from './select.ts';
 
 /**
  * The filter with each method it names replaced by the key of its judgements, so that it stays what it is when a later version judges.
@@ -45,25 +54,31 @@ const NAMED = 8;
 /** What a value is looked up as: texts, and of a tag, which is JSON, numbers and truth values. */
 type Value = string | number | boolean;
 
-/** A comparison with the values that it names. */
-type Asked = Omit<Comparison, 'value'> & { readonly value: readonly Value[] };
+/** What a filter is over: its fields, and the rows that each is read from. */
+export type Searched = { readonly fields: Fields; readonly rows: Readonly<Record<FieldScope, string>> };
 
-const isEquality = (op: string): boolean => ['=', 'in', 'has'].includes(op);
+const STORED: Searched = { fields: FIELDS, rows: ROWS };
+
+/** A comparison with the values that it names, and where they are looked up. */
+type Asked = Omit<Comparison, 'value'> & { readonly value: readonly Value[]; readonly searched: Searched };
+
+/** What finds, or with `!=` and `not in` leaves out, nothing where nothing has the value. */
+const isEquality = (op: string): boolean => ['=', '!=', 'in', 'has'].includes(op);
 
 /** So many comparisons are looked up, one query each: a value that is there may be found by reading everything. */
 const MOST_LOOKED_UP = 100;
 
-/** One sentence for each value that is asked for and occurs nowhere, with the nearest that does; of many the first, and how many more. */
-export async function unknownValues(tx: Pick<Session, 'query'>, filter: Filter | null): Promise<readonly string[]> {
+/**
+ * One sentence for each value that is asked for and occurs nowhere, with the nearest that does; of many the first, and how many more.
+ * What `count(NAME where …)` asks for is looked up among what is counted.
+ */
+export async function unknownValues(
+  tx: Pick<Session, 'query'>,
+  filter: Filter | null,
+  searched: Searched = STORED,
+): Promise<readonly string[]> {
   const asked = new Map<string, Asked>();
-  for (const comparison of comparisonsOf(filter)) {
-    const { tag } = factsOf(comparison.field);
-    const isValue = (one: unknown): one is Value =>
-      typeof one === 'string' || (tag !== undefined && (typeof one === 'number' || typeof one === 'boolean'));
-    const value = [comparison.value].flat().filter(isValue);
-    if (value.length > 0 && (isEquality(comparison.op) ? isLookedUp(comparison) : tag !== undefined))
-      asked.set(JSON.stringify([comparison.field, value]), { ...comparison, value });
-  }
+  for (const one of askedIn(filter, searched)) asked.set(JSON.stringify([one.field, one.op, one.value]), one);
   const unknown = new Map<string, readonly [Asked, Value]>();
   for (const comparison of [...asked.values()].slice(0, MOST_LOOKED_UP)) {
     for (const value of await absentOf(tx, comparison))
@@ -82,53 +97,84 @@ export async function unknownValues(tx: Pick<Session, 'query'>, filter: Filter |
   return warnings;
 }
 
-const LONG_TEXTS: readonly string[] = ['text', 'answer'];
-
-function isLookedUp({ field }: Comparison): boolean {
-  const { kind } = factsOf(field);
-  return !LONG_TEXTS.includes(field) && (kind === 'text' || kind === 'json');
+function askedIn(filter: Filter | null, searched: Searched): readonly Asked[] {
+  return comparisonsOf(filter).flatMap((comparison) => {
+    const { tag, kind, counted } = factsOf(comparison.field, 'where', searched.fields);
+    if (counted)
+      return askedIn(counted.where, { fields: counted.fields, rows: { episode: counted.from, step: counted.from } });
+    const isValue = (one: unknown): one is Value =>
+      typeof one === 'string' || (tag !== undefined && (typeof one === 'number' || typeof one === 'boolean'));
+    const value = [comparison.value].flat().filter(isValue);
+    const isLookedUp = !LONG_TEXTS.includes(comparison.field) && (kind === 'text' || kind === 'json');
+    if (value.length === 0 || !(isEquality(comparison.op) ? isLookedUp : tag !== undefined)) return [];
+    return [{ ...comparison, value, searched }];
+  });
 }
+
+const LONG_TEXTS: readonly string[] = ['text', 'answer', 'task.query'];
 
 /** Each of so many values is looked for until it is found once; more of them by one query, which reads everything. */
 const ONE_BY_ONE = 8;
 
-/** The values that occur nowhere; of a tag that is compared otherwise, the value where nothing has the tag. */
-async function absentOf(tx: Pick<Session, 'query'>, { field, op, value: values }: Asked): Promise<readonly Value[]> {
-  const { scope, tag, kind, sql: column } = factsOf(field);
+/** The values that occur nowhere; of a tag that is compared by size or with a pattern, the value where no such tag has its type. */
+async function absentOf(tx: Pick<Session, 'query'>, asked: Asked): Promise<readonly Value[]> {
+  const { field, op, value: values, searched } = asked;
+  const { tag, kind, sql: column } = factsOf(field, 'where', searched.fields);
   if (op === 'in' && kind === 'text' && !tag && values.length > ONE_BY_ONE) {
-    const there = rowsAt(scope).where(lowerFilter({ field, op, value: values }));
-    const found = await rowsOf(tx, there.select(sql.raw<string>(column).as('value')).distinct());
-    const known = new Set(found.map((row) => row.value));
+    const there = lowerOver({ field, op, value: values }, searched.fields);
+    const known = new Set(await valuesOf(tx, asked, sql.raw<string>(column), there, null));
     return values.filter((value) => !known.has(escapeText(String(value))));
   }
   const absent: Value[] = [];
   for (const value of values.slice(0, MOST_LOOKED_UP)) {
-    const is = isEquality(op)
-      ? lowerFilter({ field, op: op === 'has' ? 'has' : '=', value })
-      : lowerFilter({ not: { field, op: 'is null' } });
-    if (!(await firstOf(tx, rowsAt(scope).select(sql`1`.as('one')).where(is).limit(1)))) absent.push(value);
+    const is: Filter = isEquality(op)
+      ? { field, op: op === 'has' ? 'has' : '=', value }
+      : {
+          or: [
+            { field, op: '<=', value },
+            { field, op: '>', value },
+          ],
+        };
+    const found = sql`(select 1 as one from ${rowsOfField(asked)} where ${lowerOver(is, searched.fields)} limit 1)`;
+    if (!(await firstOf(tx, query.selectFrom(found.as('found')).selectAll()))) absent.push(value);
   }
   return absent;
 }
 
+const rowsOfField = ({ field, searched }: Pick<Asked, 'field' | 'searched'>): RawBuilder<unknown> =>
+  sql.raw(searched.rows[factsOf(field, 'where', searched.fields).scope]);
+
+/** What an expression reads in the rows of the field, each value once, in order; at most so many. */
+async function valuesOf(
+  tx: Pick<Session, 'query'>,
+  asked: Pick<Asked, 'field' | 'searched'>,
+  read: RawBuilder<string>,
+  where: RawBuilder<SqlBool>,
+  most: number | null,
+): Promise<readonly string[]> {
+  const values = sql<{
+    readonly value: string;
+  }>`(select distinct ${read} as value from ${rowsOfField(asked)} where ${where} order by 1 limit ${typed(most, 'integer')})`;
+  return (await rowsOf(tx, query.selectFrom(values.as('v')).selectAll())).map(({ value }) => value);
+}
+
+const TYPES = { string: 'text', number: 'number', boolean: 'truth value' } as const;
+
 /** That a value occurs nowhere, as a sentence. */
-async function absence(tx: Pick<Session, 'query'>, { field, op }: Asked, value: Value): Promise<string> {
-  const { scope, tag, sql: column } = factsOf(field);
+async function absence(tx: Pick<Session, 'query'>, asked: Asked, value: Value): Promise<string> {
+  const { field, op, searched } = asked;
+  const { tag, sql: column } = factsOf(field, 'where', searched.fields);
   if (op === 'has') return `${field} has ${got(value)} nowhere.`;
-  const read = tag ? sql<string>`${sql.raw(tag.json)} ->> ${tag.key}` : sql<string>`${sql.raw(column)}`;
-  const values = await rowsOf(
-    tx,
-    rowsAt(scope)
-      .select(read.as('value'))
-      .distinct()
-      .where(sql<SqlBool>`${read} is not null`)
-      .orderBy('value')
-      .limit(MOST_VALUES),
-  );
-  const known = values.map((row) => row.value);
-  if (known.length === 0 && tag) return `Nothing has the tag ${got(tag.key)}.${await nearestTag(tx, tag)}`;
+  const read = tag ? sql<string>`${sql.raw(tag.json)} ->> ${typed(tag.key, 'text')}` : sql.raw<string>(column);
+  const known = await valuesOf(tx, asked, read, sql<SqlBool>`${read} is not null`, MOST_VALUES);
+  if (known.length === 0 && tag) return `Nothing has the tag ${got(tag.key)}.${await nearestTag(tx, asked, tag)}`;
+  if (!isEquality(op))
+    return `Nothing has a ${TYPES[typeof value as keyof typeof TYPES]} as ${field}. Of another type there is ${listed(known)}.`;
   return `Nothing has ${field} = ${got(value)}. ${hint(field, value, known)}`;
 }
+
+const listed = (known: readonly string[]): string =>
+  `${known.slice(0, NAMED).join(', ')}${known.length > NAMED ? ` and ${known.length - NAMED} more` : ''}`;
 
 function hint(field: string, value: Value, known: readonly string[]): string {
   if (known.length === 0) return `No ${field} is known anywhere.`;
@@ -137,39 +183,18 @@ function hint(field: string, value: Value, known: readonly string[]): string {
   const meant = typeof value === 'string' ? nearest(value, known) : null;
   if (meant !== null) return `Did you mean ${meant}?`;
   if (known.length === MOST_VALUES) return `There are ${MOST_VALUES} others or more.`;
-  const more = known.length > NAMED ? ` and ${known.length - NAMED} more` : '';
-  return `There is ${known.slice(0, NAMED).join(', ')}${more}.`;
+  return `There is ${listed(known)}.`;
 }
 
-async function nearestTag(tx: Pick<Session, 'query'>, { json, key }: { readonly json: string; readonly key: string }) {
+async function nearestTag(
+  tx: Pick<Session, 'query'>,
+  asked: Asked,
+  { json, key }: { readonly json: string; readonly key: string },
+): Promise<string> {
   const tags = sql.raw(json);
-  const keys = await rowsOf(
-    tx,
-    rowsAt('episode')
-      .select(sql<string>`jsonb_object_keys(case jsonb_typeof(${tags}) when 'object' then ${tags} end)`.as('key'))
-      .distinct()
-      .orderBy('key')
-      .limit(MOST_VALUES),
-  );
-  const known = keys.map((row) => row.key);
+  const keys = sql<string>`jsonb_object_keys(case jsonb_typeof(${tags}) when 'object' then ${tags} end)`;
+  const known = await valuesOf(tx, asked, keys, sql<SqlBool>`true`, MOST_VALUES);
   const meant = nearest(key, known);
   if (meant !== null) return ` Did you mean ${meant}?`;
   return known.length === 0 ? '' : ` Tags are ${known.slice(0, NAMED).join(', ')}.`;
-}
-
-/** Every row that a field of the scope is read from. */
-function rowsAt(scope: 'episode' | 'step') {
-  const episodes = query.selectFrom('facts.episodes as e').leftJoin('facts.tasks as t', 't.task_id', 'e.task_id');
-  return scope === 'episode'
-    ? episodes
-    : episodes
-        .innerJoin('facts.calls as c', 'c.episode_id', 'e.episode_id')
-        .leftJoin('facts.agents as a', (on) =>
-          on
-            .onRef('a.episode_id', '=', 'c.episode_id')
-            .on(sql<SqlBool>`a.agent_id = ${sql.raw(factsOf('agent_id').sql)}`),
-        )
-        .innerJoin('facts.steps as s', (on) =>
-          on.onRef('s.episode_id', '=', 'c.episode_id').onRef('s.call_id', '=', 'c.call_id'),
-        );
 }

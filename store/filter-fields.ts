@@ -51,8 +51,14 @@ const BEFORE_MISTAKE = before(
   "coalesce(l.episode_id, l.resolved_episode_id) = c.episode_id and l.kind = 'failure'",
 );
 
-/** Do the episodes of the group have different rewards? Unknown outside a group and where no reward is known. */
-const SIGNAL = '(select min(g.reward) < max(g.reward) from facts.episodes g where g.group_id = e.group_id)';
+/** What judging and `traj.outcomes` take for the group of an episode: the announced one, else its task, else itself. */
+const GROUP = 'coalesce(e.group_id, e.task_id, e.episode_id)';
+/** Is the episode under this alias in the group of `e`? Three conditions, of which each has an index. */
+const inGroup = (alias: string): string =>
+  `(${alias}.group_id = ${GROUP} or (${alias}.group_id is null and ${alias}.task_id = ${GROUP}) or (${alias}.group_id is null and ${alias}.task_id is null and ${alias}.episode_id = ${GROUP}))`;
+
+/** Do the episodes of the group have different rewards? Unknown where no reward is known. */
+const SIGNAL = `(select min(g.reward) < max(g.reward) from facts.episodes g where ${inGroup('g')})`;
 
 /** How many releases of the policy with other weights came after the last one with these; unknown where these never were released. */
 const STALENESS =
@@ -183,7 +189,7 @@ export const COLLECTIONS: Readonly<Record<string, Collection>> = {
   },
   group: {
     from: 'facts.episodes x',
-    of: { episode: 'x.group_id = e.group_id' },
+    of: { episode: inGroup('x') },
     fields: inner(
       fields('episode', 'text', same('x', 'episode_id', 'outcome', 'stop_reason', 'team_id')),
       fields('episode', 'integer', same('x', 'attempt', 'steps', 'tool_calls')),
@@ -191,6 +197,13 @@ export const COLLECTIONS: Readonly<Record<string, Collection>> = {
       fields('episode', 'boolean', same('x', 'closed')),
     ),
   },
+};
+
+const EPISODES = 'facts.episodes e left join facts.tasks t on t.task_id = e.task_id';
+/** Every row that a field of the scope is read from. */
+export const ROWS: Readonly<Record<FieldScope, string>> = {
+  episode: EPISODES,
+  step: `(${EPISODES}) join (${COLLECTIONS.steps!.from}) on c.episode_id = e.episode_id`,
 };
 
 /**
@@ -226,8 +239,6 @@ export const JUDGEMENTS: Readonly<Record<string, Omit<FieldFacts, 'sql'> & { rea
     },
   };
 
-/** What judging takes for the group of an episode. */
-const GROUP = 'coalesce(e.group_id, e.task_id, e.episode_id)';
 const scored = (key: string, of: string): string =>
   `(select j.value from facts.scores j where j.method_key = ${key} and j.key = ${of})`;
 const EPISODE = ['e.episode_id', "''"] as const;

@@ -83,6 +83,8 @@ type Resolved = FieldFacts & {
   readonly name: string;
   /** The method whose judgements the field reads. */
   readonly method?: string;
+  /** Of `count(NAME where …)`: which rows are counted, and among which. */
+  readonly counted?: { readonly where: Filter | null; readonly fields: Fields; readonly from: string };
 };
 const TAG = /^(tags|task\.tags)\.(.+)$/su;
 const TASK_TAG = /^(task\.tags)\.(.+)$/su;
@@ -149,6 +151,7 @@ function counted(called: 'count' | 'step.count', argument: string, at: string): 
     scope,
     kind: 'integer',
     sql: `(select count(*) from ${collection.from} where ${of}${condition})`,
+    counted: { where: filter, fields: collection.fields, from: collection.from },
   };
 }
 
@@ -393,7 +396,7 @@ export function comparisonsOf(filter: Filter | null): readonly Comparison[] {
 }
 
 /** What is known about a field. @throws TroupeError `recipe_invalid` for a name that is none */
-export const factsOf = (field: string, at = 'where'): Resolved => resolve(field, at);
+export const factsOf = (field: string, at = 'where', fields: Fields = FIELDS): Resolved => resolve(field, at, fields);
 
 /** True where the filter, at any depth, looks at this scope. */
 export const looksAt = (filter: Filter, scope: FieldScope): boolean =>

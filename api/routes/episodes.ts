@@ -6,12 +6,13 @@ import type { Db } from '../../store/db/pool.ts';
 import { query, type SqlBool, sql } from '../../store/db/query.ts';
 import { episodesMeeting, readEpisodeFilter } from '../../store/episode-filter.ts';
 import { MOST, readEpisodePage } from '../../store/episodes/read-page.ts';
+import { unknownValues } from '../../store/filter-check.ts';
 import { tagReads } from '../../store/select.ts';
 import { asParameter, FILTER, readFiltered } from '../filter.ts';
 import { documented } from '../openapi.ts';
 import { PAGE, readId, readQuery } from '../query.ts';
 import { type Order, readPage } from '../rows.ts';
-import { Rows } from './lists.ts';
+import { Rows, withUnknown } from './lists.ts';
 
 const FILTERS = ['task_id', 'group_id', 'team_id', 'session_id', 'outcome'] as const;
 const Query = Type.Object({
@@ -84,7 +85,15 @@ export function episodeRoutes(app: FastifyInstance, db: Db): void {
       for (const name of FILTERS) if (values[name] !== undefined) list = list.where(name, '=', values[name]);
       if (closed !== undefined) list = list.where(sql<SqlBool>`coalesce(closed, false) = ${closed}`);
       for (const [key, value] of Object.entries(tags)) list = list.where(tagReads('tags', key, value));
-      if (filter === undefined) return readPage(db, list, ORDER, { limit, after });
+      if (filter === undefined)
+        return withUnknown(
+          await readPage(db, list, ORDER, { limit, after }),
+          [
+            ...FILTERS.map((name) => [name, values[name]] as const),
+            ...Object.entries(tags).map(([key, value]) => [`tags.${key}`, value] as const),
+          ],
+          (asked) => unknownValues(db, asked),
+        );
       return readFiltered(db, async (tx) => {
         const chosen = await asParameter(() => readEpisodeFilter(tx, filter, 'filter'));
         const page = await readPage(tx, list.where('episode_id', 'in', episodesMeeting(chosen.filter)), ORDER, {

@@ -4,14 +4,15 @@ import { Type } from 'typebox';
 import { got, TroupeError } from '../../errors.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { firstOf, query, type SelectQueryBuilder, sql } from '../../store/db/query.ts';
+import { unknownValues } from '../../store/filter-check.ts';
 import type { FieldFacts, FieldKind } from '../../store/filter-fields.ts';
 import { canaryTeam } from '../../store/gating/canary-traffic.ts';
-import { lowerOver, parseFilter } from '../../store/select.ts';
+import { type Comparison, type Filter, lowerOver, parseFilter } from '../../store/select.ts';
 import { requireReleasedTeam } from '../../store/teams/version.ts';
 import { asParameter, FILTER, readFiltered } from '../filter.ts';
 import { documented } from '../openapi.ts';
 import { PAGE, readId, readQuery } from '../query.ts';
-import { type Order, readPage } from '../rows.ts';
+import { type Order, type Page, readPage } from '../rows.ts';
 
 export const Rows = Type.Object({
   items: Type.Array(Type.Object({}, { additionalProperties: true })),
@@ -19,7 +20,9 @@ export const Rows = Type.Object({
     description: 'pass it as `after` for the next page; null on the last',
   }),
   warnings: Type.Optional(
-    Type.Array(Type.String(), { description: 'with `filter`: a sentence for each value that no episode has' }),
+    Type.Array(Type.String(), {
+      description: 'a sentence for each value of `filter`, or of the parameters of an empty list, that nothing has',
+    }),
   ),
 });
 
@@ -42,6 +45,7 @@ const LISTS = [
       .selectFrom('traj.checkpoints')
       .select(['checkpoint_id', 'parent_id', 'policy', 'uri', 'sha256', 'step', 'dataset_ids', 'job_id', 'kept'])
       .select(['metrics', 'code_version', 'saved_at']),
+    rows: 'traj.checkpoints',
     time: 'saved_at',
     id: 'checkpoint_id',
     fields: new Map<string, FieldFacts>([
@@ -58,6 +62,7 @@ const LISTS = [
     list: query
       .selectFrom('facts.releases')
       .select(['release_id', 'policies', 'teams', 'reason', 'author as by', 'metrics', 'released_at']),
+    rows: 'facts.releases',
     time: 'released_at',
     id: 'release_id',
     fields: new Map<string, FieldFacts>([
@@ -74,6 +79,7 @@ const LISTS = [
       .selectFrom('traj.jobs')
       .select(['job_id', 'kind', 'state', 'outcome', 'plan', 'parent_job_id', 'spec', 'result', 'error', 'worker'])
       .select(['requested_at', 'started_at', 'finished_at']),
+    rows: 'traj.jobs',
     time: 'requested_at',
     id: 'job_id',
     fields: new Map<string, FieldFacts>([
@@ -86,6 +92,7 @@ const LISTS = [
     url: '/v1/datasets',
     summary: 'Frozen recipes.',
     list: query.selectFrom('traj.datasets').select(['dataset_id', 'name', 'sha256', 'uri', 'frozen_at']),
+    rows: 'traj.datasets',
     time: 'frozen_at',
     id: 'dataset_id',
     fields: new Map<string, FieldFacts>([
@@ -96,8 +103,21 @@ const LISTS = [
   },
 ] as const;
 
+/** A page, and where it has no row a sentence for each of these values that nothing has. */
+export async function withUnknown(
+  page: Page,
+  asked: readonly (readonly [field: string, value: unknown])[],
+  unknown: (filter: Filter) => Promise<readonly string[]>,
+) {
+  if (page.items.length > 0) return page;
+  const and = asked.flatMap(([field, value]) => (value === undefined ? [] : [{ field, op: '=', value } as Comparison]));
+  const warnings = await unknown({ and });
+  return warnings.length === 0 ? page : { ...page, warnings };
+}
+
 export function listRoutes(app: FastifyInstance, db: Db): void {
-  for (const { url, summary, filters, fields, time, id, ...route } of LISTS) {
+  for (const { url, summary, filters, fields, rows, time, id, ...route } of LISTS) {
+    const searched = { fields, rows: { episode: rows, step: rows } };
     const list = route.list as unknown as SelectQueryBuilder<object, never, Record<string, unknown>>;
     const asked = Type.Object({
       ...PAGE,
@@ -123,9 +143,17 @@ export function listRoutes(app: FastifyInstance, db: Db): void {
         );
         const order: Order = { time: sql.ref(time), id: sql.ref(id) };
         const page = { limit: values.limit as number | undefined, after: values.after as string | undefined };
-        if (values.filter === undefined) return readPage(db, chosen, order, page);
+        if (values.filter === undefined)
+          return withUnknown(
+            await readPage(db, chosen, order, page),
+            filters.map((name) => [name, values[name]]),
+            (asked) => unknownValues(db, asked, searched),
+          );
         const filter = await asParameter(() => parseFilter(values.filter, 'filter', 0, fields));
-        return readFiltered(db, (tx) => readPage(tx, chosen.where(lowerOver(filter, fields)), order, page));
+        return readFiltered(db, async (tx) => ({
+          ...(await readPage(tx, chosen.where(lowerOver(filter, fields)), order, page)),
+          warnings: await unknownValues(tx, filter, searched),
+        }));
       },
     );
   }

@@ -142,6 +142,18 @@ describe('the filter of GET /v1/episodes', () => {
     });
   });
 
+  it('warns of a parameter whose value nothing has, where the list is empty for it', async () => {
+    expect(await get('/v1/episodes?outcome=sucess')).toEqual({
+      items: [],
+      next: null,
+      warnings: ['Nothing has outcome = "sucess". Did you mean success?'],
+    });
+    expect((await get('/v1/episodes?tag.phase=od')).warnings).toEqual([
+      'Nothing has tags.phase = "od". Did you mean odd?',
+    ]);
+    expect(await get('/v1/episodes?task_id=listed&limit=1')).not.toHaveProperty('warnings');
+  });
+
   it.each([
     ['rewrd > 0', 'Did you mean reward?'],
     ['reward >', 'expected a value at character 9'],
@@ -336,6 +348,13 @@ describe('the filter of other lists', () => {
     expect(await list('checkpoints', 'policy = p and step > 1')).toEqual([200, 1]);
     expect(await list('jobs', "kind = train and state in (running, 'requested')")).toEqual([200, 0]);
     expect(await list('datasets', 'frozen_at > 2026-01-01T00:00:00Z')).toEqual([200, 0]);
+    const warnings = async (path: string) => (await get(path)).warnings;
+    const misspelt = ['Nothing has policy = "q". Did you mean p?'];
+    expect(await warnings('/v1/checkpoints?filter=policy%20=%20q')).toEqual(misspelt);
+    expect(await warnings('/v1/checkpoints?policy=q')).toEqual(misspelt);
+    expect(await warnings('/v1/releases?filter=by%20!=%20somone')).toEqual([
+      'Nothing has by = "somone". Did you mean someone?',
+    ]);
     expect(await list('checkpoints', 'reward > 1')).toEqual([400, expect.stringContaining('no field "reward"')]);
   });
 });

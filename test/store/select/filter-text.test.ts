@@ -334,6 +334,57 @@ describe('What a filter finds', () => {
     expect(await of('task.difficulty = medium')).toEqual([
       'Nothing has task.difficulty = "medium". There is easy, hard.',
     ]);
-    expect(await of('role != nobody and text = nothing')).toEqual([]);
+    expect(await of('text = nothing')).toEqual([]);
+  });
+
+  it('names a value that nothing has also where everything is found for it', async () => {
+    const of = (text: string) => unknownValues(database.db, parseFilter(text));
+    const sentence = ['Nothing has role = "critik". Did you mean critic?'];
+    for (const filter of [
+      'role != critik',
+      'not role = critik',
+      'role not in (critik)',
+      'role != critik or role = critik',
+    ])
+      expect(await of(filter), filter).toEqual(sentence);
+    expect(await of('role != critic and tags.arm != a')).toEqual([]);
+    expect(await of('tags.arm != zzzzzz')).toEqual(['Nothing has tags.arm = "zzzzzz". There is a, b.']);
+  });
+
+  it('looks for the values inside count(…) among what is counted', async () => {
+    const of = (text: string) => unknownValues(database.db, parseFilter(text));
+    expect(await of('count(tool_calls where status = eror) = 0')).toEqual([
+      'Nothing has status = "eror". Did you mean error?',
+    ]);
+    expect(await of('count(steps where role = critik) = 0')).toEqual([
+      'Nothing has role = "critik". Did you mean critic?',
+    ]);
+    expect(await of('count(group where outcome = sucess) > 0')).toEqual([
+      'Nothing has outcome = "sucess". Did you mean success?',
+    ]);
+    expect(await of('count(tool_calls where status = error) = 0 and count(steps where role = critic) > 0')).toEqual([]);
+  });
+
+  it('says so where a tag that is compared by size is of another type everywhere', async () => {
+    const of = (text: string) => unknownValues(database.db, parseFilter(text));
+    await database.db.query(`update facts.episodes set tags = tags || '{"seed": "7"}' where episode_id = 'ep-0-0'`);
+    expect(await of('tags.seed >= 5')).toEqual(['Nothing has a number as tags.seed. Of another type there is 7.']);
+    expect(await of('tags.seed >= "5"')).toEqual([]);
+    await database.db.query(`update facts.episodes set tags = tags - 'seed' where episode_id = 'ep-0-0'`);
+  });
+
+  it('takes episodes of one task without a group for one, as judging and traj.outcomes do', async () => {
+    const { rows: kept } = await database.db.query<{ episode_id: string; group_id: string }>(
+      'select episode_id, group_id from facts.episodes',
+    );
+    await database.db.query('update facts.episodes set group_id = null');
+    expect(await episodes('group.signal')).toEqual(['ep-2-0', 'ep-2-1']);
+    expect(await episodes('count(group where reward >= 1) = 1 and count(group) = 2')).toHaveLength(6);
+    await database.db.query("update facts.episodes set task_id = null where episode_id = 'ep-2-0'");
+    expect(await episodes('count(group) = 1')).toEqual(['ep-2-0', 'ep-2-1']);
+    expect(await episodes('group.signal')).toEqual([]);
+    await database.db.query("update facts.episodes set task_id = 'task-2' where episode_id = 'ep-2-0'");
+    for (const { episode_id, group_id } of kept)
+      await database.db.query('update facts.episodes set group_id = $2 where episode_id = $1', [episode_id, group_id]);
   });
 });
