@@ -126,12 +126,16 @@ function mapTexts(value: unknown, change: (text: string) => string): unknown {
   }
   if (!isRecord(value)) return value;
   const members = new Map<string, unknown>();
+  /** The number that the next member of a name gets: a million keys may all be secrets of one rule. */
+  const numbers = new Map<string, number>();
   let same = true;
   for (const [key, member] of Object.entries(value)) {
     const [changed, mapped] = [change(key), mapTexts(member, change)];
     same &&= changed === key && mapped === member;
     let name = changed;
-    for (let n = 2; members.has(name); n++) name = `${changed}#${n}`;
+    let next = numbers.get(changed) ?? 2;
+    for (; members.has(name); next++) name = `${changed}#${next}`;
+    if (name !== changed) numbers.set(changed, next);
     members.set(name, mapped);
   }
   return same ? value : Object.fromEntries(members);

@@ -82,7 +82,8 @@ function typeBeside(holder: Readonly<Record<string, unknown>>): string | null {
 /** A file inside of a longer text, such as an attribute of a span that holds messages as JSON: from `from` to `to` it is base64. */
 export type Embedded = { readonly from: number; readonly to: number; readonly media_type: string };
 
-const RUN = /[A-Za-z0-9+/]{1366,}={0,2}/g;
+/** Begins where a run of such letters does: in a shorter one each letter would be the beginning of another try. */
+const RUN = /(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{1366,}={0,2}/g;
 const URL_BEFORE = /data:([a-z]+\/[\w.+-]{1,100})(?:;[\w.+-]+=[^;,"]{1,100})*;base64,$/i;
 /** A media type beside a member, both perhaps quoted once more. */
 const TYPE_BESIDE = /"(?:media_type|mime_type|mimeType|mediaType)\\*"\s*:\s*\\*"([a-z]+\/[\w.+-]{1,100})\\*"/i;

@@ -41,8 +41,8 @@ export function parseOtlpJson(text: string): { readonly value: unknown } | { rea
     : parsed;
 }
 
-/** Integers of more than 15 digits outside of texts, put in quotes. */
-export const quoteLongIntegers = (text: string): string => quoteTokens(text, /"|-?\d{16,}(?![\d.eE])/g);
+/** Integers of more than 15 digits outside of texts, put in quotes. Looked for where a number begins: digits after a point are none. */
+export const quoteLongIntegers = (text: string): string => quoteTokens(text, /"|(?<![\d.eE+-])-?\d{16,}(?![\d.eE])/g);
 
 /** Everything in a request. Never throws; what is no request at all is one refusal. */
 export function decodeOtlp(request: unknown): Otlp {

@@ -204,7 +204,7 @@ async function inSnapshot<T>(db: Db, work: (tx: Session, tables: readonly Table[
 }
 
 /** Tables with the columns that are stored, those that others refer to first. */
-async function tablesOf(session: Session): Promise<readonly Table[]> {
+export async function tablesOf(session: Session): Promise<readonly Table[]> {
   const { rows } = await session.query<Table>(
     `select quote_ident(n.nspname) || '.' || quote_ident(c.relname) as name,
             array(select quote_ident(attname) from pg_attribute

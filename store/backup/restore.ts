@@ -13,7 +13,7 @@ import { type Migration, migrate, readMigrations } from '../../migrations/migrat
 import type { Home } from '../db/home.ts';
 import { moveHome } from '../db/moved-home.ts';
 import type { Db, Session } from '../db/pool.ts';
-import { type BackupManifest, type BackupSeal, FILES, FOLDERS, MANIFEST, SEAL, TABLES } from './backup.ts';
+import { type BackupManifest, type BackupSeal, FILES, FOLDERS, MANIFEST, SEAL, TABLES, tablesOf } from './backup.ts';
 import { damaged, type Entry, entriesOf } from './tar.ts';
 
 export type RestoreReport = {
@@ -172,8 +172,17 @@ async function manifestIn(entry: Entry | null, onBytes?: (piece: Buffer) => void
   return manifest;
 }
 
-/** Takes away what the migrations put into the tables, once it is sure that nobody put anything else there. */
+/**
+ * Takes away what the migrations put into the tables, once it is sure that nobody put anything else there. The names in a backup become
+ * part of statements, which may run programs of the server's machine: only those of the tables that the migrations made are taken.
+ */
 async function makeEmpty(tx: Session, { tables }: BackupManifest): Promise<void> {
+  const made = new Map((await tablesOf(tx)).map(({ name, columns }) => [name, columns]));
+  for (const { name, columns } of tables) {
+    const strange = columns.find((column) => !made.get(name)?.includes(column));
+    if (!made.has(name)) throw damaged(`it lists ${got(name)}, which is no table of its schema`);
+    if (strange !== undefined) throw damaged(`it lists ${got(strange)}, which is no column of ${name}`);
+  }
   const names = tables.map(({ name }) => name);
   await tx.query(`lock table ${names.join(', ')} in access exclusive mode`);
   const { rows } = await tx.query<{ name: string }>(

@@ -91,6 +91,16 @@ describe('OTLP in JSON', () => {
     });
   });
 
+  it('leaves a number with a point or an exponent as it is, in time in proportion to its digits', () => {
+    const long = '{"a":1789000000123456789,"b":0.1234567890123456,"c":';
+    expect(parseOtlpJson(`${long}-1.1234567890123456e-3}`)).toEqual({
+      value: { a: '1789000000123456789', b: 0.1234567890123456, c: -1.1234567890123456e-3 },
+    });
+    const began = performance.now();
+    expect(parseOtlpJson(`${long}0.${'0'.repeat(1_000_000)}e1}`)).toMatchObject({ value: { c: 0 } });
+    expect(performance.now() - began).toBeLessThan(5000);
+  });
+
   it('never throws, whatever it is given (P42)', () => {
     const odd = fc.jsonValue({ maxDepth: 3 });
     const broken = fc

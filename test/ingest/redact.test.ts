@@ -142,6 +142,27 @@ describe('redaction', () => {
       expect(performance.now() - began, start).toBeLessThan(2000);
     }
   });
+
+  it('reads a run that holds the beginning of a token many times once', () => {
+    const began = performance.now();
+    expect(redactor.text('-eyJ'.repeat(250_000))).toBe('-eyJ'.repeat(250_000));
+    expect(performance.now() - began).toBeLessThan(5000);
+    expect(redactor.text(`x=a-eyJ-eyJhbGciOiJ9.b.c`)).toBe('x=a-[redacted:jwt]');
+  });
+
+  it('numbers keys that became one in time in proportion to their number', () => {
+    const keys = Array.from({ length: 30_000 }, (_, i) => `sk-ant-api03-${String(i).padStart(24, '0')}`);
+    const began = performance.now();
+    const names = Object.keys(redactor.value(Object.fromEntries(keys.map((key) => [key, 1]))) as object);
+    expect(performance.now() - began).toBeLessThan(5000);
+    const mark = markOf('anthropic_api_key');
+    expect([new Set(names).size, names[0], names[1], names.at(-1)]).toEqual([
+      30_000,
+      mark,
+      `${mark}#2`,
+      `${mark}#30000`,
+    ]);
+  });
 });
 
 describe('rules of the user', () => {

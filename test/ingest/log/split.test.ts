@@ -26,6 +26,14 @@ function decoded(name: string, id: string, data: object): Event {
 const messageAt = (n: number) => ({ role: n % 2 === 0 ? 'user' : 'assistant', content: `message ${n}` });
 
 describe('An event that is split', () => {
+  it('has runs of letters that are too short for a file looked at once', () => {
+    const text = `${'A'.repeat(1365)} `.repeat(10_000);
+    const event = asked(0, [], { unmapped: { text } });
+    const began = performance.now();
+    splitEvent(event);
+    expect(performance.now() - began).toBeLessThan(5000);
+  });
+
   it('names its context, and the next call adds only the messages that are new', () => {
     const first = splitEvent(asked(0, [messageAt(0)]));
     const second = splitEvent(asked(1, [messageAt(0), messageAt(1), messageAt(2)]));

@@ -1,10 +1,12 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { gunzipSync, gzipSync } from 'node:zlib';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { postgresLog } from '../../../ingest/log/postgres.ts';
 import { fileTarget, writeBackup } from '../../../store/backup/backup.ts';
 import { fileSource, restoreBackup } from '../../../store/backup/restore.ts';
+import { archiveEnd, entryHead, padding } from '../../../store/backup/tar.ts';
 import { homeAt } from '../../../store/db/home.ts';
 import { projectAll } from '../../../store/projecting/projector.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
@@ -42,6 +44,32 @@ describe('a backup', () => {
     await expect(restored).rejects.toThrow('The project holds something already (troupe.stored_events)');
     const { rows } = await copy.db.query<{ key: string }>('select distinct key from troupe.events order by 1');
     expect(rows.map(({ key }) => key)).toContain('e/other');
+  });
+
+  it('is refused where it names what is no table or column, since names become part of statements', async () => {
+    await made();
+    const archive = gunzipSync(readFileSync(file()));
+    const manifest = JSON.parse(archive.toString('utf8', 512, archive.indexOf(0, 512)));
+    const [first] = manifest.tables;
+    const injected = 'x) from program $$touch it$$; --';
+    for (const table of [
+      { name: 'troupe.api_keys; create table troupe.made ()', columns: [] },
+      { ...first, columns: [injected] },
+    ]) {
+      const content = Buffer.from(JSON.stringify({ ...manifest, tables: [table] }));
+      const rows = entryHead(`tables/${table.name}/1`, 0);
+      const parts = [entryHead('backup.json', content.length), content, padding(content.length), rows, archiveEnd()];
+      const restored = restoreBackup(
+        copy.db,
+        async function* () {
+          yield gzipSync(Buffer.concat(parts));
+        },
+        { home: homeAt(join(folder, 'there')), project: 'troupe' },
+      );
+      await expect(restored).rejects.toThrow(/it lists ".+", which is no (table|column) of/);
+    }
+    const { rows } = await copy.db.query("select to_regclass('troupe.made') as made");
+    expect(rows).toEqual([{ made: null }]);
   });
 
   it('names the checkpoints that lie elsewhere on this machine, because it does not hold them, and none in a bucket', async () => {
