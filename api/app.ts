@@ -240,12 +240,14 @@ function asSent(payload: unknown): string {
   return json.includes('\uFFFE') ? JSON.stringify(mapStrings(payload, unescapeText)) : json;
 }
 
-const CALL = /^(.*?)(?:\/v1)*(\/(?:chat\/completions|completions|responses|embeddings|models|messages))$/;
+const CALL = /\/(?:chat\/completions|completions|responses|embeddings|models|messages)$/;
 
 /** What to do about a path that is no route. Most often the base URL of a client lacks `/v1`, or has it where the client adds it. */
 function routeHint(path: string): string {
-  const [, prefix, call] = CALL.exec(path) ?? [];
-  if (prefix === undefined) return 'GET /openapi.json lists the routes.';
+  const call = CALL.exec(path)?.[0];
+  if (call === undefined) return 'GET /openapi.json lists the routes.';
+  let prefix = path.slice(0, -call.length);
+  while (prefix.endsWith('/v1')) prefix = prefix.slice(0, -3);
   const [whose, where] = call === '/messages' ? ['Anthropic', 'before'] : ['OpenAI', 'with'];
   return `The route is ${prefix}/v1${call}: the base URL of a client of ${whose} ends ${where} /v1.`;
 }

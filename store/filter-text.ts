@@ -38,7 +38,7 @@ type Token = {
 const TOKEN =
   /\s*(?:(?<text>'(?:[^']|'')*'|"(?:[^"]|"")*")|(?<sign><=|>=|!=|<>|[=<>(),])|(?<word>[-+]?[\p{L}\p{N}_.](?:[\p{L}\p{M}\p{N}_.:/@#%+-]|(?<=\.)(?:'(?:[^']|'')*'|"(?:[^"]|"")*"))*))/uy;
 const SIGNS: readonly string[] = ['=', '!=', '<>', '<', '<=', '>', '>='];
-const NUMBER = /^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/iu;
+const NUMBER = /^[-+]?(?:\d+(?:\.\d*)?|\.\d+)(e[-+]?\d+)?$/iu;
 const RESERVED: readonly string[] = ['and', 'or', 'not', 'in', 'like', 'has', 'is', 'where'];
 const DEEPEST = 64;
 

@@ -6,10 +6,12 @@ import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
 import { TroupeError } from '../../errors.ts';
 import { cutOtlp, type LiveItem } from '../../ingest/formats/live-traces.ts';
+import { canonicalJson } from '../../ingest/json.ts';
 import { decodeOtlp, type Otlp, parseOtlpJson } from '../../ingest/otlp/decode.ts';
 import { type EpisodeRule, withEpisodes } from '../../ingest/otlp/episode-rules.ts';
 import { dataPointsIn } from '../../ingest/otlp/metrics.ts';
 import { protobufToJson } from '../../ingest/otlp/protobuf.ts';
+import type { Native } from '../../ingest/otlp/span.ts';
 import { utf8 } from '../../ingest/text.ts';
 import { inflate, mediaType } from '../body.ts';
 import type { Ingestion } from '../ingestion.ts';
@@ -24,6 +26,12 @@ const MEMBER = { traces: 'resourceSpans', logs: 'resourceLogs', metrics: 'resour
 /** Sent to exporters as a partial success, which no exporter retries. */
 const NO_METRICS =
   'Troupe takes traces and logs, no metrics. Set OTEL_METRICS_EXPORTER=none, or send metrics elsewhere by OTEL_EXPORTER_OTLP_METRICS_ENDPOINT.';
+
+/**
+ * Characters of resources and scopes that the spans of one request may repeat: each span is checked, hashed and stored with its own, so
+ * a request of 2 MB with a large resource and a thousand small spans would be gigabytes. Exporters send up to 512 spans with a few kB.
+ */
+export const MAX_REPEATED = 128 * 1024 * 1024;
 
 /** Paths of clients that are configured with the base path of another product. */
 const BASES = ['', '/otel', '/otlp', '/api/public/otel'];
@@ -107,7 +115,24 @@ function readRequest(
       got: 'something else',
     });
   }
-  return decodeOtlp(withEpisodes({ [MEMBER[signal]]: list }, episodes));
+  return repeatingLittle(decodeOtlp(withEpisodes({ [MEMBER[signal]]: list }, episodes)));
+}
+
+/** The request without the items whose resources and scopes would be repeated too often. */
+function repeatingLittle({ spans, logs, refusals }: Otlp): Otlp {
+  let left = MAX_REPEATED;
+  const refused: Otlp['refusals'][number][] = [];
+  const fits = ({ native: { resource, scope, ...own } }: { readonly native: Native }): boolean => {
+    left -= [resource, scope].reduce<number>(
+      (sum, one) => sum + (one === undefined ? 0 : canonicalJson(one).length),
+      0,
+    );
+    if (left >= 0) return true;
+    const expected = `at most ${MAX_REPEATED} characters of resources and scopes, counted for each span and log record; send fewer at once`;
+    refused.push({ code: 'too_large', field: 'resource', expected, got: 'more', raw: JSON.stringify(own) });
+    return false;
+  };
+  return { spans: spans.filter(fits), logs: logs.filter(fits), refusals: [...refusals, ...refused] };
 }
 
 function readJson(bytes: Uint8Array): ReturnType<typeof parseOtlpJson> {

@@ -336,7 +336,11 @@ function lite(episodeId: string, value: Fields): EpisodeLogs {
 
 /** The action that an answer ends with, `{"action": …, "action_input": …}`; null where it cannot be read. */
 function actionIn(text: string | undefined): { readonly name: string; readonly arguments: unknown } | null {
-  const written = /Action:\s*(\{[\s\S]*\})(?:\s*<end_action>)?\s*$/.exec(text ?? '')?.[1];
+  const whole = (text ?? '')
+    .trimEnd()
+    .replace(/<end_action>$/, '')
+    .trimEnd();
+  const written = whole.endsWith('}') ? /Action:\s*(\{[\s\S]*)/.exec(whole)?.[1] : undefined;
   const action = written === undefined ? undefined : jsonIn(written);
   return isRecord(action) && isIdentifier(action.action)
     ? { name: action.action, arguments: action.action_input ?? {} }
@@ -344,5 +348,8 @@ function actionIn(text: string | undefined): { readonly name: string; readonly a
 }
 
 /** A message of the user as it was sent, out of the notification in which the agent is shown it. */
-const unframed = (text: string | undefined): string | undefined =>
-  text && (/\nMessage: ([\s\S]*?)\nAlready read: /.exec(text)?.[1] ?? text.replace(/^\[TASK\]:\s*/, '').trim());
+function unframed(text: string | undefined): string | undefined {
+  const [, ...rest] = (text ?? '').split('\nMessage: ');
+  const framed = rest.join('\nMessage: ').split('\nAlready read: ', 2);
+  return framed.length === 2 ? framed[0] : text?.replace(/^\[TASK\]:\s*/, '').trim();
+}

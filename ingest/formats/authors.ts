@@ -6,7 +6,7 @@ const PEOPLE = new Set(['user', 'human', 'system']);
 const SURROUNDINGS = new Set(['environment', 'env', 'terminal', 'computerterminal']);
 
 /** The author's name without a suffix in brackets: `Orchestrator (-> X)` is Orchestrator. */
-export const bareName = (name: string): string => name.replace(/\s*\([^()]*\)\s*$/, '').trim() || name;
+export const bareName = (name: string): string => name.replace(/\([^()]*\)\s*$/, '').trim() || name;
 
 /** What a name stands for, whatever its case and punctuation. */
 export function kindOf(speaker: string): AuthorKind {

@@ -62,7 +62,7 @@ function convert(record: NativeRecord): Converted {
   const labels = 'mast_annotation' in row ? fullLabels(row.mast_annotation) : humanLabels(row.annotations);
   if (!Array.isArray(labels)) return refused(labels);
   const episodeId = recordId(NAME, record);
-  const empty = /^\s*(?:\[\s*\]|\{\s*\})?\s*$/.test(log.text);
+  const empty = /^(?:\[\s*\]|\{\s*\})?$/.test(log.text.trim());
   const entries = empty ? [] : entriesIn(log.text);
   const agents = new Set(entries?.map(({ speaker }) => speaker).filter((name) => kindOf(name) === 'agent'));
   const asked = entries?.find(({ speaker }) => kindOf(speaker) === 'user');

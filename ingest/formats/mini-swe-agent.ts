@@ -132,8 +132,26 @@ function answerOf(native: Fields): { readonly message: Message; readonly calls: 
   return { message: toMessage(message), calls: toolCallsOf(message) };
 }
 
-/** The one command of an answer in text. Version 1 finds it by this pattern, unless its configuration has another, and keeps the answer alone. */
-const COMMAND = /```(?:bash|mswea_bash_command)\s*\n(.*?)\n```/gs;
+/**
+ * The commands of an answer in text. Version 1 finds them as blocks (`bash` or `mswea_bash_command`, a line break, the command, a line
+ * break), unless its configuration has another pattern, and keeps the answer alone.
+ */
+function commandsIn(text: string): string[] {
+  const opening = /```(?:bash|mswea_bash_command)(\s*\n)/g;
+  const found: string[] = [];
+  for (let block = opening.exec(text); block; block = opening.exec(text)) {
+    const from = opening.lastIndex;
+    const to = text.indexOf('\n```', from);
+    if (to < 0) {
+      // Of a block of line breaks alone the last one ends it.
+      const isBlank = text.startsWith('```', from) && block[1]!.split('\n').length > 2;
+      return isBlank ? [...found, ''] : found;
+    }
+    found.push(text.slice(from, to).trim());
+    opening.lastIndex = to + 4;
+  }
+  return found;
+}
 
 function messageDrafts(entries: readonly (readonly [number, Fields])[], episodeId: string, isFirst: boolean): Draft[] {
   const drafts: Draft[] = [];
@@ -242,8 +260,8 @@ function messageDrafts(entries: readonly (readonly [number, Fields])[], episodeI
 /** The commands of an answer in text: those that the program read, in the first version the only one there is. */
 function actionsOf(native: Fields, extra: Fields, isFirst: boolean): unknown[] {
   if (Array.isArray(extra.actions)) return extra.actions.map((action) => fieldsOf(action).command ?? action);
-  const found = isFirst ? [...String(textIn(native.content) ?? '').matchAll(COMMAND)] : [];
-  return found.length === 1 ? [found[0]![1]!.trim()] : [];
+  const found = isFirst ? commandsIn(String(textIn(native.content) ?? '')) : [];
+  return found.length === 1 ? found : [];
 }
 
 /** A message as later calls are shown it: what the program notes of it (`extra`) is not. */

@@ -153,7 +153,7 @@ function entryDrafts({ seq, speaker, kind, native }: Entry, episodeId: string): 
   }
   const call = { ...inEpisode, call_id: `m${seq}`, agent_id: speaker };
   const choices = [{ index: 0, content }];
-  const receiver = /\(->\s*([^()]+?)\s*\)\s*$/.exec(role)?.[1];
+  const receiver = /\(->([^()]+)\)\s*$/.exec(role)?.[1]?.trim();
   return [
     emit.event('generation.completed', [episodeId, seq], { ...call, choices, ...unmapped }),
     ...(receiver !== undefined && isIdentifier(receiver) && kindOf(receiver) === 'agent'

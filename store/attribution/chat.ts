@@ -117,9 +117,9 @@ export async function askFor<T>(
 }
 
 function parsed<T>(text: string, read: Reader<T>): ReturnType<Reader<T>> {
-  const fenced = /^```(?:json)?\s*([\s\S]*?)\s*```$/.exec(text.trim());
+  const fenced = /^```(?:json)?([\s\S]*)```$/.exec(text.trim());
   try {
-    return read(JSON.parse(fenced?.[1] ?? text));
+    return read(JSON.parse(fenced?.[1]?.trim() ?? text));
   } catch {
     return { wrong: `it is not JSON but ${got(text)}` };
   }

@@ -34,7 +34,7 @@ export const isCritic = ({ role }: StepFacts): boolean => role === 'critic';
  * has none, with that reason.
  */
 export const textScore = (episode: EpisodeFacts, text: string, detail?: object): Judgement => {
-  const plain = /^[+-]?(\d+\.?\d*|\.\d+)$/.test(text) && Number.isFinite(Number(text));
+  const plain = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)$/.test(text) && Number.isFinite(Number(text));
   return score(`e/${episode.episode_id}`, plain ? Number(text) : null, plain ? null : 'not_a_number', {
     text,
     ...detail,

@@ -25,6 +25,17 @@ export function toolInput(
 
 const count = (text: string, pattern: RegExp): number => text.match(pattern)?.length ?? 0;
 
+/** How many open tags have a closing one behind them, each closing one counted once. */
+function pairsIn(text: string): number {
+  let pairs = 0;
+  for (let open = text.indexOf('<answer>'); open >= 0; pairs++) {
+    const close = text.indexOf('</answer>', open);
+    if (close < 0) return pairs;
+    open = text.indexOf('<answer>', close);
+  }
+  return pairs;
+}
+
 export type AnswerTags = {
   readonly open_tags: number;
   readonly close_tags: number;
@@ -40,7 +51,7 @@ export function tagInput({ contentOf }: Assembled, steps: readonly StepFacts[]):
   return {
     open_tags: count(text, /<answer>/g),
     close_tags: count(text, /<\/answer>/g),
-    closed_pairs: count(text, /<answer>[\s\S]*?<\/answer>/g),
+    closed_pairs: pairsIn(text),
     turns: turns.length,
   };
 }

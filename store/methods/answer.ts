@@ -17,7 +17,7 @@ export function sameAnswer(a: string, b: string, choices: boolean): boolean {
   return choices && letterOf(a) !== null && letterOf(a) === letterOf(b);
 }
 
-const DECIMAL = /^[+-]?(\d+\.?\d*|\.\d+)$/;
+const DECIMAL = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)$/;
 const FRACTION = /^([+-]?\d+) ?\/ ?(\d+)$/;
 const LETTER = /^(?:\(([A-Za-z])\)|([A-Za-z])[).]|([A-Za-z])$)(?: .*)?$/;
 

@@ -22,8 +22,12 @@ export function lastBox(text: string): string | null {
 
 /** True iff some `\boxed{…}` at or after `from` closes. */
 export function hasBox(text: string, from: number): boolean {
-  for (let at = text.indexOf(OPENING, from); at >= 0; at = text.indexOf(OPENING, at + 1)) {
-    if (readBox(text, at) !== null) return true;
+  /** Of each brace that is open, whether it is one of a box. */
+  const open: boolean[] = [];
+  const last = OPENING.length - 1;
+  for (let i = text.indexOf(OPENING, from) + last; i >= last && i < text.length; i++) {
+    if (text[i] === '{') open.push(text.startsWith(OPENING, i - last));
+    else if (text[i] === '}' && open.pop()) return true;
   }
   return false;
 }

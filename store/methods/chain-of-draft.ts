@@ -1,6 +1,6 @@
 /** The form of a draft in DRAFT-RL: numbered steps of a few words, and a last line with the answer. */
 
-const STEP = /^(?:step\s*)?\d+[.) :]\s*(.+)$/i;
+const STEP = /^(?:step\s*)?\d+[.) :]\s*(\S.*)$/i;
 const ANSWER = /^(?:final|answer)\s*:\s*\S/i;
 const WORD = /[A-Za-z0-9]+(?:[-'][A-Za-z0-9]+)?/g;
 

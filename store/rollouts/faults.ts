@@ -22,7 +22,7 @@ const lastBy = ({ before }: FaultedStep, by: (agent: string | null) => boolean):
   before.findLast(({ agent, text }) => by(agent) && text !== '')?.text ?? null;
 const HALF_OF_WORDS = /\S+\s*/gu;
 /** The last number: in most answers the result. */
-const LAST_NUMBER = /(\d+)(?!.*\d)/su;
+const LAST_NUMBER = /(?<!\d)\d+(?=\D*$)/u;
 
 const FAULTS = {
   'ignored-task': {

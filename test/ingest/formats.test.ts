@@ -128,6 +128,13 @@ describe('tau-bench', () => {
 });
 
 describe('who-when', () => {
+  it('reads who is spoken to at once, however much white space is there', () => {
+    const history = [{ name: 'solver', role: `solver (->${' '.repeat(50_000)}`, content: 'c' }];
+    const began = performance.now();
+    expect(dataOf(convert('who-when', { ...FAILURE_LOG, history }).drafts, 'control.transferred')).toEqual([]);
+    expect(performance.now() - began).toBeLessThan(5000);
+  });
+
   it('reads speakers without their suffix, people and terminals apart from agents', () => {
     const { drafts } = convert('who-when', FAILURE_LOG);
     expect(dataOf(drafts, 'generation.completed').map((data) => [data.call_id, data.agent_id])).toEqual([

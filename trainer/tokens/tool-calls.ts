@@ -38,10 +38,10 @@ export const callEnd = (template: string): string | null => (callReader(template
 const CALL_END = '</tool_call>';
 
 /** A block that the end of the text cuts off counts if its JSON is whole. */
-const BLOCK = /\n?<tool_call>\s*([\s\S]*?)\s*(?:<\/tool_call>|$)/g;
+const BLOCK = /\n?<tool_call>([\s\S]*?)(?:<\/tool_call>|$)/g;
 
 const readTagged: ReadCalls = (text) => {
-  const calls = [...text.matchAll(BLOCK)].map(([, json]) => readCall(json as string));
+  const calls = [...text.matchAll(BLOCK)].map(([, json]) => readCall((json as string).trim()));
   if (calls.length === 0 || calls.includes(null)) return null;
   return { content: text.replace(BLOCK, '').trimEnd(), calls: calls as ToolCall[] };
 };
@@ -52,10 +52,11 @@ const readBare: ReadCalls = (text) => {
 };
 
 /** The usual order of members: the arguments are then taken as they stand. */
-const ORDERED = /^\{\s*"name"\s*:\s*("(?:[^"\\]|\\.)*")\s*,\s*"(?:arguments|parameters)"\s*:\s*([\s\S]*?)\s*\}$/;
+const ORDERED = /^\{\s*"name"\s*:\s*("(?:[^"\\]|\\.)*")\s*,\s*"(?:arguments|parameters)"\s*:([\s\S]*)\}$/;
 
 function readCall(json: string): ToolCall | null {
-  const [, quoted, written] = ORDERED.exec(json.trim()) ?? [];
+  const [, quoted, rest] = ORDERED.exec(json.trim()) ?? [];
+  const written = rest?.trim();
   const inside = written === undefined ? undefined : parsed(written);
   if (quoted !== undefined && isRecord(inside)) return named(parsed(quoted), written as string);
   const whole = parsed(json);

@@ -45,7 +45,8 @@ export const agentracerReward = method({
         if (typeof agent !== 'string' || !isPlace(true_step)) return score(key, null, 'no_truth');
         const text = textOf(episode);
         if (text === null) return score(key, null, 'no_diagnosis');
-        const [, pred_agent = null, place = null] = TRACED.exec(text) ?? [];
+        const [, named_agent, place = null] = TRACED.exec(text) ?? [];
+        const pred_agent = named_agent?.trim() ?? null;
         const pred_step = place === null ? null : Number(place);
         const named = { format_ok: pred_agent !== null, pred_agent, pred_step };
         const output = ask.answer({ ...named, true_agent: agent, true_step });
@@ -56,6 +57,6 @@ export const agentracerReward = method({
   },
 });
 
-const TRACED = /^\s*<think>[\s\S]*<\/think>\s*<answer>\s*([^|<>]+?)\s*\|\s*(\d+)\s*<\/answer>\s*$/;
+const TRACED = /^\s*<think>[\s\S]*<\/think>\s*<answer>([^|<>]+)\|\s*(\d+)\s*<\/answer>\s*$/;
 
 const isPlace = (value: unknown): value is number => Number.isSafeInteger(value);

@@ -41,6 +41,13 @@ describe('a labelled trace of MAST', () => {
     }
   });
 
+  it('of white space before anything else is read at once', () => {
+    const text = `${' '.repeat(500_000)}x`;
+    const began = performance.now();
+    expect(read('mast', row(text)).of('generation.completed')).toMatchObject([{ choices: [{ content: text }] }]);
+    expect(performance.now() - began).toBeLessThan(5000);
+  });
+
   it('without an entry has no step and is flagged incomplete', () => {
     for (const text of ['', ' \n', '[]', '{ }']) {
       const { of, refused } = read('mast', row(text));

@@ -30,6 +30,17 @@ describe('Trajectories of mini-swe-agent', () => {
     }
   });
 
+  it('have no command where the block in the text never ends, which is seen at once', () => {
+    const first = trajectory('first');
+    const messages = first.messages.map((message) => {
+      if (message.role !== 'assistant') return message;
+      return { ...message, content: `\`\`\`bash${'\n'.repeat(200_000)}ls${'\n'.repeat(200_000)}` };
+    });
+    const began = performance.now();
+    expect(read('mini-swe-agent', { ...first, messages }).of('tool.called')).toEqual([]);
+    expect(performance.now() - began).toBeLessThan(5000);
+  });
+
   it('pair calls by their ids, actions in text by their order, and flag codes that are not 0', () => {
     const of = eventsOf('tools');
     expect(of('tool.called').map(({ tool_call_id, type, arguments: asked }) => [tool_call_id, type, asked])).toEqual([
