@@ -44,7 +44,11 @@ export const RULES: readonly Rule[] = [
   rule('openai_api_key', ['sk-'], String.raw`${word('sk-')}(?=[A-Za-z_-]{0,64}\d)[A-Za-z0-9_-]{20,}`),
   rule('github_token', ['ghp_', 'gho_', 'ghu_', 'ghs_', 'ghr_'], 'gh[opusr]_[A-Za-z0-9]{36,}'),
   rule('github_token', ['github_pat_'], 'github_pat_[A-Za-z0-9_]{22,}'),
-  rule('gitlab_token', ['glpat-'], 'glpat-[A-Za-z0-9_-]{20,}'),
+  rule(
+    'gitlab_token',
+    ['glpat-', 'glrt-', 'gldt-'],
+    String.raw`gl(?:pat|rt|dt)-[A-Za-z0-9_-]{20,}(?:\.[0-9a-z]{2}\.[0-9a-z]{7,})?`,
+  ),
   rule('slack_token', ['xox', 'xapp-'], '(?:xox[a-z](?:\\.xox[a-z])?|xapp)-[A-Za-z0-9-]{10,}'),
   rule(
     'slack_webhook',
@@ -58,8 +62,20 @@ export const RULES: readonly Rule[] = [
     String.raw`(?<before>secret_?(?:access_?)?key[\\"']{0,6}\s{0,4}[:=]\s{0,4}[\\"']{0,6})[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=])`,
     'i',
   ),
-  rule('google_api_key', ['AIza'], 'AIza[0-9A-Za-z_-]{35}'),
-  rule('google_oauth_token', ['ya29.', 'GOCSPX-'], String.raw`ya29\.[0-9A-Za-z_-]{20,}|GOCSPX-[0-9A-Za-z_-]{20,}`),
+  rule('google_api_key', ['AIza', 'AQ.Ab'], `AIza[0-9A-Za-z_-]{35}|${word('AQ[.]Ab')}[0-9A-Za-z_-]{30,}`),
+  rule(
+    'google_oauth_token',
+    ['ya29.', 'GOCSPX-', '1//0'],
+    String.raw`ya29\.[0-9A-Za-z_-]{20,}|GOCSPX-[0-9A-Za-z_-]{20,}|1//0[0-9A-Za-z_-]{40,}`,
+  ),
+  rule('azure_storage_key', ['AccountKey='], '(?<before>AccountKey=)[A-Za-z0-9+/]{80,}={0,2}'),
+  rule('databricks_token', ['dapi'], `${word('dapi')}[0-9a-f]{32}(?![0-9a-f])`),
+  rule('vault_token', ['hvs.'], `${word('hvs[.]')}[A-Za-z0-9_-]{24,}`),
+  rule(
+    'model_server_key',
+    ['xai-', 'pplx-', 'csk-', 'nvapi-', 'tgp_v1_', 'r8_', 'fw_'],
+    `${word('(?:xai-|pplx-|csk-|r8_|fw_)')}[A-Za-z0-9]{22,}|nvapi-[A-Za-z0-9_-]{40,}|tgp_v1_[A-Za-z0-9_-]{30,}`,
+  ),
   rule('stripe_key', ['k_live_', 'k_test_', 'whsec_'], `(?:${word('[sr]k_(?:live|test)_')}|whsec_)[0-9A-Za-z]{16,}`),
   rule('huggingface_token', ['hf_'], `${word('hf_')}[A-Za-z0-9]{30,}`),
   rule('npm_token', ['npm_'], `${word('npm_')}[A-Za-z0-9]{36,}`),
@@ -85,6 +101,15 @@ export const RULES: readonly Rule[] = [
     'api_key_header',
     ['api-key', 'API-KEY', 'Api-Key'],
     String.raw`(?<before>\b(?:x-)?api-key[\\"']{0,6}\s{0,4}[:=]\s{0,4}[\\"']{0,6})(?=[A-Za-z._-]{0,64}\d)[A-Za-z0-9._-]{16,}`,
+    'i',
+  ),
+  // Behind the others, which would be part of its run where a slash stands before them.
+  rule('bedrock_api_key', ['ABSK', 'bedrock-api-key-'], '(?:ABSK|bedrock-api-key-)[A-Za-z0-9+/]{60,}={0,2}'),
+  // Keys without a shape of their own, under their usual name: a run that no name in a program has.
+  rule(
+    'api_key',
+    ['api_key', 'API_KEY', 'apikey', 'apiKey', 'ApiKey', 'APIKEY'],
+    String.raw`(?<before>api_?key[\\"']{0,6}\s{0,4}[:=]\s{0,4}[\\"']{0,6})(?=[A-Za-z-]{0,64}\d)[A-Za-z0-9-]{24,}(?![A-Za-z0-9_.([-])`,
     'i',
   ),
 ];
@@ -123,7 +148,13 @@ export function mayHoldSecret(text: string): boolean {
       run = 0;
     }
   }
-  if (text.includes('PRIVATE KEY') || text.includes('uthorization') || text.includes('UTHORIZATION')) return true;
+  if (
+    text.includes('PRIVATE KEY') ||
+    text.includes('AccountKey=') ||
+    text.includes('uthorization') ||
+    text.includes('UTHORIZATION')
+  )
+    return true;
   return text.includes('://') && WITHOUT_RUN.test(text);
 }
 
