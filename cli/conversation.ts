@@ -22,7 +22,7 @@ export function heading({ episode }: EpisodePage): string {
   if (episode.closed === false) about.push('open: its end is not recorded');
   const flags = shownFlags(episode);
   if (flags.length > 0) about.push(`flagged ${flags.join(', ')}`);
-  return `${paint.bold(`Episode ${episode.episode_id}`)}${about.length > 0 ? ` · ${about.join(' · ')}` : ''}`;
+  return `${paint.bold(safe(`Episode ${episode.episode_id}`))}${about.length > 0 ? safe(` · ${about.join(' · ')}`) : ''}`;
 }
 
 /** One entry of the conversation: who, what is known about it, and the texts below. */

@@ -21,8 +21,19 @@ export function toleratePipes(): void {
 
 export type Level = 'info' | 'warn' | 'error';
 
+/**
+ * Terminals obey control characters, with which a recorded text could write over what stands there or fill the clipboard: all become
+ * U+FFFD but line breaks, tabs and colours.
+ */
+export const forTerminal = (text: string): string =>
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what it is about
+  text.replaceAll(/\u001B(?!\[[0-9;]{0,12}m)|[^\P{Cc}\n\t\u001B]/gu, '\uFFFD');
+
+/** A program reads what it is given, byte for byte. */
+const shownTo = ({ isTTY }: NodeJS.WriteStream, text: string): string => (isTTY ? forTerminal(text) : text);
+
 let write = (text: string, _level: Level): void => {
-  process.stderr.write(`${text}\n`);
+  process.stderr.write(`${shownTo(process.stderr, text)}\n`);
 };
 
 export const say = (text: string, level: Level = 'info'): void => write(text, level);
@@ -43,12 +54,18 @@ export function troubleReporter(who: string): (error: unknown) => void {
   };
 }
 
+/** The same JSON with the control characters that JSON writes as they are, U+007F to U+009F, as escapes. */
+const escapedJson = (json: string): string =>
+  json.replaceAll(/\p{Cc}/gu, (c) => (c === '\n' ? c : `\\u00${c.charCodeAt(0).toString(16).padStart(2, '0')}`));
+
 export const printJson = (value: unknown): void => {
-  process.stdout.write(`${JSON.stringify(value, null, process.stdout.isTTY ? 2 : 0)}\n`);
+  const { isTTY } = process.stdout;
+  const json = JSON.stringify(value, null, isTTY ? 2 : 0);
+  process.stdout.write(`${isTTY ? escapedJson(json) : json}\n`);
 };
 
 export const print = (text: string): void => {
-  process.stdout.write(`${text}\n`);
+  process.stdout.write(`${shownTo(process.stdout, text)}\n`);
 };
 
 /** What a command has found or done: one document with `--json`, else text for people. */

@@ -95,6 +95,30 @@ describe('once there are keys', () => {
     expect((await get('/v1/episodes', bearer(keys.admin))).statusCode).toBe(200);
   });
 
+  it('each route takes a key of its scope and refuses one of every other', async () => {
+    const { paths } = (await get('/openapi.json', bearer(keys.admin))).json() as {
+      paths: Record<string, Record<string, { security: readonly Record<string, readonly string[]>[] }>>;
+    };
+    const wrong: string[] = [];
+    for (const [path, methods] of Object.entries(paths)) {
+      for (const [method, { security }] of Object.entries(methods)) {
+        const url = path.replace(/\{[a-z]+\}/g, 'x');
+        const needed = security[0]?.bearer?.[0];
+        for (const scope of SCOPES) {
+          const { statusCode } = await at.app.inject({
+            method: method.toUpperCase() as 'GET',
+            url,
+            headers: bearer(keys[scope]),
+          });
+          const allowed = needed === undefined || scope === needed || scope === 'admin';
+          if ((statusCode === 403) === allowed || statusCode === 401)
+            wrong.push(`${scope} ${method} ${url}: ${statusCode}`);
+        }
+      }
+    }
+    expect(wrong).toEqual([]);
+  });
+
   it('a key may stand in Authorization, in Troupe-Key beside a key of somebody else, or be the password of a browser', async () => {
     const password = Buffer.from(`me:${keys.read}`).toString('base64');
     for (const headers of [
