@@ -456,6 +456,9 @@ export type Draft<N extends EventName = EventName> = {
   };
 }[N];
 
+/** The key of all releases. */
+export const RELEASES = 'x/releases';
+
 /**
  * What the event is about: the unit of order, uniqueness and partitioning.
  * `e/` episode, `t/` task, `g/` group, `j/` job, `c/` checkpoint, `x/` anything else.
@@ -479,7 +482,7 @@ export function keyOf(name: EventName, data: Record<string, unknown>): string {
     case 'schedule.skipped':
       return `x/schedule/${text(data.schedule)}`;
     case 'policy.released':
-      return 'x/releases';
+      return RELEASES;
     case 'judge.completed':
       return 'x/judge';
     case 'feedback.recorded':

@@ -1,11 +1,15 @@
 /** POST /v1/events: one CloudEvent, a batch, or a line for each; every item gets its own result, and a 2xx means that it is durable. */
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
+import { got, TroupeError } from '../../errors.ts';
 import { decodeEnvelope } from '../../ingest/decode.ts';
+import { type Event, RELEASES } from '../../ingest/events.ts';
 import { isRecord, parseRecord } from '../../ingest/json.ts';
 import { utf8 } from '../../ingest/text.ts';
+import type { Scope } from '../../store/keys/api-key.ts';
 import { inflate, mediaType } from '../body.ts';
 import type { IngestItem, Ingestion, ItemAnswer } from '../ingestion.ts';
+import type { Identity } from '../key-ring.ts';
 import { documented } from '../openapi.ts';
 import { BodyRefused } from '../problem.ts';
 import { readQuery } from '../query.ts';
@@ -70,11 +74,38 @@ export function eventRoutes(
       const { verbose = false } = readQuery(request.query, Query).values;
       const type = mediaType(request.headers, TYPES);
       const bytes = await inflate(request.body ?? Buffer.alloc(0), request.headers, bodyLimit);
-      const answers = await ingestion.take('http', recordsOf(type, bytes).map(readRecord));
+      const items = recordsOf(type, bytes).map(readRecord);
+      if (request.identity !== null) refuseBeyond(request.identity, items);
+      const answers = await ingestion.take('http', items);
       const summary = summaryOf(answers, verbose);
       return reply.code(summary.rejected === 0 ? 200 : 207).send(summary);
     },
   );
+}
+
+const ABOUT_TRAINING = /^(?:job|schedule|judge|checkpoint)[.]/;
+const KEYS_ABOUT_TRAINING = /^(?:[jc]\/|x\/schedule\/|x\/judge$)/;
+
+/** The scope that an event needs beside `ingest`: what is served, and what is run, is not decided by who records episodes. */
+function scopeOfEvent({ name, key }: Pick<Event, 'name' | 'key'>): Scope | null {
+  // An amendment has the key of the event that it changes.
+  const amends = name === 'record.amended';
+  if (name === 'policy.released' || (amends && key === RELEASES)) return 'release';
+  return ABOUT_TRAINING.test(name) || (amends && KEYS_ABOUT_TRAINING.test(key)) ? 'train' : null;
+}
+
+/** Throws `scope_missing` for a request with an event for which the key has no scope; nothing of it is taken then. */
+function refuseBeyond({ scopes }: Identity, items: readonly IngestItem[]): void {
+  if (scopes.includes('admin')) return;
+  for (const { decoded, id } of items) {
+    const scope = decoded.event ? scopeOfEvent(decoded.event) : null;
+    if (scope === null || scopes.includes(scope)) continue;
+    throw new TroupeError('scope_missing', `The event ${got(id)} needs a key with the scope ${scope} too.`, {
+      expected: `ingest, ${scope}`,
+      got: scopes.join(', '),
+      hint: 'Nothing of this request was taken; send the other events without it.',
+    });
+  }
 }
 
 /** The records of a body. Throws `BodyRefused` where the records cannot be separated. */

@@ -119,6 +119,32 @@ describe('once there are keys', () => {
     expect(wrong).toEqual([]);
   });
 
+  it('a key that may send events neither releases weights nor asks for jobs by one, nor by changing one', async () => {
+    const named = (type: string, id: string, data: object) => ({ ...anEvent(id), type: `troupe.${type}.v1`, data });
+    const target = { source: '/s', id: 'any' };
+    const amends = (key: string) => ({ key, target, op: 'reject' });
+    const events = [
+      [named('policy.released', 'r1', { release_id: 'r1', policies: { solver: 'c1' } }), 'release'],
+      [named('record.amended', 'a1', amends('x/releases')), 'release'],
+      [named('checkpoint.saved', 's1', { checkpoint_id: 'c1', uri: '/tmp/elsewhere' }), 'train'],
+      [named('job.requested', 'j1', { job_id: 'j1', kind: 'sft' }), 'train'],
+      [named('record.amended', 'a2', amends('j/j1')), 'train'],
+      [named('record.amended', 'a3', amends('x/schedule/nightly')), 'train'],
+    ] as const;
+    for (const [event, scope] of events) {
+      const answer = await post(at.app, [anEvent(`beside-${event.id}`), event], bearer(keys.ingest));
+      expect([event.id, answer.statusCode, answer.json().expected]).toEqual([event.id, 403, `ingest, ${scope}`]);
+      const both = await createKey(at.db, { name: `${event.id}`, scopes: ['ingest', scope], expiresAt: null });
+      expect((await post(at.app, event, bearer(both.text))).statusCode).toBe(200);
+      expect((await post(at.app, event, bearer(keys.admin))).statusCode).toBe(200);
+    }
+    const { rows } = await at.db.query("select count(*)::int as n from troupe.events where id like 'beside-%'");
+    expect(rows).toEqual([{ n: 0 }]);
+    expect((await post(at.app, named('record.amended', 'a4', amends('e/any')), bearer(keys.ingest))).statusCode).toBe(
+      200,
+    );
+  });
+
   it('a key may stand in Authorization, in Troupe-Key beside a key of somebody else, or be the password of a browser', async () => {
     const password = Buffer.from(`me:${keys.read}`).toString('base64');
     for (const headers of [
