@@ -2,6 +2,7 @@
  * Chat messages to token ids, through the model's own chat template, and which of the ids a model shall learn.
  * The only file that knows @huggingface/jinja.
  */
+import { createContext, Script } from 'node:vm';
 import { Template } from '@huggingface/jinja';
 import { got, TroupeError } from '../../errors.ts';
 import type { Tokenizer } from './tokenizer.ts';
@@ -47,6 +48,20 @@ export type ToolOptions = { readonly tools?: readonly unknown[] };
 /** The generation prompt is what comes before the assistant's first word. */
 type RenderOptions = ToolOptions & { readonly addGenerationPrompt?: boolean };
 
+/** Far above what a template takes for the longest conversation. */
+const MOST_MS = 10_000;
+const CLOCK = { script: new Script('render()'), context: createContext({ render: null }) };
+
+/** A template comes with a model, and its loops may have no end: the engine stops it after {@link MOST_MS}. The clock costs 0.1 ms. */
+function rendered(template: Template, values: Record<string, unknown>): string {
+  CLOCK.context.render = () => template.render(values);
+  try {
+    return CLOCK.script.runInContext(CLOCK.context, { timeout: MOST_MS });
+  } finally {
+    CLOCK.context.render = null;
+  }
+}
+
 const GENERATION_TAG = /\{%(-?)\s*(end)?generation\s*(-?)%\}/g;
 
 /** A chat template (Jinja source) with the tokenizer of the same model. Throws `model_unsupported` if it does not parse. */
@@ -60,7 +75,7 @@ export function chatTemplate(source: string, tokenizer: Tokenizer): ChatTemplate
     const { addGenerationPrompt = false, tools } = options;
     const extra = tools && tools.length > 0 ? { tools } : {};
     try {
-      return template.render({
+      return rendered(template, {
         ...tokenizer.named,
         messages: messages.map(asTaken),
         add_generation_prompt: addGenerationPrompt,
@@ -135,7 +150,7 @@ export function chatTemplate(source: string, tokenizer: Tokenizer): ChatTemplate
 function takenBy(template: Template, { named }: Tokenizer): (message: ChatMessage) => ChatMessage {
   const shows = (text: string, messages: readonly ChatMessage[]): boolean => {
     try {
-      return template.render({ ...named, messages, add_generation_prompt: false }).includes(text);
+      return rendered(template, { ...named, messages, add_generation_prompt: false }).includes(text);
     } catch {
       return false;
     }
