@@ -26,7 +26,7 @@ describe('A text of a model', () => {
     ['of digits is another answer', () => sameAnswer(digits, '0', false), false],
     ['that opens boxes closes none', () => hasBox('\\boxed{'.repeat(LONG / 7), 0), false],
     ['that closes a box in others has one', () => hasBox(`${'\\boxed{'.repeat(LONG / 7)}}`, 0), true],
-    ['of a step and white space is no draft', () => isChainOfDraft(`1: ${blank}\r.`, 5), false],
+    ['of a step and white space is no draft', () => isChainOfDraft(`1: ${blank}x\r.`, 5), false],
     ['with many numbers has a wrong last one', () => wrongNumber(withNumbers).slice(-20), '12 pages, 13 pages, '],
     [
       'that opens answers closes none',
