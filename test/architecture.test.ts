@@ -111,7 +111,7 @@ describe('Each heavy package is imported by one file', () => {
     'parquet-wasm': ['store/datasets/parquet.ts'],
     'onnxruntime-node': ['trainer/graph/session.ts'],
     '@bufbuild/protobuf': ['trainer/graph/onnx.ts'],
-    '@huggingface/tokenizers': ['trainer/tokens/tokenizer.ts'],
+    '@huggingface/tokenizers': ['trainer/tokens/token-models.ts'],
     '@huggingface/jinja': ['trainer/tokens/template.ts'],
     fzstd: ['ingest/zstd.ts'],
     kafkajs: ['ingest/log/kafka.ts'],

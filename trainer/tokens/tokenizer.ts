@@ -1,16 +1,17 @@
 /**
- * Text to token ids and back, with the model's own tokenizer.json. The only file that knows @huggingface/tokenizers.
- * Also writes the files of a tiny word-level tokenizer, for models small enough to be trained in a test.
+ * Text to token ids and back, with the model's own tokenizer.json, whose parts are read by the files beside this one. Also writes the files
+ * of a tiny word-level tokenizer, for models small enough to be trained in a test.
  */
-import { Tokenizer as HuggingFaceTokenizer } from '@huggingface/tokenizers';
 import { got, TroupeError } from '../../errors.ts';
+import { type AddedToken, addedTokenCutter } from './added-tokens.ts';
+import { cleaned, decoder } from './decoders.ts';
+import { normalizer } from './normalizers.ts';
+import { preTokenizer } from './pre-tokenizers.ts';
+import { around, patternOf, tokenModel, vocabularyOf } from './token-models.ts';
 
 /** The tokenizer files of a model directory: the contents of tokenizer.json and tokenizer_config.json. */
 export type TokenizerFiles = { readonly tokenizer: JsonObject; readonly config: JsonObject };
 type JsonObject = Readonly<Record<string, unknown>>;
-
-/** What the library gives, unlike its types: an unknown word of a model without an unknown token has no id. */
-type Encoded = { readonly ids: readonly (number | undefined)[]; readonly tokens: readonly string[] };
 
 export type Tokenizer = {
   /** Token ids of a text as it stands; special tokens written in it count as such, none is added. */
@@ -36,58 +37,68 @@ export type Tokenizer = {
 
 const NAMED = ['bos_token', 'eos_token', 'pad_token', 'unk_token', 'sep_token', 'cls_token', 'mask_token'] as const;
 
-/** A tokenizer from its two files. Throws `model_unsupported` where the library cannot read them. */
+/** A tokenizer from its two files. Throws `model_unsupported` for what cannot be read, and for what would be read otherwise than it is meant. */
 export function openTokenizer(files: TokenizerFiles): Tokenizer {
-  let inner: HuggingFaceTokenizer;
-  const named = namedTokens(files.config);
   try {
-    // The library reads the named tokens as text; files written by transformers may hold them as objects.
-    inner = new HuggingFaceTokenizer({ added_tokens: [], ...files.tokenizer }, { ...files.config, ...named });
+    return tokenizerOf(files);
   } catch (cause) {
     throw new TroupeError('model_unsupported', `This tokenizer.json cannot be read: ${(cause as Error).message}.`, {
       expected: 'a tokenizer.json of the BPE, Unigram, WordPiece or WordLevel kind',
       cause,
     });
   }
-  const vocabulary = inner.get_vocab();
-  const vocabSize = 1 + [...vocabulary.values()].reduce((a, b) => Math.max(a, b), -1);
-  const cleanUp = files.config.clean_up_tokenization_spaces === true;
-  const encode = (text: string, add: boolean): number[] => {
-    if (text === '' && !add) return [];
-    const { ids, tokens } = inner.encode(text, { add_special_tokens: add }) as Encoded;
-    const unknown = ids.indexOf(undefined);
-    if (unknown >= 0) {
-      throw new TroupeError(
-        'input_refused',
-        `${got(tokens[unknown])} is not a word of this model, which has no token for unknown words.`,
-        {
-          expected: `one of its ${vocabSize} words`,
-          got: got(tokens[unknown]),
-        },
-      );
-    }
-    return ids as number[];
-  };
-  const id = (token: string | undefined): number | null =>
-    token === undefined ? null : (inner.token_to_id(token) ?? null);
+}
+
+function tokenizerOf({ tokenizer: json, config }: TokenizerFiles): Tokenizer {
+  const named = namedTokens(config);
+  const added = (json.added_tokens ?? []) as readonly AddedToken[];
+  const normalize = normalizer(json.normalizer, patternOf);
+  const sections = addedTokenCutter(added, normalize);
+  const pieces = preTokenizer(json.pre_tokenizer, patternOf);
+  const decode = decoder(json.decoder, patternOf);
+  const pieceIds = tokenModel(json.model);
+  const surrounded = around(json.post_processor);
+
+  const tokens = new Map(vocabularyOf(json.model).map(([token, id]) => [id, token]));
+  for (const { id, content } of added) tokens.set(id, content);
+  const ids = new Map([...tokens].map(([id, token]) => [token, id]));
+  const vocabSize = 1 + [...tokens.keys()].reduce((a, b) => Math.max(a, b), -1);
+  const cleanUp = config.clean_up_tokenization_spaces === true;
+
+  const encode = (text: string): number[] =>
+    sections(text).flatMap((section) =>
+      'id' in section
+        ? [section.id]
+        : pieces(section.text, section.first).flatMap((piece) => {
+            const found = pieceIds(piece);
+            if (typeof found !== 'string') return found;
+            throw new TroupeError(
+              'input_refused',
+              `${got(found)} is not a word of this model, which has no token for unknown words.`,
+              { expected: `one of its ${vocabSize} words`, got: got(found) },
+            );
+          }),
+    );
+  const idOf = (token: string | undefined): number | null => (token === undefined ? null : (ids.get(token) ?? null));
   return {
-    encode: (text) => encode(text, false),
-    encodePrompt: (text) => encode(text, true),
-    decode(ids) {
-      if (ids.length === 0) return '';
-      const wrong = ids.find((each) => inner.id_to_token(each) === undefined);
+    encode,
+    encodePrompt: (text) => [...surrounded(encode(text))],
+    decode(asked) {
+      if (asked.length === 0) return '';
+      const wrong = asked.find((each) => !tokens.has(each));
       if (wrong !== undefined) {
         throw new TroupeError('input_refused', `Token id ${wrong} is not in the vocabulary of ${vocabSize} tokens.`);
       }
-      return inner.decode([...ids], { skip_special_tokens: false, clean_up_tokenization_spaces: cleanUp });
+      const text = decode(asked.map((each) => tokens.get(each) as string)).join('');
+      return cleanUp ? cleaned(text) : text;
     },
     vocabSize,
-    token: (each) => inner.id_to_token(each) ?? null,
-    id,
-    special: specialIds(files.tokenizer.added_tokens),
-    bos: id(named.bos_token),
-    eos: id(named.eos_token),
-    pad: id(named.pad_token),
+    token: (each) => tokens.get(each) ?? null,
+    id: idOf,
+    special: specialIds(json.added_tokens),
+    bos: idOf(named.bos_token),
+    eos: idOf(named.eos_token),
+    pad: idOf(named.pad_token),
     named,
   };
 }
