@@ -112,7 +112,7 @@ describe('Each heavy package is imported by one file', () => {
     'onnxruntime-node': ['trainer/graph/session.ts'],
     '@bufbuild/protobuf': ['trainer/graph/onnx.ts'],
     '@huggingface/tokenizers': ['trainer/tokens/token-models.ts'],
-    '@huggingface/jinja': ['trainer/tokens/template.ts'],
+    '@huggingface/jinja': ['trainer/tokens/jinja.ts'],
     fzstd: ['ingest/zstd.ts'],
     kafkajs: ['ingest/log/kafka.ts'],
     croner: ['store/schedules/cron.ts'],

@@ -1,10 +1,9 @@
 /**
  * Chat messages to token ids, through the model's own chat template, and which of the ids a model shall learn.
- * The only file that knows @huggingface/jinja.
  */
 import { createContext, Script } from 'node:vm';
-import { Template } from '@huggingface/jinja';
 import { got, TroupeError } from '../../errors.ts';
+import { Template } from './jinja.ts';
 import type { Tokenizer } from './tokenizer.ts';
 import { type CallFrame, callEnd, callFrame, callReader, type ReadCalls } from './tool-calls.ts';
 
