@@ -112,6 +112,8 @@ describe('config.json', () => {
     ['architectures', 'LlamaForCausalLM'],
     ['hidden_act', 'gelu'],
     ['partial_rotary_factor', 0.5],
+    ['is_causal', false],
+    ['layer_types', ['full_attention', 'sliding_attention']],
     ['quantization_config', { quant_method: 'gptq' }],
     ['auto_map', { AutoModel: 'modeling.Own' }],
     ['attention_bias', 'yes'],

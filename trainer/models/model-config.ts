@@ -14,6 +14,8 @@ import type { ModelConfig } from './weights.ts';
 const FIXED: Readonly<Json> = {
   hidden_act: 'silu',
   partial_rotary_factor: 1,
+  // Embedders made of decoders look at what follows a token too.
+  is_causal: true,
   // Weights that are not plain numbers, and a model that is defined by code beside it.
   quantization_config: null,
   auto_map: null,
@@ -69,6 +71,7 @@ export function readModelConfig(json: unknown): ModelConfig {
   const heads = count('num_attention_heads');
   const hidden = count('hidden_size');
   const layers = count('num_hidden_layers');
+  refuseLayerTypes(config);
   if (family.slidingWindow) refuseWindow(config, layers);
   const headDim = config.head_dim == null ? (family.headDim ?? hidden / heads) : count('head_dim');
   if (hidden % heads !== 0 && (family.headsDivideWidth || !Number.isInteger(headDim))) {
@@ -153,15 +156,18 @@ function readHead(config: Json, { architecture }: Family): NonNullable<ModelConf
   return head;
 }
 
+function refuseLayerTypes({ layer_types: types = [] }: Json): void {
+  if (types !== null && !Array.isArray(types)) throw unsupported('layer_types', 'a list', types);
+  const sliding = types?.find((type) => type !== 'full_attention');
+  if (sliding !== undefined) throw unsupported('layer_types', 'full_attention everywhere', sliding);
+}
+
 /** Qwen's sliding window: `use_sliding_window` is refused where a layer would have one, and harmless where none would. */
 function refuseWindow(config: Json, layers: number): void {
-  const types = config.layer_types ?? [];
-  if (!Array.isArray(types)) throw unsupported('layer_types', 'a list', types);
-  const sliding = types.find((type) => type !== 'full_attention');
-  if (sliding !== undefined) throw unsupported('layer_types', 'full_attention everywhere', sliding);
   const windowed = config.use_sliding_window ?? false;
   if (typeof windowed !== 'boolean') throw unsupported('use_sliding_window', 'true or false', windowed);
-  if (!windowed || types.length > 0 || config.sliding_window === null) return;
+  if (!windowed || (config.layer_types as unknown[] | null | undefined)?.length || config.sliding_window === null)
+    return;
   const from = config.max_window_layers ?? 28;
   if (typeof from !== 'number' || !(from >= layers)) throw unsupported('use_sliding_window', 'false', windowed);
 }
