@@ -17,6 +17,34 @@ const bytes = openTokenizer(
 );
 const words = openTokenizer(wordTokenizer(['one', 'two', 'three', 'END'], ['</s>'], { eos: '</s>' }));
 
+/** Pieces with `▁` for a space, and a token for each byte: a run of bytes reads as characters, or each as U+FFFD, by all of it. */
+const pieces = openTokenizer({
+  tokenizer: {
+    normalizer: { type: 'Replace', pattern: { String: ' ' }, content: '▁' },
+    decoder: {
+      type: 'Sequence',
+      decoders: [
+        { type: 'Replace', pattern: { String: '▁' }, content: ' ' },
+        { type: 'ByteFallback' },
+        { type: 'Fuse' },
+      ],
+    },
+    model: {
+      type: 'BPE',
+      byte_fallback: true,
+      vocab: Object.fromEntries(
+        ['</s>', '▁t', 'END', 'e', '<', '}', '<0x41>', '<0xC3>', '<0xA9>', '<0xFF>', '<0x45>'].map((piece, id) => [
+          piece,
+          id,
+        ]),
+      ),
+      merges: [],
+    },
+    added_tokens: [{ id: 0, content: '</s>', special: true, normalized: false }],
+  },
+  config: { eos_token: '</s>' },
+});
+
 /** What a client reads along of a sample, and the text of the whole. */
 function readAlong(
   tokenizer: Tokenizer,
@@ -44,7 +72,7 @@ function readAlong(
 
 describe('the text of a sample while it grows', () => {
   it('is the beginning of what the response holds, whatever is drawn', () => {
-    for (const tokenizer of [bytes, words]) {
+    for (const tokenizer of [bytes, words, pieces]) {
       const ids = fc.array(fc.integer({ min: 0, max: tokenizer.vocabSize - 1 }), { minLength: 1, maxLength: 30 });
       fc.assert(
         fc.property(ids, fc.subarray(['END', ' t', 'e<', '}']), fc.boolean(), (drawn, stops, tools) => {

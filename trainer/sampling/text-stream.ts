@@ -16,8 +16,14 @@ export function textStream(
 ): (choice: number, tokenIds: readonly number[]) => void {
   const choices = new Map<number, Growing>();
   const decode = (ids: readonly number[]) => tokenizer.decode(ids.filter((id) => tokenizer.token(id) !== null));
+  /** A token of one byte: how a run of them reads depends on all of it. */
+  const isByte = (id: number): boolean => {
+    const token = tokenizer.token(id);
+    return token !== null && /^<0x[0-9A-Fa-f]{2}>$/.test(token) && tokenizer.decode([id]) !== token;
+  };
   return (choice, tokenIds) => {
-    if (request.stopIds.includes(tokenIds.at(-1) as number)) return;
+    const last = tokenIds.at(-1) as number;
+    if (request.stopIds.includes(last) || isByte(last)) return;
     const one = choices.get(choice) ?? { known: '', given: 0, before: 0, read: 0 };
     choices.set(choice, one);
     // How a token reads depends on the one before it, so each is decoded after the last tokens that gave text.
