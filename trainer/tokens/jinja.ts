@@ -3,6 +3,7 @@
  * differs without a word where a value is shown (lists, `none`, booleans), compared, stripped of given characters or measured; these places
  * are replaced here. What the library does not have (some filters and tests) it refuses by name.
  */
+import { createContext, Script } from 'node:vm';
 import { Environment, Interpreter, Template } from '@huggingface/jinja';
 
 type Value = { readonly type: string; readonly value: unknown };
@@ -252,5 +253,19 @@ Object.assign(library, replaced);
   'iterable',
   (operand) => isText(operand) || isList(operand) || isObject(operand),
 );
+
+/** Far above what a template takes for the longest conversation. */
+const MOST_MS = 10_000;
+const CLOCK = { script: new Script('render()'), context: createContext({ render: null }) };
+
+/** A template comes with a model, and its loops may have no end: the engine stops it after {@link MOST_MS}. The clock costs 0.1 ms. */
+export function rendered(template: Template, values: Record<string, unknown>): string {
+  CLOCK.context.render = () => template.render(values);
+  try {
+    return CLOCK.script.runInContext(CLOCK.context, { timeout: MOST_MS });
+  } finally {
+    CLOCK.context.render = null;
+  }
+}
 
 export { Template };

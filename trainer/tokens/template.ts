@@ -1,9 +1,8 @@
 /**
  * Chat messages to token ids, through the model's own chat template, and which of the ids a model shall learn.
  */
-import { createContext, Script } from 'node:vm';
 import { got, TroupeError } from '../../errors.ts';
-import { Template } from './jinja.ts';
+import { rendered, Template } from './jinja.ts';
 import type { Tokenizer } from './tokenizer.ts';
 import { type CallFrame, callEnd, callFrame, callReader, type ReadCalls } from './tool-calls.ts';
 
@@ -46,20 +45,6 @@ export type ToolOptions = { readonly tools?: readonly unknown[] };
 
 /** The generation prompt is what comes before the assistant's first word. */
 type RenderOptions = ToolOptions & { readonly addGenerationPrompt?: boolean };
-
-/** Far above what a template takes for the longest conversation. */
-const MOST_MS = 10_000;
-const CLOCK = { script: new Script('render()'), context: createContext({ render: null }) };
-
-/** A template comes with a model, and its loops may have no end: the engine stops it after {@link MOST_MS}. The clock costs 0.1 ms. */
-function rendered(template: Template, values: Record<string, unknown>): string {
-  CLOCK.context.render = () => template.render(values);
-  try {
-    return CLOCK.script.runInContext(CLOCK.context, { timeout: MOST_MS });
-  } finally {
-    CLOCK.context.render = null;
-  }
-}
 
 const GENERATION_TAG = /\{%(-?)\s*(end)?generation\s*(-?)%\}/g;
 
