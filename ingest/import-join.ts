@@ -5,6 +5,7 @@
 import type { JoinRules } from './formats/format.ts';
 import type { Member } from './import-gather.ts';
 import { canonicalJson } from './json.ts';
+import { pushAll } from './push-all.ts';
 
 /** Lines of one file, and where each of them stands; of stored lines nowhere. */
 export type Part<M = Member> = { readonly lines: readonly unknown[]; readonly members: readonly (M | undefined)[] };
@@ -39,7 +40,7 @@ export function joinParts<M = Member>(parts: readonly Part<M>[], joins: JoinRule
     });
   }
   // Lines that refer to nothing, beside one run alone, can only be of it.
-  if (joins.needsName && groups.length === 1) groups[0]!.push(...nameless.splice(0));
+  if (joins.needsName && groups.length === 1) pushAll(groups[0]!, nameless.splice(0));
   return { runs: groups.map((group) => merged(group, joins)), strays: nameless.map(({ part }) => part) };
 }
 
@@ -65,7 +66,8 @@ function byName<M>(parts: readonly Known<M>[]): Known<M>[][] {
     const group = [...together, part];
     for (const name of new Set(group.flatMap(({ names }) => names))) groups.set(name, group);
   }
-  return [...new Set(groups.values())].sort((a, b) => parts.indexOf(a[0]!) - parts.indexOf(b[0]!));
+  const places = new Map(parts.map((part, i) => [part, i]));
+  return [...new Set(groups.values())].sort((a, b) => places.get(a[0]!)! - places.get(b[0]!)!);
 }
 
 /**

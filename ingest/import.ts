@@ -97,7 +97,7 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
   const unread = new Map<string, number>();
   const tally = tallier();
   const runs = new Map<Format, InputFile[]>();
-  const folders = new Map<string, { readonly format: Format; readonly paths: readonly string[] }>();
+  const folders = new Map<string, { readonly format: Format; readonly paths: string[] }>();
   const ordinalOf = ordinals();
   const stated = new Set<string>();
   /** By episode, the source that began it in this import. */
@@ -206,11 +206,13 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
         const key = gathered.startsWith('import:')
           ? gathered
           : JSON.stringify([format.name, folderOf(input.path, gathered)]);
-        folders.set(key, { format, paths: [...(folders.get(key)?.paths ?? []), input.path] });
+        if (!folders.has(key)) folders.set(key, { format, paths: [] });
+        folders.get(key)!.paths.push(input.path);
         return;
       }
       if (gathered === 'file' && format.joins) {
-        runs.set(format, [...(runs.get(format) ?? []), input]);
+        if (!runs.has(format)) runs.set(format, []);
+        runs.get(format)!.push(input);
         return;
       }
       if (gathered === 'file') return gather([input.path], format);

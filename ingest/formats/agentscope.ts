@@ -4,8 +4,10 @@
  * calls of a reply. A saved state of version 2 holds the messages of its session, one of version 1 (of a memory, an agent, or a session
  * with a member for each agent) the messages in the memories of its agents.
  */
+
 import type { Content, Draft } from '../events.ts';
 import { canonicalJson, given, hashId, isRecord, ownOf, without } from '../json.ts';
+import { pushAll } from '../push-all.ts';
 import { isIdentifier } from '../text.ts';
 import {
   type Block,
@@ -93,7 +95,7 @@ function convert(record: NativeRecord): Converted {
     runOf(record, contextOf(states), { session, states }),
   );
   if (messages.length > 0) runs.push(runOf(record, messages));
-  for (const run of runs) refusals.push(...run.refusals);
+  for (const run of runs) pushAll(refusals, run.refusals);
   const drafts = runs.flatMap((run) => run.drafts);
   const bodies = runs.flatMap((run) => run.bodies ?? []);
   return { drafts, refusals, raw: null, bodies, repeated: record.ordinal > 0 };

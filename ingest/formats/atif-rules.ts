@@ -1,6 +1,8 @@
 /** The rules of ATIF that a trajectory must keep, version 1 in all its minor versions: each breach is named by its native field. */
+
 import type { Refusal } from '../../errors.ts';
 import { isRecord } from '../json.ts';
+import { pushAll } from '../push-all.ts';
 import { badIdentifier, refusal } from './native.ts';
 
 export type Fields = Readonly<Record<string, unknown>>;
@@ -26,9 +28,16 @@ export function breaches(document: unknown, field = ''): Refusal[] {
     if (isGiven(document[name])) found.push(badIdentifier(document[name], at(name)));
   }
   if (!Array.isArray(steps)) found.push(refusal('bad_type', at('steps'), 'a list of steps', steps));
-  else found.push(...steps.flatMap((step, i) => badStep(step, i, at(`steps[${i}]`))));
+  else
+    pushAll(
+      found,
+      steps.flatMap((step, i) => badStep(step, i, at(`steps[${i}]`))),
+    );
   if (Array.isArray(children)) {
-    found.push(...children.flatMap((child, i) => breaches(child, at(`subagent_trajectories[${i}]`))));
+    pushAll(
+      found,
+      children.flatMap((child, i) => breaches(child, at(`subagent_trajectories[${i}]`))),
+    );
   } else if (isGiven(children)) {
     found.push(refusal('bad_type', at('subagent_trajectories'), 'a list of trajectories', children));
   }

@@ -2,8 +2,10 @@
  * ATIF, the trajectory format of Harbor, in both directions: one document a run, its sub-agents' trajectories inside it. A step of
  * an agent is a model call, unless it is marked as made without a model or as context copied from elsewhere.
  */
+
 import type { Draft, EventData, Message } from '../events.ts';
 import { canonicalJson, given, hashId, isRecord, without } from '../json.ts';
+import { pushAll } from '../push-all.ts';
 import { isIdentifier } from '../text.ts';
 import { breaches, type Fields, isGiven } from './atif-rules.ts';
 import { trajectorySteps } from './atif-steps.ts';
@@ -196,10 +198,10 @@ function trajectoryDrafts(emit: Emitter, trajectory: Trajectory, numbering: Numb
     const agent = speakerOf(trajectory, step);
     if (!inputs.has(agent)) inputs.set(agent, agent === unnamedIn(trajectory) ? null : []);
     if (replacesContext(step)) inputs.set(agent, null);
-    drafts.push(...trajectorySteps(emit, { ...trajectory, agent }, step, inputs.get(agent)!, numbering));
+    pushAll(drafts, trajectorySteps(emit, { ...trajectory, agent }, step, inputs.get(agent)!, numbering));
     for (const id of referred(step)) {
       const child = [...waiting].find((one) => one.document.trajectory_id === id);
-      if (child && waiting.delete(child)) drafts.push(...trajectoryDrafts(emit, child, numbering));
+      if (child && waiting.delete(child)) pushAll(drafts, trajectoryDrafts(emit, child, numbering));
     }
   }
   return [...drafts, ...[...waiting].flatMap((child) => trajectoryDrafts(emit, child, numbering))];

@@ -2,8 +2,10 @@
  * What a kickoff returns (`CrewOutput.model_dump_json`): the tasks with their agents and answers, and since 1.x the conversation of each
  * task. Its `token_usage` adds up the counts of the agents, and counts a model that two of them share twice.
  */
+
 import type { Draft } from '../events.ts';
 import { given, isRecord, without } from '../json.ts';
+import { pushAll } from '../push-all.ts';
 import type { ChatMessage } from './chat-message.ts';
 import { badConversation, conversationDrafts, toolLedger } from './conversation.ts';
 import type { Converted, NativeRecord, NativeRefusal } from './format.ts';
@@ -36,7 +38,7 @@ export function convertCrewOutput(emit: Emitter, format: string, record: NativeR
     else {
       const answer = messages.at(-1)!.role === 'assistant' ? [] : [{ role: 'assistant', content: native.raw }];
       const whole = [...messages, ...answer];
-      events.push(...conversationDrafts(emit, whole, { episodeId, agentOf: () => agent, first: seq, ledger }));
+      pushAll(events, conversationDrafts(emit, whole, { episodeId, agentOf: () => agent, first: seq, ledger }));
       seq += whole.length;
     }
   }

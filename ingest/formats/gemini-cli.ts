@@ -103,7 +103,8 @@ function convert(record: NativeRecord): Converted {
   const badHeader = header ? badIdentifier(header.sessionId, 'sessionId') : refusal('bad_shape', '', HEADLESS, list);
   if (badHeader) return refused(badHeader);
   const sets = list.map(setIn).filter((set) => set !== null);
-  const head: Fields = Object.assign({}, ...list.filter(isHeader).toReversed(), ...sets);
+  const head: Fields = {};
+  for (const part of [...list.filter(isHeader).toReversed(), ...sets]) Object.assign(head, part);
   return chatConverted(header!.sessionId as string, head, list, record);
 }
 

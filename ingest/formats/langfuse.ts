@@ -2,8 +2,10 @@
  * Langfuse: batches for its ingestion API, exported traces and scores (langfuse/langfuse, ingestion/types.ts), and its OpenTelemetry
  * spans. A body is an upsert: of several values for one id, the later one that is not null counts.
  */
+
 import { given, isRecord, without } from '../json.ts';
 import { isOtlp } from '../otlp/decode.ts';
+import { pushAll } from '../push-all.ts';
 import { isIdentifier } from '../text.ts';
 import { type Format, listed, listsOf } from './format.ts';
 import {
@@ -79,7 +81,7 @@ export function readLangfuse(requests: readonly unknown[]): TraceReading {
   const upserts: Upsert[] = [];
   for (const [at, one] of requests.entries()) {
     const items = itemsIn(one);
-    if (items.some(isExport)) upserts.push(...items.filter(isExport).flatMap(exported));
+    if (items.some(isExport)) pushAll(upserts, items.filter(isExport).flatMap(exported));
     if (isRecord(one) && Array.isArray(one.batch)) {
       for (const [i, event] of one.batch.entries()) {
         const bad = badEvent(event, `batch[${i}]`);

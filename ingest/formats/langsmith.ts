@@ -2,8 +2,10 @@
  * LangSmith runs of LangChain and LangGraph (langchain-ai/langsmith-sdk, js/src/schemas.ts): batches `{post, patch}`, trees with
  * `child_runs`, single runs and feedback. A patch changes the run that was posted, whichever comes first.
  */
+
 import { given, isRecord, without } from '../json.ts';
 import { isOtlp } from '../otlp/decode.ts';
+import { pushAll } from '../push-all.ts';
 import { isIdentifier } from '../text.ts';
 import { type Format, listed, listsOf, type NativeRefusal } from './format.ts';
 import { langsmithAct } from './langsmith-runs.ts';
@@ -81,7 +83,7 @@ export function readLangsmith(requests: readonly unknown[]): TraceReading {
     } else if (isBatch(one)) {
       add(one.post, 'post', false);
       add(one.patch, 'patch', true);
-    } else if (isRecord(one) && ('run_type' in one || 'child_runs' in one)) placed.push(...unfolded(one, '', at));
+    } else if (isRecord(one) && ('run_type' in one || 'child_runs' in one)) pushAll(placed, unfolded(one, '', at));
     else reading.refusals.push({ ...refusal('bad_shape', '', 'runs or feedback', one), at });
   }
   const refuse = ({ at, run }: Placed, bad: NativeRefusal): void => {

@@ -3,11 +3,13 @@
  * each with the trace that it belongs to, and an item is stored unchanged; the events of a trace are derived from all its items, so that an
  * agent named by a span that comes later is known to every span inside it.
  */
+
 import type { Draft } from '../events.ts';
 import { canonicalJson, hashOfWritten, isRecord } from '../json.ts';
 import { keepWritten } from '../known-json.ts';
 import { decodeNative, type Otlp } from '../otlp/decode.ts';
 import type { OtlpLog, OtlpSpan } from '../otlp/span.ts';
+import { pushAll } from '../push-all.ts';
 import type { NativeRefusal } from './format.ts';
 import { readLangfuse } from './langfuse.ts';
 import { readLangsmith, traceOfPatch } from './langsmith.ts';
@@ -125,7 +127,7 @@ export function eventsOfTrace(items: readonly SpanItem[]): readonly Draft[] {
   const others = new Map<string, unknown[]>();
   const erased: Draft[] = [];
   for (const { format, item } of items) {
-    if (format === ERASED) erased.push(...((item as { told: readonly Draft[] }).told ?? []));
+    if (format === ERASED) pushAll(erased, (item as { told: readonly Draft[] }).told ?? []);
     else if (format !== OTLP) others.set(format, [...(others.get(format) ?? []), item]);
     else {
       const decoded = decodeNative(item);

@@ -2,9 +2,11 @@
  * M500 rows: the accepted work of a team on one problem, one column of messages for each role. How many solvers and rounds there
  * were and the order of the roles is not stored; they are read in the order of the method, and flagged.
  */
+
 import type { Refusal } from '../../errors.ts';
 import type { Draft } from '../events.ts';
 import { given, isRecord, without } from '../json.ts';
+import { pushAll } from '../push-all.ts';
 import type { ChatMessage } from './chat-message.ts';
 import { badConversation, conversationDrafts } from './conversation.ts';
 import type { Converted, Format, NativeRecord } from './format.ts';
@@ -50,7 +52,7 @@ function convert(record: NativeRecord): Converted {
   for (const column of columns) {
     const messages = row[column] as ChatMessage[];
     const agentOf = () => roleOf(column);
-    drafts.push(...conversationDrafts(emit, messages, { episodeId, agentOf, first }));
+    pushAll(drafts, conversationDrafts(emit, messages, { episodeId, agentOf, first }));
     first += messages.length;
   }
   return {

@@ -101,7 +101,7 @@ function draftsOfSpans(
   const relevant = new Set(
     all.filter((span, i) => dialects[i] !== null && !isPassing(span)).map(({ traceId }) => traceId),
   );
-  for (const { trace } of acts) if (loose.some(({ traceId }) => traceId === trace)) relevant.add(trace);
+  for (const { traceId } of loose) if (traceId !== null) relevant.add(traceId);
   const judgements: Judgement[] = [
     ...spans.filter((_, i) => dialects[context.length + i] === OPENINFERENCE).flatMap(openinferenceJudgements),
     ...spans.flatMap((span) =>
@@ -197,9 +197,9 @@ export function convertOtlp(record: NativeRecord): Converted {
   const refusals: NativeRefusal[] = [];
   for (const [at, request] of listsOf(record.value).flat().entries()) {
     const decoded = decodeOtlp(request);
-    spans.push(...decoded.spans);
-    logs.push(...decoded.logs);
-    refusals.push(...decoded.refusals.map((refusal) => ({ ...refusal, at })));
+    for (const span of decoded.spans) spans.push(span);
+    for (const log of decoded.logs) logs.push(log);
+    for (const refusal of decoded.refusals) refusals.push({ ...refusal, at });
   }
   const originals = new Map<string, Set<string>>();
   for (const { traceId, native } of [...spans, ...logs]) {

@@ -89,7 +89,8 @@ function factsOf({ acts, roots }: TraceTree): About {
   };
   for (const { about } of roots) if (about) take(about);
   for (const { about, parent } of acts) if (about && parent !== null) take(about);
-  const tags = Object.assign({}, ...allTags.reverse());
+  const tags: Record<string, unknown> = {};
+  for (const some of allTags.reverse()) Object.assign(tags, some);
   return { ...facts, tags: Object.keys(tags).length > 0 ? tags : undefined };
 }
 

@@ -24,11 +24,12 @@ export function mergeCalls(acts: readonly Act[], around: (act: Act) => readonly 
   for (const act of acts) {
     if (!isCall(act)) continue;
     const nearest = around(act).find(({ what }) => /^(?:generation|tool|agent)$/.test(what.kind));
-    if (nearest && isCall(nearest)) inner.set(nearest, [...(inner.get(nearest) ?? []), act]);
-    else outermost.push(act);
+    if (!nearest || !isCall(nearest)) outermost.push(act);
+    else if (inner.has(nearest)) inner.get(nearest)!.push(act);
+    else inner.set(nearest, [act]);
   }
   const inwards = [...outermost];
-  for (let i = 0; i < inwards.length; i++) inwards.push(...(inner.get(inwards[i]!) ?? []));
+  for (let i = 0; i < inwards.length; i++) for (const call of inner.get(inwards[i]!) ?? []) inwards.push(call);
   const calls = new Map<Call, readonly Call[]>();
   for (const call of inwards.reverse()) {
     const within = (inner.get(call) ?? []).flatMap((one) => calls.get(one) ?? []);
@@ -37,7 +38,7 @@ export function mergeCalls(acts: readonly Act[], around: (act: Act) => readonly 
   const byParent = new Map<string | null, Call[]>();
   for (const call of outermost) {
     const known = byParent.get(call.parent) ?? [];
-    known.push(...(calls.get(call) ?? []));
+    for (const one of calls.get(call) ?? []) known.push(one);
     byParent.set(call.parent, known);
   }
   for (const siblings of byParent.values()) merging.siblings(siblings);
@@ -74,8 +75,9 @@ class Merging {
       let at = near.findLast((i) => isSameResponse(kept[i]!, call));
       if (at === undefined && formats.size > 1) at = lastWithin(kept, NEIGHBOURS, (other) => isSameCall(other, call));
       if (at === undefined) {
+        near.push(kept.length);
         kept.push(call);
-        if (responseId) byResponse.set(responseId, [...near, kept.length - 1]);
+        if (responseId) byResponse.set(responseId, near);
       } else kept[at] = this.one([kept[at]!, call]);
     }
     return kept;
@@ -131,7 +133,16 @@ const toolCallsOf = ({ what }: Call): number =>
 const weightOf = (call: Call): number =>
   toolCallsOf(call) * 8 + (isAnswered(call) ? 4 : 0) + (call.what.usage ? 2 : 0) + (call.what.responseId ? 1 : 0);
 
-const isSame = (a: Call, b: Call): boolean => canonicalJson(a.what.choices) === canonicalJson(b.what.choices);
+const isSame = (a: Call, b: Call): boolean => answerOf(a) === answerOf(b);
+
+/** A server that gives every answer one id has each call compared with all before it: 10,000 of them took two minutes. */
+const ANSWERS = new WeakMap<Call, string>();
+
+function answerOf(call: Call): string {
+  const known = ANSWERS.get(call) ?? canonicalJson(call.what.choices);
+  ANSWERS.set(call, known);
+  return known;
+}
 
 /** Two answers that the provider gave under different ids. */
 const isOther = (a: Call, b: Call): boolean =>

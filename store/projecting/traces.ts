@@ -3,10 +3,12 @@
  * again whenever more are read, and the tables change by the difference: the rows of added events are written, those of retracted
  * events are removed. The same spans give the same rows, in whatever order and however many at a time they were read.
  */
+
 import { asSent, checkDraft } from '../../ingest/decode.ts';
 import { type Draft, VOCABULARY } from '../../ingest/events.ts';
 import { eventsOfTrace, type SpanItem } from '../../ingest/formats/live-traces.ts';
 import { inCanonicalOrder, isRecord } from '../../ingest/json.ts';
+import { pushAll } from '../../ingest/push-all.ts';
 import type { Session } from '../db/pool.ts';
 import { groupBy } from '../methods/statistics.ts';
 import type { Stored } from './amend.ts';
@@ -103,21 +105,24 @@ export async function diffTraces(tx: Session, batch: readonly Read[], applied: P
   for (const [key, spans] of traces) {
     const earlier = known.get(key) ?? [];
     const now = traceEventsOf([...earlier, ...spans]);
-    refused.push(...now.refused);
+    pushAll(refused, now.refused);
     all.set(key, now.events);
     if (earlier.length === 0) {
-      added.push(...now.events);
+      pushAll(added, now.events);
       continue;
     }
     const before = traceEventsOf(earlier).events;
     const idsNow = new Set(now.events.map(identity));
     const gone = before.filter((event) => !idsNow.has(identity(event)));
     const idsBefore = new Set(gone.length > 0 ? [] : before.map(identity));
-    retracted.push(...gone);
-    added.push(...now.events.filter((event) => !idsBefore.has(identity(event))));
+    pushAll(retracted, gone);
+    pushAll(
+      added,
+      now.events.filter((event) => !idsBefore.has(identity(event))),
+    );
     if (gone.length > 0) anew.add(key);
   }
-  if (anew.size > 0) added.push(...(await othersUntil(tx, anew, batch, applied)));
+  if (anew.size > 0) pushAll(added, await othersUntil(tx, anew, batch, applied));
   return { added, retracted, refused, now: all, replayedSpans: [...known.values()].flat().length };
 }
 

@@ -5,11 +5,12 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { decodeDraft } from '../../ingest/decode.ts';
 import type { Event } from '../../ingest/events.ts';
-import { cutOtlp, cutRequest, eventsOfTrace, type LiveFormat } from '../../ingest/formats/live-traces.ts';
+import { cutOtlp, cutRequest, erasedItem, eventsOfTrace, type LiveFormat } from '../../ingest/formats/live-traces.ts';
 import { convertOtlp } from '../../ingest/formats/otlp-traces.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import { decodeOtlp, isOtlp } from '../../ingest/otlp/decode.ts';
 import { projectAll } from '../../store/projecting/projector.ts';
+import { diffTraces } from '../../store/projecting/traces.ts';
 import { checksum } from '../../store/rebuilding/checksum.ts';
 import { rebuild } from '../../store/rebuilding/rebuild.ts';
 import {
@@ -118,6 +119,20 @@ describe('amendments and rebuilds', () => {
       const before = await checksum(fresh.db);
       await rebuild(fresh.db, { judge: async () => {}, portion: 3 });
       expect(await checksum(fresh.db)).toEqual(before);
+    } finally {
+      await fresh.close();
+    }
+  }, 60_000);
+
+  it('may make 130,000 events at once, more than fit on the stack of a call', async () => {
+    const event = eventsOfTrace(eventsOf(request(aTrace())).map(({ data }) => data as never))[0]!;
+    const [recorded] = eventsOf(request(aTrace()));
+    const item = erasedItem(Array<typeof event>(130_000).fill(event));
+    const batch = [{ ...recorded!, data: { episode_id: TRACE, ...item }, log: 0, partition: 0, position: 1n }];
+    const fresh = await freshDatabase();
+    try {
+      const { added, refused } = await fresh.db.transaction((tx) => diffTraces(tx, batch as never, null));
+      expect([added.length, refused]).toEqual([130_000, []]);
     } finally {
       await fresh.close();
     }
