@@ -23,20 +23,37 @@ export function writeAtif(episode: readonly RestoredEvent[]): readonly unknown[]
         : [],
     ),
   );
-  return [...frames]
-    .filter(([, frame]) => (frame.native as Fields).parent === undefined)
-    .sort(([a], [b]) => (a < b ? -1 : 1))
-    .map(([key]) => copies.get(key) ?? documentOf(key, frames, episode));
+  const documents: Documents = {
+    children: groupedBy([...frames], ([, frame]) => (frame.native as Fields).parent),
+    events: groupedBy(episode, ({ data }) => ((data.native ?? {}) as Fields).trajectory),
+  };
+  return (documents.children.get(undefined) ?? [])
+    .toSorted(([a], [b]) => (a < b ? -1 : 1))
+    .map(([key, frame]) => copies.get(key) ?? documentOf(key, frame, documents));
 }
 
-function documentOf(key: string, frames: ReadonlyMap<string, Fields>, episode: readonly RestoredEvent[]): Fields {
-  const frame = frames.get(key)!;
+/** Frames by the key of the document around them, and events by the key of their own: looked for once, not for each of thousands. */
+type Documents = {
+  readonly children: ReadonlyMap<unknown, readonly (readonly [string, Fields])[]>;
+  readonly events: ReadonlyMap<unknown, readonly RestoredEvent[]>;
+};
+
+function groupedBy<T>(items: readonly T[], keyOf: (item: T) => unknown): ReadonlyMap<unknown, T[]> {
+  const groups = new Map<unknown, T[]>();
+  for (const item of items) {
+    const group = groups.get(keyOf(item));
+    if (group) group.push(item);
+    else groups.set(keyOf(item), [item]);
+  }
+  return groups;
+}
+
+function documentOf(key: string, frame: Fields, documents: Documents): Fields {
   const { ids, version } = frame.native as { ids: object; version: unknown };
   const { agent, ...rest } = (frame.unmapped ?? {}) as Fields;
-  const children = [...frames]
-    .filter(([, other]) => (other.native as Fields).parent === key)
-    .sort(([, a], [, b]) => Number((a.native as Fields).position) - Number((b.native as Fields).position))
-    .map(([child]) => documentOf(child, frames, episode));
+  const children = (documents.children.get(key) ?? [])
+    .toSorted(([, a], [, b]) => Number((a.native as Fields).position) - Number((b.native as Fields).position))
+    .map(([child, inner]) => documentOf(child, inner, documents));
   return {
     schema_version: version,
     ...ids,
@@ -47,18 +64,17 @@ function documentOf(key: string, frames: ReadonlyMap<string, Fields>, episode: r
       ...(agent as object | undefined),
     },
     ...rest,
-    steps: stepsOf(key, episode),
+    steps: stepsOf(documents.events.get(key) ?? []),
     ...(children.length > 0 ? { subagent_trajectories: children } : {}),
   };
 }
 
-function stepsOf(key: string, episode: readonly RestoredEvent[]): Fields[] {
-  const steps = new Map<number, RestoredEvent[]>();
-  for (const event of episode) {
-    const { trajectory, step } = (event.data.native ?? {}) as Fields;
-    if (trajectory === key && typeof step === 'number') steps.set(step, [...(steps.get(step) ?? []), event]);
-  }
-  return [...steps].sort(([a], [b]) => a - b).map(([id, events]) => stepOf(id, events));
+function stepsOf(events: readonly RestoredEvent[]): Fields[] {
+  const steps = groupedBy(events, ({ data }) => (data.native as Fields).step);
+  return [...steps]
+    .flatMap(([id, all]) => (typeof id === 'number' ? [[id, all] as const] : []))
+    .sort(([a], [b]) => a - b)
+    .map(([id, all]) => stepOf(id, all));
 }
 
 function stepOf(id: number, events: readonly RestoredEvent[]): Fields {
