@@ -10,7 +10,7 @@ import { firstOf, query, rowsOf, scalarOf, sql } from '../../store/db/query.ts';
 import { episodesMeeting } from '../../store/episode-filter.ts';
 import type { EpisodePage } from '../../store/episodes/read-page.ts';
 import { archivePlaces } from '../archive-places.ts';
-import { databaseCommand, type Flags, newest, projectCommand, wholeNumber } from '../command.ts';
+import { databaseCommand, type Flags, newest, projectCommand, untilInterrupted, wholeNumber } from '../command.ts';
 import { entryText, heading, judgementTables, shownFlags } from '../conversation.ts';
 import { episodeFilter } from '../episode-filter.ts';
 import { print, printJson, progressBar, say, table } from '../output.ts';
@@ -234,24 +234,33 @@ Examples:
     async ({ db, patiently }, _, flags) => {
       const bar = progressBar('Rebuilding', { quiet: flags.quiet === true || flags.json === true });
       const began = performance.now();
-      const { judgeAgain } = await import('../../store/judging/judge.ts');
+      const signal = untilInterrupted();
+      const { judgeAgain, lapsedMethods } = await import('../../store/judging/judge.ts');
       const { rebuild } = await import('../../store/rebuilding/rebuild.ts');
       const done = await patiently(() =>
         rebuild(db, {
           judge: judgeAgain,
           archived: flags.archived === true,
           places: archivePlaces,
+          signal,
           onProgress: ({ applied, total }) => bar.update(applied, Math.max(applied, total)),
         }),
       ).finally(bar.stop);
+      const not_judged = await patiently(() => lapsedMethods(db));
       const seconds = Math.round((performance.now() - began) / 100) / 10;
-      if (flags.json) printJson({ ...done, seconds });
+      if (flags.json) printJson({ ...done, not_judged, seconds });
       else {
         const from = done.archived > 0 ? `, ${done.archived} of them from archives` : '';
         print(`${countText(done.events, 'event')} applied in ${seconds} s${from}; the tables were swapped.`);
         if (done.left_out > 0)
           print(
             `Not in the tables: ${countText(done.left_out, 'pruned event')}; \`troupe rebuild --archived\` shows them.`,
+          );
+        for (const { name, version, known } of not_judged)
+          print(
+            `Not in the tables: results of ${name} in version ${version}. This Troupe ${
+              known === null ? 'has no such method.' : `has version ${known}: \`troupe judge --methods ${name}\`.`
+            }`,
           );
       }
     },

@@ -10,7 +10,7 @@ import type { EventLog } from '../../ingest/log/log.ts';
 import { appendOwn } from '../../ingest/own-event.ts';
 import type { Patiently } from '../db/patience.ts';
 import type { Db, Session } from '../db/pool.ts';
-import { facts, firstOf } from '../db/query.ts';
+import { facts, firstOf, query, rowsOf, sql } from '../db/query.ts';
 import { findMethod, METHODS } from '../methods/find.ts';
 import type { Method } from '../methods/method.ts';
 import { methodParams } from '../methods/run.ts';
@@ -231,6 +231,28 @@ export async function judgeAgain(
       only === null ? judging.episodes : judging.episodes.filter((id) => only.has(id)),
     );
   }
+}
+
+/** A method of recorded judgings that `judgeAgain` leaves out. */
+export type LapsedMethod = {
+  readonly name: string;
+  readonly version: number;
+  /** The version that this release has, in which nobody ran it yet; null where it has no such method. */
+  readonly known: number | null;
+};
+
+/** The methods whose results no rebuild computes, in the order of their names. Not those that ran in the version of this release too. */
+export async function lapsedMethods(db: Session): Promise<readonly LapsedMethod[]> {
+  const each = sql<{ name: string; version: number }>`jsonb_array_elements(to_jsonb(methods))`;
+  const rows = await rowsOf(db, query.selectFrom('facts.judgings').select(each.as('ran')).distinct());
+  const ran = rows.map((row) => row.ran).map(({ name, version }) => ({ name, version }));
+  return [...new Map(ran.map((one) => [`${one.name} ${one.version}`, one])).values()]
+    .map((one) => ({ ...one, known: METHODS.find(({ name }) => name === one.name)?.version ?? null }))
+    .filter(({ name, version, known }) => {
+      if (version === known) return false;
+      return !ran.some((other) => other.name === name && other.version === known);
+    })
+    .sort((a, b) => a.name.localeCompare(b.name) || a.version - b.version);
 }
 
 /** Runs the methods in their order; each sees the verdicts and the rewards of those before it. */

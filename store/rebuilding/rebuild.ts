@@ -25,6 +25,8 @@ export type RebuildOptions = {
   /** Events of a transaction while the new tables are filled. */
   readonly portion?: number;
   readonly onProgress?: (progress: { readonly applied: number; readonly total: number }) => void;
+  /** Ends the rebuild between two portions, at the latest before the swap. */
+  readonly signal?: AbortSignal;
 };
 
 const NEXT = 'facts_next';
@@ -49,13 +51,17 @@ export type Rebuilt = {
  * Rebuilds every table of facts and judgements. Needs a pool of two connections or more.
  * @throws TroupeError `conflict` while another rebuild runs and where views of others would be lost; `not_found` and `dataset_damaged`,
  * naming it, where an archive that is to be read is not there or not as it was written; `busy` when readers do not let go of the old
- * tables. Nothing is changed then.
+ * tables; `interrupted` by `signal`. Nothing is changed then.
  */
 export async function rebuild(db: Db, options: RebuildOptions): Promise<Rebuilt> {
   // The lock is held by the transaction that swaps: if it is lost, so is the right to swap.
-  const done = await db.transaction(async (last) => {
+  const under = async (last: Session): Promise<Rebuilt> => {
     await takeLock(last);
     return rebuildUnderLock(db, last, options);
+  };
+  const done = await db.transaction(under).catch(async (error) => {
+    if (error instanceof TroupeError && error.code === 'interrupted') await db.transaction(dropRemains);
+    throw error;
   });
   // Taking away the files of old tables can take seconds, in which nobody could read the new ones.
   await db.transaction(dropRemains);
@@ -70,7 +76,7 @@ export async function dropRemains(tx: Session): Promise<void> {
 async function rebuildUnderLock(
   db: Db,
   last: Session,
-  { judge, portion, onProgress, archived: all = false, places = inFolders }: RebuildOptions,
+  { judge, portion, onProgress, signal, archived: all = false, places = inFolders }: RebuildOptions,
 ): Promise<Rebuilt> {
   const { archives, leftOut } = await archivedToRead(db, all, places);
   const events = await firstOf(
@@ -82,6 +88,7 @@ async function rebuildUnderLock(
   let applied = 0;
   let shownAt = Number.NEGATIVE_INFINITY;
   const onApplied = (events: number): void => {
+    refuseInterrupted(signal);
     applied += events;
     onProgress?.({ applied, total });
     if (performance.now() - shownAt < SHOWN_EVERY_MS) return;
@@ -111,6 +118,7 @@ async function rebuildUnderLock(
     return new Set(judgings);
   });
 
+  refuseInterrupted(signal);
   await waitForJudges(last);
   // The live projector waits here until the swap is committed, then goes on from the position it finds.
   await lockAllHomes(last);
@@ -125,8 +133,17 @@ async function rebuildUnderLock(
     (await judgingsOf(last)).filter((id) => !done.has(id)),
   );
   await refuseStrangers(last);
+  refuseInterrupted(signal);
   await swap(last, all ? archives : []);
   return { events: applied, archived, left_out: leftOut };
+}
+
+function refuseInterrupted(signal: AbortSignal | undefined): void {
+  if (signal?.aborted)
+    throw new TroupeError(
+      'interrupted',
+      'The rebuild was interrupted. Nothing was changed: the tables are those of before. Run it again to rebuild them.',
+    );
 }
 
 /** Empty tables, and nothing left of a rebuild that was interrupted. */

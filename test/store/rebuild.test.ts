@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import { openPool } from '../../store/db/pool.ts';
-import { judge, judgeAgain, unjudged } from '../../store/judging/judge.ts';
+import { judge, judgeAgain, lapsedMethods, unjudged } from '../../store/judging/judge.ts';
 import { reconcile } from '../../store/log/reconcile.ts';
 import { projectAll } from '../../store/projecting/projector.ts';
 import { checksum } from '../../store/rebuilding/checksum.ts';
@@ -71,6 +71,59 @@ describe('a rebuild', () => {
     await log.append(anEpisode('e3', { task: 'task-1' }));
     await projectAll(fresh.db);
     expect(await unjudged(fresh.db, METHODS, { now: now() })).toContain('e3');
+  });
+
+  it('is interrupted between two portions: the tables stay as they were, and what it had made is gone', async () => {
+    const log = postgresLog(fresh.db);
+    for (let n = 0; n < 6; n++) await log.append(anExecution(`e${n}`));
+    await projectAll(fresh.db);
+    await judge(fresh.db, log, { methods: METHODS, episodes: ['e0', 'e1'], now });
+    await projectAll(fresh.db);
+    const before = await checksum(fresh.db);
+    const stop = new AbortController();
+    const ended = rebuild(fresh.db, {
+      judge: judgeAgain,
+      portion: 2,
+      signal: stop.signal,
+      onProgress: ({ applied }) => applied >= 4 && stop.abort(),
+    });
+    await expect(ended).rejects.toMatchObject({
+      code: 'interrupted',
+      message: expect.stringContaining('Nothing was changed'),
+    });
+    expect(await checksum(fresh.db)).toEqual(before);
+    const { rows } = await fresh.db.query<{ left: boolean }>(
+      `select to_regnamespace('facts_next') is not null as left`,
+    );
+    expect(rows).toEqual([{ left: false }]);
+    await rebuild(fresh.db, { judge: judgeAgain });
+    expect(await checksum(fresh.db)).toEqual(before);
+  });
+
+  it('does not recompute what another version of a method said, and names the method until its new version was run', async () => {
+    const log = postgresLog(fresh.db);
+    await log.append([...anExecution('e1'), ...anExecution('e2', { reward: 0 })]);
+    await projectAll(fresh.db);
+    await judge(fresh.db, log, { methods: METHODS, episodes: ['e1', 'e2'], now });
+    expect(await lapsedMethods(fresh.db)).toEqual([]);
+    const ofOtherReleases = [
+      { name: 'drmas_advantage', version: 1, params: {}, reads: null },
+      { name: 'given_up_advantage', version: 3, params: {}, reads: null },
+    ];
+    await log.append([
+      event(
+        'judge.completed',
+        { judge_id: 'judged-by-an-older-release', methods: ofOtherReleases, episodes: ['e1', 'e2'] },
+        { id: 'judged-by-an-older-release', time: at(40) },
+      ),
+    ]);
+    await projectAll(fresh.db);
+    await rebuild(fresh.db, { judge: judgeAgain });
+    const named = { name: 'given_up_advantage', version: 3, known: null };
+    expect(await lapsedMethods(fresh.db)).toEqual([{ name: 'drmas_advantage', version: 1, known: 2 }, named]);
+    await judge(fresh.db, log, { methods: [{ method: 'drmas_advantage' }], episodes: ['e1', 'e2'], now });
+    await projectAll(fresh.db);
+    expect(await lapsedMethods(fresh.db)).toEqual([named]);
   });
 
   it('P16: cuts portions by the bytes of the texts that events name, within an episode too, and loses none', async () => {
