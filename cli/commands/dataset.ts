@@ -147,8 +147,19 @@ export function datasetCommands(program: Command): void {
     async ({ home }, [name], flags) => {
       const { directory, manifest } = await openedDataset(home.datasets, name!);
       if (flags.json) printJson(manifest);
-      // Without what the card says to programs at its beginning.
-      else print((await readFile(join(directory, 'README.md'), 'utf8')).replace(/^---\n.*?\n---\n+/s, '').trimEnd());
+      else {
+        const card = join(directory, 'README.md');
+        const text = await readFile(card, 'utf8').catch((cause: NodeJS.ErrnoException) => {
+          if (cause.code !== 'ENOENT') throw cause;
+          throw new TroupeError(
+            'not_found',
+            `${directory} has no README.md: it was removed, or the Troupe that froze the dataset wrote none. Its manifest: troupe dataset show ${name} --json`,
+            { cause },
+          );
+        });
+        // Without what the card says to programs at its beginning.
+        print(text.replace(/^---\n.*?\n---\n+/s, '').trimEnd());
+      }
     },
   );
   projectCommand(

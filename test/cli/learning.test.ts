@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
@@ -106,6 +106,16 @@ describe('from recorded plays to a checkpoint, by commands alone', () => {
 
     const wrong = await at.run(['dataset', 'freeze', '-', '--json'], 'name: x\nunti: step\n');
     expect([wrong.code, document(wrong).error.code]).toEqual([2, 'recipe_invalid']);
+    // As the first Troupes wrote them.
+    cpSync(path(`home/datasets/${good.dataset_id}`), path('cardless'), { recursive: true });
+    rmSync(path('cardless/README.md'));
+    const files = good.files.filter((one: { name: string }) => one.name !== 'README.md');
+    writeFileSync(path('cardless/manifest.json'), JSON.stringify({ ...good, files }));
+    const cardless = await at.run(['dataset', 'show', path('cardless')]);
+    expect([cardless.code, cardless.err]).toEqual([
+      1,
+      expect.stringMatching(/^troupe: .*cardless has no README\.md: .*dataset show .*cardless --json\n$/),
+    ]);
     const absent = await at.run(['dataset', 'show', 'nothing', '--json']);
     expect([absent.code, document(absent).error.code]).toEqual([1, 'not_found']);
   }, 300_000);
