@@ -9,7 +9,15 @@ import type { Event } from '../events.ts';
 import { bytesOf } from './base64.ts';
 import { type CopyColumn, copyRows } from './copy-rows.ts';
 import { KEYED } from './keyed.ts';
-import type { Appended, DeadLetter, EventLog, IngestLedger, IngestReport, Pruned } from './log.ts';
+import {
+  type Appended,
+  type DeadLetter,
+  ERASED_REFUSAL,
+  type EventLog,
+  type IngestLedger,
+  type IngestReport,
+  type Pruned,
+} from './log.ts';
 import { partitionOf } from './partition.ts';
 import { type Body, type Split, splitEvent } from './split.ts';
 
@@ -319,7 +327,7 @@ const LETTERS_AT_ONCE = 1_000;
 /** Keeps refused records inside a transaction of the caller. Equal ones are one letter with so many attempts; one that was replayed is not any more. */
 export async function writeLetters(tx: SqlClient, door: string, letters: readonly DeadLetter[]): Promise<void> {
   const kept = new Map<string, { readonly letter: DeadLetter; readonly digest: string; attempts: number }>();
-  for (const letter of letters) {
+  for (const letter of await withoutErased(tx, letters)) {
     const digest = createHash('sha256').update(letter.raw).digest('hex');
     const identity = JSON.stringify([digest, letter.refusal.code, letter.refusal.field]);
     const one = kept.get(identity);
@@ -347,6 +355,31 @@ export async function writeLetters(tx: SqlClient, door: string, letters: readonl
       ],
     );
   }
+}
+
+/** A record that no check could read may still be about an erased episode: of such a one nothing is kept but that it came. */
+async function withoutErased(tx: SqlClient, letters: readonly DeadLetter[]): Promise<readonly DeadLetter[]> {
+  const named = letters.map(({ raw }) => episodesNamed(Buffer.from(raw).toString()));
+  const keys = [...new Set(named.flat())].map((episode) => `e/${episode}`);
+  if (keys.length === 0) return letters;
+  const { rows } = await tx.query<{ key: string }>('select key from troupe.erased where key = any($1::text[])', [keys]);
+  const erased = new Set(rows.map(({ key }) => key.slice('e/'.length)));
+  return letters.map((letter, i) =>
+    named[i]!.some((episode) => erased.has(episode))
+      ? { place: letter.place, raw: new Uint8Array(), refusal: ERASED_REFUSAL }
+      : letter,
+  );
+}
+
+/** What stands as `episode_id` in a text that may be no JSON. */
+function episodesNamed(text: string): readonly string[] {
+  return [...text.matchAll(/"episode_id"\s*:\s*("(?:[^"\\]|\\.)*")/g)].flatMap(([, literal]) => {
+    try {
+      return [clean(JSON.parse(literal!) as string)];
+    } catch {
+      return [];
+    }
+  });
 }
 
 /** The refusal of an event that the checks let through and the database does not; `reason` is what the server says. */

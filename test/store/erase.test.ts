@@ -274,6 +274,29 @@ describe('an erasure', () => {
     expect(await everything()).not.toContain(SECRET);
   });
 
+  it('keeps nothing of a record that names an erased episode and is refused for its form', async () => {
+    const malformed = (id: string, text: string) => ({
+      place: `[1] ${id}`,
+      raw: Buffer.from(`{"episode_id" : "${id}", "agent_id": 7, "messages": "${text}"`),
+      refusal: { code: 'bad_json', field: '', expected: 'one JSON value', got: text } as const,
+    });
+    await postgresBook(fresh.db).report({
+      door: 'http',
+      received: 2,
+      acknowledged: 0,
+      duplicates: 0,
+      rejected: [malformed('ann-1', SECRET), malformed('e1', 'kept text')],
+    });
+    const { rows } = await fresh.db.query(
+      "select code, convert_from(raw, 'UTF8') like '%kept text%' as kept from troupe.dead_letters where place like '[1]%' order by 1",
+    );
+    expect(rows).toEqual([
+      { code: 'bad_json', kept: true },
+      { code: 'erased', kept: false },
+    ]);
+    expect(await everything()).not.toContain(SECRET);
+  });
+
   it('says so where there is nothing to erase', async () => {
     expect(await planErasure(fresh.db, { subject: 'ann' })).toMatchObject({ events: 0, episodes: [] });
     const nothing = {
