@@ -262,7 +262,9 @@ async function foldersNamed(tx: Session): Promise<readonly string[]> {
   const { rows } = await tx.query<{ path: string }>(
     `select path from (
        select troupe.path_here(uri) as path from facts.checkpoints where kept is not false
-       union select troupe.path_here(uri) from facts.datasets) named
+       union select troupe.path_here(uri) from facts.datasets d where not exists (
+         select from troupe.erasures, json_array_elements(used::json) u
+         where u ->> 'kind' = 'dataset' and u ->> 'id' = d.dataset_id and (u ->> 'removed')::boolean)) named
      where starts_with(path, '/') order by 1`,
   );
   return rows.map(({ path }) => path);

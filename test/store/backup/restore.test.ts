@@ -7,8 +7,11 @@ import { postgresLog } from '../../../ingest/log/postgres.ts';
 import { fileTarget, writeBackup } from '../../../store/backup/backup.ts';
 import { fileSource, restoreBackup } from '../../../store/backup/restore.ts';
 import { archiveEnd, entryHead, padding } from '../../../store/backup/tar.ts';
+import { freeze } from '../../../store/datasets/freeze.ts';
 import { homeAt } from '../../../store/db/home.ts';
+import { judgeAgain } from '../../../store/judging/judge.ts';
 import { projectAll } from '../../../store/projecting/projector.ts';
+import { erase } from '../../../store/retention/erase.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
 import { anEpisode, event } from '../support/events.ts';
 
@@ -82,5 +85,32 @@ describe('a backup', () => {
     ]);
     await projectAll(origin.db);
     expect((await made()).missing).toEqual([join(folder, 'home', 'checkpoints', 'gone'), join(folder, 'mine')]);
+  });
+
+  it('does not name a dataset whose files an erasure removed as missing', async () => {
+    const log = postgresLog(origin.db);
+    await log.append(anEpisode('anna'));
+    await projectAll(origin.db);
+    const directory = join(folder, 'home', 'datasets');
+    const now = new Date('2026-11-21T12:00:00Z');
+    for (const name of ['one', 'two'])
+      await freeze(origin.db, { name, unit: 'step' }, { directory, codeVersion: '0', log, at: now.toISOString() });
+    await projectAll(origin.db);
+    const erased = await erase(
+      origin.db,
+      { episode: 'anna' },
+      {
+        log,
+        now: () => now,
+        judge: judgeAgain,
+        removeBody: async () => true,
+        removeDataset: async ({ uri }) => {
+          rmSync(uri!, { recursive: true });
+          return true;
+        },
+      },
+    );
+    expect(erased.datasets.map(({ removed }) => removed)).toEqual([true, true]);
+    expect((await made()).missing).toEqual([]);
   });
 });
