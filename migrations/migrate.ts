@@ -120,7 +120,7 @@ export function compareSchema(applied: readonly Applied[], known: readonly Migra
     else if (file === undefined) {
       throw new TroupeError(
         'schema_newer',
-        `The database has schema ${there.number} (${there.name}), this Troupe knows up to ${newest}; run a newer Troupe. Nothing was changed.`,
+        `The database has schema ${applied.at(-1)!.number}, this Troupe knows up to ${newest} and does not work with migration ${there.number} (${there.name}); run a newer Troupe. Nothing was changed.`,
         { expected: `schema up to ${newest}`, got: String(applied.at(-1)!.number) },
       );
     } else if (file.sha256 !== there.sha256) {

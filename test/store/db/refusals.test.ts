@@ -99,7 +99,9 @@ describe('P54: refused with one line, a code that is not 0, and nothing changed'
     await db.query(`insert into troupe.migrations (number, name, sha256) values (9999, 'of tomorrow', '')`);
     const before = await fingerprint(url);
     const { exit, line } = await refusal({ databaseUrl: url });
-    expect(line).toMatch(/^schema_newer: The database has schema 9999 \(of tomorrow\), this Troupe knows up to \d+/);
+    expect(line).toMatch(
+      /^schema_newer: The database has schema 9999, this Troupe knows up to \d+ and does not work with migration 9999 \(of tomorrow\)/,
+    );
     expect(exit).toBe(1);
     expect(await fingerprint(url)).toEqual(before);
     await close();
