@@ -96,9 +96,9 @@ async function placeChecks(flags: Flags, more: (context: Context) => Promise<Che
         checks.push(
           await attempt('kafka', async () => {
             const partitions = (await log.partitions?.()) ?? [];
-            return partitions.length === 0
-              ? `${log.name} is made with the first event; ${from}`
-              : `${log.name} has ${partitions.length} partitions; ${from}`;
+            if (partitions.length === 0) return `${log.name} is made with the first event; ${from}`;
+            refuseCompacted(log.name, (await log.cleanup?.()) ?? null);
+            return `${log.name} has ${partitions.length} partitions; ${from}`;
           }).then((check) => (check.ok ? check : { ...check, detail: `${check.detail} ${from}.` })),
         );
       }
@@ -123,6 +123,15 @@ async function placeChecks(flags: Flags, more: (context: Context) => Promise<Che
     checks.push({ check, ok: false, detail: (error as Error).message });
   }
   return checks;
+}
+
+/** Of the records of a key, such as the events of an episode, compaction keeps the last one. @throws TroupeError `conflict` */
+function refuseCompacted(log: string, policy: string | null): void {
+  if (policy?.includes('compact'))
+    throw new TroupeError(
+      'conflict',
+      `The topic of ${log} has cleanup.policy=${policy}: the brokers delete events that were not read yet, all of an episode but the last. Set it to delete (kafka-configs.sh --alter --add-config cleanup.policy=delete).`,
+    );
 }
 
 /** Whether what a SQL query takes has a bound; where it has none, the database works all the same. */

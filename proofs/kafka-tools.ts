@@ -89,6 +89,21 @@ export const proof: Proof = {
 
 type Check = readonly [what: string, fine: boolean, detail?: string];
 
+/** Whether `doctor` names the setting of a topic that somebody else made. */
+async function doctorOfCompacted(address: string, env: Env, scratch: string): Promise<readonly [boolean, string]> {
+  const topic = `${TOPIC}-compacted`;
+  const configEntries = [{ name: 'cleanup.policy', value: 'compact,delete' }];
+  await asAdmin(address, (admin) =>
+    admin.createTopics({ waitForLeaders: true, topics: [{ topic, numPartitions: 1, configEntries }] }),
+  );
+  const { stdout } = spawnSync(
+    process.execPath,
+    ['--import', 'tsx', 'cli.ts', 'doctor', '--home', join(scratch, 'looked-at')],
+    { cwd: ROOT, env: { ...process.env, ...env, KAFKA_TOPIC: topic, NO_COLOR: '1' }, encoding: 'utf8' },
+  );
+  return [/✗ kafka: .*cleanup\.policy=compact,delete.* Set it to delete/.test(stdout), stdout];
+}
+
 async function makesTopic(address: string, env: Env, scratch: string): Promise<Check[]> {
   const say = (more: readonly string[], and: Env = {}) =>
     spawnSync(
@@ -108,7 +123,9 @@ async function makesTopic(address: string, env: Env, scratch: string): Promise<C
     });
     return [topics[0]!.partitions.length, resources[0]!.configEntries[0]!.configValue];
   });
+  const compacted = await doctorOfCompacted(address, env, scratch);
   return [
+    ['troupe doctor calls a compacted topic wrong, and says how to set it', ...compacted],
     [
       'troupe log create-topic asks one broker for 3 copies, and says that it refuses',
       tooMany.status === 2 && /INVALID_REPLICATION_FACTOR/.test(tooMany.stderr),

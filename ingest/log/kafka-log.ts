@@ -14,6 +14,7 @@ import {
   kafkaError,
   notAcknowledged,
   type Producer,
+  topicAsMade,
   topicNow,
   topicPartitions,
   withDeadline,
@@ -202,6 +203,14 @@ export function kafkaLog(kafka: KafkaClient, { partitions, deadlineMs = 5000, gu
     refuse,
     ...(guard === undefined ? {} : { verify }),
     partitions: () => offsets(),
+    cleanup: async () => {
+      const admin = await connectAdmin().catch((error: unknown) => {
+        dropAdmin();
+        throw kafkaError(error, topic);
+      });
+      const there = await topicAsMade(admin, topic, ['cleanup.policy']).catch(() => null);
+      return there?.settings['cleanup.policy'] ?? null;
+    },
     close: async () => {
       clearInterval(watch);
       await last;

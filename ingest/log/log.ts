@@ -59,6 +59,8 @@ export type EventLog = {
   readonly verify?: () => Promise<void>;
   /** The partitions as they are now, where the log lies outside the database. @throws TroupeError `unreachable`, `log_replaced` */
   readonly partitions?: () => Promise<readonly LogPartition[]>;
+  /** Kafka's `cleanup.policy` of the topic; null where the login may not read it. @throws TroupeError `unreachable` */
+  readonly cleanup?: () => Promise<string | null>;
   readonly close: () => Promise<void>;
 };
 
