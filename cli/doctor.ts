@@ -98,7 +98,7 @@ async function placeChecks(flags: Flags, more: (context: Context) => Promise<Che
             const partitions = (await log.partitions?.()) ?? [];
             if (partitions.length === 0) return `${log.name} is made with the first event; ${from}`;
             refuseCompacted(log.name, (await log.cleanup?.()) ?? null);
-            return `${log.name} has ${partitions.length} partitions; ${from}`;
+            return `${log.name} has ${countText(partitions.length, 'partition')}; ${from}`;
           }).then((check) => (check.ok ? check : { ...check, detail: `${check.detail} ${from}.` })),
         );
       }
