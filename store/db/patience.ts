@@ -32,7 +32,8 @@ export async function patiently<T>(work: () => Promise<T>, options: PatienceOpti
     try {
       return await work();
     } catch (error) {
-      if (!isTransient(error) || waited >= forMs) throw error;
+      const stopped = error instanceof TroupeError && error.code === 'interrupted';
+      if (stopped || !isTransient(error) || waited >= forMs) throw error;
       if (signal?.aborted) throw interrupted(error);
       onTrouble(error);
       // All loops of a process may wait on its one signal, and Node would warn of a leak.

@@ -68,3 +68,9 @@ it('twenty that wait on one signal, as the loops of a process do while the datab
   process.off('warning', onWarning);
   expect(warnings).toEqual([]);
 });
+
+it('work that was interrupted is not begun again', async () => {
+  const { work, calls } = failing(1, new TroupeError('interrupted', 'Ctrl-C.'));
+  await expect(patiently(work)).rejects.toMatchObject({ code: 'interrupted' });
+  expect(calls()).toBe(1);
+});
