@@ -72,6 +72,12 @@ export const proof: Proof = {
         const focused = await tab.evaluate<string>('document.activeElement.textContent');
         if (focused !== 'Skip to content') throw new Error(`it leads to ${focused}`);
       });
+      await step('that key and Enter leave the view as it is, with the focus in its content', async () => {
+        await tab.press('Enter');
+        const [id, hash] = await tab.evaluate<[string, string]>('[document.activeElement.id, location.hash]');
+        if (id !== 'main' || hash !== '') throw new Error(`the focus is in ${id}, the address is ${hash}`);
+        await shows('right', 'wrong');
+      });
       await step('a filter that is typed and sent with Enter leaves one episode', async () => {
         await tab.evaluate('document.querySelector("input[name=filter]").focus()');
         await tab.type('outcome = failure');
@@ -128,6 +134,39 @@ export const proof: Proof = {
         await press(button('Run'));
         await shows('Did you mean traj.episodes?');
       });
+      await step(
+        'the query is in the address: it is there after a reload, and the one before after going back',
+        async () => {
+          const box = 'document.querySelector("textarea[name=sql]")';
+          for (const number of [71, 72]) {
+            await tab.evaluate(`${box}.select(), ${box}.focus()`);
+            await tab.type(`select ${number} + 100 as sum`);
+            await press(button('Run'));
+            await shows(String(number + 100));
+          }
+          await tab.evaluate('location.reload()');
+          await shows('172');
+          await tab.evaluate('history.back()');
+          await shows('171');
+          const kept = await tab.evaluate<string>(`${box}.value`);
+          if (kept !== 'select 71 + 100 as sum') throw new Error(`the box holds ${kept}`);
+        },
+      );
+      await step(
+        'what went wrong is named first, and its link leads to the entry, in sight and with the focus',
+        async () => {
+          await post(url, strayed('strayed'));
+          await until(
+            async () => (await statusOf(`${url}/v1/episodes/strayed`)) === 200,
+            'the episode is not in the tables',
+          );
+          await tab.go(`${url}/#/episodes/strayed`);
+          await shows('What went wrong', 'mistake of solver (human), entry 30: looks away');
+          await press(link('entry 30'));
+          const reached = `(() => { const { top } = document.activeElement.getBoundingClientRect(); return document.activeElement.textContent.includes('text 30') && top >= 0 && top < innerHeight; })()`;
+          await until(() => tab.evaluate<boolean>(reached), 'the entry is not in sight with the focus');
+        },
+      );
       await step('a schedule is paused and resumed by its buttons', async () => {
         const definition = {
           cron: '0 3 * * *',
@@ -184,6 +223,8 @@ export const proof: Proof = {
 const NARROW = [
   ['episodes', 'failure'],
   ['episodes/hostile', 'Conversation'],
+  ['episodes/strayed', 'Who did what'],
+  ['compare', 'Name two checkpoints'],
   ['runs', 'troupe plan run'],
   ['releases', 'Nothing has been released yet'],
   ['schedules', 'Next:'],
@@ -204,4 +245,22 @@ const recorded = (id: string, outcome: string, name = 'solver') =>
       { episode_id: id, call_id: 'c1', agent_id: 'solver', choices: [{ index: 0, content: `42 ${EVIL}` }] },
     ],
     ['episode.finished', { episode_id: id, outcome }],
+  ]);
+
+/** Forty calls, of which a person names one as the mistake. */
+const strayed = (id: string) =>
+  envelopesOf(id, [
+    ['episode.started', { episode_id: id }],
+    ...Array.from({ length: 40 }, (_, seq): [string, object] => [
+      'generation.completed',
+      { episode_id: id, call_id: `c${seq}`, agent_id: 'solver', seq, choices: [{ index: 0, content: `text ${seq}` }] },
+    ]),
+    [
+      'feedback.recorded',
+      {
+        ...{ feedback_id: 'mistake', kind: 'failure', name: 'mistake', by: 'human', explanation: 'looks away' },
+        target: { kind: 'agent', id: 'solver', episode_id: id, entry: 30 },
+      },
+    ],
+    ['episode.finished', { episode_id: id, outcome: 'failure' }],
   ]);

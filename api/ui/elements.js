@@ -1,6 +1,7 @@
 /** Elements of the page, and what asks the server. Data comes from agents and models, so it is only ever set as text, never parsed as HTML. */
 
 export const status = document.querySelector('#status');
+const main = document.querySelector('#main');
 const SVG = 'http://www.w3.org/2000/svg';
 
 /** An element with attributes and children; text children stay text. `on…` attributes are listeners. */
@@ -29,7 +30,7 @@ export async function ask(path, signal, body) {
     response = await fetch(path, { signal, headers, ...sent });
   } catch (error) {
     if (error.name === 'AbortError') throw error;
-    throw new Error('The server does not respond. Is `troupe run serve` running?');
+    throw new Error('The server does not respond. Is `troupe up` running?');
   }
   const answer = await response.json().catch(() => ({}));
   if (response.ok) return answer;
@@ -48,7 +49,15 @@ export const cut = (text, most) => (text.length <= most ? text : `${start(text, 
 export const beginning = (text, most) =>
   text.length <= most ? text : `${start(text, most)} … (${text.length - most} more characters)`;
 
-export const count = (value) => (value === null || value === undefined ? '–' : String(value));
+/** Pixels that the page has for a drawing, at most so many: drawn as wide as it is shown, its text is as large as other text. */
+export const room = (most) => Math.min(most, (main.clientWidth || most + PADDING) - PADDING);
+/** Left and right of the page's content together. */
+const PADDING = 40;
+
+export const count = (value) =>
+  value === null || value === undefined ? '–' : typeof value === 'number' ? value.toLocaleString('en') : String(value);
+/** A number with its unit, as "1 call" and "2 calls"; "–" where the number is unknown. */
+export const counted = (value, unit) => `${count(value)} ${unit}${value === 1 ? '' : 's'}`;
 export const percent = (share) => (share === null || share === undefined ? '–' : `${(100 * share).toFixed(1)} %`);
 export const decimal = (value) => (Number.isInteger(value) ? String(value) : value.toFixed(3));
 export function when(time) {

@@ -1,53 +1,257 @@
 /** One episode as a conversation, with its execution matrices and judgements. */
-import { ask, beginning, count, decimal, make, moreButton, notice, status, tableOf, when } from './elements.js';
+import {
+  ask,
+  beginning,
+  count,
+  counted,
+  decimal,
+  make,
+  moreButton,
+  notice,
+  status,
+  tableOf,
+  when,
+} from './elements.js';
 import { matrixOf } from './matrix.js';
+import { dots, lanes } from './plots.js';
 
-export async function episode(signal, _query, id) {
+/** Entries from which on an overview is shown, the lanes of it, and the rows of judgements. */
+const [SEVERAL, LANES, JUDGEMENTS] = [4, 12, 1000];
+
+export async function episode(signal, query, id) {
   const path = `/v1/episodes/${encodeURIComponent(id)}`;
   const all = await ask(path, signal);
-  const list = make('ol', { class: 'talk' }, all.conversation.map(entryItem));
-  const more = moreButton(all.next, async (next) => {
-    const page = await ask(`${path}?${new URLSearchParams({ after: next })}`, signal);
-    list.append(...page.conversation.map(entryItem));
+  const at = query.get('at');
+  const read = async (after) => {
+    const page = await ask(`${path}?${new URLSearchParams({ after })}`, signal);
+    for (const name of ['conversation', 'steps', 'verdicts', 'rewards', 'credits']) all[name].push(...page[name]);
+    all.next = page.next;
+    return page.conversation;
+  };
+  while (at !== null && all.next !== null && !all.conversation.some(isAt(all, at))) await read(all.next);
+  const faults = faultsOf(all);
+  /** Items of these entries; what they are matched with has to be read already. */
+  const itemsOf = (entries) => {
+    const named = faults.filter((fault) => fault.at !== null).map((fault) => [fault, isAt(all, fault.at)]);
+    const isMeant = at === null ? () => false : isAt(all, at);
+    return entries.map((entry) =>
+      entryItem(
+        entry,
+        named.filter(([, isNamed]) => isNamed(entry)).map(([fault]) => fault),
+        isMeant(entry),
+      ),
+    );
+  };
+  const list = make('ol', { class: 'talk' }, itemsOf(all.conversation));
+  const overview = make('div', {}, overviewOf(all, id, faults));
+  const judged = make('div', {}, judgements(all, id));
+  const more = moreButton(all.next, async (after) => {
+    const entries = await read(after);
+    list.append(...itemsOf(entries));
+    overview.replaceChildren(...overviewOf(all, id, faults));
+    judged.replaceChildren(judgements(all, id));
     status.textContent = `${list.childElementCount} entries shown`;
-    return page.next;
+    return all.next;
   });
   return [
     make('h2', {}, `Episode ${id}`),
     all.task?.query ? make('pre', { class: 'task' }, beginning(all.task.query, MESSAGE)) : null,
-    facts(all.episode),
+    facts(all),
     all.truncated.length > 0 ? notice(`Only the beginning is shown: ${all.truncated.join(', ')}.`) : null,
+    at !== null && !all.conversation.some(isAt(all, at)) ? notice(`This episode has no entry ${at}.`) : null,
+    faultList(faults, id),
+    overview,
     ...all.matrices.flatMap((matrix) => matrixOf(matrix)),
     make('h3', {}, 'Conversation'),
     all.conversation.length === 0 ? notice('Nothing was recorded in this episode yet.') : [list, more],
-    judgements(all),
+    judged,
   ];
 }
 
-function facts(row) {
-  const tags = row.tags
-    ? Object.entries(row.tags)
-        .map(([name, value]) => `${name}: ${typeof value === 'object' ? JSON.stringify(value) : value}`)
-        .join(' · ')
-    : null;
+/** Whether an entry is the one that is meant by its own id, that of a step, or `entry:N`, a number of the record. */
+const isAt = ({ steps }, at) => {
+  const number = /^entry:(\d+)$/.exec(at)?.[1];
+  const meant = number === undefined ? at : steps.find(({ seq }) => seq === Number(number))?.step_id;
+  return ({ id, candidates = [] }) => id === meant || candidates.some(({ step_id }) => step_id === meant);
+};
+const placeLink = (id, at, text) =>
+  make('a', { href: `#/episodes/${encodeURIComponent(id)}?${new URLSearchParams({ at })}` }, text);
+
+/** What people and methods name as the failure: feedback of this kind, and of each attribution the one with the largest value. */
+function faultsOf({ feedback, blames }) {
+  const place = (step, entry) => step ?? (entry === null ? null : `entry:${entry}`);
+  const first = new Map();
+  for (const row of blames) {
+    const best = first.get(row.method_key);
+    if (best === undefined || (row.value ?? -Infinity) > (best.value ?? -Infinity)) first.set(row.method_key, row);
+  }
+  return [
+    ...feedback
+      .filter(({ kind }) => kind === 'failure')
+      .map((row) => ({
+        what: row.label ?? row.name,
+        who: row.target_kind === 'agent' ? row.target_id : null,
+        by: row.annotator ?? row.by,
+        why: row.explanation,
+        at: place(row.target_kind === 'step' && !row.no_such_step ? row.target_id : null, row.entry),
+      })),
+    ...[...first.values()]
+      .filter(({ value, agent_id, step_id, entry }) => value !== 0 && (agent_id ?? step_id ?? entry) !== null)
+      .map((row) => ({
+        what: 'blame',
+        who: row.agent_id,
+        by: row.method,
+        why: row.reason,
+        at: place(row.step_id, row.entry),
+      })),
+  ];
+}
+const faultText = ({ what, who, by }) => `${what}${who === null ? '' : ` of ${who}`}${by === null ? '' : ` (${by})`}`;
+
+const faultList = (faults, id) =>
+  faults.length === 0
+    ? null
+    : make(
+        'section',
+        { class: 'notice faults' },
+        make('h3', {}, 'What went wrong'),
+        make(
+          'ul',
+          {},
+          faults.map((fault) =>
+            make(
+              'li',
+              {},
+              faultText(fault),
+              fault.at === null ? null : [', ', placeLink(id, fault.at, fault.at.replace(':', ' '))],
+              fault.why === null ? null : `: ${beginning(fault.why, 600)}`,
+            ),
+          ),
+        ),
+      );
+
+const isError = ({ kind, error, status }) =>
+  (kind === 'call' || kind === 'tool_call') && (Boolean(error) || status === 'error');
+
+/** Who did what in which order, and the credit and the reward of each step. */
+function overviewOf(all, id, faults) {
+  const entries = all.conversation;
+  if (entries.length < SEVERAL) return [];
+  const blamed = faults.flatMap(({ at }) => (at === null ? [] : [isAt(all, at)]));
+  const callers = new Map(entries.filter(({ kind }) => kind === 'call').map(({ id: call, who }) => [call, who]));
+  const speaker = ({ who, call_id: call }) => who ?? callers.get(call) ?? 'unknown';
+  const names = [...new Set(entries.map(speaker))];
+  const shown = names.length > LANES ? [...names.slice(0, LANES - 1), `${names.length - LANES + 1} others`] : names;
+  const errors = entries.filter(isError).length;
+  const marks = entries.map((entry, i) => {
+    const isFault = blamed.some((meant) => meant(entry));
+    const kind = entry.kind === 'tool_call' ? `calls ${entry.name ?? 'a tool'}` : entry.kind;
+    return {
+      x: i + 1,
+      lane: Math.min(names.indexOf(speaker(entry)), shown.length - 1),
+      look: `${entry.kind}${isFault || isError(entry) ? ' bad' : ''}`,
+      title: `${i + 1}: ${speaker(entry)} · ${kind}${isError(entry) ? ' · error' : ''}${isFault ? ' · what went wrong' : ''}`,
+      href: `#/episodes/${encodeURIComponent(id)}?${new URLSearchParams({ at: entry.id })}`,
+    };
+  });
+  return [
+    make('h3', {}, 'Who did what'),
+    make(
+      'p',
+      { class: 'quiet' },
+      `${all.next === null ? '' : `The first ${entries.length} entries. `}`,
+      KINDS.filter(([kind]) => entries.some((entry) => entry.kind === kind)).map(([kind, name]) =>
+        make('span', { class: `key ${kind}` }, name),
+      ),
+      errors + blamed.length > 0 ? make('span', { class: 'key bad' }, 'error, or named as what went wrong') : null,
+    ),
+    lanes({
+      lanes: shown,
+      marks,
+      along: 'entries of the conversation',
+      about: `${entries.length} entries of ${names.length} agents and other speakers, ${errors} of them errors`,
+    }),
+    judgedPlot(entries, 'credits', 'Credit by step'),
+    judgedPlot(entries, 'rewards', 'Reward by step'),
+  ]
+    .flat()
+    .filter(Boolean);
+}
+const KINDS = [
+  ['call', 'model call'],
+  ['tool_call', 'tool call'],
+  ['message', 'message'],
+  ['decision', 'decision'],
+];
+
+/** A point for each candidate that has a value; null where they are of fewer than two calls. */
+function judgedPlot(entries, list, title) {
+  const points = entries.flatMap(({ candidates = [], who }, i) =>
+    candidates.flatMap((candidate) =>
+      candidate[list]
+        .filter(({ value }) => value !== null)
+        .map(({ method, value }) => ({
+          method,
+          x: i + 1,
+          y: value,
+          title: `${method}, entry ${i + 1}, ${who}: ${decimal(value)}`,
+        })),
+    ),
+  );
+  if (new Set(points.map(({ x }) => x)).size < 2) return null;
+  const methods = [...new Set(points.map(({ method }) => method))].slice(0, 6);
+  const series = methods.map((method) => ({
+    label: method,
+    points: points.filter((point) => point.method === method),
+  }));
+  return [
+    make('h3', {}, title),
+    dots({
+      series,
+      xs: [1, entries.length],
+      along: 'entries of the conversation',
+      about: `${title}, by ${methods.join(', ')}; the conversation has every number`,
+    }),
+  ];
+}
+
+const listed = (members) =>
+  members &&
+  Object.entries(members)
+    .map(([name, value]) => `${name}: ${typeof value === 'object' ? JSON.stringify(value) : value}`)
+    .join(' · ');
+
+/** Time from one to the other, in the unit that suits it; null where one is unknown. */
+function between(from, to) {
+  if (!from || !to) return null;
+  const seconds = (new Date(to) - new Date(from)) / 1000;
+  return seconds < 100 ? `${Number(seconds.toPrecision(3))} s` : `${Math.round(seconds / 60)} min`;
+}
+
+function facts({ episode: row, steps }) {
+  const weights = [...new Set(steps.map((step) => step.checkpoint_id ?? step.response_model ?? step.model))].filter(
+    Boolean,
+  );
+  const linked = (name, value) =>
+    value && make('a', { href: `#/episodes?${new URLSearchParams({ [name]: value })}` }, value);
   const shown = [
     ['Outcome', row.outcome ?? 'open'],
     ['Reward', row.reward === null ? 'none given' : count(row.reward)],
-    ['Answer', row.answer],
-    [
-      'Task',
-      row.task_id && make('a', { href: `#/episodes?${new URLSearchParams({ task_id: row.task_id })}` }, row.task_id),
-    ],
-    [
-      'Group',
-      row.group_id &&
-        make('a', { href: `#/episodes?${new URLSearchParams({ group_id: row.group_id })}` }, row.group_id),
-    ],
+    ['Answer', row.answer && beginning(row.answer, MESSAGE)],
+    ['Task', linked('task_id', row.task_id)],
+    ['Group', linked('group_id', row.group_id)],
     ['Team', row.team_id],
+    ['Weights', weights.join(' · ')],
+    [
+      'Recorded',
+      `${counted(row.agents, 'agent')}, ${counted(row.calls, 'call')}, ${counted(row.tool_calls, 'tool call')}`,
+    ],
     ['Started', when(row.started_at)],
+    ['Took', between(row.started_at, row.finished_at)],
     ['Ended because', row.stop_reason],
-    ['Tokens', row.input_tokens === null ? null : `${row.input_tokens} in, ${count(row.output_tokens)} out`],
-    ['Tags', tags],
+    ['Tokens', row.input_tokens === null ? null : `${count(row.input_tokens)} in, ${count(row.output_tokens)} out`],
+    ['Totals', listed(row.totals)],
+    ['Tags', listed(row.tags)],
     ['Flags', row.flags?.join(', ')],
   ];
   return make(
@@ -57,7 +261,24 @@ function facts(row) {
   );
 }
 
-function entryItem(entry) {
+/** `faults` are those that name it; `current` is true for the entry that the address names. */
+function entryItem(entry, faults, current) {
+  const shown = shownOf(entry);
+  if (current)
+    for (const [name, value] of [
+      ['aria-current', 'true'],
+      ['tabindex', '-1'],
+    ])
+      shown.setAttribute(name, value);
+  if (isError(entry)) shown.setAttribute('class', `${entry.kind} bad`);
+  for (const fault of faults)
+    shown.append(
+      make('p', { class: 'fault' }, `${faultText(fault)}${fault.why === null ? '' : `: ${beginning(fault.why, 600)}`}`),
+    );
+  return shown;
+}
+
+function shownOf(entry) {
   if (entry.kind === 'call') return callItem(entry);
   if (entry.kind === 'tool_call') return toolItem(entry);
   if (entry.kind === 'decision')
@@ -90,10 +311,15 @@ function partText(part) {
   return typeof part?.content === 'string' ? part.content : written(part);
 }
 
+/** A text that may need to be scrolled, which the keyboard does where it can be focused. */
+const mayScroll = (text) => text.length > 500 || text.split('\n', 16).length > 15;
+
 function bodyText(text, content) {
   const body = text ?? (content === null || content === undefined ? null : partsOf(content).map(partText).join('\n'));
   return [
-    body === null ? make('p', { class: 'quiet' }, 'no text') : make('pre', {}, beginning(body, MESSAGE)),
+    body === null
+      ? make('p', { class: 'quiet' }, 'no text')
+      : make('pre', { tabindex: mayScroll(body) ? 0 : null }, beginning(body, MESSAGE)),
     filesIn(content).map(fileLink),
   ];
 }
@@ -197,39 +423,55 @@ function toolItem(tool) {
   );
 }
 
-function judgements({ feedback, verdicts, scores, rewards, credits, blames }) {
+function judgements({ feedback, verdicts, scores, rewards, credits, blames, next }, id) {
+  const step = (value, otherwise) => (value === null ? otherwise : placeLink(id, value, value));
+  const entryOf = ({ entry }) => (entry === null ? '' : ` entry ${entry}`);
   const rows = [
     ...feedback.map((row) => [
       'feedback',
       row.name,
-      (row.target_id ?? row.target_kind) + (row.no_such_step ? ' (no such step)' : ''),
+      row.target_kind === 'step' && !row.no_such_step
+        ? step(row.target_id)
+        : (row.target_id ?? row.target_kind) + entryOf(row) + (row.no_such_step ? ' (no such step)' : ''),
       row.label ?? row.value ?? (row.has_matrix ? 'matrix' : null),
       row.explanation ?? row.by,
+    ]),
+    ...scores.map((row) => ['score', row.method, 'episode', row.value, row.reason]),
+    ...blames.map((row) => [
+      'blame',
+      row.method,
+      step(row.step_id, row.agent_id + entryOf(row)),
+      row.value,
+      row.reason,
     ]),
     ...verdicts.map((row) => [
       'verdict',
       row.method,
-      row.step_id ?? 'episode',
+      step(row.step_id, 'episode'),
       row.keep === null ? null : row.keep ? 'keep' : 'drop',
       row.reason,
     ]),
-    ...scores.map((row) => ['score', row.method, 'episode', row.value, row.reason]),
-    ...rewards.map((row) => ['reward', row.method, row.step_id ?? 'episode', row.value, row.reason]),
-    ...credits.map((row) => ['credit', row.method, row.step_id, row.value, row.reason]),
-    ...blames.map((row) => ['blame', row.method, row.step_id ?? row.agent_id, row.value, row.reason]),
+    ...rewards.map((row) => ['reward', row.method, step(row.step_id, 'episode'), row.value, row.reason]),
+    ...credits.map((row) => ['credit', row.method, step(row.step_id), row.value, row.reason]),
   ];
   if (rows.length === 0) {
     return make('section', {}, make('h3', {}, 'Judgements'), notice('This episode has no feedback or judgements yet.'));
   }
-  const shown = (value) => (typeof value === 'number' ? decimal(value) : count(value));
+  const left = [
+    rows.length > JUDGEMENTS ? `The first ${JUDGEMENTS} of ${rows.length}; those of a step stand beside it too.` : null,
+    next === null ? null : 'Those of entries that are not shown yet are left out.',
+  ].filter(Boolean);
+  const shown = (value) =>
+    typeof value === 'number' ? decimal(value) : typeof value === 'object' && value !== null ? value : count(value);
   return make(
     'section',
     {},
     make('h3', {}, 'Judgements'),
+    left.length === 0 ? null : notice(left.join(' ')),
     tableOf({
       label: 'Judgements',
       head: ['Kind', 'Name', 'Of', 'Value', 'Why'],
-      rows: rows.map((row) => row.map(shown)),
+      rows: rows.slice(0, JUDGEMENTS).map((row) => row.map(shown)),
     }),
   );
 }

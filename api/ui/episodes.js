@@ -87,7 +87,7 @@ function filterForm(filters) {
 
 const episodeRow = (row) => [
   episodeLink(row.episode_id),
-  make('span', { title: row.task_id }, cut(row.task ?? row.task_id ?? '–', 90)),
+  make('span', { class: 'long', title: row.task_id }, cut(row.task ?? row.task_id ?? '–', 120)),
   row.outcome ?? (row.closed ? 'closed' : 'open'),
   ...[row.reward, row.calls, row.steps, row.tool_calls, row.feedback].map(count),
   when(row.started_at ?? row.last_at),

@@ -1,5 +1,6 @@
 /** The page: which view an address names, and how it is shown. A view calls only this server; the event `again` reads it once more. */
-import { make, status } from './elements.js';
+import { compare } from './compare.js';
+import { make, notice, status } from './elements.js';
 import { episode } from './episode.js';
 import { episodes } from './episodes.js';
 import { sql } from './query.js';
@@ -15,9 +16,12 @@ const PAGES = [
   [/^\/releases$/, releases, 'Releases'],
   [/^\/runs$/, runs, 'Runs'],
   [/^\/runs\/(.+)$/, run, 'Run'],
+  [/^\/compare$/, compare, 'Compare'],
   [/^\/schedules$/, schedules, 'Schedules'],
   [/^\/sql$/, sql, 'SQL'],
 ];
+
+const NOWHERE = [/^/, () => [notice('There is no such page. ', make('a', { href: '#/' }, 'Episodes'))], 'Not found'];
 
 let under = new AbortController();
 
@@ -25,26 +29,28 @@ async function show() {
   under.abort();
   under = new AbortController();
   const { signal } = under;
-  const [path, query = ''] = (location.hash.slice(1) || '/').split('?', 2);
-  const [pattern, page, title] = PAGES.find(([candidate]) => candidate.test(path)) ?? PAGES[0];
+  const [, path, query] = /^([^?]*)\??(.*)$/s.exec(location.hash.slice(1) || '/');
+  const [pattern, page, title] = PAGES.find(([candidate]) => candidate.test(path)) ?? NOWHERE;
   for (const link of document.querySelectorAll('nav a')) {
     if (path.startsWith(link.hash.slice(1)) || (path === '/' && link.hash === '#/episodes'))
       link.setAttribute('aria-current', 'page');
     else link.removeAttribute('aria-current');
   }
-  document.title = `${title} · Troupe`;
   status.textContent = 'Loading …';
   main.setAttribute('aria-busy', 'true');
   try {
-    const argument = pattern.exec(path)?.[1];
-    const children = await page(
-      signal,
-      new URLSearchParams(query),
-      argument === undefined ? undefined : decodeURIComponent(argument),
-    );
+    document.title = `${title} · Troupe`;
+    const found = pattern.exec(path)?.[1];
+    const id = found === undefined ? undefined : decodeURIComponent(found);
+    if (id !== undefined) document.title = `${id} · ${title} · Troupe`;
+    const children = await page(signal, new URLSearchParams(query), id);
     if (signal.aborted) return;
     main.replaceChildren(...children.flat(Infinity).filter(Boolean));
     status.textContent = '';
+    // What the address names within the view.
+    const named = main.querySelector('[aria-current]');
+    named?.focus({ preventScroll: true });
+    named?.scrollIntoView({ block: 'start', behavior: 'instant' });
   } catch (error) {
     if (signal.aborted) return;
     const again = make('button', { type: 'button', onclick: show }, 'Try again');
@@ -56,7 +62,14 @@ async function show() {
 }
 
 addEventListener('hashchange', () => {
-  show().then(() => main.focus());
+  show().then(() => main.querySelector('[aria-current]') ?? main.focus());
 });
 addEventListener('again', show);
+// Its fragment would be taken for the address of a view.
+document.querySelector('.skip').addEventListener('click', (event) => {
+  event.preventDefault();
+  main.focus();
+});
+const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
+document.querySelector('#zone').textContent = `Times are in the zone of this browser, ${timeZone}.`;
 show();

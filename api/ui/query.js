@@ -2,6 +2,8 @@
 import { ask, beginning, make, notice, numbers, tableOf } from './elements.js';
 import { lines } from './plots.js';
 
+export const ROLLOUTS =
+  "select job_id as rollout, state, outcome, result -> 'attempts' as attempts, requested_at, finished_at - started_at as took from traj.jobs where kind = 'rollout' order by requested_at desc limit 100";
 const EXAMPLES = [
   [
     'Outcomes',
@@ -12,9 +14,14 @@ const EXAMPLES = [
     'select role, count(*) as steps, count(*) filter (where trainable) as trainable, avg(cardinality(token_ids)) as tokens from traj.steps group by 1 order by 2 desc',
   ],
   [
+    'Tokens and time',
+    'select coalesce(checkpoint_id, response_model, model) as weights, count(*) as calls, sum(input_tokens) as input_tokens, sum(output_tokens) as output_tokens, percentile_cont(0.5) within group (order by latency_ms) as median_ms, percentile_cont(0.95) within group (order by latency_ms) as p95_ms from traj.steps where candidate = 0 group by 1 order by 2 desc',
+  ],
+  [
     'Credits',
     'select method, count(*) as steps, avg(value) as mean, stddev(value) as deviation from traj.credits group by 1 order by 1',
   ],
+  ['Rollouts', ROLLOUTS],
   ['Releases', 'select * from traj.releases order by released_at desc nulls last limit 20'],
   [
     'Views',
@@ -26,23 +33,38 @@ const ROWS = 500;
 const BYTES = 4 * 1024 * 1024;
 const CELL = 2000;
 
-export async function sql(_signal, query) {
+export async function sql(signal, query) {
   const result = make('div', { 'aria-live': 'polite' });
   const box = make('textarea', { name: 'sql', rows: 6, spellcheck: 'false', 'aria-label': 'SQL query' });
   box.value = query.get('q') ?? EXAMPLES[0][1];
+  let running = null;
   const read = async () => {
+    // The server ends a query whose client has gone.
+    running?.abort();
+    running = new AbortController();
     result.replaceChildren(make('p', { class: 'quiet' }, 'Running …'));
     try {
-      const answer = await ask('/v1/sql', undefined, { sql: box.value, limit: ROWS, max_bytes: BYTES });
+      const until = AbortSignal.any([signal, running.signal]);
+      const answer = await ask('/v1/sql', until, { sql: box.value, limit: ROWS, max_bytes: BYTES });
       result.replaceChildren(...shown(answer));
     } catch (error) {
-      result.replaceChildren(make('div', { class: 'notice error', role: 'alert' }, error.message));
+      if (error.name !== 'AbortError')
+        result.replaceChildren(make('div', { class: 'notice error', role: 'alert' }, error.message));
     }
+  };
+  /** The query is in the address: it can be reloaded, kept and passed on. */
+  const run = () => {
+    history.pushState(null, '', `#/sql?${new URLSearchParams({ q: box.value })}`);
+    return read();
   };
   const submit = (event) => {
     event.preventDefault();
-    return read();
+    return run();
   };
+  box.addEventListener('keydown', (event) => {
+    if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) submit(event);
+  });
+  if (query.get('q')) read();
   const examples = EXAMPLES.map(([name, text]) =>
     make(
       'button',
@@ -50,7 +72,7 @@ export async function sql(_signal, query) {
         type: 'button',
         onclick: () => {
           box.value = text;
-          return read();
+          return run();
         },
       },
       name,
@@ -66,7 +88,7 @@ export async function sql(_signal, query) {
         'p',
         { class: 'buttons' },
         make('button', { type: 'submit' }, 'Run'),
-        make('span', { class: 'quiet' }, ' or '),
+        make('span', { class: 'quiet' }, '(Ctrl+Enter), or '),
         examples,
       ),
     ),
@@ -102,7 +124,12 @@ function plotOf(columns, rows) {
     )
     .slice(0, 6);
   if (!isAxis || series.length === 0) return null;
-  return lines({ about: `${series.map(({ label }) => label).join(', ')} over ${columns[0].name}`, series, xs });
+  return lines({
+    about: `${series.map(({ label }) => label).join(', ')} over ${columns[0].name}`,
+    series,
+    xs,
+    along: columns[0].name,
+  });
 }
 
 const text = (value) =>

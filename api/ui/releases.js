@@ -17,7 +17,7 @@ export async function releases(signal) {
   const runs = runsOf(items);
   return [
     make('h2', {}, 'Releases'),
-    ...runs.reverse().flatMap(([name, run]) => [make('h3', {}, name), ...releasesOf(run)]),
+    ...runs.reverse().flatMap(([name, run]) => [make('h3', {}, name), ...releasesOf(run, name)]),
   ];
 }
 
@@ -37,10 +37,10 @@ function runsOf(items) {
   return runs;
 }
 
-function releasesOf(run) {
+function releasesOf(run, name) {
   const measured = [...new Set(run.flatMap(({ metrics }) => Object.keys(metrics)))].filter((name) => name !== 'round');
   const shares = measured.filter((name) => run.every(({ metrics }) => !(name in metrics) || isShare(metrics[name])));
-  return [shares.length > 0 && run.length > 1 ? curve(run, shares.slice(0, 6)) : null, table(run, measured)];
+  return [shares.length > 0 && run.length > 1 ? curve(run, shares.slice(0, 6)) : null, table(run, measured, name)];
 }
 const isShare = (value) => typeof value === 'number' && value >= 0 && value <= 1;
 
@@ -55,14 +55,15 @@ function curve(run, names) {
     series: names.map((name) => ({ label: name, values: run.map(({ metrics }) => share(metrics[name])) })),
     xs: run.map((_, i) => i),
     names: run.map(({ release_id }) => release_id.slice(-14)),
+    along: 'release',
     range: [0, 1],
     format: percent,
   });
 }
 
-const table = (run, measured) =>
+const table = (run, measured, name) =>
   tableOf({
-    label: 'Releases as a table',
+    label: `Releases: ${name}`,
     caption:
       'What was measured of each release: candidate and incumbent of its gate, and the candidate by what the guardrails look at.',
     head: ['Release', ...measured.map(numbers), 'Checkpoint', 'Released', 'Why'],

@@ -1,6 +1,7 @@
 /** Runs of plans: the list, and one run with its stages, the reports of its gates, and the curves of its training. */
 import { ask, make, notice, numbers, pagedTable, tableOf, when } from './elements.js';
 import { intervals, lines } from './plots.js';
+import { ROLLOUTS } from './query.js';
 
 /** Milliseconds after which a run that is under way is read again. */
 const AGAIN = 3000;
@@ -26,7 +27,12 @@ export async function runs(signal) {
     ],
   });
   const none = notice('No plan has been run yet: ', make('code', {}, 'troupe plan run plan.yaml'), '.');
-  return [make('h2', {}, 'Runs of plans'), first.items.length === 0 ? none : list];
+  const rollouts = make('a', { href: `#/sql?${new URLSearchParams({ q: ROLLOUTS })}` }, 'Rollouts');
+  return [
+    make('h2', {}, 'Runs of plans'),
+    first.items.length === 0 ? none : list,
+    make('p', {}, rollouts, ' are listed by SQL.'),
+  ];
 }
 
 export async function run(signal, _query, id) {
@@ -96,14 +102,22 @@ function gateOf({ gate, job_id }, run) {
     look: one.passed ? 'pass' : 'fail',
     note: `${one.of}: ${one.outcome}`,
   }));
+  const weights = Object.entries(gate.models ?? {}).map(([policy, { candidate, incumbent }]) =>
+    make('p', {}, `${policy}: candidate ${candidate}, incumbent ${incumbent}`),
+  );
   return [
     head,
+    weights,
     make(
       'p',
       { class: 'quiet' },
       `Candidate less incumbent in ${gate.measure}, in ${gate.unit}, over the same tasks, with an interval of ${100 * gate.rules.level} %. The whole interval has to lie right of its mark.`,
     ),
-    intervals(plotted, all.map((one) => `${one.of}: ${one.outcome}`).join('; ')),
+    intervals(
+      plotted,
+      all.map((one) => `${one.of}: ${one.outcome}`).join('; '),
+      `candidate less incumbent, ${gate.unit}`,
+    ),
     tableOf({
       label: title,
       head: [
@@ -153,8 +167,9 @@ async function curvesOf(job, run, signal) {
           about: `${name} of ${job.job_id} over ${steps.at(-1)} steps; last ${values.findLast((value) => value !== null) ?? 'unknown'}`,
           series: [{ label: name, values }],
           xs: steps,
+          along: 'step',
           width: 440,
-          height: 200,
+          height: 220,
         }),
       ),
     ),

@@ -11,6 +11,7 @@ const EVIL = '<img src=x onerror=alert(1)>';
 const FOLDER = new URL('../../api/ui/', import.meta.url);
 const SCRIPTS = readdirSync(FOLDER).filter((name) => name.endsWith('.js'));
 const file = (name: string) => readFileSync(new URL(name, FOLDER), 'utf8');
+const plots = () => page.main.all('svg').filter((svg) => svg.getAttribute('role') === 'img');
 const button = (label: string) => page.main.all('button').find(({ textContent }) => textContent === label)!;
 
 let at: TestApp;
@@ -93,7 +94,7 @@ describe('the page', () => {
     );
     page.go('#/releases');
     await shows('RL 2');
-    const [svg] = page.main.all('svg');
+    const [svg] = plots();
     expect(svg!.getAttribute('aria-label')).toContain('pass_at_1 from 40.0 % to 90.0 %');
     const paths = svg!.all('path').map((path) => path.getAttribute('d')!);
     expect(paths).toHaveLength(4);
@@ -240,13 +241,18 @@ describe('the page', () => {
     await shows('nightly-1');
     page.go(`#/runs/${encodeURIComponent('nightly-1')}`);
     await shows('The role solver is worse.');
-    const [gate, loss] = page.main.all('svg').filter((svg) => svg.getAttribute('role') === 'img');
+    const [gate, loss] = plots();
     expect(gate!.getAttribute('aria-label')).toBe('all tasks: better; role solver: worse');
     const ends = gate!
       .all('line')
       .filter((line) => line.getAttribute('class')!.startsWith('interval'))
       .map((line) => [line.getAttribute('class'), ...['x1', 'x2'].map((name) => Number(line.getAttribute(name)))]);
-    const zero = Number(gate!.all('line')[0]!.getAttribute('x1'));
+    const zero = Number(
+      gate!
+        .all('line')
+        .find((line) => line.getAttribute('class') === 'zero')!
+        .getAttribute('x1'),
+    );
     expect(ends[0]![0]).toBe('interval pass');
     expect(ends[0]![1]).toBeGreaterThan(zero);
     expect(ends[1]![0]).toBe('interval fail');
@@ -291,11 +297,23 @@ describe('the page', () => {
         .all('td')
         .map((cell) => cell.textContent),
     ).toEqual(['1', '4', '9', '16']);
-    expect(page.main.all('svg')[0]!.getAttribute('aria-label')).toBe('square over x');
+    expect(plots()[0]!.getAttribute('aria-label')).toBe('square over x');
+    // Round numbers up the axis, each place along it, and what the places are.
+    expect(
+      plots()[0]!
+        .all('text')
+        .map((label) => label.textContent),
+    ).toEqual(['0', '5', '10', '15', '20', '1', '2', '3', '4', 'x']);
     page.main.all('textarea')[0]!.value = 'select rewrd from traj.episodes';
     submit();
-    await shows('rewrd');
+    await shows('column "rewrd" does not exist');
     expect(page.main.all('tbody')).toHaveLength(0);
+    expect(new URLSearchParams(page.location.hash.split('?')[1]).get('q')).toBe('select rewrd from traj.episodes');
+  });
+
+  it('runs the query of an address at once, also one with a question mark', async () => {
+    page.go("#/sql?q=select 'so?' || 'so' as echo");
+    await shows('so?so');
   });
 
   it('shows the beginning of what is very long, and how much is left out', async () => {
@@ -314,15 +332,119 @@ describe('the page', () => {
   });
 
   it('cuts a long task with a sign of it, and no character in half', async () => {
-    const query = `${'z'.repeat(88)}😀 and more`;
+    const query = `${'z'.repeat(118)}😀 and more`;
     await say(
       event('task.defined', { task_id: 'smile', query }),
       event('episode.started', { episode_id: 'smiles', task_id: 'smile' }),
     );
     page.go('#/episodes?task_id=smile');
     await shows('smiles');
-    expect(page.main.textContent).toContain(`${'z'.repeat(88)}…`);
+    expect(page.main.textContent).toContain(`${'z'.repeat(118)}…`);
     expect(page.main.textContent.isWellFormed()).toBe(true);
+  });
+
+  it('names what went wrong above the conversation, with a link to the entry, and at the entry', async () => {
+    const about = { episode_id: 'astray' };
+    const call = (seq: number, content: string) =>
+      event('generation.completed', {
+        ...{ ...about, call_id: `astray-${seq}`, agent_id: seq % 2 ? 'searcher' : 'writer', seq },
+        choices: [{ index: 0, content }],
+      });
+    const mistake = (feedback_id: string, entry: number) =>
+      event('feedback.recorded', {
+        ...{ feedback_id, kind: 'failure', name: 'mistake', by: 'human', explanation: 'asks the wrong page' },
+        target: { ...about, kind: 'agent', id: 'searcher', entry },
+      });
+    await say(
+      event('episode.started', about),
+      ...[0, 1, 2, 3, 4].map((seq) => call(seq, `text of ${seq}`)),
+      event('tool.called', { ...about, tool_call_id: 't', call_id: 'astray-4', name: 'search', arguments: {} }),
+      event('tool.returned', { ...about, tool_call_id: 't', status: 'error', error: 'no such page' }),
+      mistake('astray-mistake', 3),
+      event('episode.finished', { ...about, outcome: 'failure' }),
+    );
+    page.go('#/episodes/astray');
+    await shows('What went wrong');
+    expect(page.main.textContent).toContain('mistake of searcher (human), entry 3: asks the wrong page');
+    const link = page.main.all('a').find(({ textContent }) => textContent === 'entry 3')!;
+    const items = () => page.main.all('ol')[0]!.all('li');
+    const marked = items().filter(({ textContent }) => textContent.includes('asks the wrong page'));
+    expect(marked.map(({ textContent }) => textContent.includes('text of 3'))).toEqual([true]);
+    const looks = () => page.main.all('rect').map((mark) => mark.getAttribute('class'));
+    expect(looks()).toEqual(['call', 'call', 'call', 'call bad', 'call', 'tool_call bad']);
+    page.go(link.getAttribute('href')!);
+    await vi.waitFor(() =>
+      expect(items().map((item) => item.getAttribute('aria-current'))).toEqual([null, null, null, 'true', null, null]),
+    );
+    page.go('#/episodes/astray?at=entry:77');
+    await shows('This episode has no entry entry:77.');
+  });
+
+  it('plots the credits of an episode by step', async () => {
+    const played = (episode_id: string, value: number) => [
+      event('episode.started', { episode_id, group_id: 'earning' }),
+      ...[1, 2, 3, 4].map((seq) =>
+        event('generation.completed', {
+          ...{ episode_id, call_id: `${episode_id}-${seq}`, agent_id: 'a', seq },
+          choices: [{ index: 0, content: 'x', chosen: true }],
+        }),
+      ),
+      event('feedback.recorded', {
+        ...{ feedback_id: `${episode_id}-reward`, kind: 'reward', name: 'reward', value },
+        target: { kind: 'episode', episode_id },
+      }),
+      event('episode.finished', { episode_id, outcome: 'unknown' }),
+    ];
+    await say(...played('earns', 1), ...played('fails', 0));
+    const chosen = { methods: [{ method: 'grpo_advantage' }], episodes: ['earns', 'fails'], now: () => new Date() };
+    await judge(at.db, postgresLog(at.db), chosen);
+    await at.project();
+    page.go('#/episodes/earns');
+    await shows('Credit by step');
+    const points = plots()[0]!.all('circle');
+    expect(points.map(({ textContent }) => textContent.split(',')[1])).toEqual(
+      [1, 2, 3, 4].map((entry) => ` entry ${entry}`),
+    );
+  });
+
+  it('compares two models on the tasks that both tried, and keeps a name that nothing has in its box', async () => {
+    const played = (model: string, task: number, reward: number) => {
+      const about = { episode_id: `${model}-${task}` };
+      return [
+        event('episode.started', { ...about, task_id: `both-${task}` }),
+        event('generation.requested', {
+          ...about,
+          call_id: `${model}-${task}-c`,
+          agent_id: 'solver',
+          model,
+          input: [],
+        }),
+        event('generation.completed', {
+          ...{ ...about, call_id: `${model}-${task}-c`, agent_id: 'solver' },
+          choices: [{ index: 0, content: 'x' }],
+        }),
+        event('feedback.recorded', {
+          ...{ feedback_id: `${model}-${task}-reward`, kind: 'reward', name: 'reward', value: reward },
+          target: { ...about, kind: 'episode' },
+        }),
+        event('episode.finished', { ...about, outcome: reward === 1 ? 'success' : 'failure' }),
+      ];
+    };
+    const tasks = Array.from({ length: 12 }, (_, i) => i);
+    await say(...tasks.flatMap((i) => [...played('old', i, i < 3 ? 1 : 0), ...played('new', i, i < 9 ? 1 : 0)]));
+    page.go('#/compare?first=old&second=new');
+    await shows('Second less first');
+    expect(page.main.textContent).toContain('model new');
+    expect(page.main.textContent).toContain('25.0 %75.0 %+50.0');
+    expect(plots()[0]!.all('circle')[0]!.getAttribute('class')).toBe('interval pass');
+    page.go('#/compare?first=old&second=nwe');
+    await shows('Did you mean new?');
+    expect(page.main.all('input').map((input) => input.getAttribute('value'))).toEqual(['old', 'nwe']);
+  });
+
+  it('says that an address leads nowhere', async () => {
+    page.go('#/episods');
+    await shows('There is no such page.');
   });
 
   it('keeps the lines of a task, and says why a step has no credit', async () => {

@@ -101,6 +101,11 @@ export function paper(fetch: (path: string, init: RequestInit) => Promise<unknow
     globals: {
       document,
       location,
+      history: {
+        pushState: (_state: unknown, _title: string, hash: string) => {
+          location.hash = hash;
+        },
+      },
       fetch,
       addEventListener: (name: string, listener: () => void) => listeners.set(name, listener),
       dispatchEvent: ({ type }: Event) => listeners.get(type)?.(),
