@@ -14,7 +14,7 @@ import { until } from './up.ts';
 const run = promisify(execFile);
 const ROOT = join(import.meta.dirname, '..');
 const [NIGHT, EVERY_MINUTE] = ['0 3 * * *', '* * * * *'];
-const BY_HAND = 'npx troupe schedule run nightly';
+const BY_HAND = 'npx troupe schedule run desk';
 const SCRIPTED_PORT = '9917';
 /** Gain in the share of tickets answered right that the night has to bring. */
 const GAIN = 0.15;
@@ -152,9 +152,9 @@ export const proof: Proof = {
         const { policies } = JSON.parse(await shell('npx troupe policies --json'));
         return policies.find((one: { policy: string }) => one.policy === 'desk')?.released as string | undefined;
       }, 'no night released a checkpoint');
-      await shell('npx troupe schedule remove nightly');
+      await shell('npx troupe schedule remove desk');
       const jobs = await sql(
-        `select outcome from traj.jobs where job_id ~ '^schedule/nightly/[0-9-]+T[0-9:]+Z$' and outcome is not null order by job_id limit 1`,
+        `select outcome from traj.jobs where job_id ~ '^schedule/desk/[0-9-]+T[0-9:]+Z$' and outcome is not null order by job_id limit 1`,
       );
       check(
         `the schedule ran the night at its minute, and its gate released ${released} (${at()})`,

@@ -74,6 +74,12 @@ function startUp(): Promise<string> {
 const flat = (text: string): string => text.replace(/[ \t]+/g, ' ');
 
 describe('README.md, block by block', () => {
+  it('adds no schedule under a name that it has added before', () => {
+    const names = [...page.matchAll(/troupe schedule add (\S+)/g)].map(([, name]) => name);
+    expect(names.length).toBeGreaterThan(1);
+    expect(new Set(names).size).toBe(names.length);
+  });
+
   it('has blocks of every kind', () => {
     expect(new Set(blocks.map(({ kind }) => kind))).toEqual(new Set(['sh', 'text', 'yaml', 'ts']));
   });
