@@ -306,40 +306,55 @@ function partsOf(content) {
   return Array.isArray(parts) && parts.every((part) => typeof part?.type === 'string') ? parts : [content];
 }
 
+/** A part in words; images and files are shown below the text. */
 function partText(part) {
   if (part?.type === 'tool_call') return `calls ${part.name} ${part.arguments_raw ?? JSON.stringify(part.arguments)}`;
-  return typeof part?.content === 'string' ? part.content : written(part);
+  const text = part?.content ?? part?.text;
+  if (typeof text === 'string') return part.type === undefined || part.type === 'text' ? text : `${part.type}: ${text}`;
+  return filesIn(part).length > 0 ? [] : written(part);
 }
 
 /** A text that may need to be scrolled, which the keyboard does where it can be focused. */
 const mayScroll = (text) => text.length > 500 || text.split('\n', 16).length > 15;
 
+/** Text and parts; `text` is that of the parts of type text alone. */
 function bodyText(text, content) {
-  const body = text ?? (content === null || content === undefined ? null : partsOf(content).map(partText).join('\n'));
-  return [
-    body === null
-      ? make('p', { class: 'quiet' }, 'no text')
-      : make('pre', { tabindex: mayScroll(body) ? 0 : null }, beginning(body, MESSAGE)),
-    filesIn(content).map(fileLink),
-  ];
+  const parts = content === null || content === undefined ? [] : partsOf(content);
+  const isAll = text !== null && parts.every((part) => part?.type === undefined || part.type === 'text');
+  const body = isAll ? text : parts.flatMap(partText).join('\n');
+  const files = filesIn(content);
+  if (body === '' && text === null && files.length === 0) return make('p', { class: 'quiet' }, 'no text');
+  return [make('pre', { tabindex: mayScroll(body) ? 0 : null }, beginning(body, MESSAGE)), files.map(fileLink)];
 }
 
-/** What stands in the place of the images and files of a message. */
+/** The images and files of a message: named by an artifact where they are large, and in their place where they are small. */
 function filesIn(content) {
+  if (typeof content === 'string') {
+    const [, type, data] = /^data:([\w.+-]+\/[\w.+-]+);base64,(.*)$/s.exec(content) ?? [];
+    return type === undefined ? [] : [inPlace(type, data)];
+  }
   if (content === null || typeof content !== 'object') return [];
-  const named = typeof content.artifact_id === 'string' && typeof content.media_type === 'string';
-  return named ? [content] : Object.values(content).flatMap(filesIn);
+  const { artifact_id: id, media_type: type, size, data } = content;
+  if (typeof type !== 'string') return Object.values(content).flatMap(filesIn);
+  if (typeof id === 'string') return [{ href: `/v1/artifacts/${encodeURIComponent(id)}`, type, size }];
+  return typeof data === 'string' ? [inPlace(type, data)] : [];
 }
+const inPlace = (type, data) => ({
+  href: `data:${type};base64,${data}`,
+  type,
+  size: Math.floor((data.replace(/=+$/, '').length * 3) / 4),
+});
 
 const SHOWN = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'];
 
-function fileLink({ artifact_id: id, media_type: type, size }) {
-  const href = `/v1/artifacts/${encodeURIComponent(id)}`;
+function fileLink({ href, type, size }) {
   const about = `${type}, ${size} bytes`;
+  const shown = SHOWN.includes(type) ? make('img', { src: href, alt: about, loading: 'lazy' }) : about;
+  // Browsers open no data URL.
   return make(
-    'a',
-    { href, class: 'file' },
-    SHOWN.includes(type) ? make('img', { src: href, alt: about, loading: 'lazy' }) : about,
+    href.startsWith('data:') ? 'span' : 'a',
+    { href: href.startsWith('data:') ? null : href, class: 'file' },
+    shown,
   );
 }
 

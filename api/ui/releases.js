@@ -67,18 +67,28 @@ const table = (run, measured, name) =>
     caption:
       'What was measured of each release: candidate and incumbent of its gate, and the candidate by what the guardrails look at.',
     head: ['Release', ...measured.map(numbers), 'Checkpoint', 'Released', 'Why'],
-    rows: run.map(({ name, release_id, metrics, policies, released_at }) => [
+    rows: run.map(({ name, release_id, metrics, policies, released_at }, i) => [
       release_id,
       ...measured.map((one) => numberOf(metrics[one])),
       Object.entries(policies).map(([policy, checkpoint]) =>
         make(
           'div',
           { title: checkpoint },
-          `${policy}: ${checkpoint.startsWith('upstream:') ? checkpoint : checkpoint.slice(0, 16)}`,
+          `${policy}: ${checkpoint.startsWith('upstream:') ? checkpoint : checkpoint.slice(0, 16)} `,
+          compareLink(run[i - 1]?.policies[policy], checkpoint),
         ),
       ),
       when(released_at),
       name ?? '',
     ]),
   });
+/** To the comparison with the checkpoint of the release before, where it is another. */
+const compareLink = (before, after) =>
+  before === undefined || before === after
+    ? null
+    : make(
+        'a',
+        { href: `#/compare?${new URLSearchParams({ first: before, second: after })}` },
+        'compare with the one before',
+      );
 const numberOf = (value) => (value === undefined ? '–' : decimal(value));

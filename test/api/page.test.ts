@@ -442,6 +442,39 @@ describe('the page', () => {
     expect(page.main.all('input').map((input) => input.getAttribute('value'))).toEqual(['old', 'nwe']);
   });
 
+  it('shows reasoning and small images beside the text of a message, and offers a comparison of two releases', async () => {
+    const at = { episode_id: 'parts' };
+    await say(
+      event('episode.started', at),
+      event('message.sent', {
+        ...{ ...at, message_id: 'm' },
+        content: [
+          { type: 'reasoning', content: 'it is a dot' },
+          { type: 'text', content: 'a dot' },
+          { type: 'image_url', image_url: { url: 'data:image/png;base64,iVBORw0KGgo=' } },
+        ],
+      }),
+      ...['before', 'after'].map((weights, i) =>
+        event(
+          'policy.released',
+          { release_id: `parts-${i}`, policies: { parts: weights }, by: 'somebody' },
+          { time: new Date(Date.UTC(2026, 1, 1, i)).toISOString() },
+        ),
+      ),
+    );
+    page.go('#/episodes/parts');
+    await shows('a dot');
+    expect(page.main.all('pre').map(({ textContent }) => textContent)).toEqual(['reasoning: it is a dot\na dot']);
+    const [image] = page.main.all('img');
+    expect(image!.getAttribute('src')).toBe('data:image/png;base64,iVBORw0KGgo=');
+    expect(image!.getAttribute('alt')).toBe('image/png, 8 bytes');
+    page.go('#/releases');
+    await shows('compare with the one before');
+    expect(page.main.all('a').map((link) => link.getAttribute('href'))).toContain(
+      '#/compare?first=before&second=after',
+    );
+  });
+
   it('says that an address leads nowhere', async () => {
     page.go('#/episods');
     await shows('There is no such page.');
