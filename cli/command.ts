@@ -134,7 +134,8 @@ export const number = (name: string) => (text: string) => {
 export function newest<R>(read: readonly R[], flags: Flags, what: string): { rows: readonly R[]; truncated: boolean } {
   const limit = flags.limit as number;
   const truncated = read.length > limit;
-  if (truncated && !flags.json) say(`Only the newest ${countText(limit, what)} are listed; --limit N lists more.`);
+  if (truncated && !flags.json)
+    say(`Only the newest ${countText(limit, what)} ${limit === 1 ? 'is' : 'are'} listed; --limit N lists more.`);
   return { rows: read.slice(0, limit), truncated };
 }
 

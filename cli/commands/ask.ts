@@ -58,7 +58,7 @@ export function addTo(program: Command): void {
       const { lag } = await import('../../store/projecting/positions.ts');
       const waiting_events = await lag(db);
       if (flags.json) printJson({ episodes: rows, truncated, waiting_events });
-      else if (rows.length === 0 && waiting_events === 0) print(await noneText(db, flags));
+      else if (read.length === 0 && waiting_events === 0) print(await noneText(db, flags));
       else if (rows.length > 0) {
         const shown = rows.map((row) => shownFlags(row).join(', '));
         const hasFlags = shown.some((text) => text !== '');

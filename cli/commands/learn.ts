@@ -48,7 +48,7 @@ function sampleCommands(program: Command): void {
       ),
     async (_, flags) => {
       const config = loadConfig(flags, process.env);
-      if (flags.promptIds === undefined && flags.prompt === undefined)
+      if (flags.promptIds === undefined && !flags.prompt)
         throw new TroupeError('usage', 'Missing --prompt TEXT or --prompt-ids 1,2,3.');
       const { model, policy } = await speaker(String(flags.model), config.threads);
       const promptIds = (flags.promptIds as number[] | undefined) ?? model.tokenizer.encode(String(flags.prompt));

@@ -159,6 +159,7 @@ function printImport(report: Report): void {
   );
   const { received, accepted, duplicates, rejected } = report.events;
   print(`Events: ${received} received = ${accepted} accepted + ${duplicates} known already + ${rejected} rejected.`);
+  if (report.files === 0 && report.skipped_files.length === 0 && received === 0) say('There was no file to import.');
   for (const skipped of report.skipped_files) say(`skipped ${skipped.file}: ${skipped.reason}`);
   for (const { format, type, lines } of report.unread_lines ?? [])
     say(
@@ -166,7 +167,7 @@ function printImport(report: Report): void {
     );
   for (const error of report.errors.slice(0, 20)) {
     say(
-      `refused ${error.file}${error.line ? `:${error.line}` : ''} ${error.field}: ${error.code}, expected ${error.expected}, got ${error.got}`,
+      `refused ${error.file}${error.line ? `:${error.line}` : ''}${error.field ? ` ${error.field}` : ''}: ${error.code}, expected ${error.expected}, got ${error.got}`,
     );
   }
   if (report.errors.length > 20) say(`… and ${report.errors.length - 20} more; \`troupe deadletters\` lists them.`);

@@ -29,7 +29,7 @@ export function trainCommands(program: Command): void {
           .choices([...SFT_LOSSES])
           .default('token-mean'),
       )
-      .option('--entropy <x>', 'weight of an entropy bonus', number('entropy'), 0)
+      .option('--entropy <x>', 'weight of an entropy bonus', fromZero('entropy'), 0)
       .addHelpText(
         'after',
         `
@@ -51,8 +51,8 @@ Examples:
   );
   plainCommand(
     withOrder(withLanguage(train.command('dpo').description('direct preference optimisation')))
-      .option('--beta <x>', 'strength of the penalty for moving away from the reference', number('beta'), 0.1)
-      .option('--label-smoothing <x>', 'assumed share of swapped labels', number('label-smoothing'), 0)
+      .option('--beta <x>', 'strength of the penalty for moving away from the reference', positiveNumber('beta'), 0.1)
+      .option('--label-smoothing <x>', 'assumed share of swapped labels', fromZero('label-smoothing', 0.5), 0)
       .option('--reference <dir>', 'reference model (default: the model of --model)')
       .addHelpText(
         'after',
@@ -74,10 +74,10 @@ Example:
       )
       .option('--groups <n>', 'groups in a step', positive('groups'), 32)
       .option('--epochs <n>', 'passes over the dataset', positive('epochs'), 1)
-      .option('--clip-low <x>', 'lower clip', number('clip-low'))
-      .option('--clip-high <x>', 'upper clip', number('clip-high'))
-      .option('--entropy <x>', 'weight of an entropy bonus', number('entropy'), 0)
-      .option('--kl <x>', 'coefficient of the divergence to the reference (grpo 0.04, others 0)', number('kl'))
+      .option('--clip-low <x>', 'lower clip', fromZero('clip-low'))
+      .option('--clip-high <x>', 'upper clip', fromZero('clip-high'))
+      .option('--entropy <x>', 'weight of an entropy bonus', fromZero('entropy'), 0)
+      .option('--kl <x>', 'coefficient of the divergence to the reference (grpo 0.04, others 0)', fromZero('kl'))
       .option('--reference <dir>', 'reference model (default: the model of --model)')
       .addHelpText(
         'after',
@@ -144,13 +144,13 @@ function withCommon(command: Command): Command {
     .option('--eval <data>', 'held-out rows: a share (0.1), a file, a dataset, or a split of the dataset')
     .option('--eval-every <n>', 'steps between evaluations (default: only at the end)', positive('eval-every'))
     .option('--patience <n>', 'stop after this many evaluations without an improvement', positive('patience'))
-    .option('--lr <x>', 'learning rate', number('lr'), 1e-4)
+    .option('--lr <x>', 'learning rate', positiveNumber('lr'), 1e-4)
     .addOption(new Option('--schedule <name>', 'learning-rate schedule').choices([...SCHEDULES]).default('constant'))
-    .option('--warmup <n>', 'warmup steps, or a share of all steps if below 1', number('warmup'), 0)
-    .option('--weight-decay <x>', 'decoupled weight decay, applied to matrices', number('weight-decay'), 0.01)
-    .option('--beta1 <x>', 'beta1 of AdamW', number('beta1'), 0.9)
-    .option('--beta2 <x>', 'beta2 of AdamW', number('beta2'), 0.999)
-    .option('--clip <x>', 'maximum gradient norm; 0: no clipping', number('clip'), 1)
+    .option('--warmup <n>', 'warmup steps, or a share of all steps if below 1', fromZero('warmup'), 0)
+    .option('--weight-decay <x>', 'decoupled weight decay, applied to matrices', fromZero('weight-decay'), 0.01)
+    .option('--beta1 <x>', 'beta1 of AdamW', fromZero('beta1', 1), 0.9)
+    .option('--beta2 <x>', 'beta2 of AdamW', fromZero('beta2', 1), 0.999)
+    .option('--clip <x>', 'maximum gradient norm; 0: no clipping', fromZero('clip'), 1)
     .option('--max-length <n>', 'maximum row length in tokens; longer rows are truncated', positive('max-length'))
     .option('--seed <n>', 'random seed of the row order', wholeNumber('seed'), 0)
     .option(
@@ -215,3 +215,13 @@ const positiveNumber = (name: string) => (text: string) => {
   if (value > 0) return value;
   throw new InvalidArgumentError(`--${name} should be a number above 0.`);
 };
+
+const fromZero =
+  (name: string, most = Infinity) =>
+  (text: string) => {
+    const value = number(name)(text);
+    if (value >= 0 && value <= most) return value;
+    throw new InvalidArgumentError(
+      `--${name} should be a number ${most === Infinity ? 'from 0' : `between 0 and ${most}`}.`,
+    );
+  };

@@ -451,7 +451,7 @@ describe('the page', () => {
         content: [
           { type: 'reasoning', content: 'it is a dot' },
           { type: 'text', content: 'a dot' },
-          { type: 'image_url', image_url: { url: 'data:image/png;base64,iVBORw0KGgo=' } },
+          { type: 'image_url', ...{ image_url: { url: 'data:image/png;base64,iVBORw0KGgo=' } } },
         ],
       }),
       ...['before', 'after'].map((weights, i) =>

@@ -205,7 +205,8 @@ describe('from recorded plays to a checkpoint, by commands alone', () => {
     writeFileSync(path('bad.jsonl'), '{"input_ids":[1]}\n');
     const bad = await at.run(['logprobs', '--model', learned, '--data', path('bad.jsonl'), '--json']);
     expect([bad.code, document(bad).error.code]).toEqual([3, 'input_refused']);
-    expect((await at.run(['sample', '--model', learned])).code).toBe(2);
+    for (const without of [[], ['--prompt', '']])
+      expect((await at.run(['sample', '--model', learned, ...without])).err).toContain('Missing --prompt TEXT');
   });
 
   it('what was trained by hand can be looked for, and only what is known can be released', async () => {

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -290,11 +290,22 @@ describe('commands that record and look', () => {
     }
   });
 
+  it('import says that a folder holds no file', async () => {
+    const folder = join(at.folder, 'nothing');
+    mkdirSync(folder);
+    const { code, err } = await at.run(['import', folder]);
+    expect([code, err]).toEqual([0, expect.stringContaining('There was no file to import.')]);
+  });
+
   it('episodes says that there are more than it lists', async () => {
     const some = await at.run(['episodes', '--limit', '3']);
     expect(some.out.trim().split('\n')).toHaveLength(4);
     expect(some.err).toBe('Only the newest 3 episodes are listed; --limit N lists more.\n');
     expect(document(await at.run(['episodes', '--limit', '3', '--json']))).toMatchObject({ truncated: true });
+    const none = await at.run(['episodes', '--limit', '0']);
+    expect([none.out, none.err]).toEqual(['', 'Only the newest 0 episodes are listed; --limit N lists more.\n']);
+    const one = await at.run(['episodes', '--limit', '1']);
+    expect(one.err).toBe('Only the newest 1 episode is listed; --limit N lists more.\n');
     const all = await at.run(['episodes', '--limit', '1000']);
     expect(all.err).toBe('');
   });

@@ -43,6 +43,25 @@ describe('training from files, by commands alone', () => {
     ...['--weight-decay', '0.01', '--clip', '0', '--loss', 'token-mean', '--seed', '1', '--json', ...more],
   ];
 
+  it.each([
+    ['lr', '-1', '--lr should be a number above 0.'],
+    ['lr', '0', '--lr should be a number above 0.'],
+    ['weight-decay', '-0.1', '--weight-decay should be a number from 0.'],
+    ['warmup', '-3', '--warmup should be a number from 0.'],
+    ['clip', '-1', '--clip should be a number from 0.'],
+    ['beta2', '1.5', '--beta2 should be a number between 0 and 1.'],
+  ])('trains nothing with --%s %s', async (option, value, reason) => {
+    const { code, err } = await at.run(sft('refused', `--${option}`, value));
+    expect([code, err]).toEqual([2, expect.stringContaining(reason)]);
+    expect(existsSync(path('refused'))).toBe(false);
+  });
+
+  it('says that a file is empty', async () => {
+    writeFileSync(path('empty.jsonl'), '');
+    const { code, err } = await at.run(sft('refused', '--data', path('empty.jsonl')));
+    expect([code, err]).toEqual([3, expect.stringContaining('empty.jsonl has no row to learn from. It is empty.')]);
+  });
+
   it('train sft prints losses, gradient norms and speed as one document, and the same again for the same command', async () => {
     const first = await at.run(sft('a'));
     expect([first.code, first.err]).toEqual([0, '']);

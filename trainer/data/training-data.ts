@@ -53,7 +53,9 @@ async function ofFile<R>(name: string, reader: DataReader<R>): Promise<TrainingD
     const [first] = refused;
     const why = first
       ? `${name}:${first.line}: ${first.field || 'the row'} should be ${first.expected}, it is ${first.got}`
-      : `longer than the model can read: ${countText(fitted.skipped, 'row')}`;
+      : rows.length === 0
+        ? 'It is empty'
+        : `longer than the model can read: ${countText(fitted.skipped, 'row')}`;
     throw new TroupeError('input_refused', `${name} has no row to learn from. ${why}.`, {
       expected: first?.expected ?? 'rows within the length of the model',
       got: first?.got ?? `${fitted.skipped} too long`,
