@@ -188,6 +188,8 @@ export const proof: Proof = {
         await shows('Paused by', 'paused on the page');
         const { paused } = (await (await fetch(`${url}/v1/schedules/nightly`)).json()) as { paused: object | null };
         if (paused === null) throw new Error('the server does not know');
+        const focused = await tab.evaluate<string>('document.activeElement.textContent');
+        if (focused !== 'Resume') throw new Error(`the focus went from Pause to ${focused}`);
         await press(button('Resume'));
         await shows('Next:');
       });

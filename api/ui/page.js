@@ -25,7 +25,10 @@ const NOWHERE = [/^/, () => [notice('There is no such page. ', make('a', { href:
 
 let under = new AbortController();
 
-async function show() {
+const FOCUSED = 'a, button, input, textarea, [tabindex]';
+
+/** `isAgain`: the view is on the page already, and keeps the focus where it was. */
+async function show(isAgain = false) {
   under.abort();
   under = new AbortController();
   const { signal } = under;
@@ -45,15 +48,18 @@ async function show() {
     if (id !== undefined) document.title = `${id} · ${title} · Troupe`;
     const children = await page(signal, new URLSearchParams(query), id);
     if (signal.aborted) return;
+    const held = isAgain ? [...main.querySelectorAll(FOCUSED)].indexOf(document.activeElement) : -1;
     main.replaceChildren(...children.flat(Infinity).filter(Boolean));
     status.textContent = '';
+    if (held >= 0) main.querySelectorAll(FOCUSED)[held]?.focus({ preventScroll: true });
+    if (isAgain) return;
     // What the address names within the view.
     const named = main.querySelector('[aria-current]');
     named?.focus({ preventScroll: true });
     named?.scrollIntoView({ block: 'start', behavior: 'instant' });
   } catch (error) {
     if (signal.aborted) return;
-    const again = make('button', { type: 'button', onclick: show }, 'Try again');
+    const again = make('button', { type: 'button', onclick: () => show().then(() => main.focus()) }, 'Try again');
     main.replaceChildren(make('div', { class: 'notice error', role: 'alert' }, make('p', {}, error.message), again));
     status.textContent = '';
   } finally {
@@ -64,7 +70,7 @@ async function show() {
 addEventListener('hashchange', () => {
   show().then(() => main.querySelector('[aria-current]') ?? main.focus());
 });
-addEventListener('again', show);
+addEventListener('again', () => show(true));
 // Its fragment would be taken for the address of a view.
 document.querySelector('.skip').addEventListener('click', (event) => {
   event.preventDefault();

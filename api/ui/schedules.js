@@ -30,6 +30,9 @@ function scheduleOf({ name, definition, paused, next, runs, skipped }) {
     event.target.disabled = true;
     try {
       await ask(`/v1/schedules/${encodeURIComponent(name)}/${action}`, undefined, body);
+      // A disabled button has lost the focus, which its successor takes over.
+      event.target.disabled = false;
+      event.target.focus();
       dispatchEvent(new Event('again'));
     } catch (error) {
       status.textContent = error.message;

@@ -66,6 +66,9 @@ export class Element {
   querySelector(name: string): Element | null {
     return this.all(name)[0] ?? null;
   }
+  querySelectorAll(name: string): Element[] {
+    return this.all(name);
+  }
 }
 
 export type Paper = {
