@@ -110,7 +110,7 @@ export const ADVANTAGES: readonly MethodSource[] = [
     tolerance: DOUBLE,
     draw: (draw) => {
       const [k, agents] = [draw.integer(1, 4), draw.integer(1, 3)];
-      return { k, agents, rewards: draw.rewards(k ** agents) };
+      return { k, agents, rewards: draw.rewards(k ** agents), mode: draw.one(['mean', 'raw', 'max', 'rloo']) };
     },
   },
   {

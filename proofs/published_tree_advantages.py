@@ -40,7 +40,7 @@ def magrpo_returns(trainer):
 def magrpo_cross(trainer):
     advantages_of = magrpo_advantages(trainer)
 
-    def run(k, agents, rewards):
+    def run(k, agents, rewards, mode):
         tuples = list(numpy.ndindex(*[k] * agents))
         node = {
             "children": [],
@@ -55,9 +55,9 @@ def magrpo_cross(trainer):
         )
         given = {"self": me, "np": numpy, "pending_samples": samples, "NodeSample": lambda **fields: Space(**fields)}
         function(trainer, "_train_step_returns.post_order_update", **given)(node)
-        mean = Space(advantage_mode="mean")
+        baseline = Space(advantage_mode=mode)
         sums = [sample.returns for (sample,) in samples]
-        return [{"sums": one, "advantages": advantages_of(mean, tensor(one)).tolist()} for one in sums]
+        return [{"sums": one, "advantages": advantages_of(baseline, tensor(one)).tolist()} for one in sums]
 
     return run
 

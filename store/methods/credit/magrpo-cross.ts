@@ -3,7 +3,8 @@
  *
  * Source: OpenMLRL/CoMLRL, comlrl/trainers/reinforce/magrpo.py. Verified (code).
  * Rewards are in the order of the index tuples with agent 0 slowest. A completion's value is the sum, not the mean, over its tuples.
- * Kept: the sum over tuples, the mean of the agent as baseline. Dropped: nothing. Open: nothing known.
+ * `mode` and `normalise` compare the sums of one agent's completions (`magrpo.ts`).
+ * Kept: the sum over tuples. Dropped: nothing. Open: nothing known.
  */
 
 import { Type } from 'typebox';
@@ -11,9 +12,10 @@ import { stepKey } from '../../judging/facts.ts';
 import { credit } from '../../judging/judgement.ts';
 import { listsOn } from '../../judging/named-feedback.ts';
 import { overEpisodes } from '../../judging/over-episodes.ts';
+import { MAGRPO_LIMITS, MAGRPO_PARAMS, magrpoAdvantages } from '../magrpo.ts';
 import { method } from '../method.ts';
 import { refuseInput } from '../refuse.ts';
-import { groupBy, mean } from '../statistics.ts';
+import { groupBy } from '../statistics.ts';
 
 type AgentCredit = { readonly sums: readonly number[]; readonly advantages: readonly number[] };
 
@@ -23,12 +25,14 @@ export const magrpoCross = method({
   source: 'MAGRPO: OpenMLRL/CoMLRL, trainers/reinforce/magrpo.py; verified (code)',
   version: 1,
   summary: 'Sums joint rewards over all combinations of a completion and subtracts its agent’s mean.',
+  params: MAGRPO_PARAMS,
+  limits: MAGRPO_LIMITS,
   input: Type.Object({
     k: Type.Integer({ minimum: 1 }),
     agents: Type.Integer({ minimum: 1, maximum: 64 }),
     rewards: Type.Array(Type.Number()),
   }),
-  run: ({ k, agents, rewards }): AgentCredit[] => {
+  run: ({ k, agents, rewards }, options): AgentCredit[] => {
     const tuples = k ** agents;
     if (rewards.length !== tuples)
       refuseInput('rewards', `${tuples} entries, k to the power of agents`, rewards.length);
@@ -38,8 +42,7 @@ export const magrpoCross = method({
       rewards.forEach((reward, tuple) => {
         sums[Math.floor(tuple / stride) % k]! += reward;
       });
-      const centre = mean(sums);
-      return { sums, advantages: sums.map((value) => value - centre) };
+      return { sums, advantages: magrpoAdvantages(sums, options) };
     });
   },
   judged: {

@@ -2,12 +2,11 @@
  * MAGRPO: what a joint action is worth in a tree of joint prompts, compared with the other joint actions of its node.
  *
  * Source: OpenMLRL/CoMLRL, comlrl/trainers/reinforce/magrpo.py. Verified (code).
- * return = reward + γ · mean return of the child node; the same advantage goes to every agent. `mode` is the baseline: the node's mean
- * (aligned mode), none, the node's maximum, or the mean of the others. A node is named by its path: child k of node p is p.k.
- * `normalise` is the step that follows in the source, where it is on by default: (A − mean)/max(std ddof 0, 1e-6) in each node.
- * Dropped: ending a branch by its mean reward, which happens while the tree grows. A node with one joint action has advantage 0, with
- * `rloo` too, unlike verl's RLOO. The package comlrl discounts so at 1.3.6; at 1.4.3 it does not discount, which is γ = 1 here.
- * Kept: γ 0.9. Open: the baseline of one joint action with `rloo`.
+ * return = reward + γ · mean return of the child node; the same advantage goes to every agent. `mode` and `normalise` compare within a node
+ * (`magrpo.ts`). A node is named by its path: child k of node p is p.k.
+ * Dropped: ending a branch by its mean reward, which happens while the tree grows. The package comlrl discounts so at 1.3.6; at 1.4.3 it does
+ * not discount, which is γ = 1 here.
+ * Kept: γ 0.9. Open: nothing known.
  */
 
 import { Type } from 'typebox';
@@ -18,9 +17,10 @@ import { ownRewardsOf } from '../../judging/named-feedback.ts';
 import { overGroups } from '../../judging/over-episodes.ts';
 import { familiesOf, isGrown, overTrees } from '../../judging/replay-trees.ts';
 import type { Tree as TreeOf } from '../../judging/tree.ts';
+import { MAGRPO_LIMITS, MAGRPO_PARAMS, type MagrpoParams, magrpoAdvantages } from '../magrpo.ts';
 import { method } from '../method.ts';
 import { refuseInput } from '../refuse.ts';
-import { largest, mean, standardDeviation } from '../statistics.ts';
+import { mean } from '../statistics.ts';
 
 type Node = { readonly rewards: readonly number[]; readonly children?: readonly (Node | null)[] };
 
@@ -33,9 +33,8 @@ const Tree = Type.Cyclic(
   },
   'Node',
 );
-type Mode = 'mean' | 'raw' | 'max' | 'rloo';
-type Options = { readonly gamma: number; readonly mode: Mode; readonly normalise: boolean };
-const params: Options = { gamma: 0.9, mode: 'mean', normalise: false };
+type Options = MagrpoParams & { readonly gamma: number };
+const params: Options = { gamma: 0.9, ...MAGRPO_PARAMS };
 
 type NodeReturns = {
   readonly node: string;
@@ -51,10 +50,7 @@ export const magrpoReturns = method({
   summary:
     'Discounted returns of joint actions in a tree, minus the mean of their node; stored on each step of the episode.',
   params,
-  limits: {
-    gamma: Type.Number({ minimum: 0, maximum: 1 }),
-    mode: Type.Union([Type.Literal('mean'), Type.Literal('raw'), Type.Literal('max'), Type.Literal('rloo')]),
-  },
+  limits: { gamma: Type.Number({ minimum: 0, maximum: 1 }), ...MAGRPO_LIMITS },
   input: Type.Object({ tree: Tree }),
   run: ({ tree }, options): NodeReturns[] => visit(tree, '0', options),
   judged: {
@@ -116,31 +112,7 @@ function visit(node: Node, name: string, options: Options): [NodeReturns, ...Nod
     const next = below[k]![0];
     return next === undefined ? reward : reward + options.gamma * mean(next.returns);
   });
-  const against = advantagesOf(returns, options.mode);
-  const advantages = options.normalise ? normalised(against) : against;
-  return [{ node: name, returns, advantages }, ...below.flat()];
-}
-
-function normalised(advantages: readonly number[]): readonly number[] {
-  if (advantages.length === 1) return advantages;
-  const [centre, deviation] = [mean(advantages), Math.max(standardDeviation(advantages, 0), 1e-6)];
-  return advantages.map((value) => (value - centre) / deviation);
-}
-
-function advantagesOf(returns: readonly number[], mode: Mode): number[] {
-  const n = returns.length;
-  const centre = mean(returns);
-  const best = largest(returns);
-  switch (mode) {
-    case 'mean':
-      return returns.map((value) => value - centre);
-    case 'raw':
-      return [...returns];
-    case 'max':
-      return returns.map((value) => value - best);
-    case 'rloo':
-      return returns.map((value) => (n === 1 ? 0 : ((value - centre) * n) / (n - 1)));
-  }
+  return [{ node: name, returns, advantages: magrpoAdvantages(returns, options) }, ...below.flat()];
 }
 
 /** Deeper trees of joint actions than this are not walked: a method may call itself for each level. */

@@ -147,6 +147,37 @@ describe('trees', () => {
     ]);
   });
 
+  test('MAGRPO: crossed completions are compared as those of a node are, each agent’s sums by themselves', () => {
+    const crossed = (params: object) =>
+      (run('magrpo_cross', { k: 2, agents: 2, rewards: [3, 0, 1, 0], ...params }) as { advantages: number[] }[]).map(
+        ({ advantages }) => advantages,
+      );
+    // The sums are 3 and 1 of the first agent, 4 and 0 of the second.
+    expect(crossed({})).toEqual([
+      [1, -1],
+      [2, -2],
+    ]);
+    expect(crossed({ mode: 'raw' })).toEqual([
+      [3, 1],
+      [4, 0],
+    ]);
+    expect(crossed({ mode: 'max' })).toEqual([
+      [0, -2],
+      [0, -4],
+    ]);
+    expect(crossed({ mode: 'rloo' })).toEqual([
+      [2, -2],
+      [4, -4],
+    ]);
+    expect(crossed({ normalise: true })).toEqual([
+      [1, -1],
+      [1, -1],
+    ]);
+    expect(run('magrpo_cross', { k: 1, agents: 1, rewards: [0.7], mode: 'raw', normalise: true })).toEqual([
+      { sums: [0.7], advantages: [0.7] },
+    ]);
+  });
+
   test('MALT: exactly a half is negative, also where it is computed from thirds', () => {
     const sixths = (right: number) => Array.from({ length: 6 }, (_, i) => (i < right ? 1 : 0));
     // 1/2, 5/6 and 1/6 have a mean of 0.5000000000000001 in double precision.
