@@ -27,16 +27,27 @@ export function sum(values: readonly number[]): number {
 export function mean(values: readonly number[]): number {
   const first = values[0];
   if (first === undefined) return Number.NaN;
-  return values.every((value) => value === first) ? first : sum(values) / values.length;
+  if (values.every((value) => value === first)) return first;
+  const total = sum(values);
+  return Number.isFinite(total) ? total / values.length : sum(values.map((value) => value / values.length));
 }
 
-/** Standard deviation with divisor n − ddof; 0 for equal values and for n ≤ ddof. */
+/** Standard deviation with divisor n − ddof; 0 for equal values and for n ≤ ddof. Of values whose squares are no doubles too. */
 export function standardDeviation(values: readonly number[], ddof: 0 | 1): number {
   if (values.length <= ddof) return 0;
   const centre = mean(values);
   let squares = 0;
   for (const value of values) squares += (value - centre) ** 2;
-  return Math.sqrt(squares / (values.length - ddof));
+  if (squares !== Number.POSITIVE_INFINITY) return Math.sqrt(squares / (values.length - ddof));
+  // An infinite deviation would make advantages 0 without a word.
+  const most = largest(values.map((value) => Math.abs(value - centre)));
+  return (
+    most *
+    standardDeviation(
+      values.map((value) => (value - centre) / most),
+      ddof,
+    )
+  );
 }
 
 /** The largest of the values, however many there are (a call with as many arguments would not be possible). −∞ for no values. */
@@ -129,7 +140,7 @@ export function groupStatistics(
 ): GroupStatistics {
   const column = values instanceof Float64Array ? values : columnOf(values);
   const size = new Int32Array(count);
-  const mean = new Float64Array(count);
+  const means = new Float64Array(count);
   const deviation = new Float64Array(count);
   const first = new Float64Array(count);
   const differs = new Uint8Array(count);
@@ -140,21 +151,25 @@ export function groupStatistics(
     if (size[group] === 0) first[group] = value;
     else if (value !== first[group]) differs[group] = 1;
     size[group]! += 1;
-    mean[group]! += value;
+    means[group]! += value;
   }
   // A rounded sum over its size is not the value that all have.
   for (let group = 0; group < count; group++) {
-    mean[group] = differs[group] === 0 && size[group]! > 0 ? first[group]! : mean[group]! / size[group]!;
+    means[group] = differs[group] === 0 && size[group]! > 0 ? first[group]! : means[group]! / size[group]!;
   }
   for (let row = 0; row < numbers.length; row++) {
     const value = column[row]!;
     if (Number.isNaN(value)) continue;
     const group = numbers[row]!;
-    deviation[group]! += (value - mean[group]!) ** 2;
+    deviation[group]! += (value - means[group]!) ** 2;
   }
   for (let group = 0; group < count; group++) {
     const divisor = size[group]! - ddof;
     deviation[group] = divisor > 0 ? Math.sqrt(deviation[group]! / divisor) : 0;
+    if (size[group] === 0 || Number.isFinite(means[group]! + deviation[group]!)) continue;
+    const own = [...column].filter((value, row) => numbers[row] === group && !Number.isNaN(value));
+    means[group] = mean(own);
+    deviation[group] = standardDeviation(own, ddof);
   }
-  return { size, mean, deviation };
+  return { size, mean: means, deviation };
 }

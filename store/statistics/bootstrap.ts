@@ -40,7 +40,9 @@ export function meanInterval(values: readonly number[], level: number, seed: num
   const wide = (studentQuantile(1 - (1 - level) / 2, n - 1) / z) * Math.sqrt(n / (n - 1));
   const at = (end: number): number => {
     const moved = bias + end * z * wide;
-    const share = normalCdf(bias + moved / (1 - skew * moved));
+    // From its pole on, which few skewed tasks reach at high levels, the correction would turn round and end at the other side.
+    const room = 1 - skew * moved;
+    const share = room > 0 ? normalCdf(bias + moved / room) : moved > 0 ? 1 : 0;
     return means[Math.min(Math.max(Math.round(share * draws - 0.5), 0), draws - 1)]!;
   };
   return { low: at(-1), high: at(1) };

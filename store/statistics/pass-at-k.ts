@@ -6,9 +6,10 @@ export type Attempts = { readonly n: number; readonly solved: number };
 /** 1 − C(n−c, k) / C(n, k) of one task, as a product, which does not overflow. Null where k > n: nothing is known of so many attempts. */
 export function passAtK({ n, solved }: Attempts, k: number): number | null {
   if (k > n) return null;
+  if (n - solved < k) return 1;
   let none = 1;
   for (let i = n - solved + 1; i <= n; i++) none *= 1 - k / i;
-  return 1 - Math.max(0, none);
+  return 1 - none;
 }
 
 export type PassAtK = {

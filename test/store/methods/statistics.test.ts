@@ -1,5 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { grpoAdvantage } from '../../../store/methods/credit/grpo-advantage.ts';
+import { runMethod } from '../../../store/methods/run.ts';
 import {
   groupBy,
   groupRows,
@@ -46,6 +48,22 @@ describe('mean and deviation', () => {
     expectClose(standardDeviation([1, 3], 0), 1, 1e-15);
     expectClose(standardDeviation([1, 3], 1), Math.SQRT2, 1e-15);
     expect(standardDeviation([5], 1)).toBe(0);
+  });
+
+  test('values whose squares or sums are no doubles have their deviation, not one that makes every advantage 0', () => {
+    expectClose(standardDeviation([3e200, 1e200], 1) / 1e200, Math.SQRT2);
+    expectClose(standardDeviation([1.5e308, 1e308], 0) / 1e308, 0.25);
+    const values = [3e200, 1e200, 3, 1, 1.5e308, null, 1e308];
+    const { mean, deviation } = groupStatistics(groupRows(['a', 'a', 'b', 'b', 'c', 'd', 'c']), values, 1);
+    expectClose(mean[2]! / 1e308, 1.25);
+    expectClose(deviation[0]! / 1e200, Math.SQRT2);
+    expect(deviation[1]).toBe(Math.SQRT2);
+    expectClose(deviation[2]! / 1e308, Math.SQRT1_2 / 2);
+    const reward = [1e200, 0, 1, 0];
+    expectClose(
+      runMethod(grpoAdvantage, { group: ['q', 'q', 'p', 'p'], reward, eps: 0 }),
+      [1, -1, 1, -1].map((sign) => sign * Math.SQRT1_2),
+    );
   });
 
   test('nothing has no mean, and the median of an even count lies between', () => {

@@ -65,6 +65,14 @@ describe('The bootstrap interval over tasks', () => {
     expect(meanInterval([], 0.95, 3)).toBeNull();
   });
 
+  it('reaches to the end of the values where few tasks cannot bear the level', () => {
+    // Wide and skewed enough that BCa's correction passes its pole; the interval was 0 to 0 there, or −1 to −1 turned round.
+    for (const level of [0.995, 0.999, 0.9999]) {
+      expect(meanInterval([0, 0, 1], level, 1)).toEqual({ low: 0, high: 1 });
+      expect(meanInterval([0, 0, -1], level, 1)).toEqual({ low: -1, high: 0 });
+    }
+  });
+
   it('lies within the values and turns round with their sign', () => {
     fc.assert(
       fc.property(fc.array(fc.integer({ min: -4, max: 4 }), { minLength: 2, maxLength: 30 }), (quarters) => {
@@ -110,6 +118,12 @@ describe('pass@k', () => {
     for (let n = 1; n <= 8; n++)
       for (let solved = 0; solved <= n; solved++)
         for (let k = 1; k <= n; k++) expect(passAtK({ n, solved }, k)).toBeCloseTo(counted(n, solved, k), 12);
+  });
+
+  it('is 1 where fewer than k attempts failed, however many there were', () => {
+    expect(passAtK({ n: 3000, solved: 2493 }, 3000)).toBe(1);
+    expect(passAtK({ n: 3000, solved: 2493 }, 508)).toBe(1);
+    expect(passAtK({ n: 3000, solved: 0 }, 3000)).toBe(0);
   });
 
   it('leaves out tasks that were tried fewer times, and says so', () => {
