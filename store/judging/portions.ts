@@ -37,30 +37,26 @@ export async function portionsOf(
           .selectFrom('asked')
           .innerJoin('facts.episodes as e', 'e.episode_id', 'asked.episode_id')
           .distinct()
-          .select([
-            'e.group_id',
-            sql<string | null>`case when e.group_id is null then e.task_id end`.as('task_id'),
-            sql<string | null>`case when e.group_id is null and e.task_id is null then e.episode_id end`.as(
-              'episode_id',
-            ),
-          ]),
+          .select(GROUP.as('group')),
       )
       .selectFrom((q) =>
         q
           .selectFrom('groups as g')
-          .innerJoin('facts.episodes as e', 'e.group_id', 'g.group_id')
+          .innerJoin('facts.episodes as e', 'e.group_id', 'g.group')
           .selectAll('e')
           .unionAll((all) =>
             all
               .selectFrom('groups as g')
-              .innerJoin('facts.episodes as e', 'e.task_id', 'g.task_id')
+              .innerJoin('facts.episodes as e', 'e.task_id', 'g.group')
               .where('e.group_id', 'is', null)
               .selectAll('e'),
           )
           .unionAll((all) =>
             all
               .selectFrom('groups as g')
-              .innerJoin('facts.episodes as e', 'e.episode_id', 'g.episode_id')
+              .innerJoin('facts.episodes as e', 'e.episode_id', 'g.group')
+              .where('e.group_id', 'is', null)
+              .where('e.task_id', 'is', null)
               .selectAll('e'),
           )
           .as('e'),

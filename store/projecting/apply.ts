@@ -14,7 +14,7 @@ import { type Prepared, prepare } from './prepare.ts';
 import { type Positions, partitionName, type Read } from './read-news.ts';
 import { episodesOf, reproject, revisionsOf } from './reproject.ts';
 import { RowBuffer } from './row-buffer.ts';
-import { episodesWithForeign, noteForeign, type Settle, settle, taskDigests, tasksOf } from './settle.ts';
+import { episodesWithForeign, judgedGroups, noteForeign, type Settle, settle, taskDigests, tasksOf } from './settle.ts';
 import type { TraceDiff } from './traces.ts';
 import { holdable } from './trial-rows.ts';
 import { writeBatch } from './write-batch.ts';
@@ -180,6 +180,10 @@ async function write(
   const foreign = new Set([...named, ...touched.keys()]);
   const tasks = tasksOf(keys);
   const digestsBefore = await taskDigests(tx, tasks);
+  const groupsBefore = await judgedGroups(
+    tx,
+    [...touched.keys()].filter((id) => !begun.has(`e/${id}`)),
+  );
   await takeAway(tx, traces.retracted, foreign);
   await writeBatch(tx, buffer, new Set(episodesOf(begun)));
   for (const { draft, reason } of traces.refused) await bury(tx, 'trace', encodeEnvelope(draft), unstorable(reason));
@@ -192,7 +196,7 @@ async function write(
     const now = await reproject(tx, key, foreign, events, applied);
     if (now) derived.set(key, now);
   }
-  await settle(tx, { derived, touched, tasks, digestsBefore, foreign, orphaned });
+  await settle(tx, { derived, touched, groupsBefore, tasks, digestsBefore, foreign, orphaned });
   return traces.replayedSpans;
 }
 

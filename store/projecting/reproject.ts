@@ -18,7 +18,7 @@ import type { Rows } from '../projections/projection.ts';
 import { amended, type Stored } from './amend.ts';
 import type { Positions, Read } from './read-news.ts';
 import { RowBuffer } from './row-buffer.ts';
-import { episodesWithForeign, noteForeign, settle, taskDigests, tasksOf } from './settle.ts';
+import { episodesWithForeign, judgedGroups, noteForeign, settle, taskDigests, tasksOf } from './settle.ts';
 import { withDerived } from './traces.ts';
 import { remove, upsert } from './write-rows.ts';
 
@@ -114,6 +114,7 @@ export async function reprojectKeys(tx: Session, keys: readonly string[]): Promi
   const all = new Set(keys);
   const touched = new Map((await revisionsOf(tx, all)).map(([id, revision]) => [id, revision + 1]));
   const foreign = new Set<string>(touched.keys());
+  const groupsBefore = await judgedGroups(tx, [...touched.keys()]);
   const orphaned = await episodesWithForeign(tx, all);
   const tasks = tasksOf(keys);
   const digestsBefore = await taskDigests(tx, tasks);
@@ -123,7 +124,7 @@ export async function reprojectKeys(tx: Session, keys: readonly string[]): Promi
     const now = await reproject(tx, key, foreign, null);
     if (now) derived.set(key, now);
   }
-  await settle(tx, { derived, touched, tasks, digestsBefore, foreign, orphaned });
+  await settle(tx, { derived, touched, groupsBefore, tasks, digestsBefore, foreign, orphaned });
 }
 
 /**
@@ -153,6 +154,7 @@ export async function forgetKeys(tx: Session, keys: readonly string[], groups: r
   await settle(tx, {
     derived: new Map(episodes.map((id) => [`e/${id}`, []])),
     touched: new Map(),
+    groupsBefore: new Map(),
     tasks,
     digestsBefore,
     foreign: new Set([...episodes, ...responses.map((row) => row.id)]),

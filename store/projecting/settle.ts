@@ -12,6 +12,8 @@ type Changed = {
   readonly derived: ReadonlyMap<string, readonly Stored[]>;
   /** Episodes that changed, each with the least that its revision is now. */
   readonly touched: ReadonlyMap<string, number>;
+  /** What those of them that somebody has judged were compared with. */
+  readonly groupsBefore: ReadonlyMap<string, string>;
   readonly tasks: readonly string[];
   readonly digestsBefore: ReadonlyMap<string, string>;
   readonly foreign: ReadonlySet<string>;
@@ -54,12 +56,42 @@ export const settleLater: Settle = async (tx, changed) => {
 /** What matters to the keys of the batch alone. Returns the rest. */
 async function settleOwn(
   tx: Session,
-  { derived, touched, tasks, digestsBefore, foreign, orphaned }: Changed,
+  { derived, touched, groupsBefore, tasks, digestsBefore, foreign, orphaned }: Changed,
 ): Promise<Unsettled> {
   const changed = await keepTasks(tx, derived);
   await summarise(tx, touched);
   const played = await changedTasks(tx, digestsBefore, tasks);
-  return { foreign: [...foreign], tasks: changed, played, episodes: orphaned };
+  const left = await leftBehind(tx, groupsBefore);
+  return { foreign: [...foreign], tasks: changed, played, episodes: [...new Set([...orphaned, ...left])] };
+}
+
+/** What each of these episodes is compared with, of those that somebody has judged. */
+export async function judgedGroups(tx: Session, episodes: readonly string[]): Promise<ReadonlyMap<string, string>> {
+  if (episodes.length === 0) return new Map();
+  const { rows } = await tx.query<{ id: string; grp: string }>(
+    `select e.episode_id as id, coalesce(e.group_id, e.task_id, e.episode_id) as grp from episodes e
+     where e.episode_id = any($1::text[]) and exists (select from troupe.judged_revisions j where j.episode_id = e.episode_id offset 0)`,
+    [episodes],
+    { name: 'judged_groups' },
+  );
+  return new Map(rows.map(({ id, grp }) => [id, grp]));
+}
+
+/** Judged episodes of the groups that one of these left: what they were compared with is another set now. */
+async function leftBehind(tx: Session, groupsBefore: ReadonlyMap<string, string>): Promise<readonly string[]> {
+  if (groupsBefore.size === 0) return [];
+  const { rows } = await tx.query<{ id: string }>(
+    `select distinct o.id
+     from (select b.grp from unnest($1::text[], $2::text[]) as b (id, grp)
+           left join episodes e on e.episode_id = b.id
+           where coalesce(e.group_id, e.task_id, e.episode_id) is distinct from b.grp offset 0) g
+     cross join lateral (select episode_id as id from episodes where group_id = g.grp
+                         union all select episode_id from episodes where task_id = g.grp and group_id is null) o
+     where exists (select from troupe.judged_revisions j where j.episode_id = o.id offset 0)`,
+    [[...groupsBefore.keys()], [...groupsBefore.values()]],
+    { name: 'left_behind' },
+  );
+  return rows.map(({ id }) => id);
 }
 
 /** Ids of the tasks among these keys. */
