@@ -58,25 +58,27 @@ function episodeOf(episodes: readonly EpisodeFacts[], steps: readonly StepFacts[
 
 type AgentStep = { readonly query: string; readonly traj: string; readonly agent: string; readonly reward: Reward };
 
-/** Dr. MAS and its like: each step is a sample of its agent. A copied one is a sample of the episode that it was copied from. */
+/**
+ * Dr. MAS and its like: each step is a sample of its agent. A copied one is a sample of the episode that it was copied from. `flagged` says
+ * what is wrong with the signal where the samples are others.
+ */
 export function creditByAgent(
   { episodes, steps: all, rewardOf }: Pick<Assembled, 'episodes' | 'steps' | 'rewardOf'>,
   credited: (rows: { readonly steps: readonly AgentStep[] }) => readonly Reward[],
+  flagged = flagsByAgent,
 ): Judgement[] {
   const [steps, copies] = [all.filter(({ copied }) => !copied), all.filter(({ copied }) => copied)];
   const at = episodeOf(episodes, steps);
   const names = episodes.map(groupOf);
   const query = steps.map((_, i) => names[at[i]!]!);
-  const agents = steps.map(({ agent }) => agent ?? '');
-  const rewards = steps.map(rewardOf);
-  const rows = steps.map(({ episode_id }, i) => ({
+  const rows = steps.map((step, i) => ({
     query: query[i]!,
-    traj: episode_id,
-    agent: agents[i]!,
-    reward: rewards[i]!,
+    traj: step.episode_id,
+    agent: step.agent ?? '',
+    reward: rewardOf(step),
   }));
   const values = credited({ steps: rows });
-  const flags = groupFlags([query, agents], rewards);
+  const flags = flagged(rows);
   const partial = partialGroups(episodes);
   const mixed = mixedPolicies(steps, (i) => query[i]!);
   return [
@@ -85,6 +87,13 @@ export function creditByAgent(
     ),
     ...copies.map((step) => credit(step, null, 'copied')),
   ];
+}
+
+function flagsByAgent(steps: readonly AgentStep[]): readonly (GroupFlag | null)[] {
+  return groupFlags(
+    [steps.map(({ query }) => query), steps.map(({ agent }) => agent)],
+    steps.map(({ reward }) => reward),
+  );
 }
 
 type TurnStep = { readonly env: string; readonly turn: number; readonly agent: string; readonly reward: Reward };

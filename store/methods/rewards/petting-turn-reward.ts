@@ -3,13 +3,15 @@
  *
  * Source: PettingLLMs, trainer code. Verified (code). Turns count from 0. turn_weighted: r·(t+1)/T; discount: r·γ^(T−t);
  * binary: 1 if r > 0.5, otherwise 0; normalized: r clipped to −1 … 1.
- * Kept: four variants, T 8, γ 0.99. Dropped: nothing. Open: nothing known.
+ * Kept: four variants, T 8, γ 0.99. Added in version 2: a turn from T on is refused where T weighs it; the source ends at T, and such a turn
+ * would earn more than the final reward. Dropped: nothing. Open: nothing known.
  */
 
 import { Type } from 'typebox';
 import { reward } from '../../judging/judgement.ts';
 import { along, overEpisodes } from '../../judging/over-episodes.ts';
 import { method } from '../method.ts';
+import { refuseInput } from '../refuse.ts';
 
 type Mode = 'turn_weighted' | 'discount' | 'binary' | 'normalized';
 const params: { mode: Mode; max_turns: number; gamma: number } = { mode: 'turn_weighted', max_turns: 8, gamma: 0.99 };
@@ -25,7 +27,7 @@ export const pettingTurnReward = method({
   name: 'petting_turn_reward',
   kind: 'reward',
   source: 'AT-GRPO: PettingLLMs; verified (code)',
-  version: 1,
+  version: 2,
   summary: 'A reward for each turn from the final one: weighted by turn, discounted, binary or clipped.',
   params,
   limits: {
@@ -39,8 +41,11 @@ export const pettingTurnReward = method({
     gamma: Type.Number({ minimum: 0, maximum: 1 }),
   },
   input: Type.Object({ final: Type.Number(), turns: Type.Array(Type.Integer({ minimum: 0 })) }),
-  run: ({ final, turns }, { mode, max_turns, gamma }): number[] =>
-    turns.map((turn) => REWARD[mode](final, turn, max_turns, gamma)),
+  run: ({ final, turns }, { mode, max_turns, gamma }): number[] => {
+    const over = mode === 'turn_weighted' || mode === 'discount' ? turns.findIndex((turn) => turn >= max_turns) : -1;
+    if (over >= 0) refuseInput(`turns[${over}]`, `a turn before max_turns, which is ${max_turns}`, turns[over]);
+    return turns.map((turn) => REWARD[mode](final, turn, max_turns, gamma));
+  },
   judged: {
     writes: ['rewards', 'scores'],
     /** The episode's reward, for each step with a turn. */

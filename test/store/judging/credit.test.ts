@@ -169,6 +169,21 @@ describe('credit that the judge computes from what is stored', () => {
     });
   });
 
+  it('says in the baseline of Dr. MAS of trajectories, not of agents, why there is no signal', async () => {
+    const by = (agent: string): Call => ({ agent, choices: [{}] });
+    await base.load(
+      played('p', { group: 'g', reward: 1, calls: [by('solver'), by('critic'), by('critic')] }),
+      played('q', { group: 'g', reward: 0, calls: [by('solver')] }),
+      played('lone', { group: 'alone', reward: 1, calls: [by('solver'), by('solver')] }),
+    );
+    await base.run(['multiagent_grpo_advantage']);
+    await base.expectRows('credits', 'multiagent_grpo_advantage', {
+      ...steps('p', 3, HALF),
+      'q c0/0': [-HALF, null],
+      ...steps('lone', 2, ONE, 'group_of_one'),
+    });
+  });
+
   it('compares steps where the rewards of a method are read', async () => {
     const calls = (...rewards: (number | null)[]): Call[] =>
       rewards.map((reward) => ({ choices: [reward === null ? {} : { says: { reward } }] }));

@@ -55,6 +55,10 @@ describe('rewards by their modes', () => {
     expect(spread('binary', 0.51)).toEqual([1, 1]);
     expect(spread('normalized', 3)).toEqual([1, 1]);
     expect(spread('normalized', -2)).toEqual([-1, -1]);
+    // A turn after the last one would earn more than the whole; a bit and a clipped reward do not look at turns.
+    for (const mode of ['turn_weighted', 'discount'])
+      expect(() => spread(mode, 1, { max_turns: 3 })).toThrow('turns[1] should be a turn before max_turns, which is 3');
+    expect(spread('binary', 1, { max_turns: 3 })).toEqual([1, 1]);
   });
 
   test('a mixed reward weighs the team, and an agent without its own has none', () => {
