@@ -46,7 +46,7 @@ export const REWARDS: readonly MethodSource[] = [
     files: ['pettingllms/trainer/core_algo.py'],
     draw: (draw) => {
       const max_turns = draw.integer(1, 9);
-      const turns = draw.list(draw.integer(1, 9), () => draw.integer(0, max_turns));
+      const turns = draw.list(draw.integer(1, 9), () => draw.integer(0, max_turns - 1));
       const mode = draw.one(['turn_weighted', 'discount', 'binary', 'normalized']);
       return {
         final: draw.one([0, 0.5, 1, draw.uniform(-3, 3)]),

@@ -17,9 +17,11 @@ export function verlAdvantage(
   const { size, mean, deviation } = groupStatistics(groups, rewards, 1);
   const centre = mean.map((value, group) => (size[group] === 1 ? 0 : value));
   // With eps 0 a group of equal rewards has nothing to divide by; its centred rewards are 0 anyway.
-  const scale = deviation.map((value, group) =>
-    params.scale_std ? (size[group] === 1 ? 1 : value) + params.eps || 1 : 1,
-  );
+  const scale = deviation.map((value, group) => {
+    if (!params.scale_std) return 1;
+    const divisor = (size[group] === 1 ? 1 : value) + params.eps;
+    return divisor === 0 ? 1 : divisor;
+  });
   const advantages: (number | null)[] = new Array(rewards.length);
   for (let row = 0; row < advantages.length; row++) {
     const reward = rewards[row]!;

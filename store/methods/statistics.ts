@@ -32,7 +32,7 @@ export function mean(values: readonly number[]): number {
   return Number.isFinite(total) ? total / values.length : sum(values.map((value) => value / values.length));
 }
 
-/** Standard deviation with divisor n − ddof; 0 for equal values and for n ≤ ddof. Of values whose squares are no doubles too. */
+/** Standard deviation with divisor n − ddof; 0 for equal values and for n ≤ ddof. Of values whose squares are no doubles too; NaN where it is none. */
 export function standardDeviation(values: readonly number[], ddof: 0 | 1): number {
   if (values.length <= ddof) return 0;
   const centre = mean(values);
@@ -41,13 +41,13 @@ export function standardDeviation(values: readonly number[], ddof: 0 | 1): numbe
   if (squares !== Number.POSITIVE_INFINITY) return Math.sqrt(squares / (values.length - ddof));
   // An infinite deviation would make advantages 0 without a word.
   const most = largest(values.map((value) => Math.abs(value - centre)));
-  return (
+  const found =
     most *
     standardDeviation(
       values.map((value) => (value - centre) / most),
       ddof,
-    )
-  );
+    );
+  return Number.isFinite(found) ? found : Number.NaN;
 }
 
 /** The largest of the values, however many there are (a call with as many arguments would not be possible). −∞ for no values. */

@@ -355,7 +355,7 @@ describe('the judge', () => {
   });
 
   it('takes strange inputs: rewards too large to compare, members of a matrix without a name or with one name', async () => {
-    await load(anEpisode('a', { reward: 1.7e308 }), anEpisode('b', { reward: 1.6e308 }), anExecution('m'), [
+    await load(anEpisode('a', { reward: 1.7e308 }), anEpisode('b', { reward: -1.7e308 }), anExecution('m'), [
       event(
         'feedback.recorded',
         {

@@ -50,14 +50,13 @@ export const trlAdvantage = method({
     const functions = columnsOf(reward);
     if (weights !== null) requireRows('weights', weights, functions.length, 'the reward functions');
     const weightOf = (i: number) => weights?.[i] ?? 1;
-    if (combine === 'sum_then_normalize') {
-      return counted(centred(groups, weightedSum(functions, weightOf), scale, eps));
-    }
+    const given = weightedSum(functions, weightOf);
+    if (combine === 'sum_then_normalize') return counted(centred(groups, given, scale, eps), given);
     const sums = weightedSum(
       functions.map((column) => centred(groups, column, 'group', eps)),
       weightOf,
     );
-    return counted(centred(oneGroup(sums.length), sums, 'group', eps));
+    return counted(centred(oneGroup(sums.length), sums, 'group', eps), given);
   },
   judged: {
     reads: ['rewards'],
@@ -109,11 +108,10 @@ function centred({ numbers, count }: Groups, values: Float64Array, scale: Params
 }
 
 /** TRL's `nan_to_num`: what has no reward has advantage 0. */
-function counted(advantages: Float64Array): number[] {
+function counted(advantages: Float64Array, given: Float64Array): number[] {
   const counts: number[] = new Array(advantages.length);
   for (let row = 0; row < counts.length; row++) {
-    const advantage = advantages[row]!;
-    counts[row] = Number.isNaN(advantage) ? 0 : advantage;
+    counts[row] = Number.isNaN(given[row]!) ? 0 : advantages[row]!;
   }
   return counts;
 }

@@ -20,7 +20,7 @@ export const intraConsistencyAccept = method({
   name: 'intra_consistency_accept',
   kind: 'filter',
   source: 'MAS-GPT: arXiv 2503.03686; secondary',
-  version: 1,
+  version: 2,
   summary: 'Accepts a rewrite that executes and scores no worse than its base.',
   input: Type.Object({
     base_score: Type.Number(),
@@ -30,6 +30,8 @@ export const intraConsistencyAccept = method({
   run: (rewrite): boolean => acceptsRewrite(rewrite),
   judged: {
     reads: ['teams'],
+    // The team that it was made from may have played the task in another group.
+    scope: () => 'set',
     /**
      * A refinement is a team whose tag `base_team_id` names the team that it was made from; both were played on the task. The verdict is on
      * each episode that the refinement played there.

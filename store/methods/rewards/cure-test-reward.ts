@@ -5,7 +5,7 @@
  * Kept: +1 if every right program passes, otherwise −1, times the share of wrong programs the test judges as its sign says;
  * `post_stage` asks for none or any of the wrong programs instead of a share. Without wrong programs the scale is 1, where the
  * count form of the paper would drop the task. A raw value of 0 is legal. Nobody right: null.
- * Dropped: the count form, equal but for the scale. Open: nothing known.
+ * Dropped: the count form, equal but for the scale. Open: nothing known. Version 2 says `nobody_right` where no program is.
  */
 
 import { Type } from 'typebox';
@@ -19,7 +19,7 @@ export const cureTestReward = method({
   name: 'cure_test_reward',
   kind: 'reward',
   source: 'CURE: Gen-Verse/CURE, optimization/reward.py; arXiv 2506.03136; verified (code)',
-  version: 1,
+  version: 2,
   summary: 'z-score of how precisely each generated test separates right programs from wrong ones.',
   params: { post_stage: false, efficient: false },
   input: Type.Object({ generated_pass: PassMatrix, gt_pass: PassMatrix }),
@@ -32,7 +32,7 @@ export const cureTestReward = method({
         const output = ask.answer({ gt_pass, generated_pass });
         if (typeof output === 'string') return output;
         const rewards = output?.reward ?? null;
-        const reason = rewards === null ? 'zero_variance' : null;
+        const reason = output === null ? 'nobody_right' : rewards === null ? 'zero_variance' : null;
         return tests.map(({ id }, k) => reward({ episode_id, step_id: String(id) }, rewards?.[k] ?? null, reason));
       }),
   },

@@ -73,6 +73,56 @@ describe('what is compared with each other', () => {
     await equalsRebuilt();
   }, 60_000);
 
+  it('is in MAS-GPT a team and the one that it was made from, also where they played a task in groups of their own', async () => {
+    const asked = [{ method: 'intra_consistency_accept' }];
+    const judged = async () => {
+      await base.run(asked, await unjudged(base.db, asked, { now: new Date('2027-01-01') }));
+      return base.rows(`select episode_id, keep, reason from traj.verdicts order by 1`);
+    };
+    await base.load(
+      [event('team.defined', { team_id: 'base' }, { time: at(0) })],
+      [event('team.defined', { team_id: 'refined', tags: { base_team_id: 'base' } }, { time: at(0) })],
+      played('b', { group: 'g1', task: 't', team: 'base', reward: 0.5, calls: [call] }),
+    );
+    await judged();
+    await base.load(played('r', { group: 'g2', task: 't', team: 'refined', reward: 1, calls: [call] }));
+    expect(await judged()).toEqual([
+      { episode_id: 'b', keep: null, reason: 'not_a_refinement' },
+      { episode_id: 'r', keep: true, reason: null },
+    ]);
+  }, 60_000);
+
+  it('is in a majority what the same role wrote in a group, not in other groups of the task', async () => {
+    const ran = (id: string, group: string, behaviours: readonly string[]) => [
+      ...played(id, { group, task: 't', calls: [{ role: 'coder', choices: behaviours.map(() => ({})) }] }),
+      event(
+        'feedback.recorded',
+        {
+          feedback_id: `${id}-matrix`,
+          target: { kind: 'episode', episode_id: id },
+          kind: 'execution',
+          name: 'tests',
+          matrix: {
+            programs: behaviours.map((behaviour, i) => ({ step_id: `c0/${i}`, valid: true, behaviour })),
+            tests: [],
+            pass: behaviours.map(() => []),
+          },
+        },
+        { time: at(2) },
+      ),
+    ];
+    await base.load(ran('a', 'g1', ['x', 'x', 'y']), ran('b', 'g2', ['y', 'y', 'y']));
+    await base.run(['majority_filter']);
+    expect(await base.rows(`select episode_id || ' ' || step_id as step, keep from traj.verdicts order by 1`)).toEqual([
+      { step: 'a c0/0', keep: true },
+      { step: 'a c0/1', keep: true },
+      { step: 'a c0/2', keep: false },
+      { step: 'b c0/0', keep: true },
+      { step: 'b c0/1', keep: true },
+      { step: 'b c0/2', keep: true },
+    ]);
+  }, 60_000);
+
   it('is one group where a group and a task have one name, also when only one of them changes', async () => {
     await base.load(
       played('h1', { task: 'H', reward: 1, calls: [call] }),

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { anExecution } from '../support/events.ts';
+import { anExecution, at, event } from '../support/events.ts';
 import { type Call, type Choice, played, type Says } from './support/episodes.ts';
 import { type Expected, type JudgedDatabase, judgedDatabase } from './support/judged.ts';
 
@@ -531,6 +531,48 @@ describe('rewards that the judge computes from what is stored', () => {
     expect(await base.rows(`select reason from traj.scores where method = 'cure_advantage'`)).toEqual([
       { reason: 'no_execution_matrix' },
     ]);
+  });
+
+  it('says of CURE’s tests that nobody is right where no program is, and that they are equal where they are', async () => {
+    const of = async (id: string, pass: readonly (readonly (0 | 1)[])[]) => {
+      const matrix = {
+        programs: [
+          { step_id: 'c0/0', valid: true },
+          { step_id: 'c0/1', valid: true },
+        ],
+        tests: [
+          { step_id: 'c1/0', valid: true },
+          { name: 'hidden', ground_truth: true },
+        ],
+        pass: pass.map((row) => [...row]),
+      };
+      const target = { kind: 'episode' as const, episode_id: id };
+      await base.load(played(id, { calls: [{ choices: [{}, {}] }, { choices: [{}] }] }), [
+        event(
+          'feedback.recorded',
+          { feedback_id: id, target, kind: 'execution', name: 'tests', matrix },
+          { time: at(2) },
+        ),
+      ]);
+      await base.run(['cure_advantage', 'cure_test_reward'], [id]);
+      return base.rows(
+        `select reason from traj.credits where method = 'cure_advantage' and episode_id = '${id}' and step_id = 'c1/0'
+         union all select reason from traj.rewards where method = 'cure_test_reward' and episode_id = '${id}'`,
+      );
+    };
+    const twice = (reason: string) => [{ reason }, { reason }];
+    expect(
+      await of('none', [
+        [1, 0],
+        [0, 0],
+      ]),
+    ).toEqual(twice('nobody_right'));
+    expect(
+      await of('equal', [
+        [1, 1],
+        [0, 0],
+      ]),
+    ).toEqual(twice('zero_variance'));
   });
 
   it('reads the essays’ rewards from an execution matrix, and has none without lengths', async () => {

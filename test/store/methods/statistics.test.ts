@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { grpoAdvantage } from '../../../store/methods/credit/grpo-advantage.ts';
+import { findMethod } from '../../../store/methods/find.ts';
 import { runMethod } from '../../../store/methods/run.ts';
 import {
   groupBy,
@@ -59,6 +60,15 @@ describe('mean and deviation', () => {
     expectClose(deviation[0]! / 1e200, Math.SQRT2);
     expect(deviation[1]).toBe(Math.SQRT2);
     expectClose(deviation[2]! / 1e308, Math.SQRT1_2 / 2);
+    for (const [name, of] of [
+      ['grpo_advantage', {}],
+      ['trl_advantage', {}],
+      ['trl_advantage', { scale: 'batch' }],
+      ['trl_advantage', { combine: 'normalize_then_sum' }],
+    ] as [string, object][])
+      expect(() => runMethod(findMethod(name), { group: ['q', 'q'], reward: [1.7e308, -1.7e308], ...of })).toThrow(
+        'too large',
+      );
     const reward = [1e200, 0, 1, 0];
     expectClose(
       runMethod(grpoAdvantage, { group: ['q', 'q', 'p', 'p'], reward, eps: 0 }),
