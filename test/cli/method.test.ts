@@ -86,7 +86,7 @@ describe('troupe method run --ndjson', () => {
     ],
     [
       'overflows while it is computed',
-      grpo('{"group":[1,1,1],"reward":[1e308,1e308,-1e308]}'),
+      grpo('{"group":[1,1,1],"reward":[1.7e308,1.7e308,-1.7e308]}'),
       'method_input',
       /too large/,
     ],
