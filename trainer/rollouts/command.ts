@@ -20,6 +20,8 @@ exit $?`;
 
 /** From SIGTERM to SIGKILL. */
 const GRACE_MS = 2000;
+/** From the end of the program until its output is closed: a child in a session of its own, such as a browser, may hold it for hours. */
+const OUTPUT_MS = 500;
 /** Bytes kept of standard output, and of standard error, from their ends. */
 const OUTPUT_KEPT = 256 * 1024;
 const ERRORS_KEPT = 4 * 1024;
@@ -43,7 +45,10 @@ export type CommandOptions = {
   readonly signal: AbortSignal;
 };
 
-/** Runs it to its end; resolves once nothing of its process group is left. */
+/**
+ * Runs it to its end; resolves once nothing of its process group is left. A child that left the group (`setsid`) lives on, and its output
+ * is not waited for.
+ */
 export function runCommand(command: readonly string[], { env, input, timeoutS, signal }: CommandOptions): Promise<Ran> {
   return new Promise((resolve, reject) => {
     const child = spawn('/bin/sh', ['-c', GUARD, 'sh', ...command], {
@@ -59,6 +64,7 @@ export function runCommand(command: readonly string[], { env, input, timeoutS, s
     child.stdin!.end(input);
     let ended: Ran['ended'] = null;
     let hard: NodeJS.Timeout | undefined;
+    let held: NodeJS.Timeout | undefined;
     const end = (why: 'timeout' | 'stopped') => {
       if (ended !== null) return;
       ended = why;
@@ -79,9 +85,18 @@ export function runCommand(command: readonly string[], { env, input, timeoutS, s
       settled();
       reject(error);
     });
-    child.once('exit', () => killGroup(child, 'SIGKILL'));
-    child.once('close', (code) => {
+    child.once('exit', () => {
+      // What ends it from here on, such as its deadline, comes too late.
       settled();
+      killGroup(child, 'SIGKILL');
+      // What stands in the pipes is read before: a busy process may come to it late.
+      held = setTimeout(
+        () => setImmediate(() => [child.stdout!, child.stderr!].map((one) => one.destroy())),
+        OUTPUT_MS,
+      );
+    });
+    child.once('close', (code) => {
+      clearTimeout(held);
       child.stdio[3]!.destroy();
       resolve({ code, ended, stdout: stdout(), stderr: stderr() });
     });

@@ -53,6 +53,11 @@ it('what it left in the background ends with it', async () => {
   expect(await gone(written('left'))).toBe(true);
 });
 
+it('a child in a session of its own that holds the output does not keep the program from having ended', async () => {
+  const ran = await run('echo said; setsid sleep 4 & exit 0', { timeoutS: 2 });
+  expect(ran).toEqual({ code: 0, ended: null, stdout: 'said\n', stderr: '' });
+});
+
 it('at its deadline the whole group ends, one that ignores SIGTERM too', async () => {
   const ran = await run('trap "" TERM; sleep 60 & echo $! > $1/stubborn; wait; sleep 60', { timeoutS: 0.5 });
   expect(ran.ended).toBe('timeout');
