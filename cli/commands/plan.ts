@@ -9,6 +9,7 @@ import { firstOf, query, rowsOf, sql } from '../../store/db/query.ts';
 import { requestJob } from '../../store/jobs/jobs.ts';
 import { madeBy, readRun, runMinutes, whyEnded } from '../../store/jobs/run-of-plan.ts';
 import { type Spent, spentBelow } from '../../store/rollouts/budget.ts';
+import { readEngines } from '../../trainer/engines/engines.ts';
 import type { Checking, PlanCheck } from '../../trainer/plans/check-found.ts';
 import { rolloutText } from '../../trainer/plans/plan-rollout.ts';
 import type { Plan } from '../../trainer/plans/plan-schema.ts';
@@ -146,6 +147,7 @@ const checkingOf = ({ db, home, config }: Context): Checking => ({
   datasets: home.datasets,
   codeVersion: VERSION,
   runners: readRunners(config.runners, readScorers(config.rewards)),
+  engines: readEngines(config.engines),
   env: process.env,
 });
 

@@ -1,6 +1,7 @@
 /** What a check of a plan needs to know, and what it finds. */
 import type { AsOf } from '../../store/datasets/as-of.ts';
 import type { Db } from '../../store/db/pool.ts';
+import type { Engine } from '../engines/engines.ts';
 import type { Runner } from '../rollouts/runners.ts';
 import type { Plan } from './plan-schema.ts';
 import type { AdapterCheck } from './training-cost.ts';
@@ -87,6 +88,7 @@ export type Asked = {
 export type Checking = Asked & {
   /** Those of the configuration. */
   readonly runners: readonly Runner[];
+  readonly engines: readonly Engine[];
   readonly env: Readonly<Record<string, string | undefined>>;
 };
 

@@ -1,9 +1,11 @@
 import type { TroupeError } from '../../errors.ts';
 import type { Db } from '../../store/db/pool.ts';
 import type { RolloutTask } from '../../store/rollouts/rollout.ts';
+import { type Engine, findEngine } from '../engines/engines.ts';
+import { checkProgram } from '../rollouts/command.ts';
 import { findRunner, missingVariables, type Runner } from '../rollouts/runners.ts';
 import { servedNow } from '../rollouts/serving.ts';
-import type { Found, RolloutCheck } from './check-found.ts';
+import type { Checking, Found, RolloutCheck } from './check-found.ts';
 import type { PlayGate } from './gate-schema.ts';
 import { requireTasks, rolloutOf } from './plan-parts.ts';
 import { isWhere, type Plan, type PlanTasks, servedPolicies } from './plan-schema.ts';
@@ -144,11 +146,36 @@ export function noteMissing(
   ];
   for (const runner of runners) {
     if (runner.by === 'workers' || !names.includes(runner.name)) continue;
+    if (runner.by === 'command') noteProgram(runner.command, `runners.${runner.name}`, env, notes);
     const { field, missing } = missingVariables(runner, env);
     if (missing.length > 0)
       notes.push(
         `${field} names ${missing.join(', ')}, which is not set here. A rollout fails where the environment of \`run work\` does not have it either.`,
       );
+  }
+}
+
+/** Programs that the plan trains with: an engine that is not configured, and one whose program is not found here. */
+export function enginesCheck(
+  { engines, env }: { readonly engines: readonly Engine[]; readonly env: Checking['env'] },
+  { policies }: Plan,
+  { problems, notes }: Found,
+): void {
+  const used = Object.values(policies).flatMap(({ train }) => (train.engine === 'command' ? [train.use] : []));
+  for (const name of new Set(used))
+    try {
+      noteProgram(findEngine(engines, name).command, `engines.${name}`, env, notes);
+    } catch (error) {
+      problems.push((error as TroupeError).message);
+    }
+}
+
+/** A program that is not found here: `run work` may be another machine, or have another PATH. */
+function noteProgram([program]: readonly string[], of: string, env: Checking['env'], notes: string[]): void {
+  try {
+    checkProgram(program!, env.PATH ?? '', of);
+  } catch (error) {
+    notes.push(`${(error as TroupeError).message} Its stage fails where \`run work\` does not find it either.`);
   }
 }
 

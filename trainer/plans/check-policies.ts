@@ -9,7 +9,7 @@ import type { Db } from '../../store/db/pool.ts';
 import { firstOf, query } from '../../store/db/query.ts';
 import { METHODS } from '../../store/methods/find.ts';
 import { meantBy } from '../../store/misfit.ts';
-import { comparisonsOf, factsOf, looksAtJudgement } from '../../store/select.ts';
+import { comparisonsOf, factsOf, looksAtJudgement, splitFilter } from '../../store/select.ts';
 import { cutRow, type StepRow, supervisedRow } from '../data/training-rows.ts';
 import { type OpenModel, openModelForIds } from '../models/model-directory.ts';
 import type { Asked, Found, PolicyCheck } from './check-found.ts';
@@ -42,6 +42,18 @@ export async function frozen(
   }
 }
 
+/** The recipe without what the methods of the plan choose by: it takes at least as many rows. */
+export function unjudged({ name, where, unit, roles }: Recipe): Readonly<Record<string, unknown>> {
+  const { episode, step } = splitFilter(where);
+  return {
+    name,
+    where: { and: [...episode, ...step].filter((part) => !looksAtJudgement(part)) },
+    // Pairs are made of steps, by a reward or a credit.
+    unit: unit === 'episode' ? unit : 'step',
+    ...(roles === null ? {} : { roles }),
+  };
+}
+
 export const stepsOf = (dataset: OpenedDataset | null, split: string): StepRow[] =>
   dataset?.splits.includes(split) ? ([...dataset.rows(split)] as unknown as StepRow[]) : [];
 
@@ -65,9 +77,10 @@ export async function policyCheck(
   const roles = [...new Set(stepsOf(dataset, 'train').map(({ role }) => role ?? ''))].sort();
   const unknown = { tokens: null, minutes: null, adapter: null, memory_bytes: null, checkpoint_bytes: null };
   const found = { ...unknown, method, start, rows, roles };
-  if (start === null || train.engine === 'command') return found;
+  if (start === null) return found;
   try {
     const open = await openModelForIds(start.directory);
+    if (train.engine === 'command') return found;
     const adapter = adapterCheck(train, open);
     if (adapter !== null) notes.push(adapterNote(name, adapter));
     const checkpoint_bytes = checkpointBytes(train, open.config);

@@ -1,13 +1,15 @@
 /** What a run of a plan would do now, what it needs, what it costs, and whether its gate has enough tasks. Nothing is changed by asking. */
+import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { countText, TroupeError } from '../../errors.ts';
+import { parseRecipe } from '../../store/datasets/recipe.ts';
 import { watchedBy } from '../../store/gating/watch.ts';
 import { openModelForIds } from '../models/model-directory.ts';
 import type { Checking, PlanCheck, PolicyCheck } from './check-found.ts';
 import { canaryWithin, gateCheck, mostTasks } from './check-gates.ts';
-import { noteMissing, playCheck, rolloutCheck } from './check-played.ts';
-import { emptied, frozen, isJudgedBy, noteUnjudged, policyCheck, stepsOf } from './check-policies.ts';
+import { enginesCheck, noteMissing, playCheck, rolloutCheck } from './check-played.ts';
+import { emptied, frozen, isJudgedBy, noteUnjudged, policyCheck, stepsOf, unjudged } from './check-policies.ts';
 import { playingTeamCheck, teamCheck } from './check-teams.ts';
 import { canaryRulesOf } from './gate-schema.ts';
 import { playingStages, writingStages } from './plan-rollout.ts';
@@ -38,6 +40,7 @@ export async function checkPlan(asked: Checking, plan: Plan): Promise<PlanCheck>
   const folder = await mkdtemp(join(asked.folder, 'plan-check-'));
   try {
     noteMissing(asked, plan, notes);
+    enginesCheck(asked, plan, { problems, notes });
     if (plan.rollout !== undefined) await noteUnjudged(asked.db, plan, { problems, notes });
     const rollout = await rolloutCheck(asked, plan, { problems, notes });
     const policies: Record<string, PolicyCheck> = {};
@@ -51,13 +54,22 @@ export async function checkPlan(asked: Checking, plan: Plan): Promise<PlanCheck>
       });
       if (start !== null && (policy.from ?? 'released') !== 'base' && start.directory === policy.base)
         notes.push(`${name} has no ${policy.from ?? 'released'} checkpoint yet; it starts with ${policy.base}.`);
+      if (policy.base !== undefined && start !== null && start.directory !== policy.base && !existsSync(policy.base))
+        notes.push(
+          `There is nothing at ${policy.base}, the base of ${name}. This run does not need it; one from base, or where nothing is released any more, fails.`,
+        );
       const recipe = { ...withoutGates(policy.recipe), name: `${plan.name}-${name}` };
       const dataset = rollout === null ? await frozen({ ...asked, folder }, recipe, plan, notes) : null;
       unknown ||= dataset === null;
       for (const row of stepsOf(dataset, 'held_out')) heldOut.add(taskOf(row));
       for (const row of stepsOf(dataset, 'train')) trained.add(taskOf(row));
-      if (dataset !== null && dataset.manifest.rows.train === 0)
-        (isJudgedBy(plan, recipe) ? notes : problems).push(emptied(name, dataset));
+      if (rollout === null && !dataset?.manifest.rows.train) {
+        const judged = isJudgedBy(plan, recipe);
+        // What a method chooses is known once it ran; that nothing is there to choose from is known now.
+        const most = judged ? await frozen({ ...asked, folder }, unjudged(parseRecipe(recipe)), plan, []) : dataset;
+        if (most?.manifest.rows.train === 0) problems.push(emptied(name, most));
+        else if (dataset !== null) notes.push(emptied(name, dataset));
+      }
       policies[name] = await policyCheck(asked.db, { name, policy, start, dataset }, { problems, notes });
     }
     for (const { model } of plan.passes ?? [])

@@ -9,8 +9,8 @@ import { playGate } from './play-gate.ts';
 export type PlanSettings = ProgramSettings & {
   readonly threads: number;
   readonly runners: readonly Runner[];
-  /** What plans are checked with before they begin, beside the runners and the environment. */
-  readonly checking: Omit<RunSettings['checking'], 'runners' | 'env' | 'codeVersion'>;
+  /** What plans are checked with before they begin, beside the runners, the engines and the environment. */
+  readonly checking: Omit<RunSettings['checking'], 'runners' | 'engines' | 'env' | 'codeVersion'>;
   readonly hosted?: RunSettings['hosted'];
 };
 
@@ -28,4 +28,4 @@ export const planHandlers = (
   program: programTraining(context, settings),
 });
 
-const shared = ({ runners, env, codeVersion }: PlanSettings) => ({ runners, env, codeVersion });
+const shared = ({ runners, engines, env, codeVersion }: PlanSettings) => ({ runners, engines, env, codeVersion });

@@ -123,7 +123,7 @@ function tail(stream: Readable, most: number): () => string {
 }
 
 /** @throws TroupeError `not_found` for a program that is not there or cannot be run */
-export function checkProgram(program: string, path: string): void {
+export function checkProgram(program: string, path: string, of = 'the runner'): void {
   const places = program.includes('/')
     ? [resolve(program)]
     : path.split(delimiter).map((folder) => join(folder, program));
@@ -131,8 +131,8 @@ export function checkProgram(program: string, path: string): void {
   throw new TroupeError(
     'not_found',
     program.includes('/')
-      ? `The program ${got(program)} of the runner is not there or cannot be run; it was looked for at ${places[0]}.`
-      : `The program ${got(program)} of the runner is in no folder of PATH.`,
+      ? `The program ${got(program)} of ${of} is not there or cannot be run; it was looked for at ${places[0]}.`
+      : `The program ${got(program)} of ${of} is in no folder of PATH.`,
     { field: 'command' },
   );
 }

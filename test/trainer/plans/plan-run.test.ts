@@ -6,9 +6,11 @@ import { postgresLog } from '../../../ingest/log/postgres.ts';
 import { WaitsFor } from '../../../store/jobs/jobs.ts';
 import { madeBy } from '../../../store/jobs/run-of-plan.ts';
 import { runProjector } from '../../../store/projecting/projector.ts';
+import { readEngines } from '../../../trainer/engines/engines.ts';
 import { checkPlan } from '../../../trainer/plans/check.ts';
 import { parsePlan } from '../../../trainer/plans/plan.ts';
 import { planHandler } from '../../../trainer/plans/plan-run.ts';
+import { readRunners } from '../../../trainer/rollouts/runners.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
 
 let database: TestDatabase;
@@ -29,11 +31,14 @@ const plan = {
 const run = (spec: object) =>
   planHandler(
     { db: database.db, log: postgresLog(database.db), now: () => new Date() },
-    { checking: { folder, codeVersion: '0', runners: [], env: {} } },
+    { checking: { folder, codeVersion: '0', runners: [], engines: [], env: {} } },
   )({ job_id: 'nightly-1', kind: 'plan', spec: { plan, ...spec }, token: 1 }, async () => {}, stop.signal);
 
 const checked = (more: object) =>
-  checkPlan({ db: database.db, folder, codeVersion: '0', runners: [], env: {} }, parsePlan({ ...plan, ...more }));
+  checkPlan(
+    { db: database.db, folder, codeVersion: '0', runners: [], engines: [], env: {} },
+    parsePlan({ ...plan, ...more }),
+  );
 
 beforeAll(async () => {
   database = await freshDatabase();
@@ -72,6 +77,46 @@ it('A budget of tokens says what a training program has to report', async () => 
   const notesOf = async (budget: object) => (await checked({ policies, budget })).notes.join();
   expect(await notesOf({ tokens: 1000 })).toContain('the program trl writes to TROUPE_METRICS');
   expect(await notesOf({ minutes: 10 })).not.toContain('TROUPE_METRICS');
+});
+
+it('An engine that is not configured is a problem, and one whose program is not found here is a note', async () => {
+  const policies = { solver: { ...plan.policies.solver, train: { engine: 'command', use: 'trl' } } };
+  const found = async (engines: object) => {
+    const asked = { db: database.db, folder, codeVersion: '0', runners: [], engines: readEngines({ ...engines }) };
+    const { problems, notes } = await checkPlan(
+      { ...asked, env: { PATH: process.env.PATH } },
+      parsePlan({ ...plan, policies }),
+    );
+    return {
+      problem: /no engine "trl"/.test(problems.join()),
+      note: /of engines.trl is in no folder/.test(notes.join()),
+    };
+  };
+  expect(await found({ other: { command: ['sh'] } })).toEqual({ problem: true, note: false });
+  expect(await found({ trl: { command: ['no-such-trainer'] } })).toEqual({ problem: false, note: true });
+  expect(await found({ trl: { command: ['sh'] } })).toEqual({ problem: false, note: false });
+});
+
+it('The weights that a training program would start from are looked at as those of the built-in trainer are', async () => {
+  const policies = { solver: { ...plan.policies.solver, train: { engine: 'command', use: 'trl' } } };
+  expect((await checked({ policies })).problems.join()).toContain('no model or checkpoint at no-such-model');
+});
+
+it('A program of a runner that is not found here is a note', async () => {
+  const runners = readRunners({ team: { command: ['no-such-team'] } });
+  const gate = { kind: 'play', runner: 'team', tasks: [{ task_id: 'a' }, { task_id: 'b' }], samples: 1 };
+  const asked = { db: database.db, folder, codeVersion: '0', runners, engines: [], env: {} };
+  const { notes } = await checkPlan(asked, parsePlan({ ...plan, gate }));
+  expect(notes.join()).toContain('"no-such-team" of runners.team is in no folder of PATH');
+});
+
+it('Where nothing is there that a method of the plan could choose from, no run of it learns anything: a problem', async () => {
+  const recipe = { unit: 'step', where: 'verdict(well_formed_filter) and task.split = trane' };
+  const more = {
+    judge: [{ method: 'well_formed_filter' }],
+    policies: { solver: { ...plan.policies.solver, recipe } },
+  };
+  expect((await checked(more)).problems.join()).toContain('recipe of solver has no rows');
 });
 
 it('plan show says how many rows a stage froze: to learn from one of 512 would otherwise go unseen', () => {
