@@ -66,6 +66,13 @@ export type Decision = {
 
 const SEED = 0;
 
+/**
+ * The fewest tasks that can decide. Two models that are alike differ on n tasks in one direction alone with a chance of 2^-n, and then every
+ * resample does: below this number that is more than the (1 − level) / 2 that a gate may err by (a sign test).
+ * @param level between 0.5 and 1; for 0.95 it is 6
+ */
+export const fewestTasks = (level: number): number => Math.max(2, Math.ceil(Math.log2(2 / (1 - level))));
+
 /** What is compared, pair by pair: a task or, of a canary, a block of live episodes. */
 export type Compared = {
   readonly of: string;
@@ -89,7 +96,12 @@ export function decide(
 ): Decision {
   const { guardrails } = rules;
   const intervalOf = (differences: readonly number[]) => meanInterval(differences, rules.level, SEED, draws);
-  const main = compare({ of: 'all tasks', pairs: tasks, margin: rules.margin }, rules.accept, intervalOf);
+  const enough = tasks.length >= fewestTasks(rules.level);
+  const main = compare(
+    { of: 'all tasks', pairs: tasks, margin: rules.margin },
+    rules.accept,
+    enough ? intervalOf : () => null,
+  );
   const found: Comparison[] = [];
   if (guardrails.roles !== null) {
     const roles = new Set([...guarded, ...tasks.flatMap((task) => Object.keys(task.roles))]);
@@ -193,7 +205,7 @@ function reasonOf(main: Comparison, guardrails: readonly Comparison[], rules: Ga
   if (!main.passed) {
     const asked = rules.accept === 'better' ? 'better' : `not worse by more than ${rules.margin}`;
     return main.outcome === 'no_data'
-      ? `The candidate should be ${asked}, but there ${main.tasks === 1 ? 'is' : 'are'} only ${countText(main.tasks, unit)}${unit === 'task' ? ': at least two are needed' : ''}.`
+      ? `The candidate should be ${asked}, but there ${main.tasks === 1 ? 'is' : 'are'} only ${countText(main.tasks, unit)}${unit === 'task' ? `: at least ${fewestTasks(rules.level)} are needed` : ''}.`
       : `The candidate should be ${asked}, but over ${countText(main.tasks, unit)} it is ${main.outcome.replace('_', ' ')}.`;
   }
   const how = `The candidate is ${main.outcome.replace('_', ' ')}`;

@@ -1,7 +1,7 @@
 /** How many tasks a gate wants, so that a candidate that is as much better as one hopes for passes it, guardrails included. */
 import { normalQuantile } from '../statistics/distributions.ts';
 import { tasksNeeded } from '../statistics/tasks-needed.ts';
-import type { GateRules } from './gate.ts';
+import { fewestTasks, type GateRules } from './gate.ts';
 
 export type SizeAsked = {
   /** True gain of the candidate, above 0, in the unit of the measure. */
@@ -28,7 +28,7 @@ const RESERVE = 1.15;
 export function tasksForGate(rules: GateRules, asked: SizeAsked): number {
   const wanted = (of: number, gap: number, each: number) =>
     Math.ceil(RESERVE * tasksNeeded(of, gap, rules.level, each));
-  return mostWanted(rules, asked, wanted);
+  return Math.max(fewestTasks(rules.level), mostWanted(rules, asked, wanted));
 }
 
 /**

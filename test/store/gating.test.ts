@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { type Gain, playPasses, TASK_DEVIATION } from '../../proofs/gate-simulation.ts';
-import { type Both, decide, type GateRules, type TaskMeasured } from '../../store/gating/gate.ts';
+import { type Both, decide, fewestTasks, type GateRules, type TaskMeasured } from '../../store/gating/gate.ts';
 import { gateMarkdown } from '../../store/gating/report.ts';
 import { tasksForGate } from '../../store/gating/size.ts';
 
@@ -30,10 +30,21 @@ describe('A gate decides over tasks', () => {
     differences.map((difference, i) => measured(i, { incumbent: 0.5, candidate: 0.5 + difference }, more));
   const up = pairs([0.1, 0.2, 0.1, 0.3, 0.2, 0.1, 0.2, 0.3]);
 
-  it('better passes, equal and worse do not, and fewer than two tasks are no data', () => {
+  it('better passes, equal and worse do not', () => {
     expect(decide(up, RULES)).toMatchObject({ outcome: 'better', passed: true });
-    expect(decide(pairs([0, 0, 0, 0]), RULES)).toMatchObject({ outcome: 'inconclusive', passed: false });
-    expect(decide(pairs([-0.1, -0.2, -0.1, -0.3]), RULES)).toMatchObject({ outcome: 'worse', passed: false });
+    expect(decide(pairs([0, 0, 0, 0, 0, 0]), RULES)).toMatchObject({ outcome: 'inconclusive', passed: false });
+    const down = pairs([-0.1, -0.2, -0.1, -0.3, -0.1, -0.2]);
+    expect(decide(down, RULES)).toMatchObject({ outcome: 'worse', passed: false });
+  });
+
+  it('so few tasks that models which are alike would differ on all of them in one direction by chance decide nothing', () => {
+    const three = decide(pairs([0.4, 0.5, 0.3]), RULES);
+    expect(three).toMatchObject({ outcome: 'no_data', passed: false, main: { tasks: 3, interval: null } });
+    expect(three.reason).toBe('The candidate should be better, but there are only 3 tasks: at least 6 are needed.');
+    // 2^-6 is below 2.5 %, and 2^-5 is not.
+    expect(decide(pairs([0.1, 0.1, 0.1, 0.1, 0.1]), RULES).passed).toBe(false);
+    expect(decide(pairs([0.1, 0.1, 0.1, 0.1, 0.1, 0.1]), RULES).passed).toBe(true);
+    expect([0.5, 0.8, 0.9, 0.95, 0.99].map(fewestTasks)).toEqual([2, 4, 5, 6, 8]);
     for (const few of [pairs([]), pairs([1])])
       expect(decide(few, { ...RULES, accept: 'not_worse', margin: 1 })).toMatchObject({
         outcome: 'no_data',

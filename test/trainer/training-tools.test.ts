@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { canonicalJson } from '../../ingest/json.ts';
 import { preferenceLine, preferenceRows } from '../../trainer/data/preference-rows.ts';
 import { readRows, supervisedLine } from '../../trainer/data/training-files.ts';
 import { type StepRow, supervisedRow, type TokenRow } from '../../trainer/data/training-rows.ts';
@@ -35,6 +36,18 @@ describe('rows with tools', () => {
     expect(whole(row)).toBe(template.render(chat, { tools }));
     expect(whole(row)).toContain('"parameters": {"type": "object"}');
     expect(learnt(row)).toBe(`${CALLED}Sun.<|im_end|>`);
+  });
+
+  it('a row that was recorded is learnt behind the prompt that its client got, though the record keeps no order of members', () => {
+    const asClientsWrite = `[{"type":"function","function":{"name":"weather","description":"of a city","parameters":{"type":"object","properties":{"day":{"type":"string"},"city":{"type":"string","enum":["Rome"]}},"required":["city"]}}}]`;
+    const offered = JSON.parse(asClientsWrite) as unknown[];
+    const recorded = JSON.parse(canonicalJson(offered)) as unknown[];
+    expect(JSON.stringify(recorded)).not.toBe(asClientsWrite);
+    const shown = (tools: unknown[]) => template.render(asked, { tools });
+    expect(shown(recorded)).toBe(shown(offered));
+    expect(shown(recorded)).toContain(
+      '{"type": "function", "function": {"name": "weather", "description": "of a city", "parameters": {"type": "object", "properties": {"city": {"type": "string", "enum": ["Rome"]}, "day": {"type": "string"}}, "required": ["city"]}}}',
+    );
   });
 
   it('a template that marks what is generated gives the same with tools', () => {

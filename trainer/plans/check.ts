@@ -4,6 +4,7 @@ import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { countText, TroupeError } from '../../errors.ts';
 import { parseRecipe } from '../../store/datasets/recipe.ts';
+import { fewestTasks } from '../../store/gating/gate.ts';
 import { watchedBy } from '../../store/gating/watch.ts';
 import { openModelForIds } from '../models/model-directory.ts';
 import type { Checking, PlanCheck, PolicyCheck } from './check-found.ts';
@@ -11,7 +12,7 @@ import { canaryWithin, gateCheck, mostTasks } from './check-gates.ts';
 import { enginesCheck, noteMissing, playCheck, rolloutCheck } from './check-played.ts';
 import { emptied, frozen, isJudgedBy, noteUnjudged, policyCheck, stepsOf, unjudged } from './check-policies.ts';
 import { playingTeamCheck, teamCheck } from './check-teams.ts';
-import { canaryRulesOf } from './gate-schema.ts';
+import { canaryRulesOf, rulesOf } from './gate-schema.ts';
 import { playingStages, writingStages } from './plan-rollout.ts';
 import { type Plan, passStage } from './plan-schema.ts';
 import { withoutGates } from './round-rows.ts';
@@ -104,10 +105,13 @@ export async function checkPlan(asked: Checking, plan: Plan): Promise<PlanCheck>
       );
     const tasks = played === null ? (counted ? compared.size : null) : played.tasks_of_round;
     const gate = await gateCheck(asked.db, plan, policies, { tasks, played }, notes);
-    if (gate.tasks !== null && gate.tasks < 2)
-      (mostTasks(plan, gate.tasks) < 2 ? problems : notes).push(
-        `The gate compares tasks that were not trained on, and there are ${gate.tasks} now; it needs at least 2: give it others, or train on fewer.`,
-      );
+    if (gate.tasks !== null && plan.gate.kind !== 'manual') {
+      const fewest = fewestTasks(rulesOf(plan.gate).level);
+      if (gate.tasks < fewest)
+        (mostTasks(plan, gate.tasks) < fewest ? problems : notes).push(
+          `The gate compares tasks that were not trained on, and there are ${gate.tasks} now; it needs at least ${fewest}, since fewer differ in one direction by chance: give it others, or train on fewer.`,
+        );
+    }
     if (gate.tasks !== null && gate.tasks_wanted !== null && gate.tasks < gate.tasks_wanted)
       notes.push(
         `The gate has ${countText(gate.tasks, 'task')} and wants ${gate.tasks_wanted}: a gain as small as gate.find will often not pass.`,

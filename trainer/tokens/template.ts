@@ -2,6 +2,7 @@
  * Chat messages to token ids, through the model's own chat template, and which of the ids a model shall learn.
  */
 import { got, TroupeError } from '../../errors.ts';
+import { toolsInOrder } from '../../store/datasets/tool-order.ts';
 import { rendered, Template } from './jinja.ts';
 import type { Tokenizer } from './tokenizer.ts';
 import { type CallFrame, callEnd, callFrame, callReader, type ReadCalls } from './tool-calls.ts';
@@ -57,7 +58,7 @@ export function chatTemplate(source: string, tokenizer: Tokenizer): ChatTemplate
 
   const run = (template: Template, messages: readonly ChatMessage[], options: RenderOptions = {}): string => {
     const { addGenerationPrompt = false, tools } = options;
-    const extra = tools && tools.length > 0 ? { tools } : {};
+    const extra = tools && tools.length > 0 ? { tools: toolsInOrder(tools) } : {};
     try {
       return rendered(template, {
         ...tokenizer.named,

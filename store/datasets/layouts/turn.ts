@@ -3,6 +3,7 @@ import { isRecord } from '../../../ingest/json.ts';
 import { mapStrings, unescapeText } from '../../../ingest/text.ts';
 import type { Row } from '../arrow.ts';
 import type { Unit } from '../columns.ts';
+import { toolsInOrder } from '../tool-order.ts';
 import type { Counter } from './counter.ts';
 import { type Message, readMessage } from './message.ts';
 
@@ -183,7 +184,7 @@ function turnOf(row: Plain, lost: Counter): Turn {
     role: text(row.role),
     prompt: promptOf(restored(parsed(row.prompt)), text(row.system), lost),
     answer: answer === null ? null : readMessage(restored(answer) as Plain),
-    tools: Array.isArray(tools) && tools.length > 0 ? tools.filter(isRecord) : null,
+    tools: Array.isArray(tools) && tools.length > 0 ? toolsInOrder(tools.filter(isRecord)) : null,
     ground_truth: restored(parsed(row.ground_truth)),
     reward: number(row.reward),
     advantage: number(row.advantage),

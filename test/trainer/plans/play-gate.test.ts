@@ -283,11 +283,11 @@ describe('A gate that plays', () => {
   });
 
   it('refuses a better candidate that leaves hard tasks unplayed', async () => {
-    const found = await report({ incumbent: half, candidate: (i) => (i % 3 === 0 ? { reward: 1 } : null) });
-    expect(found).toMatchObject({ passed: false, left_out: { 'not played by the candidate': 8 } });
+    const found = await report({ incumbent: half, candidate: (i) => (i % 2 === 0 ? { reward: 1 } : null) });
+    expect(found).toMatchObject({ passed: false, left_out: { 'not played by the candidate': 6 } });
     expect(found.guardrails).toMatchObject([{ of: 'samples played', outcome: 'worse', passed: false }]);
     const rest = await run({ rules: { ...specOf().rules, accept: 'not_worse', margin: 1 } });
-    expect(rest).toMatchObject({ main: { tasks: 4, passed: true }, passed: false });
+    expect(rest).toMatchObject({ main: { tasks: 6, passed: true }, passed: false });
   });
 
   it.each([

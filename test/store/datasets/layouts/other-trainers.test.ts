@@ -184,7 +184,7 @@ describe('verl', () => {
     ]);
   });
 
-  it('gives definitions of tools as values where all have the same members in one order, else as text', () => {
+  it('gives definitions of tools as values where all have the same members, else as text', () => {
     const other = (parameters: unknown) => ({ type: 'function', function: { name: 'wait', parameters } });
     const columns = (tool: unknown) => {
       const plain = row({ prompt: [{ role: 'user', content: 'Hello' }], text: 'Hi.', agent: 'without tools' });
@@ -203,13 +203,14 @@ describe('verl', () => {
     };
     const same = columns(other({ type: 'array' }));
     expect(same).toEqual({ tools: [[WEATHER], [other({ type: 'array' })], []], text: false, notHeld: [] });
+    // The order of members is none of theirs: all are written in one.
+    expect(columns({ function: WEATHER.function, type: 'function' }).text).toBe(false);
     const text = 'definitions of tools as values: their members differ, so they are text, which troupe_verl.py reads';
     for (const odd of [
       other({ type: 'object', required: ['city'] }),
       other({ type: null }),
       other({}),
       other({ type: 3 }),
-      { function: WEATHER.function, type: 'function' },
     ])
       expect(columns(odd)).toEqual({ tools: [[WEATHER], [odd], []], text: true, notHeld: [{ what: text, count: 3 }] });
   });
