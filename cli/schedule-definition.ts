@@ -7,13 +7,16 @@ import type { DriftOf } from '../store/schedules/drift.ts';
 import type { Flags } from './command.ts';
 import { secondsOf } from './durations.ts';
 import { say } from './output.ts';
+import { setIn } from './plan-values.ts';
 
 /** What the flags ask for, not yet checked as a definition. @throws TroupeError `usage` naming the flag or the file */
 export async function definitionOf(flags: Flags): Promise<unknown> {
   const { requireJob } = await import('../trainer/jobs/checked-job.ts');
   if ((flags.plan === undefined) === (flags.job === undefined))
     throw new TroupeError('usage', 'Missing --plan FILE or --job FILE; give exactly one.');
-  const job = flags.plan === undefined ? await jobIn(String(flags.job)) : await planJob(String(flags.plan));
+  if (flags.plan === undefined && setIn(flags).set !== undefined)
+    throw new TroupeError('usage', '--set sets values of a plan, so it needs --plan FILE; --job FILE has its own.');
+  const job = flags.plan === undefined ? await jobIn(String(flags.job)) : await planJob(String(flags.plan), flags);
   requireJob(job);
   return {
     ...(flags.cron === undefined ? {} : { cron: String(flags.cron) }),
@@ -41,9 +44,9 @@ function intervalOf(text: string): number {
   return seconds;
 }
 
-async function planJob(file: string): Promise<{ kind: string; spec: Record<string, unknown> }> {
+async function planJob(file: string, flags: Flags): Promise<{ kind: string; spec: Record<string, unknown> }> {
   const { planOf } = await import('./commands/plan.ts');
-  return { kind: 'plan', spec: { plan: await planOf(file, {}) } };
+  return { kind: 'plan', spec: { plan: await planOf(file, setIn(flags)), ...setIn(flags) } };
 }
 
 async function jobIn(file: string): Promise<{ kind: string; spec: Record<string, unknown> }> {

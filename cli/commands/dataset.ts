@@ -53,7 +53,7 @@ export function datasetCommands(program: Command): void {
         import('../../store/datasets/recipe.ts'),
         import('../../store/datasets/freeze.ts'),
       ]);
-      const recipe = readRecipe(await textOf(file!));
+      const recipe = readRecipe(await textOf(file!), file === '-' ? 'The recipe' : `The recipe ${file}`);
       const allowEmpty = flags.allowEmpty === true;
       const { datasets: directory, benchmarks } = home;
       const options = { directory, benchmarks, codeVersion: VERSION, log, at: now().toISOString(), allowEmpty };

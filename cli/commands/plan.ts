@@ -13,6 +13,7 @@ import { readEngines } from '../../trainer/engines/engines.ts';
 import type { Checking, PlanCheck } from '../../trainer/plans/check-found.ts';
 import { rolloutText } from '../../trainer/plans/plan-rollout.ts';
 import type { Plan } from '../../trainer/plans/plan-schema.ts';
+import type { PlanValues } from '../../trainer/plans/plan-values.ts';
 import type { PlanResult } from '../../trainer/plans/round.ts';
 import { readScorers } from '../../trainer/rewards/source.ts';
 import { readRunners } from '../../trainer/rollouts/runners.ts';
@@ -20,6 +21,7 @@ import { bytesText } from '../bytes.ts';
 import { type Flags, plainCommand, projectCommand, wholeNumber } from '../command.ts';
 import type { Context } from '../context.ts';
 import { print, printJson, say, table } from '../output.ts';
+import { setIn, withSet } from '../plan-values.ts';
 import { readTasksFile } from '../tasks-file.ts';
 import { readTeamFile } from '../team-file.ts';
 import { VERSION } from '../version.ts';
@@ -53,8 +55,7 @@ export function addTo(program: Command): void {
     .addHelpText('after', `${EXAMPLE}\n\nExamples:\n  troupe plan check nightly.yaml\n  troupe plan run nightly.yaml`);
 
   projectCommand(
-    plan
-      .command('check')
+    withSet(plan.command('check'))
       .description('show what a run would do now: stages, rows, starting weights, cost, and tasks of the gate')
       .argument('<file>', 'the plan as YAML or JSON; - reads standard input')
       .option('--rounds <n>', 'number of rounds (default: that of the plan)', wholeNumber('rounds'))
@@ -74,8 +75,7 @@ export function addTo(program: Command): void {
   );
 
   projectCommand(
-    plan
-      .command('run')
+    withSet(plan.command('run'))
       .description('run a plan, or resume an interrupted run of it')
       .argument('<file>', 'the plan as YAML or JSON; - reads standard input')
       .option('--rounds <n>', 'number of rounds (default: that of the plan)', wholeNumber('rounds'))
@@ -90,6 +90,7 @@ A plan with a rollout needs the processes that the team asks: \`troupe up\`, or 
 Examples:
   troupe plan run nightly.yaml
   troupe plan run nightly.yaml --rounds 3 --json
+  troupe plan run nightly.yaml --set seed=2 --set policies.solver.train.steps=200
   troupe plan run nightly.yaml --detach`,
       ),
     async (context, [file], flags) => {
@@ -101,7 +102,7 @@ Examples:
         await requireUnblocked(checkingOf(context), plan);
       }
       if (run.ended === undefined)
-        await requestJob(context, { job_id: run.id, kind: 'plan', spec: { plan, checked: true } });
+        await requestJob(context, { job_id: run.id, kind: 'plan', spec: { plan, ...setIn(flags), checked: true } });
       else {
         const { goOnWithRun } = await import('../../trainer/plans/plan-budget.ts');
         await goOnWithRun(context, run.id, plan, run.ended);
@@ -158,7 +159,7 @@ export async function planOf(file: string, flags: Flags): Promise<Plan> {
   const written = await (file === '-' ? text(process.stdin) : readFile(file, 'utf8')).catch((cause) => {
     throw unreadable(`The plan ${file}`, cause);
   });
-  const plan = readPlan(written);
+  const plan = readPlan(written, file === '-' ? 'The plan' : `The plan ${file}`, setIn(flags).set);
   const folder = file === '-' ? '.' : dirname(file);
   const policies = Object.entries(plan.policies).map(([name, policy]) => [
     name,
@@ -364,14 +365,23 @@ async function showRun({ db }: Context, id: string, flags: Flags): Promise<numbe
   const { run, stages } = found;
   const asked = query
     .selectFrom('traj.jobs')
-    .select(sql<PlanCheck['budget']>`spec -> 'plan' -> 'budget'`.as('budget'))
+    .select([
+      sql<PlanCheck['budget']>`spec -> 'plan' -> 'budget'`.as('budget'),
+      sql<PlanValues | null>`spec -> 'set'`.as('set'),
+    ])
     .where('job_id', '=', id);
-  const budget = (await firstOf(db, asked))?.budget ?? null;
+  const { budget = null, set = null } = (await firstOf(db, asked)) ?? {};
   const spent = { minutes: await runMinutes(db, id), ...(await spentBelow(db, id)) };
-  if (flags.json) printJson({ run, budget, spent, stages });
+  if (flags.json) printJson({ run, set: set ?? {}, budget, spent, stages });
   else {
     const why = whyEnded(run);
     print(`Run ${id}: ${run.outcome ?? run.state}.${run.error === null ? '' : ` ${why}`}`);
+    if (set !== null)
+      print(
+        `Set: ${Object.entries(set)
+          .map(([path, value]) => `${path}=${JSON.stringify(value)}`)
+          .join(', ')}.`,
+      );
     print(`Used: ${spentText(spent, budget ?? {})}.`);
     // Those of a gate are rollouts too, below its own id.
     if (stages.some(({ job_id }) => /^\d+(\/\d+)?\/rollout$/.test(job_id!.slice(id.length + 1))))

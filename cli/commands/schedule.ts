@@ -6,6 +6,7 @@ import { budgeted } from '../budgets.ts';
 import { type Flags, projectCommand, who, wholeNumber } from '../command.ts';
 import type { Context } from '../context.ts';
 import { answer, print, printJson, say, table } from '../output.ts';
+import { withSet } from '../plan-values.ts';
 import { definitionOf } from '../schedule-definition.ts';
 import { describe, timesText, whenText } from '../schedule-text.ts';
 
@@ -23,8 +24,7 @@ export function addTo(program: Command): void {
     );
 
   projectCommand(
-    schedule
-      .command('add')
+    withSet(schedule.command('add'))
       .description('add a schedule that requests jobs')
       .argument('<name>', 'its name')
       .option('--cron <expression>', 'times: minute, hour, day of month, month and day of week')
@@ -82,7 +82,7 @@ export function addTo(program: Command): void {
       .option('--by <who>', 'who adds it (default: the user of this machine)')
       .addHelpText(
         'after',
-        '\nExample job.yaml:\n  kind: freeze\n  spec:\n    recipe: {name: good, where: {field: reward, op: ">=", value: 1}, unit: step}\n\nExamples:\n  troupe schedule add nightly --cron "0 3 * * *" --zone Europe/Berlin --plan plan.yaml\n  troupe schedule add often --every 6h --jitter 10m --job job.yaml\n  troupe schedule add late --cron "0 * * * *" --hours 22:00-06:00 --job job.yaml --dry-run',
+        '\nExample job.yaml:\n  kind: freeze\n  spec:\n    recipe: {name: good, where: {field: reward, op: ">=", value: 1}, unit: step}\n\nExamples:\n  troupe schedule add nightly --cron "0 3 * * *" --zone Europe/Berlin --plan plan.yaml\n  troupe schedule add seeds --every 1d --plan plan.yaml --set seed=2\n  troupe schedule add often --every 6h --jitter 10m --job job.yaml\n  troupe schedule add late --cron "0 * * * *" --hours 22:00-06:00 --job job.yaml --dry-run',
       ),
     async (context, [name], flags) => {
       const [{ addSchedule, firstTimes }, { checkedDefinition, requireName }] = await loaded();

@@ -171,13 +171,13 @@ const invalid = (message: string, detail: ConstructorParameters<typeof TroupeErr
   throw new TroupeError('recipe_invalid', message, detail);
 };
 
-/** Reads YAML or JSON text (JSON is YAML). @throws TroupeError `recipe_invalid`. */
-export function readRecipe(text: string): Recipe {
+/** Reads YAML or JSON text (JSON is YAML), which messages call `called`. @throws TroupeError `recipe_invalid`. */
+export function readRecipe(text: string, called = 'The recipe'): Recipe {
   let value: unknown;
   try {
     value = parseYaml(text);
   } catch (error) {
-    return invalid(`The recipe is neither YAML nor JSON: ${(error as Error).message.split('\n', 1)[0]}`, {
+    return invalid(`${called} is neither YAML nor JSON: ${(error as Error).message.split('\n', 1)[0]}`, {
       cause: error,
     });
   }

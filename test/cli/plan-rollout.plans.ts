@@ -89,7 +89,15 @@ describe('a plan that begins with a rollout', () => {
     const questions = ['one plus two', 'two plus two', 'zero plus one'];
     const tasks = questions.map((prompt, i) => ({ task_id: `t${i}`, prompt, ...(i === 2 ? { breaks: true } : {}) }));
     writeFileSync(path('tasks.jsonl'), lines(tasks));
-    const heldOut = ['one plus one', 'two plus one'].map((prompt, i) => ({ task_id: `h${i}`, prompt }));
+    const sums = [
+      'one plus one',
+      'two plus one',
+      'zero plus two',
+      'three plus one',
+      'one plus three',
+      'zero plus three',
+    ];
+    const heldOut = sums.map((prompt, i) => ({ task_id: `h${i}`, prompt }));
     writeFileSync(path('held-out.jsonl'), lines(heldOut));
     writeFileSync(path('broken.jsonl'), lines(tasks.slice(2)));
     writeFileSync(path('twice.jsonl'), lines(tasks.map((task, i) => ({ ...task, task_id: `w${i}`, twice: true }))));
@@ -263,12 +271,12 @@ describe('a plan that begins with a rollout', () => {
       const more = await troupe('plan', 'run', halves({ gate, budget: { tokens: 100_000 } }));
       expect([more.err, more.out]).toMatchObject(['', { run: 'halves-2', ended_early: null, rounds: [{ round: 1 }] }]);
       const decided = (await troupe('gate', 'show', 'halves-2')).out;
-      expect(decided).toMatchObject({ gate: 'halves-2/1/gate', main: { tasks: 2 } });
+      expect(decided).toMatchObject({ gate: 'halves-2/1/gate', main: { tasks: 6 } });
       expect(decided).not.toHaveProperty('cut_short');
       // Nothing was played twice.
       expect(await attempts()).toEqual([
-        { side: 'incumbent', episodes: 8 },
-        { side: 'candidate', episodes: 8 },
+        { side: 'incumbent', episodes: 24 },
+        { side: 'candidate', episodes: 24 },
       ]);
     },
     SLOW,

@@ -111,7 +111,7 @@ describe('a plan whose candidate is a version of a team', () => {
       });
       const { out: report } = await troupe('gate', 'show', 'prompt-1');
       expect(report).toMatchObject({ outcome: 'better', models: { 'team solver': { incumbent, candidate } } });
-      expect(report.main).toMatchObject({ incumbent: 0, candidate: 1, tasks: 2 });
+      expect(report.main).toMatchObject({ incumbent: 0, candidate: 1, tasks: 6 });
       expect((await troupe('policies')).out).toMatchObject({ release_id: 'prompt-1/1', teams: { solver: candidate } });
       expect(await rows('select policy, checkpoint_id, team, team_id from traj.releases')).toEqual([
         { policy: null, checkpoint_id: null, team: 'solver', team_id: candidate },
@@ -123,8 +123,8 @@ describe('a plan whose candidate is a version of a team', () => {
            from traj.episodes e join traj.teams t using (team_id) where e.tags->>'gate' = 'prompt-1/1/gate' group by 1, 2, 3 order by 1`,
         ),
       ).toEqual([
-        { side: 'candidate', team_id: candidate, prompt: 'Answer with digits only.', n: 4, reward: 1 },
-        { side: 'incumbent', team_id: incumbent, prompt: null, n: 4, reward: 0 },
+        { side: 'candidate', team_id: candidate, prompt: 'Answer with digits only.', n: 12, reward: 1 },
+        { side: 'incumbent', team_id: incumbent, prompt: null, n: 12, reward: 0 },
       ]);
 
       const address = /http:\/\/[0-9.:]+/.exec(await serving)![0];

@@ -17,7 +17,7 @@ describe('a run of a plan that is killed', () => {
     database = await freshDatabase();
     at = shell({ DATABASE_URL: database.url });
     const path = (name: string) => join(at.folder, name);
-    writeFileSync(path('plays.jsonl'), lines(plays(12)));
+    writeFileSync(path('plays.jsonl'), lines(plays(24)));
     const config = {
       ...{ words: WORDS, hidden_size: 16, intermediate_size: 32, num_hidden_layers: 1, num_attention_heads: 2 },
       ...{ num_key_value_heads: 2, max_position_embeddings: 32 },

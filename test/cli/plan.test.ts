@@ -54,7 +54,7 @@ describe('plans: from recorded episodes to a released checkpoint', () => {
   beforeAll(async () => {
     database = await freshDatabase();
     at = warmShell({ DATABASE_URL: database.url });
-    writeFileSync(path('plays.jsonl'), lines(plays(12)));
+    writeFileSync(path('plays.jsonl'), lines(plays(24)));
     expect((await troupe('import', path('plays.jsonl'))).code).toBe(0);
     const config = {
       ...{ words: WORDS, hidden_size: 16, intermediate_size: 32, num_hidden_layers: 1, num_attention_heads: 2 },
@@ -82,8 +82,8 @@ describe('plans: from recorded episodes to a released checkpoint', () => {
         gate: { kind: 'offline', tasks_wanted: null, deviation: null },
       });
       const { solver } = out.policies;
-      // Two of the four plays of each of 12 tasks are right, and each row stands in one of the two splits.
-      expect(solver.rows.train + solver.rows.held_out).toBe(24);
+      // Two of the four plays of each of 24 tasks are right, and each row stands in one of the two splits.
+      expect(solver.rows.train + solver.rows.held_out).toBe(48);
       expect(solver.rows.held_out).toBe(2 * out.gate.tasks);
       expect(solver).toMatchObject({ method: 'sft', start: { directory: path('model') }, roles: ['solver'] });
       // Each row is "what is A plus B", five tokens, and an answer of two; 40 steps of 8 rows.
@@ -314,12 +314,12 @@ describe('plans: from recorded episodes to a released checkpoint', () => {
     'a schedule trains afterwards on what had been recorded at a tick that it missed, once',
     async () => {
       await database.db.query(`update troupe.stored_events set recorded_at = recorded_at - interval '2 days'`);
-      writeFileSync(path('more.jsonl'), lines(plays(16)));
+      writeFileSync(path('more.jsonl'), lines(plays(32)));
       expect((await troupe('import', path('more.jsonl'))).code).toBe(0);
       const late = written('late', plan('late'));
       const { policies } = (await troupe('plan', 'check', late)).out;
       // Two right plays of each task.
-      expect(policies.solver.rows.train + policies.solver.rows.held_out).toBe(32);
+      expect(policies.solver.rows.train + policies.solver.rows.held_out).toBe(64);
       const add = ['schedule', 'add', 'late', '--cron', '0 3 * * *', '--plan', late];
       expect((await troupe(...add)).code).toBe(0);
       const hoursAgo = (hours: number) => new Date(Date.now() - hours * 3_600_000).toISOString();
@@ -338,7 +338,7 @@ describe('plans: from recorded episodes to a released checkpoint', () => {
         `select result -> 'rows' as rows from facts.jobs where job_id = $1`,
         [`schedule/late/${tick}/1/freeze-solver`],
       );
-      expect(rows[0]!.rows.train! + rows[0]!.rows.held_out!).toBe(24);
+      expect(rows[0]!.rows.train! + rows[0]!.rows.held_out!).toBe(48);
       expect((await troupe(...backfill)).out).toEqual({ name: 'late', ticks: [] });
     },
     SLOW,

@@ -47,6 +47,31 @@ describe('troupe schedule', () => {
     expect(new Set(blocks.map(({ kind }) => kind))).toEqual(new Set(['yaml', 'sh', 'text', 'bash', 'json']));
   }, 240_000);
 
+  it('stores a plan with the values of --set, and says in its job what was set', async () => {
+    const solver = {
+      ...{ base: 'model', recipe: { unit: 'step' } },
+      train: { method: 'sft', steps: 1, batch: 1, learning_rate: 1e-3 },
+    };
+    writeFileSync(
+      join(at.folder, 'plan.yaml'),
+      JSON.stringify({ name: 'swept', policies: { solver }, gate: { kind: 'manual' } }),
+    );
+    const set = ['--set', 'seed=2', '--set', 'policies.solver.train.steps=5', '--dry-run', '--json'];
+    const add = ['schedule', 'add', 'swept', '--every', '1h'];
+    const added = await at.run([...add, '--plan', join(at.folder, 'plan.yaml'), ...set]);
+    expect(document(added).definition.job).toMatchObject({
+      kind: 'plan',
+      spec: {
+        plan: { seed: 2, policies: { solver: { train: { steps: 5 } } } },
+        set: { seed: 2, 'policies.solver.train.steps': 5 },
+      },
+    });
+    writeFileSync(join(at.folder, 'any.yaml'), 'kind: freeze\nspec: { recipe: { name: all, unit: step } }\n');
+    expect((await at.run([...add, '--job', join(at.folder, 'any.yaml'), ...set])).err).toContain(
+      '--set sets values of a plan',
+    );
+  });
+
   it('starts the job of a tick in `run work`, and a judge does it', async () => {
     writeFileSync(join(at.folder, 'evaluate.json'), JSON.stringify({ kind: 'evaluate', spec: { sets: { all: {} } } }));
     const added = await at.run(['schedule', 'add', 'soon', '--every', '1m', '--job', 'evaluate.json', '--json']);

@@ -27,6 +27,8 @@ import type { Hosted } from './weights.ts';
 export const PlanSpec = Compile(
   Type.Object({
     plan: Type.Unknown(),
+    /** What was set beside the file of the plan, by path; the plan has it in it. */
+    set: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
     as_of: Type.Optional(AsOf),
     /** Whoever requested it found no problem just before, so it is not checked again. */
     checked: Type.Optional(Type.Boolean()),

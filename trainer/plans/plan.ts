@@ -33,20 +33,24 @@ import {
   Team,
   Writers,
 } from './plan-schema.ts';
+import { type PlanValues, withValues } from './plan-values.ts';
 import { Program, TRAIN } from './train-schema.ts';
 
-/** Reads YAML or JSON text (JSON is YAML). @throws TroupeError `plan_invalid` */
-export function readPlan(text: string): Plan {
+/**
+ * Reads YAML or JSON text (JSON is YAML).
+ * @param called what the text is, for messages, such as `The plan nightly.yaml`
+ * @param values set in it before it is checked, by their paths
+ * @throws TroupeError `plan_invalid`
+ */
+export function readPlan(text: string, called = 'The plan', values: PlanValues = {}): Plan {
   let value: unknown;
   try {
     value = parseYaml(text);
   } catch (error) {
-    throw invalid(
-      'plan',
-      `The plan is neither YAML nor JSON: ${(error as Error).message.split('\n', 1)[0]!.replace(/:$/, '')}.`,
-    );
+    const [why = ''] = (error as Error).message.split('\n', 1);
+    throw invalid('plan', `${called} is neither YAML nor JSON: ${why.replace(/:$/, '')}.`);
   }
-  return parsePlan(value);
+  return parsePlan(withValues(value, values));
 }
 
 /**

@@ -26,6 +26,35 @@ describe('A plan', () => {
     expect(readPlan(JSON.stringify(plan()))).toEqual(plan());
   });
 
+  it('says in messages which text is no YAML', () => {
+    expect(() => readPlan('{name: [', 'The plan nightly.yaml')).toThrow(
+      /^The plan nightly.yaml is neither YAML nor JSON/,
+    );
+  });
+
+  it('has values that are set beside its text, by their paths, and is checked with them', () => {
+    const judge = [{ method: 'grpo_advantage' }, { method: 'majority_filter' }];
+    const text = stringify(plan({ judge }));
+    const read = (values: object) => readPlan(text, 'The plan', { ...values });
+    expect(read({ seed: 2, 'policies.solver.train.steps': 7, 'judge.1.method': 'well_formed_filter' })).toEqual({
+      ...plan({ judge: [judge[0], { method: 'well_formed_filter' }], seed: 2 }),
+      policies: { solver: { ...solver, train: { ...solver.train, steps: 7 } } },
+    });
+    // A map that is not there is made.
+    const lora = { 'policies.solver.train.lora.r': 4, 'policies.solver.train.lora.alpha': 8 };
+    expect(read(lora).policies.solver!.train).toMatchObject({ lora: { r: 4, alpha: 8 } });
+    expect(
+      readPlan(stringify(plan({ policies: { 'v1.2': solver } })), '', { 'policies.v1.2.from': 'last' }),
+    ).toMatchObject({ policies: { 'v1.2': { from: 'last' } } });
+    for (const [values, why] of [
+      [{ 'policies.solver.train.stepz': 7 }, 'Did you mean steps?'],
+      [{ 'policies.solver.train.steps': 'many' }, 'policies.solver.train.steps'],
+      [{ 'name.x': 1 }, 'name.x cannot be set: name is "nightly", which has no parts.'],
+      [{ 'judge.2.method': 'x' }, 'judge.2.method cannot be set: judge has 2 elements, from 0, and no "2".'],
+    ] as const)
+      expect(() => read(values)).toThrow(why);
+  });
+
   it.each([
     ['a name that is not known', plan({ rouns: 2 }), 'rouns', 'rounds'],
     ['a value that is none of the choices', changed({ from: 'best' }), 'policies.solver.from', ''],
