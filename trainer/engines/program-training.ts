@@ -2,7 +2,7 @@
  * Training by a program: TRL, LLaMA-Factory, Axolotl, verl or a script. It gets a frozen dataset, a starting model and an empty folder in
  * its environment, and leaves a model in that folder. What it left is verified and becomes a checkpoint with its lineage.
  */
-import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Type } from 'typebox';
@@ -50,6 +50,8 @@ const ALWAYS = ['PATH', 'HOME', 'LANG', 'LC_ALL', 'TMPDIR', 'TZ'] as const;
 const LOOK_MS = 500;
 /** Characters of the end of the log that an error and the job's result keep. */
 const TAIL = 2000;
+/** Names of files that an error lists: a folder of checkpoints, or an adapter without its model, is known by them. */
+const SHOWN = 8;
 
 /** @returns handler of kind `program`, whose result names the checkpoint */
 export function programTraining(context: JobContext, settings: ProgramSettings): Handler {
@@ -125,17 +127,20 @@ export function programTraining(context: JobContext, settings: ProgramSettings):
       );
     // The manifest of a checkpoint that the program copied describes other weights.
     await rm(join(out, 'troupe.json'), { force: true });
+    const left = (await readdir(out)).sort();
     const { config, weights, sideFiles } = await openModelForIds(out).catch((error: TroupeError) => {
+      const names = left.length === 0 ? 'nothing' : left.slice(0, SHOWN).join(', ');
       throw new TroupeError(
         'training_failed',
-        `Engine ${engine.name} ended well, but what it left in TROUPE_OUT is no model that can be used: ${error.message}`,
+        `Engine ${engine.name} ended well, but what it left in TROUPE_OUT is no model that can be used: ${error.message} It left ${names}${left.length > SHOWN ? ` and ${left.length - SHOWN} more` : ''}.`,
         { cause: error },
       );
     });
     const saved = await saveCheckpoint(settings.checkpoints, {
       config,
       weights,
-      sideFiles: Object.keys(sideFiles).length === 0 ? base.sideFiles : sideFiles,
+      // A program that saves the model alone, with its generation_config.json, has the tokenizer and the template of the base.
+      sideFiles: sideFiles['tokenizer.json'] === undefined ? { ...base.sideFiles, ...sideFiles } : sideFiles,
       optimizer: null,
       state: null,
       meta: {

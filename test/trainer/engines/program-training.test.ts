@@ -12,7 +12,7 @@ import { projectAll } from '../../../store/projecting/projector.ts';
 import { verifyCheckpoint } from '../../../trainer/checkpoints/checkpoint.ts';
 import { findEngine, readEngines } from '../../../trainer/engines/engines.ts';
 import { programTraining } from '../../../trainer/engines/program-training.ts';
-import { newModelDirectory } from '../../../trainer/models/model-directory.ts';
+import { newModelDirectory, openModelForIds } from '../../../trainer/models/model-directory.ts';
 import { wordTokenizer } from '../../../trainer/tokens/tokenizer.ts';
 import { plays, WORDS } from '../../cli/support/plays.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
@@ -31,6 +31,12 @@ const ENGINES = readEngines({
     env: ['SHARED'],
   },
   fails: { command: shell('echo half way; echo "no memory left" >&2; exit 3') },
+  models: {
+    command: shell(
+      'cp "$TROUPE_BASE"/config.json "$TROUPE_BASE"/model.safetensors "$TROUPE_OUT"; echo "{}" >"$TROUPE_OUT"/generation_config.json',
+    ),
+  },
+  nests: { command: shell('mkdir "$TROUPE_OUT"/checkpoint-10; cp "$TROUPE_BASE"/* "$TROUPE_OUT"/checkpoint-10') },
   empties: { command: shell('true') },
   sleeps: { command: shell('sleep 30 & echo $! >"$TROUPE_OUT/pid"; wait'), timeout_s: 0.5 },
   waits: { command: shell('echo $$ >"$TROUPE_PARAMS.pid"; sleep 30') },
@@ -130,12 +136,20 @@ describe('training by a program', () => {
 
   it('fails with its code and the end of its log, with what is no model, or after its time, and publishes nothing', async () => {
     await expect(done('fails')).rejects.toThrow(/ended with 3\..*half way\\nno memory left/s);
-    await expect(done('empties')).rejects.toThrow(/no model that can be used/);
+    await expect(done('empties')).rejects.toThrow(/no model that can be used.* It left nothing\./);
+    await expect(done('nests')).rejects.toThrow(/It left checkpoint-10\./);
     await expect(done('sleeps')).rejects.toThrow(/ended after 0\.5 s/);
     await expect(done('nobody')).rejects.toThrow(/no engine .*copies, fails/);
     await projectAll(fresh.db);
     const { rows } = await fresh.db.query(`select job_id from facts.checkpoints where job_id <> 'all/copies'`);
     expect(rows).toEqual([]);
+  });
+
+  it('a program that leaves the model alone, without a tokenizer, has that of the base', async () => {
+    const { directory } = await done('models');
+    const { tokenizer, sideFiles } = await openModelForIds(String(directory));
+    expect(tokenizer.encode('two')).toHaveLength(1);
+    expect(JSON.parse(sideFiles['generation_config.json']!)).toEqual({});
   });
 
   it('a program that ran out of time is gone with everything it started', async () => {
