@@ -1,11 +1,11 @@
 /**
- * Every command by group, with the sentence of its help, and which file implements it. Only the file of the command that is run is
- * loaded: all of them cost more than a second of processor time at every start.
+ * Every command by group, with the sentence of its help. `troupe NAME` is in commands/NAME.ts, and only the file of the command that is
+ * run is loaded: all of them cost more than a second of processor time at every start.
  */
 import type { Command } from 'commander';
 
 /** What each command does, in the order of the help. */
-export const GROUPS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+const GROUPS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   'Set up': {
     demo: 'train a coder and a verifier from recorded episodes: the whole loop, on this machine',
     up: 'run everything: API, web page, projector, judge, trainer and a sampling process for each released policy',
@@ -103,47 +103,60 @@ const PAGES: Readonly<Record<string, readonly string[]>> = {
   'docs/benchmarks.md': ['bench'],
 };
 
-type CommandFile = {
-  readonly names: readonly string[];
-  readonly load: () => Promise<{ readonly addTo: (program: Command) => void }>;
-};
+type AddTo = (program: Command) => void;
 
-/** Which file adds which commands. */
-export const COMMAND_FILES: readonly CommandFile[] = [
-  { names: ['import', 'export', 'deadletters'], load: () => import('./commands/record.ts') },
-  { names: ['sql'], load: () => import('./commands/sql.ts') },
-  {
-    names: ['episodes', 'show', 'lineage', 'rebuild', 'checksum', 'reconcile'],
-    load: () => import('./commands/ask.ts'),
-  },
-  { names: ['compare'], load: () => import('./commands/compare.ts') },
-  { names: ['log'], load: () => import('./commands/log.ts') },
-  { names: ['erase'], load: () => import('./commands/keep.ts') },
-  { names: ['prune'], load: () => import('./commands/prune.ts') },
-  { names: ['rollout'], load: () => import('./commands/rollout.ts') },
-  { names: ['reward'], load: () => import('./commands/reward.ts') },
-  { names: ['judge'], load: () => import('./commands/judge.ts') },
-  { names: ['teams', 'pool'], load: () => import('./commands/pool.ts') },
-  { names: ['blame'], load: () => import('./commands/blame.ts') },
-  { names: ['method'], load: () => import('./commands/method.ts') },
-  {
-    names: ['filter', 'recipe', 'dataset', 'train', 'sample', 'logprobs', 'values', 'passes'],
-    load: () => import('./commands/learn.ts'),
-  },
-  { names: ['plan'], load: () => import('./commands/plan.ts') },
-  { names: ['gate'], load: () => import('./commands/gate.ts') },
-  { names: ['policies', 'rollback'], load: () => import('./commands/releases.ts') },
-  { names: ['model'], load: () => import('./commands/model.ts') },
-  {
-    names: ['up', 'run', 'demo', 'jobs', 'release', 'checkpoints', 'doctor', 'reset'],
-    load: () => import('./commands/run.ts'),
-  },
-  { names: ['backup', 'restore', 'upgrade'], load: () => import('./commands/backup.ts') },
-  { names: ['key'], load: () => import('./commands/key.ts') },
-  { names: ['schedule'], load: () => import('./commands/schedule.ts') },
-  { names: ['project'], load: () => import('./commands/project.ts') },
-  { names: ['bench'], load: () => import('./commands/bench.ts') },
-];
+/** The file of each command, named as the command is. */
+export const COMMANDS: Readonly<Record<string, () => Promise<{ readonly addTo: AddTo }>>> = {
+  demo: () => import('./commands/demo.ts'),
+  up: () => import('./commands/up.ts'),
+  doctor: () => import('./commands/doctor.ts'),
+  project: () => import('./commands/project.ts'),
+  key: () => import('./commands/key.ts'),
+  reset: () => import('./commands/reset.ts'),
+  import: () => import('./commands/import.ts'),
+  export: () => import('./commands/export.ts'),
+  deadletters: () => import('./commands/deadletters.ts'),
+  rollout: () => import('./commands/rollout.ts'),
+  reward: () => import('./commands/reward.ts'),
+  sql: () => import('./commands/sql.ts'),
+  episodes: () => import('./commands/episodes.ts'),
+  show: () => import('./commands/show.ts'),
+  compare: () => import('./commands/compare.ts'),
+  lineage: () => import('./commands/lineage.ts'),
+  judge: () => import('./commands/judge.ts'),
+  method: () => import('./commands/method.ts'),
+  blame: () => import('./commands/blame.ts'),
+  teams: () => import('./commands/teams.ts'),
+  pool: () => import('./commands/pool.ts'),
+  passes: () => import('./commands/passes.ts'),
+  filter: () => import('./commands/filter.ts'),
+  recipe: () => import('./commands/recipe.ts'),
+  dataset: () => import('./commands/dataset.ts'),
+  train: () => import('./commands/train.ts'),
+  plan: () => import('./commands/plan.ts'),
+  gate: () => import('./commands/gate.ts'),
+  sample: () => import('./commands/sample.ts'),
+  logprobs: () => import('./commands/logprobs.ts'),
+  values: () => import('./commands/values.ts'),
+  model: () => import('./commands/model.ts'),
+  checkpoints: () => import('./commands/checkpoints.ts'),
+  policies: () => import('./commands/policies.ts'),
+  release: () => import('./commands/release.ts'),
+  rollback: () => import('./commands/rollback.ts'),
+  schedule: () => import('./commands/schedule.ts'),
+  run: () => import('./commands/run.ts'),
+  jobs: () => import('./commands/jobs.ts'),
+  backup: () => import('./commands/backup.ts'),
+  restore: () => import('./commands/restore.ts'),
+  upgrade: () => import('./commands/upgrade.ts'),
+  rebuild: () => import('./commands/rebuild.ts'),
+  checksum: () => import('./commands/checksum.ts'),
+  log: () => import('./commands/log.ts'),
+  reconcile: () => import('./commands/reconcile.ts'),
+  prune: () => import('./commands/prune.ts'),
+  erase: () => import('./commands/erase.ts'),
+  bench: () => import('./commands/bench.ts'),
+};
 
 const pageOf = (command: string): string => Object.keys(PAGES).find((page) => PAGES[page]!.includes(command))!;
 
@@ -151,14 +164,13 @@ const pageOf = (command: string): string => Object.keys(PAGES).find((page) => PA
 const WITH_VALUE = ['--home', '--project', '--database-url'];
 
 /**
- * Adds the commands that these arguments may mean: those of one file, or, for help and for an unknown name, only the names and
- * sentences of all.
+ * Adds the command that these arguments mean, or, for help and for an unknown name, only the names and sentences of all.
  */
 export async function addCommands(program: Command, args: readonly string[]): Promise<void> {
   const words = args.filter((arg, i) => !arg.startsWith('-') && !WITH_VALUE.includes(args[i - 1] ?? ''));
   const word = words[0] === 'help' ? words[1] : words[0];
-  const file = COMMAND_FILES.find(({ names }) => names.includes(word ?? ''));
-  if (file) (await file.load()).addTo(program);
+  const file = Object.hasOwn(COMMANDS, word ?? '') ? COMMANDS[word!] : undefined;
+  if (file) (await file()).addTo(program);
   for (const [group, commands] of Object.entries(GROUPS)) {
     for (const [name, about] of Object.entries(commands)) {
       const command = program.commands.find((one) => one.name() === name) ?? (file ? null : program.command(name));

@@ -155,3 +155,6 @@ export function progressBar(label: string, { quiet = false } = {}): Bar {
     },
   };
 }
+
+/** Six digits of a number, as tables show it. */
+export const rounded = (value: unknown): unknown => (typeof value === 'number' ? Number(value.toPrecision(6)) : value);

@@ -8,8 +8,8 @@ import { join } from 'node:path';
 import { Command } from 'commander';
 import { describe, expect, it } from 'vitest';
 import { V8_FLAGS } from '../cli/children.ts';
-import { ROLE_NAMES } from '../cli/commands/run.ts';
-import { COMMAND_FILES } from '../cli/commands.ts';
+import { COMMANDS } from '../cli/commands.ts';
+import { ROLE_NAMES } from '../cli/role-names.ts';
 import { refuseUnknownVariables } from '../cli/variables.ts';
 import { loadConfig } from '../config.ts';
 import { dockerFiles, readAll } from '../proofs/compose/all.ts';
@@ -27,7 +27,7 @@ const { version, engines } = JSON.parse(readFileSync(join(ROOT, 'package.json'),
 
 describe('docker/compose.yaml', async () => {
   const program = new Command('troupe').exitOverride().configureOutput({ writeErr: () => {} });
-  for (const { load } of COMMAND_FILES) (await load()).addTo(program);
+  for (const load of Object.values(COMMANDS)) (await load()).addTo(program);
   for (const command of program.commands) command.exitOverride().action(() => {});
 
   it('runs every role of `troupe run` as a process of its own', () => {

@@ -4,7 +4,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command } from 'commander';
 import { describe, expect, it } from 'vitest';
-import { COMMAND_FILES } from '../cli/commands.ts';
+import { COMMANDS } from '../cli/commands.ts';
 import { SETTINGS } from '../config.ts';
 import { errorsPage, eventsPage, methodFile, methodsPage, sqlPage } from '../docs/pages.ts';
 import { createRecorder } from '../ingest/recorder.ts';
@@ -125,7 +125,7 @@ describe('README.md can be followed', async () => {
     .option('--database-url <url>')
     .option('--json')
     .option('--quiet');
-  for (const { load } of COMMAND_FILES) (await load()).addTo(program);
+  for (const load of Object.values(COMMANDS)) (await load()).addTo(program);
 
   const shown = [...read('README.md').matchAll(/npx troupe ([^\n`]+)/g)].map(([, words]) => words as string);
 

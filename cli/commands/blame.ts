@@ -19,6 +19,12 @@ export function addTo(program: Command): void {
   const blame = program
     .command('blame')
     .addHelpText('after', '\nExamples:\n  troupe blame list\n  troupe blame evaluate');
+  listCommand(blame);
+  evaluateCommand(blame);
+  annotateCommand(blame);
+}
+
+function listCommand(blame: Command): void {
   projectCommand(
     blame
       .command('list')
@@ -51,6 +57,9 @@ export function addTo(program: Command): void {
         );
     },
   );
+}
+
+function evaluateCommand(blame: Command): void {
   projectCommand(
     blame
       .command('evaluate')
@@ -104,6 +113,9 @@ export function addTo(program: Command): void {
       answer(flags, report, scoresText(report));
     },
   );
+}
+
+function annotateCommand(blame: Command): void {
   projectCommand(
     blame
       .command('annotate')

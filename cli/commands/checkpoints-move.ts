@@ -18,6 +18,12 @@ A bucket is opened with AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION and
 Every file is compared with its hash on the way, and a transfer that ended in the middle goes on where it ended.`;
 
 export function checkpointMoveCommands(checkpoints: Command): void {
+  pruneCommand(checkpoints);
+  pushCommand(checkpoints);
+  pullCommand(checkpoints);
+}
+
+function pruneCommand(checkpoints: Command): void {
   plainCommand(
     checkpoints
       .command('prune')
@@ -85,7 +91,9 @@ Examples:
       );
     },
   );
+}
 
+function pushCommand(checkpoints: Command): void {
   plainCommand(
     checkpoints
       .command('push')
@@ -125,7 +133,9 @@ The folder of an adapter beside it (ID-adapter, for PEFT and servers) stays wher
       }
     },
   );
+}
 
+function pullCommand(checkpoints: Command): void {
   plainCommand(
     checkpoints
       .command('pull')

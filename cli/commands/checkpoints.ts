@@ -1,4 +1,4 @@
-/** `troupe checkpoints`: what a folder of them holds, whether it is sound and where it comes from. */
+/** `troupe checkpoints`: listing, adding, showing, verifying. */
 import { existsSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import type { Command } from 'commander';
@@ -10,7 +10,7 @@ import { plainCommand, projectCommand } from '../command.ts';
 import { answer, paint, print, printJson, table } from '../output.ts';
 import { checkpointMoveCommands } from './checkpoints-move.ts';
 
-export function checkpointsCommands(program: Command): void {
+export function addTo(program: Command): void {
   const checkpoints = program
     .command('checkpoints')
     .option('--all', 'include live weights between two checkpoints')
@@ -28,6 +28,7 @@ Examples:
   troupe checkpoints prune ./checkpoints --keep-last 3 --keep-best held_out_loss --dry-run
   troupe checkpoints push ./checkpoints/ab12cd34ef56ab78 s3://bucket/team/coder`,
     );
+
   projectCommand(checkpoints, async ({ db }, _, flags) => {
     const rows = await rowsOf(
       db,
@@ -50,11 +51,17 @@ Examples:
             ),
       );
   });
+
   addCommand(checkpoints);
+
   listCommand(checkpoints);
+
   latestCommand(checkpoints);
+
   showCommand(checkpoints);
+
   verifyCommand(checkpoints);
+
   checkpointMoveCommands(checkpoints);
 }
 

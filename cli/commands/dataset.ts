@@ -1,4 +1,4 @@
-/** Frozen datasets: freeze, recipes, list, show, diff, outdated, mask. What reads columns is loaded when it is needed. */
+/** `troupe dataset`: freezing, listing, comparing and exporting datasets. */
 import { readFile } from 'node:fs/promises';
 import { basename, join, relative } from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -33,10 +33,22 @@ const LAYOUT_HELP = [
   '  everything        every turn with nested messages, tools, tokens, rewards and ids, for programs of your own',
 ].join('\n');
 
-export function datasetCommands(program: Command): void {
+export function addTo(program: Command): void {
   const dataset = program
     .command('dataset')
     .addHelpText('after', '\nExamples:\n  troupe dataset freeze recipe.yaml\n  troupe dataset list');
+  freezeCommand(dataset);
+  recipesCommand(dataset);
+  listCommand(dataset);
+  showCommand(dataset);
+  diffCommand(dataset);
+  outdatedCommand(dataset);
+  exportCommand(dataset);
+
+  datasetMaskCommand(dataset);
+}
+
+function freezeCommand(dataset: Command): void {
   projectCommand(
     dataset
       .command('freeze')
@@ -76,6 +88,9 @@ export function datasetCommands(program: Command): void {
       for (const warning of frozen.warnings) say(warning);
     },
   );
+}
+
+function recipesCommand(dataset: Command): void {
   plainCommand(
     dataset
       .command('recipes')
@@ -101,6 +116,9 @@ export function datasetCommands(program: Command): void {
       else process.stdout.write(readyRecipe(name).text);
     },
   );
+}
+
+function listCommand(dataset: Command): void {
   projectCommand(
     dataset
       .command('list')
@@ -135,6 +153,9 @@ export function datasetCommands(program: Command): void {
         );
     },
   );
+}
+
+function showCommand(dataset: Command): void {
   projectCommand(
     dataset
       .command('show')
@@ -162,6 +183,9 @@ export function datasetCommands(program: Command): void {
       }
     },
   );
+}
+
+function diffCommand(dataset: Command): void {
   projectCommand(
     dataset
       .command('diff')
@@ -183,6 +207,9 @@ export function datasetCommands(program: Command): void {
       }
     },
   );
+}
+
+function outdatedCommand(dataset: Command): void {
   projectCommand(
     dataset
       .command('outdated')
@@ -209,6 +236,9 @@ export function datasetCommands(program: Command): void {
       return found.outdated ? EXIT.failed : EXIT.done;
     },
   );
+}
+
+function exportCommand(dataset: Command): void {
   projectCommand(
     dataset
       .command('export')
@@ -244,33 +274,6 @@ Examples:
         const lost = manifest.not_held.map(({ what, count }) => `${what} (${count})`);
         if (lost.length > 0) say(`${layout.name} has no place for: ${lost.join(', ')}`);
       }
-    },
-  );
-  datasetMaskCommand(dataset);
-  plainCommand(
-    program
-      .command('filter')
-      .argument('<filter>', 'as in a recipe: a text, or a JSON tree')
-      .addHelpText(
-        'after',
-        "\nExamples:\n  troupe filter 'role = coder and reward >= 0.5'\n  troupe filter 'count(tool_calls where error) = 0' --json",
-      ),
-    async ([written], flags) => {
-      const [{ showSql }, { filterText }, { readFilter }] = await Promise.all([
-        import('../../store/select.ts'),
-        import('../../store/filter-text.ts'),
-        import('../../store/episode-filter.ts'),
-      ]);
-      const filter = readFilter(written!, 'filter');
-      if (flags.json) printJson({ filter, text: filterText(filter), sql: showSql(filter) });
-      else print(`${filterText(filter)}\n\n${JSON.stringify(filter, null, 2)}\n\n${showSql(filter)}`);
-    },
-  );
-  plainCommand(
-    program.command('recipe').addHelpText('after', '\nExample:\n  troupe recipe > recipe.schema.json'),
-    async () => {
-      const { recipeSchema } = await import('../../store/datasets/recipe.ts');
-      printJson(recipeSchema);
     },
   );
 }

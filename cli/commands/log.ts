@@ -6,12 +6,12 @@ import type { NewTopic } from '../../ingest/log/kafka.ts';
 import { projectOf } from '../../store/db/database.ts';
 import { adopt, lookToAdopt } from '../../store/log/adopt.ts';
 import { listLogs } from '../../store/log/incarnations.ts';
+import { agreed } from '../agreed.ts';
 import { databaseCommand, type Flags, plainCommand, projectCommand, wholeNumber } from '../command.ts';
 import type { Context } from '../context.ts';
 import { namedProject, serverOf } from '../database.ts';
 import { kafkaAccess } from '../kafka-access.ts';
 import { print, printJson, say, table } from '../output.ts';
-import { agreed } from './keep.ts';
 
 export function addTo(program: Command): void {
   const log = program

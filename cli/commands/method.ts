@@ -24,6 +24,12 @@ export function addTo(program: Command): void {
   const method = program
     .command('method')
     .addHelpText('after', '\nExamples:\n  troupe method list\n  troupe method show grpo_advantage');
+  listCommand(method);
+  showCommand(method);
+  runCommand(method);
+}
+
+function listCommand(method: Command): void {
   plainCommand(
     method
       .command('list')
@@ -42,6 +48,9 @@ export function addTo(program: Command): void {
         );
     },
   );
+}
+
+function showCommand(method: Command): void {
   plainCommand(
     method
       .command('show')
@@ -63,6 +72,9 @@ export function addTo(program: Command): void {
       else print(shown(found, example));
     },
   );
+}
+
+function runCommand(method: Command): void {
   plainCommand(
     method
       .command('run')

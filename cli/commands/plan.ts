@@ -53,7 +53,13 @@ export function addTo(program: Command): void {
   const plan = program
     .command('plan')
     .addHelpText('after', `${EXAMPLE}\n\nExamples:\n  troupe plan check nightly.yaml\n  troupe plan run nightly.yaml`);
+  checkCommand(plan);
+  runCommand(plan);
+  showCommand(plan);
+  schemaCommand(plan);
+}
 
+function checkCommand(plan: Command): void {
   projectCommand(
     withSet(plan.command('check'))
       .description('show what a run would do now: stages, rows, starting weights, cost, and tasks of the gate')
@@ -73,7 +79,9 @@ export function addTo(program: Command): void {
       return found.problems.length === 0 ? EXIT.done : EXIT.failed;
     },
   );
+}
 
+function runCommand(plan: Command): void {
   projectCommand(
     withSet(plan.command('run'))
       .description('run a plan, or resume an interrupted run of it')
@@ -116,7 +124,9 @@ Examples:
       return finishRun(context, run.id, flags);
     },
   );
+}
 
+function showCommand(plan: Command): void {
   projectCommand(
     plan
       .command('show')
@@ -128,7 +138,9 @@ Examples:
       return run === undefined ? listRuns(context, flags) : showRun(context, run, flags);
     },
   );
+}
 
+function schemaCommand(plan: Command): void {
   plainCommand(
     plan
       .command('schema')

@@ -4,6 +4,7 @@ import type { Command } from 'commander';
 import { countText, EXIT, got, TroupeError } from '../../errors.ts';
 import { fileArtifacts } from '../../ingest/artifacts.ts';
 import type { PrunePlan, Pruning } from '../../store/retention/prune.ts';
+import { agreed } from '../agreed.ts';
 import { archivePlaces } from '../archive-places.ts';
 import { bytesText } from '../bytes.ts';
 import { type Flags, projectCommand, wholeNumber } from '../command.ts';
@@ -11,7 +12,6 @@ import type { Context } from '../context.ts';
 import { episodeFilter } from '../episode-filter.ts';
 import { answer, print, printJson, progressBar, say } from '../output.ts';
 import { VERSION } from '../version.ts';
-import { agreed } from './keep.ts';
 
 const HELP = `
 Whole groups go, once all their episodes are closed and nothing happened to them since; what an unfinished job reads stays. Each

@@ -22,7 +22,19 @@ export function addTo(program: Command): void {
       'after',
       '\nThe scheduler runs in `troupe run work`, which `troupe up` starts.\n\nExamples:\n  troupe schedule add nightly --cron "0 3 * * *" --zone Europe/Berlin --job judge.yaml\n  troupe schedule show nightly\n  troupe schedule pause nightly --reason "labels are being checked"',
     );
+  addCommand(schedule);
+  listCommand(schedule);
+  showCommand(schedule);
+  pauseCommand(schedule);
+  resumeCommand(schedule);
+  runCommand(schedule);
+  backfillCommand(schedule);
+  dryRunCommand(schedule);
+  notifyCommand(schedule);
+  removeCommand(schedule);
+}
 
+function addCommand(schedule: Command): void {
   projectCommand(
     withSet(schedule.command('add'))
       .description('add a schedule that requests jobs')
@@ -107,7 +119,9 @@ export function addTo(program: Command): void {
         );
     },
   );
+}
 
+function listCommand(schedule: Command): void {
   projectCommand(
     schedule
       .command('list')
@@ -139,7 +153,9 @@ export function addTo(program: Command): void {
             say(`Receiver ${name} was not notified since ${failing.since}: ${failing.error}`);
     },
   );
+}
 
+function showCommand(schedule: Command): void {
   projectCommand(
     schedule
       .command('show')
@@ -198,7 +214,9 @@ export function addTo(program: Command): void {
         );
     },
   );
+}
 
+function pauseCommand(schedule: Command): void {
   projectCommand(
     schedule
       .command('pause')
@@ -214,7 +232,9 @@ export function addTo(program: Command): void {
       answer(flags, { name, paused: pause }, `Paused: ${name}. Resume it with: troupe schedule resume ${name}`);
     },
   );
+}
 
+function resumeCommand(schedule: Command): void {
   projectCommand(
     schedule
       .command('resume')
@@ -231,7 +251,9 @@ export function addTo(program: Command): void {
       answer(flags, { name, paused: null, next }, `Resumed: ${name}\n${timesText(definition, next)}`);
     },
   );
+}
 
+function runCommand(schedule: Command): void {
   projectCommand(
     schedule
       .command('run')
@@ -244,7 +266,9 @@ export function addTo(program: Command): void {
       answer(flags, { name, job_id }, `Requested: ${job_id}`);
     },
   );
+}
 
+function backfillCommand(schedule: Command): void {
   projectCommand(
     schedule
       .command('backfill')
@@ -261,7 +285,9 @@ export function addTo(program: Command): void {
       ),
     (context, [name], flags) => backfill(context, name!, flags),
   );
+}
 
+function dryRunCommand(schedule: Command): void {
   projectCommand(
     schedule
       .command('dry-run')
@@ -327,7 +353,9 @@ export function addTo(program: Command): void {
       print(`Each requests a job of kind ${definition.job.kind}: ${shown}`);
     },
   );
+}
 
+function notifyCommand(schedule: Command): void {
   projectCommand(
     schedule
       .command('notify')
@@ -369,7 +397,9 @@ export function addTo(program: Command): void {
         );
     },
   );
+}
 
+function removeCommand(schedule: Command): void {
   projectCommand(
     schedule
       .command('remove')

@@ -1,4 +1,4 @@
-/** Training by hand: supervised, on preferences, by policy gradient, and of heads that score. What trains is loaded when it is needed. */
+/** `troupe train`: supervised, by preferences, by advantages, and heads. */
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { got } from '../../errors.ts';
 import type { PolicyLossName } from '../../trainer/training/policy-losses.ts';
@@ -10,18 +10,29 @@ import { number, plainCommand, positive, wholeNumber } from '../command.ts';
 import type { LoraFlag } from '../training.ts';
 
 const SFT_LOSSES: readonly SftMean[] = ['token-mean', 'sequence-mean'];
+
 const POLICY_LOSSES: readonly PolicyLossName[] = ['clipped-policy', 'ppo', 'grpo', 'dr-grpo', 'dapo', 'turn-ratio'];
+
 const VALUE_LOSSES: readonly ValueLossName[] = ['mse', 'huber', 'cross-entropy'];
+
 const SCHEDULES: readonly ScheduleName[] = ['constant', 'cosine', 'linear'];
 
 const RESUME = `
 Rerun the command to resume an interrupted run where it ended. With one thread its losses are exactly those of an
 uninterrupted run.`;
 
-export function trainCommands(program: Command): void {
+export function addTo(program: Command): void {
   const train = program
     .command('train')
     .addHelpText('after', '\nExample:\n  troupe train sft --model ./model --data chats.jsonl --out checkpoints');
+  sftCommand(train);
+  dpoCommand(train);
+  rlCommand(train);
+  valueCommand(train);
+  rewardCommand(train);
+}
+
+function sftCommand(train: Command): void {
   plainCommand(
     withOrder(withLanguage(train.command('sft').description('supervised fine-tuning')))
       .addOption(
@@ -49,6 +60,9 @@ Examples:
       ),
     async (_, flags) => (await import('../training-methods.ts')).trainSft(flags),
   );
+}
+
+function dpoCommand(train: Command): void {
   plainCommand(
     withOrder(withLanguage(train.command('dpo').description('direct preference optimisation')))
       .option('--beta <x>', 'strength of the penalty for moving away from the reference', positiveNumber('beta'), 0.1)
@@ -67,6 +81,9 @@ Example:
       ),
     async (_, flags) => (await import('../training-methods.ts')).trainDpo(flags),
   );
+}
+
+function rlCommand(train: Command): void {
   plainCommand(
     withLanguage(train.command('rl').description('policy gradient over the advantages of a dataset'))
       .addOption(
@@ -90,6 +107,9 @@ Example:
       ),
     async (_, flags) => (await import('../training-methods.ts')).trainRl(flags),
   );
+}
+
+function valueCommand(train: Command): void {
   plainCommand(
     withOrder(withCommon(train.command('value').description('a value head that learns what steps earned')))
       .addOption(
@@ -113,6 +133,9 @@ Examples:
       ),
     async (_, flags) => (await import('../training-heads.ts')).trainValue(flags),
   );
+}
+
+function rewardCommand(train: Command): void {
   plainCommand(
     withOrder(
       withCommon(train.command('reward').description('a reward head that learns from preferences')),

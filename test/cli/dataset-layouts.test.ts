@@ -1,13 +1,13 @@
 import { Command } from 'commander';
 import { expect, it } from 'vitest';
-import { datasetCommands } from '../../cli/commands/dataset.ts';
+import { addTo } from '../../cli/commands/dataset.ts';
 import { LAYOUTS } from '../../store/datasets/layouts/catalogue.ts';
 import { readRecipe } from '../../store/datasets/recipe.ts';
 
 /** The help of `troupe dataset NAME`. */
 function helpOf(name: string): string {
   const program = new Command();
-  datasetCommands(program);
+  addTo(program);
   const dataset = program.commands.find((command) => command.name() === 'dataset')!;
   const help: string[] = [];
   dataset.commands

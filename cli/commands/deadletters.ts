@@ -1,4 +1,4 @@
-/** Dead letters: what was refused, one of them with its bytes, and trying them again. */
+/** `troupe deadletters`: rejected records: listing, showing, replaying. */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -11,11 +11,16 @@ import { newest, projectCommand, wholeNumber } from '../command.ts';
 import type { Context } from '../context.ts';
 import { print, printJson, say, table } from '../output.ts';
 
-export function deadLetterCommands(program: Command): void {
+export function addTo(program: Command): void {
   const letters = program
     .command('deadletters')
     .addHelpText('after', '\nExamples:\n  troupe deadletters --limit 5\n  troupe deadletters show 17');
+  listCommand(letters);
+  showCommand(letters);
+  replayCommand(letters);
+}
 
+function listCommand(letters: Command): void {
   projectCommand(
     letters
       .command('list', { isDefault: true })
@@ -46,7 +51,9 @@ export function deadLetterCommands(program: Command): void {
         );
     },
   );
+}
 
+function showCommand(letters: Command): void {
   projectCommand(
     letters
       .command('show')
@@ -70,7 +77,9 @@ export function deadLetterCommands(program: Command): void {
       }
     },
   );
+}
 
+function replayCommand(letters: Command): void {
   projectCommand(
     letters
       .command('replay')

@@ -1,22 +1,14 @@
-/** Datasets, training, and speaking with a checkpoint by hand. What reads models and columns is loaded when it is needed. */
+/** `troupe sample`: text of a model. */
 import type { Command } from 'commander';
 import { loadConfig } from '../../config.ts';
 import { TroupeError } from '../../errors.ts';
 import { number, plainCommand, wholeNumber } from '../command.ts';
 import { print, printJson } from '../output.ts';
-import { datasetCommands } from './dataset.ts';
-import { passesCommands, speaker } from './passes.ts';
-import { trainCommands } from './train.ts';
+import { speaker } from '../speaker.ts';
 
 export function addTo(program: Command): void {
-  datasetCommands(program);
-  trainCommands(program);
-  sampleCommands(program);
-  passesCommands(program);
-}
-
-function sampleCommands(program: Command): void {
   const ids = (text: string) => text.split(',').map((id) => wholeNumber('prompt-ids')(id.trim()));
+
   plainCommand(
     program
       .command('sample')

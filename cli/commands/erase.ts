@@ -1,11 +1,11 @@
-/** Keeping: erasing what must go. */
+/** `troupe erase`: removes text for good. */
 import { existsSync } from 'node:fs';
 import { rename, rm } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
-import { createInterface } from 'node:readline/promises';
 import type { Command } from 'commander';
 import { countText, EXIT, TroupeError } from '../../errors.ts';
 import type { EraseWhat } from '../../store/retention/erase-scope.ts';
+import { agreed } from '../agreed.ts';
 import { archivePlaces } from '../archive-places.ts';
 import { projectCommand } from '../command.ts';
 import { answer, print, printJson, say } from '../output.ts';
@@ -88,17 +88,6 @@ function whatOf(flags: Readonly<Record<string, unknown>>): EraseWhat {
   if (typeof subject === 'string' && episode === undefined) return { subject };
   if (typeof episode === 'string' && subject === undefined) return { episode };
   throw new TroupeError('usage', 'Missing --subject ID or --episode ID.');
-}
-
-/** Where nobody can answer, nobody has agreed. */
-export async function agreed(question: string, word: string): Promise<boolean> {
-  if (!process.stdin.isTTY || !process.stderr.isTTY) return false;
-  const terminal = createInterface({ input: process.stdin, output: process.stderr });
-  try {
-    return (await terminal.question(question)).trim() === word;
-  } finally {
-    terminal.close();
-  }
 }
 
 /** A folder of ours goes at once for its readers, and then from the disk. A place elsewhere is left to whoever chose it. */

@@ -1,0 +1,38 @@
+/** `troupe up`: all processes of a project. */
+import type { Command } from 'commander';
+import { roleSettings } from '../children.ts';
+import { processCommand, untilInterrupted, wholeNumber } from '../command.ts';
+import { printJson, say } from '../output.ts';
+import { roleLogs } from '../role-logs.ts';
+
+export function addTo(program: Command): void {
+  processCommand(
+    program
+      .command('up')
+      .option('--port <n>', 'port of the API, 0 for any free one', wholeNumber('port'))
+      .option(
+        '--metrics-port <n>',
+        'port for the metrics of all roles, 0 for any free one',
+        wholeNumber('metrics-port'),
+      )
+      .addHelpText(
+        'after',
+        '\nExamples:\n  troupe up\n  troupe up --port 8080 --home /var/lib/troupe\n  troupe up --metrics-port 9100',
+      ),
+    async (context, _, flags) => {
+      const { runUp } = await import('../up.ts');
+      const { config } = context;
+      await runUp(context, {
+        settings: { ...roleSettings(config), logs: roleLogs(context.home.run, context.database.project) },
+        port: config.port,
+        host: config.host,
+        ...(flags.metricsPort === undefined ? {} : { metricsPort: Number(flags.metricsPort) }),
+        signal: untilInterrupted(),
+        onReady: (url) => {
+          say(`Troupe is up: ${url}/ · Ctrl-C ends it.`);
+          if (flags.json) printJson({ url, project: context.database.project });
+        },
+      });
+    },
+  );
+}
