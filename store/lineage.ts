@@ -313,7 +313,27 @@ const SOURCES: Relations = {
         .orderBy('rows', 'desc')
         .orderBy('c.checkpoint_id'),
     );
-    return rows.map((row) => ({ kind: 'checkpoint', ...row, relation: 'generated its rows' }));
+    const others = await rowsOf(
+      db,
+      query
+        .selectFrom(DATASET_ROWS)
+        .leftJoin('facts.calls as c', (on) =>
+          on.onRef('c.episode_id', '=', 'r.episode_id').onRef('c.call_id', '=', 'r.call_id'),
+        )
+        .select(['r.episode_id as id', count(ROWS, 'rows')])
+        .where('r.dataset_id', '=', id)
+        .where('r.episode_id', 'is not', null)
+        .where('c.checkpoint_id', 'is', null)
+        .$narrowType<{ id: NotNull }>()
+        .groupBy('r.episode_id')
+        .orderBy('rows', 'desc')
+        .orderBy('r.episode_id'),
+    );
+    return [
+      ...rows.map((row): Related => ({ kind: 'checkpoint', ...row, relation: 'generated its rows' })),
+      // What generated these is not recorded, so they are named by where they come from.
+      ...others.map((row): Related => ({ kind: 'episode', ...row, relation: 'has rows in it' })),
+    ];
   },
   async checkpoint(db, id) {
     const parents = await rowsOf(

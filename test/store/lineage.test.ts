@@ -96,6 +96,11 @@ describe('lineage', () => {
     expect((await both('c3/0', 1)).to).toEqual([row('pairs/train/0', 'holds it'), row('talks/train/0', 'holds it')]);
   });
 
+  it('of a dataset names the episodes of rows of which nobody recorded what generated them', async () => {
+    expect((await both('talks', 1)).from).toEqual([{ kind: 'episode', id: 'e5', relation: 'has rows in it', rows: 1 }]);
+    expect((await both('lessons', 1)).from).toMatchObject([{ kind: 'checkpoint', id: 'old' }]);
+  });
+
   it('of an episode goes back to the weights that generated it and on to the datasets and the checkpoints made of them', async () => {
     expect(await both('e1')).toEqual({
       kind: 'episode',
