@@ -15,7 +15,7 @@ import { gateOf } from './gates-asked.ts';
 import { iterate, iterationsOf, iterationToGoOn, mapped, reportOf } from './iteration.ts';
 import { parseStoredPlan } from './plan.ts';
 import type { Plan } from './plan-schema.ts';
-import { type PlanResult, type Round, release } from './round.ts';
+import { endRound, type PlanResult, type Round } from './round.ts';
 import { BudgetSpent, decided, type OfStage, stagesOf } from './stages.ts';
 import { teamRound } from './team-round.ts';
 import type { Hosted } from './weights.ts';
@@ -115,11 +115,9 @@ async function runRound(
   const candidates = mapped(trained, ({ result }) => result);
   const ended = () => iterationsOf(context, plan, of);
   const gate = await gateOf(context, plan, stages, { round, candidates, frozen, ended }, hosted);
-  const { passed, reason } = await decided(context, plan, { gate: gate.result, run, round });
+  await decided(context, plan, { gate: gate.result, run, round });
   const ids = Object.fromEntries(names.map((name) => [name, candidates[name]!.checkpoint_id]));
-  const release_id = passed
-    ? await release(context, { run, round, plan, policies: ids, gate: gate.result, hosted })
-    : null;
+  const end = await endRound(context, { run, round, plan, policies: ids, gate: gate.result, hosted });
   const report = plan.rollout ? await reportOf(context, await ended()) : null;
-  return { round, candidates: ids, passed, reason, gate: `${run}/${round}/gate`, release_id, rollout: report };
+  return { round, candidates: ids, ...end, gate: `${run}/${round}/gate`, rollout: report };
 }

@@ -4,7 +4,8 @@ import type { GateReport, ManualReport } from '../../store/gating/report.ts';
 import { WATCH, watchSpec } from '../../store/gating/watching.ts';
 import { type JobContext, requestJob } from '../../store/jobs/jobs.ts';
 import { waitProjected } from '../../store/projecting/positions.ts';
-import { inReleaseTurn, recordAfterHosted, releasesOf } from '../../store/releasing/releases.ts';
+import { inReleaseTurn, type Release, recordAfterHosted, releasesOf } from '../../store/releasing/releases.ts';
+import { hostedModel } from '../../store/rollouts/weights.ts';
 import type { RoundRollout } from './plan-rollout.ts';
 import type { Plan } from './plan-schema.ts';
 import type { Hosted } from './weights.ts';
@@ -40,10 +41,16 @@ type Released = {
   readonly hosted: Hosted;
 };
 
-/** Appends the release once, and has it watched where the plan says so. */
-export async function release(context: JobContext, of: Released): Promise<string> {
+/** What a round ends with: its release, or why there is none. */
+type RoundEnd = Pick<Round, 'passed' | 'reason' | 'release_id'>;
+
+/** Where the gate passed, appends the release once, and has it watched where the plan says so. */
+export async function endRound(context: JobContext, of: Released): Promise<RoundEnd> {
+  const { passed, reason } = of.gate;
+  if (!passed) return { passed, reason, release_id: null };
   const { run, round, plan } = of;
   const release_id = await releaseOnce(context, of);
+  if (typeof release_id !== 'string') return { passed: false, reason: release_id.overtaken, release_id: null };
   if (plan.watch)
     await requestJob(context, {
       job_id: `${run}/${round}/watch`,
@@ -51,20 +58,22 @@ export async function release(context: JobContext, of: Released): Promise<string
       spec: watchSpec(release_id, plan.watch),
       parent: run,
     });
-  return release_id;
+  return { passed, reason, release_id };
 }
 
-/** The whole map, with the other policies and teams as they are. */
+/** The whole map, with the other policies and teams as they are; nothing where a policy has other weights than the gate compared with. */
 async function releaseOnce(
   { db, log, now }: JobContext,
   { run, round, plan, policies, teams, gate, hosted }: Released,
-): Promise<string> {
+): Promise<string | { readonly overtaken: string }> {
   const release_id = `${run}/${round}`;
   return inReleaseTurn(db, async () => {
     await waitProjected(db, { log });
     const known = query.selectFrom('facts.releases').select('release_id').where('release_id', '=', release_id);
     if ((await firstOf(db, known)) !== undefined) return release_id;
     const before = (await releasesOf(db)).at(-1);
+    const overtaken = overtakenBy(before, gate);
+    if (overtaken !== null) return { overtaken };
     await recordAfterHosted({ db, log }, hosted, {
       release_id,
       policies: { ...before?.policies, ...policies },
@@ -78,6 +87,18 @@ async function releaseOnce(
     await waitProjected(db, { log });
     return release_id;
   });
+}
+
+/** What was released since the gate chose what to compare with; null where the candidates would take the place of that. */
+function overtakenBy(last: Release | undefined, gate: GateReport | ManualReport): string | null {
+  if (last === undefined || gate.kind === 'manual') return null;
+  for (const [name, { incumbent }] of Object.entries(gate.models)) {
+    const now = name.startsWith('team ') ? last.teams[name.slice('team '.length)] : last.policies[name];
+    // A model of another server is compared with by gates that play alone.
+    if (now === undefined || now === incumbent || hostedModel(now) !== null) continue;
+    return `The gate passed, but release ${last.release_id} gave ${now} to ${name} meanwhile, and the candidate was compared with ${incumbent}: nothing is released. Run the plan again.`;
+  }
+  return null;
 }
 
 /** Means of the gate's measure on both sides, and of the candidate by what its guardrails look at: `role coder`, `tokens`. */

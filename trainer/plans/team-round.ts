@@ -20,7 +20,7 @@ import { completeGroupsOf, paramsOfGate, requireCompleteGroup, rolloutAsked, rou
 import type { Plan, PlanTeam } from './plan-schema.ts';
 import { tasksOf } from './plan-tasks.ts';
 import { playAsked } from './play-gate.ts';
-import { type Round, release } from './round.ts';
+import { endRound, type Round } from './round.ts';
 import { decided, type Stages, stagesOf } from './stages.ts';
 
 /** The released version, else the base of the plan. @throws TroupeError `not_found` where there is neither */
@@ -65,19 +65,15 @@ export async function teamRound(
   const pruned = team.prune === undefined ? null : await pruneStages(context, plan, stages, team);
   const candidate = pruned?.team ?? versionOf(team, 'candidate')!;
   const gate = await teamGate(context, plan, stages, { team, candidate });
-  const { passed, reason } = await decided(context, plan, { gate: gate.result, run, round });
+  await decided(context, plan, { gate: gate.result, run, round });
   const teams = { [team.name]: candidate.team_id };
-  const release_id = passed
-    ? await release(context, { run, round, plan, policies: {}, teams, gate: gate.result, hosted: {} })
-    : null;
+  const end = await endRound(context, { run, round, plan, policies: {}, teams, gate: gate.result, hosted: {} });
   return {
     round,
     candidates: {},
     teams,
-    passed,
-    reason,
+    ...end,
     gate: `${run}/${round}/gate`,
-    release_id,
     rollout: pruned?.rollout ?? null,
   };
 }
