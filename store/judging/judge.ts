@@ -21,6 +21,7 @@ import { type StepFacts, stepKey } from './facts.ts';
 import { readingsOf, readsRewards, requireJudged, runOver, tablesOf } from './judged.ts';
 import type { Judgement, MethodRun } from './judgement.ts';
 import { ALL_SHARES, takeTurn } from './lock.ts';
+import { passedOver } from './over-episodes.ts';
 import { type Portion, portionsOf } from './portions.ts';
 import { type JudgedFacts, readFacts, unread } from './reading.ts';
 import { closedEpisodes, markJudged, type UnjudgedOptions, unjudgedEpisodes } from './unjudged.ts';
@@ -300,8 +301,14 @@ function assembled(
   rewards: ReadonlyMap<string, number | null> | null,
 ): Assembled {
   const ofEpisodes = new Map(facts.episodes.map((episode) => [episode.episode_id, episode.reward]));
+  // What an episode earned says nothing of an answer that it did not go on from.
+  let over: ReadonlySet<StepFacts> | undefined;
+  const ofEpisode = (step: StepFacts) => {
+    over ??= passedOver(facts.steps);
+    return over.has(step) ? null : ofEpisodes.get(step.episode_id);
+  };
   const rewardOf = (step: StepFacts) =>
-    (rewards ? rewards.get(stepKey(step.episode_id, step.step_id)) : ofEpisodes.get(step.episode_id)) ?? null;
+    (rewards ? rewards.get(stepKey(step.episode_id, step.step_id)) : ofEpisode(step)) ?? null;
   const own = {
     // A credit method that reads computed rewards compares the steps that have one.
     steps: rewards ? facts.steps.filter((step) => rewards.has(stepKey(step.episode_id, step.step_id))) : facts.steps,

@@ -1,7 +1,7 @@
 /** What methods do that look at one episode, or at one group, at a time. */
 import { groupBy } from '../methods/statistics.ts';
 import type { Assembled } from './assembled.ts';
-import { type EpisodeFacts, groupOf, type StepFacts } from './facts.ts';
+import { type EpisodeFacts, groupOf, type StepFacts, stepKey } from './facts.ts';
 import { type Judgement, type OnStep, reward, score } from './judgement.ts';
 
 /** What an episode without steps has: its reason, in a score. */
@@ -62,6 +62,14 @@ export const onEpisode = (
 export function onwardOf(steps: readonly StepFacts[]): StepFacts[] {
   const candidates = groupBy(steps, (step) => step.call_id);
   return steps.filter(({ chosen, call_id }) => chosen ?? candidates.get(call_id)?.length === 1);
+}
+
+/** The steps that an episode did not go on from: those that were marked so, and those of a call of which another candidate was chosen. */
+export function passedOver(steps: readonly StepFacts[]): ReadonlySet<StepFacts> {
+  const callOf = ({ episode_id, call_id }: StepFacts): string => stepKey(episode_id, call_id);
+  const decided = new Set(steps.filter(({ chosen }) => chosen === true).map(callOf));
+  const isOver = (step: StepFacts) => step.chosen === false || (step.chosen === null && decided.has(callOf(step)));
+  return new Set(decided.size === 0 ? steps.filter(({ chosen }) => chosen === false) : steps.filter(isOver));
 }
 
 /** A row for every step: those whose role earned something have it, the others have the reason. */

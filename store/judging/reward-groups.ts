@@ -8,6 +8,7 @@ import type { Assembled } from './assembled.ts';
 import { type EpisodeFacts, groupOf, type StepFacts } from './facts.ts';
 import { doubtOf, partialGroups } from './group-doubts.ts';
 import { credit, type Judgement, verdictOn } from './judgement.ts';
+import { passedOver } from './over-episodes.ts';
 import { mixedPolicies } from './policy-versions.ts';
 import { familiesOf } from './replay-trees.ts';
 import { tagged } from './replays.ts';
@@ -15,8 +16,8 @@ import { tagged } from './replays.ts';
 type Reward = number | null;
 
 /**
- * GRPO and its like: an episode is a sample, and its credit goes to each of its steps. Where the rewards of another method are read
- * each step is a sample.
+ * GRPO and its like: an episode is a sample, and its credit goes to each step that it went on from. Where the rewards of another method are
+ * read each step is a sample.
  */
 export function creditByGroup(
   { episodes, steps, rewardOf, ownRewards }: Assembled,
@@ -30,7 +31,9 @@ export function creditByGroup(
   const flags = groupFlags(group, reward);
   const partial = partialGroups(episodes);
   const mixed = mixedPolicies(steps, (i) => names[at[i]!]!);
+  const over = ownRewards ? null : passedOver(steps);
   return steps.map((step, i) => {
+    if (over?.has(step)) return credit(step, null, 'not_chosen');
     const sample = ownRewards ? i : at[i]!;
     return credit(
       step,
@@ -81,13 +84,25 @@ export function creditByAgent(
   const flags = flagged(rows);
   const partial = partialGroups(episodes);
   const mixed = mixedPolicies(steps, (i) => query[i]!);
+  const over = passedOver(steps);
   return [
     ...steps.map((step, i) =>
-      credit(step, values[i] ?? null, flags[i] ?? doubtOf(partial.has(query[i]!), mixed.has(query[i]!))),
+      credit(
+        step,
+        values[i] ?? null,
+        unrewarded(over, step, rows[i]!) ?? flags[i] ?? doubtOf(partial.has(query[i]!), mixed.has(query[i]!)),
+      ),
     ),
     ...copies.map((step) => credit(step, null, 'copied')),
   ];
 }
+
+/** Why a step has no reward: nobody went on from it, and it has none of its own. */
+const unrewarded = (
+  over: ReadonlySet<StepFacts>,
+  step: StepFacts,
+  { reward }: { readonly reward: Reward },
+): 'not_chosen' | null => (reward === null && over.has(step) ? 'not_chosen' : null);
 
 function flagsByAgent(steps: readonly AgentStep[]): readonly (GroupFlag | null)[] {
   return groupFlags(
@@ -123,9 +138,14 @@ export function creditByEnvironment(
     rows.map(({ step }) => step),
     (i) => envs[i]!,
   );
+  const over = passedOver(facts.steps);
   return [
-    ...rows.map(({ step, group, env }, i) =>
-      credit(step, values[i] ?? null, flags[i] ?? doubtOf(partial.has(group), mixed.has(env))),
+    ...rows.map((row, i) =>
+      credit(
+        row.step,
+        values[i] ?? null,
+        unrewarded(over, row.step, row) ?? flags[i] ?? doubtOf(partial.has(row.group), mixed.has(row.env)),
+      ),
     ),
     ...without,
   ];

@@ -41,16 +41,16 @@ describe('the judge', () => {
       asked.map((method) => ({ method })),
       ['a', 'd'],
     );
-    // Rewards 1, 0 and ¼ have the mean 5/12 and squared deviations 78/144; each episode has a step at turn 0 and two at turn 1.
+    // Rewards 1, 0 and ¼ have the mean 5/12 and squared deviations 78/144; each episode went on from a step at turn 0 and one at turn 1.
     const team = (std: number) => [7, -5, -2].map((twelfths) => twelfths / 12 / (std + 1e-6));
-    const [episode, step, turn] = [Math.sqrt(39) / 12, Math.sqrt(13 / 64), Math.sqrt(13 / 60)].map(team);
+    const [episode, step] = [Math.sqrt(39) / 12, Math.sqrt(13 / 60)].map(team);
     const alone = 1 / (1 + 1e-6);
-    const each = (values: readonly number[]) => values.flatMap((value) => [value, value, value]);
-    const expected: Record<string, number[]> = {
+    const each = (values: readonly number[]) => values.flatMap((value) => [value, value, null]);
+    const expected: Record<string, (number | null)[]> = {
       grpo_advantage: each([...episode!, alone]),
       rloo_advantage: each([0.875, -0.625, -0.25, 1]),
       drmas_advantage: each([...step!, 0]),
-      at_grpo_advantage: [...episode!.flatMap((first, i) => [first, turn![i]!, turn![i]!]), alone, 0, 0],
+      at_grpo_advantage: each([...episode!, alone]),
     };
     for (const name of asked) {
       const found = await credits(name);
@@ -60,11 +60,11 @@ describe('the judge', () => {
       expect(
         found.map((row) => row.value),
         name,
-      ).toEqual(expected[name]!.map((value) => expect.closeTo(value, 12)));
+      ).toEqual(expected[name]!.map((value) => value && expect.closeTo(value, 12)));
     }
     expect(
       (await credits('grpo_advantage')).filter((row) => row.step_id.startsWith('d-')).map((row) => row.reason),
-    ).toEqual(['group_of_one', 'group_of_one', 'group_of_one']);
+    ).toEqual(['group_of_one', 'group_of_one', 'not_chosen']);
   });
 
   it('gives rewards, verdicts and scores over an execution matrix, each with its step', async () => {
@@ -150,7 +150,11 @@ describe('the judge', () => {
     expect(without_value.verdicts).toBeGreaterThan(5);
     expect(written.verdicts).toBeGreaterThan(without_value.verdicts!);
     const mine = (await credits('grpo_advantage')).filter((row) => row.step_id.startsWith('a-'));
-    expect(mine.map(({ value, reason }) => [value, reason])).toEqual(Array(3).fill([null, 'missing_reward']));
+    expect(mine.map(({ value, reason }) => [value, reason])).toEqual([
+      [null, 'missing_reward'],
+      [null, 'missing_reward'],
+      [null, 'not_chosen'],
+    ]);
     const verdicts = await rows<{ method: string; keep: boolean | null; reason: string }>(
       `select method, keep, reason from traj.verdicts where episode_id = 'bare' order by 1`,
     );
@@ -256,7 +260,7 @@ describe('the judge', () => {
       );
     const reasonsByMethod = async () => {
       const found = await rows<{ method: string; reasons: (string | null)[] }>(
-        'select method, array_agg(distinct reason) as reasons from traj.credits group by 1 order by 1',
+        "select method, array_agg(distinct reason) as reasons from traj.credits where reason is distinct from 'not_chosen' group by 1 order by 1",
       );
       return Object.fromEntries(found.map(({ method, reasons }) => [method, reasons]));
     };
@@ -270,7 +274,9 @@ describe('the judge', () => {
       magrpo_returns: ['partial_group'],
     });
     const values = () =>
-      rows("select episode_id, step_id, value from traj.credits where method = 'grpo_advantage' order by 1, 2");
+      rows(
+        "select episode_id, step_id, value from traj.credits where method = 'grpo_advantage' and reason is distinct from 'not_chosen' order by 1, 2",
+      );
     expect((await values()).map((row) => row.value).filter((value) => value === null || value === 0)).toEqual([]);
     await load(anEpisode('c', { group: 'g', reward: 0 }));
     await run(methods, ['a']);
@@ -290,7 +296,11 @@ describe('the judge', () => {
     await load(anEpisode('a', { group: 'g' }), [started]);
     await load(anEpisode('x', { task: 'y', reward: 1 }), anEpisode('y', { task: 'y', reward: 0 }));
     await run([{ method: 'grpo_advantage' }], ['a', 'x']);
-    expect(await rows('select distinct episode_id, reason from traj.credits order by 1')).toEqual([
+    expect(
+      await rows(
+        "select distinct episode_id, reason from traj.credits where reason is distinct from 'not_chosen' order by 1",
+      ),
+    ).toEqual([
       { episode_id: 'a', reason: 'group_of_one' },
       { episode_id: 'x', reason: null },
       { episode_id: 'y', reason: null },

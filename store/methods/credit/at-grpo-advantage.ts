@@ -20,7 +20,7 @@ export const atGrpoAdvantage = method({
   name: 'at_grpo_advantage',
   kind: 'credit',
   source: 'AT-GRPO: PettingLLMs, multi_agents_ppo_trainer.py; verified (code)',
-  version: 1,
+  version: 2,
   summary: 'GRPO within each environment, turn and agent.',
   params: VERL_PARAMS,
   limits: { eps: Type.Number({ minimum: 0 }) },

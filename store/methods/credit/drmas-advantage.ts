@@ -27,7 +27,7 @@ export const drmasAdvantage = method({
   name: 'drmas_advantage',
   kind: 'credit',
   source: 'Dr. MAS: langfengQ/DrMAS, core_algos.py and ray_trainer.py; verified (code)',
-  version: 2,
+  version: 3,
   summary: 'GRPO within each query and agent; every step of the agent is one sample.',
   params,
   limits: {

@@ -18,7 +18,7 @@ export const flooredAdvantage = method({
   name: 'floored_advantage',
   kind: 'credit',
   source: 'ours, after Dr. MAS (langfengQ/DrMAS, core_algos.py)',
-  version: 1,
+  version: 2,
   summary: 'Reward minus the mean of its query and agent, divided by the larger of the std and a floor.',
   params: { floor: 0.1 },
   limits: { floor: Type.Number({ exclusiveMinimum: 0 }) },

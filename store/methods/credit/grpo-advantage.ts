@@ -20,7 +20,7 @@ export const grpoAdvantage = method({
   name: 'grpo_advantage',
   kind: 'credit',
   source: 'GRPO, Dr. GRPO: verl/trainer/ppo/core_algos.py; verified (code)',
-  version: 1,
+  version: 2,
   summary: 'Reward minus the mean of its group, divided by the group’s std (Dr. GRPO: not divided).',
   params: VERL_PARAMS,
   limits: { eps: Type.Number({ minimum: 0 }) },

@@ -21,7 +21,7 @@ export const multiagentGrpoAdvantage = method({
   name: 'multiagent_grpo_advantage',
   kind: 'credit',
   source: 'Dr. MAS baseline: langfengQ/DrMAS, core_algos.py; verified (code)',
-  version: 2,
+  version: 3,
   summary: 'GRPO over the average step reward of each trajectory; all its steps get the same value.',
   params: VERL_PARAMS,
   limits: { eps: Type.Number({ minimum: 0 }) },

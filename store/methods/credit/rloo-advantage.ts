@@ -17,7 +17,7 @@ export const rlooAdvantage = method({
   name: 'rloo_advantage',
   kind: 'credit',
   source: 'RLOO: verl/trainer/ppo/core_algos.py; verified (code)',
-  version: 1,
+  version: 2,
   summary: 'Reward minus the mean reward of the other samples of its group.',
   input: Type.Object({ group: Type.Array(Key), reward: Type.Array(Reward) }),
   run: ({ group, reward }): (number | null)[] => {

@@ -34,7 +34,7 @@ export const trlAdvantage = method({
   name: 'trl_advantage',
   kind: 'credit',
   source: 'GRPO: trl/trainer/grpo_trainer.py; verified (code)',
-  version: 1,
+  version: 2,
   summary: 'Reward minus the mean of its group, over the std of group or batch or not divided, as TRL does it.',
   params,
   limits: {

@@ -52,6 +52,30 @@ describe('credit that the judge computes from what is stored', () => {
     await expect(credit('theirs')).rejects.toThrow(/reward should be/);
   });
 
+  it('gives the reward of an episode to the answers that it went on from, and to no other candidate', async () => {
+    const call = { agent: 'solver', turn: 0, choices: [{}, { chosen: true }] };
+    await base.load(
+      played('a', { group: 'g', reward: 1, calls: [call] }),
+      played('b', { group: 'g', reward: 0, calls: [call] }),
+      // Nobody said which of these it went on from.
+      played('c', { group: 'h', reward: 1, calls: [{ ...call, choices: [{}, {}] }] }),
+      played('d', { group: 'h', reward: 0, calls: [{ ...call, choices: [{}] }] }),
+    );
+    const alike = ['grpo_advantage', 'rloo_advantage', 'trl_advantage'];
+    const byAgent = ['drmas_advantage', 'multiagent_grpo_advantage', 'floored_advantage', 'at_grpo_advantage'];
+    await base.run([...alike, ...byAgent]);
+    for (const method of [...alike, ...byAgent]) {
+      const rows = await base.rows<{ step_id: string; value: number | null; reason: string | null }>(
+        `select episode_id || ' ' || step_id as step_id, value, reason from traj.credits where method = '${method}' order by 1`,
+      );
+      const of = (step: string) => rows.find(({ step_id }) => step_id === step)!;
+      for (const step of ['a c0/0', 'b c0/0'])
+        expect([method, of(step)]).toMatchObject([method, { value: null, reason: 'not_chosen' }]);
+      expect([method, of('a c0/1').value! > 0, of('b c0/1').value! < 0]).toEqual([method, true, true]);
+      expect([method, of('c c0/0').value, of('c c0/1').value]).not.toContain(null);
+    }
+  });
+
   it('compares episodes, agents and turns of a group, and says where versions of a policy were mixed', async () => {
     const by = (agent: string, turn?: number, version?: string): Call => ({ agent, turn, version, choices: [{}] });
     await base.load(
