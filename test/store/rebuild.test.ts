@@ -3,6 +3,7 @@ import { postgresLog } from '../../ingest/log/postgres.ts';
 import { openPool } from '../../store/db/pool.ts';
 import { judge, judgeAgain, lapsedMethods, unjudged } from '../../store/judging/judge.ts';
 import { reconcile } from '../../store/log/reconcile.ts';
+import { findMethod } from '../../store/methods/find.ts';
 import { projectAll } from '../../store/projecting/projector.ts';
 import { checksum } from '../../store/rebuilding/checksum.ts';
 import { rebuild } from '../../store/rebuilding/rebuild.ts';
@@ -120,7 +121,9 @@ describe('a rebuild', () => {
     await projectAll(fresh.db);
     await rebuild(fresh.db, { judge: judgeAgain });
     const named = { name: 'given_up_advantage', version: 3, known: null };
-    expect(await lapsedMethods(fresh.db)).toEqual([{ name: 'drmas_advantage', version: 1, known: 2 }, named]);
+    const known = findMethod('drmas_advantage').version;
+    expect(known).toBeGreaterThan(1);
+    expect(await lapsedMethods(fresh.db)).toEqual([{ name: 'drmas_advantage', version: 1, known }, named]);
     await judge(fresh.db, log, { methods: [{ method: 'drmas_advantage' }], episodes: ['e1', 'e2'], now });
     await projectAll(fresh.db);
     expect(await lapsedMethods(fresh.db)).toEqual([named]);

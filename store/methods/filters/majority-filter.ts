@@ -2,13 +2,11 @@
  * Keeps the candidates whose behaviour more than half of their group shares.
  *
  * Source: ours, after the consensus filter of M500 (jincan333/MAS-TTS), for outputs that can be run instead of argued about.
- * In a judging a group is what one role wrote in the episodes of a group; before version 2 it was that of a task, of whose groups not all
- * need be judged together.
  * A null behaviour counts towards the size of its group and agrees with nobody.
  */
 
 import { Type } from 'typebox';
-import { groupOf, stepKey } from '../../judging/facts.ts';
+import { stepKey } from '../../judging/facts.ts';
 import { method } from '../method.ts';
 import { Key, nullable } from '../shapes.ts';
 import { groupBy } from '../statistics.ts';
@@ -18,7 +16,7 @@ export const majorityFilter = method({
   name: 'majority_filter',
   kind: 'filter',
   source: 'ours, after the consensus filter of M500 (jincan333/MAS-TTS)',
-  version: 2,
+  version: 1,
   summary: 'Keeps candidates whose behaviour is that of more than half of their group.',
   input: Type.Object({
     candidates: Type.Array(Type.Object({ id: Key, group: Key, behaviour: nullable(Type.String()) })),
@@ -39,14 +37,17 @@ export const majorityFilter = method({
   judged: {
     reads: ['content', 'reports'],
     rows: ({ episodes, steps, reports, survives }, ask) => {
-      const groups = new Map(episodes.map((episode) => [episode.episode_id, groupOf(episode)]));
+      const facts = new Map(episodes.map((episode) => [episode.episode_id, episode]));
       const roles = new Map(steps.map((step) => [stepKey(step.episode_id, step.step_id), step.role]));
       const candidates = [...reports].flatMap(([episodeId, report]) =>
         [...report.programs.filter((p) => !p.reference), ...report.tests.filter((t) => !t.ground_truth && !t.public)]
           .filter((member) => survives(episodeId, String(member.id)))
           .map((member) => ({
             id: stepKey(episodeId, String(member.id)),
-            group: stepKey(groups.get(episodeId)!, roles.get(stepKey(episodeId, String(member.id))) ?? ''),
+            group: stepKey(
+              facts.get(episodeId)?.task_id ?? episodeId,
+              roles.get(stepKey(episodeId, String(member.id))) ?? '',
+            ),
             behaviour: member.behaviour ?? null,
           })),
       );

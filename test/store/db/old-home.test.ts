@@ -8,7 +8,7 @@ import type { Draft } from '../../../ingest/events.ts';
 import { postgresLog } from '../../../ingest/log/postgres.ts';
 import { migrate, migrationsFolder, readMigrations } from '../../../migrations/migrate.ts';
 import { type Db, openPool } from '../../../store/db/pool.ts';
-import { judgeAgain } from '../../../store/judging/judge.ts';
+import { judgeAgain, lapsedMethods } from '../../../store/judging/judge.ts';
 import { reconcile } from '../../../store/log/reconcile.ts';
 import { projectAll } from '../../../store/projecting/projector.ts';
 import { checksum } from '../../../store/rebuilding/checksum.ts';
@@ -16,6 +16,9 @@ import { rebuild } from '../../../store/rebuilding/rebuild.ts';
 import { inFolders } from '../../../store/retention/places.ts';
 import { restore } from '../../../store/retention/restore.ts';
 import { freshDatabase, type TestDatabase, testServerUrl } from '../../support/database.ts';
+
+/** Of the methods that judged in these homes, those that have another version since. */
+const LAPSED: Readonly<Record<number, readonly string[]>> = { 13: ['grpo_advantage'], 27: ['grpo_advantage'] };
 
 const homeOf = (schema: number): string => join(import.meta.dirname, `home-${schema}`);
 
@@ -145,28 +148,6 @@ describe.each([
     ]);
   });
 
-  it('lost nothing: its tables are those that its events give a new one, and a rebuild of it', async () => {
-    // A trace of spans that concern neither agents nor models was an episode of schema 13. It is none now, and a rebuild drops it.
-    const silent = await db.query(
-      `delete from facts.episodes where episode_id = '0af7651916cd43dd8448eb211c80319c' and calls = 0 and last_at is null returning 1`,
-    );
-    expect(silent.rows).toHaveLength(schema === 13 ? 1 : 0);
-    const before = await checksum(db);
-    expect(before.tables.events?.rows).toBe(count);
-    expect((await reconcile(db)).ok).toBe(true);
-    const { rows } = await db.query<Record<string, never>>(
-      'select name, source, id, time, data from troupe.events order by recorded_at, partition, position',
-    );
-    const events = rows.map((row) => decodeDraft({ ...row, data: asSent(row.data) } as unknown as Draft).event!);
-    const answers = await postgresLog(fresh.db).append(events);
-    expect(answers.filter((answer) => answer !== 'accepted')).toEqual([]);
-    await projectAll(fresh.db);
-    await rebuild(fresh.db, { judge: judgeAgain });
-    expect(before).toEqual(await checksum(fresh.db));
-    await rebuild(db, { judge: judgeAgain });
-    expect(await checksum(db)).toEqual(before);
-  });
-
   it.runIf(schema === 27)('has each row as it was, under the names of now', async () => {
     const lines = readFileSync(join(homeOf(schema), 'rows.tsv'), 'utf8')
       .trimEnd()
@@ -186,6 +167,36 @@ describe.each([
       expect([table, now.map(({ row }) => row)]).toEqual([table, expect.arrayContaining(known)]);
       expect([table, now.length]).toEqual([table, rows.length]);
     }
+  });
+
+  it('lost nothing: its tables are those that its events give a new one, and a rebuild of it', async () => {
+    // A trace of spans that concern neither agents nor models was an episode of schema 13. It is none now, and a rebuild drops it.
+    const silent = await db.query(
+      `delete from facts.episodes where episode_id = '0af7651916cd43dd8448eb211c80319c' and calls = 0 and last_at is null returning 1`,
+    );
+    expect(silent.rows).toHaveLength(schema === 13 ? 1 : 0);
+    // Methods that have another version now: a rebuild names them, and drops what they said.
+    const lapsed = (await lapsedMethods(db)).map(({ name }) => name);
+    for (const table of ['credits', 'judged_methods'])
+      await db.query(
+        `delete from facts.${table} where method_key in (select method_key from facts.judged_methods where method = any($1))`,
+        [lapsed],
+      );
+    expect(lapsed).toEqual(LAPSED[schema] ?? []);
+    const before = await checksum(db);
+    expect(before.tables.events?.rows).toBe(count);
+    expect((await reconcile(db)).ok).toBe(true);
+    const { rows } = await db.query<Record<string, never>>(
+      'select name, source, id, time, data from troupe.events order by recorded_at, partition, position',
+    );
+    const events = rows.map((row) => decodeDraft({ ...row, data: asSent(row.data) } as unknown as Draft).event!);
+    const answers = await postgresLog(fresh.db).append(events);
+    expect(answers.filter((answer) => answer !== 'accepted')).toEqual([]);
+    await projectAll(fresh.db);
+    await rebuild(fresh.db, { judge: judgeAgain });
+    expect(before).toEqual(await checksum(fresh.db));
+    await rebuild(db, { judge: judgeAgain });
+    expect(await checksum(db)).toEqual(before);
   });
 
   it.runIf(schema === 13)('takes back what it had pruned, from an archive that names no log', async () => {

@@ -92,37 +92,6 @@ describe('what is compared with each other', () => {
     ]);
   }, 60_000);
 
-  it('is in a majority what the same role wrote in a group, not in other groups of the task', async () => {
-    const ran = (id: string, group: string, behaviours: readonly string[]) => [
-      ...played(id, { group, task: 't', calls: [{ role: 'coder', choices: behaviours.map(() => ({})) }] }),
-      event(
-        'feedback.recorded',
-        {
-          feedback_id: `${id}-matrix`,
-          target: { kind: 'episode', episode_id: id },
-          kind: 'execution',
-          name: 'tests',
-          matrix: {
-            programs: behaviours.map((behaviour, i) => ({ step_id: `c0/${i}`, valid: true, behaviour })),
-            tests: [],
-            pass: behaviours.map(() => []),
-          },
-        },
-        { time: at(2) },
-      ),
-    ];
-    await base.load(ran('a', 'g1', ['x', 'x', 'y']), ran('b', 'g2', ['y', 'y', 'y']));
-    await base.run(['majority_filter']);
-    expect(await base.rows(`select episode_id || ' ' || step_id as step, keep from traj.verdicts order by 1`)).toEqual([
-      { step: 'a c0/0', keep: true },
-      { step: 'a c0/1', keep: true },
-      { step: 'a c0/2', keep: false },
-      { step: 'b c0/0', keep: true },
-      { step: 'b c0/1', keep: true },
-      { step: 'b c0/2', keep: true },
-    ]);
-  }, 60_000);
-
   it('is one group where a group and a task have one name, also when only one of them changes', async () => {
     await base.load(
       played('h1', { task: 'H', reward: 1, calls: [call] }),

@@ -16,12 +16,16 @@ beforeEach(async () => {
 afterEach(() => fresh.close());
 
 /** Every view's rows as text, in an order of their own. */
+/** A mean adds its numbers in the order in which rows lie, which a rebuild may change: its last digits are not compared. */
+const rounded = (row: string): string => row.replace(/\d+\.\d{13,}/g, (number) => Number(number).toPrecision(13));
+
 const answers = async () =>
   Object.fromEntries(
     await Promise.all(
-      VIEWS.map(
-        async (view) => [view, await rowsOf(fresh.db, `select v::text as row from traj.${view} v order by 1`)] as const,
-      ),
+      VIEWS.map(async (view) => {
+        const rows = await rowsOf(fresh.db, `select v::text as row from traj.${view} v order by 1`);
+        return [view, rows.map(({ row }) => ({ row: rounded(String(row)) }))] as const;
+      }),
     ),
   );
 
