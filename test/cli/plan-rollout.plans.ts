@@ -492,7 +492,7 @@ describe('a plan that begins with a rollout', () => {
       const [rollout, ...sides] = (await played('in-version-1')).reverse();
       expect(rollout).toMatchObject({ side: 'rollout', team_id: released, in_its_words: true });
       expect(sides).toEqual(
-        ['incumbent', 'candidate'].map((side) => ({ side, team_id: released, in_its_words: true, episodes: 2 })),
+        ['incumbent', 'candidate'].map((side) => ({ side, team_id: released, in_its_words: true, episodes: 6 })),
       );
 
       // What another version does is another round's: the next run plays in it.
