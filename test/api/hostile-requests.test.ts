@@ -177,7 +177,7 @@ describe('what is asked in bad faith', () => {
           expect(statusCode).toBeLessThan(500);
         },
       ),
-      { numRuns: 500 },
+      { numRuns: 250 },
     );
   });
 
