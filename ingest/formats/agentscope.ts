@@ -4,7 +4,6 @@
  * calls of a reply. A saved state of version 2 holds the messages of its session, one of version 1 (of a memory, an agent, or a session
  * with a member for each agent) the messages in the memories of its agents.
  */
-
 import type { Content, Draft } from '../events.ts';
 import { canonicalJson, given, hashId, isRecord, ownOf, without } from '../json.ts';
 import { pushAll } from '../push-all.ts';

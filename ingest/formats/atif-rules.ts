@@ -1,5 +1,4 @@
 /** The rules of ATIF that a trajectory must keep, version 1 in all its minor versions: each breach is named by its native field. */
-
 import type { Refusal } from '../../errors.ts';
 import { isRecord } from '../json.ts';
 import { pushAll } from '../push-all.ts';

@@ -2,6 +2,8 @@
  * Events as ATIF trajectories: of imported ones the documents they were read from, of any other episode a new document of version
  * 1.8. There a team of several agents becomes one that delegates to each of them in code, as the format has no other way.
  */
+
+import { groupBy } from '../group-by.ts';
 import { given, isRecord } from '../json.ts';
 import type { Fields } from './atif-rules.ts';
 import { writeEpisode } from './atif-write-episode.ts';
@@ -24,8 +26,8 @@ export function writeAtif(episode: readonly RestoredEvent[]): readonly unknown[]
     ),
   );
   const documents: Documents = {
-    children: groupedBy([...frames], ([, frame]) => (frame.native as Fields).parent),
-    events: groupedBy(episode, ({ data }) => ((data.native ?? {}) as Fields).trajectory),
+    children: groupBy([...frames], ([, frame]) => (frame.native as Fields).parent),
+    events: groupBy(episode, ({ data }) => ((data.native ?? {}) as Fields).trajectory),
   };
   return (documents.children.get(undefined) ?? [])
     .toSorted(([a], [b]) => (a < b ? -1 : 1))
@@ -37,16 +39,6 @@ type Documents = {
   readonly children: ReadonlyMap<unknown, readonly (readonly [string, Fields])[]>;
   readonly events: ReadonlyMap<unknown, readonly RestoredEvent[]>;
 };
-
-function groupedBy<T>(items: readonly T[], keyOf: (item: T) => unknown): ReadonlyMap<unknown, T[]> {
-  const groups = new Map<unknown, T[]>();
-  for (const item of items) {
-    const group = groups.get(keyOf(item));
-    if (group) group.push(item);
-    else groups.set(keyOf(item), [item]);
-  }
-  return groups;
-}
 
 function documentOf(key: string, frame: Fields, documents: Documents): Fields {
   const { ids, version } = frame.native as { ids: object; version: unknown };
@@ -70,7 +62,7 @@ function documentOf(key: string, frame: Fields, documents: Documents): Fields {
 }
 
 function stepsOf(events: readonly RestoredEvent[]): Fields[] {
-  const steps = groupedBy(events, ({ data }) => (data.native as Fields).step);
+  const steps = groupBy(events, ({ data }) => (data.native as Fields).step);
   return [...steps]
     .flatMap(([id, all]) => (typeof id === 'number' ? [[id, all] as const] : []))
     .sort(([a], [b]) => a - b)

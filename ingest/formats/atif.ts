@@ -2,7 +2,6 @@
  * ATIF, the trajectory format of Harbor, in both directions: one document a run, its sub-agents' trajectories inside it. A step of
  * an agent is a model call, unless it is marked as made without a model or as context copied from elsewhere.
  */
-
 import type { Draft, EventData, Message } from '../events.ts';
 import { canonicalJson, given, hashId, isRecord, without } from '../json.ts';
 import { pushAll } from '../push-all.ts';

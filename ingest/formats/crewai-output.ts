@@ -2,7 +2,6 @@
  * What a kickoff returns (`CrewOutput.model_dump_json`): the tasks with their agents and answers, and since 1.x the conversation of each
  * task. Its `token_usage` adds up the counts of the agents, and counts a model that two of them share twice.
  */
-
 import type { Draft } from '../events.ts';
 import { given, isRecord, without } from '../json.ts';
 import { pushAll } from '../push-all.ts';

@@ -2,7 +2,6 @@
  * Langfuse: batches for its ingestion API, exported traces and scores (langfuse/langfuse, ingestion/types.ts), and its OpenTelemetry
  * spans. A body is an upsert: of several values for one id, the later one that is not null counts.
  */
-
 import { given, isRecord, without } from '../json.ts';
 import { isOtlp } from '../otlp/decode.ts';
 import { pushAll } from '../push-all.ts';

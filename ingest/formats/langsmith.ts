@@ -2,7 +2,6 @@
  * LangSmith runs of LangChain and LangGraph (langchain-ai/langsmith-sdk, js/src/schemas.ts): batches `{post, patch}`, trees with
  * `child_runs`, single runs and feedback. A patch changes the run that was posted, whichever comes first.
  */
-
 import { given, isRecord, without } from '../json.ts';
 import { isOtlp } from '../otlp/decode.ts';
 import { pushAll } from '../push-all.ts';

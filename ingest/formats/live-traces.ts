@@ -3,7 +3,6 @@
  * each with the trace that it belongs to, and an item is stored unchanged; the events of a trace are derived from all its items, so that an
  * agent named by a span that comes later is known to every span inside it.
  */
-
 import type { Draft } from '../events.ts';
 import { canonicalJson, hashOfWritten, isRecord } from '../json.ts';
 import { keepWritten } from '../known-json.ts';

@@ -2,7 +2,6 @@
  * M500 rows: the accepted work of a team on one problem, one column of messages for each role. How many solvers and rounds there
  * were and the order of the roles is not stored; they are read in the order of the method, and flagged.
  */
-
 import type { Refusal } from '../../errors.ts';
 import type { Draft } from '../events.ts';
 import { given, isRecord, without } from '../json.ts';

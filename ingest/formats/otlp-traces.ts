@@ -6,6 +6,7 @@ import type { Draft } from '../events.ts';
 import { canonicalJson, hashId, isRecord } from '../json.ts';
 import { decodeOtlp, isOtlp } from '../otlp/decode.ts';
 import type { OtlpLog, OtlpSpan } from '../otlp/span.ts';
+import { pushAll } from '../push-all.ts';
 import { type Converted, listed, listsOf, type NativeRecord, type NativeRefusal } from './format.ts';
 import { isLangfuseSpan, langfuseSpanAct } from './langfuse-spans.ts';
 import { isLangsmithSpan, LANGSMITH, langsmithSpanAct } from './langsmith-spans.ts';
@@ -197,8 +198,8 @@ export function convertOtlp(record: NativeRecord): Converted {
   const refusals: NativeRefusal[] = [];
   for (const [at, request] of listsOf(record.value).flat().entries()) {
     const decoded = decodeOtlp(request);
-    for (const span of decoded.spans) spans.push(span);
-    for (const log of decoded.logs) logs.push(log);
+    pushAll(spans, decoded.spans);
+    pushAll(logs, decoded.logs);
     for (const refusal of decoded.refusals) refusals.push({ ...refusal, at });
   }
   const originals = new Map<string, Set<string>>();

@@ -3,6 +3,7 @@
  * act, the one that holds the answer, with what only the others know; the others stay spans that count as nothing.
  */
 import { canonicalJson, without } from '../json.ts';
+import { pushAll } from '../push-all.ts';
 import type { Act, Choice, SpanKind } from './trace.ts';
 
 type Call = Act & { readonly what: Extract<SpanKind, { kind: 'generation' }> };
@@ -29,7 +30,7 @@ export function mergeCalls(acts: readonly Act[], around: (act: Act) => readonly 
     else inner.set(nearest, [act]);
   }
   const inwards = [...outermost];
-  for (let i = 0; i < inwards.length; i++) for (const call of inner.get(inwards[i]!) ?? []) inwards.push(call);
+  for (let i = 0; i < inwards.length; i++) pushAll(inwards, inner.get(inwards[i]!) ?? []);
   const calls = new Map<Call, readonly Call[]>();
   for (const call of inwards.reverse()) {
     const within = (inner.get(call) ?? []).flatMap((one) => calls.get(one) ?? []);
@@ -38,7 +39,7 @@ export function mergeCalls(acts: readonly Act[], around: (act: Act) => readonly 
   const byParent = new Map<string | null, Call[]>();
   for (const call of outermost) {
     const known = byParent.get(call.parent) ?? [];
-    for (const one of calls.get(call) ?? []) known.push(one);
+    pushAll(known, calls.get(call) ?? []);
     byParent.set(call.parent, known);
   }
   for (const siblings of byParent.values()) merging.siblings(siblings);

@@ -3,6 +3,7 @@
  * calls are leaves, and which tool run answers which call.
  */
 import type { Part } from '../events.ts';
+import { groupBy } from '../group-by.ts';
 import { canonicalJson, isRecord } from '../json.ts';
 import { isIdentifier } from '../text.ts';
 import { readArguments } from './chat-message.ts';
@@ -167,7 +168,7 @@ function pair(
     pairs.set(tool, call);
   };
   const before = (tool: Act, { call }: Asked): boolean => byTime(call.start, tool.start) <= 0;
-  const byId = grouped(calls, ({ nativeId }) => nativeId);
+  const byId = groupBy(calls, ({ nativeId }) => nativeId);
   const nameless: { readonly tool: Act; readonly what: Act['what'] & { readonly kind: 'tool' } }[] = [];
   for (const tool of acts) {
     const { what } = tool;
@@ -189,7 +190,7 @@ function pair(
     }),
   );
   const scopes = new Map(nameless.length === 0 ? [] : calls.map((call) => [call, scopeOf(call.call)]));
-  const byName = grouped(calls, ({ name }) => plain(name));
+  const byName = groupBy(calls, ({ name }) => plain(name));
   for (const { tool, what } of nameless) {
     const inside = new Set(around(tool).map(callOf));
     const scope = scopeOf(tool);
@@ -227,16 +228,6 @@ function firstOpen(calls: Asked[], open: ReadonlySet<Asked>): Asked[] {
   }
   if (found.length < kept) calls.splice(0, kept, ...found);
   return found;
-}
-
-function grouped<K>(calls: readonly Asked[], keyOf: (call: Asked) => K): ReadonlyMap<K, Asked[]> {
-  const groups = new Map<K, Asked[]>();
-  for (const call of calls) {
-    const group = groups.get(keyOf(call));
-    if (group) group.push(call);
-    else groups.set(keyOf(call), [call]);
-  }
-  return groups;
 }
 
 /** Whether all members of an object, and at least one, are those of another. */

@@ -2,9 +2,10 @@
  * Failed episodes with the labels of people, and the attributions of methods and annotators. The transaction's search_path names
  * the schema.
  */
+
+import { groupBy } from '../../ingest/group-by.ts';
 import type { Session } from '../db/pool.ts';
 import { anyOf, facts, firstOf, type InferResult, type NotNull, rowsOf, type SqlBool, sql } from '../db/query.ts';
-import { groupBy } from '../methods/statistics.ts';
 import { type Entry, readEntries } from './entries.ts';
 import { HAS_FAILED } from './failed.ts';
 

@@ -2,11 +2,12 @@
  * The transcript of an episode, in order, whatever events recorded it: candidates that the conversation went on from, messages,
  * answers of tools, observations.
  */
+
+import { groupBy } from '../../ingest/group-by.ts';
 import { unescapeText } from '../../ingest/text.ts';
 import type { Session } from '../db/pool.ts';
 import { anyOf, facts, prepare, type RawBuilder, rowsOfPrepared, sql } from '../db/query.ts';
 import type { TranscriptEntry } from '../methods/failure-signs.ts';
-import { groupBy } from '../methods/statistics.ts';
 import { shownJson, shownText } from '../projections/long-texts.ts';
 
 export type Entry = TranscriptEntry & {

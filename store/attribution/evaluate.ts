@@ -1,8 +1,8 @@
 /** Every attribution, scored against the labels of people, over all labelled episodes and by group. */
 import { TroupeError } from '../../errors.ts';
+import { groupBy } from '../../ingest/group-by.ts';
 import { KEYED } from '../../ingest/log/keyed.ts';
 import type { Db, Session } from '../db/pool.ts';
-import { groupBy } from '../methods/statistics.ts';
 import {
   type Attribution,
   annotatedAttributions,

@@ -2,12 +2,13 @@
  * Two checkpoints, models or teams on the same tasks: what each solved, the difference with its interval over tasks, and what it cost.
  * Only tasks that both tried are compared, so a side that was given easier tasks gains nothing by it.
  */
+
+import { groupBy } from '../../ingest/group-by.ts';
 import { KEYED } from '../../ingest/log/keyed.ts';
 import type { Db, Session } from '../db/pool.ts';
 import { facts, query, rowsOf, sql } from '../db/query.ts';
 import { executionReports } from '../judging/facts.ts';
 import { readReport } from '../methods/execution-report.ts';
-import { groupBy } from '../methods/statistics.ts';
 import { type PairedDifference, pairedDifference } from '../statistics/paired.ts';
 import { type Attempts, meanPassAtK, type PassAtK } from '../statistics/pass-at-k.ts';
 import { findSide, generatedBy, type Side } from './side.ts';

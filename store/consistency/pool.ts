@@ -3,9 +3,11 @@
  * the one team that each cluster of similar queries gets, and the pairs of query and team that can be learnt from. Secondary: the paper's
  * text; its pipeline is not published. Filling the matrix is work of the teams: a cell nobody played is null and never 0.
  */
+
+import { groupBy } from '../../ingest/group-by.ts';
 import { selectSystem } from '../methods/mas-gpt.ts';
 import { requireFinite } from '../methods/run.ts';
-import { groupBy, mean } from '../methods/statistics.ts';
+import { mean } from '../methods/statistics.ts';
 import type { Placed } from './clusters.ts';
 
 /** An episode, as far as the pool looks at it. */

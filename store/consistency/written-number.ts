@@ -1,6 +1,7 @@
 /** A number as people and models write it at the end of an answer, where it can be read in one way only. Our rules. */
 
-const DECIMAL = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)$/;
+/** A plain decimal. Each digit is read once, also of a text that is none. */
+export const DECIMAL = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)$/;
 const FRACTION = /^([+-]?\d+) ?\/ ?(\d+)$/;
 /** `\frac{3}{4}`, `-\dfrac{3}{4}`, `\frac34`. */
 const LATEX_FRACTION = /^([+-]?) ?\\[dt]?frac ?(?:\{ ?([+-]?\d+) ?\} ?\{ ?(\d+) ?\}|(\d)(\d))$/;

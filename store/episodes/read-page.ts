@@ -1,6 +1,7 @@
 /** One episode, read page by page: what happened in order, and what was recorded and judged of it. */
 import { createHash } from 'node:crypto';
 import { got, TroupeError } from '../../errors.ts';
+import { groupBy } from '../../ingest/group-by.ts';
 import type { Session } from '../db/pool.ts';
 import {
   anyOf,
@@ -14,7 +15,6 @@ import {
   typed,
 } from '../db/query.ts';
 import type { Database } from '../db/schema.ts';
-import { groupBy } from '../methods/statistics.ts';
 import {
   callEntry,
   decisionEntry,

@@ -1,10 +1,11 @@
 /** Looks at canaries: each is a row of the queue that no worker takes, looked at until it is decided. All that is counted follows from the tables. */
 import { countText, TroupeError } from '../../errors.ts';
+import { groupBy } from '../../ingest/group-by.ts';
 import { hashId } from '../../ingest/json.ts';
 import type { Db } from '../db/pool.ts';
 import { anyOf, query, rowsOf, type SqlBool, sql } from '../db/query.ts';
 import { endWaiting, type JobContext } from '../jobs/jobs.ts';
-import { groupBy, standardDeviation } from '../methods/statistics.ts';
+import { standardDeviation } from '../methods/statistics.ts';
 import { waitProjected } from '../projecting/positions.ts';
 import { ASKED_POLICY, releasesOf } from '../releasing/releases.ts';
 import { episodeCost } from '../rollouts/budget.ts';

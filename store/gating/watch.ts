@@ -5,7 +5,7 @@
 
 import { type Static, Type } from 'typebox';
 import { countText } from '../../errors.ts';
-import { groupBy } from '../methods/statistics.ts';
+import { groupBy } from '../../ingest/group-by.ts';
 import { bettor } from '../statistics/betting.ts';
 import { meanInterval } from '../statistics/bootstrap.ts';
 import { meanOf } from './gate.ts';

@@ -1,7 +1,8 @@
 /** Episodes as buffers of turns by agents, with what a critic recorded of each action. */
+
+import { groupBy } from '../../ingest/group-by.ts';
 import type { Chain } from '../methods/agent-chain.ts';
 import type { Ask } from '../methods/method.ts';
-import { groupBy } from '../methods/statistics.ts';
 import type { Assembled } from './assembled.ts';
 import { type StepFacts, stepKey } from './facts.ts';
 import { doubtIn } from './group-doubts.ts';

@@ -1,7 +1,8 @@
 /** What else is known about episodes: feedback, tool calls, decisions, observations, teams. Read in bulk, each by episode in order. */
+
+import { groupBy } from '../../ingest/group-by.ts';
 import type { Session } from '../db/pool.ts';
 import { anyOf, facts, type InferResult, prepare, type RowOf, rowsOf, rowsOfPrepared, sql } from '../db/query.ts';
-import { groupBy } from '../methods/statistics.ts';
 import { shownJson } from '../projections/long-texts.ts';
 
 type ByEpisode<Fact> = ReadonlyMap<string, readonly Fact[]>;

@@ -4,6 +4,7 @@
  * The event judge.completed records which methods ran over which positions, so that a rebuild recomputes every row.
  */
 import { TroupeError } from '../../errors.ts';
+import { groupBy } from '../../ingest/group-by.ts';
 import { hashId } from '../../ingest/json.ts';
 import { KEYED } from '../../ingest/log/keyed.ts';
 import type { EventLog } from '../../ingest/log/log.ts';
@@ -14,7 +15,6 @@ import { facts, firstOf, query, rowsOf, sql } from '../db/query.ts';
 import { findMethod, METHODS } from '../methods/find.ts';
 import type { Method } from '../methods/method.ts';
 import { methodParams } from '../methods/run.ts';
-import { groupBy } from '../methods/statistics.ts';
 import type { Assembled } from './assembled.ts';
 import { EarlierResults } from './earlier-results.ts';
 import { type StepFacts, stepKey } from './facts.ts';

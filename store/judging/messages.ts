@@ -1,6 +1,8 @@
 /** Messages and answers of episodes, as methods over text read them. */
+
+import { groupBy } from '../../ingest/group-by.ts';
+import { DECIMAL } from '../consistency/written-number.ts';
 import { lastBox } from '../methods/boxed.ts';
-import { groupBy } from '../methods/statistics.ts';
 import type { Assembled } from './assembled.ts';
 import type { EpisodeFacts, StepFacts } from './facts.ts';
 import { type Judgement, score } from './judgement.ts';
@@ -34,7 +36,7 @@ export const isCritic = ({ role }: StepFacts): boolean => role === 'critic';
  * has none, with that reason.
  */
 export const textScore = (episode: EpisodeFacts, text: string, detail?: object): Judgement => {
-  const plain = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)$/.test(text) && Number.isFinite(Number(text));
+  const plain = DECIMAL.test(text) && Number.isFinite(Number(text));
   return score(`e/${episode.episode_id}`, plain ? Number(text) : null, plain ? null : 'not_a_number', {
     text,
     ...detail,

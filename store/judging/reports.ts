@@ -1,7 +1,8 @@
 /** What methods over execution reports share: each episode with its report, and the candidates in it. */
+
+import { groupBy } from '../../ingest/group-by.ts';
 import type { ExecutionReport } from '../methods/execution-report.ts';
 import type { Judged } from '../methods/method.ts';
-import { groupBy } from '../methods/statistics.ts';
 import type { Verdict } from '../methods/verdict.ts';
 import type { Assembled } from './assembled.ts';
 import { type EpisodeFacts, groupOf } from './facts.ts';

@@ -2,8 +2,9 @@
  * From rewards, by whatever they are compared within, to filters of episodes and credit of steps. Flags of sizes and spreads come before
  * doubts about the group: where they are set there is no signal to doubt.
  */
+
+import { groupBy } from '../../ingest/group-by.ts';
 import { type GroupFlag, groupFlags } from '../methods/group-flags.ts';
-import { groupBy } from '../methods/statistics.ts';
 import type { Assembled } from './assembled.ts';
 import { type EpisodeFacts, groupOf, type StepFacts } from './facts.ts';
 import { doubtOf, partialGroups } from './group-doubts.ts';

@@ -1,9 +1,9 @@
 /** Writes the results of methods, in place of their earlier results for the same episodes. Rows go by COPY. */
 import { Readable } from 'node:stream';
+import { groupBy } from '../../ingest/group-by.ts';
 import { type ColumnType, type CopyColumn, copyRows } from '../../ingest/log/copy-rows.ts';
 import type { Session } from '../db/pool.ts';
 import { anyOf, countOf, facts, sql } from '../db/query.ts';
-import { groupBy } from '../methods/statistics.ts';
 import { type EpisodeFacts, groupOf } from './facts.ts';
 import type { Judgement, JudgementTable, MethodRun } from './judgement.ts';
 

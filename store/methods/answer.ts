@@ -1,4 +1,5 @@
 /** When two written answers are the same answer: normalised text, plain numbers, and letters of a multiple choice. Our rules. */
+import { DECIMAL } from '../consistency/written-number.ts';
 
 /** Strips, each once and in this order: white space at both ends, one full stop, one `$` at either end, runs of white space. */
 export function normaliseAnswer(text: string): string {
@@ -17,7 +18,6 @@ export function sameAnswer(a: string, b: string, choices: boolean): boolean {
   return choices && letterOf(a) !== null && letterOf(a) === letterOf(b);
 }
 
-const DECIMAL = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)$/;
 const FRACTION = /^([+-]?\d+) ?\/ ?(\d+)$/;
 const LETTER = /^(?:\(([A-Za-z])\)|([A-Za-z])[).]|([A-Za-z])$)(?: .*)?$/;
 

@@ -79,18 +79,6 @@ export function stableOrder<T>(rows: readonly T[], key: (row: T) => number, dire
   return rows.map((_, i) => i).sort((a, b) => sign * (keys[a]! - keys[b]!));
 }
 
-/** Rows under their key, keys in order of first appearance, rows in theirs. */
-export function groupBy<T, K>(rows: readonly T[], key: (row: T) => K): Map<K, T[]> {
-  const groups = new Map<K, T[]>();
-  for (const row of rows) {
-    const at = key(row);
-    const group = groups.get(at);
-    if (group === undefined) groups.set(at, [row]);
-    else group.push(row);
-  }
-  return groups;
-}
-
 /** Numbers the groups that rows form when they must agree in every column. Columns have one entry a row. */
 export function groupRows(first: readonly GroupKey[], ...others: readonly (readonly GroupKey[])[]): Groups {
   let groups = numberKeys(first);

@@ -1,12 +1,12 @@
 /** What the log holds beyond the positions: the events of the next batch. */
 import type { EventName } from '../../ingest/events.ts';
 import { readRecorded } from '../../ingest/formats/live-traces.ts';
+import { groupBy } from '../../ingest/group-by.ts';
 import { inCanonicalOrder } from '../../ingest/json.ts';
 import type { Place, SplitPlaced } from '../../ingest/log/postgres.ts';
 import { copiedRows } from '../db/copied-rows.ts';
 import type { Session } from '../db/pool.ts';
 import { parseTimestamptz } from '../db/values.ts';
-import { groupBy } from '../methods/statistics.ts';
 import type { Stored } from './amend.ts';
 import { withTexts } from './stored-texts.ts';
 

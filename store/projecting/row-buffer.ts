@@ -1,5 +1,5 @@
 /** The rows of a batch by table and key: the parts of several events for one key are together. */
-import { groupBy } from '../methods/statistics.ts';
+import { groupBy } from '../../ingest/group-by.ts';
 import { TARGETS } from '../projections/catalogue.ts';
 import type { Row, Rows, Target } from '../projections/projection.ts';
 

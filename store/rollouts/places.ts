@@ -1,10 +1,10 @@
 /** Where replays go on: the places that a request names, with the tasks that the team is given again. */
 import { got, TroupeError } from '../../errors.ts';
+import { groupBy } from '../../ingest/group-by.ts';
 import { canonicalJson } from '../../ingest/json.ts';
 import type { Session } from '../db/pool.ts';
 import { firstOf, query, rowsOf, type SqlBool, sql } from '../db/query.ts';
 import { pinMethods } from '../filter-check.ts';
-import { groupBy } from '../methods/statistics.ts';
 import { shownJson } from '../projections/long-texts.ts';
 import { comparisonsOf, type Filter, lowerFilter, parseFilter } from '../select.ts';
 import { checkReplay, NO_AGENT, type Place, type ReplayAnswer, type ReplayAsked, type SourceCall } from './replay.ts';

@@ -1,6 +1,6 @@
 /** Which attempt comes next, and what a rollout came to: both follow from its attempts alone. */
 
-import { groupBy } from '../methods/statistics.ts';
+import { groupBy } from '../../ingest/group-by.ts';
 import { type AttemptError, type AttemptRow, type AttemptSpec, isLostByUs } from './attempts.ts';
 import { episodeId } from './ids.ts';
 import { groupsOf, type RolloutSpec } from './rollout.ts';

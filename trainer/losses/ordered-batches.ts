@@ -5,8 +5,8 @@
  * order of first appearance; equal `seq` keeps the order of the rows.
  */
 import { type Static, Type } from 'typebox';
+import { groupBy } from '../../ingest/group-by.ts';
 import { Key } from '../../store/methods/shapes.ts';
-import { groupBy } from '../../store/methods/statistics.ts';
 import type { LossMethod } from './method.ts';
 
 const Input = Type.Object({

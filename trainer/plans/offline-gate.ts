@@ -4,6 +4,7 @@
  */
 import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
+import { groupBy } from '../../ingest/group-by.ts';
 import { hashId } from '../../ingest/json.ts';
 import { type OpenedDataset, openDataset } from '../../store/datasets/read.ts';
 import type { Db } from '../../store/db/pool.ts';
@@ -11,7 +12,6 @@ import { type Both, decide, deviationOf, type GateRules, meanOf, type TaskMeasur
 import { RulesSpec } from '../../store/gating/play.ts';
 import { cutShort, type GateReport } from '../../store/gating/report.ts';
 import { checkedSpec, type Handler, type JobContext } from '../../store/jobs/jobs.ts';
-import { groupBy } from '../../store/methods/statistics.ts';
 import { overBudget } from '../../store/rollouts/budget.ts';
 import { requestedOf } from '../../store/rollouts/request.ts';
 import { cutRow, type StepRow, supervisedRow, type TokenRow } from '../data/training-rows.ts';

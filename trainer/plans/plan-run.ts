@@ -16,7 +16,7 @@ import { iterate, iterationsOf, iterationToGoOn, mapped, reportOf } from './iter
 import { parseStoredPlan } from './plan.ts';
 import type { Plan } from './plan-schema.ts';
 import { endRound, type PlanResult, type Round } from './round.ts';
-import { BudgetSpent, decided, type OfStage, stagesOf } from './stages.ts';
+import { BudgetSpent, type OfStage, requireDecided, stagesOf } from './stages.ts';
 import { teamRound } from './team-round.ts';
 import type { Hosted } from './weights.ts';
 
@@ -115,7 +115,7 @@ async function runRound(
   const candidates = mapped(trained, ({ result }) => result);
   const ended = () => iterationsOf(context, plan, of);
   const gate = await gateOf(context, plan, stages, { round, candidates, frozen, ended }, hosted);
-  await decided(context, plan, { gate: gate.result, run, round });
+  await requireDecided(context, plan, { gate: gate.result, run, round });
   const ids = Object.fromEntries(names.map((name) => [name, candidates[name]!.checkpoint_id]));
   const end = await endRound(context, { run, round, plan, policies: ids, gate: gate.result, hosted });
   const report = plan.rollout ? await reportOf(context, await ended()) : null;

@@ -4,6 +4,7 @@
  */
 import { readFile } from 'node:fs/promises';
 import { TroupeError } from '../../errors.ts';
+import { groupBy } from '../../ingest/group-by.ts';
 import { hashId, sha256 } from '../../ingest/json.ts';
 import { openDataset } from '../../store/datasets/read.ts';
 import type { Db } from '../../store/db/pool.ts';
@@ -13,7 +14,6 @@ import { CheckedPlayGate, PLAY, rolloutOfSide, SIDES, type Side } from '../../st
 import { cutShort, type GateReport } from '../../store/gating/report.ts';
 import { roleRewards } from '../../store/gating/role-rewards.ts';
 import { checkedSpec, type Handler, type JobContext, requestJob, WaitsFor } from '../../store/jobs/jobs.ts';
-import { groupBy } from '../../store/methods/statistics.ts';
 import { waitProjected } from '../../store/projecting/positions.ts';
 import { episodeCost, overBudget, spentOf } from '../../store/rollouts/budget.ts';
 import { playedIn } from '../../store/rollouts/ids.ts';

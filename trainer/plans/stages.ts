@@ -13,13 +13,13 @@ import type { Frozen } from './round-rows.ts';
 /** No stage may begin: the budget of the plan is used up, or cannot be measured. */
 export class BudgetSpent extends Error {}
 
-/** The report of a gate that was decided. @throws BudgetSpent where the budget of the plan cut it short */
-export async function decided<T extends GateReport | ManualReport>(
+/** @throws BudgetSpent where the budget of the plan cut the gate short, so that it decided nothing */
+export async function requireDecided(
   context: JobContext,
   plan: Plan,
-  { gate, run, round }: { readonly gate: T; readonly run: string; readonly round: number },
-): Promise<T> {
-  if (gate.kind === 'manual' || gate.cut_short === undefined) return gate;
+  { gate, run, round }: { readonly gate: GateReport | ManualReport; readonly run: string; readonly round: number },
+): Promise<void> {
+  if (gate.kind === 'manual' || gate.cut_short === undefined) return;
   // That of the gate names what was left to it.
   const over = (await runOver(context, plan, run)) ?? gate.cut_short;
   throw new BudgetSpent(

@@ -21,7 +21,7 @@ import type { Plan, PlanTeam } from './plan-schema.ts';
 import { tasksOf } from './plan-tasks.ts';
 import { playAsked } from './play-gate.ts';
 import { endRound, type Round } from './round.ts';
-import { decided, type Stages, stagesOf } from './stages.ts';
+import { requireDecided, type Stages, stagesOf } from './stages.ts';
 
 /** The released version, else the base of the plan. @throws TroupeError `not_found` where there is neither */
 export async function incumbentTeam(db: Db, team: PlanTeam): Promise<TeamVersion> {
@@ -65,7 +65,7 @@ export async function teamRound(
   const pruned = team.prune === undefined ? null : await pruneStages(context, plan, stages, team);
   const candidate = pruned?.team ?? versionOf(team, 'candidate')!;
   const gate = await teamGate(context, plan, stages, { team, candidate });
-  await decided(context, plan, { gate: gate.result, run, round });
+  await requireDecided(context, plan, { gate: gate.result, run, round });
   const teams = { [team.name]: candidate.team_id };
   const end = await endRound(context, { run, round, plan, policies: {}, teams, gate: gate.result, hosted: {} });
   return {

@@ -1,8 +1,9 @@
 /** A forward pass over recorded episodes, part by part: what the commands print or record, and what a plan records before it judges. */
+
+import { groupBy } from '../../ingest/group-by.ts';
 import type { EventLog } from '../../ingest/log/log.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { query, rowsOf } from '../../store/db/query.ts';
-import { groupBy } from '../../store/methods/statistics.ts';
 import { type Filter, lowerFilter } from '../../store/select.ts';
 import type { OpenModel } from '../models/model-directory.ts';
 import {

@@ -6,6 +6,7 @@
  */
 
 import { Type } from 'typebox';
+import { groupBy } from '../../../ingest/group-by.ts';
 import type { FeedbackFact } from '../../judging/episode-facts.ts';
 import { type Judgement, score } from '../../judging/judgement.ts';
 import { annotatorOf } from '../../judging/labelled.ts';
@@ -13,7 +14,6 @@ import { numberOf } from '../../judging/named-feedback.ts';
 import { method } from '../method.ts';
 import { requireRows } from '../refuse.ts';
 import { Key } from '../shapes.ts';
-import { groupBy } from '../statistics.ts';
 
 const Labels = Type.Array(Key, { minItems: 1 });
 

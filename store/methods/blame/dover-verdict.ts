@@ -8,6 +8,7 @@
  */
 
 import { Type } from 'typebox';
+import { groupBy } from '../../../ingest/group-by.ts';
 import { type Blamed, blame, nobody } from '../../judging/blamed.ts';
 import { stepKey } from '../../judging/facts.ts';
 import type { Judgement } from '../../judging/judgement.ts';
@@ -16,7 +17,6 @@ import { agentAt, ofKind, type Replay, runsOf, succeeded } from '../../judging/r
 import { subgoalsOf } from '../../judging/subgoals.ts';
 import { method } from '../method.ts';
 import { milestonesGained } from '../milestones.ts';
-import { groupBy } from '../statistics.ts';
 
 const params = { min_progress: 0.2, min_runs: 2 };
 

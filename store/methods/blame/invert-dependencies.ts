@@ -7,12 +7,12 @@
  */
 
 import { type Static, Type } from 'typebox';
+import { groupBy } from '../../../ingest/group-by.ts';
 import type { Assembled } from '../../judging/assembled.ts';
 import { blame, nobody } from '../../judging/blamed.ts';
 import type { Judgement } from '../../judging/judgement.ts';
 import { method } from '../method.ts';
 import { Key } from '../shapes.ts';
-import { groupBy } from '../statistics.ts';
 
 const Input = Type.Object({ edges: Type.Array(Type.Tuple([Key, Key])) });
 type Edge = Static<typeof Input>['edges'][number];

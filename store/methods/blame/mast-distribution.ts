@@ -8,12 +8,12 @@
  */
 
 import { Type } from 'typebox';
+import { groupBy } from '../../../ingest/group-by.ts';
 import { score } from '../../judging/judgement.ts';
 import { isMode, MISTAKE } from '../../judging/labelled.ts';
 import { MAST_CATEGORIES, type MastCategory, type MastCode, mastCategory, mastCode } from '../mast.ts';
 import { method } from '../method.ts';
 import { refuseInput } from '../refuse.ts';
-import { groupBy } from '../statistics.ts';
 
 type Distribution = {
   readonly modes: Readonly<Partial<Record<MastCode, number>>>;

@@ -9,12 +9,13 @@
  */
 
 import { Type } from 'typebox';
+import { groupBy } from '../../../ingest/group-by.ts';
 import { blame, nobody } from '../../judging/blamed.ts';
 import type { Judgement } from '../../judging/judgement.ts';
 import { bit, ofKind, runsOf, succeeded } from '../../judging/replays.ts';
 import { method } from '../method.ts';
 import { refuseInput } from '../refuse.ts';
-import { groupBy, mean, sum } from '../statistics.ts';
+import { mean, sum } from '../statistics.ts';
 
 type Attribution = {
   readonly phi: Readonly<Record<string, number>>;

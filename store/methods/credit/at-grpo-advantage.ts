@@ -7,6 +7,7 @@
  * Dropped: the mode without tree sampling (key env, last turns only), which is `grpo_advantage` on those rows.
  * Open: the source's own fork of verl gives a group of one the
  * advantage 0 where other groups are larger; here it is verl's, the reward.
+ * Version 2 gives a candidate that the episode did not go on from no credit of the episode.
  */
 
 import { Type } from 'typebox';

@@ -8,6 +8,7 @@
  * In a judging the reward of a step is the agent's own where it was recorded (on the step, else on the agent), else the team's, which is
  * that of the episode; `reward: "team"` takes the team's alone, `"mixed"` adds the agent's own to it.
  * Dropped: the spread over tokens. Open: nothing known.
+ * Version 3 gives a candidate that the episode did not go on from no credit of the episode.
  */
 
 import { Type } from 'typebox';

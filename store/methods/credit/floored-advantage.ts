@@ -6,6 +6,7 @@
  *   of a hundredth up to a full advantage; with the floor such a group is nearly silent.
  * - std with ddof 0, and a group of one is its own mean, so that its advantage is 0 and not its reward.
  * A null reward has a null advantage and no part in the statistics.
+ * Version 2 gives a candidate that the episode did not go on from no credit of the episode.
  */
 
 import { Type } from 'typebox';

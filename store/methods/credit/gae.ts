@@ -7,6 +7,7 @@
  */
 
 import { type Static, Type } from 'typebox';
+import { groupBy } from '../../../ingest/group-by.ts';
 import { type StepFacts, stepKey } from '../../judging/facts.ts';
 import { credit, type Judgement } from '../../judging/judgement.ts';
 import type { TokenFacts } from '../../judging/token-facts.ts';
@@ -14,7 +15,6 @@ import type { Given } from '../given.ts';
 import { type Ask, method } from '../method.ts';
 import { requireRows } from '../refuse.ts';
 import { Bit } from '../shapes.ts';
-import { groupBy } from '../statistics.ts';
 
 const Column = Type.Array(Type.Number());
 const Input = Type.Object({ rewards: Column, values: Column, mask: Type.Array(Bit) });

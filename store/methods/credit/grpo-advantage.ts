@@ -6,6 +6,7 @@
  * surprising, and therefore flagged by whoever stores it. A null reward has a null advantage and no part in the statistics.
  * Dropped: the spread over tokens; an advantage is one number a sample.
  * Open: nothing known.
+ * Version 2 gives a candidate that the episode did not go on from no credit of the episode.
  */
 
 import { Type } from 'typebox';

@@ -8,6 +8,7 @@
  */
 
 import { Type } from 'typebox';
+import { groupBy } from '../../../ingest/group-by.ts';
 import { stepKey } from '../../judging/facts.ts';
 import { credit } from '../../judging/judgement.ts';
 import { listsOn } from '../../judging/named-feedback.ts';
@@ -15,7 +16,6 @@ import { overEpisodes } from '../../judging/over-episodes.ts';
 import { MAGRPO_LIMITS, MAGRPO_PARAMS, magrpoAdvantages } from '../magrpo.ts';
 import { method } from '../method.ts';
 import { refuseInput } from '../refuse.ts';
-import { groupBy } from '../statistics.ts';
 
 type AgentCredit = { readonly sums: readonly number[]; readonly advantages: readonly number[] };
 

@@ -10,6 +10,7 @@
  */
 
 import { Type } from 'typebox';
+import { groupBy } from '../../../ingest/group-by.ts';
 import { type StepFacts, stepKey } from '../../judging/facts.ts';
 import { doubtIn } from '../../judging/group-doubts.ts';
 import { credit, type Judgement } from '../../judging/judgement.ts';
@@ -18,7 +19,7 @@ import { complete, noSteps, onwardOf, overGroups } from '../../judging/over-epis
 import { method } from '../method.ts';
 import { refuseInput } from '../refuse.ts';
 import { Key } from '../shapes.ts';
-import { groupBy, groupRows, groupStatistics, mean, standardDeviation } from '../statistics.ts';
+import { groupRows, groupStatistics, mean, standardDeviation } from '../statistics.ts';
 
 type Params = { readonly gamma: number; readonly advantage_norm: 'mean' | 'mean_std' | null };
 const params: Params = { gamma: 1, advantage_norm: null };

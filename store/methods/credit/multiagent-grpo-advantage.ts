@@ -5,7 +5,7 @@
  * Kept: a trajectory is worth the average of its steps' rewards; statistics over the trajectories of the query, ddof 1.
  * A null reward has a null advantage and no part in its trajectory's average.
  * Dropped: the spread over tokens. Open: nothing known.
- * Version 2 flags trajectories; before, a step of an agent that acted once was flagged although its trajectory was compared.
+ * Version 2 gives a candidate that was passed over no credit, and flags trajectories; before, a step of an agent that acted once was flagged although its trajectory was compared.
  */
 
 import { type Static, Type } from 'typebox';
@@ -21,7 +21,7 @@ export const multiagentGrpoAdvantage = method({
   name: 'multiagent_grpo_advantage',
   kind: 'credit',
   source: 'Dr. MAS baseline: langfengQ/DrMAS, core_algos.py; verified (code)',
-  version: 3,
+  version: 2,
   summary: 'GRPO over the average step reward of each trajectory; all its steps get the same value.',
   params: VERL_PARAMS,
   limits: { eps: Type.Number({ minimum: 0 }) },

@@ -4,6 +4,7 @@
  * Source: verl, verl/trainer/ppo/core_algos.py (RLOO). Verified (code). A group of one has nobody to compare with and keeps its reward.
  * A null reward has a null advantage.
  * Kept: no division. Dropped: the spread over tokens. Open: nothing known.
+ * Version 2 gives a candidate that the episode did not go on from no credit of the episode.
  */
 
 import { Type } from 'typebox';

@@ -8,6 +8,7 @@
  * over the whole batch. A group of one has advantage 0. Unlike everywhere else here, a row without any reward has advantage 0 too,
  * because that is TRL's rule; it still has no part in the statistics. TRL itself needs groups of equal size.
  * Kept: eps 1e-4 beside the std, both ways to combine rewards. Dropped: gathering over processes. Open: nothing known.
+ * Version 2 gives a candidate that the episode did not go on from no credit of the episode.
  */
 
 import { type Static, Type } from 'typebox';

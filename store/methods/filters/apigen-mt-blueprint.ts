@@ -8,13 +8,14 @@
  */
 
 import { Type } from 'typebox';
+import { groupBy } from '../../../ingest/group-by.ts';
 import type { Assembled } from '../../judging/assembled.ts';
 import { type EpisodeFacts, stepKey } from '../../judging/facts.ts';
 import { verdictOn } from '../../judging/judgement.ts';
 import { numberOf, truthsOn } from '../../judging/named-feedback.ts';
 import { method } from '../method.ts';
 import { Bit } from '../shapes.ts';
-import { groupBy, sum } from '../statistics.ts';
+import { sum } from '../statistics.ts';
 
 type Decision = {
   readonly accept: boolean;

@@ -7,12 +7,12 @@
  */
 
 import { Type } from 'typebox';
+import { groupBy } from '../../../ingest/group-by.ts';
 import { MAX_DEPTH, notJson } from '../../../ingest/json.ts';
 import { verdictOn } from '../../judging/judgement.ts';
 import { onwardOf } from '../../judging/over-episodes.ts';
 import { method } from '../method.ts';
 import { refuseInput } from '../refuse.ts';
-import { groupBy } from '../statistics.ts';
 
 export const apigenMtTrajectory = method({
   name: 'apigen_mt_trajectory',

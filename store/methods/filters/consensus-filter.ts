@@ -9,12 +9,12 @@
  */
 
 import { Type } from 'typebox';
+import { groupBy } from '../../../ingest/group-by.ts';
 import type { StepFacts } from '../../judging/facts.ts';
 import { verdictOn } from '../../judging/judgement.ts';
 import { isCritic, messagesOf } from '../../judging/messages.ts';
 import { agrees, criticismText } from '../criticism.ts';
 import { method } from '../method.ts';
-import { groupBy } from '../statistics.ts';
 
 type Consensus = {
   readonly pass: boolean;

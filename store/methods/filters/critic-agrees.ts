@@ -7,11 +7,11 @@
  */
 
 import { Type } from 'typebox';
+import { groupBy } from '../../../ingest/group-by.ts';
 import { type Judgement, verdictOn } from '../../judging/judgement.ts';
 import { isCritic } from '../../judging/messages.ts';
 import { agrees } from '../criticism.ts';
 import { method } from '../method.ts';
-import { groupBy } from '../statistics.ts';
 
 export const criticAgrees = method({
   name: 'critic_agrees',

@@ -7,11 +7,12 @@
  */
 
 import { Type } from 'typebox';
+import { groupBy } from '../../../ingest/group-by.ts';
 import { verdictOn } from '../../judging/judgement.ts';
 import { survivors, textTag } from '../../judging/played.ts';
 import { method } from '../method.ts';
 import { Key } from '../shapes.ts';
-import { groupBy, stableOrder } from '../statistics.ts';
+import { stableOrder } from '../statistics.ts';
 
 export const diversitySelect = method({
   name: 'diversity_select',

@@ -9,13 +9,13 @@
  */
 
 import { Type } from 'typebox';
+import { groupBy } from '../../../ingest/group-by.ts';
 import { groupOf, type StepFacts, stepKey } from '../../judging/facts.ts';
 import { verdictOn } from '../../judging/judgement.ts';
 import { numbersOn } from '../../judging/named-feedback.ts';
 import { isChainOfDraft } from '../chain-of-draft.ts';
 import { method } from '../method.ts';
 import { Key } from '../shapes.ts';
-import { groupBy } from '../statistics.ts';
 
 type Selected = {
   /** Positions of the drafts that are first among those of their agent and query, in order. */

@@ -6,10 +6,10 @@
  */
 
 import { Type } from 'typebox';
+import { groupBy } from '../../../ingest/group-by.ts';
 import { stepKey } from '../../judging/facts.ts';
 import { method } from '../method.ts';
 import { Key, nullable } from '../shapes.ts';
-import { groupBy } from '../statistics.ts';
 import { type Verdict, verdict } from '../verdict.ts';
 
 export const majorityFilter = method({

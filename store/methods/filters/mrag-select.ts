@@ -8,12 +8,12 @@
  */
 
 import { Type } from 'typebox';
+import { groupBy } from '../../../ingest/group-by.ts';
 import { groupOf, stepKey } from '../../judging/facts.ts';
 import { verdictOn } from '../../judging/judgement.ts';
 import { numbersOn } from '../../judging/named-feedback.ts';
 import { method } from '../method.ts';
 import { Key, Reward } from '../shapes.ts';
-import { groupBy } from '../statistics.ts';
 
 export const mragSelect = method({
   name: 'mrag_select',

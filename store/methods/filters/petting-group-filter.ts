@@ -11,6 +11,7 @@
  */
 
 import { Type } from 'typebox';
+import { groupBy } from '../../../ingest/group-by.ts';
 import { groupOf } from '../../judging/facts.ts';
 import { verdictOn } from '../../judging/judgement.ts';
 import { groupFlags } from '../group-flags.ts';
@@ -18,7 +19,7 @@ import { method } from '../method.ts';
 import { rangeNormalizedVarianceOf } from '../petting.ts';
 import { requireRows } from '../refuse.ts';
 import { Key, Reward } from '../shapes.ts';
-import { groupBy, mean, stableOrder } from '../statistics.ts';
+import { mean, stableOrder } from '../statistics.ts';
 
 type Mode = 'dapo' | 'std' | 'mean' | 'uid';
 const params: { mode: Mode; filter_ratio: number } = { mode: 'dapo', filter_ratio: 0 };

@@ -12,6 +12,7 @@
 import { uniformInt } from 'pure-rand/distribution/uniformInt';
 import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
 import { Type } from 'typebox';
+import { groupBy } from '../../../ingest/group-by.ts';
 import { groupOf } from '../../judging/facts.ts';
 import { type Judgement, verdictOn } from '../../judging/judgement.ts';
 import { stepsOf, tagInput, toolInput } from '../../judging/penalties.ts';
@@ -19,7 +20,7 @@ import { method } from '../method.ts';
 import { refuseInput, requireRows } from '../refuse.ts';
 import { formatPenalty, toolPenalty } from '../roc.ts';
 import { Reward } from '../shapes.ts';
-import { groupBy, roundHalfEven, stableOrder } from '../statistics.ts';
+import { roundHalfEven, stableOrder } from '../statistics.ts';
 
 const params: { n: number; min_zero: number; min_nonzero: number; failure_order: 'first' | 'seeded'; seed: number } = {
   n: 16,

@@ -7,11 +7,11 @@
  */
 
 import { Type } from 'typebox';
+import { groupBy } from '../../../ingest/group-by.ts';
 import { collected, idOf, runsWithSteps } from '../../judging/collected.ts';
 import { succeeded } from '../../judging/replays.ts';
 import { method } from '../method.ts';
 import { Key } from '../shapes.ts';
-import { groupBy } from '../statistics.ts';
 
 export const rolewiseSftSelect = method({
   name: 'rolewise_sft_select',

@@ -8,12 +8,12 @@
  */
 
 import { Type } from 'typebox';
+import { groupBy } from '../../../ingest/group-by.ts';
 import { collected, idOf, type Run, runsWithSteps } from '../../judging/collected.ts';
 import type { Judgement } from '../../judging/judgement.ts';
 import { succeeded, tagged } from '../../judging/replays.ts';
 import { method } from '../method.ts';
 import { Key, Reward } from '../shapes.ts';
-import { groupBy } from '../statistics.ts';
 
 const Steps = Type.Array(Type.Object({ agent: Type.String(), id: Key }));
 

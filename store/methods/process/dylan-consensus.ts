@@ -7,6 +7,7 @@
  */
 
 import { Type } from 'typebox';
+import { groupBy } from '../../../ingest/group-by.ts';
 import { stepKey } from '../../judging/facts.ts';
 import { credit, score } from '../../judging/judgement.ts';
 import { textsOn } from '../../judging/named-feedback.ts';
@@ -14,7 +15,6 @@ import { overEpisodes } from '../../judging/over-episodes.ts';
 import { onRounds, roundsOf } from '../../judging/rounds.ts';
 import { method } from '../method.ts';
 import { nullable } from '../shapes.ts';
-import { groupBy } from '../statistics.ts';
 
 export const dylanConsensus = method({
   name: 'dylan_consensus',

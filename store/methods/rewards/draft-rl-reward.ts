@@ -9,12 +9,13 @@
  */
 
 import { Type } from 'typebox';
+import { groupBy } from '../../../ingest/group-by.ts';
 import { stepKey } from '../../judging/facts.ts';
 import { reward } from '../../judging/judgement.ts';
 import { numberOf, truthsOn } from '../../judging/named-feedback.ts';
 import { isChainOfDraft } from '../chain-of-draft.ts';
 import { method } from '../method.ts';
-import { groupBy, mean } from '../statistics.ts';
+import { mean } from '../statistics.ts';
 
 const Score = Type.Number({ minimum: 0, maximum: 1 });
 

@@ -9,6 +9,7 @@
  */
 
 import { Type } from 'typebox';
+import { groupBy } from '../../../ingest/group-by.ts';
 import type { StepFacts } from '../../judging/facts.ts';
 import { reward } from '../../judging/judgement.ts';
 import { ownRewardsOf } from '../../judging/named-feedback.ts';
@@ -17,7 +18,7 @@ import { stepTree } from '../../judging/search-tree.ts';
 import { method } from '../method.ts';
 import { refuseInput, requireRows } from '../refuse.ts';
 import { nullable, Reward } from '../shapes.ts';
-import { groupBy, mean } from '../statistics.ts';
+import { mean } from '../statistics.ts';
 
 export const mars2TreeShaping = method({
   name: 'mars2_tree_shaping',

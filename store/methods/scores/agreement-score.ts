@@ -6,13 +6,13 @@
  */
 
 import { Type } from 'typebox';
+import { groupBy } from '../../../ingest/group-by.ts';
 import { canonicalAnswer } from '../../consistency/canonical-answer.ts';
 import { groupOf } from '../../judging/facts.ts';
 import { score } from '../../judging/judgement.ts';
 import { isChoice } from '../../judging/messages.ts';
 import { method } from '../method.ts';
 import { nullable } from '../shapes.ts';
-import { groupBy } from '../statistics.ts';
 
 type Agreement = { readonly score: number; readonly majority: string | null };
 

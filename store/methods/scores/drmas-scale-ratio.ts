@@ -8,12 +8,13 @@
  */
 
 import { type Static, Type } from 'typebox';
+import { groupBy } from '../../../ingest/group-by.ts';
 import { groupOf } from '../../judging/facts.ts';
 import { score } from '../../judging/judgement.ts';
 import type { Given } from '../given.ts';
 import { method } from '../method.ts';
 import { AgentSteps } from '../shapes.ts';
-import { groupBy, mean, standardDeviation } from '../statistics.ts';
+import { mean, standardDeviation } from '../statistics.ts';
 
 export const drmasScaleRatio = method({
   name: 'drmas_scale_ratio',

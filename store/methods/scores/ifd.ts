@@ -7,13 +7,14 @@
  */
 
 import { Type } from 'typebox';
+import { groupBy } from '../../../ingest/group-by.ts';
 import type { Assembled } from '../../judging/assembled.ts';
 import { type StepFacts, stepKey } from '../../judging/facts.ts';
 import { score } from '../../judging/judgement.ts';
 import { onwardOf } from '../../judging/over-episodes.ts';
 import { method } from '../method.ts';
 import { requireRows } from '../refuse.ts';
-import { groupBy, mean } from '../statistics.ts';
+import { mean } from '../statistics.ts';
 
 const LogProbs = Type.Array(Type.Number({ maximum: 0 }), { minItems: 1 });
 

@@ -5,13 +5,14 @@
  */
 
 import { Type } from 'typebox';
+import { groupBy } from '../../../ingest/group-by.ts';
 import { stepKey } from '../../judging/facts.ts';
 import { score } from '../../judging/judgement.ts';
 import { clustersOf, survivors } from '../../judging/played.ts';
 import { method } from '../method.ts';
 import { requireRows } from '../refuse.ts';
 import { Key, nullable } from '../shapes.ts';
-import { groupBy, largest } from '../statistics.ts';
+import { largest } from '../statistics.ts';
 
 /** `embedding_model`: by whose vectors the judge makes the clusters; null for the character n-grams of the queries. */
 const params: { embedding_model: string | null } = { embedding_model: null };

@@ -6,10 +6,11 @@
  * Episodes whose choice is of unknown truth are left out; null when none is left.
  */
 
+import { groupBy } from '../../../ingest/group-by.ts';
 import { scoreByReports } from '../../judging/reports.ts';
 import { type ExecutionReport, ExecutionReports, readReports } from '../execution-report.ts';
 import { method } from '../method.ts';
-import { groupBy, mean } from '../statistics.ts';
+import { mean } from '../statistics.ts';
 
 export const majorityOfN = method({
   name: 'majority_of_n',

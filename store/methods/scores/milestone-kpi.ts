@@ -6,12 +6,13 @@
  */
 
 import { Type } from 'typebox';
+import { groupBy } from '../../../ingest/group-by.ts';
 import type { ObservationFact } from '../../judging/episode-facts.ts';
 import type { EpisodeFacts } from '../../judging/facts.ts';
 import { score } from '../../judging/judgement.ts';
 import { method } from '../method.ts';
 import { refuseInput } from '../refuse.ts';
-import { groupBy, mean } from '../statistics.ts';
+import { mean } from '../statistics.ts';
 
 type Kpi = { readonly per_agent: readonly number[]; readonly overall: number };
 

@@ -6,13 +6,13 @@
  */
 
 import { Type } from 'typebox';
+import { groupBy } from '../../../ingest/group-by.ts';
 import { groupOf } from '../../judging/facts.ts';
 import { score } from '../../judging/judgement.ts';
 import { groupFlags } from '../group-flags.ts';
 import { method } from '../method.ts';
 import { rangeNormalizedVarianceOf } from '../petting.ts';
 import { Reward } from '../shapes.ts';
-import { groupBy } from '../statistics.ts';
 
 export const rangeNormalizedVariance = method({
   name: 'range_normalized_variance',

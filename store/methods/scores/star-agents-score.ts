@@ -7,12 +7,13 @@
  */
 
 import { Type } from 'typebox';
+import { groupBy } from '../../../ingest/group-by.ts';
 import { type EpisodeFacts, groupOf, stepKey } from '../../judging/facts.ts';
 import { type Judgement, score } from '../../judging/judgement.ts';
 import { numbersOn, textsOn } from '../../judging/named-feedback.ts';
 import { method } from '../method.ts';
 import { requireRows } from '../refuse.ts';
-import { groupBy, largest } from '../statistics.ts';
+import { largest } from '../statistics.ts';
 
 const REFEREE = { base: 0, tie: 0.5, generated: 1 } as const;
 

@@ -7,11 +7,11 @@
  */
 
 import { Type } from 'typebox';
+import { groupBy } from '../../../ingest/group-by.ts';
 import { textOfTruth } from '../../judging/facts.ts';
 import { score } from '../../judging/judgement.ts';
 import { answersOf } from '../../judging/messages.ts';
 import { method } from '../method.ts';
-import { groupBy } from '../statistics.ts';
 
 export const tokenF1 = method({
   name: 'token_f1',

@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { groupBy } from '../../../ingest/group-by.ts';
 import { grpoAdvantage } from '../../../store/methods/credit/grpo-advantage.ts';
 import { findMethod } from '../../../store/methods/find.ts';
 import { runMethod } from '../../../store/methods/run.ts';
 import {
-  groupBy,
   groupRows,
   groupStatistics,
   mean,
