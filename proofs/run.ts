@@ -52,6 +52,7 @@ const BESIDE_OTHERS = [
 /** They hold limits of time or compare times, which work beside them would blur. */
 const ALONE = [
   'event-loop',
+  'limits-hold',
   'refused-keys',
   'sql-changes-nothing',
   'stays-up',

@@ -13,6 +13,7 @@ import { delimited, traceBytes, varint } from '../ingest/support/otlp-bytes.ts';
 import { aTrace, request, span, spanId, TRACE } from '../ingest/support/spans.ts';
 import '../support/replay.ts';
 import { anyCharacter } from '../support/character.ts';
+import { expectBelow } from '../support/measured.ts';
 import { type TestApp, testApp } from './support/app.ts';
 
 const BODY_LIMIT = 4 * 1024 * 1024;
@@ -129,7 +130,7 @@ describe('the limits of a request of traces', () => {
     ];
     const before = process.memoryUsage().rss;
     for (const [codec, bomb] of bombs) expect((await post(bomb, codec)).statusCode).toBe(413);
-    expect(process.memoryUsage().rss - before).toBeLessThan(200 * 1024 * 1024);
+    expectBelow(process.memoryUsage().rss - before, 200 * 1024 * 1024);
     const good = traceBytes(aTrace());
     for (const [payload, encoding] of [
       [gzipSync(good).subarray(0, -9), 'gzip'],

@@ -8,6 +8,7 @@ import { projectAll } from '../../store/projecting/projector.ts';
 import { ask, type SqlAnswer } from '../../store/sql/sql.ts';
 import { openConnection } from '../support/connection.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
+import { expectBelow } from '../support/measured.ts';
 import { anEpisode } from './support/events.ts';
 
 const V = 'traj.episodes';
@@ -151,7 +152,7 @@ describe('the SQL endpoint', () => {
     for (const sql of TIMEOUT) {
       const start = performance.now();
       expect(await answerOf(reader, sql, { timeoutMs: 300 }), sql).toMatchObject({ code: 'sql_timeout' });
-      expect(performance.now() - start).toBeLessThan(800);
+      expectBelow(performance.now() - start, 800);
     }
     const { rows } = await fresh.db.query(
       `select 1 from pg_stat_activity where usename = current_database() || '_reader' and state = 'active'`,
@@ -270,7 +271,7 @@ describe('the SQL endpoint', () => {
       const after = (await fingerprint(fresh.db)) as { events: number };
       expect(appended).toBeGreaterThan(0);
       // Milliseconds that an event waits for the tables at most, on two cores that 32 queries want too.
-      expect(slowest).toBeLessThan(30_000);
+      expectBelow(slowest, 30_000);
       expect(after).toEqual({ ...before, events: before.events + appended });
     } finally {
       await Promise.all(pools.map((pool) => pool?.close()));

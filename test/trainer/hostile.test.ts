@@ -7,6 +7,7 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { checkOnnxFile } from '../../trainer/files/onnx-file.ts';
 import { writeOnnx } from '../../trainer/graph/onnx.ts';
+import { expectBelow } from '../support/measured.ts';
 import { compiledProgram } from '../support/program.ts';
 import type { Entry } from './hostile/entry.ts';
 import { onnxCorpus, soundOnnx } from './hostile/onnx-corpus.ts';
@@ -58,8 +59,8 @@ describe.skipIf(!onLinux).each(corpora)('as %s: %s', (as, label, entries, atLeas
       expect(outcome, `${name}: ${message}`).toBe(expected);
       if (expected !== 'read') expect(message, name).toMatch(says);
       expect(message.length, name).toBeLessThan(500);
-      expect(mib, `${name}: MiB`).toBeLessThan(LIMIT_MIB);
-      expect(ms, `${name}: ms`).toBeLessThan(LIMIT_MS);
+      expectBelow(mib, LIMIT_MIB, `${name}: MiB`);
+      expectBelow(ms, LIMIT_MS, `${name}: ms`);
     }
   });
 });

@@ -6,6 +6,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { importFiles } from '../../../ingest/import.ts';
+import { expectBelow } from '../../support/measured.ts';
 import { memoryLog } from '../support/memory-log.ts';
 import { type Data, read } from './support/convert.ts';
 
@@ -38,7 +39,7 @@ describe('Trajectories of mini-swe-agent', () => {
     });
     const began = performance.now();
     expect(read('mini-swe-agent', { ...first, messages }).of('tool.called')).toEqual([]);
-    expect(performance.now() - began).toBeLessThan(5000);
+    expectBelow(performance.now() - began, 5000);
   });
 
   it('pair calls by their ids, actions in text by their order, and flag codes that are not 0', () => {

@@ -10,6 +10,7 @@ import { projectAll } from '../../../store/projecting/projector.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
 import '../../support/replay.ts';
 import { anyCharacter } from '../../support/character.ts';
+import { expectBelow } from '../../support/measured.ts';
 
 const EPISODE = 'episode-1';
 
@@ -31,7 +32,7 @@ describe('An event that is split', () => {
     const event = asked(0, [], { unmapped: { text } });
     const began = performance.now();
     splitEvent(event);
-    expect(performance.now() - began).toBeLessThan(5000);
+    expectBelow(performance.now() - began, 5000);
   });
 
   it('names its context, and the next call adds only the messages that are new', () => {

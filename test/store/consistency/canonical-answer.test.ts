@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { canonicalAnswer } from '../../../store/consistency/canonical-answer.ts';
 import { normaliseAnswer, sameAnswer } from '../../../store/methods/answer.ts';
 import { lastBox } from '../../../store/methods/boxed.ts';
+import { expectBelow } from '../../support/measured.ts';
 
 const plain = (text: string) => canonicalAnswer(text, { choices: false });
 const chosen = (text: string) => canonicalAnswer(text, { choices: true });
@@ -73,7 +74,7 @@ describe('The canonical form of an answer', () => {
       const start = performance.now();
       plain(text);
       chosen(text);
-      expect(performance.now() - start).toBeLessThan(2000);
+      expectBelow(performance.now() - start, 2000);
     }
   });
 });
