@@ -14,6 +14,6 @@ export default defineConfig({
     // Tests beside each other train at the same time.
     env: { TROUPE_TRAININGS: '64' },
     globalSetup: ['test/support/server.ts'],
-    setupFiles: ['test/support/replay.ts'],
+    setupFiles: ['test/support/replay.ts', 'test/support/quiet.ts'],
   },
 });
