@@ -107,7 +107,7 @@ export function table(head: readonly string[], rows: readonly (readonly unknown[
 
 function cell(value: unknown): string {
   if (value === null || value === undefined) return '–';
-  if (typeof value === 'number') return Number.isInteger(value) ? String(value) : String(Number(value.toFixed(4)));
+  if (typeof value === 'number') return String(Number(Math.abs(value) < 1 ? value.toPrecision(4) : value.toFixed(4)));
   const text = typeof value === 'string' ? value : JSON.stringify(value);
   const flat = text.replaceAll(/\p{Cc}+/gu, ' ');
   // A character may be two code units: none is cut in half.

@@ -53,20 +53,21 @@ const nameOf = ({ kind, id, name }) => `${kind} ${id}${name === null ? '' : ` ($
 const points = (value) => `${value > 0 ? '+' : ''}${(100 * value).toFixed(1)}`;
 const measured = ({ measure }) => (measure === 'episodes' ? 'episodes solved' : 'right candidates');
 
-function comparison({ first, second, mixed, level, measures, roles, families, pass_at_k: passes }) {
+const LOOK_OF = { better: 'pass', worse: 'fail' };
+
+function comparison({ first, second, mixed, level, measures, roles, without_outcome, families, pass_at_k: passes }) {
   const all = [
     ...measures.map((one) => ['all tasks', one]),
     ...roles.map((one) => [`role ${one.role}`, one]),
     ...families.map((one) => [one.family === null ? 'no domain' : `domain ${one.family}`, one]),
   ];
-  const lookOf = ({ low, high }) => (low > 0 ? 'pass' : high < 0 ? 'fail' : 'open');
   const plotted = all.map(([over, one]) => ({
     label: measures.length > 1 ? `${over}, ${measured(one)}` : over,
     low: one.interval && 100 * one.interval.low,
     high: one.interval && 100 * one.interval.high,
     value: 100 * one.difference,
     limit: null,
-    look: one.interval && lookOf(one.interval),
+    look: LOOK_OF[one.verdict] ?? 'open',
     note: `${over}, ${measured(one)}: ${one.interval ? `${points(one.interval.low)} to ${points(one.interval.high)}` : ''}`,
   }));
   const left = [
@@ -76,6 +77,9 @@ function comparison({ first, second, mixed, level, measures, roles, families, pa
         ? `By ${measured(one)}, left out: ${counted(one.only_in_first, 'task')} that only the first tried, ${counted(one.only_in_second, 'task')} that only the second tried.`
         : null,
     ),
+    without_outcome.length === 0
+      ? null
+      : `Played in every episode, so that the outcome is that of all: ${without_outcome.map((role) => `role ${role}`).join(', ')}.`,
   ].filter(Boolean);
   return [
     tableOf({
@@ -100,7 +104,7 @@ function comparison({ first, second, mixed, level, measures, roles, families, pa
     make(
       'p',
       { class: 'quiet' },
-      `Over the same tasks, in percentage points, with an interval of ${100 * level} %. An interval that holds 0 does not tell which is better.`,
+      `Over the same tasks, in percentage points, with an interval of ${100 * level} %. The second is better or worse where the interval leaves out 0 and McNemar's p is below ${Number((1 - level).toFixed(6))}.${all.length > measures.length ? ` ${all.length} lines are compared; of lines without a difference one in ${Math.round(1 / (1 - level))} looks different by chance.` : ''}`,
     ),
     intervals(plotted, plotted.map(({ note }) => note).join('; '), 'second less first, points'),
     tableOf({
@@ -111,6 +115,7 @@ function comparison({ first, second, mixed, level, measures, roles, families, pa
         ...['Tasks', 'First', 'Second', 'Difference'].map(numbers),
         'Interval',
         numbers('p (McNemar)'),
+        'The second is',
       ],
       rows: all.map(([over, one]) => [
         over,
@@ -121,6 +126,7 @@ function comparison({ first, second, mixed, level, measures, roles, families, pa
         one.difference === null ? '–' : points(one.difference),
         one.interval === null ? 'too few tasks' : `${points(one.interval.low)} to ${points(one.interval.high)}`,
         one.mcnemar.mid_p < 0.001 ? '< 0.001' : one.mcnemar.mid_p.toFixed(3),
+        one.verdict.replaceAll('_', ' '),
       ]),
     }),
     passes.length === 0

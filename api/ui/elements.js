@@ -59,7 +59,11 @@ export const count = (value) =>
 /** A number with its unit, as "1 call" and "2 calls"; "–" where the number is unknown. */
 export const counted = (value, unit) => `${count(value)} ${unit}${value === 1 ? '' : 's'}`;
 export const percent = (share) => (share === null || share === undefined ? '–' : `${(100 * share).toFixed(1)} %`);
-export const decimal = (value) => (Number.isInteger(value) ? String(value) : value.toFixed(3));
+/** Three decimals, and three digits of a number that they would cut. */
+export const decimal = (value) => {
+  if (Number.isInteger(value)) return String(value);
+  return Math.abs(value) < 0.1 ? String(Number(value.toPrecision(3))) : value.toFixed(3);
+};
 export function when(time) {
   const date = time ? new Date(time) : null;
   if (!date || Number.isNaN(date.getTime())) return make('span', { class: 'quiet' }, 'unknown');

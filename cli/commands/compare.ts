@@ -2,6 +2,7 @@
 import type { Command } from 'commander';
 import { countText, TroupeError } from '../../errors.ts';
 import { type Compared, type Comparison, compare } from '../../store/comparing/compare.ts';
+import { fewestTasks } from '../../store/gating/gate.ts';
 import { number, projectCommand } from '../command.ts';
 import { answer, table } from '../output.ts';
 
@@ -30,7 +31,7 @@ export function addTo(program: Command): void {
 
 /** The comparison as a page of text. */
 export function comparisonText(found: Comparison): string {
-  const { first, second, mixed, level, measures, roles, families, pass_at_k: passes } = found;
+  const { first, second, mixed, level, measures, roles, without_outcome, families, pass_at_k: passes } = found;
   const side = (which: string, { kind, id, name, episodes, solved, unknown }: Comparison['first']): string =>
     `${which}  ${kind} ${id}${name === null ? '' : ` (${name})`}: ${countText(episodes, 'episode')}, ${solved} solved${unknown === 0 ? '' : `, ${unknown} without a known outcome`}`;
   const head = [
@@ -42,6 +43,7 @@ export function comparisonText(found: Comparison): string {
     'difference',
     `${100 * level} % interval`,
     'p (McNemar)',
+    'the second is',
   ];
   const line = (over: string, one: Compared): unknown[] => [
     over,
@@ -52,6 +54,7 @@ export function comparisonText(found: Comparison): string {
     points(one.difference),
     one.interval === null ? 'too few tasks' : `${points(one.interval.low)} to ${points(one.interval.high)}`,
     chance(one.mcnemar.mid_p),
+    one.verdict.replaceAll('_', ' '),
   ];
   const lines = [
     ...measures.map((one) => line('all tasks', one)),
@@ -69,6 +72,21 @@ export function comparisonText(found: Comparison): string {
     ),
     '',
     lines.length === 0 ? 'None of these episodes has a known outcome.' : table(head, lines),
+    ...(lines.length === 0
+      ? []
+      : [
+          `Better or worse: the interval leaves out 0, and p is below ${Number((1 - level).toFixed(6))}; fewer than ${fewestTasks(level)} tasks decide nothing.`,
+        ]),
+    ...(lines.length > measures.length
+      ? [
+          `${lines.length} lines are compared; of lines without a difference one in ${Math.round(1 / (1 - level))} looks different by chance.`,
+        ]
+      : []),
+    ...(without_outcome.length === 0
+      ? []
+      : [
+          `Played in every episode, so that the outcome is that of all: ${without_outcome.map((role) => `role ${role}`).join(', ')}.`,
+        ]),
     ...(passes.length === 0
       ? []
       : [

@@ -7,6 +7,7 @@ import { groupBy } from '../../ingest/group-by.ts';
 import { KEYED } from '../../ingest/log/keyed.ts';
 import type { Db, Session } from '../db/pool.ts';
 import { facts, query, rowsOf, sql } from '../db/query.ts';
+import { fewestTasks } from '../gating/gate.ts';
 import { executionReports } from '../judging/facts.ts';
 import { readReport } from '../methods/execution-report.ts';
 import { type PairedDifference, pairedDifference } from '../statistics/paired.ts';
@@ -26,11 +27,15 @@ type Cost = {
   readonly usd_per_solved: number | null;
 };
 
+/** What a difference shows about the second side. */
+export type ComparedVerdict = 'better' | 'worse' | 'no_difference_shown' | 'too_few_tasks';
+
 export type Compared = PairedDifference & {
   /** `episodes`: solved by its reward or outcome. `candidates`: programs that pass every ground-truth test. */
   readonly measure: 'episodes' | 'candidates';
   readonly only_in_first: number;
   readonly only_in_second: number;
+  readonly verdict: ComparedVerdict;
 };
 
 export type Comparison = {
@@ -40,8 +45,12 @@ export type Comparison = {
   readonly mixed: number;
   readonly level: number;
   readonly measures: readonly Compared[];
-  /** The same over the episodes in which a role was played by the side; a team plays all its roles. */
+  /**
+   * The same over the episodes in which a role was played by the side, for roles that some compared episodes lack; a team plays all its
+   * roles. A role of every episode has the outcome of the whole and no line: `without_outcome` names those.
+   */
   readonly roles: readonly (Compared & { readonly role: string })[];
+  readonly without_outcome: readonly string[];
   /** The same over the tasks of one domain; the family null has none. */
   readonly families: readonly (Compared & { readonly family: string | null })[];
   readonly pass_at_k: readonly {
@@ -77,15 +86,19 @@ export async function compare(db: Db, first: string, second: string, level = 0.9
       const [a, b] = [await attempts(tx, generated[0]), await attempts(tx, generated[1])];
       const over = (of: (attempt: Attempt) => boolean): Compared[] =>
         MEASURES.flatMap((measure) => compared(measure, a.filter(of), b.filter(of), level));
-      const roles = [...new Set([...a, ...b].flatMap((one) => [...one.roles]))].sort();
-      const families = [...new Set([...a, ...b].map(({ family }) => family))].sort();
+      const all = [...a, ...b];
+      const roles = [...new Set(all.flatMap((one) => [...one.roles]))].sort();
+      const shared = roles.filter((role) => all.every((one) => one.roles.has(role)));
+      const apart = roles.filter((role) => !shared.includes(role));
+      const families = [...new Set(all.map(({ family }) => family))].sort();
       return {
         first: { ...sides[0], ...costOf(a) },
         second: { ...sides[1], ...costOf(b) },
         mixed: mixed.length,
         level,
         measures: over(() => true),
-        roles: roles.flatMap((role) => over((one) => one.roles.has(role)).map((found) => ({ role, ...found }))),
+        roles: apart.flatMap((role) => over((one) => one.roles.has(role)).map((found) => ({ role, ...found }))),
+        without_outcome: shared,
         families:
           families.length < 2
             ? []
@@ -130,14 +143,27 @@ function compared(
     const other = second.get(one.task_id)!;
     return { first: one.solved / one.n, second: other.solved / other.n };
   });
+  const difference = pairedDifference(pairs, level, SEED);
   return [
     {
       measure,
-      ...pairedDifference(pairs, level, SEED),
+      ...difference,
       only_in_first: first.size - both.length,
       only_in_second: second.size - both.length,
+      verdict: verdictOn(difference, level),
     },
   ];
+}
+
+/**
+ * The second is better, or worse, where the interval of the difference leaves out 0 and McNemar's test over the tasks is below 1 − level
+ * too: the interval alone is too narrow for few tasks, and the test alone does not see how large a difference is.
+ */
+export function verdictOn({ tasks, interval, mcnemar }: PairedDifference, level: number): ComparedVerdict {
+  if (interval === null || tasks < fewestTasks(level)) return 'too_few_tasks';
+  if (mcnemar.mid_p >= 1 - level) return 'no_difference_shown';
+  if (interval.low > 0) return 'better';
+  return interval.high < 0 ? 'worse' : 'no_difference_shown';
 }
 
 /** For k = 1 and powers of 2 up to the attempts that most tasks of both sides have. */
