@@ -15,9 +15,16 @@ export type ScheduledRun = {
   readonly error: unknown;
 };
 
+/** A job as `traj.jobs` shows it, here as among the runs; one that is in no table yet is `requested`. */
+export type ShownRun = Omit<ScheduledRun, 'state' | 'outcome'> & {
+  readonly state: string;
+  readonly outcome: string | null;
+  /** The time whose recordings it read, where it was run afterwards. */
+  readonly as_of: string | null;
+};
+
 export type ScheduleHistory = {
-  /** `as_of`: the time whose recordings it read, where it was run afterwards. */
-  readonly runs: readonly (ScheduledRun & { readonly as_of: string | null })[];
+  readonly runs: readonly ShownRun[];
   readonly skipped: readonly SkippedTicks[];
 };
 
@@ -32,15 +39,22 @@ type SkippedTicks = {
 
 /** The last `limit` jobs and the last `limit` skipped ticks, newest first. */
 export async function scheduleHistory(db: Db, name: string, limit: number): Promise<ScheduleHistory> {
-  const [runs, asOf, skipped] = await Promise.all([
-    lastRuns(db, name, { limit }),
+  const [runs, skipped] = await Promise.all([
     rowsOf(
       db,
       // Not for whoever only decides: it reads the whole spec of a job, such as a plan with all its tasks.
-      jobsOf(name, '')
-        .select(['job_id', sql<string | null>`spec #>> '{as_of,at}'`.as('as_of')])
-        .orderBy('job_id', 'desc')
-        .limit(limit),
+      query
+        .selectFrom(jobsOf(name, '').select(['job_id', 'spec']).orderBy('job_id', 'desc').limit(limit).as('q'))
+        .leftJoin('traj.jobs as j', 'j.job_id', 'q.job_id')
+        .select([
+          'q.job_id',
+          sql<string>`coalesce(j.state, 'requested')`.as('state'),
+          'j.outcome',
+          'j.result',
+          'j.error',
+          sql<string | null>`q.spec #>> '{as_of,at}'`.as('as_of'),
+        ])
+        .orderBy('q.job_id', 'desc'),
     ),
     rowsOf(
       db,
@@ -54,7 +68,7 @@ export async function scheduleHistory(db: Db, name: string, limit: number): Prom
     ),
   ]);
   return {
-    runs: runs.map((run) => ({ ...run, as_of: asOf.find(({ job_id }) => job_id === run.job_id)?.as_of ?? null })),
+    runs: runs.map((run) => ({ ...run, due_at: dueAt(name, run.job_id) })),
     skipped: skipped.map(({ type_version, data }) => {
       const skip = upcast('schedule.skipped', type_version, data) as EventData<'schedule.skipped'>;
       const { first_due_at, last_due_at, count, reason, detail } = skip;
@@ -93,8 +107,10 @@ export async function lastRuns(
       .orderBy('job_id', 'desc')
       .limit(limit),
   );
-  return runs.map((run) => ({ ...run, due_at: run.job_id.slice(fireId(name, '').length) }));
+  return runs.map((run) => ({ ...run, due_at: dueAt(name, run.job_id) }));
 }
+
+const dueAt = (name: string, job: string): string => job.slice(fireId(name, '').length);
 
 /** Its jobs that were due after that instant, without their parts. */
 function jobsOf(name: string, after: string) {

@@ -35,7 +35,7 @@ describe('/v1/schedules', () => {
     expect(run).toMatchObject({ status: 202, answer: { job_id: expect.stringMatching(/^schedule\/nightly\//) } });
     expect((await ask('POST', '/v1/schedules/nightly/run')).status).toBe(409);
     expect((await ask('GET', '/v1/schedules/nightly')).answer.runs).toMatchObject([
-      { job_id: run.answer.job_id, state: 'waiting' },
+      { job_id: run.answer.job_id, state: 'requested' },
     ]);
     // The job reads nothing that is recorded at a time.
     const backfill = await ask('POST', '/v1/schedules/nightly/backfill', { from: '2026-01-01' });

@@ -92,11 +92,17 @@ describe('The scheduler', () => {
     await endJobs();
     // No scheduler works for three days.
     await look('2026-05-06T09:00:00Z');
+    const ended = { job_id: 'schedule/nightly/2026-05-02T03:00:00Z', outcome: 'done' as const };
+    await appendOwn(context.log, [{ name: 'job.finished', source: '/test', id: 'ended', time: null, data: ended }]);
+    await projectAll(fresh.db);
     const { runs, skipped } = await scheduleHistory(fresh.db, 'nightly', 10);
     expect(runs.map((run) => [run.due_at, run.state])).toEqual([
-      ['2026-05-06T03:00:00Z', 'waiting'],
+      ['2026-05-06T03:00:00Z', 'requested'],
       ['2026-05-02T03:00:00Z', 'finished'],
     ]);
+    // Runs say the same of each job.
+    const { rows } = await fresh.db.query(`select job_id, state, outcome, result from traj.jobs order by job_id desc`);
+    expect(runs.map(({ job_id, state, outcome, result }) => ({ job_id, state, outcome, result }))).toEqual(rows);
     expect(skipped).toEqual([
       {
         due_at: '2026-05-04T03:00:00Z',
