@@ -2,6 +2,7 @@
 import { TroupeError } from '../errors.ts';
 import type { Draft } from '../ingest/events.ts';
 import { toMessage } from '../ingest/formats/chat-message.ts';
+import { INCOMPLETE } from '../ingest/formats/trace.ts';
 import { GATEWAY, gatewayEventId } from '../ingest/gateway-events.ts';
 import type { SampleAnswer, SampleBegun } from '../trainer/sampling/infer-wire.ts';
 import type { Constraint } from './gateway-constraint.ts';
@@ -132,10 +133,11 @@ const cutOff = (sent: Sent | undefined) =>
   sent === undefined
     ? { choices: [] }
     : {
-        choices: [...sent.texts].map(([index, content]) => ({ index, content })),
+        choices: [...sent.texts].map(([index, content]) => ({ index, content, finish_reason: INCOMPLETE })),
         prompt_token_ids: sent.begun.prompt_token_ids,
         response_model: sent.begun.model,
         checkpoint_id: sent.begun.checkpoint,
+        flags: [INCOMPLETE],
       };
 
 /** Tool calls of the response, and tool results in the messages. */

@@ -53,7 +53,9 @@ export const Choice = Type.Object(
   {
     index: Type.Integer({ minimum: 0, maximum: INT32, description: 'candidate number in its call' }),
     content: maybe(Content),
-    finish_reason: maybe(Text('stop, length, tool_call, content_filter, error …')),
+    finish_reason: maybe(
+      Text('stop, length, tool_call, content_filter, error, incomplete (a stream ended before its last event) …'),
+    ),
     token_ids: maybe(list(Token, 'the tokens as sampled')),
     logprobs: maybe(
       list(

@@ -9,6 +9,8 @@ export type Assembler = {
   readonly take: (piece: unknown) => boolean;
   /** The body so far; null before the first chunk. */
   readonly body: () => Record<string, unknown> | null;
+  /** Whether the stream said that the response is whole. */
+  readonly isWhole: () => boolean;
 };
 
 type Fields = Record<string, unknown>;
@@ -60,6 +62,9 @@ export function chunks(object: 'chat.completion' | 'text_completion'): Assembler
       const listed = [...choices.values()].sort((a, b) => Number(a.index) - Number(b.index)).map(ended);
       return { ...head, object, ...(listed.length === 0 && 'error' in head ? {} : { choices: listed }) };
     },
+    // Not by [DONE]: proxies write it behind a stream that broke off, and servers leave it out.
+    isWhole: () =>
+      choices.size > 0 && [...choices.values()].every((choice) => typeof choice.finish_reason === 'string'),
   };
 }
 
@@ -155,6 +160,7 @@ export function responseEvents(): Assembler {
       const output = [...items.entries()].sort(([a], [b]) => a - b).map(([, item]) => item);
       return { ...response, output };
     },
+    isWhole: () => ended,
   };
 }
 
@@ -191,6 +197,7 @@ function grow(item: Fields, event: Fields, delta: string): void {
 /** For /v1/messages: blocks by index; fields of the end override those of the start. */
 export function messageEvents(): Assembler {
   let message: Fields | null = null;
+  let ended = false;
   const blocks = new Map<number, Fields>();
   const written = new Map<number, string>();
   return {
@@ -199,6 +206,7 @@ export function messageEvents(): Assembler {
       const { type, index, delta, usage } = event;
       if (type === 'message_start' && isRecord(event.message)) message = { ...event.message };
       else if (type === 'error') message = { ...message, error: event.error ?? event };
+      else if (type === 'message_stop') ended = true;
       else if (type === 'message_delta') {
         const counted = isRecord(message?.usage) ? message.usage : {};
         message = {
@@ -225,6 +233,7 @@ export function messageEvents(): Assembler {
         .map(([place, block]) => read(block, written.get(place)));
       return { ...message, ...(message.type === 'message' ? { content } : {}) };
     },
+    isWhole: () => ended,
   };
 }
 
@@ -236,4 +245,4 @@ function read(block: Fields, json: string | undefined): Fields {
 }
 
 /** For responses that are never streamed. */
-export const wholeOnly = (): Assembler => ({ take: () => false, body: () => null });
+export const wholeOnly = (): Assembler => ({ take: () => false, body: () => null, isWhole: () => true });

@@ -13,6 +13,8 @@ export type CapturedAnswer = {
   readonly text: string | null;
   /** Whether the response was larger than the limit. */
   readonly cut: boolean;
+  /** Whether it is a stream that ended before its last event. */
+  readonly incomplete: boolean;
   readonly firstTokenMs: number | null;
 };
 
@@ -73,12 +75,13 @@ export function captureAnswer(kind: Kind, headers: IncomingHttpHeaders, limit: n
 
 /** Reads what was captured; inflates at most `limit` bytes. */
 export async function readAnswer({ bytes, stream, encoding, cut }: RawAnswer, limit: number): Promise<CapturedAnswer> {
-  if (bytes === null) return { response: null, text: null, cut, firstTokenMs: null };
+  const whole = { cut, incomplete: false, firstTokenMs: null };
+  if (bytes === null) return { response: null, text: null, ...whole };
   if (stream !== null) return { ...readStream(bytes, stream), text: null, cut };
   const text = await inflated(bytes, encoding, limit);
   const parsed = text === null ? null : parseRecord(text);
   const response = parsed && 'value' in parsed && isRecord(parsed.value) ? parsed.value : null;
-  return { response, text: response === null ? text : null, cut, firstTokenMs: null };
+  return { response, text: response === null ? text : null, ...whole };
 }
 
 /** Puts a stream together, chunk by chunk as it arrived. */
@@ -86,16 +89,20 @@ function readStream(bytes: Uint8Array, { kind, arrivals }: NonNullable<RawAnswer
   const events = eventStream();
   const assembler = assembled[kind]();
   let firstTokenMs: number | null = null;
-  let at = 0;
-  for (let i = 0; i < arrivals.length; i += 2) {
-    const [end, ms] = arrivals.subarray(i, i + 2) as unknown as [number, number];
-    for (const data of events.take(bytes.subarray(at, end))) {
+  const take = (found: readonly string[], ms: number): void => {
+    for (const data of found) {
       const parsed = data === '[DONE]' ? null : parseRecord(data);
       if (parsed && 'value' in parsed && assembler.take(parsed.value)) firstTokenMs ??= ms;
     }
+  };
+  let at = 0;
+  for (let i = 0; i < arrivals.length; i += 2) {
+    const [end, ms] = arrivals.subarray(i, i + 2) as unknown as [number, number];
+    take(events.take(bytes.subarray(at, end)), ms);
     at = end;
   }
-  return { response: assembler.body(), firstTokenMs };
+  take(events.end(), arrivals.at(-1) ?? 0);
+  return { response: assembler.body(), incomplete: !assembler.isWhole(), firstTokenMs };
 }
 
 const encodingOf = (headers: IncomingHttpHeaders): string =>

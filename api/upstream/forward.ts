@@ -147,8 +147,12 @@ export async function forward(call: Forwarded, reply: FastifyReply, options: For
   /** An event too large to take apart is passed on as it arrives, as other responses are. */
   const shown = async (chunk: Uint8Array): Promise<readonly Uint8Array[]> => {
     if (added === null || !isStream(answer.headers)) return [chunk];
-    const { events, parts } = whole(chunk);
+    const { events, parts } = whole.take(chunk);
     return events.byteLength === 0 ? parts : [...parts, await options.show({ added, stream: true, bytes: events })];
+  };
+  const shownLast = async (): Promise<Uint8Array> => {
+    const bytes = whole.end();
+    return added === null || bytes.byteLength === 0 ? bytes : options.show({ added, stream: true, bytes });
   };
   /** The response chunk by chunk, with backpressure. Its end waits for the record. */
   async function* passOn(before: readonly Uint8Array[]): AsyncGenerator<Uint8Array> {
@@ -167,6 +171,8 @@ export async function forward(call: Forwarded, reply: FastifyReply, options: For
         capture.add(chunk);
         for (const passed of await shown(chunk)) if (passed.byteLength > 0) yield passed;
       }
+      const last = await shownLast();
+      if (last.byteLength > 0) yield last;
       ended = true;
     } catch (cause) {
       error = broken(cause);

@@ -25,7 +25,7 @@ export type KeptElsewhere = { readonly keep: (call: KeptCall) => Promise<boolean
 const LIGHT_BYTES = 256 * 1024;
 
 /** A call to record, as plain data. */
-export type KeptCall = Omit<UpstreamCall, 'response' | 'raw' | 'error'> & {
+export type KeptCall = Omit<UpstreamCall, 'response' | 'raw' | 'error' | 'incomplete'> & {
   readonly answer: RawAnswer;
   readonly error: Pick<TroupeError, 'code' | 'message'> | null;
   /** Texts that are never recorded. */
@@ -69,6 +69,7 @@ const kept = (call: KeptCall, { ingestion, artifacts, recordTimeoutMs, recordLim
       response: captured.response === null ? null : (response as UpstreamCall['response']),
       raw: stored,
       error: call.error ?? (captured.cut ? tooLong(recordLimit) : null),
+      incomplete: captured.incomplete,
       firstTokenMs: captured.firstTokenMs,
       flags: [...call.flags, ...(captured.cut ? ['cut_answer'] : []), ...(captured.text ? ['unread_answer'] : [])],
     });

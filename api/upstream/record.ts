@@ -19,6 +19,7 @@ import {
   responseInput,
   returnedIn,
 } from '../../ingest/formats/openai-responses.ts';
+import { INCOMPLETE } from '../../ingest/formats/trace.ts';
 import { GATEWAY } from '../../ingest/gateway-events.ts';
 import { canonicalJson, given, hashId, isRecord, sha256, without } from '../../ingest/json.ts';
 import { isIdentifier } from '../../ingest/text.ts';
@@ -44,6 +45,8 @@ export type UpstreamCall = CallFrame & {
   readonly status: number | null;
   /** Why it is incomplete: the connection, the caller, or the size. */
   readonly error: Pick<TroupeError, 'code' | 'message'> | null;
+  /** Whether the response is a stream that ended before its last event, whoever ended it. */
+  readonly incomplete?: boolean;
   readonly latencyMs: number;
   readonly firstTokenMs: number | null;
   /** The canonical JSON of request and response; null if it is not stored. */
@@ -64,6 +67,7 @@ export function upstreamDrafts(call: UpstreamCall): Draft[] {
     ...(kind === 'embeddings' ? ['embedding'] : []),
     ...(kind === 'text' ? ['text_prompt'] : []),
   ];
+  const answerFlags = [...flags, ...(call.incomplete ? [INCOMPLETE] : [])];
   return callDrafts(call, {
     requested: {
       model: String(request.model),
@@ -83,7 +87,7 @@ export function upstreamDrafts(call: UpstreamCall): Draft[] {
       ...(usage === null ? {} : { usage: { ...usage, cost_usd: costOf(usage, price, kind === 'embeddings') } }),
       latency_ms: call.latencyMs,
       ...(failure === null ? {} : { error: failure }),
-      ...(flags.length > 0 ? { flags } : {}),
+      ...(answerFlags.length > 0 ? { flags: answerFlags } : {}),
       ...(artifact === null ? {} : { raw: { artifact_id: artifact } }),
       unmapped: {
         upstream: upstream.name,
@@ -123,7 +127,7 @@ function ofChoices(call: UpstreamCall): AnswerParts {
   const choices = native.map((choice) => ({
     index: choice.index,
     ...given('content', kind === 'text' ? (choice.text as string | undefined) : contentOf(choice.message)),
-    ...(typeof choice.finish_reason === 'string' ? { finish_reason: choice.finish_reason } : {}),
+    ...given('finish_reason', finishOf(choice.finish_reason, call)),
     ...tokensOf(choice, { upstream, request, response }),
   }));
   if (kind !== 'chat' && kind !== 'messages')
@@ -136,6 +140,10 @@ function ofChoices(call: UpstreamCall): AnswerParts {
   );
   return { input, choices, tools: toolEvents(placeOf(call), messages, asking, { source: GATEWAY, completedAt }) };
 }
+
+/** A candidate of a stream that broke off before the server gave a reason has one of ours. */
+const finishOf = (reason: unknown, { incomplete }: UpstreamCall): string | undefined =>
+  typeof reason === 'string' ? reason : incomplete ? INCOMPLETE : undefined;
 
 /** A call of Anthropic's Messages API, with its conversation and response in the shapes of the chat interface. */
 function asChat(call: UpstreamCall): UpstreamCall {
@@ -184,7 +192,7 @@ function ofResponses(call: UpstreamCall): AnswerParts {
             {
               index: 0,
               content: responseContent(output),
-              ...(typeof response?.status === 'string' ? { finish_reason: response.status } : {}),
+              ...given('finish_reason', finishOf(call.incomplete ? null : response?.status, call)),
               ...responseTokensOf({ upstream, request, response }),
             },
           ],
@@ -286,10 +294,29 @@ function textInput(prompt: unknown): Message[] {
 /** Characters of a reason that is no text. */
 const LONGEST_REASON = 2000;
 
+/**
+ * Reasons to end an answer that mean a failure behind the server, which has answered with status 200 by then: of Mistral and OpenRouter, Z.ai,
+ * DeepSeek, vLLM and SGLang, and the states of the Responses API.
+ */
+const BROKEN = /^(?:error|network_error|insufficient_system_resource|abort|failed|cancelled)$/i;
+
+/** Why an answer ended that a failure ended; undefined where none did. */
+function brokenBecause(response: Fields | null): unknown {
+  const choices = Array.isArray(response?.choices) ? response.choices.filter(isRecord) : [];
+  for (const { finish_reason: reason, native_finish_reason: native, error } of [
+    ...choices,
+    { finish_reason: response?.status },
+    { finish_reason: response?.stop_reason },
+  ] as readonly Fields[])
+    if (typeof reason === 'string' && BROKEN.test(reason))
+      return error ?? { message: `The model server ended the answer with the reason ${native ?? reason}.` };
+  return undefined;
+}
+
 /** The error of the call; null if it succeeded. */
 function failureOf({ status, response, error }: UpstreamCall): object | null {
   if (error !== null) return { code: error.code, message: error.message, ...(status === null ? {} : { status }) };
-  const reported = response?.error;
+  const reported = response?.error ?? brokenBecause(response);
   if ((status ?? 200) < 400 && reported == null) return null;
   // Servers made with FastAPI explain a refusal by `detail`, a text or a list; SGLang and older ones by `message`.
   const reason = textIn(reported) ?? response?.detail ?? response?.message ?? null;

@@ -163,7 +163,7 @@ describe.each(Object.entries(INTERFACES))('%s of a policy', (name, { path, body,
       .poll(async () => (await completed(episode)).map(({ error }) => error?.code), { timeout: 10_000 })
       .toEqual(['interrupted']);
     const [{ choices, prompt_token_ids, usage }] = (await completed(episode)) as [Json];
-    expect(choices).toEqual([{ index: 0, content: expect.any(String) }]);
+    expect(choices).toEqual([{ index: 0, content: expect.any(String), finish_reason: 'incomplete' }]);
     expect(choices[0].content.startsWith(deltas().join(''))).toBe(true);
     expect(prompt_token_ids.length).toBeGreaterThan(0);
     expect(usage).toBeUndefined();

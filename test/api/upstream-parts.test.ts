@@ -153,7 +153,7 @@ describe('a stream', () => {
         for (let at = 0, i = 0; at < bytes.length; at += pieces.at(-1)!.length, i++)
           pieces.push(bytes.subarray(at, at + (cuts[i] ?? bytes.length)));
         const whole = wholeEvents(1_000);
-        const taken = pieces.map((piece) => whole(piece).events);
+        const taken = pieces.map((piece) => whole.take(piece).events);
         expect(taken.flatMap(eventsOf)).toEqual(eventsOf(bytes));
       }),
     );
@@ -161,7 +161,7 @@ describe('a stream', () => {
 
   it('is passed on as it came from an event on that is larger than the limit', () => {
     const whole = wholeEvents(8);
-    const given = ['data: a\n\ndata', ': b', 'bbbb', 'b\n\ndata: c\n\n'].map((piece) => whole(Buffer.from(piece)));
+    const given = ['data: a\n\ndata', ': b', 'bbbb', 'b\n\ndata: c\n\n'].map((piece) => whole.take(Buffer.from(piece)));
     const texts = given.map(({ events, parts }) => [String(Buffer.from(events)), String(Buffer.concat(parts))]);
     expect(texts).toEqual([
       ['data: a\n\n', ''],

@@ -319,6 +319,12 @@ const FAULTS: Readonly<Record<string, Fault>> = {
     const timer = setInterval(() => response.write(chunk), 10);
     response.once('close', () => clearInterval(timer));
   },
+  /** Answers what the request holds: the texts of a stream, or a body. */
+  scripted: (response, _, { script }) => {
+    const { sse, body } = script as { sse?: readonly string[]; body?: object };
+    if (sse === undefined) return send(response, 200, body);
+    response.writeHead(200, { 'content-type': 'text/event-stream' }).end(sse.join(''));
+  },
   /** A flood that nobody may hold: counts in its own header how much was taken. */
   long: (response, _, body) => {
     const padding = 'x'.repeat(Number(body.max_tokens));
