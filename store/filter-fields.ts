@@ -66,11 +66,12 @@ const STALENESS =
 
 /** Why a step cannot be trained on as sampled, in the order that `troupe.untrainable` looks at. */
 export const UNTRAINABLE = [
-  ...(['copied', 'call_failed', 'no_token_ids', 'no_tokens', 'no_prompt_token_ids', 'no_logprobs'] as const),
+  ...(['copied', 'call_failed', 'incomplete', 'lost_token_ids', 'no_token_ids'] as const),
+  ...(['no_tokens', 'no_prompt_token_ids', 'no_logprobs'] as const),
   ...(['unknown_weights', 'constrained', 'greedy', 'truncated'] as const),
 ];
 const WHY_UNTRAINABLE =
-  'troupe.untrainable(c.copied, c.error, s.token_ids, c.prompt_token_ids, s.logprobs, c.checkpoint_id, c.model_version, c.params)';
+  'troupe.untrainable(c.copied, c.error, c.completed_flags, s.token_ids, c.prompt_token_ids, s.logprobs, c.checkpoint_id, c.model_version, c.params)';
 
 export const FIELDS: ReadonlyMap<string, FieldFacts> = new Map<string, FieldFacts>([
   ['episode_id', { scope: 'episode', kind: 'text', sql: 'e.episode_id' }],

@@ -3,6 +3,7 @@
  * appended; for other fields the last value wins, unknown ones included. Pure.
  */
 import { isRecord, parseRecord } from '../../ingest/json.ts';
+import { LOST } from './token-ids.ts';
 
 export type Assembler = {
   /** Takes one chunk; true if it holds output of the model. */
@@ -37,6 +38,8 @@ const LISTED = new Set(['token_ids', 'reasoning_details', 'annotations', 'images
 export function chunks(object: 'chat.completion' | 'text_completion'): Assembler {
   let head: Fields | null = null;
   const choices = new Map<number, Fields>();
+  /** Choices of which a chunk had output and no token ids. */
+  const unnamed = new Set<unknown>();
 
   return {
     take: (piece) => {
@@ -49,17 +52,25 @@ export function chunks(object: 'chat.completion' | 'text_completion'): Assembler
         const { index = 0, delta, ...stated } = part;
         const choice = choices.get(index as number) ?? { index };
         choices.set(index as number, choice);
+        let isOutput = false;
         if (object === 'chat.completion') {
           choice.message ??= { role: 'assistant', content: null };
-          if (isRecord(delta)) hasOutput = add(choice.message as Fields, delta) || hasOutput;
+          if (isRecord(delta)) isOutput = add(choice.message as Fields, delta);
         }
-        hasOutput = add(choice, stated) || hasOutput;
+        isOutput = add(choice, stated) || isOutput;
+        if (isOutput && !hasItems(stated.token_ids)) unnamed.add(index);
+        hasOutput ||= isOutput;
       }
       return hasOutput;
     },
     body: () => {
       if (head === null) return null;
-      const listed = [...choices.values()].sort((a, b) => Number(a.index) - Number(b.index)).map(ended);
+      const listed = [...choices.values()]
+        .sort((a, b) => Number(a.index) - Number(b.index))
+        .map((choice) =>
+          hasItems(choice.token_ids) && unnamed.has(choice.index) ? { ...choice, [LOST]: true } : choice,
+        )
+        .map(ended);
       return { ...head, object, ...(listed.length === 0 && 'error' in head ? {} : { choices: listed }) };
     },
     // Not by [DONE]: proxies write it behind a stream that broke off, and servers leave it out.
@@ -67,6 +78,8 @@ export function chunks(object: 'chat.completion' | 'text_completion'): Assembler
       choices.size > 0 && [...choices.values()].every((choice) => typeof choice.finish_reason === 'string'),
   };
 }
+
+const hasItems = (list: unknown): boolean => Array.isArray(list) && list.length > 0;
 
 /** Merges a chunk into `to`; true if it had output. */
 function add(to: Fields, piece: Fields): boolean {
@@ -76,6 +89,9 @@ function add(to: Fields, piece: Fields): boolean {
     if (name === 'tool_calls' && Array.isArray(value)) {
       to[name] = continued(Array.isArray(before) ? before : [], value);
       hasOutput = true;
+    } else if (name === 'content' && (Array.isArray(value) || (Array.isArray(before) && typeof value === 'string'))) {
+      to[name] = withParts(before, value);
+      hasOutput ||= value.length > 0;
     } else if (CONTINUED.has(name) && typeof value === 'string') {
       to[name] = (typeof before === 'string' ? before : '') + value;
       hasOutput ||= value !== '';
@@ -92,21 +108,62 @@ function add(to: Fields, piece: Fields): boolean {
   return hasOutput;
 }
 
+/** Members of a part that hold its text, or parts of it: Mistral streams `{ type: 'thinking', thinking: [{ type: 'text', text }] }`. */
+const TEXT_OF: Readonly<Record<string, string>> = { text: 'text', thinking: 'thinking' };
+
+/** A content that is a list of parts, with more of it: what goes on with the last part is added to it. */
+function withParts(before: unknown, more: unknown): unknown[] {
+  const parts = typeof before === 'string' ? asParts(before) : [...(Array.isArray(before) ? before : [])];
+  for (const part of typeof more === 'string' ? asParts(more) : (more as unknown[])) {
+    const last = parts.at(-1);
+    const member = isRecord(part) && isRecord(last) && part.type === last.type ? TEXT_OF[String(part.type)] : undefined;
+    const joined = member && joinedText((last as Fields)[member], (part as Fields)[member]);
+    if (joined === undefined) parts.push(part);
+    else parts[parts.length - 1] = { ...(last as Fields), ...(part as Fields), [member!]: joined };
+  }
+  return parts;
+}
+
+const asParts = (text: string): unknown[] => (text === '' ? [] : [{ type: 'text', text }]);
+
+/** Undefined where the two are not of one form. */
+function joinedText(before: unknown, more: unknown): unknown {
+  if (typeof before === 'string' && typeof more === 'string') return before + more;
+  return Array.isArray(before) && Array.isArray(more) ? withParts(before, more) : undefined;
+}
+
 /**
- * Tool calls; name, type and id come once, the arguments in parts. A call begins with its index, and with another id and name where a server
- * gives all its calls the same index, as Gemini does, or none.
+ * Tool calls; name, type and id come once, the arguments in parts. A call begins with its index. Servers that give all calls the same index,
+ * or none, begin one with another id and name, or, without ids, with a name where the arguments before are whole or had another name.
  */
 function continued(before: readonly unknown[], pieces: readonly unknown[]): Fields[] {
   const calls = before.map((call) => ({ ...(call as Fields) }));
   for (const { index, ...piece } of pieces.filter(isRecord)) {
     const asked = piece.function ?? piece.custom;
     const last = calls.findLast((call) => call.index === index);
-    const isOther = index === undefined || (Boolean(piece.id) && Boolean(last?.id) && piece.id !== last?.id);
-    const begins = last === undefined || (isOther && isRecord(asked) && Boolean(asked.name));
+    const begins =
+      last === undefined || (isRecord(asked) && Boolean(asked.name) && isOther(last, index, piece.id, asked));
     if (begins) calls.push({ index });
     add(begins ? calls.at(-1)! : last, piece);
   }
   return calls;
+}
+
+/** Whether a piece with a name begins another call than the last one with its index. */
+function isOther(last: Fields, index: unknown, id: unknown, asked: Fields): boolean {
+  const before = last.function ?? last.custom;
+  if (index === undefined || (id && last.id && id !== last.id)) return true;
+  if (!isRecord(before)) return false;
+  const goesOn = Boolean(asked.arguments);
+  if (id) return goesOn && isWhole(before.arguments);
+  return isWhole(before.arguments) || (!last.id && before.name !== asked.name);
+}
+
+/** Whether the text is an object of JSON. */
+function isWhole(written: unknown): boolean {
+  if (typeof written !== 'string' || !written.trimEnd().endsWith('}')) return false;
+  const parsed = parseRecord(written);
+  return 'value' in parsed && isRecord(parsed.value);
 }
 
 /** A choice whose tool calls stand in their order, without the index that the chunks name them by. */

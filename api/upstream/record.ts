@@ -28,7 +28,7 @@ import { toolEmitter, toolEvents } from '../gateway-tools.ts';
 import type { Kind } from './kind.ts';
 import { costOf, usageOf } from './price.ts';
 import type { Upstream } from './settings.ts';
-import { promptIdsOf, responseTokensOf, tokensOf } from './token-ids.ts';
+import { answerTokens, LOST, promptIdsOf, responseChoice } from './token-ids.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -67,7 +67,7 @@ export function upstreamDrafts(call: UpstreamCall): Draft[] {
     ...(kind === 'embeddings' ? ['embedding'] : []),
     ...(kind === 'text' ? ['text_prompt'] : []),
   ];
-  const answerFlags = [...flags, ...(call.incomplete ? [INCOMPLETE] : [])];
+  const answerFlags = [...flags, ...(call.incomplete ? [INCOMPLETE] : []), ...(parts.lost ? [LOST] : [])];
   return callDrafts(call, {
     requested: {
       model: String(request.model),
@@ -115,6 +115,8 @@ type AnswerParts = {
   readonly input: readonly Message[];
   readonly choices: readonly object[];
   readonly tools: readonly Draft[];
+  /** Whether the server returned fewer token ids than it counted. */
+  readonly lost: boolean;
 };
 
 /** Chat and text completions, and responses without choices. */
@@ -124,21 +126,22 @@ function ofChoices(call: UpstreamCall): AnswerParts {
     ...choice,
     index: Number.isSafeInteger(choice.index) && (choice.index as number) >= 0 ? (choice.index as number) : i,
   })) as (Fields & { readonly index: number })[];
-  const choices = native.map((choice) => ({
+  const { tokens, lost } = answerTokens(native, { upstream, request, response });
+  const choices = native.map((choice, i) => ({
     index: choice.index,
     ...given('content', kind === 'text' ? (choice.text as string | undefined) : contentOf(choice.message)),
     ...given('finish_reason', finishOf(choice.finish_reason, call)),
-    ...tokensOf(choice, { upstream, request, response }),
+    ...tokens[i],
   }));
   if (kind !== 'chat' && kind !== 'messages')
-    return { input: textInput(request.prompt ?? request.input), choices, tools: [] };
+    return { input: textInput(request.prompt ?? request.input), choices, tools: [], lost };
   const messages = Array.isArray(request.messages) ? request.messages : [];
   const input = messages.map(asMessage);
-  if (!messages.every(isMessage)) return { input, choices, tools: [] };
+  if (!messages.every(isMessage)) return { input, choices, tools: [], lost };
   const asking = native.filter((choice): choice is Fields & { readonly index: number; readonly message: ChatMessage } =>
     isMessage(choice.message),
   );
-  return { input, choices, tools: toolEvents(placeOf(call), messages, asking, { source: GATEWAY, completedAt }) };
+  return { input, choices, tools: toolEvents(placeOf(call), messages, asking, { source: GATEWAY, completedAt }), lost };
 }
 
 /** A candidate of a stream that broke off before the server gave a reason has one of ours. */
@@ -183,6 +186,7 @@ function ofResponses(call: UpstreamCall): AnswerParts {
     return result ? [{ ...result, of: asked.get(result.id) ?? { ...UNKNOWN_CALL, id: result.id } }] : [];
   });
   const called = items(output).flatMap((item) => calledIn(item) ?? []);
+  const { tokens, lost } = answerTokens([responseChoice(response)], { upstream, request, response });
   return {
     input: responseInput(request.input, request.instructions),
     choices:
@@ -193,10 +197,11 @@ function ofResponses(call: UpstreamCall): AnswerParts {
               index: 0,
               content: responseContent(output),
               ...given('finish_reason', finishOf(call.incomplete ? null : response?.status, call)),
-              ...responseTokensOf({ upstream, request, response }),
+              ...tokens[0],
             },
           ],
     tools: flatTools(call, { returned, called }),
+    lost,
   };
 }
 

@@ -24,17 +24,23 @@ function asked(tokenIds: NonNullable<Upstream['tokenIds']>, kind: Kind, request:
 
 /**
  * The fields to add to a request; none where they are there already. Null if the server returns no token ids for it. Log-probabilities
- * are not asked of the Responses API: vLLM refuses them there for gpt-oss.
+ * are not asked of the Responses API: vLLM refuses them there for gpt-oss. A stream is asked for its usage, which says how many ids there are.
  */
 export function tokenFields({ tokenIds }: Pick<Upstream, 'tokenIds'>, kind: Kind, request: Fields): Fields | null {
   const names = tokenIds === null ? null : asked(tokenIds, kind, request);
   if (names === null) return null;
   const hasLogprobs = kind === 'chat' ? request.logprobs === true : kind !== 'text' || request.logprobs != null;
+  const options = isRecord(request.stream_options) ? request.stream_options : {};
+  const hasUsage = request.stream !== true || kind === 'responses' || options.include_usage === true;
   return {
     ...(hasLogprobs ? {} : { logprobs: kind === 'chat' ? true : 0 }),
+    ...(hasUsage ? {} : { stream_options: { ...options, include_usage: true } }),
     ...Object.fromEntries(names.filter((name) => request[name] !== true).map((name) => [name, true])),
   };
 }
+
+/** Member of a choice that was put together from chunks of which some had output and no ids, and others had ids. */
+export const LOST = 'lost_token_ids';
 
 /** What a server returns for a field that was added: on the response, in its extension `sglext`, and on each of its choices. */
 type Returned = {
@@ -43,7 +49,8 @@ type Returned = {
   readonly choice?: readonly string[];
 };
 const RETURNED: Readonly<Record<string, Returned>> = {
-  return_token_ids: { body: ['prompt_token_ids'], choice: ['prompt_token_ids', 'token_ids'] },
+  stream_options: { body: ['usage'] },
+  return_token_ids: { body: ['prompt_token_ids'], choice: ['prompt_token_ids', 'token_ids', LOST] },
   return_prompt_token_ids: { choice: ['prompt_token_ids'] },
   return_meta_info: { choice: ['meta_info'] },
   return_input_ids_in_sglext: { sglext: ['input_ids'] },
@@ -64,9 +71,14 @@ export function withoutAdded(body: unknown, added: Fields): unknown {
   const { sglext, ...plain } = body;
   const extension = isRecord(sglext) ? dropped(sglext, names('sglext')) : sglext;
   const isGone = isRecord(extension) && Object.keys(extension).length === 0;
-  if (isGone && choices?.length === 0 && body.usage == null) return null;
+  const holdsUsage = plain.usage != null;
+  const rest = dropped(
+    plain,
+    names('body').filter((name) => name !== 'usage' || holdsUsage),
+  );
+  if (choices?.length === 0 && (isGone || (extension === undefined && holdsUsage)) && rest.usage == null) return null;
   return {
-    ...dropped(plain, names('body')),
+    ...rest,
     ...(isRecord(body.response) ? { response: dropped(body.response, names('body')) } : {}),
     ...(extension === undefined || isGone ? {} : { sglext: extension }),
     ...(choices === null ? {} : { choices: choices.map(choice) }),
@@ -107,15 +119,34 @@ type Answered = {
 };
 
 /** The output of the Responses API as a choice: its text is one, and its log-probabilities are those of all tokens. */
-export function responseTokensOf({ response, ...call }: Answered): object {
+export function responseChoice(response: Fields | null): Fields {
   const output = Array.isArray(response?.output) ? response.output.filter(isRecord) : [];
   const parts = output.flatMap(({ content }) => (Array.isArray(content) ? content.filter(isRecord) : []));
   const logprobs = { content: parts.find(({ logprobs }) => Array.isArray(logprobs))?.logprobs };
-  return tokensOf(
-    { token_ids: response === null ? null : messageIds(response)?.output, logprobs },
-    { ...call, response },
-  );
+  return { token_ids: response === null ? null : messageIds(response)?.output, logprobs };
 }
+
+/**
+ * The tokens of all choices. Servers lose ids: vLLM streamed no chunk, and so no ids, while its parser of tool calls held text back
+ * (vllm-project/vllm, issue 27482). Ids that are fewer than the tokens that were counted are not the answer's, so they stay in the raw record.
+ */
+export function answerTokens(
+  choices: readonly Fields[],
+  answered: Answered,
+): { readonly tokens: readonly object[]; readonly lost: boolean } {
+  const tokens = choices.map((choice) => tokensOf(choice, answered));
+  const sizes = tokens.map((one) => ('token_ids' in one ? (one.token_ids as readonly number[]).length : null));
+  const { usage } = answered.response ?? {};
+  const counted = isRecord(usage) ? Number(usage.completion_tokens ?? usage.output_tokens ?? 0) : 0;
+  const isShort = sizes.reduce<number>((sum, size) => sum + (size ?? 0), 0) < counted;
+  const isLost = (choice: Fields, size: number | null) =>
+    size !== null && (isShort || choice[LOST] === true || size < countedOf(choice));
+  const lost = choices.map((choice, i) => isLost(choice, sizes[i]!));
+  return { tokens: tokens.map((one, i) => (lost[i] ? {} : one)), lost: lost.includes(true) };
+}
+
+/** SGLang counts the tokens of each choice. */
+const countedOf = ({ meta_info: meta }: Fields): number => (isRecord(meta) ? Number(meta.completion_tokens ?? 0) : 0);
 
 /**
  * Token ids of a choice and one log-probability a token. What does not fit together stays in the raw record. Where they are not those of

@@ -6,7 +6,7 @@ import { connectUpstream } from '../../api/upstream/connection.ts';
 import { eventStream, eventsOf, wholeEvents } from '../../api/upstream/event-stream.ts';
 import { costOf, usageOf } from '../../api/upstream/price.ts';
 import { findUpstream, readUpstreams } from '../../api/upstream/settings.ts';
-import { responseTokensOf } from '../../api/upstream/token-ids.ts';
+import { answerTokens, responseChoice } from '../../api/upstream/token-ids.ts';
 import { expectBelow } from '../support/measured.ts';
 import { type OpenaiServer, openaiServer } from './support/openai-server.ts';
 
@@ -278,11 +278,11 @@ describe('token ids and log-probabilities', () => {
     output_messages: [{ type: 'raw_message_tokens', tokens: [394, 355, 223, 18, 16, 2] }],
   });
   const tokens = (many: number) =>
-    responseTokensOf({
+    answerTokens([responseChoice(response(many))], {
       upstream: { tokenIds: 'vllm', logprobs: 'processed' },
       request: { temperature: 1 },
       response: response(many),
-    });
+    }).tokens[0];
 
   it('are recorded together where there is one log-probability for each token, and the ids alone where one is missing', () => {
     expect(tokens(6)).toMatchObject({ token_ids: [394, 355, 223, 18, 16, 2], logprobs: sampled.map(([, x]) => x) });

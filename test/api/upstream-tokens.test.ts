@@ -211,3 +211,94 @@ it('The settings are checked', () => {
       `upstreams.a.${field} should be`,
     );
 });
+
+describe('token ids that are fewer than the tokens of the answer', () => {
+  const data = (event: object) => `data: ${JSON.stringify(event)}\n\n`;
+  const text = (content: string, token_ids: readonly number[] | null) =>
+    data({
+      id: 'c',
+      prompt_token_ids: [7],
+      choices: [
+        {
+          ...{ index: 0, delta: { content }, finish_reason: null, token_ids },
+          logprobs: token_ids && { content: token_ids.map((id) => ({ token: `token_id:${id}`, logprob: -0.5 })) },
+        },
+      ],
+    });
+  const end = data({ id: 'c', choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] });
+  const usage = (completion_tokens: number) => data({ id: 'c', choices: [], usage: { completion_tokens } });
+  const stepOf = async (episode: string) => {
+    await at.project();
+    return (
+      await at.db.query(
+        'select text, token_ids, logprobs, trainable, untrainable from traj.steps where episode_id = $1',
+        [episode],
+      )
+    ).rows;
+  };
+  const scripted = (episode: string, sse: readonly string[], more: object = {}) =>
+    call(episode, ask('vllm/scripted', { stream: true, script: { sse }, ...more }));
+
+  it('are not recorded as those of the step, which says so', async () => {
+    await scripted('lost', [text('One', [11]), text(' two', [12, 13]), end, usage(9)]);
+    expect(await recordOf('lost')).toMatchObject({ flags: ['lost_token_ids'], usage: { output_tokens: 9 } });
+    expect(await stepOf('lost')).toEqual([
+      { text: 'One two', token_ids: null, logprobs: null, trainable: false, untrainable: 'lost_token_ids' },
+    ]);
+  });
+
+  it('are recorded where they are as many as the server counts', async () => {
+    await scripted('all', [text('One', [11]), text(' two', [12, 13]), end, usage(3)]);
+    expect(await stepOf('all')).toMatchObject([{ token_ids: [11, 12, 13], untrainable: 'unknown_weights' }]);
+    expect(await recordOf('all')).not.toHaveProperty('flags');
+  });
+
+  it('are seen without a count where a part of the text has none', async () => {
+    await scripted('part', [text('One', [11]), text(' two', null), text(' three', [13]), end]);
+    expect(await stepOf('part')).toMatchObject([
+      { text: 'One two three', token_ids: null, untrainable: 'lost_token_ids' },
+    ]);
+  });
+
+  it('are seen whole, over several candidates, at /v1/completions and in the Responses API', async () => {
+    const choice = (index: number, ids: readonly number[]) => ({
+      ...{ index, message: { role: 'assistant', content: 'x' }, finish_reason: 'stop', token_ids: ids },
+    });
+    const lost = async (episode: string, body: object, url?: string) => {
+      await call(episode, { model: 'vllm/scripted', messages: [], prompt: 'x', input: 'x', script: { body } }, url);
+      return (await recordOf(episode)).flags;
+    };
+    const two = { choices: [choice(0, [1, 2]), choice(1, [3])], usage: { completion_tokens: 4 } };
+    expect(await lost('two', two)).toEqual(['lost_token_ids']);
+    expect(await lost('three', { ...two, usage: { completion_tokens: 3 } })).toBeUndefined();
+    const plain = { choices: [{ index: 0, text: 'x', token_ids: [1] }], usage: { completion_tokens: 2 } };
+    expect(await lost('written', plain, '/v1/completions')).toContain('lost_token_ids');
+    const response = {
+      ...{ object: 'response', status: 'completed', usage: { output_tokens: 3 } },
+      output: [{ type: 'message', content: [{ type: 'output_text', text: 'x' }] }],
+      ...{ input_messages: [{ tokens: [7] }], output_messages: [{ tokens: [1, 2] }] },
+    };
+    expect(await lost('respond', response, '/v1/responses')).toEqual(['lost_token_ids']);
+  });
+
+  it('of one candidate of SGLang, which counts each, leave the others as they are', async () => {
+    const choice = (index: number, counted: number) => ({
+      ...{ index, message: { role: 'assistant', content: 'x' }, finish_reason: 'stop' },
+      meta_info: { output_token_logprobs: [[-0.5, 5, 'x']], completion_tokens: counted },
+    });
+    await call('each', ask('sglang/scripted', { script: { body: { choices: [choice(0, 1), choice(1, 2)] } } }));
+    const [whole, short] = (await recordOf('each')).choices as object[];
+    expect(whole).toMatchObject({ token_ids: [5] });
+    expect(short).not.toHaveProperty('token_ids');
+  });
+
+  it('are counted though the client asks for no usage, of which it sees none', async () => {
+    for (const options of [undefined, { include_usage: false }]) {
+      const body = ask('v', { stream: true, ...(options ? { stream_options: options } : {}) });
+      const answer = await call(`counted-${options === undefined}`, body);
+      expect(JSON.parse(server.asked.at(-1)!.text).stream_options).toEqual({ include_usage: true });
+      expect(answer.body).toBe(await direct(body));
+    }
+    expect(await recordOf('counted-true')).toMatchObject({ usage: { output_tokens: 4 } });
+  });
+});

@@ -106,7 +106,7 @@ describe('a model of a configured server', () => {
         logprobs: [-0.25, -0.5, -0.75, -1],
       })),
       // (12 - 4) x 2 + 4 x 1 + 6 x 10 millionths of a dollar.
-      usage: { input_tokens: 12, output_tokens: 6, cached_input_tokens: 4, reasoning_tokens: 2, cost_usd: 0.00008 },
+      usage: { input_tokens: 12, output_tokens: 8, cached_input_tokens: 4, reasoning_tokens: 2, cost_usd: 0.0001 },
       unmapped: { upstream: 'main', status: 200, first_token_ms: null },
     });
     expect(answered!.data.latency_ms).toBeGreaterThan(0);
@@ -177,7 +177,7 @@ describe('a model of a configured server', () => {
             ],
           },
         ],
-        usage: { input_tokens: 12, output_tokens: 6, cost_usd: null },
+        usage: { input_tokens: 12, output_tokens: 2, cost_usd: null },
       });
       expect(called!).toMatchObject({ name: 'tool.called', data: { arguments: { city: 'Oslo' } } });
     }

@@ -20,13 +20,13 @@ export type OpenaiServer = {
 
 type Body = Record<string, unknown> & { readonly model: string };
 
-const USAGE = {
+const usageOf = (tokens: number) => ({
   prompt_tokens: 12,
-  completion_tokens: 6,
-  total_tokens: 18,
+  completion_tokens: tokens,
+  total_tokens: 12 + tokens,
   prompt_tokens_details: { cached_tokens: 4 },
   completion_tokens_details: { reasoning_tokens: 2 },
-};
+});
 const head = (object: string, { model }: Body) => ({ id: `id-${object}`, object, created: 1_760_000_000, model });
 const CALL = { id: 'call_1', type: 'function', function: { name: 'get_weather', arguments: '{"city":"Oslo"}' } };
 
@@ -64,7 +64,7 @@ export async function openaiServer(): Promise<OpenaiServer> {
               ...(body.return_token_ids ? { prompt_token_ids: PROMPT_IDS, token_ids: [41, 42] } : {}),
             },
           ],
-          usage: USAGE,
+          usage: usageOf(2),
         });
       case '/v1/responses':
         return body.stream === true ? streamed(response, responseEvents(body)) : send(response, 200, respond(body));
@@ -131,7 +131,7 @@ function chat(body: Body) {
       logprobs: body.logprobs ? logprobsOf(words(body, index)) : null,
       finish_reason: asksTool(body) ? 'tool_calls' : 'stop',
     })),
-    usage: USAGE,
+    usage: usageOf(4 * Number(body.n ?? 1)),
   };
 }
 
@@ -175,7 +175,7 @@ function chatChunks(body: Body): object[] {
         )),
     ...indexes.map((index) => chunk(index, {}, { finish_reason: pieces ? 'tool_calls' : 'stop' })),
     ...((body.stream_options as { include_usage?: boolean } | undefined)?.include_usage
-      ? [{ ...all, choices: [], usage: USAGE }]
+      ? [{ ...all, choices: [], usage: usageOf(4 * indexes.length) }]
       : []),
     ...(body.return_output_ids_in_sglext
       ? [{ ...all, choices: [], usage: null, sglext: sglextOf(body, indexes) }]
@@ -221,7 +221,7 @@ const respond = (body: Body) => ({
       ? [{ type: 'function_call', id: 'fc_1', call_id: 'call_1', name: 'get_weather', arguments: '{"city":"Oslo"}' }]
       : []),
   ],
-  usage: { input_tokens: 12, output_tokens: 6, total_tokens: 18, input_tokens_details: { cached_tokens: 4 } },
+  usage: { input_tokens: 12, output_tokens: 2, total_tokens: 14, input_tokens_details: { cached_tokens: 4 } },
 });
 
 function responseEvents(body: Body): object[] {

@@ -36,6 +36,8 @@ const CASES: readonly [call: object, step: object, reason: string | null][] = [
   [{ ...PROMPT, ...WEIGHTS, params: { min_p: 0.05 } }, TOKENS, 'truncated'],
   [{ ...PROMPT, ...WEIGHTS, params: { temperature: 0.7, top_p: 1, top_k: -1, min_p: 0 } }, TOKENS, null],
   [{ ...PROMPT, ...WEIGHTS, params: { temperature: '0', top_p: null, top_k: {} } }, TOKENS, null],
+  [{ ...PROMPT, ...WEIGHTS, completed_flags: '["incomplete"]' }, TOKENS, 'incomplete'],
+  [{ ...PROMPT, ...WEIGHTS, completed_flags: '["lost_token_ids"]' }, {}, 'lost_token_ids'],
 ];
 
 let database: TestDatabase;
@@ -72,6 +74,8 @@ describe('whether a step can be trained on as it was sampled', () => {
     expect(counted).toEqual([
       ['copied', 0, null],
       ['call_failed', 0, null],
+      ['incomplete', 1, 'e c-23/0'],
+      ['lost_token_ids', 1, 'e c-24/0'],
       ['no_token_ids', 1, 'e c-05/0'],
       ['no_tokens', 1, 'e c-06/0'],
       ['no_prompt_token_ids', 1, 'e c-07/0'],
