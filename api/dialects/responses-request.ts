@@ -3,6 +3,7 @@
  * is refused with the name of its field.
  */
 import type { ChatMessage } from '../../ingest/formats/chat-message.ts';
+import { qualifiedName } from '../../ingest/formats/openai-responses.ts';
 import { isRecord } from '../../ingest/json.ts';
 import { isIdentifier } from '../../ingest/text.ts';
 import { oneConstraint, readForced, readFormat } from '../gateway-constraint.ts';
@@ -112,7 +113,8 @@ function readItem(item: unknown, field: string): ChatMessage {
   if (!isIdentifier(id)) throw refuse(`${field}.call_id`, 'the id of a call', id);
   if (type === 'function_call_output')
     return { role: 'tool', tool_call_id: id, content: texts(item.output, `${field}.output`) };
-  const { name, arguments: written } = item;
+  const name = qualifiedName(item);
+  const { arguments: written } = item;
   if (!isIdentifier(name)) throw refuse(`${field}.name`, 'the name of a function', name);
   if (typeof written !== 'string') throw refuse(`${field}.arguments`, 'a JSON text', written);
   return {

@@ -28,11 +28,15 @@ const SERVER = new Set([
   'mcp_call',
 ]);
 
+/** The name of a tool with its namespace: two namespaces may have a tool of one name. */
+export const qualifiedName = ({ name, namespace }: Fields): unknown =>
+  isIdentifier(name) && isIdentifier(namespace) ? `${namespace}.${name}` : name;
+
 /** The tool call of an item; null for an item that is none. */
 export function calledIn(item: Fields): ChatToolCall | null {
   const type = String(item.type);
   const id = isIdentifier(item.call_id) ? item.call_id : item.id;
-  const name = item.name ?? type.replace(/_call$/, '');
+  const name = qualifiedName(item) ?? type.replace(/_call$/, '');
   if (!/_call$/.test(type) || !isIdentifier(id) || !isIdentifier(name)) return null;
   if (type === 'function_call')
     return { id, name, type: /^mcp__/.test(name) ? 'mcp' : 'function', ...readArguments(item.arguments) };

@@ -87,6 +87,47 @@ describe('the tool calls of a streamed chat', () => {
       ['b', 'two', { y: 2 }],
     ]);
   });
+
+  it('begin without ids where the arguments before are whole and a name comes again', () => {
+    const whole = [
+      { tool_calls: [asked(0, undefined, 'search', '{"q":"a"}')] },
+      { tool_calls: [asked(0, undefined, 'search', '{"q":"b"}')] },
+    ];
+    const parts = [
+      { tool_calls: [asked(0, undefined, 'search', '{"q"')] },
+      { tool_calls: [asked(0, undefined, 'search', ':"a"}')] },
+      { tool_calls: [asked(0, undefined, 'search', '')] },
+      { tool_calls: [{ index: 0, function: { arguments: '{"q":' } }] },
+      { tool_calls: [{ index: 0, function: { arguments: '"b"}' } }] },
+    ];
+    const two = [
+      ['search', { q: 'a' }],
+      ['search', { q: 'b' }],
+    ];
+    for (const deltas of [whole, parts]) {
+      const calls = streamed(...deltas);
+      expect(calls.map(([, ...call]) => call)).toEqual(two);
+      expect(new Set(calls.map(([id]) => id)).size).toBe(2);
+    }
+  });
+
+  it('begin without ids with another name, though the first takes no arguments', () => {
+    const calls = streamed(
+      { tool_calls: [asked(0, undefined, 'now', '')] },
+      { tool_calls: [asked(0, undefined, 'look_up', '{"city":"Bern"}')] },
+    );
+    expect(calls.map(([, name]) => name)).toEqual(['now', 'look_up']);
+  });
+
+  it('are one where a server repeats id and name in each piece, also behind the end', () => {
+    expect(
+      streamed(
+        { tool_calls: [asked(0, 'a', 'one', '{"x":1')] },
+        { tool_calls: [asked(0, 'a', 'one', '}')] },
+        { tool_calls: [asked(0, 'a', 'one', '')] },
+      ),
+    ).toEqual([['a', 'one', { x: 1 }]]);
+  });
 });
 
 describe('an answer of a chat', () => {
@@ -322,4 +363,60 @@ it('a call of any shape is recorded: none of its events is refused', () => {
     }),
     { numRuns: 300 },
   );
+});
+
+describe('a content that is a list of parts', () => {
+  const thought = (...texts: string[]) => [
+    { type: 'thinking', thinking: texts.map((text) => ({ type: 'text', text })) },
+  ];
+  const whole = [
+    { type: 'thinking', thinking: [{ type: 'text', text: 'First, one. Then two.' }] },
+    { type: 'text', text: 'It is 2.' },
+  ];
+  const inChat = (content: unknown) => recorded('chat', { messages: [HELLO] }, chat({ content })).content;
+
+  it('is recorded of a stream as of the same answer without one', () => {
+    const streams = [
+      ['', thought('First, one. '), thought('Then two.'), 'It is ', '2.'],
+      [null, thought('First, '), thought('one. ', 'Then two.'), [{ type: 'text', text: 'It is' }], ' 2.'],
+    ];
+    for (const contents of streams) {
+      const body = put(
+        chunks('chat.completion'),
+        contents.map((content) => chunk({ content })),
+      );
+      expect(recorded('chat', { messages: [HELLO] }, body).content).toEqual(inChat(whole));
+    }
+    expect(JSON.stringify(inChat(whole))).toContain('First, one. Then two.');
+  });
+
+  it('keeps parts that hold no text, and their place', () => {
+    const reference = { type: 'reference', reference_ids: [1] };
+    const body = put(
+      chunks('chat.completion'),
+      ['a', 'b', [reference], [reference], 'c'].map((content) => chunk({ content })),
+    );
+    expect((body.choices as { message: { content: unknown } }[])[0]!.message.content).toEqual([
+      { type: 'text', text: 'ab' },
+      reference,
+      reference,
+      { type: 'text', text: 'c' },
+    ]);
+  });
+});
+
+describe('a call of the Responses API with a namespace', () => {
+  const item = (namespace: string | null, call_id: string) => ({
+    ...{ type: 'function_call', id: `fc_${call_id}`, call_id, name: 'echo', namespace, arguments: '{"x":1}' },
+  });
+  const output = [item('diagnostics', 'a'), item('billing', 'b'), item(null, 'c')];
+  const names = ['diagnostics.echo', 'billing.echo', 'echo'];
+
+  it('is told apart from one of the same name, as a call, in the answer and in later inputs', () => {
+    const { called, content } = recorded('responses', { input: 'hello' }, { output });
+    expect(called.map(({ name }) => name)).toEqual(names);
+    expect(content.map(({ name }: Fields) => name)).toEqual(names);
+    const next = recorded('responses', { input: [HELLO, ...output] }, { output: [] });
+    expect(next.input.slice(1).map(({ content: [part] }: { content: Fields[] }) => part!.name)).toEqual(names);
+  });
 });
