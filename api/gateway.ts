@@ -6,6 +6,7 @@ import { randomInt } from 'node:crypto';
 import { ERRORS, TroupeError } from '../errors.ts';
 import { decodeDraft } from '../ingest/decode.ts';
 import type { Draft } from '../ingest/events.ts';
+import { nextTime } from '../ingest/recorder/next-time.ts';
 import type { LiveCall } from '../store/gating/canary-traffic.ts';
 import type { BoundCheckpoint } from '../store/rollouts/weights.ts';
 import type { OnPart, SampleAnswer } from '../trainer/sampling/infer-wire.ts';
@@ -76,14 +77,14 @@ export async function complete(
   if (who === null) throw unknownModel(request.model, await policyServers.models());
   const seed = request.sampling.seed ?? randomInt(MAX_SEED);
   const now = new Date();
-  const requestedAt = now.toISOString();
+  const requestedAt = nextTime();
   const ids = { callId, episodeId, created: Math.floor(now.getTime() / 1000) };
   const began = performance.now();
   const span = beginSpan('gateway', { ...callIds(callId, episodeId), 'gen_ai.request.model': request.model });
 
   const keep = async (outcome: RecordedCall['outcome']): Promise<boolean> => {
     const latencyMs = Math.round((performance.now() - began) * 1000) / 1000;
-    const completedAt = new Date().toISOString();
+    const completedAt = nextTime();
     const price = who.kind === 'policy' ? (prices[who.name] ?? null) : null;
     const call = { callId, episodeId, context, request, seed, requestedAt, completedAt, latencyMs, price, outcome };
     const kept = await span.run(() => recorded(ingestion, call, recordTimeoutMs));

@@ -6,6 +6,7 @@
 import { randomUUID } from 'node:crypto';
 import type { EventData, EventName } from './events.ts';
 import { noteUnsent } from './recorder/exit.ts';
+import { nextTime } from './recorder/next-time.ts';
 import { type Entry, head, post, RecorderError, type Rejected, rejection } from './recorder/send.ts';
 import { openSpill } from './recorder/spill.ts';
 
@@ -103,7 +104,7 @@ export type RecorderOptions = {
 
 /** One event as the CloudEvents JSON object that the server reads; also a line of an event file. */
 export function envelope(source: string, draft: RecorderDraft): object {
-  const time = draft.time === undefined ? new Date().toISOString() : draft.time;
+  const time = draft.time === undefined ? nextTime() : draft.time;
   return {
     specversion: '1.0',
     id: draft.id ?? randomUUID(),

@@ -23,14 +23,20 @@ const same = (alias: string, ...names: readonly string[]) =>
   Object.fromEntries(names.map((name) => [name, `${alias}.${name}`]));
 
 const AGENT = 'coalesce(c.completed_agent_id, c.requested_agent_id)';
-const SEQ = 'coalesce(c.requested_seq, c.completed_seq)';
+/** The number that its source gives a call. */
+const numberOf = (call: string): string => `coalesce(${call}.requested_seq, ${call}.completed_seq)`;
 const STEP_ID = "(s.call_id || '/' || s.candidate)";
 const turnOf = (call: string): string => `coalesce(${call}.completed_turn, ${call}.requested_turn)`;
 const timeOf = (call: string): string => `coalesce(${call}.requested_at, ${call}.completed_at)`;
+/** The place of a call in its episode, never null; the same as `traj.steps.seq`. */
+const seqOf = (call: string): string => `troupe.seq_of(${numberOf(call)}, ${timeOf(call)}, ${turnOf(call)})`;
 
 /** The last call with an answer, in the order of rows: of the episode, or of those that `more` leaves. */
 const lastCall = (more: string): string =>
-  `(c.call_id = (select z.call_id from facts.calls z where z.episode_id = c.episode_id and z.copied is not true${more} and exists (select 1 from facts.steps y where y.episode_id = z.episode_id and y.call_id = z.call_id) order by coalesce(z.requested_seq, z.completed_seq) desc nulls first, ${turnOf('z')} desc nulls first, ${timeOf('z')} desc nulls first, z.call_id desc limit 1))`;
+  `(c.call_id = (select z.call_id from facts.calls z where z.episode_id = c.episode_id and z.copied is not true${more} and exists (select 1 from facts.steps y where y.episode_id = z.episode_id and y.call_id = z.call_id) order by ${seqOf('z')} desc, ${turnOf('z')} desc nulls first, ${timeOf('z')} desc nulls first, z.call_id desc limit 1))`;
+
+/** Greater numbers of calls are times in microseconds, which no entry is compared with. */
+const MOST_ENTRIES = 2_147_483_647;
 
 /**
  * Whether the call stands before everything that rows of `labels` (alias `l`) name by an entry or a step: as its source counts, and where
@@ -38,7 +44,8 @@ const lastCall = (more: string): string =>
  */
 const before = (labels: string, step: string, where: string): string =>
   `(select bool_and(case
-       when coalesce(l.entry, z.requested_seq, z.completed_seq, ${SEQ}) is not null then ${SEQ} < coalesce(l.entry, z.requested_seq, z.completed_seq)
+       when ${numberOf('c')} <= ${MOST_ENTRIES} and coalesce(l.entry, ${numberOf('z')}) is not null then ${numberOf('c')} < coalesce(l.entry, ${numberOf('z')})
+       when ${numberOf('c')} is not null and ${numberOf('z')} is not null then ${numberOf('c')} < ${numberOf('z')}
        when ${turnOf('c')} <> ${turnOf('z')} then ${turnOf('c')} < ${turnOf('z')}
        else ${timeOf('c')} < ${timeOf('z')} end)
      from ${labels} l left join facts.calls z on z.episode_id = c.episode_id and z.call_id = regexp_replace(${step}, '/[0-9]+$', '')
@@ -105,7 +112,7 @@ export const FIELDS: ReadonlyMap<string, FieldFacts> = new Map<string, FieldFact
   }),
   ...fields('step', 'integer', {
     turn: 'coalesce(c.completed_turn, c.requested_turn)',
-    seq: SEQ,
+    seq: seqOf('c'),
     ...same('c', 'input_tokens', 'output_tokens'),
     staleness: STALENESS,
   }),

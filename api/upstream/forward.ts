@@ -7,6 +7,7 @@ import { Readable } from 'node:stream';
 import { setImmediate } from 'node:timers/promises';
 import type { FastifyReply } from 'fastify';
 import { TroupeError } from '../../errors.ts';
+import { nextTime } from '../../ingest/recorder/next-time.ts';
 import { secretOf } from '../auth.ts';
 import { callIds } from '../gateway.ts';
 import type { CallContext } from '../gateway-request.ts';
@@ -71,7 +72,7 @@ const SHORTEST_SECRET = 8;
 /** Sends the response through `reply`. Throws `upstream_failed`, `upstream_timeout` or `interrupted` if there is none. */
 export async function forward(call: Forwarded, reply: FastifyReply, options: ForwardOptions): Promise<FastifyReply> {
   const { kind, upstream, connection, model, request, callId, episodeId, context, signal } = call;
-  const requestedAt = new Date().toISOString();
+  const requestedAt = nextTime();
   const began = performance.now();
   const elapsed = () => Math.round((performance.now() - began) * 1000) / 1000;
   const span = beginSpan('gateway', {
@@ -91,7 +92,7 @@ export async function forward(call: Forwarded, reply: FastifyReply, options: For
           episodeId,
           context,
           requestedAt,
-          completedAt: new Date().toISOString(),
+          completedAt: nextTime(),
           kind,
           model,
           status,

@@ -36,6 +36,7 @@ AWAY = {408, 425, 429, 500, 502, 503, 504}
 ABANDONED_SECONDS = 60
 WHOLE = re.compile(r"^\d{15}-\d{6}-[0-9a-f]{8}-([0-9a-f]{32})\.ndjson$")
 NOW = object()
+MICROSECOND = datetime.timedelta(microseconds=1)
 
 
 class RecorderError(Exception):
@@ -70,6 +71,9 @@ class Recorder:
         self._spill = None if spill is None else _Spill(spill, spill_bytes)
         self._queue = []
         self._queue_lock = threading.Lock()
+        # The times that it gives differ, so that what a program does within a microsecond stays in order.
+        self._clock = threading.Lock()
+        self._last = datetime.datetime.min.replace(tzinfo=datetime.timezone.utc)
         # One request at a time, so that events arrive in the order they were recorded.
         self._sending = threading.Lock()
         self._thread = None
@@ -136,7 +140,9 @@ class Recorder:
     def event(self, name, data, id=None, time=NOW):
         """Any event of the vocabulary. The id is random unless given: give one wherever the same event may be sent twice."""
         if time is NOW:
-            time = datetime.datetime.now(datetime.timezone.utc).isoformat().replace("+00:00", "Z")
+            with self._clock:
+                self._last = max(self._last + MICROSECOND, datetime.datetime.now(datetime.timezone.utc))
+                time = self._last.isoformat(timespec="microseconds").replace("+00:00", "Z")
         value = {
             "specversion": "1.0",
             "id": id or str(uuid.uuid4()),
