@@ -2,6 +2,7 @@
  * Assembles the chunks of a streamed response into the body that the request would have had without `stream`. Texts and lists are
  * appended; for other fields the last value wins, unknown ones included. Pure.
  */
+import { laterUsage } from '../../ingest/formats/usage.ts';
 import { isRecord, parseRecord } from '../../ingest/json.ts';
 import { LOST } from './token-ids.ts';
 
@@ -44,8 +45,9 @@ export function chunks(object: 'chat.completion' | 'text_completion'): Assembler
   return {
     take: (piece) => {
       if (!isRecord(piece)) return false;
-      const { choices: parts, ...rest } = piece;
+      const { choices: parts, usage, ...rest } = piece;
       head ??= {};
+      if (usage !== undefined) head.usage = laterUsage(head.usage, usage) ?? null;
       for (const [name, value] of Object.entries(rest)) if (value !== null || !(name in head)) head[name] = value;
       let hasOutput = false;
       for (const part of Array.isArray(parts) ? parts.filter(isRecord) : []) {
@@ -265,11 +267,10 @@ export function messageEvents(): Assembler {
       else if (type === 'error') message = { ...message, error: event.error ?? event };
       else if (type === 'message_stop') ended = true;
       else if (type === 'message_delta') {
-        const counted = isRecord(message?.usage) ? message.usage : {};
         message = {
           ...message,
           ...(isRecord(delta) ? delta : {}),
-          usage: { ...counted, ...(isRecord(usage) ? usage : {}) },
+          usage: laterUsage(message?.usage ?? {}, usage ?? {}),
         };
       }
       const place = Number.isSafeInteger(index) ? (index as number) : -1;

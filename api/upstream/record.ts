@@ -20,13 +20,14 @@ import {
   returnedIn,
 } from '../../ingest/formats/openai-responses.ts';
 import { INCOMPLETE } from '../../ingest/formats/trace.ts';
+import { answerUsage } from '../../ingest/formats/usage.ts';
 import { GATEWAY } from '../../ingest/gateway-events.ts';
 import { canonicalJson, given, hashId, isRecord, sha256, without } from '../../ingest/json.ts';
 import { isIdentifier } from '../../ingest/text.ts';
 import { type CallFrame, callDrafts } from '../gateway-record.ts';
 import { toolEmitter, toolEvents } from '../gateway-tools.ts';
 import type { Kind } from './kind.ts';
-import { costOf, usageOf } from './price.ts';
+import { costOf } from './price.ts';
 import type { Upstream } from './settings.ts';
 import { answerTokens, LOST, promptIdsOf, responseChoice } from './token-ids.ts';
 
@@ -54,11 +55,14 @@ export type UpstreamCall = CallFrame & {
   readonly flags: readonly string[];
 };
 
+/** Counts that every call shows. */
+const UNCOUNTED = { input_tokens: null, output_tokens: null };
+
 /** The drafts of one call. */
 export function upstreamDrafts(call: UpstreamCall): Draft[] {
   const { kind, request, response, upstream, model, raw, error } = call;
   const parts = partsOf(call);
-  const usage = usageOf(response?.usage);
+  const usage = answerUsage(response);
   const price = upstream.prices[model] ?? upstream.prices[String(response?.model)] ?? null;
   const failure = failureOf(call);
   const artifact = raw === null ? null : sha256(raw);
@@ -84,7 +88,15 @@ export function upstreamDrafts(call: UpstreamCall): Draft[] {
       ...given('checkpoint_id', upstream.checkpoints[model]),
       ...(Number.isSafeInteger(request.seed) ? { seed: request.seed } : {}),
       ...(typeof request.temperature === 'number' ? { temperature: request.temperature } : {}),
-      ...(usage === null ? {} : { usage: { ...usage, cost_usd: costOf(usage, price, kind === 'embeddings') } }),
+      ...(usage === undefined
+        ? {}
+        : {
+            usage: {
+              ...UNCOUNTED,
+              ...usage,
+              cost_usd: costOf(usage, price, kind === 'embeddings') ?? usage.cost_usd ?? null,
+            },
+          }),
       latency_ms: call.latencyMs,
       ...(failure === null ? {} : { error: failure }),
       ...(answerFlags.length > 0 ? { flags: answerFlags } : {}),

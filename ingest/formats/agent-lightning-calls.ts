@@ -4,6 +4,7 @@ import { isIdentifier } from '../text.ts';
 import { badMessage, type ChatMessage, toMessage } from './chat-message.ts';
 import { finishReason, messageOf } from './span-attributes.ts';
 import type { Act, Choice } from './trace.ts';
+import { usageOf } from './usage.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 type Call = Pick<Act, 'what' | 'agent' | 'about' | 'error' | 'flags' | 'unmapped'>;
@@ -33,7 +34,7 @@ export function lightningCall(data: Fields, rest: Record<string, unknown> | unde
           : failed
             ? []
             : [{ index: 0, ...given('finish_reason', finishReason(data.finish_reason)) }],
-      ...given('usage', usage),
+      ...given('usage', usageOf(usage)),
       ...given('responseId', isIdentifier(response.id) ? response.id : undefined),
       ...given('responseModel', typeof response.model === 'string' ? response.model : undefined),
       ...(typeof version === 'number' || typeof version === 'string' ? { modelVersion: String(version) } : {}),

@@ -24,6 +24,7 @@ import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts
 import { marksOf } from './marks.ts';
 import { refusal, refused, revisedEmitter } from './native.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfText } from './run.ts';
+import { usageOf } from './usage.ts';
 
 const NAME = 'agentscope';
 const emit = revisedEmitter(NAME);
@@ -301,7 +302,7 @@ function messageDrafts(episodeId: string, turns: readonly Turn[]): Draft[] {
     // A model that wrote tokens was called, also where the message shows none of them.
     const wrote = content.length > 0 || (isLast && results.length === 0 && outputTokensOf(message) > 0);
     if (role === 'assistant' && wrote) {
-      const usageHere = isLast && isRecord(usage) ? usage : undefined;
+      const usageHere = isLast ? usageOf(usage) : undefined;
       return [
         emit.event(
           'generation.completed',

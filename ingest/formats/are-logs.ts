@@ -9,6 +9,7 @@ import type { NativeRefusal } from './format.ts';
 import { type Emitter, refusal } from './native.ts';
 import type { Fields } from './rollout-calls.ts';
 import { jsonIn } from './span-attributes.ts';
+import { usageOf } from './usage.ts';
 
 /** A log with the number of its place, and the agent around it where it is that of a sub-agent. */
 type Log = { readonly log: Fields; readonly seq: number };
@@ -110,7 +111,7 @@ export function agentLogs(
         emit.event('generation.completed', [episodeId, id], {
           ...call,
           choices: [{ index: 0, ...given('content', text) }],
-          ...given('usage', usageOf(log)),
+          ...given('usage', billed(log)),
           ...(typeof log.completion_duration === 'number' && log.completion_duration > 0
             ? { latency_ms: 1000 * log.completion_duration }
             : {}),
@@ -188,15 +189,11 @@ function flat(
   return logs.map((log, seq) => ({ log, seq }));
 }
 
-function usageOf({
-  prompt_tokens: input,
-  completion_tokens: output,
-  reasoning_tokens: thought,
-}: Fields): Record<string, unknown> | undefined {
-  // Without an answer of the engine all of them are 0.
-  if (!input && !output) return undefined;
-  return { input_tokens: input, output_tokens: output, ...(thought ? { reasoning_tokens: thought } : {}) };
-}
+/** Without an answer of the engine all of them are 0. */
+const billed = ({ prompt_tokens, completion_tokens, reasoning_tokens }: Fields): Record<string, unknown> | undefined =>
+  prompt_tokens || completion_tokens
+    ? usageOf({ prompt_tokens, completion_tokens, reasoning_tokens: reasoning_tokens || null })
+    : undefined;
 
 /** What the model server is sent: it knows neither tool calls nor results, which the engine gives as what the assistant and the user say. */
 const ROLES: Readonly<Record<string, string>> = { 'tool-call': 'assistant', 'tool-response': 'user' };

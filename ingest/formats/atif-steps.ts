@@ -7,6 +7,7 @@ import { callIdOf, isCall, isCopied, type Numbering, referencesOf, type Trajecto
 import { toContent, toMessage } from './chat-message.ts';
 import type { Emitter } from './native.ts';
 import { timeOfText } from './run.ts';
+import { withOurs } from './usage.ts';
 
 /** The events of a step; `input`, the conversation before it where that is known, is extended by the messages of the step. */
 export function trajectorySteps(
@@ -158,7 +159,7 @@ function stepEmitter(emit: Emitter, trajectory: Trajectory, step: Fields, number
           ],
           ...(isTokenIds(prompt) ? { prompt_token_ids: prompt } : {}),
           ...(typeof model === 'string' ? { response_model: model } : {}),
-          ...(isRecord(given_) ? { usage } : {}),
+          ...(isRecord(given_) ? { usage: withOurs(usage) } : {}),
           native,
           ...(logprobs != null && !probabilities ? { flags: ['logprobs_mismatch'] } : {}),
           ...given('unmapped', without({ step: rest, metrics: restOfMetrics })),

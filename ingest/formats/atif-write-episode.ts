@@ -132,8 +132,10 @@ const result = (returned: Fields): Fields => ({
 function metricsOf(data: Fields, choice: Fields): Fields | undefined {
   const usage = isRecord(data.usage) ? data.usage : {};
   return without({
-    prompt_tokens: usage.input_tokens ?? usage.prompt_tokens,
-    completion_tokens: usage.output_tokens ?? usage.completion_tokens,
+    prompt_tokens: usage.input_tokens,
+    completion_tokens: usage.output_tokens,
+    cached_tokens: usage.cached_input_tokens,
+    cost_usd: usage.cost_usd,
     prompt_token_ids: data.prompt_token_ids ?? undefined,
     completion_token_ids: choice.token_ids ?? undefined,
     logprobs: choice.logprobs ?? undefined,

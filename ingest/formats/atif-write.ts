@@ -9,6 +9,7 @@ import type { Fields } from './atif-rules.ts';
 import { writeEpisode } from './atif-write-episode.ts';
 import { fromMessage } from './chat-message.ts';
 import type { RestoredEvent } from './format.ts';
+import { withoutOurs } from './usage.ts';
 
 export function writeAtif(episode: readonly RestoredEvent[]): readonly unknown[] {
   const frames = new Map<string, Fields>();
@@ -92,7 +93,7 @@ function stepOf(id: number, events: readonly RestoredEvent[]): Fields {
     ...given('reasoning_content', thought),
     ...(generation ? given('model_name', generation.data.response_model) : {}),
     ...(isRecord(usage)
-      ? { metrics: { ...usage, ...tokensOf(generation!.data), ...(moreMetrics as object | undefined) } }
+      ? { metrics: { ...withoutOurs(usage), ...tokensOf(generation!.data), ...(moreMetrics as object | undefined) } }
       : {}),
     ...(calls.length > 0 ? { tool_calls: calls.map(({ data }) => callOf(data)) } : given('tool_calls', copied)),
     ...(results.length > 0 ? { observation: { results: results.map(resultOf) } } : {}),

@@ -17,6 +17,7 @@ import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts
 import { badIdentifier, type Emitter, emitterFor, recordId, refusal, refused } from './native.ts';
 import { partsOf } from './parts.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfText } from './run.ts';
+import { usageOf } from './usage.ts';
 
 const NAME = 'autogen';
 
@@ -177,7 +178,7 @@ function messageDrafts(emit: Emitter, episodeId: string, messages: readonly Numb
         {
           ...call,
           choices: [{ index: 0, content: reasons.length === 0 ? whole : [...reasons, ...parts] }],
-          ...(isRecord(message.models_usage) ? { usage: message.models_usage } : {}),
+          ...given('usage', usageOf(message.models_usage)),
           native: nativeOf(message),
           ...given('unmapped', restOf(message)),
         },

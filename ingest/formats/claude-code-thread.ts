@@ -6,7 +6,7 @@ import { blocksOf, type Fields, type Line, MAIN, promptOf } from './claude-code-
 import type { toolLedger } from './conversation.ts';
 import type { Emitter } from './native.ts';
 import { timeOfText } from './run.ts';
-import { wholeUsage } from './usage.ts';
+import { usageOf } from './usage.ts';
 
 /** Lines of one session stand in several files, so that their times order them; the place in the file does where there is no time. */
 export const placeOf = ({ fields, seq }: Line, episodeId: string): { episode_id: string; seq?: number } => ({
@@ -183,7 +183,7 @@ function answerDrafts(
         ],
         ...(isIdentifier(native.id) ? { response_id: native.id } : {}),
         ...(typeof model === 'string' ? { response_model: model } : {}),
-        ...(isRecord(usage) ? { usage: wholeUsage(usage) } : {}),
+        ...given('usage', usageOf(usage)),
         native: { uuids: lines.map(({ fields }) => fields.uuid), ...given('request_id', last.fields.requestId) },
         ...given(
           'unmapped',

@@ -6,6 +6,7 @@ import { callOf, type Fields, isAnswer, type Line, outputOf, partsOf, promptOf, 
 import { APPARENT_ERROR, toolLedger } from './conversation.ts';
 import type { Emitter } from './native.ts';
 import { timeOfText } from './run.ts';
+import { usageOf } from './usage.ts';
 
 /** Items that one response of the model brought. */
 type Answer = {
@@ -162,7 +163,7 @@ function answerDrafts(
         choices: [{ index: 0, content: items.flatMap(({ payload }) => partsOf(payload)) }],
         ...(isIdentifier(responseId) ? { response_id: responseId } : {}),
         ...(typeof model === 'string' ? { response_model: model } : {}),
-        ...(isRecord(usage) ? { usage } : {}),
+        ...given('usage', usageOf(usage)),
         native: { ids: items.map(({ payload }) => payload.id ?? null) },
       },
       timeOfText(last.timestamp),

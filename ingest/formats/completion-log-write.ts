@@ -4,6 +4,7 @@ import { given, isRecord, without } from '../json.ts';
 import { fromMessage } from './chat-message.ts';
 import type { RestoredEvent } from './format.ts';
 import { startOf } from './native.ts';
+import { withoutOurs } from './usage.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -63,7 +64,7 @@ function recordOf(asked: Fields, { data, time }: RestoredEvent, unmapped: Fields
       ...(own ? {} : { object: 'chat.completion' }),
       ...given('id', data.response_id ?? undefined),
       ...given('model', data.response_model ?? undefined),
-      ...given('usage', data.usage ?? undefined),
+      ...(isRecord(data.usage) ? { usage: withoutOurs(data.usage) } : {}),
       ...given('prompt_token_ids', data.prompt_token_ids ?? undefined),
       ...given('error', data.error),
       ...(time === null ? {} : { created: Math.floor(Date.parse(time) / 1000) }),

@@ -14,7 +14,7 @@ import { withCallIds } from './chat-unnamed.ts';
 import { writeCompletionLog } from './completion-log-write.ts';
 import type { Converted, NativeRecord } from './format.ts';
 import { badIdentifier, type Emitter, rawRecord, recordId, refusal, refused } from './native.ts';
-import { wholeUsage } from './usage.ts';
+import { answerUsage, withOurs } from './usage.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 type NativeChoice = Fields & { readonly index: number; readonly message: ChatMessage };
@@ -113,16 +113,12 @@ function fromAnthropicLog(log: Fields): Fields {
       ? {
           response: {
             ...without(response as Fields, 'type', 'role', 'content', 'stop_reason'),
-            ...billed(response),
             choices: [choice],
           },
         }
       : {}),
   };
 }
-
-const billed = (response: unknown): Fields =>
-  isRecord(response) && isRecord(response.usage) ? { usage: wholeUsage(response.usage) } : {};
 
 function badLog({ request, response }: Fields): Refusal | null {
   if (!isRecord(request)) return refusal('bad_type', 'request', 'the request object', request);
@@ -230,7 +226,7 @@ function answerOf(
     ...(isTokenIds(response.prompt_token_ids) ? { prompt_token_ids: response.prompt_token_ids } : {}),
     ...(isIdentifier(response.id) ? { response_id: response.id } : {}),
     ...(typeof response.model === 'string' ? { response_model: response.model } : {}),
-    ...(isRecord(response.usage) ? { usage: response.usage } : {}),
+    ...given('usage', isRecord(response.usage) ? withOurs(response.usage) : answerUsage(response)),
     ...given('error', response.error),
     ...(Number.isSafeInteger(request.seed) ? { seed: request.seed as number } : {}),
     ...(typeof request.temperature === 'number' ? { temperature: request.temperature } : {}),

@@ -4,6 +4,7 @@ import { canonicalJson, given, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';
 import { type CrewEvent, inputOf, scoreDraft } from './crewai-values.ts';
 import type { Emitter } from './native.ts';
+import { usageOf } from './usage.ts';
 
 type Open = { readonly id: string; readonly tool: string; readonly asked: string };
 
@@ -166,7 +167,7 @@ export function crewEmitter(emit: Emitter, episodeId: string): (event: CrewEvent
         call_id: callId,
         ...(agent === null ? {} : { agent_id: agent }),
         choices: failed ? [] : [choice],
-        ...(isRecord(usage) ? { usage } : {}),
+        ...given('usage', usageOf(usage)),
         ...(isIdentifier(response_id) ? { response_id } : {}),
         ...(typeof model === 'string' ? { response_model: model } : {}),
         ...given('error', failed ? (error ?? 'failed') : undefined),

@@ -25,6 +25,7 @@ import {
 } from './gemini-records.ts';
 import type { Emitter } from './native.ts';
 import { timeOfText } from './run.ts';
+import { usageOf } from './usage.ts';
 
 type Line = {
   readonly seq: number;
@@ -282,18 +283,4 @@ function toolDrafts(
         ]
       : []),
   ];
-}
-
-/** Gemini counts what came from a cache within the input, and what the model thought beside the output. */
-function usageOf(tokens: unknown): Record<string, unknown> | undefined {
-  if (!isRecord(tokens)) return undefined;
-  const { input, output, cached, thoughts, tool, total } = tokens;
-  const thought = typeof thoughts === 'number' ? thoughts : 0;
-  return without({
-    input_tokens: typeof input === 'number' && typeof tool === 'number' ? input + tool : input,
-    output_tokens: typeof output === 'number' ? output + thought : output,
-    cached_input_tokens: cached,
-    reasoning_tokens: thoughts,
-    total_tokens: total,
-  });
 }

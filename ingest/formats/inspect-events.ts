@@ -6,7 +6,7 @@ import { toolLedger } from './conversation.ts';
 import { type Fields, messageOf, partsOf } from './inspect-messages.ts';
 import type { Emitter } from './native.ts';
 import { timeOfText } from './run.ts';
-import { inputTokens } from './usage.ts';
+import { usageOf } from './usage.ts';
 
 /** Who acts in a span: the agent of the nearest enclosing span of type agent. */
 type Agent = { readonly id: string; readonly name: string; readonly parent: string | null };
@@ -111,7 +111,7 @@ export function eventDrafts(
             ...(typeof choice.stop_reason === 'string' ? { finish_reason: choice.stop_reason } : {}),
           })),
           ...(typeof output.model === 'string' ? { response_model: output.model } : {}),
-          ...(isRecord(output.usage) ? { usage: usageOf(output.usage) } : {}),
+          ...given('usage', usageOf(output.usage, 'within')),
           ...(typeof output.time === 'number' ? { latency_ms: output.time * 1000 } : {}),
           ...(event.cache === 'read' ? { cached: true } : {}),
           ...given('error', error),
@@ -208,16 +208,4 @@ function unmappedOf(event: Fields, choices: readonly Fields[]): Record<string, u
     ),
     ...(logprobs.some((one) => one !== null) ? { logprobs } : {}),
   });
-}
-
-/** Usage with the whole input. Inspect counts what a cache held beside it, older versions for some models within it: the total says which. */
-export function usageOf(usage: Fields): Record<string, unknown> {
-  const { input_tokens, input_tokens_cache_read: read, input_tokens_cache_write: written } = usage;
-  const all = inputTokens({ input_tokens, cache_read_input_tokens: read, cache_creation_input_tokens: written });
-  const isBeside = all !== null && all + Number(usage.output_tokens) === usage.total_tokens;
-  return {
-    ...usage,
-    ...(isBeside ? { input_tokens: all } : {}),
-    ...(typeof read === 'number' ? { cached_input_tokens: read } : {}),
-  };
 }

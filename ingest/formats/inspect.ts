@@ -8,10 +8,11 @@ import { canonicalJson, given, hashId, isRecord, ownOf, without } from '../json.
 import { isIdentifier } from '../text.ts';
 import { toolLedger } from './conversation.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';
-import { eventDrafts, usageOf } from './inspect-events.ts';
+import { eventDrafts } from './inspect-events.ts';
 import { type Fields, messageOf, partsOf, resolved, textOf } from './inspect-messages.ts';
 import { refusal, refused, revisedEmitter } from './native.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfText } from './run.ts';
+import { usageOf } from './usage.ts';
 
 const NAME = 'inspect';
 const emit = revisedEmitter(NAME);
@@ -172,7 +173,7 @@ function messageDrafts(episodeId: string, messages: readonly Fields[], output: F
           ...call,
           choices: [{ index: 0, content: partsOf(message) }],
           ...(typeof message.model === 'string' ? { response_model: message.model } : {}),
-          ...(message === last && isRecord(output.usage) ? { usage: usageOf(output.usage) } : {}),
+          ...(message === last ? given('usage', usageOf(output.usage, 'within')) : {}),
         }),
         ...calls.map((asked, index) =>
           emit.event('tool.called', [episodeId, seq, index], {

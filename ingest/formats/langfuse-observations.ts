@@ -1,12 +1,13 @@
 /** What an observation of Langfuse is. Its input and output have no fixed form: messages where they look like messages, else JSON. */
 import type { Message } from '../events.ts';
-import { canonicalJson, given, isRecord, ownOf, without } from '../json.ts';
+import { canonicalJson, given, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';
 import { badMessage, type ChatMessage, toMessage } from './chat-message.ts';
 import { toGenaiMessage } from './genai-messages.ts';
 import { nodeOf } from './langgraph.ts';
 import { contentOf, finishReason, idAt, messageOf, textAt } from './span-attributes.ts';
 import type { Choice, SpanKind } from './trace.ts';
+import { usageOf } from './usage.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -51,7 +52,7 @@ export function langfuseSpanKind(
 function generationOf(body: Fields): SpanKind {
   const { model, modelParameters: params, input, output, usageDetails, usage: oldUsage } = body;
   const asked = messagesOf(input);
-  const usage = isRecord(usageDetails) ? usageDetails : oldUsage;
+  const usage = usageOf(isRecord(usageDetails) ? usageDetails : oldUsage);
   return {
     kind: 'generation',
     asked: body.startTime !== undefined || input !== undefined || model !== undefined || !('id' in body),
@@ -61,35 +62,9 @@ function generationOf(body: Fields): SpanKind {
     ...(asked ? { input: asked } : {}),
     ...(isRecord(input) && Array.isArray(input.tools) ? { tools: input.tools } : {}),
     choices: choicesOf(output),
-    ...(isRecord(usage) ? { usage: renamed(usage) } : {}),
+    ...given('usage', usage),
   };
 }
-
-const USAGE: Readonly<Record<string, string>> = {
-  input: 'input_tokens',
-  output: 'output_tokens',
-  total: 'total_tokens',
-};
-/** Langfuse counts parts of the input and output (`input_cache_read`, `output_reasoning`) beside them; the total says where a sender did not. */
-function renamed(usage: Fields): Record<string, unknown> {
-  const named = Object.fromEntries(Object.entries(usage).map(([name, count]) => [ownOf(USAGE, name) ?? name, count]));
-  const { input, output, total } = usage;
-  if (typeof input !== 'number' || typeof output !== 'number') return named;
-  const [read, written] = [input + partsOf(usage, 'input_'), output + partsOf(usage, 'output_')];
-  return typeof total === 'number' && total !== read + written
-    ? named
-    : { ...named, input_tokens: read, output_tokens: written };
-}
-
-/** Tokens of a priority tier are no part of their own. */
-const partsOf = (usage: Fields, prefix: string): number =>
-  Object.entries(usage).reduce(
-    (sum, [name, count]) =>
-      name.startsWith(prefix) && !name.startsWith(`${prefix}priority`) && Number.isSafeInteger(count)
-        ? sum + (count as number)
-        : sum,
-    0,
-  );
 
 function messagesOf(input: unknown): Message[] | undefined {
   if (input === undefined || input === null) return undefined;

@@ -7,6 +7,7 @@ import { nodeOf } from './langgraph.ts';
 import { timeOfMixed } from './run-times.ts';
 import { finishReason } from './span-attributes.ts';
 import type { About, Act, Choice, SpanKind } from './trace.ts';
+import { usageOf } from './usage.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -78,7 +79,7 @@ function generationOf(run: Fields, inputs: Fields, outputs: Fields): SpanKind {
     ...given('input', messagesOf(inputs)),
     ...given('tools', params?.tools),
     choices: choicesOf(outputs),
-    ...given('usage', usageOf(outputs) ?? countedIn(run)),
+    ...given('usage', usageOf(billedIn(outputs) ?? countedIn(run))),
   };
 }
 
@@ -129,7 +130,7 @@ function reasonOf(generation: unknown): string | undefined {
   return finishReason(info.finish_reason ?? (isRecord(metadata) ? metadata.finish_reason : undefined));
 }
 
-function usageOf(outputs: Fields): Record<string, unknown> | undefined {
+function billedIn(outputs: Fields): Record<string, unknown> | undefined {
   const [first] = generationsOf(outputs) ?? [];
   const metadata = isRecord(first) ? unfold(first.message).fields.usage_metadata : undefined;
   const usage = isRecord(outputs.llm_output)
@@ -141,7 +142,7 @@ function usageOf(outputs: Fields): Record<string, unknown> | undefined {
 /** What the server counted itself, in runs that it exported; 0 is what it says where it does not know. */
 function countedIn({ prompt_tokens: input, completion_tokens: output }: Fields): Record<string, unknown> | undefined {
   return typeof input === 'number' && typeof output === 'number' && input + output > 0
-    ? { input_tokens: input, output_tokens: output }
+    ? { prompt_tokens: input, completion_tokens: output }
     : undefined;
 }
 

@@ -5,7 +5,7 @@
 import { given, isRecord, without } from '../json.ts';
 import type { OtlpSpan } from '../otlp/span.ts';
 import { langsmithAct } from './langsmith-runs.ts';
-import { placeOf, restOf, usageOf } from './otel-genai-spans.ts';
+import { placeOf, restOf, spanUsage } from './otel-genai-spans.ts';
 import { jsonIn, jsonOrText, leftover, textAt, under } from './span-attributes.ts';
 import type { Act } from './trace.ts';
 
@@ -50,7 +50,7 @@ export function langsmithSpanAct(span: OtlpSpan): Act {
   const isRead = what.kind === 'generation' || what.kind === 'tool';
   return {
     ...placeOf(span, LANGSMITH),
-    what: what.kind === 'generation' ? ({ usage: usageOf(attributes), ...without(what) } as typeof what) : what,
+    what: what.kind === 'generation' ? ({ usage: spanUsage(attributes), ...without(what) } as typeof what) : what,
     agent: agent ?? null,
     ...given('about', about),
     unmapped: without({ attributes: leftover(attributes, (key) => isRead && MAPPED.test(key)), ...restOf(span) }),

@@ -11,7 +11,7 @@ import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts
 import { badIdentifier, emitterFor, recordId, refusal, refused } from './native.ts';
 import { calledIn, responseContent, responseInput } from './openai-responses.ts';
 import { NO_TOKEN_IDS, patchDraft, runDrafts, taskOf, timeOfSeconds } from './run.ts';
-import { wholeUsage } from './usage.ts';
+import { usageOf } from './usage.ts';
 
 const NAME = 'mini-swe-agent';
 const AGENT = 'agent';
@@ -182,7 +182,7 @@ function messageDrafts(entries: readonly (readonly [number, Fields])[], episodeI
             },
           ],
           ...(typeof response.model === 'string' ? { response_model: response.model } : {}),
-          ...(isRecord(response.usage) ? { usage: usageOf(response.usage) } : {}),
+          ...given('usage', usageOf(response.usage)),
           ...given('unmapped', without({ cost: extra.cost })),
         },
         time,
@@ -268,16 +268,6 @@ function actionsOf(native: Fields, extra: Fields, isFirst: boolean): unknown[] {
 function shownOf(native: Fields): Message {
   const { extra, timestamp, ...shown } = native;
   return isOutput(native) || native.type === 'message' ? responseInput([shown])[0]! : toMessage(shown as ChatMessage);
-}
-
-function usageOf(usage: Fields): Record<string, unknown> {
-  const whole = wholeUsage(usage);
-  const details = fieldsOf(usage.prompt_tokens_details ?? usage.input_tokens_details);
-  return {
-    ...whole,
-    ...given('output_tokens', usage.output_tokens ?? usage.completion_tokens),
-    ...(typeof details.cached_tokens === 'number' ? { cached_input_tokens: details.cached_tokens } : {}),
-  };
 }
 
 /** How a run ended does not show whether its patch is right. */

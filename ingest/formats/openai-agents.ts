@@ -12,6 +12,7 @@ import { utcOf } from './run-times.ts';
 import { contentOf, finishReason, messageOf } from './span-attributes.ts';
 import type { Act, Choice, SpanKind } from './trace.ts';
 import { type TraceReading, traceReading } from './trace-import.ts';
+import { usageOf } from './usage.ts';
 
 const NAME = 'openai-agents';
 
@@ -209,7 +210,7 @@ function generationOf({ input, output: written, model, model_config: params, usa
     ...(isRecord(params) ? { params } : {}),
     ...(Array.isArray(input) ? { input: input.map((message) => messageIn(message)) } : {}),
     choices: Array.isArray(output) && output.length > 0 ? output.map(choiceOf) : [{ index: 0 }],
-    ...(isRecord(usage) ? { usage } : {}),
+    ...given('usage', usageOf(usage)),
     ...given('responseId', isIdentifier(completion?.id) ? completion.id : undefined),
     ...given('responseModel', typeof completion?.model === 'string' ? completion.model : undefined),
   };
@@ -243,7 +244,7 @@ function responseOf(data: Fields): SpanKind {
     ...(asked === undefined || asked === null ? {} : { input: responseInput(asked, known.instructions) }),
     ...(Array.isArray(known.tools) ? { tools: known.tools } : {}),
     choices: [{ index: 0, ...given('content', output) }],
-    ...(isRecord(usage) ? { usage } : {}),
+    ...given('usage', usageOf(usage)),
     ...given(
       'responseId',
       isIdentifier(data.response_id) ? data.response_id : isIdentifier(known.id) ? known.id : undefined,

@@ -5,7 +5,7 @@ import { isIdentifier } from '../text.ts';
 import type { Emitter } from './native.ts';
 import type { Fields, SessionMessage } from './opencode-records.ts';
 import { timeOfSeconds } from './run.ts';
-import { wholeUsage } from './usage.ts';
+import { usageOf } from './usage.ts';
 
 export type Thread = {
   readonly episodeId: string;
@@ -145,7 +145,7 @@ function stepDrafts(
             ? []
             : [{ index: 0, content, ...(typeof reason === 'string' ? { finish_reason: reason } : {}) }],
         ...given('response_model', model),
-        ...given('usage', usageOf(finish)),
+        ...given('usage', isRecord(finish?.tokens) ? usageOf({ ...finish.tokens, cost: finish.cost }) : undefined),
         ...given('error', error),
         ...given('unmapped', other),
       },
@@ -255,20 +255,4 @@ function resultShown(part: Fields): Message[] {
   return [
     { role: 'tool', content, tool_call_id: part.id, ...(status === 'error' ? { is_error: true } : {}) } as Message,
   ];
-}
-
-/** opencode counts what came from a cache beside the input, and since 2026 the reasoning beside the output: then they make the total. */
-function usageOf(finish: Fields | undefined): Record<string, unknown> | undefined {
-  const tokens = finish?.tokens;
-  if (!isRecord(tokens)) return undefined;
-  const { input, output, reasoning, total } = tokens;
-  const { read, write }: Fields = isRecord(tokens.cache) ? tokens.cache : {};
-  const counted = [input, output, reasoning, read, write].map((count) => (typeof count === 'number' ? count : 0));
-  const isBeside = counted.reduce((sum, count) => sum + count, 0) === total;
-  return without({
-    ...wholeUsage({ input_tokens: input, cache_read_input_tokens: read, cache_creation_input_tokens: write }),
-    output_tokens: isBeside ? counted[1]! + counted[2]! : output,
-    reasoning_tokens: reasoning,
-    total_tokens: total,
-  });
 }

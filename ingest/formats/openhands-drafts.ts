@@ -200,19 +200,5 @@ function tokensOf(items: readonly Item[]) {
   return found;
 }
 
-/** Usage as LiteLLM and OpenHands count it: prompt tokens with those from the cache. */
-export function usageOf(usage: unknown): Record<string, unknown> | undefined {
-  if (typeof usage !== 'object' || usage === null) return undefined;
-  const { prompt_tokens: input, completion_tokens: output, ...more } = usage as Record<string, unknown>;
-  if (typeof input !== 'number' && typeof output !== 'number') return undefined;
-  return {
-    ...(typeof input === 'number' ? { input_tokens: input } : {}),
-    ...(typeof output === 'number' ? { output_tokens: output } : {}),
-    ...(typeof more.cache_read_tokens === 'number' ? { cache_read_input_tokens: more.cache_read_tokens } : {}),
-    ...(typeof more.cache_write_tokens === 'number' ? { cache_creation_input_tokens: more.cache_write_tokens } : {}),
-    ...(typeof more.reasoning_tokens === 'number' ? { reasoning_tokens: more.reasoning_tokens } : {}),
-  };
-}
-
 export const idsIn = (...ids: readonly unknown[]): string[] =>
   ids.flatMap((id) => (isIdentifier(id) || Number.isSafeInteger(id) ? [String(id)] : []));

@@ -2,9 +2,10 @@
 import { canonicalJson, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';
 import { badMessage, type ChatMessage } from './chat-message.ts';
-import { type Fields, type Item, idsIn, usageOf } from './openhands-drafts.ts';
+import { type Fields, type Item, idsIn } from './openhands-drafts.ts';
 import { partsOf } from './parts.ts';
 import { chatCall } from './rollout-calls.ts';
+import { usageOf } from './usage.ts';
 
 export const isEarlyEvent = (record: unknown): record is Fields =>
   isRecord(record) &&

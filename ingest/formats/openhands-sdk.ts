@@ -3,8 +3,9 @@ import type { Content } from '../events.ts';
 import { asText, canonicalJson, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';
 import type { ChatMessage } from './chat-message.ts';
-import { type Fields, type Item, idsIn, usageOf } from './openhands-drafts.ts';
+import { type Fields, type Item, idsIn } from './openhands-drafts.ts';
 import { chatCall } from './rollout-calls.ts';
+import { usageOf } from './usage.ts';
 
 export const isSdkEvent = (record: unknown): record is Fields & { readonly kind: string } =>
   isRecord(record) &&
@@ -127,7 +128,11 @@ function billedIn(state: Fields | null): ReadonlyMap<string, Billed> {
   const metrics = [stats.usage_to_metrics, stats.service_to_metrics].find(isRecord) ?? {};
   for (const one of Object.values(metrics).filter(isRecord)) {
     for (const usage of Array.isArray(one.token_usages) ? one.token_usages.filter(isRecord) : [])
-      if (isIdentifier(usage.response_id)) billed.set(usage.response_id, { usage: usageOf(usage), model: usage.model });
+      if (isIdentifier(usage.response_id))
+        billed.set(usage.response_id, {
+          usage: usageOf(without(usage, 'model', 'response_id', 'context_window', 'per_turn_token')),
+          model: usage.model,
+        });
     for (const took of Array.isArray(one.response_latencies) ? one.response_latencies.filter(isRecord) : [])
       if (isIdentifier(took.response_id))
         billed.set(took.response_id, { ...billed.get(took.response_id), latency: took.latency });

@@ -1,6 +1,6 @@
 /** Spans of the OpenInference conventions (Arize-ai/openinference, spec/semantic_conventions.md): lists are flattened into attribute names. */
 import type { Message, Part } from '../events.ts';
-import { given, isRecord, ownOf, without } from '../json.ts';
+import { given, isRecord, without } from '../json.ts';
 import type { Attributes, OtlpSpan } from '../otlp/span.ts';
 import { isIdentifier } from '../text.ts';
 import { toLangchainMessage, toolResult } from './langchain-messages.ts';
@@ -21,6 +21,7 @@ import {
   under,
 } from './span-attributes.ts';
 import type { About, Act, Choice, SpanKind } from './trace.ts';
+import { usageOf } from './usage.ts';
 
 export const OPENINFERENCE = 'openinference';
 
@@ -143,7 +144,7 @@ function generationOf(attributes: Attributes): SpanKind {
     ...(tools.length > 0 ? { tools } : {}),
     choices:
       output.length > 0 ? choicesOf(output, reason, isRecord(params) ? params : {}) : unlisted(attributes, reason),
-    ...given('usage', usageOf(attributes)),
+    ...given('usage', usageOf(under(attributes, 'llm.token_count.'), 'within')),
     ...given('responseId', responseIdIn(attributes)),
     ...given('responseModel', textAt(attributes, 'llm.response.model_name')),
   };
@@ -238,19 +239,6 @@ function toCall(flat: Record<string, unknown>): Part {
     ...given('name', flat['tool_call.function.name']),
     ...given('arguments', flat['tool_call.function.arguments']),
   };
-}
-
-const USAGE: Readonly<Record<string, string>> = {
-  prompt: 'input_tokens',
-  completion: 'output_tokens',
-  total: 'total_tokens',
-};
-
-function usageOf(attributes: Attributes): Record<string, unknown> | undefined {
-  const counts = under(attributes, 'llm.token_count.');
-  return (
-    counts && Object.fromEntries(Object.entries(counts).map(([name, count]) => [ownOf(USAGE, name) ?? name, count]))
-  );
 }
 
 function metadataOf(attributes: Attributes): Record<string, unknown> {

@@ -2,13 +2,14 @@
  * Spans of the OpenTelemetry GenAI conventions, semantic-conventions v1.41 (docs/gen-ai) and the repository
  * semantic-conventions-genai that continues it, with the older names that are still sent.
  */
-import { given, ownOf, without } from '../json.ts';
+import { given, without } from '../json.ts';
 import type { Attributes, OtlpSpan } from '../otlp/span.ts';
 import { isIdentifier } from '../text.ts';
 import { choicesIn, instructionsIn, messagesIn } from './genai-messages.ts';
 import { isContentEvent, isEvaluation, OTEL_GENAI } from './otel-genai-logs.ts';
 import { finishReason, idAt, jsonIn, jsonOrText, leftover, textAt, under } from './span-attributes.ts';
 import type { About, Act, Choice, SpanKind } from './trace.ts';
+import { usageOf } from './usage.ts';
 
 const GENERATIONS = new Set(['chat', 'text_completion', 'generate_content', 'completion']);
 /** Spans of an agent's own work: where it has no name, its id stands for it. */
@@ -85,7 +86,7 @@ function readGeneration(attributes: Attributes): { readonly what: SpanKind; read
     input: input === undefined && instructions === undefined ? undefined : messages,
     tools: jsonIn(attributes['gen_ai.tool.definitions']),
     choices: output ?? unseen(reasons),
-    usage: usageOf(attributes),
+    usage: spanUsage(attributes),
     responseId: idAt(attributes, 'gen_ai.response.id'),
     responseModel: textAt(attributes, 'gen_ai.response.model'),
   };
@@ -111,17 +112,9 @@ function paramsOf(attributes: Attributes): Record<string, unknown> | undefined {
   return without(under(attributes, 'gen_ai.request.') ?? {}, 'model');
 }
 
-const OLD_USAGE: Readonly<Record<string, string>> = {
-  prompt_tokens: 'input_tokens',
-  completion_tokens: 'output_tokens',
-};
-
-export function usageOf(attributes: Attributes): Record<string, unknown> | undefined {
-  const usage = under(attributes, 'gen_ai.usage.');
-  if (!usage) return undefined;
-  const renamed = Object.entries(usage).map(([name, value]) => [ownOf(OLD_USAGE, name) ?? name, value] as const);
-  return { ...Object.fromEntries(renamed), ...without(usage, ...Object.keys(OLD_USAGE)) };
-}
+/** What programs put under these names includes what a cache held, whatever the names say. */
+export const spanUsage = (attributes: Attributes): Record<string, unknown> | undefined =>
+  usageOf(under(attributes, 'gen_ai.usage.'), 'within');
 
 function toolOf(attributes: Attributes, tool: string): SpanKind {
   const failure = attributes['error.type'];

@@ -173,8 +173,10 @@ function callAttributes(asked: Fields, answered: Fields): Fields {
     ...given('gen_ai.response.model', answered.response_model ?? undefined),
     ...given('gen_ai.response.id', answered.response_id ?? undefined),
     ...prefixed('gen_ai.request.', asked.params),
-    ...given('gen_ai.usage.input_tokens', usage.input_tokens ?? usage.prompt_tokens),
-    ...given('gen_ai.usage.output_tokens', usage.output_tokens ?? usage.completion_tokens),
+    ...given('gen_ai.usage.input_tokens', usage.input_tokens),
+    ...given('gen_ai.usage.output_tokens', usage.output_tokens),
+    ...given('gen_ai.usage.cache_read.input_tokens', usage.cached_input_tokens),
+    ...given('gen_ai.usage.reasoning.output_tokens', usage.reasoning_tokens),
     ...(Array.isArray(asked.input) ? { 'gen_ai.input.messages': JSON.stringify(asked.input.map(toNative)) } : {}),
     'gen_ai.output.messages': JSON.stringify(
       choices.map(({ content, finish_reason: reason }) =>

@@ -12,7 +12,7 @@ import { marksOf } from './marks.ts';
 import { badIdentifier, refusal, refused, revisedEmitter } from './native.ts';
 import { badEntry, type Entry, type Fields, partsOf, promptOf, shownOf, textOf } from './pi-entries.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfSeconds, timeOfText } from './run.ts';
-import { wholeUsage } from './usage.ts';
+import { usageOf } from './usage.ts';
 
 const NAME = 'pi';
 const emit = revisedEmitter(NAME);
@@ -355,19 +355,4 @@ function answerDrafts(
       return [emit.event('tool.called', [call.episode_id, id, data.index], data, time)];
     }),
   ];
-}
-
-function usageOf(native: unknown): Record<string, unknown> | undefined {
-  if (!isRecord(native)) return undefined;
-  const { input, output, cacheRead, cacheWrite, totalTokens, ...rest } = native;
-  return without(
-    wholeUsage({
-      input_tokens: input,
-      output_tokens: output,
-      cache_read_input_tokens: cacheRead,
-      cache_creation_input_tokens: cacheWrite,
-      total_tokens: totalTokens,
-      ...rest,
-    }),
-  );
 }

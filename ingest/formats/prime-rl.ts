@@ -18,6 +18,7 @@ import {
   rolloutCallDrafts,
 } from './rollout-calls.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfSeconds } from './run.ts';
+import { usageOf } from './usage.ts';
 import { isResult, resultDrafts } from './verifiers-results.ts';
 
 const NAME = 'prime-rl';
@@ -267,7 +268,8 @@ function aboutCall(call: Fields, version: string | undefined) {
     asked: { ...(typeof model === 'string' ? { model } : {}), ...given('params', params) },
     completed: {
       ...(typeof model === 'string' ? { response_model: model } : {}),
-      ...given('usage', isRecord(usage) ? usageOf(usage) : undefined),
+      // `prompt_tokens` are without those from the cache.
+      ...given('usage', usageOf(usage, 'beside')),
       ...given('model_version', version),
       ...given('error', error ?? undefined),
     },
@@ -278,17 +280,6 @@ function aboutCall(call: Fields, version: string | undefined) {
 
 const nonNull = (fields: Fields): Fields =>
   Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null));
-
-/** `prompt_tokens` are without those from the cache. */
-function usageOf({ prompt_tokens: prompt, completion_tokens: output, cached_input_tokens: cached, ...more }: Fields) {
-  const fromCache = typeof cached === 'number' ? cached : 0;
-  return {
-    ...(typeof prompt === 'number' ? { input_tokens: prompt + fromCache } : {}),
-    ...(typeof output === 'number' ? { output_tokens: output } : {}),
-    ...(typeof cached === 'number' ? { cache_read_input_tokens: cached } : {}),
-    ...nonNull(more),
-  };
-}
 
 /** The messages of a trace; one that is none is refused, and what hangs on it has no known beginning. */
 function nodesOf(nodes: readonly unknown[], place: string, refusals: NativeRefusal[]): (Node | null)[] {

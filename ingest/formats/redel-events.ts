@@ -7,6 +7,7 @@ import type { Emitter } from './native.ts';
 import { answerOf, restOf, textOf } from './redel-messages.ts';
 import type { RedelEvent } from './redel-rules.ts';
 import { timeOfSeconds } from './run.ts';
+import { usageOf } from './usage.ts';
 
 const STATES = new Set(['running', 'waiting', 'stopped', 'errored']);
 
@@ -83,7 +84,7 @@ export function sessionDrafts(emit: Emitter, episodeId: string, events: readonly
           {
             ...call,
             choices: [{ index: 0, ...given('content', message.content) }],
-            ...given('usage', usage.get(seq)),
+            ...given('usage', usageOf(usage.get(seq))),
             ...rest,
           },
           time,

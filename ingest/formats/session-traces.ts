@@ -13,6 +13,7 @@ import { marksOf } from './marks.ts';
 import { badIdentifier, refusal, refused, revisedEmitter } from './native.ts';
 import { chatCall } from './rollout-calls.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfSeconds } from './run.ts';
+import { usageOf } from './usage.ts';
 
 const NAME = 'session-traces';
 /** The agent that the person talks to. */
@@ -197,7 +198,7 @@ function messageDrafts(episodeId: string, messages: readonly SessionMessage[]): 
     if (chat.role === 'assistant') {
       const input = inputOf(one, place);
       const call = { ...about, call_id: id, agent_id: MAIN };
-      const usage = usageOf(native.timings);
+      const usage = billed(native.timings);
       const calls = toolCallsOf(chat);
       const isNothing = !chat.content && calls.length === 0 && chat.reasoning_content === undefined;
       return [
@@ -251,16 +252,12 @@ function messageDrafts(episodeId: string, messages: readonly SessionMessage[]): 
   });
 }
 
-/** llama.cpp counts what it read anew, and what its cache held beside it; without either the input is unknown. */
-function usageOf(timings: unknown): Record<string, unknown> | undefined {
+/** What llama.cpp read is known where it says what it read anew and what its cache held. */
+function billed(timings: unknown): Record<string, unknown> | undefined {
   if (!isRecord(timings)) return undefined;
-  const { prompt_n: read, cache_n: cached, predicted_n: output } = timings;
-  return without({
-    ...(typeof read === 'number' && typeof cached === 'number'
-      ? { input_tokens: read + cached, cached_input_tokens: cached }
-      : {}),
-    ...(typeof output === 'number' ? { output_tokens: output } : {}),
-  });
+  const { prompt_n, cache_n, predicted_n } = timings;
+  const read = typeof prompt_n === 'number' && typeof cache_n === 'number' ? { prompt_n, cache_n } : {};
+  return usageOf(without({ ...read, ...given('predicted_n', predicted_n) }));
 }
 
 const timeOfMs = (milliseconds: unknown): string | null =>

@@ -6,6 +6,7 @@ import { readArguments, toMessage } from './chat-message.ts';
 import { toolLedger } from './conversation.ts';
 import type { NativeRefusal } from './format.ts';
 import { type Emitter, refusal } from './native.ts';
+import { usageOf } from './usage.ts';
 
 export type Fields = Readonly<Record<string, unknown>>;
 
@@ -205,14 +206,4 @@ function shown(message: Fields, seq: number, response?: Response): Message {
           })),
         }),
   } as never);
-}
-
-function usageOf(usage: unknown): Record<string, unknown> | undefined {
-  if (!isRecord(usage)) return undefined;
-  const { prompt_tokens: input, completion_tokens: output, ...more } = usage;
-  return {
-    ...given('input_tokens', input ?? undefined),
-    ...given('output_tokens', output ?? undefined),
-    ...more,
-  };
 }

@@ -8,16 +8,7 @@ import type { Attributes, OtlpSpan } from '../otlp/span.ts';
 import { isIdentifier } from '../text.ts';
 import { toolResult } from './langchain-messages.ts';
 import { nodeOf } from './langgraph.ts';
-import {
-  genaiSpanKind,
-  generationOf,
-  isGenaiMapped,
-  placeOf,
-  reasonsIn,
-  restOf,
-  unseen,
-  usageOf,
-} from './otel-genai-spans.ts';
+import { genaiSpanKind, generationOf, isGenaiMapped, placeOf, reasonsIn, restOf, unseen } from './otel-genai-spans.ts';
 import {
   argumentsByName,
   contentOf,
@@ -32,6 +23,7 @@ import {
   under,
 } from './span-attributes.ts';
 import type { About, Act, Choice, SpanKind } from './trace.ts';
+import { usageOf } from './usage.ts';
 
 export const TRACELOOP = 'traceloop';
 
@@ -107,14 +99,14 @@ export function flatGeneration(attributes: Attributes): SpanKind {
   const input = flattened(attributes, 'gen_ai.prompt').map(toMessage);
   const output = flattened(attributes, 'gen_ai.completion');
   const total = attributes['llm.usage.total_tokens'];
-  const usage = { ...usageOf(attributes), ...given('total_tokens', total) };
+  const usage = usageOf({ ...under(attributes, 'gen_ai.usage.'), ...given('total_tokens', total) }, 'within');
   const tools = flattened(attributes, 'llm.request.functions');
   return {
     ...newer,
     ...(input.length > 0 ? { input } : {}),
     ...(tools.length > 0 ? { tools } : {}),
     choices: output.length > 0 ? output.map(toChoice) : newer.input ? newer.choices : unseen(reasonsIn(attributes)),
-    ...(Object.keys(usage).length > 0 ? { usage } : {}),
+    ...given('usage', usage),
   };
 }
 

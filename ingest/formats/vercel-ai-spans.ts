@@ -3,7 +3,7 @@
  * members of its own; before it, and in its legacy mode, `ai.generateText` stands around `.doGenerate` and `ai.toolCall`.
  */
 import type { Message, Part } from '../events.ts';
-import { given, isRecord, ownOf, without } from '../json.ts';
+import { given, isRecord, without } from '../json.ts';
 import type { Attributes, OtlpSpan } from '../otlp/span.ts';
 import { genaiAct, placeOf, restOf } from './otel-genai-spans.ts';
 import {
@@ -18,6 +18,7 @@ import {
   under,
 } from './span-attributes.ts';
 import type { About, Act, SpanKind } from './trace.ts';
+import { usageOf } from './usage.ts';
 
 export const VERCEL_AI = 'vercel-ai';
 
@@ -73,7 +74,7 @@ function spanKindOf(attributes: Attributes, operation: string): SpanKind {
 function generationOf(attributes: Attributes): SpanKind {
   const messages = jsonIn(attributes['ai.prompt.messages']);
   const tools = attributes['ai.prompt.tools'];
-  const usage = usageOf(attributes);
+  const usage = usageOf(under(attributes, 'ai.usage.'), 'within');
   const text = attributes['ai.response.text'] ?? attributes['ai.response.object'];
   const reasoning = textAt(attributes, 'ai.response.reasoning');
   const calls = jsonIn(attributes['ai.response.toolCalls']);
@@ -108,19 +109,6 @@ const paramsOf = (attributes: Attributes): Record<string, unknown> | undefined =
     ...without(under(attributes, 'gen_ai.request.') ?? {}, 'model'),
     maxRetries: attributes['ai.settings.maxRetries'],
   });
-
-const USAGE: Readonly<Record<string, string>> = {
-  inputTokens: 'input_tokens',
-  outputTokens: 'output_tokens',
-  totalTokens: 'total_tokens',
-  promptTokens: 'input_tokens',
-  completionTokens: 'output_tokens',
-};
-
-function usageOf(attributes: Attributes): Record<string, unknown> | undefined {
-  const usage = under(attributes, 'ai.usage.');
-  return usage && Object.fromEntries(Object.entries(usage).map(([name, count]) => [ownOf(USAGE, name) ?? name, count]));
-}
 
 function toCall(value: unknown): Part {
   if (!isRecord(value)) return { type: 'raw', content: value };

@@ -12,7 +12,7 @@ import { langsmithSpanKind } from './langsmith-runs.ts';
 import { responseContent, responseInput } from './openai-responses.ts';
 import { contentOf, finishReason, idAt, messageOf } from './span-attributes.ts';
 import type { Choice, SpanKind } from './trace.ts';
-import { wholeUsage } from './usage.ts';
+import { usageOf } from './usage.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -132,15 +132,11 @@ function generationOf(call: Fields, inputs: Fields): SpanKind {
     ...given('input', inputOf({ messages: messages ?? prompt ?? contents, input, system, instructions })),
     ...given('tools', tools ?? undefined),
     choices: call.output == null ? [] : choicesOf(call.output),
-    ...given('usage', usage && (output.type === 'message' ? wholeUsage(stated(usage)) : stated(usage))),
+    ...given('usage', usageOf(usage)),
     ...(isIdentifier(output.id) ? { responseId: output.id } : {}),
     ...given('responseModel', typeof output.model === 'string' ? output.model : undefined),
   };
 }
-
-/** Counts that were not billed are written as null. */
-const stated = (usage: Fields): Record<string, unknown> =>
-  Object.fromEntries(Object.entries(usage).filter(([, count]) => count !== null));
 
 /** The usage that Weave counted itself, where it is that of one model. */
 function onlyUsage(summary: unknown): unknown {

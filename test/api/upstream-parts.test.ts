@@ -1,12 +1,13 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { kindOf, mayReach } from '../../api/upstream/address.ts';
-import { chunks, responseEvents } from '../../api/upstream/assemble.ts';
+import { chunks, messageEvents, responseEvents } from '../../api/upstream/assemble.ts';
 import { connectUpstream } from '../../api/upstream/connection.ts';
 import { eventStream, eventsOf, wholeEvents } from '../../api/upstream/event-stream.ts';
-import { costOf, usageOf } from '../../api/upstream/price.ts';
+import { costOf } from '../../api/upstream/price.ts';
 import { findUpstream, readUpstreams } from '../../api/upstream/settings.ts';
 import { answerTokens, responseChoice } from '../../api/upstream/token-ids.ts';
+import { answerUsage, usageOf } from '../../ingest/formats/usage.ts';
 import { expectBelow } from '../support/measured.ts';
 import { type OpenaiServer, openaiServer } from './support/openai-server.ts';
 
@@ -221,7 +222,62 @@ describe('a stream', () => {
   });
 });
 
+describe('the usage of a stream', () => {
+  const together = (assembler: ReturnType<typeof chunks>, pieces: readonly unknown[]) => {
+    for (const piece of pieces) assembler.take(piece);
+    return answerUsage(assembler.body());
+  };
+  it('of messages has the count of the start where the end says 0', () => {
+    const start = {
+      type: 'message_start',
+      message: { type: 'message', usage: { input_tokens: 1200, output_tokens: 1 } },
+    };
+    const end = (usage: object) => ({ type: 'message_delta', delta: { stop_reason: 'end_turn' }, usage });
+    expect(together(messageEvents(), [start, end({ input_tokens: 0, output_tokens: 9 })])).toEqual({
+      input_tokens: 1200,
+      output_tokens: 9,
+    });
+    expect(together(messageEvents(), [start, end({ input_tokens: 1300, output_tokens: 9 })])).toMatchObject({
+      input_tokens: 1300,
+    });
+  });
+  it('of a chat has the larger count where a later chunk says 0, and the last where each chunk counts', () => {
+    const chunk = (prompt_tokens: number, completion_tokens: number) => ({
+      choices: [],
+      usage: { prompt_tokens, completion_tokens },
+    });
+    expect(together(chunks('chat.completion'), [chunk(12, 0), chunk(12, 1), chunk(0, 2)])).toEqual({
+      input_tokens: 12,
+      output_tokens: 2,
+    });
+  });
+  it('is read in the choices, where Moonshot has it: what was read once, what was written of each', () => {
+    const last = (index: number, completion_tokens: number) => ({
+      choices: [
+        {
+          index,
+          delta: {},
+          finish_reason: 'stop',
+          usage: { prompt_tokens: 1000, completion_tokens, cached_tokens: 900 },
+        },
+      ],
+    });
+    const one = { input_tokens: 1000, output_tokens: 10, cached_input_tokens: 900 };
+    expect(together(chunks('chat.completion'), [last(0, 10)])).toEqual(one);
+    expect(together(chunks('chat.completion'), [last(0, 10), last(1, 7)])).toEqual({ ...one, output_tokens: 17 });
+  });
+});
+
 describe('the price of a call', () => {
+  it('is that of the reasoning too where it is billed beside the answer', () => {
+    const usage = {
+      ...{ prompt_tokens: 10120, completion_tokens: 1499, total_tokens: 14428 },
+      prompt_tokens_details: { cached_tokens: 128 },
+      completion_tokens_details: { reasoning_tokens: 2809 },
+    };
+    expect(costOf(usageOf(usage), { input: 0.15, cachedInput: 0.075, output: 0.6 })).toBe(0.0040932);
+  });
+
   const price = { input: 2, cachedInput: 0.5, output: 8 };
   it('is counted from tokens, those from a cache apart', () => {
     const usage = usageOf({

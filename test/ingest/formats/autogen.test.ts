@@ -34,7 +34,7 @@ describe('a task result of AutoGen', () => {
     expect(of('generation.completed')).toMatchObject([
       {
         agent_id: 'solver',
-        usage: USED,
+        usage: { input_tokens: 4, output_tokens: 2 },
         choices: [
           {
             content: [

@@ -78,7 +78,7 @@ describe('a trace batch of CrewAI', () => {
       { call_id: 'c', model: 'm1', params: { temperature: 0.5 }, input: [{ role: 'user' }] },
     ]);
     expect(of('generation.completed')).toMatchObject([
-      { call_id: 'c', usage: { prompt_tokens: 3 }, choices: [{ finish_reason: 'tool_calls' }] },
+      { call_id: 'c', usage: { input_tokens: 3 }, choices: [{ finish_reason: 'tool_calls' }] },
     ]);
   });
 

@@ -141,7 +141,11 @@ describe('Rows that Langfuse exports', () => {
     const parts = { input: 8, output: 4, input_cache_read: 4, output_reasoning: 2 };
     const billed = (usageDetails: object) =>
       of([{ ...OBSERVATION, usageDetails }])('generation.completed')[0]!.usage as Record<string, number>;
-    expect(billed({ ...parts, total: 18 })).toMatchObject({ input_tokens: 12, output_tokens: 6, input_cache_read: 4 });
+    expect(billed({ ...parts, total: 18 })).toMatchObject({
+      input_tokens: 12,
+      output_tokens: 6,
+      cached_input_tokens: 4,
+    });
     expect(billed({ ...parts, total: 12 })).toMatchObject({ input_tokens: 8, output_tokens: 4 });
   });
 

@@ -233,7 +233,7 @@ describe('What a call of Pi 1 is shown', () => {
     ]);
     expect(of('generation.requested')[0]!.input).toHaveLength(1);
     expect(of('environment.observed')).toMatchObject([
-      { kind: 'usage', content: { kind: 'cache_warm', usage: { cache_read_input_tokens: 50 } } },
+      { kind: 'usage', content: { kind: 'cache_warm', usage: { cached_input_tokens: 50 } } },
     ]);
   });
 });

@@ -73,7 +73,7 @@ describe('a session of ReDel', () => {
 
   it('gives each answer the tokens reported after it, and does not count the root message twice', () => {
     expect(of('generation.completed').map(({ agent_id, usage }) => [agent_id, usage])).toEqual([
-      ['k1', { prompt_tokens: 4, completion_tokens: 2 }],
+      ['k1', { input_tokens: 4, output_tokens: 2 }],
       ['k2', undefined],
     ]);
   });

@@ -220,7 +220,7 @@ describe('Rollouts of prime-rl', () => {
     });
     const [first, second, judge, third, failed] = of('generation.completed');
     expect(first).toMatchObject({
-      usage: { input_tokens: 13, output_tokens: 3, cache_read_input_tokens: 2 },
+      usage: { input_tokens: 13, output_tokens: 3, cached_input_tokens: 2 },
       prompt_token_ids: [1, 2, 3, 4, 5],
       choices: [{ token_ids: [11, 12, 13], logprobs: [-0.25, -0.5, -0.75], finish_reason: 'tool_calls' }],
       model_version: '3',

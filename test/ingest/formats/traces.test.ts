@@ -375,7 +375,7 @@ describe('agents of the OpenAI SDK', () => {
           { index: 0, content: [{ type: 'tool_call', id: 'c', name: 'look_up' }], finish_reason: 'tool_call' },
           { index: 1, content: 'Far.', finish_reason: 'stop' },
         ],
-        usage: { prompt_tokens: 101, completion_tokens: 7 },
+        usage: { input_tokens: 101, output_tokens: 7 },
         response_id: 'chatcmpl-1',
         response_model: 'm-2',
       },

@@ -30,11 +30,11 @@ describe('Calls of Weave', () => {
     expect((await importFiles([path('team')], memory)).events).toMatchObject({ accepted: 0, rejected: 0 });
     const { of } = readAll(TEAM);
     expect(of('generation.completed').map(({ agent_id, usage }) => [agent_id, usage])).toMatchObject([
-      ['planner', { prompt_tokens: 11, completion_tokens: 3 }],
-      ['planner', { prompt_tokens: 12, completion_tokens: 6 }],
-      ['writer', { prompt_tokens: 13, completion_tokens: 9 }],
+      ['planner', { input_tokens: 11, output_tokens: 3 }],
+      ['planner', { input_tokens: 12, output_tokens: 6 }],
+      ['writer', { input_tokens: 13, output_tokens: 9 }],
       [undefined, undefined],
-      [undefined, { prompt_tokens: 15, completion_tokens: 15 }],
+      [undefined, { input_tokens: 15, output_tokens: 15 }],
       [undefined, { input_tokens: 23, output_tokens: 4, cached_input_tokens: 2 }],
       [undefined, { input_tokens: 24, output_tokens: 8, cached_input_tokens: 2 }],
       [undefined, { input_tokens: 9, output_tokens: 2 }],
