@@ -3,7 +3,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { Static, TObject } from 'typebox';
 import { Check, Errors } from 'typebox/value';
 import { TroupeError } from '../errors.ts';
-import { parseRecord } from '../ingest/json.ts';
+import { parseBody } from '../ingest/parse-body.ts';
 import { utf8 } from '../ingest/text.ts';
 import { misfitOf } from '../store/misfit.ts';
 import { BODY_LIMIT, inflate, mediaType } from './body.ts';
@@ -25,7 +25,7 @@ export async function readJson({ headers, body }: Sent, limit = BODY_LIMIT): Pro
   const bytes = await inflate((body as Buffer | undefined) ?? Buffer.alloc(0), headers, limit);
   const text = utf8(bytes);
   if (text === null) throw new BodyRefused({ code: 'bad_json', field: '', expected: 'UTF-8', got: 'other bytes' });
-  const parsed = parseRecord(text);
+  const parsed = parseBody(text);
   if ('refusal' in parsed) throw new BodyRefused(parsed.refusal);
   return { value: parsed.value, bytes };
 }

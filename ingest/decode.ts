@@ -5,8 +5,9 @@
 import { Compile } from 'typebox/compile';
 import { got, type Refusal } from '../errors.ts';
 import { CANONICAL, type Draft, type Event, type EventName, keyOf, typeOf } from './events.ts';
-import { canonicalJson, isRecord, MAX_DATA_DEPTH, notJson, parseRecord } from './json.ts';
+import { canonicalJson, isRecord, MAX_DATA_DEPTH, notJson } from './json.ts';
 import { sha256Around, textOf, type Written, withJson, writtenAs, writtenOf } from './long-context.ts';
+import { parseBody } from './parse-body.ts';
 import { holdsSecret } from './redact-rules.ts';
 import { ESCAPED_FLAG, escapeText, mapStrings, needsEscape, unescapeText } from './text.ts';
 import { EVENT_NAMES, newestVersion, schemaOf, upcast } from './upcast/catalogue.ts';
@@ -60,7 +61,7 @@ function unknownType(type: string): Decoded {
 
 /** Reads one JSON text as an event. Never throws. */
 export function decodeText(text: string): Decoded {
-  const parsed = parseRecord(text);
+  const parsed = parseBody(text);
   return 'refusal' in parsed ? parsed : decodeEnvelope(parsed.value);
 }
 
@@ -314,6 +315,7 @@ export function normaliseTime(text: unknown): string | undefined {
   const match = TIME.exec(text);
   if (!match) return undefined;
   const [, year, month, day, hour, minute, second, fraction = '', zone = 'Z'] = match;
+  if (second === '60') return afterLeap(`${year}-${month}-${day}T${hour}:${minute}:59${zone}`, fraction);
   if (Number(hour) > 23) return undefined;
   if (zone === 'Z' || zone === 'z') {
     const isTime = Number(minute) < 60 && Number(second) < 60 && year !== '0000';
@@ -328,6 +330,14 @@ export function normaliseTime(text: unknown): string | undefined {
   if (utc.length !== 24 || utc.startsWith('0000') || !isCalendarDay(Number(year), Number(month), Number(day)))
     return undefined;
   return inMicroseconds(utc.slice(0, 19), fraction);
+}
+
+/** A leap second ends a day in UTC; as in PostgreSQL it is the first second of the next day. */
+function afterLeap(before: string, fraction: string): string | undefined {
+  const last = normaliseTime(before);
+  if (last?.slice(11, 19) !== '23:59:59') return undefined;
+  const next = new Date(Date.parse(last) + 1000).toISOString();
+  return next.length === 24 ? inMicroseconds(next.slice(0, 19), fraction) : undefined;
 }
 
 const inMicroseconds = (second: string, fraction: string): string =>

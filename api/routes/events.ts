@@ -4,7 +4,8 @@ import { Type } from 'typebox';
 import { got, TroupeError } from '../../errors.ts';
 import { decodeEnvelope } from '../../ingest/decode.ts';
 import { type Event, RELEASES } from '../../ingest/events.ts';
-import { isRecord, parseRecord } from '../../ingest/json.ts';
+import { isRecord } from '../../ingest/json.ts';
+import { parseBody } from '../../ingest/parse-body.ts';
 import { utf8 } from '../../ingest/text.ts';
 import type { Scope } from '../../store/keys/api-key.ts';
 import { inflate, mediaType } from '../body.ts';
@@ -118,7 +119,7 @@ function recordsOf(type: (typeof TYPES)[number], bytes: Uint8Array): RawRecord[]
   if (first === '[' && type !== SINGLE) return splitArray(text);
   if (type === BATCH)
     throw unusable('bad_shape', 'a JSON array of events', `something that begins with ${JSON.stringify(first ?? '')}`);
-  const parsed = parseRecord(text);
+  const parsed = parseBody(text);
   // A single text that is not a JSON object has no items: the whole request is refused.
   if ('refusal' in parsed && parsed.refusal.code === 'bad_json') throw new BodyRefused(parsed.refusal);
   if ('value' in parsed && !isRecord(parsed.value))
@@ -134,7 +135,7 @@ function readRecord({ text, raw, place }: RawRecord): IngestItem {
     const refusal = { code: 'bad_json', field: '', expected: 'UTF-8', got: 'other bytes' } as const;
     return { id: null, decoded: { refusal }, raw: () => raw, place };
   }
-  const parsed = parseRecord(text);
+  const parsed = parseBody(text);
   if ('refusal' in parsed) return { id: null, decoded: parsed, raw: () => raw, place };
   const { value } = parsed;
   const id = isRecord(value) && typeof value.id === 'string' ? value.id : null;

@@ -4,8 +4,9 @@
  * that cannot be read is refused alone.
  */
 import { got, type Refusal } from '../../errors.ts';
-import { isRecord, MAX_RECORD_BYTES, notJson, parseRecord, quoteTokens } from '../json.ts';
+import { isRecord, MAX_RECORD_BYTES, notJson, quoteTokens } from '../json.ts';
 import { settled, writeOnce } from '../known-json.ts';
+import { parseBody } from '../parse-body.ts';
 import { isIdentifier } from '../text.ts';
 import { attributesOf, BadValue, valueIn } from './any-value.ts';
 import { normal } from './normal.ts';
@@ -35,9 +36,9 @@ const MAX_NATIVE_DEPTH = MAX_SPAN_DEPTH + 1;
  * A request that is larger, deeper or no JSON is refused whole. Never throws.
  */
 export function parseOtlpJson(text: string): { readonly value: unknown } | { readonly refusal: Refusal } {
-  const parsed = parseRecord(text);
+  const parsed = parseBody(text);
   return 'refusal' in parsed && parsed.refusal.code === 'bad_number' && text.length <= MAX_RECORD_BYTES
-    ? parseRecord(quoteLongIntegers(text))
+    ? parseBody(quoteLongIntegers(text))
     : parsed;
 }
 

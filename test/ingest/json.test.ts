@@ -12,6 +12,7 @@ import {
   stringify,
 } from '../../ingest/json.ts';
 import { keepWritten, settled } from '../../ingest/known-json.ts';
+import { parseBody } from '../../ingest/parse-body.ts';
 import { anyCharacter } from '../support/character.ts';
 
 const codeOf = (text: string): string | null => {
@@ -103,6 +104,29 @@ describe('JSON of a request', () => {
           if ('refusal' in parsed) expect(parsed.refusal.expected).not.toBe('');
         },
       ),
+    );
+  });
+});
+
+describe('JSON that is sent', () => {
+  it('is refused where an object has a member twice, by the name of the member', () => {
+    for (const [text, name] of [
+      ['{"a":1,"b":[],"a":2}', 'a'],
+      ['[{"a":{"b":1, "b" :1}}]', 'b'],
+      ['{"a":1,"\\u0061":2}', 'a'],
+      ['{"":1,"x":{"":1},"":2}', ''],
+      ['{"__proto__":1,"__proto__":1}', '__proto__'],
+    ] as const)
+      expect(parseBody(text)).toMatchObject({ refusal: { code: 'bad_json', got: `${JSON.stringify(name)} twice` } });
+  });
+
+  it('is what JSON.stringify wrote, whatever its texts hold', () => {
+    fc.assert(
+      fc.property(fc.jsonValue(), fc.constantFrom(undefined, 1), (value, space) => {
+        const text = JSON.stringify({ value, 'a"b:': '{"a":1,"a":1}' }, null, space);
+        const parsed = parseBody(text);
+        if (guardJson(text) === null) expect(parsed).toEqual({ value: JSON.parse(text) });
+      }),
     );
   });
 });
