@@ -91,10 +91,20 @@ async function arrives(
   const sent = proxy.sent.slice(sentBefore);
   const [step] = arrived;
   const refused = sent.filter(({ status }) => status >= 300);
-  const fine = arrived.length === 1 && step?.agent === 'planner' && step.text === 'Far.' && refused.length === 0;
+  const scored = sent.some(({ path }) => path === '/api/public/scores');
+  const isScored = !scored || (await rewarded(db, step?.episode_id));
+  const fine =
+    arrived.length === 1 && step?.agent === 'planner' && step.text === 'Far.' && refused.length === 0 && isScored;
   const found = arrived.map(({ agent, text }) => `${agent}: ${JSON.stringify(text)}`).join('; ') || 'no step arrived';
   const paths = [...new Set(sent.map(({ method, path, status }) => `${method} ${path} ${status}`))].join(', ');
   return [`${program}: ${found} (${sent.length} requests: ${paths})`, fine];
+}
+
+/** Whether the call of an episode has its reward. */
+async function rewarded(db: Context['db'], episode: string | undefined): Promise<boolean> {
+  const sql = `select value from traj.feedback where episode_id = $1 and name = 'reward' and target_kind = 'call'`;
+  const { rows } = await db.query<{ value: number }>(sql, [episode ?? '']);
+  return rows.length === 1 && rows[0]!.value === 1;
 }
 
 /** A request of a tracing client; one to the gateway, sent again, is another call of the model. */

@@ -23,6 +23,8 @@ type ClientEndpoint = {
   readonly format: LiveFormat;
   /** The request in the shape of the format; `id` is that of the path. */
   readonly read?: (body: Request, id: string) => unknown;
+  /** What a body that is a list is a list of. */
+  readonly list?: string;
   /** The response that the client expects. */
   readonly answer: (rejected: readonly Rejected[], body: Request) => Answer;
 };
@@ -64,6 +66,22 @@ const ENDPOINTS: readonly ClientEndpoint[] = [
   },
   {
     method: 'POST',
+    url: '/api/public/scores',
+    about: 'Take scores of the Langfuse SDK, one or a list.',
+    format: 'langfuse',
+    list: 'scores',
+    read: (body) => (Array.isArray(body.scores) ? body : { scores: [body] }),
+    answer: (rejected, body) => {
+      const errors = errorsOf(rejected);
+      const isList = Array.isArray(body.scores);
+      if (errors.length === 0)
+        return isList ? { status: 202, body: { message: 'Accepted' } } : { status: 200, body: { id: body.id ?? null } };
+      const counts = { accepted: rejected.length - errors.length, rejected: errors.length };
+      return { status: isList ? 207 : 400, body: { ...counts, errors } };
+    },
+  },
+  {
+    method: 'POST',
     url: '/runs/batch',
     about: 'Take runs of the LangSmith client, new ones and updates.',
     format: 'langsmith',
@@ -99,7 +117,7 @@ export function tracingClientRoutes(
   ingestion: Ingestion,
   { bodyLimit }: { readonly bodyLimit: number },
 ): void {
-  for (const { method, url, about, format, read = asItIs, answer } of ENDPOINTS) {
+  for (const { method, url, about, format, list, read = asItIs, answer } of ENDPOINTS) {
     app.route<{ Params: { readonly id?: string } }>({
       method,
       url,
@@ -111,7 +129,8 @@ export function tracingClientRoutes(
         answers: { 200: { about: 'items that the response does not list are durable' } },
       }),
       handler: async (request, reply) => {
-        const { value: body } = await readJson(request, bodyLimit);
+        const { value } = await readJson(request, bodyLimit);
+        const body = list !== undefined && Array.isArray(value) ? { [list]: value } : value;
         if (!isRecord(body)) throw notOne('a JSON object', 'another JSON value');
         const items = cutRequest(format, read(body, request.params.id ?? ''));
         if (items === null) throw notOne(`a request of ${format}`, 'another object');

@@ -13,6 +13,7 @@ import { prefixIds, resultDrafts, toolDrafts } from './chat-tools.ts';
 import { withCallIds } from './chat-unnamed.ts';
 import { writeCompletionLog } from './completion-log-write.ts';
 import type { Converted, NativeRecord } from './format.ts';
+import { spendRow } from './litellm-rows.ts';
 import { badIdentifier, type Emitter, rawRecord, recordId, refusal, refused } from './native.ts';
 import { answerUsage, withOurs } from './usage.ts';
 
@@ -20,7 +21,8 @@ type Fields = Readonly<Record<string, unknown>>;
 type NativeChoice = Fields & { readonly index: number; readonly message: ChatMessage };
 
 export function convertCompletionLog(emit: Emitter, format: string, native: Fields, record: NativeRecord): Converted {
-  const log = named(fromAnthropicLog('request' in native ? native : nested(native)));
+  const row = spendRow(native);
+  const log = named(fromAnthropicLog('request' in native ? native : nested(row?.log ?? native)));
   const bad = badLog(log);
   if (bad) return refused(bad);
   const request = log.request as Fields & { readonly messages: readonly ChatMessage[] };
@@ -42,14 +44,22 @@ export function convertCompletionLog(emit: Emitter, format: string, native: Fiel
     ...given('turn', wholeNumber(metadata.turn)),
   };
   const params = without(request, 'messages', 'model', 'tools', 'metadata');
-  const asked = emit.event('generation.requested', [episodeId, callId], {
-    ...call,
-    ...(typeof request.model === 'string' ? { model: request.model } : given('unmapped', unmappedModel(request.model))),
-    input,
-    ...given('tools', request.tools),
-    ...given('params', params),
-    native: { format, ...given('metadata', request.metadata) },
-  });
+  const completedAt = row?.completedAt ?? timeOf(response.created);
+  const asked = emit.event(
+    'generation.requested',
+    [episodeId, callId],
+    {
+      ...call,
+      ...(typeof request.model === 'string'
+        ? { model: request.model }
+        : given('unmapped', unmappedModel(request.model))),
+      input,
+      ...given('tools', request.tools),
+      ...given('params', params),
+      native: { format, ...given('metadata', request.metadata) },
+    },
+    row?.askedAt ?? null,
+  );
   const answered = (unmapped: Fields | undefined): Draft =>
     emit.event(
       'generation.completed',
@@ -61,19 +71,19 @@ export function convertCompletionLog(emit: Emitter, format: string, native: Fiel
         raw: { artifact_id: raw.artifactId },
         ...given('unmapped', unmapped as Record<string, unknown> | undefined),
       },
-      timeOf(response.created),
+      completedAt,
     );
   const rest = restOf(log, response, choices);
   const exact = canonicalJson(writeCompletionLog([asked, answered(rest)])[0]) === record.canonical;
   const prefixes = prefixIds(episodeId, request.messages);
   const drafts: Draft[] = [
     ...task,
-    ...episodeDrafts(emit, format, { episodeId, taskId, group: metadata.group_id }),
+    ...episodeDrafts(emit, format, { episodeId, taskId, group: metadata.group_id, session: row?.sessionId }),
     ...agentDrafts(emit, episodeId, agent, input),
     raw.draft,
     asked,
     answered(exact ? rest : { record: native }),
-    ...toolDrafts(emit, call, choices, prefixes.at(-1)!, timeOf(response.created)),
+    ...toolDrafts(emit, call, choices, prefixes.at(-1)!, completedAt),
     ...resultDrafts(emit, call, request.messages, prefixes),
   ];
   return { drafts, refusals: [], raw: record.canonical, repeated: run !== undefined && record.ordinal > 0 };
@@ -185,13 +195,19 @@ function timeOf(created: unknown): string | null {
 function episodeDrafts(
   emit: Emitter,
   format: string,
-  run: { readonly episodeId: string; readonly taskId: string | null; readonly group: unknown },
+  run: {
+    readonly episodeId: string;
+    readonly taskId: string | null;
+    readonly group: unknown;
+    readonly session?: string | undefined;
+  },
 ): Draft[] {
   return [
     emit.state('episode.started', {
       episode_id: run.episodeId,
       ...(run.taskId === null ? {} : { task_id: run.taskId }),
       ...(isIdentifier(run.group) ? { group_id: run.group } : {}),
+      ...given('session_id', run.session),
       native: { format, form: 'completion-log' },
     }),
     emit.state('episode.finished', { episode_id: run.episodeId, outcome: 'unknown' }),

@@ -33,7 +33,7 @@ export function unfold(value: unknown): { readonly kind: string | null; readonly
 
 export function toLangchainMessage(value: unknown): Message {
   const { kind, fields } = unfold(value);
-  if (kind === null && badMessage(value, '') === null) return toMessage(value as ChatMessage);
+  if (kind === null && !isLangchain(value) && badMessage(value, '') === null) return toMessage(value as ChatMessage);
   const role = (kind !== null ? ownOf(ROLES, kind) : undefined) ?? fields.role;
   const rest = without(
     fields,
@@ -46,6 +46,12 @@ export function toLangchainMessage(value: unknown): Message {
     Object.fromEntries(Object.entries(rest ?? {}).filter(([, member]) => member !== null)),
   );
 }
+
+/** Whether what has a role holds members of LangChain: calls with `args`, or what it keeps of the provider's message. */
+export const isLangchain = (value: unknown): boolean =>
+  isRecord(value) &&
+  (isRecord(value.additional_kwargs) ||
+    (Array.isArray(value.tool_calls) && value.tool_calls.some((call) => isRecord(call) && 'args' in call)));
 
 /** What a tool returned. Tools of LangChain return a message, which alone knows the id of the call; any other value is the result. */
 export function toolResult(value: unknown): {
@@ -71,8 +77,9 @@ export function generationContent(generation: unknown): string | Part[] | undefi
 
 function partsOf(fields: Fields): Part[] {
   const { content } = fields;
-  const calls = Array.isArray(fields.tool_calls) ? fields.tool_calls.filter(isRecord) : [];
-  const invalid = Array.isArray(fields.invalid_tool_calls) ? fields.invalid_tool_calls.filter(isRecord) : [];
+  const { tool_calls: own = [] } = isRecord(fields.additional_kwargs) ? fields.additional_kwargs : {};
+  const calls = [fields.tool_calls, own].map(recordsIn).find((list) => list.length > 0) ?? [];
+  const invalid = recordsIn(fields.invalid_tool_calls);
   const parts: Part[] =
     typeof content === 'string'
       ? content === '' && calls.length + invalid.length > 0
@@ -83,6 +90,8 @@ function partsOf(fields: Fields): Part[] {
         : [];
   return [...parts, ...[...calls, ...invalid].map(toCall)];
 }
+
+const recordsIn = (list: unknown): Fields[] => (Array.isArray(list) ? list.filter(isRecord) : []);
 
 function toPart(part: unknown): Part {
   if (typeof part === 'string') return { type: 'text', content: part };

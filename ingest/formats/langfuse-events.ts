@@ -57,7 +57,8 @@ export function badEvent(event: unknown, field: string): NativeRefusal | null {
   return null;
 }
 
-function badScore(body: Fields, field: string): NativeRefusal | null {
+/** Why a score cannot be read; null where it can. */
+export function badScore(body: Fields, field: string): NativeRefusal | null {
   const badName = badIdentifier(body.name, `${field}.name`);
   if (badName) return badName;
   const { value, dataType } = body;

@@ -4,6 +4,7 @@ import { canonicalJson, given, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';
 import { badMessage, type ChatMessage, toMessage } from './chat-message.ts';
 import { toGenaiMessage } from './genai-messages.ts';
+import { isLangchain, toLangchainMessage, toolResult } from './langchain-messages.ts';
 import { nodeOf } from './langgraph.ts';
 import { contentOf, finishReason, idAt, messageOf, textAt } from './span-attributes.ts';
 import type { Choice, SpanKind } from './trace.ts';
@@ -23,17 +24,19 @@ export function langfuseSpanKind(
       return { what: generationOf(body), agent };
     case 'AGENT':
       return { what: { kind: 'agent' }, agent: name };
-    case 'TOOL':
+    case 'TOOL': {
+      const { callId, ...result } = toolResult(body.output ?? undefined);
       return {
         what: {
           kind: 'tool',
           tool: name,
-          callId: idAt(metadata, 'tool_call_id', 'toolCallId') ?? null,
+          callId: callId ?? idAt(metadata, 'tool_call_id', 'toolCallId') ?? null,
           ...given('asked', body.input ?? undefined),
-          ...given('output', body.output ?? undefined),
+          ...result,
         },
         agent,
       };
+    }
     case 'RETRIEVER':
     case 'EVENT':
       return {
@@ -73,6 +76,7 @@ function messagesOf(input: unknown): Message[] | undefined {
 }
 
 function messageIn(value: unknown): Message {
+  if (isLangchain(value)) return toLangchainMessage(value);
   if (badMessage(value, '') === null) return toMessage(value as ChatMessage);
   if (isRecord(value) && ('role' in value || 'parts' in value)) return toGenaiMessage(value);
   return messageOf('unknown', [{ type: 'raw', content: value }]);

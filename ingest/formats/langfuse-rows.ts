@@ -15,9 +15,22 @@ type Fields = Readonly<Record<string, unknown>>;
 
 const TYPES = /^(?:EVENT|SPAN|GENERATION|AGENT|TOOL|CHAIN|RETRIEVER|EVALUATOR|EMBEDDING|GUARDRAIL)$/;
 
-/** What a page of the API holds, or the record alone. */
-export const itemsIn = (record: unknown): readonly unknown[] =>
-  isRecord(record) && Array.isArray(record.data) && isRecord(record.meta) ? record.data : [record];
+/** What a page of the API holds, the trace that its web page downloads as `{trace, observations}`, or the record alone. */
+export function itemsIn(record: unknown): readonly unknown[] {
+  if (!isRecord(record)) return [record];
+  const { data, meta, trace, observations } = record;
+  if (Array.isArray(data) && isRecord(meta)) return data;
+  const isDownload = isRecord(trace) && Array.isArray(observations) && observations.every(isOf(trace));
+  return isDownload ? [{ scores: record.scores ?? [], ...trace, observations }] : [record];
+}
+
+const isOf =
+  ({ id }: Fields) =>
+  (observation: unknown): boolean =>
+    isRecord(observation) &&
+    typeof id === 'string' &&
+    observation.traceId === id &&
+    TYPES.test(String(observation.type));
 
 /** The rows of a page, or the record as the one row; none where it holds no row of Langfuse. */
 export function rowsIn(record: unknown): Fields[] {
@@ -66,23 +79,34 @@ const camel = (row: Fields): Fields =>
 
 const TIMES = new Set(['startTime', 'endTime', 'timestamp', 'createdAt', 'updatedAt', 'completionStartTime']);
 
+const OBJECTS = new Set(['metadata', 'modelParameters', 'usageDetails', 'costDetails', 'tags']);
+
 /** Times with their zone, and values that are JSON in texts as what they are. */
-function read(row: Fields): Fields {
-  return Object.fromEntries(
+const read = (row: Fields): Fields =>
+  withValues(
+    Object.fromEntries(
+      Object.entries(row).map(([name, value]) => [
+        name,
+        TIMES.has(name) ? (timeOfMixed(typeof value === 'string' ? value.replace(' ', 'T') : value) ?? value) : value,
+      ]),
+    ),
+  );
+
+/** Values that are JSON in texts as what they are. */
+export const withValues = (row: Fields): Fields =>
+  Object.fromEntries(
     Object.entries(row).map(([name, value]) => {
-      if (TIMES.has(name))
-        return [name, timeOfMixed(typeof value === 'string' ? value.replace(' ', 'T') : value) ?? value];
       if (name === 'input' || name === 'output') return [name, messagesIn(value)];
-      return [name, name === 'metadata' || name === 'modelParameters' ? (jsonIn(value) ?? value) : value];
+      return [name, OBJECTS.has(name) ? (jsonIn(value) ?? value) : value];
     }),
   );
-}
 
 /** A text that is a list of messages or a message; any other text may be what a model wrote, and stays. */
 function messagesIn(value: unknown): unknown {
   const found = typeof value === 'string' && /^\s*[[{]/.test(value) ? jsonIn(value) : undefined;
   const isMessages =
     Array.isArray(found) && found.length > 0 && found.every((one) => isRecord(one) && ('role' in one || 'type' in one));
-  const isMessage = isRecord(found) && ['role', 'messages', 'choices', 'tool_calls'].some((name) => name in found);
+  const isMessage =
+    isRecord(found) && ['role', 'messages', 'choices', 'tool_calls', 'tool_call_id'].some((name) => name in found);
   return isMessages || isMessage ? found : value;
 }

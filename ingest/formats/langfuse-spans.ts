@@ -9,6 +9,12 @@ import type { Act } from './trace.ts';
 export const isLangfuseSpan = ({ attributes }: OtlpSpan): boolean =>
   Object.keys(attributes).some((key) => key.startsWith('langfuse.'));
 
+/** Since version 5 the SDK for Python writes each value of metadata as JSON, texts too; that for JavaScript writes texts as they are. */
+function encodesMetadata({ resource, native }: OtlpSpan): boolean {
+  const { version } = (isRecord(native.scope) ? native.scope : {}) as { readonly version?: unknown };
+  return resource['telemetry.sdk.language'] === 'python' && Number.parseInt(String(version), 10) >= 5;
+}
+
 const OBSERVATION = 'langfuse.observation.';
 const TRACE = 'langfuse.trace.';
 const MAPPED =
@@ -17,7 +23,12 @@ const MAPPED =
 export function langfuseSpanAct(span: OtlpSpan): Act {
   const observation = under(span.attributes, OBSERVATION) ?? {};
   const trace = under(span.attributes, TRACE) ?? {};
-  const metadata = { ...asRecord(trace.metadata), ...under(trace, 'metadata.') };
+  const read = encodesMetadata(span) ? jsonOrText : (value: unknown) => value;
+  const metadataOf = (holder: Record<string, unknown>): Record<string, unknown> => ({
+    ...asRecord(holder.metadata),
+    ...Object.fromEntries(Object.entries(under(holder, 'metadata.') ?? {}).map(([name, value]) => [name, read(value)])),
+  });
+  const metadata = metadataOf(trace);
   const type = typeof observation.type === 'string' ? observation.type.toUpperCase() : 'SPAN';
   const { agent, what } = langfuseSpanKind(type, {
     name: span.name,
@@ -26,7 +37,7 @@ export function langfuseSpanAct(span: OtlpSpan): Act {
     model: observation['model.name'],
     modelParameters: jsonIn(observation['model.parameters']),
     usageDetails: jsonIn(observation.usage_details),
-    metadata: { ...asRecord(observation.metadata), ...under(observation, 'metadata.') },
+    metadata: metadataOf(observation),
   });
   const failed = observation.level === 'ERROR' ? { error: observation.status_message ?? '' } : {};
   return {

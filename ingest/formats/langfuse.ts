@@ -9,6 +9,7 @@ import { isIdentifier } from '../text.ts';
 import { type Format, listed, listsOf } from './format.ts';
 import {
   badEvent,
+  badScore,
   exported,
   isBatch,
   isExport,
@@ -19,7 +20,7 @@ import {
   upsertOf,
 } from './langfuse-events.ts';
 import { langfuseSpanKind, textOfAny } from './langfuse-observations.ts';
-import { badRowTime, itemsIn, rowsIn, rowUpserts } from './langfuse-rows.ts';
+import { badRowTime, itemsIn, rowsIn, rowUpserts, withValues } from './langfuse-rows.ts';
 import { refusal } from './native.ts';
 import { convertOtlp, dialectOfRequest, LANGFUSE, otlpRequests } from './otlp-traces.ts';
 import { utcOf } from './run-times.ts';
@@ -74,14 +75,33 @@ function storedRecords(stored: unknown): readonly unknown[] {
   return [...rows, ...(batch.length > 0 ? [{ batch }] : [])];
 }
 
-/** Batches and exported traces, read together. */
+/** An exported trace whose values, and those of its observations, may be JSON in texts. */
+const withTexts = ({ observations, ...trace }: Fields): Fields => ({
+  ...withValues(trace),
+  observations: (observations as readonly unknown[]).map((one) => (isRecord(one) ? withValues(one) : one)),
+});
+
+/** The scores of a request that holds nothing else. */
+const scoresIn = (one: unknown): readonly unknown[] | null =>
+  isRecord(one) && Array.isArray(one.scores) && !('observations' in one) && !('trace' in one) ? one.scores : null;
+
+/** Batches, scores and exported traces, read together. */
 export function readLangfuse(requests: readonly unknown[]): TraceReading {
   const reading = traceReading(LANGFUSE);
   const upserts: Upsert[] = [];
   for (const [at, one] of requests.entries()) {
     const items = itemsIn(one);
-    if (items.some(isExport)) pushAll(upserts, items.filter(isExport).flatMap(exported));
-    if (isRecord(one) && Array.isArray(one.batch)) {
+    if (items.some(isExport)) pushAll(upserts, items.filter(isExport).map(withTexts).flatMap(exported));
+    const scores = scoresIn(one);
+    if (scores !== null) {
+      for (const [i, score] of scores.entries()) {
+        const bad = isRecord(score)
+          ? badScore(score, `scores[${i}]`)
+          : refusal('bad_type', `scores[${i}]`, 'a score object', score);
+        if (bad) reading.refusals.push({ ...bad, at, raw: JSON.stringify(score ?? null) });
+        else upserts.push({ kind: 'score', type: 'SCORE', time: utcOf(score.timestamp) ?? '', body: score, at });
+      }
+    } else if (isRecord(one) && Array.isArray(one.batch)) {
       for (const [i, event] of one.batch.entries()) {
         const bad = badEvent(event, `batch[${i}]`);
         if (bad) reading.refusals.push({ ...bad, at, raw: JSON.stringify(event ?? null) });
@@ -179,7 +199,7 @@ const MAPPED = [
   'level',
   'statusMessage',
 ];
-const CONTENT = ['input', 'output', 'model', 'modelParameters', 'usageDetails'];
+const CONTENT = ['input', 'output', 'model', 'modelParameters', 'usageDetails', 'usage'];
 
 function observationAct({ body, type, revision }: Merged, trace: string): Act {
   const { what, agent } = langfuseSpanKind(type, body);

@@ -47,7 +47,7 @@ const listAt = (request: Readonly<Record<string, unknown>>, name: string): reado
 /** Formats whose clients have ingestion endpoints of their own. */
 const LIVE_FORMATS = {
   'openai-agents': { read: readOpenaiAgents, cut: (request) => listAt(request, 'data') },
-  langfuse: { read: readLangfuse, cut: (request) => listAt(request, 'batch') },
+  langfuse: { read: readLangfuse, cut: (request) => listAt(request, 'batch') ?? listAt(request, 'scores') },
   langsmith: {
     read: readLangsmith,
     waits: traceOfPatch,

@@ -6,14 +6,17 @@ import { convertChatRow, writeChatRow } from './chat-row.ts';
 import { convertCompletionLog } from './completion-log.ts';
 import { unloggedCalls, writeCompletionLog } from './completion-log-write.ts';
 import type { Format, RestoredEvent } from './format.ts';
+import { spendRow } from './litellm-rows.ts';
 import { emitterFor, refusal, refused } from './native.ts';
 
 const NAME = 'openai-chat';
 const emit = emitterFor(NAME);
 
 /** A log names its request, or has the messages of it beside an answer of the API. */
-const isLog = ({ request, response, messages }: Record<string, unknown>): boolean =>
-  response !== undefined && (request !== undefined || (Array.isArray(messages) && isAnswer(response)));
+function isLog(record: Record<string, unknown>): boolean {
+  const { request, response, messages } = spendRow(record)?.log ?? record;
+  return response !== undefined && (request !== undefined || (Array.isArray(messages) && isAnswer(response)));
+}
 
 const isAnswer = (response: unknown): boolean =>
   isRecord(response) && (Array.isArray(response.choices) || (response.type === 'message' && 'content' in response));
@@ -32,7 +35,7 @@ export const openaiChat: Format = {
   recognises: ({ records }) =>
     records.some((record) => {
       if (!isRecord(record) || isLoggedCall(record)) return false;
-      const { request, messages, conversations } = record;
+      const { request, messages, conversations } = spendRow(record)?.log ?? record;
       const [list, roles] =
         isLog(record) && isRecord(request)
           ? [request.messages, CHAT_ROLES]
@@ -72,6 +75,7 @@ export const openaiChat: Format = {
     ['response.prompt_token_ids', 'generation.completed.prompt_token_ids'],
     ['response.created', 'time of generation.completed'],
     ['response.usage', 'generation.completed.usage'],
+    ['row of LiteLLM: startTime, endTime, session_id', 'times of the call, episode.started.session_id'],
   ],
   write: (episode) => (isChatRow(episode) ? [writeChatRow(episode)] : writeCompletionLog(episode)),
   unwritten: (episode) => (isChatRow(episode) ? 0 : unloggedCalls(episode)),

@@ -217,6 +217,42 @@ describe('endpoints of other clients', () => {
     expect(await steps('lf')).toEqual([{ agent: 'planner', text: 'A.' }]);
   });
 
+  it('take scores of Langfuse, in a list or one, once however often they come, and name those that are none', async () => {
+    const [id, observation] = [trace(77), span({ id: 1 }).spanId];
+    const attributes = { 'langfuse.observation.type': 'generation', 'langfuse.observation.output': 'A.' };
+    await post('/v1/traces', renamed(request([span({ id: 1, attributes })]), id));
+    const timestamp = '2026-09-10T10:00:01.000Z';
+    const scores = [
+      { id: 'sc1', traceId: id, observationId: observation, name: 'reward', value: 1, timestamp },
+      { id: 'sc2', traceId: id, name: 'success', value: 0.5, timestamp, dataType: 'NUMERIC' },
+    ];
+    const taken = [await post('/api/public/scores', scores), await post('/api/public/scores', scores)];
+    expect(taken.map((one) => [one.statusCode, one.json()])).toEqual(taken.map(() => [202, { message: 'Accepted' }]));
+    const one = await post('/api/public/scores', { traceId: id, name: 'late', value: 'good', dataType: 'CATEGORICAL' });
+    expect([one.statusCode, one.json()]).toEqual([200, { id: null }]);
+    const mixed = await post('/api/public/scores', [
+      { traceId: id, name: 'x', value: 2 },
+      { traceId: id, value: 2 },
+      7,
+    ]);
+    expect([mixed.statusCode, mixed.json()]).toMatchObject([
+      207,
+      { accepted: 1, rejected: 2, errors: [{ message: expect.stringContaining('name') }, {}] },
+    ]);
+    expect((await post('/api/public/scores', { traceId: id, name: 'x' })).statusCode).toBe(400);
+    await at.project();
+    const { rows } = await at.db.query(
+      `select name, target_kind, coalesce(label, value::text) as value from traj.feedback where episode_id = $1 order by name`,
+      [id],
+    );
+    expect(rows).toEqual([
+      { name: 'late', target_kind: 'episode', value: 'good' },
+      { name: 'reward', target_kind: 'call', value: '1' },
+      { name: 'success', target_kind: 'episode', value: '0.5' },
+      { name: 'x', target_kind: 'episode', value: '2' },
+    ]);
+  });
+
   it('take LangSmith runs and their updates in any order, and feedback', async () => {
     expect((await at.app.inject('/info')).json()).toMatchObject({
       batch_ingest_config: {
