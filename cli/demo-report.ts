@@ -110,6 +110,7 @@ const shortName = (name: string): string =>
   name
     .replace('not copied from another context', 'not copied')
     .replace('not of a call that failed', 'not failed')
+    .replace(/^not cut off .*/, 'not cut off')
     .replace(/^role in /, '')
     .replace(/_filter says keep$/, '')
     .replaceAll('_', ' ');

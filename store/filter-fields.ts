@@ -71,6 +71,22 @@ const SIGNAL = `(select min(g.reward) < max(g.reward) from facts.episodes g wher
 const STALENESS =
   '(select case when l.at is not null then (select count(*) from facts.releases r where r.policies ->> c.policy <> c.checkpoint_id and r.released_at > l.at) end from (select max(q.released_at) as at from facts.releases q where q.policies ->> c.policy = c.checkpoint_id) l)';
 
+/**
+ * Finish reasons of an answer that ends before its model ended it, in small letters with `_`: at a limit of tokens, by a filter, by an error
+ * or an end from outside, and what a status says of an answer that is not whole. APIs name them differently.
+ */
+export const CUT_REASONS = [
+  ...(['length', 'max_tokens', 'max_output_tokens', 'model_length', 'model_context_window_exceeded'] as const),
+  ...(['content_filter', 'content_filtered', 'guardrail_intervened', 'safety', 'recitation', 'blocklist'] as const),
+  ...(['prohibited_content', 'spii', 'sensitive', 'refusal'] as const),
+  ...(['error', 'failed', 'network_error', 'insufficient_system_resource', 'timeout'] as const),
+  ...(['malformed_function_call', 'malformed_model_output', 'malformed_tool_use'] as const),
+  ...(['abort', 'aborted', 'cancelled', 'canceled', 'interrupted'] as const),
+  ...(['incomplete', 'in_progress', 'queued', 'pause_turn'] as const),
+];
+/** Is the answer of a step half an answer: by its finish reason, or by the flag `incomplete` of a stream that ended early? */
+const CUT = `(coalesce(lower(replace(s.finish_reason, '-', '_')) = any ('{${CUT_REASONS.join(',')}}'::text[]), false) or coalesce(c.completed_flags::jsonb ? 'incomplete', false))`;
+
 /** Why a step cannot be trained on as sampled, in the order that `troupe.untrainable` looks at. */
 export const UNTRAINABLE = [
   ...(['copied', 'call_failed', 'incomplete', 'lost_token_ids', 'no_token_ids'] as const),
@@ -121,6 +137,7 @@ export const FIELDS: ReadonlyMap<string, FieldFacts> = new Map<string, FieldFact
   ...fields('step', 'boolean', {
     ...same('s', 'chosen'),
     ...same('c', 'cached'),
+    cut: CUT,
     last: lastCall(''),
     last_of_agent: lastCall(` and coalesce(z.completed_agent_id, z.requested_agent_id) is not distinct from ${AGENT}`),
     before_mistake: BEFORE_MISTAKE,

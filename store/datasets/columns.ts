@@ -82,6 +82,7 @@ const STEP: readonly Column[] = [
   { name: 'token_ids', kind: 'int4[]', sql: 's.token_ids' },
   { name: 'logprobs', kind: 'float4[]', sql: 's.logprobs' },
   { name: 'loss_mask', kind: 'mask', sql: 's.loss_mask' },
+  { name: 'cut', kind: 'bool', sql: fieldSql('cut') },
   { name: 'text', kind: 'text', sql: 's.text' },
   { name: 'content', kind: 'text', sql: `(${SAID_IN_PARTS})::text` },
   { name: 'prompt', kind: 'messages', sql: PROMPT },
@@ -102,7 +103,7 @@ const STEP_JSON = `'{"step_id":' || to_json(${fieldSql('step_id')})::text || ',"
       ',"turn":' || ${j(fieldSql('turn'))} || ',"chosen":' || ${j('s.chosen')} || ',"checkpoint_id":' || ${j('c.checkpoint_id')} ||
       ',"input":' || ${j(INPUT)} || ',"system":' || ${j(SYSTEM)} || ',"tools":' || coalesce(${TOOLS}, 'null') || ',"text":' || ${j('s.text')} || ',"content":' || coalesce((${SAID_IN_PARTS})::text, 'null') ||
       ',"prompt_token_ids":' || ${j('c.prompt_token_ids')} || ',"token_ids":' || ${j('s.token_ids')} ||
-      ',"logprobs":' || ${j('s.logprobs')} || ',"loss_mask":' || ${j('s.loss_mask')} ||
+      ',"logprobs":' || ${j('s.logprobs')} || ',"loss_mask":' || ${j('s.loss_mask')} || ',"cut":' || ${fieldSql('cut')} ||
       ',"reward":' || coalesce(to_json(@reward)::text, 'null') || ',"advantage":' || coalesce(to_json(@advantage)::text, 'null') ||
       ',"reason":' || coalesce(to_json(@reason)::text, 'null') || '}'`;
 
@@ -156,6 +157,8 @@ const PAIR: readonly Column[] = [
   { name: 'chosen_loss_mask', kind: 'mask', sql: 'bs.loss_mask' },
   { name: 'rejected_token_ids', kind: 'int4[]', sql: 'ws.token_ids' },
   { name: 'rejected_loss_mask', kind: 'mask', sql: 'ws.loss_mask' },
+  { name: 'chosen_cut', kind: 'bool', sql: 'b.cut' },
+  { name: 'rejected_cut', kind: 'bool', sql: 'w.cut' },
   { name: 'ground_truth', kind: 'text', sql: 't.ground_truth::text' },
   { name: 'chosen_value', kind: 'float8', sql: 'p.chosen_value' },
   { name: 'rejected_value', kind: 'float8', sql: 'p.rejected_value' },
@@ -188,7 +191,7 @@ const BRANCH_MESSAGES = `(select left(q.prompt, -1) || case q.prompt when '[]' t
 /** An answer that is learnt of a branch. `messages` stand before it, and `from` tokens. */
 export const LEARNT = `'{"step_id":' || to_json(${fieldSql('step_id')})::text || ',"turn":' || ${j(fieldSql('turn'))} ||
       ',"checkpoint_id":' || ${j('c.checkpoint_id')} || ',"messages":' || ${j('picked.messages')} ||
-      ',"from":' || ${j('cardinality(c.prompt_token_ids)')} || ',"tokens":' || ${j('cardinality(s.token_ids)')} ||
+      ',"cut":' || ${fieldSql('cut')} || ',"from":' || ${j('cardinality(c.prompt_token_ids)')} || ',"tokens":' || ${j('cardinality(s.token_ids)')} ||
       ',"reward":' || coalesce(to_json(@reward)::text, 'null') || ',"advantage":' || coalesce(to_json(@advantage)::text, 'null') ||
       ',"reason":' || coalesce(to_json(@reason)::text, 'null') || '}'`;
 

@@ -36,12 +36,20 @@ const STEP = {
   ...({ chosen: 'bool', checkpoint_id: 'text', input: { list: 'text' }, system: 'text' } as const),
   ...({ tools: { list: 'json' }, text: 'text', content: 'json' } as const),
   ...({ prompt_token_ids: { list: 'int' }, token_ids: { list: 'int' } } as const),
-  ...({ logprobs: { list: 'number' }, loss_mask: { list: 'int' } } as const),
+  ...({ logprobs: { list: 'number' }, loss_mask: { list: 'int' }, cut: 'bool' } as const),
   ...({ reward: 'number', advantage: 'number', reason: 'text' } as const),
 } as const;
 
 const LEARNT = {
-  ...({ step_id: 'text', turn: 'int', checkpoint_id: 'text', messages: 'int', from: 'int', tokens: 'int' } as const),
+  ...({
+    step_id: 'text',
+    turn: 'int',
+    checkpoint_id: 'text',
+    messages: 'int',
+    cut: 'bool',
+    from: 'int',
+    tokens: 'int',
+  } as const),
   ...({ reward: 'number', advantage: 'number', reason: 'text' } as const),
 } as const;
 

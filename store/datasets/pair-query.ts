@@ -117,6 +117,7 @@ function answersOf(recipe: Recipe, used: MethodsUsed, chosen: Chosen, split: Spl
     sql.raw(fieldSql('role')).as('role'),
     sql.raw(fieldSql('agent')).as('agent'),
     sql.raw(fieldSql('agent_id')).as('agent_id'),
+    sql.raw(fieldSql('cut')).as('cut'),
     sql.raw(eventOf('c.requested_version')).as('requested'),
     sql.raw(eventOf('s.version')).as('completed'),
   ]) as Rows;

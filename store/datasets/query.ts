@@ -152,12 +152,16 @@ function stepStages(filter: Filter): readonly Stage[] {
   }));
 }
 
+/** The name of the condition that keeps half an answer from being learnt as a whole one. */
+const WHOLE = 'not cut off (length, content filter, error, incomplete)';
+
 /** What a row has to meet, beyond its episode being chosen, in the order of the funnel. */
 export function stagesOf(recipe: Recipe, used: MethodsUsed): readonly Stage[] {
   return [
     { name: 'not copied from another context', sql: sql`c.copied is not true` },
     // What came before a stream broke off is no answer to learn.
     { name: 'not of a call that failed', sql: sql`c.error is null` },
+    ...(recipe.cut_answers ? [] : [{ name: WHOLE, sql: sql<SqlBool>`not ${sql.raw(fieldSql('cut'))}` }]),
     ...splitFilter(recipe.where).step.flatMap(stepStages),
     ...(recipe.roles === null
       ? []

@@ -103,6 +103,12 @@ export const recipeSchema = Type.Object(
       }),
     ),
     ...thinningFields,
+    cut_answers: nullable(
+      Type.Boolean({
+        description:
+          'true: also answers that were cut off (at a limit, by a filter, by an error), which rows mark as cut; false if left out, and true beside a credit, which tells good samples from bad ones',
+      }),
+    ),
     weight: weightField,
     replay: replayField,
     split: nullable(
@@ -152,6 +158,8 @@ export type Recipe = Thinning & {
   readonly origin?: string;
   readonly license?: string;
   readonly where: Filter | null;
+  /** Whether answers that were cut off are rows, too. */
+  readonly cut_answers: boolean;
   readonly verdicts: readonly VerdictChoice[];
   readonly unit: Unit;
   readonly pairs?: Pairs;
@@ -224,6 +232,8 @@ export function parseRecipe(value: unknown): Recipe {
     ...(input.origin ? { origin: input.origin } : {}),
     ...(input.license ? { license: input.license } : {}),
     where,
+    // An advantage is relative to all samples of a group: without those that ran into a limit the others would count too much.
+    cut_answers: input.cut_answers ?? (Boolean(input.credit) && unit !== 'pair'),
     verdicts: (input.verdicts ?? []).map((verdict, i) => ({
       ...choiceOf(verdict, `verdicts[${i}]`),
       keep: verdict.keep ?? true,

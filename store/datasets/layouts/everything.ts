@@ -14,7 +14,7 @@ export const everything: Layout = {
     ...(['weight', 'step ids'] as const),
   ]),
   files(splits, { leftOut }) {
-    const parts = splits.map(({ split, turns }) => ({ split, chats: chatsOf(turns, leftOut) }));
+    const parts = splits.map(({ split, turns }) => ({ split, chats: chatsOf(turns, leftOut, 'marked') }));
     const all = parts.flatMap(({ chats }) => chats);
     const messages = trlMessagesShape(all.flatMap(({ prompt, answer }) => [...prompt, answer]));
     const shapes = {
@@ -25,7 +25,7 @@ export const everything: Layout = {
       ...({ ground_truth: 'text', reward: 'number', advantage: 'number' } as const),
       ...weightShape(all),
       ...({ prompt_token_ids: { list: 'int' }, completion_token_ids: { list: 'int' } } as const),
-      ...({ logprobs: { list: 'number' }, loss_mask: { list: 'int' } } as const),
+      ...({ logprobs: { list: 'number' }, loss_mask: { list: 'int' }, cut: 'bool' } as const),
     };
     return parts.map(({ split, chats }) => ({
       name: `${split}.parquet`,

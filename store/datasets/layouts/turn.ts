@@ -36,6 +36,8 @@ export type Turn = {
   /** What the loss of the row is multiplied by; null where the recipe names no weights. */
   readonly weight: number | null;
   readonly tokens: Tokens | null;
+  /** True for half an answer: behind it nothing is to be learnt, not even that it ends. */
+  readonly cut: boolean;
   /** Of a dataset of pairs: which pair, and whether this is its preferred answer. */
   readonly pair: { readonly id: string; readonly preferred: boolean } | null;
   /** The branch that it is learnt of, in a dataset of branches. */
@@ -101,6 +103,7 @@ function answersOf(row: Row): readonly Plain[] {
     reward: row[`${name}_value`],
     token_ids: row[`${name}_token_ids`],
     loss_mask: row[`${name}_loss_mask`],
+    cut: row[`${name}_cut`],
     pair: {
       id: JSON.stringify([row.episode_id, row.step_id, row.rejected_episode_id, row.rejected_step_id]),
       preferred: name === 'chosen',
@@ -193,6 +196,7 @@ function turnOf(row: Plain, lost: Counter): Turn {
       prompt === null || answered === null
         ? null
         : { prompt, answer: answered, logprobs: numbers(row.logprobs), mask: numbers(row.loss_mask) },
+    cut: row.cut === true,
     pair: (row.pair as Turn['pair'] | undefined) ?? null,
     branch: text(row.branch),
   };
@@ -219,12 +223,16 @@ function promptOf(stored: unknown, instructions: string | null, lost: Counter): 
   return [readMessage({ role: 'system', content: instructions })!, ...messages];
 }
 
-/** Turns with known messages that are not empty; the others are counted as omitted. */
-export function chatsOf(turns: readonly Turn[], leftOut: Counter): Chat[] {
+/**
+ * Turns with known messages that are not empty; the others are counted as omitted.
+ * @param cut whether the layout can say of an answer that it was cut off; where it cannot, its trainer would learn that the answer ends there
+ */
+export function chatsOf(turns: readonly Turn[], leftOut: Counter, cut: 'marked' | 'left out' = 'left out'): Chat[] {
   return turns.filter((turn): turn is Chat => {
     if (turn.prompt === null) leftOut.add('no prompt was recorded');
     else if (turn.answer === null) leftOut.add('no text of the answer was recorded');
     else if (turn.answer.text === null && turn.answer.calls.length === 0) leftOut.add('the answer is empty');
+    else if (turn.cut && cut === 'left out') leftOut.add('the answer was cut off, and its end would be learnt');
     else return true;
     return false;
   });

@@ -78,6 +78,7 @@ describe('freezing steps', () => {
       token_ids: [1, 0, 1, 1],
       logprobs: [-0.5, -0.5, -1.5, 0],
       loss_mask: [1, 1, 0, 1],
+      cut: false,
       text: 'answer 1.0.1.1',
       content: null,
       prompt: [
@@ -154,13 +155,14 @@ describe('freezing steps', () => {
       ['episodes', 6, 3],
       ['steps', 18, 18],
       ['steps', 18, 18],
+      ['steps', 18, 18],
       ['steps', 18, 9],
       ['steps', 9, 6],
       ['steps', 6, 4],
     ]);
     expect(funnel[0]!.dropped).toEqual(['ep-0-0', 'ep-1-0', 'ep-2-0']);
-    expect(funnel[3]!.dropped).toEqual(['ep-0-1 call-0/1', 'ep-0-1 call-1/1', 'ep-0-1 call-2/1']);
-    expect(funnel[5]!.dropped).toEqual(['ep-0-1 call-0/0', 'ep-0-1 call-2/0']);
+    expect(funnel[4]!.dropped).toEqual(['ep-0-1 call-0/1', 'ep-0-1 call-1/1', 'ep-0-1 call-2/1']);
+    expect(funnel[6]!.dropped).toEqual(['ep-0-1 call-0/0', 'ep-0-1 call-2/0']);
     expect(await idsOf(frozen)).toEqual(['ep-1-1 call-0/0', 'ep-1-1 call-2/0', 'ep-2-1 call-0/0', 'ep-2-1 call-2/0']);
     expect(methods.verdicts[0]).toMatchObject({ method: 'is_solved', version: 1, params: { at_least: 1 } });
   });
