@@ -1,6 +1,6 @@
 /**
  * Proof that trainers of others take an exported dataset as it is: a made-up team's work is imported, frozen and exported in every layout;
- * Hugging Face datasets loads each folder with its splits and the rows as they were recorded, and SFTTrainer, DPOTrainer, KTOTrainer and
+ * Hugging Face datasets loads each folder with its splits and the rows as they were recorded, chat templates of three kinds write its messages, and SFTTrainer, DPOTrainer, KTOTrainer and
  * GRPOTrainer of TRL take two steps on a tiny model, none of them with a warning about the data. In the full form the loaders of LLaMA-Factory,
  * verl and Axolotl take this team, one with a single tool, and tau-bench where TROUPE_DATA names the folder: what they learn is held against the
  * frozen rows.
@@ -25,7 +25,15 @@ const TASKS = 12;
 type TrainerReport = {
   readonly versions: Readonly<Record<string, string>>;
   readonly layouts: Readonly<
-    Record<string, { splits: Record<string, number>; columns: readonly string[]; first: Record<string, unknown> }>
+    Record<
+      string,
+      {
+        splits: Record<string, number>;
+        columns: readonly string[];
+        first: Record<string, unknown>;
+        rendered?: Record<string, { texts: number; refused: readonly string[] }>;
+      }
+    >
   >;
   /** By the layout that was trained on. */
   readonly trainers: Readonly<
@@ -95,7 +103,7 @@ async function exportAll(file: string, home: string, folder: string) {
       }
     }
     symlinkSync(directory, join(folder, 'frozen'));
-    counts.frozen = { train: dataset.frame('train').rows, test: dataset.frame('held_out').rows };
+    counts.frozen = { train: dataset.frame('train').rows, held_out: dataset.frame('held_out').rows };
     return { counts, directory };
   } finally {
     await project.close();
@@ -169,8 +177,15 @@ function judge(
   for (const [name, { splits }] of Object.entries(layouts)) {
     const counted = Object.entries(splits).map(([split, rows]) => `${rows} ${split}`);
     const same = JSON.stringify(splits) === JSON.stringify(counts[name]);
-    check(`load_dataset gives ${counted.join(' and ')} rows of ${name}`, same && 'test' in splits, counts[name]);
+    check(`load_dataset gives ${counted.join(' and ')} rows of ${name}`, same && 'held_out' in splits, counts[name]);
   }
+  for (const [name, { rendered }] of Object.entries(layouts))
+    for (const [template, { texts, refused }] of Object.entries(rendered ?? {}))
+      check(
+        `a template of the kind "${template}" writes all ${texts} of ${name}`,
+        texts > 0 && refused.length === 0,
+        refused.slice(0, 3),
+      );
   const first = layouts['trl-sft']!.first as { prompt: ChatMessage[]; completion: ChatMessage[]; tools: unknown };
   const [asked] = first.completion;
   check(

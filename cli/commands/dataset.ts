@@ -25,7 +25,7 @@ const LAYOUT_HELP = [
   '  llama-factory-dpo LLaMA-Factory preferences: ShareGPT conversations with chosen and rejected, and dataset_info.json',
   '  axolotl           Axolotl chat_template: messages marked as learnt or not, tools as JSON text, and axolotl.yaml with its datasets',
   '  verl-rl           verl RL: each prompt once, with data_source, reward_model.ground_truth and extra_info',
-  '  verl-sft          verl multi-turn SFT: whole conversations as messages, with tools; every answer is learnt, arguments are text (objects by troupe_verl.py)',
+  '  verl-sft          verl multi-turn SFT: whole conversations as messages, with tools; every answer is learnt; what differs from row to row is JSON, which troupe_verl.py reads',
   '  prime-rl-sft      prime-rl SFT: whole conversations as messages, with tools as JSON text; every answer is learnt',
   '  anthropic         Anthropic messages: system, messages with content blocks, and tools with input_schema',
   '  atif              ATIF 1.8: a trajectory for each conversation, with tool calls, results, token ids and logprobs',

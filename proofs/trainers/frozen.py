@@ -7,39 +7,58 @@ import json
 import os
 from collections import Counter
 
-ARGUMENTS = " {{ call.function.arguments | tojson(sort_keys=true) }}"
 # Reads the same turn by turn, which verl demands.
 TEMPLATE = """
 {%- if tools %}<|im_start|>tools
 {{ tools | tojson }}<|im_end|>
 {% endif %}
 {%- for message in messages %}<|im_start|>{{ message.role }}
-{{ message.content or '' }}
-{%- for call in message.tool_calls or [] %}<call>{{ call.function.name }}ARGUMENTS</call>{% endfor %}<|im_end|>
+{% if message.reasoning_content %}<think>{{ message.reasoning_content }}</think>{% endif %}{{ message.content or '' }}
+{%- for call in message.tool_calls or [] %}<call>{{ call.function.name }} {{ call.function.arguments | tojson(sort_keys=true) }}</call>{% endfor %}<|im_end|>
 {% endfor %}
 {%- if add_generation_prompt %}<|im_start|>assistant
-{% endif %}""".replace("ARGUMENTS", ARGUMENTS)
+{% endif %}"""
 
 
-def rows(directory):
-    """By the name of the split in layouts: of each row its messages, the last of which is the answer, its tools and the right answer."""
+def rows(directory, *, said=False):
+    """By split: of each row its messages, the last of which is the answer, its tools and the right answer.
+
+    With `said`, what an agent was sent back of its own answers has the thoughts that it had; else they stand as they were sent.
+    """
     found = {}
-    for split, name in (("train", "train"), ("held_out", "test")):
+    for split in ("train", "held_out"):
         with open(os.path.join(directory, f"{split}.jsonl"), encoding="utf-8") as lines:
-            found[name] = [turn(json.loads(line)) for line in lines]
+            read = [json.loads(line) for line in lines]
+        found[split] = [turn(row) for row in read]
+        if said:
+            with_thoughts(read, found[split])
     return found
+
+
+def with_thoughts(read, turns):
+    """Gives the answers that stand in prompts the thoughts that they had, each among those of its agent and episode."""
+    known = {}
+    for row, of in zip(read, turns):
+        for message in of["messages"]:
+            key = compact([row["episode_id"], row["agent"], message["role"], message["content"], message["tool_calls"]])
+            if message is of["messages"][-1]:
+                known[key] = message["reasoning_content"]
+            elif not message["reasoning_content"]:
+                message["reasoning_content"] = known.get(key)
 
 
 def turn(row):
     messages = [chat_message(message) for message in row["prompt"]]
     if row["system"] is not None and not any(message["role"] == "system" for message in messages):
-        messages.insert(0, {"role": "system", "content": row["system"], "tool_calls": []})
+        messages.insert(0, {"role": "system", "content": row["system"], "reasoning_content": None, "tool_calls": []})
     parts = [{"type": "text", "content": row["text"]}] if row["content"] is None else json.loads(row["content"])
     texts = [part["content"] for part in parts if part["type"] == "text"]
     calls = [
         call(part["name"], part.get("arguments_raw", part["arguments"])) for part in parts if part["type"] == "tool_call"
     ]
-    answer = {"role": "assistant", "content": "\n".join(texts), "tool_calls": calls}
+    thoughts = [part["content"] for part in parts if part["type"] == "reasoning"]
+    answer = {"role": "assistant", "content": "\n".join(texts), "reasoning_content": "\n".join(thoughts) or None}
+    answer["tool_calls"] = calls
     truth = None if row["ground_truth"] is None else json.loads(row["ground_truth"])
     return {"messages": [*messages, answer], "tools": row["tools"], "truth": truth}
 
@@ -50,7 +69,8 @@ def chat_message(message):
     if isinstance(content, list):
         content = "\n".join(part["text"] for part in content if part["type"] == "text")
     calls = [call(one["function"]["name"], one["function"]["arguments"]) for one in message.get("tool_calls") or []]
-    return {"role": message["role"], "content": content or "", "tool_calls": calls}
+    thoughts = message.get("reasoning_content")
+    return {"role": message["role"], "content": content or "", "reasoning_content": thoughts, "tool_calls": calls}
 
 
 def call(name, arguments):
@@ -113,10 +133,10 @@ def compared(expected, found):
     }
 
 
-def tokenizer_at(path, *, arguments=True):
-    """The tokenizer of a model, with the template above, or with one that writes no arguments of calls."""
+def tokenizer_at(path):
+    """The tokenizer of a model, with the template above."""
     import transformers
 
     tokenizer = transformers.AutoTokenizer.from_pretrained(path)
-    tokenizer.chat_template = TEMPLATE if arguments else TEMPLATE.replace(ARGUMENTS, "")
+    tokenizer.chat_template = TEMPLATE
     return tokenizer

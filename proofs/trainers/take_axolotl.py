@@ -47,7 +47,7 @@ def main():
     train, test, _, _ = prepare_datasets(DictDefault(config), tokenizer)
     layouts = {}
     frozen = rows(directory)
-    for split, dataset in (("train", train), ("test", test)):
+    for split, dataset in (("train", train), ("held_out", test)):
         found = [
             one for row in dataset for one in segments(tokenizer, row["input_ids"], [label != -100 for label in row["labels"]])
         ]

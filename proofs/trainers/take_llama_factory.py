@@ -23,6 +23,7 @@ from llamafactory.model import load_tokenizer
 
 DIRECTORY, FOLDER, MODEL = sys.argv[1:]
 ROLES = {"user": "user", "tool": "observation", "system": "system", "assistant": "assistant"}
+THOUGHTS = re.compile(r"^<think>\n(.*?)\n</think>\n\n", re.DOTALL)
 MARKED = re.compile(r"\n?<tool_call>(.*)</tool_call>$", re.DOTALL)
 
 
@@ -50,22 +51,29 @@ def arguments_for(layout, dataset, stage):
 
 def frozen_message(message):
     calls = [[one["function"]["name"], object_of(one["function"]["arguments"])] for one in message["tool_calls"]]
-    return [ROLES[message["role"]], message["content"], calls]
+    return [ROLES[message["role"]], message["reasoning_content"], message["content"], calls]
+
+
+def apart(content):
+    """The thoughts before a text, and the text."""
+    thoughts = THOUGHTS.match(content)
+    return (thoughts.group(1), content[thoughts.end() :]) if thoughts else (None, content)
 
 
 def aligned_message(message):
-    """A message of LLaMA-Factory with text and calls apart."""
+    """A message of LLaMA-Factory with thoughts, text and calls apart."""
+    thoughts, content = apart(message["content"])
     if message["role"] != "function":
-        return [message["role"], message["content"], []]
-    marked = MARKED.search(message["content"])
-    text = message["content"][: marked.start()] if marked else ""
-    calls = json.loads(marked.group(1) if marked else message["content"])
-    return ["assistant", text, [[one["name"], one["arguments"]] for one in (calls if isinstance(calls, list) else [calls])]]
+        return [message["role"], thoughts, content, []]
+    marked = MARKED.search(content)
+    text = content[: marked.start()] if marked else ""
+    calls = json.loads(marked.group(1) if marked else content)
+    return ["assistant", thoughts, text, [[one["name"], one["arguments"]] for one in (calls if isinstance(calls, list) else [calls])]]
 
 
 def answers(row, prompt):
     """Of a conversation each answer behind what is before it, with system prompt and tools."""
-    messages = [["system", row["_system"], []]] if row["_system"] else []
+    messages = [["system", None, row["_system"], []]] if row["_system"] else []
     tools = json.loads(row["_tools"]) if row["_tools"] else None
     for message in prompt:
         messages = [*messages, aligned_message(message)]
@@ -74,10 +82,10 @@ def answers(row, prompt):
 
 
 def parsed(text):
-    """What was learnt, as text and calls, in the words of the template."""
-    answer = text.rstrip("\n").removesuffix("<|im_end|>")
+    """What was learnt, as thoughts, text and calls, in the words of the template."""
+    thoughts, answer = apart(text.rstrip("\n").removesuffix("<|im_end|>"))
     calls = [json.loads(one) for one in re.findall(r"<tool_call>\n(.*?)\n</tool_call>", answer, re.DOTALL)]
-    return [re.sub(r"\n?<tool_call>\n.*", "", answer, flags=re.DOTALL), [[one["name"], one["arguments"]] for one in calls]]
+    return [thoughts, re.sub(r"\n?<tool_call>\n.*", "", answer, flags=re.DOTALL), [[one["name"], one["arguments"]] for one in calls]]
 
 
 def learnt(tokenizer, labels):
@@ -95,8 +103,8 @@ def learnt(tokenizer, labels):
 def main():
     layouts = {}
     with open(os.path.join(FOLDER, "llama-factory-sft", "dataset_info.json"), encoding="utf-8") as info:
-        dataset = next(iter(json.load(info))).rsplit("_", 1)[0]
-    for split, turns in rows(DIRECTORY).items():
+        dataset = next(iter(json.load(info))).removesuffix("_train")
+    for split, turns in rows(DIRECTORY, said=True).items():
         name = f"{dataset}_{split}"
         expected = [[[frozen_message(message) for message in turn["messages"]], turn["tools"]] for turn in turns]
         args = arguments_for("llama-factory-sft", name, "sft")

@@ -40,21 +40,24 @@ def asked(turns):
 
 
 def main():
-    tokenizer, names_alone = tokenizer_at(MODEL), tokenizer_at(MODEL, arguments=False)
+    tokenizer = tokenizer_at(MODEL)
     layouts = {}
     sft, rl = (os.path.join(FOLDER, name) for name in ("verl-sft", "verl-rl"))
     own = os.path.join(sft, "troupe_verl.py")
     # As verl's trainers read data.custom_cls.
     by_folder = load_extern_object(own, "ToolConversations") if os.path.exists(own) else None
-    for split, turns in rows(DIRECTORY).items():
+    for split, turns in rows(DIRECTORY, said=True).items():
         file = os.path.join(sft, f"{split}.parquet")
         if by_folder is not None:
             expected = [rendered(tokenizer, turn) for turn in turns]
             layouts[f"{split} of verl-sft by troupe_verl.py"] = compared(expected, learnt(tokenizer, by_folder, file))
-        tools = "tools" in pyarrow.parquet.read_schema(file).names
-        alone = [rendered(names_alone, turn, tools=tools) for turn in turns]
-        how = "with" if tools else "without"
-        layouts[f"{split} of verl-sft {how} tools"] = compared(alone, learnt(names_alone, MultiTurnSFTDataset, file))
+        # Without the class verl takes conversations whose members are the same in all messages.
+        columns = pyarrow.parquet.read_schema(file)
+        if pyarrow.types.is_struct(columns.field("messages").type.value_type):
+            tools = "tools" in columns.names
+            alone = [rendered(tokenizer, turn, tools=tools) for turn in turns]
+            how = "with" if tools else "without"
+            layouts[f"{split} of verl-sft {how} tools"] = compared(alone, learnt(tokenizer, MultiTurnSFTDataset, file))
         config = OmegaConf.create({"cache_dir": os.environ["HF_HOME"], "max_prompt_length": 2**20})
         asks = RLHFDataset(os.path.join(rl, f"{split}.parquet"), tokenizer, config)
         found = [

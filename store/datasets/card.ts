@@ -1,19 +1,10 @@
 /** The data card of a folder of rows: what Hugging Face datasets reads at its head, and what people read below it. */
 import { stringify } from 'yaml';
 import type { Unit } from './columns.ts';
-import type { LayoutSplit } from './layouts/layout.ts';
 import type { FunnelStage, Manifest } from './manifest.ts';
 import type { Provenance } from './provenance.ts';
 
-/** The parts of a dataset under the names that trainers know. */
-export const SPLIT_NAMES: Readonly<Record<string, LayoutSplit>> = {
-  train: 'train',
-  held_out: 'test',
-  validation: 'validation',
-  test: 'test',
-};
-
-export type CardFile = { readonly split: LayoutSplit; readonly name: string; readonly rows: number };
+export type CardFile = { readonly split: string; readonly name: string; readonly rows: number };
 
 /**
  * The head with `configs`, by which `load_dataset(folder)` gives every split that has rows, then the body.
@@ -50,7 +41,7 @@ export function frozenCard(manifest: Manifest): string {
   const { recipe, columns, rows } = manifest;
   const ending = recipe.layout.includes('parquet') ? 'parquet' : 'arrow';
   const files = Object.entries(rows).map(([split, count]) => ({
-    split: SPLIT_NAMES[split] ?? 'train',
+    split,
     name: `${split}.${ending}`,
     rows: count,
   }));

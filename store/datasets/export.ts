@@ -3,7 +3,7 @@ import { join, resolve } from 'node:path';
 import { TroupeError } from '../../errors.ts';
 import { nearest } from '../../nearest.ts';
 import { nestedStreams } from './arrow.ts';
-import { type CardFile, cardText, SPLIT_NAMES } from './card.ts';
+import { type CardFile, cardText } from './card.ts';
 import { LAYOUTS } from './layouts/catalogue.ts';
 import { type Counted, counter } from './layouts/counter.ts';
 import { countNotHeld } from './layouts/held.ts';
@@ -100,7 +100,7 @@ function filesIn(dataset: OpenedDataset, layout: Layout) {
     );
   }
   const splits = dataset.splits.map((split) => ({
-    split: SPLIT_NAMES[split] ?? 'train',
+    split,
     turns: turnsOf(dataset.rows(split), unit, notHeld),
   }));
   const files = layout.files(splits, { name: dataset.manifest.name, leftOut, notHeld });

@@ -9,11 +9,12 @@ import { type Frame, type Row, readArrowFile } from './arrow.ts';
 import { LINEAGE_FILE, type Lineage } from './lineage.ts';
 import { datasetId, FORMATS, type Manifest } from './manifest.ts';
 import { isTemporary } from './publish.ts';
+import type { SplitName } from './query.ts';
 
 export type OpenedDataset = {
   readonly directory: string;
   readonly manifest: Manifest;
-  readonly splits: readonly string[];
+  readonly splits: readonly SplitName[];
   /** One split as columns. Throws TroupeError `not_found` for a split it does not have. */
   readonly frame: (split: string) => Frame;
   /** Rows of one split, or of all in the order of the manifest. */
@@ -63,7 +64,7 @@ export async function openDataset(directory: string): Promise<OpenedDataset> {
         throw damaged(directory, file.name, 'has another hash', { expected: file.sha256, got: hash });
     }),
   );
-  const splits = Object.keys(manifest.rows);
+  const splits = Object.keys(manifest.rows) as SplitName[];
   const frames = new Map<string, Frame>();
   const frame = (split: string): Frame => {
     const known = frames.get(split);

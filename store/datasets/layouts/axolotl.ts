@@ -1,8 +1,9 @@
 /** Axolotl, `chat_template` datasets: whole conversations, each message marked as learnt or not, and the part of its configuration. */
+import type { SplitName } from '../query.ts';
 import { type Conversation, conversationsOf } from './conversations.ts';
-import { type Layout, type LayoutFile, type LayoutSplit, LEARNS_ALL } from './layout.ts';
+import { type Layout, type LayoutFile, LEARNS_ALL } from './layout.ts';
 import { argumentsOf } from './message.ts';
-import { OPENAI_HOLDS, openaiMessage } from './openai-message.ts';
+import { OPENAI_HOLDS, thinkingMessage } from './openai-message.ts';
 import { chatsOf } from './turn.ts';
 
 export const axolotl: Layout = {
@@ -10,17 +11,17 @@ export const axolotl: Layout = {
   about:
     'Axolotl chat_template: messages marked as learnt or not, tools as JSON text, and axolotl.yaml with its datasets',
   refuses: LEARNS_ALL,
-  holds: new Set(OPENAI_HOLDS),
+  holds: new Set([...OPENAI_HOLDS, 'reasoning']),
   files(splits, { leftOut }) {
     const files = splits.map(({ split, turns }): LayoutFile & { kind: 'lines' } => {
-      const talks = conversationsOf(chatsOf(turns, leftOut)).filter((talk) => {
+      const talks = conversationsOf(chatsOf(turns, leftOut), 'apart').filter((talk) => {
         const isRead = canBeRead(talk);
         if (!isRead)
           leftOut.add('the arguments of a call are no JSON object, at which Axolotl ends', talk.learnt.length);
         return isRead;
       });
       const rows = talks.map(({ messages, learnt, last }) => ({
-        messages: messages.map((message, i) => ({ ...openaiMessage(message), train: learnt.includes(i) })),
+        messages: messages.map((message, i) => ({ ...thinkingMessage(message), train: learnt.includes(i) })),
         ...(last.tools === null ? {} : { tools: JSON.stringify(last.tools) }),
       }));
       return { name: `${split}.jsonl`, kind: 'lines', split, rows };
@@ -34,13 +35,14 @@ export const axolotl: Layout = {
 const canBeRead = ({ messages }: Conversation): boolean =>
   messages.every(({ calls }) => calls.every((call) => argumentsOf(call) !== null));
 
-const configuration = (splits: readonly LayoutSplit[]): string =>
+/** It tests while it trains, so never on the part for the last comparison. */
+const configuration = (splits: readonly SplitName[]): string =>
   splits
-    .filter((split) => split === 'train' || split === 'test')
+    .filter((split) => split !== 'test')
     .map((split) => `${split === 'train' ? 'datasets' : 'test_datasets'}:\n${entry(split)}`)
     .join('');
 
-const entry = (split: LayoutSplit): string => `  - path: ${split}.jsonl
+const entry = (split: SplitName): string => `  - path: ${split}.jsonl
     ds_type: json
     type: chat_template
     field_messages: messages

@@ -17,9 +17,11 @@ type Open = Conversation & { readonly keys: readonly string[] };
 
 /**
  * A turn whose prompt begins with the whole conversation of an earlier turn of the same agent and episode, or branch, continues it. What an agent
- * was sent back of its own earlier answers stands as it was sent.
+ * was sent back of its own earlier answers stands as it was sent, with the thoughts that it had.
+ * @param thoughts `apart`: an answer with thoughts ends its conversation, and those after it begin others, for layouts that can say which answers
+ * are learnt: templates leave out thoughts before a later question
  */
-export function conversationsOf(chats: readonly Chat[]): Conversation[] {
+export function conversationsOf(chats: readonly Chat[], thoughts: 'apart' | 'joined' = 'joined'): Conversation[] {
   const open = new Map<string, Open[]>();
   const order: Open[][] = [];
   for (const chat of chats) {
@@ -31,10 +33,12 @@ export function conversationsOf(chats: readonly Chat[]): Conversation[] {
       order.push(of);
     }
     const prompt = chat.prompt.map(messageKey);
-    const fits = of.filter(({ keys }) => keys.length <= prompt.length && keys.every((key, i) => key === prompt[i]));
+    const fits = of
+      .filter((one) => thoughts === 'joined' || one.last.answer.reasoning === null)
+      .filter(({ keys }) => keys.length <= prompt.length && keys.every((key, i) => key === prompt[i]));
     const before = fits.reduce<Open | null>((a, b) => (a === null || b.keys.length > a.keys.length ? b : a), null);
     const joined: Open = {
-      messages: [...chat.prompt, chat.answer],
+      messages: [...thinking(chat.prompt, before), chat.answer],
       learnt: [...(before?.learnt ?? []), chat.prompt.length],
       last: chat,
       turns: [...(before?.turns ?? []), chat],
@@ -45,6 +49,16 @@ export function conversationsOf(chats: readonly Chat[]): Conversation[] {
   }
   return order.flat();
 }
+
+/** The messages of a prompt, with the thoughts of the answers among them that are learnt. */
+const thinking = (prompt: readonly Message[], before: Conversation | null): readonly Message[] =>
+  before === null
+    ? prompt
+    : prompt.map((message, i) =>
+        before.learnt.includes(i)
+          ? { ...message, reasoning: message.reasoning ?? before.messages[i]!.reasoning }
+          : message,
+      );
 
 /** Counts answers in conversations that are no rows of the dataset, for layouts that cannot mark them, or not `those`. */
 export function countUnlearnt(

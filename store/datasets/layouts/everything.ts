@@ -1,7 +1,7 @@
 /** All that is known of each turn, with messages as lists of structs: for programs of one's own. */
 import type { Layout } from './layout.ts';
 import { answerText } from './prompts.ts';
-import { ID_SHAPES, TRL_HOLDS, toolsShape, trlMessage, trlMessagesShape, weightShape } from './trl-message.ts';
+import { ID_SHAPES, MESSAGES, TRL_HOLDS, toolsShape, trlMessage, weightShape } from './trl-message.ts';
 import { chatsOf } from './turn.ts';
 
 export const everything: Layout = {
@@ -16,11 +16,10 @@ export const everything: Layout = {
   files(splits, { leftOut }) {
     const parts = splits.map(({ split, turns }) => ({ split, chats: chatsOf(turns, leftOut, 'marked') }));
     const all = parts.flatMap(({ chats }) => chats);
-    const messages = trlMessagesShape(all.flatMap(({ prompt, answer }) => [...prompt, answer]));
     const shapes = {
       ...({ ...ID_SHAPES, call_id: 'text', task_id: 'text', group_id: 'text', agent: 'text', role: 'text' } as const),
-      prompt: messages,
-      completion: messages,
+      prompt: MESSAGES,
+      completion: MESSAGES,
       ...toolsShape(all),
       ...({ ground_truth: 'text', reward: 'number', advantage: 'number' } as const),
       ...weightShape(all),

@@ -1,13 +1,11 @@
 /** What a layout is: rows of a dataset in, the files of somebody else's trainer out. Layouts are pure; they neither read nor write files. */
 import type { Unit } from '../columns.ts';
+import type { SplitName } from '../query.ts';
 import type { Shapes } from '../shape.ts';
 import type { Counter } from './counter.ts';
 import type { Held, Turn } from './turn.ts';
 
-/** A part of the data under the name that trainers know. */
-export type LayoutSplit = 'train' | 'validation' | 'test';
-
-type SplitTurns = { readonly split: LayoutSplit; readonly turns: readonly Turn[] };
+type SplitTurns = { readonly split: SplitName; readonly turns: readonly Turn[] };
 
 type Rows = readonly Readonly<Record<string, unknown>>[];
 
@@ -16,11 +14,11 @@ export type LayoutFile =
   | {
       readonly name: string;
       readonly kind: 'parquet';
-      readonly split: LayoutSplit;
+      readonly split: SplitName;
       readonly shapes: Shapes;
       readonly rows: Rows;
     }
-  | { readonly name: string; readonly kind: 'lines'; readonly split: LayoutSplit; readonly rows: Rows }
+  | { readonly name: string; readonly kind: 'lines'; readonly split: SplitName; readonly rows: Rows }
   | { readonly name: string; readonly kind: 'text'; readonly text: string };
 
 type About = {

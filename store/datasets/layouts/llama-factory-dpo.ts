@@ -7,7 +7,7 @@ import { chatsOf } from './turn.ts';
 export const llamaFactoryDpo: Layout = {
   name: 'llama-factory-dpo',
   about: 'LLaMA-Factory preferences: ShareGPT conversations with chosen and rejected, and dataset_info.json',
-  holds: new Set(['tool calls', 'tool definitions']),
+  holds: new Set(['reasoning', 'tool calls', 'tool definitions']),
   files(splits, { name, leftOut, notHeld }) {
     const files = splits.map(({ split, turns }): LayoutFile & { kind: 'lines' } => {
       const chats = chatsOf(turns, leftOut);

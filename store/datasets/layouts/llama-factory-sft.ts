@@ -8,7 +8,7 @@ export const llamaFactorySft: Layout = {
   name: 'llama-factory-sft',
   about: 'LLaMA-Factory SFT: ShareGPT conversations with system and tools, and dataset_info.json',
   refuses: LEARNS_ALL,
-  holds: new Set(['tool calls', 'tool definitions']),
+  holds: new Set(['reasoning', 'tool calls', 'tool definitions']),
   files(splits, { name, leftOut, notHeld }) {
     const files = splits.map(({ split, turns }): LayoutFile & { kind: 'lines' } => {
       const talks = conversationsOf(chatsOf(turns, leftOut));

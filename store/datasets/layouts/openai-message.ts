@@ -1,4 +1,4 @@
-/** Messages as the OpenAI API takes them: arguments are JSON text, and members that are null are left out. */
+/** Messages as the OpenAI API takes them, and as trainers do that read the same with thoughts: arguments are JSON text, and members that are null are left out. */
 import type { Message } from './message.ts';
 import type { Held } from './turn.ts';
 
@@ -27,3 +27,9 @@ export function openaiMessage(message: Message): Readonly<Record<string, unknown
         }),
   };
 }
+
+/** With its thoughts, where trainers that read the format of OpenAI look for them. */
+export const thinkingMessage = (message: Message): Readonly<Record<string, unknown>> => ({
+  ...openaiMessage(message),
+  ...(message.reasoning === null ? {} : { reasoning_content: message.reasoning }),
+});

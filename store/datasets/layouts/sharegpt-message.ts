@@ -7,19 +7,24 @@ export type ShareGptTurn = { readonly from: 'human' | 'gpt' | 'observation' | 'f
 /** What LLaMA-Factory looks for around calls that stand behind text. */
 const [OPENS, CLOSES] = ['<tool_call>', '</tool_call>'];
 
+/** What stands around thoughts in the texts that LLaMA-Factory learns, unless a template of its has other words for it. */
+const [THINKS, SAYS] = ['<think>\n', '\n</think>\n\n'];
+
 /**
- * One message; a call is JSON text, several calls a list. Text beside a call goes before it, which LLaMA-Factory 0.9.5 reads. `notHeld` counts
- * text that it would take for a call.
+ * One message; a call is JSON text, several calls a list. Thoughts and text beside a call go before it, which LLaMA-Factory 0.9.5 reads.
+ * `notHeld` counts text that it would take for a call.
  */
-export function sharegptMessage({ role, text, calls }: Message, notHeld: Counter): ShareGptTurn {
-  if (role === 'user') return { from: 'human', value: text ?? '' };
-  if (role === 'tool') return { from: 'observation', value: text ?? '' };
-  if (calls.length === 0) return { from: 'gpt', value: text ?? '' };
+export function sharegptMessage({ role, text: said, reasoning, calls }: Message, notHeld: Counter): ShareGptTurn {
+  if (role === 'user') return { from: 'human', value: said ?? '' };
+  if (role === 'tool') return { from: 'observation', value: said ?? '' };
+  const text = `${reasoning === null ? '' : `${THINKS}${reasoning}${SAYS}`}${said ?? ''}`;
+  if (calls.length === 0) return { from: 'gpt', value: text };
   const asked = calls.map((call) => ({ name: call.name, arguments: argumentsOf(call) ?? call.written }));
   // It looks for marks such as <think> in the JSON, too.
   const json = JSON.stringify(asked.length === 1 ? asked[0] : asked).replaceAll('<', '\\u003c');
   if (!text) return { from: 'function_call', value: json };
-  if (!text.includes(OPENS)) return { from: 'function_call', value: `${text}\n${OPENS}${json}${CLOSES}` };
+  const before = said ? `${text}\n` : text;
+  if (!text.includes(OPENS)) return { from: 'function_call', value: `${before}${OPENS}${json}${CLOSES}` };
   notHeld.add(`text beside a call of a tool with ${OPENS} in it`);
   return { from: 'function_call', value: json };
 }

@@ -1,50 +1,40 @@
-/** Messages as TRL and the chat templates of transformers read them: arguments are objects, and only members that occur are there. */
+/** Messages as TRL and the chat templates of transformers read them: arguments are objects. */
 import type { Shape } from '../shape.ts';
 import { argumentsOf, type Message } from './message.ts';
 import type { Held } from './turn.ts';
 
 export const TRL_HOLDS: readonly Held[] = ['names of speakers', 'reasoning', 'tool calls', 'ids of tool calls'];
 
-/** Content is text throughout: templates add it to other text. Arguments that are no object stay the text that the model wrote. */
-export const trlMessage = (message: Message): Readonly<Record<string, unknown>> => ({
-  role: message.role,
-  content: message.text ?? '',
-  name: message.name,
-  reasoning_content: message.reasoning,
-  tool_call_id: message.callId,
-  tool_calls:
-    message.calls.length === 0
-      ? null
-      : message.calls.map((call) => ({
-          id: call.id,
+/**
+ * Content is text throughout: templates add it to other text. Arguments that are no object stay the text that the model wrote. A member that a
+ * message does not have is not there: templates ask `'tool_calls' in message`, and TRL hands them what it reads.
+ */
+export const trlMessage = ({
+  role,
+  text,
+  name,
+  reasoning,
+  callId,
+  calls,
+}: Message): Readonly<Record<string, unknown>> => ({
+  role,
+  content: text ?? '',
+  ...(name === null ? {} : { name }),
+  ...(reasoning === null ? {} : { reasoning_content: reasoning }),
+  ...(callId === null ? {} : { tool_call_id: callId }),
+  ...(calls.length === 0
+    ? {}
+    : {
+        tool_calls: calls.map((call) => ({
+          ...(call.id === null ? {} : { id: call.id }),
           type: 'function',
           function: { name: call.name, arguments: argumentsOf(call) ?? call.written },
         })),
+      }),
 });
 
-/** A list of messages with the members that occur among `messages`. */
-export function trlMessagesShape(messages: Iterable<Message>): Shape {
-  const seen = { name: false, reasoning_content: false, tool_call_id: false, tool_calls: false };
-  for (const { name, reasoning, callId, calls } of messages) {
-    seen.name ||= name !== null;
-    seen.reasoning_content ||= reasoning !== null;
-    seen.tool_call_id ||= callId !== null;
-    seen.tool_calls ||= calls.length > 0;
-  }
-  const asked: Shape = { struct: { name: 'text', arguments: 'json' } };
-  return {
-    list: {
-      struct: {
-        role: 'text',
-        content: 'text',
-        ...(seen.name ? { name: 'text' } : {}),
-        ...(seen.reasoning_content ? { reasoning_content: 'text' } : {}),
-        ...(seen.tool_calls ? { tool_calls: { list: { struct: { id: 'text', type: 'text', function: asked } } } } : {}),
-        ...(seen.tool_call_id ? { tool_call_id: 'text' } : {}),
-      },
-    },
-  };
-}
+/** A list of messages. As structs of one type each would have the members of all, as null. */
+export const MESSAGES: Shape = { list: 'json' };
 
 /** Definitions of tools, where any row has some. */
 export const toolsShape = (turns: Iterable<{ readonly tools: unknown }>): Readonly<Record<string, Shape>> => {

@@ -1,7 +1,7 @@
 /** TRL, DPOTrainer and RewardTrainer: pairs with an explicit prompt, all three as messages. */
 import type { Layout } from './layout.ts';
 import { NO_PAIR, pairsOf, unpaired } from './pairs.ts';
-import { TRL_HOLDS, toolsShape, trlMessage, trlMessagesShape } from './trl-message.ts';
+import { MESSAGES, TRL_HOLDS, toolsShape, trlMessage } from './trl-message.ts';
 import { chatsOf } from './turn.ts';
 
 export const trlPreference: Layout = {
@@ -16,12 +16,10 @@ export const trlPreference: Layout = {
       return { split, pairs };
     });
     const all = parts.flatMap(({ pairs }) => pairs);
-    const chats = all.flatMap(({ chosen, rejected }) => [...chosen.prompt, chosen.answer, rejected.answer]);
-    const messages = trlMessagesShape(chats);
     const shapes = {
-      prompt: messages,
-      chosen: messages,
-      rejected: messages,
+      prompt: MESSAGES,
+      chosen: MESSAGES,
+      rejected: MESSAGES,
       ...toolsShape(all.map(({ chosen }) => chosen)),
       ...({ chosen_episode_id: 'text', chosen_step_id: 'text' } as const),
       ...({ rejected_episode_id: 'text', rejected_step_id: 'text' } as const),

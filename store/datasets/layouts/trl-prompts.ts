@@ -1,7 +1,7 @@
 /** TRL, GRPOTrainer and RLOOTrainer: prompts; the other columns reach the reward functions. */
 import type { Layout } from './layout.ts';
 import { answerText, promptsOf } from './prompts.ts';
-import { TRL_HOLDS, trlMessage, trlMessagesShape } from './trl-message.ts';
+import { MESSAGES, TRL_HOLDS, trlMessage } from './trl-message.ts';
 
 export const trlPrompts: Layout = {
   name: 'trl-prompts',
@@ -9,9 +9,8 @@ export const trlPrompts: Layout = {
   holds: new Set([...TRL_HOLDS, 'ground truth', 'step ids']),
   files(splits, { leftOut }) {
     const parts = splits.map(({ split, turns }) => ({ split, prompts: promptsOf(turns, leftOut) }));
-    const all = parts.flatMap(({ prompts }) => prompts.flatMap(({ prompt }) => prompt));
     const ids = { task_id: 'text', episode_id: 'text', step_id: 'text' } as const;
-    const shapes = { prompt: trlMessagesShape(all), ground_truth: 'text', ...ids } as const;
+    const shapes = { prompt: MESSAGES, ground_truth: 'text', ...ids } as const;
     return parts.map(({ split, prompts }) => ({
       name: `${split}.parquet`,
       kind: 'parquet',

@@ -1,6 +1,6 @@
 /** TRL, SFTTrainer: conversational prompt and completion with tools. The completion is learnt. */
 import { type Layout, LEARNS_ALL } from './layout.ts';
-import { ID_SHAPES, TRL_HOLDS, toolsShape, trlMessage, trlMessagesShape } from './trl-message.ts';
+import { ID_SHAPES, MESSAGES, TRL_HOLDS, toolsShape, trlMessage } from './trl-message.ts';
 import { chatsOf } from './turn.ts';
 
 export const trlSft: Layout = {
@@ -11,8 +11,7 @@ export const trlSft: Layout = {
   files(splits, { leftOut }) {
     const parts = splits.map(({ split, turns }) => ({ split, chats: chatsOf(turns, leftOut) }));
     const all = parts.flatMap(({ chats }) => chats);
-    const messages = trlMessagesShape(all.flatMap(({ prompt, answer }) => [...prompt, answer]));
-    const shapes = { prompt: messages, completion: messages, ...toolsShape(all), ...ID_SHAPES };
+    const shapes = { prompt: MESSAGES, completion: MESSAGES, ...toolsShape(all), ...ID_SHAPES };
     return parts.map(({ split, chats }) => ({
       name: `${split}.parquet`,
       kind: 'parquet',

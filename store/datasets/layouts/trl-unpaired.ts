@@ -1,6 +1,6 @@
 /** TRL, KTOTrainer: answers that are good or bad by themselves. */
 import type { Layout } from './layout.ts';
-import { ID_SHAPES, TRL_HOLDS, toolsShape, trlMessage, trlMessagesShape } from './trl-message.ts';
+import { ID_SHAPES, MESSAGES, TRL_HOLDS, toolsShape, trlMessage } from './trl-message.ts';
 import { type Chat, chatsOf } from './turn.ts';
 
 /**
@@ -25,8 +25,7 @@ export const trlUnpaired: Layout = {
       return { split, labelled };
     });
     const all = parts.flatMap(({ labelled }) => labelled);
-    const messages = trlMessagesShape(all.flatMap(({ prompt, answer }) => [...prompt, answer]));
-    const shapes = { prompt: messages, completion: messages, label: 'bool', ...toolsShape(all), ...ID_SHAPES } as const;
+    const shapes = { prompt: MESSAGES, completion: MESSAGES, label: 'bool', ...toolsShape(all), ...ID_SHAPES } as const;
     return parts.map(({ split, labelled }) => ({
       name: `${split}.parquet`,
       kind: 'parquet',

@@ -1,46 +1,49 @@
 /** verl, multi-turn supervised learning: whole conversations, in which every answer is learnt. Its columns have one type for all rows. */
-import type { Shapes } from '../shape.ts';
+import type { Shape, Shapes } from '../shape.ts';
 import { type Conversation, conversationsOf, countUnlearnt } from './conversations.ts';
 import type { Counter } from './counter.ts';
 import { exactShape } from './json-shape.ts';
 import { type Layout, type LayoutFile, LEARNS_ALL } from './layout.ts';
-import { openaiMessage } from './openai-message.ts';
+import { MESSAGES, TRL_HOLDS, trlMessage } from './trl-message.ts';
 import { chatsOf } from './turn.ts';
 import { VERL_CLASS, VERL_CLASS_FILE } from './verl-class.ts';
 
 export const verlSft: Layout = {
   name: 'verl-sft',
-  about: `verl multi-turn SFT: whole conversations as messages, with tools; every answer is learnt, arguments are text (objects by ${VERL_CLASS_FILE})`,
+  about: `verl multi-turn SFT: whole conversations as messages, with tools; every answer is learnt; what differs from row to row is JSON, which ${VERL_CLASS_FILE} reads`,
   refuses: LEARNS_ALL,
-  holds: new Set(['tool calls', 'ids of tool calls', 'tool definitions']),
+  holds: new Set([...TRL_HOLDS, 'tool definitions']),
   files(splits, { leftOut, notHeld }) {
     const parts = splits.map(({ split, turns }) => ({ split, talks: conversationsOf(chatsOf(turns, leftOut)) }));
     const all = parts.flatMap(({ talks }) => talks);
     countUnlearnt(all, notHeld);
-    const calls = all.some(({ messages }) => messages.some((message) => message.calls.length > 0));
-    const asked = { struct: { name: 'text', arguments: 'text' } } as const;
-    const more = {
-      tool_calls: { list: { struct: { id: 'text', type: 'text', function: asked } } },
-      tool_call_id: 'text',
-    } as const;
-    const message = { struct: { role: 'text', content: 'text', ...(calls ? more : {}) } } as const;
+    const messages = messagesColumn(all);
     const tools = toolsColumn(all, notHeld);
     const files = parts.map(
       ({ split, talks }): LayoutFile => ({
         name: `${split}.parquet`,
         kind: 'parquet',
         split,
-        shapes: { messages: { list: message }, ...tools.shapes },
+        shapes: { messages, ...tools.shapes },
         rows: talks.map((talk) => ({
-          messages: talk.messages.map((one) => ({ content: '', ...openaiMessage(one) })),
+          messages: talk.messages.map(trlMessage),
           ...tools.cells(talk),
         })),
       }),
     );
-    const needsClass = calls || 'tools_json' in tools.shapes;
+    const needsClass = messages === MESSAGES || 'tools_json' in tools.shapes;
     return needsClass ? [...files, { name: VERL_CLASS_FILE, kind: 'text', text: VERL_CLASS }] : files;
   },
 };
+
+/**
+ * Messages as values where one type holds all of them, and else as JSON: verl would give each the members of all others, as null, and a template
+ * that asks whether a message has calls would find them in each.
+ */
+function messagesColumn(talks: readonly Conversation[]): Shape {
+  const shape = exactShape(talks.flatMap(({ messages }) => messages.map(trlMessage)));
+  return shape === null ? MESSAGES : { list: shape };
+}
 
 type ToolsColumn = {
   readonly shapes: Shapes;

@@ -48,8 +48,13 @@ describe('exporting a dataset', () => {
     expect(manifest).toMatchObject({ layout: 'trl-sft', dataset_id: dataset.manifest.dataset_id, left_out: [] });
     const { train, held_out } = dataset.manifest.rows;
     expect(held_out).toBeGreaterThan(0);
-    expect(manifest.rows).toEqual({ 'train.parquet': train, 'test.parquet': held_out });
-    expect((await readdir(directory)).sort()).toEqual(['README.md', 'manifest.json', 'test.parquet', 'train.parquet']);
+    expect(manifest.rows).toEqual({ 'train.parquet': train, 'held_out.parquet': held_out });
+    expect((await readdir(directory)).sort()).toEqual([
+      'README.md',
+      'held_out.parquet',
+      'manifest.json',
+      'train.parquet',
+    ]);
     for (const { name, sha256: hash, bytes } of manifest.files) {
       const body = await readFile(join(directory, name));
       expect([name, sha256(body), body.length]).toEqual([name, hash, bytes]);
@@ -62,7 +67,7 @@ describe('exporting a dataset', () => {
           config_name: 'default',
           data_files: [
             { split: 'train', path: 'train.parquet' },
-            { split: 'test', path: 'test.parquet' },
+            { split: 'held_out', path: 'held_out.parquet' },
           ],
         },
       ],
@@ -81,7 +86,7 @@ describe('exporting a dataset', () => {
     expect(card.configs[0].data_files).toEqual(filled.map((split) => ({ split, path: `${split}.arrow` })));
   });
 
-  it('writes Parquet whose messages are lists of structs, as another reader reads them', async () => {
+  it('writes Parquet whose messages are lists of JSON, as another reader reads them', async () => {
     const dataset = await frozen({ where: { field: 'episode_id', op: '=', value: 'ep-1-0' } });
     const [lost, about] = [counter(), { name: 'team', leftOut: counter(), notHeld: counter() }];
     const turns = turnsOf(dataset.rows(), 'step', lost);
@@ -95,11 +100,8 @@ describe('exporting a dataset', () => {
     const rows = await parquetReadObjects({ file });
     expect(rows).toHaveLength(6);
     expect(rows[3]).toMatchObject({
-      prompt: [
-        { role: 'system', content: 'You "solve"\nwell', name: null },
-        { role: 'user', content: 'Q1', name: 'asker' },
-      ],
-      completion: [{ role: 'assistant', content: 'answer 1.0.1.1', name: null }],
+      prompt: ['{"role":"system","content":"You \\"solve\\"\\nwell"}', '{"role":"user","content":"Q1","name":"asker"}'],
+      completion: ['{"role":"assistant","content":"answer 1.0.1.1"}'],
       prompt_token_ids: [1, 2, 4],
       completion_token_ids: [1, 0, 1, 1],
       loss_mask: [1, 1, 0, 1],

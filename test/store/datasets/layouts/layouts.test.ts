@@ -12,6 +12,7 @@ import { trlStepwise } from '../../../../store/datasets/layouts/trl-stepwise.ts'
 import { trlTokens } from '../../../../store/datasets/layouts/trl-tokens.ts';
 import { trlUnpaired } from '../../../../store/datasets/layouts/trl-unpaired.ts';
 import { turnsOf } from '../../../../store/datasets/layouts/turn.ts';
+import { verlSft } from '../../../../store/datasets/layouts/verl-sft.ts';
 import { ASKED, CALL, laidOut, row, WEATHER, weatherRows } from './rows.ts';
 
 const user = (content: string) => ({ role: 'user', content });
@@ -19,6 +20,15 @@ const two = (prompt: unknown, good: string, bad: string, cells = {}) => [
   row({ prompt, text: good, reward: 1, group_id: 'g', episode_id: 'a', ...cells }),
   row({ prompt, text: bad, reward: 0, group_id: 'g', episode_id: 'b', ...cells }),
 ];
+
+const isMessages = (shape: unknown): boolean => JSON.stringify(shape) === '{"list":"json"}';
+/** Where a value holds null. */
+const pathsToNull = (value: unknown, path = ''): string[] =>
+  value === null
+    ? [path]
+    : typeof value === 'object'
+      ? Object.entries(value!).flatMap(([name, member]) => pathsToNull(member, `${path}/${name}`))
+      : [];
 
 describe('TRL', () => {
   it('trl-sft gives each turn as prompt and completion; arguments are objects, content is text', () => {
@@ -35,23 +45,46 @@ describe('TRL', () => {
         { role: 'assistant', content: '', tool_calls: [call] },
         { role: 'tool', content: 'rain', tool_call_id: 'call_1' },
       ],
-      completion: [{ role: 'assistant', content: 'Yes.', tool_calls: null }],
+      completion: [{ role: 'assistant', content: 'Yes.' }],
       tools: [WEATHER],
     });
   });
 
-  it('trl-sft has no column for tools, and no member for calls, where nobody has any', () => {
+  it.each([trlSft, trlUnpaired, trlPreference, trlPrompts, everything, verlSft])(
+    '$name gives a message no member that it does not have, whatever the messages beside it have',
+    (layout) => {
+      const pair = { group_id: 'g', task_id: 't', ground_truth: 'yes' };
+      const chat = [
+        { role: 'user', name: 'ann', content: 'Rain in Oslo?' },
+        {
+          role: 'assistant',
+          content: [
+            { type: 'reasoning', content: 'Ask.' },
+            { ...CALL, id: undefined },
+          ],
+        },
+        { role: 'tool', content: 'rain', tool_call_id: 'call_1' },
+        user('So?'),
+      ];
+      const { files } = laidOut(layout, two(chat, 'Yes.', 'No.', pair));
+      const [file] = files;
+      if (file?.kind !== 'parquet') throw new Error('expected Parquet');
+      const columns = Object.keys(file.shapes).filter((name) => isMessages(file.shapes[name]));
+      expect(columns.length).toBeGreaterThan(0);
+      const messages = file.rows.flatMap((one) => columns.flatMap((name) => one[name] as object[]));
+      expect(messages.flatMap((one) => pathsToNull(one))).toEqual([]);
+    },
+  );
+
+  it('trl-sft has no column for tools where nobody has any', () => {
     const { files } = laidOut(trlSft, [row({ prompt: [user('Hi')], text: 'Hello.' })]);
-    expect(files[0]).toMatchObject({
-      name: 'train.parquet',
-      shapes: {
-        prompt: { list: { struct: { role: 'text', content: 'text' } } },
-        completion: { list: { struct: { role: 'text', content: 'text' } } },
-        episode_id: 'text',
-        step_id: 'text',
-      },
+    expect(files[0]).toMatchObject({ name: 'train.parquet' });
+    expect((files[0] as { shapes: object }).shapes).toEqual({
+      prompt: { list: 'json' },
+      completion: { list: 'json' },
+      episode_id: 'text',
+      step_id: 'text',
     });
-    expect(Object.keys((files[0] as { shapes: object }).shapes)).not.toContain('tools');
   });
 
   it('leaves out turns without a prompt or an answer, and says how many of each', () => {

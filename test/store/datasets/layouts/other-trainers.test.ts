@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { anthropic } from '../../../../store/datasets/layouts/anthropic.ts';
 import { axolotl } from '../../../../store/datasets/layouts/axolotl.ts';
+import { counter } from '../../../../store/datasets/layouts/counter.ts';
 import { llamaFactoryDpo } from '../../../../store/datasets/layouts/llama-factory-dpo.ts';
 import { llamaFactorySft } from '../../../../store/datasets/layouts/llama-factory-sft.ts';
 import { primeRlSft } from '../../../../store/datasets/layouts/prime-rl-sft.ts';
@@ -22,7 +23,11 @@ describe('LLaMA-Factory', () => {
         system: 'Be brief.',
         conversations: [
           { from: 'human', value: 'Rain in Oslo?' },
-          { from: 'function_call', value: '{"name":"weather","arguments":{"city":"Oslo"}}' },
+          {
+            from: 'function_call',
+            value:
+              '<think>\nAsk the tool.\n</think>\n\n<tool_call>{"name":"weather","arguments":{"city":"Oslo"}}</tool_call>',
+          },
           { from: 'observation', value: 'rain' },
           { from: 'gpt', value: 'Yes.' },
         ],
@@ -36,6 +41,21 @@ describe('LLaMA-Factory', () => {
         columns: { messages: 'conversations', system: 'system', tools: 'tools' },
       },
     });
+  });
+
+  it('reads thoughts before what was said, between the marks that its templates have', () => {
+    const thinks = (...parts: readonly object[]) =>
+      laidOut(llamaFactorySft, [
+        row({ prompt: ASKED, content: [{ type: 'reasoning', content: 'Look.' }, ...parts] }),
+      ]).rows[0].conversations.at(-1).value;
+    const says = { type: 'text', text: 'I look.' };
+    expect(thinks(says)).toBe('<think>\nLook.\n</think>\n\nI look.');
+    expect(thinks(CALL)).toBe(
+      '<think>\nLook.\n</think>\n\n<tool_call>{"name":"weather","arguments":{"city":"Oslo"}}</tool_call>',
+    );
+    expect(thinks(says, CALL)).toBe(
+      '<think>\nLook.\n</think>\n\nI look.\n<tool_call>{"name":"weather","arguments":{"city":"Oslo"}}</tool_call>',
+    );
   });
 
   it('leaves out what it would skip: two messages of one side behind each other', () => {
@@ -142,9 +162,37 @@ describe('Axolotl', () => {
     expect(JSON.parse(of.rows[0].tools)).toEqual([WEATHER]);
   });
 
+  it('names the file of each part that it trains and tests on, and no other', () => {
+    const about = { name: 'test', leftOut: counter(), notHeld: counter() };
+    const turns = laidOut(axolotl, weatherRows()).turns;
+    const named = (...splits: readonly (readonly ['train' | 'validation' | 'held_out' | 'test', boolean])[]) => {
+      const parts = splits.map(([split, filled]) => ({ split, turns: filled ? turns : [] }));
+      const text = axolotl.files(parts, about).find(({ name }) => name === 'axolotl.yaml');
+      if (text?.kind !== 'text') throw new Error('expected a text');
+      const read = parse(text.text) as Record<string, { path: string }[]>;
+      return Object.fromEntries(Object.entries(read ?? {}).map(([key, of]) => [key, of.map(({ path }) => path)]));
+    };
+    const both = { datasets: ['train.jsonl'], test_datasets: ['held_out.jsonl'] };
+    expect(named(['train', true], ['held_out', true])).toEqual(both);
+    expect(named(['train', true], ['held_out', false])).toEqual({ datasets: ['train.jsonl'] });
+    // It tests while it trains, so on the part by which checkpoints are chosen, and never on the last one.
+    expect(named(['train', true], ['validation', true], ['test', true])).toEqual({
+      datasets: ['train.jsonl'],
+      test_datasets: ['validation.jsonl'],
+    });
+  });
+
+  it('ends a conversation with an answer that has thoughts, which templates leave out before a later question', () => {
+    const { rows } = laidOut(axolotl, weatherRows());
+    expect(rows.map((one) => one.messages.length)).toEqual([3, 5]);
+    expect(rows[0].messages[2]).toMatchObject({ reasoning_content: 'Ask the tool.', train: true });
+    expect(rows[1].messages[2]).toMatchObject({ role: 'assistant', train: false });
+    expect(rows[1].messages[2]).not.toHaveProperty('reasoning_content');
+  });
+
   it('leaves out what it would end at: arguments that are no JSON object', () => {
     const odd = row({ prompt: ASKED, content: [{ ...CALL, arguments: '{"city": ' }] });
-    const { rows, leftOut } = laidOut(axolotl, [odd, ...weatherRows()]);
+    const { rows, leftOut } = laidOut(axolotl, [odd, ...weatherRows().slice(1)]);
     expect(rows).toHaveLength(1);
     expect(leftOut).toEqual([{ what: 'the arguments of a call are no JSON object, at which Axolotl ends', count: 1 }]);
   });
@@ -168,20 +216,28 @@ describe('verl', () => {
     expect(leftOut).toEqual([{ what: 'no right answer is known of the task', count: 1 }]);
   });
 
-  it('gives whole conversations for supervised learning, arguments as text', () => {
+  it('gives whole conversations for supervised learning, with thoughts, and arguments as values', () => {
     const { rows } = laidOut(verlSft, weatherRows());
-    const call = { id: 'call_1', type: 'function', function: { name: 'weather', arguments: '{"city":"Oslo"}' } };
+    const call = { id: 'call_1', type: 'function', function: { name: 'weather', arguments: { city: 'Oslo' } } };
     expect(rows).toEqual([
       {
         messages: [
           ...ASKED,
-          { role: 'assistant', content: '', tool_calls: [call] },
+          { role: 'assistant', content: '', reasoning_content: 'Ask the tool.', tool_calls: [call] },
           { role: 'tool', content: 'rain', tool_call_id: 'call_1' },
           { role: 'assistant', content: 'Yes.' },
         ],
         tools: [WEATHER],
       },
     ]);
+  });
+
+  it('gives messages as values where all have the same members, for which it needs no class', () => {
+    const { files } = laidOut(verlSft, [row({ prompt: ASKED, text: 'Yes.' })]);
+    expect(files.map(({ name }) => name)).toEqual(['train.parquet']);
+    expect(files[0]).toMatchObject({
+      shapes: { messages: { list: { struct: { role: 'text', content: 'text' } } } },
+    });
   });
 
   it('gives definitions of tools as values where all have the same members, else as text', () => {
@@ -220,6 +276,7 @@ it('prime-rl reads messages, and tools as JSON text', () => {
   const { rows } = laidOut(primeRlSft, weatherRows());
   expect(rows).toHaveLength(1);
   expect(rows[0].messages).toHaveLength(5);
+  expect(rows[0].messages[2]).toMatchObject({ reasoning_content: 'Ask the tool.' });
   expect(JSON.parse(rows[0].tools)).toEqual([WEATHER]);
 });
 

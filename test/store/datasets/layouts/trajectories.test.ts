@@ -26,6 +26,7 @@ describe('ATIF', () => {
             step_id: 3,
             source: 'agent',
             message: '',
+            reasoning_content: 'Ask the tool.',
             tool_calls: [{ tool_call_id: 'call_1', function_name: 'weather', arguments: { city: 'Oslo' } }],
             metrics: { extra: { step_id: one } },
             observation: { results: [{ source_call_id: 'call_1', content: 'rain' }] },
@@ -80,7 +81,13 @@ describe('the Agent Data Protocol', () => {
         id: `e/${ids[0]}`,
         content: [
           { class_: 'text_observation', content: 'Rain in Oslo?', source: 'user' },
-          { class_: 'api_action', function: 'weather', kwargs: { city: 'Oslo' }, tool_call_id: 'call_1' },
+          {
+            class_: 'api_action',
+            function: 'weather',
+            kwargs: { city: 'Oslo' },
+            reasoning_content: 'Ask the tool.',
+            tool_call_id: 'call_1',
+          },
           { class_: 'text_observation', content: 'rain', source: 'environment', tool_call_id: 'call_1' },
           { class_: 'message_action', content: 'Yes.', reward: 1 },
         ],
