@@ -224,6 +224,25 @@ const stepsNamed = (id: string) => {
 /** Rows of datasets (alias `r`): of a pair both parts, `train` and `train.rejected`, are one row. */
 const ROWS = sql<number>`count(distinct (r.dataset_id, split_part(r.split, '.', 1), r.row)) filter (where r.row is not null)`;
 
+/** The part of a dataset in which a row (alias `r`) stands. */
+const PART = sql<string | null>`split_part(r.split, '.', 1)`;
+
+/** What the parts of a dataset are to a checkpoint: only the rows of train changed its weights. */
+const TO_CHECKPOINT: Readonly<Record<string, string>> = {
+  train: 'trained it',
+  held_out: 'had rows held out from its training',
+  validation: 'had rows for its validation',
+  test: 'had rows for its test',
+};
+
+/** What they are to an episode or a checkpoint of which they have rows. */
+const OF_SOURCE: Readonly<Record<string, string>> = {
+  train: 'holds rows of it',
+  held_out: 'holds rows of it, held out',
+  validation: 'holds rows of it for validation',
+  test: 'holds rows of it for test',
+};
+
 const count = <T extends string>(of: ReturnType<typeof sql<number>>, name: T) => sql<number>`${of}::integer`.as(name);
 
 async function generatedBy(db: Session, checkpoint: string): Promise<{ episodes: number; steps: number }> {
@@ -355,13 +374,16 @@ const SOURCES: Relations = {
         .leftJoin(DATASET_ROWS, 'r.dataset_id', 'd.dataset_id')
         .select([
           'd.dataset_id as id',
+          PART.as('part'),
           sql<boolean>`f.dataset_id is not null`.as('frozen'),
           count(ROWS, 'rows'),
           count(sql`count(distinct r.episode_id)`, 'episodes'),
         ])
         .where('c.checkpoint_id', '=', id)
-        .groupBy(['d.dataset_id', 'f.dataset_id'])
-        .orderBy('d.dataset_id'),
+        .groupBy(['d.dataset_id', 'f.dataset_id', PART])
+        .orderBy('d.dataset_id')
+        .orderBy(sql`${PART} is distinct from 'train'`)
+        .orderBy(PART),
     );
     return [
       ...parents.flatMap(({ parent_id, base }) => [
@@ -373,10 +395,10 @@ const SOURCES: Relations = {
         ...(base === null || base === parent_id ? [] : [checkpoint(base, 'is the base of its adapter')]),
       ]),
       // A file of chats, or a dataset of another project, has an id and no rows here: how many it has is unknown, not 0.
-      ...datasets.map(({ id, frozen, rows, episodes }) => ({
+      ...datasets.map(({ id, part, frozen, rows, episodes }) => ({
         kind: 'dataset' as const,
         id,
-        relation: frozen ? 'trained it' : 'trained it: a file, or frozen elsewhere',
+        relation: frozen ? TO_CHECKPOINT[part ?? 'train']! : 'trained it: a file, or frozen elsewhere',
         ...(frozen ? { rows, episodes } : {}),
       })),
     ];
@@ -393,12 +415,15 @@ async function datasetsWith(
   const found = await rowsOf(
     db,
     rows(datasetRows())
-      .select(['r.dataset_id as id', count(ROWS, 'rows'), count(sql`count(distinct r.episode_id)`, 'episodes')])
-      .groupBy('r.dataset_id')
+      .select(['r.dataset_id as id', PART.as('part'), count(ROWS, 'rows')])
+      .select(count(sql`count(distinct r.episode_id)`, 'episodes'))
+      .groupBy(['r.dataset_id', PART])
       .orderBy(sql`(select frozen_at from facts.datasets d where d.dataset_id = r.dataset_id)`)
-      .orderBy('r.dataset_id'),
+      .orderBy('r.dataset_id')
+      .orderBy(sql`${PART} is distinct from 'train'`)
+      .orderBy(PART),
   );
-  return found.map((row) => ({ kind: 'dataset', ...row, relation: 'holds rows of it' }));
+  return found.map(({ part, ...row }) => ({ kind: 'dataset', ...row, relation: OF_SOURCE[part ?? 'train']! }));
 }
 
 const RESULTS: Relations = {

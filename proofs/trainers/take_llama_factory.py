@@ -54,6 +54,11 @@ def frozen_message(message):
     return [ROLES[message["role"]], message["reasoning_content"], message["content"], calls]
 
 
+def in_order(tools):
+    """Definitions with their members by name: a layout writes them in the order in which a policy is shown them."""
+    return json.loads(json.dumps(tools, sort_keys=True))
+
+
 def apart(content):
     """The thoughts before a text, and the text."""
     thoughts = THOUGHTS.match(content)
@@ -74,7 +79,7 @@ def aligned_message(message):
 def answers(row, prompt):
     """Of a conversation each answer behind what is before it, with system prompt and tools."""
     messages = [["system", None, row["_system"], []]] if row["_system"] else []
-    tools = json.loads(row["_tools"]) if row["_tools"] else None
+    tools = in_order(json.loads(row["_tools"])) if row["_tools"] else None
     for message in prompt:
         messages = [*messages, aligned_message(message)]
         if messages[-1][0] == "assistant":
@@ -106,7 +111,7 @@ def main():
         dataset = next(iter(json.load(info))).removesuffix("_train")
     for split, turns in rows(DIRECTORY, said=True).items():
         name = f"{dataset}_{split}"
-        expected = [[[frozen_message(message) for message in turn["messages"]], turn["tools"]] for turn in turns]
+        expected = [[[frozen_message(message) for message in turn["messages"]], in_order(turn["tools"])] for turn in turns]
         args = arguments_for("llama-factory-sft", name, "sft")
         module = load_tokenizer(args[0])
         template = get_template_and_fix_tokenizer(module["tokenizer"], args[1])

@@ -64,6 +64,12 @@ export async function scopeOf(tx: Session, what: EraseWhat, archived: readonly s
       .where('dataset_id', 'in', rows)
       .orderBy('dataset_id'),
   );
+  // Rows that were held out, or served validation or test, are in no weights.
+  const taught = query
+    .selectFrom('facts.dataset_rows')
+    .select('dataset_id')
+    .where('episode_id', '=', anyOf(episodes))
+    .where(sql<SqlBool>`split_part(split, '.', 1) = 'train'`);
   const checkpoints = await rowsOf(
     tx,
     query
@@ -74,7 +80,7 @@ export async function scopeOf(tx: Session, what: EraseWhat, archived: readonly s
             sql<{ id: string }>`json_array_elements_text(coalesce(c.dataset_ids, '[]'))`.as<'d'>(sql`d (id)`),
           )
           .select('c.checkpoint_id')
-          .where('d.id', '=', anyOf(datasets.map((row) => row.dataset_id)))
+          .where('d.id', 'in', taught)
           .union((later) =>
             later
               .selectFrom('facts.checkpoints as c')

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { lineageTree } from '../../cli/lineage-tree.ts';
 import { LINEAGE_LIMIT, type Lineage, type LineageNode, lineageOf } from '../../store/lineage.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
-import { event } from './support/events.ts';
+import { at, event } from './support/events.ts';
 import { attempt, record } from './views/attempts.ts';
 
 let fresh: TestDatabase;
@@ -136,6 +136,38 @@ describe('lineage', () => {
     ]);
   });
 
+  it('tells rows that trained a checkpoint from those that were held out, or were for validation or test', async () => {
+    const row = (n: number) => ['e6', 'c0', [n]] as const;
+    const rows = { train: [row(0)], held_out: [row(0), row(0)], validation: [row(0)], test: [row(0), row(0), row(0)] };
+    await record(fresh.db, attempt('e6', { says: [{ by: 'a' }] }), [
+      event('artifact.attached', { artifact_id: 'parted', role: 'dataset', manifest: {}, rows }, { time: at(90) }),
+      event('checkpoint.saved', { checkpoint_id: 'by-parts', policy: 'f', dataset_ids: ['parted'] }),
+    ]);
+    const shownOf = (relation: string, count: number) => ({
+      kind: 'dataset',
+      id: 'parted',
+      relation,
+      rows: count,
+      episodes: 1,
+    });
+    expect((await both('by-parts', 1)).from).toEqual([
+      shownOf('trained it', 1),
+      shownOf('had rows held out from its training', 2),
+      shownOf('had rows for its test', 3),
+      shownOf('had rows for its validation', 1),
+    ]);
+    expect((await both('e6', 1)).to).toContainEqual(shownOf('holds rows of it, held out', 2));
+    const { rows: counted } = await fresh.db.query(
+      `select relation, count(*)::integer as rows from traj.lineage where checkpoint_id = 'by-parts' group by 1 order by 1`,
+    );
+    expect(counted).toEqual([
+      { relation: 'held out', rows: 2 },
+      { relation: 'test', rows: 3 },
+      { relation: 'trained on', rows: 1 },
+      { relation: 'validation', rows: 1 },
+    ]);
+  });
+
   it('of a checkpoint that a file trained knows no number of rows', async () => {
     const saved = { checkpoint_id: 'by-file', policy: 'f', dataset_ids: ['0f11e0'] };
     await record(fresh.db, [event('checkpoint.saved', saved)]);
@@ -153,16 +185,18 @@ describe('lineage', () => {
           kind: 'dataset',
           id: 'lessons',
           relation: 'trained it',
-          rows: 4,
+          rows: 3,
           episodes: 2,
           children: [{ kind: 'checkpoint', id: 'old', relation: 'generated its rows', rows: 4, episodes: 2 }],
         },
+        { kind: 'dataset', id: 'lessons', relation: 'had rows for its test', rows: 1, episodes: 1 },
       ],
       to: [{ kind: 'release', id: 'r1', relation: 'gave it to p' }],
     });
     expect((await both('old', 1)).to).toEqual([
       { kind: 'checkpoint', id: 'new', relation: 'was trained from it' },
-      { kind: 'dataset', id: 'lessons', relation: 'holds rows of it', rows: 4, episodes: 2 },
+      { kind: 'dataset', id: 'lessons', relation: 'holds rows of it', rows: 3, episodes: 2 },
+      { kind: 'dataset', id: 'lessons', relation: 'holds rows of it for test', rows: 1, episodes: 1 },
     ]);
     expect((await lineageOf(fresh.db, 'old'))[0]!.spoke).toEqual({ episodes: 2, steps: 4 });
   });
