@@ -80,15 +80,17 @@ export async function unknownValues(
   const asked = new Map<string, Asked>();
   for (const one of askedIn(filter, searched)) asked.set(JSON.stringify([one.field, one.op, one.value]), one);
   const unknown = new Map<string, readonly [Asked, Value]>();
+  const unknownFeedback = new Set<string>();
   for (const comparison of [...asked.values()].slice(0, MOST_LOOKED_UP)) {
     for (const value of await absentOf(tx, comparison))
       unknown.set(JSON.stringify([comparison.field, value]), [comparison, value]);
   }
+  for (const one of await absentFeedback(tx, filter)) unknownFeedback.add(one);
   // Of a tag that nothing has, each of several values gives the same sentence.
   const absences = new Set<string>();
   for (const [comparison, value] of [...unknown.values()].slice(0, NAMED))
     absences.add(await absence(tx, comparison, value));
-  const warnings = [...absences];
+  const warnings = [...unknownFeedback, ...absences];
   if (unknown.size > NAMED) warnings.push(`${unknown.size - NAMED} more values of the filter occur nowhere.`);
   if (asked.size > MOST_LOOKED_UP)
     warnings.push(
@@ -110,6 +112,46 @@ function askedIn(filter: Filter | null, searched: Searched): readonly Asked[] {
     return [{ ...comparison, value, searched }];
   });
 }
+
+/** A sentence for each name of feedback that nothing of its kind of target has as a number, with the nearest that something has. */
+async function absentFeedback(tx: Pick<Session, 'query'>, filter: Filter | null): Promise<readonly string[]> {
+  const asked = comparisonsOf(filter).flatMap(({ field }) => {
+    const { feedback, name } = factsOf(field);
+    return feedback === undefined ? [] : [{ feedback, name, target: TARGETS[name.split('(')[0]!]! }];
+  });
+  if (asked.length === 0) return [];
+  const known = await rowsOf(
+    tx,
+    query
+      .selectFrom('facts.feedback')
+      .select(['target_kind', 'name'])
+      .distinct()
+      .where('value', 'is not', null)
+      .where('name', 'is not', null)
+      .orderBy('name'),
+  );
+  return asked.flatMap(({ feedback, name, target }) => {
+    const here = known.filter(({ target_kind }) => target_kind === target).map((row) => row.name!);
+    if (here.includes(escapeText(feedback))) return [];
+    const elsewhere = known.filter((row) => row.name === escapeText(feedback)).map(({ target_kind }) => target_kind);
+    const meant = nearest(feedback, here);
+    const more =
+      elsewhere.length > 0
+        ? ` It is recorded on the ${elsewhere.join(' and the ')}.`
+        : meant !== null
+          ? ` Did you mean ${meant}?`
+          : here.length > 0
+            ? ` There is ${listed(here)}.`
+            : '';
+    return [`Nothing has ${name}: no ${target} has feedback ${got(feedback)} that is a number.${more}`];
+  });
+}
+
+const TARGETS: Readonly<Record<string, string>> = {
+  feedback: 'step',
+  'agent.feedback': 'agent',
+  'episode.feedback': 'episode',
+};
 
 const LONG_TEXTS: readonly string[] = ['text', 'answer', 'task.query'];
 

@@ -274,3 +274,31 @@ const judged = (table: string, value: string, key: string, [episode, step]: read
      where j.episode_id || E'\\uFFFE|' || j.step_id || E'\\uFFFE|' || j.method_key = ${episode} || E'\\uFFFE|' || ${step} || E'\\uFFFE|' || ${key})`;
 const stepOrEpisode = (table: string, value: string, key: string): string =>
   `coalesce(${judged(table, value, key, STEP)}, ${judged(table, value, key, ['s.episode_id', "''"])})`;
+
+/** What feedback (alias `f`) of this name, an SQL text, says as a number: the last by time counts, and a text or a list is none. */
+const feedbackOn = (name: string, episode: string, kind: string, id: string | null): string =>
+  `(select f.value from facts.feedback f where coalesce(f.episode_id, f.resolved_episode_id) = ${episode} and f.name = ${name} and f.value is not null
+     and ${kind}${id === null ? '' : ` and f.target_id = ${id}`} order by f.version desc, f.feedback_id desc limit 1)`;
+
+/**
+ * What `NAME(FEEDBACK)` reads, given the name of the feedback as SQL. Each is of its own kind of target alone: what a step earned by itself is
+ * another thing than what its team did.
+ */
+export const FEEDBACK: Readonly<Record<string, Omit<FieldFacts, 'sql'> & { readonly sql: (name: string) => string }>> =
+  {
+    feedback: {
+      scope: 'step',
+      kind: 'number',
+      sql: (name) => feedbackOn(name, 's.episode_id', "f.target_kind = 'step'", STEP_ID),
+    },
+    'agent.feedback': {
+      scope: 'step',
+      kind: 'number',
+      sql: (name) => feedbackOn(name, 's.episode_id', "f.target_kind = 'agent'", AGENT),
+    },
+    'episode.feedback': {
+      scope: 'episode',
+      kind: 'number',
+      sql: (name) => feedbackOn(name, 'e.episode_id', "f.target_kind = 'episode'", null),
+    },
+  };

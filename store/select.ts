@@ -13,6 +13,7 @@ import { nearest } from '../nearest.ts';
 import { literalSql, type RawBuilder, type SqlBool, sql, typed } from './db/query.ts';
 import {
   COLLECTIONS,
+  FEEDBACK,
   FIELDS,
   type FieldFacts,
   type FieldKind,
@@ -66,6 +67,7 @@ const fieldNames = (fields: Fields = FIELDS): readonly string[] =>
         'tags.KEY',
         'task.tags.KEY',
         ...Object.keys(JUDGEMENTS).map((name) => `${name}(METHOD)`),
+        ...Object.keys(FEEDBACK).map((name) => `${name}(NAME)`),
         ...counts('count', 'episode'),
         ...counts('step.count', 'step'),
       ]
@@ -83,6 +85,8 @@ type Resolved = FieldFacts & {
   readonly name: string;
   /** The method whose judgements the field reads. */
   readonly method?: string;
+  /** The name of the feedback that the field reads. */
+  readonly feedback?: string;
   /** Of `count(NAME where …)`: which rows are counted, and among which. */
   readonly counted?: { readonly where: Filter | null; readonly fields: Fields; readonly from: string };
 };
@@ -96,12 +100,13 @@ function resolve(name: string, at: string, fields: Fields = FIELDS): Resolved {
   const [, called, argument] = (fields === FIELDS && FUNCTION.exec(name)) || [];
   if (called === 'count' || called === 'step.count') return counted(called, argument!.trim(), at);
   if (called !== undefined && Object.hasOwn(JUDGEMENTS, called)) return judgement(called, argument!.trim(), at);
+  if (called !== undefined && Object.hasOwn(FEEDBACK, called)) return feedbackField(called, argument!.trim(), at);
   const tag = fields === FIELDS ? TAG.exec(name) : fields === TASK_FIELDS ? TASK_TAG.exec(name) : null;
   if (tag) {
     const json = tag[1] === 'tags' ? 'e.tags' : 't.tags';
     return { name, scope: 'episode', kind: 'json', sql: json, tag: { json, key: tag[2]! } };
   }
-  const functions = ['count', 'step.count', ...Object.keys(JUDGEMENTS)];
+  const functions = ['count', 'step.count', ...Object.keys(JUDGEMENTS), ...Object.keys(FEEDBACK)];
   const meant =
     called !== undefined
       ? nearest(called, functions)
@@ -130,6 +135,20 @@ function judgement(called: string, argument: string, at: string): Resolved {
   const named = literalSql(sql`${typed(method, 'text')}`);
   const key = `(select m.method_key from facts.judged_methods m where m.method = ${named} or m.method_key = ${named} order by m.version desc, m.method_key limit 1)`;
   return { ...facts, name: `${called}(${method})`, sql: read(key), judged: true, method };
+}
+
+/** Feedback has names that people gave it, which may need quotes. */
+function feedbackField(called: string, argument: string, at: string): Resolved {
+  if (!METHOD.test(argument)) return refuse(`${at}.field`, `${called}(NAME) with the name of feedback`, argument);
+  const feedback = argument.replace(/^['"]|['"]$/gu, '');
+  const { sql: read, ...facts } = FEEDBACK[called]!;
+  const written = /^[\w.@#-]+$/u.test(feedback) ? feedback : feedback.includes("'") ? `"${feedback}"` : `'${feedback}'`;
+  return {
+    ...facts,
+    name: `${called}(${written})`,
+    sql: read(literalSql(sql`${typed(escapeText(feedback), 'text')}`)),
+    feedback,
+  };
 }
 
 const COUNT = /^([a-z_]+)(?:\s+where\s(.+))?$/isu;

@@ -65,7 +65,7 @@ export function chooseMethod(judged: readonly ChosenMethod[], choice: MethodChoi
     );
     throw new TroupeError(
       'method_unknown',
-      `${field}: there is no method named ${got(choice.method)}.${meant || ' `troupe method list` names them all.'}`,
+      `${field}: there is no method named ${got(choice.method)}.${meant || ' `troupe method list` names them all.'} What was recorded under a name is feedback(${choice.method}).`,
       { field, expected: 'the name of a method', got: got(choice.method) },
     );
   }
