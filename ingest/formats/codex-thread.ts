@@ -18,6 +18,8 @@ type Answer = {
   readonly model: unknown;
   usage?: Fields;
   responseId?: unknown;
+  /** Whether `usage` is that of a record, which stands for one call. */
+  isRecorded?: boolean;
 };
 
 type Outcome = { readonly failed: boolean; readonly ms: number | null };
@@ -28,11 +30,15 @@ export type Thread = {
   readonly instructions: string | null;
   /** Who asks: the user, or the agent that started this one. */
   readonly asker: string;
+  /** How many of the lines are of the thread that this one was spawned or forked from, and who wrote them. */
+  readonly inherited: number;
+  readonly origin: string;
 };
 
 /**
  * The events of one file. Items that follow each other are one call: what ends it is its usage, or an item that the model did not
- * write. After a compaction that does not say what is left of the context, the input of a call is unknown.
+ * write. After a compaction that does not say what is left of the context, the input of a call is unknown. What the thread inherited is
+ * context of its calls; its answers are calls of another thread.
  */
 export function threadDrafts(emit: Emitter, lines: readonly Line[], thread: Thread): Draft[] {
   const system = thread.instructions === null ? [] : [{ role: 'system', content: thread.instructions }];
@@ -40,27 +46,31 @@ export function threadDrafts(emit: Emitter, lines: readonly Line[], thread: Thre
   const pending: (() => Draft[])[] = [];
   const answers: Answer[] = [];
   const ledger = toolLedger();
-  const records = lines.some(({ type }) => type === 'token_usage_record');
   let context: Message[] | null = [...system];
   let open: Answer | null = null;
   let askedAt: string | null = null;
   let model: unknown;
   let total: unknown;
-  const isBilledFirst = billsFirst(lines);
+  const isBilledFirst = billsFirst(lines.slice(thread.inherited));
   let billed: Fields | undefined;
-  for (const line of lines) {
+  for (const [at, line] of lines.entries()) {
     const { type, payload } = line;
+    const isInherited = at < thread.inherited;
     if (type === 'turn_context') model = payload.model ?? model;
     else if (type === 'token_usage_record') {
       const last = open ?? answers.at(-1);
-      if (last) Object.assign(last, { usage: payload.usage, responseId: payload.response_id });
+      total = totalOf(payload.thread_token_usage) ?? total;
       open = null;
-    } else if (type === 'event_msg' && payload.type === 'token_count' && !records) {
+      if (isInherited) continue;
+      // What was billed for no answer, as for a compaction.
+      if (!last || last.isRecorded) pending.push(() => noteDrafts(emit, line, thread, type));
+      else Object.assign(last, { usage: payload.usage, responseId: payload.response_id, isRecorded: true });
+    } else if (type === 'event_msg' && payload.type === 'token_count') {
       const info = isRecord(payload.info) ? payload.info : {};
-      const sum = JSON.stringify(info.total_token_usage);
+      const sum = totalOf(info.total_token_usage) ?? null;
       const last = answers.at(-1);
-      // It is written again, with the same total, when only the limits of the account changed.
-      const isNew = isRecord(info.last_token_usage) && sum !== total;
+      // It is written again, with the same total, when only the limits of the account changed, and after a record of the same usage.
+      const isNew = !isInherited && isRecord(info.last_token_usage) && sum !== total;
       if (isNew && isBilledFirst) {
         billed = info.last_token_usage as Fields;
         open = null;
@@ -75,18 +85,20 @@ export function threadDrafts(emit: Emitter, lines: readonly Line[], thread: Thre
       context = Array.isArray(left)
         ? [...system, ...left.filter(isRecord).flatMap((item) => shownOf(item) ?? [])]
         : null;
-      pending.push(() => noteDrafts(emit, line, thread, 'compacted'));
+      if (!isInherited) pending.push(() => noteDrafts(emit, line, thread, 'compacted'));
     } else if (type === 'event_msg' && payload.type === 'thread_rolled_back') {
       open = null;
       context = context && withoutTurns(context, payload.num_turns);
-      pending.push(() => noteDrafts(emit, line, thread, 'thread_rolled_back'));
+      if (!isInherited) pending.push(() => noteDrafts(emit, line, thread, 'thread_rolled_back'));
     } else if (type === 'event_msg' && /^(error|stream_error|turn_aborted)$/.test(asText(payload.type))) {
       open = null;
       const kind = payload.type === 'turn_aborted' ? 'turn_aborted' : 'error';
-      pending.push(() => noteDrafts(emit, line, thread, kind));
+      if (!isInherited) pending.push(() => noteDrafts(emit, line, thread, kind));
     } else if (type === 'response_item') {
       const shown = shownOf(payload);
-      if (isAnswer(payload)) {
+      if (isInherited) {
+        if (shown) pending.push(() => inheritedDrafts(emit, line, shown, thread));
+      } else if (isAnswer(payload)) {
         if (!open) {
           open = { first: line, items: [], input: context && [...context], askedAt, model, ...given('usage', billed) };
           billed = undefined;
@@ -118,6 +130,10 @@ function billsFirst(lines: readonly Line[]): boolean {
   );
   return bill >= 0 && bill < lines.findIndex(({ type, payload }) => type === 'response_item' && isAnswer(payload));
 }
+
+/** What usage says of the whole thread: usage of the same call says the same. */
+const totalOf = (total: unknown): string | undefined =>
+  isRecord(total) ? JSON.stringify([total.input_tokens, total.output_tokens]) : undefined;
 
 /** Items of one answer are one message of the assistant. */
 function joined(context: readonly Message[], shown: Message): Message[] {
@@ -182,6 +198,21 @@ function answerDrafts(
       return [emit.event('tool.called', [episodeId, id, data.index], data, timeOfText(line.timestamp))];
     }),
   ];
+}
+
+/** A message, an answer or a result that the thread was begun with. */
+function inheritedDrafts(emit: Emitter, line: Line, { role, content }: Message, thread: Thread): Draft[] {
+  const { episodeId, agentId, origin } = thread;
+  const data = {
+    ...placeOf(line, episodeId),
+    message_id: `${agentId}/m${line.seq}`,
+    from: role === 'assistant' || role === 'tool' ? origin : role,
+    to: [agentId],
+    role,
+    content: content ?? null,
+    flags: ['copied_context'],
+  };
+  return [emit.event('message.sent', [episodeId, agentId, line.seq], data, timeOfText(line.timestamp))];
 }
 
 function itemDrafts(
@@ -250,7 +281,8 @@ const reportsFailure = (output: string): boolean =>
   /"metadata":\{"exit_code":(?!0\b)-?\d+/.test(output.slice(-200));
 
 /** `spawn_agent` answers with the thread it started. */
-const startedAgent = (output: string): string | null => /^\{"agent_id":"([0-9a-f-]{36})"/.exec(output)?.[1] ?? null;
+const startedAgent = (output: string): string | null =>
+  /^\{\s*"agent_id":\s*"([0-9a-f-]{36})"/.exec(output)?.[1] ?? null;
 
 function noteDrafts(emit: Emitter, line: Line, { episodeId, agentId }: Thread, kind: string): Draft[] {
   const content = without(line.payload, 'type', 'replacement_history');

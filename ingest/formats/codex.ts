@@ -7,6 +7,7 @@
 import type { Draft, EventData } from '../events.ts';
 import { canonicalJson, given, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';
+import { inheritedLines } from './codex-inherited.ts';
 import { badLine, type Fields, isRolloutLine, type Line, promptOf } from './codex-items.ts';
 import { threadDrafts } from './codex-thread.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';
@@ -34,6 +35,7 @@ export const codex: Format = {
     ['the first prompt', 'task.defined by the hash of its text'],
     ['response_item of the model, up to its usage', 'generation.requested, generation.completed: one call'],
     ['token_usage_record, else token_count', 'usage'],
+    ['what a thread inherits from the one it was spawned or forked from', 'message.sent, flagged copied_context'],
     ['function_call, custom_tool_call, local_shell_call, web_search_call', 'tool.called'],
     ['function_call_output, custom_tool_call_output', 'tool.returned'],
     ['item_completed, exec_command_end, patch_apply_end, mcp_tool_call_end', 'tool.returned.status, duration_ms'],
@@ -107,7 +109,10 @@ function rolloutDrafts(meta: Line, lines: readonly Line[], canonical: string, br
   const base = payload.base_instructions;
   const instructions = isRecord(base) && typeof base.text === 'string' && base.text !== '' ? base.text : null;
   const asker = parent === null ? 'user' : parent === episodeId ? MAIN : parent;
-  const events = threadDrafts(emit, lines, { episodeId, agentId, instructions, asker });
+  const forked = payload.forked_from_id;
+  const inherited = inheritedLines(meta, lines, parent !== null);
+  const origin = parent === null && isIdentifier(forked) ? forked : asker === 'user' ? MAIN : asker;
+  const events = threadDrafts(emit, lines, { episodeId, agentId, instructions, asker, inherited, origin });
   const spawn = spawnOf(payload);
   const nickname = payload.agent_nickname ?? spawn.agent_nickname;
   const role = payload.agent_role ?? spawn.agent_role;
@@ -129,10 +134,11 @@ function rolloutDrafts(meta: Line, lines: readonly Line[], canonical: string, br
       emit.event('agent.defined', [episodeId, agentId], member, startedAt),
       ...events,
     ];
-  const forked = payload.forked_from_id;
-  const copied = isIdentifier(forked) || lines.some((line) => line.type === 'session_meta' && line.payload.id !== id);
   const prompts = lines.map((line) => (line.type === 'response_item' ? promptOf(line.payload) : null));
-  const ends = lines.filter(({ type, payload: { type: name } }) => type === 'event_msg' && ENDS.has(name as string));
+  const copied = inherited > 0 || isIdentifier(forked);
+  const ends = lines
+    .slice(inherited)
+    .filter(({ type, payload: { type: name } }) => type === 'event_msg' && ENDS.has(name as string));
   const end = ends.at(-1)?.payload;
   const { cwd, cli_version: version, originator, model_provider: provider, git } = payload;
   return runDrafts(emit, {

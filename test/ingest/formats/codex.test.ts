@@ -1,5 +1,6 @@
 /** Recorded with Codex 0.169.0 against a scripted model server, which billed 10 + n tokens in and 3 n out for its nth answer. */
-import { readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { importFiles } from '../../../ingest/import.ts';
@@ -246,5 +247,186 @@ describe('A line of Codex', () => {
   it('is recognised without a name', () => {
     expect(known(...linesOf('main.jsonl'))).toBe('codex');
     expect(known({ type: 'message', payload: {} })).toBe(null);
+  });
+});
+
+/** Imports files of these lines, by name, in one command. */
+async function importOf(files: Readonly<Record<string, readonly object[]>>) {
+  const folder = mkdtempSync(join(tmpdir(), 'troupe-codex-'));
+  for (const [name, lines] of Object.entries(files))
+    writeFileSync(join(folder, name), lines.map((one) => JSON.stringify(one)).join('\n'));
+  const memory = memoryLog();
+  const report = await importFiles([folder], memory);
+  rmSync(folder, { recursive: true });
+  return { report, memory };
+}
+
+/** The calls of these files with the tokens that they read, and what was said with a flag, by agent. */
+async function callsOf(files: Readonly<Record<string, readonly object[]>>) {
+  const { memory, report } = await importOf(files);
+  const of = (name: string) =>
+    memory.events.filter((event) => event.name === name).map(({ data }) => data as unknown as Data);
+  return {
+    report,
+    of,
+    calls: of('generation.completed').map(({ agent_id, usage }) => [
+      agent_id,
+      (usage as Data | undefined)?.input_tokens,
+    ]),
+    copied: of('message.sent').filter(({ flags }) => (flags as string[] | undefined)?.includes('copied_context')),
+  };
+}
+
+const PARENT = '01a20a2d-0000-7000-8000-000000000001';
+const SPAWNED = '01a20a2d-2000-7000-8000-000000000002';
+const metaOf = (id: string, more: object, second = 0) =>
+  at('session_meta', { id, timestamp: '2026-09-10T10:00:00Z', cwd: '/w', cli_version: '0.145.0', ...more }, second);
+const spawnedBy = (parent: string) => ({
+  source: { subagent: { thread_spawn: { parent_thread_id: parent, depth: 1 } } },
+});
+const turn = (turn_id: string, second = 0) => [
+  at('event_msg', { type: 'task_started', turn_id }, second),
+  at('turn_context', { turn_id, model: 'm' }, second),
+];
+const final = (text: string, second = 0) =>
+  at(
+    'response_item',
+    { type: 'message', role: 'assistant', phase: 'final_answer', content: [{ type: 'output_text', text }] },
+    second,
+  );
+const said = (role: string, text: string, second: number) => ({
+  ...messageOf(role, text),
+  timestamp: at('', {}, second).timestamp,
+});
+const billed = (total: number, last: number, second: number) => ({
+  ...counted(total, last),
+  timestamp: at('', {}, second).timestamp,
+});
+
+describe('A thread of Codex that begins with the history of another', () => {
+  const copiedWhole = [
+    at('turn_context', { model: 'm' }, 8),
+    said('user', 'fix it', 8),
+    { ...calls('p1'), timestamp: at('', {}, 8).timestamp },
+    billed(1000, 1000, 8),
+    { ...returns('p1', 'ok'), timestamp: at('', {}, 8).timestamp },
+    { ...calls('p2'), timestamp: at('', {}, 8).timestamp },
+    billed(2200, 1200, 8),
+  ];
+  const own = [said('user', 'write a test', 9), said('assistant', 'def test()', 10), billed(3200, 1000, 11)];
+
+  it('has the calls alone that follow what was written at once with its beginning', async () => {
+    const { calls, copied, of } = await callsOf({
+      'child.jsonl': [metaOf('child', spawnedBy('top'), 8), ...copiedWhole, ...own],
+    });
+    expect(calls).toEqual([['child', 1000]]);
+    expect(of('tool.called')).toEqual([]);
+    expect(copied.map(({ role, from }) => [role, from])).toEqual([
+      ['user', 'user'],
+      ['assistant', 'main'],
+      ['tool', 'main'],
+      ['assistant', 'main'],
+    ]);
+    // It was shown them.
+    expect((of('generation.requested')[0]!.input as Data[]).map(({ role }) => role)).toEqual([
+      'user',
+      'assistant',
+      'tool',
+      'assistant',
+      'user',
+    ]);
+  });
+
+  it('has no usage of the calls that newer versions leave out of the copy', async () => {
+    const { calls, copied } = await callsOf({
+      'child.jsonl': [
+        metaOf('child', spawnedBy('top'), 8),
+        metaOf('top', {}, 8),
+        said('user', 'fix it', 8),
+        billed(1000, 1000, 8),
+        final('Fixed.', 8),
+        billed(2200, 1200, 8),
+        at('turn_context', { model: 'm' }, 9),
+        ...own,
+      ],
+    });
+    expect(calls).toEqual([['child', 1000]]);
+    expect(copied.map(({ role }) => role)).toEqual(['user', 'assistant']);
+  });
+
+  it('begins with its own turn where turns are named by their times, whatever the lines say of time', async () => {
+    const EARLIER = '01a20a2d-1000-7000-8000-00000000000a';
+    const LATER = '01a20a2d-3000-7000-8000-00000000000b';
+    const lines = (id: string, more: object) => [
+      metaOf(id, more, 1),
+      ...turn(EARLIER, 2),
+      said('user', 'fix it', 3),
+      final('Fixed.', 4),
+      billed(1000, 1000, 5),
+      ...turn(LATER, 6),
+      said('user', 'write a test', 7),
+      said('assistant', 'def test()', 8),
+      billed(1700, 700, 9),
+    ];
+    expect((await callsOf({ 'child.jsonl': lines(SPAWNED, spawnedBy(PARENT)) })).calls).toEqual([[SPAWNED, 700]]);
+    const forked = await callsOf({ 'forked.jsonl': lines(SPAWNED, { forked_from_id: PARENT }) });
+    expect(forked.calls).toEqual([['main', 700]]);
+    expect(forked.copied.map(({ from }) => from)).toEqual(['user', PARENT]);
+    expect(forked.of('episode.started')).toMatchObject([{ flags: ['no_token_ids', 'copied_context'] }]);
+    // A thread that was begun with nothing has all its calls.
+    expect(
+      (await callsOf({ 'new.jsonl': [metaOf(SPAWNED, spawnedBy(PARENT), 1), ...lines(SPAWNED, {}).slice(6)] })).calls,
+    ).toEqual([[SPAWNED, 700]]);
+  });
+});
+
+describe('Usage of Codex', () => {
+  const recorded = (response_id: string, total: number, input_tokens: number, second: number, thread_id = 's') =>
+    at(
+      'token_usage_record',
+      {
+        thread_id,
+        response_id,
+        usage: { input_tokens, output_tokens: 1 },
+        thread_token_usage: { input_tokens: total },
+      },
+      second,
+    );
+
+  it('is that of each call in a session that an older version began and a newer one went on with, and back', () => {
+    const { of } = read('codex', [
+      META,
+      messageOf('user', 'q'),
+      calls('c'),
+      counted(1000, 1000),
+      returns('c', 'a.py'),
+      messageOf('assistant', 'one'),
+      counted(2200, 1200),
+      messageOf('user', 'and the test'),
+      messageOf('assistant', 'two'),
+      recorded('r3', 3700, 1500, 0),
+      counted(3700, 1500),
+      messageOf('user', 'more'),
+      messageOf('assistant', 'three'),
+      counted(5300, 1600),
+    ]);
+    expect(of('generation.completed').map(({ usage }) => (usage as Data).input_tokens)).toEqual([
+      1000, 1200, 1500, 1600,
+    ]);
+  });
+
+  it('of a record without an answer, as for a compaction, replaces that of no call', () => {
+    const { of } = read('codex', [
+      META,
+      messageOf('user', 'q'),
+      messageOf('assistant', 'one'),
+      recorded('r1', 10, 10, 0),
+      recorded('r2', 17, 7, 0),
+      at('compacted', { message: 'm', replacement_history: [] }),
+      messageOf('assistant', 'two'),
+      recorded('r3', 20, 3, 0),
+    ]);
+    expect(of('generation.completed').map(({ usage }) => (usage as Data).input_tokens)).toEqual([10, 3]);
+    expect(of('environment.observed').map(({ kind }) => kind)).toEqual(['token_usage_record', 'compacted']);
   });
 });
