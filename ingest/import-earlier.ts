@@ -8,6 +8,7 @@ import { decodeDraft } from './decode.ts';
 import type { Draft } from './events.ts';
 import { FORMATS } from './formats/catalogue.ts';
 import type { Converted, Format } from './formats/format.ts';
+import type { IdsElsewhere } from './import-copies.ts';
 import { joinParts, type Part } from './import-join.ts';
 import { canonicalJson, hashId, sha256 } from './json.ts';
 import type { ArtifactStore, Originals } from './log/log.ts';
@@ -17,30 +18,32 @@ export type Earlier = { readonly originals: Originals; readonly artifacts: Artif
 /** A run as it is read now: its own lines, or with those of earlier imports, which stand in no file of this one. */
 export type Reading = { readonly part: Part; readonly converted: Converted };
 
-/** Reads a run of lines beside what is stored of it. `native` is the record that they are alone, where it is not their list. */
+/**
+ * Reads a run of lines beside what is stored of it. `native` is the record that they are alone, where it is not their list; `copied` names
+ * the lines that another run has.
+ */
 export async function readRun(
   format: Format,
   part: Part,
   ordinal: (canonical: string) => number,
-  earlier: Earlier,
+  { copied, ...earlier }: Earlier & { readonly copied: IdsElsewhere },
   native: unknown = part.lines,
 ): Promise<Reading> {
   const joins = format.joins!;
+  const path = part.members.find((member) => member !== undefined)?.place.file;
   const convert = ({ lines: value }: Part): Converted =>
-    format.convert({ value, canonical: canonicalJson(value), ordinal: 0 });
+    format.convert({ value, canonical: canonicalJson(value), ordinal: 0, copied, path });
   const canonical = canonicalJson(native);
   const alone = (): Reading => ({
     part,
-    converted: format.convert({ value: native, canonical, ordinal: ordinal(canonical) }),
+    converted: format.convert({ value: native, canonical, ordinal: ordinal(canonical), copied, path }),
   });
   const found = await earlier.originals.records(joins.episodes(part.lines), `/import/${format.name}`);
   const names = [...new Set([...found.values()].flat())];
   if (names.length === 0 || (names.length === 1 && names[0] === sha256(canonical))) return alone();
   const stored = await Promise.all(
     names.map(async (name): Promise<Part> => {
-      const value = await storedIn(earlier, name);
-      const lines = joins.linesOf?.(value) ?? (Array.isArray(value) ? value : [value]);
-      return { lines, members: [] };
+      return { lines: await storedLines(format, earlier, name), members: [] };
     }),
   );
   const { runs } = joinParts([part, ...stored], joins);
@@ -49,6 +52,12 @@ export async function readRun(
   if (!whole || others.length === 0) return alone();
   const before = others.map((one) => convert(one));
   return { part: whole, converted: await inPlaceOf(format, before, convert(whole), earlier) };
+}
+
+/** The lines of a stored original. */
+export async function storedLines({ joins }: Format, earlier: Earlier, name: string): Promise<readonly unknown[]> {
+  const value = await storedIn(earlier, name);
+  return joins?.linesOf?.(value) ?? (Array.isArray(value) ? value : [value]);
 }
 
 /** A stored original; nothing where its body was removed since. */

@@ -9,6 +9,7 @@ import type { Event } from './events.ts';
 import { FORMATS, formatNamed, recognise } from './formats/catalogue.ts';
 import type { Converted, Format } from './formats/format.ts';
 import { type Counts, openBatches, type Place } from './import-batches.ts';
+import { copyFinder, type IdsElsewhere, oldestFirst } from './import-copies.ts';
 import { type Earlier, readBeside, readRun, recordedElsewhere } from './import-earlier.ts';
 import { findFiles, type InputFile, type SkippedFile } from './import-files.ts';
 import { type Gathered, gatherFiles, gatherParts, gatherRecords, type Member } from './import-gather.ts';
@@ -77,6 +78,7 @@ export type ImportReport = Tally & {
 const NONE: Originals = {
   begun: async () => new Map(),
   records: async () => new Map(),
+  answered: async () => new Map(),
   rejected: async () => new Set(),
   held: async () => new Set(),
 };
@@ -111,6 +113,7 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
   const cleaned = <T>(value: T): T => withEpisodes(redactor.value(value) as T, episodes);
   const { originals = NONE, artifacts } = options;
   const earlier: Earlier = { originals, artifacts };
+  const copies = copyFinder(earlier);
 
   const batches = openBatches({
     ...(dryRun ? NOWHERE : { log: options.log, book: options.book, artifacts: options.artifacts }),
@@ -238,14 +241,17 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
     if (members.length === 0) return;
     if (!folder) return keep(lists[0], format, members);
     const value = cleaned(lists);
-    if (format.joins) return keepRun({ lines: value.flat(), members }, format, value);
+    if (format.joins) {
+      const part = { lines: value.flat(), members };
+      return keepRun(part, format, await copies(format, part.lines), value);
+    }
     const canonical = canonicalJson(value);
     const converted = format.convert({ value, canonical, ordinal: ordinalOf(canonical) });
     await keepConverted(await readBeside(format, value, converted, earlier), format, members);
   }
 
-  async function keepRun(part: Part, format: Format, native?: unknown): Promise<void> {
-    const { converted, part: whole } = await readRun(format, part, ordinalOf, earlier, native);
+  async function keepRun(part: Part, format: Format, copied: IdsElsewhere, native?: unknown): Promise<void> {
+    const { converted, part: whole } = await readRun(format, part, ordinalOf, { ...earlier, copied }, native);
     await keepConverted(converted, format, whole.members, part.members[0]);
   }
 
@@ -263,7 +269,10 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
         parts.filter(({ lines }) => lines.length > 0),
         format.joins!,
       );
-      for (const part of [...runs, ...strays]) await keepRun(part, format);
+      const all = [...runs, ...strays];
+      const copied = new Map<Part, IdsElsewhere>();
+      for (const part of oldestFirst(all, format)) copied.set(part, await copies(format, part.lines));
+      for (const part of all) await keepRun(part, format, copied.get(part)!);
     }
   }
 

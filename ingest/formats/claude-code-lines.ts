@@ -4,8 +4,8 @@ import { isIdentifier } from '../text.ts';
 import type { NativeRefusal } from './format.ts';
 import { badIdentifier, refusal } from './native.ts';
 
-/** A line that passed `badLine`; `seq` is its place in the file. */
-export type Line = { readonly seq: number; readonly fields: Fields };
+/** A line that passed `badLine`; `seq` is its place in the file. A copied one belongs to another session. */
+export type Line = { readonly seq: number; readonly fields: Fields; readonly copied?: boolean };
 export type Fields = Readonly<Record<string, unknown>>;
 
 /** The agent that the person talks to. */
@@ -63,6 +63,33 @@ export function badLine(native: unknown): NativeRefusal | null {
     if (badId) return badId;
   }
   return null;
+}
+
+/** What a line is known by: itself, and its answer with its time, since some model servers number their answers anew in each session. */
+export function idsOf(line: Fields): string[] {
+  const response = responseOf(line);
+  return [line.uuid, isIdentifier(response) ? `${response} ${line.timestamp}` : null].filter(isIdentifier);
+}
+
+const responseOf = ({ type, message }: Fields): unknown =>
+  type === 'assistant' && isRecord(message) && message.model !== SYNTHETIC ? message.id : undefined;
+
+/** The model of what the program wrote in the place of an answer. */
+export const SYNTHETIC = '<synthetic>';
+
+/** Whether a line says that it was copied from another session. */
+const saysCopied = ({ forkedFrom }: Fields): boolean => isRecord(forkedFrom);
+
+/** The ids of lines that say of themselves that they were copied: some versions write such a line a second time without a word. */
+export const copiesIn = (lines: readonly unknown[]): ReadonlySet<string> =>
+  new Set(lines.flatMap((line) => (isRecord(line) && saysCopied(line) ? idsOf(line) : [])));
+
+/** The ids of all other lines, and of the answers among them. */
+export function originalsIn(lines: readonly unknown[]): { readonly ids: string[]; readonly responses: string[] } {
+  const copies = copiesIn(lines);
+  const own = lines.filter((line): line is Fields => isRecord(line) && !idsOf(line).some((id) => copies.has(id)));
+  const responses = new Set(own.map(responseOf).filter(isIdentifier));
+  return { ids: [...new Set(own.flatMap(idsOf))], responses: [...responses] };
 }
 
 export const blocksOf = ({ message }: Fields): readonly Fields[] => {

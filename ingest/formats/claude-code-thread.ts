@@ -2,7 +2,7 @@
 import type { Draft, Message, Part } from '../events.ts';
 import { given, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';
-import { blocksOf, type Fields, type Line, MAIN, promptOf } from './claude-code-lines.ts';
+import { blocksOf, type Fields, type Line, MAIN, promptOf, SYNTHETIC } from './claude-code-lines.ts';
 import type { toolLedger } from './conversation.ts';
 import type { Emitter } from './native.ts';
 import { timeOfText } from './run.ts';
@@ -54,7 +54,7 @@ export function threadDrafts(emit: Emitter, lines: readonly Line[], thread: Thre
   for (const line of lines) {
     const { fields } = line;
     if (whole && context.length > 0 && isAfterGap(fields, parents)) whole = false;
-    if (fields.type === 'assistant' && isCall(fields)) {
+    if (fields.type === 'assistant' && isCall(line)) {
       const { id } = fields.message as Fields;
       const key = JSON.stringify([id ?? fields.uuid, fields.requestId]);
       const known = answers.get(key);
@@ -82,7 +82,7 @@ export function threadDrafts(emit: Emitter, lines: readonly Line[], thread: Thre
       askedAt = timeOfText(fields.timestamp);
       if (promptOf(fields) !== null) context = upTo(context, fields.parentUuid, parents);
       const messages = messagesOf(fields).map((message) => ({ uuid: fields.uuid, message }));
-      if (fields.type === 'user' || isCopied(fields)) context = [...context, ...messages];
+      if (fields.type === 'user' || line.copied) context = [...context, ...messages];
       pending.push(() => messageDrafts(emit, line, thread));
     } else {
       if (fields.subtype === 'compact_boundary') {
@@ -100,8 +100,10 @@ export function threadDrafts(emit: Emitter, lines: readonly Line[], thread: Thre
  * asked may hang on a line of its caller, which stands in another file.
  */
 export function isHeadless(lines: readonly Line[], agentId: string): boolean {
-  const first = lines.find(({ fields }) => fields.type === 'user' || fields.type === 'assistant')?.fields;
-  if (!first || isCopied(first) || (agentId !== MAIN && promptOf(first) !== null)) return false;
+  const begin = lines.find(({ fields }) => fields.type === 'user' || fields.type === 'assistant');
+  if (!begin || isRecord(begin.fields.forkedFrom)) return false;
+  const { fields: first } = begin;
+  if (agentId !== MAIN && promptOf(first) !== null) return false;
   const parents = new Map(lines.map(({ fields }) => [fields.uuid, fields.parentUuid]));
   const seen = new Set<unknown>();
   for (let uuid: unknown = first.uuid; !seen.has(uuid); uuid = parents.get(uuid)) {
@@ -123,10 +125,8 @@ export function hasGap(lines: readonly Line[], agentId: string): boolean {
   return isHeadless(lines, agentId) || messages.slice(1).some(({ fields }) => isAfterGap(fields, parents));
 }
 
-const isCopied = ({ forkedFrom }: Fields): boolean => isRecord(forkedFrom);
-
-/** What the program wrote in the place of an answer has the model `<synthetic>`. */
-const isCall = (fields: Fields): boolean => (fields.message as Fields).model !== '<synthetic>' && !isCopied(fields);
+/** Whether a model wrote this answer in this session. */
+const isCall = ({ fields, copied }: Line): boolean => (fields.message as Fields).model !== SYNTHETIC && !copied;
 
 function upTo(context: Shown[], parent: unknown, parents: ReadonlyMap<unknown, unknown>): Shown[] {
   const seen = new Set<unknown>();
@@ -221,18 +221,18 @@ function answerDrafts(
 
 /** A line that no model call wrote: a prompt, results of tools, what was copied from another session or stands for an answer. */
 function messageDrafts(emit: Emitter, line: Line, thread: Thread): Draft[] {
-  const { fields } = line;
+  const { fields, copied } = line;
   const { episodeId, agentId } = thread;
   const time = timeOfText(fields.timestamp);
   const about = placeOf(line, episodeId);
-  if (fields.type === 'assistant' && !isCopied(fields)) {
+  if (fields.type === 'assistant' && !copied) {
     const kind = fields.isApiErrorMessage === true ? 'error' : 'output';
     const content = blocksOf(fields).map(partOf);
     return [emit.event('environment.observed', [episodeId, fields.uuid as string], { ...about, kind, content }, time)];
   }
-  const results = isCopied(fields) ? [] : blocksOf(fields).filter(({ type }) => type === 'tool_result');
+  const results = copied ? [] : blocksOf(fields).filter(({ type }) => type === 'tool_result');
   const rest = blocksOf(fields).filter((block) => !results.includes(block));
-  const flags = isCopied(fields) ? { flags: ['copied_context'] } : {};
+  const flags = copied ? { flags: ['copied_context'] } : {};
   return [
     ...results.map((block) => resultDraft(emit, block, blocksOf(fields).indexOf(block), line, thread)),
     ...(rest.length === 0

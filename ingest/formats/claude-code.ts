@@ -12,10 +12,13 @@ import {
   agentsOf,
   badLine,
   blocksOf,
+  copiesIn,
   type Fields,
+  idsOf,
   isSessionLine,
   type Line,
   MAIN,
+  originalsIn,
   promptOf,
   unknownKind,
 } from './claude-code-lines.ts';
@@ -41,6 +44,7 @@ export const claudeCode: Format = {
       isRecord(line) ? marksOf([line.uuid], [line.parentUuid, line.logicalParentUuid]) : marksOf([], []),
     timeOf: (line) => (isRecord(line) ? timeOfText(line.timestamp) : null),
     needsName: true,
+    originals: originalsIn,
   },
   convert,
   restates: new Set(['task.defined']),
@@ -50,12 +54,14 @@ export const claudeCode: Format = {
     ['cwd, gitBranch, version', 'episode.started.tags'],
     ['agentId, else the first line of a sidechain', 'agent_id; `main` without it'],
     ['toolUseResult.agentId', 'agent.defined with its parent, control.transferred'],
+    ['an agent of a workflow', 'control.transferred from `main`'],
     ['assistant lines with the same message.id', 'generation.requested, generation.completed: one call'],
     ['message.usage of the last of them', 'usage; input_tokens are with those of the cache'],
     ['content[thinking]', 'a part of type reasoning'],
     ['content[tool_use]', 'tool.called'],
     ['content[tool_result]', 'tool.returned; is_error is status error, denied where a person refused'],
     ['user', 'message.sent'],
+    ['forkedFrom, and lines of another session by their uuid or message.id', 'message.sent, flagged copied_context'],
     ['system, answers of the model <synthetic>', 'environment.observed'],
     ['attachment, progress, queue-operation and other notes', 'the record alone'],
     ['lines of any other type', 'the record alone; the report counts them'],
@@ -69,6 +75,8 @@ function convert(record: NativeRecord): Converted {
   const seen = new Set<unknown>();
   const broken = new Set<unknown>();
   const unread: string[] = [];
+  const copies = copiesIn(list);
+  const origins = new Map<string, string>();
   for (const [seq, native] of list.entries()) {
     const bad = badLine(native);
     if (bad) {
@@ -83,16 +91,25 @@ function convert(record: NativeRecord): Converted {
     // A line without a session is no part of a conversation; one that was written twice counts once.
     if (!isIdentifier(sessionId) || (isIdentifier(uuid) && seen.has(uuid))) continue;
     seen.add(uuid);
-    const lines = sessions.get(sessionId);
-    if (lines) lines.push({ seq, fields });
-    else sessions.set(sessionId, [{ seq, fields }]);
+    const lines = sessions.get(sessionId) ?? [];
+    sessions.set(sessionId, lines);
+    const ids = idsOf(fields);
+    const origin = ids.map((id) => record.copied?.get(id)).find((episode) => episode !== undefined);
+    if (origin !== undefined) origins.set(sessionId, origin);
+    lines.push({ seq, fields, copied: origin !== undefined || ids.some((id) => copies.has(id)) });
   }
   const conversations = [...sessions].filter(([, lines]) => lines.some(isMessage));
   if (conversations.length === 0 && refusals.length === 0)
     return refused(refusal('bad_shape', '', 'at least one line of a user or an assistant', list));
   const canonical = conversations.length > 0 ? canonicalJson(list) : null;
   return {
-    drafts: conversations.flatMap(([id, lines]) => sessionDrafts(id, lines, canonical!, broken.has(id))),
+    drafts: conversations.flatMap(([id, lines]) =>
+      sessionDrafts(id, lines, canonical!, {
+        broken: broken.has(id),
+        origin: origins.get(id),
+        workflow: record.path === undefined ? undefined : WORKFLOW.exec(record.path)?.[1],
+      }),
+    ),
     refusals,
     unread,
     raw: canonical,
@@ -115,7 +132,24 @@ function namesOf(lines: readonly unknown[]): [session: string, agent: string | n
 const isMessage = ({ fields }: Line): boolean => fields.type === 'user' || fields.type === 'assistant';
 const timeOf = ({ fields }: Line): string | null => timeOfText(fields.timestamp);
 
-function sessionDrafts(episodeId: string, lines: readonly Line[], canonical: string, broken: boolean): Draft[] {
+/** What is known of the lines of a session beside what they say. */
+type Beside = {
+  readonly broken: boolean;
+  /** The session that others of them are of. */
+  readonly origin: string | undefined;
+  /** The workflow whose agents they are of: only the folder of their file names it. */
+  readonly workflow: string | undefined;
+};
+
+/** Where a workflow keeps the files of its agents. */
+const WORKFLOW = /[\\/]subagents[\\/]workflows[\\/]([^\\/]+)[\\/][^\\/]+$/;
+
+function sessionDrafts(
+  episodeId: string,
+  lines: readonly Line[],
+  canonical: string,
+  { broken, origin, workflow }: Beside,
+): Draft[] {
   const agentOf = agentsOf(lines);
   const threads = new Map<string, Line[]>();
   for (const line of lines) {
@@ -126,7 +160,7 @@ function sessionDrafts(episodeId: string, lines: readonly Line[], canonical: str
   }
   const ledger = toolLedger();
   const events = [
-    ...startedAgents(episodeId, lines, agentOf, threads),
+    ...startedAgents(episodeId, lines, agentOf, threads, workflow),
     ...[...threads].flatMap(([agentId, own]) => threadDrafts(emit, own, { episodeId, agentId, ledger })),
   ];
   const main = (threads.get(MAIN) ?? []).filter(isMessage);
@@ -148,7 +182,7 @@ function sessionDrafts(episodeId: string, lines: readonly Line[], canonical: str
   const last = main.findLast(({ fields }) => fields.type === 'assistant');
   const answer = last && blocksOf(last.fields).flatMap(({ text }) => (typeof text === 'string' ? [text] : []));
   const { cwd, gitBranch, version, teamName, agentName, forkedFrom } = first.fields;
-  const parent = isRecord(forkedFrom) ? forkedFrom.sessionId : undefined;
+  const parent = isRecord(forkedFrom) ? forkedFrom.sessionId : origin;
   const reason = (last?.fields.message as Fields | undefined)?.stop_reason;
   return runDrafts(emit, {
     format: NAME,
@@ -191,9 +225,10 @@ function startedAgents(
   lines: readonly Line[],
   agentOf: (line: Line) => string,
   threads: ReadonlyMap<string, readonly Line[]>,
+  workflow: string | undefined,
 ): Draft[] {
   const calls = new Map<unknown, { readonly block: Fields; readonly line: Line }>();
-  for (const line of lines.filter(({ fields }) => fields.type === 'assistant')) {
+  for (const line of lines.filter(({ fields, copied }) => fields.type === 'assistant' && !copied)) {
     for (const block of blocksOf(line.fields))
       if (STARTS.has(block.name as string)) calls.set(block.id, { block, line });
   }
@@ -213,6 +248,17 @@ function startedAgents(
     return agentDrafts(result.agentId, result.agentType ?? inputOf(call.block).subagent_type, call, timeOf(line));
   });
   return [...own, ...started];
+
+  function workflowDraft(agentId: string, time: string | null): Draft {
+    const data = {
+      episode_id: episodeId,
+      from_agent: MAIN,
+      to_agent: agentId,
+      kind: 'delegate' as const,
+      ...(workflow === undefined ? {} : { reason: workflow }),
+    };
+    return emit.event('control.transferred', [episodeId, agentId, 'workflow'], data, time);
+  }
 
   function agentDrafts(
     agentId: string,
@@ -249,9 +295,14 @@ function startedAgents(
               timeOf(call.line),
             ),
           ]
-        : []),
+        : workflow === undefined && type !== WORKFLOW_AGENT
+          ? []
+          : [workflowDraft(agentId, time)]),
     ];
   }
 }
+
+/** The type of the agents of a workflow: its script starts them, no call of a model. */
+const WORKFLOW_AGENT = 'workflow-subagent';
 
 const inputOf = (block: Fields | undefined): Fields => (isRecord(block?.input) ? block.input : {});

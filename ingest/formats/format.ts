@@ -22,6 +22,10 @@ export type NativeRecord = {
   /** `value` as canonical JSON: what its ids are made of. */
   readonly canonical: string;
   readonly ordinal: number;
+  /** By id, the episodes that are known to hold lines of this run before it; see `Joins.originals`. */
+  readonly copied?: ReadonlyMap<string, string>;
+  /** Where a file of it lies, for what its content does not say. */
+  readonly path?: string | undefined;
 };
 
 /**
@@ -99,6 +103,14 @@ type Joins = JoinRules & {
   readonly episodes: (lines: readonly unknown[]) => readonly string[];
   /** The lines of a stored record, where it is not the list of them. */
   readonly linesOf?: (stored: unknown) => readonly unknown[];
+  /**
+   * Of formats whose sessions repeat lines of other sessions without a word: the ids of all lines and answers that do not call themselves
+   * copies, and those under which answers are recorded as responses.
+   */
+  readonly originals?: (lines: readonly unknown[]) => {
+    readonly ids: readonly string[];
+    readonly responses: readonly string[];
+  };
 };
 export type Marks = { readonly holds: readonly string[]; readonly refers: readonly string[] };
 

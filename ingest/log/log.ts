@@ -36,6 +36,8 @@ export type Originals = {
   readonly begun: (episodes: readonly string[]) => Promise<ReadonlyMap<string, readonly string[]>>;
   /** By episode, the SHA-256 of each original record that this source attached. */
   readonly records: (episodes: readonly string[], source: string) => Promise<ReadonlyMap<string, readonly string[]>>;
+  /** By id of a response, the episodes that have it as a call. */
+  readonly answered: (responses: readonly string[]) => Promise<ReadonlyMap<string, readonly string[]>>;
   /** The ids of events of these keys and this source that amendments reject. */
   readonly rejected: (keys: readonly string[], source: string) => Promise<ReadonlySet<string>>;
   /** Those of the ids that events of these keys and this source have. */

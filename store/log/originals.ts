@@ -43,6 +43,21 @@ export const originalsIn = (db: Db): Originals => ({
     }
     return found;
   },
+  answered: async (responses) => {
+    const found = new Map<string, string[]>();
+    if (responses.length === 0) return found;
+    const rows = await rowsOf(
+      db,
+      query
+        .selectFrom('facts.calls')
+        .select(['response_id', 'episode_id'])
+        .where('response_id', '=', anyOf(responses, 'text'))
+        .orderBy('episode_id'),
+    );
+    for (const { response_id: response, episode_id: episode } of rows)
+      found.set(response!, [...(found.get(response!) ?? []), episode]);
+    return found;
+  },
   rejected: async (keys, source) => {
     const rows = await rowsOf(
       db,

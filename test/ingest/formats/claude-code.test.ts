@@ -1,5 +1,5 @@
 /** Recorded with Claude Code 2.1.197 against a scripted model server, which billed 10 + n tokens in and 3 n out for its nth answer. */
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -303,5 +303,125 @@ describe('A line of Claude Code', () => {
       known({ type: 'user', message: { role: 'user', content: 'q' }, uuid: 'u', parentUuid: null, sessionId: 's' }),
     ).toBe('claude-code');
     expect(known({ type: 'assistant', message: { role: 'assistant', content: 'q' }, session_id: 's' })).toBe(null);
+  });
+});
+
+describe('A session of Claude Code that repeats another one', () => {
+  const said = (session: string, uuid: string, second: number, more: object = {}) => ({
+    ...line('user', { role: 'user', content: `say ${uuid}` }),
+    uuid,
+    parentUuid: second === 1 ? null : `u-${second - 1}`,
+    sessionId: session,
+    timestamp: `2026-09-10T10:00:${String(second).padStart(2, '0')}.000Z`,
+    ...more,
+  });
+  const told = (session: string, id: string, second: number, more: object = {}) => ({
+    ...said(session, `u-${second}`, second),
+    ...answer(id, [{ type: 'text', text: id }]),
+    uuid: `u-${second}`,
+    parentUuid: `u-${second - 1}`,
+    sessionId: session,
+    timestamp: `2026-09-10T10:00:${String(second).padStart(2, '0')}.000Z`,
+    ...more,
+  });
+  const first = [said('one', 'u-1', 1), told('one', 'msg_1', 2)];
+  const history = [said('two', 'u-1', 1), told('two', 'msg_1', 2)];
+  const second = [...history, said('two', 'u-3', 3), told('two', 'msg_2', 4)];
+  const callsIn = (memory: ReturnType<typeof memoryLog>) =>
+    memory.events
+      .filter(({ name }) => name === 'generation.completed')
+      .map(({ data }) => data as unknown as Data)
+      .map(({ episode_id, call_id }) => `${episode_id} ${call_id}`)
+      .sort();
+  const flagged = (memory: ReturnType<typeof memoryLog>) =>
+    memory.events.flatMap(({ data }) => {
+      const { episode_id, flags, message_id } = data as unknown as Data;
+      return (flags as string[] | undefined)?.includes('copied_context') ? [`${episode_id} ${message_id}`] : [];
+    });
+  async function imported(memory: ReturnType<typeof memoryLog>, files: Readonly<Record<string, readonly unknown[]>>) {
+    const folder = mkdtempSync(join(tmpdir(), 'troupe-claude-'));
+    for (const [name, lines] of Object.entries(files))
+      writeFileSync(join(folder, name), lines.map((one) => JSON.stringify(one)).join('\n'));
+    const report = await importFiles([folder], memory);
+    rmSync(folder, { recursive: true });
+    return report;
+  }
+
+  it('has none of its calls, which are counted once, in one import whatever the order of the files', async () => {
+    for (const files of [
+      { 'a.jsonl': first, 'b.jsonl': second },
+      { 'a.jsonl': second, 'b.jsonl': first },
+    ]) {
+      const memory = memoryLog();
+      expect(await imported(memory, files)).toMatchObject({ episodes: 2, calls: 2 });
+      expect(callsIn(memory)).toEqual(['one msg_1', 'two msg_2']);
+      expect(flagged(memory)).toEqual(['two u-1', 'two u-2']);
+      const started = memory.events.filter(({ name }) => name === 'episode.started').map(({ data }) => data);
+      expect(started).toContainEqual(expect.objectContaining({ episode_id: 'two', parent_episode_id: 'one' }));
+      // What is repeated is still what the call was shown.
+      const asked = memory.events.filter(({ name }) => name === 'generation.requested').map(({ data }) => data);
+      expect(asked).toContainEqual(
+        expect.objectContaining({ call_id: 'msg_2', input: expect.objectContaining({ length: 3 }) }),
+      );
+    }
+  });
+
+  it('is known by what was imported before, and nothing changes when either is read again', async () => {
+    const memory = memoryLog();
+    await imported(memory, { 'a.jsonl': first });
+    await imported(memory, { 'b.jsonl': second });
+    expect(callsIn(memory)).toEqual(['one msg_1', 'two msg_2']);
+    for (const lines of [first, second])
+      expect((await imported(memory, { 'c.jsonl': lines })).events).toMatchObject({ accepted: 0, rejected: 0 });
+    const other = memoryLog();
+    await imported(other, { 'b.jsonl': second });
+    await imported(other, { 'a.jsonl': first });
+    expect(callsIn(other)).toEqual(['two msg_1', 'two msg_2']);
+    expect((await imported(other, { 'a.jsonl': first, 'b.jsonl': second })).events).toMatchObject({ accepted: 0 });
+  });
+
+  it('is known by its answers where its lines have new ids, and not by the numbers of a server alone', async () => {
+    const renamed = history.map((one, i) => ({ ...one, uuid: `n-${i}`, parentUuid: i === 0 ? null : `n-${i - 1}` }));
+    const memory = memoryLog();
+    await imported(memory, { 'a.jsonl': first, 'b.jsonl': [...renamed, told('two', 'msg_2', 4)] });
+    expect(callsIn(memory)).toEqual(['one msg_1', 'two msg_2']);
+    const later = [said('three', 'x', 1), told('three', 'msg_1', 9, { uuid: 'y' })];
+    await imported(memory, { 'c.jsonl': later });
+    expect(callsIn(memory)).toEqual(['one msg_1', 'three msg_1', 'two msg_2']);
+  });
+
+  it('has no call of a line that it wrote a second time without saying where it is from', async () => {
+    const from = { forkedFrom: { sessionId: 'one', messageUuid: 'u-2' } };
+    const copies = history.map((one) => ({ ...one, ...from }));
+    for (const lines of [
+      [...copies, ...second],
+      [...history, ...copies, ...second.slice(2)],
+    ]) {
+      const memory = memoryLog();
+      await imported(memory, { 'b.jsonl': lines });
+      expect(callsIn(memory)).toEqual(['two msg_2']);
+      // And the session that it is from keeps them, also where it comes later.
+      await imported(memory, { 'a.jsonl': first });
+      expect(callsIn(memory)).toEqual(['one msg_1', 'two msg_2']);
+    }
+  });
+
+  it('of a workflow is handed over to by the main agent, as the folder of its file or its type says', async () => {
+    const side = { isSidechain: true, agentId: 'a7' };
+    const lines = [said('one', 'w-1', 1, side), told('one', 'msg_9', 2, { ...side, parentUuid: 'w-1' })];
+    const folder = mkdtempSync(join(tmpdir(), 'troupe-claude-'));
+    const agents = join(folder, 'one/subagents/workflows/wf_1');
+    mkdirSync(agents, { recursive: true });
+    writeFileSync(join(agents, 'agent-a7.jsonl'), lines.map((one) => JSON.stringify(one)).join('\n'));
+    const memory = memoryLog();
+    await importFiles([folder], memory);
+    rmSync(folder, { recursive: true });
+    const handed = memory.events.filter(({ name }) => name === 'control.transferred').map(({ data }) => data);
+    expect(handed).toMatchObject([{ from_agent: 'main', to_agent: 'a7', kind: 'delegate', reason: 'wf_1' }]);
+    const typed = lines.map((one) => ({ ...one, attributionAgent: 'workflow-subagent' }));
+    expect(read('claude-code', typed).of('control.transferred')).toMatchObject([
+      { from_agent: 'main', to_agent: 'a7' },
+    ]);
+    expect(read('claude-code', lines).of('control.transferred')).toEqual([]);
   });
 });

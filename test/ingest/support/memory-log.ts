@@ -71,6 +71,15 @@ export function memoryLog(): MemoryLog {
         }
         return found;
       },
+      answered: async (responses) => {
+        const found = new Map<string, string[]>();
+        for (const { name, data } of events) {
+          const { response_id: response, episode_id: episode } = data as unknown as Record<string, string>;
+          if (name === 'generation.completed' && responses.includes(response!))
+            found.set(response!, [...(found.get(response!) ?? []), episode!]);
+        }
+        return found;
+      },
       rejected: async (keys, source) =>
         new Set(
           events.flatMap(({ name, key, source: by, data }) => {
