@@ -9,7 +9,9 @@ import { dirname, join } from 'node:path';
 import { Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 import { got, TroupeError } from '../../errors.ts';
+import { isRecord, MAX_RECORD_BYTES, parseRecord } from '../../ingest/json.ts';
 import { type Migration, migrate, readMigrations } from '../../migrations/migrate.ts';
+import { sqlState } from '../db/faults.ts';
 import type { Home } from '../db/home.ts';
 import { moveHome } from '../db/moved-home.ts';
 import type { Db, Session } from '../db/pool.ts';
@@ -84,53 +86,57 @@ export async function restoreBackup(
 ): Promise<RestoreReport> {
   const aside = join(home.root, `.restoring-${project}`);
   try {
-    const report = await db.transaction(async (tx) => {
-      const hash = createHash('sha256');
-      let bytes = 0;
-      const onBytes = (piece: Buffer): void => {
-        hash.update(piece);
-        bytes += piece.length;
-        onProgress?.(bytes);
-      };
-      const entries = entriesIn(source);
-      const first = (await entries.next()).value ?? null;
-      const manifest = await manifestIn(first, onBytes);
-      await makeEmpty(tx, manifest);
-      // The lock on the tables keeps others out; what is there is of a restore that was killed.
-      await rm(aside, { recursive: true, force: true });
+    const report = await db
+      .transaction(async (tx) => {
+        const hash = createHash('sha256');
+        let bytes = 0;
+        const onBytes = (piece: Buffer): void => {
+          hash.update(piece);
+          bytes += piece.length;
+          onProgress?.(bytes);
+        };
+        const entries = entriesIn(source);
+        const first = (await entries.next()).value ?? null;
+        const manifest = await manifestIn(first, onBytes);
+        await makeEmpty(tx, manifest);
+        // The lock on the tables keeps others out; what is there is of a restore that was killed.
+        await rm(aside, { recursive: true, force: true });
 
-      const columns = new Map(manifest.tables.map((table) => [table.name, table.columns.join(', ')]));
-      const rows: Record<string, number> = Object.fromEntries(manifest.tables.map(({ name }) => [name, 0]));
-      const files: string[] = [];
-      let seal: BackupSeal | null = null;
-      for await (const { name, size, content } of entries) {
-        if (seal !== null) throw damaged(`${name} stands after its end`);
-        if (name === SEAL) {
-          seal = JSON.parse((await bytesOf(content)).toString()) as BackupSeal;
-          continue;
+        const columns = new Map(manifest.tables.map((table) => [table.name, table.columns.join(', ')]));
+        const rows: Record<string, number> = Object.fromEntries(manifest.tables.map(({ name }) => [name, 0]));
+        const files: string[] = [];
+        let seal: BackupSeal | null = null;
+        for await (const { name, size, content } of entries) {
+          if (seal !== null) throw damaged(`${name} stands after its end`);
+          if (name === SEAL) {
+            seal = sealIn(jsonOf(await bytesOf(content), SEAL));
+            continue;
+          }
+          hash.update(`${name}\n${size}\n`);
+          if (name.startsWith(TABLES)) {
+            const table = name.slice(TABLES.length, name.lastIndexOf('/'));
+            const listed = columns.get(table);
+            if (listed === undefined) throw damaged(`it has rows of ${got(table)}, a table that it does not list`);
+            rows[table]! += await tx.copyIn(`copy ${table} (${listed}) from stdin`, tee(content, onBytes));
+          } else if (isFileName(name)) {
+            await writeFile(join(aside, name.slice(FILES.length)), tee(content, onBytes));
+            files.push(name.slice(FILES.length));
+          } else throw damaged(`it has an entry ${got(name)}`);
         }
-        hash.update(`${name}\n${size}\n`);
-        if (name.startsWith(TABLES)) {
-          const table = name.slice(TABLES.length, name.lastIndexOf('/'));
-          const listed = columns.get(table);
-          if (listed === undefined) throw damaged(`it has rows of ${got(table)}, a table that it does not list`);
-          rows[table]! += await tx.copyIn(`copy ${table} (${listed}) from stdin`, tee(content, onBytes));
-        } else if (isFileName(name)) {
-          await writeFile(join(aside, name.slice(FILES.length)), tee(content, onBytes));
-          files.push(name.slice(FILES.length));
-        } else throw damaged(`it has an entry ${got(name)}`);
-      }
-      checkSeal(seal, { rows, files: files.length, sha256: hash.digest('hex') });
-      await settle(tx, manifest, home);
-      for (const path of files) await moveInto(join(aside, path), join(home.root, path));
-      for (const folder of new Set(files.map((path) => dirname(join(home.root, path))))) await syncFolder(folder);
-      return {
-        project,
-        made_at: manifest.made_at,
-        rows: Object.values(rows).reduce((sum, n) => sum + n, 0),
-        files: files.length,
-      };
-    });
+        checkSeal(seal, { rows, files: files.length, sha256: hash.digest('hex') });
+        await settle(tx, manifest, home);
+        for (const path of files) await moveInto(join(aside, path), join(home.root, path));
+        for (const folder of new Set(files.map((path) => dirname(join(home.root, path))))) await syncFolder(folder);
+        return {
+          project,
+          made_at: manifest.made_at,
+          rows: Object.values(rows).reduce((sum, n) => sum + n, 0),
+          files: files.length,
+        };
+      })
+      .catch((error) => {
+        throw asDamage(error);
+      });
     await migrate(db);
     // Without statistics the first questions would read whole tables.
     await db.query('analyze');
@@ -163,13 +169,49 @@ async function manifestIn(entry: Entry | null, onBytes?: (piece: Buffer) => void
   const content = await bytesOf(entry.content);
   onBytes?.(Buffer.from(`${entry.name}\n${entry.size}\n`));
   onBytes?.(content);
-  const manifest = JSON.parse(content.toString()) as BackupManifest;
+  const manifest = jsonOf(content, MANIFEST) as unknown as BackupManifest;
+  if (!Number.isInteger(manifest.format)) throw damaged(`${MANIFEST} names no format`);
   if (manifest.format !== 1)
     throw new TroupeError(
       'schema_newer',
       `The backup has format ${got(manifest.format)}, this Troupe reads format 1; restore it with the Troupe that made it (${got(manifest.troupe)}).`,
     );
+  const { made_at, home, former_homes, migrations, tables, sequences } = manifest;
+  const isWhole =
+    [made_at, home].every(isText) &&
+    isListOf(former_homes, isText) &&
+    isListOf(migrations, (one) => isRecord(one) && Number.isInteger(one.number) && isText(one.name)) &&
+    isListOf(tables, (one) => isRecord(one) && isText(one.name) && isListOf(one.columns, isText)) &&
+    isRecord(sequences) &&
+    Object.values(sequences).every((one) => isRecord(one) && isText(one.value) && typeof one.called === 'boolean');
+  if (!isWhole) throw damaged(`${MANIFEST} is not one of a backup`);
   return manifest;
+}
+
+const isText = (value: unknown): value is string => typeof value === 'string';
+const isListOf = (value: unknown, is: (one: unknown) => boolean): boolean => Array.isArray(value) && value.every(is);
+
+/** The object that an entry holds. */
+function jsonOf(content: Buffer, name: string): Record<string, unknown> {
+  const parsed = parseRecord(content.toString());
+  if ('refusal' in parsed) throw damaged(`${name} is no JSON: ${parsed.refusal.got}`);
+  if (!isRecord(parsed.value)) throw damaged(`${name} is no object`);
+  return parsed.value;
+}
+
+function sealIn(seal: Record<string, unknown>): BackupSeal {
+  if (!isRecord(seal.rows) || !Number.isInteger(seal.files) || !isText(seal.sha256))
+    throw damaged(`${SEAL} is not one of a backup`);
+  return seal as unknown as BackupSeal;
+}
+
+/** What the database or the disk refuses of a backup, which a whole one does not hold. The environment's failures stay what they are. */
+function asDamage(error: unknown): unknown {
+  const isData = /^(22|23|42)/.test(sqlState(error) ?? '');
+  const isName = ['EEXIST', 'EISDIR', 'ENOTDIR', 'ENAMETOOLONG'].includes(
+    String((error as NodeJS.ErrnoException).code),
+  );
+  return isData || isName ? damaged((error as Error).message.split('\n', 1)[0]!) : error;
 }
 
 /**
@@ -259,9 +301,15 @@ async function isSame(a: string, b: string): Promise<boolean> {
   return (await digest(a)) === (await digest(b));
 }
 
+/** Of manifest and seal, which name tables and columns: a packed archive may hold gigabytes of one. */
 async function bytesOf(content: AsyncIterable<Buffer>): Promise<Buffer> {
   const pieces: Buffer[] = [];
-  for await (const piece of content) pieces.push(piece);
+  let held = 0;
+  for await (const piece of content) {
+    held += piece.length;
+    if (held > MAX_RECORD_BYTES) throw damaged(`an entry has more than ${MAX_RECORD_BYTES} bytes`);
+    pieces.push(piece);
+  }
   return Buffer.concat(pieces);
 }
 

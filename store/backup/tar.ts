@@ -8,6 +8,8 @@ const BLOCK = 512;
 const LONGEST_NAME = 100;
 const LARGEST_OCTAL = 0o77777777777;
 const LONG_NAME = '././@LongLink';
+/** Bytes of a name that is read. No system has longer ones, and a packed archive may hold gigabytes of one. */
+const MOST_NAME = 64 * 1024;
 
 export type Entry = {
   readonly name: string;
@@ -97,7 +99,9 @@ export async function* entriesOf(archive: AsyncIterable<Buffer>): AsyncGenerator
     const sum = Number.parseInt(block.toString('latin1', 148, 156), 8);
     if (sum !== sumOf(block)) throw damaged('a header is not one of an archive');
     const size = block[124] === 0x80 ? Number(block.readBigUInt64BE(128)) : Number.parseInt(text(block, 124, 12), 8);
+    if (!Number.isSafeInteger(size) || size < 0) throw damaged('a header names no size');
     if (block[156] === 'L'.charCodeAt(0)) {
+      if (size > MOST_NAME) throw damaged(`a name has ${size} bytes`);
       longName = (await take(size)).toString('utf8', 0, size - 1);
       await take(padding(size).length);
       continue;

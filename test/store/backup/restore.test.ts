@@ -1,11 +1,11 @@
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { postgresLog } from '../../../ingest/log/postgres.ts';
 import { fileTarget, writeBackup } from '../../../store/backup/backup.ts';
-import { fileSource, restoreBackup } from '../../../store/backup/restore.ts';
+import { fileSource, readManifest, restoreBackup } from '../../../store/backup/restore.ts';
 import { archiveEnd, entryHead, padding } from '../../../store/backup/tar.ts';
 import { freeze } from '../../../store/datasets/freeze.ts';
 import { homeAt } from '../../../store/db/home.ts';
@@ -35,6 +35,48 @@ describe('a backup', () => {
       version: '0',
       now: new Date(),
     });
+
+  it('is refused in one sentence where it is damaged: manifest, seal, header, name, rows, one bit, or another format', async () => {
+    await made();
+    const whole = gunzipSync(readFileSync(file()));
+    const manifestEnd = 512 + Math.ceil(whole.indexOf(0, 512) / 512) * 512 - 512;
+    const rest = whole.subarray(manifestEnd);
+    const withManifest = (text: string) =>
+      Buffer.concat([entryHead('manifest.json', text.length), Buffer.from(text), padding(text.length), rest]);
+    const manifest = JSON.parse(whole.toString('utf8', 512, whole.indexOf(0, 512)));
+    const name = Buffer.alloc(70_000, 'n');
+    const packed = gzipSync(whole);
+    const flipped = Buffer.from(packed);
+    flipped[Math.floor(packed.length / 2)]! ^= 4;
+    const cases: Record<string, Buffer> = {
+      'no JSON': gzipSync(withManifest('{"format":1')),
+      'no object': gzipSync(withManifest('[]')),
+      'no format': gzipSync(withManifest('{}')),
+      'no tables': gzipSync(withManifest(JSON.stringify({ ...manifest, tables: null }))),
+      'odd sequences': gzipSync(
+        withManifest(JSON.stringify({ ...manifest, sequences: { nothing: { value: '1', called: true } } })),
+      ),
+      'a long name': gzipSync(Buffer.concat([longName(name.length), name, padding(name.length), whole])),
+      'a bit': flipped,
+      'half of it': packed.subarray(0, packed.length / 2),
+      'another format': Buffer.from('PK\u0003\u0004 not ours'),
+      'no archive': gzipSync(Buffer.from('{"a":1}'.repeat(200))),
+      nothing: Buffer.alloc(0),
+    };
+    for (const [what, bytes] of Object.entries(cases)) {
+      writeFileSync(file(), bytes);
+      const there = { home: homeAt(join(folder, 'there')), project: 'troupe' };
+      const error = await restoreBackup(copy.db, fileSource(file()), there).catch((e) => e);
+      expect({ what, code: error.code, lines: error.message?.split('\n').length }).toEqual({
+        what,
+        code: 'dataset_damaged',
+        lines: 1,
+      });
+      await expect(readManifest(fileSource(file())).catch(({ code }) => code)).resolves.toSatisfy(
+        (one: unknown) => one === 'dataset_damaged' || typeof one === 'object',
+      );
+    }
+  }, 120_000);
 
   it('is not restored over a project that holds nothing but events', async () => {
     await postgresLog(origin.db).append(anEpisode('kept'));
@@ -114,3 +156,13 @@ describe('a backup', () => {
     expect((await made()).missing).toEqual([]);
   });
 });
+
+/** The header of a long name, as GNU tar writes it. */
+function longName(length: number): Buffer {
+  const head = entryHead('n'.repeat(101), 0).subarray(0, 512);
+  head.write(`${length.toString(8).padStart(11, '0')}\0`, 124);
+  let sum = 0;
+  for (const [i, byte] of head.entries()) sum += i >= 148 && i < 156 ? 32 : byte;
+  head.write(`${sum.toString(8).padStart(6, '0')}\0 `, 148);
+  return head;
+}
