@@ -32,8 +32,11 @@ export type RecordFile = {
   readonly records: AsyncGenerator<FileRecord>;
 };
 
-/** Opens a file and finds its shape by content. Throws `not_found` when it cannot be opened. */
-export async function openRecordFile(path: string): Promise<RecordFile> {
+/**
+ * Opens a file and finds its shape by content. Of protobuf, which is held as a whole, `most` bytes are taken, unpacked; a longer file is
+ * read as lines, in constant memory, and refused there. Throws `not_found` when it cannot be opened.
+ */
+export async function openRecordFile(path: string, most = MAX_DOCUMENT_BYTES): Promise<RecordFile> {
   let bytes: number;
   let archive: boolean;
   try {
@@ -48,7 +51,7 @@ export async function openRecordFile(path: string): Promise<RecordFile> {
     throw new TroupeError('not_found', `The file ${path} cannot be read: ${(cause as Error).message}`, { cause });
   }
   if (archive) return { shape: 'document', bytes, records: readEvalArchive(path) };
-  const spans = bytes <= MAX_DOCUMENT_BYTES ? await protobufIn(path) : null;
+  const spans = bytes <= most ? await protobufIn(path, most) : null;
   if (spans) return { shape: 'document', bytes, records: only(spans) };
   const shape = await shapeOf(unpacked(chunksOf(path)));
   return { shape, bytes, records: recordsOf(path, shape) };
@@ -70,11 +73,14 @@ async function* recordsOf(path: string, shape: Shape): AsyncGenerator<FileRecord
   yield { line: last.line + 1, end: last.end, raw: Buffer.alloc(0), refusal };
 }
 
-/** A file of protobuf as its one record; null where it is none. */
-async function protobufIn(path: string): Promise<FileRecord | null> {
+/** A file of protobuf as its one record; null where it is none, or has more bytes than that. */
+async function protobufIn(path: string, most: number): Promise<FileRecord | null> {
   const chunks: Buffer[] = [];
+  let held = 0;
   for await (const chunk of unpacked(chunksOf(path))) {
     if (chunks.length === 0 && (chunk[0] !== PROTOBUF_FIELD_1 || isText(chunk))) return null;
+    held += chunk.length;
+    if (held > most) return null;
     chunks.push(chunk);
   }
   const raw = Buffer.concat(chunks);
