@@ -15,6 +15,9 @@ export const MAX_RECORD_BYTES = 32 * 1024 * 1024;
 /** Members of objects and elements of lists in one record: three bytes of text can be one, and each costs memory. */
 export const MAX_VALUES = 4_000_000;
 
+/** Members of one object in JSON text: a million names take seconds to read, and no record has so many. */
+export const MAX_MEMBERS = 100_000;
+
 /** Deepest nesting of an event's data: its envelope is one level more. */
 export const MAX_DATA_DEPTH = MAX_DEPTH - 1;
 
@@ -23,16 +26,23 @@ const BACKSLASH = 92;
 
 /**
  * Looks at JSON text without parsing it: nesting no deeper than {@link MAX_DEPTH}, every number exactly representable as a
- * double (integers within ±2^53, nothing that overflows to infinity or vanishes to 0), no more than {@link MAX_VALUES} commas. Returns the refusal, or null when all is well.
+ * double (integers within ±2^53, nothing that overflows to infinity or vanishes to 0), no more than {@link MAX_VALUES} commas, and no object of
+ * more than {@link MAX_MEMBERS}. Returns the refusal, or null when all is well.
  */
 export function guardJson(text: string): Refusal | null {
   let depth = 0;
   let values = 0;
+  /** Of the objects that are open, one at each depth. */
+  const members = new Int32Array(MAX_DEPTH + 1);
   for (let i = 0; i < text.length; i++) {
     const c = text.charCodeAt(i);
     if (c === 44) {
       if (++values >= MAX_VALUES) {
         return { code: 'too_large', field: '', expected: `at most ${MAX_VALUES} members and elements`, got: 'more' };
+      }
+    } else if (c === 58) {
+      if (++members[Math.max(depth, 0)]! > MAX_MEMBERS) {
+        return { code: 'too_large', field: '', expected: `at most ${MAX_MEMBERS} members in an object`, got: 'more' };
       }
     } else if (c === QUOTE) {
       const end = endOfString(text, i);
@@ -47,6 +57,7 @@ export function guardJson(text: string): Refusal | null {
           got: `more at character ${i}`,
         };
       }
+      if (depth >= 0) members[depth] = 0;
     } else if (c === 125 || c === 93) {
       depth--;
     } else if (c === 45 || (c >= 48 && c <= 57)) {

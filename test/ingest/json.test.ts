@@ -5,6 +5,7 @@ import {
   guardJson,
   inCanonicalOrder,
   MAX_DEPTH,
+  MAX_MEMBERS,
   MAX_RECORD_BYTES,
   notJson,
   ownOf,
@@ -28,6 +29,14 @@ describe('JSON of a request', () => {
     expect(codeOf('['.repeat(100_000))).toBe('too_deep');
     expect(codeOf(JSON.stringify('[{'.repeat(10_000)))).toBeNull();
     expect(codeOf(JSON.stringify({ 'a\\"[[[': ['\\"{'.repeat(500)] }))).toBeNull();
+  });
+
+  it('P44: takes so many members in an object and refuses one more, however many objects there are', () => {
+    const object = (members: number) => `{${Array.from({ length: members }, (_, i) => `"${i}":"a:b"`).join()}}`;
+    expect(codeOf(object(MAX_MEMBERS))).toBeNull();
+    expect(codeOf(`[${object(60_000)},${object(60_000)}]`)).toBeNull();
+    expect(codeOf(`{"a":${object(60_000)},"b":${object(60_000)}}`)).toBeNull();
+    expect(codeOf(`{"a":[${object(MAX_MEMBERS + 1)}]}`)).toBe('too_large');
   });
 
   it('P43: takes a number that a 64-bit float holds, and refuses one that it would change', () => {
