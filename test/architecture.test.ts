@@ -178,6 +178,7 @@ describe('Statements are composed', () => {
       'a hot path: prepared statements of each batch of the projector, whose text never changes',
     'store/projecting/traces.ts':
       'a hot path: prepared statements of each batch of the projector, whose text never changes',
+    'store/projecting/late.ts': 'locks and takes what was set aside, and compares the system columns of its row',
     'store/projecting/unsettled.ts': 'locks what batches left, and takes it',
     'store/projecting/write-batch.ts': 'made from the columns of a projection',
     'store/projecting/write-rows.ts': 'made from the columns of a projection',

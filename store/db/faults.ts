@@ -30,6 +30,9 @@ export function isTransient(error: unknown): boolean {
   return error instanceof Error && (LOST.test(error.message) || LOST.test(String((error as { code?: string }).code)));
 }
 
+/** The transaction sat idle or ran for too long: it may be that it had too much to do, and less of it succeeds. */
+export const isTooMuch = (error: unknown): boolean => ['25P03', '57014'].includes(sqlState(error) ?? '');
+
 /** Of the server (53100) or of this process (ENOSPC, EDQUOT). */
 export const isFullDisk = (error: unknown): boolean =>
   ['53100', 'ENOSPC', 'EDQUOT'].includes(String((error as { code?: unknown } | null)?.code));

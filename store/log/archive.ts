@@ -3,8 +3,9 @@
  * is applied in ONE transaction: the events, what became of them in the tables, the dead letters and the positions, under the lock of
  * the positions it started from. So a record that comes again is skipped, and a reader that lost its partition writes nothing.
  */
+import { setImmediate as pause } from 'node:timers/promises';
 import { type Refusal, TroupeError } from '../../errors.ts';
-import { encodeEnvelope } from '../../ingest/decode.ts';
+import { type Decoded, encodeEnvelope } from '../../ingest/decode.ts';
 import { type LogRecord, rawOf, readRecord, recordDigest } from '../../ingest/log/kafka-record.ts';
 import { KEYED } from '../../ingest/log/keyed.ts';
 import { type Appended, ERASED_REFUSAL, prunedRefusal } from '../../ingest/log/log.ts';
@@ -22,8 +23,10 @@ import { isAboutData } from '../db/faults.ts';
 import type { Session } from '../db/pool.ts';
 import { applyBatch } from '../projecting/apply.ts';
 import { ARCHIVE, FACTS, homesAmong, homesOf, lockHomes } from '../projecting/homes.ts';
+import { LARGE_TEXT, nameOf, setAside } from '../projecting/late.ts';
+import { positionsOf } from '../projecting/positions.ts';
 import { type Prepared, prepare } from '../projecting/prepare.ts';
-import { APPLYING, movePositions, positionsOf } from '../projecting/projector.ts';
+import { APPLYING, movePositions } from '../projecting/projector.ts';
 import { asRead, type Positions, type Read } from '../projecting/read-news.ts';
 import { settleLater } from '../projecting/settle.ts';
 import { type Incarnation, otherRecord, topicOf } from './known-log.ts';
@@ -49,7 +52,8 @@ type Stored = {
 };
 
 /**
- * Applies what was read, inside the caller's transaction, which has the settings `ARCHIVING`, and projects it.
+ * Applies what was read, inside the caller's transaction, which has the settings `ARCHIVING`, and projects it; with `aside` it is only
+ * archived, and projected later.
  * @throws TroupeError `fenced` when a partition's stored position does not lie within what the reader knew of it: before what was read,
  * and between them something would be lost; or behind the log's end, which the reader must ask for anew. `log_replaced` when the log is
  * not the one that was read before.
@@ -58,6 +62,7 @@ export async function archiveIn(
   tx: Session,
   { log: number, name: log, label }: Incarnation,
   readings: readonly Reading[],
+  { aside: allAside = false }: { readonly aside?: boolean } = {},
 ): Promise<Archived> {
   await tx.query('set local search_path = facts, pg_catalog');
   const read = readings.map((reading) => ({ reading, records: reading.records.map(readOf) }));
@@ -87,7 +92,8 @@ export async function archiveIn(
     }
   }
   const applied = await positionsOf(tx, FACTS);
-  const { answers, placed, prepared } = await appendOrBury(tx, events, applied);
+  const aside = new Set(events.filter(({ event }) => allAside || event.json.length >= LARGE_TEXT).map(nameOf));
+  const { answers, placed, prepared } = await appendOrBury(tx, events, { applied, aside });
   for (const [i, answer] of answers.entries()) {
     const { event, partition, position, record } = events[i]!;
     const place = placeOf(partition, position);
@@ -108,7 +114,12 @@ export async function archiveIn(
   }
   if (letters.length > 0) await writeLetters(tx, 'kafka', letters);
   if (placed.length > 0) {
-    const dead = await applyBatch(tx, placed, { applied, prepared, settle: settleLater });
+    const small = aside.size === 0 ? placed : placed.filter((event) => !aside.has(nameOf(event)));
+    await setAside(
+      tx,
+      placed.filter((event) => aside.has(nameOf(event))),
+    );
+    const dead = await applyBatch(tx, small, { applied, prepared, settle: settleLater });
     await movePositions(tx, FACTS, { events: placed, dead });
   }
   await movePlaces(tx, number, readings, stored, ends);
@@ -119,7 +130,19 @@ export async function archiveIn(
   return { ...sum, keys: new Set(placed.map(({ key }) => key)), skipped };
 }
 
-const readOf = (record: LogRecord) => ({ record, ...readRecord(record) });
+const READ = new WeakMap<LogRecord, Decoded>();
+
+const readOf = (record: LogRecord) => ({ record, ...(READ.get(record) ?? readRecord(record)) });
+
+/** Reads the records before their transaction begins: nobody waits for it meanwhile, and a second try need not read them again. */
+export async function readBefore(readings: readonly Reading[]): Promise<void> {
+  for (const { records } of readings)
+    for (const record of records) {
+      if (READ.has(record)) continue;
+      READ.set(record, readRecord(record));
+      await pause();
+    }
+}
 
 /** Locks what was read, and where its keys are at home: a producer may spread them by a rule of its own. */
 async function lockPlaces(
@@ -177,10 +200,12 @@ type Appending = {
   readonly prepared: Prepared | null;
 };
 
+type Preparing = { readonly applied: Positions; readonly aside: ReadonlySet<string> };
+
 /** A record that the database cannot hold must not stop the others: then each is appended alone, and it gets its reason. */
-async function appendOrBury(tx: Session, events: readonly PlacedEvent[], applied: Positions): Promise<Appending> {
+async function appendOrBury(tx: Session, events: readonly PlacedEvent[], how: Preparing): Promise<Appending> {
   if (events.length === 0) return { answers: [], placed: [], prepared: null };
-  const whole = await attempt(tx, () => appendAndPrepare(tx, events, applied));
+  const whole = await attempt(tx, () => appendAndPrepare(tx, events, how));
   if (!('reason' in whole)) return whole.value;
   const answers: (Appended | Refusal)[] = [];
   const accepted: SplitPlaced[] = [];
@@ -207,10 +232,15 @@ async function newAmong(tx: Session, events: readonly PlacedEvent[]) {
 }
 
 /** While the server takes the events their rows are made here. */
-async function appendAndPrepare(tx: Session, events: readonly PlacedEvent[], applied: Positions): Promise<Appending> {
+async function appendAndPrepare(
+  tx: Session,
+  events: readonly PlacedEvent[],
+  { applied, aside }: Preparing,
+): Promise<Appending> {
   const { answers, accepted } = await newAmong(tx, events);
   const placed = asRead(accepted);
-  const [written, prepared] = await Promise.allSettled([copyEvents(tx, accepted), prepare(tx, placed, applied)]);
+  const small = placed.filter((event) => !aside.has(nameOf(event)));
+  const [written, prepared] = await Promise.allSettled([copyEvents(tx, accepted), prepare(tx, small, applied)]);
   if (written.status === 'rejected') throw written.reason;
   if (prepared.status === 'rejected') throw prepared.reason;
   return { answers, placed, prepared: prepared.value };

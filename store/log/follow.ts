@@ -5,12 +5,12 @@ import { repartitioned } from '../../ingest/log/kafka-log.ts';
 import type { LogPartition } from '../../ingest/log/log.ts';
 import { replacedBy, type TopicNow } from '../../ingest/log/replaced.ts';
 import type { LogSource, Reading } from '../../ingest/log/source.ts';
-import { isTransient } from '../db/faults.ts';
+import { isTooMuch, isTransient } from '../db/faults.ts';
 import type { Db } from '../db/pool.ts';
 import { ARCHIVE } from '../projecting/homes.ts';
 import { announce, type OnBatch } from '../projecting/projector.ts';
 import { settleRest } from '../projecting/unsettled.ts';
-import { ARCHIVING, archiveIn, truncated } from './archive.ts';
+import { ARCHIVING, archiveIn, readBefore, truncated } from './archive.ts';
 import { addLog, lockLogs, placePartitions, topicNow } from './incarnations.ts';
 import { type Incarnation, knownLog, topicOf } from './known-log.ts';
 
@@ -133,33 +133,84 @@ const reading = (
     return new Map((found?.rows ?? []).map(({ partition, offset }) => [partition, Number(offset)]));
   },
   take: async (readings: readonly Reading[], lost: () => boolean): Promise<ReadonlyMap<number, number> | null> => {
-    for (let pause = RETRY_MS.least; ; pause = Math.min(RETRY_MS.most, pause * 2)) {
+    let records = MOST_RECORDS;
+    let tries = 0;
+    let pause: number = RETRY_MS.least;
+    for (let left = readings; left.length > 0; ) {
+      const { piece, rest } = firstOf(left, { records, bytes: MOST_BYTES });
       const began = performance.now();
       try {
-        return await db
-          .transaction((tx) => archiveIn(tx, log, readings), { settings: ARCHIVING })
-          .then(
-            async ({ accepted, keys }) => {
-              if (accepted > 0) {
-                onBatch({ events: accepted, keys, delay: delayOf(readings) }, (performance.now() - began) / 1000);
-                await afterCommit(db);
-              }
-              return NOWHERE;
-            },
-            (error) => {
-              if (error instanceof TroupeError && error.code === 'fenced') return stored(db, source, log, readings);
-              throw error;
-            },
-          );
+        await readBefore(piece);
+        const settings = `${ARCHIVING}; set local idle_in_transaction_session_timeout = '${PATIENCE_S[tries]}s'`;
+        const aside = tries > 0;
+        const { accepted, keys } = await db.transaction((tx) => archiveIn(tx, log, piece, { aside }), { settings });
+        if (accepted > 0) {
+          onBatch({ events: accepted, keys, delay: delayOf(piece) }, (performance.now() - began) / 1000);
+          await afterCommit(db);
+        }
+        left = rest;
+        [tries, pause, records] = [0, RETRY_MS.least, Math.min(MOST_RECORDS, 2 * records)];
       } catch (error) {
+        if (error instanceof TroupeError && error.code === 'fenced') return stored(db, source, log, readings);
         if (!isTransient(error)) throw error;
         onTrouble(error);
         if (lost()) return null;
+        if (isTooMuch(error)) {
+          const held = piece.reduce((sum, one) => sum + one.records.length, 0);
+          if (held <= 1) tries = Math.min(tries + 1, PATIENCE_S.length - 1);
+          records = Math.ceil(held / SMALLER);
+        }
         await sleep(pause);
+        pause = Math.min(RETRY_MS.most, pause * 2);
       }
     }
+    return NOWHERE;
   },
 });
+
+/** Records and bytes that are applied in one transaction; one record more may be taken. A fetch may hold a hundred times as many. */
+const MOST_RECORDS = 2000;
+const MOST_BYTES = 4 * 1024 * 1024;
+/** What was too much for a transaction is tried again as so small a part. */
+const SMALLER = 16;
+/** How long a transaction may be idle: a record that was too much alone is archived with more time, and projected by others. */
+const PATIENCE_S = [8, 60, 300] as const;
+
+/** The first records of these readings, those of each partition before the later ones of the others, and what is left. */
+function firstOf(
+  readings: readonly Reading[],
+  most: { readonly records: number; readonly bytes: number },
+): { readonly piece: readonly Reading[]; readonly rest: readonly Reading[] } {
+  const counts = readings.map(() => 0);
+  const sizes = readings.map(() => 0);
+  let [records, bytes] = [0, 0];
+  while (records < most.records && (bytes < most.bytes || records === 0)) {
+    let next = -1;
+    for (const [i, reading] of readings.entries())
+      if (counts[i]! < reading.records.length && (next < 0 || sizes[i]! < sizes[next]!)) next = i;
+    if (next < 0) return { piece: readings, rest: [] };
+    const size = readings[next]!.records[counts[next]!]!.value?.length ?? 0;
+    if (records > 0 && bytes + size > most.bytes) break;
+    counts[next]!++;
+    sizes[next]! += size + 1;
+    bytes += size;
+    records++;
+  }
+  const cut = readings.map((reading, i) => ({ reading, count: counts[i]! }));
+  return {
+    piece: cut.flatMap(({ reading, count }) => {
+      const { records } = reading;
+      if (count === records.length) return [reading];
+      return count === 0 ? [] : [{ ...reading, next: records[count]!.offset, records: records.slice(0, count) }];
+    }),
+    rest: cut.flatMap(({ reading, count }) => {
+      const { records } = reading;
+      if (count === records.length) return [];
+      return [count === 0 ? reading : { ...reading, from: records[count]!.offset, records: records.slice(count) }];
+    }),
+  };
+}
+
 /** What a batch leaves for others is settled, and they are notified, outside of its transaction. */
 async function afterCommit(db: Db): Promise<void> {
   await settleRest(db);

@@ -32,7 +32,11 @@ type Applying = {
   readonly settle: Settle;
 };
 
-type Batch = Applying & { readonly prepared: Prepared | null };
+type Batch = Applying & {
+  readonly prepared: Prepared | null;
+  /** True for events that were set aside: others of their keys that follow them in the log may be in the tables already. */
+  readonly late?: boolean;
+};
 
 /**
  * Applies a batch; `prepared` is what was made of it before, if anything. An event that the tables cannot hold must not stop the others:
@@ -56,7 +60,7 @@ export async function applyBatch(
     const one = { ...batch, prepared: null, applied: batch.applied === null ? null : [...applied.values()] };
     let reason = await failure(tx, () => counted(applyEvents(tx, [event], one)));
     // An event derived from one span must not keep the others of its trace out of the tables.
-    if (reason !== null && event.name === 'span.recorded') {
+    if (reason !== null && event.name === 'span.recorded' && !batch.late) {
       reason = await failure(tx, () => counted(applyCarefully(tx, event, one)));
     }
     const { log, partition, position } = event;
@@ -92,13 +96,13 @@ async function asItCame(tx: Session, event: Read): Promise<Read> {
   return { ...event, data: rows[0]!.data };
 }
 
-async function placeText(tx: Session, { log, partition, position }: Read): Promise<string> {
+export async function placeText(tx: Session, { log, partition, position }: Read): Promise<string> {
   const { rows } = await tx.query<{ label: string }>('select label from troupe.logs where log = $1', [log]);
   return `${rows[0]!.label}/${partition}/${position}`;
 }
 
 /** Keeps an event that the tables cannot hold, with the reason. */
-const bury = (tx: Session, place: string, envelope: object, refusal: Refusal): Promise<void> =>
+export const bury = (tx: Session, place: string, envelope: object, refusal: Refusal): Promise<void> =>
   writeLetters(tx, 'projector', [{ place, raw: Buffer.from(JSON.stringify(envelope)), refusal }]);
 
 /** Newer code appended it to the embedded log; the first process of that code applies it. */
@@ -111,7 +115,7 @@ const ofNewerCode = ({ name, type_version }: Read): Refusal => ({
 
 /** Applies events; returns how many spans of earlier batches were mapped again. */
 async function applyEvents(tx: Session, events: readonly Read[], batch: Batch): Promise<number> {
-  const history = await historyOf(tx, events);
+  const history = batch.late ? await lateHistoryOf(tx, events) : await historyOf(tx, events);
   const { corrected } = history;
   // What was prepared knew nothing of amendments.
   const usable = corrected.size === 0 ? batch.prepared : null;
@@ -158,6 +162,13 @@ async function historyOf(tx: Session, events: readonly Read[]): Promise<History>
   };
 }
 
+/** Of events that were set aside: nothing begins with them, and a trace is mapped anew, since its later spans were applied as if they were. */
+async function lateHistoryOf(tx: Session, events: readonly Read[]): Promise<History> {
+  const { corrected } = await historyOf(tx, events);
+  const traces = events.filter(({ name }) => name === 'span.recorded').map(({ key }) => key);
+  return { corrected: new Set([...corrected, ...traces]), begun: new Set() };
+}
+
 /** Keys of which only spans came that concern neither agents nor models: they make no episode. */
 function silentTraces(events: readonly Read[], { now, retracted }: TraceDiff): ReadonlySet<string> {
   const silent = new Set([...now].flatMap(([key, derived]) => (derived.length === 0 ? [key] : [])));
@@ -170,7 +181,12 @@ async function write(
   tx: Session,
   events: readonly Read[],
   { corrected, begun }: History,
-  { applied, settle, prepared: { buffer, traces, foreign: named } }: Applying & { readonly prepared: Prepared },
+  {
+    applied,
+    settle,
+    late = false,
+    prepared: { buffer, traces, foreign: named },
+  }: Batch & { readonly prepared: Prepared },
 ): Promise<number> {
   const keys = [...new Set(events.map((event) => event.key))];
   const touched = new Map<string, number>();
@@ -193,7 +209,7 @@ async function write(
   }
   const derived = new Map(traces.now);
   for (const key of corrected) {
-    const now = await reproject(tx, key, foreign, events, applied);
+    const now = await reproject(tx, key, foreign, { events, applied, late });
     if (now) derived.set(key, now);
   }
   await settle(tx, { derived, touched, groupsBefore, tasks, digestsBefore, foreign, orphaned });

@@ -18,13 +18,26 @@ async function logPositions(db: Session): Promise<Record<string, number>> {
   return Object.fromEntries(rows.map((row) => [row.partition, Number(row.next_position)]));
 }
 
+/** As the driver gives them, which has texts for large numbers. */
+export const placesOf = (rows: Positions): Positions => rows.map((row) => ({ ...row, position: Number(row.position) }));
+
+/** How far the projection has come with each partition of each log. */
+export async function positionsOf(tx: Session, projection: string): Promise<Positions> {
+  const { rows } = await tx.query<{ log: number; partition: number; position: number }>(
+    'select log, partition, position from troupe.positions where projection = $1 order by log, partition',
+    [projection],
+    { name: 'positions_of' },
+  );
+  return placesOf(rows);
+}
+
 /** Where each partition of each log ends, as far as it is archived: what lies before can be seen, for positions commit in order. */
 export async function logEnds(db: Session): Promise<Positions> {
   const { rows } = await db.query<{ log: number; partition: number; position: number }>(
     `select ${EMBEDDED_LOG}::smallint as log, partition, next_position as position from troupe.log_partitions
      union all select log, partition, position from troupe.positions where projection = '${ARCHIVE}' order by 1, 2`,
   );
-  return rows.map((row) => ({ ...row, position: Number(row.position) }));
+  return placesOf(rows);
 }
 
 /** Events that are in the log and not in the tables yet. */

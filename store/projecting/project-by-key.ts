@@ -105,11 +105,11 @@ async function readPortion(tx: Session, from: After, { ends, most }: Bounds): Pr
        where until - size < ${MOST_BYTES}
      ) to stdout (format binary)`,
   );
-  const { rows } = await copiedRows(copy, 11);
+  const { rows, cut } = await copiedRows(copy, 11, 4 * MOST_BYTES);
   const stored = rows.map(storedRow);
-  const [fitting] = await withTexts(tx, [stored], MOST_BYTES);
-  const read = fitting!.map(eventOf);
-  const more = rows.length === most || (stored.at(-1)?.until ?? 0) >= MOST_BYTES || read.length < rows.length;
+  const [fitting] = await withTexts(tx, [stored], { most: MOST_BYTES, inAll: MOST_BYTES });
+  const read = fitting!.map((row) => eventOf({ ...row, data: row.data! }));
+  const more = cut || rows.length === most || (stored.at(-1)?.until ?? 0) >= MOST_BYTES || read.length < rows.length;
   const whole = more ? withoutLastKey(read) : read;
   const last = whole.at(-1);
   const events = whole.filter((event) => event.position < (ends.get(partitionName(event)) ?? 0));

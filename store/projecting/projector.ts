@@ -6,14 +6,16 @@
 import { randomUUID } from 'node:crypto';
 import { KEYED } from '../../ingest/log/keyed.ts';
 import { EMBEDDED_LOG, LOG_CHANNEL, type Place } from '../../ingest/log/postgres.ts';
+import { isTooMuch } from '../db/faults.ts';
 import { onNews } from '../db/news.ts';
 import type { Db, Session } from '../db/pool.ts';
 import { type ApplyOptions, applyBatch } from './apply.ts';
 import { ARCHIVE, FACTS, homesAmong, homesOf, lockAllHomes, lockHomes } from './homes.ts';
+import { applyLateIn, LARGE, lateEvents, setAside } from './late.ts';
 import { partitionShare } from './leases.ts';
-import { lag } from './positions.ts';
+import { lag, placesOf, positionsOf } from './positions.ts';
 import { type Prepared, prepare } from './prepare.ts';
-import { type News, type Positions, partitionName, type Read, readNews } from './read-news.ts';
+import { type News, type Portion, type Positions, partitionName, type Read, readNews } from './read-news.ts';
 import { settle, settleLater } from './settle.ts';
 import { settleRest, settleRestIn } from './unsettled.ts';
 
@@ -35,8 +37,8 @@ export type ProjectorOptions = ApplyOptions & {
 const PER_PARTITION = 500;
 
 /** Applies one batch. Returns how many events it applied; 0 means that everything committed before the call is in the tables. */
-export const projectBatch = async (db: Db, options: ProjectorOptions = {}): Promise<number> =>
-  (await runBatch(db, options, { ahead: null, onward: () => {} })).applied;
+export const projectBatch = async (db: Db, options: Omit<ProjectorOptions, 'share'> = {}): Promise<number> =>
+  (await runBatch(db, options, { ...AT_ONCE, portion: wholePortion(options) })).applied;
 
 /**
  * Settings of a transaction that applies a batch. A process that is stopped in the middle holds its locks: after so long the transaction
@@ -48,8 +50,14 @@ export const APPLYING = `set local idle_in_transaction_session_timeout = '8s'; s
 /** The same inside a transaction of the caller, whose search_path is left at the schema. */
 export async function projectBatchIn(tx: Session, options: Omit<ProjectorOptions, 'share'> = {}): Promise<number> {
   await tx.query(settingsOf(options));
-  return (await applyNext(tx, options, { ahead: null, onward: () => {}, mine: null })).applied;
+  return (await applyNext(tx, options, { ...AT_ONCE, portion: wholePortion(options) })).applied;
 }
+
+const wholePortion = ({ perPartition = PER_PARTITION }: ProjectorOptions): Portion => ({
+  perPartition,
+  most: Number.MAX_SAFE_INTEGER,
+  aside: Number.MAX_SAFE_INTEGER,
+});
 
 /** How many events a batch had, and whether its partitions may have held more when it was read. */
 type Batch = { readonly applied: number; readonly more: boolean };
@@ -62,29 +70,57 @@ type Ahead = { readonly from: From; readonly news: News; readonly prepared: Prep
 
 type Turn = {
   readonly ahead: Ahead | null;
-  /** Called with the positions to read on from, before the batch is written. */
-  readonly onward: (from: From) => void;
+  /** Called before a batch is written: with the positions to read on from, null where nothing may follow, and how many events it has. */
+  readonly onward: (from: From | null, events: number) => void;
 };
 
-/** Batches one after the other: while one is written, the next is read and prepared over another connection. */
+/** The partitions of the embedded log to work on, null for all, and how much of them at a time. */
+type Share = { readonly mine: readonly number[] | null; readonly portion: Portion };
+
+const AT_ONCE = { ahead: null, onward: () => {}, mine: null } as const;
+
+/** A batch that was too much is tried again as so small a part of it, and so on. */
+const SMALLER = 16;
+
+/**
+ * Batches one after the other: while one is written, the next is read and prepared over another connection, where nothing is locked that
+ * others wait for. A batch that was too much for its transaction is halved several times over; an event that is so alone is set aside.
+ */
 export function batches(db: Db, options: ProjectorOptions = {}): { readonly next: () => Promise<Batch> } {
+  const { perPartition = PER_PARTITION } = options;
   let reading: Promise<Ahead | null> | null = null;
+  let size = Number.MAX_SAFE_INTEGER;
+  let held = 0;
+  const portion = (): Portion => ({
+    perPartition: Math.min(Math.max(1, size), perPartition),
+    most: Math.max(1, size),
+    aside: options.share === undefined ? Number.MAX_SAFE_INTEGER : size === 0 ? 0 : LARGE,
+  });
   return {
     next: async () => {
-      const ahead = await reading;
+      const mine = options.share === undefined ? null : await options.share();
+      const ahead = await (reading ?? readNext(db, options, { mine, portion: portion() }));
       reading = null;
-      const onward = (from: From) => {
-        reading = readAhead(db, options, from);
+      const onward = (from: From | null, events: number) => {
+        held = events;
+        if (from !== null) reading = readAhead(db, options, { from, portion: portion() });
       };
-      return runBatch(db, options, { ahead, onward });
+      try {
+        const batch = await runBatch(db, options, { ahead, onward, mine, portion: portion() });
+        size = Math.min(Number.MAX_SAFE_INTEGER, 2 * Math.max(1, size));
+        return batch;
+      } catch (error) {
+        if (isTooMuch(error)) size = held <= 1 ? 0 : Math.ceil(Math.min(size, held) / SMALLER);
+        reading = null;
+        throw error;
+      }
     },
   };
 }
 
-async function runBatch(db: Db, options: ProjectorOptions, turn: Turn): Promise<Batch> {
-  const mine = options.share === undefined ? null : await options.share();
+async function runBatch(db: Db, options: ProjectorOptions, turn: Turn & Share): Promise<Batch> {
   const settings = `${APPLYING}; ${settingsOf(options)}`;
-  const batch = await db.transaction((tx) => applyNext(tx, options, { ...turn, mine }), { settings });
+  const batch = await db.transaction((tx) => applyNext(tx, options, turn), { settings });
   if (batch.applied > 0) await announce(db);
   return batch;
 }
@@ -94,14 +130,30 @@ export async function announce(db: Session): Promise<void> {
   await db.query(`select pg_notify('${PROJECTED_CHANNEL}', '')`, [], { name: 'projected_notify' });
 }
 
-/** A batch larger than this is not read before its turn: two of them would be held. */
-const MOST_AHEAD_BYTES = 32 * 1024 * 1024;
-
 /** Never throws: what cannot be read or prepared now is so in its turn, where something can be done about it. */
-async function readAhead(db: Db, options: ProjectorOptions, from: From): Promise<Ahead | null> {
-  const read = async (tx: Session): Promise<Ahead> => {
-    const news = await readNews(tx, from.own, options.perPartition ?? PER_PARTITION);
-    return { from, news, prepared: await prepare(tx, news.events, from.all) };
+async function readAhead(
+  db: Db,
+  options: ProjectorOptions,
+  { from, portion }: { readonly from: From; readonly portion: Portion },
+): Promise<Ahead | null> {
+  const read = (tx: Session) => readFrom(tx, from, portion);
+  return db.transaction(read, { settings: settingsOf(options) }).catch(() => null);
+}
+
+async function readFrom(tx: Session, from: From, portion: Portion): Promise<Ahead> {
+  const news = await readNews(tx, from.own, portion);
+  return { from, news, prepared: await prepare(tx, news.events, from.all) };
+}
+
+/** The same from where the tables are now, of partitions that nobody else holds. */
+async function readNext(db: Db, options: ProjectorOptions, { mine, portion }: Share): Promise<Ahead | null> {
+  const { projection = FACTS } = options;
+  const read = async (tx: Session) => {
+    const all = await positionsOf(tx, projection);
+    const isOwn = ({ log, partition }: Place) =>
+      projection !== FACTS || (log === EMBEDDED_LOG && (mine === null || mine.includes(partition)));
+    const own = all.filter(isOwn);
+    return readFrom(tx, { own, all: withOthers(own, all) }, portion);
   };
   return db.transaction(read, { settings: settingsOf(options) }).catch(() => null);
 }
@@ -113,31 +165,36 @@ const settingsOf = ({ schema = FACTS }: ProjectorOptions): string =>
 async function applyNext(
   tx: Session,
   options: ProjectorOptions,
-  { ahead, onward, mine }: Turn & { readonly mine: readonly number[] | null },
+  { ahead, onward, mine, portion }: Turn & Share,
 ): Promise<Batch> {
-  const { projection = FACTS, perPartition = PER_PARTITION } = options;
+  const { projection = FACTS } = options;
   const from = await lockPositions(tx, projection, mine);
-  if (projection === FACTS && mine === null) while (await settleRestIn(tx));
+  if (projection === FACTS && mine === null) {
+    await applyLateIn(tx);
+    while (await settleRestIn(tx));
+  }
   // Positions move by projecting alone, and nothing beyond them is changed: what was read from here still holds, but more may have come.
   const holds = ahead !== null && ahead.news.events.length > 0 && samePositions(ahead.from.own, from.own);
   const usable = holds ? ahead : null;
-  const news = usable?.news ?? (await readNews(tx, from.own, perPartition));
-  const { events } = news;
-  if (events.length === 0) return { applied: 0, more: false };
+  const news = usable?.news ?? (await readNews(tx, from.own, portion));
+  const { events, large } = news;
+  const taken = [...events, ...large];
+  if (taken.length === 0) return { applied: 0, more: false };
   // Where there is a topic too, what is about one key may come by both.
   if (mine !== null) await lockForeignHomes(tx, events);
-  if (!news.all && news.bytes < MOST_AHEAD_BYTES)
-    onward({ own: movedBy(events, from.own), all: movedBy(events, from.all) });
+  const after = { own: movedBy(taken, from.own), all: movedBy(taken, from.all) };
+  onward(news.all ? null : after, events.length);
+  await setAside(tx, large);
   const dead = await applyBatch(tx, events, {
     ...options,
     applied: from.all,
     prepared: usable?.prepared ?? null,
     settle: mine === null ? settle : settleLater,
   });
-  await movePositions(tx, projection, { events, dead });
+  await movePositions(tx, projection, { events: taken, dead });
   options.onKeys?.(new Set(events.map(({ key }) => key)));
-  if (options.onDelay) options.onDelay(await delayOf(tx, events));
-  return { applied: events.length, more: !news.all };
+  if (options.onDelay && events.length > 0) options.onDelay(await delayOf(tx, events));
+  return { applied: taken.length, more: !news.all };
 }
 
 /** Seconds since the oldest of these events was appended: the first of one of their partitions. */
@@ -155,11 +212,12 @@ async function delayOf(tx: Session, events: readonly Read[]): Promise<number> {
 }
 
 /** These positions after these events. */
-function movedBy(events: readonly Read[], positions: Positions): Positions {
+function movedBy(events: readonly Place[], positions: Positions): Positions {
   const after = new Map(positions.map((place) => [partitionName(place), place]));
   for (const event of events) {
     const { log, partition, position } = event;
-    after.set(partitionName(event), { log, partition, position: position + 1 });
+    const before = after.get(partitionName(event))?.position ?? 0;
+    after.set(partitionName(event), { log, partition, position: Math.max(before, position + 1) });
   }
   return [...after.values()];
 }
@@ -196,18 +254,6 @@ async function lockPositions(tx: Session, projection: string, mine: readonly num
   return { own, all: withOthers(own, await positionsOf(tx, projection)) };
 }
 
-const placesOf = (rows: Positions): Positions => rows.map((row) => ({ ...row, position: Number(row.position) }));
-
-/** How far the projection has come with each partition of each log. */
-export async function positionsOf(tx: Session, projection: string): Promise<Positions> {
-  const { rows } = await tx.query<{ log: number; partition: number; position: number }>(
-    'select log, partition, position from troupe.positions where projection = $1 order by log, partition',
-    [projection],
-    { name: 'positions_of' },
-  );
-  return placesOf(rows);
-}
-
 function withOthers(own: Positions, all: Positions): Positions {
   const mine = new Set(own.map(partitionName));
   return [...own, ...all.filter((place) => !mine.has(partitionName(place)))];
@@ -218,19 +264,23 @@ const samePositions = (a: Positions, b: Positions): boolean => {
   return a.length === b.length && a.every((place) => places.get(partitionName(place)) === place.position);
 };
 
-type Applied = { readonly events: readonly Read[]; readonly dead: ReadonlySet<Read> };
+type Applied = { readonly events: readonly Place[]; readonly dead: ReadonlySet<Place> };
 
 /** Moves the positions behind these events, which were applied or became dead letters. */
 export async function movePositions(tx: Session, projection: string, { events, dead }: Applied): Promise<void> {
   const next = new Map<string, Place & { applied: number; dead: number }>();
   for (const event of events) {
     const { log, partition, position } = event;
-    const { applied, dead: buried } = next.get(partitionName(event)) ?? { applied: 0, dead: 0 };
+    const {
+      applied,
+      dead: buried,
+      position: before,
+    } = next.get(partitionName(event)) ?? { applied: 0, dead: 0, position: 0 };
     const died = dead.has(event) ? 1 : 0;
     next.set(partitionName(event), {
       log,
       partition,
-      position: position + 1,
+      position: Math.max(before, position + 1),
       applied: applied + 1 - died,
       dead: buried + died,
     });
@@ -313,6 +363,16 @@ export async function runProjector(
     delay = seconds;
   };
   const { next } = batches(db, { share: () => claim(db), onReplayedSpans, onKeys, onDelay });
+  const late = lateEvents();
+  let applyingLate: Promise<void> | null = null;
+  const applyLate = () => {
+    applyingLate ??= late
+      .next(db, { signal, onApplied: () => announce(db) })
+      .catch(onTrouble)
+      .finally(() => {
+        applyingLate = null;
+      });
+  };
   const streamMs = () => gathersUntil - performance.now();
   const restMs = () => restsUntil - performance.now();
   await onNews(db, LOG_CHANNEL, { signal, pollMs: POLL_MS, gatherMs: 15, streamMs, restMs, onTrouble }, async () => {
@@ -324,6 +384,7 @@ export async function runProjector(
       const batch = await next();
       if (batch.applied > 0) onBatch({ events: batch.applied, keys, delay }, (performance.now() - began) / 1000);
       await settleRest(db);
+      applyLate();
       applied += batch.applied;
       more = batch.more;
     }
@@ -333,5 +394,6 @@ export async function runProjector(
     restsUntil = now + (again > applied ? Math.min(MOST_REST_MS, took) : 0);
     return false;
   });
+  await applyingLate;
   await release(db).catch(() => {});
 }

@@ -19,9 +19,24 @@ export type Positions = readonly Place[];
 /** A partition's name among those of all logs. */
 export const partitionName = ({ log, partition }: Pick<Place, 'log' | 'partition'>): string => `${log}/${partition}`;
 
+/** Where an event lies, and what it is about. */
+export type Keyed = Place & { readonly key: string };
+
+/** How much is read at a time. */
+export type Portion = {
+  /** Events of one partition. */
+  readonly perPartition: number;
+  /** Events of all partitions. */
+  readonly most: number;
+  /** Bytes, as they are stored, from which on an event is set aside: it is named, not read. */
+  readonly aside: number;
+};
+
 export type News = {
   /** In the order of partition and position. */
   readonly events: readonly Read[];
+  /** Those that are set aside, which were not read. */
+  readonly large: readonly Keyed[];
   /** Of what was read, as it came. */
   readonly bytes: number;
   /** False where some partition may hold more. */
@@ -32,8 +47,8 @@ export type News = {
  * What comes after the positions. A batch maps the traces of its spans from the beginning, so of a partition that has more to read
  * as many events are taken as these traces have spans already: batches double, and n spans that wait are mapped n log n times, not n².
  */
-export async function readNews(tx: Session, positions: Positions, perPartition: number): Promise<News> {
-  const news = await read(tx, positions, perPartition);
+export async function readNews(tx: Session, positions: Positions, portion: Portion): Promise<News> {
+  const news = await read(tx, positions, portion);
   if (news.all) return news;
   const spans = news.events.filter(({ name }) => name === 'span.recorded');
   if (spans.length === 0) return news;
@@ -46,8 +61,8 @@ export async function readNews(tx: Session, positions: Positions, perPartition: 
     [[...keys.keys()], [...keys.values()]],
     { name: 'spans_told' },
   );
-  const most = Math.min(Number(rows[0]!.earlier), MOST_AT_ONCE);
-  return most > perPartition ? read(tx, positions, most) : news;
+  const again = Math.min(Number(rows[0]!.earlier), MOST_AT_ONCE);
+  return again > portion.perPartition ? read(tx, positions, { ...portion, perPartition: again }) : news;
 }
 
 /** Events of a partition in the largest batch: a transaction stays within seconds, and its rows within memory. */
@@ -55,6 +70,11 @@ const MOST_AT_ONCE = 4000;
 
 /** Bytes of one partition in a batch, as they are stored; one event more may be taken. A batch stays within memory, however large its events. */
 const MOST_BYTES = 2 * 1024 * 1024;
+/**
+ * Bytes of all partitions in a batch, as they are stored and again as they are read, which may be a hundred times as many: parsing and
+ * writing them stays within seconds on a slow processor. One event more may be taken.
+ */
+const MOST_IN_ALL = { stored: 4 * 1024 * 1024, read: 8 * 1024 * 1024 };
 
 /**
  * The bytes of an event without its texts: compressed as it is stored.
@@ -63,43 +83,68 @@ const MOST_BYTES = 2 * 1024 * 1024;
  */
 export const STORED_SIZE = `case when name = 'artifact.attached' then 4 * octet_length(data::text) else pg_column_size(data) end`;
 
-/** By COPY: rows of the wire protocol cost the server and the reader twice as much. */
-async function read(tx: Session, positions: Positions, perPartition: number): Promise<News> {
+/**
+ * By COPY: rows of the wire protocol cost the server and the reader twice as much. Of each partition the first events come before the
+ * later ones of the others, so that a partition of large events leaves room for one of small ones.
+ */
+async function read(tx: Session, positions: Positions, { perPartition, most, aside }: Portion): Promise<News> {
   const places = positions.map(
     ({ log, partition, position }) => `(${log}::smallint, ${partition}::smallint, ${position}::bigint)`,
   );
-  if (places.length === 0) return { events: [], bytes: 0, all: true };
+  if (places.length === 0) return { events: [], large: [], bytes: 0, all: true };
   const copy = tx.copyOut(
     `copy (
-       select e.key, e.source, e.id, e.name, e.time::text, e.data::text, e.log::text, e.partition::text, e.position::text, e.type_version::text,
-              e.until::text
-       from (values ${places.join(', ')}) p (log, partition, position)
-       cross join lateral (
-         select *, sum(size) over (order by position) as until
-         from (
-           select key, source, id, name, time, data, log, partition, position, type_version, ${STORED_SIZE} as size from troupe.stored_events e
-           where e.log = p.log and e.partition = p.partition and e.position >= p.position order by e.position limit ${Number(perPartition)}
+       select key, source, id, name, time::text, case when is_large then null else data::text end, log::text, partition::text, position::text,
+              type_version::text, until::text
+       from (
+         select e.*, sum(e.size) over in_turn as until_all, count(*) over in_turn as nth
+         from (values ${places.join(', ')}) p (log, partition, position)
+         cross join lateral (
+           select *, sum(size) over (order by position) as until
+           from (
+             select *, case when is_large then 0 else stored end as size
+             from (
+               select *, stored >= ${aside} as is_large
+               from (
+                 select key, source, id, name, time, data, log, partition, position, type_version, ${STORED_SIZE} as stored
+                 from troupe.stored_events e
+                 where e.log = p.log and e.partition = p.partition and e.position >= p.position order by e.position limit ${Number(perPartition)}
+               ) e
+             ) e
+           ) e
          ) e
+         where e.until - e.size < ${MOST_BYTES}
+         window in_turn as (order by e.until, e.log, e.partition, e.position)
+         order by e.until, e.log, e.partition, e.position offset 0
        ) e
-       where e.until - e.size < ${MOST_BYTES}
+       where (until_all - size < ${MOST_IN_ALL.stored} and nth <= ${most}) or nth = 1
      ) to stdout (format binary)`,
   );
-  const { rows } = await copiedRows(copy, 11);
+  const { rows, cut } = await copiedRows(copy, 11, MOST_IN_ALL.read);
   const runs = groupBy(rows.map(storedRow), partitionName);
-  const whole = await withTexts(tx, [...runs.values()], MOST_BYTES);
+  const whole = await withTexts(tx, [...runs.values()], { most: MOST_BYTES, inAll: MOST_IN_ALL.read });
+  const stored = [...runs.values()].reduce((sum, run) => sum + run.at(-1)!.until, 0);
+  const isCut = cut || rows.length >= most || stored >= MOST_IN_ALL.stored;
   const full = [...runs].filter(
-    ([, run], i) => run.length === perPartition || run.at(-1)!.until >= MOST_BYTES || whole[i]!.length < run.length,
+    ([, run], i) =>
+      isCut || run.length === perPartition || run.at(-1)!.until >= MOST_BYTES || whole[i]!.length < run.length,
   );
-  const events = whole.flatMap((run) => run.map(eventOf)).sort(inLogOrder);
-  const bytes = whole.reduce((sum, run) => sum + run.reduce((all, { data }) => all + data.length, 0), 0);
-  return { events: withoutCut(events, new Set(full.map(([name]) => name))), bytes, all: full.length === 0 };
+  const all = whole.flat().sort(inLogOrder);
+  const bytes = all.reduce((sum, { data }) => sum + (data?.length ?? 0), 0);
+  const taken = withoutCut(all, new Set(full.map(([name]) => name)));
+  return {
+    events: taken.flatMap((row) => (row.data === null ? [] : [eventOf(row as StoredEvent)])),
+    large: taken.filter(({ data }) => data === null),
+    bytes,
+    all: full.length === 0 && !isCut,
+  };
 }
 
 /**
  * Without the events at the end of these partitions that have one key, of which more may follow: what is written once need not be looked
  * for, mapped again and summed up again. A key that fills the batch of its partition is cut.
  */
-function withoutCut(events: readonly Read[], full: ReadonlySet<string>): readonly Read[] {
+function withoutCut<Event extends Keyed>(events: readonly Event[], full: ReadonlySet<string>): readonly Event[] {
   const firsts = new Map<string, number>();
   // Where the last run of events of one key begins.
   const runs = new Map<string, number>();
@@ -111,7 +156,7 @@ function withoutCut(events: readonly Read[], full: ReadonlySet<string>): readonl
     if (before?.name !== name || before.key !== key) runs.set(name, position);
     before = { name, key };
   }
-  const isCut = (event: Read): boolean => {
+  const isCut = (event: Keyed): boolean => {
     const name = partitionName(event);
     return full.has(name) && runs.get(name) !== firsts.get(name) && event.position >= runs.get(name)!;
   };
@@ -135,7 +180,7 @@ const keptTime = (time: string | null): string | null =>
 const inLogOrder = (a: Place, b: Place): number =>
   a.log - b.log || a.partition - b.partition || a.position - b.position;
 
-/** A row of the columns key, source, id, name, time, data, log, partition, position, type_version and until, as texts. */
+/** A row of the columns key, source, id, name, time, data, log, partition, position, type_version and until, as texts; without data where the event is set aside. */
 export const storedRow = ([key, source, id, name, time, data, log, partition, position, version, until]: readonly (
   | string
   | null
@@ -146,15 +191,17 @@ export const storedRow = ([key, source, id, name, time, data, log, partition, po
   name: name as EventName,
   type_version: Number(version),
   time: time == null ? null : parseTimestamptz(time),
-  data: data!,
+  data: data ?? null,
   log: Number(log),
   partition: Number(partition),
   position: Number(position),
   until: Number(until),
 });
 
+type StoredEvent = ReturnType<typeof storedRow> & { readonly data: string };
+
 /** The event of a row that has its texts. */
-export const eventOf = ({ until, ...event }: ReturnType<typeof storedRow>): Read => ({
+export const eventOf = ({ until, ...event }: StoredEvent): Read => ({
   ...event,
   data: event.name === 'span.recorded' ? readRecorded(event.data) : JSON.parse(event.data),
 });

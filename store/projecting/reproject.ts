@@ -16,10 +16,10 @@ import { rowsOf, TARGETS } from '../projections/catalogue.ts';
 import { effective } from '../projections/effective.ts';
 import type { Rows } from '../projections/projection.ts';
 import { amended, type Stored } from './amend.ts';
-import type { Positions, Read } from './read-news.ts';
+import type { Read } from './read-news.ts';
 import { RowBuffer } from './row-buffer.ts';
 import { episodesWithForeign, judgedGroups, noteForeign, settle, taskDigests, tasksOf } from './settle.ts';
-import { withDerived } from './traces.ts';
+import { type BatchOfKey, withDerived } from './traces.ts';
 import { remove, upsert } from './write-rows.ts';
 
 const EVENTS_OF_KEY = prepare<{ key: string }>('events_of_key')((value) =>
@@ -40,14 +40,12 @@ export async function reproject(
   tx: Session,
   key: string,
   foreign: Set<string>,
-  batch: readonly Read[] | null,
-  applied: Positions | null = null,
+  batch: BatchOfKey | null,
 ): Promise<readonly Stored[] | null> {
   const stored = (await rowsOfPrepared(tx, EVENTS_OF_KEY, { key })) as Read[];
   const { events, retracted, derived } = withDerived(
     stored,
-    batch?.filter((event) => event.key === key) ?? null,
-    applied,
+    batch && { ...batch, events: batch.events.filter((event) => event.key === key) },
   );
   const amendments = events.filter((event) => event.name === 'record.amended');
   const before = new RowBuffer();

@@ -125,14 +125,20 @@ export async function diffTraces(tx: Session, batch: readonly Read[], applied: P
   return { added, retracted, refused, now: all, replayedSpans: [...known.values()].flat().length };
 }
 
+/** The events of a batch, what they are applied to, and whether they were set aside before. */
+export type BatchOfKey = {
+  readonly events: readonly Read[];
+  readonly applied: Positions | null;
+  readonly late: boolean;
+};
+
 /**
  * The events of a key, with the events derived from its spans in place of the spans, and those derived before this batch and no longer.
  * Without a batch all spans are mapped, and nothing is retracted.
  */
 export function withDerived(
   stored: readonly Read[],
-  batch: readonly Read[] | null,
-  applied: Positions | null,
+  batch: BatchOfKey | null,
 ): {
   readonly events: readonly Stored[];
   readonly retracted: readonly Stored[];
@@ -140,8 +146,9 @@ export function withDerived(
 } {
   const spans = stored.filter(({ name }) => name === 'span.recorded');
   if (spans.length === 0) return { events: stored, retracted: [], derived: null };
-  const isBefore = batch === null ? () => false : isEarlier(batch, applied);
-  const here = batch === null ? null : new Set(batch.map(identity));
+  const here = batch === null ? null : new Set(batch.events.map(identity));
+  const isApplied = batch === null ? () => false : isEarlier(batch.late ? [] : batch.events, batch.applied);
+  const isBefore = (span: Read) => isApplied(span) && !here?.has(identity(span));
   const before = spans.filter(isBefore);
   const now = traceEventsOf(
     here === null ? spans : spans.filter((span) => isBefore(span) || here.has(identity(span))),

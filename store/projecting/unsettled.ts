@@ -1,7 +1,8 @@
 /**
  * What batches left for keys of other partitions: feedback from elsewhere and its target, a task that a trace defines, an episode whose
  * task changed. It is done after the batch has committed, in a short transaction that takes the locks of these keys where they are free.
- * Where one is held, its holder looks here itself after its commit; so nobody waits for anybody, and nothing is forgotten.
+ * Where one is held, its holder looks here itself after its commit; so nobody waits for anybody, and nothing is forgotten. Events that were
+ * set aside lie in the same table and are applied by `late.ts`.
  */
 import { KEYED } from '../../ingest/log/keyed.ts';
 import type { Db, Session } from '../db/pool.ts';
@@ -23,7 +24,8 @@ export async function settleRest(db: Db): Promise<void> {
 /** The same inside a transaction of the caller, whose search_path names the schema. Returns whether there may be more to settle. */
 export async function settleRestIn(tx: Session): Promise<boolean> {
   const { rows } = await tx.query<{ what: Unsettled }>(
-    `delete from troupe.unsettled where ctid = any(array(select ctid from troupe.unsettled limit ${AT_ONCE} for update skip locked)) returning what`,
+    `delete from troupe.unsettled where ctid = any(array(
+       select ctid from troupe.unsettled where what->>'late' is null limit ${AT_ONCE} for update skip locked)) returning what`,
     [],
     { name: 'unsettled' },
   );

@@ -10,6 +10,7 @@ import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import '../support/replay.ts';
 import { event } from './support/events.ts';
 
+const portion = (perPartition: number) => ({ perPartition, most: 1e6, aside: 1e9 });
 const LONG = `${'a long "text" '.repeat(60)}\u{1f600}`;
 
 describe('Events that were just placed', () => {
@@ -85,7 +86,7 @@ describe('Events that were just placed', () => {
             expect(answers.every((answer) => answer === 'accepted')).toBe(true);
             await writePlaced(tx, placed);
             const read = asRead(placed.map(withSplit));
-            const { events: news } = await readNews(tx, before, 100);
+            const { events: news } = await readNews(tx, before, portion(100));
             expect(JSON.stringify(read)).toBe(JSON.stringify(news));
             expect(read).toEqual(news);
             throw undone;
@@ -111,7 +112,9 @@ describe('A batch that does not take all of a partition', () => {
         );
       await postgresLog(db).append([...messagesOf(one, 3), ...messagesOf(two, 4), ...messagesOf(long, 9)]);
       const keysFrom = async (position: number) => {
-        const { events, all } = await db.transaction((tx) => readNews(tx, [{ log: 0, partition: 0, position }], 5));
+        const { events, all } = await db.transaction((tx) =>
+          readNews(tx, [{ log: 0, partition: 0, position }], portion(5)),
+        );
         return { keys: events.map(({ key }) => key.slice(2)), all };
       };
       const times = (id: string, n: number) => new Array<string>(n).fill(id);
@@ -133,7 +136,7 @@ describe('A batch that does not take all of a partition', () => {
     try {
       await postgresLog(db).append(calls);
       const before = [{ log: 0, partition: partitionOf('e/long'), position: 0 }];
-      const news = await db.transaction((tx) => readNews(tx, before, 100));
+      const news = await db.transaction((tx) => readNews(tx, before, portion(100)));
       expect([news.events.length, news.all]).toEqual([2, false]);
     } finally {
       await close();
@@ -148,7 +151,7 @@ describe('A batch that does not take all of a partition', () => {
         event('message.sent', { episode_id: 'named', message_id: 'm', from: 'user', content }),
       ]);
       const before = [{ log: 0, partition: partitionOf('e/named'), position: 0 }];
-      const { events } = await db.transaction((tx) => readNews(tx, before, 100));
+      const { events } = await db.transaction((tx) => readNews(tx, before, portion(100)));
       expect((events[0]!.data as { content: string }).content).toMatch(/^\uFFFE#[0-9a-f-]{36}$/);
     } finally {
       await close();
@@ -164,7 +167,7 @@ describe('A batch that does not take all of a partition', () => {
       ]);
       await db.query('delete from troupe.bodies');
       const before = [{ log: 0, partition: partitionOf('e/torn'), position: 0 }];
-      await expect(db.transaction((tx) => readNews(tx, before, 100))).rejects.toThrow(/torn/);
+      await expect(db.transaction((tx) => readNews(tx, before, portion(100)))).rejects.toThrow(/torn/);
     } finally {
       await close();
     }
