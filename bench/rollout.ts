@@ -25,7 +25,6 @@ import { requestRollout } from '../store/rollouts/request.ts';
 import type { RolloutTask } from '../store/rollouts/rollout.ts';
 import { scheduleOnce } from '../store/schedules/scheduler.ts';
 import { addSchedule } from '../store/schedules/schedules.ts';
-import type { RlNumbers } from '../trainer/jobs/job-specs.ts';
 import type { Plan } from '../trainer/plans/plan-schema.ts';
 import type { RolloutResult } from '../trainer/rollouts/handler.ts';
 import type { Bench, Settings } from './bench.ts';
@@ -173,7 +172,7 @@ type Drawn = {
 };
 
 /** The calls of a rollout, in the order in which they came, with the tokens that were drawn. */
-async function drawnIn({ db, log }: Context, rollout: string, learn: RlNumbers | null = null): Promise<Drawn> {
+async function drawnIn({ db, log }: Context, rollout: string, learn: Part['learn'] = null): Promise<Drawn> {
   await waitProjected(db, { log });
   const calls = await rowsOf(
     db,
@@ -357,7 +356,7 @@ async function roundCase(
     stages.push(STAGES.map((stage) => each.reduce((sum, i) => sum + (byId.get(of(stage, i))?.seconds ?? 0), 0)));
     const drawn: Drawn[] = [];
     for (const i of each)
-      drawn.push(await drawnIn(context, of('rollout', i), byId.get(of('train-team', i))!.spec as RlNumbers));
+      drawn.push(await drawnIn(context, of('rollout', i), byId.get(of('train-team', i))!.spec as Part['learn']));
     const { directory } = byId.get(of('train-team', ITERATIONS))!.result as { directory: string };
     const { weights } = await worker.ask<{ weights: string }>({ do: 'weightsOf', dir: directory });
     last = { drawn, weights, count: drawn.reduce((sum, { count }) => sum + count, 0) };

@@ -2,10 +2,11 @@
 import { readRows } from '../trainer/data/training-files.ts';
 import type { RewardedStep } from '../trainer/data/training-rows.ts';
 import { type RewardRange, type ValueRow, valueLine, valueRow } from '../trainer/data/value-rows.ts';
+import { courseOf } from '../trainer/training/numbers.ts';
 import { trainRewardHead } from '../trainer/training/reward-head.ts';
 import { trainValueHead, type ValueLossName } from '../trainer/training/value-head.ts';
 import type { Flags } from './command.ts';
-import { adamOf, prepared, runTraining, scheduleOf } from './training.ts';
+import { numbersOf, prepared, runTraining } from './training.ts';
 import { fitted, planOf, preparedPairs, requirePairMemory, requireRowMemory, requireUnit } from './training-methods.ts';
 
 export async function trainValue(flags: Flags): Promise<number> {
@@ -29,11 +30,10 @@ export async function trainValue(flags: Flags): Promise<number> {
   const { rows, heldOut } = ready;
   const plan = planOf(flags, rows.map(problem));
   requireRowMemory(flags, ready, plan);
-  const course = { steps: plan.steps, order: plan.order, loss, adam: adamOf(flags), heldOut };
-  const schedule = scheduleOf(flags, plan.steps);
+  const course = { ...courseOf('value', plan, numbersOf(flags)), loss, heldOut };
   return runTraining(flags, ready, { ...plan.settings, loss }, plan.steps, {
     train: async ({ learner, progress }, watch) => ({
-      progress: await trainValueHead(learner.model, rows, { ...course, schedule }, watch, progress),
+      progress: await trainValueHead(learner.model, rows, course, watch, progress),
     }),
   });
 }
@@ -42,11 +42,10 @@ export async function trainReward(flags: Flags): Promise<number> {
   const ready = await preparedPairs(flags, 'reward', 'reward');
   const { rows, heldOut, plan } = ready;
   requirePairMemory(flags, ready, plan);
-  const course = { steps: plan.steps, order: plan.order, adam: adamOf(flags), heldOut };
-  const schedule = scheduleOf(flags, plan.steps);
+  const course = { ...courseOf('reward', plan, numbersOf(flags)), heldOut };
   return runTraining(flags, ready, plan.settings, plan.steps, {
     train: async ({ learner, progress }, watch) => ({
-      progress: await trainRewardHead(learner.model, rows, { ...course, schedule }, watch, progress),
+      progress: await trainRewardHead(learner.model, rows, course, watch, progress),
     }),
   });
 }

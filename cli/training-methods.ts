@@ -13,7 +13,10 @@ import {
   type TrainingRow,
 } from '../trainer/data/training-rows.ts';
 import { orderedBatches } from '../trainer/losses/ordered-batches.ts';
-import { defaultKl, type PolicyLossName } from '../trainer/training/policy-losses.ts';
+import { DEFAULTS, rlLearningRate } from '../trainer/training/defaults.ts';
+import { dpoOptions, type RlNumbers, rlOptions, sftOptions } from '../trainer/training/numbers.ts';
+import { initAdam } from '../trainer/training/optimizer.ts';
+import type { PolicyLossName } from '../trainer/training/policy-losses.ts';
 import {
   type PreferenceRow,
   preference,
@@ -21,16 +24,19 @@ import {
   referenceScores,
 } from '../trainer/training/preference.ts';
 import { policyPlan, rlPass, withReference } from '../trainer/training/rl.ts';
+import { type RoleSteps, roleOrder } from '../trainer/training/role-steps.ts';
 import { type SftMean, sft } from '../trainer/training/sft.ts';
+import { withSignal } from '../trainer/training/signal.ts';
+import type { TrainableModel } from '../trainer/training/step.ts';
 import type { Flags } from './command.ts';
+import { say } from './output.ts';
 import {
-  adamOf,
   type Head,
+  numbersOf,
   type Prepared,
   prepared,
   requireMemory,
   runTraining,
-  scheduleOf,
   withReferenceModel,
 } from './training.ts';
 
@@ -51,28 +57,13 @@ export async function trainSft(flags: Flags): Promise<number> {
   const plan = planOf(
     flags,
     rows.map((row, i) => row.problem ?? String(i)),
+    rows.map(({ role = '' }) => role),
   );
   requireRowMemory(flags, ready, plan);
-  const mean = flags.loss as SftMean;
-  const entropy = Number(flags.entropy);
-  return runTraining(flags, ready, { ...plan.settings, loss: mean, entropy }, plan.steps, {
-    train: async (run, watch) => ({
-      progress: await sft(
-        run.learner.model,
-        rows,
-        {
-          steps: plan.steps,
-          order: plan.order,
-          mean,
-          entropy,
-          schedule: scheduleOf(flags, plan.steps),
-          adam: adamOf(flags),
-          heldOut,
-        },
-        watch,
-        run.progress,
-      ),
-    }),
+  const own = { loss: flags.loss as SftMean, entropy: Number(flags.entropy) };
+  const options = { ...sftOptions(plan, { ...numbersOf(flags), ...own }), heldOut };
+  return runTraining(flags, ready, { ...plan.settings, ...own }, plan.steps, {
+    train: async (run, watch) => ({ progress: await sft(run.learner.model, rows, options, watch, run.progress) }),
   });
 }
 
@@ -80,12 +71,10 @@ export async function trainDpo(flags: Flags): Promise<number> {
   const ready = await preparedPairs(flags, 'dpo');
   const { rows, heldOut, plan } = ready;
   requirePairMemory(flags, ready, plan);
-  const beta = Number(flags.beta);
-  const labelSmoothing = Number(flags.labelSmoothing);
+  const own = { beta: Number(flags.beta), label_smoothing: Number(flags.labelSmoothing) };
   const settings = {
     ...plan.settings,
-    beta,
-    label_smoothing: labelSmoothing,
+    ...own,
     reference: flags.reference === undefined ? null : String(flags.reference),
   };
   return runTraining(flags, ready, settings, plan.steps, {
@@ -96,12 +85,7 @@ export async function trainDpo(flags: Flags): Promise<number> {
         run.learner.model,
         rows,
         {
-          steps: plan.steps,
-          order: plan.order,
-          beta,
-          labelSmoothing,
-          schedule: scheduleOf(flags, plan.steps),
-          adam: adamOf(flags),
+          ...dpoOptions(plan, { ...numbersOf(flags), ...own }),
           reference: scores,
           ...(heldOut.length > 0 ? { heldOut: { rows: heldOut, reference: scores.slice(rows.length) } } : {}),
         },
@@ -134,19 +118,22 @@ export async function trainRl(flags: Flags): Promise<number> {
     problem: (row) => row.problem,
   }));
   const { rows } = ready;
-  const loss = flags.loss as PolicyLossName;
-  const kl = Number(flags.kl ?? defaultKl(loss));
-  const entropy = Number(flags.entropy);
-  const seed = Number(flags.seed);
-  const epochs = Number(flags.epochs);
+  const { learning_rate = rlLearningRate(ready.start.config), ...common } = numbersOf(flags);
   const groups = Number(flags.groups);
-  const roles = [...new Set(rows.map((row) => row.role))].map((role) => ({
-    role,
-    groups,
-    learningRate: Number(flags.lr),
-    entropy,
-  }));
-  const { steps } = policyPlan(rows, { roles, epochs, seed });
+  const entropy = Number(flags.entropy);
+  const numbers: RlNumbers = {
+    ...common,
+    roles: [...new Set(rows.map(({ role }) => role))].map((role) => ({ role, groups, learning_rate, entropy })),
+    loss: flags.loss as PolicyLossName,
+    kl: flags.kl as number | undefined,
+    epochs: Number(flags.epochs),
+    clip_low: flags.clipLow as number | undefined,
+    clip_high: flags.clipHigh as number | undefined,
+    seed: Number(flags.seed),
+  };
+  const optionsFor = (model: Pick<TrainableModel, 'config' | 'optimizer'>) => rlOptions(numbers, model);
+  const { loss, kl = 0, epochs, clip, ...begun } = optionsFor({ config: ready.start.config, optimizer: initAdam() });
+  const { steps } = policyPlan(rows, { ...begun, epochs: epochs! });
   if (steps.length === 0) {
     throw new TroupeError(
       'training_failed',
@@ -162,15 +149,12 @@ export async function trainRl(flags: Flags): Promise<number> {
     longest: rows.reduce((most, row) => Math.max(most, length(row)), 0),
     smaller: { flag: '--groups', now: groups },
   });
-  const clip = {
-    ...(flags.clipLow === undefined ? {} : { clipLow: Number(flags.clipLow) }),
-    ...(flags.clipHigh === undefined ? {} : { clipHigh: Number(flags.clipHigh) }),
-  };
   const settings = {
+    lr: learning_rate,
     loss,
     kl,
     entropy,
-    epochs,
+    epochs: epochs!,
     groups,
     clip_low: clip.clipLow ?? null,
     clip_high: clip.clipHigh ?? null,
@@ -182,26 +166,17 @@ export async function trainRl(flags: Flags): Promise<number> {
       const { progress, roles: metrics } = await rlPass(
         run.learner.model,
         scored,
-        {
-          roles,
-          loss,
-          clip,
-          kl,
-          epochs,
-          seed,
-          schedule: (count) => scheduleOf(flags, count, 1),
-          adam: adamOf(flags),
-        },
+        optionsFor(run.learner.model),
         watch,
         run.progress,
       );
-      return { progress, more: { roles: metrics } };
+      return { progress, more: { roles: withSignal(metrics, ready.data.dataset!.manifest) } };
     },
   });
 }
 
-/** A row that may know its problem. */
-type Named = TokenRow & { readonly problem?: string };
+/** A row that may know its problem and its role. */
+type Named = TokenRow & { readonly problem?: string; readonly role?: string };
 
 /** A row with what it knows beside its tokens, cut to a length; null where nothing learnt is left. */
 export function fitted<R extends TokenRow>(row: R, longest: number): R | null {
@@ -264,29 +239,47 @@ export function requirePairMemory(flags: Flags, ready: Prepared<PreferenceRow>, 
   });
 }
 
-/** In which order rows are taken, and how many steps that makes. */
-export function planOf(flags: Flags, problems: readonly string[]): Plan {
+/**
+ * In which order rows are taken, and how many steps that makes.
+ * @param roles the role of each row, where each step takes rows of one
+ */
+export function planOf(flags: Flags, problems: readonly string[], roles?: readonly string[]): Plan {
   const rows = problems.length;
   const batch = Number(flags.batch);
   const epochs = flags.epochs === undefined ? null : Number(flags.epochs);
-  if (flags.steps !== undefined && epochs !== null) {
+  const asked = flags.steps as RoleSteps['steps'];
+  if (asked !== undefined && epochs !== null) {
     throw new TroupeError('usage', '--steps and --epochs exclude each other; pass one of them.');
   }
+  const inFile = flags.shuffle === false;
+  if (roles !== undefined && flags.byProblem !== true && !inFile) {
+    const passes = epochs ?? DEFAULTS.epochs;
+    const count = asked === undefined ? { epochs: passes } : { steps: asked };
+    const taken = roleOrder(roles, { ...count, batch, seed: Number(flags.seed) });
+    const each = Object.entries(taken.byRole).map(([role, steps]) => `${role || 'no role'} ${steps}`);
+    if (each.length > 1) say(`Steps by role: ${each.join(', ')}.`);
+    const settings = { order: 'role', batch, epochs: asked === undefined ? passes : null };
+    return { steps: taken.steps, order: taken.order, largest: batch, settings };
+  }
+  if (typeof asked === 'object')
+    throw new TroupeError(
+      'usage',
+      '--steps by role excludes --no-shuffle and --by-problem, which mix roles in a step.',
+    );
   if (flags.byProblem === true) {
     const batches = orderedBatches.run({ rows: problems.map((problem, i) => ({ id: i, problem, seq: i })) }, {});
     const listed = batches.map((ids) => ids.map(Number));
-    const steps = flags.steps === undefined ? Math.ceil(listed.length * (epochs ?? 1)) : Number(flags.steps);
+    const steps = asked ?? Math.ceil(listed.length * (epochs ?? 1));
     const largest = Math.max(...listed.map((ids) => ids.length));
     return { steps, order: listedOrder(listed), largest, settings: { order: 'problem', batch: null } };
   }
-  const steps = flags.steps === undefined ? stepsFor(rows, batch, epochs ?? 1) : Number(flags.steps);
-  const options = { batch, ...(flags.steps === undefined ? { taken: Math.ceil(rows * (epochs ?? 1)) } : {}) };
-  const inFile = flags.shuffle === false;
+  const steps = asked ?? stepsFor(rows, batch, epochs ?? 1);
+  const options = { batch, ...(asked === undefined ? { taken: Math.ceil(rows * (epochs ?? 1)) } : {}) };
   return {
     steps,
     order: inFile ? fileOrder(rows, options) : shuffledOrder(rows, options, Number(flags.seed)),
     largest: batch,
-    settings: { order: inFile ? 'file' : 'shuffled', batch, epochs: flags.steps === undefined ? (epochs ?? 1) : null },
+    settings: { order: inFile ? 'file' : 'shuffled', batch, epochs: asked === undefined ? (epochs ?? 1) : null },
   };
 }
 

@@ -16,10 +16,11 @@ import { withScoreHead } from '../trainer/models/parameters.ts';
 import { requireAdapter } from '../trainer/training/adapter-start.ts';
 import { publishAdapter } from '../trainer/training/learner.ts';
 import { checkTrainingMemory, countParameters, type MemoryOptions, type Remedy } from '../trainer/training/memory.ts';
+import type { Numbers } from '../trainer/training/numbers.ts';
 import type { Progress, RunState, Settings } from '../trainer/training/run-state.ts';
-import { namedSchedule, type ScheduleName } from '../trainer/training/schedules.ts';
+import type { ScheduleName } from '../trainer/training/schedules.ts';
 import { closeTrainable, type TrainableModel, trainable } from '../trainer/training/step.ts';
-import type { Adam, Watch } from '../trainer/training/training-loop.ts';
+import type { Watch } from '../trainer/training/training-loop.ts';
 import { runOutput } from './checkpoint-places.ts';
 import { type Flags, untilInterrupted } from './command.ts';
 import { withContext } from './context.ts';
@@ -79,19 +80,20 @@ export async function prepared<R>(
   const adapter = flags.lora === undefined ? null : adapterOf(flags.lora as LoraFlag);
   if (adapter && requireAdapter(start, adapter))
     say(`Going on with the adapter of ${start.id}, which lies over ${start.meta.adapter!.base}.`);
+  const numbers = numbersOf(flags);
   const settings: Settings = {
     method,
     model: start.id,
     data: data.sha256,
     eval: other ? (isSplit ? asked : other.sha256) : asked,
     seed,
-    lr: Number(flags.lr),
-    schedule: String(flags.schedule),
-    warmup: Number(flags.warmup),
-    weight_decay: Number(flags.weightDecay),
-    beta1: Number(flags.beta1),
-    beta2: Number(flags.beta2),
-    clip: Number(flags.clip),
+    lr: numbers.learning_rate ?? null,
+    schedule: numbers.schedule ?? null,
+    warmup: numbers.warmup ?? null,
+    weight_decay: numbers.weight_decay ?? null,
+    beta1: numbers.beta1 ?? null,
+    beta2: numbers.beta2 ?? null,
+    clip: numbers.clip ?? null,
     max_length: longest,
     evaluate_every: Number(flags.evalEvery ?? 0),
     patience: Number(flags.patience ?? 0),
@@ -137,16 +139,17 @@ function noteOmitted(name: string, { rows, refused, cut, skipped }: TrainingData
     say(`${name}: ${skipped} of ${countText(all, 'row')} left out: nothing to learn within ${longest} tokens.`);
 }
 
-export const adamOf = (flags: Flags): Adam => ({
-  beta1: Number(flags.beta1),
-  beta2: Number(flags.beta2),
-  epsilon: 1e-8,
-  weightDecay: Number(flags.weightDecay),
-  clip: Number(flags.clip),
-});
-
-export const scheduleOf = (flags: Flags, steps: number, rate = Number(flags.lr)) =>
-  namedSchedule(flags.schedule as ScheduleName, { rate, steps, warmup: Number(flags.warmup) });
+/** The numbers that every method has, as a plan would have them. */
+export const numbersOf = (flags: Flags) =>
+  ({
+    learning_rate: flags.lr as number | undefined,
+    schedule: flags.schedule as ScheduleName,
+    warmup: Number(flags.warmup),
+    beta1: Number(flags.beta1),
+    beta2: Number(flags.beta2),
+    weight_decay: Number(flags.weightDecay),
+    clip: Number(flags.clip),
+  }) satisfies Numbers;
 
 /** What a step takes, and the flag that makes it smaller, with the number it has now. */
 export type StepSize = Omit<MemoryOptions, 'adapter' | 'recompute'> & {

@@ -4,19 +4,18 @@ import { openDataset } from '../../store/datasets/read.ts';
 import type { StepRow } from '../../trainer/data/training-rows.ts';
 import { policyRow } from '../../trainer/data/training-rows.ts';
 import { runtime } from '../../trainer/graph/session.ts';
-import { rlOptionsOf } from '../../trainer/jobs/handlers.ts';
-import type { RlNumbers } from '../../trainer/jobs/job-specs.ts';
 import { openModelForIds } from '../../trainer/models/model-directory.ts';
 import type { SampleRequest, Weights } from '../../trainer/models/weights.ts';
 import { Policy } from '../../trainer/sampling/policy.ts';
 import { closeLearner, type Learner, openLearner, resetOptimizer } from '../../trainer/training/learner.ts';
+import { type RlNumbers, rlOptions } from '../../trainer/training/numbers.ts';
 import { rlPass } from '../../trainer/training/rl.ts';
 import { serve, timed } from './lines.ts';
 
 /** What one iteration of a round asked of the model. Without `learn`, which stands for its training job, nothing is learnt. */
 export type Part = {
   readonly calls: readonly Pick<SampleRequest, 'promptIds' | 'n' | 'maxTokens' | 'temperature' | 'seed'>[];
-  readonly learn: RlNumbers | null;
+  readonly learn: (RlNumbers & { readonly dataset: string }) | null;
 };
 
 await runtime();
@@ -57,7 +56,7 @@ await serve({
         sampling += (performance.now() - began) / 1000;
         tokens.push(drawn.map((samples) => samples.map(({ tokenIds }) => tokenIds)));
         if (learn === null) continue;
-        await rlPass(model, rows[i]!, rlOptionsOf(learn, model));
+        await rlPass(model, rows[i]!, rlOptions(learn, model));
         policy!.setWeights(model.weights);
       }
       return { tokens, sampling };

@@ -1,6 +1,7 @@
 /** `troupe train`: supervised, by preferences, by advantages, and heads. */
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { got } from '../../errors.ts';
+import { DEFAULTS } from '../../trainer/training/defaults.ts';
 import type { PolicyLossName } from '../../trainer/training/policy-losses.ts';
 import type { ScheduleName } from '../../trainer/training/schedules.ts';
 import type { SftMean } from '../../trainer/training/sft.ts';
@@ -15,7 +16,7 @@ const POLICY_LOSSES: readonly PolicyLossName[] = ['clipped-policy', 'ppo', 'grpo
 
 const VALUE_LOSSES: readonly ValueLossName[] = ['mse', 'huber', 'cross-entropy'];
 
-const SCHEDULES: readonly ScheduleName[] = ['constant', 'cosine', 'linear'];
+const SCHEDULES: readonly ScheduleName[] = ['constant', 'cosine', 'linear', 'wsd'];
 
 const RESUME = `
 Rerun the command to resume an interrupted run where it ended. With one thread its losses are exactly those of an
@@ -34,13 +35,13 @@ export function addTo(program: Command): void {
 
 function sftCommand(train: Command): void {
   plainCommand(
-    withOrder(withLanguage(train.command('sft').description('supervised fine-tuning')))
+    withOrder(withLanguage(train.command('sft').description('supervised fine-tuning'), 'sft'), stepsByRole)
       .addOption(
         new Option('--loss <mean>', 'mean over all tokens of a step, or over its rows of their means')
           .choices([...SFT_LOSSES])
-          .default('token-mean'),
+          .default(DEFAULTS.sft_loss),
       )
-      .option('--entropy <x>', 'weight of an entropy bonus', fromZero('entropy'), 0)
+      .option('--entropy <x>', 'weight of an entropy bonus', fromZero('entropy'), DEFAULTS.entropy)
       .addHelpText(
         'after',
         `
@@ -51,12 +52,13 @@ Rows of a file are JSON, one a line:
   {"input_ids":[1,2,3],"loss_mask":[0,1,1]}                                         1: learnt; no mask: all but the first
 "tools" beside messages are shown to the model as its chat template writes them; calls of tools are learnt like text.
 A row longer than the model's context or --max-length is cut at its end; one with nothing to learn before the cut is left
-out. Both are counted. --eval 0.1 holds out a tenth of the tasks of a dataset, of the rows of a file.
+out. Both are counted. A step has rows of one role of a dataset; the steps of its roles are interleaved. --eval 0.1 holds out a tenth of the tasks of a dataset, of the rows of a file.
 ${RESUME}
 
 Examples:
   troupe train sft --model ./model --data chats.jsonl --out ./checkpoints --epochs 3 --lr 1e-4 --eval 0.1
-  troupe train sft --model ./model --data good-solvers --out ./checkpoints --steps 200 --lora r=8,alpha=16`,
+  troupe train sft --model ./model --data good-solvers --out ./checkpoints --steps 200 --lora r=8,alpha=16
+  troupe train sft --model ./model --data team --out ./checkpoints --steps router=60,checker=200`,
       ),
     async (_, flags) => (await import('../training-methods.ts')).trainSft(flags),
   );
@@ -64,9 +66,19 @@ Examples:
 
 function dpoCommand(train: Command): void {
   plainCommand(
-    withOrder(withLanguage(train.command('dpo').description('direct preference optimisation')))
-      .option('--beta <x>', 'strength of the penalty for moving away from the reference', positiveNumber('beta'), 0.1)
-      .option('--label-smoothing <x>', 'assumed share of swapped labels', fromZero('label-smoothing', 0.5), 0)
+    withOrder(withLanguage(train.command('dpo').description('direct preference optimisation'), 'dpo'))
+      .option(
+        '--beta <x>',
+        'strength of the penalty for moving away from the reference',
+        positiveNumber('beta'),
+        DEFAULTS.beta,
+      )
+      .option(
+        '--label-smoothing <x>',
+        'assumed share of swapped labels',
+        fromZero('label-smoothing', 0.5),
+        DEFAULTS.label_smoothing,
+      )
       .option('--reference <dir>', 'reference model (default: the model of --model)')
       .addHelpText(
         'after',
@@ -85,15 +97,15 @@ Example:
 
 function rlCommand(train: Command): void {
   plainCommand(
-    withLanguage(train.command('rl').description('policy gradient over the advantages of a dataset'))
+    withLanguage(train.command('rl').description('policy gradient over the advantages of a dataset'), 'rl')
       .addOption(
-        new Option('--loss <name>', 'policy gradient loss').choices([...POLICY_LOSSES]).default('clipped-policy'),
+        new Option('--loss <name>', 'policy gradient loss').choices([...POLICY_LOSSES]).default(DEFAULTS.rl_loss),
       )
-      .option('--groups <n>', 'groups in a step', positive('groups'), 32)
-      .option('--epochs <n>', 'passes over the dataset', positive('epochs'), 1)
-      .option('--clip-low <x>', 'lower clip', fromZero('clip-low'))
-      .option('--clip-high <x>', 'upper clip', fromZero('clip-high'))
-      .option('--entropy <x>', 'weight of an entropy bonus', fromZero('entropy'), 0)
+      .option('--groups <n>', 'groups in a step', positive('groups'), DEFAULTS.groups)
+      .option('--epochs <n>', 'passes over the dataset', positive('epochs'), DEFAULTS.epochs)
+      .option('--clip-low <x>', 'lower clip (default: that of the loss)', fromZero('clip-low'))
+      .option('--clip-high <x>', 'upper clip (default: that of the loss)', fromZero('clip-high'))
+      .option('--entropy <x>', 'weight of an entropy bonus', fromZero('entropy'), DEFAULTS.entropy)
       .option('--kl <x>', 'coefficient of the divergence to the reference (grpo 0.04, others 0)', fromZero('kl'))
       .option('--reference <dir>', 'reference model (default: the model of --model)')
       .addHelpText(
@@ -111,11 +123,11 @@ Example:
 
 function valueCommand(train: Command): void {
   plainCommand(
-    withOrder(withCommon(train.command('value').description('a value head that learns what steps earned')))
+    withOrder(withCommon(train.command('value').description('a value head that learns what steps earned'), 'value'))
       .addOption(
         new Option('--loss <name>', 'distance of a value from the reward; cross-entropy takes rewards from 0 to 1')
           .choices([...VALUE_LOSSES])
-          .default('mse'),
+          .default(DEFAULTS.value_loss),
       )
       .addHelpText(
         'after',
@@ -138,7 +150,7 @@ Examples:
 function rewardCommand(train: Command): void {
   plainCommand(
     withOrder(
-      withCommon(train.command('reward').description('a reward head that learns from preferences')),
+      withCommon(train.command('reward').description('a reward head that learns from preferences'), 'reward'),
     ).addHelpText(
       'after',
       `
@@ -155,7 +167,7 @@ Example:
 }
 
 /** The options that every training method has. */
-function withCommon(command: Command): Command {
+function withCommon(command: Command, method: keyof typeof DEFAULTS.schedule): Command {
   return command
     .requiredOption('--model <dir>', 'directory of the model or checkpoint to start from')
     .requiredOption('--data <data>', 'frozen dataset (folder, id or name) or file of JSON lines')
@@ -167,13 +179,27 @@ function withCommon(command: Command): Command {
     .option('--eval <data>', 'held-out rows: a share (0.1), a file, a dataset, or a split of the dataset')
     .option('--eval-every <n>', 'steps between evaluations (default: only at the end)', positive('eval-every'))
     .option('--patience <n>', 'stop after this many evaluations without an improvement', positive('patience'))
-    .option('--lr <x>', 'learning rate', positiveNumber('lr'), 1e-4)
-    .addOption(new Option('--schedule <name>', 'learning-rate schedule').choices([...SCHEDULES]).default('constant'))
-    .option('--warmup <n>', 'warmup steps, or a share of all steps if below 1', fromZero('warmup'), 0)
-    .option('--weight-decay <x>', 'decoupled weight decay, applied to matrices', fromZero('weight-decay'), 0.01)
-    .option('--beta1 <x>', 'beta1 of AdamW', fromZero('beta1', 1), 0.9)
-    .option('--beta2 <x>', 'beta2 of AdamW', fromZero('beta2', 1), 0.999)
-    .option('--clip <x>', 'maximum gradient norm; 0: no clipping', fromZero('clip'), 1)
+    .option(
+      '--lr <x>',
+      method === 'rl' ? 'learning rate (default: by the width of the model)' : 'learning rate',
+      positiveNumber('lr'),
+      method === 'rl' ? undefined : DEFAULTS.learning_rate,
+    )
+    .addOption(
+      new Option('--schedule <name>', 'learning-rate schedule; wsd: constant, the last 30 % down to a tenth')
+        .choices([...SCHEDULES])
+        .default(DEFAULTS.schedule[method]),
+    )
+    .option('--warmup <n>', 'warmup steps, or a share of all steps if below 1', fromZero('warmup'), DEFAULTS.warmup)
+    .option(
+      '--weight-decay <x>',
+      'decoupled weight decay, applied to matrices',
+      fromZero('weight-decay'),
+      DEFAULTS.weight_decay,
+    )
+    .option('--beta1 <x>', 'beta1 of AdamW', fromZero('beta1', 1), DEFAULTS.beta1)
+    .option('--beta2 <x>', 'beta2 of AdamW', fromZero('beta2', 1), DEFAULTS.beta2)
+    .option('--clip <x>', 'maximum gradient norm; 0: no clipping', fromZero('clip'), DEFAULTS.clip)
     .option('--max-length <n>', 'maximum row length in tokens; longer rows are truncated', positive('max-length'))
     .option('--seed <n>', 'random seed of the row order', wholeNumber('seed'), 0)
     .option(
@@ -200,17 +226,22 @@ function withCommon(command: Command): Command {
 }
 
 /** With those of a model whose head writes tokens. */
-const withLanguage = (command: Command): Command =>
-  withCommon(command)
+const withLanguage = (command: Command, method: 'sft' | 'dpo' | 'rl'): Command =>
+  withCommon(command, method)
     .option('--lora <spec>', 'train an adapter, r=8,alpha=16,targets=q_proj,v_proj', loraSpec)
     .option('--onnx', 'write model.onnx into each checkpoint, for ONNX Runtime without Troupe')
     .option('--accuracy', 'measure token accuracy at every step, at the cost of some speed');
 
-function withOrder(command: Command): Command {
+function withOrder(command: Command, steps: (text: string) => unknown = positive('steps')): Command {
+  const isByRole = steps === stepsByRole;
   return command
-    .option('--steps <n>', 'optimizer steps', positive('steps'))
+    .option(
+      '--steps <n>',
+      isByRole ? 'optimizer steps; of each role of a dataset, or by role: router=60,checker=200' : 'optimizer steps',
+      steps,
+    )
     .option('--epochs <n>', 'passes over the rows (default: 1, if --steps is not given)', positiveNumber('epochs'))
-    .option('--batch <n>', 'rows in a step', positive('batch'), 32)
+    .option('--batch <n>', 'rows in a step', positive('batch'), DEFAULTS.batch)
     .option('--no-shuffle', 'keep the order of the rows, and start again at the first after the last')
     .option('--by-problem', 'train on all rows of a problem in one step, in order');
 }
@@ -231,6 +262,13 @@ export function loraSpec(text: string): LoraFlag {
   if (!(alpha > 0)) throw new InvalidArgumentError('--lora: alpha should be a number above 0.');
   const targets = fields.get('targets');
   return { r, alpha, targets: targets && targets !== 'all-linear' ? targets.split(',') : null };
+}
+
+/** `200`, or `router=60,checker=200`. */
+function stepsByRole(text: string): number | Readonly<Record<string, number>> {
+  if (!text.includes('=')) return positive('steps')(text);
+  const parts = text.split(',').map((part) => part.trim().split(/=(?=[^=]*$)/) as [string, string?]);
+  return Object.fromEntries(parts.map(([role, steps = '']) => [role, positive('steps')(steps)]));
 }
 
 const positiveNumber = (name: string) => (text: string) => {

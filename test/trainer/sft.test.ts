@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { fileOrder } from '../../trainer/data/orders.ts';
+import { fileOrder, shuffledOrder } from '../../trainer/data/orders.ts';
 import { readLines, supervisedLine } from '../../trainer/data/training-files.ts';
-import { cutRow, maskedRow, type TrainingRow } from '../../trainer/data/training-rows.ts';
+import { cutRow, maskedRow } from '../../trainer/data/training-rows.ts';
 import { initialWeights } from '../../trainer/models/parameters.ts';
 import { chatTemplate } from '../../trainer/tokens/template.ts';
 import { openTokenizer } from '../../trainer/tokens/tokenizer.ts';
-import { rolePlan, roleWiseSft } from '../../trainer/training/role-wise-sft.ts';
+import { roleOrder } from '../../trainer/training/role-steps.ts';
 import { type SftMean, sft, supervisedBatch } from '../../trainer/training/sft.ts';
 import { closeTrainable, trainable } from '../../trainer/training/step.ts';
 import { ADAM } from '../../trainer/training/training-loop.ts';
@@ -189,55 +189,42 @@ describe('supervised fine-tuning', () => {
 });
 
 describe('role-wise fine-tuning', () => {
-  const row = (role: string, i: number): TrainingRow => ({
-    ...counting(i, 5),
-    role,
-    group: `g${i}`,
-    problem: `p${i}`,
-    callId: `c${i}`,
-    logprobs: null,
-    advantage: null,
-  });
-  const rows = [
-    ...Array.from({ length: 5 }, (_, i) => row('a', i)),
-    ...Array.from({ length: 3 }, (_, i) => row('b', i)),
-  ];
+  const roles = [...'aaaaabbb'];
+  const taken = (asked: Parameters<typeof roleOrder>[1]) => {
+    const { steps, order, roleOf, byRole } = roleOrder(roles, asked);
+    const all = Array.from({ length: steps }, (_, step) => ({ role: roleOf(step), rows: order(step) }));
+    return { all, byRole, of: (role: string) => all.filter((step) => step.role === role).flatMap(({ rows }) => rows) };
+  };
 
   it('gives each role its steps, interleaved, and takes each row once before any again', () => {
-    const plan = rolePlan(rows, { steps: { a: 10, b: 6, nobody: 4 }, batch: 2, seed: 9 });
-    expect(
-      plan
-        .map(({ role }) => role)
-        .sort()
-        .join(''),
-    ).toBe('aaaaaaaaaabbbbbb');
-    expect(plan.map(({ role }) => role).join('')).not.toBe('aaaaaaaaaabbbbbb');
-    for (const [role, size] of [
-      ['a', 5],
-      ['b', 3],
+    const asked = { steps: { a: 10, b: 6, nobody: 4 }, batch: 2, seed: 9 };
+    const { all, byRole, of } = taken(asked);
+    expect(byRole).toEqual({ a: 10, b: 6 });
+    const order = all.map(({ role }) => role).join('');
+    expect([...order].sort().join('')).toBe('aaaaaaaaaabbbbbb');
+    expect(order).not.toBe('aaaaaaaaaabbbbbb');
+    for (const [role, rows] of [
+      ['a', [0, 1, 2, 3, 4]],
+      ['b', [5, 6, 7]],
     ] as const) {
-      const drawn = plan.filter((step) => step.role === role).flatMap((step) => step.rows.map(({ callId }) => callId));
-      for (let from = 0; from + size <= drawn.length; from += size) {
-        expect(new Set(drawn.slice(from, from + size)).size).toBe(size);
-      }
+      const drawn = of(role);
+      for (let from = 0; from + rows.length <= drawn.length; from += rows.length)
+        expect(drawn.slice(from, from + rows.length).sort()).toEqual(rows);
     }
-    expect(rolePlan(rows, { steps: { a: 10, b: 6, nobody: 4 }, batch: 2, seed: 9 })).toEqual(plan);
-    expect(() => rolePlan(rows, { steps: { nobody: 4 }, batch: 2, seed: 9 })).toThrow(/nobody/);
+    expect(taken(asked).all).toEqual(all);
+    expect(() => roleOrder(roles, { ...asked, steps: { nobody: 4 } })).toThrow(/nobody/);
   });
 
-  it('returns the late loss of each role', async () => {
-    const learner = trainable(TINY, initialWeights(TINY, 4));
-    const late = await roleWiseSft(learner, rows, {
-      steps: { a: 12, b: 12 },
-      batch: 4,
-      learningRate: 0.01,
-      warmup: 2,
-      entropy: 0,
-      seed: 1,
-      adam: { ...ADAM, beta2: 0.99 },
-    });
-    await closeTrainable(learner);
-    expect(Object.keys(late).sort()).toEqual(['a', 'b']);
-    expect(Object.values(late).every(({ loss }) => loss > 0 && loss < 2)).toBe(true);
+  it('one number of steps is that of each role, and epochs take each row of a role so often', () => {
+    expect(taken({ steps: 3, batch: 2, seed: 1 }).byRole).toEqual({ a: 3, b: 3 });
+    const { byRole, all } = taken({ epochs: 2, batch: 4, seed: 1 });
+    expect(byRole).toEqual({ a: 3, b: 2 });
+    expect(all.flatMap(({ rows }) => rows).sort()).toEqual(roles.flatMap((_, row) => [row, row]));
+  });
+
+  it('rows of one role are taken in the order that rows without roles have', () => {
+    const { order } = roleOrder(['a', 'a', 'a', 'a', 'a'], { steps: 7, batch: 3, seed: 4 });
+    const plain = shuffledOrder(5, { batch: 3 }, 4);
+    for (let step = 0; step < 7; step++) expect(order(step)).toEqual(plain(step));
   });
 });

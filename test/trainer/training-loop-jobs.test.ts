@@ -9,6 +9,7 @@ import { cancelJob, type JobContext, requestJob, waitForJob } from '../../store/
 import { runJobs } from '../../store/jobs/worker.ts';
 import { waitProjected } from '../../store/projecting/positions.ts';
 import { runProjector } from '../../store/projecting/projector.ts';
+import { recordRelease } from '../../store/releasing/releases.ts';
 import { trainerHandlers } from '../../trainer/jobs/handlers.ts';
 import { openAdapter } from '../../trainer/models/adapter-directory.ts';
 import { mergeAdapter } from '../../trainer/models/lora.ts';
@@ -124,6 +125,45 @@ describe('training as jobs', () => {
     expect([kept, ...others].map(existsSync)).toEqual([true, false, true, false, true]);
     await fresh.db.query(`delete from troupe.job_queue where job_id = 'at play'`);
   });
+
+  it('live weights that a release, a job or the run of another plan refers to stay, however many others are saved', async () => {
+    const sft = { steps: { solver: 1 }, batch: 4, learning_rate: 0.01, keep: false };
+    const saved = async (id: string, seed: number) =>
+      String((await done(id, 'sft', { ...common(), ...sft, policy: 'shared', seed })).result.directory);
+    const queued = (id: string, kind: string, state: string, spec: object, ended: object = {}) =>
+      fresh.db.query(
+        `insert into troupe.job_queue (job_id, kind, spec, state, outcome, result, requested_at) values ($1, $2, $3, $4, $5, $6, now())`,
+        [
+          id,
+          kind,
+          JSON.stringify(spec),
+          state,
+          state === 'finished' ? 'done' : null,
+          state === 'finished' ? JSON.stringify(ended) : null,
+        ],
+      );
+    // The iteration of a run that waits for its next rollout, of one that its budget ended, and of one that is over.
+    await queued('other-1', 'plan', 'waiting', {});
+    await queued('short-1', 'plan', 'finished', {}, { ended_early: 'The budget is used up.' });
+    await queued('over-1', 'plan', 'finished', {}, { ended_early: null });
+    const before = await saved('other-1/1/1/train-shared', 1);
+    const last = await saved('other-1/1/2/train-shared', 2);
+    const short = await saved('short-1/1/1/train-shared', 3);
+    const over = await saved('over-1/1/1/train-shared', 4);
+    const named = await saved('named', 5);
+    const released = await saved('released', 6);
+    await queued('a canary', 'canary', 'waiting', { maps: { candidate: { shared: { directory: named } } } });
+    await recordRelease(context.log, {
+      ...{ release_id: 'by-hand', policies: { shared: basename(released) }, teams: {}, reason: 'a try' },
+      ...{ by: 'somebody', source: '/test', time: new Date().toISOString() },
+    });
+    await waitProjected(context.db);
+    for (const n of [7, 8, 9]) await saved(`more ${n}`, n);
+    expect([before, last, short, over, named, released].map(existsSync)).toEqual([
+      ...[false, true, true, false, true, true],
+    ]);
+    await fresh.db.query(`delete from troupe.job_queue where job_id in ('other-1', 'short-1', 'over-1', 'a canary')`);
+  }, 60_000);
 
   const sft = { steps: { solver: 3 }, batch: 4, learning_rate: 0.01, warmup: 0, entropy: 0, reset_optimizer: true };
   const lora = { r: 2, alpha: 4, targets: ['q_proj', 'down_proj'] };

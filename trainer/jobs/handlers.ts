@@ -2,14 +2,12 @@
  * The kinds of work the trainer does. A training job knows a checkpoint, a frozen dataset and its numbers, and nothing of who played
  * or judged. It keeps the learner in memory for the next job; one that starts cold reads the same state from the checkpoint.
  */
-import { readdir, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { TroupeError } from '../../errors.ts';
+import { groupBy } from '../../ingest/group-by.ts';
 import { hashId } from '../../ingest/json.ts';
 import { type OpenedDataset, openDataset } from '../../store/datasets/read.ts';
 import { checkedSpec, type Handler, type Job, type JobContext, requireHeld } from '../../store/jobs/jobs.ts';
-import { type Weights, weightsAtPlay } from '../../store/rollouts/weights.ts';
-import { isCheckpointId } from '../checkpoints/checkpoint.ts';
 import { shuffledOrder } from '../data/orders.ts';
 import { cutPair, preferenceRows } from '../data/preference-rows.ts';
 import {
@@ -23,6 +21,7 @@ import {
 import { valuedStep } from '../data/value-rows.ts';
 import { sameAdapter } from '../models/lora.ts';
 import { openModelForIds, openValueModel } from '../models/model-directory.ts';
+import { DEFAULTS } from '../training/defaults.ts';
 import {
   adapterMeta,
   closeLearner,
@@ -32,18 +31,20 @@ import {
   resetOptimizer,
   saveLearner,
 } from '../training/learner.ts';
-import { defaultKl } from '../training/policy-losses.ts';
+import { courseOf, dpoOptions, rlOptions, sftOptions } from '../training/numbers.ts';
 import { type PreferenceRow, preference, referenceScores } from '../training/preference.ts';
-import { type RlOptions, rlPass, withReference } from '../training/rl.ts';
-import { roleWiseSft } from '../training/role-wise-sft.ts';
-import { namedSchedule } from '../training/schedules.ts';
-import type { TrainableModel } from '../training/step.ts';
-import { ADAM, type Adam, type StepDone, type Watch } from '../training/training-loop.ts';
+import { policyPlan, rlPass, withReference } from '../training/rl.ts';
+import { roleOrder } from '../training/role-steps.ts';
+import { sft } from '../training/sft.ts';
+import { withSignal } from '../training/signal.ts';
+import type { StepDone } from '../training/training-loop.ts';
 import { trainValueHead } from '../training/value-head.ts';
 import { announceCheckpoint } from './announce.ts';
 import { jobMemory } from './job-memory.ts';
-import { adapterAsked, DpoSpec, type RlNumbers, RlSpec, SftSpec, type TrainSpec, ValueSpec } from './job-specs.ts';
+import { adapterAsked, DpoSpec, RlSpec, SftSpec, type TrainSpec, ValueSpec } from './job-specs.ts';
+import { pruneLive } from './live-weights.ts';
 import { PASS, passHandler } from './passes.ts';
+import { type Report, type Reporting, reporting, stepMetrics } from './reports.ts';
 
 export type TrainerSettings = {
   readonly checkpoints: string;
@@ -54,53 +55,6 @@ export type TrainerSettings = {
   /** Called with the seconds of each step. */
   readonly onStep?: (seconds: number, job: string) => void;
 };
-
-/** Second moments of a job forget faster than torch's: its runs are short, and beta2 0.99 is what they were measured with. */
-const adamOf = ({ beta1, beta2, weight_decay, clip }: TrainSpec): Adam => ({
-  ...ADAM,
-  beta1: beta1 ?? ADAM.beta1,
-  beta2: beta2 ?? 0.99,
-  weightDecay: weight_decay ?? ADAM.weightDecay,
-  clip: clip ?? ADAM.clip,
-});
-
-/** Steps from one report of a job to the next. */
-const REPORT_EVERY = 10;
-
-type Report = Parameters<Handler>[1];
-
-/** The steps that a job reports: every tenth and the last. */
-const reporting = (
-  { job_id }: Job,
-  report: Report,
-  { accuracy = false }: TrainSpec,
-  signal: AbortSignal,
-  { onStep = () => {} }: TrainerSettings,
-): Watch => ({
-  accuracy,
-  signal,
-  onStep: async (done) => {
-    onStep(done.milliseconds / 1000, job_id);
-    if (done.step % REPORT_EVERY === 0 || done.step === done.steps) await report(done.step, stepMetrics(done));
-  },
-});
-
-/** The numbers of a step by the names they have in `traj.job_metrics`. */
-const stepMetrics = (done: StepDone): Record<string, number> => ({
-  ...done.metrics,
-  loss: done.loss,
-  gradient_norm: done.gradientNorm,
-  learning_rate: done.learningRate,
-  tokens_per_second: (1000 * done.tokens) / Math.max(1e-3, done.milliseconds),
-  share: done.step / done.steps,
-  ...(done.heldOut === null ? {} : { held_out_loss: done.heldOut }),
-});
-
-/**
- * Live weights of a policy that are kept on disk: those served now, and those before, for readers that are still at it. A checkpoint that
- * is kept takes their place; it leaves the one that its training began with, for the job may have to be done again.
- */
-const LIVE_KEPT = 3;
 
 export function trainerHandlers(context: JobContext, settings: TrainerSettings): Readonly<Record<string, Handler>> {
   let held: Learner | null = null;
@@ -117,6 +71,14 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
     held = await openLearner(dir, { threads: settings.threads, opens, adapter, seed, bases });
     return held;
   }
+
+  const watched = (job: Job, report: Report, spec: TrainSpec, signal: AbortSignal, roleOf?: Reporting['roleOf']) =>
+    reporting(job, report, {
+      accuracy: spec.accuracy ?? false,
+      signal,
+      onStep: settings.onStep ?? (() => {}),
+      ...(roleOf === undefined ? {} : { roleOf }),
+    });
 
   /** Trains and saves; whatever goes wrong, the weights in memory are not trusted again. */
   async function training<Metrics extends object>(
@@ -162,7 +124,7 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
         codeVersion: settings.codeVersion,
         ...adapterMeta(learner),
       });
-      await prune(live, keep ? 1 : LIVE_KEPT, await weightsAtPlay(context.db, spec.policy));
+      await pruneLive(context.db, live, { keep });
       return { checkpoint_id: saved.id, directory: saved.dir, metrics, ...adapterMeta(learner) };
     } catch (error) {
       held = null;
@@ -175,36 +137,31 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
     [PASS]: passHandler(context, settings),
     sft: (job, report, signal) => {
       const spec = checkedSpec(SftSpec, job.spec);
-      return training(job, spec, (learner, dataset) => {
+      return training(job, spec, async (learner, dataset) => {
+        const { steps, batch = DEFAULTS.batch, seed } = spec;
         const rows = stepRows(dataset).flatMap((row) => withinContext(supervisedRow(row, learner.open), learner));
-        memory.require(learner, { tokens: rows.map(length), rowsPerStep: spec.batch, what: 'rows a step (batch)' });
-        return roleWiseSft(
-          learner.model,
-          rows,
-          {
-            steps: spec.steps,
-            batch: spec.batch,
-            learningRate: spec.learning_rate,
-            warmup: spec.warmup,
-            entropy: spec.entropy,
-            seed: spec.seed,
-            adam: adamOf(spec),
-          },
-          reporting(job, report, spec, signal, settings),
+        memory.require(learner, { tokens: rows.map(length), rowsPerStep: batch, what: 'rows a step (batch)' });
+        const { roleOf, ...taken } = roleOrder(
+          rows.map(({ role }) => role),
+          { steps, batch, seed },
         );
+        const watch = watched(job, report, spec, signal, (step) => roleOf(step - 1));
+        const { curves } = await sft(learner.model, rows, sftOptions(taken, spec), watch);
+        return lateLosses(curves.loss, roleOf);
       });
     },
     dpo: (job, report, signal) => {
       const spec = checkedSpec(DpoSpec, job.spec);
       return training(job, spec, async (learner, dataset) => {
         const { model, open } = learner;
+        const { steps, batch = DEFAULTS.batch, seed } = spec;
         const rows = pairsWithinContext(preferenceRows(dataset, open), open.config.max_position_embeddings);
         memory.require(learner, {
           tokens: rows.map(
             ({ promptIds, chosen, rejected }) =>
               length({ promptIds, tokenIds: chosen.tokenIds }) + rejected.tokenIds.length,
           ),
-          rowsPerStep: spec.batch,
+          rowsPerStep: batch,
           what: 'pairs a step (batch)',
           sharedPrompts: true,
         });
@@ -212,15 +169,10 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
           model,
           rows,
           {
-            steps: spec.steps,
-            order: shuffledOrder(rows.length, { batch: spec.batch }, spec.seed),
-            beta: spec.beta ?? 0.1,
-            labelSmoothing: spec.label_smoothing ?? 0,
-            schedule: namedSchedule('linear', { rate: spec.learning_rate, steps: spec.steps, warmup: spec.warmup }),
-            adam: adamOf(spec),
+            ...dpoOptions({ steps, order: shuffledOrder(rows.length, { batch }, seed) }, spec),
             reference: await referenceScores(model, rows),
           },
-          reporting(job, report, spec, signal, settings),
+          watched(job, report, spec, signal),
         );
         return Object.fromEntries(
           Object.entries({ loss: curves.loss, ...curves.metrics }).map(([name, values]) => [name, values.at(-1) ?? 0]),
@@ -229,7 +181,7 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
     },
     value: (job, report, signal) => {
       const spec = checkedSpec(ValueSpec, job.spec);
-      const { of, loss = 'mse', steps, batch } = spec;
+      const { of, loss = DEFAULTS.value_loss, steps, batch = DEFAULTS.batch } = spec;
       const train = async (learner: Learner, dataset: OpenedDataset) => {
         const by = dataset.manifest.recipe.credit === null ? 'reward' : 'advantage';
         const range = loss === 'cross-entropy' ? 'share' : 'any';
@@ -240,17 +192,11 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
         });
         memory.require(learner, { tokens: rows.map(length), rowsPerStep: batch, what: 'rows a step (batch)' });
         let last: StepDone | null = null;
-        const watch = reporting(job, report, spec, signal, settings);
+        const watch = watched(job, report, spec, signal);
         await trainValueHead(
           learner.model,
           rows,
-          {
-            steps,
-            order: shuffledOrder(rows.length, { batch }, spec.seed),
-            loss,
-            schedule: namedSchedule('constant', { rate: spec.learning_rate, steps, warmup: spec.warmup }),
-            adam: adamOf(spec),
-          },
+          { ...courseOf('value', { steps, order: shuffledOrder(rows.length, { batch }, spec.seed) }, spec), loss },
           {
             ...watch,
             onStep: async (done) => {
@@ -259,7 +205,7 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
             },
           },
         );
-        return { rows: rows.length, ...stepMetrics(last!) };
+        return { rows: rows.length, ...stepMetrics([last!]) };
       };
       return training(job, spec, train, openValueModel);
     },
@@ -269,19 +215,17 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
         const { model } = learner;
         const rows = stepRows(dataset).map(policyRow);
         requireAdvantages(rows, dataset);
+        const options = rlOptions(spec, model);
         memory.require(learner, {
           tokens: rows.map(length),
-          rowsPerStep: rowsOfStep(rows, spec.roles),
+          rowsPerStep: rowsOfStep(rows, options.roles),
           what: 'rows a step (groups)',
         });
-        const options = rlOptionsOf(spec, model);
-        const { roles } = await rlPass(
-          model,
-          (options.kl ?? 0) > 0 ? await withReference(model, rows) : rows,
-          options,
-          reporting(job, report, spec, signal, settings),
-        );
-        return roles;
+        const scored = (options.kl ?? 0) > 0 ? await withReference(model, rows) : rows;
+        const { steps } = policyPlan(scored, options);
+        const watch = watched(job, report, spec, signal, (step) => steps[step - 1]!.role);
+        const { roles } = await rlPass(model, scored, options, watch);
+        return withSignal(roles, dataset.manifest);
       });
     },
   };
@@ -297,25 +241,18 @@ function requireAdvantages(rows: readonly TrainingRow[], { manifest }: OpenedDat
   throw new TroupeError('training_failed', `None of the ${rows.length} rows has an advantage. ${why}`);
 }
 
-/** The numbers of a job of kind `rl` as its passes take them. */
-export function rlOptionsOf(spec: RlNumbers, model: TrainableModel): RlOptions {
-  const loss = spec.loss ?? 'clipped-policy';
-  return {
-    roles: spec.roles.map(({ role, groups, learning_rate, entropy }) => ({
-      role,
-      groups,
-      learningRate: learning_rate,
-      entropy,
-    })),
-    loss,
-    kl: spec.kl ?? defaultKl(loss),
-    epochs: spec.epochs ?? 1,
-    clip: { clipLow: spec.clip_low, clipHigh: spec.clip_high },
-    // The rate rises after the optimizer was reset, however many jobs ago that was.
-    schedule: () => () => Math.min(1, (model.optimizer.step + 1) / Math.max(1, spec.warmup)),
-    adam: adamOf(spec),
-    seed: spec.seed,
-  };
+/** Of each role its mean loss over the last tenth of its steps. */
+function lateLosses(losses: readonly number[], roleOf: (step: number) => string): Record<string, { loss: number }> {
+  const byRole = groupBy(
+    losses.map((loss, step) => ({ loss, role: roleOf(step) })),
+    ({ role }) => role,
+  );
+  return Object.fromEntries(
+    [...byRole].map(([role, all]) => {
+      const late = all.slice(-Math.ceil(all.length / 10));
+      return [role, { loss: late.reduce((sum, { loss }) => sum + loss, 0) / late.length }];
+    }),
+  );
 }
 
 const length = ({ promptIds, tokenIds }: Pick<TrainingRow, 'promptIds' | 'tokenIds'>): number =>
@@ -349,20 +286,6 @@ function pairsWithinContext(pairs: readonly PreferenceRow[], longest: number): P
 }
 
 const stepRows = (dataset: OpenedDataset): StepRow[] => [...dataset.rows('train')] as unknown as StepRow[];
-
-/** Keeps so many of the newest live weights of a policy, those of a process before this one included, and those that rollouts under way need. */
-async function prune(folder: string, most: number, atPlay: readonly Weights[]): Promise<void> {
-  const names = await readdir(folder).catch(() => []);
-  const aged = await Promise.all(
-    names
-      .filter(isCheckpointId)
-      .map(async (id) => ({ id, dir: join(folder, id), at: (await stat(join(folder, id))).mtimeMs })),
-  );
-  const needed = new Set(atPlay.map(({ checkpoint_id }) => checkpoint_id));
-  const old = aged.sort((a, b) => b.at - a.at).slice(most);
-  for (const { id, dir } of old)
-    if (!needed.has(id)) for (const one of [dir, `${dir}-adapter`]) await rm(one, { recursive: true, force: true });
-}
 
 /** Nested metrics by dotted names: `coder.entropy`. */
 function flat(metrics: object, prefix = ''): Record<string, number> {

@@ -4,6 +4,7 @@ import { Compile } from 'typebox/compile';
 import { VALUED } from '../data/value-rows.ts';
 import { type Adapter, ALL_LINEAR } from '../models/lora.ts';
 import { POLICY_LOSSES } from '../training/policy-losses.ts';
+import { SFT_MEANS } from '../training/sft.ts';
 import { VALUE_LOSSES } from '../training/value-head.ts';
 
 /** The numbers of an adapter as plans and jobs have them. */
@@ -51,9 +52,9 @@ export type TrainSpec = Static<Type.TObject<typeof Common & typeof Adapted>>;
 
 /** Of the kinds whose batches are numbers of rows. */
 const Batched = {
-  batch: Type.Integer({ minimum: 1 }),
-  learning_rate: Type.Number(),
-  warmup: Type.Integer({ minimum: 0 }),
+  batch: Type.Optional(Type.Integer({ minimum: 1 })),
+  learning_rate: Type.Optional(Type.Number()),
+  warmup: Type.Optional(Type.Integer({ minimum: 0 })),
 };
 export const SftSpec = Compile(
   Type.Object({
@@ -61,29 +62,30 @@ export const SftSpec = Compile(
     ...Adapted,
     ...Batched,
     steps: Type.Record(Type.String(), Type.Integer({ minimum: 0 })),
-    entropy: Type.Number(),
+    loss: Type.Optional(Type.Enum([...SFT_MEANS])),
+    entropy: Type.Optional(Type.Number()),
   }),
 );
-const Rl = Type.Object({
-  ...Common,
-  ...Adapted,
-  roles: Type.Array(
-    Type.Object({
-      role: Type.String(),
-      groups: Type.Integer({ minimum: 1 }),
-      learning_rate: Type.Number(),
-      entropy: Type.Number(),
-    }),
-  ),
-  clip_low: Type.Number(),
-  clip_high: Type.Number(),
-  warmup: Type.Integer({ minimum: 0 }),
-  loss: Type.Optional(Type.Enum([...POLICY_LOSSES])),
-  kl: Type.Optional(Type.Number({ minimum: 0, description: 'coefficient of the divergence to the base' })),
-  epochs: Type.Optional(Type.Integer({ minimum: 1 })),
-});
-export type RlNumbers = Static<typeof Rl>;
-export const RlSpec = Compile(Rl);
+export const RlSpec = Compile(
+  Type.Object({
+    ...Common,
+    ...Adapted,
+    roles: Type.Array(
+      Type.Object({
+        role: Type.String(),
+        groups: Type.Optional(Type.Integer({ minimum: 1 })),
+        learning_rate: Type.Optional(Type.Number()),
+        entropy: Type.Optional(Type.Number()),
+      }),
+    ),
+    clip_low: Type.Optional(Type.Number()),
+    clip_high: Type.Optional(Type.Number()),
+    warmup: Type.Optional(Type.Integer({ minimum: 0 })),
+    loss: Type.Optional(Type.Enum([...POLICY_LOSSES])),
+    kl: Type.Optional(Type.Number({ minimum: 0, description: 'coefficient of the divergence to the base' })),
+    epochs: Type.Optional(Type.Integer({ minimum: 1 })),
+  }),
+);
 export const DpoSpec = Compile(
   Type.Object({
     ...Common,

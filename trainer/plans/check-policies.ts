@@ -12,6 +12,7 @@ import { meantBy } from '../../store/misfit.ts';
 import { comparisonsOf, factsOf, looksAtJudgement, splitFilter } from '../../store/select.ts';
 import { cutRow, type StepRow, supervisedRow } from '../data/training-rows.ts';
 import { type OpenModel, openModelForIds } from '../models/model-directory.ts';
+import { DEFAULTS } from '../training/defaults.ts';
 import type { Asked, Found, PolicyCheck } from './check-found.ts';
 import type { Plan, PlanPolicy } from './plan-schema.ts';
 import { asJudged, withoutGates } from './round-rows.ts';
@@ -113,12 +114,11 @@ function rowsSeen(
   rows: number,
   roles: readonly string[],
 ): number {
-  if (train.method === 'rl') return rows * (train.epochs ?? 1);
-  if (train.method === 'dpo') return 2 * train.steps * train.batch;
-  if (train.method === 'value') return train.steps * train.batch;
-  const { steps } = train;
+  if (train.method === 'rl') return rows * (train.epochs ?? DEFAULTS.epochs);
+  const { steps, batch = DEFAULTS.batch } = train;
+  if (typeof steps === 'number' && train.method !== 'sft') return (train.method === 'dpo' ? 2 : 1) * steps * batch;
   const all = typeof steps === 'number' ? steps * roles.length : Object.values(steps).reduce((a, b) => a + b, 0);
-  return all * train.batch;
+  return all * batch;
 }
 
 /** Tokens of each of the first rows that have something to learn. @throws TroupeError `training_failed` where no row has anything to learn */

@@ -3,22 +3,26 @@ import { type TSchema, Type } from 'typebox';
 import { VALUED } from '../data/value-rows.ts';
 import { Lora } from '../jobs/job-specs.ts';
 import { WIDEST_CLIP } from '../losses/policy-presets.ts';
+import { DEFAULTS } from '../training/defaults.ts';
 import { POLICY_LOSSES } from '../training/policy-losses.ts';
+import { SFT_MEANS } from '../training/sft.ts';
 import { VALUE_LOSSES } from '../training/value-head.ts';
 import { clip, count, share, strict } from './schema-numbers.ts';
 
 const beta = (description: string) => Type.Optional(Type.Number({ minimum: 0, maximum: 1, description }));
 const Shared = {
-  learning_rate: Type.Number({ exclusiveMinimum: 0 }),
-  warmup: count('steps over which the rate rises; 0 if left out', 0),
-  beta1: beta('of AdamW; 0.9 if left out'),
-  beta2: beta('of AdamW; 0.99 if left out, where `troupe train` has 0.999'),
-  weight_decay: share('decoupled, of matrices; 0.01 if left out'),
-  clip: share('largest norm of the gradients; 1 if left out, 0: any'),
+  learning_rate: Type.Optional(
+    Type.Number({ exclusiveMinimum: 0, description: `learning rate; ${DEFAULTS.learning_rate} if left out` }),
+  ),
+  warmup: count(`steps over which the rate rises; ${DEFAULTS.warmup} if left out`, 0),
+  beta1: beta(`of AdamW; ${DEFAULTS.beta1} if left out`),
+  beta2: beta(`of AdamW; ${DEFAULTS.beta2} if left out`),
+  weight_decay: share(`decoupled, of matrices; ${DEFAULTS.weight_decay} if left out`),
+  clip: share(`largest norm of the gradients; ${DEFAULTS.clip} if left out, 0: any`),
 };
 const Local = { engine: Type.Optional(Type.Literal('local', { description: 'the built-in trainer' })) };
 const Adapted = { lora: Type.Optional(Lora) };
-const Batch = { batch: Type.Integer({ minimum: 1, description: 'rows in a step' }) };
+const Batch = { batch: count(`rows in a step; ${DEFAULTS.batch} if left out`) };
 export const Sft = Type.Object(
   {
     ...Local,
@@ -29,7 +33,12 @@ export const Sft = Type.Object(
     ...Batch,
     ...Shared,
     ...Adapted,
-    entropy: share('weight of an entropy bonus; 0 if left out'),
+    loss: Type.Optional(
+      Type.Enum([...SFT_MEANS], {
+        description: `mean over the rows of a step of their means, or over all of its tokens; ${DEFAULTS.sft_loss} if left out`,
+      }),
+    ),
+    entropy: share(`weight of an entropy bonus; ${DEFAULTS.entropy} if left out`),
   },
   strict,
 );
@@ -41,7 +50,9 @@ export const Dpo = Type.Object(
     ...Batch,
     ...Shared,
     ...Adapted,
-    beta: Type.Optional(Type.Number({ exclusiveMinimum: 0, description: 'how strongly the reference holds; 0.1' })),
+    beta: Type.Optional(
+      Type.Number({ exclusiveMinimum: 0, description: `how strongly the reference holds; ${DEFAULTS.beta}` }),
+    ),
     label_smoothing: Type.Optional(Type.Number({ minimum: 0, maximum: 0.5 })),
   },
   strict,
@@ -52,16 +63,20 @@ export const Rl = Type.Object(
   {
     ...Local,
     method: Type.Literal('rl'),
-    groups: byRole(Type.Integer({ minimum: 1 }), 'groups in a step'),
+    groups: Type.Optional(byRole(Type.Integer({ minimum: 1 }), `groups in a step, ${DEFAULTS.groups} if left out`)),
     ...Shared,
     ...Adapted,
-    learning_rate: byRole(Shared.learning_rate, 'learning rate'),
-    entropy: Type.Optional(byRole(Type.Number({ minimum: 0 }), 'weight of an entropy bonus, 0 if left out')),
-    loss: Type.Optional(Type.Enum([...POLICY_LOSSES])),
+    learning_rate: Type.Optional(
+      byRole(Type.Number({ exclusiveMinimum: 0 }), 'learning rate, by the width of the model if left out'),
+    ),
+    entropy: Type.Optional(
+      byRole(Type.Number({ minimum: 0 }), `weight of an entropy bonus, ${DEFAULTS.entropy} if left out`),
+    ),
+    loss: Type.Optional(Type.Enum([...POLICY_LOSSES], { description: `${DEFAULTS.rl_loss} if left out` })),
     kl: share('coefficient of the divergence to the starting weights'),
-    epochs: count('passes over the dataset; 1'),
-    clip_low: clip('lower clip of the ratio; 0.2', WIDEST_CLIP.clipLow),
-    clip_high: clip('upper clip of the ratio; 0.28', WIDEST_CLIP.clipHigh),
+    epochs: count(`passes over the dataset; ${DEFAULTS.epochs}`),
+    clip_low: clip('lower clip of the ratio; that of the loss if left out', WIDEST_CLIP.clipLow),
+    clip_high: clip('upper clip of the ratio; that of the loss if left out', WIDEST_CLIP.clipHigh),
   },
   strict,
 );
@@ -73,7 +88,7 @@ export const Value = Type.Object(
       description:
         'state: what stands before an answer is worth · answer: what it is worth with the answer. The target is the credit of the recipe, or its reward where it names no credit',
     }),
-    loss: Type.Optional(Type.Enum([...VALUE_LOSSES], { description: 'mse if left out' })),
+    loss: Type.Optional(Type.Enum([...VALUE_LOSSES], { description: `${DEFAULTS.value_loss} if left out` })),
     steps: Type.Integer({ minimum: 1 }),
     ...Batch,
     ...Shared,

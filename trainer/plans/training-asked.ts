@@ -19,30 +19,30 @@ export async function trainSpec({ recipe, train }: PlanPolicy, dataset: string):
     return { engine: use, params, ...(layout === undefined ? {} : { layout }) };
   }
   const { engine: _engine, method, ...numbers } = train;
-  if (method === 'dpo' || method === 'value') return { warmup: 0, ...numbers };
+  if (method === 'dpo' || method === 'value') return numbers;
   const roles = recipe.roles ?? (await rolesOf(dataset));
   if (train.method === 'sft') {
     const { steps } = train;
     const byRole = typeof steps === 'number' ? Object.fromEntries(roles.map((role) => [role, steps])) : steps;
-    return { warmup: 0, entropy: 0, ...numbers, steps: byRole };
+    return { ...numbers, steps: byRole };
   }
-  const { groups, learning_rate, entropy = 0, ...rest } = train as Extract<PlanPolicy['train'], { method: 'rl' }>;
-  const of = (numbers: number | Readonly<Record<string, number>>, role: string): number =>
-    typeof numbers === 'number' ? numbers : numbers[role]!;
+  const { groups, learning_rate, entropy, ...rest } = train as Extract<PlanPolicy['train'], { method: 'rl' }>;
+  const own = { groups, learning_rate, entropy };
   const { engine: _, method: __, ...others } = rest;
-  return {
-    warmup: 0,
-    clip_low: 0.2,
-    clip_high: 0.28,
-    ...others,
-    roles: roles.map((role) => ({
-      role,
-      groups: of(groups, role),
-      learning_rate: of(learning_rate, role),
-      entropy: of(entropy, role),
-    })),
-  };
+  return { ...others, roles: roles.map((role) => ({ role, ...ofRole(own, role) })) };
 }
+
+/** The numbers of a role that are given; those that are left out have their defaults where the training begins. */
+export const ofRole = (
+  numbers: Readonly<Record<string, number | Readonly<Record<string, number>> | undefined>>,
+  role: string,
+): Record<string, number> =>
+  Object.fromEntries(
+    Object.entries(numbers).flatMap(([name, value]) => {
+      const own = typeof value === 'object' ? value[role] : value;
+      return own === undefined ? [] : [[name, own]];
+    }),
+  );
 
 async function rolesOf(dataset: string): Promise<string[]> {
   const opened = await openDataset(dataset);

@@ -5,6 +5,7 @@ import { type Adapter, adapterShapes } from '../models/lora.ts';
 import type { OpenModel } from '../models/model-directory.ts';
 import type { ModelConfig } from '../models/weights.ts';
 import { requireAdapter } from '../training/adapter-start.ts';
+import { DEFAULTS } from '../training/defaults.ts';
 import { countNumbers, countParameters, estimateTrainingMemory } from '../training/memory.ts';
 import type { PlanPolicy } from './plan-schema.ts';
 
@@ -59,11 +60,11 @@ export function memoryOf(
 }
 
 function rowsOfStep(train: LocalTrain, rows: readonly StepRow[]): number {
-  if (train.method === 'dpo') return 2 * train.batch;
-  if (train.method !== 'rl') return train.batch;
+  if (train.method === 'dpo') return 2 * (train.batch ?? DEFAULTS.batch);
+  if (train.method !== 'rl') return train.batch ?? DEFAULTS.batch;
   const sizes = new Map<string, number>();
   for (const { group_id } of rows) sizes.set(group_id ?? '', (sizes.get(group_id ?? '') ?? 0) + 1);
-  const { groups } = train;
+  const { groups = DEFAULTS.groups } = train;
   const all = typeof groups === 'number' ? groups : Object.values(groups).reduce((a, b) => a + b, 0);
   return Math.min(rows.length, all * Math.max(1, ...sizes.values()));
 }

@@ -16,8 +16,9 @@ import type { TrainableModel } from './step.ts';
 import { type Adam, trainingLoop, type Watch } from './training-loop.ts';
 
 /** How the tokens of a batch become one number, with the weights of each sequence's tokens. */
-const SFT_MEANS = { 'token-mean': tokenMeanWeights, 'sequence-mean': sequenceMeanWeights } as const;
-export type SftMean = keyof typeof SFT_MEANS;
+const MEANS = { 'token-mean': tokenMeanWeights, 'sequence-mean': sequenceMeanWeights } as const;
+export type SftMean = keyof typeof MEANS;
+export const SFT_MEANS = Object.keys(MEANS) as SftMean[];
 
 export type SftOptions = {
   readonly steps: number;
@@ -63,7 +64,7 @@ export async function sft(
 
 /** Rows whose weights make the loss of the batch the mean asked for, each row's part of it times the row's weight. */
 export function supervisedBatch(rows: readonly TokenRow[], mean: SftMean, entropy: number): Row[] {
-  const weights = SFT_MEANS[mean](rows.map((row) => row.trained));
+  const weights = MEANS[mean](rows.map((row) => row.trained));
   return rows.map(({ promptIds, tokenIds, weight: times = 1 }, i) => {
     const own = weights[i]!.map((weight) => weight * times);
     return {

@@ -6,14 +6,21 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { TroupeError } from '../../errors.ts';
 import type { Row } from '../data/row.ts';
 import type { Loss } from '../losses/loss.ts';
+import { DEFAULTS } from './defaults.ts';
 import type { AdamOptions, Schedule } from './optimizer.ts';
 import { beginning, type Curves, type Progress } from './run-state.ts';
 import { evaluate, type TrainableModel, trainStep } from './step.ts';
 
 export type Adam = Omit<AdamOptions, 'learningRate'>;
 
-/** torch.optim.AdamW as it comes, with the usual bound on the gradients. */
-export const ADAM = { beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weightDecay: 0.01, clip: 1 } as const satisfies Adam;
+/** AdamW where no number of it is given. */
+export const ADAM = {
+  beta1: DEFAULTS.beta1,
+  beta2: DEFAULTS.beta2,
+  epsilon: DEFAULTS.epsilon,
+  weightDecay: DEFAULTS.weight_decay,
+  clip: DEFAULTS.clip,
+} as const satisfies Adam;
 
 /** What a method gives the loop. */
 export type Course = {
