@@ -314,7 +314,7 @@ export function methodsPage(): string {
     ]),
     '## What to record for them',
     'Most of what methods need comes with the conversation: rewards, groups, agents, turns, candidates, answers, tool calls, execution matrices. What has no column is feedback of these names (`feedback.recorded`, `name`, on a `target` of this kind). ' +
-      'The latest value counts. Where none is recorded, the judge returns a reason instead of a number.',
+      'The latest value counts. Where none is recorded, the judge returns a reason instead of a number. Methods that read `reward` of steps and agents read it by another name with the parameter `reward_name`; `troupe judge` and `troupe plan check` name rewards of steps and agents that nothing reads.',
     table(
       ['name', 'target', 'value', 'what it means', 'read by'],
       NAMED_FEEDBACK.map(({ name, target, value, meaning, readers }) => [

@@ -7,6 +7,7 @@ import { type Compared, comparedBy } from '../../store/judging/compared.ts';
 import { compareEverything, judge, type MethodAsked, resolveMethods, unjudged } from '../../store/judging/judge.ts';
 import { ALL_SHARES } from '../../store/judging/lock.ts';
 import { closedEpisodes } from '../../store/judging/unjudged.ts';
+import { type UnreadReward, unreadRewards, unreadText } from '../../store/judging/unread-rewards.ts';
 import { type Flags, projectCommand } from '../command.ts';
 import { episodeFilter } from '../episode-filter.ts';
 import { parseMethods } from '../methods-asked.ts';
@@ -79,8 +80,9 @@ export function addTo(program: Command): void {
         onProgress: ({ judged, total }) => bar.update(judged, total),
       }).finally(() => bar.stop());
       await catchUp();
+      const unread = await unreadRewards(db, judging.methods, episodes);
       const compared = await comparedBy(db, episodes, { now: now(), closeAfter: config.close_after });
-      printJudged(judging, compared, methods, flags);
+      printJudged({ ...judging, unread }, compared, methods, flags);
       if (!flags.json) for (const line of comparedText(compared, config.close_after)) print(line);
     },
   );
@@ -104,13 +106,27 @@ async function requireEpisodes(db: Db, named: readonly string[]): Promise<void> 
 }
 
 function printJudged(
-  { episodes, rows, without_value, silent }: Awaited<ReturnType<typeof judge>>,
+  {
+    episodes,
+    rows,
+    without_value,
+    silent,
+    unread,
+  }: Awaited<ReturnType<typeof judge>> & { readonly unread: readonly UnreadReward[] },
   compared: Compared,
   methods: readonly MethodAsked[],
   flags: Flags,
 ): void {
   if (flags.json)
-    printJson({ episodes, methods: methods.map((one) => one.method), rows, without_value, silent, ...compared });
+    printJson({
+      episodes,
+      methods: methods.map((one) => one.method),
+      rows,
+      without_value,
+      silent,
+      unread,
+      ...compared,
+    });
   else if (episodes === 0) print('Nothing to judge: no closed episode of a complete group changed since.');
   else {
     const counts = Object.entries(rows).map(([table, count]) => {
@@ -118,6 +134,7 @@ function printJudged(
       return `${count} ${table}${without === 0 ? '' : ` (${without} without a value, with the reason why)`}`;
     });
     print(`${countText(episodes, 'episode')} judged: ${counts.join(', ') || 'no results'}.`);
+    for (const one of unread) print(unreadText(one));
     for (const name of silent)
       print(
         `${name} has no result: these episodes lack what it judges. \`troupe method show ${name}\` shows what that is.`,

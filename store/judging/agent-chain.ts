@@ -7,7 +7,7 @@ import type { Assembled } from './assembled.ts';
 import { type StepFacts, stepKey } from './facts.ts';
 import { doubtIn } from './group-doubts.ts';
 import { credit, type Judgement } from './judgement.ts';
-import { numbersOn, ownRewardsOf } from './named-feedback.ts';
+import { type EARNED, numbersOn, ownRewardsOf } from './named-feedback.ts';
 import { complete, type Member, noSteps, onwardOf, overGroups } from './over-episodes.ts';
 
 type Found = { readonly value: number; readonly detail?: unknown };
@@ -17,12 +17,12 @@ type Found = { readonly value: number; readonly detail?: unknown };
  * episode's reward stands at its end. The episodes of a group are one buffer, one after the other, each ended by its last turn, so that an
  * answer depends on nothing but the group. Teams of other agents are other buffers.
  */
-export function overBuffers<Params, Output extends object>(
+export function overBuffers<Params extends Readonly<typeof EARNED>, Output extends object>(
   facts: Assembled,
-  ask: Pick<Ask<Chain, Params, Output>, 'answer'>,
+  ask: Pick<Ask<Chain, Params, Output>, 'answer' | 'params'>,
   of: (output: Output, turn: number, agent: number) => Found,
 ): Judgement[] {
-  const ownReward = ownRewardsOf(facts);
+  const ownReward = ownRewardsOf(facts, ask.params);
   const values = numbersOn(facts.feedback, 'step', 'value');
   const criticOf = ({ episode_id, step_id }: StepFacts) => values.get(stepKey(episode_id, step_id));
   const doubt = doubtIn(facts);

@@ -155,17 +155,21 @@ export const listsOn = lastOf(({ value_json }): number[] | null =>
   Array.isArray(value_json) && value_json.every((one) => typeof one === 'number') ? value_json : null,
 );
 
+/** Parameters of a method that reads what a step or an agent earned by itself: the name of that feedback. */
+export const EARNED = { reward_name: 'reward' };
+type Earned = Readonly<typeof EARNED>;
+
 /** What a step earned by itself: the reward that the method that is read gave it, else the one recorded on the step. */
-export function ownRewardsOf(facts: Assembled): (step: StepFacts) => number | null {
+export function ownRewardsOf(facts: Assembled, { reward_name }: Earned): (step: StepFacts) => number | null {
   if (facts.ownRewards) return facts.rewardOf;
-  const recorded = numbersOn(facts.feedback, 'step', 'reward');
+  const recorded = numbersOn(facts.feedback, 'step', reward_name);
   return ({ episode_id, step_id }) => recorded.get(stepKey(episode_id, step_id)) ?? null;
 }
 
 /** What the agent of a step earned: recorded on the step, else on the agent for the whole episode. */
-export function agentRewardsOf({ feedback }: Assembled): (step: StepFacts) => number | null {
-  const ofStep = numbersOn(feedback, 'step', 'reward');
-  const ofAgent = numbersOn(feedback, 'agent', 'reward');
+export function agentRewardsOf({ feedback }: Assembled, { reward_name }: Earned): (step: StepFacts) => number | null {
+  const ofStep = numbersOn(feedback, 'step', reward_name);
+  const ofAgent = numbersOn(feedback, 'agent', reward_name);
   return ({ episode_id, step_id, agent }) =>
     ofStep.get(stepKey(episode_id, step_id)) ?? ofAgent.get(stepKey(episode_id, agent ?? '')) ?? null;
 }

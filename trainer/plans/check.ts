@@ -6,6 +6,8 @@ import { countText, TroupeError } from '../../errors.ts';
 import { parseRecipe } from '../../store/datasets/recipe.ts';
 import { fewestTasks } from '../../store/gating/gate.ts';
 import { watchedBy } from '../../store/gating/watch.ts';
+import { resolveMethods } from '../../store/judging/judge.ts';
+import { unreadRewards, unreadText } from '../../store/judging/unread-rewards.ts';
 import { openModelForIds } from '../models/model-directory.ts';
 import type { Checking, PlanCheck, PolicyCheck } from './check-found.ts';
 import { canaryWithin, gateCheck, mostTasks } from './check-gates.ts';
@@ -44,6 +46,8 @@ export async function checkPlan(asked: Checking, plan: Plan): Promise<PlanCheck>
     enginesCheck(asked, plan, { problems, notes });
     if (plan.rollout !== undefined) await noteUnjudged(asked.db, plan, { problems, notes });
     const rollout = await rolloutCheck(asked, plan, { problems, notes });
+    if (plan.judge !== undefined)
+      for (const one of await unreadRewards(asked.db, resolveMethods(plan.judge))) notes.push(unreadText(one));
     const policies: Record<string, PolicyCheck> = {};
     const heldOut = new Set<string>();
     const trained = new Set<string>();

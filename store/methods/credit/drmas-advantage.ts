@@ -6,14 +6,15 @@
  * Kept: every step of an agent is a sample, so one that acts more often weighs more in its own statistics; ddof 1; a group of one
  * as in verl's GRPO. A null reward has a null advantage.
  * In a judging the reward of a step is the agent's own where it was recorded (on the step, else on the agent), else the team's, which is
- * that of the episode; `reward: "team"` takes the team's alone, `"mixed"` adds the agent's own to it.
+ * that of the episode; `reward: "team"` takes the team's alone, `"mixed"` adds the agent's own to it. `reward_name` is the name that the
+ * agent's own was recorded under.
  * Dropped: the spread over tokens. Open: nothing known.
  * Version 3 gives a candidate that the episode did not go on from no credit of the episode.
  */
 
 import { Type } from 'typebox';
 import type { StepFacts } from '../../judging/facts.ts';
-import { agentRewardsOf } from '../../judging/named-feedback.ts';
+import { agentRewardsOf, EARNED } from '../../judging/named-feedback.ts';
 import { creditByAgent } from '../../judging/reward-groups.ts';
 import { VERL_PARAMS, verlAdvantage } from '../group-relative.ts';
 import { method } from '../method.ts';
@@ -22,7 +23,11 @@ import { groupRows } from '../statistics.ts';
 
 type RewardTaken = 'own' | 'team' | 'mixed';
 /** `reward`: what the judge takes as the reward of a step. */
-const params: typeof VERL_PARAMS & { reward: RewardTaken } = { ...VERL_PARAMS, reward: 'own' };
+const params: typeof VERL_PARAMS & typeof EARNED & { reward: RewardTaken } = {
+  ...VERL_PARAMS,
+  reward: 'own',
+  ...EARNED,
+};
 
 export const drmasAdvantage = method({
   name: 'drmas_advantage',
@@ -50,7 +55,7 @@ export const drmasAdvantage = method({
     rows: (facts, ask) => {
       const { episodes, steps, rewardOf: teamReward } = facts;
       // Rewards of another method stand for all that is recorded.
-      const ownReward = facts.ownRewards ? () => null : agentRewardsOf(facts);
+      const ownReward = facts.ownRewards ? () => null : agentRewardsOf(facts, ask.params);
       const rewardOf = {
         own: (step: StepFacts) => ownReward(step) ?? teamReward(step),
         team: teamReward,

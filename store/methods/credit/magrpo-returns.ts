@@ -13,7 +13,7 @@ import { Type } from 'typebox';
 import { jointActions } from '../../judging/joint-actions.ts';
 import { credit } from '../../judging/judgement.ts';
 import { launches, launchRows, type Rating, rewardOf, withDoubts } from '../../judging/launches.ts';
-import { ownRewardsOf } from '../../judging/named-feedback.ts';
+import { EARNED, ownRewardsOf } from '../../judging/named-feedback.ts';
 import { overGroups } from '../../judging/over-episodes.ts';
 import { familiesOf, isGrown, overTrees } from '../../judging/replay-trees.ts';
 import type { Tree as TreeOf } from '../../judging/tree.ts';
@@ -33,8 +33,8 @@ const Tree = Type.Cyclic(
   },
   'Node',
 );
-type Options = MagrpoParams & { readonly gamma: number };
-const params: Options = { gamma: 0.9, ...MAGRPO_PARAMS };
+type Options = MagrpoParams & { readonly gamma: number; readonly reward_name: string };
+const params: Options = { gamma: 0.9, ...MAGRPO_PARAMS, ...EARNED };
 
 type NodeReturns = {
   readonly node: string;
@@ -70,7 +70,7 @@ export const magrpoReturns = method({
         steps: facts.steps.filter(({ episode_id }) => ids.has(episode_id) === inTrees),
         ownRewards: facts.ownRewards,
       });
-      const earned = ownRewardsOf(facts);
+      const earned = ownRewardsOf(facts, ask.params);
       const byReplay = overTrees(part(true), credit, (one) => {
         const { tree, without } = jointActions(one, earned);
         const ratings = ratingsIn(tree, ({ reward }) => reward, ask);

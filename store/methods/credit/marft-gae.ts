@@ -11,6 +11,7 @@
  */
 
 import { overBuffers } from '../../judging/agent-chain.ts';
+import { EARNED } from '../../judging/named-feedback.ts';
 import { AgentChain, Discount, discountedChain, type Estimate } from '../agent-chain.ts';
 import { method } from '../method.ts';
 import { mean, standardDeviation } from '../statistics.ts';
@@ -21,7 +22,7 @@ export const marftGae = method({
   source: 'MARFT: jwliao-ai/MARFT, buffers/action_level_buffer.py; verified (code)',
   version: 2,
   summary: 'GAE from agent to agent within a turn and from turn to turn.',
-  params: { gamma: 0.99, lambda: 0.95, entry_mask: false, normalise: false },
+  params: { gamma: 0.99, lambda: 0.95, entry_mask: false, normalise: false, ...EARNED },
   limits: { gamma: Discount, lambda: Discount },
   input: AgentChain,
   run: (input, { normalise, ...discounts }): Estimate => {

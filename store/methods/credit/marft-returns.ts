@@ -6,6 +6,7 @@
  */
 
 import { overBuffers } from '../../judging/agent-chain.ts';
+import { EARNED } from '../../judging/named-feedback.ts';
 import { AgentChain, Discount, discountedChain } from '../agent-chain.ts';
 import { method } from '../method.ts';
 
@@ -17,7 +18,7 @@ export const marftReturns = method({
   source: 'MARFT: jwliao-ai/MARFT, buffers/action_level_buffer.py; verified (code)',
   version: 1,
   summary: 'The value that a critic should have predicted for each step: GAE from agent to agent, plus its value.',
-  params: { gamma: 0.99, lambda: 0.95 },
+  params: { gamma: 0.99, lambda: 0.95, ...EARNED },
   limits: { gamma: Discount, lambda: Discount },
   input: AgentChain,
   run: (input, discounts): Returns => discountedChain(input, { ...discounts, entry_mask: false }).returns,

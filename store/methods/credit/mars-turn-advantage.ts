@@ -14,15 +14,19 @@ import { groupBy } from '../../../ingest/group-by.ts';
 import { type StepFacts, stepKey } from '../../judging/facts.ts';
 import { doubtIn } from '../../judging/group-doubts.ts';
 import { credit, type Judgement } from '../../judging/judgement.ts';
-import { ownRewardsOf } from '../../judging/named-feedback.ts';
+import { EARNED, ownRewardsOf } from '../../judging/named-feedback.ts';
 import { complete, noSteps, onwardOf, overGroups } from '../../judging/over-episodes.ts';
 import { method } from '../method.ts';
 import { refuseInput } from '../refuse.ts';
 import { Key } from '../shapes.ts';
 import { groupRows, groupStatistics, mean, standardDeviation } from '../statistics.ts';
 
-type Params = { readonly gamma: number; readonly advantage_norm: 'mean' | 'mean_std' | null };
-const params: Params = { gamma: 1, advantage_norm: null };
+type Params = {
+  readonly gamma: number;
+  readonly advantage_norm: 'mean' | 'mean_std' | null;
+  readonly reward_name: string;
+};
+const params: Params = { gamma: 1, advantage_norm: null, ...EARNED };
 
 export const marsTurnAdvantage = method({
   name: 'mars_turn_advantage',
@@ -87,7 +91,7 @@ export const marsTurnAdvantage = method({
      * whatever is judged together would change with the order of work.
      */
     rows: (facts, ask) => {
-      const ownReward = ownRewardsOf(facts);
+      const ownReward = ownRewardsOf(facts, ask.params);
       const doubt = doubtIn(facts);
       return overGroups(facts, credit, (members) => {
         const trajectories = members.flatMap(({ episode, steps }) => {

@@ -10,7 +10,7 @@
 import { Type } from 'typebox';
 import { type StepFacts, stepKey } from '../../judging/facts.ts';
 import { type Judgement, reward } from '../../judging/judgement.ts';
-import { numbersOn, ownRewardsOf } from '../../judging/named-feedback.ts';
+import { EARNED, numbersOn, ownRewardsOf } from '../../judging/named-feedback.ts';
 import { complete, noSteps, overGroups } from '../../judging/over-episodes.ts';
 import { method } from '../method.ts';
 import { requireRows } from '../refuse.ts';
@@ -29,6 +29,7 @@ export const comamRewards = method({
   version: 1,
   summary:
     'Adds to each agent’s reward the team’s outcome, weighted by how well the agent’s ranking agrees with it; stored on each of its steps.',
+  params: EARNED,
   input: Type.Object({
     global: Type.Array(Type.Number()),
     local: Type.Record(Type.String(), Type.Array(Type.Number())),
@@ -56,8 +57,9 @@ export const comamRewards = method({
      * and weight stand beside it.
      */
     rows: (facts, ask) => {
-      const ownReward = ownRewardsOf(facts);
-      const ofAgent = facts.ownRewards ? new Map<string, number>() : numbersOn(facts.feedback, 'agent', 'reward');
+      const { reward_name } = ask.params;
+      const ownReward = ownRewardsOf(facts, ask.params);
+      const ofAgent = facts.ownRewards ? new Map<string, number>() : numbersOn(facts.feedback, 'agent', reward_name);
       const local = (episode: string, agent: string, steps: readonly StepFacts[]) => {
         const own = ofAgent.get(stepKey(episode, agent));
         if (own !== undefined) return own;

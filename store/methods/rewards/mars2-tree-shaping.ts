@@ -12,7 +12,7 @@ import { Type } from 'typebox';
 import { groupBy } from '../../../ingest/group-by.ts';
 import type { StepFacts } from '../../judging/facts.ts';
 import { reward } from '../../judging/judgement.ts';
-import { ownRewardsOf } from '../../judging/named-feedback.ts';
+import { EARNED, ownRewardsOf } from '../../judging/named-feedback.ts';
 import { overTrees } from '../../judging/replay-trees.ts';
 import { stepTree } from '../../judging/search-tree.ts';
 import { method } from '../method.ts';
@@ -26,7 +26,7 @@ export const mars2TreeShaping = method({
   source: 'MARS²: TsinghuaC3I/MARTI, agent_workflows/ab_mcts_processor.py; verified (code)',
   version: 1,
   summary: 'Adds to each node’s reward a share of what it has over its parent and siblings.',
-  params: { gamma: 0.5, lam: 0.5 },
+  params: { gamma: 0.5, lam: 0.5, ...EARNED },
   input: Type.Object({ rewards: Type.Array(Reward), parent: Type.Array(nullable(Type.Integer({ minimum: -1 }))) }),
   run: ({ rewards, parent }, { gamma, lam }): (number | null)[] => {
     requireRows('parent', parent, rewards.length, 'rewards');
@@ -55,7 +55,7 @@ export const mars2TreeShaping = method({
      * node that hangs from nothing belongs to no family.
      */
     rows: (facts, ask) => {
-      const ownReward = ownRewardsOf(facts);
+      const ownReward = ownRewardsOf(facts, ask.params);
       return overTrees(facts, reward, ({ steps, rewardThrough }) => {
         const rewardOf = (step: StepFacts) => ownReward(step) ?? rewardThrough(step);
         const tree = stepTree(steps);

@@ -9,12 +9,13 @@
 
 import { Type } from 'typebox';
 import { reward } from '../../judging/judgement.ts';
-import { ownRewardsOf } from '../../judging/named-feedback.ts';
+import { EARNED, ownRewardsOf } from '../../judging/named-feedback.ts';
 import { along, complete, onwardOf, overEpisodes } from '../../judging/over-episodes.ts';
 import { method } from '../method.ts';
 
 type Name = 'quality' | 'margin' | 'quality_with_outcome' | 'margin_with_outcome';
-const params: { name: Name; alpha: number; beta: number } = { name: 'quality', alpha: 0.5, beta: 0.5 };
+type Params = { name: Name; alpha: number; beta: number; reward_name: string };
+const params: Params = { name: 'quality', alpha: 0.5, beta: 0.5, ...EARNED };
 
 export const martiShaping = method({
   name: 'marti_shaping',
@@ -48,7 +49,7 @@ export const martiShaping = method({
     writes: ['rewards', 'scores'],
     /** MARTI: the steps that the episode went on from are the chain; each must have a reward of its own. */
     rows: (facts, ask) => {
-      const ownReward = ownRewardsOf(facts);
+      const ownReward = ownRewardsOf(facts, ask.params);
       return overEpisodes(facts, reward, (_, steps) => {
         const chain = onwardOf(steps);
         const rewards = complete(chain.map(ownReward));

@@ -8,7 +8,7 @@
 import { Type } from 'typebox';
 import { stepKey } from '../../judging/facts.ts';
 import { reward } from '../../judging/judgement.ts';
-import { numbersOn, ownRewardsOf } from '../../judging/named-feedback.ts';
+import { EARNED, numbersOn, ownRewardsOf } from '../../judging/named-feedback.ts';
 import { along, overEpisodes } from '../../judging/over-episodes.ts';
 import { method } from '../method.ts';
 import { Reward } from '../shapes.ts';
@@ -19,7 +19,7 @@ export const pettingMixedReward = method({
   source: 'AT-GRPO: PettingLLMs; mixture secondary',
   version: 1,
   summary: 'alpha times the team’s reward plus the agent’s own.',
-  params: { alpha: 1 },
+  params: { alpha: 1, ...EARNED },
   input: Type.Object({ team: Type.Number(), local: Type.Array(Reward) }),
   run: ({ team, local }, { alpha }): (number | null)[] =>
     local.map((own) => (own === null ? null : alpha * team + own)),
@@ -28,8 +28,8 @@ export const pettingMixedReward = method({
     writes: ['rewards', 'scores'],
     /** AT-GRPO's mixture: the episode's reward for the team, and the step's own, or the one its agent was given for the whole episode. */
     rows: (facts, ask) => {
-      const ownReward = ownRewardsOf(facts);
-      const ofAgent = numbersOn(facts.feedback, 'agent', 'reward');
+      const ownReward = ownRewardsOf(facts, ask.params);
+      const ofAgent = numbersOn(facts.feedback, 'agent', ask.params.reward_name);
       return overEpisodes(facts, reward, (episode, steps) => {
         if (episode.reward === null) return 'missing_reward';
         const local = steps.map(

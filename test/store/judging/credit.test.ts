@@ -1,4 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { resolveMethods } from '../../../store/judging/judge.ts';
+import { unreadRewards, unreadText } from '../../../store/judging/unread-rewards.ts';
 import { type Call, played, type Says, say } from './support/episodes.ts';
 import { type Expected, type JudgedDatabase, judgedDatabase } from './support/judged.ts';
 
@@ -50,6 +52,58 @@ describe('credit that the judge computes from what is stored', () => {
     expect(await credit('team')).toEqual([0.5, 0.5, 0.5, -0.5, -0.5, -0.5]);
     expect(await credit('mixed')).toEqual([0.5, 0, 1, -0.5, -1, 0]);
     await expect(credit('theirs')).rejects.toThrow(/reward should be/);
+  });
+
+  it.each([
+    ['drmas_advantage', { scale_std: false }],
+    ['mars_turn_advantage', {}],
+  ])('%s takes the rewards of steps by the name that it is given', async (method, params) => {
+    const episode = (id: string, reward: number, own: number, name: string) => [
+      ...played(id, { group: `g ${name}`, reward, calls: [{ agent: 'coder', turn: 0, choices: [{}] }] }),
+      say(id, { kind: 'step', id: 'c0/0' }, name, own, { kind: 'reward' }),
+    ];
+    await base.load(
+      ...['reward', 'local'].flatMap((name) => [
+        episode(`a ${name}`, 0, 3, name),
+        episode(`b ${name}`, 1, 1, name),
+        episode(`c ${name}`, 1, 1, name),
+      ]),
+    );
+    const credits = async (reward_name?: string) => {
+      const asked = { method, params: { ...params, ...(reward_name === undefined ? {} : { reward_name }) } };
+      await base.run([asked]);
+      const rows = await base.rows<{ value: number | null }>(
+        `select value from traj.credits where method = '${method}' and params ->> 'reward_name' = '${reward_name ?? 'reward'}' and episode_id like '% ${reward_name ?? 'reward'}' order by episode_id`,
+      );
+      return rows.map(({ value }) => value);
+    };
+    const own = await credits();
+    // The first episode has the smallest reward of the team and the largest of its own.
+    expect(own[0]).toBeGreaterThan(own[1]!);
+    expect(await credits('local')).toEqual(own);
+  });
+
+  it('says which rewards of steps and agents no method reads, and which would by their name', async () => {
+    await base.load([
+      ...played('a', { group: 'g', reward: 1, agents: { coder: 1 }, calls: [{ agent: 'coder', choices: [{}] }] }),
+      say('a', { kind: 'step', id: 'c0/0' }, 'local', 1, { kind: 'reward' }),
+      say('a', { kind: 'step', id: 'c0/0' }, 'style', 1),
+    ]);
+    const unread = (...methods: Parameters<typeof resolveMethods>[0]) =>
+      unreadRewards(base.db, resolveMethods(methods), ['a']);
+    const local = { target: 'step', name: 'local', count: 1 };
+    expect(await unread({ method: 'grpo_advantage' })).toEqual([
+      { ...local, readers: [] },
+      { target: 'agent', name: 'reward', count: 1, readers: [] },
+    ]);
+    expect(await unread({ method: 'drmas_advantage' })).toEqual([{ ...local, readers: ['drmas_advantage'] }]);
+    const [found] = await unread({ method: 'drmas_advantage' });
+    expect(unreadText(found!)).toBe(
+      '1 reward of steps named local is read by no method that runs; drmas_advantage{"reward_name":"local"} would read it.',
+    );
+    const byName = { method: 'drmas_advantage', params: { reward_name: 'local' } };
+    expect((await unread({ method: 'drmas_advantage' }, byName)).map(({ name }) => name)).toEqual([]);
+    expect(await unreadRewards(base.db, [], ['another'])).toEqual([]);
   });
 
   it('gives the reward of an episode to the answers that it went on from, and to no other candidate', async () => {

@@ -51,14 +51,19 @@ export const say = (
   target: { readonly kind: 'step' | 'agent' | 'episode'; readonly id?: string; readonly other_id?: string },
   name: string,
   value: Value | null,
-  { second = 30, by = null as string | null, label = null as string | null } = {},
+  {
+    second = 30,
+    by = null as string | null,
+    label = null as string | null,
+    kind = name === 'reward' ? 'reward' : 'score',
+  } = {},
 ): Event =>
   event(
     'feedback.recorded',
     {
       feedback_id: JSON.stringify([target, name, by, label, second]),
       target: { id: episode, ...target, episode_id: episode },
-      kind: name === 'reward' ? 'reward' : 'score',
+      kind,
       name,
       value,
       annotator: by,
