@@ -4,18 +4,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { stringify } from 'yaml';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { lines } from './support/chats.ts';
-import { plays, WORDS } from './support/plays.ts';
+import { teamPlays, WORDS } from './support/plays.ts';
 import { document, type Shell, warmShell } from './support/troupe.ts';
-
-/** The same plays with a second agent that says what the first says. */
-const teamPlays = () =>
-  (plays(6) as { readonly id: string; readonly data: Readonly<Record<string, unknown>> }[]).flatMap((event) => {
-    const { agent_id, call_id } = event.data;
-    if (agent_id === undefined) return [event];
-    const other = { agent_id: 'checker', name: 'checker', role: 'checker', call_id: `${call_id}-checker` };
-    const known = Object.entries(other).filter(([name]) => name in event.data);
-    return [event, { ...event, id: `${event.id}-checker`, data: { ...event.data, ...Object.fromEntries(known) } }];
-  });
 
 describe('one training, by hand and by a plan', () => {
   let database: TestDatabase;
@@ -29,7 +19,7 @@ describe('one training, by hand and by a plan', () => {
   beforeAll(async () => {
     database = await freshDatabase();
     at = warmShell({ DATABASE_URL: database.url });
-    writeFileSync(path('plays.jsonl'), lines(teamPlays()));
+    writeFileSync(path('plays.jsonl'), lines(teamPlays(6)));
     await done('import', path('plays.jsonl'));
     writeFileSync(path('words.txt'), WORDS.join('\n'));
     const size = ['--hidden', '16', '--layers', '1', '--heads', '2', '--context', '32'];

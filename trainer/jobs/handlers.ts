@@ -37,14 +37,14 @@ import { policyPlan, rlPass, withReference } from '../training/rl.ts';
 import { roleOrder } from '../training/role-steps.ts';
 import { sft } from '../training/sft.ts';
 import { withSignal } from '../training/signal.ts';
-import type { StepDone } from '../training/training-loop.ts';
+import type { StepDone, Watch } from '../training/training-loop.ts';
 import { trainValueHead } from '../training/value-head.ts';
 import { announceCheckpoint } from './announce.ts';
 import { jobMemory } from './job-memory.ts';
 import { adapterAsked, DpoSpec, RlSpec, SftSpec, type TrainSpec, ValueSpec } from './job-specs.ts';
 import { pruneLive } from './live-weights.ts';
 import { PASS, passHandler } from './passes.ts';
-import { type Report, type Reporting, reporting, stepMetrics } from './reports.ts';
+import { newTally, type Report, type Reporting, reporting, stepMetrics, tallied } from './reports.ts';
 
 export type TrainerSettings = {
   readonly checkpoints: string;
@@ -55,6 +55,10 @@ export type TrainerSettings = {
   /** Called with the seconds of each step. */
   readonly onStep?: (seconds: number, job: string) => void;
 };
+
+type Asked = { readonly job: Job; readonly report: Report; readonly signal: AbortSignal };
+/** What a training reports to; with the role of each step where it has rows of one. */
+type WatchOf = (roleOf?: Reporting['roleOf']) => Watch;
 
 export function trainerHandlers(context: JobContext, settings: TrainerSettings): Readonly<Record<string, Handler>> {
   let held: Learner | null = null;
@@ -72,19 +76,11 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
     return held;
   }
 
-  const watched = (job: Job, report: Report, spec: TrainSpec, signal: AbortSignal, roleOf?: Reporting['roleOf']) =>
-    reporting(job, report, {
-      accuracy: spec.accuracy ?? false,
-      signal,
-      onStep: settings.onStep ?? (() => {}),
-      ...(roleOf === undefined ? {} : { roleOf }),
-    });
-
   /** Trains and saves; whatever goes wrong, the weights in memory are not trusted again. */
   async function training<Metrics extends object>(
-    job: Job,
+    { job, report, signal }: Asked,
     spec: TrainSpec,
-    train: (learner: Learner, dataset: OpenedDataset) => Promise<Metrics>,
+    train: (learner: Learner, dataset: OpenedDataset, watch: WatchOf) => Promise<Metrics>,
     opens: typeof openValueModel = openModelForIds,
   ) {
     const dataset = await openDataset(spec.dataset);
@@ -92,7 +88,16 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
     try {
       if (spec.reset_optimizer) resetOptimizer(learner);
       const parent = learner.id;
-      const metrics = flat(await train(learner, dataset));
+      const tally = newTally();
+      const watch: WatchOf = (roleOf) =>
+        reporting(job, report, {
+          accuracy: spec.accuracy ?? false,
+          signal,
+          onStep: settings.onStep ?? (() => {}),
+          tally,
+          ...(roleOf === undefined ? {} : { roleOf }),
+        });
+      const metrics = flat(await train(learner, dataset, watch));
       const keep = spec.keep ?? true;
       const live = join(settings.checkpoints, 'live', encodeURIComponent(spec.policy));
       await requireHeld(context.db, job);
@@ -125,7 +130,7 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
         ...adapterMeta(learner),
       });
       await pruneLive(context.db, live, { keep });
-      return { checkpoint_id: saved.id, directory: saved.dir, metrics, ...adapterMeta(learner) };
+      return { checkpoint_id: saved.id, directory: saved.dir, metrics, ...tallied(tally), ...adapterMeta(learner) };
     } catch (error) {
       held = null;
       await closeLearner(learner);
@@ -137,7 +142,7 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
     [PASS]: passHandler(context, settings),
     sft: (job, report, signal) => {
       const spec = checkedSpec(SftSpec, job.spec);
-      return training(job, spec, async (learner, dataset) => {
+      return training({ job, report, signal }, spec, async (learner, dataset, watch) => {
         const { steps, batch = DEFAULTS.batch, seed } = spec;
         const rows = stepRows(dataset).flatMap((row) => withinContext(supervisedRow(row, learner.open), learner));
         memory.require(learner, { tokens: rows.map(length), rowsPerStep: batch, what: 'rows a step (batch)' });
@@ -145,14 +150,14 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
           rows.map(({ role }) => role),
           { steps, batch, seed },
         );
-        const watch = watched(job, report, spec, signal, (step) => roleOf(step - 1));
-        const { curves } = await sft(learner.model, rows, sftOptions(taken, spec), watch);
+        const byRole = watch((step) => roleOf(step - 1));
+        const { curves } = await sft(learner.model, rows, sftOptions(taken, spec), byRole);
         return lateLosses(curves.loss, roleOf);
       });
     },
     dpo: (job, report, signal) => {
       const spec = checkedSpec(DpoSpec, job.spec);
-      return training(job, spec, async (learner, dataset) => {
+      return training({ job, report, signal }, spec, async (learner, dataset, watch) => {
         const { model, open } = learner;
         const { steps, batch = DEFAULTS.batch, seed } = spec;
         const rows = pairsWithinContext(preferenceRows(dataset, open), open.config.max_position_embeddings);
@@ -172,7 +177,7 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
             ...dpoOptions({ steps, order: shuffledOrder(rows.length, { batch }, seed) }, spec),
             reference: await referenceScores(model, rows),
           },
-          watched(job, report, spec, signal),
+          watch(),
         );
         return Object.fromEntries(
           Object.entries({ loss: curves.loss, ...curves.metrics }).map(([name, values]) => [name, values.at(-1) ?? 0]),
@@ -182,7 +187,7 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
     value: (job, report, signal) => {
       const spec = checkedSpec(ValueSpec, job.spec);
       const { of, loss = DEFAULTS.value_loss, steps, batch = DEFAULTS.batch } = spec;
-      const train = async (learner: Learner, dataset: OpenedDataset) => {
+      const train = async (learner: Learner, dataset: OpenedDataset, watchOf: WatchOf) => {
         const by = dataset.manifest.recipe.credit === null ? 'reward' : 'advantage';
         const range = loss === 'cross-entropy' ? 'share' : 'any';
         const rows = stepRows(dataset).flatMap((step) => {
@@ -192,7 +197,7 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
         });
         memory.require(learner, { tokens: rows.map(length), rowsPerStep: batch, what: 'rows a step (batch)' });
         let last: StepDone | null = null;
-        const watch = watched(job, report, spec, signal);
+        const watch = watchOf();
         await trainValueHead(
           learner.model,
           rows,
@@ -207,11 +212,11 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
         );
         return { rows: rows.length, ...stepMetrics([last!]) };
       };
-      return training(job, spec, train, openValueModel);
+      return training({ job, report, signal }, spec, train, openValueModel);
     },
     rl: (job, report, signal) => {
       const spec = checkedSpec(RlSpec, job.spec);
-      return training(job, spec, async (learner, dataset) => {
+      return training({ job, report, signal }, spec, async (learner, dataset, watch) => {
         const { model } = learner;
         const rows = stepRows(dataset).map(policyRow);
         requireAdvantages(rows, dataset);
@@ -223,8 +228,8 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
         });
         const scored = (options.kl ?? 0) > 0 ? await withReference(model, rows) : rows;
         const { steps } = policyPlan(scored, options);
-        const watch = watched(job, report, spec, signal, (step) => steps[step - 1]!.role);
-        const { roles } = await rlPass(model, scored, options, watch);
+        const byRole = watch((step) => steps[step - 1]!.role);
+        const { roles } = await rlPass(model, scored, options, byRole);
         return withSignal(roles, dataset.manifest);
       });
     },

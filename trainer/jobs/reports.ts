@@ -12,6 +12,7 @@ export type Reporting = {
   readonly signal: AbortSignal;
   /** Called with the seconds of each step. */
   readonly onStep: (seconds: number, job: string) => void;
+  readonly tally: Tally;
   /** The role whose rows a step has, counted from 1; left out where steps mix roles. */
   readonly roleOf?: (step: number) => string;
 };
@@ -20,7 +21,11 @@ export type Reporting = {
  * Reports every tenth step and the last: of each number its mean over the steps since the report before, of all of them and of each role, as
  * `checker.loss`.
  */
-export function reporting({ job_id }: Job, report: Report, { accuracy, signal, onStep, roleOf }: Reporting): Watch {
+export function reporting(
+  { job_id }: Job,
+  report: Report,
+  { accuracy, signal, onStep, tally, roleOf }: Reporting,
+): Watch {
   let since: StepDone[] = [];
   return {
     accuracy,
@@ -28,6 +33,7 @@ export function reporting({ job_id }: Job, report: Report, { accuracy, signal, o
     onStep: async (done) => {
       onStep(done.milliseconds / 1000, job_id);
       since.push(done);
+      count(tally, roleOf?.(done.step) ?? '', done.learningRate);
       if (done.step % REPORT_EVERY !== 0 && done.step !== done.steps) return;
       const steps = since;
       since = [];
@@ -35,6 +41,22 @@ export function reporting({ job_id }: Job, report: Report, { accuracy, signal, o
     },
   };
 }
+
+/** Optimizer steps of each role, and the sum of their learning rates; of steps that mix roles under an empty name. */
+export type Tally = Map<string, { readonly steps: number; readonly moved: number }>;
+
+export const newTally = (): Tally => new Map();
+
+function count(tally: Tally, role: string, rate: number): void {
+  const { steps = 0, moved = 0 } = tally.get(role) ?? {};
+  tally.set(role, { steps: steps + 1, moved: moved + rate });
+}
+
+/** What of it stands in the result of a job. */
+export const tallied = (tally: Tally) => ({
+  steps: [...tally.values()].reduce((sum, { steps }) => sum + steps, 0),
+  by_role: Object.fromEntries(tally),
+});
 
 /** Of steps that follow each other: means, and of what stands for a moment, such as the learning rate, the last. */
 export function stepMetrics(steps: readonly StepDone[]): Record<string, number> {

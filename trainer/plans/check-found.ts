@@ -7,6 +7,17 @@ import type { Plan } from './plan-schema.ts';
 import type { AdapterCheck } from './training-cost.ts';
 import type { Checkpoint } from './weights.ts';
 
+/** What a role of a policy would get in the whole run; null where nothing tells. */
+export type RoleCheck = {
+  /** Optimizer steps. */
+  readonly steps: number | null;
+  readonly learning_rate: number;
+  /** Steps times learning rate. */
+  readonly moved: number | null;
+  /** Share of its groups that had a signal, of those judged before; null where none was, and for methods without groups. */
+  readonly signal: number | null;
+};
+
 export type PolicyCheck = {
   readonly method: string;
   /** Null where there are no weights to start from. */
@@ -14,6 +25,8 @@ export type PolicyCheck = {
   /** Rows by split that the recipe has now; null where it names a method that has not been run yet. */
   readonly rows: Readonly<Record<string, number>> | null;
   readonly roles: readonly string[];
+  /** Empty where they are not known, and for training programs. */
+  readonly by_role: Readonly<Record<string, RoleCheck>>;
   /** Tokens that pass through the model in one round; null where there are no rows. */
   readonly tokens: number | null;
   /** At the speed of the last job of this method here; null where none was run. */
@@ -46,6 +59,8 @@ export type PlanCheck = {
     /** Tasks that would be compared now; null where that is not known, or the gate compares none. */
     readonly tasks: number | null;
     readonly tasks_wanted: number | null;
+    /** The smallest gain that would pass with the chance `power` at this number of tasks; null where that is not known. */
+    readonly gain: number | null;
     /** Live episodes of both sides that a canary needs, and those of the candidate; null for other gates, or where not known. */
     readonly episodes_wanted: { readonly all: number; readonly candidate: number } | null;
     /** Standard deviation of the last gate of this plan, or of live episodes for a canary, which the wanted are computed from. */

@@ -2,9 +2,10 @@
 import { countText } from '../../errors.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { query, rowsOf, sql } from '../../store/db/query.ts';
+import type { GateRules } from '../../store/gating/gate.ts';
 import { liveDeviation } from '../../store/gating/live-units.ts';
 import type { GateReport } from '../../store/gating/report.ts';
-import { episodesForCanary, tasksForGate } from '../../store/gating/size.ts';
+import { episodesForCanary, type SizeAsked, tasksForGate } from '../../store/gating/size.ts';
 import type { Found, PlanCheck, PolicyCheck } from './check-found.ts';
 import { isJudgedBy } from './check-policies.ts';
 import { type CanaryGate, canaryRulesOf, rulesOf } from './gate-schema.ts';
@@ -28,11 +29,25 @@ export async function gateCheck(
   { tasks, played }: Pick<PlanCheck['gate'], 'tasks' | 'played'>,
   notes: string[],
 ): Promise<PlanCheck['gate']> {
-  const none = { tasks_wanted: null, episodes_wanted: null };
+  const none = { tasks_wanted: null, episodes_wanted: null, gain: null };
   if (gate.kind === 'manual') return { kind: gate.kind, tasks: null, ...none, deviation: null, played };
   if (gate.kind === 'canary') return canaryCheck(db, gate, { policies, isTeam: team !== undefined }, notes);
   const deviation = await lastDeviation(db, name, gate.kind === 'play' ? 'play' : 'gate');
-  const found = { kind: gate.kind, tasks, ...none, deviation, played };
+  const rules = rulesOf(gate);
+  const roles = new Set(Object.values(policies).flatMap((policy) => policy.roles)).size;
+  const sizeOf = (of: number) => ({
+    deviation: of,
+    // Roles of one task are taken to differ as much as tasks do, if each had one row.
+    partDeviation: of * Math.sqrt(Math.max(1, roles)),
+    guardrails: rules.guardrails.roles === null ? 0 : roles,
+    power: gate.power ?? 0.8,
+  });
+  // Before the first report: the difference of two means of rewards of 0 or 1, at its widest.
+  const widest = gate.kind === 'play' ? Math.sqrt(0.5 / gate.samples) : null;
+  const assumed = deviation ?? widest;
+  const gain =
+    tasks === null || assumed === null ? null : gainToTell(rules, { ...sizeOf(assumed), guardrails: 0 }, tasks);
+  const found = { kind: gate.kind, tasks, ...none, gain, deviation, played };
   if (gate.find === undefined) {
     notes.push('How many tasks the gate wants is not computed: gate.find does not say which gain should pass.');
     return found;
@@ -41,18 +56,14 @@ export async function gateCheck(
     notes.push('How many tasks the gate wants is known after its first report: it depends on how much tasks differ.');
     return found;
   }
-  const rules = rulesOf(gate);
-  const roles = new Set(Object.values(policies).flatMap((policy) => policy.roles)).size;
-  const guardrails = rules.guardrails.roles === null ? 0 : roles;
-  const tasks_wanted = tasksForGate(rules, {
-    find: gate.find,
-    deviation,
-    // Roles of one task are taken to differ as much as tasks do, if each had one row.
-    partDeviation: deviation * Math.sqrt(Math.max(1, roles)),
-    guardrails,
-    power: gate.power ?? 0.8,
-  });
-  return { ...found, tasks_wanted };
+  return { ...found, tasks_wanted: tasksForGate(rules, { find: gate.find, ...sizeOf(deviation) }) };
+}
+
+/** The smallest gain, in hundredths, that passes at this number of tasks; null where none does. */
+function gainToTell(rules: GateRules, size: Omit<SizeAsked, 'find'>, tasks: number): number | null {
+  for (let hundredth = 1; hundredth <= 100; hundredth++)
+    if (tasksForGate(rules, { ...size, find: hundredth / 100 }) <= tasks) return hundredth / 100;
+  return null;
 }
 
 /** What a canary needs, from live episodes of now. */
@@ -69,7 +80,15 @@ async function canaryCheck(
       : `The candidate answers ${rules.share} of the live calls that name a policy of the plan at the gateway, for ${countText(rules.hours, 'hour')} at most: \`troupe up\` has to run, or \`troupe run serve\`, \`run infer\` and \`run work\`.`,
   );
   const deviation = await liveDeviation(db, gate.metric);
-  const found = { kind: gate.kind, tasks: null, tasks_wanted: null, episodes_wanted: null, deviation, played: null };
+  const found = {
+    kind: gate.kind,
+    tasks: null,
+    tasks_wanted: null,
+    episodes_wanted: null,
+    gain: null,
+    deviation,
+    played: null,
+  };
   if (gate.find === undefined || deviation === null) {
     notes.push(
       gate.find === undefined

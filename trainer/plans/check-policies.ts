@@ -1,5 +1,6 @@
 /** The rows, starting weights and cost of each policy of a plan that is checked. */
 import { TroupeError } from '../../errors.ts';
+import { groupBy } from '../../ingest/group-by.ts';
 import { isMethod, judgedMethods } from '../../store/datasets/chosen-methods.ts';
 import { freeze } from '../../store/datasets/freeze.ts';
 import { whyEmpty } from '../../store/datasets/manifest.ts';
@@ -13,7 +14,9 @@ import { comparisonsOf, factsOf, looksAtJudgement, splitFilter } from '../../sto
 import { cutRow, type StepRow, supervisedRow } from '../data/training-rows.ts';
 import { type OpenModel, openModelForIds } from '../models/model-directory.ts';
 import { DEFAULTS } from '../training/defaults.ts';
-import type { Asked, Found, PolicyCheck } from './check-found.ts';
+import { NO_SIGNAL } from '../training/rl.ts';
+import type { Asked, Found, PolicyCheck, RolloutCheck } from './check-found.ts';
+import { rolesCheck } from './check-roles.ts';
 import type { Plan, PlanPolicy } from './plan-schema.ts';
 import { asJudged, withoutGates } from './round-rows.ts';
 import { type AdapterCheck, adapterCheck, checkpointBytes, memoryOf } from './training-cost.ts';
@@ -62,36 +65,45 @@ export async function policyCheck(
   db: Db,
   {
     name,
-    policy: { train },
+    policy,
     start,
     dataset,
+    rollout,
+    rounds,
   }: {
     readonly name: string;
     readonly policy: PlanPolicy;
     readonly start: Checkpoint | null;
     readonly dataset: OpenedDataset | null;
+    readonly rollout: RolloutCheck | null;
+    readonly rounds: number;
   },
   { problems, notes }: Found,
 ): Promise<PolicyCheck> {
+  const { train } = policy;
   const method = train.engine === 'command' ? `program ${train.use}` : train.method;
   const rows = dataset?.manifest.rows ?? null;
   const roles = [...new Set(stepsOf(dataset, 'train').map(({ role }) => role ?? ''))].sort();
   const unknown = { tokens: null, minutes: null, adapter: null, memory_bytes: null, checkpoint_bytes: null };
-  const found = { ...unknown, method, start, rows, roles };
+  const found: PolicyCheck = { ...unknown, method, start, rows, roles, by_role: {} };
   if (start === null) return found;
   try {
     const open = await openModelForIds(start.directory);
     if (train.engine === 'command') return found;
+    const groups = dataset === null ? null : groupsByRole(stepsOf(dataset, 'train'));
+    const asked = { name, policy: { ...policy, train }, config: open.config, groups, rollout, rounds };
+    const by_role = await rolesCheck(db, asked, notes);
     const adapter = adapterCheck(train, open);
     if (adapter !== null) notes.push(adapterNote(name, adapter));
     const checkpoint_bytes = checkpointBytes(train, open.config);
-    if (!rows?.train) return { ...found, adapter, checkpoint_bytes };
+    if (!rows?.train) return { ...found, by_role, adapter, checkpoint_bytes };
     const lengths = tokensOf(open, stepsOf(dataset, 'train'));
     const mean = lengths.reduce((a, b) => a + b, 0) / lengths.length;
     const tokens = Math.round(mean * rowsSeen(train, rows.train, roles));
     const speed = await lastSpeed(db, method);
     return {
       ...found,
+      by_role,
       tokens,
       minutes: speed === null ? null : tokens / speed / 60,
       adapter,
@@ -107,6 +119,19 @@ export async function policyCheck(
 
 const adapterNote = (name: string, { parameters, of_parameters, base, continues }: AdapterCheck): string =>
   `${name} trains an adapter of ${parameters} numbers over ${base}, which has ${of_parameters} and stays as it is${continues === null ? '' : `; it goes on with the adapter of ${continues}`}.`;
+
+/** Groups of each role, and how many of them have an advantage other than 0. */
+function groupsByRole(rows: readonly StepRow[]): ReadonlyMap<string, { all: number; useful: number }> {
+  const known = rows.filter(({ advantage }) => advantage !== null && advantage !== undefined);
+  const byRole = groupBy(known, ({ role }) => role ?? '');
+  return new Map(
+    [...byRole].map(([role, mine]) => {
+      const groups = [...groupBy(mine, (row) => row.group_id ?? row.task_id ?? row.episode_id).values()];
+      const useful = groups.filter((group) => group.some(({ advantage }) => Math.abs(advantage!) > NO_SIGNAL));
+      return [role, { all: groups.length, useful: useful.length }];
+    }),
+  );
+}
 
 /** Rows that pass through the model in one round. */
 function rowsSeen(

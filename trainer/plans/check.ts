@@ -75,7 +75,11 @@ export async function checkPlan(asked: Checking, plan: Plan): Promise<PlanCheck>
         if (most?.manifest.rows.train === 0) problems.push(emptied(name, most));
         else if (dataset !== null) notes.push(emptied(name, dataset));
       }
-      policies[name] = await policyCheck(asked.db, { name, policy, start, dataset }, { problems, notes });
+      policies[name] = await policyCheck(
+        asked.db,
+        { name, policy, start, dataset, rollout, rounds: plan.rounds ?? 1 },
+        { problems, notes },
+      );
     }
     for (const { model } of plan.passes ?? [])
       if (model !== undefined)
@@ -119,6 +123,10 @@ export async function checkPlan(asked: Checking, plan: Plan): Promise<PlanCheck>
     if (gate.tasks !== null && gate.tasks_wanted !== null && gate.tasks < gate.tasks_wanted)
       notes.push(
         `The gate has ${countText(gate.tasks, 'task')} and wants ${gate.tasks_wanted}: a gain as small as gate.find will often not pass.`,
+      );
+    if (gate.gain !== null)
+      notes.push(
+        `With ${countText(gate.tasks!, 'task')} the gate can tell a gain of ${gate.gain}${gate.deviation === null ? ', if each reward is 0 or 1' : ''}; a smaller one will often not pass.`,
       );
     if (plan.watch !== undefined) {
       const { metric, at_least, hours } = watchedBy(plan.watch);

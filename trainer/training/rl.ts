@@ -48,7 +48,7 @@ type RoleMetrics = {
 export type RlOutcome = { readonly progress: Progress; readonly roles: Record<string, RoleMetrics> };
 
 /** Advantages below this are no signal. */
-const NO_SIGNAL = 1e-3;
+export const NO_SIGNAL = 1e-3;
 
 /** Trains in place. Returns what each role's steps looked like; those before `progress` are not among them. */
 export async function rlPass(

@@ -80,3 +80,13 @@ export function plays(tasks: number): object[] {
   }
   return events;
 }
+
+/** The same plays with a second agent, the checker, that says what the first says. */
+export const teamPlays = (tasks: number): object[] =>
+  (plays(tasks) as { readonly id: string; readonly data: Readonly<Record<string, unknown>> }[]).flatMap((event) => {
+    const { agent_id, call_id } = event.data;
+    if (agent_id === undefined) return [event];
+    const other = { agent_id: 'checker', name: 'checker', role: 'checker', call_id: `${call_id}-checker` };
+    const known = Object.entries(other).filter(([name]) => name in event.data);
+    return [event, { ...event, id: `${event.id}-checker`, data: { ...event.data, ...Object.fromEntries(known) } }];
+  });

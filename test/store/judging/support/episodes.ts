@@ -55,7 +55,7 @@ export const say = (
     second = 30,
     by = null as string | null,
     label = null as string | null,
-    kind = name === 'reward' ? 'reward' : 'score',
+    kind = (name === 'reward' ? 'reward' : 'score') as 'reward' | 'score',
   } = {},
 ): Event =>
   event(
