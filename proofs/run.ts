@@ -21,6 +21,7 @@ const BESIDE_OTHERS = [
   'lost-database',
   'python-team',
   'example-teams',
+  'new-team-learns',
   'compose-as-processes',
   'kafka-tools',
   'recipes-freeze-alike',
