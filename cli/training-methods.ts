@@ -170,7 +170,7 @@ export async function trainRl(flags: Flags): Promise<number> {
         watch,
         run.progress,
       );
-      return { progress, more: { roles: withSignal(metrics, ready.data.dataset!.manifest) } };
+      return { progress, more: { roles: await withSignal(metrics, ready.data.dataset!.manifest) } };
     },
   });
 }

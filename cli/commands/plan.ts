@@ -251,10 +251,10 @@ export async function finishRun(context: Context, run: string, flags: Flags): Pr
   const { result } = ended;
   if (flags.json) printJson({ run, ...result });
   else printResult(run, result);
-  return result.released ? EXIT.done : EXIT.gate;
+  return result.released || result.nothing_to_learn !== null ? EXIT.done : EXIT.gate;
 }
 
-function printResult(run: string, { rounds, ended_early }: PlanResult): void {
+function printResult(run: string, { rounds, ended_early, nothing_to_learn }: PlanResult): void {
   for (const { round, candidates, teams, passed, reason, rollout } of rounds) {
     const trained = Object.entries({ ...candidates, ...teams }).map(([name, id]) => `${name} ${id}`);
     print(`Round ${round}: ${trained.join(', ')} ${passed ? 'released' : 'kept, not released'}. ${reason}`);
@@ -262,6 +262,7 @@ function printResult(run: string, { rounds, ended_early }: PlanResult): void {
     if (rollout) print(rolloutText(rollout));
   }
   if (ended_early !== null) print(ended_early);
+  if (nothing_to_learn !== null) print(nothing_to_learn);
   if (rounds.length > 0) print(`troupe gate show ${run} has the report.`);
 }
 

@@ -59,7 +59,8 @@ export async function runMinutes(db: Pick<Session, 'query'>, id: string): Promis
 /** Why a run, or a stage, has no result, or ended before all of its rounds; null for others. */
 export function whyEnded({ error, result }: Pick<Job, 'error' | 'result'>): string | null {
   if (error !== null) return isRecord(error) ? String(error.message) : String(error);
-  return isRecord(result) && typeof result.ended_early === 'string' ? result.ended_early : null;
+  if (!isRecord(result)) return null;
+  return [result.ended_early, result.nothing_to_learn].find((why) => typeof why === 'string') ?? null;
 }
 
 /** What a stage made, in a few words; null where its result names nothing of these. */

@@ -37,8 +37,8 @@ export function reasonToPause(
 /** A plan that came to its gate and released nothing. */
 function gateRefused({ outcome, result }: ScheduledRun): boolean {
   if (outcome !== 'done' || typeof result !== 'object' || result === null) return false;
-  const { released, rounds } = result as { readonly released?: unknown; readonly rounds?: unknown };
-  return released === false && Array.isArray(rounds) && rounds.length > 0;
+  const { released, rounds, nothing_to_learn = null } = result as Readonly<Record<string, unknown>>;
+  return released === false && Array.isArray(rounds) && rounds.length > 0 && nothing_to_learn === null;
 }
 
 const endedByBudget = ({ result }: ScheduledRun): boolean =>

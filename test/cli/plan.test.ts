@@ -182,6 +182,7 @@ describe('plans: from recorded episodes to a released checkpoint', () => {
       const checked = await troupe('plan', 'check', path('idle.yaml'));
       expect(checked.out.gate.deviation).toBeCloseTo(shown.out.deviation, 12);
       expect(checked.out.gate.tasks_wanted).toBeGreaterThan(0);
+      expect(checked.out.gate.gain).toBeGreaterThan(0);
     },
     SLOW,
   );

@@ -21,6 +21,7 @@ import {
 import { valuedStep } from '../data/value-rows.ts';
 import { sameAdapter } from '../models/lora.ts';
 import { openModelForIds, openValueModel } from '../models/model-directory.ts';
+import { countEpisodes } from '../sampling/pass-episodes.ts';
 import { DEFAULTS } from '../training/defaults.ts';
 import {
   adapterMeta,
@@ -221,16 +222,18 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
         const rows = stepRows(dataset).map(policyRow);
         requireAdvantages(rows, dataset);
         const options = rlOptions(spec, model);
-        memory.require(learner, {
-          tokens: rows.map(length),
-          rowsPerStep: rowsOfStep(rows, options.roles),
-          what: 'rows a step (groups)',
-        });
+        // Without a row it makes no step: all groups were left out for want of a signal.
+        if (rows.length > 0)
+          memory.require(learner, {
+            tokens: rows.map(length),
+            rowsPerStep: rowsOfStep(rows, options.roles),
+            what: 'rows a step (groups)',
+          });
         const scored = (options.kl ?? 0) > 0 ? await withReference(model, rows) : rows;
         const { steps } = policyPlan(scored, options);
         const byRole = watch((step) => steps[step - 1]!.role);
         const { roles } = await rlPass(model, scored, options, byRole);
-        return withSignal(roles, dataset.manifest);
+        return withSignal(roles, dataset.manifest, countEpisodes(context.db));
       });
     },
   };

@@ -9,6 +9,7 @@ import { watchedBy } from '../../store/gating/watch.ts';
 import { resolveMethods } from '../../store/judging/judge.ts';
 import { unreadRewards, unreadText } from '../../store/judging/unread-rewards.ts';
 import { openModelForIds } from '../models/model-directory.ts';
+import { countEpisodes } from '../sampling/pass-episodes.ts';
 import type { Checking, PlanCheck, PolicyCheck } from './check-found.ts';
 import { canaryWithin, gateCheck, mostTasks } from './check-gates.ts';
 import { enginesCheck, noteMissing, playCheck, rolloutCheck } from './check-played.ts';
@@ -17,7 +18,7 @@ import { playingTeamCheck, teamCheck } from './check-teams.ts';
 import { canaryRulesOf, rulesOf } from './gate-schema.ts';
 import { playingStages, writingStages } from './plan-rollout.ts';
 import { type Plan, passStage } from './plan-schema.ts';
-import { withoutGates } from './round-rows.ts';
+import { lacksSignal, withoutGates } from './round-rows.ts';
 import { startOf, taskOf } from './weights.ts';
 
 /**
@@ -72,7 +73,9 @@ export async function checkPlan(asked: Checking, plan: Plan): Promise<PlanCheck>
         const judged = isJudgedBy(plan, recipe);
         // What a method chooses is known once it ran; that nothing is there to choose from is known now.
         const most = judged ? await frozen({ ...asked, folder }, unjudged(parseRecipe(recipe)), plan, []) : dataset;
-        if (most?.manifest.rows.train === 0) problems.push(emptied(name, most));
+        const silent =
+          most !== null && (await lacksSignal(most.manifest, most.manifest.recipe, countEpisodes(asked.db)));
+        if (most?.manifest.rows.train === 0 && !silent) problems.push(emptied(name, most));
         else if (dataset !== null) notes.push(emptied(name, dataset));
       }
       policies[name] = await policyCheck(

@@ -1,5 +1,6 @@
 /** One iteration of a round: play, where the plan has a rollout, judge, freeze and train once. */
 import { TroupeError } from '../../errors.ts';
+import { whyEmpty } from '../../store/datasets/manifest.ts';
 import { parseRecipe } from '../../store/datasets/recipe.ts';
 import { anyOf, query, rowsOf } from '../../store/db/query.ts';
 import { pinnedTo } from '../../store/filter-check.ts';
@@ -14,6 +15,7 @@ import { requireReleasedTeam } from '../../store/teams/version.ts';
 import { PASS } from '../jobs/passes.ts';
 import type { RolloutResult } from '../rollouts/handler.ts';
 import type { ServingResult } from '../rollouts/serving.ts';
+import { countEpisodes } from '../sampling/pass-episodes.ts';
 import { type Done, partOf } from './parts.ts';
 import { rolloutOf } from './plan-parts.ts';
 import {
@@ -32,8 +34,8 @@ import {
 } from './plan-rollout.ts';
 import { type Plan, type PlanRollout, type PlanWriters, passStage, servedPolicies } from './plan-schema.ts';
 import { tasksOf } from './plan-tasks.ts';
-import { asJudged, type Frozen, requireRows, whereOf, withinRound, withoutGates } from './round-rows.ts';
-import { type OfStage, type Stages, stageId, stagesOf } from './stages.ts';
+import { asJudged, type Frozen, lacksSignal, requireRows, whereOf, withinRound, withoutGates } from './round-rows.ts';
+import { NothingToLearn, type OfStage, type Stages, stageId, stagesOf } from './stages.ts';
 import { loraBase, type Trained, trainingKind, trainSpec } from './training-asked.ts';
 import { type Hosted, releasedOf, startOf } from './weights.ts';
 
@@ -97,14 +99,19 @@ export async function iterate(context: JobContext, plan: Plan, of: OfIteration):
   if (plan.judge)
     await stages.job('judge', 'judge', async () => ({ methods: plan.judge, where: whereOf(plan, taken) }));
   const frozen: Record<string, Frozen> = {};
+  const silent: string[] = [];
   for (const name of names) {
     const { recipe } = plan.policies[name]!;
-    const result = await stages.freeze(`freeze-${name}`, () =>
-      asJudged(parseRecipe({ ...withoutGates(withinRound(recipe, taken)), name: `${plan.name}-${name}` }), plan.judge),
-    );
-    requireRows(name, result);
+    const asked = parseRecipe({ ...withoutGates(withinRound(recipe, taken)), name: `${plan.name}-${name}` });
+    const result = await stages.freeze(`freeze-${name}`, () => asJudged(asked, plan.judge));
+    if (await lacksSignal(result, asked, countEpisodes(context.db))) silent.push(name);
+    else requireRows(name, result);
     frozen[name] = result;
   }
+  if (iterations === 1 && silent.length === names.length)
+    throw new NothingToLearn(`Nothing to learn for ${names.join(', ')}: ${whyEmpty(frozen[names[0]!]!.funnel)}.`);
+  // An iteration without a signal leaves the weights as they are: the next one has other tasks.
+  for (const name of silent) if (trainingKind(plan.policies[name]!) !== 'rl') requireRows(name, frozen[name]!);
   const trained: Record<string, Done<Trained>> = {};
   for (const name of names) {
     const policy = plan.policies[name]!;

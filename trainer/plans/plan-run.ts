@@ -12,11 +12,11 @@ import { waitProjected } from '../../store/projecting/positions.ts';
 import { requireUnblocked } from './check.ts';
 import type { Checking } from './check-found.ts';
 import { gateOf } from './gates-asked.ts';
-import { iterate, iterationsOf, iterationToGoOn, mapped, reportOf } from './iteration.ts';
+import { type Iteration, iterate, iterationsOf, iterationToGoOn, mapped, reportOf } from './iteration.ts';
 import { parseStoredPlan } from './plan.ts';
 import type { Plan } from './plan-schema.ts';
 import { endRound, type PlanResult, type Round } from './round.ts';
-import { BudgetSpent, type OfStage, requireDecided, stagesOf } from './stages.ts';
+import { BudgetSpent, NothingToLearn, type OfStage, requireDecided, stagesOf } from './stages.ts';
 import { teamRound } from './team-round.ts';
 import type { Hosted } from './weights.ts';
 
@@ -64,15 +64,19 @@ export function planHandler(context: JobContext, { checking, hosted = {} }: RunS
         rounds.push(await runRound(context, plan, { ...run, round, before: rounds.at(-1) ?? null }, hosted));
         known.set(job_id, [...rounds]);
       } catch (error) {
+        if (error instanceof NothingToLearn) {
+          known.delete(job_id);
+          return resultOf(plan, rounds, { nothing_to_learn: error.message });
+        }
         if (!(error instanceof BudgetSpent)) throw error;
         known.delete(job_id);
         // It may go on with another budget.
         last = null;
-        return resultOf(plan, rounds, error.message);
+        return resultOf(plan, rounds, { ended_early: error.message });
       }
     }
     known.delete(job_id);
-    return resultOf(plan, rounds, null);
+    return resultOf(plan, rounds);
   };
 }
 
@@ -85,12 +89,22 @@ async function hasBegun({ db }: JobContext, run: Job['job_id']): Promise<boolean
   return (await firstOf(db, stages)) !== undefined;
 }
 
-const resultOf = (plan: Plan, rounds: readonly Round[], ended_early: string | null): PlanResult => ({
+const resultOf = (
+  plan: Plan,
+  rounds: readonly Round[],
+  why: Partial<Pick<PlanResult, 'ended_early' | 'nothing_to_learn'>> = {},
+): PlanResult => ({
   plan: plan.name,
   released: rounds.some(({ release_id }) => release_id !== null),
   rounds,
-  ended_early,
+  ended_early: null,
+  nothing_to_learn: null,
+  ...why,
 });
+
+/** Whether no training of these made an optimizer step. */
+const idle = (trained: Iteration['trained']): boolean =>
+  Object.values(trained).every(({ result }) => result.steps === 0);
 
 async function runRound(
   context: JobContext,
@@ -111,9 +125,13 @@ async function runRound(
     last = await iterate(context, plan, { ...of, ...now, candidates: before?.candidates ?? {} });
   }
   const { frozen, trained } = last;
+  const ended = () => iterationsOf(context, plan, of);
+  if (idle(trained) && (await ended()).every((one) => idle(one.trained)))
+    throw new NothingToLearn(
+      `Nothing to learn in round ${round}: no group of ${names.join(', ')} had a signal, so no optimizer step was made, and there is nothing to compare.`,
+    );
   const stages = stagesOf(context, plan, { ...of, iterations: 1, iteration: 1 });
   const candidates = mapped(trained, ({ result }) => result);
-  const ended = () => iterationsOf(context, plan, of);
   const gate = await gateOf(context, plan, stages, { round, candidates, frozen, ended }, hosted);
   await requireDecided(context, plan, { gate: gate.result, run, round });
   const ids = Object.fromEntries(names.map((name) => [name, candidates[name]!.checkpoint_id]));

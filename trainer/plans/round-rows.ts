@@ -6,6 +6,7 @@ import type { MethodChoice, Recipe } from '../../store/datasets/recipe.ts';
 import { pinnedTo } from '../../store/filter-check.ts';
 import { resolveMethods } from '../../store/judging/judge.ts';
 import { type Filter, looksAtJudgement, parseFilter, splitFilter } from '../../store/select.ts';
+import { beforeSignal, type CountEpisodes } from '../training/signal.ts';
 import type { Plan, PlanPolicy } from './plan-schema.ts';
 
 /** What a job of kind `freeze` came to. */
@@ -68,6 +69,22 @@ export function whereOf(plan: Plan, taken: Filter | null): Filter | null {
   );
   if (filters.some((parts) => parts.length === 0)) return null;
   return { or: filters.map((and) => ({ and })) };
+}
+
+/** A condition on steps that leaves out what carries no signal. An advantage that is null is one that nobody could compute, which is a fault. */
+const SIGNAL = /^where advantage (?!is not null)/;
+
+/** Whether rows were there, and none of their groups carried a signal. */
+export async function lacksSignal(
+  { rows, funnel }: Pick<Frozen, 'rows' | 'funnel'>,
+  { where }: Pick<Recipe, 'where'>,
+  count: CountEpisodes,
+): Promise<boolean> {
+  if ((rows.train ?? 0) > 0) return false;
+  const stage = funnel.find(({ before, after }) => before !== 0 && after === 0);
+  if (stage === undefined || stage.of === 'pairs' || SIGNAL.test(stage.name)) return stage !== undefined;
+  const others = stage.of === 'episodes' ? beforeSignal(where) : undefined;
+  return others !== undefined && (await count(others)) > 0;
 }
 
 /** @throws TroupeError `training_failed` with the step of the funnel that left no row, and what those before it took */

@@ -29,6 +29,8 @@ export type PlanResult = {
   readonly rounds: readonly Round[];
   /** Why it ended before its last round; null where it did not. */
   readonly ended_early: string | null;
+  /** Why it ended without a training that made a step; null where it did not. */
+  readonly nothing_to_learn: string | null;
 };
 
 type Released = {

@@ -13,6 +13,9 @@ import type { Frozen } from './round-rows.ts';
 /** No stage may begin: the budget of the plan is used up, or cannot be measured. */
 export class BudgetSpent extends Error {}
 
+/** A round has rows to learn from and no signal in them: whoever is always right, or always wrong, learns nothing from itself. */
+export class NothingToLearn extends Error {}
+
 /** @throws BudgetSpent where the budget of the plan cut the gate short, so that it decided nothing */
 export async function requireDecided(
   context: JobContext,

@@ -3,7 +3,12 @@ import { openDataset } from '../../store/datasets/read.ts';
 import type { PlanPolicy } from './plan-schema.ts';
 
 /** What a job that trains came to. */
-export type Trained = { readonly checkpoint_id: string; readonly directory: string };
+export type Trained = {
+  readonly checkpoint_id: string;
+  readonly directory: string;
+  /** Optimizer steps; unknown of programs. */
+  readonly steps?: number;
+};
 
 /** Kind of the job that trains. */
 export const trainingKind = ({ train }: PlanPolicy): string => (train.engine === 'command' ? 'program' : train.method);

@@ -100,6 +100,12 @@ export async function passEpisodes(
   return { ...counts, refused };
 }
 
+/** How many episodes meet a filter; null: all. */
+export const countEpisodes =
+  (db: Pick<Db, 'query'>) =>
+  async (where: Filter | null): Promise<number> =>
+    (await episodesWhere(db, where)).length;
+
 /** Ids of the episodes that a filter takes, in order; of all where it is null. */
 export async function episodesWhere(db: Pick<Db, 'query'>, where: Filter | null): Promise<string[]> {
   const all = query
