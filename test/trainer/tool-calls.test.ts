@@ -28,10 +28,45 @@ describe('tool calls between tags', () => {
     'no call',
     '<tool_call>\n{"name": "add", "arguments": {"a": 1}\n',
     '<tool_call>\n{"name": 4, "arguments": {}}\n</tool_call>',
-    '<tool_call>{"name": "a", "arguments": {}}</tool_call><tool_call>oh</tool_call>',
     '<tool_call></tool_call>',
-  ])('are none where one of them cannot be read: %s', (text) => {
+    'a tag <tool_call> that is only named',
+    '<think>\nI would write <tool_call>{"name": "a", "arguments": {}}</tool_call>\n</think>\n\nNo.',
+  ])('are none where none can be read: %s', (text) => {
     expect(tagged(text)).toBeNull();
+  });
+
+  it('are read though a string in them holds the tags, or quotes and braces', () => {
+    const text = 'a </tool_call> b <tool_call> {"c": "\\"} </think>';
+    const written = JSON.stringify({ text, deep: [{ text }] });
+    const call = `<tool_call>\n{"name": "write", "arguments": ${written}}\n</tool_call>`;
+    const two = `Done.\n${call}\n${call}`;
+    expect(tagged(call)).toEqual({ content: '', calls: [{ name: 'write', arguments: written }] });
+    expect(tagged(two)?.calls).toHaveLength(2);
+    expect(tagged(two)?.content).toBe('Done.');
+  });
+
+  it.each([
+    ['names the tag', 'I could use <tool_call> here.'],
+    ['rehearses a call', 'Like <tool_call>{"name": "v", "arguments": {}}</tool_call>?'],
+  ])('are read behind a thought that %s, whether the answer or its prompt opened it', (_, thought) => {
+    const call = '<tool_call>\n{"name": "w", "arguments": {"city": "Rome"}}\n</tool_call>';
+    const calls = [{ name: 'w', arguments: '{"city": "Rome"}' }];
+    for (const opened of ['<think>\n', '']) {
+      const content = `${opened}${thought}\n</think>`;
+      expect(tagged(`${content}\n\n${call}`)).toEqual({ content, calls });
+    }
+  });
+
+  it('that cannot be read stay in the text, and the others are read', () => {
+    const good = '<tool_call>{"name": "a", "arguments": {}}</tool_call>';
+    for (const bad of [
+      '<tool_call>oh</tool_call>',
+      '<tool_call>{"name": 4}</tool_call>',
+      '<tool_call>{"name": "x}</tool_call>',
+    ]) {
+      expect(tagged(`${good}${bad}`)).toEqual({ content: bad, calls: [{ name: 'a', arguments: '{}' }] });
+      expect(tagged(`${bad}${good}`)).toEqual({ content: bad, calls: [{ name: 'a', arguments: '{}' }] });
+    }
   });
 });
 

@@ -2,7 +2,7 @@
  * Tool calls in the text that a model wrote, in the form that its chat template shows it: JSON between `<tool_call>` and `</tool_call>`
  * (Qwen, Hermes, and the template of new models), or an answer that is one JSON object (Llama 3). Pure.
  */
-import { isRecord } from '../../ingest/json.ts';
+import { endOfString, isRecord } from '../../ingest/json.ts';
 import { isIdentifier } from '../../ingest/text.ts';
 
 /** `arguments` is the JSON text of an object, as the model wrote it. */
@@ -11,7 +11,7 @@ type ToolCall = { readonly name: string; readonly arguments: string };
 /** Calls, and the text beside them. */
 export type Called = { readonly content: string; readonly calls: readonly ToolCall[] };
 
-/** The calls of a text; null where it holds none, or one that cannot be read. */
+/** The calls of a text; null where it holds none that can be read. */
 export type ReadCalls = (text: string) => Called | null;
 
 /** How the calls of a model with this chat template are read; null where the template shows no form that is known. */
@@ -37,14 +37,57 @@ export const callEnd = (template: string): string | null => (callReader(template
 
 const CALL_END = '</tool_call>';
 
-/** A block that the end of the text cuts off counts if its JSON is whole. */
-const BLOCK = /\n?<tool_call>([\s\S]*?)(?:<\/tool_call>|$)/g;
+const THOUGHT_END = '</think>';
 
+/**
+ * A call begins with a tag and an object behind it; a tag that a text only names begins none, nor does one within a thought. A call ends with
+ * its object: strings within may hold the tags. One that the end of the text cuts off counts if its object is whole, and one that cannot be
+ * read stays in the text.
+ */
 const readTagged: ReadCalls = (text) => {
-  const calls = [...text.matchAll(BLOCK)].map(([, json]) => readCall((json as string).trim()));
-  if (calls.length === 0 || calls.includes(null)) return null;
-  return { content: text.replace(BLOCK, '').trimEnd(), calls: calls as ToolCall[] };
+  const calls: ToolCall[] = [];
+  let content = '';
+  let at = 0;
+  const opening = /\n?<tool_call>\s*(?=\{)/g;
+  opening.lastIndex = endOfThought(text);
+  for (let found = opening.exec(text); found !== null; found = opening.exec(text)) {
+    const start = found.index + found[0].length;
+    const end = endOfObject(text, start);
+    const closing = end < 0 ? null : /^\s*(?:<\/tool_call>|$)/.exec(text.slice(end));
+    const call = closing === null ? null : readCall(text.slice(start, end));
+    if (call === null) continue;
+    calls.push(call);
+    content += text.slice(at, found.index);
+    at = end + closing![0].length;
+    opening.lastIndex = at;
+  }
+  if (calls.length === 0) return null;
+  return { content: (content + text.slice(at)).trimEnd(), calls };
 };
+
+/** Where the thought that an answer begins with ends; 0 where it has none. The prompt may have opened it. */
+function endOfThought(text: string): number {
+  const end = text.indexOf(THOUGHT_END);
+  if (end < 0) return 0;
+  const call = /^\s*<think>/.test(text) ? -1 : text.slice(0, end).search(/<tool_call>\s*\{/);
+  // A string of a call may hold the tag.
+  const isWithin = call >= 0 && endOfObject(text, text.indexOf('{', call)) > end;
+  return isWithin ? 0 : end + THOUGHT_END.length;
+}
+
+/** Where the object of JSON that begins at a brace ends, its strings passed over; -1 where it does not. */
+function endOfObject(text: string, from: number): number {
+  let depth = 0;
+  for (let at = from; at < text.length; at++) {
+    const c = text[at];
+    if (c === '"') {
+      at = endOfString(text, at);
+      if (at < 0) return -1;
+    } else if (c === '{') depth++;
+    else if (c === '}' && --depth === 0) return at + 1;
+  }
+  return -1;
+}
 
 const readBare: ReadCalls = (text) => {
   const call = readCall(text.replace(/^\s*(?:<\|python_tag\|>)?/, ''));
