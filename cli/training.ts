@@ -67,13 +67,13 @@ export async function prepared<R>(
   const asked = flags.eval === undefined ? null : String(flags.eval);
   const share = asked !== null && /^0?\.\d+$/.test(asked) ? Number(asked) : null;
   const parted = share === null ? null : holdOut(data.rows, share, { problem: reader.problem, seed });
-  const isSplit = asked !== null && data.dataset?.splits.includes(asked);
+  const split = data.dataset?.splits.find((name) => name === asked);
   const other =
     asked === null || share !== null
       ? null
       : await loadTrainingData(
-          isSplit ? String(flags.data) : asked,
-          { datasets, ...(isSplit ? { split: asked } : {}) },
+          split === undefined ? asked : String(flags.data),
+          { datasets, ...(split === undefined ? {} : { split }) },
           reader,
         );
   if (other && asked !== null) noteOmitted(asked, other, longest);
@@ -85,7 +85,7 @@ export async function prepared<R>(
     method,
     model: start.id,
     data: data.sha256,
-    eval: other ? (isSplit ? asked : other.sha256) : asked,
+    eval: other ? (split ?? other.sha256) : asked,
     seed,
     lr: numbers.learning_rate ?? null,
     schedule: numbers.schedule ?? null,

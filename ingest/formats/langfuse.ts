@@ -95,10 +95,9 @@ export function readLangfuse(requests: readonly unknown[]): TraceReading {
     const scores = scoresIn(one);
     if (scores !== null) {
       for (const [i, score] of scores.entries()) {
-        const bad = isRecord(score)
-          ? badScore(score, `scores[${i}]`)
-          : refusal('bad_type', `scores[${i}]`, 'a score object', score);
-        if (bad) reading.refusals.push({ ...bad, at, raw: JSON.stringify(score ?? null) });
+        const place = `scores[${i}]`;
+        const bad = isRecord(score) ? badScore(score, place) : refusal('bad_type', place, 'a score object', score);
+        if (bad || !isRecord(score)) reading.refusals.push({ ...bad, at, raw: JSON.stringify(score ?? null) });
         else upserts.push({ kind: 'score', type: 'SCORE', time: utcOf(score.timestamp) ?? '', body: score, at });
       }
     } else if (isRecord(one) && Array.isArray(one.batch)) {

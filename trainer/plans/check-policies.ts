@@ -59,7 +59,7 @@ export function unjudged({ name, where, unit, roles }: Recipe): Readonly<Record<
 }
 
 export const stepsOf = (dataset: OpenedDataset | null, split: string): StepRow[] =>
-  dataset?.splits.includes(split) ? ([...dataset.rows(split)] as unknown as StepRow[]) : [];
+  dataset?.splits.some((name) => name === split) ? ([...dataset.rows(split)] as unknown as StepRow[]) : [];
 
 export async function policyCheck(
   db: Db,
