@@ -96,9 +96,11 @@ export function readLangfuse(requests: readonly unknown[]): TraceReading {
     if (scores !== null) {
       for (const [i, score] of scores.entries()) {
         const place = `scores[${i}]`;
-        const bad = isRecord(score) ? badScore(score, place) : refusal('bad_type', place, 'a score object', score);
-        if (bad || !isRecord(score)) reading.refusals.push({ ...bad, at, raw: JSON.stringify(score ?? null) });
-        else upserts.push({ kind: 'score', type: 'SCORE', time: utcOf(score.timestamp) ?? '', body: score, at });
+        const isScore = isRecord(score);
+        const bad = isScore ? badScore(score, place) : refusal('bad_type', place, 'a score object', score);
+        if (bad) reading.refusals.push({ ...bad, at, raw: JSON.stringify(score ?? null) });
+        else if (isScore)
+          upserts.push({ kind: 'score', type: 'SCORE', time: utcOf(score.timestamp) ?? '', body: score, at });
       }
     } else if (isRecord(one) && Array.isArray(one.batch)) {
       for (const [i, event] of one.batch.entries()) {
