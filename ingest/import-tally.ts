@@ -14,8 +14,8 @@ export type Tally = {
 };
 
 /**
- * Counts entities, not events: tasks, episodes and agents once over all records, agents by name. An episode of unknown task counts
- * as one task.
+ * Counts entities, not events: tasks, episodes, agents, calls, tool calls and feedback once over all records, agents by name. An episode
+ * of unknown task counts as one task. A call has the candidates of its last event. Holds a short hash of each call, tool call and feedback.
  */
 export function tallier(): { readonly add: (event: Event) => void; readonly total: () => Tally } {
   const episodes = new Set<string>();
@@ -24,9 +24,12 @@ export function tallier(): { readonly add: (event: Event) => void; readonly tota
   const tasks = new Set<string>();
   const agents = new Set<string>();
   const namesOf = new Map<string, Set<string>>();
-  let [calls, steps, toolCalls, feedback] = [0, 0, 0, 0];
+  const steps = new Map<string, number>();
+  const toolCalls = new Set<string>();
+  const feedback = new Set<string>();
 
-  const add = ({ name, data }: Event): void => {
+  const add = (event: Event): void => {
+    const { name, data } = event;
     const about = data as { episode_id?: unknown; task_id?: unknown; agent_id?: unknown };
     if (typeof about.episode_id === 'string') episodes.add(about.episode_id);
     if (typeof about.agent_id === 'string') {
@@ -43,22 +46,34 @@ export function tallier(): { readonly add: (event: Event) => void; readonly tota
         if (episode !== null) tasked.add(episode);
       } else if (episode !== null) untasked.add(episode);
     } else if (name === 'generation.completed') {
-      calls += 1;
-      steps += (data as { choices: unknown[] }).choices.length;
-    } else if (name === 'tool.called') toolCalls += 1;
-    else if (name === 'feedback.recorded') feedback += 1;
+      const { episode_id: episode, call_id: call, choices } = data as unknown as Named & { choices: unknown[] };
+      steps.set(shortHash(episode, call), choices.length);
+    } else if (name === 'tool.called') {
+      const { episode_id: episode, tool_call_id: id } = data as unknown as Named;
+      toolCalls.add(shortHash(episode, id));
+    } else if (name === 'feedback.recorded') feedback.add(shortHash(event.key, (data as unknown as Named).feedback_id));
   };
   const total = (): Tally => ({
     episodes: episodes.size,
     tasks: tasks.size + [...untasked].filter((episode) => !tasked.has(episode)).length,
     agents: new Set([...agents].flatMap((id) => [...(namesOf.get(id) ?? [id])])).size,
-    calls,
-    steps,
-    tool_calls: toolCalls,
-    feedback,
+    calls: steps.size,
+    steps: [...steps.values()].reduce((sum, candidates) => sum + candidates, 0),
+    tool_calls: toolCalls.size,
+    feedback: feedback.size,
   });
   return { add, total };
 }
+
+type Named = {
+  readonly episode_id: string;
+  readonly call_id: string;
+  readonly tool_call_id: string;
+  readonly feedback_id: string;
+};
+
+/** 96 bits, so that no two of a billion meet. */
+const shortHash = (...names: readonly string[]): string => sha256(JSON.stringify(names)).slice(0, 24);
 
 /**
  * Numbers equal records: 0 for the first, 1 for the next … Holds 16 bytes a record (96 bits of hash and a count) in a table that is
