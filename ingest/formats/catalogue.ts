@@ -9,6 +9,7 @@ import { are } from './are.ts';
 import { atif } from './atif.ts';
 import { autogen } from './autogen.ts';
 import { claudeCode } from './claude-code.ts';
+import { cline } from './cline.ts';
 import { codex } from './codex.ts';
 import { crewai } from './crewai.ts';
 import type { Format, Head } from './format.ts';
@@ -53,6 +54,7 @@ export const FORMATS: readonly Format[] = [
   tau2Bench,
   whoWhen,
   miniSweAgent,
+  cline,
   openaiChat,
   atif,
   sharegpt,

@@ -42,8 +42,9 @@ export type Thread = {
  * The events of one agent, its lines in their order. The input of a call is the messages before it since the context was last
  * compacted; where the person went back to an earlier message, what followed that message is no part of it.
  */
-export function threadDrafts(emit: Emitter, lines: readonly Line[], thread: Thread): Draft[] {
+export function threadDrafts(emit: Emitter, lines: readonly Line[], thread: Thread, system?: string): Draft[] {
   const answers = new Map<string, Answer>();
+  const instructions = system === undefined ? [] : [{ role: 'system', content: system }];
   // The drafts of an answer are made once all its lines are known, and stand before the results of its tools.
   const pending: (() => Draft[])[] = [];
   const ids = new Set<string>();
@@ -70,7 +71,7 @@ export function threadDrafts(emit: Emitter, lines: readonly Line[], thread: Thre
         first: line,
         lines: [line],
         shown,
-        input: whole ? context.map(({ message }) => message) : null,
+        input: whole ? [...instructions, ...context.map(({ message }) => message)] : null,
         askedAt,
       };
       answers.set(key, answer);
