@@ -1,6 +1,6 @@
 /** The recorded samples of every format, by folder, and how the events that they give are written down. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { join, relative } from 'node:path';
+import { join } from 'node:path';
 import type { Draft } from '../../ingest/events.ts';
 import { FORMATS } from '../../ingest/formats/catalogue.ts';
 
@@ -26,8 +26,6 @@ export const recordedClients = (): readonly (readonly [client: string, spans: re
         .split('\n')
         .map((line) => JSON.parse(line)),
     ]);
-
-export const inFolder = (path: string): string => relative(RECORDED, path);
 
 type Shown = Pick<Draft, 'name' | 'source' | 'id' | 'time' | 'data'>;
 
