@@ -55,7 +55,9 @@ export function langfuseSpanKind(
 function generationOf(body: Fields): SpanKind {
   const { model, modelParameters: params, input, output, usageDetails, usage: oldUsage } = body;
   const asked = messagesOf(input);
-  const usage = usageOf(isRecord(usageDetails) ? usageDetails : oldUsage);
+  const counts = [usageDetails, oldUsage].find(isRecord);
+  const costs = isRecord(body.costDetails) ? body.costDetails : {};
+  const usage = usageOf({ ...counts, cost_usd: costs.total ?? body.calculatedTotalCost ?? null });
   return {
     kind: 'generation',
     asked: body.startTime !== undefined || input !== undefined || model !== undefined || !('id' in body),

@@ -37,6 +37,7 @@ export function langfuseSpanAct(span: OtlpSpan): Act {
     model: observation['model.name'],
     modelParameters: jsonIn(observation['model.parameters']),
     usageDetails: jsonIn(observation.usage_details),
+    costDetails: jsonIn(observation.cost_details),
     metadata: metadataOf(observation),
   });
   const failed = observation.level === 'ERROR' ? { error: observation.status_message ?? '' } : {};

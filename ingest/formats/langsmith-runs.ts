@@ -79,7 +79,7 @@ function generationOf(run: Fields, inputs: Fields, outputs: Fields): SpanKind {
     ...given('input', messagesOf(inputs)),
     ...given('tools', params?.tools),
     choices: choicesOf(outputs),
-    ...given('usage', usageOf(billedIn(outputs) ?? countedIn(run))),
+    ...given('usage', usageOf({ ...(billedIn(outputs) ?? countedIn(run)), cost_usd: run.total_cost ?? null })),
   };
 }
 

@@ -144,7 +144,10 @@ function generationOf(attributes: Attributes): SpanKind {
     ...(tools.length > 0 ? { tools } : {}),
     choices:
       output.length > 0 ? choicesOf(output, reason, isRecord(params) ? params : {}) : unlisted(attributes, reason),
-    ...given('usage', usageOf(under(attributes, 'llm.token_count.'), 'within')),
+    ...given(
+      'usage',
+      usageOf({ ...under(attributes, 'llm.token_count.'), cost: attributes['llm.cost.total'] ?? null }, 'within'),
+    ),
     ...given('responseId', responseIdIn(attributes)),
     ...given('responseModel', textAt(attributes, 'llm.response.model_name')),
   };
@@ -287,6 +290,7 @@ const MAPPED = new Set([
   'llm.response.model_name',
   'llm.finish_reason',
   'llm.invocation_parameters',
+  'llm.cost.total',
 ]);
 const OF_GENERATIONS = /^llm\.(?:input_messages|output_messages|token_count|tools)\./;
 const OF_TOOLS = new Set(['input.value', 'input.mime_type', 'output.value', 'output.mime_type']);

@@ -230,3 +230,28 @@ describe('The tokens of a span that came from a cache', () => {
     ]);
   });
 });
+
+describe('The cost that a trace states', () => {
+  it('is that of the call', () => {
+    const cost = (format: string, value: unknown) =>
+      (read(format, [[value]]).of('generation.completed')[0]!.usage as { cost_usd?: number } | undefined)?.cost_usd;
+    const spanOf = (attributes: object) =>
+      request([span({ id: 1, attributes: attributes as Record<string, unknown> })]);
+    const run = { id: 'r', trace_id: 'r', run_type: 'llm', inputs: {}, outputs: {}, end_time: '2026-09-10T10:00:01Z' };
+    const call = observation({ id: 'a', type: 'GENERATION', usageDetails: { input: 1, output: 1 } });
+    const trace = (more: object) => ({ ...TRACE, scores: [], observations: [{ ...call, ...more }] });
+    const openinference = { 'openinference.span.kind': 'LLM', 'llm.token_count.prompt': 1, 'llm.cost.total': 0.25 };
+    const langfuse = {
+      'langfuse.observation.type': 'generation',
+      'langfuse.observation.cost_details': '{"total":0.25}',
+    };
+    expect([
+      cost('openinference', spanOf(openinference)),
+      cost('langfuse', spanOf(langfuse)),
+      cost('langfuse', trace({ costDetails: { input: 0.05, output: 0.2, total: 0.25 } })),
+      cost('langfuse', trace({ calculatedTotalCost: 0.25 })),
+      cost('langsmith', { ...run, total_cost: 0.25 }),
+      cost('langsmith', run),
+    ]).toEqual([0.25, 0.25, 0.25, 0.25, 0.25, undefined]);
+  });
+});
