@@ -6,7 +6,7 @@
 import { groupBy } from '../../ingest/group-by.ts';
 import { KEYED } from '../../ingest/log/keyed.ts';
 import type { Db, Session } from '../db/pool.ts';
-import { facts, query, rowsOf, sql } from '../db/query.ts';
+import { query, rowsOf, sql } from '../db/query.ts';
 import { fewestTasks } from '../gating/gate.ts';
 import { executionReports } from '../judging/facts.ts';
 import { readReport } from '../methods/execution-report.ts';
@@ -196,26 +196,10 @@ async function attempts(tx: Session, generated: ReadonlyMap<string, ReadonlySet<
     query
       .selectFrom('traj.outcomes as o')
       .leftJoin('facts.tasks as t', 't.task_id', 'o.task_id')
-      .select(['o.episode_id', 'o.task_id', 't.domain as family', 'o.solved', 'o.tokens'])
+      .select(['o.episode_id', 'o.task_id', 't.domain as family', 'o.solved', 'o.tokens', 'o.cost_usd'])
       .where('o.episode_id', '=', sql<string>`any(${episodes}::text[])`)
       .where('o.task_id', 'is not', null),
   );
-  const costs = await rowsOf(
-    tx,
-    facts
-      .selectFrom('calls')
-      .select([
-        'episode_id',
-        sql<
-          number | null
-        >`case when count(*) = count(usage ->> 'cost_usd') then sum((usage ->> 'cost_usd')::double precision) end`.as(
-          'usd',
-        ),
-      ])
-      .where('episode_id', '=', sql<string>`any(${episodes}::text[])`)
-      .groupBy('episode_id'),
-  );
-  const usd = new Map(costs.map((row) => [row.episode_id, row.usd]));
   const reports = await executionReports(tx, episodes, new Map());
   return outcomes.map((row) => {
     const report = reports.get(row.episode_id!);
@@ -226,7 +210,7 @@ async function attempts(tx: Session, generated: ReadonlyMap<string, ReadonlySet<
       family: row.family,
       solved: row.solved,
       tokens: row.tokens,
-      usd: usd.get(row.episode_id!) ?? null,
+      usd: row.cost_usd,
       candidates: n === 0 ? null : { n, solved: right.length },
       roles: generated.get(row.episode_id!)!,
     };

@@ -839,6 +839,8 @@ export interface Views {
     policy: string | null;
     checkpoint_id: string | null;
     weights: string | null;
+    rollout: string | null;
+    cost_usd: number | null;
   };
   pruned: {
     episode_id: string | null;
@@ -925,6 +927,7 @@ export interface Views {
     role_source: string | null;
     trainable: boolean | null;
     untrainable: string | null;
+    cost_usd: number | null;
   };
   tasks: {
     task_id: string | null;

@@ -1,5 +1,6 @@
 /** Episodes as an analyst meets them: a task, a team, who answered and how it ended; and the rows of a view over them. */
 import type { Event, EventData } from '../../../ingest/events.ts';
+import { given } from '../../../ingest/json.ts';
 import { postgresLog } from '../../../ingest/log/postgres.ts';
 import type { Db } from '../../../store/db/pool.ts';
 import { projectAll } from '../../../store/projecting/projector.ts';
@@ -11,6 +12,7 @@ type Call = {
   readonly by?: string;
   readonly role?: string;
   readonly output_tokens?: number;
+  readonly cost_usd?: number;
   readonly model?: string;
   readonly policy?: string;
   readonly checkpoint?: string;
@@ -28,6 +30,7 @@ export type Attempt = {
   readonly reward?: number | null;
   readonly outcome?: Finished['outcome'] | null;
   readonly answer?: string;
+  readonly tags?: Readonly<Record<string, string>>;
   readonly budgets?: Readonly<Record<string, number>>;
   /** Members who are defined, with role and depth; an agent with a call is a member by that alone. */
   readonly members?: Readonly<Record<string, { readonly role?: string; readonly depth?: number }>>;
@@ -44,6 +47,7 @@ export function attempt(id: string, parts: Attempt = {}): Event[] {
     reward = null,
     outcome = 'unknown',
     answer,
+    tags,
     budgets,
     members = {},
     says = [],
@@ -54,13 +58,20 @@ export function attempt(id: string, parts: Attempt = {}): Event[] {
   return [
     event(
       'episode.started',
-      { ...e, task_id: task, team_id: team ?? null, group_id: group ?? null, budgets: budgets ?? null },
+      {
+        ...e,
+        task_id: task,
+        team_id: team ?? null,
+        group_id: group ?? null,
+        budgets: budgets ?? null,
+        ...given('tags', tags),
+      },
       next(),
     ),
     ...Object.entries(members).map(([agent_id, { role, depth }]) =>
       event('agent.defined', { ...e, agent_id, name: agent_id, role: role ?? null, depth: depth ?? null }, next()),
     ),
-    ...says.map(({ by, role, output_tokens, model, policy, checkpoint, candidates = 1, revises, seq }, i) =>
+    ...says.map(({ by, role, output_tokens, cost_usd, model, policy, checkpoint, candidates = 1, revises, seq }, i) =>
       event(
         'generation.completed',
         {
@@ -78,7 +89,9 @@ export function attempt(id: string, parts: Attempt = {}): Event[] {
             ...(candidates > 1 && index === 0 ? { chosen: true } : {}),
             ...(revises ? { parent_step_id: revises } : {}),
           })),
-          ...(output_tokens === undefined ? {} : { usage: { input_tokens: 10, output_tokens } }),
+          ...(output_tokens === undefined
+            ? {}
+            : { usage: { input_tokens: 10, output_tokens, ...given('cost_usd', cost_usd) } }),
         },
         next(),
       ),

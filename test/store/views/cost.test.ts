@@ -115,3 +115,27 @@ it('teams and single agents are compared on the tasks that both tried', async ()
     { task_id: 't2', single_rate: 1, team_rate: null, difference: null, team_calls: null, unknown_size: 1 },
   ]);
 });
+
+it('dollars are those of every call, small ones too, and unknown where a call has none', async () => {
+  const says = (...costs: (number | undefined)[]) =>
+    costs.map((cost_usd) => ({ by: 'a', output_tokens: 10, ...(cost_usd === undefined ? {} : { cost_usd }) }));
+  await record(
+    fresh.db,
+    attempt('a1', { team: 'a', reward: 1, says: says(0.000002, 0.000003) }),
+    attempt('a2', { team: 'a', reward: 0, says: says(0.000004) }),
+    attempt('b1', { team: 'b', reward: 1, says: says(1, undefined) }),
+  );
+  expect(await rows('select episode_id, cost_usd from traj.outcomes order by 1')).toEqual([
+    { episode_id: 'a1', cost_usd: expect.closeTo(0.000005, 12) },
+    { episode_id: 'a2', cost_usd: 0.000004 },
+    { episode_id: 'b1', cost_usd: null },
+  ]);
+  expect(await rows('select team_id, cost_usd, cost_usd_per_solved from traj.cost_per_solved order by 1')).toEqual([
+    { team_id: 'a', cost_usd: expect.closeTo(0.000009, 12), cost_usd_per_solved: expect.closeTo(0.000009, 12) },
+    { team_id: 'b', cost_usd: null, cost_usd_per_solved: null },
+  ]);
+  expect(await rows(`select step_id, cost_usd from traj.steps where episode_id = 'b1' order by 1`)).toEqual([
+    { step_id: 'c0/0', cost_usd: 1 },
+    { step_id: 'c1/0', cost_usd: null },
+  ]);
+});

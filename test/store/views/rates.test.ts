@@ -293,3 +293,29 @@ describe('a group', () => {
     ]);
   });
 });
+
+it('rollouts of one team are rows of their own in pass@k and agreement', async () => {
+  const played = (rollout: string | undefined, reward: number, answer: string) => ({
+    team: 'm',
+    reward,
+    answer,
+    ...(rollout === undefined ? {} : { tags: { rollout } }),
+  });
+  await record(
+    fresh.db,
+    attempt('a', played('first', 1, '42')),
+    attempt('b', played('first', 0, '41')),
+    attempt('c', played('second', 1, '42')),
+    attempt('d', played(undefined, 0, '40')),
+  );
+  expect(await rows('select rollout, n, c from traj.pass_at_k where k = 1 order by 1')).toEqual([
+    { rollout: 'first', n: 2, c: 1 },
+    { rollout: 'second', n: 1, c: 1 },
+    { rollout: null, n: 1, c: 0 },
+  ]);
+  expect(await rows('select rollout, episodes, majority from traj.agreement order by 1')).toMatchObject([
+    { rollout: 'first', episodes: 2 },
+    { rollout: 'second', episodes: 1, majority: '42' },
+    { rollout: null, episodes: 1, majority: '40' },
+  ]);
+});
