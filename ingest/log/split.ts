@@ -37,10 +37,12 @@ export type Split = {
 /** U+FFFE escapes what PostgreSQL cannot hold and is followed by four hex digits there: no text of an event begins like these. */
 const CONTEXT = '\uFFFE@';
 const TEXT = '\uFFFE#';
-const OWN_ID = '"\uFFFE."';
+/** What stands in the place of the id that the key of an event names. */
+export const OWN_MARK = '\uFFFE.';
+const OWN_ID = `"${OWN_MARK}"`;
 
 /** Characters (code points) of the longest text that stays in its event: a body costs about 200 bytes beside its text, and no id is longer. */
-const LONGEST = 512;
+export const LONGEST = 512;
 /** A longer text of a span, or in `unmapped`, is a chain of pieces: tracing clients send a context as one text, which grows at its end with each call. */
 const WHOLE = 4096;
 const PIECE = 2048;

@@ -1,5 +1,6 @@
 /** What belongs to an episode or a person: the keys of the log, and what was made of them. */
 import { EXTENSIONS } from '../../ingest/decode.ts';
+import { LONGEST, OWN_MARK } from '../../ingest/log/split.ts';
 import type { Session } from '../db/pool.ts';
 import { anyOf, firstOf, pathHere, query, rowsOf, type SqlBool, sql } from '../db/query.ts';
 import { tagReads } from '../select.ts';
@@ -20,13 +21,14 @@ export type Scope = {
 
 /**
  * An episode is erased whole. A subject's are the keys of all events that name it in `subject`, or in a member `subject` of `tags`:
- * episodes, tasks, feedback; the events derived from spans count as well, and are looked up in the tables. A task that no other
- * episode plays goes with its episodes, and so does feedback that was attached to them by a foreign id. `archived`: keys of theirs
+ * episodes, tasks, feedback; the events derived from spans count as well, and are looked up in the tables. A task that names the subject
+ * takes every episode along that plays it. A task that no other episode plays goes with its episodes, and so does feedback that was attached to them by a foreign id. `archived`: keys of theirs
  * that were pruned.
  */
 export async function scopeOf(tx: Session, what: EraseWhat, archived: readonly string[] = []): Promise<Scope> {
   const named = 'episode' in what ? [`e/${what.episode}`] : await keysOfSubject(tx, what.subject);
-  const keys = [...new Set([...named, ...archived])];
+  const playing = await keysPlaying(tx, named);
+  const keys = [...new Set([...named, ...playing, ...archived])];
   const episodes = keys.filter((key) => key.startsWith('e/')).map((key) => key.slice(2));
   const tasks = query
     .selectFrom('facts.episodes as e')
@@ -116,17 +118,36 @@ export async function scopeOf(tx: Session, what: EraseWhat, archived: readonly s
   };
 }
 
+/** Keys of the episodes that play one of the tasks among these keys. */
+async function keysPlaying(tx: Session, keys: readonly string[]): Promise<string[]> {
+  const tasks = keys.filter((key) => key.startsWith('t/')).map((key) => key.slice(2));
+  if (tasks.length === 0) return [];
+  const playing = query
+    .selectFrom('facts.episodes')
+    .select(sql<string>`'e/' || episode_id`.as('key'))
+    .where('task_id', '=', anyOf(tasks));
+  return (await rowsOf(tx, playing)).map((row) => row.key);
+}
+
 async function keysOfSubject(tx: Session, subject: string): Promise<string[]> {
+  // Read as they are stored, events are found in a tenth of the time that it takes to put every text in its place. A subject that is the id of
+  // the event's key stands there as a mark; one that is longer than what stays in an event is looked for in the whole events.
+  const isStored = subject.length <= LONGEST;
+  const is = sql`in (${subject}, case when ${isStored} and substr(key, 3) = ${subject} then ${OWN_MARK} end)`;
   const matching = query
-    .selectFrom('troupe.events')
+    .selectFrom(isStored ? 'troupe.stored_events' : 'troupe.events')
     .select('key')
     .where(
-      sql<SqlBool>`(data ->> 'subject' = ${subject} or data -> ${EXTENSIONS} ->> 'subject' = ${subject} or case when json_typeof(data -> 'tags') = 'object' then data -> 'tags' ->> 'subject' end = ${subject})`,
+      sql<SqlBool>`(data ->> 'subject' ${is} or data -> ${EXTENSIONS} ->> 'subject' ${is} or case when json_typeof(data -> 'tags') = 'object' then data -> 'tags' ->> 'subject' end ${is})`,
     );
   const tagged = query
     .selectFrom('facts.episodes')
     .select(sql<string>`'e/' || episode_id`.as('key'))
     .where(tagReads('tags', 'subject', subject));
-  const rows = await rowsOf(tx, matching.union(tagged));
+  const tasks = query
+    .selectFrom('facts.tasks')
+    .select(sql<string>`'t/' || task_id`.as('key'))
+    .where(tagReads('tags', 'subject', subject));
+  const rows = await rowsOf(tx, matching.union(tagged).union(tasks));
   return rows.map((row) => row.key);
 }

@@ -297,6 +297,25 @@ describe('an erasure', () => {
     expect(await everything()).not.toContain(SECRET);
   });
 
+  it('of a subject whom a task names, in its tags or in the event that defined it, reaches every episode that plays it', async () => {
+    const one = await freshDatabase();
+    try {
+      await postgresLog(one.db).append([
+        event('task.defined', { task_id: 'tagged', query: 'q', tags: { subject: 'bea' } }),
+        event('task.defined', { task_id: 'defined', query: 'q', subject: 'bea' } as never),
+        event('episode.started', { episode_id: 'bea-herself', task_id: 'other', subject: 'bea-herself' } as never),
+        ...['p1', 'p2'].flatMap((id) => anEpisode(id, { task: 'tagged' })),
+        ...anEpisode('p3', { task: 'defined' }),
+        ...anEpisode('p4', { task: 'another' }),
+      ]);
+      await projectAll(one.db);
+      expect((await planErasure(one.db, { subject: 'bea' })).episodes.toSorted()).toEqual(['p1', 'p2', 'p3']);
+      expect((await planErasure(one.db, { subject: 'bea-herself' })).episodes).toEqual(['bea-herself']);
+    } finally {
+      await one.close();
+    }
+  });
+
   it('says so where there is nothing to erase', async () => {
     expect(await planErasure(fresh.db, { subject: 'ann' })).toMatchObject({ events: 0, episodes: [] });
     const nothing = {
