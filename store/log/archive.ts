@@ -92,8 +92,10 @@ export async function archiveIn(
     }
   }
   const applied = await positionsOf(tx, FACTS);
-  const aside = new Set(events.filter(({ event }) => allAside || event.json.length >= LARGE_TEXT).map(nameOf));
-  const { answers, placed, prepared } = await appendOrBury(tx, events, { applied, aside });
+  const { answers, placed, prepared, aside } = await appendOrBury(tx, events, {
+    applied,
+    least: allAside ? 0 : LARGE_TEXT,
+  });
   for (const [i, answer] of answers.entries()) {
     const { event, partition, position, record } = events[i]!;
     const place = placeOf(partition, position);
@@ -198,13 +200,19 @@ type Appending = {
   readonly placed: readonly Read[];
   /** What was made of it meanwhile, where all of it was appended at once. */
   readonly prepared: Prepared | null;
+  /** The names of those that are set aside. */
+  readonly aside: ReadonlySet<string>;
 };
 
-type Preparing = { readonly applied: Positions; readonly aside: ReadonlySet<string> };
+/** `least`: characters of an event, without its texts, from which on it is set aside. */
+type Preparing = { readonly applied: Positions; readonly least: number };
+
+const largeAmong = (accepted: readonly SplitPlaced[], least: number): ReadonlySet<string> =>
+  new Set(accepted.filter(({ split }) => split.json.length >= least).map(nameOf));
 
 /** A record that the database cannot hold must not stop the others: then each is appended alone, and it gets its reason. */
 async function appendOrBury(tx: Session, events: readonly PlacedEvent[], how: Preparing): Promise<Appending> {
-  if (events.length === 0) return { answers: [], placed: [], prepared: null };
+  if (events.length === 0) return { answers: [], placed: [], prepared: null, aside: new Set() };
   const whole = await attempt(tx, () => appendAndPrepare(tx, events, how));
   if (!('reason' in whole)) return whole.value;
   const answers: (Appended | Refusal)[] = [];
@@ -214,7 +222,7 @@ async function appendOrBury(tx: Session, events: readonly PlacedEvent[], how: Pr
     answers.push('reason' in one ? unstorable(one.reason) : one.value.answers[0]!);
     if ('value' in one) accepted.push(...one.value.accepted);
   }
-  return { answers, placed: asRead(accepted), prepared: null };
+  return { answers, placed: asRead(accepted), prepared: null, aside: largeAmong(accepted, how.least) };
 }
 
 async function append(tx: Session, events: readonly PlacedEvent[]) {
@@ -235,15 +243,16 @@ async function newAmong(tx: Session, events: readonly PlacedEvent[]) {
 async function appendAndPrepare(
   tx: Session,
   events: readonly PlacedEvent[],
-  { applied, aside }: Preparing,
+  { applied, least }: Preparing,
 ): Promise<Appending> {
   const { answers, accepted } = await newAmong(tx, events);
   const placed = asRead(accepted);
+  const aside = largeAmong(accepted, least);
   const small = placed.filter((event) => !aside.has(nameOf(event)));
   const [written, prepared] = await Promise.allSettled([copyEvents(tx, accepted), prepare(tx, small, applied)]);
   if (written.status === 'rejected') throw written.reason;
   if (prepared.status === 'rejected') throw prepared.reason;
-  return { answers, placed, prepared: prepared.value };
+  return { answers, placed, prepared: prepared.value, aside };
 }
 
 async function attempt<T>(
