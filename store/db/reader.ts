@@ -15,7 +15,10 @@ import { scalarOf, sql } from './query.ts';
 /** Functions that are volatile by nature and harmless. */
 const HARMLESS = ['random', 'random_normal', 'gen_random_uuid', 'uuidv4', 'uuidv7', 'clock_timestamp', 'timeofday'];
 /** Functions that are not volatile and yet give a transaction an id or show other sessions. */
-const REVEALING = ['txid_current', 'pg_current_xact_id', 'pg_stat_get_activity', 'pg_lock_status'];
+const REVEALING = [
+  ...['txid_current', 'pg_current_xact_id', 'pg_stat_get_activity', 'pg_lock_status'],
+  ...['pg_stat_get_backend_activity', 'pg_stat_get_backend_idset'],
+];
 
 /** Connections of one project's readers, over all processes. */
 const CONNECTIONS = 32;

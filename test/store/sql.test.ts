@@ -55,6 +55,8 @@ const REJECT = [
   `SELECT nextval('${S}.dead_letters_dead_letter_id_seq')`,
   `SELECT pg_terminate_backend(pid) FROM pg_stat_activity`,
   `SELECT query FROM pg_stat_activity`,
+  `SELECT pg_stat_get_backend_activity(1)`,
+  `SELECT pg_stat_get_backend_idset()`,
   `SELECT * FROM ${K}`,
   `SELECT * FROM pg_authid`,
   `SHOW hba_file`,
