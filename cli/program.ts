@@ -10,6 +10,9 @@ const EXAMPLES = `  troupe demo                                          watch a
   troupe up                                            run the API, the web page and all processes
 `;
 
+/** A query that begins with a comment is no option: with a blank before it it is read as what it is. */
+const withoutComment = (arg: string): string => (/^--(?:\s|[^=\n]*\n)/.test(arg) ? ` ${arg}` : arg);
+
 /** Runs one command line, `args` without the program's name. Sets the exit code of the process. */
 export async function runProgram(args: readonly string[]): Promise<void> {
   const program = new Command('troupe')
@@ -28,7 +31,7 @@ export async function runProgram(args: readonly string[]): Promise<void> {
 
   try {
     await addCommands(program, args);
-    await program.parseAsync(args, { from: 'user' });
+    await program.parseAsync(args.map(withoutComment), { from: 'user' });
   } catch (error) {
     process.exitCode = exitCodeOf(error, { json: args.includes('--json') });
   }

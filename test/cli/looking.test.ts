@@ -107,6 +107,8 @@ describe('commands that record and look', () => {
       ],
       truncated: false,
     });
+    for (const comment of ['-- the steps\n', '--the steps\n', '-- a = b\n'])
+      expect(document(await at.run(['sql', `${comment}select 1 as one`, '--json'])).rows).toEqual([[1]]);
     const cut = document(await at.run(['sql', 'select step_id from traj.steps', '--limit', '3', '--json']));
     expect(cut).toMatchObject({ truncated: true, rows: [{}, {}, {}] });
   });
