@@ -39,8 +39,9 @@ const LISTED = new Set(['token_ids', 'reasoning_details', 'annotations', 'images
 export function chunks(object: 'chat.completion' | 'text_completion'): Assembler {
   let head: Fields | null = null;
   const choices = new Map<number, Fields>();
-  /** Choices of which a chunk had output and no token ids. */
+  /** Choices of which a chunk had output and no token ids, and how many chunks of a choice had some: servers may send all in one. */
   const unnamed = new Set<unknown>();
+  const named = new Map<unknown, number>();
 
   return {
     take: (piece) => {
@@ -60,7 +61,8 @@ export function chunks(object: 'chat.completion' | 'text_completion'): Assembler
           if (isRecord(delta)) isOutput = add(choice.message as Fields, delta);
         }
         isOutput = add(choice, stated) || isOutput;
-        if (isOutput && !hasItems(stated.token_ids)) unnamed.add(index);
+        if (hasItems(stated.token_ids)) named.set(index, (named.get(index) ?? 0) + 1);
+        else if (isOutput) unnamed.add(index);
         hasOutput ||= isOutput;
       }
       return hasOutput;
@@ -70,7 +72,7 @@ export function chunks(object: 'chat.completion' | 'text_completion'): Assembler
       const listed = [...choices.values()]
         .sort((a, b) => Number(a.index) - Number(b.index))
         .map((choice) =>
-          hasItems(choice.token_ids) && unnamed.has(choice.index) ? { ...choice, [LOST]: true } : choice,
+          (named.get(choice.index) ?? 0) > 1 && unnamed.has(choice.index) ? { ...choice, [LOST]: true } : choice,
         )
         .map(ended);
       return { ...head, object, ...(listed.length === 0 && 'error' in head ? {} : { choices: listed }) };
