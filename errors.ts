@@ -43,7 +43,7 @@ export const ERRORS = {
   platform_unsupported: facts(500, EXIT.failed),
   sql_refused: facts(400, EXIT.failed),
   sql_failed: facts(400, EXIT.failed),
-  sql_timeout: facts(408, EXIT.failed),
+  sql_timeout: facts(504, EXIT.failed),
   method_unknown: facts(404, EXIT.usage),
   method_input: facts(422, EXIT.failed),
   recipe_invalid: facts(422, EXIT.usage),

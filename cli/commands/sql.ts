@@ -200,8 +200,9 @@ async function runQuery(db: Db, sql: string, { patiently }: Opened, flags: Flags
     return;
   }
   const { ask } = await import('../../store/sql/sql.ts');
+  const { inJson } = await import('../../store/sql/sql-text.ts');
   const found = await patiently(() => ask(db, sql, caps));
-  if (flags.json) return printJson(found);
+  if (flags.json) return printJson({ ...found, rows: found.rows.map((row) => row.map(inJson)) });
   print(
     table(
       found.columns.map((column) => column.name),

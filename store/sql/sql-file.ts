@@ -134,6 +134,11 @@ async function askIntoArrow(
 async function arrowQuery(tx: Session, text: string) {
   const { columns } = await tx.query('fetch 0 from answer', undefined, { array: true });
   if (columns.length === 0) throw new TroupeError('sql_refused', 'Arrow needs columns, and this query has none.');
+  const twice = columns.find(({ name }, i) => columns.findIndex((other) => other.name === name) < i);
+  if (twice)
+    throw new TroupeError('sql_refused', `Two columns are called ${twice.name}, of which readers of Arrow take one.`, {
+      hint: 'Give each a name of its own with AS.',
+    });
   const types = await typeNames(tx, columns);
   const shapes: ColumnShape[] = [];
   const selected = columns.map(({ name, type }, i) => {

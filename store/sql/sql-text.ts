@@ -12,8 +12,14 @@ export type TextForm = {
 /** One document, as `ask` returns it. */
 export const JSON_FORM: TextForm = {
   head: (columns) => `{"columns":${JSON.stringify(columns)},"rows":[`,
-  rows: (rows, first) => (first ? '' : ',') + rows.map((row) => JSON.stringify(row)).join(','),
+  rows: (rows, first) => (first ? '' : ',') + rows.map((row) => JSON.stringify(row.map(inJson))).join(','),
   tail: (truncated) => `],"truncated":${truncated}}`,
+};
+
+/** JSON has no NaN and no infinity: they are texts, as PostgreSQL writes them in JSON, and not null. */
+export const inJson = (value: unknown): unknown => {
+  if (typeof value === 'number') return Number.isFinite(value) ? value : String(value);
+  return Array.isArray(value) ? value.map(inJson) : value;
 };
 
 /**

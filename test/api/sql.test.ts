@@ -126,7 +126,7 @@ describe('POST /v1/sql', () => {
       ['select 1 / n from generate_series(300, 0, -1) n', 400, 'sql_failed'],
       [`select repeat('x', 33 * 1024 * 1024)`, 413, 'too_large'],
       [
-        `select repeat('x', 22 * 1024 * 1024), repeat('x', 22 * 1024 * 1024), repeat('x', 22 * 1024 * 1024)`,
+        `select repeat('x', 22 * 1024 * 1024) as a, repeat('x', 22 * 1024 * 1024) as b, repeat('x', 22 * 1024 * 1024) as c`,
         413,
         'too_large',
       ],
@@ -139,7 +139,13 @@ describe('POST /v1/sql', () => {
       }
     }
     const slow = await sql(ENDLESS, { timeout_ms: 200 });
-    expect([slow.statusCode, slow.json().code]).toEqual([408, 'sql_timeout']);
+    expect([slow.statusCode, slow.json().code]).toEqual([504, 'sql_timeout']);
+    const odd = await sql(
+      `select 'NaN'::float8 as a, '-Infinity'::float4 as b, null::float8 as c, array['NaN', null]::float8[] as d`,
+    );
+    expect(odd.json().rows).toEqual([['NaN', '-Infinity', null, ['NaN', null]]]);
+    const twice = await sql('select 1 as a, 2 as a', {}, { accept: 'application/vnd.apache.arrow.stream' });
+    expect([twice.statusCode, twice.json().code]).toEqual([400, 'sql_refused']);
     const unknown = await sql('select 1', { limits: 3 });
     expect([unknown.statusCode, unknown.json().code]).toEqual([400, 'usage']);
   });
@@ -183,7 +189,7 @@ describe('POST /v1/sql', () => {
     await expect.poll(running, { timeout: 2900 }).toBe(4);
     const fifth = await sql('select 1');
     expect([fifth.statusCode, fifth.json().code, fifth.headers['retry-after']]).toEqual([503, 'busy', '1']);
-    expect((await Promise.all(four)).map(({ statusCode }) => statusCode)).toEqual([408, 408, 408, 408]);
+    expect((await Promise.all(four)).map(({ statusCode }) => statusCode)).toEqual([504, 504, 504, 504]);
     expect((await sql('select 1')).statusCode).toBe(200);
   });
 
