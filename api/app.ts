@@ -20,7 +20,7 @@ import { answerMalformed } from './malformed.ts';
 import type { Route } from './model-routes.ts';
 import { type Offload, offloading, offloadingReads } from './offload.ts';
 import { type DocumentedRoute, documented, openapiDocument } from './openapi.ts';
-import { foreignOrigin, type OriginOptions } from './origin.ts';
+import { foreignOrigin, type OriginOptions, severalHosts } from './origin.ts';
 import type { PolicyServers } from './policy-servers.ts';
 import { sendProblem } from './problem.ts';
 import { observe } from './prometheus.ts';
@@ -144,7 +144,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     // Whatever becomes of a request to the gateway, also one without a valid key, its answer has a name.
     if (request.routeOptions.config.doc?.tag === 'gateway')
       reply.headers({ 'troupe-call-id': newCallId(), 'troupe-recorded': 'false' });
-    const foreign = foreignOrigin(request.headers, options);
+    const foreign = severalHosts(request.raw.rawHeaders) ?? foreignOrigin(request.headers, options);
     if (foreign) throw foreign;
   });
   options.prepare?.(app);

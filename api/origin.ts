@@ -30,6 +30,13 @@ export function readHosts(setting: string | null): readonly string[] {
   );
 }
 
+/** Why a request that names several hosts is refused, or null: Node keeps the first, a proxy may have gone by another (RFC 9112, 3.2). */
+export function severalHosts(rawHeaders: readonly string[]): TroupeError | null {
+  const hosts = rawHeaders.filter((_, i) => i % 2 === 1 && rawHeaders[i - 1]!.toLowerCase() === 'host');
+  if (hosts.length < 2) return null;
+  return new TroupeError('usage', `A request has one Host header; this one has ${hosts.length}.`, { field: 'Host' });
+}
+
 /** Why these headers are refused, or null. An Origin must be the very host that was asked. */
 export function foreignOrigin(
   headers: IncomingHttpHeaders,

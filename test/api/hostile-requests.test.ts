@@ -259,4 +259,11 @@ describe('what is asked in bad faith', () => {
     }
     expect((await raw(request('GET /healthz HTTP/1.1'))).status).toBe(200);
   });
+
+  it('a request that names two hosts is refused, whichever comes first', async () => {
+    for (const second of ['127.0.0.1', 'evil.example'])
+      expect(
+        (await raw(`GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nhOST: ${second}\r\n\r\n`)).status,
+      ).toBe(400);
+  });
 });
