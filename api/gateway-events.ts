@@ -35,6 +35,9 @@ export const streamText = (events: readonly StreamEvent[]): string =>
     })
     .join('');
 
+/** The end of a stream that was not recorded: a comment, which clients of server-sent events pass over. */
+export const UNRECORDED = ': troupe-recorded: false\n\n';
+
 /** The end of a stream in the OpenAI interfaces for completions. */
 const DONE: StreamEvent = { data: '[DONE]' };
 

@@ -7,6 +7,7 @@ import { ERRORS, TroupeError } from '../errors.ts';
 import { decodeDraft } from '../ingest/decode.ts';
 import type { Draft } from '../ingest/events.ts';
 import { nextTime } from '../ingest/recorder/next-time.ts';
+import { patiently } from '../store/db/patience.ts';
 import type { LiveCall } from '../store/gating/canary-traffic.ts';
 import type { BoundCheckpoint } from '../store/rollouts/weights.ts';
 import type { OnPart, SampleAnswer } from '../trainer/sampling/infer-wire.ts';
@@ -153,6 +154,7 @@ export async function record(
   drafts: () => Promise<readonly Draft[]>,
   timeoutMs: number,
 ): Promise<boolean> {
+  const given = AbortSignal.timeout(timeoutMs);
   const take = async () => {
     const items = (await drafts()).map(
       (draft): IngestItem => ({
@@ -162,7 +164,8 @@ export async function record(
         place: null,
       }),
     );
-    return ingestion.take('gateway', items);
+    // Its events have ids of their own: taken twice, they are there once.
+    return patiently(() => ingestion.take('gateway', items), { signal: given, mostMs: 1000 });
   };
   try {
     const answers = await within(take(), timeoutMs);

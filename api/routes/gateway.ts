@@ -12,7 +12,7 @@ import { responsesBody, responsesStream } from '../dialects/responses-answer.ts'
 import { type Recall, readResponsesRequest } from '../dialects/responses-request.ts';
 import { type Call, complete, type GatewayOptions, isUnserved } from '../gateway.ts';
 import { type AnswerBody, chatBody, textBody } from '../gateway-answer.ts';
-import { chatStream, type StreamOf, type StreamWriter, streamText, textStream } from '../gateway-events.ts';
+import { chatStream, type StreamOf, type StreamWriter, streamText, textStream, UNRECORDED } from '../gateway-events.ts';
 import {
   type CallContext,
   type CompletionRequest,
@@ -175,7 +175,7 @@ export function gatewayRoutes(app: FastifyInstance, options: RouteOptions): void
         passesOn: route !== null && route.fallback !== null,
       });
       const events = asked.stream === null ? null : (written() ?? streamOf(body, asked)).end(body);
-      if (written() !== null) stream.end(streamText(events!));
+      if (written() !== null) stream.end(streamText(events!) + (recorded ? '' : UNRECORDED));
       else {
         reply.header('troupe-recorded', String(recorded));
         if (events === null) reply.header('content-type', JSON_TYPE).send(JSON.stringify(body));

@@ -10,6 +10,7 @@ import { TroupeError } from '../../errors.ts';
 import { nextTime } from '../../ingest/recorder/next-time.ts';
 import { secretOf } from '../auth.ts';
 import { callIds } from '../gateway.ts';
+import { UNRECORDED } from '../gateway-events.ts';
 import type { CallContext } from '../gateway-request.ts';
 import type { KeyRing } from '../key-ring.ts';
 import { processLog } from '../log.ts';
@@ -158,7 +159,7 @@ export async function forward(call: Forwarded, reply: FastifyReply, options: For
   /** The response chunk by chunk, with backpressure. Its end waits for the record. */
   async function* passOn(before: readonly Uint8Array[]): AsyncGenerator<Uint8Array> {
     let error: TroupeError | null = null;
-    let ended = false;
+    let [ended, kept] = [false, true];
     try {
       yield* before;
       let [size, resting] = [0, 0];
@@ -180,8 +181,9 @@ export async function forward(call: Forwarded, reply: FastifyReply, options: For
       throw error;
     } finally {
       answer.destroy();
-      await keep(capture.taken(), capture.size(), status, error ?? (ended ? null : broken(new Error('closed'))));
+      kept = await keep(capture.taken(), capture.size(), status, error ?? (ended ? null : broken(new Error('closed'))));
     }
+    if (!kept && isStream(answer.headers)) yield Buffer.from(UNRECORDED);
   }
 
   if (isStream(answer.headers)) return pass([]);

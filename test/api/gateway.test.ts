@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { registeredPolicyServers } from '../../api/policy-servers.ts';
 import { TroupeError } from '../../errors.ts';
+import { postgresLog } from '../../ingest/log/postgres.ts';
 import { registerProcess } from '../../store/jobs/processes.ts';
 import type { SampleAsk } from '../../trainer/sampling/infer-wire.ts';
 import { fixedPolicyServers, post, type TestApp, testApp } from './support/app.ts';
@@ -394,6 +395,7 @@ describe('POST /v1/chat/completions', () => {
   it('answers even where nothing can be recorded, and says so', async () => {
     const away = await testApp({
       policyServers,
+      recordTimeoutMs: 50,
       log: {
         name: 'away',
         append: () => Promise.reject(new TroupeError('unreachable', 'away')),
@@ -403,6 +405,23 @@ describe('POST /v1/chat/completions', () => {
     const answer = await post(away.app, ask(), context, CHAT);
     expect([answer.statusCode, answer.headers['troupe-recorded']]).toEqual([200, 'false']);
     await away.close();
+  });
+
+  it('is recorded by a log that is back within the time, once', async () => {
+    let refused = 2;
+    const log = postgresLog(at.db);
+    const back = await testApp({
+      policyServers,
+      log: {
+        ...log,
+        append: (...events) =>
+          refused-- > 0 ? Promise.reject(new TroupeError('unreachable', 'away')) : log.append(...events),
+      },
+    });
+    const answer = await post(back.app, ask(), { ...context, 'troupe-episode': 'back' }, CHAT);
+    expect([answer.statusCode, answer.headers['troupe-recorded']]).toEqual([200, 'true']);
+    expect((await eventsOf('back')).length).toBe(2);
+    await back.close();
   });
 
   it('does not wait for ever for a log that hangs', async () => {
