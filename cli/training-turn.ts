@@ -1,14 +1,23 @@
 /** Whose turn it is to train on this machine, as commands show it and workers keep to it. */
 import { homeAt } from '../store/db/home.ts';
 import type { Turn } from '../store/jobs/worker.ts';
-import { holdersText, placeHolders, TRAINING_KINDS, trainingTurn } from '../trainer/jobs/training-place.ts';
+import { readEngines } from '../trainer/engines/engines.ts';
+import {
+  firstElsewhere,
+  holdersText,
+  placeHolders,
+  TRAINING_KINDS,
+  trainingTurn,
+} from '../trainer/jobs/training-place.ts';
 import type { Context } from './context.ts';
 import type { Opened } from './database.ts';
 import { say } from './output.ts';
 
 /** The turn of the workers of this process. */
-export const turnOf = ({ config, database, home }: Context): Turn =>
-  trainingTurn({ count: config.trainings }, { project: database.project, home: home.root, say });
+export const turnOf = ({ config, database, db, home }: Context): Turn => {
+  const free = firstElsewhere(db, readEngines(config.engines));
+  return trainingTurn({ count: config.trainings }, { project: database.project, home: home.root, say, free });
+};
 
 type Listed = { readonly job_id: string | null; readonly kind: string | null; readonly state: string | null };
 

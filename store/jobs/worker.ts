@@ -46,6 +46,8 @@ export type Turn = {
   readonly kinds: readonly string[];
   /** Returns how to give it back; null while others have it, and the job waits. */
   readonly take: (jobId: string) => Promise<(() => Promise<void>) | null>;
+  /** The first of these jobs that needs no turn, as it works elsewhere: it is done beside the others. */
+  readonly free?: (jobIds: readonly string[]) => Promise<string | null>;
 };
 
 export type RunJobsOptions = {
@@ -88,8 +90,22 @@ export async function runJobs(
     if (job) await perform(context, job, { worker, leaseMs, signal, onTrouble, onEnded }, handlers[job.kind]!);
     return job !== null;
   };
+  const beside = new Set<Promise<unknown>>();
+  const takeBeside = async (jobId: string): Promise<boolean> => {
+    const job = await claim(db, { kinds: inTurn, worker, leaseMs, within: jobId });
+    if (job === null) return false;
+    const work = perform(context, job, { worker, leaseMs, signal, onTrouble, onEnded }, handlers[job.kind]!).catch(
+      onTrouble,
+    );
+    beside.add(work);
+    void work.finally(() => beside.delete(work));
+    return true;
+  };
   const takeInTurn = async (turn: Turn): Promise<boolean> => {
-    const [next] = await rowsOfPrepared(db, nextJob, { kinds: inTurn, within: within ?? null });
+    const waiting = await rowsOfPrepared(db, nextJobs, { kinds: inTurn, within: within ?? null });
+    const free = (await turn.free?.(waiting.map(({ job_id }) => job_id))) ?? null;
+    if (free !== null) return takeBeside(free);
+    const [next] = waiting;
     const giveBack = next ? await turn.take(next.job_id) : null;
     if (next === undefined || giveBack === null) return false;
     return take(inTurn, next.job_id).finally(giveBack);
@@ -100,6 +116,7 @@ export async function runJobs(
     { signal, pollMs, onTrouble },
     async () => (turn !== undefined && inTurn.length > 0 && (await takeInTurn(turn))) || take(freely, within ?? null),
   );
+  await Promise.all(beside);
 }
 
 /** Puts the jobs of a worker that leaves back into the queue, as if they had not been tried. Returns their ids. */
@@ -164,7 +181,9 @@ const claimable = (value: { (name: 'kinds'): readonly string[]; (name: 'within')
     .orderBy('job_id')
     .limit(1);
 
-const nextJob = prepare<Pick<Claim, 'kinds' | 'within'>>('job_next')(claimable);
+/** Jobs that are looked at for one that needs no turn. */
+const LOOKED_AT = 16;
+const nextJobs = prepare<Pick<Claim, 'kinds' | 'within'>>('jobs_next')((value) => claimable(value).limit(LOOKED_AT));
 
 const claimJob = prepare<Claim>('job_claim')((value) =>
   query

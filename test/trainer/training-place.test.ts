@@ -8,7 +8,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import { type JobContext, requestJob, waitForJob } from '../../store/jobs/jobs.ts';
 import { runJobs } from '../../store/jobs/worker.ts';
-import { placeHolders, takePlace, trainingTurn } from '../../trainer/jobs/training-place.ts';
+import { readEngines } from '../../trainer/engines/engines.ts';
+import { firstElsewhere, placeHolders, takePlace, trainingTurn } from '../../trainer/jobs/training-place.ts';
 import { startProgram } from '../store/support/process.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 
@@ -88,6 +89,35 @@ describe('workers of two projects on one machine', () => {
     await Promise.all(databases.map((one) => one.close()));
   });
   const contextOf = ({ db }: TestDatabase): JobContext => ({ db, log: postgresLog(db), now: () => new Date() });
+
+  it('a program that works elsewhere takes no place, and a training goes on beside it', async () => {
+    const places = { count: 1, named: randomUUID() };
+    const engines = readEngines({ cloud: { command: ['x'], elsewhere: true }, here: { command: ['x'] } });
+    const begun: string[] = [];
+    let release: () => void = () => {};
+    const held = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    const waits = async ({ job_id }: { readonly job_id: string }) => {
+      begun.push(job_id);
+      await held;
+    };
+    const context = contextOf(databases[0]!);
+    const free = firstElsewhere(context.db, engines);
+    const turn = trainingTurn(places, { project: 'p', home: '/home', say: () => {}, free });
+    const program = (job_id: string, engine: string) =>
+      requestJob(context, { job_id, kind: 'program', spec: { engine } });
+    await requestJob(context, { job_id: 'local', kind: 'sft', spec: {} });
+    await program('here', 'here');
+    await program('cloud-1', 'cloud');
+    await program('cloud-2', 'cloud');
+    const handlers = { sft: waits, program: waits };
+    workers.push(runJobs(context, { worker: 'w', handlers, turn, signal: stop.signal, pollMs: 20 }));
+    await expect.poll(() => begun.toSorted()).toEqual(['cloud-1', 'cloud-2', 'local']);
+    expect((await placeHolders(places)).map((one) => one?.job_id)).toEqual(['local']);
+    release();
+    for (const id of ['local', 'here', 'cloud-1', 'cloud-2']) await waitForJob(context.db, id);
+  });
 
   it('train one after the other; what is no training does not wait, and who waits says for whom', async () => {
     const named = randomUUID();

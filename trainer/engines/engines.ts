@@ -10,9 +10,11 @@ export type Engine = {
   readonly env: readonly string[];
   /** Seconds a training may take. */
   readonly timeoutS: number;
+  /** It starts work on another machine and waits for it, so it takes none of this machine's places to train. */
+  readonly elsewhere: boolean;
 };
 
-const FIELDS = ['command', 'env', 'timeout_s'] as const;
+const FIELDS = ['command', 'env', 'timeout_s', 'elsewhere'] as const;
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 const DAY_S = 86_400;
 
@@ -40,12 +42,13 @@ function readEngine(name: string, value: unknown): Engine {
   if (!isRecord(value)) throw wrongSetting(at, 'a map with command', value);
   const strange = Object.keys(value).find((field) => !(FIELDS as readonly string[]).includes(field));
   if (strange !== undefined) throw wrongSetting(`a field of ${at}`, `one of ${FIELDS.join(', ')}`, strange);
-  const { command, env = [], timeout_s = DAY_S } = value;
+  const { command, env = [], timeout_s = DAY_S, elsewhere = false } = value;
   if (!Array.isArray(command) || command.length === 0 || !command.every((one) => typeof one === 'string' && one !== ''))
     throw wrongSetting(`${at}.command`, 'a list: the program and its arguments, such as [python3, train.py]', command);
   if (!Array.isArray(env) || !env.every((one) => typeof one === 'string' && /^[A-Za-z_]\w*$/.test(one)))
     throw wrongSetting(`${at}.env`, 'a list of names of variables, without values', env);
   if (typeof timeout_s !== 'number' || !(timeout_s >= 0.1 && timeout_s <= 30 * DAY_S))
     throw wrongSetting(`${at}.timeout_s`, 'a number of seconds from 0.1 to 30 days', timeout_s);
-  return { name, command, env, timeoutS: timeout_s };
+  if (typeof elsewhere !== 'boolean') throw wrongSetting(`${at}.elsewhere`, 'true or false', elsewhere);
+  return { name, command, env, timeoutS: timeout_s, elsewhere };
 }

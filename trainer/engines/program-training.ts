@@ -14,8 +14,12 @@ import { openDataset } from '../../store/datasets/read.ts';
 import { checkedSpec, type Handler, type JobContext } from '../../store/jobs/jobs.ts';
 import { saveCheckpoint } from '../checkpoints/checkpoint.ts';
 import { announceCheckpoint } from '../jobs/announce.ts';
-import { openModelForIds } from '../models/model-directory.ts';
+import { openAdapter } from '../models/adapter-directory.ts';
+import { checkAdapter, mergeAdapter } from '../models/lora.ts';
+import { type OpenModel, openModelForIds } from '../models/model-directory.ts';
 import { runCommand } from '../rollouts/command.ts';
+import { adapterMeta, publishAdapter } from '../training/learner.ts';
+import { adapterState } from '../training/run-state.ts';
 import { type Engine, findEngine } from './engines.ts';
 import { metricsReader } from './metrics-file.ts';
 
@@ -50,7 +54,7 @@ const ALWAYS = ['PATH', 'HOME', 'LANG', 'LC_ALL', 'TMPDIR', 'TZ'] as const;
 const LOOK_MS = 500;
 /** Characters of the end of the log that an error and the job's result keep. */
 const TAIL = 2000;
-/** Names of files that an error lists: a folder of checkpoints, or an adapter without its model, is known by them. */
+/** Names of files that an error lists: a folder of checkpoints is known by them. */
 const SHOWN = 8;
 
 /** @returns handler of kind `program`, whose result names the checkpoint */
@@ -128,7 +132,7 @@ export function programTraining(context: JobContext, settings: ProgramSettings):
     // The manifest of a checkpoint that the program copied describes other weights.
     await rm(join(out, 'troupe.json'), { force: true });
     const left = (await readdir(out)).sort();
-    const { config, weights, sideFiles } = await openModelForIds(out).catch((error: TroupeError) => {
+    const { config, weights, sideFiles, adapted } = await leftModel(out, left, base).catch((error: TroupeError) => {
       const names = left.length === 0 ? 'nothing' : left.slice(0, SHOWN).join(', ');
       throw new TroupeError(
         'training_failed',
@@ -142,8 +146,9 @@ export function programTraining(context: JobContext, settings: ProgramSettings):
       // A program that saves the model alone, with its generation_config.json, has the tokenizer and the template of the base.
       sideFiles: sideFiles['tokenizer.json'] === undefined ? { ...base.sideFiles, ...sideFiles } : sideFiles,
       optimizer: null,
-      state: null,
+      state: adapted === null ? null : adapterState(adapted.model.trained),
       meta: {
+        ...(adapted === null ? {} : adapterMeta(adapted)),
         parent: base.id,
         step,
         datasets: [dataset.manifest.content_sha256],
@@ -154,6 +159,7 @@ export function programTraining(context: JobContext, settings: ProgramSettings):
         metrics: last,
       },
     });
+    if (adapted !== null) await publishAdapter({ ...adapted, id: saved.id }, settings.checkpoints);
     await announceCheckpoint(context, {
       job,
       saved,
@@ -164,6 +170,7 @@ export function programTraining(context: JobContext, settings: ProgramSettings):
       step,
       metrics: last,
       codeVersion: settings.codeVersion,
+      ...(adapted === null ? {} : adapterMeta(adapted)),
     });
     // The checkpoint is a copy; log and metrics stay.
     await rm(out, { recursive: true, force: true });
@@ -173,7 +180,25 @@ export function programTraining(context: JobContext, settings: ProgramSettings):
       metrics: last,
       log: files.log,
       metrics_refused: metrics.refused(),
+      ...(adapted === null ? {} : adapterMeta(adapted)),
     };
+  };
+}
+
+/**
+ * What a program left: a whole model, or an adapter as PEFT writes it, which lies over the weights that the program began with.
+ * @throws TroupeError as `openModelForIds` and `openAdapter` do, and where the adapter does not fit the model
+ */
+async function leftModel(out: string, left: readonly string[], base: OpenModel) {
+  if (left.includes('config.json') || !left.includes('adapter_config.json'))
+    return { ...(await openModelForIds(out)), adapted: null };
+  const { adapter, weights } = await openAdapter(out);
+  checkAdapter(base.config, adapter, weights);
+  return {
+    config: base.config,
+    weights: mergeAdapter(base.config, base.weights, adapter, weights),
+    sideFiles: base.sideFiles,
+    adapted: { base: { id: base.id, dir: base.dir }, model: { adapter, trained: weights, config: base.config } },
   };
 }
 

@@ -9,7 +9,10 @@ import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { isRecord, parseRecord } from '../../ingest/json.ts';
+import type { Db } from '../../store/db/pool.ts';
+import { anyOf, query, rowsOf, type SqlBool, sql } from '../../store/db/query.ts';
 import type { Turn } from '../../store/jobs/worker.ts';
+import type { Engine } from '../engines/engines.ts';
 
 /** Kinds of jobs that train. */
 export const TRAINING_KINDS: readonly string[] = ['sft', 'dpo', 'rl', 'value', 'program'];
@@ -115,13 +118,41 @@ export const holdersText = (holders: readonly (Holder | null)[]): string =>
     )
     .join(', ');
 
+/** The first of these jobs whose program works elsewhere: it needs no place here. */
+export const firstElsewhere =
+  (db: Pick<Db, 'query'>, engines: readonly Engine[]) =>
+  async (jobIds: readonly string[]): Promise<string | null> => {
+    const names = engines.filter(({ elsewhere }) => elsewhere).map(({ name }) => name);
+    if (names.length === 0 || jobIds.length === 0) return null;
+    const found = await rowsOf(
+      db,
+      query
+        .selectFrom('troupe.job_queue')
+        .select('job_id')
+        .where('kind', '=', 'program')
+        .where('job_id', '=', anyOf(jobIds))
+        .where(sql<SqlBool>`spec ->> 'engine' = any(${names}::text[])`),
+    );
+    const elsewhere = new Set(found.map(({ job_id }) => job_id));
+    return jobIds.find((id) => elsewhere.has(id)) ?? null;
+  };
+
 /** The turn of a worker whose trainings take a place. `say` is called once for each job that waits, with the jobs before it. */
 export function trainingTurn(
   places: Places,
-  { project, home, say }: Pick<Holder, 'project' | 'home'> & { readonly say: (text: string) => void },
+  {
+    project,
+    home,
+    say,
+    free,
+  }: Pick<Holder, 'project' | 'home'> & {
+    readonly say: (text: string) => void;
+    readonly free?: Turn['free'];
+  },
 ): Turn {
   let reported: string | null = null;
   return {
+    ...(free === undefined ? {} : { free }),
     kinds: TRAINING_KINDS,
     take: async (jobId) => {
       const free = await takePlace(places, { pid: process.pid, project, home, job_id: jobId });

@@ -112,18 +112,26 @@ export async function saveLearner(
 }
 
 /** What the lineage of a checkpoint says of its adapter; nothing where all weights are trained. */
-export const adapterMeta = ({ base, model: { adapter } }: Learner): Pick<CheckpointMeta, 'adapter'> =>
+export const adapterMeta = ({
+  base,
+  model: { adapter },
+}: Pick<Learner, 'base'> & { readonly model: Pick<Adapted, 'adapter'> }): Pick<CheckpointMeta, 'adapter'> =>
   adapter === null || base === null ? {} : { adapter: { base: base.id, ...adapter } };
 
 /** The weights as they are served: with the adapter merged in. */
 const servedWeights = ({ model: { config, weights, adapter, trained } }: Learner): Weights =>
   adapter === null ? weights : mergeAdapter(config, weights, adapter, trained);
 
+type Adapted = Pick<TrainableModel, 'adapter' | 'trained' | 'config'>;
+
 /**
  * Publishes the adapter of a learner beside the checkpoint that it was saved as, as PEFT and model servers load it. Null where weights were
  * trained.
  */
-export async function publishAdapter({ id, base, model }: Learner, folder: string): Promise<string | null> {
+export async function publishAdapter(
+  { id, base, model }: Pick<Learner, 'id' | 'base'> & { readonly model: Adapted },
+  folder: string,
+): Promise<string | null> {
   const { adapter, trained, config } = model;
   if (adapter === null || base === null) return null;
   const name = `${id}-adapter`;

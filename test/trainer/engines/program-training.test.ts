@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -12,12 +12,16 @@ import { projectAll } from '../../../store/projecting/projector.ts';
 import { verifyCheckpoint } from '../../../trainer/checkpoints/checkpoint.ts';
 import { findEngine, readEngines } from '../../../trainer/engines/engines.ts';
 import { programTraining } from '../../../trainer/engines/program-training.ts';
+import { adapterFiles, openAdapter } from '../../../trainer/models/adapter-directory.ts';
+import { initialAdapter, mergeAdapter } from '../../../trainer/models/lora.ts';
 import { newModelDirectory, openModelForIds } from '../../../trainer/models/model-directory.ts';
 import { wordTokenizer } from '../../../trainer/tokens/tokenizer.ts';
+import { closeLearner, openLearner } from '../../../trainer/training/learner.ts';
 import { plays, WORDS } from '../../cli/support/plays.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
 import { tinyConfig } from '../tiny-checkpoint.ts';
 
+const ADAPTER = { r: 2, alpha: 4, targets: ['q_proj'] };
 const shell = (script: string) => ['/bin/sh', '-c', script];
 
 const ENGINES = readEngines({
@@ -35,6 +39,13 @@ const ENGINES = readEngines({
     command: shell(
       'cp "$TROUPE_BASE"/config.json "$TROUPE_BASE"/model.safetensors "$TROUPE_OUT"; echo "{}" >"$TROUPE_OUT"/generation_config.json',
     ),
+  },
+  adapts: { command: shell('cp "$ADAPTER"/* "$TROUPE_OUT"'), env: ['ADAPTER'] },
+  misfits: {
+    command: shell(`
+      sed 's/"r": 2/"r": 3/' "$ADAPTER"/adapter_config.json >"$TROUPE_OUT"/adapter_config.json
+      cp "$ADAPTER"/*.safetensors "$TROUPE_OUT"`),
+    env: ['ADAPTER'],
   },
   nests: { command: shell('mkdir "$TROUPE_OUT"/checkpoint-10; cp "$TROUPE_BASE"/* "$TROUPE_OUT"/checkpoint-10') },
   empties: { command: shell('true') },
@@ -61,7 +72,7 @@ describe('training by a program', () => {
         handlers: {
           program: programTraining(context, {
             engines: ENGINES,
-            env: { ...process.env, SHARED: 'a shared variable', SECRET: 'a secret' },
+            env: { ...process.env, SHARED: 'a shared variable', SECRET: 'a secret', ADAPTER: join(home, 'peft') },
             checkpoints: join(home, 'checkpoints'),
             work: join(home, 'work'),
             codeVersion: 'test',
@@ -96,6 +107,16 @@ describe('training by a program', () => {
       seed: 3,
     });
     base = made.id;
+    mkdirSync(join(home, 'peft'));
+    const { config } = await openModelForIds(made.dir);
+    const matrices = new Map(
+      [...initialAdapter(config, ADAPTER, 5)].map(([name, { shape, data }]) => [
+        name,
+        { shape, data: data.map((_, i) => ((i % 7) - 3) / 10) },
+      ]),
+    );
+    for (const [name, bytes] of adapterFiles(ADAPTER, matrices, { baseModel: 'a name of a hub' }))
+      writeFileSync(join(home, 'peft', name), bytes);
     const frozen = await freeze(
       fresh.db,
       { name: 'all' },
@@ -141,7 +162,9 @@ describe('training by a program', () => {
     await expect(done('sleeps')).rejects.toThrow(/ended after 0\.5 s/);
     await expect(done('nobody')).rejects.toThrow(/no engine .*copies, fails/);
     await projectAll(fresh.db);
-    const { rows } = await fresh.db.query(`select job_id from facts.checkpoints where job_id <> 'all/copies'`);
+    const { rows } = await fresh.db.query(
+      `select job_id from facts.checkpoints where job_id not in ('all/copies', 'all/adapts')`,
+    );
     expect(rows).toEqual([]);
   });
 
@@ -150,6 +173,25 @@ describe('training by a program', () => {
     const { tokenizer, sideFiles } = await openModelForIds(String(directory));
     expect(tokenizer.encode('two')).toHaveLength(1);
     expect(JSON.parse(sideFiles['generation_config.json']!)).toEqual({});
+  });
+
+  it('an adapter that a program leaves is a checkpoint with it folded in, and lies beside it over the base', async () => {
+    const result = await done('adapts');
+    expect(result).toMatchObject({ adapter: { base, ...ADAPTER } });
+    const [below, folded, beside] = await Promise.all([
+      openModelForIds(common.base),
+      openModelForIds(String(result.directory)),
+      openAdapter(`${result.directory}-adapter`),
+    ]);
+    expect(folded.weights).toEqual(mergeAdapter(below.config, below.weights, beside.adapter, beside.weights));
+    expect(folded.weights).not.toEqual(below.weights);
+    expect(folded.meta).toMatchObject({ parent: base, adapter: { base, ...ADAPTER } });
+    expect([beside.adapter, beside.baseModel]).toEqual([ADAPTER, common.base]);
+    await expect(done('misfits')).rejects.toThrow(/no model that can be used/);
+    // Whoever trains on goes on with that adapter.
+    const learner = await openLearner(String(result.directory), { adapter: ADAPTER, bases: [common.base] });
+    expect(learner.model.trained).toEqual(beside.weights);
+    await closeLearner(learner);
   });
 
   it('a program that ran out of time is gone with everything it started', async () => {
@@ -180,6 +222,7 @@ describe('the setting engines', () => {
       [{ trl: { command: 'python train.py' } }, 'engines.trl.command'],
       [{ trl: { command: ['x'], env: ['A=1'] } }, 'engines.trl.env'],
       [{ trl: { command: ['x'], timeout_s: 0 } }, 'engines.trl.timeout_s'],
+      [{ trl: { command: ['x'], elsewhere: 'yes' } }, 'engines.trl.elsewhere'],
       [{ 'a b': { command: ['x'] } }, 'a b'],
     ] as const)
       expect(() => readEngines(setting)).toThrow(expected);
