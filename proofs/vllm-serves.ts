@@ -20,7 +20,7 @@ const vllm: Served = {
   weightsAtStart: () => 'default',
   refuses: () => false,
   otherwise: (episode) =>
-    // vLLM 0.32 leaves the last log-probability out of streams of the Responses API.
+    // No log-probabilities are asked for of a stream of the Responses API.
     episode.startsWith('messages') ? 'no_token_ids' : episode === 'responses-streamed' ? 'no_logprobs' : undefined,
 };
 

@@ -113,6 +113,28 @@ describe('credit from recorded forward passes', () => {
     expect(critic!.value).toBeCloseTo(2 - 0.5, 12);
   });
 
+  it('gae: rewards that another method gave to steps stand at the end of each step', async () => {
+    const own = (step: string, value: number) =>
+      event('feedback.recorded', {
+        ...{ feedback_id: `own ${step}`, target: { kind: 'step', id: step, episode_id: 'e' } },
+        ...{ kind: 'reward', name: 'reward', value },
+      });
+    await load(
+      started('e', 1),
+      [call('e', 'c1', 1, [{ token_ids: [3, 4] }]), call('e', 'c2', 2, [{ token_ids: [5] }])],
+      [pass('e', 'c1/0', [0, 0]), pass('e', 'c2/0', [0]), own('c1/0', 2), own('c2/0', 4)],
+    );
+    await run(
+      [
+        { method: 'petting_mixed_reward' },
+        { method: 'gae', reads: 'petting_mixed_reward', params: { gamma: 1, lambda: 1 } },
+      ],
+      ['e'],
+    );
+    // The team's 1 and each step's own: 3 and 5; what is still to come is 8 before the first and 5 before the second.
+    expect((await credits()).map(({ detail }) => detail!.advantages)).toEqual([[8, 8], [5]]);
+  });
+
   it('gae: values of two models are never mixed, and the last pass over an episode counts', async () => {
     await load(
       started('e', 1),

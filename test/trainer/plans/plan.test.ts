@@ -17,6 +17,12 @@ const plan = (more: object = {}) => ({
   gate: { kind: 'offline' },
   ...more,
 });
+/** A plan whose candidate is a version of a team. */
+const versions = (gate: object) => ({
+  name: 'prompts',
+  team: { name: 'pair', candidate: { agents: [{ name: 'a', role: 'a' }] } },
+  gate,
+});
 const rollout = { runner: 'team', tasks: [{ task_id: 'a' }, { task_id: 'b' }], samples: 2 };
 const changed = (more: object) => plan({ policies: { solver: { ...solver, ...more } } });
 
@@ -141,6 +147,18 @@ describe('A plan', () => {
       'greater',
     ],
     [
+      'a range of the watch of one value',
+      plan({ watch: { metric: 'reward', fall: 0.1, range: [0.5, 0.5] } }),
+      'watch.range',
+      'greater',
+    ],
+    [
+      'a gate that plays a team by its name, in a plan whose versions of a team play',
+      versions({ kind: 'play', ...rollout, team: 'pair' }),
+      'gate.team',
+      'whose two versions play',
+    ],
+    [
       'a task that the gate has twice',
       plan({ gate: { kind: 'play', runner: 'team', tasks: [{ task_id: 'a' }, { task_id: 'a' }], samples: 1 } }),
       'gate.tasks',
@@ -245,6 +263,12 @@ describe('A plan', () => {
       expect(parsePlan({ ...changed({ recipe, train }), gate: { kind: 'manual' } }).policies.solver!.train).toEqual(
         train,
       );
+  });
+
+  it('with a team may have a gate that plays its two versions, or a range of two values', () => {
+    expect(parsePlan(versions({ kind: 'play', ...rollout })).gate.kind).toBe('play');
+    const canary = { kind: 'canary', share: 0.5, metric: 'reward', range: [0, 0.5], hours: 1 };
+    expect(parsePlan(versions(canary)).gate).toMatchObject({ range: [0, 0.5] });
   });
 
   it.each([
