@@ -1,6 +1,9 @@
 import { describe, expect, it } from 'vitest';
+import { prepareSample, toChoice } from '../../trainer/sampling/infer-request.ts';
+import { CHATML_ROLES, CHATML_SPECIAL, CHATML_TEMPLATE } from '../../trainer/tokens/chatml.ts';
 import { chatTemplate } from '../../trainer/tokens/template.ts';
 import { openTokenizer, wordTokenizer } from '../../trainer/tokens/tokenizer.ts';
+import { trainBpe } from '../../trainer/tokens/tokenizer-training.ts';
 import { callReader } from '../../trainer/tokens/tool-calls.ts';
 
 const tagged = callReader('{{ "<tool_call>" }}')!;
@@ -110,4 +113,26 @@ describe('a chat template', () => {
     expect(template('').readCalls).toBeNull();
     expect(chatTemplate('{{ tools }}', tokenizer).readCalls).toBeNull();
   });
+});
+
+it('a response of one call ends with its first call, though a string in it holds the text that ends calls', () => {
+  const files = trainBpe(['a call'], { vocabSize: 300, special: CHATML_SPECIAL, roles: CHATML_ROLES });
+  const tokenizer = openTokenizer(files);
+  const template = chatTemplate(CHATML_TEMPLATE, tokenizer);
+  const model = { config: { vocab_size: 300, max_position_embeddings: 4096 }, tokenizer, template, eosIds: [2] };
+  const tools = [{ type: 'function', function: { name: 'write', parameters: { type: 'object' } } }];
+  const ask = { messages: [{ role: 'user', content: 'q' }], tools, one_call: true };
+  const prepared = prepareSample(ask as never, model as never, { maxRows: 1 });
+  const call = '<tool_call>\n{"name": "write", "arguments": {"text": "use </tool_call> to end"}}\n</tool_call>';
+  const tokenIds = tokenizer.encode(`${call}\n${call}`);
+  // It ends once the first call is whole, and is looked at after every fourth token.
+  const ends = tokenIds.findIndex((_, i) => prepared.request.ended!(tokenIds.slice(0, i + 1))) + 1;
+  const first = tokenizer.encode(call).length;
+  expect(ends).toBeGreaterThanOrEqual(first);
+  expect(ends).toBeLessThan(first + 4);
+  const drawn = tokenIds.slice(0, ends);
+  const choice = toChoice({ tokenIds: drawn, logprobs: drawn.map(() => -1), finish: 'stop' }, prepared, tokenizer);
+  expect(choice.text).toBe(call);
+  expect(choice.called?.calls).toEqual([{ name: 'write', arguments: '{"text": "use </tool_call> to end"}' }]);
+  expect(tokenizer.decode(choice.token_ids)).toBe(call);
 });

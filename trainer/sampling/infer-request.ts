@@ -102,6 +102,7 @@ export function prepareSample(
   const callEnd = ask.one_call && ask.tools?.length ? (model.template?.callEnd ?? null) : null;
   const isOwnEnd = callEnd !== null && !named.includes(callEnd);
   const stops: readonly string[] = isOwnEnd ? [...named, callEnd] : named;
+  const find = stopFinder({ callEnd: isOwnEnd ? callEnd : null, readCalls: model.template?.readCalls ?? null });
   const constraint = constraintFor(ask, model);
   const ends = ask.stop_ids === undefined ? eosIds : tokenIds('stop_ids', ask.stop_ids, config.vocab_size);
   return {
@@ -111,13 +112,14 @@ export function prepareSample(
       maxTokens: Math.min(whole('max_tokens', ask.max_tokens ?? room, 1, Number.MAX_SAFE_INTEGER), room),
       temperature,
       seed: whole('seed', ask.seed ?? 0, 0, Number.MAX_SAFE_INTEGER),
-      stopIds: [...new Set([...ends, ...stops.flatMap((stop) => singleToken(stop, tokenizer))])],
+      // A string of a call may hold the text that ends calls, so that is no stop token.
+      stopIds: [...new Set([...ends, ...named.flatMap((stop) => singleToken(stop, tokenizer))])],
       topK: whole('top_k', ask.top_k ?? 0, 0, Number.MAX_SAFE_INTEGER),
       ...(topP === undefined ? {} : { topP }),
       ...(minP === undefined ? {} : { minP }),
       ...(ask.raw_logprobs ? { rawLogprobs: true } : {}),
       topLogprobs: whole('top_logprobs', ask.top_logprobs ?? 0, 0, MAX_TOP_LOGPROBS),
-      ...(stops.length === 0 ? {} : { ended: endsWithin(stops, tokenizer) }),
+      ...(stops.length === 0 ? {} : { ended: endsWithin(stops, tokenizer, find) }),
       ...(constraint === null ? {} : { constraint }),
     },
     stops,
@@ -169,12 +171,30 @@ const LOOK_EVERY = 4;
  * Whether a sample holds a stop text by now, looked for in the text of its last tokens. `toChoice` cuts it where it begins.
  * A character has at most four tokens; eight more give a decoder that looks at neighbours what it needs.
  */
-function endsWithin(stops: readonly string[], tokenizer: Tokenizer): (tokenIds: readonly number[]) => boolean {
+function endsWithin(
+  stops: readonly string[],
+  tokenizer: Tokenizer,
+  find: FindStop,
+): (tokenIds: readonly number[]) => boolean {
   const window = 4 * Math.max(...stops.map((stop) => stop.length)) + LOOK_EVERY + 8;
   return (tokenIds) => {
     if (tokenIds.length % LOOK_EVERY !== 0) return false;
-    const holds = (text: string): boolean => stops.some((stop) => text.includes(stop));
-    return holds(textOf(tokenIds.slice(-window), tokenizer)) && holds(textOf(tokenIds, tokenizer));
+    const mayHold = stops.some((stop) => textOf(tokenIds.slice(-window), tokenizer).includes(stop));
+    const whole = mayHold ? textOf(tokenIds, tokenizer) : '';
+    return stops.some((stop) => find(whole, stop) >= 0);
+  };
+}
+
+/** Where a text holds a stop text; negative where it does not. */
+type FindStop = (text: string, stop: string) => number;
+
+/** The end of a call counts once the text up to it holds a whole call: strings of the call, and thoughts, may hold it too. */
+function stopFinder({ callEnd, readCalls }: Pick<PreparedSample, 'callEnd' | 'readCalls'>): FindStop {
+  return (text, stop) => {
+    let at = text.indexOf(stop);
+    if (stop !== callEnd || readCalls === null) return at;
+    while (at >= 0 && readCalls(text.slice(0, at + stop.length)) === null) at = text.indexOf(stop, at + 1);
+    return at;
   };
 }
 
@@ -263,10 +283,12 @@ function withTexts(choice: Choice, tokenizer: Tokenizer): Choice {
   };
 }
 
-function cutChoice(sample: Sample, { request, stops }: PreparedSample, tokenizer: Tokenizer): Choice {
+function cutChoice(sample: Sample, prepared: PreparedSample, tokenizer: Tokenizer): Choice {
+  const { request, stops } = prepared;
   const { tokenIds, finish } = sample;
+  const find = stopFinder(prepared);
   const before = (end: number): string => textOf(tokenIds.slice(0, end), tokenizer);
-  const holds = (text: string): boolean => stops.some((stop) => text.includes(stop));
+  const holds = (text: string): boolean => stops.some((stop) => find(text, stop) >= 0);
   const byToken = finish === 'stop' && request.stopIds.includes(tokenIds.at(-1) as number);
   const textEnd = byToken ? tokenIds.length - 1 : tokenIds.length;
   const whole = before(textEnd);
@@ -283,8 +305,8 @@ function cutChoice(sample: Sample, { request, stops }: PreparedSample, tokenizer
     if (holds(before(middle))) most = middle;
     else least = middle + 1;
   }
-  const cut = Math.min(...stops.map((stop) => whole.indexOf(stop)).filter((at) => at >= 0));
-  const stop = stops.find((text) => whole.startsWith(text, cut)) as string;
+  const cut = Math.min(...stops.map((stop) => find(whole, stop)).filter((at) => at >= 0));
+  const stop = stops.find((text) => find(whole, text) === cut) as string;
   return { ...upTo(sample, least), text: whole.slice(0, cut), finish_reason: 'stop', stop_text: stop };
 }
 
