@@ -202,9 +202,7 @@ function constrained(constraint: Constraint): Pick<SampleAsk, 'json_schema' | 't
 export function promptOf(prompt: Prompt): PromptAsk {
   if ('text' in prompt) return { prompt: prompt.text };
   if ('ids' in prompt) return { prompt_ids: prompt.ids };
-  // Chat templates have the role system for what newer clients send as developer.
-  const messages = prompt.messages.map((one) => (one.role === 'developer' ? { ...one, role: 'system' } : one));
-  return { messages, ...(prompt.tools === null ? {} : { tools: prompt.tools }) };
+  return { messages: prompt.messages, ...(prompt.tools === null ? {} : { tools: prompt.tools }) };
 }
 
 export const CONTEXT_HEADERS = {

@@ -297,6 +297,7 @@ export async function runTraining(
       data,
       rates: meter.rates(),
       more: {
+        answer_form: start.template?.answerForm ?? null,
         ...(policy === null ? {} : { policy }),
         ...(out.address ? { stored_at: out.address } : {}),
         ...(adapterDir ? { adapter: adapterDir } : {}),

@@ -34,8 +34,13 @@ Examples:
       const { openModel } = await import('../../trainer/models/model-directory.ts');
       const model = await openModel(resolve(String(flags.model)));
       const rows = await masked(dataset, model, String(flags.split), Number(flags.rows));
-      if (flags.json) printJson({ dataset_id: dataset.manifest.dataset_id, model: model.id, split: flags.split, rows });
-      else print(rows.map(rowText).join('\n\n'));
+      const form = model.template?.answerForm ?? null;
+      const about = { dataset_id: dataset.manifest.dataset_id, model: model.id, split: flags.split };
+      if (flags.json) printJson({ ...about, answer_form: form, rows });
+      else {
+        if (form !== null) print(`Answers without token ids are learnt as ${JSON.stringify(form)}\n`);
+        print(rows.map(rowText).join('\n\n'));
+      }
       return rows.some(({ refused }) => refused !== null) ? EXIT.failed : EXIT.done;
     },
   );

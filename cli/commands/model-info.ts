@@ -72,6 +72,7 @@ async function modelInfo(dir: string): Promise<Info> {
       tokenizer: { vocab_size: tokenizer.vocabSize, bos: tokenizer.bos, eos: tokenizer.eos, pad: tokenizer.pad },
       eos_ids: eosIds,
       chat_template: template !== null,
+      answer_form: template?.answerForm ?? null,
       meta,
     },
     rows: [
@@ -85,6 +86,7 @@ async function modelInfo(dir: string): Promise<Info> {
       ['vocabulary', tokenizer.vocabSize],
       ['ends a reply', eosIds.map((one) => tokenizer.token(one) ?? one).join(' ')],
       ['chat template', template === null ? 'none' : 'yes'],
+      ['writes an answer as', template?.answerForm ? JSON.stringify(template.answerForm) : null],
       ['adapter', meta.adapter ? `${adapterText(meta.adapter)}, folded in over ${meta.adapter.base}` : null],
       ['parent', meta.parent],
       ['step', meta.step],

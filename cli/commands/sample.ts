@@ -43,7 +43,7 @@ export function addTo(program: Command): void {
       if (flags.promptIds === undefined && !flags.prompt)
         throw new TroupeError('usage', 'Missing --prompt TEXT or --prompt-ids 1,2,3.');
       const { model, policy } = await speaker(String(flags.model), config.threads);
-      const promptIds = (flags.promptIds as number[] | undefined) ?? model.tokenizer.encode(String(flags.prompt));
+      const promptIds = (flags.promptIds as number[] | undefined) ?? model.tokenizer.encodePrompt(String(flags.prompt));
       const stops = (flags.stop as string[] | undefined) ?? [];
       /** A model may have more ids than its tokenizer has tokens; such an id has no text. */
       const textOf = (ids: readonly number[]) =>

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { answerRow } from '../../trainer/data/training-rows.ts';
 import { CHATML_ROLES, CHATML_SPECIAL, CHATML_TEMPLATE } from '../../trainer/tokens/chatml.ts';
 import { type ChatMessage, chatTemplate } from '../../trainer/tokens/template.ts';
 import { openTokenizer } from '../../trainer/tokens/tokenizer.ts';
@@ -49,7 +50,8 @@ Be brief.<|im_end|>
 <|im_start|>tool
 {"found": [1, 2]}<|im_end|>
 <|im_start|>assistant
-three<|im_end|>`,
+three<|im_end|>
+`,
     );
   });
 
@@ -94,17 +96,22 @@ three<|im_end|>`,
       return text.slice('<|im_start|>assistant\n'.length);
     });
     expect(learnt).toBe(`${called}${answered}`);
-    expect(called).toMatch(/^<tool_call>[\s\S]*<\/tool_call><\|im_end\|>$/);
+    expect(called).toMatch(/^<tool_call>[\s\S]*<\/tool_call><\|im_end\|>\n$/);
+  });
+
+  it('writes turns one by one as it writes the whole conversation', () => {
+    expect(played.map((message) => template.render([message])).join('')).toBe(template.render(played));
+    expect(template.turnEnd).toBe(tokenizer.eos);
   });
 
   it('begins a longer conversation with the tokens of a shorter one and of the reply to it', () => {
     for (const at of [2, 5]) {
-      const { promptIds, replyIds } = template.replyIds(played.slice(0, at), played[at]!);
-      expect(replyIds.at(-1)).toBe(tokenizer.eos);
+      const { promptIds, tokenIds } = answerRow(played.slice(0, at + 1), template);
+      expect(tokenizer.decode(tokenIds).endsWith('<|im_end|>\n')).toBe(true);
       const next = template.promptIds([...played.slice(0, at + 1), { role: 'user', content: 'more' }], {
         addGenerationPrompt: true,
       });
-      expect(next.slice(0, promptIds.length + replyIds.length)).toEqual([...promptIds, ...replyIds]);
+      expect(next.slice(0, promptIds.length + tokenIds.length)).toEqual([...promptIds, ...tokenIds]);
     }
   });
 });

@@ -9,7 +9,7 @@ import { openTokenizer, wordTokenizer } from '../../trainer/tokens/tokenizer.ts'
 const tokenizer = openTokenizer(wordTokenizer(['a'], ['<end>'], { eos: '<end>' }));
 const MESSAGES = [
   { role: 'user', content: '  Hello World \n' },
-  { role: 'assistant', content: null },
+  { role: 'assistant', content: null, tool_calls: [{ function: { name: 'f', arguments: {} } }] },
   { role: 'user', content: '😀é' },
 ];
 const render = (source: string) => chatTemplate(source, tokenizer).render(MESSAGES);

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { answerRow } from '../../trainer/data/training-rows.ts';
 import { type ChatMessage, chatTemplate, templateSource } from '../../trainer/tokens/template.ts';
 import { openTokenizer, wordTokenizer } from '../../trainer/tokens/tokenizer.ts';
 
@@ -73,9 +74,9 @@ describe('a chat template', () => {
   });
 
   it('cuts a reply where the answer of the model begins', () => {
-    const { promptIds, replyIds } = chatTemplate(plain, tokenizer).replyIds(talk.slice(1, 2), talk[2]!);
+    const { promptIds, tokenIds } = answerRow(talk.slice(1, 3), chatTemplate(plain, tokenizer));
     expect(promptIds).toEqual(chatTemplate(plain, tokenizer).promptIds(talk.slice(1, 2)));
-    expect(tokenizer.decode(replyIds)).toBe('fine thanks <end>');
+    expect(tokenizer.decode(tokenIds)).toBe('fine thanks <end>');
   });
 
   it('keeps private-use characters of a message apart from its own marks', () => {
@@ -99,17 +100,18 @@ describe('a chat template', () => {
     const source = '{% for m in messages %}{{ m.content }}{% endfor %}';
     const template = chatTemplate(source, joining);
     expect(joining.encode('ab')).toEqual([2]);
-    expect(template.replyIds([{ role: 'user', content: 'a' }], { role: 'assistant', content: 'b' })).toEqual({
-      promptIds: [0],
-      replyIds: [1],
-    });
+    const chat = [
+      { role: 'user', content: 'a' },
+      { role: 'assistant', content: 'b' },
+    ];
+    expect(answerRow(chat, template)).toEqual({ promptIds: [0], tokenIds: [1], trained: [true] });
   });
 
   it('says so where a template rewrites earlier turns', () => {
     const forgetful = `{% for m in messages %}<start> {{ m.role }} {% if loop.last or m.role != 'assistant' %}{{ m.content }}{% endif %} <end> {% endfor %}{% if add_generation_prompt %}<start> assistant {% endif %}`;
     const template = chatTemplate(forgetful, tokenizer);
     expect(() => template.maskedIds(talk)).toThrow(/message 2 differently/);
-    expect(tokenizer.decode(template.replyIds(talk.slice(0, 4), talk[4]!).replyIds)).toBe('you <end>');
+    expect(tokenizer.decode(answerRow(talk, template).tokenIds)).toBe('you <end>');
   });
 
   it('passes on what the template refuses, and does not take one that does not parse', () => {

@@ -26,7 +26,7 @@ const chat: readonly ChatMessage[] = [
   { role: 'assistant', content: 'Sun.' },
 ];
 
-const CALLED = '<tool_call>\n{"name": "weather", "arguments": {"city": "Rome"}}\n</tool_call><|im_end|>';
+const CALLED = '<tool_call>\n{"name": "weather", "arguments": {"city": "Rome"}}\n</tool_call><|im_end|>\n';
 const learnt = ({ tokenIds, trained }: TokenRow): string => tokenizer.decode(tokenIds.filter((_, t) => trained[t]));
 const whole = ({ promptIds, tokenIds }: TokenRow): string => tokenizer.decode([...promptIds, ...tokenIds]);
 
@@ -35,7 +35,7 @@ describe('rows with tools', () => {
     const row = supervisedLine({ messages: chat, tools }, model);
     expect(whole(row)).toBe(template.render(chat, { tools }));
     expect(whole(row)).toContain('"parameters": {"type": "object"}');
-    expect(learnt(row)).toBe(`${CALLED}Sun.<|im_end|>`);
+    expect(learnt(row)).toBe(`${CALLED}Sun.<|im_end|>\n`);
   });
 
   it('a row that was recorded is learnt behind the prompt that its client got, though the record keeps no order of members', () => {
@@ -76,6 +76,10 @@ describe('rows with tools', () => {
     [{ messages: chat, tools: ['weather'] }, 'tools'],
     [{ messages: [...asked, { content: 'x' }] }, 'messages[1]'],
     [{ request: { messages: asked }, response: { choices: [] } }, 'response.choices[0].message'],
+    ...['length', 'content_filter', 'error'].map((finish_reason): [object, string] => [
+      { request: { messages: asked }, response: { choices: [{ message: answer, finish_reason }] } },
+      'response.choices[0].finish_reason',
+    ]),
     [{ request: 'x', response: {} }, 'request'],
   ])('a row that does not fit is refused by its field: %j', (row, field) => {
     expect(() => supervisedLine(row, model)).toThrow(
@@ -117,7 +121,7 @@ describe('steps of a dataset', () => {
     const row = supervisedRow({ ...step, system, tools: JSON.stringify(tools), text: 'Sun.' }, open);
     const instructed = [{ role: 'system', content: system }, ...asked];
     expect(tokenizer.decode(row.promptIds)).toBe(template.render(instructed, { tools, addGenerationPrompt: true }));
-    expect(learnt(row)).toBe('Sun.<|im_end|>');
+    expect(learnt(row)).toBe('Sun.<|im_end|>\n');
     const calling = supervisedRow({ ...step, system, tools, content: JSON.stringify(parts) }, open);
     expect(calling.promptIds).toEqual(row.promptIds);
   });
@@ -150,7 +154,7 @@ describe('steps of a dataset', () => {
     const { rows, refused } = readRows([{ ...step, text: 'Sun.' }, step, { ...step, text: 'x', prompt: null }], (row) =>
       supervisedRow(row, open),
     );
-    expect(rows.map(learnt)).toEqual(['Sun.<|im_end|>']);
+    expect(rows.map(learnt)).toEqual(['Sun.<|im_end|>\n']);
     expect(refused.map(({ line, field }) => [line, field])).toEqual([
       [2, 'text'],
       [3, 'prompt'],

@@ -1,8 +1,8 @@
 /** Rows of a dataset of branches for supervised learning: what is learnt of a conversation, with all of it before. */
 import { TroupeError } from '../../errors.ts';
-import { fromMessage } from '../../ingest/formats/chat-message.ts';
-import { type RowModel, supervisedLine } from './training-files.ts';
-import { askedMessages, offeredTools, type TokenRow } from './training-rows.ts';
+import type { Learning } from '../tokens/template.ts';
+import { nothingLearnt, type RowModel, supervisedLine, templateOf } from './training-files.ts';
+import { askedMessages, chatRow, offeredTools, type TokenRow, weighed } from './training-rows.ts';
 
 /** The columns of a dataset of branches that training reads. */
 export type BranchRow = {
@@ -11,7 +11,7 @@ export type BranchRow = {
   readonly task_id: string | null;
   readonly step_id: string;
   readonly messages: readonly Readonly<Record<string, unknown>>[] | null;
-  readonly answers: readonly { readonly messages: number | null }[];
+  readonly answers: readonly { readonly messages: number | null; readonly cut?: boolean | null }[];
   readonly system?: string | null;
   readonly tools?: readonly unknown[] | null;
   readonly token_ids: ArrayLike<number> | null;
@@ -35,10 +35,11 @@ export function branchRow(row: BranchRow, model: RowModel): TokenRow & { readonl
       got: 'nothing',
     });
   }
-  const learnt = new Set(answers.map((answer) => answer.messages));
-  const weighed = messages.map((message, i) =>
-    message.role === 'assistant' && !learnt.has(i) ? { ...message, weight: 0 } : message,
-  );
-  const chat = askedMessages({ prompt: weighed, system: row.system ?? null }).map((message) => fromMessage(message));
-  return { ...supervisedLine({ messages: chat, ...offeredTools(row), weight }, model), problem };
+  const chat = askedMessages({ prompt: messages, system: row.system ?? null });
+  // The instructions of the agent may stand before the first message.
+  const first = chat.length - messages.length;
+  const learnt = new Map(answers.map((answer) => [answer.messages, answer.cut === true ? 'cut' : 'whole'] as const));
+  const learning = (_: unknown, i: number): Learning => learnt.get(i - first) ?? 'not';
+  const taught = chatRow(chat, templateOf(model), { ...offeredTools(row), learning });
+  return { ...(taught ?? nothingLearnt()), ...weighed(weight), problem };
 }

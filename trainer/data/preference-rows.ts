@@ -14,6 +14,7 @@ import {
   offeredTools,
   type RewardedStep,
   type StepRow,
+  sentMessage,
   supervisedRow,
   type TokenRow,
   weighed,
@@ -80,10 +81,15 @@ function frozenPair(row: Readonly<Record<string, unknown>>, model: OpenModel): P
   const [chosen, rejected] = [answer('chosen'), answer('rejected')];
   const weight = weighed(row.weight as number | null | undefined);
   if (chosen && rejected) return { ...pairOf(chosen, rejected), ...weight };
-  const [asked, good, bad] = [row.prompt, row.chosen, row.rejected].map(textOrMessages);
   const given = row as Pick<StepRow, 'prompt' | 'system' | 'tools'>;
+  const asked = textOrMessages(row.prompt);
   const prompt = Array.isArray(asked) ? askedMessages(given) : asked;
-  return preferenceLine({ prompt, chosen: good, rejected: bad, ...offeredTools(given), ...weight }, model);
+  const reply = (name: string): TokenRow => {
+    const said = textOrMessages(row[name]);
+    const answer = Array.isArray(said) ? said.map(sentMessage) : said;
+    return replyRow(prompt, answer, name, model, { ...offeredTools(given), cut: row[`${name}_cut`] === true });
+  };
+  return { ...pairOf(reply('chosen'), reply('rejected')), ...weight };
 }
 
 function sampled(prompt: unknown, answer: unknown, mask: unknown): TokenRow | null {

@@ -4,9 +4,10 @@
  */
 import { got, type Refusal, TroupeError } from '../../errors.ts';
 import { isRecord } from '../../ingest/json.ts';
+import { CUT_REASONS } from '../../store/filter-fields.ts';
 import type { OpenModel } from '../models/model-directory.ts';
-import type { ChatMessage, ToolOptions } from '../tokens/template.ts';
-import { maskedRow, type TokenRow, weighed } from './training-rows.ts';
+import { ANSWERS, type ChatMessage, type Learning, type ToolOptions } from '../tokens/template.ts';
+import { type AnswerOptions, answerRow, chatRow, maskedRow, type TokenRow, weighed } from './training-rows.ts';
 
 /** What a row's text is turned into ids with. */
 export type RowModel = Pick<OpenModel, 'tokenizer' | 'template' | 'eosIds'> & {
@@ -42,7 +43,8 @@ export const readLines = <R>(text: string, row: (value: unknown) => R): ReadLine
 /**
  * One row for supervised learning: `{"input_ids":[…],"loss_mask":[…]}` (1: to be learnt; no mask: all but the first),
  * `{"messages":[…],"tools"?}` (messages of the assistant are learnt, with tool calls; `weight` 0 skips a turn), `{"prompt","completion",
- * "tools"?}` as text or messages, or a recorded call `{"request":{"messages","tools"?},"response":{"choices"}}`, whose first choice is learnt.
+ * "tools"?}` as text or messages, or a recorded call `{"request":{"messages","tools"?},"response":{"choices"}}`, whose first choice is learnt if
+ * it was not cut off.
  * `weight` beside them multiplies the loss of the row.
  * @throws TroupeError `input_refused` naming the field.
  */
@@ -58,10 +60,10 @@ export function supervisedLine(value: unknown, model: RowModel): TokenRow {
           : line.request !== undefined
             ? ofRecordedCall(line, model)
             : refuse('', 'input_ids, messages, prompt with completion, or request with response', Object.keys(line));
-  return row === null
-    ? refuse('', 'at least one token to learn after the first', 'none')
-    : { ...row, ...weightIn(line) };
+  return { ...(row ?? nothingLearnt()), ...weightIn(line) };
 }
+
+export const nothingLearnt = (): never => refuse('', 'at least one token to learn after the first', 'none');
 
 /** The weight of a row, as datasets write it: its loss is multiplied by it. */
 export function weightIn({ weight }: Readonly<Record<string, unknown>>): Pick<TokenRow, 'weight'> {
@@ -70,17 +72,17 @@ export function weightIn({ weight }: Readonly<Record<string, unknown>>): Pick<To
   return fits ? weighed(weight) : refuse('weight', 'a number above 0', weight);
 }
 
-/** A prompt and one answer to it, all of which is learnt; its end is the token that ends a turn. */
+/** A prompt and one answer to it, all of which is learnt; a text ends with the token that ends a turn. */
 export function replyRow(
   prompt: unknown,
   reply: unknown,
   field: string,
   model: RowModel,
-  options: ToolOptions = {},
+  options: AnswerOptions = {},
 ): TokenRow {
   if (typeof prompt === 'string') {
     if (typeof reply !== 'string') return refuse(field, 'text, as the prompt is', reply);
-    const end = model.eosIds[0];
+    const end = options.cut ? undefined : model.eosIds[0];
     const promptIds = model.tokenizer.encodePrompt(prompt);
     const tokenIds = [...model.tokenizer.encode(reply), ...(end === undefined ? [] : [end])];
     return answered(promptIds, tokenIds, field);
@@ -88,8 +90,7 @@ export function replyRow(
   const [answer, ...more] =
     typeof reply === 'string' ? [{ role: 'assistant', content: reply }] : messages(reply, field);
   if (answer === undefined || more.length > 0) return refuse(field, 'one message', reply);
-  const { promptIds, replyIds } = templateOf(model).replyIds(messages(prompt, 'prompt'), answer, options);
-  return answered(promptIds, replyIds, field);
+  return answerRow([...messages(prompt, 'prompt'), answer], templateOf(model), options);
 }
 
 function ofIds(line: Readonly<Record<string, unknown>>, { config }: RowModel): TokenRow | null {
@@ -109,9 +110,16 @@ function ofChat(line: Readonly<Record<string, unknown>>, model: RowModel): Token
   const chat = messages(line.messages, 'messages');
   if (!chat.some(({ role }) => role === 'assistant'))
     refuse('messages', 'messages with at least one of the assistant', chat);
-  const { ids, lossMask } = templateOf(model).maskedIds(chat, toolsOf(line));
-  return maskedRow(ids, withoutTurns(lossMask, chat));
+  return chatRow(chat, templateOf(model), { ...toolsOf(line), learning });
 }
+
+/** Turns with `weight` 0 are not learnt, as in fine-tuning files of OpenAI. */
+const learning = (message: ChatMessage): Learning => (message.weight === 0 ? 'not' : ANSWERS(message));
+
+const FINISH = 'response.choices[0].finish_reason';
+/** Half an answer is no row, as when a dataset is frozen. */
+const isCut = (reason: unknown): boolean =>
+  typeof reason === 'string' && (CUT_REASONS as readonly string[]).includes(reason.toLowerCase().replaceAll('-', '_'));
 
 /** A call as `export --format openai-chat` writes it. */
 function ofRecordedCall({ request, response }: Readonly<Record<string, unknown>>, model: RowModel): TokenRow {
@@ -119,6 +127,8 @@ function ofRecordedCall({ request, response }: Readonly<Record<string, unknown>>
   const [choice] = isRecord(response) && Array.isArray(response.choices) ? response.choices : [];
   const field = 'response.choices[0].message';
   if (!isRecord(choice) || !isRecord(choice.message)) return refuse(field, 'a response with a message', response);
+  const { finish_reason: reason } = choice;
+  if (isCut(reason)) refuse(FINISH, 'that of a whole answer', reason);
   const asked = messages(request.messages, 'request.messages');
   return replyRow(asked, [{ role: 'assistant', ...choice.message }], field, model, toolsOf(request));
 }
@@ -130,32 +140,13 @@ export function toolsOf({ tools }: Readonly<Record<string, unknown>>): ToolOptio
   return refuse('tools', 'a list of objects, each a tool', tools);
 }
 
-/** The mask without the turns with `weight` 0, as fine-tuning files of OpenAI do. */
-function withoutTurns(mask: Uint8Array, chat: readonly ChatMessage[]): Uint8Array {
-  const answers = chat.filter(({ role }) => role === 'assistant');
-  if (!answers.some(({ weight }) => weight === 0)) return mask;
-  const turns: [number, number][] = [];
-  for (let at = 0; at < mask.length; at++) {
-    if (mask[at] !== 1) continue;
-    const end = mask.indexOf(0, at);
-    turns.push([at, end < 0 ? mask.length : end]);
-    at = turns.at(-1)![1];
-  }
-  if (turns.length !== answers.length) {
-    refuse('messages', 'turns that the template keeps apart, where one has weight 0', chat);
-  }
-  const kept = mask.slice();
-  for (const [i, [from, to]] of turns.entries()) if (answers[i]!.weight === 0) kept.fill(0, from, to);
-  return kept;
-}
-
 function answered(promptIds: readonly number[], tokenIds: readonly number[], field: string): TokenRow {
   if (promptIds.length === 0) return refuse('prompt', 'a prompt of at least one token', 'an empty one');
   if (tokenIds.length === 0) return refuse(field, 'at least one token', 'none');
   return { promptIds, tokenIds, trained: tokenIds.map(() => true) };
 }
 
-function templateOf({ template }: RowModel): NonNullable<RowModel['template']> {
+export function templateOf({ template }: RowModel): NonNullable<RowModel['template']> {
   if (template) return template;
   throw new TroupeError('model_unsupported', 'The rows are chats and this model has no chat template.', {
     hint: 'Give text rows {"prompt","completion"}, or a model with chat_template in its tokenizer_config.json.',

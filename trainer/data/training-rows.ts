@@ -1,13 +1,20 @@
 /**
- * From the rows of a frozen dataset to tokens. Tokens that were sampled are taken as they are; text without tokens is tokenised with
- * the model's own template, which is right for supervised learning and refused for a policy gradient: re-tokenised text is not what
- * was sampled.
+ * From the rows of a frozen dataset to tokens. Tokens that were sampled are taken as they are; a conversation without tokens is what the
+ * model's own template writes for it, its answer included. That is right for supervised learning and refused for a policy gradient:
+ * re-tokenised text is not what was sampled.
  */
 import { TroupeError } from '../../errors.ts';
 import { fromMessage } from '../../ingest/formats/chat-message.ts';
+import { mapStrings, unescapeText } from '../../ingest/text.ts';
 import { listIn } from '../../store/datasets/nested-columns.ts';
 import type { OpenModel } from '../models/model-directory.ts';
-import type { ChatMessage, ChatTemplate, ToolOptions } from '../tokens/template.ts';
+import {
+  ANSWERS,
+  type ChatMessage,
+  type ChatTemplate,
+  type MaskOptions,
+  type ToolOptions,
+} from '../tokens/template.ts';
 
 /** The columns of a step dataset that training reads. */
 export type StepRow = {
@@ -27,8 +34,10 @@ export type StepRow = {
   readonly token_ids: ArrayLike<number> | null;
   readonly logprobs: ArrayLike<number> | null;
   readonly loss_mask: ArrayLike<number> | null;
+  /** Whether it is half an answer. */
+  readonly cut?: boolean | null;
   readonly text: string | null;
-  /** JSON text of the parts where the step is more than a text: calls of tools beside it. */
+  /** JSON text of the parts where the step is more than one text: calls of tools and thoughts beside it, or several texts. */
   readonly content?: string | null;
   readonly advantage: number | null;
   /** Only where the recipe names weights. */
@@ -61,14 +70,14 @@ export type TrainingRow = TokenRow & {
 /** Rows for supervised learning. @throws TroupeError `input_refused` for a row that has neither tokens nor texts of prompt and answer. */
 export const supervisedRow = (row: StepRow, model: OpenModel): TrainingRow => {
   if (row.token_ids && row.prompt_token_ids) return sampledTokens(row);
-  const parts = partsOf(row.content);
-  const missing = row.prompt === null ? 'prompt' : row.text === null && parts === null ? 'text' : null;
-  if (missing !== null) {
+  const answer = answerOf(row);
+  const missing = row.prompt === null ? 'prompt' : answer === null ? 'text' : null;
+  if (missing !== null || answer === null) {
     throw new TroupeError(
       'input_refused',
       `Step ${row.call_id}/${row.candidate} has neither token ids nor the text of its prompt and answer; exclude it in the recipe.`,
       {
-        field: missing,
+        field: missing ?? 'text',
         expected: 'there, or the token ids of prompt and answer',
         got: `nothing, in step ${row.call_id}/${row.candidate}`,
       },
@@ -79,60 +88,80 @@ export const supervisedRow = (row: StepRow, model: OpenModel): TrainingRow => {
       'model_unsupported',
       'The rows are text and this model has no chat template to tokenise them with.',
     );
-  const messages = askedMessages(row).map((message) => fromMessage(message) as ChatMessage);
-  const tools = offeredTools(row);
-  const { promptIds, tokenIds } =
-    parts === null
-      ? answerFromText(messages, row.text ?? '', model, tools)
-      : answerFromParts(messages, parts, model.template, tools);
-  return { ...common(row), promptIds, tokenIds, trained: tokenIds.map(() => true), logprobs: null };
+  const cut = row.cut === true;
+  const learnt = answerRow([...askedMessages(row), answer], model.template, { ...offeredTools(row), cut });
+  return { ...common(row), ...learnt, logprobs: null };
 };
 
-/** The messages of a prompt. The instructions of the agent go first where the input has none of its own, as in the layouts of other trainers. */
-export function askedMessages({
-  prompt,
-  system,
-}: Pick<StepRow, 'prompt' | 'system'>): readonly Readonly<Record<string, unknown>>[] {
-  const messages = listIn(prompt) ?? [];
-  const hasOwn = messages.some(({ role }) => role === 'system' || role === 'developer');
-  return system && !hasOwn ? [{ role: 'system', content: system }, ...messages] : messages;
+/** Half an answer is learnt without an end. */
+export type AnswerOptions = ToolOptions & { readonly cut?: boolean };
+
+/**
+ * The row of a conversation whose last message is learnt: prompt and answer are what the template writes, which is also what a policy is
+ * served and what it answers.
+ * @throws TroupeError `input_refused` where nothing of it can be learnt
+ */
+export function answerRow(
+  messages: readonly ChatMessage[],
+  template: ChatTemplate,
+  { cut = false, ...tools }: AnswerOptions = {},
+): TokenRow {
+  const last = messages.length - 1;
+  const learning = (_: ChatMessage, i: number) => (i < last ? 'not' : cut ? 'cut' : 'whole');
+  const row = chatRow(messages, template, { ...tools, learning });
+  if (row !== null) return row;
+  throw new TroupeError('input_refused', 'The chat template writes nothing for this answer.', {
+    field: 'text',
+    expected: 'an answer of at least one token',
+    got: 'none',
+  });
 }
+
+/** The row of a conversation, of which several messages may be learnt. It ends with the last of them; null where nothing is learnt. */
+export function chatRow(
+  messages: readonly ChatMessage[],
+  template: ChatTemplate,
+  options: MaskOptions = {},
+): TokenRow | null {
+  const { learning = ANSWERS } = options;
+  const end = messages.findLastIndex((message, i) => learning(message, i) !== 'not') + 1;
+  if (end === 0) return null;
+  const { ids, lossMask } = template.maskedIds(messages.slice(0, end), options);
+  // Nothing comes before the first token, so that it can never be learnt.
+  const first = lossMask.indexOf(1, 1);
+  if (first < 0) return null;
+  const trained = Array.from(lossMask.subarray(first), (on) => on === 1);
+  return { promptIds: ids.slice(0, first), tokenIds: ids.slice(first), trained };
+}
+
+/**
+ * The messages of a prompt, as they were sent. The instructions of the agent go first where the input has none of its own, as in the layouts
+ * of other trainers.
+ */
+export function askedMessages({ prompt, system }: Pick<StepRow, 'prompt' | 'system'>): readonly ChatMessage[] {
+  const messages = (listIn(prompt) ?? []).map(sentMessage);
+  const hasOwn = messages.some(({ role }) => role === 'system' || role === 'developer');
+  return system && !hasOwn ? [sentMessage({ role: 'system', content: system }), ...messages] : messages;
+}
+
+/** The answer of a step: its parts where it has some, else its text. Null where neither is known. */
+function answerOf({ text, content }: Pick<StepRow, 'text' | 'content'>): ChatMessage | null {
+  const parts: unknown = content ? JSON.parse(content) : null;
+  const said = Array.isArray(parts) ? parts : text;
+  return said === null ? null : sentMessage({ role: 'assistant', content: said });
+}
+
+/** A recorded message as the chat API writes it, with the characters that PostgreSQL cannot hold. */
+export const sentMessage = (recorded: Readonly<Record<string, unknown>>): ChatMessage =>
+  mapStrings(fromMessage(recorded), unescapeText) as ChatMessage;
 
 /** The tools that a step was offered, as the template takes them. */
 export const offeredTools = ({ tools }: Pick<StepRow, 'tools'>): ToolOptions => {
   const offered = typeof tools === 'string' ? (JSON.parse(tools) as unknown) : tools;
-  return Array.isArray(offered) && offered.length > 0 ? { tools: offered } : {};
+  return Array.isArray(offered) && offered.length > 0
+    ? { tools: mapStrings(offered, unescapeText) as readonly unknown[] }
+    : {};
 };
-
-/** The parts of a step that is not a text alone. */
-function partsOf(content: string | null | undefined): readonly Readonly<Record<string, unknown>>[] | null {
-  const parts: unknown = content ? JSON.parse(content) : null;
-  return Array.isArray(parts) && parts.some((part) => part?.type !== 'text') ? parts : null;
-}
-
-/** What was written is learnt as it stands, with the token that ends a turn. */
-function answerFromText(
-  messages: readonly ChatMessage[],
-  text: string,
-  { template, tokenizer, eosIds }: OpenModel,
-  tools: ToolOptions,
-) {
-  const promptIds = template!.promptIds(messages, { addGenerationPrompt: true, ...tools });
-  const end = eosIds[0];
-  return { promptIds, tokenIds: [...tokenizer.encode(text), ...(end === undefined ? [] : [end])] };
-}
-
-/** Calls of tools are learnt in the words of the model's own template. */
-function answerFromParts(
-  messages: readonly ChatMessage[],
-  content: readonly unknown[],
-  template: ChatTemplate,
-  tools: ToolOptions,
-) {
-  const answer = fromMessage({ role: 'assistant', content }) as ChatMessage;
-  const { promptIds, replyIds } = template.replyIds(messages, answer, tools);
-  return { promptIds, tokenIds: replyIds };
-}
 
 /** Rows for a policy gradient. @throws TroupeError `training_failed` for a row without sampled tokens or their log-probabilities, and for one with a weight. */
 export const policyRow = (row: StepRow): TrainingRow => {

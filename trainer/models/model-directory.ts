@@ -34,7 +34,10 @@ export type OpenModel = CheckpointContents & {
   readonly tokenizer: Tokenizer;
   /** Null where the model has no chat template: it then continues text and ids only. */
   readonly template: ChatTemplate | null;
-  /** Ids that end a reply: those of config.json, generation_config.json and the tokenizer. */
+  /**
+   * Ids that end a reply: first the one that its end is learnt by, which is the token that the chat template ends a turn with, or without a
+   * template that of the tokenizer; then those of config.json and generation_config.json.
+   */
   readonly eosIds: readonly number[];
 };
 
@@ -70,18 +73,20 @@ export async function openModelForIds(given: string, before?: Before): Promise<O
   }
   const source = templateSource(sideFiles['chat_template.jinja'] ?? null, tokenizerConfig);
   const generation = json('generation_config.json').eos_token_id;
-  const eosIds = [config.eos_token_id, generation, tokenizer.eos].flat().filter((id) => Number.isSafeInteger(id));
+  const template = kept
+    ? kept.template
+    : source === null || tokenizer.vocabSize === 0
+      ? null
+      : chatTemplate(source, tokenizer);
+  const ends = [template?.turnEnd, tokenizer.eos, config.eos_token_id, generation].flat();
+  const eosIds = ends.filter((id) => Number.isSafeInteger(id));
   return {
     ...contents,
     weights: fitted(config, contents.weights),
     id,
     dir,
     tokenizer,
-    template: kept
-      ? kept.template
-      : source === null || tokenizer.vocabSize === 0
-        ? null
-        : chatTemplate(source, tokenizer),
+    template,
     eosIds: [...new Set(eosIds as number[])],
   };
 }

@@ -1,7 +1,7 @@
 /**
  * The special tokens and the chat template of a new model: turns between `<|im_start|>` and `<|im_end|>`, tools as JSON.
- * A turn ends with its end token and nothing more, so what a model is taught of a turn is exactly what it would have generated,
- * and a longer conversation begins with the tokens of a shorter one.
+ * A line break stands behind the end token of every turn, as in the templates of Qwen: turns that are written one by one add up to the whole
+ * conversation, and a longer conversation begins with the tokens of a shorter one.
  */
 
 /** Fills up, and ends a document; the two that enclose a turn. */
@@ -41,15 +41,14 @@ export const CHATML_TEMPLATE = [
   "{%- if led -%}{{- text(messages[0].content) ~ '\\n\\n' -}}{%- endif -%}",
   "{{- 'Tools:' -}}",
   "{%- for tool in tools -%}{{- '\\n' ~ (tool | tojson) -}}{%- endfor -%}",
-  `{{- '\\nA call of a tool:\\n<tool_call>\\n{"name": "…", "arguments": {…}}\\n</tool_call><|im_end|>' -}}`,
+  `{{- '\\nA call of a tool:\\n<tool_call>\\n{"name": "…", "arguments": {…}}\\n</tool_call><|im_end|>\\n' -}}`,
   '{%- endif -%}',
   '{%- for message in messages -%}',
   '{%- if not (loop.first and led and tools) -%}',
-  "{{- '\\n' if tools or not loop.first else '' -}}",
   "{{- '<|im_start|>' ~ message.role ~ '\\n' -}}",
   '{%- set said = text(message.content) -%}{%- set called = calls(message) -%}',
-  "{{- said ~ (called if said else called[1:]) ~ '<|im_end|>' -}}",
+  "{{- said ~ (called if said else called[1:]) ~ '<|im_end|>\\n' -}}",
   '{%- endif -%}',
   '{%- endfor -%}',
-  "{%- if add_generation_prompt -%}{{- ('\\n' if tools or messages else '') ~ '<|im_start|>assistant\\n' -}}{%- endif -%}",
+  "{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\\n' -}}{%- endif -%}",
 ].join('');

@@ -2,8 +2,10 @@
  * Chat messages to token ids, through the model's own chat template, and which of the ids a model shall learn.
  */
 import { got, TroupeError } from '../../errors.ts';
+import { given } from '../../ingest/json.ts';
 import { toolsInOrder } from '../../store/datasets/tool-order.ts';
 import { rendered, Template } from './jinja.ts';
+import { messageReader } from './template-messages.ts';
 import type { Tokenizer } from './tokenizer.ts';
 import { type CallFrame, callEnd, callFrame, callReader, type ReadCalls } from './tool-calls.ts';
 
@@ -16,6 +18,9 @@ type MaskedIds = {
   readonly lossMask: Uint8Array;
 };
 
+/** How much of a message is learnt: all that the template writes for it, the text of an answer that was cut off without an end, or nothing. */
+export type Learning = 'whole' | 'cut' | 'not';
+
 export type ChatTemplate = {
   /** Reads the tool calls of an answer; null where the template shows tools to nobody, or a form of calls that is not known. */
   readonly readCalls: ReadCalls | null;
@@ -23,49 +28,65 @@ export type ChatTemplate = {
   readonly callFrame: CallFrame | null;
   /** What ends a call, where `readCalls` can read several in one response. */
   readonly callEnd: string | null;
+  /** The token that ends a turn of the assistant; null where the template writes none. */
+  readonly turnEnd: number | null;
+  /** The one form of an answer that is a text, which is `…`: what the template writes for it after the prompt. Null where it writes none alone. */
+  readonly answerForm: string | null;
   /** The text the model would read. Throws `input_refused` with the template's own words where it raises. */
   render(messages: readonly ChatMessage[], options?: RenderOptions): string;
   /** Ids of the text the model would read. */
   promptIds(messages: readonly ChatMessage[], options?: RenderOptions): number[];
   /**
-   * Ids of a whole conversation; learnt is what the template's `{% generation %}` blocks enclose, or without such blocks
-   * what each assistant message adds after the prompt that asked for it (its end-of-turn token included).
-   * Throws `model_unsupported` where the template rewrites earlier turns, so that no such part exists.
+   * Ids of a conversation and which of them are learnt: of each message as `learning` says, which is a whole assistant message and nothing of
+   * others by default. What is learnt of a message is what the template's `{% generation %}` blocks enclose, or without such blocks what the
+   * message adds after the prompt that asked for it (its end of turn included).
+   * Throws `model_unsupported` where the template rewrites earlier turns, so that no such part exists, and `input_refused` where it does not
+   * write the calls of an answer, or where an answer that was cut off cannot be found in what it writes.
    */
-  maskedIds(messages: readonly ChatMessage[], options?: ToolOptions): MaskedIds;
-  /** Ids of a prompt and of one reply to it, split where the reply begins. */
-  replyIds(
-    prompt: readonly ChatMessage[],
-    reply: ChatMessage,
-    options?: ToolOptions,
-  ): { promptIds: number[]; replyIds: number[] };
+  maskedIds(messages: readonly ChatMessage[], options?: MaskOptions): MaskedIds;
 };
 
 /** `tools` are the function schemas offered. */
 export type ToolOptions = { readonly tools?: readonly unknown[] };
 
+export type MaskOptions = ToolOptions & {
+  readonly learning?: (message: ChatMessage, index: number) => Learning;
+};
+
 /** The generation prompt is what comes before the assistant's first word. */
 type RenderOptions = ToolOptions & { readonly addGenerationPrompt?: boolean };
 
+/** A part of a text, learnt or not. */
+type TextPart = { readonly text: string; readonly learnt: boolean };
+
+/** Where an answer stands in a text; one that was cut off without what the template writes behind it. */
+type Span = { readonly from: number; readonly to: number; readonly isWhole: boolean };
+
 const GENERATION_TAG = /\{%(-?)\s*(end)?generation\s*(-?)%\}/g;
+
+/** Learns all that the assistant wrote. */
+export const ANSWERS = ({ role }: ChatMessage): Learning => (role === 'assistant' ? 'whole' : 'not');
 
 /** A chat template (Jinja source) with the tokenizer of the same model. Throws `model_unsupported` if it does not parse. */
 export function chatTemplate(source: string, tokenizer: Tokenizer): ChatTemplate {
   const plain = parse(source);
   const showsTools = /\btools\b/.test(source);
   const hasGeneration = source.search(GENERATION_TAG) >= 0;
-  const asTaken = takenBy(plain, tokenizer);
-
-  const run = (template: Template, messages: readonly ChatMessage[], options: RenderOptions = {}): string => {
+  const write = (template: Template, messages: readonly ChatMessage[], options: RenderOptions = {}): string => {
     const { addGenerationPrompt = false, tools } = options;
     const extra = tools && tools.length > 0 ? { tools: toolsInOrder(tools) } : {};
+    return rendered(template, {
+      ...tokenizer.named,
+      messages,
+      add_generation_prompt: addGenerationPrompt,
+      ...extra,
+    });
+  };
+  const reader = messageReader(source, (messages) => attempt(() => write(plain, messages)) ?? '');
+
+  const run = (template: Template, messages: readonly ChatMessage[], options?: RenderOptions): string => {
     try {
-      return rendered(template, {
-        ...tokenizer.named,
-        messages: messages.map(asTaken),
-        add_generation_prompt: addGenerationPrompt,
-        ...extra,
-      });
+      return write(template, messages.map(reader.read), options);
     } catch (cause) {
       throw new TroupeError('input_refused', `The chat template refuses these messages: ${(cause as Error).message}`, {
         field: 'messages',
@@ -75,112 +96,141 @@ export function chatTemplate(source: string, tokenizer: Tokenizer): ChatTemplate
   };
   const render: ChatTemplate['render'] = (messages, options) => run(plain, messages, options);
 
-  /** The text as parts by turns not learnt and learnt, cut at marks put where the generation blocks begin and end. */
-  const partsByGeneration = (messages: readonly ChatMessage[], options?: ToolOptions): string[] => {
-    const [begin, end] = unusedCharacters(source + JSON.stringify([messages, options?.tools]));
+  /** Where each message that is learnt begins and ends in the text of all, by what it adds to those before it. */
+  const spans = (whole: string, messages: readonly ChatMessage[], { tools, learning = ANSWERS }: MaskOptions) =>
+    messages.flatMap((message, i): readonly Span[] => {
+      const how = learning(message, i);
+      if (how === 'not') return [];
+      const before = render(messages.slice(0, i), { ...given('tools', tools), addGenerationPrompt: true });
+      const after = i === messages.length - 1 ? whole : render(messages.slice(0, i + 1), given('tools', tools));
+      if (!after.startsWith(before) || !whole.startsWith(after)) throw rewritten(i);
+      const from = before.length;
+      if (how === 'whole') return [{ from, to: after.length, isWhole: true }];
+      return [{ from, to: from + cutEnd(reader.said(message), after.slice(from), i), isWhole: false }];
+    });
+
+  const partsByDifference = (messages: readonly ChatMessage[], options: MaskOptions): TextPart[] => {
+    const whole = render(messages, given('tools', options.tools));
+    const parts: TextPart[] = [];
+    let at = 0;
+    const all = spans(whole, messages, options);
+    for (const { from, to } of all) {
+      if (from < at) throw rewritten(messages.length - 1);
+      parts.push({ text: whole.slice(at, from), learnt: false }, { text: whole.slice(from, to), learnt: true });
+      at = to;
+    }
+    // An answer that was cut off has nothing behind it.
+    return all.at(-1)?.isWhole === false ? parts : [...parts, { text: whole.slice(at), learnt: false }];
+  };
+
+  const partsByGeneration = (messages: readonly ChatMessage[], options: MaskOptions): TextPart[] => {
+    const { tools, learning = ANSWERS } = options;
+    const [begin, end] = unusedCharacters(source + JSON.stringify([messages, tools]));
     // A block that is always taken keeps the tag's own control of the white space around it.
     const marked = source.replace(
       GENERATION_TAG,
       (_, left, isEnd, right) => `{%${left} if true %}{{ '${isEnd ? end : begin}' }}{% endif ${right}%}`,
     );
-    return run(parse(marked), messages, options).split(new RegExp(`[${begin}${end}]`, 'u'));
-  };
-
-  const partsByDifference = (messages: readonly ChatMessage[], options?: ToolOptions): string[] => {
-    const whole = render(messages, options);
-    const parts: string[] = [];
+    const texts = run(parse(marked), messages, given('tools', tools)).split(new RegExp(`[${begin}${end}]`, 'u'));
+    const parts = texts.map((text, i): TextPart => ({ text, learnt: i % 2 === 1 }));
+    const isAll = messages.every((message, i) => learning(message, i) === ANSWERS(message));
+    if (isAll) return parts;
+    const learnt = spans(texts.join(''), messages, options);
     let at = 0;
-    for (const [i, message] of messages.entries()) {
-      if (message.role !== 'assistant') continue;
-      const before = render(messages.slice(0, i), { ...options, addGenerationPrompt: true });
-      const after = i === messages.length - 1 ? whole : render(messages.slice(0, i + 1), options);
-      if (before.length < at || !after.startsWith(before) || !whole.startsWith(after)) throw rewritten(i);
-      parts.push(whole.slice(at, before.length), whole.slice(before.length, after.length));
-      at = after.length;
-    }
-    return [...parts, whole.slice(at)];
+    return parts.map(({ text, learnt: inside }) => {
+      const from = at;
+      at += text.length;
+      return { text, learnt: inside && learnt.some((span) => from >= span.from && at <= span.to) };
+    });
   };
 
+  const partsOf = (messages: readonly ChatMessage[], options: MaskOptions): TextPart[] => {
+    const { learning = ANSWERS } = options;
+    const hows = messages.map(learning);
+    const calls = messages.findIndex((message, i) => hows[i] !== 'not' && hasCalls(message));
+    if (calls >= 0 && !reader.writesCalls()) throw unwritten(calls);
+    return hasGeneration && !hows.includes('cut')
+      ? partsByGeneration(messages, options)
+      : partsByDifference(messages, options);
+  };
+
+  const form = answerForm((messages, options) => attempt(() => render(messages, options)));
   return {
     readCalls: showsTools ? callReader(source) : null,
     callFrame: showsTools ? callFrame(source) : null,
     callEnd: showsTools ? callEnd(source) : null,
+    turnEnd: form === null ? null : endIn(form.after, tokenizer),
+    answerForm: form === null ? null : `${form.before}…${form.after}`,
     render,
     promptIds: (messages, options = { addGenerationPrompt: true }) => tokenizer.encode(render(messages, options)),
-    maskedIds(messages, options) {
-      const texts = hasGeneration ? partsByGeneration(messages, options) : partsByDifference(messages, options);
-      const parts = encodeParts(texts, tokenizer);
-      const lossMask = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
-      let at = 0;
-      for (const [i, part] of parts.entries()) {
-        lossMask.fill(i % 2, at, at + part.length);
-        at += part.length;
-      }
-      return { ids: parts.flat(), lossMask };
-    },
-    replyIds(prompt, reply, options) {
-      const before = render(prompt, { ...options, addGenerationPrompt: true });
-      const whole = render([...prompt, reply], options);
-      if (!whole.startsWith(before)) throw rewritten(prompt.length);
-      const [promptIds = [], replyIds = []] = encodeParts([before, whole.slice(before.length)], tokenizer);
-      return { promptIds, replyIds };
+    maskedIds(messages, options = {}) {
+      const parts = partsOf(messages, options);
+      const ids = encodeParts(
+        parts.map(({ text }) => text),
+        tokenizer,
+      );
+      const lossMask = Uint8Array.from(parts.flatMap(({ learnt }, i) => ids[i]!.map(() => (learnt ? 1 : 0))));
+      return { ids: ids.flat(), lossMask };
     },
   };
 }
 
-/**
- * What clients write in two ways, as this template takes it: contents as a list of texts become one text, and arguments of tool calls
- * that are JSON text become their value, where the template would write the list or the text itself otherwise than as it stands.
- */
-function takenBy(template: Template, { named }: Tokenizer): (message: ChatMessage) => ChatMessage {
-  const shows = (text: string, messages: readonly ChatMessage[]): boolean => {
-    try {
-      return rendered(template, { ...named, messages, add_generation_prompt: false }).includes(text);
-    } catch {
-      return false;
-    }
-  };
-  const asked: ChatMessage = { role: 'user', content: 'a' };
-  let lists: boolean | undefined;
-  let texts: boolean | undefined;
-  const takesLists = () => {
-    const listed = [{ role: 'user', content: [{ type: 'text', text: 'zqx' }] }];
-    // A template that writes the list as it is has the text in quotes.
-    lists ??= shows('zqx', listed) && !shows('"zqx"', listed) && !shows("'zqx'", listed);
-    return lists;
-  };
-  const takesTexts = () => {
-    const call = { id: 'call_1', type: 'function', function: { name: 'f', arguments: '{"x": 1}' } };
-    texts ??= shows(': {"x": 1}', [asked, { role: 'assistant', content: '', tool_calls: [call] }]);
-    return texts;
-  };
-  return (message) => {
-    const { content, tool_calls: calls } = message;
-    const list = isTexts(content) && !takesLists();
-    const written = Array.isArray(calls) && calls.some(isWritten) && !takesTexts();
-    if (!list && !written) return message;
-    return {
-      ...message,
-      ...(list ? { content: content.map(({ text }) => text).join('\n') } : {}),
-      ...(written ? { tool_calls: calls.map((call) => (isWritten(call) ? read(call) : call)) } : {}),
-    };
-  };
-}
-
-const isTexts = (content: unknown): content is readonly { readonly text: string }[] =>
-  Array.isArray(content) && content.length > 0 && content.every((part) => typeof part?.text === 'string');
-
-type Written = { readonly function: { readonly arguments: string } };
-const isWritten = (call: unknown): call is Written => typeof (call as Written | null)?.function?.arguments === 'string';
-
-/** Arguments that are no JSON stay as they were written. */
-function read(call: Written): unknown {
+const attempt = <Value>(work: () => Value): Value | null => {
   try {
-    return { ...call, function: { ...call.function, arguments: JSON.parse(call.function.arguments) } };
+    return work();
   } catch {
-    return call;
+    return null;
   }
+};
+
+/** Stands for an answer: no template writes it by itself. */
+const PROBE = 'zqx';
+
+/** What a template writes before and after the text of an answer; null where it writes neither alone. */
+function answerForm(
+  render: (messages: readonly ChatMessage[], options: RenderOptions) => string | null,
+): { readonly before: string; readonly after: string } | null {
+  const asked: ChatMessage[] = [{ role: 'user', content: 'a' }];
+  const whole = render([...asked, { role: 'assistant', content: PROBE }], {});
+  const prompt = render(asked, { addGenerationPrompt: true });
+  const at = whole?.lastIndexOf(PROBE) ?? -1;
+  if (whole === null || at < 0) return null;
+  const before = prompt !== null && whole.startsWith(prompt) ? whole.slice(prompt.length, at) : '';
+  return { before, after: whole.slice(at + PROBE.length) };
 }
+
+/** The first special token behind an answer, or a token that is all that stands there. */
+function endIn(after: string, tokenizer: Tokenizer): number | null {
+  const ids = attempt(() => tokenizer.encode(after)) ?? [];
+  return ids.find((id) => tokenizer.special.has(id)) ?? tokenizer.id(after.trim());
+}
+
+const hasCalls = ({ tool_calls: calls }: ChatMessage): boolean => Array.isArray(calls) && calls.length > 0;
+
+/** Where the text of an answer that was cut off ends in what a template writes for it. */
+function cutEnd(said: string | null, written: string, index: number): number {
+  const texts = said === null ? [] : [said, said.trim(), (said.split('</think>').at(-1) as string).trim()];
+  for (const text of texts) {
+    const at = text === '' ? -1 : written.lastIndexOf(text);
+    if (at >= 0) return at + text.length;
+  }
+  throw new TroupeError(
+    'input_refused',
+    `Message ${index} was cut off, and where it ends cannot be found in what the chat template writes.`,
+    {
+      field: `messages[${index}]`,
+      expected: 'an answer in text, or a whole one',
+      got: said === null ? 'calls' : got(said),
+    },
+  );
+}
+
+const unwritten = (index: number): TroupeError =>
+  new TroupeError(
+    'input_refused',
+    `Message ${index} calls tools, which the chat template does not write, so it would be learnt as an empty answer.`,
+    { field: `messages[${index}].tool_calls`, expected: 'a chat template that writes calls of tools', got: 'calls' },
+  );
 
 /**
  * Ids of each part of a text. Where the ids of the whole text break at the parts' borders they are taken, as that is what

@@ -19,6 +19,7 @@ import {
 } from '../../../examples/coder-verifier/prompts.ts';
 import { parseTrace, type TraceStep, writeTrace } from '../../../examples/coder-verifier/trace.ts';
 import { createRandom } from '../../../examples/lib/random.ts';
+import { answerRow } from '../../../trainer/data/training-rows.ts';
 import { chatTemplate } from '../../../trainer/tokens/template.ts';
 import { openTokenizer, wordTokenizer } from '../../../trainer/tokens/tokenizer.ts';
 
@@ -165,8 +166,8 @@ describe('the model', () => {
   });
 
   it('answers in as many tokens as it is given at most', () => {
-    const reply = (prompt: Parameters<typeof template.replyIds>[0], content: string) =>
-      template.replyIds(prompt, { role: 'assistant', content }).replyIds;
+    const reply = (prompt: Parameters<typeof template.promptIds>[0], content: string) =>
+      answerRow([...prompt, { role: 'assistant', content }], template).tokenIds;
     const program = reply(coderPrompt('reverse it'), '#asc #neg #odd');
     expect(tokenizer.decode(program)).toBe('#asc #neg #odd <end>');
     expect(program).toHaveLength(CODER_TOKENS);

@@ -14,6 +14,8 @@ import { openDataset } from '../../../store/datasets/read.ts';
 import { projectAll } from '../../../store/projecting/projector.ts';
 import { type BranchRow, branchRow } from '../../../trainer/data/branch-rows.ts';
 import type { RowModel } from '../../../trainer/data/training-files.ts';
+import { chatTemplate } from '../../../trainer/tokens/template.ts';
+import { openTokenizer, wordTokenizer } from '../../../trainer/tokens/tokenizer.ts';
 import { type JudgedDatabase, judgedDatabase } from '../judging/support/judged.ts';
 import { at, event } from '../support/events.ts';
 
@@ -250,16 +252,17 @@ describe('a dataset of branches', () => {
       [true, false, true, true],
     ]);
     expect(problem).toBe('t');
-    // A template of one token for each message, which masks those of the assistant.
-    const template = {
-      maskedIds: (chat: readonly { role: string }[]) => ({
-        ids: [7, 8, 9, 10],
-        lossMask: Uint8Array.from(chat, ({ role }) => Number(role === 'assistant')),
-      }),
-    };
+    const tokenizer = openTokenizer(
+      wordTokenizer(['system', 'user', 'assistant', 'tool'], ['<pad>'], { pad: '<pad>' }),
+    );
+    const template = chatTemplate('{% for m in messages %}{{ m.role }} {% endfor %}', tokenizer);
     const text = { ...row!, token_ids: null, loss_mask: null, answers: row!.answers.slice(1) };
     const model = { config: { vocab_size: 11 }, template } as unknown as RowModel;
-    expect(branchRow(text, model)).toMatchObject({ promptIds: [7, 8, 9], tokenIds: [10], trained: [true] });
+    expect(branchRow(text, model)).toMatchObject({
+      promptIds: tokenizer.encode('user assistant user'),
+      tokenIds: tokenizer.encode('assistant'),
+      trained: [true],
+    });
   });
 
   it('is a conversation for each branch in layouts of messages, and one row of tokens in trl-tokens', async () => {
