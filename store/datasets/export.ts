@@ -11,6 +11,7 @@ import type { Layout, LayoutFile } from './layouts/layout.ts';
 import { NEEDED, turnsOf } from './layouts/turn.ts';
 import { parquetOf } from './parquet.ts';
 import { draftAt, draftPath, type FileFacts, writeError } from './publish.ts';
+import type { SplitName } from './query.ts';
 import type { OpenedDataset } from './read.ts';
 
 /** The content of `manifest.json` in an exported folder. */
@@ -100,7 +101,7 @@ function filesIn(dataset: OpenedDataset, layout: Layout) {
     );
   }
   const splits = dataset.splits.map((split) => ({
-    split,
+    split: split as SplitName,
     turns: turnsOf(dataset.rows(split), unit, notHeld),
   }));
   const files = layout.files(splits, { name: dataset.manifest.name, leftOut, notHeld });

@@ -9,12 +9,11 @@ import { type Frame, type Row, readArrowFile } from './arrow.ts';
 import { LINEAGE_FILE, type Lineage } from './lineage.ts';
 import { datasetId, FORMATS, type Manifest } from './manifest.ts';
 import { isTemporary } from './publish.ts';
-import type { SplitName } from './query.ts';
 
 export type OpenedDataset = {
   readonly directory: string;
   readonly manifest: Manifest;
-  readonly splits: readonly SplitName[];
+  readonly splits: readonly string[];
   /** One split as columns. Throws TroupeError `not_found` for a split it does not have. */
   readonly frame: (split: string) => Frame;
   /** Rows of one split, or of all in the order of the manifest. */
@@ -64,7 +63,7 @@ export async function openDataset(directory: string): Promise<OpenedDataset> {
         throw damaged(directory, file.name, 'has another hash', { expected: file.sha256, got: hash });
     }),
   );
-  const splits = Object.keys(manifest.rows) as SplitName[];
+  const splits = Object.keys(manifest.rows);
   const frames = new Map<string, Frame>();
   const frame = (split: string): Frame => {
     const known = frames.get(split);
