@@ -24,7 +24,7 @@ import { momentOf } from './moment.ts';
 import { pairCountQuery, worthQuery } from './pair-query.ts';
 import { parquetOf } from './parquet.ts';
 import { isThinned, type Picked, pickRows } from './picked.ts';
-import { readErased, readOrigins } from './provenance.ts';
+import { readErased, readModels, readOrigins } from './provenance.ts';
 import {
   draftAt,
   draftPath,
@@ -208,6 +208,7 @@ async function readInto(
     rows: files.rows,
     provenance: {
       origins: await readOrigins(tx, recipe, chosen),
+      models: await readModels(tx, recipe, methods, chosen),
       redacted: files.redacted,
       erased: await readErased(tx, recipe, chosen),
     },

@@ -2,7 +2,7 @@
 import { MARK } from '../../ingest/redact-rules.ts';
 import type { Session } from '../db/pool.ts';
 import { anyOf, rowsOf, sql } from '../db/query.ts';
-import { type Chosen, episodeCondition, type Rows, tables } from './query.ts';
+import { type Chosen, episodeCondition, type MethodsUsed, type Rows, tables, takenRows } from './query.ts';
 import type { Recipe } from './recipe.ts';
 
 export type Provenance = {
@@ -12,6 +12,8 @@ export type Provenance = {
     readonly license: string | null;
     readonly episodes: number;
   }[];
+  /** What generated the rows, by the answers that each gave: the weights of a policy, else the model that answered or was asked; null where neither is known. */
+  readonly models?: readonly { readonly model: string | null; readonly answers: number }[];
   /** Marks in the rows where a secret was redacted, by the rule that found it. */
   readonly redacted: Readonly<Record<string, number>>;
   /** Erasures in the project up to then, what they took the text of, and how many of the episodes that rows were chosen from that were. */
@@ -50,6 +52,24 @@ export async function readOrigins(tx: Session, recipe: Recipe, chosen: Chosen): 
   );
   const key = ({ origin, license: of }: (typeof found)[number]) => JSON.stringify([origin ?? '\uffff', of ?? '\uffff']);
   return found.sort((a, b) => b.episodes - a.episodes || (key(a) < key(b) ? -1 : 1));
+}
+
+/** Over the answers that the recipe takes. */
+export async function readModels(
+  tx: Session,
+  recipe: Recipe,
+  used: MethodsUsed,
+  chosen: Chosen,
+): Promise<NonNullable<Provenance['models']>> {
+  const model = sql<string | null>`coalesce('checkpoint ' || c.checkpoint_id, c.response_model, c.model)`;
+  return rowsOf(
+    tx,
+    takenRows({ ...recipe, columns: [] }, used, chosen)
+      .select([model.as('model'), sql<number>`count(*)::float8`.as('answers')])
+      .groupBy(model)
+      .orderBy(sql`count(*) desc`)
+      .orderBy(sql`coalesce('checkpoint ' || c.checkpoint_id, c.response_model, c.model) collate "C"`),
+  );
 }
 
 export async function readErased(tx: Session, recipe: Recipe, chosen: Chosen): Promise<Provenance['erased']> {
