@@ -4,6 +4,7 @@ import type { Static, TObject } from 'typebox';
 import { Check, Errors } from 'typebox/value';
 import { TroupeError } from '../errors.ts';
 import { parseBody } from '../ingest/parse-body.ts';
+import { keepSpelling } from '../ingest/spelling.ts';
 import { utf8 } from '../ingest/text.ts';
 import { misfitOf } from '../store/misfit.ts';
 import { BODY_LIMIT, inflate, mediaType } from './body.ts';
@@ -27,6 +28,7 @@ export async function readJson({ headers, body }: Sent, limit = BODY_LIMIT): Pro
   if (text === null) throw new BodyRefused({ code: 'bad_json', field: '', expected: 'UTF-8', got: 'other bytes' });
   const parsed = parseBody(text);
   if ('refusal' in parsed) throw new BodyRefused(parsed.refusal);
+  keepSpelling(parsed.value, text);
   return { value: parsed.value, bytes };
 }
 

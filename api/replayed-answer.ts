@@ -1,7 +1,7 @@
 /** Answers that are not sampled: those of the record of an episode, and those that a replay puts in their place. Pure. */
 import type { Draft } from '../ingest/events.ts';
 import { type ChatMessage, fromMessage } from '../ingest/formats/chat-message.ts';
-import { isRecord } from '../ingest/json.ts';
+import { asText, isRecord } from '../ingest/json.ts';
 import type { ReplayAnswer } from '../store/rollouts/replay.ts';
 import type { Choice, SampleAnswer } from '../trainer/sampling/infer-wire.ts';
 import type { CompletionRequest, Lineage } from './gateway-request.ts';
@@ -17,8 +17,8 @@ export function answerOf(completed: Fields): SampleAnswer {
   return {
     choices: (choices as readonly Fields[]).map(choiceOf),
     prompt_token_ids: (prompt_token_ids as number[] | null) ?? [],
-    model: String(response_model ?? ''),
-    checkpoint: String(checkpoint_id ?? ''),
+    model: asText(response_model ?? ''),
+    checkpoint: asText(checkpoint_id ?? ''),
     usage: { prompt_tokens: Number(used.input_tokens ?? 0), completion_tokens: Number(used.output_tokens ?? 0) },
   };
 }
@@ -75,7 +75,7 @@ export function textOf({ choices }: Fields): string {
 export function plainRequest(kind: Kind, body: Fields): CompletionRequest {
   const options = isRecord(body.stream_options) ? body.stream_options : {};
   return {
-    model: String(body.model),
+    model: asText(body.model),
     who: null,
     prompt: { text: '' },
     sampling: {

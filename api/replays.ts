@@ -5,7 +5,7 @@
  */
 import { TroupeError } from '../errors.ts';
 import type { Event } from '../ingest/events.ts';
-import { hashId, isRecord } from '../ingest/json.ts';
+import { asText, hashId, isRecord } from '../ingest/json.ts';
 import type { ArtifactStore } from '../ingest/log/log.ts';
 import type { Db } from '../store/db/pool.ts';
 import { faultOf } from '../store/rollouts/faults.ts';
@@ -262,7 +262,7 @@ async function fromRecord(run: Run, source: SourceCall, call: Call, options: Rep
       raw,
       flags: [],
       upstream: { ...NO_PRICES, name: unmapped.upstream },
-      model: String(call.body.model),
+      model: asText(call.body.model),
     });
     return kept(asCopied(drafts, found.completed, lineage), response, ids, options);
   }
@@ -287,12 +287,12 @@ const timesOf = (now: Date) => ({ requestedAt: now.toISOString(), completedAt: n
 async function rawRecord({ completed }: RecordedSource, { artifacts }: ReplayOptions) {
   const { artifact_id } = completed.raw as { artifact_id: string };
   const body = await artifacts.get(artifact_id).catch((cause: unknown) => {
-    throw new Unreadable(`The raw record of call ${String(completed.call_id)} cannot be read.`, { cause });
+    throw new Unreadable(`The raw record of call ${asText(completed.call_id)} cannot be read.`, { cause });
   });
   const raw = Buffer.from(body).toString('utf8');
   const { response } = JSON.parse(raw) as { response: unknown };
   if (isRecord(response)) return { raw, response };
-  throw new Unreadable(`The raw record of call ${String(completed.call_id)} holds no response.`);
+  throw new Unreadable(`The raw record of call ${asText(completed.call_id)} holds no response.`);
 }
 
 /** An answer that the replay names; the context of the call has its lineage. */
@@ -326,7 +326,7 @@ async function given(
             flags: [],
           },
           upstream: { ...NO_PRICES, name: 'none' },
-          model: String(body.model),
+          model: asText(body.model),
         })
       : draftsOf({ ...frame, request: read, seed: 0, outcome: { answer, responseId: whole.id } });
   return kept(asGiven(drafts, how), whole, ids, options);
@@ -371,7 +371,7 @@ async function refuse(
   const { code, message } = run.diverged;
   const callId = hashId('diverged', run.episode);
   const frame = { callId, episodeId: run.episode, context: call.context, ...timesOf(new Date()) };
-  const asked = { model: String(call.body.model), params: {} };
+  const asked = { model: asText(call.body.model), params: {} };
   await record(
     ingestion,
     async () =>

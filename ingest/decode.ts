@@ -9,6 +9,8 @@ import { canonicalJson, isRecord, MAX_DATA_DEPTH, notJson } from './json.ts';
 import { sha256Around, textOf, type Written, withJson, writtenAs, writtenOf } from './long-context.ts';
 import { parseBody } from './parse-body.ts';
 import { holdsSecret } from './redact-rules.ts';
+import { keepSpelling } from './spelling.ts';
+import { asTaught } from './taught.ts';
 import { ESCAPED_FLAG, escapeText, mapStrings, needsEscape, unescapeText } from './text.ts';
 import { EVENT_NAMES, newestVersion, schemaOf, upcast } from './upcast/catalogue.ts';
 
@@ -59,9 +61,16 @@ function unknownType(type: string): Decoded {
   return refuse('unknown_version', 'type', `${newest} at most; a newer Troupe may know it`, type);
 }
 
+/** The JSON of an event or its data, of which only arguments of tool calls keep their spelling. Never throws. */
+export function parseEvent(text: string): ReturnType<typeof parseBody> {
+  const parsed = parseBody(text);
+  if ('value' in parsed && text.includes('"arguments"')) keepSpelling(parsed.value, text);
+  return parsed;
+}
+
 /** Reads one JSON text as an event. Never throws. */
 export function decodeText(text: string): Decoded {
-  const parsed = parseBody(text);
+  const parsed = parseEvent(text);
   return 'refusal' in parsed ? parsed : decodeEnvelope(parsed.value);
 }
 
@@ -110,11 +119,12 @@ export function checkDraft(draft: Draft): Checked {
 
   const strange = notJson(draft.data, 'data', MAX_DATA_DEPTH);
   if (strange) return { refusal: strange };
+  const given = asTaught(draft.name, draft.data);
   const type_version = draft.type_version ?? newestVersion(draft.name);
   const { check, names } = checkerOf(draft.name, type_version);
-  if (!check.Check(draft.data)) return { refusal: firstProblem(check, draft.data) };
+  if (!check.Check(given)) return { refusal: firstProblem(check, given) };
 
-  let data = draft.data as Record<string, unknown>;
+  let data = given as Record<string, unknown>;
   const badName = names?.(data, 'data') ?? null;
   if (badName) return { refusal: badName };
   const canonical = draft[CANONICAL];

@@ -12,6 +12,7 @@ import type { IdsElsewhere } from './import-copies.ts';
 import { joinParts, type Part } from './import-join.ts';
 import { canonicalJson, hashId, sha256 } from './json.ts';
 import type { ArtifactStore, Originals } from './log/log.ts';
+import { parseOwn, writtenJson } from './spelling.ts';
 
 export type Earlier = { readonly originals: Originals; readonly artifacts: ArtifactStore };
 
@@ -40,7 +41,7 @@ export async function readRun(
   });
   const found = await earlier.originals.records(joins.episodes(part.lines), `/import/${format.name}`);
   const names = [...new Set([...found.values()].flat())];
-  if (names.length === 0 || (names.length === 1 && names[0] === sha256(canonical))) return alone();
+  if (names.length === 0 || (names.length === 1 && names[0] === sha256(writtenJson(native)))) return alone();
   const stored = await Promise.all(
     names.map(async (name): Promise<Part> => {
       return { lines: await storedLines(format, earlier, name), members: [] };
@@ -63,7 +64,7 @@ export async function storedLines({ joins }: Format, earlier: Earlier, name: str
 /** A stored original; nothing where its body was removed since. */
 async function storedIn({ artifacts }: Earlier, name: string): Promise<unknown> {
   try {
-    return JSON.parse(Buffer.from(await artifacts.get(name)).toString());
+    return parseOwn(Buffer.from(await artifacts.get(name)).toString());
   } catch (error) {
     if (error instanceof TroupeError && error.code === 'not_found') return [];
     throw error;

@@ -2,7 +2,7 @@
 import { isUtf8 } from 'node:buffer';
 import { got, type Refusal } from '../errors.ts';
 import { guardJson, quoteTokens } from './json.ts';
-import { quoteLongIntegers } from './otlp/decode.ts';
+import { keepSpelling, quoteLongIntegers } from './spelling.ts';
 import { isSpace, type Piece } from './split-records.ts';
 
 /** Largest file that is taken as one document, in bytes. */
@@ -18,8 +18,8 @@ export type FileRecord = {
   readonly raw: Buffer;
 } & ({ readonly value: unknown; readonly refusal?: never } | { readonly refusal: Refusal; readonly value?: never });
 
-/** Times of OTLP, which may be numbers or text, and the `chat_id` of AG2, 128 bits that it draws. */
-const LONG_INTEGERS = /"(?:resource(?:Spans|Logs)|chat_history)"\s*:/;
+/** Times of OTLP, which may be numbers or text, the `chat_id` of AG2, 128 bits that it draws, and the arguments of calls, which are the model's. */
+const LONG_INTEGERS = /"(?:resource(?:Spans|Logs)|chat_history|arguments|args|input)"\s*:/;
 
 /** Reads one piece as JSON; null where it is blank. NaN and infinities, which Python writes as they are, become text, as in OTLP. */
 export function parsePiece(piece: Piece, limit: number): FileRecord | null {
@@ -34,11 +34,14 @@ export function parsePiece(piece: Piece, limit: number): FileRecord | null {
     return { ...place, refusal: problem('bad_json', 'text in UTF-8', 'bytes that are not UTF-8') };
   }
   const written = raw.toString('utf8');
-  const text = LONG_INTEGERS.test(written.slice(0, 4096)) && guardJson(written) ? quoteLongIntegers(written) : written;
-  const refusal = guardJson(text);
+  const first = guardJson(written);
+  const text = first !== null && LONG_INTEGERS.test(written) ? quoteLongIntegers(written) : written;
+  const refusal = first && guardJson(text);
   if (refusal) return { ...place, refusal };
   try {
-    return { ...place, value: jsonOf(text) };
+    const value = jsonOf(text);
+    keepSpelling(value, written);
+    return { ...place, value };
   } catch (error) {
     const words = error instanceof Error ? error.message : String(error);
     return { ...place, refusal: problem('bad_json', 'one JSON value', got(words, 200)) };

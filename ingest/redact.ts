@@ -8,6 +8,7 @@ import { type Event, keyOf } from './events.ts';
 import { canonicalJson, isRecord } from './json.ts';
 import { ownLength, textOf, withJson, writtenAs, writtenOf } from './long-context.ts';
 import { MARK, markOf, mayHoldSecret, RULES, type Rule } from './redact-rules.ts';
+import { respelled } from './spelling.ts';
 import { ESCAPED_FLAG } from './text.ts';
 import { upcast } from './upcast/catalogue.ts';
 
@@ -122,7 +123,7 @@ function mapTexts(value: unknown, change: (text: string) => string): unknown {
     // Token ids and log-probabilities: most of what an event of ours holds.
     if (typeof value[0] === 'number') return value;
     const items = value.map((item) => mapTexts(item, change));
-    return items.some((item, i) => item !== value[i]) ? items : value;
+    return items.some((item, i) => item !== value[i]) ? respelled(items, value) : value;
   }
   if (!isRecord(value)) return value;
   const members = new Map<string, unknown>();
@@ -138,7 +139,7 @@ function mapTexts(value: unknown, change: (text: string) => string): unknown {
     if (name !== changed) numbers.set(changed, next);
     members.set(name, mapped);
   }
-  return same ? value : Object.fromEntries(members);
+  return same ? value : respelled(Object.fromEntries(members), value);
 }
 
 /** What tau2-bench hands on to LiteLLM as it is: parameters of sampling, and whatever else its user gave, such as `api_key`. */
@@ -151,7 +152,10 @@ const KNOWN_ARGUMENTS: ReadonlySet<string> = new Set([
 
 /** Every text under an unknown name of the arguments is replaced: a key of a server of one's own has no shape that a rule could know. */
 function withoutUnknownArguments(value: unknown, note: (name: string) => void): unknown {
-  if (Array.isArray(value)) return value.map((item) => withoutUnknownArguments(item, note));
+  if (Array.isArray(value)) {
+    const items = value.map((item) => withoutUnknownArguments(item, note));
+    return respelled(items, value);
+  }
   if (!isRecord(value)) return value;
   const hide = (member: unknown): unknown => {
     if (Array.isArray(member)) return member.map(hide);
@@ -168,7 +172,7 @@ function withoutUnknownArguments(value: unknown, note: (name: string) => void): 
 }
 
 const mapValues = (record: Record<string, unknown>, change: (value: unknown, name: string) => unknown) =>
-  Object.fromEntries(Object.entries(record).map(([name, value]) => [name, change(value, name)]));
+  respelled(Object.fromEntries(Object.entries(record).map(([name, value]) => [name, change(value, name)])), record);
 
 const OF_TOKENS = ['token_ids', 'logprobs', 'raw_logprobs', 'top_logprobs', 'loss_mask'];
 const REDACTED_TOKENS = 'redacted_tokens';

@@ -1,5 +1,8 @@
 /** A response in the shapes of Anthropic's Messages API, whole and as events. Pure. */
+
 import { readArguments } from '../../ingest/formats/chat-message.ts';
+import { asText } from '../../ingest/json.ts';
+import { writtenJson } from '../../ingest/spelling.ts';
 import { type AnswerBody, type Recorded, troupeOf } from '../gateway-answer.ts';
 import { restOf, type StreamEvent, type StreamOf } from '../gateway-events.ts';
 import { finishOf, messageOf } from '../gateway-tools.ts';
@@ -65,7 +68,7 @@ export const messagesStream: StreamOf = (before) => {
     end: (body) => {
       const { content, stop_reason, stop_sequence, usage } = body as Fields & { readonly content: readonly Fields[] };
       const so = written ?? '';
-      const rest = restOf(content[0]?.type === 'text' ? String(content[0].text) : '', so);
+      const rest = restOf(content[0]?.type === 'text' ? asText(content[0].text) : '', so);
       return [
         ...(written === null
           ? [start()]
@@ -95,7 +98,7 @@ function deltasOf(whole: Fields): object[] {
     case 'text':
       return [{ type: 'text_delta', text: whole.text }];
     case 'tool_use':
-      return [{ type: 'input_json_delta', partial_json: JSON.stringify(whole.input) }];
+      return [{ type: 'input_json_delta', partial_json: writtenJson(whole.input) }];
     case 'thinking':
       return [
         { type: 'thinking_delta', thinking: whole.thinking },

@@ -4,6 +4,7 @@
  */
 import type { ChatMessage } from '../../ingest/formats/chat-message.ts';
 import { isRecord } from '../../ingest/json.ts';
+import { writtenArguments } from '../../ingest/spelling.ts';
 import { isIdentifier } from '../../ingest/text.ts';
 import { type Constraint, oneConstraint, readForced, readFormat } from '../gateway-constraint.ts';
 import { type CompletionRequest, opened, ownModel, type Prompt } from '../gateway-request.ts';
@@ -156,7 +157,7 @@ function ofAssistant(content: readonly unknown[], field: string): ChatMessage[] 
     if (!isOf(block, 'tool_use')) throw refuse(place, 'before the calls of tools', block);
     const { id, name, input } = block;
     if (!isIdentifier(id) || !isIdentifier(name) || !isRecord(input)) throw refuse(place, 'id, name and input', block);
-    return { id, type: 'function', function: { name, arguments: input } };
+    return { id, type: 'function', function: { name, arguments: writtenArguments(input) } };
   };
   return [
     {

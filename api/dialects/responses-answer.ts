@@ -1,4 +1,5 @@
 /** A response in the shapes of the OpenAI Responses API, whole and as events. Pure. */
+import { asText } from '../../ingest/json.ts';
 import { type AnswerBody, chatLogprobs, type Recorded, troupeOf } from '../gateway-answer.ts';
 import { restOf, type StreamEvent, type StreamOf } from '../gateway-events.ts';
 import { finishOf, messageOf } from '../gateway-tools.ts';
@@ -107,7 +108,7 @@ export const responsesStream: StreamOf = (before) => {
       return numbered([
         ...(written === null ? start() : []),
         ...output.flatMap(ofItem),
-        [`response.${body.status}`, { response: body }],
+        [`response.${asText(body.status)}`, { response: body }],
       ]);
     },
   };

@@ -2,7 +2,7 @@
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
 import { got, TroupeError } from '../../errors.ts';
-import { decodeEnvelope } from '../../ingest/decode.ts';
+import { decodeEnvelope, parseEvent } from '../../ingest/decode.ts';
 import { type Event, RELEASES } from '../../ingest/events.ts';
 import { isRecord } from '../../ingest/json.ts';
 import { parseBody } from '../../ingest/parse-body.ts';
@@ -135,7 +135,7 @@ function readRecord({ text, raw, place }: RawRecord): IngestItem {
     const refusal = { code: 'bad_json', field: '', expected: 'UTF-8', got: 'other bytes' } as const;
     return { id: null, decoded: { refusal }, raw: () => raw, place };
   }
-  const parsed = parseBody(text);
+  const parsed = parseEvent(text);
   if ('refusal' in parsed) return { id: null, decoded: parsed, raw: () => raw, place };
   const { value } = parsed;
   const id = isRecord(value) && typeof value.id === 'string' ? value.id : null;

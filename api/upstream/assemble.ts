@@ -3,7 +3,8 @@
  * appended; for other fields the last value wins, unknown ones included. Pure.
  */
 import { laterUsage } from '../../ingest/formats/usage.ts';
-import { isRecord, parseRecord } from '../../ingest/json.ts';
+import { asText, isRecord } from '../../ingest/json.ts';
+import { parseWritten } from '../../ingest/spelling.ts';
 import { LOST } from './token-ids.ts';
 
 export type Assembler = {
@@ -166,7 +167,7 @@ function isOther(last: Fields, index: unknown, id: unknown, asked: Fields): bool
 /** Whether the text is an object of JSON. */
 function isWhole(written: unknown): boolean {
   if (typeof written !== 'string' || !written.trimEnd().endsWith('}')) return false;
-  const parsed = parseRecord(written);
+  const parsed = parseWritten(written);
   return 'value' in parsed && isRecord(parsed.value);
 }
 
@@ -208,7 +209,7 @@ export function responseEvents(): Assembler {
       const { type, output_index: place, delta } = event;
       if (isRecord(event.response)) {
         response = event.response;
-        ended = /^response\.(completed|incomplete|failed)$/.test(String(type));
+        ended = /^response\.(completed|incomplete|failed)$/.test(asText(type));
       } else if (type === 'error') response = { ...response, error: event.error ?? event };
       if (isRecord(event.item) && Number.isSafeInteger(place)) items.set(place as number, { ...event.item });
       if (typeof delta !== 'string') return false;
@@ -241,17 +242,17 @@ const GROWN: readonly (readonly [
 ];
 
 function grow(item: Fields, event: Fields, delta: string): void {
-  const [, member, part] = GROWN.find(([type]) => type.test(String(event.type))) ?? [];
+  const [, member, part] = GROWN.find(([type]) => type.test(asText(event.type))) ?? [];
   if (member === undefined) return;
   if (part === undefined) {
-    item[member] = `${item[member] ?? ''}${delta}`;
+    item[member] = `${asText(item[member] ?? '')}${delta}`;
     return;
   }
   const list = Array.isArray(item[member]) ? [...item[member]] : [];
   const place = event[part.place];
   const at = Number.isSafeInteger(place) && (place as number) >= 0 && (place as number) < 1000 ? (place as number) : 0;
   while (list.length <= at) list.push({ type: part.type, [part.text]: '' });
-  list[at] = { ...list[at], [part.text]: `${list[at]?.[part.text] ?? ''}${delta}` };
+  list[at] = { ...list[at], [part.text]: `${asText(list[at]?.[part.text] ?? '')}${delta}` };
   item[member] = list;
 }
 
@@ -282,7 +283,7 @@ export function messageEvents(): Assembler {
       if (type !== 'content_block_delta' || block === undefined || !isRecord(delta)) return false;
       if (typeof delta.partial_json === 'string') written.set(place, (written.get(place) ?? '') + delta.partial_json);
       for (const name of ['text', 'thinking', 'signature'])
-        if (typeof delta[name] === 'string') block[name] = `${block[name] ?? ''}${delta[name]}`;
+        if (typeof delta[name] === 'string') block[name] = `${asText(block[name] ?? '')}${delta[name]}`;
       if (delta.citation !== undefined) block.citations = extended(block.citations, [delta.citation]);
       return true;
     },
@@ -300,7 +301,7 @@ export function messageEvents(): Assembler {
 /** A block with its input, which arrives as parts of a JSON text; a text that was cut off stays a text. */
 function read(block: Fields, json: string | undefined): Fields {
   if (json === undefined || json === '') return block;
-  const parsed = parseRecord(json);
+  const parsed = parseWritten(json);
   return { ...block, input: 'value' in parsed ? parsed.value : json };
 }
 

@@ -2,7 +2,8 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { promisify } from 'node:util';
 import { brotliDecompress, gunzip, inflate } from 'node:zlib';
-import { isRecord, parseRecord } from '../../ingest/json.ts';
+import { isRecord } from '../../ingest/json.ts';
+import { parseWritten } from '../../ingest/spelling.ts';
 import { type Assembler, chunks, messageEvents, responseEvents, wholeOnly } from './assemble.ts';
 import { eventStream } from './event-stream.ts';
 import type { Kind } from './kind.ts';
@@ -79,7 +80,7 @@ export async function readAnswer({ bytes, stream, encoding, cut }: RawAnswer, li
   if (bytes === null) return { response: null, text: null, ...whole };
   if (stream !== null) return { ...readStream(bytes, stream), text: null, cut };
   const text = await inflated(bytes, encoding, limit);
-  const parsed = text === null ? null : parseRecord(text);
+  const parsed = text === null ? null : parseWritten(text);
   const response = parsed && 'value' in parsed && isRecord(parsed.value) ? parsed.value : null;
   return { response, text: response === null ? text : null, ...whole };
 }
@@ -91,7 +92,7 @@ function readStream(bytes: Uint8Array, { kind, arrivals }: NonNullable<RawAnswer
   let firstTokenMs: number | null = null;
   const take = (found: readonly string[], ms: number): void => {
     for (const data of found) {
-      const parsed = data === '[DONE]' ? null : parseRecord(data);
+      const parsed = data === '[DONE]' ? null : parseWritten(data);
       if (parsed && 'value' in parsed && assembler.take(parsed.value)) firstTokenMs ??= ms;
     }
   };

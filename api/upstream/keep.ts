@@ -1,7 +1,7 @@
 /** The record of a call to a model server. It is made from plain data, on the thread for large requests where the response is large. */
 import type { TroupeError } from '../../errors.ts';
-import { canonicalJson } from '../../ingest/json.ts';
 import type { ArtifactStore } from '../../ingest/log/log.ts';
+import { parseOwn, writtenJson } from '../../ingest/spelling.ts';
 import { record } from '../gateway.ts';
 import type { Ingestion } from '../ingestion.ts';
 import { duringRequest } from '../tracing/spans.ts';
@@ -84,8 +84,8 @@ const tooLong = (limit: number): Pick<TroupeError, 'code' | 'message'> => ({
 
 /** Request and response without credentials: servers repeat a key that they refuse. */
 function withoutSecrets(call: { readonly request: unknown; readonly response: unknown }, secrets: readonly string[]) {
-  const raw = canonicalJson(call);
+  const raw = writtenJson(call);
   if (!secrets.some((secret) => raw.includes(secret))) return { ...call, raw };
   const clean = secrets.reduce((text, secret) => text.replaceAll(secret, '***'), raw);
-  return { ...(JSON.parse(clean) as typeof call), raw: clean };
+  return { ...(parseOwn(clean) as typeof call), raw: clean };
 }

@@ -11,7 +11,7 @@ import { isAbsolute, join } from 'node:path';
 import { json } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { got, TroupeError } from '../../errors.ts';
-import { isRecord } from '../../ingest/json.ts';
+import { asText, isRecord } from '../../ingest/json.ts';
 import { MANIFEST } from '../../trainer/checkpoints/checkpoint-format.ts';
 import type { Sample, SampleRequest } from '../../trainer/models/weights.ts';
 import { seedOfSample } from '../../trainer/sampling/growing-sample.ts';
@@ -82,10 +82,10 @@ const vllm: Engine = {
     if (base === undefined) throw new TroupeError('upstream_failed', 'The model server lists no model.');
     const version = answer?.weight_version ?? AT_START;
     return {
-      name: String(base.id),
+      name: asText(base.id),
       // Its list goes on naming what it was started with.
-      weights: String(version === AT_START ? base.root : version),
-      adapters: models.filter(({ parent }) => parent != null).map(({ id }) => String(id)),
+      weights: asText(version === AT_START ? base.root : version),
+      adapters: models.filter(({ parent }) => parent != null).map(({ id }) => asText(id)),
     };
   },
   async replace(ask, dir) {
@@ -143,7 +143,7 @@ async function isTied(dir: string): Promise<boolean> {
 const sglang: Engine = {
   async state(ask) {
     const [models, { answer }] = await Promise.all([modelsOf(ask), ask('GET', '/get_model_info')]);
-    return { name: '', weights: String(answer?.model_path), adapters: models.map(({ id }) => String(id)) };
+    return { name: '', weights: asText(answer?.model_path), adapters: models.map(({ id }) => asText(id)) };
   },
   async replace(ask, dir) {
     const loaded = await ask('POST', '/update_weights_from_disk', { model_path: dir });

@@ -22,7 +22,7 @@ import {
 import { INCOMPLETE } from '../../ingest/formats/trace.ts';
 import { answerUsage } from '../../ingest/formats/usage.ts';
 import { GATEWAY } from '../../ingest/gateway-events.ts';
-import { canonicalJson, given, hashId, isRecord, sha256, without } from '../../ingest/json.ts';
+import { asText, canonicalJson, given, hashId, isRecord, sha256, without } from '../../ingest/json.ts';
 import { isIdentifier } from '../../ingest/text.ts';
 import { type CallFrame, callDrafts } from '../gateway-record.ts';
 import { toolEmitter, toolEvents } from '../gateway-tools.ts';
@@ -50,7 +50,7 @@ export type UpstreamCall = CallFrame & {
   readonly incomplete?: boolean;
   readonly latencyMs: number;
   readonly firstTokenMs: number | null;
-  /** The canonical JSON of request and response; null if it is not stored. */
+  /** The JSON of request and response; null if it is not stored. */
   readonly raw: string | null;
   readonly flags: readonly string[];
 };
@@ -63,7 +63,7 @@ export function upstreamDrafts(call: UpstreamCall): Draft[] {
   const { kind, request, response, upstream, model, raw, error } = call;
   const parts = partsOf(call);
   const usage = answerUsage(response);
-  const price = upstream.prices[model] ?? upstream.prices[String(response?.model)] ?? null;
+  const price = upstream.prices[model] ?? upstream.prices[asText(response?.model)] ?? null;
   const failure = failureOf(call);
   const artifact = raw === null ? null : sha256(raw);
   const flags = [
@@ -74,7 +74,7 @@ export function upstreamDrafts(call: UpstreamCall): Draft[] {
   const answerFlags = [...flags, ...(call.incomplete ? [INCOMPLETE] : []), ...(parts.lost ? [LOST] : [])];
   return callDrafts(call, {
     requested: {
-      model: String(request.model),
+      model: asText(request.model),
       input: parts.input,
       ...given('tools', request.tools ?? undefined),
       params: without(request, 'messages', 'system', 'input', 'instructions', 'prompt', 'model', 'tools') ?? {},
@@ -233,7 +233,7 @@ function servedIn(call: UpstreamCall): Draft[] {
   return flatTools(call, { returned, called, from: blocks.filter(({ type }) => type === 'tool_use').length });
 }
 
-const isFailure = (content: unknown): boolean => isRecord(content) && /_error$/.test(String(content.type));
+const isFailure = (content: unknown): boolean => isRecord(content) && /_error$/.test(asText(content.type));
 
 type Result = Omit<Returned, 'id'> & { readonly of: ChatToolCall };
 

@@ -3,7 +3,7 @@
  * entrypoints/openai/protocol.py) return if a request asks for them. The gateway asks for its record; the client gets what it asked for
  * itself. Pure.
  */
-import { isRecord } from '../../ingest/json.ts';
+import { asText, isRecord, ownOf } from '../../ingest/json.ts';
 import type { Kind } from './kind.ts';
 import type { Upstream } from './settings.ts';
 
@@ -61,7 +61,7 @@ const RETURNED: Readonly<Record<string, Returned>> = {
 /** A response, or an event of its stream, without what the added fields brought; null for an event that held nothing else. */
 export function withoutAdded(body: unknown, added: Fields): unknown {
   if (!isRecord(body)) return body;
-  const names = (of: keyof Returned) => Object.keys(added).flatMap((name) => RETURNED[name]?.[of] ?? []);
+  const names = (of: keyof Returned) => Object.keys(added).flatMap((name) => ownOf(RETURNED, name)?.[of] ?? []);
   const choices = Array.isArray(body.choices) ? body.choices : null;
   const choice = (one: unknown): unknown => {
     if (!isRecord(one)) return one;
@@ -184,7 +184,7 @@ function triplesOf(meta: unknown): readonly (readonly [unknown, unknown])[] | nu
 
 /** The ids of tokens that are named `token_id:N`; null if one is not. */
 function namedIds(tokens: readonly Fields[]): number[] | null {
-  const ids = tokens.map(({ token }) => Number(/^token_id:(\d+)$/.exec(String(token))?.[1] ?? Number.NaN));
+  const ids = tokens.map(({ token }) => Number(/^token_id:(\d+)$/.exec(asText(token))?.[1] ?? Number.NaN));
   return ids.every(Number.isSafeInteger) ? ids : null;
 }
 

@@ -5,6 +5,7 @@
  */
 import type { Draft } from '../events.ts';
 import { asText, canonicalJson, given, hashId, isRecord, without } from '../json.ts';
+import { writtenArguments } from '../spelling.ts';
 import { isIdentifier } from '../text.ts';
 import type { ChatMessage } from './chat-message.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';
@@ -60,7 +61,7 @@ function convert(record: NativeRecord): Converted {
   const { messages, quoted, rewards } = conversationOf(value.content, refusals);
   const isAnswer = (message: ChatMessage): boolean => message.role === 'assistant' && !quoted.has(message);
   const isOurs = isIdentifier(details.episode_id) && Array.isArray(details.step_ids);
-  const episodeId = isOurs ? String(details.episode_id) : recordId(NAME, record);
+  const episodeId = isOurs ? asText(details.episode_id) : recordId(NAME, record);
   const agentId = isIdentifier(details.agent) ? details.agent : AGENT;
   const system = (Array.isArray(details.system) ? details.system : [])
     .filter((text) => typeof text === 'string')
@@ -122,7 +123,7 @@ function idsOf(stepIds: unknown, isAnswer: readonly boolean[], id: string): stri
   let next = 0;
   return isAnswer.map((answer, i) =>
     answer && steps.length === answers
-      ? String(steps[next++]).replace(/\/0$/, '')
+      ? asText(steps[next++]).replace(/\/0$/, '')
       : `${hashId(NAME, id).slice(0, 12)}/${i}`,
   );
 }
@@ -238,7 +239,7 @@ function callOf({ class_: kind, tool_call_id: id, ...item }: Fields, place: numb
   return {
     id: isIdentifier(id) ? id : `action/${place}`,
     type: code ? 'code' : 'function',
-    function: { name: isIdentifier(name) ? name : 'code', arguments: canonicalJson(asked) },
+    function: { name: isIdentifier(name) ? name : 'code', arguments: writtenArguments(asked) },
   };
 }
 
@@ -278,5 +279,5 @@ function shownIn(native: Fields): unknown {
     return [{ type: 'uri', modality: 'image', uri: item.content ?? null, ...without(item, 'content') }];
   const { axtree, ...page } = item;
   const text = typeof axtree === 'string' ? axtree : null;
-  return [...(text === null ? [] : [{ type: 'text', text }]), { ...page, type: String(kind) }];
+  return [...(text === null ? [] : [{ type: 'text', text }]), { ...page, type: asText(kind) }];
 }

@@ -1,5 +1,5 @@
 /** Spans of Agent Lightning v0.3: flattened conversations as Traceloop writes them, with token ids; rewards are annotations. */
-import { given, isRecord, without } from '../json.ts';
+import { asText, given, isRecord, without } from '../json.ts';
 import type { Attributes, OtlpSpan } from '../otlp/span.ts';
 import { isIdentifier } from '../text.ts';
 import { isTokenIds, logprobsIn } from './agent-lightning-calls.ts';
@@ -100,7 +100,7 @@ export function annotationsOf(format: string, span: Fields, trace: string): Judg
     const name = isIdentifier(entry.name) ? entry.name : 'reward';
     return {
       format,
-      id: `${span.span_id}/${i}`,
+      id: `${asText(span.span_id)}/${i}`,
       trace,
       act: null,
       name: name === 'primary' ? 'reward' : name,

@@ -2,7 +2,7 @@
  * Agent Lightning (microsoft/agent-lightning): v1 events of rollouts and the rollouts themselves (agentlightning/schemas.py), and the
  * spans of v0.3 (types/tracer.py, semconv.py). An attempt at a rollout is an episode; tokens are as they were sampled.
  */
-import { given, hashId, isRecord, ownOf, without } from '../json.ts';
+import { asText, given, hashId, isRecord, ownOf, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';
 import { lightningCall } from './agent-lightning-calls.ts';
 import { annotationsOf, lightningSpanAct } from './agent-lightning-spans.ts';
@@ -63,7 +63,7 @@ function convert(record: NativeRecord): Converted {
       rollouts.push(item);
       continue;
     }
-    const trace = `${item.rollout_id}/${item.attempt_id}`;
+    const trace = `${asText(item.rollout_id)}/${asText(item.attempt_id)}`;
     reading.keep(trace, item);
     if (isSpan(item)) {
       const judged = annotationsOf(NAME, item, trace);
@@ -75,9 +75,11 @@ function convert(record: NativeRecord): Converted {
   for (const rollout of rollouts) {
     const status = isRecord(rollout.status) ? rollout.status : {};
     const last = typeof status.last_attempt_id === 'string' ? status.last_attempt_id : '0';
-    const known = reading.acts.map(({ trace }) => trace).filter((trace) => trace.startsWith(`${rollout.rollout_id}/`));
-    for (const trace of new Set([...known, `${rollout.rollout_id}/${last}`])) {
-      reading.acts.push(rolloutAct(rollout, trace, trace === `${rollout.rollout_id}/${last}`));
+    const known = reading.acts
+      .map(({ trace }) => trace)
+      .filter((trace) => trace.startsWith(`${asText(rollout.rollout_id)}/`));
+    for (const trace of new Set([...known, `${asText(rollout.rollout_id)}/${last}`])) {
+      reading.acts.push(rolloutAct(rollout, trace, trace === `${asText(rollout.rollout_id)}/${last}`));
       reading.keep(trace, rollout);
     }
   }
@@ -173,7 +175,7 @@ function rolloutAct(rollout: Fields, trace: string, last: boolean): Act {
   return {
     format: NAME,
     trace,
-    id: `rollout/${rollout.rollout_id}`,
+    id: `rollout/${asText(rollout.rollout_id)}`,
     parent: null,
     name: '',
     start: timeOfSeconds(state.created_at),
@@ -187,7 +189,7 @@ function rolloutAct(rollout: Fields, trace: string, last: boolean): Act {
       ...(/^\d{1,6}$/.test(attempt) ? { attempt: Number(attempt) } : {}),
       ...(last
         ? {
-            outcome: ownOf(OUTCOMES, String(state.state)),
+            outcome: ownOf(OUTCOMES, asText(state.state)),
             stopReason: typeof state.state === 'string' ? state.state : undefined,
           }
         : {}),

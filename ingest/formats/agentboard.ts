@@ -4,7 +4,7 @@
  * what an agent sees first is overwritten in it by what its first action led to.
  */
 import type { Draft } from '../events.ts';
-import { canonicalJson, given, hashId, isRecord, without } from '../json.ts';
+import { asText, canonicalJson, given, hashId, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';
 import { emitterFor, recordId, refusal, refused } from './native.ts';
@@ -51,7 +51,7 @@ function convert(record: NativeRecord): Converted {
   const { id, task_name: name, goal, difficulty, is_done: done, trajectory } = example;
   if (!isRecord(trajectory)) return refused(refusal('bad_type', 'trajectory', 'turns by name', trajectory));
   const native =
-    isIdentifier(name) && (Number.isSafeInteger(id) || isIdentifier(id)) ? `${NAME}/${name}/${id}` : undefined;
+    isIdentifier(name) && (Number.isSafeInteger(id) || isIdentifier(id)) ? `${NAME}/${name}/${asText(id)}` : undefined;
   const task = taskOf(NAME, goal, { tags: without({ task_name: name, difficulty }) ?? {} }, native);
   if (!task) return refused(refusal('bad_type', 'goal', 'the text of the goal', goal));
   const episodeId = recordId(NAME, record);

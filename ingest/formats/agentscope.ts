@@ -5,8 +5,9 @@
  * with a member for each agent) the messages in the memories of its agents.
  */
 import type { Content, Draft } from '../events.ts';
-import { canonicalJson, given, hashId, isRecord, ownOf, without } from '../json.ts';
+import { asText, canonicalJson, given, hashId, isRecord, ownOf, without } from '../json.ts';
 import { pushAll } from '../push-all.ts';
+import { writtenJson } from '../spelling.ts';
 import { isIdentifier } from '../text.ts';
 import {
   type Block,
@@ -119,7 +120,7 @@ function runOf(
   const [first] = turns;
   if (!first && !state) return refused(...refusals);
   const episodeId = state?.session ?? hashId(NAME, canonicalJson(first!.message));
-  const canonical = canonicalJson(state?.states ?? ordered.map(({ native }) => native));
+  const original = writtenJson(state?.states ?? ordered.map(({ native }) => native));
   const asked = turns.find(({ message }) => message.role === 'user');
   const metadata = isRecord(asked?.message.metadata) ? asked.message.metadata : {};
   const agents = new Set(
@@ -133,7 +134,7 @@ function runOf(
   const drafts = runDrafts(emit, {
     format: NAME,
     episodeId,
-    canonical,
+    canonical: original,
     task: taskOf(NAME, textOf(asked?.blocks ?? []), {}, metadata.task_id),
     started: { flags: [NO_TOKEN_IDS, ...(isCut ? ['incomplete'] : [])], ...given('session_id', state?.session) },
     startedAt: first ? timeOf(first.message) : null,
@@ -141,7 +142,7 @@ function runOf(
     events: messageDrafts(episodeId, turns),
     finished: { outcome: 'unknown' },
   });
-  return { drafts, refusals, raw: null, bodies: [canonical], repeated: record.ordinal > 0 };
+  return { drafts, refusals, raw: null, bodies: [original], repeated: record.ordinal > 0 };
 }
 
 const listed = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : [value]);
@@ -404,7 +405,7 @@ function messageDrafts(episodeId: string, turns: readonly Turn[]): Draft[] {
       {
         ...place,
         tool_call_id: ledger.result(block.id as string),
-        status: ownOf(STATES, String(block.state ?? 'success')) ?? 'ok',
+        status: ownOf(STATES, asText(block.state ?? 'success')) ?? 'ok',
         ...given('output', outputOf(block.output)),
         native: { tool_call_id: block.id },
         ...given('unmapped', without(block, 'type', 'id', 'output')),

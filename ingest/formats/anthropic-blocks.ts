@@ -2,7 +2,8 @@
  * Messages of Anthropic's Messages API as messages of the OpenAI chat API: tool calls are blocks `tool_use` of the assistant, results
  * are blocks `tool_result` of the user, reasoning is a block `thinking`. Files labelled as OpenAI chat often hold them.
  */
-import { canonicalJson, given, isRecord, ownOf, without } from '../json.ts';
+import { asText, given, isRecord, ownOf, without } from '../json.ts';
+import { writtenArguments } from '../spelling.ts';
 import { isIdentifier } from '../text.ts';
 import type { ChatMessage } from './chat-message.ts';
 
@@ -35,7 +36,7 @@ export function anthropicChoice(response: Fields): Fields | null {
   if (response.type !== 'message' || !Array.isArray(response.content)) return null;
   const { role = 'assistant', content, stop_reason: reason } = response;
   const [message] = hasAnthropicBlocks(response) ? chatMessages({ role, content }) : [{ role, content }];
-  return { index: 0, message, ...given('finish_reason', ownOf(STOPS, String(reason)) ?? reason ?? undefined) };
+  return { index: 0, message, ...given('finish_reason', ownOf(STOPS, asText(reason)) ?? reason ?? undefined) };
 }
 
 const STOPS: Readonly<Record<string, string>> = { end_turn: 'stop', tool_use: 'tool_call', max_tokens: 'length' };
@@ -61,7 +62,7 @@ const toCall = ({ id, name, input }: Fields) => ({
   id,
   type: 'function',
   // A text that was cut off while it was streamed is not read.
-  function: { name, arguments: typeof input === 'string' ? input : canonicalJson(input ?? {}) },
+  function: { name, arguments: typeof input === 'string' ? input : writtenArguments(input ?? {}) },
 });
 
 function toResult(block: Fields): ChatMessage {

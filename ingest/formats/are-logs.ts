@@ -3,7 +3,7 @@
  * what came of them. Thoughts, rationales and plans repeat the answer they were read from.
  */
 import type { Draft, Message } from '../events.ts';
-import { given, isRecord, ownOf, without } from '../json.ts';
+import { asText, given, isRecord, ownOf, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';
 import type { NativeRefusal } from './format.ts';
 import { type Emitter, refusal } from './native.ts';
@@ -66,7 +66,7 @@ export function agentLogs(
   })) {
     const agent = named(log.agent_id);
     const id = isIdentifier(log.id) ? log.id : `log/${seq}`;
-    const type = String(log.log_type);
+    const type = asText(log.log_type);
     const about = { episode_id: episodeId, seq, ...given('agent_id', agent ?? undefined) };
     const text = typeof log.content === 'string' ? log.content : undefined;
     const sent = (from: string, role: string): void => {

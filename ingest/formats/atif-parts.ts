@@ -2,7 +2,7 @@
  * Steps that Harbor's converters make of less than a model call. Until version 0.18 that of Claude Code wrote a step for each block of an
  * answer: a text, then each tool call, every one of them with the usage of the whole answer (0.1) or the first alone (since 0.6).
  */
-import { canonicalJson, isRecord } from '../json.ts';
+import { asText, canonicalJson, isRecord } from '../json.ts';
 import { type Fields, isGiven } from './atif-rules.ts';
 
 /** The steps as the model made them: one for each of its answers, without the words that a converter puts where an answer has no text. */
@@ -34,8 +34,8 @@ const speakerIn = ({ extra }: Fields): string =>
 function isFiller(step: Fields): boolean {
   const [call, ...more] = callsOf(step);
   if (!call || more.length > 0) return false;
-  const placeholder = `Executed ${call.function_name}`;
-  return [placeholder, `${placeholder} ${call.tool_call_id}`, `${placeholder} (no result)`].includes(
+  const placeholder = `Executed ${asText(call.function_name)}`;
+  return [placeholder, `${placeholder} ${asText(call.tool_call_id)}`, `${placeholder} (no result)`].includes(
     step.message as string,
   );
 }

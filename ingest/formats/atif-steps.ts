@@ -1,6 +1,6 @@
 /** One step of an ATIF trajectory as events. Each carries the key of its trajectory and the number of its step, to find its way back. */
 import type { Content, Draft, Message } from '../events.ts';
-import { given, isRecord, without } from '../json.ts';
+import { asText, given, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';
 import type { Fields } from './atif-rules.ts';
 import { callIdOf, isCall, isCopied, type Numbering, referencesOf, type Trajectory } from './atif-trajectory.ts';
@@ -182,7 +182,7 @@ function stepEmitter(emit: Emitter, trajectory: Trajectory, step: Fields, number
             ...here(),
             ...own,
             agent_id: agent,
-            tool_call_id: numbering.call(`${key}/${id}`),
+            tool_call_id: numbering.call(`${key}/${asText(id)}`),
             index,
             name: name as string,
             type: 'function',
@@ -200,7 +200,7 @@ function stepEmitter(emit: Emitter, trajectory: Trajectory, step: Fields, number
   const answer = (result: Fields, index: number, own: { call_id?: string }): Draft[] => {
     const { source_call_id: source, content, ...more } = result;
     const call = answeredIn(step, result);
-    const answered = call === null ? null : numbering.result(`${key}/${call}`);
+    const answered = call === null ? null : numbering.result(`${key}/${asText(call)}`);
     const about = { ...here(), ...own, native: { ...native, result: index, ...given('source_call_id', source) } };
     const unmapped = given('unmapped', without(more));
     const parts = toContent(content);

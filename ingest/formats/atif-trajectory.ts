@@ -1,5 +1,5 @@
 /** A trajectory of ATIF on its way into events: its identity and its steps. */
-import { canonicalJson, isRecord, sha256 } from '../json.ts';
+import { asText, canonicalJson, isRecord, sha256 } from '../json.ts';
 import { answersIn } from './atif-parts.ts';
 import { type Fields, isGiven } from './atif-rules.ts';
 
@@ -41,7 +41,7 @@ export type Numbering = {
 export const referencesOf = (result: Fields): Fields[] =>
   [result.subagent_trajectory_ref].flat().filter((one): one is Fields => isRecord(one));
 
-export const callIdOf = ({ key }: Trajectory, step: Fields): string => `${key}/${step.step_id}`;
+export const callIdOf = ({ key }: Trajectory, step: Fields): string => `${key}/${asText(step.step_id)}`;
 
 export const isCopied = (step: Fields): boolean => step.is_copied_context === true;
 

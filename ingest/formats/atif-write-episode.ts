@@ -1,5 +1,5 @@
 /** Any episode as a new ATIF document: its conversation, its calls with their tools, its reward. */
-import { given, isRecord, without } from '../json.ts';
+import { asText, given, isRecord, without } from '../json.ts';
 import type { Fields } from './atif-rules.ts';
 import { fromMessage, textIn } from './chat-message.ts';
 import type { RestoredEvent } from './format.ts';
@@ -13,7 +13,7 @@ export function writeEpisode(episode: readonly RestoredEvent[]): readonly unknow
   const generations = events.filter(({ name }) => name === 'generation.completed');
   if (generations.length === 0) return [];
   const start = startOf(events);
-  const session = String(generations[0]!.data.episode_id);
+  const session = asText(generations[0]!.data.episode_id);
   const agents = [...new Set(generations.map(({ data }) => agentOf(data)))];
   const frame = (name: string, id: string) => ({
     schema_version: VERSION,
@@ -36,7 +36,7 @@ export function writeEpisode(episode: readonly RestoredEvent[]): readonly unknow
         }));
   return [
     {
-      ...frame(agents.length === 1 ? only! : String(start.team_id ?? 'team'), session),
+      ...frame(agents.length === 1 ? only! : asText(start.team_id ?? 'team'), session),
       steps: numbered(steps),
       ...finalMetrics(events),
       ...given('extra', without({ task_id: start.task_id ?? undefined })),

@@ -4,7 +4,7 @@
  */
 
 import { groupBy } from '../group-by.ts';
-import { given, isRecord } from '../json.ts';
+import { asText, given, isRecord } from '../json.ts';
 import type { Fields } from './atif-rules.ts';
 import { writeEpisode } from './atif-write-episode.ts';
 import { fromMessage } from './chat-message.ts';
@@ -15,14 +15,14 @@ export function writeAtif(episode: readonly RestoredEvent[]): readonly unknown[]
   const frames = new Map<string, Fields>();
   for (const { name, data } of episode) {
     if (name === 'agent.defined' && isRecord(data.native) && data.native.format === 'atif') {
-      frames.set(String(data.native.trajectory), data);
+      frames.set(asText(data.native.trajectory), data);
     }
   }
   if (frames.size === 0) return writeEpisode(episode);
   const copies = new Map(
     episode.flatMap(({ name, data }) =>
       name === 'episode.started' && isRecord(data.unmapped) && isRecord(data.native)
-        ? [[String(data.native.trajectory), data.unmapped.record] as const]
+        ? [[asText(data.native.trajectory), data.unmapped.record] as const]
         : [],
     ),
   );

@@ -3,7 +3,7 @@
  * an agent is a model call, unless it is marked as made without a model or as context copied from elsewhere.
  */
 import type { Draft, EventData, Message } from '../events.ts';
-import { canonicalJson, given, hashId, isRecord, without } from '../json.ts';
+import { asText, canonicalJson, given, hashId, isRecord, without } from '../json.ts';
 import { pushAll } from '../push-all.ts';
 import { isIdentifier } from '../text.ts';
 import { breaches, type Fields, isGiven } from './atif-rules.ts';
@@ -30,7 +30,7 @@ export const atif: Format = {
   name: NAME,
   summary: 'ATIF trajectories of Harbor: one document a run, {schema_version: "ATIF-v1.…", agent, steps}',
   recognises: ({ records }) =>
-    records.some((record) => isRecord(record) && /^ATIF/.test(String(record.schema_version))),
+    records.some((record) => isRecord(record) && /^ATIF/.test(asText(record.schema_version))),
   // What Harbor has converters for and has a session file of its own.
   restatesRunsOf: ['claude-code', 'codex', 'gemini-cli', 'opencode', 'openhands', 'pi'],
   convert,
@@ -253,7 +253,7 @@ function rewardDrafts(emit: Emitter, trajectory: Trajectory, isRoot: boolean): D
   return [
     ...draft(rewardIn(document.final_metrics), 'final', whole),
     ...steps.flatMap((step) =>
-      draft(rewardIn(step.metrics), `${step.step_id}`, {
+      draft(rewardIn(step.metrics), `${asText(step.step_id)}`, {
         kind: 'step',
         id: `${callIdOf(trajectory, step)}/0`,
         episode_id: episodeId,

@@ -2,7 +2,8 @@
  * Logs of model calls: the events of AutoGen since 0.4 (`EVENT_LOGGER_NAME`, one a line) and the runtime logging of AutoGen 0.2 and AG2,
  * the rows of its table `chat_completions` or the lines of its file, in which an answer is the `repr` of an object of the client library.
  */
-import { given, hashId, isRecord, parseRecord, without } from '../json.ts';
+import { given, hashId, isRecord, without } from '../json.ts';
+import { parseWritten } from '../spelling.ts';
 import { isIdentifier } from '../text.ts';
 import { textIn } from './chat-message.ts';
 import { pythonLiterals } from './python-literals.ts';
@@ -72,7 +73,7 @@ function agentIn(id: unknown): string | undefined {
 /** What a text of the log holds: JSON, or the `repr` of an object; any other text as it is. */
 function valueIn(value: unknown): unknown {
   if (typeof value !== 'string') return value;
-  const parsed = parseRecord(value);
+  const parsed = parseWritten(value);
   if ('value' in parsed) return parsed.value;
   const literals = pythonLiterals(value);
   return literals?.length === 1 ? literals[0] : value;

@@ -4,7 +4,7 @@
  * thought before it and the tool summary after it belong to that step. Dumps of AutoGen 0.2 and AG2 (`chat_history`) name no models.
  */
 import type { Draft, Part } from '../events.ts';
-import { given, isRecord, ownOf, without } from '../json.ts';
+import { asText, given, isRecord, ownOf, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';
 import { kindOf } from './authors.ts';
 import { completionOf, isLoggedCall, otherLine } from './autogen-calls.ts';
@@ -69,7 +69,7 @@ function threadIn({ agent_states: states }: Record<string, unknown>): readonly u
 
 /** A message in the history of a group chat (`GroupChat.messages`), which is written as a list. */
 const isGroupMessage = (one: unknown): boolean =>
-  isRecord(one) && isIdentifier(one.name) && CHAT_ROLES.has(String(one.role)) && 'content' in one && !isTimed(one);
+  isRecord(one) && isIdentifier(one.name) && CHAT_ROLES.has(asText(one.role)) && 'content' in one && !isTimed(one);
 
 /** As messages of AgentScope are. */
 const isTimed = (one: Record<string, unknown>): boolean => 'timestamp' in one || 'created_at' in one;

@@ -4,7 +4,8 @@
  */
 import type { Refusal } from '../../errors.ts';
 import type { Content, Message, Part } from '../events.ts';
-import { canonicalJson, given, isRecord, parseRecord } from '../json.ts';
+import { canonicalJson, given, isRecord } from '../json.ts';
+import { keepText, parseWritten, writtenArguments } from '../spelling.ts';
 import { needsEscape } from '../text.ts';
 import { badIdentifier, refusal } from './native.ts';
 
@@ -76,14 +77,19 @@ const freeInput = (input: unknown): Arguments => ({ arguments: input ?? null, ar
 
 type Arguments = Pick<ChatToolCall, 'arguments' | 'arguments_raw' | 'parse_error'>;
 
-/** Arguments are a text the model wrote: kept as written, and parsed where they are an object that can be stored. */
+/**
+ * Arguments are a text the model wrote: kept as written, and parsed where they are an object that can be stored. The text of an object is
+ * written in the order and spelling of its source.
+ */
 export function readArguments(written: unknown): Arguments {
+  if (isRecord(written)) return { arguments: written, arguments_raw: writtenArguments(written), parse_error: null };
   if (typeof written !== 'string') return { arguments: written ?? null, arguments_raw: null, parse_error: null };
   const unread = (why: string): Arguments => ({ arguments: null, arguments_raw: written, parse_error: why });
-  const parsed = parseRecord(written);
+  const parsed = parseWritten(written);
   if ('refusal' in parsed) return unread(`expected ${parsed.refusal.expected}, got ${parsed.refusal.got}`);
   if (!isRecord(parsed.value)) return unread('expected a JSON object');
   if (/\\u(?:0000|d[89a-f])/i.test(written) && hasUnsafeKey(parsed.value)) return unread('a key holds U+0000');
+  keepText(parsed.value, written);
   return { arguments: parsed.value, arguments_raw: written, parse_error: null };
 }
 
@@ -139,13 +145,12 @@ export function toContent(content: unknown): Content | null | undefined {
 function toolCallPart(call: ChatToolCall): Part & Record<string, unknown> {
   const { id, name, arguments_raw: raw, type } = call;
   const asked = call.arguments ?? raw;
-  const rewritable = raw === null || typeof asked === 'string' || canonicalJson(asked) === raw;
   return {
     type: 'tool_call',
     id,
     name,
     arguments: asked,
-    ...(rewritable ? {} : { arguments_raw: raw }),
+    ...(raw === null || typeof asked === 'string' ? {} : { arguments_raw: raw }),
     ...(type === 'function' ? {} : { call_type: type }),
   };
 }
@@ -197,6 +202,6 @@ function fromToolCall(part: Part): unknown {
     arguments_raw: raw,
     call_type: type = 'function',
   } = part as Record<string, unknown>;
-  const written = raw ?? (typeof asked === 'string' ? asked : asked == null ? undefined : canonicalJson(asked));
+  const written = raw ?? (typeof asked === 'string' ? asked : asked == null ? undefined : writtenArguments(asked));
   return { id, type, function: { name, ...given('arguments', written) } };
 }

@@ -1,5 +1,5 @@
 /** Lines of a Claude Code session, and how they are divided by agent. */
-import { isRecord } from '../json.ts';
+import { asText, isRecord } from '../json.ts';
 import { isIdentifier } from '../text.ts';
 import type { NativeRefusal } from './format.ts';
 import { badIdentifier, refusal } from './native.ts';
@@ -26,7 +26,7 @@ const NOTES = new Set([
 
 /** The kind of a line of which nothing is read though nobody knows what it says; null for messages and notes. */
 export const unknownKind = (line: Fields): string | null =>
-  isMessage(line) || NOTES.has(line.type as string) ? null : String(line.type);
+  isMessage(line) || NOTES.has(line.type as string) ? null : asText(line.type);
 
 const isMessage = ({ type }: Fields): boolean => type === 'user' || type === 'assistant';
 

@@ -1,6 +1,6 @@
 /** The lines of one agent of a Claude Code session as events. */
 import type { Draft, Message, Part } from '../events.ts';
-import { given, isRecord, without } from '../json.ts';
+import { asText, given, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';
 import { blocksOf, type Fields, type Line, MAIN, promptOf, SYNTHETIC } from './claude-code-lines.ts';
 import type { toolLedger } from './conversation.ts';
@@ -196,8 +196,8 @@ function answerDrafts(
     ...lines.flatMap((line) =>
       blocksOf(line.fields).flatMap((block, i): Draft[] => {
         const at = timeOfText(line.fields.timestamp);
-        if (/tool_result$/.test(block.type as string)) return [resultDraft(emit, block, i, line, thread)];
-        if (!/tool_use$/.test(block.type as string)) return [];
+        if (/tool_result$/.test(asText(block.type))) return [resultDraft(emit, block, i, line, thread)];
+        if (!/tool_use$/.test(asText(block.type))) return [];
         return [
           emit.event(
             'tool.called',

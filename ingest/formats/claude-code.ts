@@ -6,7 +6,8 @@
  * A file is one record: a sub-agent's names the session it belongs to in each line, so that both are one episode.
  */
 import type { Draft, EventData } from '../events.ts';
-import { canonicalJson, given, isRecord, without } from '../json.ts';
+import { given, isRecord, without } from '../json.ts';
+import { writtenJson } from '../spelling.ts';
 import { isIdentifier } from '../text.ts';
 import {
   agentsOf,
@@ -101,10 +102,10 @@ function convert(record: NativeRecord): Converted {
   const conversations = [...sessions].filter(([, lines]) => lines.some(isMessage));
   if (conversations.length === 0 && refusals.length === 0)
     return refused(refusal('bad_shape', '', 'at least one line of a user or an assistant', list));
-  const canonical = conversations.length > 0 ? canonicalJson(list) : null;
+  const original = conversations.length > 0 ? writtenJson(list) : null;
   return {
     drafts: conversations.flatMap(([id, lines]) =>
-      sessionDrafts(id, lines, canonical!, {
+      sessionDrafts(id, lines, original!, {
         broken: broken.has(id),
         origin: origins.get(id),
         workflow: record.path === undefined ? undefined : WORKFLOW.exec(record.path)?.[1],
@@ -112,7 +113,7 @@ function convert(record: NativeRecord): Converted {
     ),
     refusals,
     unread,
-    raw: canonical,
+    raw: original,
     repeated: record.ordinal > 0,
   };
 }
@@ -147,7 +148,7 @@ const WORKFLOW = /[\\/]subagents[\\/]workflows[\\/]([^\\/]+)[\\/][^\\/]+$/;
 function sessionDrafts(
   episodeId: string,
   lines: readonly Line[],
-  canonical: string,
+  original: string,
   { broken, origin, workflow }: Beside,
 ): Draft[] {
   const agentOf = agentsOf(lines);
@@ -173,7 +174,7 @@ function sessionDrafts(
       flags: [NO_TOKEN_IDS, 'incomplete'],
     };
     return [
-      rawRecord(emit, episodeId, canonical).draft,
+      rawRecord(emit, episodeId, original).draft,
       emit.event('episode.started', [episodeId, 'alone'], alone),
       ...events,
     ];
@@ -187,7 +188,7 @@ function sessionDrafts(
   return runDrafts(emit, {
     format: NAME,
     episodeId,
-    canonical,
+    canonical: original,
     // The first prompt of a later part is not what the session began with.
     task: isHeadless(threads.get(MAIN)!, MAIN)
       ? null

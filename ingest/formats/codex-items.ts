@@ -1,6 +1,6 @@
 /** Lines of a Codex rollout and the items of the Responses API they hold. */
 import type { Message, Part } from '../events.ts';
-import { given, isRecord, without } from '../json.ts';
+import { asText, given, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';
 import type { ChatToolCall } from './chat-message.ts';
 import type { NativeRefusal } from './format.ts';
@@ -90,7 +90,7 @@ export function shownOf(item: Fields): Message | null {
   if (isAnswer(item)) return { role: 'assistant', content: partsOf(item) };
   if (item.type === 'message' && Array.isArray(item.content))
     return { role: item.role as string, content: partsOf(item) };
-  if (!/_output$/.test(String(item.type))) return null;
+  if (!/_output$/.test(asText(item.type))) return null;
   return { role: 'tool', content: outputOf(item), tool_call_id: item.call_id } as Message;
 }
 

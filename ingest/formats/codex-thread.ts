@@ -236,7 +236,7 @@ function itemDrafts(
     };
     return [emit.event('message.sent', [episodeId, agentId, seq], data, time)];
   }
-  if (!/_output$/.test(item.type as string)) {
+  if (!/_output$/.test(asText(item.type))) {
     const data = { ...about, kind: item.type as string, content: without(item, 'type') };
     return isIdentifier(item.type) ? [emit.event('environment.observed', [episodeId, agentId, seq], data, time)] : [];
   }

@@ -5,7 +5,8 @@
  * names the session and the thread that started it.
  */
 import type { Draft, EventData } from '../events.ts';
-import { canonicalJson, given, isRecord, without } from '../json.ts';
+import { given, isRecord, without } from '../json.ts';
+import { writtenJson } from '../spelling.ts';
 import { isIdentifier } from '../text.ts';
 import { inheritedLines } from './codex-inherited.ts';
 import { badLine, type Fields, isRolloutLine, type Line, promptOf } from './codex-items.ts';
@@ -57,11 +58,11 @@ function convert(record: NativeRecord): Converted {
   });
   const meta = lines.find(({ type }) => type === 'session_meta');
   if (!meta) return refused(...refusals, refusal('bad_shape', '', HEADLESS, list));
-  const canonical = canonicalJson(list);
+  const original = writtenJson(list);
   return {
-    drafts: rolloutDrafts(meta, lines, canonical, refusals.length > 0),
+    drafts: rolloutDrafts(meta, lines, original, refusals.length > 0),
     refusals,
-    raw: canonical,
+    raw: original,
     repeated: record.ordinal > 0,
   };
 }
@@ -100,7 +101,7 @@ function lineTime(line: unknown): string | null {
   return `${time} ${String(number).padStart(9, '0')}`;
 }
 
-function rolloutDrafts(meta: Line, lines: readonly Line[], canonical: string, broken: boolean): Draft[] {
+function rolloutDrafts(meta: Line, lines: readonly Line[], original: string, broken: boolean): Draft[] {
   const { payload } = meta;
   const id = payload.id as string;
   const parent = parentOf(payload);
@@ -130,7 +131,7 @@ function rolloutDrafts(meta: Line, lines: readonly Line[], canonical: string, br
   // The file of a sub-agent: its session begins and ends in the file of the main agent.
   if (parent !== null)
     return [
-      rawRecord(emit, episodeId, canonical).draft,
+      rawRecord(emit, episodeId, original).draft,
       emit.event('agent.defined', [episodeId, agentId], member, startedAt),
       ...events,
     ];
@@ -144,7 +145,7 @@ function rolloutDrafts(meta: Line, lines: readonly Line[], canonical: string, br
   return runDrafts(emit, {
     format: NAME,
     episodeId,
-    canonical,
+    canonical: original,
     task: taskOf(
       NAME,
       prompts.find((text) => text !== null),

@@ -1,6 +1,7 @@
 /** The events of a CrewAI batch, one by one, as ours. */
 import type { Draft, EventData } from '../events.ts';
 import { canonicalJson, given, isRecord, without } from '../json.ts';
+import { writtenArguments } from '../spelling.ts';
 import { isIdentifier } from '../text.ts';
 import { type CrewEvent, inputOf, scoreDraft } from './crewai-values.ts';
 import type { Emitter } from './native.ts';
@@ -143,7 +144,7 @@ export function crewEmitter(emit: Emitter, episodeId: string): (event: CrewEvent
     const callId = callIdOf(event);
     latest.set(agent, { callId, count: 0 });
     const failed = type === 'llm_call_failed';
-    const content = typeof response === 'string' ? response : canonicalJson(response ?? null);
+    const content = typeof response === 'string' ? response : writtenArguments(response ?? null);
     const known = [
       'type',
       'agent_role',

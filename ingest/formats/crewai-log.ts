@@ -1,6 +1,7 @@
 /** The log file of a crew (`output_log_file`): who began and ended which task, without models, tools and time zone. */
 import type { Draft } from '../events.ts';
-import { canonicalJson, given, hashId, isRecord, without } from '../json.ts';
+import { asText, canonicalJson, given, hashId, isRecord, without } from '../json.ts';
+import { writtenJson } from '../spelling.ts';
 import { isIdentifier } from '../text.ts';
 import type { Converted, NativeRecord, NativeRefusal } from './format.ts';
 import { type Emitter, refusal, refused } from './native.ts';
@@ -60,7 +61,7 @@ export function convertCrewLog(emit: Emitter, format: string, record: NativeReco
   const runs = runsIn(format, entriesIn(record.value as unknown[], refusals));
   if (runs.length === 0)
     return refused(...(refusals.length > 0 ? refusals : [refusal('bad_shape', '', 'at least one entry', [])]));
-  const bodies = runs.map(({ entries }) => canonicalJson(entries.map(({ native }) => native)));
+  const bodies = runs.map(({ entries }) => writtenJson(entries.map(({ native }) => native)));
   const drafts = runs.flatMap((run, i) => logDrafts(emit, format, run, bodies[i]!));
   return { drafts, refusals, raw: null, bodies, repeated: record.ordinal > 0 };
 }
@@ -84,7 +85,7 @@ function logDrafts(emit: Emitter, format: string, { episodeId, entries }: Run, c
         })
       : emit.event('decision.made', [episodeId, seq], {
           ...about,
-          kind: status === 'started' ? 'assign' : String(status),
+          kind: status === 'started' ? 'assign' : asText(status),
           decision: { ...without({ task, task_name: name, output }), agent },
         });
   });

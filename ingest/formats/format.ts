@@ -38,7 +38,7 @@ export type Converted = {
   readonly drafts: readonly Draft[];
   /** What was refused inside the record, by native field; the rest of the record is kept. */
   readonly refusals: readonly NativeRefusal[];
-  /** The record as canonical JSON, kept as an artifact; null where nothing is kept or the events are the record itself. */
+  /** The record as JSON, kept as an artifact: canonical, or in its own order where later imports may read it again. Null where nothing is kept or the events are the record itself. */
   readonly raw: string | null;
   /** Further bodies that the drafts name by their SHA-256: patches, programs. */
   readonly bodies?: readonly string[];

@@ -6,6 +6,7 @@
  * saved histories: `checkpoint-<tag>.json` of `/chat save`, and those that stand beside a tool call.
  */
 import { given, isRecord, without } from '../json.ts';
+import { writtenJson } from '../spelling.ts';
 import { isIdentifier } from '../text.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';
 import {
@@ -157,7 +158,7 @@ function chatConverted(episodeId: string, head: Fields, lines: readonly unknown[
     drafts: runDrafts(emit, {
       format: NAME,
       episodeId,
-      canonical: record.canonical,
+      canonical: writtenJson(record.value),
       task: taskOf(NAME, asked && textOf(asked.fields.content)),
       started: {
         session_id: episodeId,
@@ -171,7 +172,7 @@ function chatConverted(episodeId: string, head: Fields, lines: readonly unknown[
       finishedAt: timeOfText(last && endOf(last.last.fields)),
     }),
     refusals: chat.refusals,
-    raw: record.canonical,
+    raw: writtenJson(record.value),
     repeated: record.ordinal > 0,
   };
 }

@@ -1,6 +1,6 @@
 /** A chat of Gemini CLI as events. */
 import type { Draft, Message } from '../events.ts';
-import { given, isRecord, without } from '../json.ts';
+import { asText, given, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';
 import type { NativeRefusal } from './format.ts';
 import {
@@ -39,7 +39,7 @@ type Line = {
 const lineOf = (seq: number, fields: Line['fields']): Line => ({
   seq,
   fields,
-  key: `${fields.type} ${fields.id}`,
+  key: `${asText(fields.type)} ${fields.id}`,
   shown: shownIn(fields),
 });
 

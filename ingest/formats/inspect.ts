@@ -4,7 +4,8 @@
  * `attachments`, the messages of model calls once in `events_data`. An `.eval` file is a ZIP of such parts, read sample by sample.
  */
 import type { Draft, EventData, Message, Part } from '../events.ts';
-import { canonicalJson, given, hashId, isRecord, ownOf, without } from '../json.ts';
+import { asText, given, hashId, isRecord, ownOf, without } from '../json.ts';
+import { writtenJson } from '../spelling.ts';
 import { isIdentifier } from '../text.ts';
 import { toolLedger } from './conversation.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';
@@ -71,9 +72,9 @@ function convert(record: NativeRecord): Converted {
       return [];
     }
     const sample = native as Fields;
-    const canonical = canonicalJson(sample);
-    bodies.push(canonical);
-    return sampleDrafts(header.eval as Fields, sample, canonical);
+    const original = writtenJson(sample);
+    bodies.push(original);
+    return sampleDrafts(header.eval as Fields, sample, original);
   });
   if (samples.length === 0) refusals.push(refusal('bad_shape', 'samples', 'at least one sample', samples));
   return { drafts, refusals, raw: null, bodies, repeated: record.ordinal > 0 };
@@ -91,7 +92,7 @@ function badSample(native: unknown, place: string): NativeRefusal | null {
   return null;
 }
 
-function sampleDrafts(run: Fields, sample: Fields, canonical: string): Draft[] {
+function sampleDrafts(run: Fields, sample: Fields, original: string): Draft[] {
   const { id, epoch, uuid, target, metadata, scores, error, limit } = sample;
   const task = isIdentifier(run.task) ? run.task : NAME;
   const episodeId = isIdentifier(uuid) ? uuid : hashId(NAME, run.eval_id ?? run.run_id, id, epoch);
@@ -108,7 +109,7 @@ function sampleDrafts(run: Fields, sample: Fields, canonical: string): Draft[] {
   return runDrafts(emit, {
     format: NAME,
     episodeId,
-    canonical,
+    canonical: original,
     task: taskOf(
       NAME,
       query,
@@ -116,7 +117,7 @@ function sampleDrafts(run: Fields, sample: Fields, canonical: string): Draft[] {
         ...given('ground_truth', target ?? undefined),
         ...given('tags', without({ task, ...given('metadata', isRecord(metadata) ? metadata : undefined) })),
       },
-      `${task}/${String(id)}`,
+      `${task}/${asText(id)}`,
     ),
     started: {
       attempt: (epoch as number) - 1,
@@ -139,7 +140,7 @@ function sampleDrafts(run: Fields, sample: Fields, canonical: string): Draft[] {
     finished: {
       outcome: isRecord(error) ? 'error' : 'unknown',
       ...(answer === '' ? {} : { answer }),
-      stop_reason: isRecord(error) ? 'error' : isRecord(limit) ? `limit: ${String(limit.type)}` : 'completed',
+      stop_reason: isRecord(error) ? 'error' : isRecord(limit) ? `limit: ${asText(limit.type)}` : 'completed',
       ...given('totals', isRecord(sample.model_usage) ? { model_usage: sample.model_usage } : undefined),
       ...given('unmapped', isRecord(error) ? { error } : undefined),
     },

@@ -1,6 +1,6 @@
 /** Messages of LangChain as ours: serialised constructors, their plain form `{type, content}`, and `{role, content}`. */
 import type { Message, Part } from '../events.ts';
-import { given, isRecord, ownOf, without } from '../json.ts';
+import { asText, given, isRecord, ownOf, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';
 import { badMessage, type ChatMessage, toMessage } from './chat-message.ts';
 import { contentOf, messageOf } from './span-attributes.ts';
@@ -25,10 +25,13 @@ export function unfold(value: unknown): { readonly kind: string | null; readonly
   if (!isRecord(value)) return { kind: null, fields: {} };
   const path = value.id;
   if (value.type === 'constructor' && Array.isArray(path) && isRecord(value.kwargs)) {
-    return { kind: String(path.at(-1)).replace(/Chunk$/, ''), fields: value.kwargs };
+    return { kind: asText(path.at(-1)).replace(/Chunk$/, ''), fields: value.kwargs };
   }
   if (isRecord(value.data) && typeof value.type === 'string') return { kind: value.type, fields: value.data };
-  return { kind: typeof value.type === 'string' && value.type in ROLES ? value.type : null, fields: value };
+  return {
+    kind: typeof value.type === 'string' && Object.hasOwn(ROLES, value.type) ? value.type : null,
+    fields: value,
+  };
 }
 
 export function toLangchainMessage(value: unknown): Message {

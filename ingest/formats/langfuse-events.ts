@@ -1,5 +1,5 @@
 /** Events of Langfuse's ingestion API and the members of its exports, checked, and what is known of each id after all of them. */
-import { given, isRecord } from '../json.ts';
+import { asText, given, isRecord } from '../json.ts';
 import { isIdentifier } from '../text.ts';
 import type { NativeRefusal } from './format.ts';
 import { badIdentifier, refusal } from './native.ts';
@@ -21,7 +21,7 @@ const TYPES =
 export const isBatch = (value: unknown): value is Fields & { readonly batch: readonly unknown[] } =>
   isRecord(value) &&
   Array.isArray(value.batch) &&
-  value.batch.some((event) => isRecord(event) && TYPES.test(String(event.type)));
+  value.batch.some((event) => isRecord(event) && TYPES.test(asText(event.type)));
 export const isExport = (value: unknown): value is Fields =>
   isRecord(value) &&
   typeof value.id === 'string' &&
@@ -75,7 +75,7 @@ export function badScore(body: Fields, field: string): NativeRefusal | null {
 }
 
 export function upsertOf({ type, timestamp, body }: Fields): Upsert {
-  const [what = ''] = String(type).split(/-(?:create|update)$/);
+  const [what = ''] = asText(type).split(/-(?:create|update)$/);
   const fields = body as Fields;
   const named = what === 'observation' && typeof fields.type === 'string' ? fields.type : what;
   return {
@@ -100,7 +100,7 @@ export function exported(trace: Fields): Upsert[] {
       .map(
         (one): Upsert => ({
           kind: 'observation',
-          type: String(one.type ?? 'SPAN').toUpperCase(),
+          type: asText(one.type ?? 'SPAN').toUpperCase(),
           time: utcOf(one.updatedAt) ?? utcOf(one.endTime) ?? utcOf(one.startTime) ?? '',
           body: { traceId: trace.id, ...one },
         }),

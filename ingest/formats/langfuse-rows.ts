@@ -3,7 +3,7 @@
  * pages, and blob storage, which holds the columns of its database: names in snake case, times in UTC without a zone, values as texts
  * (langfuse/langfuse, packages/shared/src/server/repositories).
  */
-import { isRecord } from '../json.ts';
+import { asText, isRecord } from '../json.ts';
 import { isIdentifier } from '../text.ts';
 import type { NativeRefusal } from './format.ts';
 import type { Upsert } from './langfuse-events.ts';
@@ -39,7 +39,7 @@ export function rowsIn(record: unknown): Fields[] {
 
 function kindOf(row: Fields): Upsert['kind'] | null {
   if (!isIdentifier(row.id)) return null;
-  if (isIdentifier(row.traceId) && TYPES.test(String(row.type)) && 'startTime' in row) return 'observation';
+  if (isIdentifier(row.traceId) && TYPES.test(asText(row.type)) && 'startTime' in row) return 'observation';
   if (isIdentifier(row.name) && 'dataType' in row && 'source' in row && ('value' in row || 'stringValue' in row))
     return 'score';
   return 'timestamp' in row && 'sessionId' in row && 'tags' in row && !('traceId' in row) ? 'trace' : null;
@@ -54,12 +54,12 @@ export function rowUpserts(rows: readonly Fields[]): Upsert[] {
       [row.updatedAt, row.endTime, row.startTime, row.timestamp].find((one) => typeof one === 'string') ?? '';
     const one = {
       kind,
-      type: kind === 'observation' ? String(row.type) : kind.toUpperCase(),
+      type: kind === 'observation' ? asText(row.type) : kind.toUpperCase(),
       time: time as string,
       body: row,
     };
     if (kind !== 'observation' || isIdentifier(row.parentObservationId)) return [one];
-    return [{ kind: 'trace', type: 'TRACE', time: String(row.startTime ?? ''), body: { id: row.traceId } }, one];
+    return [{ kind: 'trace', type: 'TRACE', time: asText(row.startTime ?? ''), body: { id: row.traceId } }, one];
   });
 }
 

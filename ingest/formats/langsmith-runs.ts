@@ -1,6 +1,6 @@
 /** What a LangSmith run is. LangGraph names its agents in the metadata of each run. */
 import type { Message } from '../events.ts';
-import { given, isRecord, without } from '../json.ts';
+import { asText, given, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';
 import { generationContent, toLangchainMessage, toolResult, unfold } from './langchain-messages.ts';
 import { nodeOf } from './langgraph.ts';
@@ -17,7 +17,7 @@ export function langsmithAct(format: string, run: Fields, trace: string): Act {
   const isModelOrTool = what.kind === 'generation' || what.kind === 'tool';
   const parent = run.parent_run_id;
   const failed = run.error !== undefined && run.error !== null;
-  const status = failed && /time(?:d )?\s?out/i.test(String(run.error)) ? 'timeout' : undefined;
+  const status = failed && /time(?:d )?\s?out/i.test(asText(run.error)) ? 'timeout' : undefined;
   return {
     format,
     trace,
@@ -90,7 +90,7 @@ function messagesOf(inputs: Fields): Message[] | undefined {
     return list.map(toLangchainMessage);
   }
   const texts = Array.isArray(prompts) ? prompts : typeof prompt === 'string' ? [prompt] : [];
-  return texts.length === 0 ? undefined : texts.map((content) => ({ role: 'user', content: String(content) }));
+  return texts.length === 0 ? undefined : texts.map((content) => ({ role: 'user', content: asText(content) }));
 }
 
 /** The generations of the one prompt; each is a candidate. */

@@ -3,7 +3,8 @@
  * the human set one a person under the names of its round. Logs of AG2 are literals of Python; any other log is one step of nobody.
  */
 import type { Draft } from '../events.ts';
-import { canonicalJson, given, hashId, isRecord, parseRecord, without } from '../json.ts';
+import { canonicalJson, given, hashId, isRecord, without } from '../json.ts';
+import { parseWritten } from '../spelling.ts';
 import { isIdentifier } from '../text.ts';
 import { bareName, kindOf } from './authors.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';
@@ -116,7 +117,7 @@ function logOf(row: Record<string, unknown>): { readonly text: string; readonly 
 
 /** The entries of a log of literals, or of JSON; null for a log of any other form. */
 function entriesIn(text: string): readonly Entry[] | null {
-  const parsed = /^\s*[[{]/.test(text) ? parseRecord(text) : null;
+  const parsed = /^\s*[[{]/.test(text) ? parseWritten(text) : null;
   const values = parsed && !('refusal' in parsed) ? [parsed.value] : pythonLiterals(text);
   const [only] = values ?? [];
   const inside =

@@ -4,6 +4,7 @@ import type { Draft, EventData, EventName } from '../events.ts';
 import { canonicalJson, hashId, isRecord, sha256 } from '../json.ts';
 import { writeOnce } from '../known-json.ts';
 import { sha256Around, writtenOf } from '../long-context.ts';
+import { asTaught } from '../taught.ts';
 import { isIdentifier } from '../text.ts';
 import type { Converted, NativeRecord, RestoredEvent } from './format.ts';
 
@@ -46,8 +47,12 @@ export type Emitter = {
   readonly state: <N extends EventName>(name: N, data: EventData<N>) => Draft;
 };
 
-/** Each call of a conversation repeats the messages of the call before it: once stated they never change, so each is written once. */
-function lasting<T>(data: T): T {
+/**
+ * Data of an event with the texts of all arguments. Each call of a conversation repeats the messages of the call before it: once stated
+ * they never change, so each is written once.
+ */
+function lasting<T>(name: EventName, given: T): T {
+  const data = asTaught(name, given);
   const { input } = data as { readonly input?: unknown };
   if (Array.isArray(input)) for (const message of input) if (isRecord(message)) writeOnce(message);
   return data;
@@ -57,8 +62,11 @@ export function emitterFor(format: string): Emitter {
   const source = `/import/${format}`;
   return {
     event: (name, place, data, time = null) =>
-      ({ name, source, id: hashId(format, name, ...place), time, data: lasting(data) }) as unknown as Draft,
-    state: (name, data) => ({ name, source, id: hashId(format, name, data), time: null, data }) as unknown as Draft,
+      ({ name, source, id: hashId(format, name, ...place), time, data: lasting(name, data) }) as unknown as Draft,
+    state: (name, given) => {
+      const data = asTaught(name, given);
+      return { name, source, id: hashId(format, name, data), time: null, data } as unknown as Draft;
+    },
   };
 }
 
@@ -69,14 +77,11 @@ export function emitterFor(format: string): Emitter {
 export function revisedEmitter(format: string): Emitter {
   const { state } = emitterFor(format);
   return {
-    event: (name, place, data, time = null) =>
-      ({
-        name,
-        source: `/import/${format}`,
-        id: hashWithData([format, name, ...place], lasting(data), time),
-        time,
-        data,
-      }) as unknown as Draft,
+    event: (name, place, given, time = null) => {
+      const data = lasting(name, given);
+      const id = hashWithData([format, name, ...place], data, time);
+      return { name, source: `/import/${format}`, id, time, data } as unknown as Draft;
+    },
     state,
   };
 }
@@ -87,16 +92,16 @@ function hashWithData(parts: readonly unknown[], data: unknown, time: string | n
   return sha256Around(before, writtenOf(data), `,${canonicalJson(time)}]`).slice(0, 32);
 }
 
-/** The original record, attached to its episode: the artifact is its canonical JSON, named by its hash. */
-export function rawRecord(emit: Emitter, episodeId: string, canonical: string): { draft: Draft; artifactId: string } {
-  const artifactId = sha256(canonical);
+/** The original record, attached to its episode: the artifact is its JSON, named by its hash. What may be read again keeps its order. */
+export function rawRecord(emit: Emitter, episodeId: string, original: string): { draft: Draft; artifactId: string } {
+  const artifactId = sha256(original);
   const draft = emit.event('artifact.attached', [episodeId, artifactId], {
     artifact_id: artifactId,
     episode_id: episodeId,
     role: 'raw-record',
     media_type: 'application/json',
     sha256: artifactId,
-    size: Buffer.byteLength(canonical),
+    size: Buffer.byteLength(original),
   });
   return { draft, artifactId };
 }

@@ -1,5 +1,5 @@
 /** OpenAI chat: rows of fine-tuning JSONL and logs of completions, in both directions. A file may hold both. */
-import { isRecord, without } from '../json.ts';
+import { asText, isRecord, without } from '../json.ts';
 import { isLoggedCall } from './autogen-calls.ts';
 import { CHAT_ROLES } from './chat-message.ts';
 import { convertChatRow, writeChatRow } from './chat-row.ts';
@@ -42,7 +42,7 @@ export const openaiChat: Format = {
           : messages === undefined
             ? [conversations, ANSWERED]
             : [messages, CHAT_ROLES];
-      return Array.isArray(list) && list.some((message) => isRecord(message) && roles.has(String(message.role)));
+      return Array.isArray(list) && list.some((message) => isRecord(message) && roles.has(asText(message.role)));
     }),
   convert: (record) => {
     const { value } = record;

@@ -1,6 +1,6 @@
 /** Items of the OpenAI Responses API as messages and parts: messages, calls of tools and their outputs, reasoning. */
 import type { Message, Part } from '../events.ts';
-import { given, isRecord, without } from '../json.ts';
+import { asText, given, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';
 import { type ChatToolCall, readArguments } from './chat-message.ts';
 import { messageOf } from './span-attributes.ts';
@@ -34,7 +34,7 @@ export const qualifiedName = ({ name, namespace }: Fields): unknown =>
 
 /** The tool call of an item; null for an item that is none. */
 export function calledIn(item: Fields): ChatToolCall | null {
-  const type = String(item.type);
+  const type = asText(item.type);
   const id = isIdentifier(item.call_id) ? item.call_id : item.id;
   const name = qualifiedName(item) ?? type.replace(/_call$/, '');
   if (!/_call$/.test(type) || !isIdentifier(id) || !isIdentifier(name)) return null;
@@ -54,7 +54,7 @@ export function returnedIn(item: Fields): Returned | null {
   const id = isIdentifier(item.call_id) ? item.call_id : item.id;
   if (!isIdentifier(id)) return null;
   const status = item.status === 'failed' || item.error != null ? 'error' : 'ok';
-  if (/_call_output$/.test(String(item.type))) {
+  if (/_call_output$/.test(asText(item.type))) {
     const { output } = item;
     return { id, status, ...given('output', areParts(output) ? output.map(toPart) : output) };
   }
@@ -65,7 +65,7 @@ export function returnedIn(item: Fields): Returned | null {
 function toMessage(item: unknown): Message {
   if (typeof item === 'string') return { role: 'user', content: item };
   if (!isRecord(item)) return messageOf('unknown', [{ type: 'raw', content: item }]);
-  if (/_call_output$/.test(String(item.type))) {
+  if (/_call_output$/.test(asText(item.type))) {
     const { output = null } = item;
     const content = areParts(output) ? output.map(toPart) : [{ type: 'text', content: output }];
     return messageOf('tool', content as Part[], { ...given('tool_call_id', item.call_id ?? item.id) });

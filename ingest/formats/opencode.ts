@@ -7,7 +7,8 @@
  * A sub-agent has a session of its own that names the session which gave it its task: both are one episode.
  */
 import type { Draft, EventData } from '../events.ts';
-import { canonicalJson, given, isRecord, without } from '../json.ts';
+import { given, isRecord, without } from '../json.ts';
+import { writtenJson } from '../spelling.ts';
 import { isIdentifier } from '../text.ts';
 import { type Converted, type Format, listed, listsOf, type NativeRecord } from './format.ts';
 import { rawRecord, refusal, refused, revisedEmitter } from './native.ts';
@@ -56,7 +57,7 @@ function convert(record: NativeRecord): Converted {
     drafts: nonEmpty.flatMap((session) => sessionDrafts(session, byId, broken.has(session.id))),
     refusals,
     raw: null,
-    bodies: nonEmpty.map(({ records }) => canonicalJson(records)),
+    bodies: nonEmpty.map(({ records }) => writtenJson(records)),
   };
 }
 
@@ -87,7 +88,7 @@ function sessionDrafts(session: Session, byId: ReadonlyMap<string, Session>, bro
   const agentId = parent === null ? MAIN : id;
   const asker = parent === null ? 'user' : parent === episodeId ? MAIN : parent;
   const answers = messages.filter((message) => message.info.role === 'assistant');
-  const canonical = canonicalJson(records);
+  const original = writtenJson(records);
   const events = threadDrafts(emit, messages, { episodeId, agentId, asker });
   const named = answers[0]?.info.agent ?? answers[0]?.info.mode;
   const [model] = answers.map((message) => message.info.modelID).filter(isIdentifier);
@@ -103,7 +104,7 @@ function sessionDrafts(session: Session, byId: ReadonlyMap<string, Session>, bro
   // The session of a sub-agent begins and ends within that of the main agent.
   if (parent !== null)
     return [
-      rawRecord(emit, episodeId, canonical).draft,
+      rawRecord(emit, episodeId, original).draft,
       emit.event('agent.defined', [episodeId, agentId], member, startedAt),
       ...events,
     ];
@@ -114,7 +115,7 @@ function sessionDrafts(session: Session, byId: ReadonlyMap<string, Session>, bro
   return runDrafts(emit, {
     format: NAME,
     episodeId,
-    canonical,
+    canonical: original,
     // Without the session its first message may not be at hand.
     task: taskOf(NAME, first && info !== null ? textsOf(first) : undefined),
     started: {

@@ -1,6 +1,6 @@
 /** What happened in a run of OpenHands, as both generations of its events say it, and the drafts it becomes. */
 import type { Content, Draft, EventData, Message } from '../events.ts';
-import { given } from '../json.ts';
+import { asText, given } from '../json.ts';
 import { isIdentifier } from '../text.ts';
 import { type ChatMessage, toMessage, toolCallsOf } from './chat-message.ts';
 import { APPARENT_ERROR, toolLedger } from './conversation.ts';
@@ -201,4 +201,4 @@ function tokensOf(items: readonly Item[]) {
 }
 
 export const idsIn = (...ids: readonly unknown[]): string[] =>
-  ids.flatMap((id) => (isIdentifier(id) || Number.isSafeInteger(id) ? [String(id)] : []));
+  ids.flatMap((id) => (isIdentifier(id) || Number.isSafeInteger(id) ? [asText(id)] : []));

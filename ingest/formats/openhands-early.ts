@@ -1,5 +1,5 @@
 /** Events of OpenHands until 2025: actions {id, source, action, args} and observations {source, observation, content, extras, cause}. */
-import { canonicalJson, isRecord, without } from '../json.ts';
+import { asText, canonicalJson, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';
 import { badMessage, type ChatMessage } from './chat-message.ts';
 import { type Fields, type Item, idsIn } from './openhands-drafts.ts';
@@ -64,7 +64,7 @@ export function earlyItems(events: readonly Fields[]): Item[] {
     const extras = isRecord(event.extras) ? event.extras : {};
     if (kind === 'agent_state_changed' && extras.agent_state === 'error') stop = 'error';
     const metadata = isRecord(event.tool_call_metadata) ? event.tool_call_metadata : {};
-    const cause = Number.isSafeInteger(event.cause) ? asked.get(String(event.cause)) : undefined;
+    const cause = Number.isSafeInteger(event.cause) ? asked.get(asText(event.cause)) : undefined;
     const callId = isIdentifier(metadata.tool_call_id) ? metadata.tool_call_id : cause;
     const back: Item[] = kind === 'delegate' ? [{ kind: 'return' }] : [];
     if (callId === undefined)

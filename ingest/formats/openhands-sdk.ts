@@ -182,7 +182,7 @@ function contentOf(blocks: readonly unknown[]): Content {
   return parts.length === 0
     ? ''
     : parts.length === 1 && only?.type === 'text' && 'content' in only
-      ? String(only.content)
+      ? asText(only.content)
       : parts;
 }
 

@@ -5,7 +5,8 @@
  * 1.58.0 (PyPI), openhands/sdk/event/: a folder `events` beside `base_state.json`, or the `history` of such a line.
  */
 import type { Draft } from '../events.ts';
-import { canonicalJson, given, hashId, isRecord, without } from '../json.ts';
+import { asText, canonicalJson, given, hashId, isRecord, without } from '../json.ts';
+import { writtenJson } from '../spelling.ts';
 import { isIdentifier } from '../text.ts';
 import type { Converted, Format, Head, NativeRecord, NativeRefusal } from './format.ts';
 import { listsOf } from './format.ts';
@@ -86,7 +87,7 @@ function convert(record: NativeRecord): Converted {
   const drafts = runDrafts(emit, {
     format: NAME,
     episodeId,
-    canonical: record.canonical,
+    canonical: writtenJson(record.value),
     task: taskOf(
       NAME,
       query,
@@ -107,7 +108,7 @@ function convert(record: NativeRecord): Converted {
       ...given('unmapped', output?.error == null ? undefined : { error: output.error }),
     },
   });
-  return { drafts, refusals, raw: record.canonical, repeated: named && record.ordinal > 0 };
+  return { drafts, refusals, raw: writtenJson(record.value), repeated: named && record.ordinal > 0 };
 }
 
 /** The events of a record in their order, whatever it is made of. */
@@ -187,7 +188,7 @@ const textOf = (item: Item | undefined): string | null => {
   if (item?.kind !== 'message') return null;
   const { content } = item;
   if (typeof content === 'string') return content;
-  return content.flatMap((part) => (part.type === 'text' ? [String(part.content)] : [])).join('\n');
+  return content.flatMap((part) => (part.type === 'text' ? [asText(part.content)] : [])).join('\n');
 };
 
 function endOf(items: readonly Item[]): { readonly answer?: string; readonly stop?: string } {

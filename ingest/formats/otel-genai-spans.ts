@@ -2,7 +2,7 @@
  * Spans of the OpenTelemetry GenAI conventions, semantic-conventions v1.41 (docs/gen-ai) and the repository
  * semantic-conventions-genai that continues it, with the older names that are still sent.
  */
-import { given, without } from '../json.ts';
+import { asText, given, without } from '../json.ts';
 import type { Attributes, OtlpSpan } from '../otlp/span.ts';
 import { isIdentifier } from '../text.ts';
 import { choicesIn, instructionsIn, messagesIn } from './genai-messages.ts';
@@ -145,7 +145,7 @@ function resultIn(messages: unknown): unknown {
 /** AutoGen keys the agents of a team by an id that it makes for the team. It is the same in all traces of a run, and in all its runs. */
 const autogenTeam = (attributes: Attributes): string | undefined =>
   attributes['gen_ai.system'] === 'autogen'
-    ? /^.+_([\da-f-]{36})\/\1$/.exec(String(attributes['gen_ai.agent.id']))?.[1]
+    ? /^.+_([\da-f-]{36})\/\1$/.exec(asText(attributes['gen_ai.agent.id']))?.[1]
     : undefined;
 
 const aboutGenai = (attributes: Attributes): About => ({

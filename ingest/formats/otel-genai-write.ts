@@ -2,7 +2,7 @@
  * An episode as OTLP spans and log records of the GenAI conventions. An episode whose calls all came in these conventions is given back
  * unchanged, in the one form of `otlp/normal.ts`; any other is written as spans of its own, with ids derived from its ids.
  */
-import { canonicalJson, given, hashId, isRecord, without } from '../json.ts';
+import { asText, canonicalJson, given, hashId, isRecord, without } from '../json.ts';
 import { toAttributes } from '../otlp/any-value.ts';
 import type { Native } from '../otlp/span.ts';
 import type { RestoredEvent } from './format.ts';
@@ -31,7 +31,7 @@ function unique(items: readonly Native[]): Native[] {
   const found = new Map(items.map((item) => [canonicalJson(item), item]));
   const orderOf = ({ span, log }: Native): string =>
     [span?.startTimeUnixNano ?? log?.timeUnixNano, span?.endTimeUnixNano]
-      .map((time) => String(time ?? '').padStart(20, '0'))
+      .map((time) => asText(time ?? '').padStart(20, '0'))
       .join('/');
   return [...found]
     .sort(([a, one], [b, other]) => (orderOf(one) + a < orderOf(other) + b ? -1 : 1))
@@ -117,7 +117,7 @@ function spansOf(events: readonly RestoredEvent[]): Native[] {
     }),
     ...named('tool.returned').map(({ data, time }) => {
       const asked = called.get(data.tool_call_id);
-      const tool = String(asked?.data.name ?? 'unknown');
+      const tool = asText(asked?.data.name ?? 'unknown');
       return span(
         spanIdOf('tool', data.tool_call_id),
         asked?.data.call_id == null ? root : spanIdOf('call', asked.data.call_id),

@@ -127,8 +127,8 @@ export function promptOf(messages: readonly Fields[]): Prompt {
       if (typeof text === 'string') sections.set(name, text);
       else sections.delete(name);
     }
-    for (const { name } of listed(toolsRemoved)) tools.delete(String(name));
-    for (const tool of listed(toolsAdded)) tools.set(String(tool.name), tool);
+    for (const { name } of listed(toolsRemoved)) tools.delete(asText(name));
+    for (const tool of listed(toolsAdded)) tools.set(asText(tool.name), tool);
   }
   const texts = [...sections].sort(([a], [b]) => (placeOf(a) < placeOf(b) ? -1 : 1)).map(([, text]) => text);
   return { text: texts.filter((text) => text !== '').join('\n\n'), tools: [...tools.values()] };

@@ -4,7 +4,8 @@
  * docs/session-format.md. Version 1 of the file has no tree: each entry follows the one before it.
  */
 import type { Draft, Message } from '../events.ts';
-import { canonicalJson, given, isRecord, without } from '../json.ts';
+import { given, isRecord, without } from '../json.ts';
+import { writtenJson } from '../spelling.ts';
 import { isIdentifier } from '../text.ts';
 import { toolLedger } from './conversation.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';
@@ -117,16 +118,16 @@ function convert(record: NativeRecord): Converted {
     });
   }
   if (badHeader) return refused(badHeader, ...refusals);
-  const canonical = canonicalJson(list);
+  const original = writtenJson(list);
   return {
-    drafts: sessionDrafts(header!, entries, canonical, refusals.length > 0),
+    drafts: sessionDrafts(header!, entries, original, refusals.length > 0),
     refusals,
-    raw: canonical,
+    raw: original,
     repeated: record.ordinal > 0,
   };
 }
 
-function sessionDrafts(header: Fields, entries: readonly Entry[], canonical: string, broken: boolean): Draft[] {
+function sessionDrafts(header: Fields, entries: readonly Entry[], original: string, broken: boolean): Draft[] {
   const episodeId = header.id as string;
   const { cwd, parentSession, version, harness } = header;
   const asked = entries.find(({ fields }) => messageOf(fields)?.role === 'user');
@@ -137,7 +138,7 @@ function sessionDrafts(header: Fields, entries: readonly Entry[], canonical: str
   return runDrafts(emit, {
     format: NAME,
     episodeId,
-    canonical,
+    canonical: original,
     task: taskOf(NAME, asked && textOf(messageOf(asked.fields)?.content)),
     started: {
       session_id: episodeId,

@@ -4,7 +4,7 @@
  * (src/prime_rl/monitors/file.py). A trace is a graph of messages; each holds the tokens that it adds to what is before it.
  */
 import type { Draft } from '../events.ts';
-import { given, hashId, isRecord, without } from '../json.ts';
+import { asText, given, hashId, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';
 import type { ChatMessage } from './chat-message.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';
@@ -91,7 +91,7 @@ function convert(record: NativeRecord): Converted {
 function versionOf({ run }: Fields): string | undefined {
   const work = isRecord(run) && isRecord(run.work) ? run.work : {};
   const { start, end } = isRecord(work.policy) ? work.policy : {};
-  return Number.isSafeInteger(start) && start === end ? String(start) : undefined;
+  return Number.isSafeInteger(start) && start === end ? asText(start) : undefined;
 }
 
 function episodeDrafts(

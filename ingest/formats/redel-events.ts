@@ -1,6 +1,6 @@
 /** The events of a ReDel session, one by one, as ours. */
 import type { Draft } from '../events.ts';
-import { given, isRecord, without } from '../json.ts';
+import { asText, given, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';
 import { toolLedger } from './conversation.ts';
 import type { Emitter } from './native.ts';
@@ -116,7 +116,7 @@ export function sessionDrafts(emit: Emitter, episodeId: string, events: readonly
           [episodeId, agent, seq],
           {
             ...about,
-            tool_call_id: `${agent}/${ledger.result(id ?? nameless(agent, String(native.name), 'result'))}`,
+            tool_call_id: `${agent}/${ledger.result(id ?? nameless(agent, asText(native.name), 'result'))}`,
             status: failed ? 'error' : 'ok',
             ...given('output', native.content),
             native: given('tool_call_id', native.tool_call_id),

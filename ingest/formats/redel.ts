@@ -4,6 +4,7 @@
  */
 import { joinParts, type Part } from '../import-join.ts';
 import { canonicalJson, given, hashId, isRecord, without } from '../json.ts';
+import { writtenJson } from '../spelling.ts';
 import { isIdentifier } from '../text.ts';
 import {
   type Converted,
@@ -90,7 +91,7 @@ function convert(record: NativeRecord): Converted {
     if (log.events.length === 0) return [];
     const state = stateOf(log, states, logs.length);
     if (state) used.add(state);
-    const body = canonicalJson({ events: log.events.map(({ event }) => event), state });
+    const body = writtenJson({ events: log.events.map(({ event }) => event), state });
     bodies.push(body);
     return sessionOf(log, state, body);
   });
@@ -136,7 +137,7 @@ function stateOf(log: Log, states: readonly Placed[], logs: number): State | nul
   return own ?? (alone ? latest(states)! : null);
 }
 
-function sessionOf(log: Log, state: State | null, canonical: string) {
+function sessionOf(log: Log, state: State | null, original: string) {
   const { events } = log;
   const first = events[0]!.event;
   const named = sessionIdOf(log) ?? state?.id;
@@ -151,7 +152,7 @@ function sessionOf(log: Log, state: State | null, canonical: string) {
   return runDrafts(emit, {
     format: NAME,
     episodeId,
-    canonical,
+    canonical: original,
     task: taskOf(NAME, query),
     started: {
       flags: [NO_TOKEN_IDS, ...(short || log.bad ? ['incomplete'] : [])],

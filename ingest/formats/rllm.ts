@@ -4,7 +4,7 @@
  * A trajectory is what one agent did, a step one call of its model with the conversation up to its answer.
  */
 import type { Draft } from '../events.ts';
-import { canonicalJson, given, hashId, isRecord, ownOf, without } from '../json.ts';
+import { asText, canonicalJson, given, hashId, isRecord, ownOf, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';
 import type { ChatMessage } from './chat-message.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';
@@ -223,7 +223,7 @@ function trajectoryDrafts(episodeId: string, { native, agentId, place }: Member,
         },
         completed: {
           ...usageOf(step, output),
-          ...(version == null ? {} : { model_version: String(version) }),
+          ...(version == null ? {} : { model_version: asText(version) }),
         },
         unmapped: without({
           ...given('action', step.action ?? undefined),

@@ -2,6 +2,7 @@
 import { got, type Refusal } from '../../errors.ts';
 import type { Draft, EventData, Message } from '../events.ts';
 import { given, isRecord, without } from '../json.ts';
+import { parseWritten, writtenArguments } from '../spelling.ts';
 import { isIdentifier } from '../text.ts';
 import { badMessage, type ChatMessage, toMessage } from './chat-message.ts';
 import { prefixIds, resultDrafts, toolDrafts } from './chat-tools.ts';
@@ -155,11 +156,8 @@ function chatMessage(native: Fields, place: number): Fields {
 /** A tool call that is JSON text, as in the columns of a data set; any other as it is. */
 function parsed(call: unknown): unknown {
   if (typeof call !== 'string') return call;
-  try {
-    return JSON.parse(call);
-  } catch {
-    return call;
-  }
+  const read = parseWritten(call);
+  return 'value' in read ? read.value : call;
 }
 
 /** A tool call as the chat API writes it; without an id it is named by its place. */
@@ -171,6 +169,6 @@ export function chatCall(call: unknown, place: string): unknown {
   return {
     id,
     type: 'function',
-    function: { name, arguments: typeof asked === 'string' ? asked : JSON.stringify(asked ?? {}) },
+    function: { name, arguments: typeof asked === 'string' ? asked : writtenArguments(asked ?? {}) },
   };
 }

@@ -10,7 +10,7 @@ export const NO_TOKEN_IDS = 'no_token_ids';
 export type Run = {
   readonly format: string;
   readonly episodeId: string;
-  /** The record as canonical JSON. */
+  /** The record as JSON, in the form in which it is kept. */
   readonly canonical: string;
   readonly task: EventData<'task.defined'> | null;
   readonly started?: Partial<EventData<'episode.started'>>;

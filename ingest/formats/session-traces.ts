@@ -4,7 +4,8 @@
  * `llama.app`): its messages have ids and parents, which form a tree, times, models and counts of tokens. Read from both descriptions.
  */
 import type { Draft, Message } from '../events.ts';
-import { canonicalJson, given, isRecord, parseRecord, without } from '../json.ts';
+import { given, isRecord, without } from '../json.ts';
+import { parseWritten, writtenJson } from '../spelling.ts';
 import { isIdentifier } from '../text.ts';
 import { badMessage, type ChatMessage, textIn, toMessage, toolCallsOf } from './chat-message.ts';
 import { APPARENT_ERROR, hasError, toolLedger } from './conversation.ts';
@@ -88,11 +89,11 @@ function convert(record: NativeRecord): Converted {
   }
   if (sessions.length === 0)
     return refused(...(refusals.length > 0 ? refusals : [refusal('bad_shape', '', HEAD, list)]));
-  const canonical = canonicalJson(list);
+  const original = writtenJson(list);
   return {
-    drafts: sessions.flatMap(({ header, lines }) => sessionDrafts(header, lines, canonical, refusals)),
+    drafts: sessions.flatMap(({ header, lines }) => sessionDrafts(header, lines, original, refusals)),
     refusals,
-    raw: canonical,
+    raw: original,
     repeated: record.ordinal > 0,
   };
 }
@@ -100,7 +101,7 @@ function convert(record: NativeRecord): Converted {
 function sessionDrafts(
   header: Fields,
   lines: readonly (readonly [number, unknown])[],
-  canonical: string,
+  original: string,
   refusals: NativeRefusal[],
 ): Draft[] {
   const episodeId = header.id as string;
@@ -120,7 +121,7 @@ function sessionDrafts(
   return runDrafts(emit, {
     format: NAME,
     episodeId,
-    canonical,
+    canonical: original,
     task: taskOf(NAME, textIn(first?.chat.content)),
     started: {
       session_id: episodeId,
@@ -165,7 +166,7 @@ function readMessage(line: unknown, seq: number): SessionMessage | NativeRefusal
 
 /** The page keeps them as JSON in a text, which its export reads. */
 function callsIn(written: unknown): readonly unknown[] {
-  const read = typeof written === 'string' && written !== '' ? parseRecord(written) : { value: written };
+  const read = typeof written === 'string' && written !== '' ? parseWritten(written) : { value: written };
   return 'value' in read && Array.isArray(read.value) ? read.value : [];
 }
 

@@ -5,6 +5,7 @@
 import type { Refusal } from '../../errors.ts';
 import type { Draft } from '../events.ts';
 import { given, hashId, isRecord, parseRecord, without } from '../json.ts';
+import { parseWritten } from '../spelling.ts';
 import { isIdentifier } from '../text.ts';
 import type { ChatMessage } from './chat-message.ts';
 import { conversationDrafts } from './conversation.ts';
@@ -154,7 +155,7 @@ function chatMessages(row: Record<string, unknown>, entries: readonly Entry[]): 
 
 /** Calls are the JSON of one {name, arguments} or of a list of them; what is not stays the text it is, flagged. */
 function callMessage(value: string, place: number): ChatMessage {
-  const parsed = parseRecord(value);
+  const parsed = parseWritten(value);
   const calls = 'refusal' in parsed ? [] : [parsed.value].flat();
   if (calls.length === 0 || !calls.every((call) => isRecord(call) && isIdentifier(call.name))) {
     return { role: 'assistant', content: value };

@@ -1,7 +1,8 @@
 /** Reading attributes of spans: JSON in text, lists that were flattened into names, and what is left over. */
 import type { Message, Part } from '../events.ts';
-import { given, isRecord, notJson, parseRecord, put } from '../json.ts';
+import { given, isRecord, notJson, put } from '../json.ts';
 import type { Attributes } from '../otlp/span.ts';
+import { parseWritten } from '../spelling.ts';
 import { isIdentifier, needsEscape } from '../text.ts';
 
 /** Deepest nesting of JSON in an attribute: an event around it may not be deeper than validation allows. */
@@ -10,7 +11,7 @@ const MAX_DEPTH = 96;
 /** JSON in a text, or the value itself where it is structured already; undefined where the text is no JSON. */
 export function jsonIn(value: unknown): unknown {
   if (typeof value !== 'string') return value === null ? undefined : value;
-  const parsed = parseRecord(value);
+  const parsed = parseWritten(value);
   return 'value' in parsed && notJson(parsed.value, '', MAX_DEPTH) === null && !hasUnsafeKey(parsed.value)
     ? parsed.value
     : undefined;

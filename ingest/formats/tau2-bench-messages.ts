@@ -1,6 +1,6 @@
 /** Messages of a tau2-bench simulation. The agent sees no call and no result of the user's own tools. */
 import type { Draft, Message } from '../events.ts';
-import { canonicalJson, given, isRecord, without } from '../json.ts';
+import { asText, canonicalJson, given, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';
 import { readArguments, toMessage } from './chat-message.ts';
 import { toolLedger } from './conversation.ts';
@@ -57,7 +57,7 @@ export function messageDrafts(
   const seen: Message[] = [];
   let turn = 0;
   return messages.flatMap(flat).flatMap((message, seq): Draft[] => {
-    const role = String(message.role);
+    const role = asText(message.role);
     const content = typeof message.content === 'string' ? message.content : undefined;
     const about = { episode_id: episodeId, seq };
     const asked = callsOf(message, seq).map((call) => ({ call, own: ledger.call(call.id as string) }));
@@ -186,16 +186,16 @@ function responseOf(raw: unknown): Response {
 function shown(message: Fields, seq: number, response?: Response): Message {
   const { role, content } = message;
   const calls = callsOf(message, seq);
-  const argumentsOf = ({ id, arguments: read }: Fields): string => {
-    const json = canonicalJson(read ?? {});
+  const argumentsOf = ({ id, arguments: read }: Fields): unknown => {
     const written = response?.written.get(id);
-    return written !== undefined && canonicalJson(readArguments(written).arguments) === json ? written : json;
+    const isSame = canonicalJson(readArguments(written).arguments) === canonicalJson(read ?? {});
+    return written !== undefined && isSame ? written : (read ?? {});
   };
   return toMessage({
     role: role as string,
     content: (content ?? null) as string | null,
     ...given('reasoning_content', response?.reasoning),
-    ...(role === 'tool' ? { tool_call_id: String(message.id ?? '') } : {}),
+    ...(role === 'tool' ? { tool_call_id: asText(message.id ?? '') } : {}),
     ...(calls.length === 0
       ? {}
       : {

@@ -1,6 +1,7 @@
 /** How acts become events: ids that distinguish readings and sort the later and the fuller one last, and an order that needs no other act. */
 import { CANONICAL, type Draft, type EventData, type EventName } from '../events.ts';
 import { canonicalJson, hashOfWritten } from '../json.ts';
+import { asTaught } from '../taught.ts';
 
 /** Data of an event in which a member without a value may be undefined: it counts as absent. */
 type EventInput<N extends EventName> = {
@@ -29,7 +30,8 @@ export type Kept = {
 /** Ids of a later update and of a fuller reading sort after those of an earlier and a poorer one. */
 export function emitterOf(source: string): Emit {
   const first = canonicalJson(source);
-  return (name, place, data, time, { revision = '', full = true } = {}) => {
+  return (name, place, given, time, { revision = '', full = true } = {}) => {
+    const data = asTaught(name, given);
     let before = `${first},"${name}"`;
     for (const part of place) before += `,${canonicalJson(part)}`;
     const written = canonicalJson(data);

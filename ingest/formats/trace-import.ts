@@ -1,6 +1,7 @@
 /** Formats whose traces lie in many records: all records of an import, read together, with each trace's original kept. */
 import type { Draft } from '../events.ts';
 import { canonicalJson } from '../json.ts';
+import { writtenJson } from '../spelling.ts';
 import type { Converted, NativeRefusal } from './format.ts';
 import type { Act, Judgement } from './trace.ts';
 import { traceDrafts } from './trace-drafts.ts';
@@ -22,14 +23,15 @@ export function traceReading(format: string): TraceReading {
   const acts: Act[] = [];
   const judgements: Judgement[] = [];
   const refusals: NativeRefusal[] = [];
-  const originals = new Map<string, Set<string>>();
+  /** By trace, the items by their canonical JSON. */
+  const originals = new Map<string, Map<string, string>>();
   return {
     acts,
     judgements,
     refusals,
     keep: (trace, item) => {
-      const items = originals.get(trace) ?? new Set();
-      items.add(canonicalJson(item));
+      const items = originals.get(trace) ?? new Map();
+      items.set(canonicalJson(item), writtenJson(item));
       originals.set(trace, items);
     },
     converted: () => {
@@ -38,7 +40,7 @@ export function traceReading(format: string): TraceReading {
         whole: true,
         originalOf: (trace) => {
           const items = originals.get(trace);
-          return items ? `[${[...items].sort().join(',')}]` : null;
+          return items ? originalOf(items) : null;
         },
       });
       return { drafts, refusals, raw: null, bodies };
@@ -46,3 +48,10 @@ export function traceReading(format: string): TraceReading {
     live: () => traceDrafts(acts, judgements, { source: `/import/${format}`, whole: false }).drafts,
   };
 }
+
+/** Items in the order of their canonical JSON, which does not depend on that of their files. */
+const originalOf = (items: ReadonlyMap<string, string>): string =>
+  `[${[...items]
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([, written]) => written)
+    .join(',')}]`;

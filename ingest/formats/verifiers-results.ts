@@ -4,7 +4,7 @@
  * texts. Of 2025 the number is `id`, the task `default`, and each metric a column of its own.
  */
 import type { Draft } from '../events.ts';
-import { given, hashId, isRecord, without } from '../json.ts';
+import { asText, given, hashId, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';
 import { textIn } from './chat-message.ts';
 import type { Converted, NativeRecord } from './format.ts';
@@ -51,7 +51,7 @@ export function resultDrafts(emit: Emitter, format: string, record: NativeRecord
     format,
     asked,
     given('ground_truth', value.answer ?? undefined),
-    env && `${env}/${value.example_id ?? value.id}`,
+    env && `${env}/${asText(value.example_id ?? value.id)}`,
   );
   const drafts = runDrafts(emit, {
     format,

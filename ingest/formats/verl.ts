@@ -5,7 +5,8 @@
  * special tokens.
  */
 import type { Draft } from '../events.ts';
-import { canonicalJson, given, hashId, isRecord, without } from '../json.ts';
+import { asText, canonicalJson, given, hashId, isRecord, without } from '../json.ts';
+import { writtenJson } from '../spelling.ts';
 import { isIdentifier } from '../text.ts';
 import { type Converted, type Format, listsOf, type NativeRecord, type NativeRefusal } from './format.ts';
 import { refusal, revisedEmitter } from './native.ts';
@@ -74,9 +75,9 @@ function convert(record: NativeRecord): Converted {
   const bodies: string[] = [];
   const drafts = [...rollouts].flatMap(([episodeId, { group, rows: outputs }]) => {
     const turns = outputs.toSorted((a, b) => a.turn - b.turn);
-    const canonical = canonicalJson(turns.length === 1 ? turns[0]!.row : turns.map(({ row }) => row));
-    bodies.push(canonical);
-    return rolloutDrafts(episodeId, group, turns, canonical);
+    const original = writtenJson(turns.length === 1 ? turns[0]!.row : turns.map(({ row }) => row));
+    bodies.push(original);
+    return rolloutDrafts(episodeId, group, turns, original);
   });
   if (rows.length === 0)
     refusals.push(refusal('bad_shape', '', 'at least one row {input, output, score}', record.value));
@@ -99,10 +100,10 @@ function placeOf(uid: unknown): { readonly sample: string; readonly rollout: str
 /** What the environment says inside an answer of several turns, in the templates whose tools verl's agent loop runs. */
 const TOOL_OUTPUT = /<tool_response>|<\|start_header_id\|>ipython/;
 
-function rolloutDrafts(episodeId: string, group: string, turns: readonly Row[], canonical: string): Draft[] {
+function rolloutDrafts(episodeId: string, group: string, turns: readonly Row[], original: string): Draft[] {
   const [{ row: first }] = turns as [Row];
   const { row: last } = turns.at(-1)!;
-  const mixed = turns.some(({ row }) => TOOL_OUTPUT.test(row.output as string));
+  const mixed = turns.some(({ row }) => TOOL_OUTPUT.test(asText(row.output)));
   const { scores, rest } = restOf(last);
   const feedback = (kind: 'reward' | 'score', name: string, value: number | boolean): Draft =>
     emit.event('feedback.recorded', [episodeId, kind, name], {
@@ -116,7 +117,7 @@ function rolloutDrafts(episodeId: string, group: string, turns: readonly Row[], 
   return runDrafts(emit, {
     format: NAME,
     episodeId,
-    canonical,
+    canonical: original,
     task: taskOf(NAME, first.input, given('ground_truth', first.gts ?? undefined)),
     started: {
       group_id: group,

@@ -3,7 +3,7 @@
  * form), as the trace server's `calls/stream_query` and the export of its page give them: one call a line, with feedback in its summary
  * or in rows of its own. Of an evaluation each example is an episode.
  */
-import { given, hashId, isRecord, without } from '../json.ts';
+import { asText, given, hashId, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';
 import { type Format, listed, listsOf, type NativeRefusal } from './format.ts';
 import { badIdentifier, refusal } from './native.ts';
@@ -265,7 +265,7 @@ function refOf({ weave_ref: ref }: Fields): string | null {
 }
 
 /** The name of the scorer whose result feedback is; empty where it is none. */
-const scorerOf = ({ feedback_type: type }: Fields): string => /^wandb\.runnable\.(.+)$/.exec(String(type))?.[1] ?? '';
+const scorerOf = ({ feedback_type: type }: Fields): string => /^wandb\.runnable\.(.+)$/.exec(asText(type))?.[1] ?? '';
 
 /** Reactions and notes of people, annotations, results of scorers, and kinds of the program's own. None where it names no call. */
 function feedbackOf(row: Fields, traceOf: (call: string) => string | null): Judgement[] {

@@ -4,7 +4,7 @@
  */
 import type { Refusal } from '../../errors.ts';
 import type { Draft, EventData } from '../events.ts';
-import { given, hashId, isRecord, without } from '../json.ts';
+import { asText, given, hashId, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';
 import { type AuthorKind, bareName, kindOf } from './authors.ts';
 import type { Converted, Format, NativeRecord } from './format.ts';
@@ -92,7 +92,7 @@ function taskOf(value: Record<string, unknown>, refusals: Refusal[]): EventData<
     source: NAME,
     ...(text === null ? {} : { query: text }),
     ...given('ground_truth', truth),
-    ...(level === undefined || level === null ? {} : { difficulty: String(level) }),
+    ...(level === undefined || level === null ? {} : { difficulty: asText(level) }),
   };
 }
 

@@ -5,10 +5,9 @@
  */
 import { createHash } from 'node:crypto';
 import { got, type Refusal } from '../../errors.ts';
-import { type Decoded, decodeEnvelope, decodeText, digestOf, typeNamed } from '../decode.ts';
+import { type Decoded, decodeEnvelope, decodeText, digestOf, parseEvent, typeNamed } from '../decode.ts';
 import { type Event, keyOf, typeOf } from '../events.ts';
 import { canonicalJson, isRecord, parseRecord } from '../json.ts';
-import { parseBody } from '../parse-body.ts';
 import { upcast } from '../upcast/catalogue.ts';
 import { UNREAD, UNREAD_EXPECTED } from './batch-limit.ts';
 import { schemaInHeader, unframed } from './registry-frame.ts';
@@ -80,7 +79,7 @@ export function readRecord(record: LogRecord): Decoded {
   }
   if (contentType !== undefined && !/\bjson\b/.test(contentType))
     return refuse('bad_type', 'content-type', 'application/json', contentType);
-  const parsed = parseBody(text);
+  const parsed = parseEvent(text);
   if ('refusal' in parsed) return parsed;
   return decodeEnvelope({ ...attributes, data: parsed.value });
 }

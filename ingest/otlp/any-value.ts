@@ -1,5 +1,5 @@
 /** Attribute values of OTLP as plain JSON and back. */
-import { isRecord, put } from '../json.ts';
+import { asText, isRecord, put } from '../json.ts';
 import type { Attributes } from './span.ts';
 
 /** Lists in lists, in one attribute. */
@@ -55,7 +55,7 @@ export function valueIn(value: unknown, field: string, depth = 0): unknown {
     return boolValue;
   }
   if (intValue !== undefined) {
-    const text = String(intValue);
+    const text = asText(intValue);
     if (!/^-?\d{1,20}$/.test(text)) throw new BadValue(`${field}.intValue`, 'a whole number', intValue);
     return Number.isSafeInteger(Number(text)) ? Number(text) : text;
   }

@@ -4,9 +4,10 @@
  * that cannot be read is refused alone.
  */
 import { got, type Refusal } from '../../errors.ts';
-import { isRecord, MAX_RECORD_BYTES, notJson, quoteTokens } from '../json.ts';
+import { isRecord, MAX_RECORD_BYTES, notJson } from '../json.ts';
 import { settled, writeOnce } from '../known-json.ts';
 import { parseBody } from '../parse-body.ts';
+import { quoteLongIntegers } from '../spelling.ts';
 import { isIdentifier } from '../text.ts';
 import { attributesOf, BadValue, valueIn } from './any-value.ts';
 import { normal } from './normal.ts';
@@ -41,9 +42,6 @@ export function parseOtlpJson(text: string): { readonly value: unknown } | { rea
     ? parseBody(quoteLongIntegers(text))
     : parsed;
 }
-
-/** Integers of more than 15 digits outside of texts, put in quotes. Looked for where a number begins: digits after a point are none. */
-export const quoteLongIntegers = (text: string): string => quoteTokens(text, /"|(?<![\d.eE+-])-?\d{16,}(?![\d.eE])/g);
 
 /** Everything in a request. Never throws; what is no request at all is one refusal. */
 export function decodeOtlp(request: unknown): Otlp {

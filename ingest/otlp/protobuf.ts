@@ -2,7 +2,9 @@
  * OTLP requests in protobuf (opentelemetry-proto 1.x: trace, logs, metrics, common, resource) as the same requests in JSON, so that one way
  * leads from either into events. Ids become hex.
  */
+
 import { got, type Refusal } from '../../errors.ts';
+import { asText } from '../json.ts';
 import { type Fields, MAX_MESSAGES_IN_ALL, Malformed, readMessage, TooMany } from './wire.ts';
 
 const anyValue = (): Fields => ANY_VALUE;
@@ -143,7 +145,7 @@ type Items = { readonly items: readonly unknown[]; readonly size: number };
 export function sniffProtobuf(bytes: Uint8Array): Record<string, unknown> | null {
   if (bytes[0] !== 0x0a) return null;
   for (const [signal, scopes, items, known] of [
-    ['traces', 'scopeSpans', 'spans', (item: Record<string, unknown>) => /^[0-9a-f]{32}$/.test(String(item.traceId))],
+    ['traces', 'scopeSpans', 'spans', (item: Record<string, unknown>) => /^[0-9a-f]{32}$/.test(asText(item.traceId))],
     ['logs', 'scopeLogs', 'logRecords', (item: Record<string, unknown>) => 'timeUnixNano' in item || 'body' in item],
   ] as const) {
     const read = protobufToJson(bytes, signal);

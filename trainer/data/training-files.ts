@@ -4,6 +4,7 @@
  */
 import { got, type Refusal, TroupeError } from '../../errors.ts';
 import { isRecord } from '../../ingest/json.ts';
+import { keepSpelling, parseWritten } from '../../ingest/spelling.ts';
 import { CUT_REASONS } from '../../store/filter-fields.ts';
 import type { OpenModel } from '../models/model-directory.ts';
 import { ANSWERS, type ChatMessage, type Learning, type ToolOptions } from '../tokens/template.ts';
@@ -133,11 +134,19 @@ function ofRecordedCall({ request, response }: Readonly<Record<string, unknown>>
   return replyRow(asked, [{ role: 'assistant', ...choice.message }], field, model, toolsOf(request));
 }
 
-/** The tools that were offered in a row: function schemas, or nothing. */
-export function toolsOf({ tools }: Readonly<Record<string, unknown>>): ToolOptions {
+/** The tools that were offered in a row: function schemas, as a list or as the JSON text of one, or nothing. */
+export function toolsOf({ tools: given }: Readonly<Record<string, unknown>>): ToolOptions {
+  const tools = typeof given === 'string' ? toolsIn(given) : given;
   if (tools === undefined || tools === null) return {};
   if (Array.isArray(tools) && tools.every(isRecord)) return { tools };
   return refuse('tools', 'a list of objects, each a tool', tools);
+}
+
+/** Layouts of several trainers, and columns of tables, hold the list as JSON in a text; an empty one says that there are none. */
+function toolsIn(text: string): unknown {
+  if (text === '') return null;
+  const read = parseWritten(text);
+  return 'value' in read ? read.value : text;
 }
 
 function answered(promptIds: readonly number[], tokenIds: readonly number[], field: string): TokenRow {
@@ -174,7 +183,9 @@ export function record(value: unknown): Readonly<Record<string, unknown>> {
 
 function parsed(line: string): unknown {
   try {
-    return JSON.parse(line);
+    const value: unknown = JSON.parse(line);
+    keepSpelling(value, line);
+    return value;
   } catch {
     return refuse('', 'one JSON object', line);
   }

@@ -5,8 +5,10 @@
  */
 import { createContext, Script } from 'node:vm';
 import { Environment, Interpreter, Template } from '@huggingface/jinja';
+import { spellingIn } from '../../ingest/spelling.ts';
 
-type Value = { readonly type: string; readonly value: unknown };
+/** `spelling` is how its source wrote a number, where JavaScript would write it otherwise. */
+type Value = { readonly type: string; readonly value: unknown; readonly spelling?: string };
 type Node = { readonly type: string; readonly [field: string]: unknown };
 type Evaluate = (node: Node, environment: Environment) => Value;
 
@@ -16,6 +18,34 @@ const evaluated = (value: Value): Node => ({ type: 'Evaluated', value });
 /** What the library makes of a value of JavaScript. */
 const made = (value: unknown): Value => new Environment().set('value', value) as unknown as Value;
 const text = (value: string): Value => made(value);
+
+const FloatValue = made(0.5).constructor as new (value: number) => Value;
+
+/** A number that its source spelled otherwise: `1.0` is no integer, and an integer beyond 2^53 is no text. */
+function spelled(spelling: string): Value {
+  const value = Number(spelling);
+  return Object.assign(/[.eE]/.test(spelling) ? new FloatValue(value) : made(value), { spelling });
+}
+
+/** Gives what the library made of a value the numbers and the order that `JSON.parse` lost. */
+function respell(value: unknown, of: Value): void {
+  if (typeof value !== 'object' || value === null) return;
+  const spelling = spellingIn(value);
+  if (Array.isArray(value)) {
+    const list = of.value as Value[];
+    for (const [i, one] of value.entries()) respell(one, list[i]!);
+    for (const [place, written] of spelling?.numbers ?? []) list[place as number] = spelled(written);
+    return;
+  }
+  const members = of.value as Map<string, Value>;
+  for (const [key, one] of Object.entries(value)) respell(one, members.get(key)!);
+  for (const [key, written] of spelling?.numbers ?? []) members.set(key as string, spelled(written));
+  for (const key of spelling?.keys ?? []) {
+    const member = members.get(key)!;
+    members.delete(key);
+    members.set(key, member);
+  }
+}
 
 const isText = (value: Value): value is Value & { readonly value: string } => value.type === 'StringValue';
 const isNumber = ({ type }: Value): boolean => ['IntegerValue', 'FloatValue', 'BooleanValue'].includes(type);
@@ -47,10 +77,29 @@ function represented(value: Value): string {
       return `(${items(value).map(represented).join(', ')}${items(value).length === 1 ? ',' : ''})`;
     case 'ObjectValue':
       return `{${[...entries(value)].map(([key, one]) => `${quoted(key)}: ${represented(one)}`).join(', ')}}`;
+    case 'IntegerValue':
+      return value.spelling ?? String(value);
     default:
       return String(value);
   }
 }
+
+/** `value | tojson` without options. */
+function asJson(value: Value): string {
+  if (isList(value)) return `[${items(value).map(asJson).join(', ')}]`;
+  if (isObject(value)) {
+    return `{${[...entries(value)].map(([key, one]) => `${JSON.stringify(key)}: ${asJson(one)}`).join(', ')}}`;
+  }
+  if (value.type === 'UndefinedValue') return 'null';
+  return value.spelling ?? JSON.stringify(value.value);
+}
+
+const isJson = (value: Value): boolean =>
+  isList(value)
+    ? items(value).every(isJson)
+    : isObject(value)
+      ? [...entries(value).values()].every(isJson)
+      : value.type !== 'FunctionValue' && value.type !== 'KeywordArgumentsValue';
 
 const ESCAPES: Readonly<Record<string, string>> = { '\\': '\\\\', '\n': '\\n', '\r': '\\r', '\t': '\\t' };
 
@@ -116,6 +165,8 @@ const METHODS: Readonly<Record<string, (value: string, args: readonly Value[]) =
 /** Filters of one operand, by their names; null where the library's is right. */
 function filtered(name: string, operand: Value, args: readonly Value[]): Value | null {
   switch (name) {
+    case 'tojson':
+      return isJson(operand) ? text(asJson(operand)) : null;
     case 'trim':
       return isText(operand) || operand.type === 'UndefinedValue'
         ? text(stripped(shown(operand), 'strip', args[0]))
@@ -236,8 +287,12 @@ const replaced: Prototype & ThisType<Prototype> = {
   applyFilter(operand, filter, environment) {
     const called = filter.type === 'CallExpression';
     const name = (called ? (filter.callee as Node) : filter).value as string;
-    const [args] = called ? this.evaluateArguments(filter.args, environment) : [[]];
-    return filtered(name, operand, args) ?? applyFilter.call(this, operand, filter, environment);
+    const [args, options] = called ? this.evaluateArguments(filter.args, environment) : [[], new Map<string, Value>()];
+    const isPlain = [...options].every(([option, given]) => option === 'ensure_ascii' && given.value === false);
+    return (
+      (name === 'tojson' && !isPlain ? null : filtered(name, operand, args)) ??
+      applyFilter.call(this, operand, filter, environment)
+    );
   },
 };
 
@@ -248,6 +303,12 @@ const named = (node: Node): string => {
 };
 
 Object.assign(library, replaced);
+const { set } = Environment.prototype;
+Environment.prototype.set = function (name: string, value: unknown) {
+  const of = set.call(this, name, value);
+  respell(value, of as unknown as Value);
+  return of;
+};
 // All environments share one table of tests.
 (new Environment().tests as Map<string, (operand: Value) => boolean>).set(
   'iterable',

@@ -3,6 +3,7 @@
  * gives the same tokens however it was recorded, and whether it is served, learnt or shown.
  */
 import { got } from '../../errors.ts';
+import { parseWritten, writtenArguments } from '../../ingest/spelling.ts';
 import type { ChatMessage } from './template.ts';
 
 export type MessageReader = {
@@ -97,14 +98,12 @@ function joined(parts: readonly unknown[]): string {
 const withValue = (call: unknown): unknown =>
   withArguments(call, (given) => {
     if (typeof given !== 'string') return given;
-    try {
-      return JSON.parse(given);
-    } catch {
-      return given;
-    }
+    const parsed = parseWritten(given);
+    return 'value' in parsed ? parsed.value : given;
   });
 
-const withText = (call: unknown): unknown => withArguments(call, (given) => (isObject(given) ? written(given) : given));
+const withText = (call: unknown): unknown =>
+  withArguments(call, (given) => (isObject(given) ? writtenArguments(given) : given));
 
 function withArguments(call: unknown, change: (given: unknown) => unknown): unknown {
   if (!isObject(call) || !isObject(call.function) || !('arguments' in call.function)) return call;
@@ -113,11 +112,3 @@ function withArguments(call: unknown, change: (given: unknown) => unknown): unkn
 
 const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
-
-/** JSON with the white space that `tojson` and models write. */
-function written(value: unknown): string {
-  if (Array.isArray(value)) return `[${value.map(written).join(', ')}]`;
-  if (!isObject(value)) return JSON.stringify(value) ?? 'null';
-  const members = Object.entries(value).map(([name, member]) => `${JSON.stringify(name)}: ${written(member)}`);
-  return `{${members.join(', ')}}`;
-}

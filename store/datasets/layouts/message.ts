@@ -1,6 +1,7 @@
 /** A message as layouts write it: read from what a dataset holds, without the differences between the clients that sent it. */
 import { fromMessage } from '../../../ingest/formats/chat-message.ts';
-import { canonicalJson, isRecord, parseRecord } from '../../../ingest/json.ts';
+import { canonicalJson, isRecord } from '../../../ingest/json.ts';
+import { parseWritten, writtenArguments } from '../../../ingest/spelling.ts';
 
 export type ToolCall = {
   readonly id: string | null;
@@ -60,13 +61,13 @@ function readCall(call: Readonly<Record<string, unknown>>): readonly ToolCall[] 
   const asked = call.function ?? call.custom;
   if (!isRecord(asked) || typeof asked.name !== 'string') return [];
   const given = asked.arguments ?? asked.input ?? {};
-  const written = typeof given === 'string' ? given : canonicalJson(given);
+  const written = typeof given === 'string' ? given : writtenArguments(given);
   return [{ id: typeof call.id === 'string' ? call.id : null, name: asked.name, written }];
 }
 
 /** Arguments as an object; null where the model wrote no JSON object. */
 export function argumentsOf(call: ToolCall): Readonly<Record<string, unknown>> | null {
-  const read = parseRecord(call.written);
+  const read = parseWritten(call.written);
   return 'value' in read && isRecord(read.value) ? read.value : null;
 }
 

@@ -85,8 +85,14 @@ describe('A trajectory of the Agent Data Protocol', () => {
     expect(first).toEqual([
       { type: 'reasoning', content: 'First look.' },
       { type: 'text', content: 'I look.' },
-      { type: 'tool_call', id: 'a', name: 'open', arguments: { path: 'sum.py' } },
-      { type: 'tool_call', id: 'b', name: 'open', arguments: { path: 'test.py' } },
+      { type: 'tool_call', id: 'a', name: 'open', arguments: { path: 'sum.py' }, arguments_raw: '{"path": "sum.py"}' },
+      {
+        type: 'tool_call',
+        id: 'b',
+        name: 'open',
+        arguments: { path: 'test.py' },
+        arguments_raw: '{"path": "test.py"}',
+      },
     ]);
     expect(second).toMatchObject([
       { content: 'I test.' },

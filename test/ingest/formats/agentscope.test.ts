@@ -127,7 +127,7 @@ describe('a run of AgentScope', () => {
             index: 0,
             content: [
               { type: 'reasoning', content: 'hm' },
-              { type: 'tool_call', id: 'c', name: 'calc', arguments: { x: 1 } },
+              { type: 'tool_call', id: 'c', name: 'calc', arguments: { x: 1 }, arguments_raw: '{"x": 1}' },
             ],
           },
         ],

@@ -99,7 +99,18 @@ describe('a graph in spans of LangSmith', () => {
     expect(of('generation.completed').map(({ agent_id, choices, usage }) => [agent_id, choices, usage])).toEqual([
       [
         'planner',
-        [{ index: 0, content: asked.map(({ id, name, args }) => ({ type: 'tool_call', id, name, arguments: args })) }],
+        [
+          {
+            index: 0,
+            content: asked.map(({ id, name, args }) => ({
+              type: 'tool_call',
+              id,
+              name,
+              arguments: args,
+              arguments_raw: `{"city": "${args.city}"}`,
+            })),
+          },
+        ],
         { input_tokens: 5, output_tokens: 2 },
       ],
       ['writer', [{ index: 0, content: 'Far.' }], { input_tokens: 5, output_tokens: 2 }],

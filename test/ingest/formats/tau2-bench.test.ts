@@ -110,9 +110,9 @@ describe('Results of tau2-bench', () => {
     expect(first!.choices).toMatchObject([{ finish_reason: 'tool_calls' }]);
     expect(reasoning).toEqual({ type: 'reasoning', content: 'First I look.' });
     expect(called).toMatchObject({ arguments_raw: '{"task_id": "task_9", "status": "completed"}' });
-    expect(JSON.stringify(of('generation.requested'))).not.toMatch(/First I look|arguments_raw/);
+    expect(JSON.stringify(of('generation.requested'))).not.toContain('First I look');
     const [bare] = read('tau2-bench', withFirst({})).of('generation.completed');
-    expect(JSON.stringify(bare)).not.toContain('arguments_raw');
+    expect(JSON.stringify(bare)).not.toContain('First I look');
   });
 
   it('give no reward to a run that failed before it could be judged, and none where there is none', () => {
