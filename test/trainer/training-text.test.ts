@@ -6,35 +6,13 @@ import { describe, expect, it } from 'vitest';
 import { readMessagesRequest } from '../../api/dialects/messages-request.ts';
 import { readResponsesRequest } from '../../api/dialects/responses-request.ts';
 import { promptOf, readChatRequest } from '../../api/gateway-request.ts';
-import { toMessage } from '../../ingest/formats/chat-message.ts';
-import { canonicalJson } from '../../ingest/json.ts';
-import { escapeText, mapStrings } from '../../ingest/text.ts';
-import { NESTED } from '../../store/datasets/nested-columns.ts';
-import { partsOf, textOf } from '../../store/projections/projection.ts';
 import { supervisedLine } from '../../trainer/data/training-files.ts';
 import { answerRow, type StepRow, supervisedRow, type TokenRow } from '../../trainer/data/training-rows.ts';
 import type { OpenModel } from '../../trainer/models/model-directory.ts';
 import type { PromptAsk } from '../../trainer/sampling/infer-wire.ts';
-import { type ChatMessage, chatTemplate } from '../../trainer/tokens/template.ts';
-import { openTokenizer } from '../../trainer/tokens/tokenizer.ts';
-import { trainBpe } from '../../trainer/tokens/tokenizer-training.ts';
-import { type NamedTemplate, SPECIAL, TEMPLATES } from './chat-templates.ts';
-
-const LEARNT_OF =
-  'weather in Rome and Oslo: "type": "function", "name": "description": "parameters": {"properties": {"city": "string"}}, "required" arguments object tool_call tools Be brief. Sun. Rain.';
-const files = trainBpe([Array(9).fill(LEARNT_OF).join('\n')], {
-  vocabSize: 600,
-  special: SPECIAL,
-  roles: { eos: '<|im_end|>', pad: '<|endoftext|>' },
-});
-
-function modelOf({ source, bos, eos }: NamedTemplate): OpenModel {
-  const named = { ...(bos === null ? {} : { bos_token: bos }), eos_token: eos };
-  const tokenizer = openTokenizer({ tokenizer: files.tokenizer, config: { ...files.config, ...named } });
-  const template = chatTemplate(source, tokenizer);
-  const eosIds = [template.turnEnd, tokenizer.eos].filter((id) => id !== null);
-  return { tokenizer, template, eosIds, config: { vocab_size: tokenizer.vocabSize } } as unknown as OpenModel;
-}
+import type { ChatMessage } from '../../trainer/tokens/template.ts';
+import { TEMPLATES } from './chat-templates.ts';
+import { modelWith, recorded, recordedStep } from './training-text.ts';
 
 type Conversation = { readonly messages: readonly ChatMessage[]; readonly tools?: readonly object[] };
 
@@ -117,30 +95,8 @@ const CONVERSATIONS: Readonly<Record<string, Conversation>> = {
   },
 };
 
-/** A message as it lies in the log, and as a dataset gives it. */
-const recorded = (message: ChatMessage) =>
-  mapStrings(JSON.parse(canonicalJson(toMessage(message))), escapeText) as Record<string, unknown>;
-const { messages: stored } = NESTED as { messages: { stored: (v: unknown) => unknown; read: (v: unknown) => unknown } };
-const frozen = (messages: readonly ChatMessage[]) =>
-  stored.read(stored.stored(messages.map(recorded))) as StepRow['prompt'];
-
-function step(
-  asked: readonly ChatMessage[],
-  answer: ChatMessage,
-  tools: Conversation['tools'],
-  candidate: number,
-): StepRow {
-  const { content } = recorded(answer);
-  const parts = partsOf(content);
-  return {
-    ...{ episode_id: 'e', group_id: null, task_id: 't', call_id: 'c', candidate, role: null, advantage: null },
-    ...{ prompt_token_ids: null, token_ids: null, logprobs: null, loss_mask: null },
-    prompt: frozen(asked),
-    text: textOf(content),
-    content: parts === null ? null : JSON.stringify(parts),
-    tools: tools ? (JSON.parse(canonicalJson(tools)) as unknown[]) : null,
-  };
-}
+const step = (asked: readonly ChatMessage[], answer: ChatMessage, tools?: Conversation['tools']): StepRow =>
+  recordedStep(asked.map(recorded), recorded(answer).content, tools);
 
 /** The ways in which a conversation can come to a row that teaches its last message. */
 function rowsOf(
@@ -157,7 +113,7 @@ function rowsOf(
     'a prompt with its completion': () => supervisedLine({ prompt: asked, completion: [answer], ...offered }, model),
     'a recorded call': () =>
       supervisedLine({ request: { messages: asked, ...offered }, response: { choices: [{ message: answer }] } }, model),
-    'a step of a dataset': () => supervisedRow(step(asked, answer, tools, 0), model),
+    'a step of a dataset': () => supervisedRow(step(asked, answer, tools), model),
   };
 }
 
@@ -197,7 +153,7 @@ const SERVED: Readonly<
     return promptOf(readMessagesRequest(body).prompt);
   },
   responses: async (asked, tools) => {
-    const input = asked.flatMap((one) => {
+    const input = asked.flatMap((one): object[] => {
       if (one.role === 'tool')
         return [{ type: 'function_call_output', call_id: one.tool_call_id, output: one.content }];
       const calls = Array.isArray(one.tool_calls) ? (one.tool_calls as { id: string; function: object }[]) : [];
@@ -229,7 +185,7 @@ const attempt = <Value>(work: () => Value): Value | null => {
 describe.each(TEMPLATES.map((template) => [template.name, template] as const))(
   'with the template of %s',
   (_, named) => {
-    const model = modelOf(named);
+    const model = modelWith(named);
     const template = model.template!;
     const { tokenizer } = model;
 
@@ -284,17 +240,15 @@ describe.each(TEMPLATES.map((template) => [template.name, template] as const))(
 
     it('all candidates of a call are learnt behind one prompt', () => {
       const asked = [user('Rome?')];
-      const [sun, rain] = ['Sun.', 'Rain.'].map((text, i) =>
-        supervisedRow(step(asked, says(text), undefined, i), model),
-      );
+      const [sun, rain] = ['Sun.', 'Rain.'].map((text) => supervisedRow(step(asked, says(text)), model));
       expect(sun!.promptIds).toEqual(rain!.promptIds);
       expect(tokenizer.decode(rain!.tokenIds)).toBe(tokenizer.decode(sun!.tokenIds).replace('Sun.', 'Rain.'));
     });
 
     it('half an answer is learnt without an end, and nothing stands behind it', () => {
       const asked = [user('Rome?')];
-      const cut = supervisedRow({ ...step(asked, says('Sun and'), undefined, 0), cut: true }, model);
-      const whole = supervisedRow(step(asked, says('Sun and'), undefined, 0), model);
+      const cut = supervisedRow({ ...step(asked, says('Sun and')), cut: true }, model);
+      const whole = supervisedRow(step(asked, says('Sun and')), model);
       expect(cut.promptIds).toEqual(whole.promptIds);
       expect(tokenizer.decode(cut.tokenIds).endsWith('Sun and')).toBe(true);
       expect(tokenizer.decode(whole.tokenIds).startsWith(tokenizer.decode(cut.tokenIds))).toBe(true);
@@ -306,13 +260,13 @@ describe.each(TEMPLATES.map((template) => [template.name, template] as const))(
 const given = (tools: unknown) => (Array.isArray(tools) ? { tools } : {});
 
 describe('a template that writes an empty thought before each answer', () => {
-  const model = modelOf(TEMPLATES.find(({ name }) => name === 'Qwen3')!);
+  const model = modelWith(TEMPLATES.find(({ name }) => name === 'Qwen3')!);
   const learnt = ({ tokenIds }: TokenRow) => model.tokenizer.decode(tokenIds);
 
   it('gives all answers of a conversation one form, calls and texts', () => {
     const { messages, tools } = CONVERSATIONS['one call and its result']!;
     const texts = [2, 4].map((end) =>
-      learnt(supervisedRow(step(messages.slice(0, end - 1), messages[end - 1]!, tools, 0), model)),
+      learnt(supervisedRow(step(messages.slice(0, end - 1), messages[end - 1]!, tools), model)),
     );
     for (const text of texts) expect(text.startsWith('<think>\n\n</think>\n\n')).toBe(true);
     expect(texts[1]).toBe('<think>\n\n</think>\n\nSun.<|im_end|>\n');
@@ -329,7 +283,7 @@ describe('what a template does not write', () => {
   const quiet = TEMPLATES.find(({ name }) => name === 'Gemma')!;
 
   it('is not learnt as an empty answer: calls of tools are refused', () => {
-    const model = modelOf({
+    const model = modelWith({
       ...quiet,
       source: "{% for m in messages %}{{ m.role }}: {{ m.content or '' }}<eos>{% endfor %}",
     });
@@ -338,13 +292,13 @@ describe('what a template does not write', () => {
   });
 
   it('is refused where it would be written as a list: parts that are no text', () => {
-    const model = modelOf(TEMPLATES.find(({ name }) => name === 'Zephyr')!);
+    const model = modelWith(TEMPLATES.find(({ name }) => name === 'Zephyr')!);
     const asked = [user([{ type: 'image_url', image_url: { url: 'x' } }]), says('A cat.')];
     expect(() => answerRow(asked, model.template!)).toThrow(/a part of a content should be text/);
   });
 
   it('one BOS begins a conversation, though the tokenizer adds it to texts too', () => {
-    const model = modelOf(TEMPLATES.find(({ name }) => name === 'Mistral')!);
+    const model = modelWith(TEMPLATES.find(({ name }) => name === 'Mistral')!);
     const bos = model.tokenizer.bos!;
     expect(answerRow([user('Rome?'), says('Sun.')], model.template!).promptIds.filter((id) => id === bos)).toHaveLength(
       1,
