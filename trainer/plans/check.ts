@@ -19,6 +19,7 @@ import { canaryRulesOf, rulesOf } from './gate-schema.ts';
 import { playingStages, writingStages } from './plan-rollout.ts';
 import { type Plan, passStage } from './plan-schema.ts';
 import { lacksSignal, withoutGates } from './round-rows.ts';
+import { learnsFromSignal } from './training-asked.ts';
 import { startOf, taskOf } from './weights.ts';
 
 /**
@@ -74,7 +75,9 @@ export async function checkPlan(asked: Checking, plan: Plan): Promise<PlanCheck>
         // What a method chooses is known once it ran; that nothing is there to choose from is known now.
         const most = judged ? await frozen({ ...asked, folder }, unjudged(parseRecipe(recipe)), plan, []) : dataset;
         const silent =
-          most !== null && (await lacksSignal(most.manifest, most.manifest.recipe, countEpisodes(asked.db)));
+          most !== null &&
+          learnsFromSignal(policy) &&
+          (await lacksSignal(most.manifest, most.manifest.recipe, countEpisodes(asked.db)));
         if (most?.manifest.rows.train === 0 && !silent) problems.push(emptied(name, most));
         else if (dataset !== null) notes.push(emptied(name, dataset));
       }

@@ -36,7 +36,7 @@ import { type Plan, type PlanRollout, type PlanWriters, passStage, servedPolicie
 import { tasksOf } from './plan-tasks.ts';
 import { asJudged, type Frozen, lacksSignal, requireRows, whereOf, withinRound, withoutGates } from './round-rows.ts';
 import { NothingToLearn, type OfStage, type Stages, stageId, stagesOf } from './stages.ts';
-import { loraBase, type Trained, trainingKind, trainSpec } from './training-asked.ts';
+import { learnsFromSignal, loraBase, type Trained, trainingKind, trainSpec } from './training-asked.ts';
 import { type Hosted, releasedOf, startOf } from './weights.ts';
 
 /** How long a plan waits for the processes that serve its policies. */
@@ -100,11 +100,13 @@ export async function iterate(context: JobContext, plan: Plan, of: OfIteration):
     await stages.job('judge', 'judge', async () => ({ methods: plan.judge, where: whereOf(plan, taken) }));
   const frozen: Record<string, Frozen> = {};
   const silent: string[] = [];
+  const count = countEpisodes(context.db);
   for (const name of names) {
     const { recipe } = plan.policies[name]!;
     const asked = parseRecipe({ ...withoutGates(withinRound(recipe, taken)), name: `${plan.name}-${name}` });
     const result = await stages.freeze(`freeze-${name}`, () => asJudged(asked, plan.judge));
-    if (await lacksSignal(result, asked, countEpisodes(context.db))) silent.push(name);
+    const isSilent = learnsFromSignal(plan.policies[name]!) && (await lacksSignal(result, asked, count));
+    if (isSilent) silent.push(name);
     else requireRows(name, result);
     frozen[name] = result;
   }

@@ -13,6 +13,9 @@ export type Trained = {
 /** Kind of the job that trains. */
 export const trainingKind = ({ train }: PlanPolicy): string => (train.engine === 'command' ? 'program' : train.method);
 
+/** Whether it learns from how answers differ: then rows without a difference are no fault, as those that an imitation lacks are. */
+export const learnsFromSignal = (policy: PlanPolicy): boolean => ['rl', 'dpo'].includes(trainingKind(policy));
+
 /** Where a job that goes on with an adapter may find the model below it, which may have moved since. */
 export const loraBase = ({ base, train }: PlanPolicy): { readonly lora_base?: string } =>
   base !== undefined && 'lora' in train ? { lora_base: base } : {};
