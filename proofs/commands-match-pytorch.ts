@@ -113,7 +113,8 @@ async function check(worker: PythonWorker, one: Case, folder: string): Promise<C
   const summary = await troupe<Summary>([
     ...['train', 'sft', '--model', dir, '--data', data, '--out', join(folder, 'out'), '--no-shuffle'],
     ...['--batch', BATCH, '--steps', STEPS, '--lr', ADAM.learningRate, '--schedule', 'constant', '--warmup', 0],
-    ...['--weight-decay', ADAM.weightDecay, '--clip', ADAM.clip, '--loss', loss, '--seed', SEED],
+    ...['--beta2', ADAM.beta2, '--weight-decay', ADAM.weightDecay, '--clip', ADAM.clip],
+    ...['--loss', loss, '--seed', SEED],
     ...['--threads', threads, ...(spec ? ['--lora', spec] : []), '--json'],
   ]);
   const expected = await theirs;
