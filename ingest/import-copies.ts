@@ -3,11 +3,8 @@
  * import and against what was recorded before. The session that holds them first has them; the other one was only shown them.
  */
 import type { Format } from './formats/format.ts';
-import { type Earlier, storedLines } from './import-earlier.ts';
+import { type Earlier, type IdsElsewhere, storedLines } from './import-earlier.ts';
 import type { Part } from './import-join.ts';
-
-/** Ids that another session holds, each with the episode of that session. */
-export type IdsElsewhere = ReadonlyMap<string, string>;
 
 /** Finds the ids of a run that another one holds, of those that it was asked for before and of those that were recorded. */
 export function copyFinder(earlier: Earlier): (format: Format, lines: readonly unknown[]) => Promise<IdsElsewhere> {

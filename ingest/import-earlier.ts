@@ -8,13 +8,15 @@ import { decodeDraft } from './decode.ts';
 import type { Draft } from './events.ts';
 import { FORMATS } from './formats/catalogue.ts';
 import type { Converted, Format } from './formats/format.ts';
-import type { IdsElsewhere } from './import-copies.ts';
 import { joinParts, type Part } from './import-join.ts';
 import { canonicalJson, hashId, sha256 } from './json.ts';
 import type { ArtifactStore, Originals } from './log/log.ts';
 import { parseOwn, writtenJson } from './spelling.ts';
 
 export type Earlier = { readonly originals: Originals; readonly artifacts: ArtifactStore };
+
+/** Ids that another session holds, each with the episode of that session. */
+export type IdsElsewhere = ReadonlyMap<string, string>;
 
 /** A run as it is read now: its own lines, or with those of earlier imports, which stand in no file of this one. */
 export type Reading = { readonly part: Part; readonly converted: Converted };

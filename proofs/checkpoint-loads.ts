@@ -12,7 +12,7 @@ import { initialWeights, withScoreHead } from '../trainer/models/parameters.ts';
 import type { ModelConfig, RopeScaling, Weights } from '../trainer/models/weights.ts';
 import { type RandomStream, randomStream } from '../trainer/random.ts';
 import { Policy, type ScoreRow } from '../trainer/sampling/policy.ts';
-import type { ChatMessage } from '../trainer/tokens/template.ts';
+import type { ChatMessage } from '../trainer/tokens/template-messages.ts';
 import { wordTokenizer } from '../trainer/tokens/tokenizer.ts';
 import { furthest, within } from './distance.ts';
 import type { Outcome, Proof, Setting } from './proof.ts';

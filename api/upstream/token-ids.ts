@@ -128,7 +128,7 @@ export function responseChoice(response: Fields | null): Fields {
 
 /**
  * The tokens of all choices. Servers lose ids: vLLM streamed no chunk, and so no ids, while its parser of tool calls held text back
- * (vllm-project/vllm, issue 27482). Ids that are fewer than the tokens that were counted are not the answer's, so they stay in the raw record.
+ * (vllm-project/vllm#27482). Ids that are fewer than the tokens that were counted are not the answer's, so they stay in the raw record.
  */
 export function answerTokens(
   choices: readonly Fields[],

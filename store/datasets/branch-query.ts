@@ -1,5 +1,6 @@
 /** The rows of branches as SQL: each is the row of its last answer, with the answers that are learnt beside it. */
 import { literalSql, type SqlBool, sql } from '../db/query.ts';
+import type { SplitName } from './columns.ts';
 import { LEARNT } from './columns.ts';
 import {
   type Chosen,
@@ -9,7 +10,6 @@ import {
   LINEAGE_OF_STEP,
   type MethodsUsed,
   type Rows,
-  type SplitName,
   splitCondition,
   tables,
   takenRows,

@@ -6,6 +6,9 @@
 import { fieldSql } from '../filter-fields.ts';
 import { shownJson, shownText } from '../projections/long-texts.ts';
 
+/** The parts of a dataset. */
+export type SplitName = 'train' | 'held_out' | 'validation' | 'test';
+
 export type Unit = 'step' | 'episode' | 'group' | 'pair' | 'triplet' | 'branch';
 
 /** Units whose rows are whole episodes. */

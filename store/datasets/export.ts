@@ -4,6 +4,7 @@ import { TroupeError } from '../../errors.ts';
 import { nearest } from '../../nearest.ts';
 import { nestedStreams } from './arrow.ts';
 import { type CardFile, cardText } from './card.ts';
+import type { SplitName } from './columns.ts';
 import { LAYOUTS } from './layouts/catalogue.ts';
 import { type Counted, counter } from './layouts/counter.ts';
 import { countNotHeld } from './layouts/held.ts';
@@ -11,7 +12,6 @@ import type { Layout, LayoutFile } from './layouts/layout.ts';
 import { NEEDED, turnsOf } from './layouts/turn.ts';
 import { parquetOf } from './parquet.ts';
 import { draftAt, draftPath, type FileFacts, writeError } from './publish.ts';
-import type { SplitName } from './query.ts';
 import type { OpenedDataset } from './read.ts';
 
 /** The content of `manifest.json` in an exported folder. */

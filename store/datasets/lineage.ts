@@ -1,8 +1,8 @@
 /** The trail of a split's rows: which step each is, which events made it, and the hash of its content, so that changes can be named. */
 import { createHash } from 'node:crypto';
-import type { Unit } from './columns.ts';
+import type { SplitName, Unit } from './columns.ts';
 import { inTurns } from './growing.ts';
-import { LINEAGE, type SplitName } from './query.ts';
+import { LINEAGE } from './query.ts';
 
 /** A step of a row, or its episode; `events` as in a line. */
 type RowStep = Pick<Lineage, 'episode_id' | 'call_id' | 'candidate' | 'step_id' | 'events'>;

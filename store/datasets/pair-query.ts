@@ -5,6 +5,7 @@
 import { literalSql, type RawBuilder, type SqlBool, type Statement, sql } from '../db/query.ts';
 import { fieldSql } from '../filter-fields.ts';
 import { shownJson, shownText } from '../projections/long-texts.ts';
+import type { SplitName } from './columns.ts';
 import { type Column, PROMPT } from './columns.ts';
 import { CAP_KEYS, capOrder } from './picked.ts';
 import {
@@ -17,7 +18,6 @@ import {
   judgedValues,
   type MethodsUsed,
   type Rows,
-  type SplitName,
   splitCondition,
   tables,
   takenRows,

@@ -19,7 +19,7 @@ import { fieldSql, UNTRAINABLE } from '../filter-fields.ts';
 import { filterText } from '../filter-text.ts';
 import { comparisonsOf, type Filter, looksAtTask, lowerFilter, splitFilter } from '../select.ts';
 import type { ChosenMethod } from './chosen-methods.ts';
-import { COLUMNS, type Column, isWhole, PROMPT } from './columns.ts';
+import { COLUMNS, type Column, isWhole, PROMPT, type SplitName } from './columns.ts';
 import type { Recipe, Split } from './recipe.ts';
 import { WEIGHT_COLUMN, weightFilters, weightSql } from './weights.ts';
 
@@ -326,7 +326,6 @@ export const sharesOf = (split: Split): readonly { name: SplitName; from: number
         { name: 'test', from: 0, to: split.test },
       ];
 
-export type SplitName = 'train' | 'held_out' | 'validation' | 'test';
 export const splitsOf = ({ split }: Recipe): readonly SplitName[] =>
   split === null ? ['train'] : ['train', ...sharesOf(split).map(({ name }) => name)];
 

@@ -6,12 +6,12 @@ import { readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import type { ArrowBlock } from './arrow.ts';
+import type { SplitName } from './columns.ts';
 import { LINEAGE_FILE } from './lineage.ts';
 import type { Positions } from './manifest.ts';
 import { changedBetween, type Moment } from './moment.ts';
 import type { Provenance } from './provenance.ts';
 import { draftAt, draftPath, isTemporary, type LocalDraft, type Mark, STATE_FILE } from './publish.ts';
-import type { SplitName } from './query.ts';
 import type { WeightSums } from './weights.ts';
 
 /** How far the files of rows are written: up to the end of a batch. */

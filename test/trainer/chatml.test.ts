@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { answerRow } from '../../trainer/data/training-rows.ts';
 import { CHATML_ROLES, CHATML_SPECIAL, CHATML_TEMPLATE } from '../../trainer/tokens/chatml.ts';
-import { type ChatMessage, chatTemplate } from '../../trainer/tokens/template.ts';
+import { chatTemplate } from '../../trainer/tokens/template.ts';
+import type { ChatMessage } from '../../trainer/tokens/template-messages.ts';
 import { openTokenizer } from '../../trainer/tokens/tokenizer.ts';
 import { trainBpe } from '../../trainer/tokens/tokenizer-training.ts';
 

@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { answerRow } from '../../trainer/data/training-rows.ts';
-import { type ChatMessage, chatTemplate, templateSource } from '../../trainer/tokens/template.ts';
+import { chatTemplate, templateSource } from '../../trainer/tokens/template.ts';
+import type { ChatMessage } from '../../trainer/tokens/template-messages.ts';
 import { openTokenizer, wordTokenizer } from '../../trainer/tokens/tokenizer.ts';
 
 const words = ['hi', 'there', 'how', 'are', 'you', 'fine', 'thanks', 'assistant', 'user', 'system'];

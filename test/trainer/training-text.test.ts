@@ -10,7 +10,7 @@ import { supervisedLine } from '../../trainer/data/training-files.ts';
 import { answerRow, type StepRow, supervisedRow, type TokenRow } from '../../trainer/data/training-rows.ts';
 import type { OpenModel } from '../../trainer/models/model-directory.ts';
 import type { PromptAsk } from '../../trainer/sampling/infer-wire.ts';
-import type { ChatMessage } from '../../trainer/tokens/template.ts';
+import type { ChatMessage } from '../../trainer/tokens/template-messages.ts';
 import { TEMPLATES } from './chat-templates.ts';
 import { modelWith, recorded, recordedStep } from './training-text.ts';
 

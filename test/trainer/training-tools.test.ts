@@ -5,7 +5,8 @@ import { readRows, supervisedLine } from '../../trainer/data/training-files.ts';
 import { type StepRow, supervisedRow, type TokenRow } from '../../trainer/data/training-rows.ts';
 import type { OpenModel } from '../../trainer/models/model-directory.ts';
 import { CHATML_ROLES, CHATML_SPECIAL, CHATML_TEMPLATE } from '../../trainer/tokens/chatml.ts';
-import { type ChatMessage, chatTemplate } from '../../trainer/tokens/template.ts';
+import { chatTemplate } from '../../trainer/tokens/template.ts';
+import type { ChatMessage } from '../../trainer/tokens/template-messages.ts';
 import { openTokenizer } from '../../trainer/tokens/tokenizer.ts';
 import { trainBpe } from '../../trainer/tokens/tokenizer-training.ts';
 

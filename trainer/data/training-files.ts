@@ -7,7 +7,8 @@ import { isRecord } from '../../ingest/json.ts';
 import { keepSpelling, parseWritten } from '../../ingest/spelling.ts';
 import { CUT_REASONS } from '../../store/filter-fields.ts';
 import type { OpenModel } from '../models/model-directory.ts';
-import { ANSWERS, type ChatMessage, type Learning, type ToolOptions } from '../tokens/template.ts';
+import { ANSWERS, type Learning, type ToolOptions } from '../tokens/template.ts';
+import type { ChatMessage } from '../tokens/template-messages.ts';
 import { type AnswerOptions, answerRow, chatRow, maskedRow, type TokenRow, weighed } from './training-rows.ts';
 
 /** What a row's text is turned into ids with. */

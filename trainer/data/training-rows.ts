@@ -8,13 +8,8 @@ import { fromMessage } from '../../ingest/formats/chat-message.ts';
 import { mapStrings, unescapeText } from '../../ingest/text.ts';
 import { listIn } from '../../store/datasets/nested-columns.ts';
 import type { OpenModel } from '../models/model-directory.ts';
-import {
-  ANSWERS,
-  type ChatMessage,
-  type ChatTemplate,
-  type MaskOptions,
-  type ToolOptions,
-} from '../tokens/template.ts';
+import { ANSWERS, type ChatTemplate, type MaskOptions, type ToolOptions } from '../tokens/template.ts';
+import type { ChatMessage } from '../tokens/template-messages.ts';
 
 /** The columns of a step dataset that training reads. */
 export type StepRow = {

@@ -5,7 +5,7 @@
 import { got, TroupeError } from '../../errors.ts';
 import type { OpenModel } from '../models/model-directory.ts';
 import type { Sample, SampleRequest } from '../models/weights.ts';
-import type { ChatMessage } from '../tokens/template.ts';
+import type { ChatMessage } from '../tokens/template-messages.ts';
 import { tokenTexts } from '../tokens/token-text.ts';
 import type { Tokenizer } from '../tokens/tokenizer.ts';
 import type { CallFrame, ReadCalls } from '../tokens/tool-calls.ts';

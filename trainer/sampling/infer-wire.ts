@@ -5,7 +5,7 @@
  */
 import type { Readable } from 'node:stream';
 import { TroupeError } from '../../errors.ts';
-import type { ChatMessage } from '../tokens/template.ts';
+import type { ChatMessage } from '../tokens/template-messages.ts';
 import type { Called } from '../tokens/tool-calls.ts';
 
 /** What to continue: exactly one of `messages`, `prompt_ids` and `prompt`. */

@@ -4,7 +4,9 @@
  */
 import { got } from '../../errors.ts';
 import { parseWritten, writtenArguments } from '../../ingest/spelling.ts';
-import type { ChatMessage } from './template.ts';
+
+/** A message as chat templates read it; fields beyond these (`tool_calls`, `name`, …) reach the template as they are. */
+export type ChatMessage = { readonly role: string; readonly content?: unknown; readonly [field: string]: unknown };
 
 export type MessageReader = {
   readonly read: (message: ChatMessage) => ChatMessage;

@@ -5,12 +5,9 @@ import { got, TroupeError } from '../../errors.ts';
 import { given } from '../../ingest/json.ts';
 import { toolsInOrder } from '../../store/datasets/tool-order.ts';
 import { rendered, Template } from './jinja.ts';
-import { messageReader } from './template-messages.ts';
+import { type ChatMessage, messageReader } from './template-messages.ts';
 import type { Tokenizer } from './tokenizer.ts';
 import { type CallFrame, callEnd, callFrame, callReader, type ReadCalls } from './tool-calls.ts';
-
-/** A message as chat templates read it; fields beyond these (`tool_calls`, `name`, …) reach the template as they are. */
-export type ChatMessage = { readonly role: string; readonly content?: unknown; readonly [field: string]: unknown };
 
 type MaskedIds = {
   readonly ids: readonly number[];

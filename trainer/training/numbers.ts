@@ -37,7 +37,7 @@ export type RlNumbers = Omit<Numbers, 'learning_rate'> &
 /** Which rows each step takes. */
 export type Taken = { readonly steps: number; readonly order: Order };
 
-export const adamOf = ({ beta1, beta2, weight_decay, clip }: Numbers): Adam => ({
+const adamOf = ({ beta1, beta2, weight_decay, clip }: Numbers): Adam => ({
   beta1: beta1 ?? DEFAULTS.beta1,
   beta2: beta2 ?? DEFAULTS.beta2,
   epsilon: DEFAULTS.epsilon,

@@ -1,5 +1,5 @@
 /** Axolotl, `chat_template` datasets: whole conversations, each message marked as learnt or not, and the part of its configuration. */
-import type { SplitName } from '../query.ts';
+import type { SplitName } from '../columns.ts';
 import { type Conversation, conversationsOf } from './conversations.ts';
 import { type Layout, type LayoutFile, LEARNS_ALL } from './layout.ts';
 import { argumentsOf } from './message.ts';

@@ -1,6 +1,5 @@
 /** What a layout is: rows of a dataset in, the files of somebody else's trainer out. Layouts are pure; they neither read nor write files. */
-import type { Unit } from '../columns.ts';
-import type { SplitName } from '../query.ts';
+import type { SplitName, Unit } from '../columns.ts';
 import type { Shapes } from '../shape.ts';
 import type { Counter } from './counter.ts';
 import type { Held, Turn } from './turn.ts';
