@@ -85,7 +85,7 @@ export async function unknownValues(
     for (const value of await absentOf(tx, comparison))
       unknown.set(JSON.stringify([comparison.field, value]), [comparison, value]);
   }
-  for (const one of await absentFeedback(tx, filter)) unknownFeedback.add(one);
+  for (const one of await absentFeedback(tx, filter, searched.fields)) unknownFeedback.add(one);
   // Of a tag that nothing has, each of several values gives the same sentence.
   const absences = new Set<string>();
   for (const [comparison, value] of [...unknown.values()].slice(0, NAMED))
@@ -114,9 +114,13 @@ function askedIn(filter: Filter | null, searched: Searched): readonly Asked[] {
 }
 
 /** A sentence for each name of feedback that nothing of its kind of target has as a number, with the nearest that something has. */
-async function absentFeedback(tx: Pick<Session, 'query'>, filter: Filter | null): Promise<readonly string[]> {
+async function absentFeedback(
+  tx: Pick<Session, 'query'>,
+  filter: Filter | null,
+  fields: Fields,
+): Promise<readonly string[]> {
   const asked = comparisonsOf(filter).flatMap(({ field }) => {
-    const { feedback, name } = factsOf(field);
+    const { feedback, name } = factsOf(field, 'where', fields);
     return feedback === undefined ? [] : [{ feedback, name, target: TARGETS[name.split('(')[0]!]! }];
   });
   if (asked.length === 0) return [];
