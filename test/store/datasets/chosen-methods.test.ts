@@ -40,7 +40,8 @@ describe('a recipe that names a method', () => {
     });
     expect(refused('grpo_advntage')).toMatchObject({
       code: 'method_unknown',
-      message: 'credit: there is no method named "grpo_advntage". Did you mean grpo_advantage?',
+      message:
+        'credit: there is no method named "grpo_advntage". Did you mean grpo_advantage? What was recorded under a name is feedback(grpo_advntage).',
       detail: { field: 'credit', got: '"grpo_advntage"' },
     });
     // A filter names the method by its key, once its methods are pinned.
