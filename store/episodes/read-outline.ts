@@ -109,8 +109,11 @@ const thingsOf = (id: string, tokens: boolean): Readonly<Record<string, Things>>
     .where('s.episode_id', '=', id),
   tool_calls: query
     .selectFrom('traj.tool_calls as t')
-    .select(['t.tool_call_id as id', sql<'tool_call'>`'tool_call'`.as('kind'), 't.seq'])
+    .select(['t.tool_call_id as id', sql<'tool_call'>`'tool_call'`.as('kind')])
     .select([
+      // The view has a place where the source numbers nothing, which is not comparable with numbers.
+      sql<number | null>`(select coalesce(f.seq, f.returned_seq) from facts.tool_calls f
+        where f.episode_id = t.episode_id and f.tool_call_id = t.tool_call_id)`.as('seq'),
       sql<string | null>`coalesce(t.called_at, t.returned_at)`.as('at'),
       sql<number>`(500 + coalesce(octet_length(t.arguments_raw), 0) + coalesce(octet_length(t.arguments::text), 0)
         + coalesce(octet_length(t.output::text), 0))::float8`.as('bytes'),
@@ -121,8 +124,8 @@ const thingsOf = (id: string, tokens: boolean): Readonly<Record<string, Things>>
     ])
     .where('t.episode_id', '=', id),
   decisions: query
-    .selectFrom('traj.decisions as d')
-    .select(['d.decision_id as id', sql<'decision'>`'decision'`.as('kind'), 'd.seq', 'd.at'])
+    .selectFrom('facts.decisions as d')
+    .select(['d.event_id as id', sql<'decision'>`'decision'`.as('kind'), 'd.seq', 'd.occurred_at as at'])
     .select([
       sql<number>`(200 + coalesce(octet_length(d.decision::text), 0))::float8`.as('bytes'),
       sql<readonly string[]>`'{}'::text[]`.as('texts'),
