@@ -121,6 +121,8 @@ export const FIELDS: ReadonlyMap<string, FieldFacts> = new Map<string, FieldFact
   ...fields('step', 'text', {
     ...same('s', 'text', 'finish_reason', 'parent_step_id'),
     untrainable: WHY_UNTRAINABLE,
+    // The end of a version is the source of its event.
+    source: "nullif(split_part(s.version, E'\\x01', 2), '')",
     ...same('c', 'model', 'response_model', 'policy', 'checkpoint_id', 'model_version'),
     agent_id: AGENT,
     agent: 'coalesce(a.name, c.completed_agent_id, c.requested_agent_id)',

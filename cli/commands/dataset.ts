@@ -71,7 +71,7 @@ function freezeCommand(dataset: Command): void {
       const options = { directory, benchmarks, codeVersion: VERSION, log, at: now().toISOString(), allowEmpty };
       const frozen = await patiently(() => freeze(db, recipe, options));
       await catchUp();
-      if (flags.json) printJson(frozen.manifest);
+      if (flags.json) printJson({ ...frozen.manifest, warnings: frozen.warnings });
       else {
         print(
           table(

@@ -24,7 +24,7 @@ import { momentOf } from './moment.ts';
 import { pairCountQuery, worthQuery } from './pair-query.ts';
 import { parquetOf } from './parquet.ts';
 import { isThinned, type Picked, pickRows } from './picked.ts';
-import { readErased, readModels, readOrigins } from './provenance.ts';
+import { mixture, type Provenance, readAnswers, readErased, readOrigins } from './provenance.ts';
 import {
   draftAt,
   draftPath,
@@ -89,7 +89,7 @@ export type Frozen = {
   readonly directory: string;
   /** False where this recipe with these rows had been frozen before; the manifest is then the earlier one. */
   readonly fresh: boolean;
-  /** A sentence for each role, tag or value that the recipe names and nothing has. */
+  /** A sentence for each role, tag or value that the recipe names and nothing has, and for each way in which the rows are mixed. */
   readonly warnings: readonly string[];
 };
 
@@ -195,6 +195,12 @@ async function readInto(
     ...(count === 0 ? await worthStage(tx, taken) : []),
     ...(await pairStages(tx, taken, count)),
   ];
+  const provenance: Provenance = {
+    origins: await readOrigins(tx, recipe, chosen),
+    ...(await readAnswers(tx, recipe, methods, chosen)),
+    redacted: files.redacted,
+    erased: await readErased(tx, recipe, chosen),
+  };
   const manifest: Manifest = {
     format: 'troupe-dataset/2',
     dataset_id: datasetId(files.contentSha256, pinned),
@@ -206,19 +212,17 @@ async function readInto(
     methods,
     columns: columnsOf(recipe).map(({ name, kind }) => ({ name, kind })),
     rows: files.rows,
-    provenance: {
-      origins: await readOrigins(tx, recipe, chosen),
-      models: await readModels(tx, recipe, methods, chosen),
-      redacted: files.redacted,
-      erased: await readErased(tx, recipe, chosen),
-    },
+    provenance,
     funnel: [...funnel, ...limited(recipe, funnel, count), ...weightStage(written, files.weights(), count)],
     files: [],
   };
   return {
     manifest,
     files: files.finish,
-    warnings: [...warnings, ...picked.warnings, ...stopped, ...emptyParts(recipe, files.rows)],
+    warnings: [
+      ...[...warnings, ...picked.warnings, ...stopped, ...emptyParts(recipe, files.rows)],
+      ...mixture(provenance),
+    ],
   };
 }
 

@@ -2,6 +2,7 @@
 import { MARK } from '../../ingest/redact-rules.ts';
 import type { Session } from '../db/pool.ts';
 import { anyOf, rowsOf, sql } from '../db/query.ts';
+import { fieldSql } from '../filter-fields.ts';
 import { type Chosen, episodeCondition, type MethodsUsed, type Rows, tables, takenRows } from './query.ts';
 import type { Recipe } from './recipe.ts';
 
@@ -14,6 +15,11 @@ export type Provenance = {
   }[];
   /** What generated the rows, by the answers that each gave: the weights of a policy, else the model that answered or was asked; null where neither is known. */
   readonly models?: readonly { readonly model: string | null; readonly answers: number }[];
+  /** What recorded the rows, by answers: the source of their events, `/import/FORMAT` of what was imported. */
+  readonly sources?: readonly { readonly source: string | null; readonly answers: number }[];
+  /** How many answers are from episodes that failed, and how many from tasks whose split is test. */
+  readonly failed?: number;
+  readonly test?: number;
   /** Marks in the rows where a secret was redacted, by the rule that found it. */
   readonly redacted: Readonly<Record<string, number>>;
   /** Erasures in the project up to then, what they took the text of, and how many of the episodes that rows were chosen from that were. */
@@ -55,21 +61,63 @@ export async function readOrigins(tx: Session, recipe: Recipe, chosen: Chosen): 
 }
 
 /** Over the answers that the recipe takes. */
-export async function readModels(
+export async function readAnswers(
   tx: Session,
   recipe: Recipe,
   used: MethodsUsed,
   chosen: Chosen,
-): Promise<NonNullable<Provenance['models']>> {
-  const model = sql<string | null>`coalesce('checkpoint ' || c.checkpoint_id, c.response_model, c.model)`;
-  return rowsOf(
+): Promise<Required<Pick<Provenance, 'models' | 'sources' | 'failed' | 'test'>>> {
+  const found = await rowsOf(
     tx,
     takenRows({ ...recipe, columns: [] }, used, chosen)
-      .select([model.as('model'), sql<number>`count(*)::float8`.as('answers')])
-      .groupBy(model)
-      .orderBy(sql`count(*) desc`)
-      .orderBy(sql`coalesce('checkpoint ' || c.checkpoint_id, c.response_model, c.model) collate "C"`),
+      .select([
+        sql<string | null>`coalesce('checkpoint ' || c.checkpoint_id, c.response_model, c.model)`.as('model'),
+        sql.raw<string | null>(fieldSql('source')).as('source'),
+        sql<boolean>`coalesce(e.outcome in ('failure', 'error', 'timeout', 'aborted'), false)`.as('failed'),
+        sql<boolean>`coalesce((select lower(o.split) = 'test' from facts.tasks o where o.task_id = e.task_id), false)`.as(
+          'test',
+        ),
+        sql<number>`count(*)::float8`.as('answers'),
+      ])
+      .groupBy(sql`1, 2, 3, 4`),
   );
+  const sum = (rows: typeof found): number => rows.reduce((total, { answers }) => total + answers, 0);
+  const by = (value: (row: (typeof found)[number]) => string | null): readonly (readonly [string | null, number])[] =>
+    [...new Set(found.map(value))]
+      .map((one) => [one, sum(found.filter((row) => value(row) === one))] as const)
+      .sort(([a, most], [b, more]) => more - most || ((a ?? '\uffff') < (b ?? '\uffff') ? -1 : 1));
+  return {
+    models: by(({ model }) => model).map(([model, answers]) => ({ model, answers })),
+    sources: by(({ source }) => source).map(([source, answers]) => ({ source, answers })),
+    failed: sum(found.filter(({ failed }) => failed)),
+    test: sum(found.filter(({ test }) => test)),
+  };
+}
+
+/** How many of a list are named; of the others only how many there are. */
+export const MOST_NAMED = 20;
+
+/** A sentence for each way in which the rows are not of one kind, or not of the kind that most want to train on. */
+export function mixture({ models = [], sources = [], failed = 0, test = 0 }: Provenance): readonly string[] {
+  const all = models.reduce((sum, { answers }) => sum + answers, 0);
+  const several = (what: string, counted: readonly (readonly [string | null, number])[]): readonly string[] => {
+    if (counted.length < 2) return [];
+    const named = counted.slice(0, MOST_NAMED).map(([one, answers]) => `${one ?? 'unknown'} (${answers})`);
+    const others = counted.length > MOST_NAMED ? [`${counted.length - MOST_NAMED} others`] : [];
+    return [`Answers come from ${counted.length} ${what}: ${[...named, ...others].join(', ')}.`];
+  };
+  return [
+    ...several(
+      'models',
+      models.map(({ model, answers }) => [model, answers]),
+    ),
+    ...several(
+      'sources',
+      sources.map(({ source, answers }) => [source, answers]),
+    ),
+    ...(failed > 0 ? [`${failed} of ${all} answers are from episodes that failed.`] : []),
+    ...(test > 0 ? [`${test} of ${all} answers are from tasks whose split is test.`] : []),
+  ];
 }
 
 export async function readErased(tx: Session, recipe: Recipe, chosen: Chosen): Promise<Provenance['erased']> {
