@@ -26,12 +26,17 @@ export function projectCommand(
   });
 }
 
-/** A command that is a process: it runs until it is stopped, and waits for the database in its own loops. */
+/**
+ * A command that is a process: it runs until it is stopped, and waits for the database in its own loops. What `check` refuses is refused
+ * before anything starts.
+ */
 export function processCommand(
   command: Command,
   work: (context: Context, args: readonly string[], flags: Flags) => Promise<number | undefined>,
+  check: (flags: Flags) => Promise<unknown> = async () => {},
 ): Command {
   return plainCommand(command, async (args, flags) => {
+    await check(flags);
     const { withContext } = await import('./context.ts');
     return withContext(flags, (context) => work(context, args, flags));
   });

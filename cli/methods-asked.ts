@@ -21,6 +21,24 @@ export function parseMethods(list: string): MethodAsked[] {
   });
 }
 
+/** The methods of the setting `judge`. @throws TroupeError `config_invalid` for what cannot always run */
+export async function standingMethods(judge: string | null): Promise<readonly MethodAsked[]> {
+  if (judge === null) return [];
+  const { compareEverything, requireRunnable, resolveMethods } = await import('../store/judging/judge.ts');
+  const wrong = (why: string) =>
+    new TroupeError('config_invalid', `The setting judge (TROUPE_JUDGE) cannot run: ${why}`, { field: 'judge' });
+  let methods: readonly MethodAsked[];
+  try {
+    methods = parseMethods(judge);
+    requireRunnable(resolveMethods(methods));
+  } catch (error) {
+    throw error instanceof TroupeError ? wrong(error.message) : error;
+  }
+  if (compareEverything(methods))
+    throw wrong('it names a method that compares all episodes; run that by `troupe judge --methods …`.');
+  return methods;
+}
+
 /** Commas inside braces, and braces inside quotes, belong to the parameters. */
 function partsOf(list: string): string[] {
   const parts: string[] = [];

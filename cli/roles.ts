@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { isLoopback } from '../api/origin.ts';
 import { observe } from '../api/prometheus.ts';
 import { duringJob } from '../api/tracing/spans.ts';
-import { countText, EXIT, type Refusal, TroupeError } from '../errors.ts';
+import { countText, EXIT, type Refusal } from '../errors.ts';
 import type { LogSource } from '../ingest/log/source.ts';
 import { patiently } from '../store/db/patience.ts';
 import type { Handler } from '../store/jobs/jobs.ts';
@@ -20,7 +20,7 @@ import type { Context } from './context.ts';
 import { takeFirstKey } from './first-key.ts';
 import { hostedBy } from './hosted.ts';
 import { infer } from './infer-role.ts';
-import { parseMethods } from './methods-asked.ts';
+import { standingMethods } from './methods-asked.ts';
 import { say, troubleReporter } from './output.ts';
 import { processId } from './process-id.ts';
 import type { Role, RoleOptions } from './role.ts';
@@ -220,25 +220,7 @@ async function watchToolSessions({ db, database }: Context, signal: AbortSignal)
   await watchTools(db, toolRole(database), { ms: TOOL_MS, bytes: BACKEND_BYTES, own, signal });
 }
 
-/** The methods of the setting `judge`. @throws TroupeError `config_invalid` for what cannot always run */
-async function standingMethods(judge: string | null): Promise<readonly MethodAsked[]> {
-  if (judge === null) return [];
-  const { compareEverything, resolveMethods } = await import('../store/judging/judge.ts');
-  const wrong = (why: string) =>
-    new TroupeError('config_invalid', `The setting judge (TROUPE_JUDGE) cannot run: ${why}`, { field: 'judge' });
-  let methods: readonly MethodAsked[];
-  try {
-    methods = parseMethods(judge);
-    resolveMethods(methods);
-  } catch (error) {
-    throw error instanceof TroupeError ? wrong(error.message) : error;
-  }
-  if (compareEverything(methods))
-    throw wrong('it names a method that compares all episodes; run that by `troupe judge --methods …`.');
-  return methods;
-}
-
-/** Those methods, over every group that completes. */
+/** The methods of the setting `judge`, over every group that completes. */
 async function judgeAlways(
   { db, log, now, config }: Context,
   methods: readonly MethodAsked[],

@@ -1,7 +1,9 @@
 /** `troupe up`: all processes of a project. */
 import type { Command } from 'commander';
+import { loadConfig } from '../../config.ts';
 import { roleSettings } from '../children.ts';
 import { processCommand, untilInterrupted, wholeNumber } from '../command.ts';
+import { standingMethods } from '../methods-asked.ts';
 import { printJson, say } from '../output.ts';
 import { roleLogs } from '../role-logs.ts';
 
@@ -34,5 +36,7 @@ export function addTo(program: Command): void {
         },
       });
     },
+    // A role that cannot run would end the others after they have started.
+    async (flags) => standingMethods(loadConfig(flags, process.env).judge),
   );
 }

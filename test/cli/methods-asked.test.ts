@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { parseMethods } from '../../cli/methods-asked.ts';
+import { shell } from './support/troupe.ts';
 
 describe('methods in one line', () => {
   it('names, parameters in braces, and whose rewards are read', () => {
@@ -26,4 +27,16 @@ describe('methods in one line', () => {
       );
     }
   });
+});
+
+it('a judge of a misspelt, incomplete or unfit method is refused by the name of its setting and the nearest name before anything starts', async () => {
+  for (const [judge, why] of [
+    ['correctness_filter,grpo_advantages', /TROUPE_JUDGE.*grpo_advantages.*Did you mean grpo_advantage\?/],
+    ['grpo_advantage{"x', /TROUPE_JUDGE.*not JSON/],
+    ['grpo_advantage{"no_such":1}', /TROUPE_JUDGE.*no_such/],
+  ] as const) {
+    const at = shell({ DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none', TROUPE_JUDGE: judge });
+    const ended = await at.run(['up', '--port', '0']).finally(at.remove);
+    expect([ended.code, ended.out, ended.err]).toEqual([2, '', expect.stringMatching(why)]);
+  }
 });
