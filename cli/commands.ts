@@ -9,6 +9,7 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   'Set up': {
     demo: 'train a coder and a verifier from recorded episodes: the whole loop, on this machine',
     up: 'run everything: API, web page, projector, judge, trainer and a sampling process for each released policy',
+    down: 'end the `troupe up` of a home, also one that runs in the background',
     doctor: 'show each setting with its origin, and check what Troupe needs',
     project: 'create and list projects, each a database of its own',
     key: 'create, list and revoke API keys',
@@ -76,7 +77,7 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
 /** The commands that each page documents. */
 const PAGES: Readonly<Record<string, readonly string[]>> = {
   'docs/demo.md': ['demo'],
-  'docs/operations.md': ['up', 'doctor', 'reset', 'run', 'backup', 'restore', 'upgrade', 'rebuild', 'checksum'],
+  'docs/operations.md': ['up', 'down', 'doctor', 'reset', 'run', 'backup', 'restore', 'upgrade', 'rebuild', 'checksum'],
   'docs/settings.md': ['project'],
   'docs/keys.md': ['key'],
   'docs/formats.md': ['import', 'export'],
@@ -109,6 +110,7 @@ type AddTo = (program: Command) => void;
 export const COMMANDS: Readonly<Record<string, () => Promise<{ readonly addTo: AddTo }>>> = {
   demo: () => import('./commands/demo.ts'),
   up: () => import('./commands/up.ts'),
+  down: () => import('./commands/down.ts'),
   doctor: () => import('./commands/doctor.ts'),
   project: () => import('./commands/project.ts'),
   key: () => import('./commands/key.ts'),

@@ -62,10 +62,13 @@ export async function runUp(
   { settings, port, host, signal, onReady, metricsPort }: UpOptions,
 ): Promise<void> {
   const { db, home, database } = context;
-  const release = await claimHome(home, database.project);
+  const ended = new AbortController();
+  const release = await claimHome(home, database.project, () => {
+    say('Ended by `troupe down`.');
+    ended.abort();
+  });
   const hosted = hostedBy(context.config);
   const children = new Map<Child, Role>();
-  const ended = new AbortController();
   let failure: TroupeError | null = null;
   const fail = (error: TroupeError) => {
     failure ??= error;

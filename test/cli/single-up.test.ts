@@ -2,8 +2,9 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { claimHome } from '../../cli/single-up.ts';
+import { claimHome, endUp } from '../../cli/single-up.ts';
 import { homeAt } from '../../store/db/home.ts';
+import { shell } from './support/troupe.ts';
 
 let folder: string;
 beforeEach(() => {
@@ -19,12 +20,48 @@ it.each([
   mkdirSync(home.run, { recursive: true, mode: 0o700 });
   const open = () => readdirSync(tmpdir()).filter((name) => name.endsWith('.sock'));
   const before = open();
-  const release = await claimHome(home, 'p');
+  const release = await claimHome(home, 'p', () => {});
   expect(existsSync(join(home.run, 'up-p.sock'))).toBe(below === '');
   expect(open()).toEqual(before);
-  await expect(claimHome(home, 'p')).rejects.toMatchObject({ code: 'conflict' });
-  const other = await claimHome(home, 'q');
+  await expect(claimHome(home, 'p', () => {})).rejects.toMatchObject({ code: 'conflict' });
+  const other = await claimHome(home, 'q', () => {});
   release();
   other();
-  (await claimHome(home, 'p'))();
+  (await claimHome(home, 'p', () => {}))();
 });
+
+it('who asks the `troupe up` of a home and project to end waits for its process, and finds none where none runs', async () => {
+  const home = homeAt(join(folder, 'home'));
+  mkdirSync(home.run, { recursive: true, mode: 0o700 });
+  expect(await endUp(home, 'p', 1000)).toBeNull();
+  let asked = 0;
+  const release = await claimHome(home, 'p', () => asked++);
+  // It is told, and this process, which holds the home, does not end.
+  await expect(endUp(home, 'p', 300)).rejects.toMatchObject({
+    code: 'busy',
+    message: expect.stringMatching(/process \d+/),
+  });
+  expect(asked).toBe(1);
+  expect(await endUp(home, 'q', 1000)).toBeNull();
+  // Looking whether it is there ends nothing.
+  await expect(claimHome(home, 'p', () => {})).rejects.toMatchObject({ code: 'conflict' });
+  expect(asked).toBe(1);
+  release();
+});
+
+it('`troupe down` ends the server of a home that was started in the background, and says so', async () => {
+  const at = shell();
+  const nothing = await at.run(['down']);
+  expect([nothing.code, nothing.out]).toEqual([
+    0,
+    expect.stringMatching(/^No `troupe up` runs on the home .* for project troupe\.\n$/),
+  ]);
+  const up = at.start(['up', '--port', '0', '--json']);
+  const { url } = JSON.parse((await up.waitForOutput(/\}\n/)).split('\n').find((line) => line.startsWith('{'))!);
+  const down = await at.run(['down', '--json']);
+  expect([down.code, JSON.parse(down.out)]).toMatchObject([0, { project: 'troupe', pid: up.child.pid }]);
+  expect(await up.ended).toMatchObject({ code: 0, err: expect.stringContaining('`troupe down`') });
+  await expect(fetch(`${url}/healthz`)).rejects.toThrow();
+  expect(JSON.parse((await at.run(['down', '--json'])).out)).toMatchObject({ pid: null });
+  await at.remove();
+}, 300_000);
