@@ -1,6 +1,7 @@
 /** What the demo showed: a table of rounds, a plot, and the SQL to look further. */
 import type { DemoResult, Round } from './demo-scores.ts';
 import { paint as colours, table } from './output.ts';
+import { typedName } from './version.ts';
 
 const percent = (share: number | null): number | null => (share === null ? null : Math.round(1000 * share) / 10);
 
@@ -30,6 +31,7 @@ export function demoReport(
     'rejects wrong',
     'checkpoint',
   ];
+  const troupe = typedName();
   const where = `${home === '.troupe' ? '' : ` --home ${home}`} --project ${project}`;
   return [
     `\nHeld-out tasks, per cent. The teachers whose faulty work it began with are right in ${percent(result.teachers)} % of their answers.\n`,
@@ -39,12 +41,12 @@ export function demoReport(
     `Filters of the lessons: ${funnelLine(result.funnel)}`,
     `Loss of the warm start: ${sparkline(result.warm_start)}`,
     `\nLook further:`,
-    `  npx troupe sql "select job_id as gate, round((result #>> '{main,incumbent}')::numeric, 3) as incumbent, round((result #>> '{main,candidate}')::numeric, 3) as candidate, result ->> 'outcome' as outcome from traj.jobs where kind = 'play' order by finished_at"${where}`,
-    `  npx troupe sql "select checkpoint_id, count(distinct episode_id) as episodes from traj.lineage where relation = 'trained on' group by 1 limit 5"${where}`,
-    `  npx troupe sql "select method, role, round(avg(value)::numeric, 3) as mean, count(*) as steps from traj.rewards join traj.steps using (episode_id, step_id) group by 1, 2"${where}`,
-    `  npx troupe schedule list${where}`,
-    `  npx troupe plan show${where}`,
-    `  npx troupe up${where}     # then open the page it names`,
+    `  ${troupe} sql "select job_id as gate, round((result #>> '{main,incumbent}')::numeric, 3) as incumbent, round((result #>> '{main,candidate}')::numeric, 3) as candidate, result ->> 'outcome' as outcome from traj.jobs where kind = 'play' order by finished_at"${where}`,
+    `  ${troupe} sql "select checkpoint_id, count(distinct episode_id) as episodes from traj.lineage where relation = 'trained on' group by 1 limit 5"${where}`,
+    `  ${troupe} sql "select method, role, round(avg(value)::numeric, 3) as mean, count(*) as steps from traj.rewards join traj.steps using (episode_id, step_id) group by 1, 2"${where}`,
+    `  ${troupe} schedule list${where}`,
+    `  ${troupe} plan show${where}`,
+    `  ${troupe} up${where}     # then open the page it names`,
   ].join('\n');
 }
 
