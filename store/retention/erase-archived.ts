@@ -14,7 +14,7 @@ import { takeLock } from '../rebuilding/lock.ts';
 import { dropRemains } from '../rebuilding/rebuild.ts';
 import { type ArchiveRow, archivesOf, keep, keepArchive, sweepArchives } from './archives.ts';
 import { type EraseOptions, type Erasure, erase } from './erase.ts';
-import type { EraseWhat } from './erase-scope.ts';
+import { type EraseWhat, tasksOfSubject } from './erase-scope.ts';
 import { type ArchivedEvent, type ArchiveManifest, artifactsIn, eventsIn, readManifest } from './files.ts';
 import type { ArchiveFiles, Places } from './places.ts';
 import { archiveId, schemaOf } from './prune.ts';
@@ -34,11 +34,14 @@ export async function archivedScope(db: Db, what: EraseWhat, places: Places): Pr
   const named = 'episode' in what ? await archiveOf(db, `e/${what.episode}`) : null;
   const archives: ArchivedScope['archives'][number][] = [];
   const unread: ArchivedScope['unread'][number][] = [];
+  const tasks = 'subject' in what && rows.length > 0 ? await tasksOfSubject(db, what.subject) : new Set<string>();
+  const naming = new Set<string>();
   let events = 0;
   for (const archive of rows) {
     if ('episode' in what && archive.state === 'kept' && archive.archive_id !== named) continue;
     try {
-      const found = await keysIn((await places(archive.uri)).at(archive.uri), what);
+      const found = await keysIn((await places(archive.uri)).at(archive.uri), what, tasks);
+      for (const task of found.naming) naming.add(task);
       events += archive.state === 'kept' ? found.events : 0;
       if (found.keys.length > 0) archives.push({ archive, keys: found.keys });
     } catch (error) {
@@ -49,7 +52,7 @@ export async function archivedScope(db: Db, what: EraseWhat, places: Places): Pr
   }
   const own = named === null || !('episode' in what) ? [] : [`e/${what.episode}`];
   const keys = [...new Set([...own, ...archives.flatMap((one) => one.keys)])].sort();
-  return { keys: await unplayed(db, keys), events, archives, unread };
+  return { keys: await unplayed(db, keys, naming), events, archives, unread };
 }
 
 async function archiveOf(db: Db, key: string): Promise<string | null> {
@@ -57,19 +60,24 @@ async function archiveOf(db: Db, key: string): Promise<string | null> {
   return pruned?.archive_id ?? null;
 }
 
-/** Tasks that an episode of the database plays stay. */
-async function unplayed(db: Db, keys: readonly string[]): Promise<string[]> {
+/** Tasks that an episode of the database plays stay, but those that name the subject. */
+async function unplayed(db: Db, keys: readonly string[], naming: ReadonlySet<string>): Promise<string[]> {
   const tasks = keys.filter((key) => key.startsWith('t/')).map((key) => key.slice(2));
   const rows = await rowsOf(
     db,
     query.selectFrom('facts.episodes').select('task_id').distinct().where('task_id', '=', anyOf(tasks)),
   );
   const played = new Set(rows.map((row) => `t/${row.task_id}`));
-  return keys.filter((key) => !played.has(key));
+  return keys.filter((key) => naming.has(key) || !played.has(key));
 }
 
-/** The keys of one archive that belong to them, and tasks that none of its other episodes plays. */
-async function keysIn(files: ArchiveFiles, what: EraseWhat): Promise<{ keys: string[]; events: number }> {
+type Found = { readonly keys: string[]; readonly naming: readonly string[]; readonly events: number };
+
+/**
+ * The keys of one archive that belong to them: what names the subject, episodes that play a task which does (`tasks`: those of the database),
+ * and tasks that none of its other episodes plays. `naming`: its tasks that name the subject.
+ */
+async function keysIn(files: ArchiveFiles, what: EraseWhat, tasks: ReadonlySet<string>): Promise<Found> {
   const { manifest } = await readManifest(files);
   const found = new Set<string>('episode' in what ? [`e/${what.episode}`] : []);
   const counts = new Map<string, number>();
@@ -96,13 +104,15 @@ async function keysIn(files: ArchiveFiles, what: EraseWhat): Promise<{ keys: str
   }
   for (const trace of spans.values())
     for (const { key, data } of traceEventsOf(trace.map(storedOf)).events) note(key, data);
+  const naming = [...found].filter((key) => key.startsWith('t/'));
+  for (const { key, task } of played) if (tasks.has(task) || naming.includes(task)) found.add(key);
   for (const { key, id } of answers) if (found.has(key)) found.add(`x/${id}`);
   for (const key of [...found]) if (key.startsWith('e/')) found.add(`x/${key.slice(2)}`);
   const keys = [...found].filter((key) => counts.has(key));
   const others = new Set(played.filter(({ key }) => !found.has(key)).map(({ task }) => task));
-  const tasks = new Set(played.filter(({ key, task }) => found.has(key) && !others.has(task)).map(({ task }) => task));
+  const alone = new Set(played.filter(({ key, task }) => found.has(key) && !others.has(task)).map(({ task }) => task));
   const events = keys.reduce((sum, key) => sum + counts.get(key)!, 0);
-  return { keys: keys.length === 0 ? [] : [...keys, ...tasks], events };
+  return { keys: keys.length === 0 ? [] : [...new Set([...keys, ...alone])], naming, events };
 }
 
 /** Events derived from spans do not depend on when these were recorded. */

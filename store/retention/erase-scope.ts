@@ -4,6 +4,7 @@ import { LONGEST, OWN_MARK } from '../../ingest/log/split.ts';
 import type { Session } from '../db/pool.ts';
 import { anyOf, firstOf, pathHere, query, rowsOf, type SqlBool, sql } from '../db/query.ts';
 import { tagReads } from '../select.ts';
+import { ERASED } from './erase-text.ts';
 
 export type EraseWhat = { readonly subject: string } | { readonly episode: string };
 
@@ -22,13 +23,15 @@ export type Scope = {
 /**
  * An episode is erased whole. A subject's are the keys of all events that name it in `subject`, or in a member `subject` of `tags`:
  * episodes, tasks, feedback; the events derived from spans count as well, and are looked up in the tables. A task that names the subject
- * takes every episode along that plays it. A task that no other episode plays goes with its episodes, and so does feedback that was attached to them by a foreign id. `archived`: keys of theirs
- * that were pruned.
+ * takes every episode along that plays it, also one that came after the task was erased: from then on nothing says whose task it was, so every
+ * erasure of a subject takes what is left of all of them. A task that no other episode plays goes with its episodes, and so does feedback
+ * that was attached to them by a foreign id. `archived`: keys of theirs that were pruned.
  */
 export async function scopeOf(tx: Session, what: EraseWhat, archived: readonly string[] = []): Promise<Scope> {
   const named = 'episode' in what ? [`e/${what.episode}`] : await keysOfSubject(tx, what.subject);
-  const playing = await keysPlaying(tx, named);
-  const keys = [...new Set([...named, ...playing, ...archived])];
+  const playing = await keysPlaying(tx, [...named, ...archived]);
+  const left = 'episode' in what ? [] : await keysLeft(tx);
+  const keys = [...new Set([...named, ...playing, ...left, ...archived])];
   const episodes = keys.filter((key) => key.startsWith('e/')).map((key) => key.slice(2));
   const tasks = query
     .selectFrom('facts.episodes as e')
@@ -129,8 +132,36 @@ async function keysPlaying(tx: Session, keys: readonly string[]): Promise<string
   return (await rowsOf(tx, playing)).map((row) => row.key);
 }
 
+/** Keys of the episodes that play a task which was erased because it named a subject, and that are not erased themselves. */
+async function keysLeft(tx: Session): Promise<string[]> {
+  const left = query
+    .selectFrom('facts.episodes as e')
+    .leftJoin('troupe.erased as x', (join) => join.on('x.key', '=', sql<string>`'e/' || e.episode_id`))
+    .select(sql<string>`'e/' || e.episode_id`.as('key'))
+    .where(sql<string>`'t/' || e.task_id`, 'in', erasedTasks())
+    .where('x.key', 'is', null);
+  return (await rowsOf(tx, left)).map((row) => row.key);
+}
+
+/** Tasks whose definition named a subject until it was erased. */
+const erasedTasks = () =>
+  query
+    .selectFrom('troupe.stored_events')
+    .select('key')
+    .where('key', '>=', 't/')
+    .where('key', '<', 't0')
+    .where(
+      sql<SqlBool>`case when json_typeof(data -> 'tags') = 'object' then data -> 'tags' ->> 'subject' end = ${ERASED}`,
+    );
+
+/** Keys of the tasks that name a subject, and of those that named one until they were erased. */
+export async function tasksOfSubject(tx: Session, subject: string): Promise<ReadonlySet<string>> {
+  const keys = [...(await keysOfSubject(tx, subject)), ...(await rowsOf(tx, erasedTasks())).map((row) => row.key)];
+  return new Set(keys.filter((key) => key.startsWith('t/')));
+}
+
 async function keysOfSubject(tx: Session, subject: string): Promise<string[]> {
-  // Read as they are stored, events are found in a tenth of the time that it takes to put every text in its place. A subject that is the id of
+  // Events are read as they are stored, without putting every text in its place. A subject that is the id of
   // the event's key stands there as a mark; one that is longer than what stays in an event is looked for in the whole events.
   const isStored = subject.length <= LONGEST;
   const is = sql`in (${subject}, case when ${isStored} and substr(key, 3) = ${subject} then ${OWN_MARK} end)`;

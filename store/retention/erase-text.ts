@@ -2,6 +2,7 @@
  * An event without its texts: ids, kinds, numbers, places and order stay, so that every table keeps its rows and counts; text,
  * values of any shape, token ids and what the source had beside them go. Pure; erasing again changes nothing.
  */
+import { EXTENSIONS } from '../../ingest/decode.ts';
 import type { EventName } from '../../ingest/events.ts';
 import { isRecord } from '../../ingest/json.ts';
 
@@ -56,8 +57,16 @@ export function eraseText(name: EventName, data: unknown, digest: (hash: string)
     return kept === undefined ? [] : [[key, kept] as const];
   });
   const needed = NEEDED[name];
-  return { ...Object.fromEntries(members), ...(needed === undefined ? {} : { [needed]: ERASED }) };
+  return {
+    ...Object.fromEntries(members),
+    ...(needed === undefined ? {} : { [needed]: ERASED }),
+    // Whoever plays it later holds the same text, and is found by this.
+    ...(name === 'task.defined' && namesSubject(data) ? { tags: { subject: ERASED } } : {}),
+  };
 }
+
+const namesSubject = (data: unknown): boolean =>
+  isRecord(data) && [data, data.tags, data[EXTENSIONS]].some((one) => isRecord(one) && one.subject !== undefined);
 
 function member(key: string, value: unknown, digest: (hash: string) => string, named: boolean): unknown {
   if (value === null) return null;

@@ -316,6 +316,45 @@ describe('an erasure', () => {
     }
   });
 
+  it('of a subject takes the second time what has come since to play an erased task, and nothing of other tasks', async () => {
+    const one = await freshDatabase();
+    const log = postgresLog(one.db);
+    const options = {
+      log,
+      now: () => new Date(),
+      judge: judgeAgain,
+      removeBody: async () => false,
+      removeDataset: async () => false,
+    };
+    try {
+      await log.append([
+        event('task.defined', { task_id: 'tagged', query: SECRET, tags: { subject: 'bea' } }),
+        event('task.defined', { task_id: 'defined', query: SECRET, subject: 'bea' } as never),
+        event('task.defined', { task_id: 'common', query: 'q' }),
+        ...anEpisode('p1', { task: 'tagged' }),
+        ...anEpisode('p2', { task: 'common' }).map((one, i) =>
+          i === 0 ? event('episode.started', { episode_id: 'p2', task_id: 'common', subject: 'bea' } as never) : one,
+        ),
+      ]);
+      await projectAll(one.db);
+      expect((await erase(one.db, { subject: 'bea' }, options)).episodes.toSorted()).toEqual(['p1', 'p2']);
+      await projectAll(one.db);
+      expect((await planErasure(one.db, { subject: 'bea' })).events).toBe(0);
+      await log.append([
+        ...anEpisode('p3', { task: 'tagged' }),
+        ...anEpisode('p4', { task: 'defined' }),
+        ...anEpisode('p5', { task: 'common' }),
+      ]);
+      await projectAll(one.db);
+      await rebuild(one.db, { judge: judgeAgain });
+      expect((await erase(one.db, { subject: 'bea' }, options)).episodes.toSorted()).toEqual(['p3', 'p4']);
+      await projectAll(one.db);
+      await expect(erase(one.db, { subject: 'bea' }, options)).rejects.toMatchObject({ code: 'not_found' });
+    } finally {
+      await one.close();
+    }
+  });
+
   it('says so where there is nothing to erase', async () => {
     expect(await planErasure(fresh.db, { subject: 'ann' })).toMatchObject({ events: 0, episodes: [] });
     const nothing = {

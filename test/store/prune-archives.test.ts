@@ -183,6 +183,27 @@ describe('an archive of pruned episodes', () => {
     expect([folders(), (await reconcile(db)).ok]).toEqual([[], true]);
   });
 
+  it('P49: gives up what plays a task that names a subject, also where the task was erased while it was away', async () => {
+    const tagged = event('task.defined', { task_id: 'her task', query: 'q', tags: { subject: 'cleo' } });
+    await project.record([
+      tagged,
+      ...anEpisode('c1', { task: 'her task' }),
+      ...anEpisode('c2', { task: 'other task' }),
+    ]);
+    await project.prune();
+    await project.record(anEpisode('c3', { task: 'her task' }));
+    const places = readdirSync(project.folder, { recursive: true, withFileTypes: true })
+      .filter((one) => one.name === 'manifest.json')
+      .map((one) => one.parentPath);
+    for (const place of places) renameSync(place, `${place}-away`);
+    const first = await erase({ subject: 'cleo' });
+    expect(first.archives.map(({ rewritten }) => rewritten)).toEqual(places.map(() => false));
+    for (const place of places) renameSync(`${place}-away`, place);
+    const second = await erase({ subject: 'cleo' });
+    expect([...first.episodes, ...second.episodes].toSorted()).toEqual(['c1', 'c3']);
+    expect(second.archives).toMatchObject([{ rewritten: true }]);
+  });
+
   it('P49: that is not where it was is named as holding it still, and never gives it back', async () => {
     await project.record(hers('ann-1'));
     await project.prune();
