@@ -1,5 +1,5 @@
 /** Whether a process can do its work, and the warnings if it can. */
-import { TroupeError } from '../errors.ts';
+import { type ErrorCode, TroupeError } from '../errors.ts';
 import type { EventLog } from '../ingest/log/log.ts';
 import { checkSchema, type readMigrations } from '../migrations/migrate.ts';
 import type { Db } from '../store/db/pool.ts';
@@ -13,8 +13,8 @@ export type Readiness = {
   readonly database: 'ok' | 'unreachable';
   /** compatible: newer code migrated the database and says that this code works with it. */
   readonly schema: 'current' | 'compatible' | 'behind' | 'newer' | 'changed' | 'unknown';
-  /** replaced: another topic or broker answers under its name, and nothing is written to it. */
-  readonly log: 'ok' | 'unreachable' | 'replaced';
+  /** replaced: another topic or broker answers under its name; repartitioned: its keys would go elsewhere. Nothing is written to either. */
+  readonly log: 'ok' | 'unreachable' | 'replaced' | 'repartitioned';
   /** Events in the log that are not in the tables yet. */
   readonly lag_events: number | null;
   /** Warnings and errors. */
@@ -55,13 +55,18 @@ export async function readiness({ db, log, known, ingestOnly }: Asked): Promise<
     status: !works ? 'not_ready' : reasons.length > 0 ? 'degraded' : 'ready',
     database: own.database,
     schema: own.schema,
-    log: why === null ? 'ok' : why.code === 'log_replaced' ? 'replaced' : 'unreachable',
+    log: why === null ? 'ok' : (LOG_STATES[why.code] ?? 'unreachable'),
     lag_events: lagEvents,
     reasons: shown,
     dead_letters: own.letters,
     serving: own.serving,
   };
 }
+
+const LOG_STATES: Partial<Record<ErrorCode, Readiness['log']>> = {
+  log_replaced: 'replaced',
+  log_repartitioned: 'repartitioned',
+};
 
 const standing = (what: string, seconds: number): string =>
   `${what} for ${Math.floor(seconds)} s: no projector runs, it stands still, or it has fallen behind; its log says why.`;

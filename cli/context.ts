@@ -130,10 +130,9 @@ async function openKafkaLog(
     topic,
     ...kafkaAccess(config),
   });
-  const source = kafkaSource(kafka, {
-    group: `troupe-${project}`,
-    accepts: config.origins.kafka_partitions === 'default' ? null : config.kafka_partitions,
-  });
+  const accepts = config.origins.kafka_partitions === 'default' ? null : config.kafka_partitions;
+  const source = kafkaSource(kafka, { group: `troupe-${project}`, accepts });
   const seal = sealedFile<KnownLog>(join(homeAt(config.home).sealed, `log-${project}`), sealSecret);
-  return { log: kafkaLog(kafka, { partitions: config.kafka_partitions, guard: guardOf(db, source, seal) }), source };
+  const guard = guardOf(db, source, seal);
+  return { log: kafkaLog(kafka, { partitions: config.kafka_partitions, accepts, guard }), source };
 }

@@ -26,6 +26,8 @@ import { type KnownLog, replacedBy, type TopicNow } from './replaced.ts';
 export type KafkaLogOptions = {
   /** Partitions of the topic if it has to be made. */
   readonly partitions: number;
+  /** The number of partitions that is accepted where it is another than before, null where none is. */
+  readonly accepts?: number | null;
   /** How long an append may take in milliseconds; then it fails and what became of it is unknown. */
   readonly deadlineMs?: number;
   /** What is known of the log, to refuse one that took its place; nothing is compared if omitted. */
@@ -55,7 +57,10 @@ type Open = { readonly producer: Producer; readonly partitions: number };
  * sending it again makes it present once. `too_large` names the broker's limit; nothing of that append was sent.
  * `log_repartitioned` when the topic has other partitions than when this process began; `log_replaced` when it is not the log that is known.
  */
-export function kafkaLog(kafka: KafkaClient, { partitions, deadlineMs = 5000, guard }: KafkaLogOptions): EventLog {
+export function kafkaLog(
+  kafka: KafkaClient,
+  { partitions, accepts = null, deadlineMs = 5000, guard }: KafkaLogOptions,
+): EventLog {
   const { topic } = kafka;
   let open: Promise<Open> | null = null;
   let admin: Promise<Admin> | null = null;
@@ -225,11 +230,18 @@ export function kafkaLog(kafka: KafkaClient, { partitions, deadlineMs = 5000, gu
   async function offsets(): Promise<readonly LogPartition[]> {
     if (refused !== null) throw refused;
     try {
-      return await withDeadline(
-        look().then(async (seen) => seen?.now.partitions ?? topicPartitions(await connectAdmin(), topic)),
+      const [seen, now] = await withDeadline(
+        look().then(
+          async (seen) => [seen, seen?.now.partitions ?? (await topicPartitions(await connectAdmin(), topic))] as const,
+        ),
         deadlineMs,
         topic,
       );
+      // What this process appends by, and what was read, unless the change is accepted.
+      const read = seen !== null && accepts !== now.length ? seen.known.partitions : null;
+      for (const before of [known, read])
+        if (before !== null && before !== now.length) throw repartitioned(topic, before, now.length);
+      return now;
     } catch (error) {
       dropAdmin();
       // Before the first event there may be no topic.

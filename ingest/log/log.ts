@@ -59,7 +59,7 @@ export type EventLog = {
    * while it is another one. @throws TroupeError `log_replaced`, `unreachable`
    */
   readonly verify?: () => Promise<void>;
-  /** The partitions as they are now, where the log lies outside the database. @throws TroupeError `unreachable`, `log_replaced` */
+  /** The partitions as they are now, where the log lies outside the database. @throws TroupeError `unreachable`, `log_replaced`, `log_repartitioned` */
   readonly partitions?: () => Promise<readonly LogPartition[]>;
   /** Kafka's `cleanup.policy` of the topic; null where the login may not read it. @throws TroupeError `unreachable` */
   readonly cleanup?: () => Promise<string | null>;

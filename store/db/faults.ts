@@ -15,6 +15,10 @@ export function sqlState(error: unknown): string | null {
 const LOST =
   /connection terminated|client was closed|not queryable|econnreset|econnrefused|epipe|etimedout|socket hang up/i;
 
+/** Of the client of the brokers, told by name: it is loaded only where there are brokers. */
+const isOfBrokers = (error: unknown): error is Error & { readonly retriable?: boolean } =>
+  error instanceof Error && error.name.startsWith('KafkaJS');
+
 /**
  * True when the environment failed and the same statement may succeed later: connection lost, server stopping or
  * starting, disk or memory or connections exhausted, lock not available, deadlock, serialization failure, a transaction that was
@@ -27,6 +31,7 @@ export function isTransient(error: unknown): boolean {
   const state = sqlState(error);
   if (state !== null)
     return /^(08|53|58)/.test(state) || /^(57P0[1-5]|57014|55P03|40001|40P01|40003|25P03)$/.test(state);
+  if (isOfBrokers(error) && error.retriable === true) return true;
   return error instanceof Error && (LOST.test(error.message) || LOST.test(String((error as { code?: string }).code)));
 }
 
@@ -65,6 +70,12 @@ export function environmentError(error: unknown): TroupeError | null {
       detail,
     );
   }
+  if (isOfBrokers(error))
+    return new TroupeError(
+      'unreachable',
+      `The connection to the Kafka brokers was lost: ${firstLine}. Check the setting kafka_brokers, and whether they run. ${again}`,
+      detail,
+    );
   const state = sqlState(error) ?? '';
   if (/^(53|40|55)|^57014$/.test(state))
     return new TroupeError('busy', `PostgreSQL could not do it now: ${firstLine}. ${again}`, detail);

@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest';
 import { TroupeError } from '../../../errors.ts';
-import { environmentError } from '../../../store/db/faults.ts';
+import { openKafka } from '../../../ingest/log/kafka.ts';
+import { environmentError, isTransient } from '../../../store/db/faults.ts';
 import { patiently } from '../../../store/db/patience.ts';
 
 const failing = (times: number, error: unknown) => {
@@ -14,6 +15,12 @@ const failing = (times: number, error: unknown) => {
   };
 };
 const lost = Object.assign(new Error('Connection terminated unexpectedly'));
+/** What the client itself says of brokers that nobody runs. */
+const brokersAway = async (): Promise<unknown> =>
+  openKafka({ brokers: '127.0.0.1:1', topic: 'team', tls: false, sasl: null })
+    .admin()
+    .connect()
+    .catch((error: unknown) => error);
 const full = Object.assign(new Error('could not extend file "base/1": No space left on device'), { code: '53100' });
 
 it.each([
@@ -73,4 +80,15 @@ it('work that was interrupted is not begun again', async () => {
   const { work, calls } = failing(1, new TroupeError('interrupted', 'Ctrl-C.'));
   await expect(patiently(work)).rejects.toMatchObject({ code: 'interrupted' });
   expect(calls()).toBe(1);
+});
+
+it('lost brokers are named as brokers, and a lost PostgreSQL as PostgreSQL', async () => {
+  const away = await brokersAway();
+  expect(isTransient(away)).toBe(true);
+  expect(environmentError(away)).toMatchObject({
+    code: 'unreachable',
+    message: expect.stringMatching(/^The connection to the Kafka brokers was lost: .*ECONNREFUSED.*kafka_brokers/),
+  });
+  expect(environmentError(away)!.message).not.toContain('PostgreSQL');
+  expect(environmentError(lost)!.message).toMatch(/^The connection to PostgreSQL was lost/);
 });
