@@ -12,6 +12,7 @@ import type { Db } from '../store/db/pool.ts';
 import { noReader, openReader } from '../store/db/reader.ts';
 import { type Judging, judge, type MethodAsked, unjudged } from '../store/judging/judge.ts';
 import { closeImported } from '../store/projecting/closing.ts';
+import { analyzeGrown } from '../store/projecting/grown-tables.ts';
 import type { Rebuilt } from '../store/rebuilding/rebuild.ts';
 import { ask, type SqlAnswer } from '../store/sql/sql.ts';
 import { archivePlaces } from './archive-places.ts';
@@ -136,6 +137,7 @@ function methodsOf(context: Context, reader: () => Promise<Db | null>): Omit<Pro
         stays_open.push({ episode_id: episode, field, expected, got }),
       );
       await catchUp(options);
+      await analyzeGrown(db);
       return { ...report, stays_open };
     },
     sql: async (query, options) => {

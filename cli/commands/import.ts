@@ -51,6 +51,8 @@ export function addTo(program: Command): void {
         const closed = await patiently(() => closeImported(db, log, onRefused));
         if (source !== null) await catchUp({ signal });
         await projectNow(db, closed, { quiet: true, signal, patiently });
+        const { analyzeGrown } = await import('../../store/projecting/grown-tables.ts');
+        await patiently(() => analyzeGrown(db));
       }
       if (flags.json) printJson(report);
       else printImport(report);
