@@ -1,6 +1,7 @@
 /** A frozen dataset in the file layout of another trainer: written once, with a manifest that lists what was lost. */
 import { join, resolve } from 'node:path';
 import { TroupeError } from '../../errors.ts';
+import { writtenJson } from '../../ingest/spelling.ts';
 import { nearest } from '../../nearest.ts';
 import { nestedStreams } from './arrow.ts';
 import { type CardFile, cardText } from './card.ts';
@@ -133,7 +134,7 @@ const LINES = 1000;
 
 function* linesOf(rows: readonly unknown[]): Generator<Uint8Array, void, undefined> {
   for (let from = 0; from < rows.length; from += LINES) {
-    const lines = rows.slice(from, from + LINES).map((row) => `${JSON.stringify(row)}\n`);
+    const lines = rows.slice(from, from + LINES).map((row) => `${writtenJson(row)}\n`);
     yield Buffer.from(lines.join(''));
   }
 }

@@ -1,4 +1,5 @@
 /** Growing columns of lists and structs in Arrow's memory layout, filled from JavaScript values. The same values are the same bytes. */
+import { writtenJson } from '../../ingest/spelling.ts';
 import { grown, grownBits, type Nulls, validity } from './growing.ts';
 import type { Shape } from './shape.ts';
 
@@ -17,10 +18,10 @@ export type NestedBuffer = {
   take(): NestedBuffers;
 };
 
-/** An empty column of this shape. JSON becomes text. */
+/** An empty column of this shape. JSON becomes text, in the order and spelling of its source. */
 export function nestedBuffer(shape: Shape): NestedBuffer {
   if (shape === 'text') return texts(String);
-  if (shape === 'json') return texts(JSON.stringify);
+  if (shape === 'json') return texts(writtenJson);
   if (shape === 'bool') return booleans();
   if (shape === 'int') return numbers(Int32Array);
   if (shape === 'number') return numbers(Float64Array);

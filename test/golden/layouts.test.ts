@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { decodeText } from '../../ingest/decode.ts';
 import type { Event } from '../../ingest/events.ts';
+import { writtenJson } from '../../ingest/spelling.ts';
 import { calculatorTeam } from '../../proofs/calculator-team.ts';
 import { freeze } from '../../store/datasets/freeze.ts';
 import { LAYOUTS } from '../../store/datasets/layouts/catalogue.ts';
@@ -39,7 +40,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-const lines = (rows: readonly unknown[]): string => rows.map((row) => `${JSON.stringify(row)}\n`).join('');
+const lines = (rows: readonly unknown[]): string => rows.map((row) => `${writtenJson(row)}\n`).join('');
 
 /** A file as text; of Parquet the types of its columns, then its rows with those columns alone. */
 function textOf(file: LayoutFile): string {

@@ -1,8 +1,9 @@
 /** The one type that holds JSON values exactly as they are, where there is one: read back, every value of a column has the members of all. */
 import { isRecord } from '../../../ingest/json.ts';
+import { spellingIn } from '../../../ingest/spelling.ts';
 import type { Shape } from '../shape.ts';
 
-/** Null where no shape holds all of `values`: their members or the order of these differ, or one is null, an object without members or a large integer. */
+/** Null where no shape holds all of `values`: their members or the order of these differ, or one is null, an object without members, a large integer or spelled otherwise than a column would. */
 export function exactShape(values: readonly unknown[]): Shape | null {
   const shapes = values.map(shapeOf);
   const [first = null] = shapes;
@@ -13,6 +14,7 @@ function shapeOf(value: unknown): Shape | null {
   if (typeof value === 'string') return 'text';
   if (typeof value === 'boolean') return 'bool';
   if (typeof value === 'number') return Number.isInteger(value) ? (value === (value | 0) ? 'int' : null) : 'number';
+  if (typeof value === 'object' && value !== null && spellingIn(value) !== undefined) return null;
   if (Array.isArray(value)) {
     const list = value.length === 0 ? 'text' : exactShape(value);
     return list === null ? null : { list };

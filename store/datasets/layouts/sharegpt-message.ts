@@ -1,4 +1,5 @@
 /** Conversations as LLaMA-Factory reads the ShareGPT format: inputs and outputs alternate, beginning with an input. */
+import { writtenJson } from '../../../ingest/spelling.ts';
 import type { Counter } from './counter.ts';
 import { argumentsOf, type Message } from './message.ts';
 
@@ -21,7 +22,7 @@ export function sharegptMessage({ role, text: said, reasoning, calls }: Message,
   if (calls.length === 0) return { from: 'gpt', value: text };
   const asked = calls.map((call) => ({ name: call.name, arguments: argumentsOf(call) ?? call.written }));
   // It looks for marks such as <think> in the JSON, too.
-  const json = JSON.stringify(asked.length === 1 ? asked[0] : asked).replaceAll('<', '\\u003c');
+  const json = writtenJson(asked.length === 1 ? asked[0] : asked).replaceAll('<', '\\u003c');
   if (!text) return { from: 'function_call', value: json };
   const before = said ? `${text}\n` : text;
   if (!text.includes(OPENS)) return { from: 'function_call', value: `${before}${OPENS}${json}${CLOSES}` };

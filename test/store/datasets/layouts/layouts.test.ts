@@ -202,7 +202,7 @@ describe('TRL', () => {
 describe('OpenAI', () => {
   it('openai-sft joins the turns of a conversation; arguments are text as the model wrote it', () => {
     const { rows } = laidOut(openaiSft, weatherRows());
-    const call = { id: 'call_1', type: 'function', function: { name: 'weather', arguments: '{"city":"Oslo"}' } };
+    const call = { id: 'call_1', type: 'function', function: { name: 'weather', arguments: '{"city": "Oslo"}' } };
     expect(rows).toEqual([
       {
         messages: [
@@ -221,7 +221,7 @@ describe('OpenAI', () => {
     (text, content) => {
       const parts = text === null ? [] : [{ type: 'text', text }];
       const { rows } = laidOut(openaiSft, [row({ prompt: ASKED, content: [...parts, CALL] })]);
-      const call = { id: 'call_1', type: 'function', function: { name: 'weather', arguments: '{"city":"Oslo"}' } };
+      const call = { id: 'call_1', type: 'function', function: { name: 'weather', arguments: '{"city": "Oslo"}' } };
       expect(rows[0].messages.at(-1)).toEqual({ role: 'assistant', ...content, tool_calls: [call] });
     },
   );
