@@ -102,7 +102,7 @@ describe('Results of tau2-bench', () => {
     );
   });
 
-  it('keep of the response beside an answer the reasoning and the arguments as written, and show neither to the next call', () => {
+  it('keep of the response beside an answer the reasoning and the arguments as written, and show the next call the arguments alone', () => {
     const { of } = read('tau2-bench', JSON.parse(readFileSync(ENDED, 'utf8')));
     const [first] = of('generation.completed');
     const [reasoning, called] = (first!.choices as { content: Data[] }[])[0]!.content;
@@ -110,9 +110,25 @@ describe('Results of tau2-bench', () => {
     expect(first!.choices).toMatchObject([{ finish_reason: 'tool_calls' }]);
     expect(reasoning).toEqual({ type: 'reasoning', content: 'First I look.' });
     expect(called).toMatchObject({ arguments_raw: '{"task_id": "task_9", "status": "completed"}' });
-    expect(JSON.stringify(of('generation.requested'))).not.toContain('First I look');
+    const asked = (id: string, name: string, given: object, written: string) => ({
+      ...{ type: 'tool_call', id, name },
+      ...{ arguments: given, arguments_raw: written },
+    });
+    const status = { task_id: 'task_9', status: 'completed' };
+    expect((of('generation.requested')[1]!.input as Data[])[2]).toEqual({
+      role: 'assistant',
+      content: [
+        asked('call_1_0', 'update_task_status', status, '{"task_id": "task_9", "status": "completed"}'),
+        asked('call_1_1', 'get_users', {}, '{}'),
+      ],
+    });
     const [bare] = read('tau2-bench', withFirst({})).of('generation.completed');
-    expect(JSON.stringify(bare)).not.toContain('First I look');
+    const meeting = { user_id: 'user_1', title: 'Important Meeting' };
+    const content = [
+      asked('agent-1-0', 'create_task', meeting, '{"user_id": "user_1", "title": "Important Meeting"}'),
+      asked('agent-1-1', 'get_users', {}, '{}'),
+    ];
+    expect(bare!.choices).toEqual([{ index: 0, content }]);
   });
 
   it('give no reward to a run that failed before it could be judged, and none where there is none', () => {
