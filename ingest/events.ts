@@ -256,8 +256,12 @@ export const VOCABULARY = {
     agent_id: maybe(Id('who asked')),
     name: Id('the tool'),
     type: maybe(Text('function, server, mcp, code')),
-    arguments: maybe(Any('arguments, parsed')),
-    arguments_raw: maybe(Text('arguments as written')),
+    arguments: maybe(Any('arguments, parsed; the log sorts the members of objects')),
+    arguments_raw: maybe(
+      Text(
+        'the text of the arguments, which a model learns: as the model wrote it, else the object in the order and with the numbers of its source',
+      ),
+    ),
     parse_error: maybe(Text('why they could not be parsed')),
     turn: maybe(Count('round, from 0')),
   }),

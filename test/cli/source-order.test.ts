@@ -79,6 +79,11 @@ describe('what a source writes as objects and as text', () => {
     for (const text of texts) expect(text).toMatch(/<tools>\n\{"[^<]*"name": "book"[^<]*\}\n<\/tools>/);
   });
 
+  it('traj.tool_calls shows them in the same order, too', async () => {
+    const { rows } = await database.db.query('select arguments::text, arguments_raw from traj.tool_calls');
+    expect(rows).toEqual([{ arguments: ASKED, arguments_raw: ASKED }]);
+  });
+
   it.each([
     ['adp', COMPACT],
     ['anthropic', COMPACT],
