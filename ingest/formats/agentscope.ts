@@ -135,7 +135,7 @@ function runOf(
     format: NAME,
     episodeId,
     canonical: original,
-    task: taskOf(NAME, textOf(asked?.blocks ?? []), {}, metadata.task_id),
+    task: taskOf(NAME, isCut ? undefined : textOf(asked?.blocks ?? []), {}, metadata.task_id),
     started: { flags: [NO_TOKEN_IDS, ...(isCut ? ['incomplete'] : [])], ...given('session_id', state?.session) },
     startedAt: first ? timeOf(first.message) : null,
     agents,

@@ -81,7 +81,9 @@ function convert(record: NativeRecord): Converted {
 function episodeDrafts(emit: Emitter, root: Trajectory, canonical: string, copy: Fields | undefined): Draft[] {
   const { document, episodeId, key, steps } = root;
   const extra = isRecord(document.extra) ? document.extra : {};
-  const asked = steps.find((step) => step.source === 'user' && speakerOf(root, step) === root.agent);
+  // What begins with a copy is a part of another document or a look back at it: that one has the task.
+  const begins = steps[0] !== undefined && !isCopied(steps[0]);
+  const asked = steps.find((step) => begins && step.source === 'user' && speakerOf(root, step) === root.agent);
   const task = taskOf(NAME, textIn(asked?.message), given('ground_truth', extra.ground_truth), extra.task_id);
   const ledger = toolLedger();
   let seq = firstSeq(steps);

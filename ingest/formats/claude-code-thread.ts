@@ -107,7 +107,9 @@ export function isHeadless(lines: readonly Line[], agentId: string): boolean {
   if (agentId !== MAIN && promptOf(first) !== null) return false;
   const parents = new Map(lines.map(({ fields }) => [fields.uuid, fields.parentUuid]));
   const seen = new Set<unknown>();
-  for (let uuid: unknown = first.uuid; !seen.has(uuid); uuid = parents.get(uuid)) {
+  // What follows a compaction hangs on nothing and names what it hung on before.
+  const logical = new Map(lines.map(({ fields }) => [fields.uuid, fields.logicalParentUuid]));
+  for (let uuid: unknown = first.uuid; !seen.has(uuid); uuid = parents.get(uuid) ?? logical.get(uuid)) {
     if (!isIdentifier(uuid)) return false;
     if (!parents.has(uuid)) return true;
     seen.add(uuid);

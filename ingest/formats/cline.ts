@@ -11,6 +11,7 @@ import { badLine, type Fields, type Line, promptOf } from './claude-code-lines.t
 import { threadDrafts } from './claude-code-thread.ts';
 import { toolLedger } from './conversation.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';
+import { marksOf } from './marks.ts';
 import { refusal, refused, revisedEmitter } from './native.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfSeconds } from './run.ts';
 
@@ -37,6 +38,14 @@ export const cline: Format = {
   summary: 'Sessions of Cline {sessionId, agent, messages}; api_conversation_history.json of Cline and Roo Code',
   recognises: ({ records, shape }) => (shape === 'array' ? records.some(isTaskMessage) : records.some(isSession)),
   gathers: ({ shape }) => (shape === 'array' ? 'file' : null),
+  joins: {
+    names: (messages) => (isBegun(messages) ? [nameOf(messages)] : []),
+    episodes: (messages) => [nameOf(messages)],
+    // Messages have neither ids nor their task: a conversation grows, and no later part of it names it.
+    marks: () => marksOf([], []),
+    timeOf: (message) => timeOfMs(isRecord(message) ? message.ts : undefined),
+    needsName: false,
+  },
   convert,
   restates: new Set(['task.defined']),
   mapping: [
@@ -51,12 +60,22 @@ export const cline: Format = {
   ],
 };
 
+const nameOf = (messages: readonly unknown[]): string => hashId(NAME, canonicalJson(messages[0] ?? null));
+const timeOfMs = (ts: unknown): string | null => (typeof ts === 'number' ? timeOfSeconds(ts / 1000) : null);
+
+/** Whether these messages begin with what a person asks. */
+function isBegun([first]: readonly unknown[]): boolean {
+  const line = lineOf(first, 0, NAME);
+  return badLine(line) === null && promptOf(line as Fields) !== null;
+}
+
 function convert(record: NativeRecord): Converted {
   const value = record.value;
   const session: Fields = isSession(value) ? value : { messages: Array.isArray(value) ? value : [value] };
   const messages = session.messages as readonly unknown[];
   const named = isIdentifier(session.sessionId) ? session.sessionId : null;
-  const episodeId = named ?? hashId(NAME, canonicalJson(messages[0] ?? null));
+  const episodeId = named ?? nameOf(messages);
+  const isCut = named === null && !isBegun(messages);
   const refusals: NativeRefusal[] = [];
   const lines = messages.flatMap((message, seq): Line[] => {
     const fields = lineOf(message, seq, episodeId);
@@ -88,13 +107,11 @@ function convert(record: NativeRecord): Converted {
       format: NAME,
       episodeId,
       canonical: record.canonical,
-      task: taskOf(
-        NAME,
-        lines.map(({ fields }) => promptOf(fields)).find((text) => text !== null),
-      ),
+      // What a later part of a conversation asks first is not what it began with.
+      task: taskOf(NAME, isCut ? undefined : lines.map(({ fields }) => promptOf(fields)).find((text) => text !== null)),
       started: {
         session_id: episodeId,
-        flags: [NO_TOKEN_IDS, ...(refusals.length > 0 || answers.length === 0 ? ['incomplete'] : [])],
+        flags: [NO_TOKEN_IDS, ...(refusals.length > 0 || answers.length === 0 || isCut ? ['incomplete'] : [])],
         ...given('unmapped', without(session, 'messages', 'sessionId', 'agent', 'system_prompt', 'updated_at')),
       },
       startedAt: null,
@@ -130,7 +147,7 @@ function lineOf(message: unknown, seq: number, sessionId: string): unknown {
     uuid: isIdentifier(id) ? id : `m${seq}`,
     parentUuid: null,
     sessionId,
-    timestamp: typeof ts === 'number' ? timeOfSeconds(ts / 1000) : null,
+    timestamp: timeOfMs(ts),
     message: {
       role,
       content,

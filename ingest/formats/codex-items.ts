@@ -14,6 +14,8 @@ export type Line = {
   readonly type: string;
   readonly timestamp: unknown;
   readonly payload: Fields;
+  /** Its number in the rollout, which versions before 2026 did not write. */
+  readonly ordinal?: number;
 };
 
 const TYPES = new Set([

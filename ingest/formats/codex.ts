@@ -53,8 +53,9 @@ function convert(record: NativeRecord): Converted {
     const bad = badLine(native);
     if (bad) refusals.push({ ...bad, at: seq });
     if (bad) return [];
-    const { type, timestamp, payload } = native as Fields & { type: string; payload: Fields };
-    return [{ seq, type, timestamp, payload }];
+    const { type, timestamp, payload, ordinal } = native as Fields & { type: string; payload: Fields };
+    const number = Number.isSafeInteger(ordinal) ? { ordinal: ordinal as number } : {};
+    return [{ seq, type, timestamp, payload, ...number }];
   });
   const meta = lines.find(({ type }) => type === 'session_meta');
   if (!meta) return refused(...refusals, refusal('bad_shape', '', HEADLESS, list));
@@ -136,6 +137,8 @@ function rolloutDrafts(meta: Line, lines: readonly Line[], original: string, bro
       ...events,
     ];
   const prompts = lines.map((line) => (line.type === 'response_item' ? promptOf(line.payload) : null));
+  const first = prompts.findIndex((text) => text !== null);
+  const isCut = hasGap(lines.slice(0, first + 1));
   const copied = inherited > 0 || isIdentifier(forked);
   const ends = lines
     .slice(inherited)
@@ -146,13 +149,11 @@ function rolloutDrafts(meta: Line, lines: readonly Line[], original: string, bro
     format: NAME,
     episodeId,
     canonical: original,
-    task: taskOf(
-      NAME,
-      prompts.find((text) => text !== null),
-    ),
+    // The first prompt behind a gap is not what the session began with.
+    task: taskOf(NAME, isCut ? undefined : prompts[first]),
     started: {
       session_id: episodeId,
-      flags: [NO_TOKEN_IDS, ...(broken ? ['incomplete'] : []), ...(copied ? ['copied_context'] : [])],
+      flags: [NO_TOKEN_IDS, ...(broken || isCut ? ['incomplete'] : []), ...(copied ? ['copied_context'] : [])],
       ...(isIdentifier(forked) ? { parent_episode_id: forked } : {}),
       ...given('tags', without({ cwd, version, originator, provider, git })),
     },
@@ -165,6 +166,14 @@ function rolloutDrafts(meta: Line, lines: readonly Line[], original: string, bro
       stop_reason: isIdentifier(end?.type) ? end.type : 'log_ended',
     },
     finishedAt: timeOfText(lines.at(-1)!.timestamp),
+  });
+}
+
+/** Whether lines are missing among these: each has the number after the one before it, in versions since 2026. */
+function hasGap(lines: readonly Line[]): boolean {
+  return lines.some(({ ordinal }, i) => {
+    const before = lines[i - 1]?.ordinal;
+    return ordinal !== undefined && before !== undefined && ordinal > before + 1;
   });
 }
 

@@ -89,13 +89,14 @@ function logDrafts(emit: Emitter, format: string, { episodeId, entries }: Run, c
           decision: { ...without({ task, task_name: name, output }), agent },
         });
   });
+  // A run begins with a task that is given out.
+  const begins = first.native.status === 'started';
   return runDrafts(emit, {
     format,
     episodeId,
     canonical,
-    task: taskOf(format, first.native.task),
-    // A run begins with a task that is given out.
-    ...(first.native.status === 'started' ? {} : { started: { flags: [NO_TOKEN_IDS, 'incomplete'] } }),
+    task: taskOf(format, begins ? first.native.task : undefined),
+    ...(begins ? {} : { started: { flags: [NO_TOKEN_IDS, 'incomplete'] } }),
     agents: new Set(entries.map(({ agent }) => agent)),
     events,
     finished: { outcome: 'unknown', seq: entries.length },

@@ -85,7 +85,9 @@ function convertBatch(record: NativeRecord): Converted {
   const start = events.find(({ type }) => /_(?:kickoff|execution)_started$/.test(type) && !type.startsWith('agent'));
   const end = events.findLast(({ type }) => /^(?:crew_kickoff|flow)_(?:completed|failed|finished)$/.test(type));
   const inputs = isRecord(start?.data.inputs) ? start.data.inputs : {};
-  const described = events.find(({ type }) => type === 'task_started')?.data.task_description;
+  // The first task of a later part of a batch is not the first of the run.
+  const begins = start !== undefined || (events[0]?.sequence ?? 0) <= 1;
+  const described = begins ? events.find(({ type }) => type === 'task_started')?.data.task_description : undefined;
   const session = isRecord(batch.user_context) ? batch.user_context.session_id : undefined;
   const draftsOf = crewEmitter(emit, episodeId);
   const drafts: Draft[] = events.flatMap((event) => (event === end ? [] : draftsOf(event)));

@@ -25,13 +25,10 @@ export function episodeDrafts(emit: Emit, trace: string, tree: TraceTree, whole:
   if (!whole && roots.length === 0) return [];
   const facts = factsOf(tree);
   const format = (roots[0] ?? acts[0])!.format;
-  const task = taskOf(
-    format,
-    facts.taskText ?? firstUserText(tree),
-    given('ground_truth', facts.groundTruth),
-    facts.taskId,
-  );
   const known = roots.length > 0;
+  // Without its root a trace may be a part of a run, which begins with what another agent or an earlier turn says.
+  const text = known ? (facts.taskText ?? firstUserText(tree)) : undefined;
+  const task = taskOf(format, text, given('ground_truth', facts.groundTruth), facts.taskId);
   const tokens = acts.some(({ what }) => what.kind === 'generation' && what.choices.some((choice) => choice.token_ids));
   const has = (flag: string): boolean => acts.some((act) => act.flags?.includes(flag));
   const conflicting = has(CONFLICTING_SPAN);

@@ -101,7 +101,7 @@ function placeOf(uid: unknown): { readonly sample: string; readonly rollout: str
 const TOOL_OUTPUT = /<tool_response>|<\|start_header_id\|>ipython/;
 
 function rolloutDrafts(episodeId: string, group: string, turns: readonly Row[], original: string): Draft[] {
-  const [{ row: first }] = turns as [Row];
+  const [{ row: first, turn: begin }] = turns as [Row];
   const { row: last } = turns.at(-1)!;
   const mixed = turns.some(({ row }) => TOOL_OUTPUT.test(asText(row.output)));
   const { scores, rest } = restOf(last);
@@ -118,7 +118,8 @@ function rolloutDrafts(episodeId: string, group: string, turns: readonly Row[], 
     format: NAME,
     episodeId,
     canonical: original,
-    task: taskOf(NAME, first.input, given('ground_truth', first.gts ?? undefined)),
+    // A later prompt holds what came before it.
+    task: taskOf(NAME, begin === 0 ? first.input : undefined, given('ground_truth', first.gts ?? undefined)),
     started: {
       group_id: group,
       flags: [NO_TOKEN_IDS, 'decoded_prompt', ...(mixed ? ['unsegmented'] : [])],

@@ -42,7 +42,7 @@ describe('What Terminus 2 writes', () => {
   it.each(['summarised', 'continued'])('%s is a run and its three sub-agents, each call as billed', async (name) => {
     const memory = memoryLog();
     expect(await importFiles([path(name)], memory)).toMatchObject({
-      ...{ format: 'atif', episodes: 4, tasks: 2, agents: 4, calls: 8, tool_calls: 5, errors: [] },
+      ...{ format: 'atif', episodes: 4, tasks: 4, agents: 4, calls: 8, tool_calls: 5, errors: [] },
     });
     const calls = memory.events.flatMap(({ name, data }) => (name === 'generation.completed' ? [data as Data] : []));
     const first = name === 'summarised' ? 1 : 9;

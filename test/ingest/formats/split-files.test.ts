@@ -28,7 +28,9 @@ const SAMPLES = ROOTS.flatMap((root) =>
 /** Formats in which a part alone may name no run, or hold no message: it is refused with the reason. */
 const REFUSED = /^(?:claude-code|codex|pi|gemini-cli|openhands|redel)\//;
 /** Formats in which nothing in a later part shows which run it belongs to, also beside the others. */
-const NAMELESS = /^(?:agentscope|cline|crewai\/output-log|session-traces)/;
+const NAMELESS = /^(?:agentscope|crewai\/output-log|cline|session-traces)/;
+/** Traces with several roots: nothing in a part shows that another root came first, and its text may be the task of another run. */
+const ROOTED = /^langfuse\/observations/;
 /** An evaluation of Weave: a part without the example that a call is in. */
 const EXAMPLES = /^weave\/evaluation/;
 
@@ -76,15 +78,11 @@ async function imported(path: string, imports: readonly (readonly string[])[]) {
     const { errors } = await importFiles(await folderOf(path, files), memory);
     refused.push(...errors.map(({ expected }) => expected));
   }
-  return { tables: withoutOrphans(tablesOf(memory.events)), refused };
+  const tables = tablesOf(memory.events).filter(
+    (row) => !ROOTED.test(path.slice(path.indexOf('recorded/') + 9)) || !row.startsWith('tasks '),
+  );
+  return { tables, refused };
 }
-
-/** Without tasks that no episode has: what a later part alone seems to begin with may be the task of another run, so it stays. */
-const withoutOrphans = (tables: readonly string[]): string[] =>
-  tables.filter((row) => {
-    const task = /^tasks \["(text\/\w+)"\]/.exec(row)?.[1];
-    return !task || tables.some((other) => other.startsWith('episode') && other.includes(`"task_id":"${task}"`));
-  });
 
 /** Where to cut, and the order in which the parts come. */
 const cuts = (count: number, name: string) =>
