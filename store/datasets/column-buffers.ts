@@ -173,6 +173,9 @@ export function columnBuffer(kind: ColumnKind): ColumnBuffer {
     case 'tools':
     case 'steps':
     case 'answers':
+    case 'text[]':
+    case 'float8[]':
+    case 'bool[]':
       return texts(kind);
     case 'bool':
       return booleans();

@@ -38,7 +38,10 @@ export type ColumnKind =
   | 'named_messages'
   | 'tools'
   | 'steps'
-  | 'answers';
+  | 'answers'
+  | 'text[]'
+  | 'float8[]'
+  | 'bool[]';
 
 export type Column = { readonly name: string; readonly kind: ColumnKind; readonly sql: string };
 

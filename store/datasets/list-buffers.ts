@@ -59,7 +59,7 @@ export function lists<T extends Elements>(
 
   const one = (view: DataView, at: number) => {
     const dimensions = view.getInt32(at);
-    if (dimensions > 1) throw nested(dimensions);
+    if (dimensions > 1) throw nestedArray();
     const count = dimensions === 0 ? 0 : view.getInt32(at + 12);
     const into = values.room(used + count) as Parameters<typeof fill>[3];
     if (view.getInt32(at + 4) === 0) {
@@ -106,12 +106,8 @@ export function lists<T extends Elements>(
   };
 }
 
-const nested = (dimensions: number): TroupeError =>
-  new TroupeError(
-    'sql_failed',
-    `An array has ${dimensions} dimensions; a list column takes one. Unnest it in the query.`,
-    {
-      expected: 'a one-dimensional array',
-      got: `${dimensions} dimensions`,
-    },
-  );
+export const nestedArray = (): TroupeError =>
+  new TroupeError('sql_failed', 'An array has several dimensions; a list column takes one. Unnest it in the query.', {
+    expected: 'a one-dimensional array',
+    got: 'several dimensions',
+  });

@@ -5,6 +5,7 @@
 import { fromMessage, textIn } from '../../ingest/formats/chat-message.ts';
 import { isRecord } from '../../ingest/json.ts';
 import type { ColumnKind } from './columns.ts';
+import { nestedArray } from './list-buffers.ts';
 import type { Shape } from './shape.ts';
 
 type Plain = Readonly<Record<string, unknown>>;
@@ -115,6 +116,12 @@ const listOf =
 
 const same = (value: unknown): unknown => value;
 
+/** @throws TroupeError `sql_failed` for an array of arrays */
+const flat = (value: unknown): unknown => {
+  for (const one of value as unknown[]) if (Array.isArray(one)) throw nestedArray();
+  return value;
+};
+
 /** Definitions as they were sent, one that came alone as a list of one. */
 const toolList = (value: unknown): unknown => (Array.isArray(value) || value === null ? value : [value]);
 
@@ -137,6 +144,14 @@ export const NESTED: Readonly<Partial<Record<ColumnKind, Nested>>> = {
     read: same,
   },
   answers: { shape: { list: { struct: LEARNT } }, stored: same, read: same },
+  'text[]': { shape: { list: 'text' }, stored: flat, read: same },
+  // JSON has no NaN and no infinity: PostgreSQL writes them as texts.
+  'float8[]': {
+    shape: { list: 'number' },
+    stored: (value) => (flat(value) as unknown[]).map((one) => (one === null ? null : Number(one))),
+    read: same,
+  },
+  'bool[]': { shape: { list: 'bool' }, stored: flat, read: same },
 };
 
 /** A list of messages, or of definitions of tools, of a row: JSON text in a dataset that was frozen before these columns were nested. */

@@ -9,8 +9,18 @@ import { arrowStreamWriter, arrowWriter, type ColumnShape, streamsIn } from '../
 import { writeBehind } from '../datasets/behind.ts';
 import type { ColumnKind } from '../datasets/columns.ts';
 import { copyBatches } from '../datasets/copy-binary.ts';
+import { NESTED } from '../datasets/nested-columns.ts';
 import type { Db, Session } from '../db/pool.ts';
-import { MAX_READ_BYTES, MAX_VALUE_BYTES, readOnly, SQL_CAPS, type SqlCaps, type SqlColumn, typeNames } from './sql.ts';
+import {
+  MAX_READ_BYTES,
+  MAX_VALUE_BYTES,
+  readOnly,
+  refuseTwins,
+  SQL_CAPS,
+  type SqlCaps,
+  type SqlColumn,
+  typeNames,
+} from './sql.ts';
 
 export type SqlFile = {
   readonly columns: readonly SqlColumn[];
@@ -18,7 +28,7 @@ export type SqlFile = {
   readonly bytes: number;
 };
 
-/** How a column of SQL goes into the file; what is not named here goes as the text that PostgreSQL writes. */
+/** How a column of SQL goes into the file; what is not named here goes as the text that PostgreSQL writes, or as a list of such texts. */
 const KINDS: Readonly<Record<string, readonly [kind: ColumnKind, cast: string]>> = {
   text: ['text', ''],
   json: ['text', '::text'],
@@ -33,7 +43,16 @@ const KINDS: Readonly<Record<string, readonly [kind: ColumnKind, cast: string]>>
   'smallint[]': ['int2[]', ''],
   'integer[]': ['int4[]', ''],
   'real[]': ['float4[]', ''],
+  'double precision[]': ['float8[]', ''],
+  'boolean[]': ['bool[]', ''],
 };
+
+/** The kind of a column of this type, and the column as the COPY gives it. Lists that have no form of their own on the wire come as JSON. */
+function taken(type: string, column: string): readonly [kind: ColumnKind, sql: string] {
+  const isArray = type.endsWith('[]');
+  const [kind, cast] = KINDS[type] ?? (isArray ? (['text[]', '::text[]'] as const) : (['text', '::text'] as const));
+  return [kind, NESTED[kind] ? `to_json(${column}${cast})::text` : `${column}${cast}`];
+}
 
 /** Small enough that the last batch, which nobody waits beside, is soon written; readers have no use for larger ones. */
 const BATCH = { batchRows: 16_384, batchBytes: 8 * 1024 * 1024 };
@@ -134,17 +153,13 @@ async function askIntoArrow(
 async function arrowQuery(tx: Session, text: string) {
   const { columns } = await tx.query('fetch 0 from answer', undefined, { array: true });
   if (columns.length === 0) throw new TroupeError('sql_refused', 'Arrow needs columns, and this query has none.');
-  const twice = columns.find(({ name }, i) => columns.findIndex((other) => other.name === name) < i);
-  if (twice)
-    throw new TroupeError('sql_refused', `Two columns are called ${twice.name}, of which readers of Arrow take one.`, {
-      hint: 'Give each a name of its own with AS.',
-    });
+  refuseTwins(columns);
   const types = await typeNames(tx, columns);
   const shapes: ColumnShape[] = [];
   const selected = columns.map(({ name, type }, i) => {
-    const [kind, cast] = KINDS[types.get(type) ?? ''] ?? ['text', '::text'];
+    const [kind, column] = taken(types.get(type) ?? '', `c${i}`);
     shapes.push({ name, kind });
-    return `c${i}${cast}`;
+    return column;
   });
   const names = columns.map((_, i) => `c${i}`).join(', ');
   return {

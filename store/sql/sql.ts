@@ -100,6 +100,7 @@ export async function askInParts(
         maxValueBytes: MAX_VALUE_BYTES,
       });
       if (rows === 0) {
+        refuseTwins(part.columns);
         const names = await typeNames(tx, part.columns);
         await sink.columns(part.columns.map(({ name, type }) => ({ name, type: names.get(type) ?? 'unknown' })));
       }
@@ -112,6 +113,15 @@ export async function askInParts(
       next = Math.max(1, Math.min(PART_ROWS, next * 8, Math.floor(PART_BYTES / (bytes / rows))));
     }
   });
+}
+
+/** Most readers of an answer name its columns, and of two with one name they take one without a word. */
+export function refuseTwins(columns: readonly Pick<Column, 'name'>[]): void {
+  const twice = columns.find(({ name }, i) => columns.findIndex((other) => other.name === name) < i);
+  if (twice)
+    throw new TroupeError('sql_refused', `Two columns are called ${twice.name}, of which most readers take one.`, {
+      hint: 'Give each a name of its own with AS.',
+    });
 }
 
 function refuseDeep({

@@ -2,6 +2,7 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { tableFromIPC } from 'apache-arrow';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import { readArrow } from '../../store/datasets/arrow.ts';
@@ -39,7 +40,7 @@ describe('An answer in a file', () => {
     expect(rows.length).toBeGreaterThan(3);
   });
 
-  it('keeps each type that Arrow has, takes the others as text, and columns of one name beside each other', async () => {
+  it('keeps each type that Arrow has, and takes the others as text', async () => {
     const sql = `select 7::smallint as a, 1099511627776::bigint as b, 0.25::real as c, true as d, '2026-01-02 03:04:05.000006Z'::timestamptz as e,
       '{"x":1}'::json as f, 1.10::numeric as g, array[1,null]::integer[] as h, null::text as i, 'x' as "a b"`;
     expect((await askIntoFile(fresh.db, sql, path)).rows).toBe(1);
@@ -57,8 +58,51 @@ describe('An answer in a file', () => {
         'a b': 'x',
       },
     ]);
-    await askIntoFile(fresh.db, 'select 1 as n, 2 as n', path);
-    expect(readArrow(readFileSync(path)).columns).toEqual(['n', 'n']);
+  });
+
+  it.each([['answer.arrow', 'answer.parquet']])(
+    'has a list for an array of any type, in %s and in %s',
+    async (...files) => {
+      const sql = `select array['a', null, 'b,"c"'] as texts, array[0.1::float8, 'NaN', '-Infinity', null] as numbers, array[true, null, false] as flags,
+      array[9007199254740993, 1]::bigint[] as big, array['{"x":1}'::jsonb] as json, array[1.10, 2]::numeric[] as exact, '{}'::text[] as empty, null::text[] as none`;
+      for (const name of files) {
+        const file = join(folder, name);
+        await askIntoFile(fresh.db, sql, file);
+        const bytes = readFileSync(file);
+        const row = tableFromIPC(name.endsWith('parquet') ? arrowIn(bytes) : bytes)
+          .get(0)!
+          .toJSON();
+        const lists = Object.entries(row).map(([column, list]) => [column, list && [...list]]);
+        expect(Object.fromEntries(lists)).toEqual({
+          texts: ['a', null, 'b,"c"'],
+          numbers: [0.1, Number.NaN, Number.NEGATIVE_INFINITY, null],
+          flags: [true, null, false],
+          big: ['9007199254740993', '1'],
+          json: ['{"x": 1}'],
+          exact: ['1.10', '2'],
+          empty: [],
+          none: null,
+        });
+        rmSync(file);
+      }
+    },
+  );
+
+  it.each(["array[array['a'], array['b']]", 'array[array[0.5::float8]]', 'array[array[1]]'])(
+    'refuses an array of several dimensions, with what to do: %s',
+    async (value) => {
+      await expect(askIntoFile(fresh.db, `select ${value} as nested`, path)).rejects.toMatchObject({
+        code: 'sql_failed',
+        message: expect.stringContaining('Unnest it'),
+      });
+    },
+  );
+
+  it('refuses two columns of one name', async () => {
+    await expect(askIntoFile(fresh.db, 'select 1 as n, 2 as n', path)).rejects.toMatchObject({
+      code: 'sql_refused',
+      message: expect.stringContaining('Two columns are called n'),
+    });
   });
 
   it('of no rows is a file with columns, and a limit ends it', async () => {
