@@ -98,7 +98,7 @@ describe('the order by pass rates', () => {
       expect(manifest.funnel.at(-1)!.name).toBe(
         `${order}: by the pass rate of the task, over 10 episodes with a known outcome where count(steps) >= 0; rows without one come last: 4 (tasks: 1)`,
       );
-      expect(warnings).toEqual([]);
+      expect(warnings).toEqual([expect.stringMatching(/^Answers come from 2 models: /)]);
     }
     const pairs = await frozen({ unit: 'pair', order, pass_rate: { of: ALL } });
     expect(tasksOf(pairs.rows)).toEqual(tasks.filter((task) => task !== 'task-2'));
@@ -125,6 +125,7 @@ describe('the episodes that pass rates are counted over', () => {
     const mixed = await frozen({ pass_rate: { of: ALL, least: 0.1 } });
     expect(mixed.warnings).toEqual([
       expect.stringContaining('The pass rates pool episodes of 2 teams or weights: ck-1 (9), ck-2 (1).'),
+      'Answers come from 2 models: checkpoint ck-1 (8), checkpoint ck-0 (4).',
     ]);
     expect(mixed.manifest.funnel.at(-2)!.name).toMatch(/of 2 teams or weights together$/);
     const { warnings, rows } = await frozen({ pass_rate: { of: 'episode_id != ep-0-0', least: 0.1 } });
