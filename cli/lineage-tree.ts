@@ -3,13 +3,13 @@ import { countText } from '../errors.ts';
 import { type Branches, LINEAGE_LIMIT, type Lineage, type LineageNode } from '../store/lineage.ts';
 
 /** Several lines, without the last line break. */
-export function lineageTree({ kind, id, spoke, comes_from, led_to }: Lineage): string {
+export function lineageTree({ kind, id, erasures, spoke, comes_from, led_to }: Lineage): string {
   const generated =
     spoke === null || spoke.steps === 0
       ? ''
       : ` (generated ${countText(spoke.steps, 'step')} in ${countText(spoke.episodes, 'episode')})`;
   return [
-    `${kind} ${id}${generated}`,
+    `${kind} ${id}${generated}${markText(erasures)}`,
     '├─ comes from',
     ...branches(comes_from, '│  ', 'nothing recorded'),
     '└─ led to',
@@ -31,11 +31,14 @@ function branches({ children, left_out, cut }: Branches, indent: string, none: s
   return left_out === 0 ? lines : [...lines, `${indent}└─ … and ${left_out} more`];
 }
 
-function sentence({ kind, id, relation, rows, episodes, steps }: LineageNode): string {
+const markText = (erasures: LineageNode['erasures']): string =>
+  erasures === null ? '' : `; used what was erased (${erasures.join(', ')})`;
+
+function sentence({ kind, id, relation, rows, episodes, steps, erasures }: LineageNode): string {
   const amounts = [
     ...(rows === null ? [] : [countText(rows, 'row')]),
     ...(steps === null ? [] : [countText(steps, 'step')]),
     ...(episodes === null ? [] : [countText(episodes, 'episode')]),
   ];
-  return `${kind} ${id} ${relation}${amounts.length === 0 ? '' : ` (${amounts.join(', ')})`}`;
+  return `${kind} ${id} ${relation}${amounts.length === 0 ? '' : ` (${amounts.join(', ')})`}${markText(erasures)}`;
 }

@@ -5,6 +5,7 @@
 import type { Session } from './db/pool.ts';
 import { type NotNull, query, rowsOf, sql } from './db/query.ts';
 import type { FactTables } from './db/schema.ts';
+import { erasuresOf } from './retention/marks.ts';
 
 type LineageKind = 'episode' | 'step' | 'dataset row' | 'dataset' | 'checkpoint' | 'team version' | 'release';
 
@@ -29,11 +30,14 @@ export type LineageNode = Branches & {
   readonly rows: number | null;
   readonly episodes: number | null;
   readonly steps: number | null;
+  /** Of a dataset or checkpoint that used what was erased, the ids of `traj.erasures`; null for any other. */
+  readonly erasures: readonly string[] | null;
 };
 
 export type Lineage = {
   readonly kind: LineageKind;
   readonly id: string;
+  readonly erasures: readonly string[] | null;
   /** Of a checkpoint: the steps that it generated and their episodes; null for anything else. */
   readonly spoke: { readonly episodes: number; readonly steps: number } | null;
   readonly comes_from: Branches;
@@ -62,15 +66,25 @@ export const LINEAGE_LIMIT = 500;
 export async function lineageOf(db: Session, id: string, depth = 2): Promise<readonly Lineage[]> {
   const found: Lineage[] = [];
   for (const kind of await kindsOf(db, id)) {
-    found.push({
-      kind,
-      id,
-      spoke: kind === 'checkpoint' ? await generatedBy(db, id) : null,
-      comes_from: await follow(db, SOURCES, { kind, id }, depth),
-      led_to: await follow(db, RESULTS, { kind, id }, depth),
-    });
+    const comes_from = await follow(db, SOURCES, { kind, id }, depth);
+    const led_to = await follow(db, RESULTS, { kind, id }, depth);
+    const top = opened({ kind, id, relation: '' });
+    await markErased(db, [top, ...below(comes_from), ...below(led_to)]);
+    const spoke = kind === 'checkpoint' ? await generatedBy(db, id) : null;
+    found.push({ kind, id, erasures: top.erasures, spoke, comes_from, led_to });
   }
   return found;
+}
+
+const below = ({ children }: { readonly children: Open[] }): Open[] =>
+  children.flatMap((child) => [child, ...below(child)]);
+
+async function markErased(db: Session, nodes: readonly Open[]): Promise<void> {
+  for (const kind of ['dataset', 'checkpoint'] as const) {
+    const used = nodes.filter((node) => node.kind === kind);
+    const marks = used.length === 0 ? null : await erasuresOf(db, kind, [...new Set(used.map(({ id }) => id))]);
+    for (const node of used) node.erasures = marks!.get(node.id) ?? null;
+  }
 }
 
 type Open = { -readonly [K in keyof LineageNode]: K extends 'children' ? Open[] : LineageNode[K] };
@@ -79,6 +93,7 @@ const opened = (one: Related): Open => ({
   rows: null,
   episodes: null,
   steps: null,
+  erasures: null,
   ...one,
   children: [],
   left_out: 0,
@@ -90,7 +105,7 @@ async function follow(
   relations: Relations,
   of: Pick<LineageNode, 'kind' | 'id'>,
   depth: number,
-): Promise<Branches> {
+): Promise<Branches & { readonly children: Open[] }> {
   const root = opened({ ...of, relation: '' });
   const key = ({ kind, id }: Open): string => `${kind} ${id}`;
   const followed = new Map([[key(root), root]]);

@@ -5,6 +5,7 @@ import { type Command, InvalidArgumentError } from 'commander';
 import { loadConfig } from '../../config.ts';
 import { countText, TroupeError } from '../../errors.ts';
 import { homeAt } from '../../store/db/home.ts';
+import type { Db } from '../../store/db/pool.ts';
 import { query, rowsOf, sql } from '../../store/db/query.ts';
 import type { PruneRule } from '../../trainer/checkpoints/prune.ts';
 import { bytesText } from '../bytes.ts';
@@ -177,11 +178,8 @@ function pullCommand(checkpoints: Command): void {
  * Every checkpoint that a policy was ever given, for rolling back is releasing it again; the last ones of each policy; those that a job
  * names that has not ended; and the bases of adapters. Null where there is no project to ask.
  */
-async function neededIds(flags: Flags): Promise<string[] | null> {
-  const config = loadConfig(flags, process.env);
-  if (config.database_url === null && !existsSync(homeAt(config.home).data)) return null;
-  return withContext(flags, async ({ db, catchUp }) => {
-    await catchUp();
+const neededIds = (flags: Flags): Promise<string[] | null> =>
+  askingProject(flags, async (db) => {
     const released = query
       .selectFrom('traj.releases')
       .select('checkpoint_id')
@@ -210,6 +208,15 @@ async function neededIds(flags: Flags): Promise<string[] | null> {
       .where(sql`config -> 'adapter' ->> 'base'`, 'is not', null);
     const rows = [...(await rowsOf(db, released)), ...(await rowsOf(db, known)), ...(await rowsOf(db, bases))];
     return rows.map(({ checkpoint_id }) => String(checkpoint_id));
+  });
+
+/** What the project says, brought up to date; null where there is none to ask. */
+export async function askingProject<T>(flags: Flags, ask: (db: Db) => Promise<T>): Promise<T | null> {
+  const config = loadConfig(flags, process.env);
+  if (config.database_url === null && !existsSync(homeAt(config.home).data)) return null;
+  return withContext(flags, async ({ db, catchUp }) => {
+    await catchUp();
+    return ask(db);
   });
 }
 

@@ -4,11 +4,12 @@ import { basename, dirname, join } from 'node:path';
 import type { Command } from 'commander';
 import { countText, EXIT, TroupeError } from '../../errors.ts';
 import { query, rowsOf, sql } from '../../store/db/query.ts';
+import { erasuresOf } from '../../store/retention/marks.ts';
 import { bytesText } from '../bytes.ts';
 import { checkpointAt, folderOf } from '../checkpoint-places.ts';
 import { plainCommand, projectCommand } from '../command.ts';
 import { answer, paint, print, printJson, table } from '../output.ts';
-import { checkpointMoveCommands } from './checkpoints-move.ts';
+import { askingProject, checkpointMoveCommands } from './checkpoints-move.ts';
 
 export function addTo(program: Command): void {
   const checkpoints = program
@@ -30,7 +31,7 @@ Examples:
     );
 
   projectCommand(checkpoints, async ({ db }, _, flags) => {
-    const rows = await rowsOf(
+    const saved = await rowsOf(
       db,
       query
         .selectFrom('traj.checkpoints')
@@ -40,14 +41,20 @@ Examples:
         .orderBy('saved_at', (order) => order.desc().nullsLast())
         .limit(200),
     );
+    const ids = saved.map((row) => String(row.checkpoint_id));
+    const marks = await erasuresOf(db, 'checkpoint', ids);
+    const rows = saved.map((row, i) => ({ ...row, erasures: marks.get(ids[i]!) ?? null }));
     if (flags.json) printJson({ checkpoints: rows });
     else
       print(
         rows.length === 0
           ? 'No checkpoints yet.'
           : table(
-              ['checkpoint', 'policy', 'parent', 'adapter over', 'saved', 'where'],
-              rows.map((r) => [r.checkpoint_id, r.policy, r.parent_id, r.adapter_base, r.saved_at, r.uri]),
+              ['checkpoint', 'policy', 'parent', 'adapter over', 'saved', 'where', 'used what was erased'],
+              rows.map((r) => [
+                ...[r.checkpoint_id, r.policy, r.parent_id, r.adapter_base, r.saved_at, r.uri],
+                r.erasures?.join(', ') ?? null,
+              ]),
             ),
       );
   });
@@ -104,18 +111,28 @@ function listCommand(checkpoints: Command): void {
       const listed = found
         .toSorted((a, b) => (b.step ?? -1) - (a.step ?? -1) || (a.checkpoint_id < b.checkpoint_id ? -1 : 1))
         .map((one) => ({ ...one, latest: latest === join(folder, one.checkpoint_id) }));
-      if (flags.json) printJson({ directory: folder, latest: latest && basename(latest), checkpoints: listed });
+      const marks = await askingProject(flags, (db) =>
+        erasuresOf(
+          db,
+          'checkpoint',
+          listed.map((one) => one.checkpoint_id),
+        ),
+      );
+      const marked = listed.map((one) => ({ ...one, erasures: marks?.get(one.checkpoint_id) ?? null }));
+      if (flags.json) printJson({ directory: folder, latest: latest && basename(latest), checkpoints: marked });
       else if (listed.length === 0) print(`No checkpoints in ${folder}.`);
       else {
-        const rows = listed.map((one) => [
+        const rows = marked.map((one) => [
           `${one.checkpoint_id}${one.latest ? ' ← latest' : ''}`,
           one.step,
           one.parent,
           one.metrics && metricsText(one.metrics),
           one.bytes === null ? null : bytesText(one.bytes),
           one.fault ?? (flags.quick ? 'whole' : 'sound'),
+          one.erasures?.join(', ') ?? null,
         ]);
-        print(table(['checkpoint', 'step', 'parent', 'metrics', 'size', 'state'], rows));
+        const heads = ['checkpoint', 'step', 'parent', 'metrics', 'size', 'state'];
+        print(table([...heads, 'used what was erased'], rows));
       }
     },
   );

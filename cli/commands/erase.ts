@@ -60,7 +60,7 @@ export function addTo(program: Command): void {
         reason: (flags.reason as string | undefined) ?? null,
         removeBody: artifacts.remove,
         removeDataset: async ({ uri }) =>
-          flags.keepDatasets !== true && uri !== null && removeBelow(home.datasets, uri),
+          uri !== null && (isGone(uri) || (flags.keepDatasets !== true && (await removeBelow(home.datasets, uri)))),
       });
       await catchUp();
       if (flags.json) printJson(erasure);
@@ -69,7 +69,7 @@ export function addTo(program: Command): void {
           `Erased: ${sentence}, ${erasure.bodies} artifacts. It is noted as ${erasure.erasure_id} in traj.erasures.`,
         );
         for (const { dataset_id, removed } of erasure.datasets) {
-          print(`dataset ${dataset_id}: ${removed ? 'its files are removed' : 'marked; its files are still there'}`);
+          print(`dataset ${dataset_id}: ${removed ? 'its files are gone' : 'marked; its files are still there'}`);
         }
         for (const id of erasure.checkpoints) print(`checkpoint ${id}: marked; its weights were trained on it`);
         for (const { uri, rewritten } of erasure.archives)
@@ -90,11 +90,14 @@ function whatOf(flags: Readonly<Record<string, unknown>>): EraseWhat {
   throw new TroupeError('usage', 'Missing --subject ID or --episode ID.');
 }
 
+/** Erased before, or removed by hand; of a place that is no path here nothing is known. */
+const isGone = (uri: string): boolean => !uri.includes('://') && !existsSync(resolve(uri));
+
 /** A folder of ours goes at once for its readers, and then from the disk. A place elsewhere is left to whoever chose it. */
 async function removeBelow(folder: string, uri: string): Promise<boolean> {
   const path = resolve(uri);
-  if (dirname(path) !== resolve(folder) || !existsSync(path)) {
-    if (existsSync(path)) say(`${path} lies outside ${folder}; remove it yourself.`);
+  if (dirname(path) !== resolve(folder)) {
+    say(`${path} lies outside ${folder}; remove it yourself.`);
     return false;
   }
   await rename(path, `${path}.erased`);

@@ -132,3 +132,27 @@ describe('troupe prune', () => {
       .filter((key) => /^troupe\/[^/]+\/manifest.json$/.test(key))
       .map((key) => `s3://cold/${key}`);
 });
+
+it('erase says of the files of a dataset whether they are there, whoever removed them', async () => {
+  const database = await freshDatabase();
+  const at = warmShell({ DATABASE_URL: database.url });
+  const json = async (...args: string[]) => document(await at.run([...args, '--json']));
+  const frozen = async (name: string): Promise<string> => {
+    const path = join(at.folder, `${name}.json`);
+    writeFileSync(path, JSON.stringify({ name, unit: 'step' }));
+    return (await json('dataset', 'freeze', path)).dataset_id;
+  };
+  try {
+    writeFileSync(join(at.folder, 'chats.jsonl'), lines(chats(8)));
+    await at.run(['import', join(at.folder, 'chats.jsonl'), '--quiet']);
+    const [gone, left] = [await frozen('gone'), await frozen('left')];
+    rmSync(join(at.folder, 'home', 'datasets', gone), { recursive: true });
+    const { datasets } = await json('erase', '--episode', 'sum-1', '--keep-datasets', '--yes');
+    expect(datasets).toHaveLength(2);
+    expect(datasets).toContainEqual({ dataset_id: gone, removed: true });
+    expect(datasets).toContainEqual({ dataset_id: left, removed: false });
+  } finally {
+    await at.remove();
+    await database.close();
+  }
+});

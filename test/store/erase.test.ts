@@ -2,16 +2,19 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { lineageTree } from '../../cli/lineage-tree.ts';
 import { fileArtifacts } from '../../ingest/artifacts.ts';
 import type { Event } from '../../ingest/events.ts';
 import { sha256 } from '../../ingest/json.ts';
 import { postgresBook, postgresLog } from '../../ingest/log/postgres.ts';
 import { freeze } from '../../store/datasets/freeze.ts';
 import { judge, judgeAgain } from '../../store/judging/judge.ts';
+import { lineageOf } from '../../store/lineage.ts';
 import { projectAll } from '../../store/projecting/projector.ts';
 import { checksum } from '../../store/rebuilding/checksum.ts';
 import { rebuild } from '../../store/rebuilding/rebuild.ts';
 import { type Erasure, erase, planErasure } from '../../store/retention/erase.ts';
+import { erasuresOf } from '../../store/retention/marks.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { anEpisode, aStory, at, event } from './support/events.ts';
 
@@ -260,6 +263,16 @@ describe('an erasure', () => {
       { kind: 'subject', used_by: 'dataset', used_by_id: done.datasets[0]!.dataset_id, removed: true },
     ]);
     expect(JSON.stringify(rows)).not.toContain('ann');
+    // Whoever shows one of them shows the same marks.
+    const mark = [done.erasure_id];
+    expect([...(await erasuresOf(fresh.db, 'checkpoint', ['k0', 'k1', 'k2']))].toSorted()).toEqual([
+      ['k1', mark],
+      ['k2', mark],
+    ]);
+    const [tree] = await lineageOf(fresh.db, 'k2');
+    expect(tree).toMatchObject({ erasures: mark, comes_from: { children: [{ id: 'k1', erasures: mark }] } });
+    expect(lineageTree(tree!).split('\n')[0]).toBe(`checkpoint k2; used what was erased (${done.erasure_id})`);
+    expect((await lineageOf(fresh.db, 'k0'))[0]!.erasures).toBeNull();
   });
 
   it('refuses the same events, and new ones about them, as erased', async () => {
