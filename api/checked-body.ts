@@ -4,7 +4,7 @@ import type { Static, TObject } from 'typebox';
 import { Check, Errors } from 'typebox/value';
 import { TroupeError } from '../errors.ts';
 import { parseBody } from '../ingest/parse-body.ts';
-import { keepSpelling } from '../ingest/spelling.ts';
+import { keepSpelling, quoteLongIntegers } from '../ingest/spelling.ts';
 import { utf8 } from '../ingest/text.ts';
 import { misfitOf } from '../store/misfit.ts';
 import { BODY_LIMIT, inflate, mediaType } from './body.ts';
@@ -19,14 +19,21 @@ type Sent = { readonly headers: IncomingHttpHeaders; readonly body?: unknown };
 export type JsonBody = { readonly value: unknown; readonly bytes: Uint8Array };
 
 /**
+ * With `longIntegers`, an integer beyond 2^53 is its decimal text, and spelled as the number that it was: arguments of tool calls may hold it.
  * @throws TroupeError `unsupported_media` for what is not JSON by its Content-Type, `too_large`; BodyRefused for what is no JSON
  */
-export async function readJson({ headers, body }: Sent, limit = BODY_LIMIT): Promise<JsonBody> {
+export async function readJson(
+  { headers, body }: Sent,
+  limit = BODY_LIMIT,
+  { longIntegers = false }: { readonly longIntegers?: boolean } = {},
+): Promise<JsonBody> {
   mediaType(headers, JSON_TYPE);
   const bytes = await inflate((body as Buffer | undefined) ?? Buffer.alloc(0), headers, limit);
   const text = utf8(bytes);
   if (text === null) throw new BodyRefused({ code: 'bad_json', field: '', expected: 'UTF-8', got: 'other bytes' });
-  const parsed = parseBody(text);
+  let parsed = parseBody(text);
+  if (longIntegers && 'refusal' in parsed && parsed.refusal.code === 'bad_number')
+    parsed = parseBody(quoteLongIntegers(text));
   if ('refusal' in parsed) throw new BodyRefused(parsed.refusal);
   keepSpelling(parsed.value, text);
   return { value: parsed.value, bytes };

@@ -1,5 +1,6 @@
 /** A response as the events of a stream. */
 import { isRecord } from '../ingest/json.ts';
+import { writtenJson } from '../ingest/spelling.ts';
 import type { CompletionRequest } from './gateway-request.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -30,7 +31,7 @@ export function restOf(whole: string, written: string): string {
 export const streamText = (events: readonly StreamEvent[]): string =>
   events
     .map(({ event, data }) => {
-      const line = `data: ${typeof data === 'string' ? data : JSON.stringify(data)}\n\n`;
+      const line = `data: ${typeof data === 'string' ? data : writtenJson(data)}\n\n`;
       return event === undefined ? line : `event: ${event}\n${line}`;
     })
     .join('');

@@ -3,6 +3,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { TroupeError } from '../errors.ts';
 import { badMessage, type ChatMessage } from '../ingest/formats/chat-message.ts';
 import { isRecord } from '../ingest/json.ts';
+import { writtenArguments } from '../ingest/spelling.ts';
 import { isIdentifier } from '../ingest/text.ts';
 import type { PromptAsk, SampleAsk } from '../trainer/sampling/infer-wire.ts';
 import { type Constraint, oneConstraint, readForced, readFormat } from './gateway-constraint.ts';
@@ -61,6 +62,8 @@ export type CallContext = {
   readonly replay?: Lineage;
 };
 
+type Fields = Readonly<Record<string, unknown>>;
+
 /** As many as the OpenAI interface allows. */
 export const MAX_TOP_LOGPROBS = 20;
 /** New tokens of a text completion that names no limit, as in the OpenAI interface. */
@@ -82,7 +85,7 @@ export function readChatRequest(body: unknown): CompletionRequest {
   return {
     model,
     who: ownModel(model),
-    prompt: { messages: messages as ChatMessage[], tools },
+    prompt: { messages: (messages as ChatMessage[]).map(withWrittenCalls), tools },
     constraint: oneConstraint(
       readFormat('response_format', fields.response_format),
       { forced, tools },
@@ -137,6 +140,18 @@ function checkMessage(message: unknown, field: string): void {
   const other = content.findIndex(({ type, text }) => type !== 'text' || typeof text !== 'string');
   if (other >= 0)
     throw refuse(`${field}.content[${other}]`, '{"type":"text","text":…}', content[other], 'A policy reads text only.');
+}
+
+/** The arguments of calls are text in the chat interface; some clients send an object. */
+function withWrittenCalls(message: ChatMessage): ChatMessage {
+  const calls = Array.isArray(message.tool_calls) ? (message.tool_calls as Fields[]) : [];
+  const isObject = ({ function: asked }: Fields): boolean => isRecord(asked) && isRecord(asked.arguments);
+  if (!calls.some(isObject)) return message;
+  const written = (call: Fields): Fields => {
+    const asked = call.function as Fields;
+    return isObject(call) ? { ...call, function: { ...asked, arguments: writtenArguments(asked.arguments) } } : call;
+  };
+  return { ...message, tool_calls: calls.map(written) };
 }
 
 function readStream({

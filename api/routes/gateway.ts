@@ -2,6 +2,7 @@
 import { PassThrough } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { isRecord } from '../../ingest/json.ts';
+import { writtenJson } from '../../ingest/spelling.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { MAY_REPLAY } from '../../store/rollouts/ids.ts';
 import { hostedModel, hostedWeights } from '../../store/rollouts/weights.ts';
@@ -113,7 +114,7 @@ export function gatewayRoutes(app: FastifyInstance, options: RouteOptions): void
     const context = readContext(request.headers, request.params as PathContext);
     const call = { callId, context, episodeId: context.episode ?? `call-${callId}` };
     reply.header('troupe-episode-id', encodeURIComponent(call.episodeId));
-    return { ...call, sent: await readJson(request, bodyLimit), request, reply };
+    return { ...call, sent: await readJson(request, bodyLimit, { longIntegers: true }), request, reply };
   };
 
   /** Forwards a call to a model server. `flags`: those of its record, with the policy in whose place it answers. */
@@ -178,7 +179,7 @@ export function gatewayRoutes(app: FastifyInstance, options: RouteOptions): void
       if (written() !== null) stream.end(streamText(events!) + (recorded ? '' : UNRECORDED));
       else {
         reply.header('troupe-recorded', String(recorded));
-        if (events === null) reply.header('content-type', JSON_TYPE).send(JSON.stringify(body));
+        if (events === null) reply.header('content-type', JSON_TYPE).send(writtenJson(body));
         else reply.headers(EVENT_STREAM).send(streamText(events));
       }
     } catch (error) {
@@ -244,7 +245,7 @@ export function gatewayRoutes(app: FastifyInstance, options: RouteOptions): void
     const taken = await replays.take(call);
     if (taken === null) return ask;
     if (taken.by === 'model') {
-      const bytes = taken.body === sent.value ? sent.bytes : Buffer.from(JSON.stringify(taken.body));
+      const bytes = taken.body === sent.value ? sent.bytes : Buffer.from(writtenJson(taken.body));
       return { ...ask, sent: { value: taken.body, bytes }, context: taken.context };
     }
     const { body, ids, recorded } = taken;
@@ -258,8 +259,7 @@ export function gatewayRoutes(app: FastifyInstance, options: RouteOptions): void
     const added = found === null ? null : tokenFields(found.upstream, kind, sent.value);
     const shown = (added === null ? body : withoutAdded(body, added)) as typeof body;
     const request = read ?? plainRequest(kind, sent.value);
-    if (request.stream === null || dialect === null)
-      reply.header('content-type', JSON_TYPE).send(JSON.stringify(shown));
+    if (request.stream === null || dialect === null) reply.header('content-type', JSON_TYPE).send(writtenJson(shown));
     else reply.headers(EVENT_STREAM).send(streamText(dialect.streamOf(shown, request).end(shown)));
     return null;
   };
@@ -291,7 +291,7 @@ export function gatewayRoutes(app: FastifyInstance, options: RouteOptions): void
     return serve(dialect, ask, null);
   };
   const count = async (request: FastifyRequest, reply: FastifyReply) => {
-    const sent = await readJson(request, bodyLimit);
+    const sent = await readJson(request, bodyLimit, { longIntegers: true });
     const context = readContext(request.headers, request.params as PathContext);
     const { model, ...fields } = opened(sent.value);
     const { route, found } = placeOf({ sent, context });

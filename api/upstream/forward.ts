@@ -8,6 +8,7 @@ import { setImmediate } from 'node:timers/promises';
 import type { FastifyReply } from 'fastify';
 import { TroupeError } from '../../errors.ts';
 import { nextTime } from '../../ingest/recorder/next-time.ts';
+import { respelled, writtenJson } from '../../ingest/spelling.ts';
 import { secretOf } from '../auth.ts';
 import { callIds } from '../gateway.ts';
 import { UNRECORDED } from '../gateway-events.ts';
@@ -127,7 +128,7 @@ export async function forward(call: Forwarded, reply: FastifyReply, options: For
         body:
           request.model === model && added === null
             ? call.bytes
-            : Buffer.from(JSON.stringify({ ...request, ...added, model })),
+            : Buffer.from(writtenJson(respelled({ ...request, ...added, model }, request))),
         signal,
       }),
     );
@@ -250,7 +251,7 @@ export async function forwardCount(
     method: 'POST',
     path: '/messages/count_tokens',
     headers: sentHeaders({ ...call, kind: 'messages' }, keys),
-    body: request.model === model ? call.bytes : Buffer.from(JSON.stringify({ ...request, model })),
+    body: request.model === model ? call.bytes : Buffer.from(writtenJson(respelled({ ...request, model }, request))),
     signal,
   });
   const pieces: Uint8Array[] = [];

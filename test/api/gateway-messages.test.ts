@@ -28,8 +28,11 @@ const CALLS = `Let me look.
 <tool_call>
 {"name": "get_weather", "arguments": {"city": "Rome"}}
 </tool_call>`;
+/** Members and numbers that JavaScript would write in another order and otherwise. */
+const ODD = '{"town": "Oslo", "days": 2.0, "10": 1e3, "2": [9007199254740993]}';
 const say = (prompt: string): string => {
   if (prompt.includes('<|im_start|>tool\n')) return 'It is cold.';
+  if (prompt.includes('in numbers')) return `<tool_call>\n{"name": "get_weather", "arguments": ${ODD}}\n</tool_call>`;
   return prompt.includes('weather?') ? CALLS : 'One two STOP three';
 };
 
@@ -170,6 +173,38 @@ describe('a policy asked for a message', () => {
     });
     expect(policy.tokenizer.decode(choices[0].token_ids)).toBe('One two STOP three<|im_end|>');
     expect(choices[0].logprobs).toHaveLength(choices[0].token_ids.length);
+  });
+
+  it('calls a tool with the order and the numbers that it wrote, and reads those of a call before', async () => {
+    const tools = [WEATHER];
+    const whole = await call(ask({ tools, messages: [user('The weather in numbers')] }), 'odd');
+    expect(whole.body).toContain(`"input":${ODD.replaceAll(' ', '')}`);
+    const streamed = await call(ask({ tools, stream: true, messages: [user('The weather in numbers')] }), 'odd-2');
+    const [delta] = eventsOfStream(streamed.body).flatMap(({ delta }) => delta?.partial_json ?? []);
+    expect(delta).toBe(ODD.replaceAll(' ', ''));
+
+    const placed = (body: object): Any => JSON.stringify(body).replace('"ODD"', ODD);
+    const asks = { type: 'tool_use', id: 'toolu_1', name: 'get_weather', input: 'ODD' };
+    const result = { type: 'tool_result', tool_use_id: 'toolu_1', content: 'cold' };
+    const messages = [user('weather?'), { role: 'assistant', content: [asks] }, user([result])];
+    const chat = [
+      user('weather?'),
+      {
+        role: 'assistant',
+        content: null,
+        tool_calls: [{ id: 'call_1', type: 'function', function: { name: 'get_weather', arguments: 'ODD' } }],
+      },
+      { role: 'tool', tool_call_id: 'call_1', content: 'cold' },
+    ];
+    for (const [url, sent, episode] of [
+      [MESSAGES, placed(ask({ tools, messages })), 'odd-3'],
+      ['/v1/chat/completions', placed({ model: 'policy:team', messages: chat }), 'odd-4'],
+    ]) {
+      const answer = await call(sent, episode, url);
+      expect([answer.statusCode, answer.body]).toEqual([200, expect.stringContaining('It is cold.')]);
+      const completed = (await eventsOf(episode)).find(({ name }) => name === 'generation.completed')!;
+      expect(policy.tokenizer.decode(completed.data.prompt_token_ids)).toContain(ODD);
+    }
   });
 
   it('says why it ended: at a stop sequence, or because it was cut off', async () => {
