@@ -337,6 +337,7 @@ export const VOCABULARY = {
     {
       format: Id('otlp, openai-agents, langsmith or langfuse'),
       item: Any('the item as a request of its own would hold it'),
+      order: maybe(Text('what the log loses of the item: the order of its members and the spelling of its numbers')),
     },
   ),
   'record.amended': about('An earlier event is corrected. Both stay in the log; the tables show the corrected one.', {

@@ -129,7 +129,7 @@ export function tracingClientRoutes(
         answers: { 200: { about: 'items that the response does not list are durable' } },
       }),
       handler: async (request, reply) => {
-        const { value } = await readJson(request, bodyLimit);
+        const { value } = await readJson(request, bodyLimit, { longIntegers: true });
         const body = list !== undefined && Array.isArray(value) ? { [list]: value } : value;
         if (!isRecord(body)) throw notOne('a JSON object', 'another JSON value');
         const items = cutRequest(format, read(body, request.params.id ?? ''));

@@ -9,6 +9,7 @@ import { keepWritten } from '../known-json.ts';
 import { decodeNative, type Otlp } from '../otlp/decode.ts';
 import type { OtlpLog, OtlpSpan } from '../otlp/span.ts';
 import { pushAll } from '../push-all.ts';
+import { inOrderOf, orderOf } from '../source-order.ts';
 import type { NativeRefusal } from './format.ts';
 import { readLangfuse } from './langfuse.ts';
 import { readLangsmith, traceOfPatch } from './langsmith.ts';
@@ -18,7 +19,7 @@ import { eventsOfSpans } from './otlp-traces.ts';
 import type { TraceReading } from './trace-import.ts';
 
 /** One item as the log keeps it. */
-export type SpanItem = { readonly format: string; readonly item: unknown };
+export type SpanItem = { readonly format: string; readonly item: unknown; readonly order?: string | null };
 
 /** What became of one item of a request: drafts for the log, none where it concerns neither agents nor models, or a refusal. */
 export type LiveItem = { readonly drafts: readonly Draft[] } | { readonly refusal: NativeRefusal };
@@ -94,13 +95,17 @@ export function cutOtlp({
   ];
 }
 
-const recorded = (trace: string, time: string | null, { format, item }: SpanItem): Draft => ({
-  name: 'span.recorded',
-  source: `/trace/${format}`,
-  id: idOf(item),
-  time,
-  data: { episode_id: trace, format, item },
-});
+const recorded = (trace: string, time: string | null, { format, item }: SpanItem): Draft => {
+  // OTLP has lists of attributes, and spells its numbers in one way.
+  const order = format === OTLP ? '' : orderOf(item);
+  return {
+    name: 'span.recorded',
+    source: `/trace/${format}`,
+    id: idOf(item),
+    time,
+    data: { episode_id: trace, format, item, ...(order === '' ? {} : { order }) },
+  };
+};
 
 /** `hashId` of an item, which keeps its text: hashing has put it together, from some hundred pieces, and the event is written of it next. */
 function idOf(item: unknown): string {
@@ -125,9 +130,10 @@ export function eventsOfTrace(items: readonly SpanItem[]): readonly Draft[] {
   const logs: OtlpLog[] = [];
   const others = new Map<string, unknown[]>();
   const erased: Draft[] = [];
-  for (const { format, item } of items) {
+  for (const { format, item, order } of items) {
     if (format === ERASED) pushAll(erased, (item as { told: readonly Draft[] }).told ?? []);
-    else if (format !== OTLP) others.set(format, [...(others.get(format) ?? []), item]);
+    else if (format !== OTLP)
+      others.set(format, [...(others.get(format) ?? []), order ? inOrderOf(item, order) : item]);
     else {
       const decoded = decodeNative(item);
       if (decoded === null) continue;
