@@ -5,6 +5,7 @@ import { isIdentifier } from '../text.ts';
 import type { Fields } from './atif-rules.ts';
 import { callIdOf, isCall, isCopied, type Numbering, referencesOf, type Trajectory } from './atif-trajectory.ts';
 import { toContent, toMessage } from './chat-message.ts';
+import { finishReasonIn } from './finish-reason.ts';
 import type { Emitter } from './native.ts';
 import { timeOfText } from './run.ts';
 import { withOurs } from './usage.ts';
@@ -153,6 +154,7 @@ function stepEmitter(emit: Emitter, trajectory: Trajectory, step: Fields, number
             {
               index: 0,
               content: output.content as Content,
+              ...given('finish_reason', finishReasonIn(extra, step.extra)),
               ...given('token_ids', tokens),
               ...given('logprobs', probabilities),
             },

@@ -40,6 +40,7 @@ export function convertChatRow(
     episodeId,
     agentOf: (message) => (typeof message.name === 'string' ? message.name : null),
     ...given('tools', row.tools),
+    around: row,
   });
   const called = drafts.some((draft) => draft.name === 'generation.requested');
   const rest = without(row, 'messages', ...(called ? ['tools'] : []));

@@ -30,6 +30,8 @@ type Answer = {
   readonly input: Message[] | null;
   /** When the last message before it was written: the program calls the model then. */
   readonly askedAt: string | null;
+  /** Whether the person ended it, which its lines do not say. */
+  isInterrupted?: boolean;
 };
 
 export type Thread = {
@@ -51,6 +53,7 @@ export function threadDrafts(emit: Emitter, lines: readonly Line[], thread: Thre
   const parents = new Map(lines.map(({ fields }) => [fields.uuid, fields.parentUuid]));
   let context: Shown[] = [];
   let askedAt: string | null = null;
+  let open: Answer | null = null;
   let whole = !isHeadless(lines, thread.agentId);
   for (const line of lines) {
     const { fields } = line;
@@ -63,11 +66,12 @@ export function threadDrafts(emit: Emitter, lines: readonly Line[], thread: Thre
       if (known) {
         known.lines.push(line);
         known.shown.message.content.push(...blocks);
+        open = known;
         continue;
       }
       const shown = { uuid: fields.uuid, message: { role: 'assistant', content: blocks } };
       // The messages before may still grow by lines that were written late: they are shared, not copied.
-      const answer = {
+      const answer: Answer = {
         first: line,
         lines: [line],
         shown,
@@ -75,12 +79,15 @@ export function threadDrafts(emit: Emitter, lines: readonly Line[], thread: Thre
         askedAt,
       };
       answers.set(key, answer);
+      open = answer;
       context = [...context, shown];
       pending.push(() => answerDrafts(emit, answer, thread, ids));
       continue;
     }
     if (fields.type === 'user' || fields.type === 'assistant') {
       askedAt = timeOfText(fields.timestamp);
+      if (open && isInterruption(fields)) open.isInterrupted = true;
+      open = null;
       if (promptOf(fields) !== null) context = upTo(context, fields.parentUuid, parents);
       const messages = messagesOf(fields).map((message) => ({ uuid: fields.uuid, message }));
       if (fields.type === 'user' || line.copied) context = [...context, ...messages];
@@ -146,7 +153,7 @@ function upTo(context: Shown[], parent: unknown, parents: ReadonlyMap<unknown, u
 
 function answerDrafts(
   emit: Emitter,
-  { first, lines, shown, input, askedAt }: Answer,
+  { first, lines, shown, input, askedAt, isInterrupted }: Answer,
   thread: Thread,
   ids: Set<string>,
 ): Draft[] {
@@ -181,7 +188,9 @@ function answerDrafts(
           {
             index: 0,
             content: shown.message.content,
-            ...(typeof reason === 'string' ? { finish_reason: reason } : {}),
+            ...(typeof reason === 'string'
+              ? { finish_reason: reason }
+              : given('finish_reason', isInterrupted ? 'aborted' : undefined)),
           },
         ],
         ...(isIdentifier(native.id) ? { response_id: native.id } : {}),
@@ -265,6 +274,10 @@ function authorOf({ type, isMeta, isSidechain }: Fields, agentId: string): strin
   if (type === 'assistant') return agentId;
   return isMeta === true ? 'claude-code' : isSidechain === true ? undefined : 'user';
 }
+
+/** What the program writes where a person ends an answer; where tools ran, the answer was whole. */
+const isInterruption = (fields: Fields): boolean =>
+  blocksOf(fields).some(({ text }) => text === '[Request interrupted by user]');
 
 /** The refusals of a person, as the program words them for the model. */
 const REFUSED = /^(The user doesn't want to (proceed|take)|Permission to use|\[Request interrupted)/;

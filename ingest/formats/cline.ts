@@ -126,6 +126,16 @@ function convert(record: NativeRecord): Converted {
   };
 }
 
+/** What ended an answer early: Cline and Roo Code write it behind the text that had come. */
+function interruptionIn(content: unknown): string | undefined {
+  const last: unknown = Array.isArray(content)
+    ? content.findLast((one) => isRecord(one) && one.type === 'text')
+    : content;
+  const text = isRecord(last) ? last.text : last;
+  const found = typeof text === 'string' ? /\[Response interrupted by (.+)\]\s*$/.exec(text) : null;
+  return found ? (/API Error/i.test(found[1]!) ? 'error' : 'aborted') : undefined;
+}
+
 /** A message as a line of a session: Cline counts what came from a cache among the input, as no line does. */
 function lineOf(message: unknown, seq: number, sessionId: string): unknown {
   if (!isRecord(message)) return { type: 'user', uuid: `m${seq}`, sessionId, message };
@@ -151,6 +161,7 @@ function lineOf(message: unknown, seq: number, sessionId: string): unknown {
     message: {
       role,
       content,
+      ...given('stop_reason', role === 'assistant' ? interruptionIn(content) : undefined),
       ...(isRecord(modelInfo) && typeof modelInfo.id === 'string' ? { model: modelInfo.id } : {}),
       ...(usage === undefined ? {} : { usage }),
     },

@@ -20,6 +20,8 @@ type Answer = {
   responseId?: unknown;
   /** Whether `usage` is that of a record, which stands for one call. */
   isRecorded?: boolean;
+  /** What ended it before the model did. */
+  cut?: 'aborted' | 'error';
 };
 
 type Outcome = { readonly failed: boolean; readonly ms: number | null };
@@ -91,8 +93,10 @@ export function threadDrafts(emit: Emitter, lines: readonly Line[], thread: Thre
       context = context && withoutTurns(context, payload.num_turns);
       if (!isInherited) pending.push(() => noteDrafts(emit, line, thread, 'thread_rolled_back'));
     } else if (type === 'event_msg' && /^(error|stream_error|turn_aborted)$/.test(asText(payload.type))) {
-      open = null;
       const kind = payload.type === 'turn_aborted' ? 'turn_aborted' : 'error';
+      // An answer is billed once it is whole.
+      if (open && !open.usage) open.cut = kind === 'error' ? 'error' : 'aborted';
+      open = null;
       if (!isInherited) pending.push(() => noteDrafts(emit, line, thread, kind));
     } else if (type === 'response_item') {
       const shown = shownOf(payload);
@@ -163,7 +167,7 @@ function answerDrafts(
   number: number,
   ledger: ReturnType<typeof toolLedger>,
 ): Draft[] {
-  const { first, items, input, askedAt, model, usage, responseId } = answer;
+  const { first, items, input, askedAt, model, usage, responseId, cut } = answer;
   const last = items.at(-1)!;
   const id = `${agentId}/${number}`;
   const call = { ...placeOf(first, episodeId), call_id: id, agent_id: agentId };
@@ -176,7 +180,13 @@ function answerDrafts(
       [episodeId, id],
       {
         ...call,
-        choices: [{ index: 0, content: items.flatMap(({ payload }) => partsOf(payload)) }],
+        choices: [
+          {
+            index: 0,
+            content: items.flatMap(({ payload }) => partsOf(payload)),
+            ...given('finish_reason', cut ?? (items.some(isIncomplete) ? 'incomplete' : undefined)),
+          },
+        ],
         ...(isIdentifier(responseId) ? { response_id: responseId } : {}),
         ...(typeof model === 'string' ? { response_model: model } : {}),
         ...given('usage', usageOf(usage)),
@@ -199,6 +209,10 @@ function answerDrafts(
     }),
   ];
 }
+
+/** A search that did not end is another's; text, thoughts and arguments are the model's. */
+const isIncomplete = ({ payload: { type, status } }: Line): boolean =>
+  status === 'incomplete' && /^(?:message|reasoning|function_call|custom_tool_call)$/.test(asText(type));
 
 /** A message, an answer or a result that the thread was begun with. */
 function inheritedDrafts(emit: Emitter, line: Line, { role, content }: Message, thread: Thread): Draft[] {

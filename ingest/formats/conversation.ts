@@ -6,6 +6,7 @@ import type { Refusal } from '../../errors.ts';
 import type { Draft, Message } from '../events.ts';
 import { given, isRecord, parseRecord, without } from '../json.ts';
 import { badMessage, type ChatMessage, toMessage, toolCallsOf } from './chat-message.ts';
+import { finishReasonIn } from './finish-reason.ts';
 import { badIdentifier, type Emitter, refusal } from './native.ts';
 
 /** Why a list is not a conversation; null where it is one. A tool message must answer a call made before it. */
@@ -71,6 +72,8 @@ export type ConversationOptions = {
   readonly first?: number;
   /** The calls of the conversations before, which may have had the same ids. */
   readonly ledger?: ReturnType<typeof toolLedger>;
+  /** What the conversation stands in: it may say why its last answer ended. */
+  readonly around?: unknown;
 };
 
 /** The events of a conversation that passed `badConversation`; `seq` counts the messages. */
@@ -85,10 +88,13 @@ export function conversationDrafts(
     reportsError = hasError,
     first = 0,
     ledger = toolLedger(),
+    around,
   }: ConversationOptions,
 ): Draft[] {
   const drafts: Draft[] = [];
   const before: Message[] = [];
+  const last = messages.findLast(({ role }) => role === 'assistant');
+  const finishOf = (message: ChatMessage) => finishReasonIn(message, message === last ? around : undefined);
   let turn = 0;
   for (const [i, native] of messages.entries()) {
     const seq = first + i;
@@ -106,7 +112,7 @@ export function conversationDrafts(
         emit.event('generation.requested', [episodeId, seq], { ...call, input: [...before], ...given('tools', tools) }),
         emit.event('generation.completed', [episodeId, seq], {
           ...call,
-          choices: [{ index: 0, ...given('content', content) }],
+          choices: [{ index: 0, ...given('content', content), ...given('finish_reason', finishOf(native)) }],
           ...unmapped,
         }),
       );

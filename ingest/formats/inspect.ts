@@ -8,6 +8,7 @@ import { asText, given, hashId, isRecord, ownOf, without } from '../json.ts';
 import { writtenJson } from '../spelling.ts';
 import { isIdentifier } from '../text.ts';
 import { toolLedger } from './conversation.ts';
+import { finishReasonIn } from './finish-reason.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';
 import { eventDrafts } from './inspect-events.ts';
 import { type Fields, messageOf, partsOf, resolved, textOf } from './inspect-messages.ts';
@@ -157,6 +158,7 @@ const askedIn = (messages: readonly unknown[]): string | null => {
 function messageDrafts(episodeId: string, messages: readonly Fields[], output: Fields): Draft[] {
   const ledger = toolLedger();
   const last = messages.findLast(({ role }) => role === 'assistant');
+  const [chosen] = Array.isArray(output.choices) ? (output.choices as unknown[]) : [];
   const before: Message[] = [];
   return messages.flatMap((message, seq): Draft[] => {
     const about = { episode_id: episodeId, seq };
@@ -172,7 +174,13 @@ function messageDrafts(episodeId: string, messages: readonly Fields[], output: F
         emit.event('generation.requested', [episodeId, seq], { ...call, input }),
         emit.event('generation.completed', [episodeId, seq], {
           ...call,
-          choices: [{ index: 0, content: partsOf(message) }],
+          choices: [
+            {
+              index: 0,
+              content: partsOf(message),
+              ...(message === last ? given('finish_reason', finishReasonIn(chosen)) : {}),
+            },
+          ],
           ...(typeof message.model === 'string' ? { response_model: message.model } : {}),
           ...(message === last ? given('usage', usageOf(output.usage, 'within')) : {}),
         }),

@@ -3,10 +3,11 @@ import type { Message } from '../events.ts';
 import { canonicalJson, given, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';
 import { badMessage, type ChatMessage, toMessage } from './chat-message.ts';
+import { finishReasonIn } from './finish-reason.ts';
 import { toGenaiMessage } from './genai-messages.ts';
 import { isLangchain, toLangchainMessage, toolResult } from './langchain-messages.ts';
 import { nodeOf } from './langgraph.ts';
-import { contentOf, finishReason, idAt, messageOf, textAt } from './span-attributes.ts';
+import { contentOf, idAt, messageOf, textAt } from './span-attributes.ts';
 import type { Choice, SpanKind } from './trace.ts';
 import { usageOf } from './usage.ts';
 
@@ -90,7 +91,8 @@ function choicesOf(output: unknown): Choice[] {
   const list = isRecord(output) && Array.isArray(output.choices) ? output.choices : [output];
   return list.map((one: unknown, index: number) => {
     const message = isRecord(one) && isRecord(one.message) ? one.message : one;
-    const reason = isRecord(one) ? finishReason(one.finish_reason) : undefined;
+    const metadata = isRecord(message) ? message.response_metadata : undefined;
+    const reason = finishReasonIn(one, message, metadata, output);
     return { index, ...given('content', contentIn(message)), ...given('finish_reason', reason) };
   });
 }

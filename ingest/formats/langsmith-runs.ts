@@ -2,10 +2,10 @@
 import type { Message } from '../events.ts';
 import { asText, given, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';
+import { finishReasonIn } from './finish-reason.ts';
 import { generationContent, toLangchainMessage, toolResult, unfold } from './langchain-messages.ts';
 import { nodeOf } from './langgraph.ts';
 import { timeOfMixed } from './run-times.ts';
-import { finishReason } from './span-attributes.ts';
 import type { About, Act, Choice, SpanKind } from './trace.ts';
 import { usageOf } from './usage.ts';
 
@@ -118,16 +118,15 @@ function choicesOf(outputs: Fields): Choice[] {
   return list.map((one: unknown, index: number) => {
     const message = isRecord(one) && isRecord(one.message) ? one.message : one;
     const { content } = toLangchainMessage(isRecord(message) ? { role: 'assistant', ...message } : message);
-    const reason = isRecord(one) ? finishReason(one.finish_reason) : undefined;
+    const metadata = isRecord(message) ? message.response_metadata : undefined;
+    const reason = finishReasonIn(one, message, metadata);
     return { index, ...given('content', content), ...given('finish_reason', reason) };
   });
 }
 
 function reasonOf(generation: unknown): string | undefined {
   if (!isRecord(generation)) return undefined;
-  const info = isRecord(generation.generation_info) ? generation.generation_info : {};
-  const { response_metadata: metadata } = unfold(generation.message).fields;
-  return finishReason(info.finish_reason ?? (isRecord(metadata) ? metadata.finish_reason : undefined));
+  return finishReasonIn(generation.generation_info, unfold(generation.message).fields.response_metadata);
 }
 
 function billedIn(outputs: Fields): Record<string, unknown> | undefined {

@@ -7,6 +7,7 @@ import type { Draft, Message } from '../events.ts';
 import { asText, given, isRecord, without } from '../json.ts';
 import { badMessage, type ChatMessage, type ChatToolCall, textIn, toMessage, toolCallsOf } from './chat-message.ts';
 import { APPARENT_ERROR, toolLedger } from './conversation.ts';
+import { finishReasonIn } from './finish-reason.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';
 import { badIdentifier, emitterFor, recordId, refusal, refused } from './native.ts';
 import { calledIn, responseContent, responseInput } from './openai-responses.ts';
@@ -178,7 +179,7 @@ function messageDrafts(entries: readonly (readonly [number, Fields])[], episodeI
             {
               index: 0,
               ...given('content', message.content),
-              ...(typeof choice.finish_reason === 'string' ? { finish_reason: choice.finish_reason } : {}),
+              ...given('finish_reason', finishReasonIn(choice, response)),
             },
           ],
           ...(typeof response.model === 'string' ? { response_model: response.model } : {}),

@@ -5,11 +5,12 @@
 import { given, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';
 import { badMessage, type ChatMessage, toMessage } from './chat-message.ts';
+import { finishReasonIn } from './finish-reason.ts';
 import { type Format, listed, listsOf, type NativeRefusal } from './format.ts';
 import { badIdentifier, refusal } from './native.ts';
 import { responseContent, responseInput } from './openai-responses.ts';
 import { utcOf } from './run-times.ts';
-import { contentOf, finishReason, messageOf } from './span-attributes.ts';
+import { contentOf, messageOf } from './span-attributes.ts';
 import type { Act, Choice, SpanKind } from './trace.ts';
 import { type TraceReading, traceReading } from './trace-import.ts';
 import { usageOf } from './usage.ts';
@@ -224,9 +225,13 @@ const messageIn = (value: unknown) =>
 function choiceOf(value: unknown, index: number): Choice {
   // A streamed answer of a chat model stands here as the response that the SDK made of it (openai-agents 0.24.0, openai_chatcompletions.py).
   if (isRecord(value) && Array.isArray(value.output))
-    return { index, ...given('content', contentOf(responseContent(value.output))) };
+    return {
+      index,
+      ...given('content', contentOf(responseContent(value.output))),
+      ...given('finish_reason', finishReasonIn(value)),
+    };
   const message = isRecord(value) && isRecord(value.message) ? value.message : value;
-  const reason = isRecord(value) ? finishReason(value.finish_reason) : undefined;
+  const reason = finishReasonIn(value);
   const { content } = messageIn(isRecord(message) ? { role: 'assistant', ...message } : message);
   return { index, ...given('content', content), ...given('finish_reason', reason) };
 }
@@ -243,7 +248,7 @@ function responseOf(data: Fields): SpanKind {
     ...given('model', typeof known.model === 'string' ? known.model : undefined),
     ...(asked === undefined || asked === null ? {} : { input: responseInput(asked, known.instructions) }),
     ...(Array.isArray(known.tools) ? { tools: known.tools } : {}),
-    choices: [{ index: 0, ...given('content', output) }],
+    choices: [{ index: 0, ...given('content', output), ...given('finish_reason', finishReasonIn(known)) }],
     ...given('usage', usageOf(usage)),
     ...given(
       'responseId',

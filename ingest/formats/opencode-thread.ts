@@ -122,7 +122,7 @@ function stepDrafts(
   const model = typeof info.modelID === 'string' ? info.modelID : undefined;
   const content = parts.flatMap(answerPart);
   const error = isLast ? info.error : undefined;
-  const reason = finish?.reason ?? (isLast ? info.finish : undefined);
+  const reason = finish?.reason ?? (isLast ? info.finish : undefined) ?? cutBy(error);
   const other = without(
     { ...info, cost: finish?.cost },
     ...['id', 'sessionID', 'role', 'time', 'parentID', 'modelID', 'tokens', 'finish', 'error', 'agent', 'path'],
@@ -159,6 +159,13 @@ function stepDrafts(
       return [emit.event('environment.observed', [thread.episodeId, part.id as string], data, at)];
     }),
   ];
+}
+
+/** Why an answer that failed is not whole, by the name of its error. */
+function cutBy(error: unknown): string | undefined {
+  if (error == null) return undefined;
+  const name = isRecord(error) ? error.name : undefined;
+  return name === 'MessageOutputLengthError' ? 'length' : name === 'MessageAbortedError' ? 'aborted' : 'error';
 }
 
 function toolDrafts(

@@ -9,6 +9,7 @@ import { parseWritten, writtenJson } from '../spelling.ts';
 import { isIdentifier } from '../text.ts';
 import { badMessage, type ChatMessage, textIn, toMessage, toolCallsOf } from './chat-message.ts';
 import { APPARENT_ERROR, hasError, toolLedger } from './conversation.ts';
+import { finishReasonIn } from './finish-reason.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';
 import { marksOf } from './marks.ts';
 import { badIdentifier, refusal, refused, revisedEmitter } from './native.ts';
@@ -209,7 +210,7 @@ function messageDrafts(episodeId: string, messages: readonly SessionMessage[]): 
           [episodeId, id],
           {
             ...call,
-            choices: isNothing ? [] : [{ index: 0, ...content }],
+            choices: isNothing ? [] : [{ index: 0, ...content, ...given('finish_reason', finishReasonIn(native)) }],
             ...(typeof native.model === 'string' ? { response_model: native.model } : {}),
             ...(isIdentifier(native.completionId) ? { response_id: native.completionId } : {}),
             ...given('usage', usage),

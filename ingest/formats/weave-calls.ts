@@ -7,10 +7,11 @@ import { given, isRecord } from '../json.ts';
 import { isIdentifier } from '../text.ts';
 import { anthropicChoice, fromAnthropic } from './anthropic-blocks.ts';
 import { badMessage, type ChatMessage, toMessage } from './chat-message.ts';
+import { finishReasonIn } from './finish-reason.ts';
 import { toLangchainMessage } from './langchain-messages.ts';
 import { langsmithSpanKind } from './langsmith-runs.ts';
 import { responseContent, responseInput } from './openai-responses.ts';
-import { contentOf, finishReason, idAt, messageOf } from './span-attributes.ts';
+import { contentOf, idAt, messageOf } from './span-attributes.ts';
 import type { Choice, SpanKind } from './trace.ts';
 import { usageOf } from './usage.ts';
 
@@ -165,13 +166,19 @@ function choicesOf(output: unknown): Choice[] {
   if (!isRecord(output)) return [{ index: 0, content: [{ type: 'json', content: output }] }];
   if (Array.isArray(output.candidates)) return output.candidates.map(geminiChoice);
   if (Array.isArray(output.output))
-    return [{ index: 0, ...given('content', contentOf(responseContent(output.output))) }];
+    return [
+      {
+        index: 0,
+        ...given('content', contentOf(responseContent(output.output))),
+        ...given('finish_reason', finishReasonIn(output)),
+      },
+    ];
   const choice = anthropicChoice(output);
   const list = choice ? [choice] : Array.isArray(output.choices) ? output.choices : [output];
   return list.map((one: unknown, index): Choice => {
     const message = isRecord(one) && isRecord(one.message) ? one.message : one;
     const { content } = messageIn(isRecord(message) ? { role: 'assistant', ...message } : message);
-    const reason = isRecord(one) ? finishReason(one.finish_reason) : undefined;
+    const reason = finishReasonIn(one);
     return { index, ...given('content', content ?? undefined), ...given('finish_reason', reason) };
   });
 }
@@ -180,11 +187,10 @@ const geminiRole = (role: unknown): unknown => (role === 'model' ? 'assistant' :
 
 function geminiChoice(candidate: unknown, index: number): Choice {
   const content = isRecord(candidate) && isRecord(candidate.content) ? candidate.content.parts : undefined;
-  const reason = isRecord(candidate) ? candidate.finish_reason : undefined;
   return {
     index,
     ...given('content', Array.isArray(content) ? contentOf(geminiParts(content)) : undefined),
-    ...given('finish_reason', typeof reason === 'string' ? reason.toLowerCase() : undefined),
+    ...given('finish_reason', finishReasonIn(candidate)?.toLowerCase()),
   };
 }
 
