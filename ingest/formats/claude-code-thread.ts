@@ -3,7 +3,7 @@ import type { Draft, Message, Part } from '../events.ts';
 import { asText, given, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';
 import { blocksOf, type Fields, type Line, MAIN, promptOf, SYNTHETIC } from './claude-code-lines.ts';
-import type { toolLedger } from './conversation.ts';
+import { resultFlags, type toolLedger } from './conversation.ts';
 import type { Emitter } from './native.ts';
 import { timeOfText } from './run.ts';
 import { usageOf } from './usage.ts';
@@ -301,6 +301,7 @@ function resultDraft(emit: Emitter, block: Fields, i: number, line: Line, thread
       status:
         toolUseResult.interrupted === true ? 'cancelled' : !failed ? 'ok' : REFUSED.test(words) ? 'denied' : 'error',
       ...(block.content === undefined ? {} : { output }),
+      ...resultFlags(block.content),
       ...(typeof toolUseResult.totalDurationMs === 'number' ? { duration_ms: toolUseResult.totalDurationMs } : {}),
       native: { tool_call_id: block.tool_use_id },
       ...given('unmapped', without({ ...without(fields, ...LINE, 'toolUseResult') })),

@@ -96,9 +96,12 @@ export function shownOf(item: Fields): Message | null {
   return { role: 'tool', content: outputOf(item), tool_call_id: item.call_id } as Message;
 }
 
+export const resultOf = ({ output, tools }: Fields): unknown =>
+  isRecord(output) && 'content' in output ? output.content : (output ?? tools);
+
 /** The output of a tool: a text, parts, or in old versions `{content, success}`. */
-export function outputOf({ output, tools }: Fields): string | Part[] {
-  const result = isRecord(output) && 'content' in output ? output.content : (output ?? tools);
+export function outputOf(item: Fields): string | Part[] {
+  const result = resultOf(item);
   if (typeof result === 'string') return result;
   return (Array.isArray(result) ? result : result == null ? [] : [result]).map(textPart);
 }

@@ -2,8 +2,18 @@
 import type { Draft, Message, Part } from '../events.ts';
 import { asText, given, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';
-import { callOf, type Fields, isAnswer, type Line, outputOf, partsOf, promptOf, shownOf } from './codex-items.ts';
-import { APPARENT_ERROR, toolLedger } from './conversation.ts';
+import {
+  callOf,
+  type Fields,
+  isAnswer,
+  type Line,
+  outputOf,
+  partsOf,
+  promptOf,
+  resultOf,
+  shownOf,
+} from './codex-items.ts';
+import { APPARENT_ERROR, resultFlags, toolLedger } from './conversation.ts';
 import type { Emitter } from './native.ts';
 import { timeOfText } from './run.ts';
 import { usageOf } from './usage.ts';
@@ -263,7 +273,9 @@ function itemDrafts(
     status: failed ? ('error' as const) : ('ok' as const),
     output,
     ...(known?.ms == null ? {} : { duration_ms: known.ms }),
-    ...(!failed && typeof output === 'string' && reportsFailure(output) ? { flags: [APPARENT_ERROR] } : {}),
+    ...(!failed && typeof output === 'string' && reportsFailure(output)
+      ? { flags: [APPARENT_ERROR] }
+      : resultFlags(resultOf(item))),
     native: { tool_call_id: item.call_id },
   };
   const started = typeof output === 'string' ? startedAgent(output) : null;

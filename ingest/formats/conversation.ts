@@ -51,6 +51,17 @@ export function toolLedger() {
 /** Flag of a tool result that reports an error though its source does not mark the tool as failed. */
 export const APPARENT_ERROR = 'apparent_error';
 
+/** Flag of a tool result of a shape that its format does not know: it stays as it is written. */
+const UNKNOWN_RESULT = 'unknown_result';
+
+/** The flag of a result that is neither a text nor a list of texts and typed blocks. */
+export function resultFlags(content: unknown): { readonly flags?: string[] } {
+  const isKnown = (one: unknown): boolean =>
+    typeof one === 'string' || (isRecord(one) && typeof one.type === 'string' && one.type !== '');
+  const known = content == null || typeof content === 'string' || (Array.isArray(content) && content.every(isKnown));
+  return known ? {} : { flags: [UNKNOWN_RESULT] };
+}
+
 /** The rule of chats, which mark no tool as failed: the result is a JSON object whose `error` says something. */
 export function hasError(output: unknown): boolean {
   if (typeof output !== 'string' || !output.trimStart().startsWith('{') || !output.includes('"error"')) return false;

@@ -2,6 +2,7 @@
 import type { Draft, Message } from '../events.ts';
 import { asText, given, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';
+import { resultFlags } from './conversation.ts';
 import type { NativeRefusal } from './format.ts';
 import {
   badMessage,
@@ -276,6 +277,7 @@ function toolDrafts(
               ...about,
               status: status === 'cancelled' ? status : failed ? ('error' as const) : ('ok' as const),
               ...given('output', response && outputOf(response)),
+              ...(response && !isRecord(response.response) ? resultFlags(response.response) : {}),
               ...given('unmapped', without({ result_display: display || undefined })),
             },
             ended,

@@ -2,6 +2,7 @@
 import type { Draft, Message, Part } from '../events.ts';
 import { given, isRecord, without } from '../json.ts';
 import { isIdentifier } from '../text.ts';
+import { resultFlags } from './conversation.ts';
 import type { Emitter } from './native.ts';
 import type { Fields, SessionMessage } from './opencode-records.ts';
 import { timeOfSeconds } from './run.ts';
@@ -225,6 +226,7 @@ function toolDrafts(
               tool_call_id: id,
               status: failed ? ('error' as const) : ('ok' as const),
               ...given('output', (failed ? error : output) as string | undefined),
+              ...resultFlags(failed ? error : output),
               ...(typeof start === 'number' && typeof end === 'number' && end >= start
                 ? { duration_ms: end - start }
                 : {}),

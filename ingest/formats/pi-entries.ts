@@ -38,10 +38,7 @@ export function badEntry(native: unknown): NativeRefusal | null {
   if (!isRecord(message)) return refusal('bad_type', 'message', 'a message object', message);
   const { role, content } = message;
   if (!ROLES.includes(role as string)) return refusal('bad_type', 'message.role', `one of ${ROLES.join(', ')}`, role);
-  if (role === 'toolResult') {
-    const bad = badIdentifier(message.toolCallId, 'message.toolCallId');
-    if (bad) return bad;
-  }
+  if (role === 'toolResult') return badIdentifier(message.toolCallId, 'message.toolCallId');
   if (content === undefined || typeof content === 'string') return null;
   if (!Array.isArray(content)) return refusal('bad_type', 'message.content', 'a text or a list of blocks', content);
   for (const [i, block] of content.entries()) {
@@ -58,7 +55,7 @@ export function badEntry(native: unknown): NativeRefusal | null {
 /** A content as parts: a text is one part. */
 export function partsOf(content: unknown): Part[] {
   if (typeof content === 'string') return [{ type: 'text', content }];
-  return (Array.isArray(content) ? content : []).map((block: unknown): Part => {
+  return (Array.isArray(content) ? content : content == null ? [] : [content]).map((block: unknown): Part => {
     if (!isRecord(block)) return { type: 'json', content: block };
     const { type, text, thinking, ...rest } = block;
     if (type === 'text') return { ...rest, type, content: text };

@@ -7,7 +7,7 @@ import type { Draft, Message } from '../events.ts';
 import { given, isRecord, without } from '../json.ts';
 import { writtenJson } from '../spelling.ts';
 import { isIdentifier } from '../text.ts';
-import { toolLedger } from './conversation.ts';
+import { resultFlags, toolLedger } from './conversation.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';
 import { marksOf } from './marks.ts';
 import { badIdentifier, refusal, refused, revisedEmitter } from './native.ts';
@@ -191,6 +191,7 @@ function entryDrafts(episodeId: string, entries: readonly Entry[]): Draft[] {
             tool_call_id: ledger.result(message.toolCallId as string),
             status: message.isError === true ? 'error' : 'ok',
             ...given('output', message.content === undefined ? undefined : partsOf(message.content)),
+            ...resultFlags(message.content),
             native: { tool_call_id: message.toolCallId },
             ...given('unmapped', without(message, 'role', 'toolCallId', 'toolName', 'content', 'isError', 'timestamp')),
           },

@@ -1,0 +1,50 @@
+/** A tool may return what no format foresees: its session is read, the result is there as it was written, and is flagged. */
+import { expect, it } from 'vitest';
+import { read } from './support/convert.ts';
+
+const ODD = [{ query: 'a', result: '1 | x', success: true }];
+const time = '2026-09-10T10:00:00.000Z';
+const claude = (n: number, type: string, content: unknown) => ({
+  ...{ type, uuid: `u${n}`, parentUuid: n === 0 ? null : `u${n - 1}`, sessionId: 's', timestamp: time },
+  message: { role: type, id: `a${n}`, model: 'm', content },
+});
+const use = { type: 'tool_use', id: 'c', name: 'read', input: {} };
+const result = (content: unknown) => ({ type: 'tool_result', tool_use_id: 'c', content });
+const codex = (type: string, payload: object) => ({ timestamp: time, type, payload });
+const pi = (id: string, parentId: string | null, message: object) => ({
+  ...{ type: 'message', id, parentId, timestamp: time, message },
+});
+
+const SESSIONS: Readonly<Record<string, (content: unknown) => unknown>> = {
+  'claude-code': (content) => [
+    claude(0, 'user', 'q'),
+    claude(1, 'assistant', [use]),
+    claude(2, 'user', [result(content)]),
+  ],
+  cline: (content) => [
+    { role: 'user', content: 'q', ts: 1 },
+    { role: 'assistant', content: [use], ts: 2 },
+    { role: 'user', content: [result(content)], ts: 3 },
+  ],
+  codex: (content) => [
+    codex('session_meta', { id: 's', timestamp: time, cwd: '/' }),
+    codex('response_item', { type: 'function_call', call_id: 'c', name: 'read', arguments: '{}' }),
+    codex('response_item', { type: 'function_call_output', call_id: 'c', output: content }),
+  ],
+  pi: (content) => [
+    { type: 'session', id: 's', cwd: '/', version: 3, timestamp: time },
+    pi('1', null, { role: 'assistant', content: [{ type: 'toolCall', id: 'c', name: 'read', arguments: {} }] }),
+    pi('2', '1', { role: 'toolResult', toolCallId: 'c', content }),
+  ],
+};
+
+it.each(Object.keys(SESSIONS))('%s keeps a result of an unknown shape, flagged', (format) => {
+  for (const odd of [ODD, { rows: ODD }, 7]) {
+    const { of, refused } = read(format, SESSIONS[format]!(odd));
+    expect(refused).toEqual([]);
+    expect(of('tool.returned')).toMatchObject([{ flags: ['unknown_result'] }]);
+    expect(JSON.stringify(of('tool.returned')[0]!.output)).toContain(odd === 7 ? '7' : '1 | x');
+  }
+  const { of } = read(format, SESSIONS[format]!([{ type: 'text', text: 'x' }]));
+  expect(of('tool.returned')[0]!.flags).toBeUndefined();
+});
