@@ -425,3 +425,63 @@ describe('A session of Claude Code that repeats another one', () => {
     expect(read('claude-code', lines).of('control.transferred')).toEqual([]);
   });
 });
+
+describe('Lines of Claude Code from other servers and versions', () => {
+  const at = (seq: number) => `2026-09-10T10:00:0${seq}.000Z`;
+  const line = (uuid: string, parentUuid: string | null, seq: number, message: object, more: object = {}) => ({
+    ...{
+      type: (message as { role: string }).role,
+      uuid,
+      parentUuid,
+      sessionId: 's',
+      timestamp: at(seq),
+      message,
+      ...more,
+    },
+  });
+  const answer = (id: string, content: object[], usage: object = {}) => ({
+    ...{ role: 'assistant', id, model: 'm', content, usage },
+  });
+  const use = (id: string) => ({ type: 'tool_use', id, name: 'Read', input: {} });
+  const result = (id: string, content: string) => ({
+    role: 'user',
+    content: [{ type: 'tool_result', tool_use_id: id, content }],
+  });
+  const QUESTION = line('q', null, 0, { role: 'user', content: 'Read both.' });
+
+  it('that share a message id without a request id are one call, billed by the last of them', () => {
+    const { of } = read('claude-code', [
+      QUESTION,
+      line('a1', 'q', 1, answer('m1', [{ type: 'text', text: 'I read.' }], { input_tokens: 40, output_tokens: 2 })),
+      line('a2', 'a1', 2, answer('m1', [use('t1')], { input_tokens: 40, output_tokens: 30 })),
+    ]);
+    expect(of('generation.completed').map(({ usage }) => usage)).toMatchObject([
+      { input_tokens: 40, output_tokens: 30 },
+    ]);
+    expect(of('tool.called')).toHaveLength(1);
+  });
+
+  it('whose results hang on different lines of one answer show the next call all of them', () => {
+    const { of } = read('claude-code', [
+      QUESTION,
+      line('a1', 'q', 1, answer('m1', [use('t1')])),
+      line('a2', 'a1', 2, answer('m1', [use('t2')])),
+      line('r1', 'a1', 3, result('t1', 'one')),
+      line('r2', 'a2', 4, result('t2', 'two')),
+      line('a3', 'r2', 5, answer('m2', [{ type: 'text', text: 'Both.' }])),
+    ]);
+    const shown = JSON.stringify(of('generation.requested').at(-1)!.input);
+    expect([shown.includes('one'), shown.includes('two')]).toEqual([true, true]);
+  });
+
+  it('that the program wrote in the place of an answer are an error of the environment, no answer', () => {
+    const said = { role: 'assistant', id: 'x', model: '<synthetic>', content: [{ type: 'text', text: 'API Error' }] };
+    const { of } = read('claude-code', [
+      QUESTION,
+      line('e', 'q', 1, said, { isApiErrorMessage: true }),
+      line('a', 'e', 2, answer('m1', [{ type: 'text', text: 'Hi!' }])),
+    ]);
+    expect(of('generation.completed').map(({ response_id }) => response_id)).toEqual(['m1']);
+    expect(of('environment.observed')).toMatchObject([{ kind: 'error' }]);
+  });
+});
