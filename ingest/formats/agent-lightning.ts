@@ -20,7 +20,8 @@ export const agentLightning: Format = {
   name: NAME,
   summary:
     'Agent Lightning: events {event_type, rollout_id, attempt_id, timestamp, data}, rollouts {rollout_id, input}, spans of v0.3',
-  recognises: ({ records }) => records.some((record) => isEvent(record) || isRollout(record) || isSpan(record)),
+  recognises: ({ records }) =>
+    records.some((record) => (isEvent(record) && 'rollout_id' in record) || isRollout(record) || isSpan(record)),
   gathers: () => `import:${NAME}`,
   rereads: listed,
   convert,
@@ -42,7 +43,7 @@ export const agentLightning: Format = {
   ],
 };
 
-const isEvent = (value: unknown): boolean =>
+const isEvent = (value: unknown): value is Fields =>
   isRecord(value) && typeof value.event_type === 'string' && 'timestamp' in value && 'data' in value;
 const isRollout = (value: unknown): boolean =>
   isRecord(value) && 'rollout_id' in value && 'input' in value && !('event_type' in value);

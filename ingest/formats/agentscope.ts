@@ -42,6 +42,7 @@ export const agentscope: Format = {
           'name' in record &&
           'role' in record &&
           'content' in record &&
+          'metadata' in record &&
           ('timestamp' in record || 'created_at' in record)),
     ),
   gathers: () => 'file',

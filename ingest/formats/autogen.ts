@@ -28,7 +28,7 @@ export const autogen: Format = {
   recognises: ({ records, shape }) =>
     records.some(
       (record) =>
-        (shape === 'array' && isGroupMessage(record)) ||
+        (shape === 'array' && isGroupMessage(record) && !records.some(isUnnamed)) ||
         (isRecord(record) && (isLoggedCall(record) || otherLine(record) !== null)) ||
         (isRecord(record) &&
           [threadIn(record) ?? record.messages, record.chat_history]
@@ -69,7 +69,16 @@ function threadIn({ agent_states: states }: Record<string, unknown>): readonly u
 
 /** A message in the history of a group chat (`GroupChat.messages`), which is written as a list. */
 const isGroupMessage = (one: unknown): boolean =>
-  isRecord(one) && isIdentifier(one.name) && CHAT_ROLES.has(asText(one.role)) && 'content' in one && !isTimed(one);
+  isRecord(one) &&
+  isIdentifier(one.name) &&
+  CHAT_ROLES.has(asText(one.role)) &&
+  'content' in one &&
+  !('tool_call_id' in one) &&
+  !isTimed(one);
+
+/** In a group chat all who speak have names, and nobody is the system: such a list is messages of the chat API. */
+const isUnnamed = (one: unknown): boolean =>
+  isRecord(one) && (one.role === 'system' || (one.role === 'user' && !isIdentifier(one.name)));
 
 /** As messages of AgentScope are. */
 const isTimed = (one: Record<string, unknown>): boolean => 'timestamp' in one || 'created_at' in one;
@@ -78,7 +87,17 @@ const isTimed = (one: Record<string, unknown>): boolean => 'timestamp' in one ||
 const CHUNK = 'ModelClientStreamingChunkEvent';
 
 const isMessage = (one: Record<string, unknown>, old: boolean): boolean =>
-  old ? 'role' in one && 'content' in one : 'source' in one && ('type' in one || 'models_usage' in one);
+  old
+    ? 'role' in one && 'content' in one
+    : 'source' in one && ('models_usage' in one || ('type' in one && !MODEL_MESSAGES.has(one.type)));
+
+/** What goes to a model and comes from it (autogen_core.models); it is no message of a team. */
+const MODEL_MESSAGES: ReadonlySet<unknown> = new Set([
+  'SystemMessage',
+  'UserMessage',
+  'AssistantMessage',
+  'FunctionExecutionResultMessage',
+]);
 
 function convert(record: NativeRecord): Converted {
   const result = Array.isArray(record.value) ? { chat_history: record.value } : record.value;

@@ -97,14 +97,17 @@ export const FORMATS: readonly Format[] = [
   agentLightning,
 ];
 
-/** The format of a file, by content: the one that knows most of its first records. Null where no format knows any. */
+/**
+ * The format of a file, by content: the one that knows most of its first records, and does not take them together for something
+ * else. Null where no format knows any.
+ */
 export function recognise({ records, shape }: Head): Format | null {
-  const known = FORMATS.map((format) => ({
+  const known = FORMATS.filter((format) => format.recognises({ records, shape })).map((format) => ({
     format,
     count: records.filter((record) => format.recognises({ records: [record], shape })).length,
   }));
-  const best = known.reduce((most, one) => (one.count > most.count ? one : most));
-  return best.count > 0 ? best.format : null;
+  const most = Math.max(...known.map(({ count }) => count));
+  return known.find(({ count }) => count === most)?.format ?? null;
 }
 
 /** A format by name. Throws `usage` for a name that is not in the catalogue. */

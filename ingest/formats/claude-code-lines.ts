@@ -30,12 +30,15 @@ export const unknownKind = (line: Fields): string | null =>
 
 const isMessage = ({ type }: Fields): boolean => type === 'user' || type === 'assistant';
 
+/** Programs that were made after Claude Code write such lines around messages of other providers, which have `parts`. */
+const isSaid = (message: unknown): boolean => isRecord(message) && 'content' in message;
+
 /** Whether a record is a line of a session: `{type: "user" | "assistant", message, uuid, sessionId}`, or a note beside them. */
 export function isSessionLine(record: unknown): boolean {
   if (!isRecord(record)) return false;
   if (typeof record.sessionId !== 'string') return record.type === 'file-history-snapshot' && 'snapshot' in record;
-  if (isMessage(record)) return 'message' in record && ('uuid' in record || 'parentUuid' in record);
-  return NOTES.has(record.type as string);
+  if (isMessage(record)) return isSaid(record.message) && ('uuid' in record || 'parentUuid' in record);
+  return NOTES.has(record.type as string) && !('systemPayload' in record);
 }
 
 /** Why a line cannot be read; null where it can. */
@@ -68,7 +71,7 @@ export function badLine(native: unknown): NativeRefusal | null {
 /** What a line is known by: itself, and its answer with its time, since some model servers number their answers anew in each session. */
 export function idsOf(line: Fields): string[] {
   const response = responseOf(line);
-  return [line.uuid, isIdentifier(response) ? `${response} ${line.timestamp}` : null].filter(isIdentifier);
+  return [line.uuid, isIdentifier(response) ? `${response} ${asText(line.timestamp)}` : null].filter(isIdentifier);
 }
 
 const responseOf = ({ type, message }: Fields): unknown =>

@@ -19,7 +19,7 @@ const NAME = 'cline';
 const emit = revisedEmitter(NAME);
 const MAIN = 'main';
 
-const isSession = (record: unknown): record is Fields =>
+export const isSession = (record: unknown): record is Fields =>
   isRecord(record) &&
   Array.isArray(record.messages) &&
   'sessionId' in record &&

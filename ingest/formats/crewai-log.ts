@@ -8,7 +8,12 @@ import { type Emitter, refusal, refused } from './native.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf } from './run.ts';
 
 export const isCrewLogEntry = (value: unknown): boolean =>
-  isRecord(value) && 'status' in value && 'agent' in value && 'task' in value && 'timestamp' in value;
+  isRecord(value) &&
+  'status' in value &&
+  'agent' in value &&
+  'task_name' in value &&
+  'task' in value &&
+  'timestamp' in value;
 
 type Entry = { readonly native: Readonly<Record<string, unknown>>; readonly agent: string };
 type Run = { readonly episodeId: string; readonly entries: readonly Entry[] };

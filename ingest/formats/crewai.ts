@@ -20,7 +20,8 @@ const emit = revisedEmitter(NAME);
 const isBatch = (record: unknown): boolean =>
   isRecord(record) &&
   Array.isArray(record.events) &&
-  ('batch_id' in record || record.events.some((event) => isRecord(event) && 'emission_sequence' in event));
+  (('batch_id' in record && 'execution_metadata' in record) ||
+    record.events.some((event) => isRecord(event) && 'emission_sequence' in event));
 
 export const crewai: Format = {
   name: NAME,

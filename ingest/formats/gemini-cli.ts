@@ -14,6 +14,7 @@ import {
   type Fields,
   historyIn,
   isAdded,
+  isBareContent,
   isContent,
   isHeader,
   isMessage,
@@ -40,7 +41,12 @@ export const geminiCli: Format = {
   recognises: ({ records }) =>
     records.some(
       (one) =>
-        isHeader(one) || isMessage(one) || isRewind(one) || isContent(one) || historyIn(one) !== null || isSet(one),
+        isHeader(one) ||
+        isMessage(one) ||
+        isRewind(one) ||
+        isBareContent(one) ||
+        historyIn(one)?.some(isBareContent) ||
+        isSet(one),
     ),
   gathers: () => 'file',
   joins: { names: namesOf, episodes: namesOf, marks, timeOf: lineTime, needsName: true },

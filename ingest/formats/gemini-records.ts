@@ -20,6 +20,12 @@ export const isMessage = (line: unknown): line is Fields =>
 export const isContent = (value: unknown): value is { readonly role: string; readonly parts: readonly unknown[] } =>
   isRecord(value) && (value.role === 'user' || value.role === 'model') && Array.isArray(value.parts);
 
+/** A content of the Gemini API, which has nothing beside role and parts; messages of other programs have ids, and name the kind of a part. */
+export const isBareContent = (value: unknown): boolean =>
+  isContent(value) &&
+  Object.keys(value).length === 2 &&
+  !value.parts.some((part) => isRecord(part) && ('type' in part || 'kind' in part || 'part_kind' in part));
+
 /** The contents of a saved history: of `/chat save`, or beside a tool call that changes a file. */
 export function historyIn(value: unknown): readonly unknown[] | null {
   if (!isRecord(value)) return null;

@@ -27,7 +27,8 @@ export const langsmith: Format = {
     'LangSmith runs of LangChain and LangGraph: {post, patch} batches, run trees {run_type, child_runs}, feedback; its OTLP spans',
   recognises: ({ records }) =>
     records.some(
-      (record) => isBatch(record) || isRun(record) || isFeedback(record) || dialectOfRequest(record) === LANGSMITH,
+      (record) =>
+        runsIn(record).some(isSent) || isRun(record) || isFeedback(record) || dialectOfRequest(record) === LANGSMITH,
     ),
   gathers: () => `import:${NAME}`,
   rereads: listed,
@@ -53,6 +54,12 @@ export const langsmith: Format = {
     ['feedback {run_id, key, score}', 'feedback.recorded'],
   ],
 };
+
+/** What a batch posts is whole runs; what it patches may be no more than an id and the place in its trace. */
+const isSent = (run: unknown): boolean =>
+  isRecord(run) && ('run_type' in run || 'dotted_order' in run || 'trace_id' in run);
+const runsIn = (value: unknown): readonly unknown[] =>
+  isBatch(value) ? [value.post, value.patch].flatMap((runs) => (Array.isArray(runs) ? runs : [])) : [];
 
 const isBatch = (value: unknown): value is Fields =>
   isRecord(value) && (Array.isArray(value.post) || Array.isArray(value.patch)) && !('batch' in value);

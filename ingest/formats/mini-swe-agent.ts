@@ -21,7 +21,7 @@ const emit = emitterFor(NAME);
 type Fields = Readonly<Record<string, unknown>>;
 
 const fieldsOf = (value: unknown): Fields => (isRecord(value) ? value : {});
-const isTrajectory = (record: unknown): record is Fields =>
+export const isTrajectory = (record: unknown): record is Fields =>
   isRecord(record) && asText(record.trajectory_format).startsWith('mini-swe-agent-') && 'messages' in record;
 
 export const miniSweAgent: Format = {

@@ -5,7 +5,11 @@ import { type Emitter, refusal, refused } from './native.ts';
 import { taskOf } from './run.ts';
 
 export const isMarbleConfig = (value: unknown): boolean =>
-  isRecord(value) && Array.isArray(value.agents) && isRecord(value.task) && 'content' in value.task;
+  isRecord(value) &&
+  Array.isArray(value.agents) &&
+  isRecord(value.task) &&
+  'content' in value.task &&
+  ('coordinate_mode' in value || 'relationships' in value);
 
 export function convertMarbleConfig(emit: Emitter, format: string, { value, canonical }: NativeRecord): Converted {
   const config = value as Record<string, unknown>;

@@ -3,11 +3,14 @@ import { asText, isRecord, without } from '../json.ts';
 import { isLoggedCall } from './autogen-calls.ts';
 import { CHAT_ROLES } from './chat-message.ts';
 import { convertChatRow, writeChatRow } from './chat-row.ts';
+import { isSession } from './cline.ts';
 import { convertCompletionLog } from './completion-log.ts';
 import { unloggedCalls, writeCompletionLog } from './completion-log-write.ts';
 import type { Format, RestoredEvent } from './format.ts';
 import { spendRow } from './litellm-rows.ts';
+import { isTrajectory } from './mini-swe-agent.ts';
 import { emitterFor, refusal, refused } from './native.ts';
+import { isSimulation } from './tau2-bench.ts';
 
 const NAME = 'openai-chat';
 const emit = emitterFor(NAME);
@@ -28,13 +31,16 @@ const ANSWERED: ReadonlySet<string> = new Set(['assistant']);
 const renamed = (row: Record<string, unknown>): Record<string, unknown> =>
   row.messages === undefined ? { ...without(row, 'conversations'), messages: row.conversations } : row;
 
+/** Records of other formats that have `messages` with roles too. */
+const OTHERS = [isLoggedCall, isSession, isTrajectory, isSimulation];
+
 export const openaiChat: Format = {
   name: NAME,
   summary:
     'OpenAI chat rows {messages, tools?} and completion logs {request, response}, with token ids where vLLM gave them',
   recognises: ({ records }) =>
     records.some((record) => {
-      if (!isRecord(record) || isLoggedCall(record)) return false;
+      if (!isRecord(record) || OTHERS.some((is) => is(record))) return false;
       const { request, messages, conversations } = spendRow(record)?.log ?? record;
       const [list, roles] =
         isLog(record) && isRecord(request)
@@ -42,7 +48,10 @@ export const openaiChat: Format = {
           : messages === undefined
             ? [conversations, ANSWERED]
             : [messages, CHAT_ROLES];
-      return Array.isArray(list) && list.some((message) => isRecord(message) && roles.has(asText(message.role)));
+      return (
+        Array.isArray(list) &&
+        list.some((one) => isRecord(one) && roles.has(asText(one.role)) && ('content' in one || 'tool_calls' in one))
+      );
     }),
   convert: (record) => {
     const { value } = record;

@@ -20,6 +20,10 @@ const isHistory = (history: unknown): boolean =>
   Array.isArray(history) &&
   history.some((entry) => isRecord(entry) && 'agent' in entry && 'role' in entry && 'content' in entry);
 
+/** Steps of other programs have an action and an observation too, but no text of the model beside a command. */
+const isStep = (step: unknown): boolean =>
+  isRecord(step) && typeof step.action === 'string' && ('response' in step || 'thought' in step);
+
 export const sweAgent: Format = {
   name: NAME,
   summary: 'SWE-agent trajectories {trajectory, history, info, replay_config}, one document a run',
@@ -28,7 +32,7 @@ export const sweAgent: Format = {
       (record) =>
         isRecord(record) &&
         !('mistake_agent' in record) &&
-        ((Array.isArray(record.trajectory) && ('history' in record || 'info' in record)) || isHistory(record.history)),
+        ((Array.isArray(record.trajectory) && record.trajectory.some(isStep)) || isHistory(record.history)),
     ),
   convert,
   restates: new Set(['task.defined']),

@@ -15,7 +15,8 @@ const emit = emitterFor(NAME);
 type Fields = Readonly<Record<string, unknown>>;
 
 const isInstance = (row: unknown): boolean => isRecord(row) && 'problem_statement' in row && 'instance_id' in row;
-const isPrediction = (row: unknown): boolean => isRecord(row) && 'model_patch' in row;
+/** Other programs call a patch `model_patch` too; the harness reads none without the name of the model. */
+const isPrediction = (row: unknown): boolean => isRecord(row) && 'model_patch' in row && 'model_name_or_path' in row;
 const isKeyed = (row: unknown, is: (one: unknown) => boolean): boolean =>
   isRecord(row) && Object.keys(row).length > 0 && Object.values(row).every(is);
 

@@ -13,7 +13,8 @@ const NAME = 'swe-dev';
 const emit = emitterFor(NAME);
 
 const isMetadata = (row: Record<string, unknown>): boolean => 'PRD' in row;
-const isEval = (row: Record<string, unknown>): boolean => 'passed' in row && 'failed' in row && 'errors' in row;
+const isEval = (row: Record<string, unknown>): boolean =>
+  'passed' in row && 'failed' in row && 'errors' in row && 'total_tests' in row;
 const isInference = (row: Record<string, unknown>): boolean =>
   !('mas_str' in row) && ('generated_output' in row || 'file_code' in row);
 

@@ -17,7 +17,8 @@ const emit = emitterFor(NAME);
 export const tauBench: Format = {
   name: NAME,
   summary: 'tau-bench results: a JSON array of {task_id, trial, reward, info, traj}',
-  recognises: ({ records }) => records.some((record) => isRecord(record) && 'traj' in record && isRecord(record.info)),
+  recognises: ({ records }) =>
+    records.some((record) => isRecord(record) && 'traj' in record && 'reward' in record && isRecord(record.info)),
   convert,
   restates: new Set(['task.defined', 'team.defined']),
   mapping: [

@@ -21,7 +21,7 @@ const isResults = (record: unknown): record is Fields =>
   'num_trials' in record.info &&
   Array.isArray(record.tasks);
 
-const isSimulation = (record: unknown): record is Fields =>
+export const isSimulation = (record: unknown): record is Fields =>
   isRecord(record) &&
   'termination_reason' in record &&
   'task_id' in record &&

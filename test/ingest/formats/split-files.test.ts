@@ -169,8 +169,32 @@ it('what a reading without a part in the middle rejected is recorded anew once t
 
 describe('the later part of a run that nothing names', () => {
   it.each([
-    ['agentscope', [{ id: '1', name: 'a', role: 'assistant', content: 'Bern', timestamp: '2026-09-10 10:00:01.000' }]],
-    ['crewai', [{ timestamp: '2026-09-10 10:00:01', task: 't', agent: 'a', status: 'completed', output: 'Bern' }]],
+    [
+      'agentscope',
+      [
+        {
+          id: '1',
+          name: 'a',
+          role: 'assistant',
+          content: 'Bern',
+          metadata: null,
+          timestamp: '2026-09-10 10:00:01.000',
+        },
+      ],
+    ],
+    [
+      'crewai',
+      [
+        {
+          timestamp: '2026-09-10 10:00:01',
+          task_name: null,
+          task: 't',
+          agent: 'a',
+          status: 'completed',
+          output: 'Bern',
+        },
+      ],
+    ],
   ])('of %s is kept and flagged', async (format, lines) => {
     const path = join(scratch, `${basename(format)}.json`);
     await writeFile(path, JSON.stringify(lines));

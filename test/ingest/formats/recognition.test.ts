@@ -1,0 +1,209 @@
+/** Which format takes which file: every sample through every recogniser, and files of programs that none of the formats reads. */
+import { existsSync, readdirSync } from 'node:fs';
+import { basename, join, relative } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { FORMATS, recognise } from '../../../ingest/formats/catalogue.ts';
+import type { Head } from '../../../ingest/formats/format.ts';
+import { openRecordFile } from '../../../ingest/read-file.ts';
+
+const RECORDED = join(import.meta.dirname, 'recorded');
+const DATA = process.env.TROUPE_DATA ?? '';
+const HEAD_RECORDS = 64;
+
+/** The samples of a folder of formats, a folder each. */
+const samplesIn = (root: string): { readonly path: string; readonly format: string }[] =>
+  readdirSync(root, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile() && entry.parentPath !== root)
+    .map((entry) => join(entry.parentPath, entry.name))
+    .filter((path) => !/\/(?:bad-|README|LICENSE|expected\.json)/.test(path))
+    .map((path) => ({ path, format: relative(root, path).split('/')[0]! }))
+    .sort((a, b) => (a.path < b.path ? -1 : 1));
+
+async function headOf(path: string): Promise<Head> {
+  const file = await openRecordFile(path);
+  const records: unknown[] = [];
+  for await (const { value, refusal } of file.records) {
+    if (!refusal) records.push(value);
+    if (records.length === HEAD_RECORDS) break;
+  }
+  return { records, shape: file.shape };
+}
+
+/** How many of these records each format knows, of those that know any. */
+const knownBy = ({ records, shape }: Head): Record<string, number> =>
+  Object.fromEntries(
+    FORMATS.map(({ name, recognises }) => [
+      name,
+      records.filter((record) => recognises({ records: [record], shape })).length,
+    ]).filter(([, count]) => count !== 0),
+  );
+
+/** Folders and files that are not called after their format. */
+const FORMAT_OF: Readonly<Record<string, string>> = {
+  'who-and-when': 'who-when',
+  'train-messages.json': 'openai-chat',
+};
+
+const ROOTS = [RECORDED, ...(DATA ? [join(DATA, 'samples'), join(DATA, 'data')].filter(existsSync) : [])];
+
+describe.each(ROOTS.flatMap(samplesIn))('$path', ({ path, format }) => {
+  it('is of its format, and no other knows a record of it', async () => {
+    const head = await headOf(path);
+    const own = FORMAT_OF[basename(path)] ?? FORMAT_OF[format] ?? format;
+    expect(recognise(head)?.name).toBe(own);
+    expect(Object.keys(knownBy(head))).toEqual([own]);
+  });
+});
+
+/** Of programs that no format reads: each has a member or two that a format of ours has as well. */
+const FOREIGN: readonly (readonly [program: string, shape: Head['shape'], records: readonly unknown[]])[] = [
+  [
+    'a rollout of an environment, with a patch and the task that it is for',
+    'lines',
+    [
+      {
+        responses_create_params: { input: [{ role: 'user', content: 'mend the tide table' }] },
+        response: { id: 'r', object: 'response', output: [] },
+        reward: 1,
+        resolved: true,
+        instance_id: 'quay__tide-3',
+        model_patch: 'diff --git a/t b/t\n',
+      },
+    ],
+  ],
+  ['a patch of a bot', 'document', [{ model_patch: 'diff', trajectory: [{ role: 'user', text: 'q' }] }]],
+  [
+    'a rollout whose actions are objects',
+    'document',
+    [{ trajectory: [{ action: { name: 'look', arguments: {} }, observation: 'x' }], info: { seed: 1 }, reward: 0.5 }],
+  ],
+  [
+    'a trajectory of roles and texts',
+    'lines',
+    [{ instance_id: 'a', target: true, trajectory: [{ role: 'ai', mask: false, text: 'look' }], info: {} }],
+  ],
+  [
+    'messages of a user interface',
+    'array',
+    [
+      { id: 'm1', role: 'user', parts: [{ type: 'text', text: 'When does the ferry go?' }] },
+      {
+        id: 'm2',
+        role: 'assistant',
+        parts: [{ type: 'step-start' }, { type: 'text', text: 'At 09:40.', state: 'done' }],
+      },
+    ],
+  ],
+  ['messages of a user interface without ids', 'array', [{ role: 'user', parts: [{ type: 'text', text: 'q' }] }]],
+  [
+    'a chat with messages in parts',
+    'document',
+    [{ id: 'c', messages: [{ id: 'm', role: 'user', parts: [{ type: 'text', text: 'q' }] }] }],
+  ],
+  [
+    'a session of another command line',
+    'lines',
+    [
+      {
+        uuid: 'u1',
+        parentUuid: null,
+        sessionId: 's',
+        type: 'user',
+        cwd: '/w',
+        message: { role: 'user', parts: [{ text: 'q' }] },
+      },
+      { uuid: 'u2', parentUuid: 'u1', sessionId: 's', type: 'system', subtype: 'ui_telemetry', systemPayload: {} },
+      {
+        uuid: 'u3',
+        parentUuid: 'u2',
+        sessionId: 's',
+        type: 'assistant',
+        model: 'm',
+        message: { role: 'model', parts: [{ text: 'a' }] },
+      },
+    ],
+  ],
+  [
+    'calls that a test double of a model client recorded',
+    'array',
+    [
+      {
+        mode: 'create',
+        messages: [
+          { content: 'Be brief.', type: 'SystemMessage' },
+          { content: 'q', source: 'User', type: 'UserMessage' },
+        ],
+        response: { finish_reason: 'stop', content: 'a', usage: { prompt_tokens: 3, completion_tokens: 1 } },
+        stream: [],
+      },
+    ],
+  ],
+  [
+    'a chat of people',
+    'lines',
+    [{ id: 1, name: 'Ann', role: 'admin', content: 'hello', timestamp: '2026-09-10T10:00:00Z' }],
+  ],
+  ['the counts of a test run', 'document', [{ passed: 3, failed: 0, errors: 0, duration: 1.5 }]],
+  [
+    'a log of jobs',
+    'lines',
+    [{ timestamp: '2026-09-10T10:00:00Z', agent: 'runner-1', task: 'build', status: 'completed' }],
+  ],
+  ['a request that posts and patches', 'document', [{ post: [{ url: '/a', body: 'x' }], patch: [] }]],
+  ['events of a web page', 'document', [{ batch_id: 'b', events: [{ type: 'click', at: 3 }] }]],
+  ['events of a shop', 'lines', [{ event_type: 'paid', timestamp: 1789001000, data: { total: 3 } }]],
+  ['a list of chores', 'document', [{ agents: ['Ann'], task: { content: 'sweep' } }]],
+  ['turns of an SDK with kinds', 'array', [{ kind: 'request', parts: [{ content: 'q', part_kind: 'user-prompt' }] }]],
+  [
+    'a session of events with authors',
+    'document',
+    [
+      {
+        id: 's',
+        app_name: 'a',
+        events: [{ id: 'e', author: 'user', content: { role: 'user', parts: [{ text: 'q' }] } }],
+      },
+    ],
+  ],
+  [
+    'results of a batch',
+    'lines',
+    [{ custom_id: 'r', result: { type: 'succeeded', message: { role: 'assistant', content: [] } } }],
+  ],
+  [
+    'events of a command line in a pipe',
+    'lines',
+    [
+      { type: 'thread.started', thread_id: 't' },
+      { type: 'item.completed', item: { type: 'agent_message', text: 'a' } },
+    ],
+  ],
+  [
+    'a preference',
+    'lines',
+    [{ prompt: [{ role: 'user', content: 'q' }], chosen: [{ role: 'assistant', content: 'a' }], rejected: [] }],
+  ],
+  [
+    'messages of a chat where people have names',
+    'array',
+    [
+      { role: 'system', content: 's' },
+      { role: 'user', name: 'ann', content: 'q' },
+      { role: 'assistant', content: 'a' },
+    ],
+  ],
+  [
+    'messages of a chat whose tools have names',
+    'array',
+    [
+      { role: 'user', content: 'q' },
+      { role: 'tool', name: 'tide', tool_call_id: 'c', content: '2' },
+    ],
+  ],
+];
+
+describe('a file of another program', () => {
+  it.each(FOREIGN)('is of no format: %s', (_, shape, records) => {
+    expect(recognise({ records, shape })?.name ?? null).toBe(null);
+  });
+});
