@@ -7,7 +7,7 @@ import { got, type Refusal, TroupeError } from '../errors.ts';
 import { decodeDraft, encodeEnvelope } from './decode.ts';
 import type { Event } from './events.ts';
 import { FORMATS, formatNamed, recognise } from './formats/catalogue.ts';
-import type { Converted, Format } from './formats/format.ts';
+import type { Converted, Format, Head } from './formats/format.ts';
 import { type Counts, openBatches, type Place } from './import-batches.ts';
 import { copyFinder, oldestFirst } from './import-copies.ts';
 import { type Earlier, type IdsElsewhere, readBeside, readRun, recordedElsewhere } from './import-earlier.ts';
@@ -18,6 +18,7 @@ import { countUnmapped, mappingOf, unmappedOf } from './import-mapping.ts';
 import { ordinals, type Tally, tallier } from './import-tally.ts';
 import { canonicalJson } from './json.ts';
 import type { ArtifactStore, EventLog, IngestLedger, Originals } from './log/log.ts';
+import { nearMiss } from './near-miss.ts';
 import { type EpisodeRule, withEpisodes } from './otlp/episode-rules.ts';
 import type { FileRecord } from './parse-piece.ts';
 import { openRecordFile } from './read-file.ts';
@@ -193,7 +194,7 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
       const format = forced && (input.named || forced.recognises(seen)) ? forced : forced ? null : recognise(seen);
       if (!format || head.length === 0) {
         if (head.length === 0) skippedFiles.push({ file: input.path, reason: 'empty' });
-        else if (input.named) await refuseFile(input.path, head);
+        else if (input.named) await refuseFile(input.path, head, file.shape);
         else skippedFiles.push({ file: input.path, reason: 'no format recognises it' });
         return;
       }
@@ -293,19 +294,21 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
   }
 
   /** A file that was named and that no format knows: its own fault is reported where it is broken JSON or a broken archive. */
-  async function refuseFile(file: string, head: readonly FileRecord[]): Promise<void> {
+  async function refuseFile(file: string, head: readonly FileRecord[], shape: Head['shape']): Promise<void> {
     const [first] = head;
     // Of an archive that cannot be read there are no bytes.
     const broken =
       first?.refusal &&
       head.every((record) => record.refusal) &&
       /^(?:$|[[{])/.test(first.raw.toString('latin1', 0, 1));
+    const records = head.flatMap((record) => (record.refusal ? [] : [record.value]));
+    const near = nearMiss({ records, shape });
     const refusal: Refusal = broken
       ? first.refusal
       : {
           code: 'unknown_format',
-          field: '',
-          expected: `JSON or JSON Lines (of a table, such as CSV or SQLite, an object a row) in one of the formats ${FORMATS.map((format) => format.name).join(', ')}`,
+          field: near?.field ?? '',
+          expected: `${near ? `${near.hint} Expected ` : ''}JSON or JSON Lines (of a table, such as CSV or SQLite, an object a row) in one of the formats ${FORMATS.map((format) => format.name).join(', ')}`,
           got: got(first?.raw.toString('utf8', 0, 60) ?? ''),
         };
     await batches.refuse(refusal, { file, line: broken ? first.line : null }, first?.raw ?? new Uint8Array());

@@ -124,6 +124,46 @@ describe('a bad record is refused by file, line and field, and the good ones bes
     expect(cut.errors).toMatchObject([{ line: 1, code: 'bad_json' }]);
   });
 
+  it.each([
+    [
+      'a bare list of messages',
+      [
+        { role: 'user', content: 'q' },
+        { role: 'assistant', content: 'a' },
+      ],
+      '',
+      'This is a bare list of chat messages; {"messages": [ … ]} around them is read as openai-chat.',
+    ],
+    [
+      'several bare lists of messages',
+      [[{ role: 'user', content: 'q' }], [{ role: 'user', content: 'r' }]],
+      '',
+      'These are bare lists of chat messages; with {"messages": [ … ]} around each, a line each, they are read as openai-chat.',
+    ],
+    [
+      'messages under another name',
+      { id: 1, trajectory: [{ role: 'user', content: 'q' }] },
+      'trajectory',
+      'The member "trajectory" is a list of chat messages; under the name "messages" it is read as openai-chat.',
+    ],
+    [
+      'records in a wrapping',
+      { page: 1, data: [SERVICE_RUN] },
+      'data',
+      'The member "data" is of the format tau-bench; this list alone is read.',
+    ],
+    [
+      'one record in a wrapping',
+      { result: SERVICE_RUN },
+      'result',
+      'The member "result" is of the format tau-bench; this object alone is read.',
+    ],
+  ])('a file that is nearly of a format, with what would be read: %s', async (_, content, field, hint) => {
+    const { errors } = await importText(memoryLog(), JSON.stringify(content));
+    expect(errors).toMatchObject([{ code: 'unknown_format', field }]);
+    expect(errors[0]!.expected).toMatch(`${hint} Expected JSON or JSON Lines`);
+  });
+
   it('a file read as a format that it is not', async () => {
     const report = await importText(memoryLog(), LOG, { format: 'who-when' });
     expect(report.errors).toMatchObject([{ line: 1, code: 'bad_type', field: 'history' }]);
