@@ -5,7 +5,7 @@
 import { basename, dirname } from 'node:path';
 import { got, type Refusal, TroupeError } from '../errors.ts';
 import { decodeDraft, encodeEnvelope } from './decode.ts';
-import type { Event } from './events.ts';
+import type { Event, EventName } from './events.ts';
 import { FORMATS, formatNamed, recognise } from './formats/catalogue.ts';
 import type { Converted, Format, Head } from './formats/format.ts';
 import { type Counts, openBatches, type Place } from './import-batches.ts';
@@ -160,6 +160,7 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
       const member = members[at ?? 0] ?? { place, raw };
       await batches.refuse(refusal, member.place, part === undefined ? member.raw : Buffer.from(part));
     }
+    if (isRefusedWhole(converted)) return;
     const elsewhere = await recordedElsewhere(format, converted, begun, earlier);
     if (elsewhere) return batches.refuse(elsewhere, place, raw);
     if (!converted.repeated)
@@ -343,6 +344,22 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
     ...(dryRun ? { mapping: mappingOf(formats), unmapped: unmappedOf(unmapped) } : {}),
   };
 }
+
+/** What frames a run and says nothing of what was done in it. */
+const FRAME: ReadonlySet<EventName> = new Set([
+  'task.defined',
+  'team.defined',
+  'artifact.attached',
+  'episode.started',
+  'agent.defined',
+  'episode.finished',
+]);
+
+/** True where so much of a record was refused that an episode without content would be left. */
+const isRefusedWhole = ({ drafts, refusals }: Converted): boolean =>
+  refusals.length > 0 &&
+  drafts.some(({ name }) => name === 'episode.started') &&
+  drafts.every(({ name, data }) => FRAME.has(name) && !('role' in data && data.role !== 'raw-record'));
 
 function unreadOf(kind: string, lines: number) {
   const [format, type] = JSON.parse(kind) as [string, string];

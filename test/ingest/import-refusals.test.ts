@@ -238,3 +238,41 @@ describe('U+0000 and lone surrogates in text', () => {
     expect(again.events).toEqual({ received: 1, accepted: 0, duplicates: 1, rejected: 0 });
   });
 });
+
+describe('a record that is refused whole leaves no empty episode', () => {
+  it.each([
+    [
+      'openai-chat',
+      {
+        messages: [
+          { role: 'user', content: 7 },
+          { role: 'assistant', content: 8 },
+        ],
+      },
+    ],
+    [
+      'sharegpt',
+      {
+        conversations: [
+          { from: 'human', value: 7 },
+          { from: 'gpt', value: 8 },
+        ],
+      },
+    ],
+    ['autogen', { messages: [{ source: 7, type: 'TextMessage', content: 'q', models_usage: null }] }],
+    ['tau-bench', { task_id: 1, reward: null, info: { task: { instruction: 'q' } }, traj: [{ role: 7 }, 8] }],
+    ['who-when', { question: 'q', mistake_agent: 'a', history: [{ role: 7, content: 8 }] }],
+    ['xlam', { unique_trajectory_id: 'x', conversation: [{ role: 7, content: 8 }] }],
+    ['adp', { id: 'a', content: [{ class_: 'api_action', function: 7 }] }],
+    ['atif', { schema_version: 'ATIF-v1.7', session_id: 's', agent: { name: 'a' }, steps: [{ source: 7 }] }],
+    ['mini-swe-agent', { trajectory_format: 'mini-swe-agent-1.1', info: {}, messages: [{ role: 7 }] }],
+    ['swe-agent', { trajectory: [7, 8], info: {}, history: [] }],
+  ])('of %s', async (format, record) => {
+    const memory = memoryLog();
+    const report = await importText(memory, JSON.stringify(record), { format });
+    expect(report.errors.length).toBeGreaterThan(0);
+    expect(report.episodes).toBe(0);
+    expect(memory.events.map(({ name }) => name)).toEqual([]);
+    expect(memory.letters().length).toBe(report.errors.length);
+  });
+});
