@@ -315,4 +315,42 @@ describe('endpoints of other clients', () => {
     expect(await steps('trace_1')).toEqual([{ agent: 'coder', text: 'A' }]);
     expect((await post('/v1/traces/ingest', { x: 1 })).statusCode).toBe(400);
   });
+
+  it('takes items whose members have the names of what every object inherits, and all beside them', async () => {
+    const span = (trace: string, n: number, input: unknown) => ({
+      object: 'trace.span',
+      id: `span_${trace}_${n}`,
+      trace_id: trace,
+      parent_id: null,
+      started_at: '2026-09-10T10:00:00Z',
+      ended_at: '2026-09-10T10:00:01Z',
+      span_data: {
+        type: 'response',
+        response_id: `resp_${trace}_${n}`,
+        input,
+        response: {
+          id: `resp_${trace}_${n}`,
+          model: 'm',
+          output: [{ type: 'message', role: 'assistant', content: [{ type: 'output_text', text: 'A' }] }],
+        },
+      },
+    });
+    const odd = [
+      [{ type: { toString: false } }],
+      [{ type: { valueOf: 1, toString: null }, role: { toString: 'x' } }],
+      [{ type: 'function_call', call_id: { toString: 1 }, name: { toString: 2 }, arguments: { toString: {} } }],
+      [{ role: 'user', content: [{ type: { toString: false } }] }],
+      { toString: false },
+    ];
+    const data = [
+      { object: 'trace', id: 'trace_odd', workflow_name: { toString: false } },
+      ...odd.map((input, n) => span('trace_odd', n, input)),
+      { object: 'trace.span', id: 'span_x', trace_id: 'trace_odd', span_data: { type: { toString: false } } },
+      span('trace_plain', 0, [{ role: 'user', content: 'Q' }]),
+    ];
+    const answer = await post('/v1/traces/ingest', { data });
+    expect(answer.statusCode).toBe(207);
+    expect(answer.json().errors).toMatchObject([{ index: odd.length + 1, field: 'data[0].span_data' }]);
+    expect(await steps('trace_plain')).toEqual([{ agent: null, text: 'A' }]);
+  });
 });
