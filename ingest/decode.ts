@@ -5,7 +5,7 @@
 import { Compile } from 'typebox/compile';
 import { got, type Refusal } from '../errors.ts';
 import { CANONICAL, type Draft, type Event, type EventName, keyOf, typeOf } from './events.ts';
-import { canonicalJson, isRecord, MAX_DATA_DEPTH, notJson } from './json.ts';
+import { asText, canonicalJson, isRecord, MAX_DATA_DEPTH, notJson } from './json.ts';
 import { sha256Around, textOf, type Written, withJson, writtenAs, writtenOf } from './long-context.ts';
 import { parseBody } from './parse-body.ts';
 import { holdsSecret } from './redact-rules.ts';
@@ -181,7 +181,7 @@ export function asSent(stored: unknown): Record<string, unknown> {
   // The flag alone proves nothing: a producer may have sent it. Where something was escaped, `decode` put it last.
   if (!Array.isArray(flags) || flags.at(-1) !== ESCAPED_FLAG || !canonicalJson(data).includes('\uFFFE')) return data;
   const { flags: _, ...rest } = mapStrings(data, unescapeText) as Record<string, unknown>;
-  return flags.length > 1 ? { ...rest, flags: flags.slice(0, -1).map((flag) => unescapeText(String(flag))) } : rest;
+  return flags.length > 1 ? { ...rest, flags: flags.slice(0, -1).map((flag) => unescapeText(asText(flag))) } : rest;
 }
 
 /** Member of the data that keeps the attributes of an envelope that Troupe has no place for (`subject`, `traceparent` …). */
@@ -431,7 +431,7 @@ function firstProblem(check: Check, data: unknown): Refusal {
   const path = error?.instancePath ?? '';
   const params = (error?.params ?? {}) as Record<string, unknown>;
   const missing = Array.isArray(params.requiredProperties) ? params.requiredProperties[0] : undefined;
-  const field = `data${path.replaceAll('/', '.').replace(/\.(\d+)(?=\.|$)/g, '[$1]')}${missing ? `.${String(missing)}` : ''}`;
+  const field = `data${path.replaceAll('/', '.').replace(/\.(\d+)(?=\.|$)/g, '[$1]')}${missing ? `.${asText(missing)}` : ''}`;
   const value = missing ? undefined : valueAt(data, path);
   const code = error?.keyword === 'type' || error?.keyword === 'anyOf' ? 'bad_type' : 'bad_shape';
   const allowed = Array.isArray(params.allowedValues) ? `one of ${params.allowedValues.join(', ')}` : undefined;

@@ -121,7 +121,7 @@ function withParts(before: unknown, more: unknown): unknown[] {
   const parts = typeof before === 'string' ? asParts(before) : [...(Array.isArray(before) ? before : [])];
   for (const part of typeof more === 'string' ? asParts(more) : (more as unknown[])) {
     const last = parts.at(-1);
-    const member = isRecord(part) && isRecord(last) && part.type === last.type ? TEXT_OF[String(part.type)] : undefined;
+    const member = isRecord(part) && isRecord(last) && part.type === last.type ? TEXT_OF[asText(part.type)] : undefined;
     const joined = member && joinedText((last as Fields)[member], (part as Fields)[member]);
     if (joined === undefined) parts.push(part);
     else parts[parts.length - 1] = { ...(last as Fields), ...(part as Fields), [member!]: joined };

@@ -326,7 +326,7 @@ function brokenBecause(response: Fields | null): unknown {
     { finish_reason: response?.stop_reason },
   ] as readonly Fields[])
     if (typeof reason === 'string' && BROKEN.test(reason))
-      return error ?? { message: `The model server ended the answer with the reason ${native ?? reason}.` };
+      return error ?? { message: `The model server ended the answer with the reason ${asText(native ?? reason)}.` };
   return undefined;
 }
 

@@ -30,7 +30,7 @@ const isOf =
     isRecord(observation) &&
     typeof id === 'string' &&
     observation.traceId === id &&
-    TYPES.test(String(observation.type));
+    TYPES.test(asText(observation.type));
 
 /** The rows of a page, or the record as the one row; none where it holds no row of Langfuse. */
 export function rowsIn(record: unknown): Fields[] {

@@ -1,5 +1,5 @@
 /** Spans that Langfuse's own OpenTelemetry exporter sends (langfuse/langfuse, packages/shared/src/server/otel/attributes.ts). */
-import { given, isRecord, without } from '../json.ts';
+import { asText, given, isRecord, without } from '../json.ts';
 import type { OtlpSpan } from '../otlp/span.ts';
 import { langfuseSpanKind } from './langfuse-observations.ts';
 import { placeOf, restOf } from './otel-genai-spans.ts';
@@ -12,7 +12,7 @@ export const isLangfuseSpan = ({ attributes }: OtlpSpan): boolean =>
 /** Since version 5 the SDK for Python writes each value of metadata as JSON, texts too; that for JavaScript writes texts as they are. */
 function encodesMetadata({ resource, native }: OtlpSpan): boolean {
   const { version } = (isRecord(native.scope) ? native.scope : {}) as { readonly version?: unknown };
-  return resource['telemetry.sdk.language'] === 'python' && Number.parseInt(String(version), 10) >= 5;
+  return resource['telemetry.sdk.language'] === 'python' && Number.parseInt(asText(version), 10) >= 5;
 }
 
 const OBSERVATION = 'langfuse.observation.';
