@@ -101,3 +101,27 @@ describe('a session that comes in parts, in imports of their own', () => {
     expect(await checked('after', [lines, later, first])).toEqual(whole);
   }, 120_000);
 });
+
+it('a session that holds answers of another, imported before, has them as context: they are found in the tables', async () => {
+  const folder = await mkdtemp(join(dir, 'copied-'));
+  const artifacts = fileArtifacts(join(folder, '.artifacts'));
+  const lines = (sessionId: string, answers: number) =>
+    Array.from({ length: answers }, (_, n) => [
+      { type: 'user', uuid: `q${n}`, message: { role: 'user', content: `Question ${n}` } },
+      { type: 'assistant', uuid: `a${n}`, message: { role: 'assistant', id: `r${n}`, model: 'm', content: 'Yes.' } },
+    ])
+      .flat()
+      .map((line, i, all) => ({ ...line, sessionId, parentUuid: all[i - 1]?.uuid ?? null }))
+      .map((line, i) => JSON.stringify({ ...line, timestamp: `2026-09-10T10:00:0${i}.000Z` }))
+      .join('\n');
+  const load = async (name: string, text: string) => {
+    await writeFile(join(folder, name), text);
+    const log = { log: postgresLog(home.db), book: postgresBook(home.db) };
+    const report = await importFiles([join(folder, name)], { ...log, artifacts, originals: originalsIn(home.db) });
+    await projectAll(home.db);
+    return report;
+  };
+  expect(await load('first.jsonl', lines('session-1', 2))).toMatchObject({ calls: 2, errors: [] });
+  expect([...(await originalsIn(home.db).answered(['r0', 'r9']))]).toEqual([['r0', ['session-1']]]);
+  expect(await load('second.jsonl', lines('session-2', 3))).toMatchObject({ calls: 1, errors: [] });
+});
