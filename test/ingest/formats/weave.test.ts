@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { importFiles } from '../../../ingest/import.ts';
+import { parseWritten, writtenJson } from '../../../ingest/spelling.ts';
 import { memoryLog } from '../support/memory-log.ts';
 import { type Data, known, read } from './support/convert.ts';
 
@@ -15,7 +16,7 @@ const calls = (name: string): Data[] =>
   readFileSync(path(name), 'utf8')
     .trim()
     .split('\n')
-    .map((line) => JSON.parse(line) as Data);
+    .map((line) => (parseWritten(line) as { readonly value: Data }).value);
 const TEAM = calls('team');
 const EVALUATION = calls('evaluation');
 const named = (name: string): Data => TEAM.find((call) => String(call.op_name).includes(`/op/${name}:`))!;
@@ -129,15 +130,9 @@ describe('Calls of Weave', () => {
     await importFiles([path('team'), path('evaluation')], memory);
     const folder = mkdtempSync(join(tmpdir(), 'troupe-weave-'));
     const rows = [...EVALUATION, ...TEAM].toReversed();
-    writeFileSync(
-      join(folder, 'a.jsonl'),
-      rows
-        .slice(0, 9)
-        .map((row) => JSON.stringify(row))
-        .join('\r\n'),
-    );
-    writeFileSync(join(folder, 'b.json'), JSON.stringify({ calls: rows.slice(9, 20) }, null, 2));
-    writeFileSync(join(folder, 'c.json'), JSON.stringify(rows.slice(20)));
+    writeFileSync(join(folder, 'a.jsonl'), rows.slice(0, 9).map(writtenJson).join('\r\n'));
+    writeFileSync(join(folder, 'b.json'), `{ "calls":\n ${writtenJson(rows.slice(9, 20))}\n}`);
+    writeFileSync(join(folder, 'c.json'), writtenJson(rows.slice(20)));
     const again = await importFiles([folder], memory);
     rmSync(folder, { recursive: true });
     expect(again.events).toMatchObject({ accepted: 0, rejected: 0 });
