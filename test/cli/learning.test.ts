@@ -76,7 +76,8 @@ describe('from recorded plays to a checkpoint, by commands alone', () => {
     const recipe = { where: { field: 'reward', op: '>=', value: 1 }, unit: 'step', roles: ['solver'] };
     writeFileSync(path('good.json'), JSON.stringify({ name: 'good', ...recipe }));
     writeFileSync(path('all.yaml'), 'name: all\nunit: step\nroles: [solver]\ncredit: grpo_advantage\n');
-    const good = await done('dataset', 'freeze', path('good.json'));
+    const { warnings, ...good } = await done('dataset', 'freeze', path('good.json'));
+    expect(warnings).toEqual([]);
     expect(good).toMatchObject({ format: 'troupe-dataset/2', name: 'good', rows: { train: 16 } });
     expect(good.content_sha256).toMatch(/^[0-9a-f]{64}$/);
     expect(await done('dataset', 'show', 'good')).toEqual(good);
