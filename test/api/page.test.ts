@@ -506,7 +506,7 @@ describe('the page', () => {
       event('generation.completed', { ...at, choices: [{ index: 0, content }] }),
     );
     page.go('#/episodes/calls');
-    await shows('calls find {"city":"Oslo"}');
+    await shows('calls find {"city": "Oslo"}');
   });
 
   it('says what went wrong, and tries again', async () => {

@@ -3,9 +3,11 @@ import { randomBytes } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { asSent, decodeDraft } from '../../../ingest/decode.ts';
-import type { Draft } from '../../../ingest/events.ts';
+import { asSent, decodeDraft, digestOf } from '../../../ingest/decode.ts';
+import type { Draft, Event } from '../../../ingest/events.ts';
+import { canonicalJson } from '../../../ingest/json.ts';
 import { postgresLog } from '../../../ingest/log/postgres.ts';
+import { withJson } from '../../../ingest/long-context.ts';
 import { migrate, migrationsFolder, readMigrations } from '../../../migrations/migrate.ts';
 import { type Db, openPool } from '../../../store/db/pool.ts';
 import { judgeAgain, lapsedMethods } from '../../../store/judging/judge.ts';
@@ -189,7 +191,9 @@ describe.each([
     const { rows } = await db.query<Record<string, never>>(
       'select name, source, id, time, data from troupe.events order by recorded_at, partition, position',
     );
-    const events = rows.map((row) => decodeDraft({ ...row, data: asSent(row.data) } as unknown as Draft).event!);
+    const events = rows.map((row) =>
+      asStored(decodeDraft({ ...row, data: asSent(row.data) } as unknown as Draft).event!, row.data!),
+    );
     const answers = await postgresLog(fresh.db).append(events);
     expect(answers.filter((answer) => answer !== 'accepted')).toEqual([]);
     await projectAll(fresh.db);
@@ -210,6 +214,12 @@ describe.each([
     expect(rows).toEqual([{ reward: 1 }, { reward: 0 }]);
   });
 });
+
+/** The event with the data that the home has of it: to one that comes today the text of arguments is added. */
+function asStored(event: Event, data: Event['data']): Event {
+  const json = canonicalJson(data);
+  return { ...withJson({ ...event, data }, json), digest: digestOf(event, json) } as Event;
+}
 
 it('Rows of datasets that a home of schema 50 has are those that they were, and candidates of a call are one row of the table', async () => {
   const name = `old_home_${randomBytes(6).toString('hex')}`;
