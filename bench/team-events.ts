@@ -68,7 +68,7 @@ function episodeEvents(e: number): Draft[] {
     const choices = [{ index: 0, content: before, finish_reason: 'stop', chosen: true }];
     say('generation.completed', { episode_id, call_id, agent_id, turn, choices, usage, latency_ms: 812.5 });
     const tool_call_id = `${call_id}-tool`;
-    say('tool.called', { episode_id, tool_call_id, call_id, name: 'run', arguments: { code: prose(900, e + turn) } });
+    say('tool.called', { episode_id, tool_call_id, call_id, name: 'run', arguments: { code: prose(450, e + turn) } });
     say('tool.returned', { episode_id, tool_call_id, status: 'ok', output: prose(900, e * 7 + turn), duration_ms: 31 });
     const message_id = `${call_id}-said`;
     say('message.sent', { episode_id, message_id, from: agent_id, role: 'assistant', content: before, turn, call_id });

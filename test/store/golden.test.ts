@@ -5,9 +5,11 @@ import { describe, expect, it } from 'vitest';
 import { decodeText } from '../../ingest/decode.ts';
 import { typeOf, VOCABULARY } from '../../ingest/events.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
+import { ESCAPED_FLAG } from '../../ingest/text.ts';
 import { projectAll } from '../../store/projecting/projector.ts';
 import { checksum } from '../../store/rebuilding/checksum.ts';
 import { freshDatabase } from '../support/database.ts';
+import { asStored } from './support/as-stored.ts';
 
 const FOLDER = join(import.meta.dirname, 'golden');
 const releases = readdirSync(FOLDER).flatMap((name) => /^(.+)\.jsonl$/.exec(name)?.[1] ?? []);
@@ -91,7 +93,8 @@ describe('A log recorded with an earlier release', () => {
     const events = linesOf(release).map((line) => {
       const { event, refusal } = decodeText(line);
       if (refusal) throw new Error(`${line.slice(0, 200)} is refused now: ${JSON.stringify(refusal)}`);
-      return event;
+      const { flags = [] } = event.data as { flags?: readonly string[] };
+      return flags.includes(ESCAPED_FLAG) ? event : asStored(event, JSON.parse(line).data);
     });
     const fresh = await freshDatabase();
     try {

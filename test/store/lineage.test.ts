@@ -234,7 +234,8 @@ describe('lineage', () => {
       const { rows } = await tx.query<{ read: number }>(
         `select (seq_tup_read + idx_tup_fetch)::integer as read from pg_stat_xact_user_tables where relid = 'facts.dataset_rows'::regclass`,
       );
-      expect(rows[0]!.read).toBeLessThan(100);
+      // Of 60,003; how many depends on the sample that ANALYZE took.
+      expect(rows[0]!.read).toBeLessThan(1000);
     });
     await fresh.db.query(`delete from facts.dataset_rows where dataset_id = 'long'`);
   });

@@ -33,7 +33,13 @@ async function tasksOf(...texts: readonly string[]): Promise<{ defined: unknown[
   return { defined: queries(defined), played: queries(defined.filter(({ task_id: id }) => ids.has(id))) };
 }
 
-const entry = (status: string, task: string) => ({ timestamp: '2026-09-10 10:00:01', task, agent: 'a', status });
+const entry = (status: string, task: string) => ({
+  timestamp: '2026-09-10 10:00:01',
+  task_name: task,
+  task,
+  agent: 'a',
+  status,
+});
 const crewEvent = (n: number, type: string, data: object) => ({
   event_id: `e${n}`,
   emission_sequence: n,
@@ -79,6 +85,7 @@ const said = (id: string, role: string, content: string, second: number) => ({
   name: role === 'user' ? 'user' : 'a',
   role,
   content,
+  metadata: null,
   timestamp: `2026-09-10 10:00:0${second}.000`,
 });
 

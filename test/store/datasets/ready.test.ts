@@ -84,7 +84,11 @@ describe.skipIf(!data)('published logs (TROUPE_DATA names their folder)', () => 
   it.each(READY.map(({ name }) => name))(
     '%s has no task in two parts, and warns of parts without a task only',
     async (name) => {
-      const { warnings, manifest } = frozen.get(name)!;
+      const { manifest, ...said } = frozen.get(name)!;
+      // The demonstrations mix models and failed episodes, of which a freeze speaks too.
+      const warnings = said.warnings.filter(
+        (warning) => !/ from \d+ models?:| from episodes that failed/.test(warning),
+      );
       const empty = warnings.map((warning) => /^(\S+) has no row: no task falls into its share/.exec(warning)?.[1]);
       expect(empty.map((part) => manifest.rows[part!] ?? 0)).toEqual(warnings.map(() => 0));
       expect(empty).not.toContain(undefined);

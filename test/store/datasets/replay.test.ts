@@ -85,6 +85,8 @@ describe('a recipe that replays a dataset', () => {
     expect(manifest.rows).toEqual({ train: 24 });
     expect(warnings).toEqual([
       'replay of old adds 0 rows, not 8: of its 12 rows in train 0 are recorded, not there already, and of a task that is in train here.',
+      'Answers come from 2 models: checkpoint ck-0 (12), checkpoint ck-1 (12).',
+      '12 of 24 answers are from episodes that failed.',
     ]);
     expect(replayedOf(await openDataset(directory))).toEqual([]);
     const more = await freezeIn({ ...NEW, replay: [{ dataset: 'old', share: 0.5 }] });

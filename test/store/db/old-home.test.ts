@@ -3,11 +3,9 @@ import { randomBytes } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { asSent, decodeDraft, digestOf } from '../../../ingest/decode.ts';
-import type { Draft, Event } from '../../../ingest/events.ts';
-import { canonicalJson } from '../../../ingest/json.ts';
+import { asSent, decodeDraft } from '../../../ingest/decode.ts';
+import type { Draft } from '../../../ingest/events.ts';
 import { postgresLog } from '../../../ingest/log/postgres.ts';
-import { withJson } from '../../../ingest/long-context.ts';
 import { migrate, migrationsFolder, readMigrations } from '../../../migrations/migrate.ts';
 import { type Db, openPool } from '../../../store/db/pool.ts';
 import { judgeAgain, lapsedMethods } from '../../../store/judging/judge.ts';
@@ -18,6 +16,7 @@ import { rebuild } from '../../../store/rebuilding/rebuild.ts';
 import { inFolders } from '../../../store/retention/places.ts';
 import { restore } from '../../../store/retention/restore.ts';
 import { freshDatabase, type TestDatabase, testServerUrl } from '../../support/database.ts';
+import { asStored } from '../support/as-stored.ts';
 
 /** Of the methods that judged in these homes, those that have another version since. */
 const LAPSED: Readonly<Record<number, readonly string[]>> = { 13: ['grpo_advantage'], 27: ['grpo_advantage'] };
@@ -214,12 +213,6 @@ describe.each([
     expect(rows).toEqual([{ reward: 1 }, { reward: 0 }]);
   });
 });
-
-/** The event with the data that the home has of it: to one that comes today the text of arguments is added. */
-function asStored(event: Event, data: Event['data']): Event {
-  const json = canonicalJson(data);
-  return { ...withJson({ ...event, data }, json), digest: digestOf(event, json) } as Event;
-}
 
 it('Rows of datasets that a home of schema 50 has are those that they were, and candidates of a call are one row of the table', async () => {
   const name = `old_home_${randomBytes(6).toString('hex')}`;

@@ -115,6 +115,7 @@ describe('agreement', () => {
         tied: false,
         majority_right: true,
         majority_solve_rate: 0.5,
+        rollout: null,
       },
     ]);
   });

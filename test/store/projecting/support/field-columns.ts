@@ -268,7 +268,7 @@ export const COLUMNS: Readonly<Record<EventName, Readonly<Record<string, string>
     totals: 'episodes.totals',
     ...CONTEXT,
   },
-  'span.recorded': { episode_id: 'events.key', format: KEPT, item: KEPT, ...CONTEXT },
+  'span.recorded': { episode_id: 'events.key', format: KEPT, item: KEPT, order: KEPT, ...CONTEXT },
   'record.amended': {
     key: 'messages.text',
     'target.source': 'messages.text',
