@@ -412,8 +412,8 @@ export const proof: Proof = {
       if (id === undefined) return;
       const [judged, removed, left] = (
         await sql(`select (select count(*)::int from traj.scores s join traj.episodes e using (episode_id)
-              where s.method = '${reads}' and s.value is not null and e.tags ->> 'rollout' = '${id}/1/rollout'),
-            j.result -> 'removed', j.result -> 'importance' ->> '${member}' from traj.jobs j where j.job_id = '${id}/1/prune'`)
+              where s.method = '${reads}' and s.value is not null and e.tags ->> 'rollout' = '${id}/1/rollout') as judged,
+            j.result -> 'removed' as removed, j.result -> 'importance' ->> '${member}' as importance from traj.jobs j where j.job_id = '${id}/1/prune'`)
       )[0]!;
       check(`${plan}: ${reads} judged what the team played`, Number(judged) > 0, judged);
       check(`${plan}: the candidate is the team without ${member}`, same(removed, [member]) && left !== null, removed);
@@ -488,8 +488,8 @@ type PlanRun = {
 const facts = (id: string, methods: readonly string[], stays: string | null): string => `
   with of_run as (select * from traj.checkpoints where starts_with(job_id, '${id}/')),
   learnt as (select distinct l.episode_id, l.step_id from of_run join traj.lineage l using (checkpoint_id) where l.relation = 'trained on')
-  select (select jsonb_agg(distinct jsonb_build_array(policy, checkpoint_id <> parent_id)) from of_run),
-    (select jsonb_agg(distinct s.role) from learnt join traj.steps s using (episode_id, step_id)),
+  select (select jsonb_agg(distinct jsonb_build_array(policy, checkpoint_id <> parent_id)) from of_run) as policies,
+    (select jsonb_agg(distinct s.role) from learnt join traj.steps s using (episode_id, step_id)) as roles,
     (select jsonb_agg(distinct exists (select from traj.credits v where v.method = any(string_to_array('${methods.join(',')}', ','))
         and v.episode_id = l.episode_id and v.step_id = l.step_id and v.value is not null)
       or exists (select from traj.verdicts v where v.method = any(string_to_array('${methods.join(',')}', ',')) and v.keep
@@ -497,9 +497,9 @@ const facts = (id: string, methods: readonly string[], stays: string | null): st
       or exists (select from traj.scores v where v.method = any(string_to_array('${methods.join(',')}', ',')) and v.value is not null
         and v.episode_id = l.episode_id)) from learnt l)
     || (select jsonb_agg(distinct d.manifest ->> 'recipe' ~ '${methods.join('|')}') from of_run r
-        join traj.datasets d on r.dataset_ids::jsonb ? d.dataset_id),
+        join traj.datasets d on r.dataset_ids::jsonb ? d.dataset_id) as judged,
     (select count(distinct checkpoint_id)::int from traj.steps join traj.episodes e using (episode_id)
-     where policy = '${stays}' and starts_with(e.tags ->> 'rollout', '${id}/'))`;
+     where policy = '${stays}' and starts_with(e.tags ->> 'rollout', '${id}/')) as stayed`;
 
 /** Of the rows that a run trained on: all, those of its first branch, the most messages that one of those was asked with, and their roles. */
 const restarted = (id: string): string => `
@@ -507,9 +507,9 @@ const restarted = (id: string): string => `
     where starts_with(c.job_id, '${id}/') and l.relation = 'trained on'),
   again as (select s.role, s.call_id, s.episode_id from learnt join traj.steps s using (episode_id, step_id)
     join traj.episodes e using (episode_id) where e.tags ->> 'rollout' ~ '^${id}/.*/rollout/branch-1$')
-  select (select count(*)::int from learnt), (select count(*)::int from again),
-    (select max(n)::int from (select count(*) as n from again join traj.messages m using (episode_id, call_id) where m.kind = 'input' group by m.episode_id, m.call_id) of),
-    (select jsonb_agg(distinct role) from again)`;
+  select (select count(*)::int from learnt) as learnt, (select count(*)::int from again) as again,
+    (select max(n)::int from (select count(*) as n from again join traj.messages m using (episode_id, call_id) where m.kind = 'input' group by m.episode_id, m.call_id) of) as messages,
+    (select jsonb_agg(distinct role) from again) as roles`;
 
 const same = (a: unknown, b: unknown): boolean => JSON.stringify(a) === JSON.stringify(b);
 

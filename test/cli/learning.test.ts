@@ -84,8 +84,9 @@ describe('from recorded plays to a checkpoint, by commands alone', () => {
     const card = (await at.run(['dataset', 'show', 'good'])).out;
     expect(card).toMatch(/^# good\n/);
     expect(card).toContain('## How rows were chosen');
-    const all = await done('dataset', 'freeze', path('all.yaml'));
-    expect(all.rows.train).toBe(32);
+    const frozen = await at.run(['dataset', 'freeze', path('all.yaml'), '--json']);
+    expect([frozen.code, frozen.err]).toEqual([0, '16 of 32 answers are from episodes that failed.\n']);
+    expect(document(frozen).rows.train).toBe(32);
 
     const { datasets } = await done('dataset', 'list');
     expect(datasets.map((one: { manifest: { name: string } }) => one.manifest.name)).toEqual(['all', 'good']);
