@@ -60,9 +60,9 @@ export const proof: Proof = {
     mkdirSync(project);
     writeFileSync(join(project, 'package.json'), '{ "type": "module", "private": true }');
     await shell('npm', ['install', '--no-audit', '--no-fund', '--ignore-scripts', join(packed, filename)], project);
-    const { stdout: version } = await shell('npx', ['--no', 'troupe', '--version'], project);
+    const { stdout: version } = await shell('npx', ['--no', '--', 'troupe', '--version'], project);
     check(
-      'npx --no troupe --version',
+      'npx --no -- troupe --version',
       version.trim() === JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')).version,
       version,
     );
