@@ -198,7 +198,9 @@ const httpEntry =
     const body = (await response.json()) as { readonly code?: string };
     // An empty text and U+0000 are errors of the request.
     if (response.status === 400 && body.code !== undefined) return 'sql_refused';
-    return response.status < 500 || body.code === 'busy' ? body.code! : `status ${response.status}: ${body.code}`;
+    return response.status < 500 || ['busy', 'sql_timeout'].includes(String(body.code))
+      ? body.code!
+      : `status ${response.status}: ${body.code}`;
   };
 
 /** Four queries run at once in a server; the others are sent again. */

@@ -100,7 +100,6 @@ export async function askInParts(
         maxValueBytes: MAX_VALUE_BYTES,
       });
       if (rows === 0) {
-        refuseTwins(part.columns);
         const names = await typeNames(tx, part.columns);
         await sink.columns(part.columns.map(({ name, type }) => ({ name, type: names.get(type) ?? 'unknown' })));
       }
@@ -115,7 +114,7 @@ export async function askInParts(
   });
 }
 
-/** Most readers of an answer name its columns, and of two with one name they take one without a word. */
+/** Readers of Arrow and Parquet name columns, and of two with one name they take one without a word. */
 export function refuseTwins(columns: readonly Pick<Column, 'name'>[]): void {
   const twice = columns.find(({ name }, i) => columns.findIndex((other) => other.name === name) < i);
   if (twice)
