@@ -85,7 +85,8 @@ export const proof: Proof = {
           for (const line of found) say(line);
           return found;
         } finally {
-          team.kill('SIGTERM');
+          // It may wait for a server that is gone, and nothing of it is looked at any more.
+          team.kill('SIGKILL');
         }
       } finally {
         await up.end();
