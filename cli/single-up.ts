@@ -49,7 +49,7 @@ export async function claimHome(home: Home, project: string, onEnd: () => void):
   throw taken();
 }
 
-/** Whoever asks is told which process ends, and learns by the end of the connection, which is left open, that it is gone. */
+/** Answers with the process that ends. The connection stays open, and its end says that the process is gone. */
 function answer(socket: Socket, onEnd: () => void): void {
   socket.unref().on('error', () => {});
   let asked = '';

@@ -116,7 +116,7 @@ function add(to: Fields, piece: Fields): boolean {
 /** Members of a part that hold its text, or parts of it: Mistral streams `{ type: 'thinking', thinking: [{ type: 'text', text }] }`. */
 const TEXT_OF: Readonly<Record<string, string>> = { text: 'text', thinking: 'thinking' };
 
-/** A content that is a list of parts, with more of it: what goes on with the last part is added to it. */
+/** A content that is a list of parts, with more of it: a piece that continues the last part joins it. */
 function withParts(before: unknown, more: unknown): unknown[] {
   const parts = typeof before === 'string' ? asParts(before) : [...(Array.isArray(before) ? before : [])];
   for (const part of typeof more === 'string' ? asParts(more) : (more as unknown[])) {
