@@ -128,7 +128,7 @@ describe('A batch that does not take all of a partition', () => {
   });
 
   it('come in batches of some megabytes, the texts that they name included', async () => {
-    const text = (n: number) => `${n} ${'what was said '.repeat(40_000)}`;
+    const text = (n: number) => `${n} ${'what was said '.repeat(25_000)}`;
     const calls = Array.from({ length: 8 }, (_, n) =>
       event('tool.called', { episode_id: 'long', tool_call_id: `t${n}`, name: 'write', arguments: { text: text(n) } }),
     );
