@@ -2,10 +2,10 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import fastify, { type FastifyInstance, LogController } from 'fastify';
 import { TroupeError } from '../errors.ts';
+import type { Redactor } from '../ingest/events/redact.ts';
+import { mapStrings, unescapeText } from '../ingest/events/text.ts';
 import type { ArtifactStore, EventLog, IngestLedger } from '../ingest/log/log.ts';
-import type { EpisodeRule } from '../ingest/otlp/episode-rules.ts';
-import type { Redactor } from '../ingest/redact.ts';
-import { mapStrings, unescapeText } from '../ingest/text.ts';
+import type { EpisodeRule } from '../ingest/traces/otlp/episode-rules.ts';
 import type { Db } from '../store/db/pool.ts';
 import { canaryCheckpoints } from '../store/gating/canary-traffic.ts';
 import { boundCheckpoints } from '../store/rollouts/weights.ts';

@@ -1,8 +1,8 @@
 /** Groups the appends of all requests of one process; each caller gets the results of its own events. */
 import { TroupeError } from '../errors.ts';
-import type { Event } from '../ingest/events.ts';
+import type { Event } from '../ingest/events/events.ts';
+import { fullLength, writtenAs } from '../ingest/events/long-context.ts';
 import type { Appended, EventLog } from '../ingest/log/log.ts';
-import { fullLength, writtenAs } from '../ingest/long-context.ts';
 import { isFullDisk, isTransient } from '../store/db/faults.ts';
 import { groupCommit } from './group-commit.ts';
 

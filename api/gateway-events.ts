@@ -1,6 +1,6 @@
 /** A response as the events of a stream. */
-import { isRecord } from '../ingest/json.ts';
-import { writtenJson } from '../ingest/spelling.ts';
+import { isRecord } from '../ingest/events/json.ts';
+import { writtenJson } from '../ingest/events/spelling.ts';
 import type { CompletionRequest } from './gateway-request.ts';
 
 type Fields = Readonly<Record<string, unknown>>;

@@ -1,9 +1,9 @@
 /** A call through the gateway as drafts of events. Pure: ids and times are arguments. */
 import { TroupeError } from '../errors.ts';
-import type { Draft } from '../ingest/events.ts';
-import { toMessage } from '../ingest/formats/chat-message.ts';
-import { INCOMPLETE } from '../ingest/formats/trace.ts';
-import { GATEWAY, gatewayEventId } from '../ingest/gateway-events.ts';
+import type { Draft } from '../ingest/events/events.ts';
+import { GATEWAY, gatewayEventId } from '../ingest/events/gateway-events.ts';
+import { toMessage } from '../ingest/formats/kit/chat-message.ts';
+import { INCOMPLETE } from '../ingest/traces/trace.ts';
 import type { SampleAnswer, SampleBegun } from '../trainer/sampling/infer-wire.ts';
 import type { Constraint } from './gateway-constraint.ts';
 import type { CallContext, CompletionRequest, Prompt } from './gateway-request.ts';

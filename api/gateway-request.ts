@@ -1,10 +1,10 @@
 /** A completion request, checked field by field: a field that is silently ignored would make the record wrong. */
 import type { IncomingHttpHeaders } from 'node:http';
 import { TroupeError } from '../errors.ts';
-import { badMessage, type ChatMessage } from '../ingest/formats/chat-message.ts';
-import { isRecord } from '../ingest/json.ts';
-import { writtenArguments } from '../ingest/spelling.ts';
-import { isIdentifier } from '../ingest/text.ts';
+import { isRecord } from '../ingest/events/json.ts';
+import { writtenArguments } from '../ingest/events/spelling.ts';
+import { isIdentifier } from '../ingest/events/text.ts';
+import { badMessage, type ChatMessage } from '../ingest/formats/kit/chat-message.ts';
 import type { PromptAsk, SampleAsk } from '../trainer/sampling/infer-wire.ts';
 import { type Constraint, oneConstraint, readForced, readFormat } from './gateway-constraint.ts';
 import { flag, readSampling, refuse, refuseUnsupported, type Sampling, whole } from './gateway-sampling.ts';

@@ -1,10 +1,10 @@
 /** The tools of a request and the calls of them, in the shape of the OpenAI chat interface. Pure. */
-import type { Draft } from '../ingest/events.ts';
-import type { ChatMessage } from '../ingest/formats/chat-message.ts';
-import { type Call, prefixIds, resultDrafts, toolDrafts } from '../ingest/formats/chat-tools.ts';
-import type { Emitter } from '../ingest/formats/native.ts';
-import { hashId, isRecord } from '../ingest/json.ts';
-import { isIdentifier } from '../ingest/text.ts';
+import type { Draft } from '../ingest/events/events.ts';
+import { hashId, isRecord } from '../ingest/events/json.ts';
+import { isIdentifier } from '../ingest/events/text.ts';
+import type { ChatMessage } from '../ingest/formats/kit/chat-message.ts';
+import { type Call, prefixIds, resultDrafts, toolDrafts } from '../ingest/formats/kit/chat-tools.ts';
+import type { Emitter } from '../ingest/formats/kit/native.ts';
 import type { Choice } from '../trainer/sampling/infer-wire.ts';
 import { flag, refuse } from './gateway-sampling.ts';
 

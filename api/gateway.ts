@@ -4,8 +4,8 @@
  */
 import { randomInt } from 'node:crypto';
 import { ERRORS, TroupeError } from '../errors.ts';
-import { decodeDraft } from '../ingest/decode.ts';
-import type { Draft } from '../ingest/events.ts';
+import { decodeDraft } from '../ingest/events/decode.ts';
+import type { Draft } from '../ingest/events/events.ts';
 import { nextTime } from '../ingest/recorder/next-time.ts';
 import { patiently } from '../store/db/patience.ts';
 import type { LiveCall } from '../store/gating/canary-traffic.ts';

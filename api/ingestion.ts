@@ -3,7 +3,7 @@
  * counted. Acknowledged events are durable.
  */
 import type { Refusal } from '../errors.ts';
-import type { Decoded } from '../ingest/decode.ts';
+import type { Decoded } from '../ingest/events/decode.ts';
 import {
   type DeadLetter,
   ERASED_REFUSAL,

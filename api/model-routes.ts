@@ -3,8 +3,8 @@
  * matches calls by model, agent and role.
  */
 import { wrongSetting } from '../errors.ts';
-import { isRecord } from '../ingest/json.ts';
-import { isIdentifier } from '../ingest/text.ts';
+import { isRecord } from '../ingest/events/json.ts';
+import { isIdentifier } from '../ingest/events/text.ts';
 import type { CallContext } from './gateway-request.ts';
 import { findUpstream, type Upstream } from './upstream/settings.ts';
 

@@ -2,8 +2,8 @@
 import { type Static, type TObject, type TSchema, Type } from 'typebox';
 import { Check } from 'typebox/value';
 import { got, TroupeError } from '../errors.ts';
-import { normaliseTime } from '../ingest/decode.ts';
-import { needsEscape } from '../ingest/text.ts';
+import { normaliseTime } from '../ingest/events/decode.ts';
+import { needsEscape } from '../ingest/events/text.ts';
 
 /** Filters by tag: `tag.phase=rl`. */
 const TAG = 'tag.';

@@ -1,8 +1,8 @@
 /** Messages and response of an earlier call, read back from the log: `previous_response_id` of the Responses API. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { got, TroupeError } from '../errors.ts';
-import { type ChatMessage, fromMessage } from '../ingest/formats/chat-message.ts';
-import { isRecord } from '../ingest/json.ts';
+import { isRecord } from '../ingest/events/json.ts';
+import { type ChatMessage, fromMessage } from '../ingest/formats/kit/chat-message.ts';
 import type { Db } from '../store/db/pool.ts';
 import { recordedCalls } from '../store/rollouts/source.ts';
 

@@ -1,7 +1,7 @@
 /** Answers that are not sampled: those of the record of an episode, and those that a replay puts in their place. Pure. */
-import type { Draft } from '../ingest/events.ts';
-import { type ChatMessage, fromMessage } from '../ingest/formats/chat-message.ts';
-import { asText, isRecord } from '../ingest/json.ts';
+import type { Draft } from '../ingest/events/events.ts';
+import { asText, isRecord } from '../ingest/events/json.ts';
+import { type ChatMessage, fromMessage } from '../ingest/formats/kit/chat-message.ts';
 import type { ReplayAnswer } from '../store/rollouts/replay.ts';
 import type { Choice, SampleAnswer } from '../trainer/sampling/infer-wire.ts';
 import type { CompletionRequest, Lineage } from './gateway-request.ts';

@@ -1,7 +1,7 @@
 /** What a replay changes in a request, and by what requests are compared. Pure. */
-import { decodeDraft } from '../ingest/decode.ts';
-import type { Draft, Event } from '../ingest/events.ts';
-import { asText, hashId, isRecord } from '../ingest/json.ts';
+import { decodeDraft } from '../ingest/events/decode.ts';
+import type { Draft, Event } from '../ingest/events/events.ts';
+import { asText, hashId, isRecord } from '../ingest/events/json.ts';
 import { contextOf } from '../ingest/log/split.ts';
 import { requestKey } from '../store/rollouts/source.ts';
 import { draftsOf } from './gateway-record.ts';

@@ -4,8 +4,8 @@
  * ends, and recorded with the reason: nothing counts as a replay that was none.
  */
 import { TroupeError } from '../errors.ts';
-import type { Event } from '../ingest/events.ts';
-import { asText, hashId, isRecord } from '../ingest/json.ts';
+import type { Event } from '../ingest/events/events.ts';
+import { asText, hashId, isRecord } from '../ingest/events/json.ts';
 import type { ArtifactStore } from '../ingest/log/log.ts';
 import type { Db } from '../store/db/pool.ts';
 import { faultOf } from '../store/rollouts/faults.ts';

@@ -3,8 +3,8 @@
  * are available if it becomes a dead letter.
  */
 
-import { endOfString } from '../ingest/json.ts';
-import { utf8 } from '../ingest/text.ts';
+import { endOfString } from '../ingest/events/json.ts';
+import { utf8 } from '../ingest/events/text.ts';
 import { BodyRefused } from './problem.ts';
 
 /** One record as it was sent. `text` is null where its bytes are not UTF-8. */

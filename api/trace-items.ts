@@ -1,6 +1,6 @@
 /** Ingests items of traces: each with its own result; rejected items become dead letters. */
-import { decodeDraft } from '../ingest/decode.ts';
-import type { LiveItem } from '../ingest/formats/live-traces.ts';
+import { decodeDraft } from '../ingest/events/decode.ts';
+import type { LiveItem } from '../ingest/formats/traces/live-traces.ts';
 import type { IngestItem, Ingestion, ItemAnswer } from './ingestion.ts';
 import { BodyRefused } from './problem.ts';
 

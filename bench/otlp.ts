@@ -3,14 +3,14 @@
  * durable, against other trace stores on the same PostgreSQL.
  */
 import { join } from 'node:path';
-import { decodeDraft } from '../ingest/decode.ts';
-import type { Draft, Event } from '../ingest/events.ts';
-import { cutOtlp } from '../ingest/formats/live-traces.ts';
-import { eventsOfSpans } from '../ingest/formats/otlp-traces.ts';
-import { decodeOtlp } from '../ingest/otlp/decode.ts';
-import { protobufToJson } from '../ingest/otlp/protobuf.ts';
-import type { OtlpSpan } from '../ingest/otlp/span.ts';
-import { createRedactor, type Redactor } from '../ingest/redact.ts';
+import { decodeDraft } from '../ingest/events/decode.ts';
+import type { Draft, Event } from '../ingest/events/events.ts';
+import { createRedactor, type Redactor } from '../ingest/events/redact.ts';
+import { cutOtlp } from '../ingest/formats/traces/live-traces.ts';
+import { decodeOtlp } from '../ingest/traces/otlp/decode.ts';
+import { protobufToJson } from '../ingest/traces/otlp/protobuf.ts';
+import type { OtlpSpan } from '../ingest/traces/otlp/span.ts';
+import { eventsOfSpans } from '../ingest/traces/otlp-traces.ts';
 import { runTroupe, type TroupeProcess } from '../proofs/troupe-process.ts';
 import { freePort } from '../test/support/free-port.ts';
 import type { Bench, Settings } from './bench.ts';

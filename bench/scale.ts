@@ -7,7 +7,7 @@ import { cpus } from 'node:os';
 import { join } from 'node:path';
 import { parse } from 'yaml';
 import { TroupeError } from '../errors.ts';
-import { isRecord } from '../ingest/json.ts';
+import { isRecord } from '../ingest/events/json.ts';
 import { findKafkaJars, startKafka } from '../proofs/kafka.ts';
 import { bringIn, fill } from '../proofs/kafka-projectors.ts';
 import type { Bench, Settings } from './bench.ts';

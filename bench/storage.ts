@@ -4,12 +4,12 @@
  */
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
-import { decodeDraft } from '../ingest/decode.ts';
-import type { Draft } from '../ingest/events.ts';
-import { cutOtlp } from '../ingest/formats/live-traces.ts';
-import { importFiles } from '../ingest/import.ts';
+import { decodeDraft } from '../ingest/events/decode.ts';
+import type { Draft } from '../ingest/events/events.ts';
+import { importFiles } from '../ingest/files/import.ts';
+import { cutOtlp } from '../ingest/formats/traces/live-traces.ts';
 import { postgresBook, postgresLog } from '../ingest/log/postgres.ts';
-import { decodeOtlp } from '../ingest/otlp/decode.ts';
+import { decodeOtlp } from '../ingest/traces/otlp/decode.ts';
 import { projectAll } from '../store/projecting/projector.ts';
 import type { Bench } from './bench.ts';
 import { type Result, unmeasured } from './harness.ts';

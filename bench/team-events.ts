@@ -2,8 +2,8 @@
  * Events as a team records them, about 1 KiB each: episodes of three agents that call their model, use a tool and send messages to each
  * other, several at a time, so that a batch of the log holds pieces of many. The same numbers give the same events.
  */
-import { decodeDraft } from '../ingest/decode.ts';
-import type { Draft, Event, EventData, EventName } from '../ingest/events.ts';
+import { decodeDraft } from '../ingest/events/decode.ts';
+import type { Draft, Event, EventData, EventName } from '../ingest/events/events.ts';
 
 /** Episodes that go on at the same time. */
 const AT_ONCE = 32;

@@ -1,1 +1,1 @@
-export * from '../ingest/recorder.ts';
+export * from '../ingest/recorder/recorder.ts';

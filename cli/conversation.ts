@@ -1,6 +1,7 @@
 /** An episode as people read it: what happened in order, then what was judged of it. */
-import { NO_TOKEN_IDS } from '../ingest/formats/run.ts';
-import { isRecord } from '../ingest/json.ts';
+
+import { isRecord } from '../ingest/events/json.ts';
+import { NO_TOKEN_IDS } from '../ingest/formats/kit/run.ts';
 import type { CallEntry, Candidate, Entry, PromptMessage, Row, ToolEntry } from '../store/episodes/entries.ts';
 import type { EpisodePage } from '../store/episodes/read-page.ts';
 import { paint, table } from './output.ts';

@@ -3,7 +3,7 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { TroupeError } from '../errors.ts';
 import { MODEL_SPEC } from '../examples/coder-verifier/model-spec.ts';
-import { importFiles } from '../ingest/import.ts';
+import { importFiles } from '../ingest/files/import.ts';
 import { episodesTagged, evaluateEpisodes } from '../store/judging/evaluate.ts';
 import { waitProjected } from '../store/projecting/positions.ts';
 import { recordRelease, releasesOf } from '../store/releasing/releases.ts';

@@ -1,8 +1,8 @@
 /** Many runs of methods as lines of JSON: one answer a line, whatever the line holds, in memory for one line at a time. */
 import { got, type Refusal, TroupeError } from '../errors.ts';
-import { guardJson, isRecord, MAX_RECORD_BYTES, parseRecord } from '../ingest/json.ts';
-import { splitLines } from '../ingest/split-records.ts';
-import { utf8 } from '../ingest/text.ts';
+import { guardJson, isRecord, MAX_RECORD_BYTES, parseRecord } from '../ingest/events/json.ts';
+import { utf8 } from '../ingest/events/text.ts';
+import { splitLines } from '../ingest/files/split-records.ts';
 import { nearest } from '../nearest.ts';
 import { findMethod } from '../store/methods/find.ts';
 import type { Method } from '../store/methods/method.ts';

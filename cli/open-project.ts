@@ -6,7 +6,7 @@ import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import type { ErrorCode, Refusal } from '../errors.ts';
 import { TroupeError } from '../errors.ts';
-import { type ImportReport, importFiles } from '../ingest/import.ts';
+import { type ImportReport, importFiles } from '../ingest/files/import.ts';
 import { type FreezeOptions, type Frozen, freeze } from '../store/datasets/freeze.ts';
 import type { Db } from '../store/db/pool.ts';
 import { noReader, openReader } from '../store/db/reader.ts';

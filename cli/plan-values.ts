@@ -1,6 +1,6 @@
 /** The flag `--set PATH=VALUE` of commands that take a plan. */
 import { type Command, InvalidArgumentError } from 'commander';
-import { parseYaml } from '../ingest/parse-yaml.ts';
+import { parseYaml } from '../ingest/files/parse-yaml.ts';
 import type { PlanValues } from '../trainer/plans/plan-values.ts';
 import type { Flags } from './command.ts';
 

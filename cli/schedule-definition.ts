@@ -1,7 +1,7 @@
 /** The definition of a schedule out of the flags of `troupe schedule add`. */
 import { readFile } from 'node:fs/promises';
 import { got, TroupeError, unreadable } from '../errors.ts';
-import { isRecord } from '../ingest/json.ts';
+import { isRecord } from '../ingest/events/json.ts';
 import type { ScheduleDefinition } from '../store/schedules/definition.ts';
 import type { DriftOf } from '../store/schedules/drift.ts';
 import type { Flags } from './command.ts';
@@ -50,7 +50,7 @@ async function planJob(file: string, flags: Flags): Promise<{ kind: string; spec
 }
 
 async function jobIn(file: string): Promise<{ kind: string; spec: Record<string, unknown> }> {
-  const { parseYaml } = await import('../ingest/parse-yaml.ts');
+  const { parseYaml } = await import('../ingest/files/parse-yaml.ts');
   const text = await readFile(file, 'utf8').catch((cause) => {
     throw unreadable(`The job ${file}`, cause);
   });

@@ -1,5 +1,5 @@
 /** A schedule in words: when it starts which job, and its next times. */
-import { hashId } from '../ingest/json.ts';
+import { hashId } from '../ingest/events/json.ts';
 import { conditionText } from '../store/schedules/condition.ts';
 import type { ScheduleDefinition } from '../store/schedules/definition.ts';
 import { PAUSE_AFTER } from '../store/schedules/jobs-in-a-row.ts';

@@ -5,7 +5,7 @@ import type { App, buildApp } from '../api/app.ts';
 import type { Offload } from '../api/offload.ts';
 import { readHosts } from '../api/origin.ts';
 import type { Config } from '../config.ts';
-import type { Redactor } from '../ingest/redact.ts';
+import type { Redactor } from '../ingest/events/redact.ts';
 import { sealedKeys } from '../store/keys/sealed-keys.ts';
 import type { Context } from './context.ts';
 import { loopbackIsOpen } from './first-key.ts';

@@ -2,7 +2,7 @@
 
 import { readFileSync } from 'node:fs';
 import { TroupeError, unreadable } from '../errors.ts';
-import { parseYaml } from '../ingest/parse-yaml.ts';
+import { parseYaml } from '../ingest/files/parse-yaml.ts';
 
 /** What it holds, YAML or JSON. @throws TroupeError `not_found`, `plan_invalid` */
 export function readTeamFile(file: string): unknown {

@@ -13,8 +13,8 @@ import {
   Target,
   typeOf,
   VOCABULARY,
-} from '../ingest/events.ts';
-import { newestVersion } from '../ingest/upcast/catalogue.ts';
+} from '../ingest/events/events.ts';
+import { newestVersion } from '../ingest/events/upcast/catalogue.ts';
 import type { Session } from '../store/db/pool.ts';
 import { NAMED_FEEDBACK } from '../store/judging/named-feedback.ts';
 import { METHODS } from '../store/methods/find.ts';

@@ -10,7 +10,7 @@ import { buildApp } from '../api/app.ts';
 import { openKeyRing } from '../api/key-ring.ts';
 import { serve } from '../api/serve.ts';
 import { type Context, withContext } from '../cli/context.ts';
-import { createRecorder } from '../ingest/recorder.ts';
+import { createRecorder } from '../ingest/recorder/recorder.ts';
 import { reconcile } from '../store/log/reconcile.ts';
 import { projectAll } from '../store/projecting/projector.ts';
 import type { Outcome, Proof, Setting } from './proof.ts';

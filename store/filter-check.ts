@@ -1,6 +1,6 @@
 /** Checks of a filter that need the tables: which judgements its methods mean, and which of its values occur nowhere. */
 import { got } from '../errors.ts';
-import { escapeText } from '../ingest/text.ts';
+import { escapeText } from '../ingest/events/text.ts';
 import { nearest } from '../nearest.ts';
 import { type ChosenMethod, chooseMethod, judgedMethods } from './datasets/chosen-methods.ts';
 import type { Session } from './db/pool.ts';

@@ -1,6 +1,6 @@
 /** What is wrong with a value that a person wrote, where a JSON Schema refuses it: where, what was expected, what came. Pure. */
 import { got } from '../errors.ts';
-import { isRecord } from '../ingest/json.ts';
+import { isRecord } from '../ingest/events/json.ts';
 import { nearest } from '../nearest.ts';
 
 export type SchemaError = {

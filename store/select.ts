@@ -7,8 +7,8 @@
  */
 import { Type } from 'typebox';
 import { got, misfit, TroupeError } from '../errors.ts';
-import { isRecord } from '../ingest/json.ts';
-import { escapeText } from '../ingest/text.ts';
+import { isRecord } from '../ingest/events/json.ts';
+import { escapeText } from '../ingest/events/text.ts';
 import { nearest } from '../nearest.ts';
 import { literalSql, type RawBuilder, type SqlBool, sql, typed } from './db/query.ts';
 import {

@@ -113,7 +113,7 @@ describe('Each heavy package is imported by one file', () => {
     '@bufbuild/protobuf': ['trainer/graph/onnx.ts'],
     '@huggingface/tokenizers': ['trainer/tokens/token-models.ts'],
     '@huggingface/jinja': ['trainer/tokens/jinja.ts'],
-    fzstd: ['ingest/zstd.ts'],
+    fzstd: ['ingest/files/zstd.ts'],
     kafkajs: ['ingest/log/kafka.ts'],
     croner: ['store/schedules/cron.ts'],
     fastify: ['api/'],
@@ -268,7 +268,7 @@ describe('The examples are outside teams', () => {
         // Programs of data scientists use Troupe as a package.
         !one.file.startsWith('examples/analysis/') &&
         (relative(one)
-          ? room(target(one)) !== 'examples' && target(one) !== 'ingest/recorder.ts'
+          ? room(target(one)) !== 'examples' && target(one) !== 'ingest/recorder/recorder.ts'
           : !one.to.startsWith('node:')),
     );
     expect(wrong.map(shown)).toEqual([]);
@@ -304,7 +304,7 @@ describe('Names and words', () => {
 
   it('every function and constant that is exported is used by another file', () => {
     // Generated whole, and what the package gives to its users.
-    const open = ['store/db/schema.ts', 'index.ts', 'ingest/recorder.ts'];
+    const open = ['store/db/schema.ts', 'index.ts', 'ingest/recorder/recorder.ts'];
     const words = new Map(sources.map((file) => [file, new Set(textOf(file).match(/[A-Za-z_$][\w$]*/g))]));
     const usedBeside = (name: string, file: string) =>
       [...words].some(([other, all]) => other !== file && all.has(name));

@@ -7,7 +7,7 @@ import { describe, expect, it } from 'vitest';
 import { COMMANDS } from '../cli/commands.ts';
 import { SETTINGS } from '../config.ts';
 import { errorsPage, eventsPage, methodFile, methodsPage, sqlPage } from '../docs/pages.ts';
-import { createRecorder } from '../ingest/recorder.ts';
+import { createRecorder } from '../ingest/recorder/recorder.ts';
 import { PROGRAMS } from '../proofs/clients.ts';
 import { teamTable } from '../proofs/team-table.ts';
 import { METHODS } from '../store/methods/find.ts';

@@ -9,7 +9,7 @@ import { roleSettings } from '../cli/children.ts';
 import { openProject, type Project } from '../cli/open-project.ts';
 import { loadConfig } from '../config.ts';
 import * as index from '../index.ts';
-import * as recorder from '../ingest/recorder.ts';
+import * as recorder from '../ingest/recorder/recorder.ts';
 import { chats, lines } from './cli/support/chats.ts';
 import { freshDatabase, type TestDatabase } from './support/database.ts';
 

@@ -10,12 +10,12 @@ const ROOT = join(import.meta.dirname, '..');
 
 /** Places whose value is never an object of others, each with what it is. */
 const LISTED: Readonly<Record<string, string>> = {
-  'ingest/json.ts: error': 'what was thrown',
-  'ingest/json.ts: value': '`asText` itself, and a number',
-  'ingest/parse-piece.ts: error': 'what was thrown',
-  'ingest/recorder.ts: url': 'a URL, which writes itself',
+  'ingest/events/json.ts: error': 'what was thrown',
+  'ingest/events/json.ts: value': '`asText` itself, and a number',
+  'ingest/files/parse-piece.ts: error': 'what was thrown',
+  'ingest/recorder/recorder.ts: url': 'a URL, which writes itself',
   'ingest/recorder/send.ts: url': 'a URL, which writes itself',
-  'ingest/spelling.ts: value': 'what JSON.parse made of a number',
+  'ingest/events/spelling.ts: value': 'what JSON.parse made of a number',
   'ingest/log/copy-rows.ts: value': 'a value of a column, which a type of ours describes',
   'ingest/log/kafka-record.ts: unread': 'the bytes of a header that the log wrote',
   'api/gateway-request.ts: turn': 'the text of a header',

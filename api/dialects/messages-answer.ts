@@ -1,8 +1,8 @@
 /** A response in the shapes of Anthropic's Messages API, whole and as events. Pure. */
 
-import { readArguments } from '../../ingest/formats/chat-message.ts';
-import { asText } from '../../ingest/json.ts';
-import { writtenJson } from '../../ingest/spelling.ts';
+import { asText } from '../../ingest/events/json.ts';
+import { writtenJson } from '../../ingest/events/spelling.ts';
+import { readArguments } from '../../ingest/formats/kit/chat-message.ts';
 import { type AnswerBody, type Recorded, troupeOf } from '../gateway-answer.ts';
 import { restOf, type StreamEvent, type StreamOf } from '../gateway-events.ts';
 import { finishOf, messageOf } from '../gateway-tools.ts';

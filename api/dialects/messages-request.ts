@@ -2,10 +2,11 @@
  * A request of Anthropic's Messages API as a request of the chat interface. It is translated only where nothing is lost; anything else
  * is refused with the name of its field.
  */
-import type { ChatMessage } from '../../ingest/formats/chat-message.ts';
-import { isRecord } from '../../ingest/json.ts';
-import { writtenArguments } from '../../ingest/spelling.ts';
-import { isIdentifier } from '../../ingest/text.ts';
+
+import { isRecord } from '../../ingest/events/json.ts';
+import { writtenArguments } from '../../ingest/events/spelling.ts';
+import { isIdentifier } from '../../ingest/events/text.ts';
+import type { ChatMessage } from '../../ingest/formats/kit/chat-message.ts';
 import { type Constraint, oneConstraint, readForced, readFormat } from '../gateway-constraint.ts';
 import { type CompletionRequest, opened, ownModel, type Prompt } from '../gateway-request.ts';
 import { flag, readSampling, readStops, refuse, refuseUnsupported, whole } from '../gateway-sampling.ts';

@@ -1,5 +1,5 @@
 /** A response in the shapes of the OpenAI Responses API, whole and as events. Pure. */
-import { asText } from '../../ingest/json.ts';
+import { asText } from '../../ingest/events/json.ts';
 import { type AnswerBody, chatLogprobs, type Recorded, troupeOf } from '../gateway-answer.ts';
 import { restOf, type StreamEvent, type StreamOf } from '../gateway-events.ts';
 import { finishOf, messageOf } from '../gateway-tools.ts';

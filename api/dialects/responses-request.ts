@@ -2,10 +2,11 @@
  * A request of the OpenAI Responses API as a request of the chat interface. It is translated only where nothing is lost; anything else
  * is refused with the name of its field.
  */
-import type { ChatMessage } from '../../ingest/formats/chat-message.ts';
-import { qualifiedName } from '../../ingest/formats/openai-responses.ts';
-import { isRecord } from '../../ingest/json.ts';
-import { isIdentifier } from '../../ingest/text.ts';
+
+import { isRecord } from '../../ingest/events/json.ts';
+import { isIdentifier } from '../../ingest/events/text.ts';
+import type { ChatMessage } from '../../ingest/formats/kit/chat-message.ts';
+import { qualifiedName } from '../../ingest/formats/kit/openai-responses.ts';
 import { oneConstraint, readForced, readFormat } from '../gateway-constraint.ts';
 import { type CompletionRequest, MAX_TOP_LOGPROBS, opened, ownModel } from '../gateway-request.ts';
 import { flag, readSampling, refuse, refuseUnsupported, whole } from '../gateway-sampling.ts';

@@ -1,7 +1,7 @@
 /** The setting `notify`: who is notified of runs and schedules. Commands and addresses come from here and nowhere else. */
 import type { lookup as systemLookup } from 'node:dns';
 import { got, TroupeError, wrongSetting } from '../../errors.ts';
-import { isRecord } from '../../ingest/json.ts';
+import { isRecord } from '../../ingest/events/json.ts';
 import { type Receiver, Refused } from '../../store/notify/delivery.ts';
 import { HAPPENINGS } from '../../store/notify/happenings.ts';
 import { runCommand } from '../../trainer/rollouts/command.ts';

@@ -2,11 +2,11 @@
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
 import { got, TroupeError } from '../../errors.ts';
-import { decodeEnvelope, parseEvent } from '../../ingest/decode.ts';
-import { type Event, RELEASES } from '../../ingest/events.ts';
-import { isRecord } from '../../ingest/json.ts';
-import { parseBody } from '../../ingest/parse-body.ts';
-import { utf8 } from '../../ingest/text.ts';
+import { decodeEnvelope, parseEvent } from '../../ingest/events/decode.ts';
+import { type Event, RELEASES } from '../../ingest/events/events.ts';
+import { isRecord } from '../../ingest/events/json.ts';
+import { parseBody } from '../../ingest/events/parse-body.ts';
+import { utf8 } from '../../ingest/events/text.ts';
 import type { Scope } from '../../store/keys/api-key.ts';
 import { inflate, mediaType } from '../body.ts';
 import type { IngestItem, Ingestion, ItemAnswer } from '../ingestion.ts';

@@ -1,8 +1,8 @@
 /** The routes of the OpenAI-compatible gateway, plain and with the episode and agent in the base URL. */
 import { PassThrough } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { isRecord } from '../../ingest/json.ts';
-import { writtenJson } from '../../ingest/spelling.ts';
+import { isRecord } from '../../ingest/events/json.ts';
+import { writtenJson } from '../../ingest/events/spelling.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { MAY_REPLAY } from '../../store/rollouts/ids.ts';
 import { hostedModel, hostedWeights } from '../../store/rollouts/weights.ts';

@@ -4,8 +4,8 @@
  */
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
-import { cutRequest, type LiveFormat } from '../../ingest/formats/live-traces.ts';
-import { isRecord } from '../../ingest/json.ts';
+import { isRecord } from '../../ingest/events/json.ts';
+import { cutRequest, type LiveFormat } from '../../ingest/formats/traces/live-traces.ts';
 import { BODY_LIMIT } from '../body.ts';
 import { JSON_TYPE, readJson } from '../checked-body.ts';
 import type { Ingestion } from '../ingestion.ts';

@@ -2,9 +2,10 @@
  * Assembles the chunks of a streamed response into the body that the request would have had without `stream`. Texts and lists are
  * appended; for other fields the last value wins, unknown ones included. Pure.
  */
-import { laterUsage } from '../../ingest/formats/usage.ts';
-import { asText, isRecord } from '../../ingest/json.ts';
-import { parseWritten } from '../../ingest/spelling.ts';
+
+import { asText, isRecord } from '../../ingest/events/json.ts';
+import { parseWritten } from '../../ingest/events/spelling.ts';
+import { laterUsage } from '../../ingest/formats/kit/usage.ts';
 import { LOST } from './token-ids.ts';
 
 export type Assembler = {

@@ -2,8 +2,8 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { promisify } from 'node:util';
 import { brotliDecompress, gunzip, inflate } from 'node:zlib';
-import { isRecord } from '../../ingest/json.ts';
-import { parseWritten } from '../../ingest/spelling.ts';
+import { isRecord } from '../../ingest/events/json.ts';
+import { parseWritten } from '../../ingest/events/spelling.ts';
 import { type Assembler, chunks, messageEvents, responseEvents, wholeOnly } from './assemble.ts';
 import { eventStream } from './event-stream.ts';
 import type { Kind } from './kind.ts';

@@ -1,7 +1,7 @@
 /** The record of a call to a model server. It is made from plain data, on the thread for large requests where the response is large. */
 import type { TroupeError } from '../../errors.ts';
+import { parseOwn, writtenJson } from '../../ingest/events/spelling.ts';
 import type { ArtifactStore } from '../../ingest/log/log.ts';
-import { parseOwn, writtenJson } from '../../ingest/spelling.ts';
 import { record } from '../gateway.ts';
 import type { Ingestion } from '../ingestion.ts';
 import { duringRequest } from '../tracing/spans.ts';

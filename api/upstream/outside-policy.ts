@@ -11,7 +11,7 @@ import { isAbsolute, join } from 'node:path';
 import { json } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { got, TroupeError } from '../../errors.ts';
-import { asText, isRecord } from '../../ingest/json.ts';
+import { asText, isRecord } from '../../ingest/events/json.ts';
 import { MANIFEST } from '../../trainer/checkpoints/checkpoint-format.ts';
 import type { Sample, SampleRequest } from '../../trainer/models/weights.ts';
 import { seedOfSample } from '../../trainer/sampling/growing-sample.ts';

@@ -1,29 +1,29 @@
 /** A call to a model server as drafts of events. Pure: ids and times are arguments. */
 import type { TroupeError } from '../../errors.ts';
-import type { Content, Draft, Message, Part } from '../../ingest/events.ts';
-import { anthropicChoice, fromAnthropic } from '../../ingest/formats/anthropic-blocks.ts';
+import type { Content, Draft, Message, Part } from '../../ingest/events/events.ts';
+import { GATEWAY } from '../../ingest/events/gateway-events.ts';
+import { asText, canonicalJson, given, hashId, isRecord, sha256, without } from '../../ingest/events/json.ts';
+import { isIdentifier } from '../../ingest/events/text.ts';
+import { anthropicChoice, fromAnthropic } from '../../ingest/formats/kit/anthropic-blocks.ts';
 import {
   badMessage,
   type ChatMessage,
   type ChatToolCall,
   textIn,
   toMessage,
-} from '../../ingest/formats/chat-message.ts';
-import { toolCallId } from '../../ingest/formats/chat-tools.ts';
-import { named } from '../../ingest/formats/completion-log.ts';
-import { APPARENT_ERROR, hasError } from '../../ingest/formats/conversation.ts';
+} from '../../ingest/formats/kit/chat-message.ts';
+import { toolCallId } from '../../ingest/formats/kit/chat-tools.ts';
+import { APPARENT_ERROR, hasError } from '../../ingest/formats/kit/conversation.ts';
 import {
   calledIn,
   type Returned,
   responseContent,
   responseInput,
   returnedIn,
-} from '../../ingest/formats/openai-responses.ts';
-import { INCOMPLETE } from '../../ingest/formats/trace.ts';
-import { answerUsage } from '../../ingest/formats/usage.ts';
-import { GATEWAY } from '../../ingest/gateway-events.ts';
-import { asText, canonicalJson, given, hashId, isRecord, sha256, without } from '../../ingest/json.ts';
-import { isIdentifier } from '../../ingest/text.ts';
+} from '../../ingest/formats/kit/openai-responses.ts';
+import { answerUsage } from '../../ingest/formats/kit/usage.ts';
+import { named } from '../../ingest/formats/training/completion-log.ts';
+import { INCOMPLETE } from '../../ingest/traces/trace.ts';
 import { type CallFrame, callDrafts } from '../gateway-record.ts';
 import { toolEmitter, toolEvents } from '../gateway-tools.ts';
 import type { Kind } from './kind.ts';

@@ -1,7 +1,7 @@
 /** Configured model servers: where they are, which models they serve, and their prices. Addresses come only from here. */
 import { wrongSetting } from '../../errors.ts';
-import { isRecord } from '../../ingest/json.ts';
-import { isIdentifier } from '../../ingest/text.ts';
+import { isRecord } from '../../ingest/events/json.ts';
+import { isIdentifier } from '../../ingest/events/text.ts';
 
 /** US dollars for a million tokens. */
 export type Price = {

@@ -1,5 +1,5 @@
 /** What a client is shown of a response for which the gateway asked for more than the client did. Large ones are made on another thread. */
-import { isRecord, parseRecord } from '../../ingest/json.ts';
+import { isRecord, parseRecord } from '../../ingest/events/json.ts';
 import { type StreamEvent, streamText } from '../gateway-events.ts';
 import { eventsOf } from './event-stream.ts';
 import { withoutAdded } from './token-ids.ts';

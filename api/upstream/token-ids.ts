@@ -3,7 +3,7 @@
  * entrypoints/openai/protocol.py) return if a request asks for them. The gateway asks for its record; the client gets what it asked for
  * itself. Pure.
  */
-import { asText, isRecord, ownOf } from '../../ingest/json.ts';
+import { asText, isRecord, ownOf } from '../../ingest/events/json.ts';
 import type { Kind } from './kind.ts';
 import type { Upstream } from './settings.ts';
 

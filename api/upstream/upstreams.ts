@@ -1,7 +1,7 @@
 /** The configured model servers, with their connections and the names of their models. */
 import type { lookup as systemLookup } from 'node:dns';
 import { json } from 'node:stream/consumers';
-import { isRecord } from '../../ingest/json.ts';
+import { isRecord } from '../../ingest/events/json.ts';
 import { type Connection, connectUpstream } from './connection.ts';
 import { ANTHROPIC_VERSION, findUpstream, keyHeaders, type Upstream } from './settings.ts';
 

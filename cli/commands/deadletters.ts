@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Command } from 'commander';
 import { EXIT, TroupeError } from '../../errors.ts';
-import { importFiles } from '../../ingest/import.ts';
+import { importFiles } from '../../ingest/files/import.ts';
 import { query, rowsOf } from '../../store/db/query.ts';
 import { letterOf, replay } from '../../store/log/dead-letters.ts';
 import { newest, projectCommand, wholeNumber } from '../command.ts';

@@ -1,7 +1,7 @@
 /** `troupe gate`: the report of a gate, and the decision of one that is left to a person. */
 import type { Command } from 'commander';
 import { EXIT, TroupeError } from '../../errors.ts';
-import { isRecord } from '../../ingest/json.ts';
+import { isRecord } from '../../ingest/events/json.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { firstOf, query, rowsOf, sql } from '../../store/db/query.ts';
 import { endCanary, runningCanary } from '../../store/gating/canarying.ts';

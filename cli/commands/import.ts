@@ -1,9 +1,9 @@
 /** `troupe import`: files of any known format become events. */
 import type { Command } from 'commander';
 import { countText, EXIT, TroupeError } from '../../errors.ts';
+import { importFiles } from '../../ingest/files/import.ts';
+import { factsOf } from '../../ingest/files/import-files.ts';
 import { FORMATS, formatNamed } from '../../ingest/formats/catalogue.ts';
-import { importFiles } from '../../ingest/import.ts';
-import { factsOf } from '../../ingest/import-files.ts';
 import type { Patiently } from '../../store/db/patience.ts';
 import type { Db } from '../../store/db/pool.ts';
 import type { OnRefused } from '../../store/projecting/closing.ts';

@@ -4,7 +4,7 @@ import { createReadStream, type ReadStream } from 'node:fs';
 import { buffer } from 'node:stream/consumers';
 import { type Command, Option } from 'commander';
 import { countText, EXIT, got, TroupeError, unreadable } from '../../errors.ts';
-import { MAX_RECORD_BYTES } from '../../ingest/json.ts';
+import { MAX_RECORD_BYTES } from '../../ingest/events/json.ts';
 import { findMethod, METHODS } from '../../store/methods/find.ts';
 import type { Method } from '../../store/methods/method.ts';
 import { runMethod } from '../../store/methods/run.ts';

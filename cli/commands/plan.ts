@@ -4,7 +4,7 @@ import { dirname, resolve } from 'node:path';
 import { text } from 'node:stream/consumers';
 import type { Command } from 'commander';
 import { countText, EXIT, TroupeError, unreadable } from '../../errors.ts';
-import { canonicalJson, isRecord, without } from '../../ingest/json.ts';
+import { canonicalJson, isRecord, without } from '../../ingest/events/json.ts';
 import { firstOf, query, rowsOf, sql } from '../../store/db/query.ts';
 import { requestJob } from '../../store/jobs/jobs.ts';
 import { madeBy, readRun, runMinutes, whyEnded } from '../../store/jobs/run-of-plan.ts';

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { type Command, InvalidArgumentError } from 'commander';
 import { countText, EXIT, got, TroupeError } from '../../errors.ts';
-import { isRecord, parseRecord } from '../../ingest/json.ts';
+import { isRecord, parseRecord } from '../../ingest/events/json.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { firstOf, query, rowsOf, sql } from '../../store/db/query.ts';
 import type { JobContext } from '../../store/jobs/jobs.ts';

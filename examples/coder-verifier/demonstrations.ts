@@ -2,7 +2,7 @@
  * The teachers' work as events: for each coder task the answers of three teachers, for each verifier task one working, and an
  * execution matrix of what came out. All that is needed to sort the good from the bad stands in the matrix; nothing is sorted here.
  */
-import { envelope, type RecorderDraft } from '../../ingest/recorder.ts';
+import { envelope, type RecorderDraft } from '../../ingest/recorder/recorder.ts';
 import { createRandom, digest, seedOf } from '../lib/random.ts';
 import {
   type Candidate,

@@ -1,7 +1,7 @@
 /** A team as a program of its own: it leases attempts of a runner, plays them all at once, and reports them once they are recorded. */
 import { createHash } from 'node:crypto';
 import { parseArgs } from 'node:util';
-import { createRecorder, type Recorder, RecorderError } from '../../ingest/recorder.ts';
+import { createRecorder, type Recorder, RecorderError } from '../../ingest/recorder/recorder.ts';
 import { type Gateway, openGateway } from './gateway.ts';
 import { type Attempt, openLeases, type Report } from './leases.ts';
 

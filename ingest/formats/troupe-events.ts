@@ -1,9 +1,9 @@
 /** Troupe's own events as CloudEvents envelopes, one a line or a list of them: what `export` writes and a recorder may leave in a file. */
-import { decodeEnvelope, typeNamed } from '../decode.ts';
-import type { Draft } from '../events.ts';
-import { isRecord } from '../json.ts';
-import type { Format } from './format.ts';
-import { refused } from './native.ts';
+import { decodeEnvelope, typeNamed } from '../events/decode.ts';
+import type { Draft } from '../events/events.ts';
+import { isRecord } from '../events/json.ts';
+import type { Format } from './kit/format.ts';
+import { refused } from './kit/native.ts';
 
 export const troupeEvents: Format = {
   name: 'troupe-events',

@@ -3,8 +3,8 @@
  * append is `accepted`, and duplicates and conflicts are separated where the topic is read.
  */
 import { type Refusal, TroupeError } from '../../errors.ts';
-import type { Event } from '../events.ts';
-import { fullLength, writtenAs } from '../long-context.ts';
+import type { Event } from '../events/events.ts';
+import { fullLength, writtenAs } from '../events/long-context.ts';
 import {
   type Admin,
   DEFAULT_MAX_BYTES,

@@ -5,10 +5,10 @@
  */
 import { createHash } from 'node:crypto';
 import { got, type Refusal } from '../../errors.ts';
-import { type Decoded, decodeEnvelope, decodeText, digestOf, parseEvent, typeNamed } from '../decode.ts';
-import { type Event, keyOf, typeOf } from '../events.ts';
-import { canonicalJson, isRecord, parseRecord } from '../json.ts';
-import { upcast } from '../upcast/catalogue.ts';
+import { type Decoded, decodeEnvelope, decodeText, digestOf, parseEvent, typeNamed } from '../events/decode.ts';
+import { type Event, keyOf, typeOf } from '../events/events.ts';
+import { canonicalJson, isRecord, parseRecord } from '../events/json.ts';
+import { upcast } from '../events/upcast/catalogue.ts';
 import { UNREAD, UNREAD_EXPECTED } from './batch-limit.ts';
 import { schemaInHeader, unframed } from './registry-frame.ts';
 

@@ -3,7 +3,7 @@
  * contract suite: the embedded log in PostgreSQL, and Kafka.
  */
 import type { Refusal } from '../../errors.ts';
-import type { Event } from '../events.ts';
+import type { Event } from '../events/events.ts';
 
 /**
  * What became of one event. `conflict`: the identity is known with another body; the first stays, this one is a dead letter. `erased`:

@@ -5,7 +5,7 @@
 import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
 import type { Refusal } from '../../errors.ts';
-import type { Event } from '../events.ts';
+import type { Event } from '../events/events.ts';
 import { bytesOf } from './base64.ts';
 import { type CopyColumn, copyRows } from './copy-rows.ts';
 import { KEYED } from './keyed.ts';

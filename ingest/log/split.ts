@@ -5,10 +5,10 @@
  * `migrations/0023_bodies.sql`, `0033_small_log.sql`, `0034_named_texts.sql`, `0048_artifacts.sql` and `0049_texts_once.sql`, and
  * `store/projecting/stored-texts.ts`, join the same marks, so a change here needs a migration.
  */
-import type { Event, EventName } from '../events.ts';
-import { canonicalJson, isRecord, sha256 } from '../json.ts';
-import { knownOf } from '../known-json.ts';
-import { textOf, type Written, writtenAs } from '../long-context.ts';
+import type { Event, EventName } from '../events/events.ts';
+import { canonicalJson, isRecord, sha256 } from '../events/json.ts';
+import { knownOf } from '../events/known-json.ts';
+import { textOf, type Written, writtenAs } from '../events/long-context.ts';
 import { type Base64Text, base64Text, filesIn } from './base64.ts';
 
 /** One row of `troupe.bodies`. `hash` is of `previous` and `body`, in the form of a UUID. */

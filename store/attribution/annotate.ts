@@ -5,10 +5,10 @@
 import { type Static, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { TroupeError } from '../../errors.ts';
-import type { EventData } from '../../ingest/events.ts';
-import { hashId } from '../../ingest/json.ts';
+import type { EventData } from '../../ingest/events/events.ts';
+import { hashId } from '../../ingest/events/json.ts';
+import { appendOwn } from '../../ingest/events/own-event.ts';
 import { KEYED } from '../../ingest/log/keyed.ts';
-import { appendOwn } from '../../ingest/own-event.ts';
 import type { Db } from '../db/pool.ts';
 import { facts, firstOf, query, rowsOf } from '../db/query.ts';
 import { checkedSpec, type Handler, type JobContext } from '../jobs/jobs.ts';

@@ -1,5 +1,5 @@
 /** Fits the coefficients of failure signs on labelled cases, and measures their accuracy on held-out cases. Pure. */
-import { hashId } from '../../ingest/json.ts';
+import { hashId } from '../../ingest/events/json.ts';
 import { textOfTruth } from '../judging/facts.ts';
 import { type Candidate, REFERENCE_SIGNS, SIGNS, signsOf, signsWithReference } from '../methods/failure-signs.ts';
 import { rankBlame } from '../methods/ranked-blame.ts';

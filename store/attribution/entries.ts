@@ -3,8 +3,8 @@
  * answers of tools, observations.
  */
 
+import { unescapeText } from '../../ingest/events/text.ts';
 import { groupBy } from '../../ingest/group-by.ts';
-import { unescapeText } from '../../ingest/text.ts';
 import type { Session } from '../db/pool.ts';
 import { anyOf, facts, prepare, type RawBuilder, rowsOfPrepared, sql } from '../db/query.ts';
 import type { TranscriptEntry } from '../methods/failure-signs.ts';

@@ -1,5 +1,5 @@
 /** What a judge model answered, as the feedback that records it. */
-import type { EventData } from '../../ingest/events.ts';
+import type { EventData } from '../../ingest/events/events.ts';
 import type { Modes } from './ask-mast.ts';
 import type { Finding } from './ask-who-and-when.ts';
 import type { Entry } from './entries.ts';

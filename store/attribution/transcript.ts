@@ -1,5 +1,5 @@
 /** A conversation as a judge model reads it, cut to a number of tokens by one rule. Pure. */
-import { hashId } from '../../ingest/json.ts';
+import { hashId } from '../../ingest/events/json.ts';
 import { numberOf } from './cases.ts';
 import type { Entry } from './entries.ts';
 

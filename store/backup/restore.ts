@@ -9,7 +9,7 @@ import { dirname, join } from 'node:path';
 import { Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 import { got, TroupeError } from '../../errors.ts';
-import { isRecord, MAX_RECORD_BYTES, parseRecord } from '../../ingest/json.ts';
+import { isRecord, MAX_RECORD_BYTES, parseRecord } from '../../ingest/events/json.ts';
 import { type Migration, migrate, readMigrations } from '../../migrations/migrate.ts';
 import { sqlState } from '../db/faults.ts';
 import type { Home } from '../db/home.ts';

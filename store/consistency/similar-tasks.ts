@@ -7,7 +7,7 @@
  * Clusters are what pairs connect (single linkage): two members may be less near than the threshold where others lie between them.
  * In time linear in the tasks, in 4 bytes × hashes a task beside the texts.
  */
-import { sha256 } from '../../ingest/json.ts';
+import { sha256 } from '../../ingest/events/json.ts';
 import { refuseInput } from '../methods/refuse.ts';
 import { bandsFor } from './banding.ts';
 import { disjointSets, inOrderOfIds, type Placed } from './clusters.ts';

@@ -1,5 +1,5 @@
 /** The events that make a frozen dataset known to the log, read from its files part by part: a million rows are some two hundred of them. */
-import type { Draft } from '../../ingest/events.ts';
+import type { Draft } from '../../ingest/events/events.ts';
 import { isWhole } from './columns.ts';
 import type { Lineage } from './lineage.ts';
 import { lineageLines } from './lineage-lines.ts';

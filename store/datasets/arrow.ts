@@ -35,7 +35,7 @@ import {
   Utf8,
 } from 'apache-arrow';
 import { TroupeError } from '../../errors.ts';
-import { fromLz4, toLz4 } from '../../ingest/lz4.ts';
+import { fromLz4, toLz4 } from '../../ingest/log/lz4.ts';
 import { columnBuffer } from './column-buffers.ts';
 import type { Column, ColumnKind } from './columns.ts';
 import { type CopyOptions, copyBatches } from './copy-binary.ts';

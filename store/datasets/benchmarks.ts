@@ -4,7 +4,7 @@ import { createReadStream } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { got, TroupeError } from '../../errors.ts';
-import { mapStrings } from '../../ingest/text.ts';
+import { mapStrings } from '../../ingest/events/text.ts';
 import type { BenchmarkFile, Decontaminate } from './thinning.ts';
 import { FEWEST, type WordRuns, wordRuns } from './word-runs.ts';
 

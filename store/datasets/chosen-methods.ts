@@ -1,6 +1,6 @@
 /** Which judged method a recipe means: its key, with version and parameters, as the tables hold them. */
 import { got, TroupeError } from '../../errors.ts';
-import { canonicalJson } from '../../ingest/json.ts';
+import { canonicalJson } from '../../ingest/events/json.ts';
 import type { Session } from '../db/pool.ts';
 import { query, rowsOf } from '../db/query.ts';
 import { METHODS } from '../methods/find.ts';

@@ -1,5 +1,5 @@
 /** What two datasets differ in, by row: a row is known by its episode and its steps, its content by its hash. */
-import { canonicalJson } from '../../ingest/json.ts';
+import { canonicalJson } from '../../ingest/events/json.ts';
 import type { Lineage } from './lineage.ts';
 import type { OpenedDataset } from './read.ts';
 

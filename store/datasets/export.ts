@@ -1,7 +1,7 @@
 /** A frozen dataset in the file layout of another trainer: written once, with a manifest that lists what was lost. */
 import { join, resolve } from 'node:path';
 import { TroupeError } from '../../errors.ts';
-import { writtenJson } from '../../ingest/spelling.ts';
+import { writtenJson } from '../../ingest/events/spelling.ts';
 import { nearest } from '../../nearest.ts';
 import { nestedStreams } from './arrow.ts';
 import { type CardFile, cardText } from './card.ts';

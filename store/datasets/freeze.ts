@@ -5,9 +5,9 @@
 import { stat } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { TroupeError } from '../../errors.ts';
-import { canonicalJson } from '../../ingest/json.ts';
+import { canonicalJson } from '../../ingest/events/json.ts';
+import { appendOwn } from '../../ingest/events/own-event.ts';
 import type { EventLog } from '../../ingest/log/log.ts';
-import { appendOwn } from '../../ingest/own-event.ts';
 import type { Db, Session } from '../db/pool.ts';
 import { query, rowsOf, sql } from '../db/query.ts';
 import { pinMethods, unknownValues } from '../filter-check.ts';

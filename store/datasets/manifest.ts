@@ -1,6 +1,6 @@
 /** The manifest of a frozen dataset, what its identity is made of, and the event that records it in the log. */
-import type { Draft } from '../../ingest/events.ts';
-import { canonicalJson, sha256 } from '../../ingest/json.ts';
+import type { Draft } from '../../ingest/events/events.ts';
+import { canonicalJson, sha256 } from '../../ingest/events/json.ts';
 import type { ColumnShape } from './arrow.ts';
 import type { ChosenMethod } from './chosen-methods.ts';
 import type { Provenance } from './provenance.ts';

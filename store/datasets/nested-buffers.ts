@@ -1,5 +1,5 @@
 /** Growing columns of lists and structs in Arrow's memory layout, filled from JavaScript values. The same values are the same bytes. */
-import { writtenJson } from '../../ingest/spelling.ts';
+import { writtenJson } from '../../ingest/events/spelling.ts';
 import { grown, grownBits, type Nulls, validity } from './growing.ts';
 import type { Shape } from './shape.ts';
 

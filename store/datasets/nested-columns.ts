@@ -2,8 +2,9 @@
  * Columns whose values are lists and structs, and the JSON text of PostgreSQL that they come from. What fits no member of a message stands
  * in `others` as JSON, so that nothing is lost; what a reader is given again is a message of the chat API.
  */
-import { fromMessage, textIn } from '../../ingest/formats/chat-message.ts';
-import { isRecord } from '../../ingest/json.ts';
+
+import { isRecord } from '../../ingest/events/json.ts';
+import { fromMessage, textIn } from '../../ingest/formats/kit/chat-message.ts';
 import type { ColumnKind } from './columns.ts';
 import { nestedArray } from './list-buffers.ts';
 import type { Shape } from './shape.ts';

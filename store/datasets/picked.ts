@@ -4,7 +4,7 @@
  */
 
 import { TroupeError } from '../../errors.ts';
-import { escapeText } from '../../ingest/text.ts';
+import { escapeText } from '../../ingest/events/text.ts';
 import type { Session } from '../db/pool.ts';
 import { literalSql, type RawBuilder, rowsOf, type SqlBool, sql, typed } from '../db/query.ts';
 import { fieldSql } from '../filter-fields.ts';

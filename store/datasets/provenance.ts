@@ -1,5 +1,5 @@
 /** Where the rows of a dataset come from, as far as it was recorded, and what is not in them. */
-import { MARK } from '../../ingest/redact-rules.ts';
+import { MARK } from '../../ingest/events/redact-rules.ts';
 import type { Session } from '../db/pool.ts';
 import { anyOf, rowsOf, sql } from '../db/query.ts';
 import { fieldSql } from '../filter-fields.ts';

@@ -7,7 +7,7 @@ import { createReadStream } from 'node:fs';
 import { type FileHandle, open, readdir, rename, rm, stat, truncate } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { TroupeError } from '../../errors.ts';
-import { makeFolder } from '../../ingest/make-folder.ts';
+import { makeFolder } from '../../ingest/files/make-folder.ts';
 import { isFullDisk } from '../db/faults.ts';
 
 /** How much of a file is written, and the hash of that. */

@@ -3,7 +3,7 @@
  * what is chosen and not what is stored. The order is total and made of keys and recorded times, never of arrival.
  */
 
-import { escapeText } from '../../ingest/text.ts';
+import { escapeText } from '../../ingest/events/text.ts';
 import {
   type Expression,
   type Kysely,

@@ -6,8 +6,8 @@
 import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
 import { got, TroupeError } from '../../errors.ts';
-import { canonicalJson, isRecord } from '../../ingest/json.ts';
-import { parseYaml } from '../../ingest/parse-yaml.ts';
+import { canonicalJson, isRecord } from '../../ingest/events/json.ts';
+import { parseYaml } from '../../ingest/files/parse-yaml.ts';
 import { nearest } from '../../nearest.ts';
 import { misfitOf } from '../misfit.ts';
 import { comparisonsOf, type Filter, filterSchema, parseFilter } from '../select.ts';

@@ -1,6 +1,6 @@
 /** Rows of frozen datasets are added to the rows that a recipe finds. Their lineage names the dataset. */
 import { TroupeError } from '../../errors.ts';
-import { escapeText } from '../../ingest/text.ts';
+import { escapeText } from '../../ingest/events/text.ts';
 import type { Session } from '../db/pool.ts';
 import { type RawBuilder, rowsOf, type SqlBool, sql, typed } from '../db/query.ts';
 import { isWhole } from './columns.ts';

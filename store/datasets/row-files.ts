@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
-import { canonicalJson } from '../../ingest/json.ts';
+import { canonicalJson } from '../../ingest/events/json.ts';
 import type { Session } from '../db/pool.ts';
 import { copyToArrow } from './arrow.ts';
 import { branchRowsQuery } from './branch-query.ts';

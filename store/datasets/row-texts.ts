@@ -1,6 +1,6 @@
 /** The text of picked rows: for each step the message that it answers and the answer. What comes before is the text of other rows. */
-import { isRecord } from '../../ingest/json.ts';
-import { unescapeText } from '../../ingest/text.ts';
+import { isRecord } from '../../ingest/events/json.ts';
+import { unescapeText } from '../../ingest/events/text.ts';
 import type { Session } from '../db/pool.ts';
 import { sql, streamOf } from '../db/query.ts';
 import { shownJson } from '../projections/long-texts.ts';

@@ -1,5 +1,5 @@
 /** The one order of members in which definitions of tools are shown to a model, when it answers and when it learns. Pure. */
-import { isRecord } from '../../ingest/json.ts';
+import { isRecord } from '../../ingest/events/json.ts';
 
 /** As OpenAI, and the models that were trained on its form, write a definition. */
 const FIRST = ['type', 'function', 'name', 'description', 'parameters', 'enum', 'items', 'properties', 'required'];

@@ -30,7 +30,7 @@ export type JudgedMethod = {
   readonly reads?: string | null;
 };
 
-export type { Matrix } from '../../ingest/events.ts';
+export type { Matrix } from '../../ingest/events/events.ts';
 
 /** Read as a Buffer. */
 export type Bytes = ColumnType<Buffer, Uint8Array, Uint8Array>;

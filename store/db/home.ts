@@ -2,7 +2,7 @@
 import { rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { TroupeError } from '../../errors.ts';
-import { makeFolder } from '../../ingest/make-folder.ts';
+import { makeFolder } from '../../ingest/files/make-folder.ts';
 import { isFullDisk } from './faults.ts';
 
 export type Home = {

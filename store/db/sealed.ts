@@ -5,7 +5,7 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { closeSync, fsyncSync, openSync, readFileSync, renameSync, rmSync, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { makeFolder } from '../../ingest/make-folder.ts';
+import { makeFolder } from '../../ingest/files/make-folder.ts';
 
 export type Sealed<T> = {
   /** What was written last; null where there is nothing, or the seal is broken. */

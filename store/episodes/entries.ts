@@ -1,5 +1,5 @@
 /** What happened in an episode as it is read: a call is one entry, with what is new in its prompt and its candidates. Pure. */
-import { isRecord } from '../../ingest/json.ts';
+import { isRecord } from '../../ingest/events/json.ts';
 import type { Selectable } from '../db/query.ts';
 import type { Database } from '../db/schema.ts';
 import { textOf } from '../projections/projection.ts';

@@ -3,7 +3,7 @@
  * compared for as long as it takes. One may look after every episode, so the intervals are betting processes. Which episode is answered by
  * which side follows from its name alone, so every process comes to the same answer, and a kill changes none.
  */
-import { hashId } from '../../ingest/json.ts';
+import { hashId } from '../../ingest/events/json.ts';
 import { anytimeInterval } from '../statistics/betting.ts';
 import { blocksOf } from '../statistics/two-arms.ts';
 import {

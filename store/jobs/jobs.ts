@@ -4,9 +4,9 @@
  * the holder of the newest token can finish it, and a job whose worker died is given to another, at most {@link MAX_ATTEMPTS} times.
  */
 import { TroupeError } from '../../errors.ts';
-import type { Draft } from '../../ingest/events.ts';
+import type { Draft } from '../../ingest/events/events.ts';
+import { appendOwn } from '../../ingest/events/own-event.ts';
 import type { EventLog } from '../../ingest/log/log.ts';
-import { appendOwn } from '../../ingest/own-event.ts';
 import { notify } from '../db/news.ts';
 import type { Db, Session } from '../db/pool.ts';
 import { countOf, firstOf, prepare, query, rowsOf, rowsOfPrepared, type SqlBool, sql } from '../db/query.ts';

@@ -1,6 +1,6 @@
 /** A run of a plan with its stages, as the command, the API and the page show it. */
 import { countText } from '../../errors.ts';
-import { isRecord } from '../../ingest/json.ts';
+import { isRecord } from '../../ingest/events/json.ts';
 import type { Session } from '../db/pool.ts';
 import { firstOf, query, rowsOf, sql } from '../db/query.ts';
 

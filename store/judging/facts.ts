@@ -3,8 +3,8 @@
  * here and a reason in the judgement, never a zero.
  */
 
-import type { Matrix } from '../../ingest/events.ts';
-import { unescapeText } from '../../ingest/text.ts';
+import type { Matrix } from '../../ingest/events/events.ts';
+import { unescapeText } from '../../ingest/events/text.ts';
 import type { Session } from '../db/pool.ts';
 import { anyOf, facts, type NotNull, prepare, type RowOf, rowsOfPrepared, sql } from '../db/query.ts';
 import type { ExecutionReport } from '../methods/execution-report.ts';

@@ -1,5 +1,5 @@
 /** What is to be judged: closed episodes of complete groups that changed since the same methods last looked at them. */
-import { hashId } from '../../ingest/json.ts';
+import { hashId } from '../../ingest/events/json.ts';
 import type { Db, Session } from '../db/pool.ts';
 import { anyOf, countOf, query, rowsOf, type SqlBool, sql, typed } from '../db/query.ts';
 import { type Filter, lowerFilter } from '../select.ts';

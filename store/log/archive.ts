@@ -5,7 +5,7 @@
  */
 import { setImmediate as pause } from 'node:timers/promises';
 import { type Refusal, TroupeError } from '../../errors.ts';
-import { type Decoded, encodeEnvelope } from '../../ingest/decode.ts';
+import { type Decoded, encodeEnvelope } from '../../ingest/events/decode.ts';
 import { type LogRecord, rawOf, readRecord, recordDigest } from '../../ingest/log/kafka-record.ts';
 import { KEYED } from '../../ingest/log/keyed.ts';
 import { type Appended, ERASED_REFUSAL, prunedRefusal } from '../../ingest/log/log.ts';

@@ -3,7 +3,7 @@
  * process that knows it applies it at the place it had in the log, as if it had been understood at once.
  */
 import type { Refusal } from '../../errors.ts';
-import type { Event } from '../../ingest/events.ts';
+import type { Event } from '../../ingest/events/events.ts';
 import { readKept } from '../../ingest/log/kafka-record.ts';
 import { copyEvents, lookUp, type Place, unstorable, withSplit } from '../../ingest/log/postgres.ts';
 import { isAboutData } from '../db/faults.ts';

@@ -4,7 +4,7 @@
  * one at a time sends to a receiver.
  */
 import { TroupeError } from '../../errors.ts';
-import { hashId } from '../../ingest/json.ts';
+import { hashId } from '../../ingest/events/json.ts';
 import type { Place } from '../../ingest/log/postgres.ts';
 import type { Db } from '../db/pool.ts';
 import { countOf, firstOf, query, rowsOf, type SqlBool, sql } from '../db/query.ts';

@@ -1,8 +1,8 @@
 /** What operators are notified of: events of the log that record how a run, a gate, a release or a schedule ended. */
-import type { EventData, EventName } from '../../ingest/events.ts';
-import { hashId, isRecord } from '../../ingest/json.ts';
+import type { EventData, EventName } from '../../ingest/events/events.ts';
+import { hashId, isRecord } from '../../ingest/events/json.ts';
+import { isKnown, upcast } from '../../ingest/events/upcast/catalogue.ts';
 import type { Place } from '../../ingest/log/postgres.ts';
-import { isKnown, upcast } from '../../ingest/upcast/catalogue.ts';
 import type { Db } from '../db/pool.ts';
 import { query, rowsOf, sql } from '../db/query.ts';
 import { logEnds } from '../projecting/positions.ts';

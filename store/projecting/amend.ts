@@ -2,9 +2,9 @@
  * The effective content of an event once all its amendments are known. Both the event and the amendments stay in the log; the tables show this.
  * Amendments apply in the order of (time, id), whatever the order of arrival.
  */
-import { asSent, decodeDraft } from '../../ingest/decode.ts';
-import type { Draft, EventData, EventName } from '../../ingest/events.ts';
-import { isRecord } from '../../ingest/json.ts';
+import { asSent, decodeDraft } from '../../ingest/events/decode.ts';
+import type { Draft, EventData, EventName } from '../../ingest/events/events.ts';
+import { isRecord } from '../../ingest/events/json.ts';
 import { versionOf } from '../projections/projection.ts';
 
 export type Stored = {

@@ -1,10 +1,10 @@
 /** A batch of events becomes rows, whatever is among them: what the tables cannot hold becomes a dead letter, the others are written. */
 import type { Refusal } from '../../errors.ts';
-import { encodeEnvelope } from '../../ingest/decode.ts';
-import { typeOf } from '../../ingest/events.ts';
+import { encodeEnvelope } from '../../ingest/events/decode.ts';
+import { typeOf } from '../../ingest/events/events.ts';
+import { isKnown } from '../../ingest/events/upcast/catalogue.ts';
 import { unstorable, writeLetters } from '../../ingest/log/postgres.ts';
 import { contextNamed, isTextName } from '../../ingest/log/split.ts';
-import { isKnown } from '../../ingest/upcast/catalogue.ts';
 import { isAboutData } from '../db/faults.ts';
 import type { Session } from '../db/pool.ts';
 import { rowsOf, TARGETS } from '../projections/catalogue.ts';

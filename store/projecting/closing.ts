@@ -3,9 +3,9 @@
  * that time, so two workers that close it write the same event, and it is closed again after a later event has opened it again.
  */
 import type { Refusal } from '../../errors.ts';
-import { decodeDraft } from '../../ingest/decode.ts';
-import type { Draft } from '../../ingest/events.ts';
-import { hashId } from '../../ingest/json.ts';
+import { decodeDraft } from '../../ingest/events/decode.ts';
+import type { Draft } from '../../ingest/events/events.ts';
+import { hashId } from '../../ingest/events/json.ts';
 import type { EventLog } from '../../ingest/log/log.ts';
 import type { Db } from '../db/pool.ts';
 import { type Expression, type InferResult, query, rowsOf, type SqlBool, sql } from '../db/query.ts';

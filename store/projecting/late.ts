@@ -4,7 +4,7 @@
  * time, read before any lock is taken. The order in which events of a key are applied does not matter to the tables. What fails by its size
  * alone is tried with more time, and becomes a dead letter after that.
  */
-import { encodeEnvelope } from '../../ingest/decode.ts';
+import { encodeEnvelope } from '../../ingest/events/decode.ts';
 import { KEYED } from '../../ingest/log/keyed.ts';
 import type { Place } from '../../ingest/log/postgres.ts';
 import { isTooMuch } from '../db/faults.ts';

@@ -1,6 +1,6 @@
 /** The rows of a batch of events, before anything is written, and the events now derived from the traces of its spans. */
 import { setImmediate as pause } from 'node:timers/promises';
-import { isKnown } from '../../ingest/upcast/catalogue.ts';
+import { isKnown } from '../../ingest/events/upcast/catalogue.ts';
 import type { Session } from '../db/pool.ts';
 import { rowsOf } from '../projections/catalogue.ts';
 import { effective } from '../projections/effective.ts';

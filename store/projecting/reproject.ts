@@ -1,6 +1,6 @@
 /** Keys made anew from all their events: those with amendments, those that changed in the log, and those that left it. */
 
-import { isKnown } from '../../ingest/upcast/catalogue.ts';
+import { isKnown } from '../../ingest/events/upcast/catalogue.ts';
 import type { Session } from '../db/pool.ts';
 import {
   anyOf,

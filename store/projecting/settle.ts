@@ -1,5 +1,5 @@
 /** What follows from rows that changed: tasks that several traces define, summaries, and feedback from elsewhere that finds or loses its target. */
-import type { EventData } from '../../ingest/events.ts';
+import type { EventData } from '../../ingest/events/events.ts';
 import type { Session } from '../db/pool.ts';
 import { anyOf, facts, type NotNull, prepare, rowsOf, rowsOfPrepared, sql } from '../db/query.ts';
 import type { Stored } from './amend.ts';

@@ -3,11 +3,11 @@
  * again whenever more are read, and the tables change by the difference: the rows of added events are written, those of retracted
  * events are removed. The same spans give the same rows, in whatever order and however many at a time they were read.
  */
-import { asSent, checkDraft } from '../../ingest/decode.ts';
-import { type Draft, VOCABULARY } from '../../ingest/events.ts';
-import { eventsOfTrace, type SpanItem } from '../../ingest/formats/live-traces.ts';
+import { asSent, checkDraft } from '../../ingest/events/decode.ts';
+import { type Draft, VOCABULARY } from '../../ingest/events/events.ts';
+import { inCanonicalOrder, isRecord } from '../../ingest/events/json.ts';
+import { eventsOfTrace, type SpanItem } from '../../ingest/formats/traces/live-traces.ts';
 import { groupBy } from '../../ingest/group-by.ts';
-import { inCanonicalOrder, isRecord } from '../../ingest/json.ts';
 import { pushAll } from '../../ingest/push-all.ts';
 import type { Session } from '../db/pool.ts';
 import type { Stored } from './amend.ts';

@@ -1,5 +1,5 @@
 /** Model calls and their candidates: a call with n choices is n steps. What a call read is a chain of bodies, which it names. */
-import { GATEWAY } from '../../ingest/gateway-events.ts';
+import { GATEWAY } from '../../ingest/events/gateway-events.ts';
 import { contextNamed, contextOf } from '../../ingest/log/split.ts';
 import { BODIES, withFilesNamed } from './long-texts.ts';
 import { json, type Projection, partsOf, type Rows, type Target, textOf, unmapped } from './projection.ts';

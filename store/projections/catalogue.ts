@@ -1,5 +1,5 @@
 /** Which projection reads which event, and every group of columns they write: the page that lists them. */
-import type { EventName } from '../../ingest/events.ts';
+import type { EventName } from '../../ingest/events/events.ts';
 import * as calls from './calls.ts';
 import * as conversation from './conversation.ts';
 import * as episodes from './episodes.ts';

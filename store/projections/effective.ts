@@ -1,5 +1,5 @@
 /** A stored event as the projections see it, before any amendment: its data in the newest version of its type. */
-import { upcast } from '../../ingest/upcast/catalogue.ts';
+import { upcast } from '../../ingest/events/upcast/catalogue.ts';
 import type { Stored } from '../projecting/amend.ts';
 import { type Effective, versionOf } from './projection.ts';
 

@@ -1,6 +1,6 @@
 /** Episodes opened and closed, their members, and what they belong to: tasks and teams. */
-import type { EventData } from '../../ingest/events.ts';
-import { NO_TOKEN_IDS } from '../../ingest/formats/run.ts';
+import type { EventData } from '../../ingest/events/events.ts';
+import { NO_TOKEN_IDS } from '../../ingest/formats/kit/run.ts';
 import { named } from './long-texts.ts';
 import { json, type Projection, type Target, textOf, unmapped } from './projection.ts';
 

@@ -3,8 +3,8 @@
  * carries the version of the event that wrote it, so the order of arrival does not matter and replay gives the same rows.
  * No projection reads the clock, randomness or another projection.
  */
-import type { EventData, EventName } from '../../ingest/events.ts';
-import { isRecord } from '../../ingest/json.ts';
+import type { EventData, EventName } from '../../ingest/events/events.ts';
+import { isRecord } from '../../ingest/events/json.ts';
 import type { ColumnType } from '../../ingest/log/copy-rows.ts';
 
 /** A group of columns of one table that one event type owns. `version` is null for stubs and bodies, which only ever appear. */

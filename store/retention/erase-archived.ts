@@ -4,8 +4,8 @@
  */
 import { dirname } from 'node:path';
 import { TroupeError } from '../../errors.ts';
-import { EXTENSIONS } from '../../ingest/decode.ts';
-import { isRecord } from '../../ingest/json.ts';
+import { EXTENSIONS } from '../../ingest/events/decode.ts';
+import { isRecord } from '../../ingest/events/json.ts';
 import type { Db, Session } from '../db/pool.ts';
 import { anyOf, countOf, firstOf, query, rowsOf } from '../db/query.ts';
 import type { Stored } from '../projecting/amend.ts';

@@ -1,5 +1,5 @@
 /** What belongs to an episode or a person: the keys of the log, and what was made of them. */
-import { EXTENSIONS } from '../../ingest/decode.ts';
+import { EXTENSIONS } from '../../ingest/events/decode.ts';
 import { LONGEST, OWN_MARK } from '../../ingest/log/split.ts';
 import type { Session } from '../db/pool.ts';
 import { anyOf, firstOf, pathHere, query, rowsOf, type SqlBool, sql } from '../db/query.ts';

@@ -2,9 +2,9 @@
  * An event without its texts: ids, kinds, numbers, places and order stay, so that every table keeps its rows and counts; text,
  * values of any shape, token ids and what the source had beside them go. Pure; erasing again changes nothing.
  */
-import { EXTENSIONS } from '../../ingest/decode.ts';
-import type { EventName } from '../../ingest/events.ts';
-import { isRecord } from '../../ingest/json.ts';
+import { EXTENSIONS } from '../../ingest/events/decode.ts';
+import type { EventName } from '../../ingest/events/events.ts';
+import { isRecord } from '../../ingest/events/json.ts';
 
 export const ERASED = '[erased]';
 

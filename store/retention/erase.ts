@@ -5,16 +5,16 @@
  */
 import { createHmac, randomBytes } from 'node:crypto';
 import { TroupeError } from '../../errors.ts';
-import { decodeDraft } from '../../ingest/decode.ts';
-import type { Draft, EventName } from '../../ingest/events.ts';
-import { erasedItem, type SpanItem } from '../../ingest/formats/live-traces.ts';
+import { decodeDraft } from '../../ingest/events/decode.ts';
+import type { Draft, EventName } from '../../ingest/events/events.ts';
+import { canonicalJson, sha256 } from '../../ingest/events/json.ts';
+import { appendOwn } from '../../ingest/events/own-event.ts';
+import { newestVersion, upcast } from '../../ingest/events/upcast/catalogue.ts';
+import { erasedItem, type SpanItem } from '../../ingest/formats/traces/live-traces.ts';
 import { groupBy } from '../../ingest/group-by.ts';
-import { canonicalJson, sha256 } from '../../ingest/json.ts';
 import type { EventLog } from '../../ingest/log/log.ts';
 import { IDENTITY, identityOf, keepBodies, removeBodies } from '../../ingest/log/postgres.ts';
 import { splitData } from '../../ingest/log/split.ts';
-import { appendOwn } from '../../ingest/own-event.ts';
-import { newestVersion, upcast } from '../../ingest/upcast/catalogue.ts';
 import type { Patiently } from '../db/patience.ts';
 import type { Db, Session } from '../db/pool.ts';
 import { anyOf, countOf, firstOf, query, rowsOf, type SqlBool, sql, typed } from '../db/query.ts';

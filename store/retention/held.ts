@@ -1,5 +1,5 @@
 /** Episodes that work under way will read: they stay until it is done. */
-import { isRecord } from '../../ingest/json.ts';
+import { isRecord } from '../../ingest/events/json.ts';
 import { episodeCondition } from '../datasets/query.ts';
 import { parseRecipe } from '../datasets/recipe.ts';
 import type { Session } from '../db/pool.ts';

@@ -1,5 +1,5 @@
 /** Archived events in the log again: for good by a restore, within a transaction by a rebuild. */
-import type { EventName } from '../../ingest/events.ts';
+import type { EventName } from '../../ingest/events/events.ts';
 import { keepBodies } from '../../ingest/log/postgres.ts';
 import { splitData } from '../../ingest/log/split.ts';
 import type { Session } from '../db/pool.ts';

@@ -2,10 +2,10 @@
  * The events of a rollout. An episode joins its group when its attempt was accepted, not before: what failed or came late is recorded, and is
  * no member. Every event follows from rows of the queue alone, so that it can be appended again after a crash and is known then.
  */
-import type { Draft } from '../../ingest/events.ts';
-import { hashId } from '../../ingest/json.ts';
+import type { Draft } from '../../ingest/events/events.ts';
+import { hashId } from '../../ingest/events/json.ts';
+import { appendOwn } from '../../ingest/events/own-event.ts';
 import type { EventLog } from '../../ingest/log/log.ts';
-import { appendOwn } from '../../ingest/own-event.ts';
 import { MAST_TAXONOMY } from '../attribution/ask-mast.ts';
 import type { Session } from '../db/pool.ts';
 import { anyOf, query, rowsOf } from '../db/query.ts';

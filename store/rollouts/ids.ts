@@ -2,7 +2,7 @@
  * Ids of groups and of their episodes. They are made of what they name, so a rollout that goes on after its worker died names the same
  * episodes.
  */
-import { hashId } from '../../ingest/json.ts';
+import { hashId } from '../../ingest/events/json.ts';
 import { type SqlBool, sql } from '../db/query.ts';
 
 /**

@@ -4,8 +4,8 @@
 import { type Static, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { got, TroupeError } from '../../errors.ts';
-import { hashId, isRecord, parseRecord } from '../../ingest/json.ts';
-import { needsEscape } from '../../ingest/text.ts';
+import { hashId, isRecord, parseRecord } from '../../ingest/events/json.ts';
+import { needsEscape } from '../../ingest/events/text.ts';
 import { checkedSpec } from '../jobs/jobs.ts';
 import { TeamVersionSpec } from '../teams/version.ts';
 import { groupId } from './ids.ts';

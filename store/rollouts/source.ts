@@ -1,10 +1,10 @@
 /** The record of an episode as the source of a replay: its calls in their order, and why some of them cannot be answered from it. */
 import { TroupeError } from '../../errors.ts';
-import { GATEWAY, idsOfCall } from '../../ingest/gateway-events.ts';
-import { canonicalJson, isRecord, sha256 } from '../../ingest/json.ts';
+import { GATEWAY, idsOfCall } from '../../ingest/events/gateway-events.ts';
+import { canonicalJson, isRecord, sha256 } from '../../ingest/events/json.ts';
+import { mapStrings, unescapeText } from '../../ingest/events/text.ts';
 import { IDENTITY, identityOf } from '../../ingest/log/postgres.ts';
 import { EMPTY_CONTEXT } from '../../ingest/log/split.ts';
-import { mapStrings, unescapeText } from '../../ingest/text.ts';
 import type { Session } from '../db/pool.ts';
 import { query, rowsOf, sql } from '../db/query.ts';
 import { ERASED } from '../retention/erase-text.ts';

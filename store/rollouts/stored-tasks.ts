@@ -1,6 +1,6 @@
 /** Tasks that are recorded already, chosen by a filter, in the form in which a team gets them. */
 import { got, TroupeError } from '../../errors.ts';
-import { isRecord } from '../../ingest/json.ts';
+import { isRecord } from '../../ingest/events/json.ts';
 import type { Session } from '../db/pool.ts';
 import { firstOf, query, rowsOf, sql } from '../db/query.ts';
 import { TASK_FIELDS } from '../filter-fields.ts';

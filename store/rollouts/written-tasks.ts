@@ -4,7 +4,7 @@
  */
 import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
-import { hashId, isRecord, parseRecord } from '../../ingest/json.ts';
+import { hashId, isRecord, parseRecord } from '../../ingest/events/json.ts';
 import type { Session } from '../db/pool.ts';
 import { query, rowsOf, type SqlBool, sql } from '../db/query.ts';
 import { lowerFilter, parseFilter } from '../select.ts';

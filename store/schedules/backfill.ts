@@ -3,8 +3,8 @@
  * them one after the other, the oldest first, under the id of their tick, so that none runs twice.
  */
 import { got, TroupeError } from '../../errors.ts';
-import { normaliseTime } from '../../ingest/decode.ts';
-import { isRecord } from '../../ingest/json.ts';
+import { normaliseTime } from '../../ingest/events/decode.ts';
+import { isRecord } from '../../ingest/events/json.ts';
 import type { Db } from '../db/pool.ts';
 import { anyOf, query, rowsOf } from '../db/query.ts';
 import { type ScheduleDefinition, ticksOf } from './definition.ts';

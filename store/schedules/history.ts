@@ -1,6 +1,6 @@
 /** What a schedule did: the jobs it requested, and the ticks it skipped with their reasons. */
-import type { EventData } from '../../ingest/events.ts';
-import { upcast } from '../../ingest/upcast/catalogue.ts';
+import type { EventData } from '../../ingest/events/events.ts';
+import { upcast } from '../../ingest/events/upcast/catalogue.ts';
 import type { Db } from '../db/pool.ts';
 import { query, rowsOf, type SqlBool, sql } from '../db/query.ts';
 import { WATCH } from '../gating/watching.ts';

@@ -7,7 +7,7 @@
 import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { TroupeError } from '../../errors.ts';
-import { isRecord } from '../../ingest/json.ts';
+import { isRecord } from '../../ingest/events/json.ts';
 import type { Session } from '../db/pool.ts';
 import { query, rowsOf, type SqlBool, sql } from '../db/query.ts';
 import { countsText } from '../rollouts/written-tasks.ts';

@@ -4,8 +4,8 @@
  */
 import { type Static, Type } from 'typebox';
 import { got, TroupeError } from '../../errors.ts';
-import type { Draft } from '../../ingest/events.ts';
-import { canonicalJson, sha256 } from '../../ingest/json.ts';
+import type { Draft } from '../../ingest/events/events.ts';
+import { canonicalJson, sha256 } from '../../ingest/events/json.ts';
 import type { Session } from '../db/pool.ts';
 import { firstOf, query } from '../db/query.ts';
 import { releasesOf } from '../releasing/releases.ts';

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { encodeEnvelope } from '../../ingest/decode.ts';
+import { encodeEnvelope } from '../../ingest/events/decode.ts';
 import { traceBytes } from '../ingest/support/otlp-bytes.ts';
 import { aTrace } from '../ingest/support/spans.ts';
 import { anyCharacter } from '../support/character.ts';

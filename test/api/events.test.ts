@@ -2,7 +2,7 @@ import { brotliCompressSync, gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { serve } from '../../api/serve.ts';
 import { TroupeError } from '../../errors.ts';
-import { createRecorder } from '../../ingest/recorder.ts';
+import { createRecorder } from '../../ingest/recorder/recorder.ts';
 import { expectBelow } from '../support/measured.ts';
 import { anEvent, post, type TestApp, testApp } from './support/app.ts';
 

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { createAppendQueue } from '../../api/append-queue.ts';
 import { groupCommit } from '../../api/group-commit.ts';
 import { TroupeError } from '../../errors.ts';
-import type { Event } from '../../ingest/events.ts';
+import type { Event } from '../../ingest/events/events.ts';
 import type { Appended } from '../../ingest/log/log.ts';
 import { event } from '../store/support/events.ts';
 

@@ -9,7 +9,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { AppOptions } from '../../api/app.ts';
 import { openKeyRing } from '../../api/key-ring.ts';
 import { serve } from '../../api/serve.ts';
-import { createRecorder } from '../../ingest/recorder.ts';
+import { createRecorder } from '../../ingest/recorder/recorder.ts';
 import { digestOf, lookupOf, newKey, SCOPES, type Scope } from '../../store/keys/api-key.ts';
 import { createKey, listKeys, revokeKey } from '../../store/keys/api-keys.ts';
 import { sealedKeys } from '../../store/keys/sealed-keys.ts';

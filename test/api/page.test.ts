@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import type { Event } from '../../ingest/events.ts';
+import type { Event } from '../../ingest/events/events.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import { judge } from '../../store/judging/judge.ts';
 import { anEpisode, event } from '../store/support/events.ts';

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { Event } from '../../ingest/events.ts';
+import type { Event } from '../../ingest/events/events.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import { anEpisode, event } from '../store/support/events.ts';
 import { type TestApp, testApp } from './support/app.ts';

@@ -7,7 +7,7 @@ import { eventStream, eventsOf, wholeEvents } from '../../api/upstream/event-str
 import { costOf } from '../../api/upstream/price.ts';
 import { findUpstream, readUpstreams } from '../../api/upstream/settings.ts';
 import { answerTokens, responseChoice } from '../../api/upstream/token-ids.ts';
-import { answerUsage, usageOf } from '../../ingest/formats/usage.ts';
+import { answerUsage, usageOf } from '../../ingest/formats/kit/usage.ts';
 import { expectBelow } from '../support/measured.ts';
 import { type OpenaiServer, openaiServer } from './support/openai-server.ts';
 

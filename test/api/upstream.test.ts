@@ -7,7 +7,7 @@ import { openKeyRing } from '../../api/key-ring.ts';
 import { readUpstreams } from '../../api/upstream/settings.ts';
 import { openUpstreams, type Upstreams } from '../../api/upstream/upstreams.ts';
 import { TroupeError } from '../../errors.ts';
-import { fileArtifacts } from '../../ingest/artifacts.ts';
+import { fileArtifacts } from '../../ingest/events/artifacts.ts';
 import { createKey } from '../../store/keys/api-keys.ts';
 import { post, type TestApp, testApp } from './support/app.ts';
 import { type OpenaiServer, openaiServer } from './support/openai-server.ts';

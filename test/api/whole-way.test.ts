@@ -7,7 +7,7 @@ import { buildApp } from '../../api/app.ts';
 import { openKeyRing } from '../../api/key-ring.ts';
 import { registeredPolicyServers } from '../../api/policy-servers.ts';
 import { serve } from '../../api/serve.ts';
-import { fileArtifacts } from '../../ingest/artifacts.ts';
+import { fileArtifacts } from '../../ingest/events/artifacts.ts';
 import { postgresBook, postgresLog } from '../../ingest/log/postgres.ts';
 import { registerProcess } from '../../store/jobs/processes.ts';
 import { projectBatch } from '../../store/projecting/projector.ts';

@@ -4,7 +4,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { decodeDraft } from '../../ingest/decode.ts';
+import { decodeDraft } from '../../ingest/events/decode.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import { claimBase, defaultBase } from '../../store/db/binaries.ts';
 import { nameHome } from '../../store/db/elsewhere.ts';

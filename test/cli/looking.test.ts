@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 import { Command } from 'commander';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { addCommands, COMMANDS } from '../../cli/commands.ts';
-import { decodeDraft } from '../../ingest/decode.ts';
+import { decodeDraft } from '../../ingest/events/decode.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import { projectAll } from '../../store/projecting/projector.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';

@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { encodeEnvelope } from '../../ingest/decode.ts';
+import { encodeEnvelope } from '../../ingest/events/decode.ts';
 import { anEpisode } from '../store/support/events.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { type Shell, shell } from './support/troupe.ts';

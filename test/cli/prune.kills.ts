@@ -2,7 +2,7 @@ import { existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { fileArtifacts } from '../../ingest/artifacts.ts';
+import { fileArtifacts } from '../../ingest/events/artifacts.ts';
 import { judgeAgain } from '../../store/judging/judge.ts';
 import { reconcile } from '../../store/log/reconcile.ts';
 import { checksum } from '../../store/rebuilding/checksum.ts';

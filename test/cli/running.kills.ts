@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { decodeDraft } from '../../ingest/decode.ts';
+import { decodeDraft } from '../../ingest/events/decode.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { registerProcess } from '../../store/jobs/processes.ts';

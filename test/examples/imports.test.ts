@@ -18,7 +18,7 @@ describe('an outside team', () => {
       // The analysis is no team: it uses the library.
       name.endsWith('.ts') && !name.startsWith('analysis/'),
   );
-  const recorder = new URL('ingest/recorder.ts', ROOT).pathname;
+  const recorder = new URL('ingest/recorder/recorder.ts', ROOT).pathname;
 
   it.each(files)('%s imports nothing of Troupe but the recorder', (name) => {
     const foreign = imports(`${folder}${name}`)
@@ -29,13 +29,13 @@ describe('an outside team', () => {
   });
 
   it('needs the recorder', () => {
-    expect(imports(`${folder}lib/worker.ts`).map(({ from }) => from)).toContain('../../ingest/recorder.ts');
+    expect(imports(`${folder}lib/worker.ts`).map(({ from }) => from)).toContain('../../ingest/recorder/recorder.ts');
   });
 });
 
 describe('the recorder', () => {
   it('needs nothing but Node and its own folder when it runs', () => {
-    const seen = new Set(['ingest/recorder.ts']);
+    const seen = new Set(['ingest/recorder/recorder.ts']);
     for (const file of seen) {
       for (const { from, type } of imports(file)) {
         if (type || from.startsWith('node:')) continue;

@@ -13,7 +13,7 @@ import { type CompletionRequest, readChatRequest, readTextRequest } from '../../
 import { captureAnswer, readAnswer } from '../../api/upstream/capture.ts';
 import type { Kind } from '../../api/upstream/kind.ts';
 import { upstreamDrafts } from '../../api/upstream/record.ts';
-import { canonicalJson } from '../../ingest/json.ts';
+import { canonicalJson } from '../../ingest/events/json.ts';
 import type { SampleAnswer } from '../../trainer/sampling/infer-wire.ts';
 import { eventText } from './recorded.ts';
 

@@ -3,8 +3,8 @@
  * the texts anew and prints the difference, which is read before it is committed.
  */
 import { describe, expect, it } from 'vitest';
-import { eventsOfTrace } from '../../ingest/formats/live-traces.ts';
-import { importFiles } from '../../ingest/import.ts';
+import { importFiles } from '../../ingest/files/import.ts';
+import { eventsOfTrace } from '../../ingest/formats/traces/live-traces.ts';
 import { memoryLog } from '../ingest/support/memory-log.ts';
 import { eventText, RECORDED, recordedClients, sampleFolders, withoutSample } from './recorded.ts';
 

@@ -1,7 +1,7 @@
 /** The recorded samples of every format, by folder, and how the events that they give are written down. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Draft } from '../../ingest/events.ts';
+import type { Draft } from '../../ingest/events/events.ts';
 import { FORMATS } from '../../ingest/formats/catalogue.ts';
 
 export const RECORDED = join(import.meta.dirname, '../ingest/formats/recorded');

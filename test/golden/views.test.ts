@@ -1,7 +1,7 @@
 /** Every view of schema traj over one home of several sources, row by row, compared whole with the text kept beside this file. */
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { importFiles } from '../../ingest/import.ts';
+import { importFiles } from '../../ingest/files/import.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import { judge } from '../../store/judging/judge.ts';
 import { projectAll } from '../../store/projecting/projector.ts';

@@ -8,10 +8,10 @@ import {
   decodeText,
   encodeEnvelope,
   normaliseTime,
-} from '../../ingest/decode.ts';
-import { CANONICAL, type Draft } from '../../ingest/events.ts';
-import { canonicalJson } from '../../ingest/json.ts';
-import { EVENT_NAMES } from '../../ingest/upcast/catalogue.ts';
+} from '../../ingest/events/decode.ts';
+import { CANONICAL, type Draft } from '../../ingest/events/events.ts';
+import { canonicalJson } from '../../ingest/events/json.ts';
+import { EVENT_NAMES } from '../../ingest/events/upcast/catalogue.ts';
 import { anyCharacter } from '../support/character.ts';
 
 type Json = Record<string, unknown>;

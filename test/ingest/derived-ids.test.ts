@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { spanBatches } from '../../bench/otlp-spans.ts';
-import { decodeDraft } from '../../ingest/decode.ts';
-import { CANONICAL, type Draft } from '../../ingest/events.ts';
-import { cutOtlp } from '../../ingest/formats/live-traces.ts';
-import { eventsOfSpans } from '../../ingest/formats/otlp-traces.ts';
-import { canonicalJson, sha256 } from '../../ingest/json.ts';
-import { decodeOtlp } from '../../ingest/otlp/decode.ts';
-import { protobufToJson } from '../../ingest/otlp/protobuf.ts';
+import { decodeDraft } from '../../ingest/events/decode.ts';
+import { CANONICAL, type Draft } from '../../ingest/events/events.ts';
+import { canonicalJson, sha256 } from '../../ingest/events/json.ts';
+import { cutOtlp } from '../../ingest/formats/traces/live-traces.ts';
+import { decodeOtlp } from '../../ingest/traces/otlp/decode.ts';
+import { protobufToJson } from '../../ingest/traces/otlp/protobuf.ts';
+import { eventsOfSpans } from '../../ingest/traces/otlp-traces.ts';
 
 const spans = spanBatches(7, 100).flatMap(({ body }) => {
   const read = protobufToJson(body, 'traces');

@@ -3,10 +3,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { Event } from '../../ingest/events.ts';
-import { exportEpisodes, exportEvents } from '../../ingest/export.ts';
-import { importFiles } from '../../ingest/import.ts';
-import { canonicalJson, guardJson } from '../../ingest/json.ts';
+import type { Event } from '../../ingest/events/events.ts';
+import { canonicalJson, guardJson } from '../../ingest/events/json.ts';
+import { exportEpisodes, exportEvents } from '../../ingest/files/export.ts';
+import { importFiles } from '../../ingest/files/import.ts';
 import { groupBy, memoryLog } from './support/memory-log.ts';
 import { chatRow, completionLog, FAILURE_LOG, SERVICE_RUN } from './support/native-samples.ts';
 

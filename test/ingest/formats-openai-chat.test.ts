@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { decodeDraft } from '../../ingest/decode.ts';
-import type { EventName } from '../../ingest/events.ts';
+import { decodeDraft } from '../../ingest/events/decode.ts';
+import type { EventName } from '../../ingest/events/events.ts';
+import { canonicalJson, guardJson } from '../../ingest/events/json.ts';
 import { formatNamed } from '../../ingest/formats/catalogue.ts';
-import type { RestoredEvent } from '../../ingest/formats/format.ts';
-import { canonicalJson, guardJson } from '../../ingest/json.ts';
+import type { RestoredEvent } from '../../ingest/formats/kit/format.ts';
 import { chatRow, completion, completionLog } from './support/native-samples.ts';
 import { tablesOf } from './support/tables.ts';
 

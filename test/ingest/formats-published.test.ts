@@ -2,10 +2,10 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import type { Event } from '../../ingest/events.ts';
-import { exportEpisodes } from '../../ingest/export.ts';
-import { importFiles } from '../../ingest/import.ts';
-import { canonicalJson } from '../../ingest/json.ts';
+import type { Event } from '../../ingest/events/events.ts';
+import { canonicalJson } from '../../ingest/events/json.ts';
+import { exportEpisodes } from '../../ingest/files/export.ts';
+import { importFiles } from '../../ingest/files/import.ts';
 import { groupBy, memoryLog } from './support/memory-log.ts';
 
 const root = process.env.TROUPE_DATA ?? '';

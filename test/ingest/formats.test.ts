@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import type { EventName } from '../../ingest/events.ts';
+import type { EventName } from '../../ingest/events/events.ts';
+import { canonicalJson } from '../../ingest/events/json.ts';
 import { FORMATS, formatNamed, recognise } from '../../ingest/formats/catalogue.ts';
-import type { RestoredEvent } from '../../ingest/formats/format.ts';
-import { taskIdOfText } from '../../ingest/formats/native.ts';
-import { canonicalJson } from '../../ingest/json.ts';
+import type { RestoredEvent } from '../../ingest/formats/kit/format.ts';
+import { taskIdOfText } from '../../ingest/formats/kit/native.ts';
 import { expectBelow } from '../support/measured.ts';
 import { completion, FAILURE_LOG, SERVICE_RUN } from './support/native-samples.ts';
 

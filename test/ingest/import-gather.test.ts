@@ -2,8 +2,8 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { importFiles } from '../../ingest/import.ts';
-import { gatherParts } from '../../ingest/import-gather.ts';
+import { importFiles } from '../../ingest/files/import.ts';
+import { gatherParts } from '../../ingest/files/import-gather.ts';
 import { memoryLog } from './support/memory-log.ts';
 import { agent, chat, request, span } from './support/spans.ts';
 

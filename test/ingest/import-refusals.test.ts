@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { exportEvents } from '../../ingest/export.ts';
-import { type ImportOptions, importFiles } from '../../ingest/import.ts';
+import { exportEvents } from '../../ingest/files/export.ts';
+import { type ImportOptions, importFiles } from '../../ingest/files/import.ts';
 import { type MemoryLog, memoryLog } from './support/memory-log.ts';
 import { completion, FAILURE_LOG, SERVICE_RUN } from './support/native-samples.ts';
 

@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type ImportOptions, type ImportProgress, importFiles } from '../../ingest/import.ts';
-import { canonicalJson, guardJson } from '../../ingest/json.ts';
+import { canonicalJson, guardJson } from '../../ingest/events/json.ts';
+import { type ImportOptions, type ImportProgress, importFiles } from '../../ingest/files/import.ts';
 import { type MemoryLog, memoryLog } from './support/memory-log.ts';
 import {
   chatRow,

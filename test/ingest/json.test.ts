@@ -11,9 +11,9 @@ import {
   ownOf,
   parseRecord,
   stringify,
-} from '../../ingest/json.ts';
-import { keepWritten, settled } from '../../ingest/known-json.ts';
-import { parseBody } from '../../ingest/parse-body.ts';
+} from '../../ingest/events/json.ts';
+import { keepWritten, settled } from '../../ingest/events/known-json.ts';
+import { parseBody } from '../../ingest/events/parse-body.ts';
 import { anyCharacter } from '../support/character.ts';
 
 const codeOf = (text: string): string | null => {

@@ -1,8 +1,8 @@
 /** Records of a topic: whoever wrote them, they are read as events, or refused with a reason. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { decodeEnvelope } from '../../ingest/decode.ts';
-import type { Event } from '../../ingest/events.ts';
+import { decodeEnvelope } from '../../ingest/events/decode.ts';
+import type { Event } from '../../ingest/events/events.ts';
 import {
   type LogRecord,
   rawOf,

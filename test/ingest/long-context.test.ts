@@ -1,11 +1,11 @@
 /** A call of a long session is written as if it were alone, whatever calls were written before it. */
 import { createHash } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
-import { decodeDraft } from '../../ingest/decode.ts';
-import type { Draft } from '../../ingest/events.ts';
-import { revisedEmitter } from '../../ingest/formats/native.ts';
-import { fullLength, ownLength, writtenAs, writtenOf } from '../../ingest/long-context.ts';
-import { createRedactor } from '../../ingest/redact.ts';
+import { decodeDraft } from '../../ingest/events/decode.ts';
+import type { Draft } from '../../ingest/events/events.ts';
+import { fullLength, ownLength, writtenAs, writtenOf } from '../../ingest/events/long-context.ts';
+import { createRedactor } from '../../ingest/events/redact.ts';
+import { revisedEmitter } from '../../ingest/formats/kit/native.ts';
 
 type Message = { role: string; content: string };
 const messageAt = (n: number, text = `words ${n} é 🙂 "quoted"`): Message => ({

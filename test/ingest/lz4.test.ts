@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { fromLz4, toLz4 } from '../../ingest/lz4.ts';
+import { fromLz4, toLz4 } from '../../ingest/log/lz4.ts';
 
 /** What the command line tool of LZ4 makes of the text below, with its size, checksums of blocks and of the content. */
 const BY_THE_TOOL =

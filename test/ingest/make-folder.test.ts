@@ -2,7 +2,7 @@ import { existsSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, it } from 'vitest';
-import { makeFolder } from '../../ingest/make-folder.ts';
+import { makeFolder } from '../../ingest/files/make-folder.ts';
 import { openHome } from '../../store/db/home.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'troupe-folders-'));

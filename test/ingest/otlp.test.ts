@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { MAX_ATTRIBUTES, toAttributes, toValue, valueIn } from '../../ingest/otlp/any-value.ts';
-import { decodeOtlp, parseOtlpJson } from '../../ingest/otlp/decode.ts';
-import { normal } from '../../ingest/otlp/normal.ts';
-import { protobufToJson, sniffProtobuf } from '../../ingest/otlp/protobuf.ts';
+import { MAX_ATTRIBUTES, toAttributes, toValue, valueIn } from '../../ingest/traces/otlp/any-value.ts';
+import { decodeOtlp, parseOtlpJson } from '../../ingest/traces/otlp/decode.ts';
+import { normal } from '../../ingest/traces/otlp/normal.ts';
+import { protobufToJson, sniffProtobuf } from '../../ingest/traces/otlp/protobuf.ts';
 import { expectBelow } from '../support/measured.ts';
 import { aTrace, logRequest, request, type SpanJson, span, TRACE } from './support/spans.ts';
 

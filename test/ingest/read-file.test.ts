@@ -4,9 +4,9 @@ import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { guardJson } from '../../ingest/json.ts';
-import type { FileRecord } from '../../ingest/parse-piece.ts';
-import { openRecordFile, readRecords, shapeOf } from '../../ingest/read-file.ts';
+import { guardJson } from '../../ingest/events/json.ts';
+import type { FileRecord } from '../../ingest/files/parse-piece.ts';
+import { openRecordFile, readRecords, shapeOf } from '../../ingest/files/read-file.ts';
 
 const cut = (bytes: Uint8Array, at: readonly number[]): Uint8Array[] => {
   const places = [...new Set(at.map((place) => place % (bytes.length + 1)))].sort((a, b) => a - b);

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { createRecorder, type RecorderOptions } from '../../ingest/recorder.ts';
+import { createRecorder, type RecorderOptions } from '../../ingest/recorder/recorder.ts';
 import { type TestApp, testApp } from '../api/support/app.ts';
 import { builtProgram } from '../cli/support/built.ts';
 

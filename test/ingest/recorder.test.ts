@@ -1,8 +1,8 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
-import { decodeEnvelope } from '../../ingest/decode.ts';
-import { createRecorder, envelope, RecorderError, type RecorderOptions } from '../../ingest/recorder.ts';
+import { decodeEnvelope } from '../../ingest/events/decode.ts';
+import { createRecorder, envelope, RecorderError, type RecorderOptions } from '../../ingest/recorder/recorder.ts';
 
 type Envelope = { readonly id: string; readonly type: string; readonly time?: string };
 type Door = {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { finderOf } from '../../ingest/redact-scan.ts';
+import { finderOf } from '../../ingest/events/redact-scan.ts';
 import { anyCharacter } from '../support/character.ts';
 
 const LITERALS = ['xox', '://', 'eyJ', 'earer ', 'ecret', 'sk-ant-', 'PRIVATE KEY'];

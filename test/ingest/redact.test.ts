@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { decodeDraft } from '../../ingest/decode.ts';
-import type { Draft, Event } from '../../ingest/events.ts';
-import { canonicalJson } from '../../ingest/json.ts';
-import { createRedactor } from '../../ingest/redact.ts';
-import { ownRules } from '../../ingest/redact-own.ts';
-import { markOf } from '../../ingest/redact-rules.ts';
+import { decodeDraft } from '../../ingest/events/decode.ts';
+import type { Draft, Event } from '../../ingest/events/events.ts';
+import { canonicalJson } from '../../ingest/events/json.ts';
+import { createRedactor } from '../../ingest/events/redact.ts';
+import { ownRules } from '../../ingest/events/redact-own.ts';
+import { markOf } from '../../ingest/events/redact-rules.ts';
 import { expectBelow } from '../support/measured.ts';
 import { CANARIES, IN_PLACE } from './support/canaries.ts';
 

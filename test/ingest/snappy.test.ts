@@ -1,6 +1,6 @@
 /** Snappy: what its elements mean, by hand from format_description.txt, and the blocks of snappy-java. */
 import { expect, it } from 'vitest';
-import { unsnappy } from '../../ingest/snappy.ts';
+import { unsnappy } from '../../ingest/log/snappy.ts';
 
 /** A length, then elements. */
 const block = (size: number, ...elements: readonly (number | string)[]): Buffer =>

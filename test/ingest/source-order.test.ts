@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import type { Draft } from '../../ingest/events.ts';
-import { cutRequest, eventsOfTrace, type LiveFormat, type SpanItem } from '../../ingest/formats/live-traces.ts';
-import { canonicalJson } from '../../ingest/json.ts';
-import { inOrderOf, orderOf } from '../../ingest/source-order.ts';
-import { parseOwn, writtenJson } from '../../ingest/spelling.ts';
+import type { Draft } from '../../ingest/events/events.ts';
+import { canonicalJson } from '../../ingest/events/json.ts';
+import { inOrderOf, orderOf } from '../../ingest/events/source-order.ts';
+import { parseOwn, writtenJson } from '../../ingest/events/spelling.ts';
+import { cutRequest, eventsOfTrace, type LiveFormat, type SpanItem } from '../../ingest/formats/traces/live-traces.ts';
 
 /** What the log gives back of a value. */
 const logged = (value: unknown): unknown => JSON.parse(canonicalJson(value));

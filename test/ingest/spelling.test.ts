@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { canonicalJson } from '../../ingest/json.ts';
-import { createRedactor } from '../../ingest/redact.ts';
-import { keepSpelling, parseWritten, writtenArguments, writtenJson } from '../../ingest/spelling.ts';
+import { canonicalJson } from '../../ingest/events/json.ts';
+import { createRedactor } from '../../ingest/events/redact.ts';
+import { keepSpelling, parseWritten, writtenArguments, writtenJson } from '../../ingest/events/spelling.ts';
 
 const read = (text: string): unknown => {
   const parsed = parseWritten(text);

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { escapeText, mapStrings, needsEscape, unescapeText } from '../../ingest/text.ts';
+import { escapeText, mapStrings, needsEscape, unescapeText } from '../../ingest/events/text.ts';
 import { anyCharacter } from '../support/character.ts';
 
 /** Any text, with what PostgreSQL cannot hold occurring often. */

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { seqOf } from '../../ingest/formats/trace-emit.ts';
+import { seqOf } from '../../ingest/traces/trace-emit.ts';
 
 /** The same by the whole time, whatever its form. */
 function slowly(time: string): number | undefined {

@@ -4,18 +4,18 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
-import { openRecordFile } from '../../ingest/read-file.ts';
+import { openRecordFile } from '../../ingest/files/read-file.ts';
 
 /** Every file that unpacks, and what bounds it. */
 const PLACES: Readonly<Record<string, string>> = {
   'api/body.ts': 'maxOutputLength',
   'api/upstream/capture.ts': 'maxOutputLength',
-  'ingest/gunzip.ts': 'yields pieces as they come',
+  'ingest/files/gunzip.ts': 'yields pieces as they come',
   'ingest/log/batch-limit.ts': 'bytes of a batch',
-  'ingest/lz4.ts': 'most',
-  'ingest/snappy.ts': 'most',
-  'ingest/zip.ts': 'the size that the list names, within the limit of a member',
-  'ingest/zstd.ts': 'yields pieces as they come, or fills a buffer of a known size',
+  'ingest/log/lz4.ts': 'most',
+  'ingest/log/snappy.ts': 'most',
+  'ingest/files/zip.ts': 'the size that the list names, within the limit of a member',
+  'ingest/files/zstd.ts': 'yields pieces as they come, or fills a buffer of a known size',
   'store/backup/restore.ts': 'yields pieces as they come; manifest, seal and names have bounds',
   'store/datasets/arrow.ts': 'files that the manifest of a dataset names by hash',
   'store/datasets/lineage-lines.ts': 'yields lines as they come',

@@ -3,9 +3,9 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { decodeDraft, decodeText, encodeEnvelope } from '../../ingest/decode.ts';
+import { decodeDraft, decodeText, encodeEnvelope } from '../../ingest/events/decode.ts';
+import { EVENT_NAMES, newestVersion, schemaOf, upcast } from '../../ingest/events/upcast/catalogue.ts';
 import { readRecord, writeRecord } from '../../ingest/log/kafka-record.ts';
-import { EVENT_NAMES, newestVersion, schemaOf, upcast } from '../../ingest/upcast/catalogue.ts';
 
 const envelope = (type: string, data: object, id = 's1') =>
   JSON.stringify({ specversion: '1.0', id, source: '/schedules', type, time: '2026-05-01T00:00:00Z', data });

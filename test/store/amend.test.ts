@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { encodeEnvelope } from '../../ingest/decode.ts';
-import type { Event, EventData } from '../../ingest/events.ts';
+import { encodeEnvelope } from '../../ingest/events/decode.ts';
+import type { Event, EventData } from '../../ingest/events/events.ts';
 import { amended, mergePatch, type Stored, setAt } from '../../store/projecting/amend.ts';
 import { event } from './support/events.ts';
 

@@ -1,8 +1,8 @@
 /** From a log outside the database into the archive, shown on records made by hand: what a broker may give, it gives here. */
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { digestOf } from '../../ingest/decode.ts';
-import type { Event } from '../../ingest/events.ts';
+import { digestOf } from '../../ingest/events/decode.ts';
+import type { Event } from '../../ingest/events/events.ts';
 import { type LogRecord, writeRecord } from '../../ingest/log/kafka-record.ts';
 import type { Reading } from '../../ingest/log/source.ts';
 import { archiveIn } from '../../store/log/archive.ts';

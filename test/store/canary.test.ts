@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { appendOwn } from '../../ingest/events/own-event.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
-import { appendOwn } from '../../ingest/own-event.ts';
 import { canaryPasses, upperBound } from '../../proofs/gate-simulation.ts';
 import { type CanaryRules, type CanaryUnit, decideCanary, sideOf } from '../../store/gating/canary.ts';
 import { canaryCheckpoints, canaryOf, canaryTeam, openCanaries } from '../../store/gating/canary-traffic.ts';

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { decodeText, encodeEnvelope } from '../../ingest/decode.ts';
+import { decodeText, encodeEnvelope } from '../../ingest/events/decode.ts';
 import { postgresBook, postgresLog } from '../../ingest/log/postgres.ts';
 import { letterOf, replay } from '../../store/log/dead-letters.ts';
 import { reconcile } from '../../store/log/reconcile.ts';

@@ -1,10 +1,10 @@
 /** A trace is kept as its spans; the events derived from them must outlive their text. */
 import { describe, expect, it } from 'vitest';
-import { decodeDraft, decodeEnvelope } from '../../ingest/decode.ts';
-import { cutOtlp } from '../../ingest/formats/live-traces.ts';
+import { decodeDraft, decodeEnvelope } from '../../ingest/events/decode.ts';
+import { cutOtlp } from '../../ingest/formats/traces/live-traces.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
-import { toAttributes } from '../../ingest/otlp/any-value.ts';
-import { decodeOtlp } from '../../ingest/otlp/decode.ts';
+import { toAttributes } from '../../ingest/traces/otlp/any-value.ts';
+import { decodeOtlp } from '../../ingest/traces/otlp/decode.ts';
 import { judgeAgain } from '../../store/judging/judge.ts';
 import { projectAll } from '../../store/projecting/projector.ts';
 import { checksum } from '../../store/rebuilding/checksum.ts';

@@ -2,10 +2,10 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { decodeText } from '../../ingest/decode.ts';
-import { typeOf, VOCABULARY } from '../../ingest/events.ts';
+import { decodeText } from '../../ingest/events/decode.ts';
+import { typeOf, VOCABULARY } from '../../ingest/events/events.ts';
+import { ESCAPED_FLAG } from '../../ingest/events/text.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
-import { ESCAPED_FLAG } from '../../ingest/text.ts';
 import { projectAll } from '../../store/projecting/projector.ts';
 import { checksum } from '../../store/rebuilding/checksum.ts';
 import { freshDatabase } from '../support/database.ts';

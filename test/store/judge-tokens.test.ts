@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { EventData } from '../../ingest/events.ts';
+import type { EventData } from '../../ingest/events/events.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import { judge, judgeAgain, type MethodAsked } from '../../store/judging/judge.ts';
 import { projectAll } from '../../store/projecting/projector.ts';

@@ -1,6 +1,6 @@
 /** Of the tasks that the records of one episode name, one with a name beats one made of a text. */
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { taskIdOfText } from '../../ingest/formats/native.ts';
+import { taskIdOfText } from '../../ingest/formats/kit/native.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import { projectAll } from '../../store/projecting/projector.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';

@@ -1,7 +1,7 @@
 /** Long texts that lie once, as bodies, and are whole to whoever reads them. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { decodeDraft } from '../../ingest/decode.ts';
-import type { Draft } from '../../ingest/events.ts';
+import { decodeDraft } from '../../ingest/events/decode.ts';
+import type { Draft } from '../../ingest/events/events.ts';
 import { postgresLog, removeBodies } from '../../ingest/log/postgres.ts';
 import { toolFacts } from '../../store/judging/episode-facts.ts';
 import { judgeAgain } from '../../store/judging/judge.ts';

@@ -1,11 +1,11 @@
 /** How the log and the projector ask: by key, also where a plan was made while the tables held next to nothing. */
 import { expect, it } from 'vitest';
-import { decodeDraft } from '../../ingest/decode.ts';
-import type { Event } from '../../ingest/events.ts';
-import { cutOtlp } from '../../ingest/formats/live-traces.ts';
+import { decodeDraft } from '../../ingest/events/decode.ts';
+import type { Event } from '../../ingest/events/events.ts';
+import { cutOtlp } from '../../ingest/formats/traces/live-traces.ts';
 import { KEYED } from '../../ingest/log/keyed.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
-import { decodeOtlp } from '../../ingest/otlp/decode.ts';
+import { decodeOtlp } from '../../ingest/traces/otlp/decode.ts';
 import type { Db, Session } from '../../store/db/pool.ts';
 import { projectAll } from '../../store/projecting/projector.ts';
 import { freshDatabase } from '../support/database.ts';

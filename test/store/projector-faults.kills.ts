@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { Event } from '../../ingest/events.ts';
+import type { Event } from '../../ingest/events/events.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import { reconcile } from '../../store/log/reconcile.ts';
 import { projectAll } from '../../store/projecting/projector.ts';

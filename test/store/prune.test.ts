@@ -1,11 +1,11 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { decodeDraft } from '../../ingest/decode.ts';
-import type { Event } from '../../ingest/events.ts';
-import { cutOtlp } from '../../ingest/formats/live-traces.ts';
-import { sha256 } from '../../ingest/json.ts';
+import { decodeDraft } from '../../ingest/events/decode.ts';
+import type { Event } from '../../ingest/events/events.ts';
+import { sha256 } from '../../ingest/events/json.ts';
+import { cutOtlp } from '../../ingest/formats/traces/live-traces.ts';
 import { writeRecord } from '../../ingest/log/kafka-record.ts';
 import { prunedRefusal } from '../../ingest/log/log.ts';
-import { decodeOtlp } from '../../ingest/otlp/decode.ts';
+import { decodeOtlp } from '../../ingest/traces/otlp/decode.ts';
 import { requestJob } from '../../store/jobs/jobs.ts';
 import { judge, judgeAgain, unjudged } from '../../store/judging/judge.ts';
 import { archiveIn } from '../../store/log/archive.ts';

@@ -1,8 +1,8 @@
 /** Events that were just placed in the log, and the same events when they are read from it. */
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { decodeDraft } from '../../ingest/decode.ts';
-import type { Draft, Event } from '../../ingest/events.ts';
+import { decodeDraft } from '../../ingest/events/decode.ts';
+import type { Draft, Event } from '../../ingest/events/events.ts';
 import { PARTITIONS, partitionOf } from '../../ingest/log/partition.ts';
 import { placeIn, postgresLog, withSplit, writePlaced } from '../../ingest/log/postgres.ts';
 import { asRead, readNews } from '../../store/projecting/read-news.ts';

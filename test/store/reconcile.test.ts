@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { decodeText } from '../../ingest/decode.ts';
-import type { Event } from '../../ingest/events.ts';
+import { decodeText } from '../../ingest/events/decode.ts';
+import type { Event } from '../../ingest/events/events.ts';
 import type { DeadLetter } from '../../ingest/log/log.ts';
 import { postgresBook, postgresLog } from '../../ingest/log/postgres.ts';
 import { reconcile } from '../../store/log/reconcile.ts';

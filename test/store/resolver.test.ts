@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { Event } from '../../ingest/events.ts';
+import type { Event } from '../../ingest/events/events.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import { projectAll } from '../../store/projecting/projector.ts';
 import { checksum } from '../../store/rebuilding/checksum.ts';

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { Event } from '../../ingest/events.ts';
+import type { Event } from '../../ingest/events/events.ts';
 import { type LogRecord, writeRecord } from '../../ingest/log/kafka-record.ts';
 import { kafkaPartitionOf } from '../../ingest/log/partition.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';

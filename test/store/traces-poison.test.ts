@@ -1,10 +1,10 @@
 /** Spans that cannot be mapped, and traces that come span by span: neither keeps the rest of a trace out of the tables. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { decodeDraft } from '../../ingest/decode.ts';
-import type { Draft, Event } from '../../ingest/events.ts';
-import { cutOtlp } from '../../ingest/formats/live-traces.ts';
+import { decodeDraft } from '../../ingest/events/decode.ts';
+import type { Draft, Event } from '../../ingest/events/events.ts';
+import { cutOtlp } from '../../ingest/formats/traces/live-traces.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
-import { decodeOtlp } from '../../ingest/otlp/decode.ts';
+import { decodeOtlp } from '../../ingest/traces/otlp/decode.ts';
 import { reconcile } from '../../store/log/reconcile.ts';
 import { projectAll, projectBatch } from '../../store/projecting/projector.ts';
 import { traceEventsOf } from '../../store/projecting/traces.ts';

@@ -3,12 +3,18 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { decodeDraft } from '../../ingest/decode.ts';
-import type { Event } from '../../ingest/events.ts';
-import { cutOtlp, cutRequest, erasedItem, eventsOfTrace, type LiveFormat } from '../../ingest/formats/live-traces.ts';
-import { convertOtlp } from '../../ingest/formats/otlp-traces.ts';
+import { decodeDraft } from '../../ingest/events/decode.ts';
+import type { Event } from '../../ingest/events/events.ts';
+import {
+  cutOtlp,
+  cutRequest,
+  erasedItem,
+  eventsOfTrace,
+  type LiveFormat,
+} from '../../ingest/formats/traces/live-traces.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
-import { decodeOtlp, isOtlp } from '../../ingest/otlp/decode.ts';
+import { decodeOtlp, isOtlp } from '../../ingest/traces/otlp/decode.ts';
+import { convertOtlp } from '../../ingest/traces/otlp-traces.ts';
 import { projectAll } from '../../store/projecting/projector.ts';
 import { diffTraces } from '../../store/projecting/traces.ts';
 import { checksum } from '../../store/rebuilding/checksum.ts';

@@ -1,7 +1,7 @@
 import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { appendOwn } from '../../ingest/events/own-event.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
-import { appendOwn } from '../../ingest/own-event.ts';
 import { evidenceOf, type LiveUnit, watchedBy, watchMarkdown } from '../../store/gating/watch.ts';
 import { lookAtWatches, watchNow, watchOf, watchSpec } from '../../store/gating/watching.ts';
 import { requestJob } from '../../store/jobs/jobs.ts';

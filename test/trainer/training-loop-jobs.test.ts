@@ -2,7 +2,7 @@ import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { decodeEnvelope } from '../../ingest/decode.ts';
+import { decodeEnvelope } from '../../ingest/events/decode.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import { storeHandlers } from '../../store/jobs/handlers.ts';
 import { cancelJob, type JobContext, requestJob, waitForJob } from '../../store/jobs/jobs.ts';

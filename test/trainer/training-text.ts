@@ -1,7 +1,8 @@
 /** Models with chat templates in the manner of published ones, and steps as a dataset gives them. */
-import { toMessage } from '../../ingest/formats/chat-message.ts';
-import { canonicalJson } from '../../ingest/json.ts';
-import { escapeText, mapStrings } from '../../ingest/text.ts';
+
+import { canonicalJson } from '../../ingest/events/json.ts';
+import { escapeText, mapStrings } from '../../ingest/events/text.ts';
+import { toMessage } from '../../ingest/formats/kit/chat-message.ts';
 import { NESTED } from '../../store/datasets/nested-columns.ts';
 import { partsOf, textOf } from '../../store/projections/projection.ts';
 import type { StepRow } from '../../trainer/data/training-rows.ts';

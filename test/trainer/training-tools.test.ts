@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { canonicalJson } from '../../ingest/json.ts';
+import { canonicalJson } from '../../ingest/events/json.ts';
 import { preferenceLine, preferenceRows } from '../../trainer/data/preference-rows.ts';
 import { readRows, supervisedLine } from '../../trainer/data/training-files.ts';
 import { type StepRow, supervisedRow, type TokenRow } from '../../trainer/data/training-rows.ts';

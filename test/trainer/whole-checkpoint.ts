@@ -1,5 +1,5 @@
 /** A checkpoint as bytes in memory: what saving one must write. */
-import { sha256 } from '../../ingest/json.ts';
+import { sha256 } from '../../ingest/events/json.ts';
 import {
   type CheckpointContents,
   type CheckpointMeta,

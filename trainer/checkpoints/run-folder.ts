@@ -5,7 +5,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { TroupeError } from '../../errors.ts';
-import { hashId } from '../../ingest/json.ts';
+import { hashId } from '../../ingest/events/json.ts';
 import { removeWhole, sweepTemporary } from '../files/atomic.ts';
 import type { Adapter } from '../models/lora.ts';
 import { type OpenModel, openModelForIds } from '../models/model-directory.ts';

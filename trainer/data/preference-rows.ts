@@ -3,7 +3,7 @@
  * answer to one prompt are a pair.
  */
 import { TroupeError } from '../../errors.ts';
-import { isRecord } from '../../ingest/json.ts';
+import { isRecord } from '../../ingest/events/json.ts';
 import { bestAndWorst } from '../../store/datasets/layouts/pairs.ts';
 import { worth } from '../../store/datasets/layouts/turn.ts';
 import type { OpenModel } from '../models/model-directory.ts';

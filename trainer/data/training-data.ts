@@ -5,7 +5,7 @@
 import { readFile, stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { countText, TroupeError, unreadable } from '../../errors.ts';
-import { sha256 } from '../../ingest/json.ts';
+import { sha256 } from '../../ingest/events/json.ts';
 import { findDataset, type OpenedDataset, openDataset } from '../../store/datasets/read.ts';
 import { randomStream } from '../random.ts';
 import { shuffle } from './shuffle.ts';

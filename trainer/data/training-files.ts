@@ -3,8 +3,8 @@
  * learnt, or a recorded call. A line that does not fit is refused with its number and reason, and the others are kept.
  */
 import { got, type Refusal, TroupeError } from '../../errors.ts';
-import { isRecord } from '../../ingest/json.ts';
-import { keepSpelling, parseWritten } from '../../ingest/spelling.ts';
+import { isRecord } from '../../ingest/events/json.ts';
+import { keepSpelling, parseWritten } from '../../ingest/events/spelling.ts';
 import { CUT_REASONS } from '../../store/filter-fields.ts';
 import type { OpenModel } from '../models/model-directory.ts';
 import { ANSWERS, type Learning, type ToolOptions } from '../tokens/template.ts';

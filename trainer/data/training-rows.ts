@@ -4,8 +4,8 @@
  * re-tokenised text is not what was sampled.
  */
 import { TroupeError } from '../../errors.ts';
-import { fromMessage } from '../../ingest/formats/chat-message.ts';
-import { mapStrings, unescapeText } from '../../ingest/text.ts';
+import { mapStrings, unescapeText } from '../../ingest/events/text.ts';
+import { fromMessage } from '../../ingest/formats/kit/chat-message.ts';
 import { listIn } from '../../store/datasets/nested-columns.ts';
 import type { OpenModel } from '../models/model-directory.ts';
 import { ANSWERS, type ChatTemplate, type MaskOptions, type ToolOptions } from '../tokens/template.ts';

@@ -5,7 +5,7 @@
  */
 import { basename, join } from 'node:path';
 import { got, TroupeError } from '../../errors.ts';
-import { hashId } from '../../ingest/json.ts';
+import { hashId } from '../../ingest/events/json.ts';
 import { listFiles } from '../checkpoints/checkpoint.ts';
 import { checkOnnxFile, type OnnxFileFacts } from '../files/onnx-file.ts';
 import { hashFile, readSmallFile } from '../files/read-file.ts';

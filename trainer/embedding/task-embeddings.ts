@@ -2,10 +2,10 @@
  * Records the embeddings of the texts of tasks: one event a task, so that whoever compares tasks by meaning reads the
  * log, and a rebuild repeats it without the model.
  */
-import type { Draft } from '../../ingest/events.ts';
-import { hashId } from '../../ingest/json.ts';
+import type { Draft } from '../../ingest/events/events.ts';
+import { hashId } from '../../ingest/events/json.ts';
+import { appendOwn } from '../../ingest/events/own-event.ts';
 import type { EventLog } from '../../ingest/log/log.ts';
-import { appendOwn } from '../../ingest/own-event.ts';
 import { TASK_EMBEDDING } from '../../store/consistency/task-embeddings.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { anyOf, type Expression, query, rowsOf, type SqlBool, sql } from '../../store/db/query.ts';

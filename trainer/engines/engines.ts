@@ -1,6 +1,6 @@
 /** The setting `engines`: training programs by name. Commands come from here and nowhere else; a plan only names one. */
 import { got, TroupeError, wrongSetting } from '../../errors.ts';
-import { isRecord } from '../../ingest/json.ts';
+import { isRecord } from '../../ingest/events/json.ts';
 
 export type Engine = {
   readonly name: string;

@@ -1,6 +1,6 @@
 /** Numbers that a training program writes as JSON Lines: `{"step": 10, "loss": 1.2}`, one step a line. */
 import { open } from 'node:fs/promises';
-import { isRecord } from '../../ingest/json.ts';
+import { isRecord } from '../../ingest/events/json.ts';
 
 export type MetricsReader = {
   /** The whole lines written since the last call. */

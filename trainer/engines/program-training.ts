@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { TroupeError } from '../../errors.ts';
-import { hashId } from '../../ingest/json.ts';
+import { hashId } from '../../ingest/events/json.ts';
 import { exportDataset, layoutNamed } from '../../store/datasets/export.ts';
 import { openDataset } from '../../store/datasets/read.ts';
 import { checkedSpec, type Handler, type JobContext } from '../../store/jobs/jobs.ts';

@@ -4,8 +4,8 @@
  */
 import { dirname, join } from 'node:path';
 import { TroupeError } from '../../errors.ts';
+import { hashId } from '../../ingest/events/json.ts';
 import { groupBy } from '../../ingest/group-by.ts';
-import { hashId } from '../../ingest/json.ts';
 import { type OpenedDataset, openDataset } from '../../store/datasets/read.ts';
 import { checkedSpec, type Handler, type Job, type JobContext, requireHeld } from '../../store/jobs/jobs.ts';
 import { shuffledOrder } from '../data/orders.ts';

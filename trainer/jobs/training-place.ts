@@ -8,7 +8,7 @@ import { rmSync } from 'node:fs';
 import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { isRecord, parseRecord } from '../../ingest/json.ts';
+import { isRecord, parseRecord } from '../../ingest/events/json.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { anyOf, query, rowsOf, type SqlBool, sql } from '../../store/db/query.ts';
 import type { Turn } from '../../store/jobs/worker.ts';

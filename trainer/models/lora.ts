@@ -4,7 +4,7 @@
  * adapter-directory.ts.
  */
 import { got, TroupeError } from '../../errors.ts';
-import { canonicalJson } from '../../ingest/json.ts';
+import { canonicalJson } from '../../ingest/events/json.ts';
 import { randomStream } from '../random.ts';
 import { type LinearMap, linearMaps } from './families.ts';
 import type { ParameterShape } from './parameters.ts';

@@ -4,8 +4,8 @@
  */
 import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
+import { hashId } from '../../ingest/events/json.ts';
 import { groupBy } from '../../ingest/group-by.ts';
-import { hashId } from '../../ingest/json.ts';
 import { type OpenedDataset, openDataset } from '../../store/datasets/read.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { type Both, decide, deviationOf, type GateRules, meanOf, type TaskMeasured } from '../../store/gating/gate.ts';

@@ -1,6 +1,6 @@
 /** Parts of a plan that stand in files of their own until it is run: tasks, and versions of a team. */
 import { got, TroupeError } from '../../errors.ts';
-import { canonicalJson, isRecord, sha256 } from '../../ingest/json.ts';
+import { canonicalJson, isRecord, sha256 } from '../../ingest/events/json.ts';
 import type { RolloutTask } from '../../store/rollouts/rollout.ts';
 import { type TeamVersion, teamVersion } from '../../store/teams/version.ts';
 import { isWhere, type Plan, type PlanRollout, type PlanTasks, type PlanTeam } from './plan-schema.ts';

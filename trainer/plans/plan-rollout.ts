@@ -1,6 +1,6 @@
 /** The rollout of a round: which tasks are played, which of its episodes the recipes take, and whether other weights answered them. */
 import { countText, TroupeError } from '../../errors.ts';
-import { hashId } from '../../ingest/json.ts';
+import { hashId } from '../../ingest/events/json.ts';
 import type { Db } from '../../store/db/pool.ts';
 import type { ReplayAsked } from '../../store/rollouts/replay.ts';
 import type { RolloutSpec, RolloutTask } from '../../store/rollouts/rollout.ts';

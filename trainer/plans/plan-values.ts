@@ -1,6 +1,6 @@
 /** Values of a plan that are set beside its file, by their paths: `{"policies.team.train.steps": 60}`. */
 import { got } from '../../errors.ts';
-import { isRecord } from '../../ingest/json.ts';
+import { isRecord } from '../../ingest/events/json.ts';
 import { invalid } from './plan-parts.ts';
 
 export type PlanValues = Readonly<Record<string, unknown>>;

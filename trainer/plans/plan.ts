@@ -3,8 +3,8 @@
 import type { TSchema } from 'typebox';
 import { Value } from 'typebox/value';
 import { got, TroupeError } from '../../errors.ts';
-import { isRecord } from '../../ingest/json.ts';
-import { parseYaml } from '../../ingest/parse-yaml.ts';
+import { isRecord } from '../../ingest/events/json.ts';
+import { parseYaml } from '../../ingest/files/parse-yaml.ts';
 import { nearest } from '../../nearest.ts';
 import { layoutNamed } from '../../store/datasets/export.ts';
 import { parseRecipe } from '../../store/datasets/recipe.ts';

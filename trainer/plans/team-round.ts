@@ -1,6 +1,6 @@
 /** The round of a plan with a team, and the two versions that its gate compares. */
 import { TroupeError } from '../../errors.ts';
-import { appendOwn } from '../../ingest/own-event.ts';
+import { appendOwn } from '../../ingest/events/own-event.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { CANARY } from '../../store/gating/canary.ts';
 import { canaryOf } from '../../store/gating/canary-traffic.ts';

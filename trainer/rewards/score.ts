@@ -1,6 +1,6 @@
 /** The reward of one recorded episode by a configured source. What fails is a reason, never a reward of 0. */
 import { got, TroupeError } from '../../errors.ts';
-import { isRecord } from '../../ingest/json.ts';
+import { isRecord } from '../../ingest/events/json.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { literalSql, sql, typed } from '../../store/db/query.ts';
 import type { EpisodeOutcome } from '../../store/rollouts/attempts.ts';

@@ -1,6 +1,6 @@
 /** Where rewards come from: the field `reward` of a runner, and the setting `rewards`, which gives sources names. Requests name a source and nothing else. */
 import { got, TroupeError, wrongSetting } from '../../errors.ts';
-import { isRecord } from '../../ingest/json.ts';
+import { isRecord } from '../../ingest/events/json.ts';
 
 /** Computes the reward of an episode that is recorded. */
 export type Scorer =

@@ -1,6 +1,6 @@
 /** The setting `runners`: who plays episodes, by name. Commands and addresses come from here and nowhere else; requests only name a runner. */
 import { got, TroupeError, wrongSetting } from '../../errors.ts';
-import { isRecord } from '../../ingest/json.ts';
+import { isRecord } from '../../ingest/events/json.ts';
 import { nearest } from '../../nearest.ts';
 import {
   type Address,

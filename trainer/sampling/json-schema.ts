@@ -3,7 +3,7 @@
  * and no others. Pure.
  */
 import { got, TroupeError } from '../../errors.ts';
-import { isRecord } from '../../ingest/json.ts';
+import { isRecord } from '../../ingest/events/json.ts';
 
 /** Which texts are allowed: text stands for itself, `space` is one space or none. */
 export type Grammar =

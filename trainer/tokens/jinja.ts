@@ -5,7 +5,7 @@
  */
 import { createContext, Script } from 'node:vm';
 import { Environment, Interpreter, Template } from '@huggingface/jinja';
-import { spellingIn } from '../../ingest/spelling.ts';
+import { spellingIn } from '../../ingest/events/spelling.ts';
 
 /** `spelling` is how its source wrote a number, where JavaScript would write it otherwise. */
 type Value = { readonly type: string; readonly value: unknown; readonly spelling?: string };

@@ -3,7 +3,7 @@
  * gives the same tokens however it was recorded, and whether it is served, learnt or shown.
  */
 import { got } from '../../errors.ts';
-import { parseWritten, writtenArguments } from '../../ingest/spelling.ts';
+import { parseWritten, writtenArguments } from '../../ingest/events/spelling.ts';
 
 /** A message as chat templates read it; fields beyond these (`tool_calls`, `name`, …) reach the template as they are. */
 export type ChatMessage = { readonly role: string; readonly content?: unknown; readonly [field: string]: unknown };

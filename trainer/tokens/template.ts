@@ -2,7 +2,7 @@
  * Chat messages to token ids, through the model's own chat template, and which of the ids a model shall learn.
  */
 import { got, TroupeError } from '../../errors.ts';
-import { given } from '../../ingest/json.ts';
+import { given } from '../../ingest/events/json.ts';
 import { toolsInOrder } from '../../store/datasets/tool-order.ts';
 import { rendered, Template } from './jinja.ts';
 import { type ChatMessage, messageReader } from './template-messages.ts';

@@ -6,7 +6,7 @@
  */
 import { Tokenizer as Library } from '@huggingface/tokenizers';
 import { got } from '../../errors.ts';
-import { isRecord } from '../../ingest/json.ts';
+import { isRecord } from '../../ingest/events/json.ts';
 import { type Part, type PatternOf, partReader } from './tokenizer-parts.ts';
 
 const NOTHING = { added_tokens: [], normalizer: null, pre_tokenizer: null, post_processor: null, decoder: null };

@@ -1,6 +1,6 @@
 /** Fields of the parts of a tokenizer.json, each checked before it is believed. */
 import { got } from '../../errors.ts';
-import { isRecord } from '../../ingest/json.ts';
+import { isRecord } from '../../ingest/events/json.ts';
 
 /** The expression of a `pattern`: `{"String": …}` or `{"Regex": …}`, which is Oniguruma's. Global, and aware of Unicode. */
 export type PatternOf = (json: unknown) => RegExp;

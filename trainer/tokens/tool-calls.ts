@@ -2,8 +2,8 @@
  * Tool calls in the text that a model wrote, in the form that its chat template shows it: JSON between `<tool_call>` and `</tool_call>`
  * (Qwen, Hermes, and the template of new models), or an answer that is one JSON object (Llama 3). Pure.
  */
-import { endOfString, isRecord } from '../../ingest/json.ts';
-import { isIdentifier } from '../../ingest/text.ts';
+import { endOfString, isRecord } from '../../ingest/events/json.ts';
+import { isIdentifier } from '../../ingest/events/text.ts';
 
 /** `arguments` is the JSON text of an object, as the model wrote it. */
 type ToolCall = { readonly name: string; readonly arguments: string };

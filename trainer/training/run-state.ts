@@ -3,7 +3,7 @@
  * the optimizer lies beside the weights: so the number of the step, what was best and how long ago is all a run needs to go on exactly.
  * Times are left out, so that equal runs give equal checkpoints.
  */
-import { canonicalJson, isRecord } from '../../ingest/json.ts';
+import { canonicalJson, isRecord } from '../../ingest/events/json.ts';
 import type { Weights } from '../models/weights.ts';
 
 /** What a run looked like, a number for each step. */

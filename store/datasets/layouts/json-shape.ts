@@ -1,6 +1,6 @@
 /** The one type that holds JSON values exactly as they are, where there is one: read back, every value of a column has the members of all. */
-import { isRecord } from '../../../ingest/json.ts';
-import { spellingIn } from '../../../ingest/spelling.ts';
+import { isRecord } from '../../../ingest/events/json.ts';
+import { spellingIn } from '../../../ingest/events/spelling.ts';
 import type { Shape } from '../shape.ts';
 
 /** Null where no shape holds all of `values`: their members or the order of these differ, or one is null, an object without members, a large integer or spelled otherwise than a column would. */

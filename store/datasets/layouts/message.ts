@@ -1,7 +1,8 @@
 /** A message as layouts write it: read from what a dataset holds, without the differences between the clients that sent it. */
-import { fromMessage } from '../../../ingest/formats/chat-message.ts';
-import { canonicalJson, isRecord } from '../../../ingest/json.ts';
-import { parseWritten, writtenArguments } from '../../../ingest/spelling.ts';
+
+import { canonicalJson, isRecord } from '../../../ingest/events/json.ts';
+import { parseWritten, writtenArguments } from '../../../ingest/events/spelling.ts';
+import { fromMessage } from '../../../ingest/formats/kit/chat-message.ts';
 
 export type ToolCall = {
   readonly id: string | null;

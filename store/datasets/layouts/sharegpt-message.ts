@@ -1,5 +1,5 @@
 /** Conversations as LLaMA-Factory reads the ShareGPT format: inputs and outputs alternate, beginning with an input. */
-import { writtenJson } from '../../../ingest/spelling.ts';
+import { writtenJson } from '../../../ingest/events/spelling.ts';
 import type { Counter } from './counter.ts';
 import { argumentsOf, type Message } from './message.ts';
 

@@ -1,6 +1,6 @@
 /** A turn: one answer of a dataset with everything before it, read from the row of any unit. */
-import { isRecord } from '../../../ingest/json.ts';
-import { mapStrings, unescapeText } from '../../../ingest/text.ts';
+import { isRecord } from '../../../ingest/events/json.ts';
+import { mapStrings, unescapeText } from '../../../ingest/events/text.ts';
 import type { Row } from '../arrow.ts';
 import type { Unit } from '../columns.ts';
 import { toolsInOrder } from '../tool-order.ts';

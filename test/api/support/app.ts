@@ -6,7 +6,7 @@ import { type AppOptions, buildApp } from '../../../api/app.ts';
 import { openKeyRing } from '../../../api/key-ring.ts';
 import type { OwnModel, PolicyServers } from '../../../api/policy-servers.ts';
 import { unknownModel } from '../../../api/policy-servers.ts';
-import { fileArtifacts } from '../../../ingest/artifacts.ts';
+import { fileArtifacts } from '../../../ingest/events/artifacts.ts';
 import { postgresBook, postgresLog } from '../../../ingest/log/postgres.ts';
 import { openReader } from '../../../store/db/reader.ts';
 import { projectBatch } from '../../../store/projecting/projector.ts';

@@ -6,8 +6,8 @@ import { parseProgram } from '../../../examples/coder-verifier/program.ts';
 import { teachProgram, teachTrace } from '../../../examples/coder-verifier/teachers.ts';
 import { parseTrace } from '../../../examples/coder-verifier/trace.ts';
 import { createRandom } from '../../../examples/lib/random.ts';
-import { decodeEnvelope } from '../../../ingest/decode.ts';
-import type { Event } from '../../../ingest/events.ts';
+import { decodeEnvelope } from '../../../ingest/events/decode.ts';
+import type { Event } from '../../../ingest/events/events.ts';
 
 /** All demonstrations of one seed, decoded. */
 function lessons(seed: number) {

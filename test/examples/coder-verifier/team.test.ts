@@ -10,8 +10,8 @@ import { sampleTask, TRAINING_MIX } from '../../../examples/coder-verifier/split
 import { type TaskLine, taskLine } from '../../../examples/coder-verifier/task-line.ts';
 import type { Attempt as AttemptAt, Report } from '../../../examples/lib/leases.ts';
 import { createRandom } from '../../../examples/lib/random.ts';
-import { decodeEnvelope } from '../../../ingest/decode.ts';
-import type { Event } from '../../../ingest/events.ts';
+import { decodeEnvelope } from '../../../ingest/events/decode.ts';
+import type { Event } from '../../../ingest/events/events.ts';
 
 type Attempt = AttemptAt<TaskLine>;
 type Request = {

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { importFiles } from '../../../ingest/import.ts';
+import { importFiles } from '../../../ingest/files/import.ts';
 import { adp } from '../../../store/datasets/layouts/adp.ts';
 import { ASKED, CALL, laidOut, row, weatherRows } from '../../store/datasets/layouts/rows.ts';
 import { memoryLog } from '../support/memory-log.ts';

@@ -1,9 +1,9 @@
 /** Every format against records that are almost its own: one member anywhere is missing or something else. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { decodeDraft } from '../../../ingest/decode.ts';
+import { decodeDraft } from '../../../ingest/events/decode.ts';
+import { canonicalJson } from '../../../ingest/events/json.ts';
 import { FORMATS, formatNamed } from '../../../ingest/formats/catalogue.ts';
-import { canonicalJson } from '../../../ingest/json.ts';
 
 const chat = [
   { role: 'user', content: 'q' },

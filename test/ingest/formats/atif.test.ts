@@ -8,9 +8,9 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { canonicalJson } from '../../../ingest/events/json.ts';
+import { importFiles } from '../../../ingest/files/import.ts';
 import { formatNamed } from '../../../ingest/formats/catalogue.ts';
-import { importFiles } from '../../../ingest/import.ts';
-import { canonicalJson } from '../../../ingest/json.ts';
 import { memoryLog } from '../support/memory-log.ts';
 import { type Data, known, read } from './support/convert.ts';
 

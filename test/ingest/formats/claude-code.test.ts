@@ -3,8 +3,8 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { importFiles } from '../../../ingest/files/import.ts';
 import { formatNamed } from '../../../ingest/formats/catalogue.ts';
-import { importFiles } from '../../../ingest/import.ts';
 import { memoryLog } from '../support/memory-log.ts';
 import { type Data, known, read } from './support/convert.ts';
 

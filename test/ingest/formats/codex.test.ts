@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { importFiles } from '../../../ingest/import.ts';
+import { importFiles } from '../../../ingest/files/import.ts';
 import { memoryLog } from '../support/memory-log.ts';
 import { type Data, known, read } from './support/convert.ts';
 

@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { importFiles } from '../../../ingest/files/import.ts';
 import { formatNamed, recognise } from '../../../ingest/formats/catalogue.ts';
-import { importFiles } from '../../../ingest/import.ts';
 import { memoryLog } from '../support/memory-log.ts';
 import { known, read } from './support/convert.ts';
 

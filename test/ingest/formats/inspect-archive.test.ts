@@ -7,8 +7,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, describe, expect, it } from 'vitest';
-import { importFiles } from '../../../ingest/import.ts';
-import { openRecordFile } from '../../../ingest/read-file.ts';
+import { importFiles } from '../../../ingest/files/import.ts';
+import { openRecordFile } from '../../../ingest/files/read-file.ts';
 import { memoryLog } from '../support/memory-log.ts';
 import { zipBytes } from '../support/zip-bytes.ts';
 

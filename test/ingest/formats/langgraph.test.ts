@@ -1,9 +1,9 @@
 /** Which node of LangGraph is the agent. The paths are those of langgraph 1 with `create_supervisor` and `create_react_agent`. */
 import { expect, it } from 'vitest';
-import { langfuseSpanKind } from '../../../ingest/formats/langfuse-observations.ts';
-import { nodeOf } from '../../../ingest/formats/langgraph.ts';
-import { eventsOfSpans } from '../../../ingest/formats/otlp-traces.ts';
-import { decodeOtlp } from '../../../ingest/otlp/decode.ts';
+import { langfuseSpanKind } from '../../../ingest/traces/langfuse-observations.ts';
+import { nodeOf } from '../../../ingest/traces/langgraph.ts';
+import { decodeOtlp } from '../../../ingest/traces/otlp/decode.ts';
+import { eventsOfSpans } from '../../../ingest/traces/otlp-traces.ts';
 import { request, span } from '../support/spans.ts';
 
 const node = (name: string, path?: string) => ({

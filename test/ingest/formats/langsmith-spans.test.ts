@@ -1,9 +1,9 @@
 /** Runs of LangGraph as LangSmith's OpenTelemetry exporter sends them. */
 import { describe, expect, it } from 'vitest';
-import { decodeDraft } from '../../../ingest/decode.ts';
+import { decodeDraft } from '../../../ingest/events/decode.ts';
 import { formatNamed } from '../../../ingest/formats/catalogue.ts';
-import { eventsOfSpans } from '../../../ingest/formats/otlp-traces.ts';
-import { decodeOtlp } from '../../../ingest/otlp/decode.ts';
+import { decodeOtlp } from '../../../ingest/traces/otlp/decode.ts';
+import { eventsOfSpans } from '../../../ingest/traces/otlp-traces.ts';
 import { chat, message, request, span, spanId, text } from '../support/spans.ts';
 
 const run = (

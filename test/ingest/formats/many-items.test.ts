@@ -1,6 +1,6 @@
 /** Lists that are longer than what fits on the stack of a call, some 120,000 items. */
 import { expect, it } from 'vitest';
-import { erasedItem, eventsOfTrace } from '../../../ingest/formats/live-traces.ts';
+import { erasedItem, eventsOfTrace } from '../../../ingest/formats/traces/live-traces.ts';
 import { read } from './support/convert.ts';
 
 const MANY = 130_000;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { sha256 } from '../../../ingest/json.ts';
+import { sha256 } from '../../../ingest/events/json.ts';
 import { known, read } from './support/convert.ts';
 
 const PROGRAM = 'class MAS():\n    def forward(self, taskInfo):\n        return taskInfo';

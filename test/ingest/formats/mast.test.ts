@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { pythonLiterals } from '../../../ingest/formats/python-literals.ts';
+import { pythonLiterals } from '../../../ingest/formats/kit/python-literals.ts';
 import { expectBelow } from '../../support/measured.ts';
 import { known, read } from './support/convert.ts';
 

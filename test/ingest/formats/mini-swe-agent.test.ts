@@ -5,7 +5,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { importFiles } from '../../../ingest/import.ts';
+import { importFiles } from '../../../ingest/files/import.ts';
 import { expectBelow } from '../../support/measured.ts';
 import { memoryLog } from '../support/memory-log.ts';
 import { type Data, read } from './support/convert.ts';

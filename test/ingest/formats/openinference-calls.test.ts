@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
-import { eventsOfSpans } from '../../../ingest/formats/otlp-traces.ts';
-import { decodeOtlp } from '../../../ingest/otlp/decode.ts';
+import { decodeOtlp } from '../../../ingest/traces/otlp/decode.ts';
+import { eventsOfSpans } from '../../../ingest/traces/otlp-traces.ts';
 import { request, span } from '../support/spans.ts';
 
 const kind = (name: string) => ({ 'openinference.span.kind': name });

@@ -2,9 +2,9 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { basename, join, relative } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { openRecordFile } from '../../../ingest/files/read-file.ts';
 import { FORMATS, recognise } from '../../../ingest/formats/catalogue.ts';
-import type { Head } from '../../../ingest/formats/format.ts';
-import { openRecordFile } from '../../../ingest/read-file.ts';
+import type { Head } from '../../../ingest/formats/kit/format.ts';
 
 const RECORDED = join(import.meta.dirname, 'recorded');
 const DATA = process.env.TROUPE_DATA ?? '';

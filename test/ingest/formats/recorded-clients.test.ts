@@ -5,8 +5,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import type { Draft } from '../../../ingest/events.ts';
-import { eventsOfTrace } from '../../../ingest/formats/live-traces.ts';
+import type { Draft } from '../../../ingest/events/events.ts';
+import { eventsOfTrace } from '../../../ingest/formats/traces/live-traces.ts';
 
 const FOLDER = join(import.meta.dirname, 'recorded');
 

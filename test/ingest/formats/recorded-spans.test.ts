@@ -1,10 +1,10 @@
 /** Spans as the log gives them back: their text is known, so that they are not written again, and that changes nothing. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { decodeDraft } from '../../../ingest/decode.ts';
-import { cutOtlp, eventsOfTrace, readRecorded, type SpanItem } from '../../../ingest/formats/live-traces.ts';
-import { canonicalJson } from '../../../ingest/json.ts';
-import { decodeNative, decodeOtlp } from '../../../ingest/otlp/decode.ts';
+import { decodeDraft } from '../../../ingest/events/decode.ts';
+import { canonicalJson } from '../../../ingest/events/json.ts';
+import { cutOtlp, eventsOfTrace, readRecorded, type SpanItem } from '../../../ingest/formats/traces/live-traces.ts';
+import { decodeNative, decodeOtlp } from '../../../ingest/traces/otlp/decode.ts';
 import { aTrace, request } from '../support/spans.ts';
 
 const kept = cutOtlp(decodeOtlp(request(aTrace()))).flatMap(({ drafts }) =>

@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { importFiles } from '../../../ingest/import.ts';
+import { importFiles } from '../../../ingest/files/import.ts';
 import { memoryLog } from '../support/memory-log.ts';
 import { known, read } from './support/convert.ts';
 

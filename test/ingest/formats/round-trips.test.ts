@@ -4,10 +4,10 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import type { Event } from '../../../ingest/events.ts';
-import { exportEpisodes } from '../../../ingest/export.ts';
-import { importFiles } from '../../../ingest/import.ts';
-import { canonicalJson } from '../../../ingest/json.ts';
+import type { Event } from '../../../ingest/events/events.ts';
+import { canonicalJson } from '../../../ingest/events/json.ts';
+import { exportEpisodes } from '../../../ingest/files/export.ts';
+import { importFiles } from '../../../ingest/files/import.ts';
 import { groupBy, memoryLog } from '../support/memory-log.ts';
 import type { Data } from './support/convert.ts';
 

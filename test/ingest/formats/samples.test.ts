@@ -2,8 +2,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { exportEpisodes } from '../../../ingest/export.ts';
-import { importFiles } from '../../../ingest/import.ts';
+import { exportEpisodes } from '../../../ingest/files/export.ts';
+import { importFiles } from '../../../ingest/files/import.ts';
 import { memoryLog } from '../support/memory-log.ts';
 
 const root = process.env.TROUPE_DATA ?? '';

@@ -8,8 +8,8 @@ import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { importFiles } from '../../../ingest/import.ts';
-import { openRecordFile } from '../../../ingest/read-file.ts';
+import { importFiles } from '../../../ingest/files/import.ts';
+import { openRecordFile } from '../../../ingest/files/read-file.ts';
 import { memoryLog } from '../support/memory-log.ts';
 import { tablesOf } from '../support/tables.ts';
 

@@ -3,8 +3,8 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { importFiles } from '../../../ingest/import.ts';
-import { canonicalJson } from '../../../ingest/json.ts';
+import { canonicalJson } from '../../../ingest/events/json.ts';
+import { importFiles } from '../../../ingest/files/import.ts';
 import { memoryLog } from '../support/memory-log.ts';
 
 const RECORDED = join(import.meta.dirname, 'recorded');

@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { decodeText } from '../../../ingest/decode.ts';
-import { anthropicChoice } from '../../../ingest/formats/anthropic-blocks.ts';
+import { decodeText } from '../../../ingest/events/decode.ts';
+import { canonicalJson } from '../../../ingest/events/json.ts';
+import { parseWritten } from '../../../ingest/events/spelling.ts';
+import { asTaught } from '../../../ingest/events/taught.ts';
 import { formatNamed } from '../../../ingest/formats/catalogue.ts';
-import { type ChatMessage, fromMessage, readArguments, toMessage } from '../../../ingest/formats/chat-message.ts';
-import { canonicalJson } from '../../../ingest/json.ts';
-import { parseWritten } from '../../../ingest/spelling.ts';
-import { asTaught } from '../../../ingest/taught.ts';
+import { anthropicChoice } from '../../../ingest/formats/kit/anthropic-blocks.ts';
+import { type ChatMessage, fromMessage, readArguments, toMessage } from '../../../ingest/formats/kit/chat-message.ts';
 
 const read = (text: string): unknown => {
   const parsed = parseWritten(text);

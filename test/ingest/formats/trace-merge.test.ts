@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { EventName } from '../../../ingest/events.ts';
-import type { Act, Choice } from '../../../ingest/formats/trace.ts';
-import { traceDrafts } from '../../../ingest/formats/trace-drafts.ts';
+import type { EventName } from '../../../ingest/events/events.ts';
+import type { Act, Choice } from '../../../ingest/traces/trace.ts';
+import { traceDrafts } from '../../../ingest/traces/trace-drafts.ts';
 
 type Made = {
   readonly id: string;

@@ -1,12 +1,12 @@
 /** Attributes and members that hold anything at all: every event derived from them is valid, and the good ones beside them are kept. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { decodeDraft } from '../../../ingest/decode.ts';
-import type { Draft } from '../../../ingest/events.ts';
+import { decodeDraft } from '../../../ingest/events/decode.ts';
+import type { Draft } from '../../../ingest/events/events.ts';
+import { canonicalJson } from '../../../ingest/events/json.ts';
 import { formatNamed } from '../../../ingest/formats/catalogue.ts';
-import { eventsOfSpans } from '../../../ingest/formats/otlp-traces.ts';
-import { canonicalJson } from '../../../ingest/json.ts';
-import { decodeOtlp } from '../../../ingest/otlp/decode.ts';
+import { decodeOtlp } from '../../../ingest/traces/otlp/decode.ts';
+import { eventsOfSpans } from '../../../ingest/traces/otlp-traces.ts';
 import { aTrace, chat, request, type SpanJson, span } from '../support/spans.ts';
 
 const OPENINFERENCE = span({

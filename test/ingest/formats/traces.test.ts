@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { decodeDraft } from '../../../ingest/decode.ts';
-import type { Draft } from '../../../ingest/events.ts';
+import { decodeDraft } from '../../../ingest/events/decode.ts';
+import type { Draft } from '../../../ingest/events/events.ts';
+import { canonicalJson } from '../../../ingest/events/json.ts';
 import { formatNamed } from '../../../ingest/formats/catalogue.ts';
-import { eventsOfSpans } from '../../../ingest/formats/otlp-traces.ts';
-import { canonicalJson } from '../../../ingest/json.ts';
-import { decodeOtlp } from '../../../ingest/otlp/decode.ts';
+import { decodeOtlp } from '../../../ingest/traces/otlp/decode.ts';
+import { eventsOfSpans } from '../../../ingest/traces/otlp-traces.ts';
 import {
   agent,
   aTrace,

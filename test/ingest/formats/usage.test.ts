@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { laterUsage, usageOf, withOurs, withoutOurs } from '../../../ingest/formats/usage.ts';
+import { laterUsage, usageOf, withOurs, withoutOurs } from '../../../ingest/formats/kit/usage.ts';
 
 describe('The usage of a call', () => {
   it.each([

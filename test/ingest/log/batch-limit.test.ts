@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { INFLATERS, inflatedBatch, MOST_BYTES } from '../../../ingest/log/batch-limit.ts';
 import '../../../ingest/log/kafka.ts';
 import { type LogRecord, readRecord } from '../../../ingest/log/kafka-record.ts';
-import { toLz4 } from '../../../ingest/lz4.ts';
+import { toLz4 } from '../../../ingest/log/lz4.ts';
 
 const require = createRequire(import.meta.url);
 const Decoder = require('kafkajs/src/protocol/decoder.js');

@@ -1,9 +1,9 @@
 /** What the archive holds of an event, and the same event joined again by the functions of the database. */
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { decodeDraft } from '../../../ingest/decode.ts';
-import type { Draft, Event } from '../../../ingest/events.ts';
-import { canonicalJson } from '../../../ingest/json.ts';
+import { decodeDraft } from '../../../ingest/events/decode.ts';
+import type { Draft, Event } from '../../../ingest/events/events.ts';
+import { canonicalJson } from '../../../ingest/events/json.ts';
 import { postgresLog } from '../../../ingest/log/postgres.ts';
 import { contextOf, EMPTY_CONTEXT, splitEvent } from '../../../ingest/log/split.ts';
 import { projectAll } from '../../../store/projecting/projector.ts';

@@ -1,7 +1,7 @@
 /** What every event log promises, whatever it is made of. Each implementation is run through the same suite. */
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { Event } from '../../../ingest/events.ts';
+import type { Event } from '../../../ingest/events/events.ts';
 import type { Appended, EventLog } from '../../../ingest/log/log.ts';
 import type { Db } from '../../../store/db/pool.ts';
 import { at, event } from '../../store/support/events.ts';

@@ -1,6 +1,6 @@
 /** A log, a book and an artifact store in memory that keep the promises of the ports, to look at what an import brings. */
-import type { Event } from '../../../ingest/events.ts';
-import { sha256 } from '../../../ingest/json.ts';
+import type { Event } from '../../../ingest/events/events.ts';
+import { sha256 } from '../../../ingest/events/json.ts';
 import type {
   ArtifactStore,
   DeadLetter,

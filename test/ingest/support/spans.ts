@@ -1,5 +1,5 @@
 /** Made-up OTLP spans: a planner and a solver who calls a tool, in any of the conventions. */
-import { toAttributes } from '../../../ingest/otlp/any-value.ts';
+import { toAttributes } from '../../../ingest/traces/otlp/any-value.ts';
 
 export type MadeSpan = {
   readonly id: number;

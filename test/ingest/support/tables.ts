@@ -1,6 +1,6 @@
 /** The rows that the tables would hold of these events, by the projections alone: the last version of each group of columns. */
-import type { Event } from '../../../ingest/events.ts';
-import { canonicalJson } from '../../../ingest/json.ts';
+import type { Event } from '../../../ingest/events/events.ts';
+import { canonicalJson } from '../../../ingest/events/json.ts';
 import { amended, type Stored } from '../../../store/projecting/amend.ts';
 import { rowsOf } from '../../../store/projections/catalogue.ts';
 import { effective } from '../../../store/projections/effective.ts';

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { Event } from '../../../ingest/events.ts';
+import type { Event } from '../../../ingest/events/events.ts';
 import { postgresLog } from '../../../ingest/log/postgres.ts';
 import { evaluateAttributions } from '../../../store/attribution/evaluate.ts';
 import { judge } from '../../../store/judging/judge.ts';

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { comparisonText } from '../../../cli/commands/compare.ts';
-import type { Event } from '../../../ingest/events.ts';
+import type { Event } from '../../../ingest/events/events.ts';
 import { compare, verdictOn } from '../../../store/comparing/compare.ts';
 import { pairedDifference } from '../../../store/statistics/paired.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';

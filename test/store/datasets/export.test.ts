@@ -5,7 +5,7 @@ import { parquetReadObjects } from 'hyparquet';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import type { TroupeError } from '../../../errors.ts';
-import { sha256 } from '../../../ingest/json.ts';
+import { sha256 } from '../../../ingest/events/json.ts';
 import { nestedStreams } from '../../../store/datasets/arrow.ts';
 import { exportDataset, layoutNamed } from '../../../store/datasets/export.ts';
 import { freeze } from '../../../store/datasets/freeze.ts';

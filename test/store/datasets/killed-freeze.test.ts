@@ -5,7 +5,7 @@ import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { fillSteps } from '../../../bench/stored-steps.ts';
-import { sha256 } from '../../../ingest/json.ts';
+import { sha256 } from '../../../ingest/events/json.ts';
 import { freeze } from '../../../store/datasets/freeze.ts';
 import { changedBetween, type Moment, momentOf } from '../../../store/datasets/moment.ts';
 import { listDatasets } from '../../../store/datasets/read.ts';

@@ -1,5 +1,5 @@
 /** Made-up teams for the recipes that come with Troupe and have no rows in published logs: their episodes by recipe. */
-import type { Event } from '../../../ingest/events.ts';
+import type { Event } from '../../../ingest/events/events.ts';
 import { type Call, type Play, played } from '../judging/support/episodes.ts';
 import { aTask } from '../judging/support/stories.ts';
 import { anExecution, at, event } from '../support/events.ts';

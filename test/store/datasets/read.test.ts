@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { sha256 } from '../../../ingest/json.ts';
+import { sha256 } from '../../../ingest/events/json.ts';
 import { arrowOfRows } from '../../../store/datasets/arrow.ts';
 import { exportDataset, layoutNamed } from '../../../store/datasets/export.ts';
 import { type Frozen, freeze } from '../../../store/datasets/freeze.ts';

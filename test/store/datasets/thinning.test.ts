@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { sha256 } from '../../../ingest/json.ts';
+import { sha256 } from '../../../ingest/events/json.ts';
 import { keepBodies } from '../../../ingest/log/postgres.ts';
 import { contextOf } from '../../../ingest/log/split.ts';
 import { farthestFirst } from '../../../store/datasets/farthest-first.ts';

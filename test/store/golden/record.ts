@@ -5,9 +5,9 @@
  */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { decodeDraft, encodeEnvelope } from '../../../ingest/decode.ts';
-import { cutOtlp } from '../../../ingest/formats/live-traces.ts';
-import { decodeOtlp } from '../../../ingest/otlp/decode.ts';
+import { decodeDraft, encodeEnvelope } from '../../../ingest/events/decode.ts';
+import { cutOtlp } from '../../../ingest/formats/traces/live-traces.ts';
+import { decodeOtlp } from '../../../ingest/traces/otlp/decode.ts';
 import { aTrace, request } from '../../ingest/support/spans.ts';
 import { aStory, at, event } from '../support/events.ts';
 

@@ -1,8 +1,8 @@
 /** Every field of every event, changed by itself, and the column of a view in which the change shows. */
 import type { TSchema } from 'typebox';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { decodeDraft } from '../../../ingest/decode.ts';
-import { type Draft, type Event, type EventName, VOCABULARY } from '../../../ingest/events.ts';
+import { decodeDraft } from '../../../ingest/events/decode.ts';
+import { type Draft, type Event, type EventName, VOCABULARY } from '../../../ingest/events/events.ts';
 import { postgresLog } from '../../../ingest/log/postgres.ts';
 import { projectAll } from '../../../store/projecting/projector.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';

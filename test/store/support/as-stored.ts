@@ -1,7 +1,7 @@
-import { digestOf } from '../../../ingest/decode.ts';
-import type { Event } from '../../../ingest/events.ts';
-import { canonicalJson } from '../../../ingest/json.ts';
-import { withJson } from '../../../ingest/long-context.ts';
+import { digestOf } from '../../../ingest/events/decode.ts';
+import type { Event } from '../../../ingest/events/events.ts';
+import { canonicalJson } from '../../../ingest/events/json.ts';
+import { withJson } from '../../../ingest/events/long-context.ts';
 
 /** The event with the data that a log has of it: to one that comes today the text of arguments is added. */
 export function asStored(event: Event, data: Event['data']): Event {

@@ -1,6 +1,6 @@
 /** Small builders: events as a team of two would record them. */
-import { decodeDraft } from '../../../ingest/decode.ts';
-import type { Draft, Event, EventData, EventName } from '../../../ingest/events.ts';
+import { decodeDraft } from '../../../ingest/events/decode.ts';
+import type { Draft, Event, EventData, EventName } from '../../../ingest/events/events.ts';
 
 let counter = 0;
 

@@ -1,5 +1,5 @@
 /** A topic in memory, as a log outside the database: what its brokers hold can be replaced at will. */
-import type { Event } from '../../../ingest/events.ts';
+import type { Event } from '../../../ingest/events/events.ts';
 import { type LogRecord, writeRecord } from '../../../ingest/log/kafka-record.ts';
 import { kafkaPartitionOf } from '../../../ingest/log/partition.ts';
 import type { LogSource } from '../../../ingest/log/source.ts';

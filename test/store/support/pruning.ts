@@ -2,8 +2,8 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileArtifacts } from '../../../ingest/artifacts.ts';
-import type { Event } from '../../../ingest/events.ts';
+import { fileArtifacts } from '../../../ingest/events/artifacts.ts';
+import type { Event } from '../../../ingest/events/events.ts';
 import { postgresLog } from '../../../ingest/log/postgres.ts';
 import { judgeAgain } from '../../../store/judging/judge.ts';
 import { projectAll } from '../../../store/projecting/projector.ts';

@@ -1,5 +1,5 @@
 /** What the tables are after events came in a given order. */
-import type { Event } from '../../../ingest/events.ts';
+import type { Event } from '../../../ingest/events/events.ts';
 import { postgresLog } from '../../../ingest/log/postgres.ts';
 import { projectAll } from '../../../store/projecting/projector.ts';
 import { checksum } from '../../../store/rebuilding/checksum.ts';

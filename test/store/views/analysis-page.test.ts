@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { Event, EventData, EventName } from '../../../ingest/events.ts';
+import type { Event, EventData, EventName } from '../../../ingest/events/events.ts';
 import { postgresLog } from '../../../ingest/log/postgres.ts';
 import { judge } from '../../../store/judging/judge.ts';
 import { ask } from '../../../store/sql/sql.ts';

@@ -1,6 +1,6 @@
 /** Episodes as an analyst meets them: a task, a team, who answered and how it ended; and the rows of a view over them. */
-import type { Event, EventData } from '../../../ingest/events.ts';
-import { given } from '../../../ingest/json.ts';
+import type { Event, EventData } from '../../../ingest/events/events.ts';
+import { given } from '../../../ingest/events/json.ts';
 import { postgresLog } from '../../../ingest/log/postgres.ts';
 import type { Db } from '../../../store/db/pool.ts';
 import { projectAll } from '../../../store/projecting/projector.ts';

@@ -1,6 +1,6 @@
 /** Feedback on a step that does not exist is kept, and flagged whatever came first. */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { Event } from '../../../ingest/events.ts';
+import type { Event } from '../../../ingest/events/events.ts';
 import { reconcile } from '../../../store/log/reconcile.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
 import { at, event } from '../support/events.ts';

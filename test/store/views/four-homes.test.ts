@@ -6,10 +6,10 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { fileArtifacts } from '../../../ingest/artifacts.ts';
-import { importFiles } from '../../../ingest/import.ts';
+import { fileArtifacts } from '../../../ingest/events/artifacts.ts';
+import { importFiles } from '../../../ingest/files/import.ts';
 import { postgresBook, postgresLog } from '../../../ingest/log/postgres.ts';
-import { createRecorder } from '../../../ingest/recorder.ts';
+import { createRecorder } from '../../../ingest/recorder/recorder.ts';
 import { ask } from '../../../store/sql/sql.ts';
 import { post, type TestApp, testApp } from '../../api/support/app.ts';
 import { agent, chat, message, request, spanId, TRACE, text } from '../../ingest/support/spans.ts';

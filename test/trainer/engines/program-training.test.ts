@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { decodeEnvelope } from '../../../ingest/decode.ts';
+import { decodeEnvelope } from '../../../ingest/events/decode.ts';
 import { postgresLog } from '../../../ingest/log/postgres.ts';
 import { freeze } from '../../../store/datasets/freeze.ts';
 import { type JobContext, requestJob, waitForJob } from '../../../store/jobs/jobs.ts';

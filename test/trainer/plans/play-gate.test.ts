@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { appendOwn } from '../../../ingest/events/own-event.ts';
 import { postgresLog } from '../../../ingest/log/postgres.ts';
-import { appendOwn } from '../../../ingest/own-event.ts';
 import { type GateReport, gateMarkdown } from '../../../store/gating/report.ts';
 import { WaitsFor } from '../../../store/jobs/jobs.ts';
 import { projectBatch } from '../../../store/projecting/projector.ts';

@@ -15,7 +15,7 @@ import { captureAnswer, readAnswer } from '../../../api/upstream/capture.ts';
 import type { Kind } from '../../../api/upstream/kind.ts';
 import { readUpstreams } from '../../../api/upstream/settings.ts';
 import { openUpstreams, type Upstreams } from '../../../api/upstream/upstreams.ts';
-import { fileArtifacts } from '../../../ingest/artifacts.ts';
+import { fileArtifacts } from '../../../ingest/events/artifacts.ts';
 import { postgresBook, postgresLog } from '../../../ingest/log/postgres.ts';
 import { type JobContext, waitForJob } from '../../../store/jobs/jobs.ts';
 import { runJobs } from '../../../store/jobs/worker.ts';

@@ -1,9 +1,9 @@
 /** One native record through a format, and what came of it by event. */
-import { decodeDraft } from '../../../../ingest/decode.ts';
-import type { EventName } from '../../../../ingest/events.ts';
+import { decodeDraft } from '../../../../ingest/events/decode.ts';
+import type { EventName } from '../../../../ingest/events/events.ts';
+import { canonicalJson } from '../../../../ingest/events/json.ts';
 import { formatNamed, recognise } from '../../../../ingest/formats/catalogue.ts';
-import type { Converted } from '../../../../ingest/formats/format.ts';
-import { canonicalJson } from '../../../../ingest/json.ts';
+import type { Converted } from '../../../../ingest/formats/kit/format.ts';
 
 export type Data = Record<string, unknown>;
 

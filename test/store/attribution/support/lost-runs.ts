@@ -1,5 +1,5 @@
 /** Runs of a team of two that failed: a lead hands over, a worker guesses, a tool fails, the lead gives an answer. */
-import type { Event, EventData, EventName } from '../../../../ingest/events.ts';
+import type { Event, EventData, EventName } from '../../../../ingest/events/events.ts';
 import { at, event } from '../../support/events.ts';
 
 type Ending = {

@@ -1,5 +1,5 @@
 /** Episodes as a test describes them, as events, and random ones of many shapes from a seed. */
-import type { Event, EventData } from '../../../../ingest/events.ts';
+import type { Event, EventData } from '../../../../ingest/events/events.ts';
 import { at, event } from '../../support/events.ts';
 
 export type Value = number | boolean | string | number[];

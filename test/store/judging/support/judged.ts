@@ -1,6 +1,6 @@
 /** A database with episodes in it that a test judges, and what an analyst reads of it. */
 import { expect } from 'vitest';
-import type { Event } from '../../../../ingest/events.ts';
+import type { Event } from '../../../../ingest/events/events.ts';
 import { postgresLog } from '../../../../ingest/log/postgres.ts';
 import { judge, judgeAgain, type MethodAsked } from '../../../../store/judging/judge.ts';
 import { projectAll } from '../../../../store/projecting/projector.ts';

@@ -1,6 +1,6 @@
 /** Feedback of any kind and tasks, and the verdicts and scores that SQL reads. */
 import { expect } from 'vitest';
-import type { Event, EventData } from '../../../../ingest/events.ts';
+import type { Event, EventData } from '../../../../ingest/events/events.ts';
 import { at, event } from '../../support/events.ts';
 import { expectNumber, type JudgedDatabase } from './judged.ts';
 

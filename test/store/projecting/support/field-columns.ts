@@ -1,5 +1,5 @@
 /** In which column each field of each event shows, and what an event needs beside it to show. */
-import type { EventName } from '../../../../ingest/events.ts';
+import type { EventName } from '../../../../ingest/events/events.ts';
 
 export type Data = Record<string, unknown>;
 

@@ -1,0 +1,218 @@
+/**
+ * The logs of the agents of a trace of Meta Agents Research Environments, as drafts: what a model was asked and answered, its tools and
+ * what came of them. Thoughts, rationales and plans repeat the answer they were read from.
+ */
+import type { Draft, Message } from '../../events/events.ts';
+import { asText, given, isRecord, ownOf, without } from '../../events/json.ts';
+import { isIdentifier } from '../../events/text.ts';
+import { jsonIn } from '../../traces/span-attributes.ts';
+import type { NativeRefusal } from '../kit/format.ts';
+import { type Emitter, refusal } from '../kit/native.ts';
+import type { Fields } from '../kit/rollout-calls.ts';
+import { usageOf } from '../kit/usage.ts';
+
+/** A log with the number of its place, and the agent around it where it is that of a sub-agent. */
+type Log = { readonly log: Fields; readonly seq: number };
+
+export type AgentLogs = {
+  readonly drafts: readonly Draft[];
+  /** Native agent id to what is known of it, in the order in which they speak. */
+  readonly agents: ReadonlyMap<string, { readonly system?: string; readonly parent?: string; readonly name?: string }>;
+  readonly answer: string | undefined;
+  readonly asked: string | undefined;
+};
+
+const ANSWERS = new Set([
+  'llm_output',
+  'llm_output_thought_action',
+  'llm_output_plan',
+  'llm_output_facts',
+  'raw_plan',
+  'raw_facts',
+]);
+
+/** Logs are JSON in texts, those of sub-agents within the log of who called them. `nameOf` is what an agent is called here. */
+export function agentLogs(
+  emit: Emitter,
+  episodeId: string,
+  native: readonly unknown[],
+  nameOf: (agent: string, place: number) => string,
+  refusals: NativeRefusal[],
+): AgentLogs {
+  const agents = new Map<string, { system?: string; parent?: string; name?: string }>();
+  const names = new Map<string, string>();
+  const named = (agent: unknown): string | null => {
+    if (!isIdentifier(agent) || agent === 'unknown') return null;
+    const name = names.get(agent) ?? nameOf(agent, names.size);
+    names.set(agent, name);
+    if (!agents.has(name)) agents.set(name, {});
+    return name;
+  };
+  const drafts: Draft[] = [];
+  const inputs = new Map<string | null, Message[]>();
+  const calls = new Map<string | null, string>();
+  const open = new Map<string | null, string[]>();
+  const turns = new Map<string | null, number>();
+  let answer: string | undefined;
+  let asked: string | undefined;
+  for (const { log, seq } of flat(native, refusals, (child, parent) => {
+    const [caller, own] = [named(parent.agent_id), named(child.agent_id)];
+    if (own !== null && caller !== null && own !== caller)
+      agents.set(own, {
+        parent: caller,
+        ...given('name', isIdentifier(parent.name) ? parent.name : undefined),
+        ...agents.get(own),
+      });
+  })) {
+    const agent = named(log.agent_id);
+    const id = isIdentifier(log.id) ? log.id : `log/${seq}`;
+    const type = asText(log.log_type);
+    const about = { episode_id: episodeId, seq, ...given('agent_id', agent ?? undefined) };
+    const text = typeof log.content === 'string' ? log.content : undefined;
+    const sent = (from: string, role: string): void => {
+      if (text !== undefined)
+        drafts.push(
+          emit.event('message.sent', [episodeId, id], {
+            episode_id: episodeId,
+            seq,
+            message_id: id,
+            from,
+            role,
+            content: text,
+          }),
+        );
+    };
+    const returned = (status: 'ok' | 'error', output: unknown): boolean => {
+      const call = open.get(agent)?.pop();
+      if (call === undefined) return false;
+      drafts.push(
+        emit.event('tool.returned', [episodeId, call], {
+          episode_id: episodeId,
+          seq,
+          tool_call_id: call,
+          status,
+          ...given('output', output),
+          ...(status === 'error' ? { error: without({ error: log.error, category: log.category }) } : {}),
+        }),
+      );
+      return true;
+    };
+    if (type === 'system_prompt' && agent !== null && text !== undefined)
+      agents.set(agent, { ...agents.get(agent), system: text });
+    else if (type === 'llm_input') inputs.set(agent, messagesIn(log.content));
+    else if (ANSWERS.has(type)) {
+      const turn = turns.get(agent) ?? 0;
+      turns.set(agent, turn + 1);
+      calls.set(agent, id);
+      open.set(agent, []);
+      const call = { ...about, call_id: id, turn };
+      drafts.push(
+        emit.event('generation.requested', [episodeId, id], { ...call, ...given('input', inputs.get(agent)) }),
+        emit.event('generation.completed', [episodeId, id], {
+          ...call,
+          choices: [{ index: 0, ...given('content', text) }],
+          ...given('usage', billed(log)),
+          ...(typeof log.completion_duration === 'number' && log.completion_duration > 0
+            ? { latency_ms: 1000 * log.completion_duration }
+            : {}),
+        }),
+      );
+      inputs.delete(agent);
+    } else if (type === 'tool_call' && isIdentifier(log.tool_name)) {
+      const written = log.tool_arguments;
+      open.set(agent, [...(open.get(agent) ?? []), id]);
+      drafts.push(
+        emit.event('tool.called', [episodeId, id], {
+          ...about,
+          tool_call_id: id,
+          ...given('call_id', calls.get(agent)),
+          name: log.tool_name,
+          ...(isRecord(written)
+            ? { arguments: written }
+            : { arguments: null, arguments_raw: typeof written === 'string' ? written : null }),
+          type: 'function',
+        }),
+      );
+    } else if (type === 'observation') {
+      if (!returned('ok', shown(log))) sent('environment', 'environment');
+    } else if (type === 'final_answer') {
+      answer = text ?? answer;
+      returned('ok', shown(log));
+    } else if (type === 'error') {
+      if (!returned('error', log.exception ?? log.error))
+        drafts.push(
+          emit.event('environment.observed', [episodeId, id], {
+            episode_id: episodeId,
+            seq,
+            kind: 'error',
+            content: without(log, 'id', 'log_type', 'timestamp', 'agent_id') ?? null,
+          }),
+        );
+    } else if (type === 'task' || type === 'agent_user_interface') {
+      asked ??= type === 'task' ? text : undefined;
+      sent('user', 'user');
+    } else if (type === 'environment_notifications') sent('environment', 'environment');
+    else if (type === 'hint' || type === 'task_reminder') sent('system', 'system');
+    else if (type === 'action' && log.event_type !== 'AGENT')
+      drafts.push(
+        emit.event('environment.observed', [episodeId, id], {
+          episode_id: episodeId,
+          seq,
+          kind: 'event',
+          content: without(log, 'id', 'log_type', 'timestamp', 'agent_id', 'exception_stack_trace') ?? null,
+        }),
+      );
+  }
+  return { drafts, agents, answer, asked };
+}
+
+function flat(
+  native: readonly unknown[],
+  refusals: NativeRefusal[],
+  nested: (child: Fields, parent: Fields) => void,
+): Log[] {
+  const logs: Fields[] = [];
+  const add = (one: unknown, field: string, parent: Fields | null): void => {
+    const log = typeof one === 'string' ? jsonIn(one) : one;
+    if (!isRecord(log) || typeof log.log_type !== 'string') {
+      refusals.push(refusal('bad_shape', field, 'a log {log_type, agent_id, …}, also as JSON in a text', one));
+      return;
+    }
+    if (log.log_type !== 'subagent') {
+      if (parent) nested(log, parent);
+      logs.push(log);
+    }
+    const children = Array.isArray(log.children) ? log.children : [];
+    for (const [i, child] of children.entries()) add(child, `${field}.children[${i}]`, log);
+  };
+  for (const [i, one] of native.entries()) add(one, `world_logs[${i}]`, null);
+  return logs.map((log, seq) => ({ log, seq }));
+}
+
+/** Without an answer of the engine all of them are 0. */
+const billed = ({ prompt_tokens, completion_tokens, reasoning_tokens }: Fields): Record<string, unknown> | undefined =>
+  prompt_tokens || completion_tokens
+    ? usageOf({ prompt_tokens, completion_tokens, reasoning_tokens: reasoning_tokens || null })
+    : undefined;
+
+/** What the model server is sent: it knows neither tool calls nor results, which the engine gives as what the assistant and the user say. */
+const ROLES: Readonly<Record<string, string>> = { 'tool-call': 'assistant', 'tool-response': 'user' };
+
+export function messagesIn(native: unknown): Message[] {
+  const list = Array.isArray(native) ? native.filter(isRecord) : [];
+  return list.map(({ role, content, attachments }): Message => {
+    const files = Array.isArray(attachments) && attachments.length > 0 ? attachments : null;
+    const text = typeof content === 'string' ? content : JSON.stringify(content ?? null);
+    const name =
+      typeof role === 'string' && role !== '' && role.length <= 64 ? (ownOf(ROLES, role) ?? role) : 'unknown';
+    return { role: name, content: files ? [{ type: 'text', content: text }, ...files.map(attachment)] : text };
+  });
+}
+
+/** An image or file is named by its kind and what it holds. */
+const attachment = (file: unknown) => ({ ...(isRecord(file) ? file : { content: file }), type: 'attachment' });
+
+const shown = ({ content, attachments }: Fields): unknown =>
+  Array.isArray(attachments) && attachments.length > 0
+    ? [{ type: 'text', content: content ?? null }, ...attachments.map(attachment)]
+    : content;

@@ -1,0 +1,109 @@
+/**
+ * The `chat_history` of AutoGen 0.2 and AG2: messages of the chat API in the view of the agent that began the chat. What asks for tools
+ * has no name (`_append_oai_message`), a message of a tool may hold several results, and up to 0.2.34 nothing has a name.
+ */
+import { given, isRecord, without } from '../../events/json.ts';
+import { isIdentifier } from '../../events/text.ts';
+import { toolCallsOf, badMessage as unreadable } from '../kit/chat-message.ts';
+import type { NativeRefusal } from '../kit/format.ts';
+import { badIdentifier, refusal } from '../kit/native.ts';
+import { withCallIds } from '../training/chat-unnamed.ts';
+import type { AutogenMessage } from './autogen-tools.ts';
+
+/** What the chat was begun with: a text of the program, never of a model. */
+export const BEGUN = 'chat_history[0]';
+/** What running code or an agent without a model answered. */
+export const OUTPUT = 'chat_history[output]';
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** The messages as those of later versions, or why one cannot be read. */
+export function oldMessages(natives: readonly unknown[]): (AutogenMessage | NativeRefusal)[] {
+  const list = withCallIds(natives) as readonly unknown[];
+  const named = natives.map((message) =>
+    isRecord(message) && message.role !== 'function' ? nameOf(message) : undefined,
+  );
+  const names = new Set(named.filter((name) => name !== undefined));
+  // Without a name a role is that of the view: what the agent that began the chat says itself is the assistant's.
+  const swapped = names.size === 0 && isRecord(list[0]) && list[0].role === 'assistant' && !asks(list[0]);
+  return list.map((native, seq): AutogenMessage | NativeRefusal => {
+    const field = `chat_history[${seq}]`;
+    if (!isRecord(native)) return refusal('bad_type', field, 'a message object', native);
+    if (isResult(native)) return resultOf(native, field);
+    const before = named.slice(0, seq).findLast((name) => name !== undefined);
+    const role = swapped && !asks(native) ? SWAPPED.get(native.role) : undefined;
+    const source = named[seq] ?? (asks(native) ? otherOf(names, before) : undefined) ?? role ?? native.role;
+    const bad = badIdentifier(source, `${field}.${named[seq] === undefined ? 'role' : 'name'}`);
+    return bad ?? messageOf(native, source as string, seq);
+  });
+}
+
+const nameOf = ({ name }: Fields): string | undefined => (isIdentifier(name) ? name : undefined);
+
+const SWAPPED: ReadonlyMap<unknown, string> = new Map([
+  ['assistant', 'user'],
+  ['user', 'assistant'],
+]);
+
+const asks = ({ tool_calls: calls, role }: Fields): boolean =>
+  role === 'assistant' && Array.isArray(calls) && calls.length > 0;
+
+const isResult = ({ role, tool_responses: results, tool_call_id: id }: Fields): boolean =>
+  role === 'function' || (role === 'tool' && (Array.isArray(results) || isIdentifier(id)));
+
+/** In a chat of two the one who did not speak before; undefined where more or fewer have names. */
+function otherOf(names: ReadonlySet<string>, before: string | undefined): string | undefined {
+  const others = [...names].filter((name) => name !== before);
+  return before !== undefined && others.length === 1 ? others[0] : undefined;
+}
+
+function resultOf(native: Fields, field: string): AutogenMessage | NativeRefusal {
+  const { tool_responses: several } = native;
+  const results: unknown[] = Array.isArray(several) ? several : [native];
+  for (const [i, result] of results.entries()) {
+    const place = Array.isArray(several) ? `${field}.tool_responses[${i}]` : field;
+    if (!isRecord(result)) return refusal('bad_type', place, 'the result of a tool', result);
+    const bad = badIdentifier(result.tool_call_id, `${place}.tool_call_id`);
+    if (bad) return bad;
+  }
+  return {
+    // The name beside a single result may be that of the function.
+    source: (Array.isArray(several) ? nameOf(native) : undefined) ?? 'environment',
+    type: 'ToolCallExecutionEvent',
+    content: (results as Fields[]).map((result) => ({
+      ...without(result, 'tool_call_id', 'role', 'content', ...(result === native ? ['name'] : [])),
+      call_id: result.tool_call_id,
+      ...given('content', result.content),
+    })),
+  };
+}
+
+/** The text that AutoGen's code executors answer with. */
+const EXECUTED = /^exitcode: -?\d+ \(/;
+
+function messageOf(native: Fields, source: string, seq: number): AutogenMessage | NativeRefusal {
+  const message = { ...native, source };
+  if (seq === 0 && !asks(native)) return { ...message, type: BEGUN };
+  if (asks(native)) {
+    const bad = unreadable(native, `chat_history[${seq}]`);
+    if (bad) return bad;
+    const content = toolCallsOf(native).map(({ id, name, arguments: asked, arguments_raw: raw }) => ({
+      id,
+      name,
+      arguments: raw ?? asked,
+    }));
+    // A group chat makes the text `None` of an answer that has none.
+    const { content: text } = native;
+    const isText = typeof text === 'string' && text !== '' && text !== 'None';
+    return {
+      ...without(message, 'tool_calls', 'content'),
+      source,
+      type: 'ToolCallRequestEvent',
+      content,
+      ...(isText ? { text } : {}),
+    };
+  }
+  // A default reply is empty; no model is known to have been asked.
+  const isOutput = typeof native.content === 'string' && (EXECUTED.test(native.content) || native.content === '');
+  return { ...message, type: isOutput ? OUTPUT : 'chat_history' };
+}

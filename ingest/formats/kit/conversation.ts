@@ -1,0 +1,170 @@
+/**
+ * A whole conversation with one agent, as events: each assistant message is a model call, the messages before it are its input,
+ * tool calls pair with their results, and everything else is a message.
+ */
+import type { Refusal } from '../../../errors.ts';
+import type { Draft, Message } from '../../events/events.ts';
+import { given, isRecord, parseRecord, without } from '../../events/json.ts';
+import { badMessage, type ChatMessage, toMessage, toolCallsOf } from './chat-message.ts';
+import { finishReasonIn } from './finish-reason.ts';
+import { badIdentifier, type Emitter, refusal } from './native.ts';
+
+/** Why a list is not a conversation; null where it is one. A tool message must answer a call made before it. */
+export function badConversation(messages: unknown, field: string): Refusal | null {
+  if (!Array.isArray(messages)) return refusal('bad_type', field, 'a list of messages', messages);
+  const calls = new Set<string>();
+  for (const [i, message] of messages.entries()) {
+    const place = `${field}[${i}]`;
+    const bad = badMessage(message, place) ?? (message.role === 'tool' ? badResult(message, place, calls) : null);
+    if (bad) return bad;
+    for (const call of toolCallsOf(message)) calls.add(call.id);
+  }
+  return null;
+}
+
+function badResult(message: Record<string, unknown>, place: string, calls: ReadonlySet<string>): Refusal | null {
+  const id = message.tool_call_id;
+  const bad = badIdentifier(id, `${place}.tool_call_id`);
+  if (bad) return bad;
+  if (calls.has(id as string)) return null;
+  return refusal('bad_reference', `${place}.tool_call_id`, 'the id of a tool call made before it', id);
+}
+
+/** Tool calls by native id, which may repeat: each gets an id of its own, a result pairs with the latest open one. */
+export function toolLedger() {
+  const open = new Map<string, string[]>();
+  const latest = new Map<string, string>();
+  const taken = new Set<string>();
+  return {
+    call(id: string): string {
+      let own = id;
+      for (let n = 2; taken.has(own); n++) own = `${id}#${n}`;
+      taken.add(own);
+      open.set(id, [...(open.get(id) ?? []), own]);
+      latest.set(id, own);
+      return own;
+    },
+    result: (id: string): string => open.get(id)?.pop() ?? latest.get(id) ?? id,
+  };
+}
+
+/** Flag of a tool result that reports an error though its source does not mark the tool as failed. */
+export const APPARENT_ERROR = 'apparent_error';
+
+/** Flag of a tool result of a shape that its format does not know: it stays as it is written. */
+const UNKNOWN_RESULT = 'unknown_result';
+
+/** The flag of a result that is neither a text nor a list of texts and typed blocks. */
+export function resultFlags(content: unknown): { readonly flags?: string[] } {
+  const isKnown = (one: unknown): boolean =>
+    typeof one === 'string' || (isRecord(one) && typeof one.type === 'string' && one.type !== '');
+  const known = content == null || typeof content === 'string' || (Array.isArray(content) && content.every(isKnown));
+  return known ? {} : { flags: [UNKNOWN_RESULT] };
+}
+
+/** The rule of chats, which mark no tool as failed: the result is a JSON object whose `error` says something. */
+export function hasError(output: unknown): boolean {
+  if (typeof output !== 'string' || !output.trimStart().startsWith('{') || !output.includes('"error"')) return false;
+  const read = parseRecord(output);
+  return 'value' in read && isRecord(read.value) && Boolean(read.value.error);
+}
+
+export type ConversationOptions = {
+  readonly episodeId: string;
+  /** Who wrote an assistant message; null where it is unknown. */
+  readonly agentOf: (message: ChatMessage) => string | null;
+  /** Tool definitions the calls were made with; undefined where the record has none. */
+  readonly tools?: unknown;
+  /** True where each call is a round of the environment. */
+  readonly turns?: boolean;
+  /** Whether the text of a result reports an error, where the format has another rule for it than `hasError`: the result is flagged. */
+  readonly reportsError?: (output: string) => boolean;
+  /** Number of the first message, where an episode holds several conversations; 0 without it. */
+  readonly first?: number;
+  /** The calls of the conversations before, which may have had the same ids. */
+  readonly ledger?: ReturnType<typeof toolLedger>;
+  /** What the conversation stands in: it may say why its last answer ended. */
+  readonly around?: unknown;
+};
+
+/** The events of a conversation that passed `badConversation`; `seq` counts the messages. */
+export function conversationDrafts(
+  emit: Emitter,
+  messages: readonly ChatMessage[],
+  {
+    episodeId,
+    agentOf,
+    tools,
+    turns = false,
+    reportsError = hasError,
+    first = 0,
+    ledger = toolLedger(),
+    around,
+  }: ConversationOptions,
+): Draft[] {
+  const drafts: Draft[] = [];
+  const before: Message[] = [];
+  const last = messages.findLast(({ role }) => role === 'assistant');
+  const finishOf = (message: ChatMessage) => finishReasonIn(message, message === last ? around : undefined);
+  let turn = 0;
+  for (const [i, native] of messages.entries()) {
+    const seq = first + i;
+    const message = toMessage(native);
+    const { role, content, ...rest } = message;
+    const failed = role === 'tool' && native.is_error === true;
+    const known = ['tool_call_id', ...(failed ? ['is_error'] : [])];
+    const unmapped = given('unmapped', without(rest as Record<string, unknown>, ...known));
+    const id = `m${seq}`;
+    const inEpisode = { episode_id: episodeId, seq };
+    if (role === 'assistant') {
+      const round = turns ? { turn: turn++ } : {};
+      const call = { ...inEpisode, call_id: id, ...round, ...given('agent_id', agentOf(native) ?? undefined) };
+      drafts.push(
+        emit.event('generation.requested', [episodeId, seq], { ...call, input: [...before], ...given('tools', tools) }),
+        emit.event('generation.completed', [episodeId, seq], {
+          ...call,
+          choices: [{ index: 0, ...given('content', content), ...given('finish_reason', finishOf(native)) }],
+          ...unmapped,
+        }),
+      );
+      for (const [index, { id: nativeId, type, ...asked }] of toolCallsOf(native).entries()) {
+        drafts.push(
+          emit.event('tool.called', [episodeId, seq, index], {
+            ...call,
+            tool_call_id: ledger.call(nativeId),
+            index,
+            type,
+            ...asked,
+            native: { tool_call_id: nativeId },
+          }),
+        );
+      }
+    } else if (role === 'tool') {
+      const nativeId = native.tool_call_id as string;
+      drafts.push(
+        emit.event('tool.returned', [episodeId, seq], {
+          ...inEpisode,
+          tool_call_id: ledger.result(nativeId),
+          status: failed ? 'error' : 'ok',
+          ...given('output', content),
+          native: { tool_call_id: nativeId },
+          ...(!failed && typeof content === 'string' && reportsError(content) ? { flags: [APPARENT_ERROR] } : {}),
+          ...unmapped,
+        }),
+      );
+    } else {
+      drafts.push(
+        emit.event('message.sent', [episodeId, seq], {
+          ...inEpisode,
+          message_id: id,
+          from: message.name ?? role,
+          role,
+          ...given('content', content),
+          ...given('unmapped', without(rest as Record<string, unknown>, 'name')),
+        }),
+      );
+    }
+    before.push(message);
+  }
+  return drafts;
+}

@@ -1,0 +1,57 @@
+/** Formats whose traces lie in many records: all records of an import, read together, with each trace's original kept. */
+import type { Draft } from '../../events/events.ts';
+import { canonicalJson } from '../../events/json.ts';
+import { writtenJson } from '../../events/spelling.ts';
+import type { Act, Judgement } from '../../traces/trace.ts';
+import { traceDrafts } from '../../traces/trace-drafts.ts';
+import type { Converted, NativeRefusal } from './format.ts';
+
+export type TraceReading = {
+  readonly acts: Act[];
+  readonly judgements: Judgement[];
+  readonly refusals: NativeRefusal[];
+  /** Keeps an item as part of the original of its trace. */
+  readonly keep: (trace: string, item: unknown) => void;
+  /** The events of all that was read, as a whole. */
+  readonly converted: () => Converted;
+  /** The same of what has come so far: no episode begins without its root, none ends before a root of it did. */
+  readonly live: () => readonly Draft[];
+};
+
+/** Collects the records of one format; its events have the source `/import/<format>`. */
+export function traceReading(format: string): TraceReading {
+  const acts: Act[] = [];
+  const judgements: Judgement[] = [];
+  const refusals: NativeRefusal[] = [];
+  /** By trace, the items by their canonical JSON. */
+  const originals = new Map<string, Map<string, string>>();
+  return {
+    acts,
+    judgements,
+    refusals,
+    keep: (trace, item) => {
+      const items = originals.get(trace) ?? new Map();
+      items.set(canonicalJson(item), writtenJson(item));
+      originals.set(trace, items);
+    },
+    converted: () => {
+      const { drafts, bodies } = traceDrafts(acts, judgements, {
+        source: `/import/${format}`,
+        whole: true,
+        originalOf: (trace) => {
+          const items = originals.get(trace);
+          return items ? originalOf(items) : null;
+        },
+      });
+      return { drafts, refusals, raw: null, bodies };
+    },
+    live: () => traceDrafts(acts, judgements, { source: `/import/${format}`, whole: false }).drafts,
+  };
+}
+
+/** Items in the order of their canonical JSON, which does not depend on that of their files. */
+const originalOf = (items: ReadonlyMap<string, string>): string =>
+  `[${[...items]
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([, written]) => written)
+    .join(',')}]`;

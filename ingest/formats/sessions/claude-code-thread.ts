@@ -1,0 +1,373 @@
+/** The lines of one agent of a Claude Code session as events. */
+import type { Draft, Message, Part } from '../../events/events.ts';
+import { asText, given, isRecord, without } from '../../events/json.ts';
+import { isIdentifier } from '../../events/text.ts';
+import { resultFlags, type toolLedger } from '../kit/conversation.ts';
+import type { Emitter } from '../kit/native.ts';
+import { timeOfText } from '../kit/run.ts';
+import { usageOf } from '../kit/usage.ts';
+import { blocksOf, type Fields, type Line, MAIN, promptOf, SYNTHETIC } from './claude-code-lines.ts';
+
+/** Lines of one session stand in several files, so that their times order them; the place in the file does where there is no time. */
+export const placeOf = ({ fields, seq }: Line, episodeId: string): { episode_id: string; seq?: number } => ({
+  episode_id: episodeId,
+  ...(timeOfText(fields.timestamp) === null ? { seq } : {}),
+});
+
+type Ledger = ReturnType<typeof toolLedger>;
+
+type ContextMessage = Readonly<Record<string, unknown>> & { readonly role: string; readonly content: Part[] };
+
+/** A message as a later call was shown it. */
+type Shown = { readonly uuid: unknown; readonly message: ContextMessage };
+
+/** Lines of one answer: each block of it has a line of its own, and results of tools may stand between them. */
+type Answer = {
+  readonly first: Line;
+  lines: Line[];
+  readonly shown: Shown;
+  /** Null where the lines before the first are not in the file. */
+  readonly input: Message[] | null;
+  /** When the last message before it was written: the program calls the model then. */
+  readonly askedAt: string | null;
+  /** Whether the person ended it, which its lines do not say. */
+  isInterrupted?: boolean;
+};
+
+export type Thread = {
+  readonly episodeId: string;
+  readonly agentId: string;
+  readonly ledger: Ledger;
+};
+
+/**
+ * The events of one agent, its lines in their order. The input of a call is the messages before it since the context was last
+ * compacted; where the person went back to an earlier message, what followed that message is no part of it.
+ */
+export function threadDrafts(emit: Emitter, lines: readonly Line[], thread: Thread, system?: string): Draft[] {
+  const answers = new Map<string, Answer>();
+  const instructions = system === undefined ? [] : [{ role: 'system', content: system }];
+  // The drafts of an answer are made once all its lines are known, and stand before the results of its tools.
+  const pending: (() => Draft[])[] = [];
+  const ids = new Set<string>();
+  const parents = new Map(lines.map(({ fields }) => [fields.uuid, fields.parentUuid]));
+  let context: Shown[] = [];
+  let askedAt: string | null = null;
+  let open: Answer | null = null;
+  let whole = !isHeadless(lines, thread.agentId);
+  for (const line of lines) {
+    const { fields } = line;
+    if (whole && context.length > 0 && isAfterGap(fields, parents)) whole = false;
+    if (fields.type === 'assistant' && isCall(line)) {
+      const { id } = fields.message as Fields;
+      const key = JSON.stringify([id ?? fields.uuid, fields.requestId]);
+      const known = answers.get(key);
+      const blocks = blocksOf(fields).map(partOf);
+      if (known) {
+        known.lines.push(line);
+        known.shown.message.content.push(...blocks);
+        open = known;
+        continue;
+      }
+      const shown = { uuid: fields.uuid, message: { role: 'assistant', content: blocks } };
+      // The messages before may still grow by lines that were written late: they are shared, not copied.
+      const answer: Answer = {
+        first: line,
+        lines: [line],
+        shown,
+        input: whole ? [...instructions, ...context.map(({ message }) => message)] : null,
+        askedAt,
+      };
+      answers.set(key, answer);
+      open = answer;
+      context = [...context, shown];
+      pending.push(() => answerDrafts(emit, answer, thread, ids));
+      continue;
+    }
+    if (fields.type === 'user' || fields.type === 'assistant') {
+      askedAt = timeOfText(fields.timestamp);
+      if (open && isInterruption(fields)) open.isInterrupted = true;
+      open = null;
+      if (promptOf(fields) !== null) context = upTo(context, fields.parentUuid, parents);
+      const messages = messagesOf(fields).map((message) => ({ uuid: fields.uuid, message }));
+      if (fields.type === 'user' || line.copied) context = [...context, ...messages];
+      pending.push(() => messageDrafts(emit, line, thread));
+    } else {
+      if (fields.subtype === 'compact_boundary') {
+        context = [];
+        whole = true;
+      }
+      pending.push(() => noteDrafts(emit, line, thread));
+    }
+  }
+  return pending.flatMap((drafts) => drafts());
+}
+
+/**
+ * Whether the file begins within a conversation: what its first message hangs on ends at a line that is not there. What a sub-agent is
+ * asked may hang on a line of its caller, which stands in another file.
+ */
+export function isHeadless(lines: readonly Line[], agentId: string): boolean {
+  const begin = lines.find(({ fields }) => fields.type === 'user' || fields.type === 'assistant');
+  if (!begin || isRecord(begin.fields.forkedFrom)) return false;
+  const { fields: first } = begin;
+  if (agentId !== MAIN && promptOf(first) !== null) return false;
+  const parents = new Map(lines.map(({ fields }) => [fields.uuid, fields.parentUuid]));
+  const seen = new Set<unknown>();
+  // What follows a compaction hangs on nothing and names what it hung on before.
+  const logical = new Map(lines.map(({ fields }) => [fields.uuid, fields.logicalParentUuid]));
+  for (let uuid: unknown = first.uuid; !seen.has(uuid); uuid = parents.get(uuid) ?? logical.get(uuid)) {
+    if (!isIdentifier(uuid)) return false;
+    if (!parents.has(uuid)) return true;
+    seen.add(uuid);
+  }
+  return false;
+}
+
+/** Whether lines are missing before this one: what it hangs on is not there. */
+const isAfterGap = ({ type, parentUuid }: Fields, parents: ReadonlyMap<unknown, unknown>): boolean =>
+  (type === 'user' || type === 'assistant') && isIdentifier(parentUuid) && !parents.has(parentUuid);
+
+/** Whether lines are missing anywhere in the thread. */
+export function hasGap(lines: readonly Line[], agentId: string): boolean {
+  const parents = new Map(lines.map(({ fields }) => [fields.uuid, fields.parentUuid]));
+  const messages = lines.filter(({ fields: { type } }) => type === 'user' || type === 'assistant');
+  return isHeadless(lines, agentId) || messages.slice(1).some(({ fields }) => isAfterGap(fields, parents));
+}
+
+/** Whether a model wrote this answer in this session. */
+const isCall = ({ fields, copied }: Line): boolean => (fields.message as Fields).model !== SYNTHETIC && !copied;
+
+function upTo(context: Shown[], parent: unknown, parents: ReadonlyMap<unknown, unknown>): Shown[] {
+  const seen = new Set<unknown>();
+  for (let uuid = parent; isIdentifier(uuid) && !seen.has(uuid); uuid = parents.get(uuid)) {
+    seen.add(uuid);
+    const at = context.findLastIndex((one) => one.uuid === uuid);
+    if (at < 0) continue;
+    // What hangs beside the parent, such as results of parallel tools, is not cut: only a later answer was taken back.
+    const next = context.findIndex(({ message }, i) => i > at && message.role === 'assistant');
+    return next < 0 || seen.has(context[next]!.uuid) ? context : context.slice(0, next);
+  }
+  return context;
+}
+
+function answerDrafts(
+  emit: Emitter,
+  { first, lines, shown, input, askedAt, isInterrupted }: Answer,
+  thread: Thread,
+  ids: Set<string>,
+): Draft[] {
+  const { episodeId, agentId, ledger } = thread;
+  const last = lines.at(-1)!;
+  const native = last.fields.message as Fields;
+  const wanted = isIdentifier(native.id) ? native.id : (first.fields.uuid as string);
+  const id = ids.has(wanted) ? (first.fields.uuid as string) : wanted;
+  ids.add(wanted);
+  const time = timeOfText(last.fields.timestamp);
+  const call = { ...placeOf(first, episodeId), call_id: id, agent_id: agentId };
+  const rest = without(last.fields, ...LINE, 'requestId', 'error', 'isApiErrorMessage');
+  const { stop_reason: reason, usage, model } = native;
+  let index = 0;
+  return [
+    emit.event(
+      'generation.requested',
+      [episodeId, agentId, id],
+      {
+        ...call,
+        ...(typeof model === 'string' ? { model } : {}),
+        ...(input ? { input } : {}),
+      },
+      askedAt,
+    ),
+    emit.event(
+      'generation.completed',
+      [episodeId, agentId, id],
+      {
+        ...call,
+        choices: [
+          {
+            index: 0,
+            content: shown.message.content,
+            ...(typeof reason === 'string'
+              ? { finish_reason: reason }
+              : given('finish_reason', isInterrupted ? 'aborted' : undefined)),
+          },
+        ],
+        ...(isIdentifier(native.id) ? { response_id: native.id } : {}),
+        ...(typeof model === 'string' ? { response_model: model } : {}),
+        ...given('usage', usageOf(usage)),
+        native: { uuids: lines.map(({ fields }) => fields.uuid), ...given('request_id', last.fields.requestId) },
+        ...given(
+          'unmapped',
+          without({ ...rest, ...without(native, 'id', 'type', 'role', 'model', 'content', 'stop_reason', 'usage') }),
+        ),
+      },
+      time,
+    ),
+    ...lines.flatMap((line) =>
+      blocksOf(line.fields).flatMap((block, i): Draft[] => {
+        const at = timeOfText(line.fields.timestamp);
+        if (/tool_result$/.test(asText(block.type))) return [resultDraft(emit, block, i, line, thread)];
+        if (!/tool_use$/.test(asText(block.type))) return [];
+        return [
+          emit.event(
+            'tool.called',
+            [episodeId, line.fields.uuid as string, i],
+            {
+              ...call,
+              tool_call_id: ledger.call(block.id as string),
+              index: index++,
+              name: block.name as string,
+              type: block.type === 'tool_use' ? 'function' : 'server',
+              arguments: block.input ?? null,
+              native: { tool_call_id: block.id },
+              ...given('unmapped', without(block, 'type', 'id', 'name', 'input')),
+            },
+            at,
+          ),
+        ];
+      }),
+    ),
+  ];
+}
+
+/** A line that no model call wrote: a prompt, results of tools, what was copied from another session or stands for an answer. */
+function messageDrafts(emit: Emitter, line: Line, thread: Thread): Draft[] {
+  const { fields, copied } = line;
+  const { episodeId, agentId } = thread;
+  const time = timeOfText(fields.timestamp);
+  const about = placeOf(line, episodeId);
+  if (fields.type === 'assistant' && !copied) {
+    const kind = fields.isApiErrorMessage === true ? 'error' : 'output';
+    const content = blocksOf(fields).map(partOf);
+    return [emit.event('environment.observed', [episodeId, fields.uuid as string], { ...about, kind, content }, time)];
+  }
+  const results = copied ? [] : blocksOf(fields).filter(({ type }) => type === 'tool_result');
+  const rest = blocksOf(fields).filter((block) => !results.includes(block));
+  const flags = copied ? { flags: ['copied_context'] } : {};
+  return [
+    ...results.map((block) => resultDraft(emit, block, blocksOf(fields).indexOf(block), line, thread)),
+    ...(rest.length === 0
+      ? []
+      : [
+          emit.event(
+            'message.sent',
+            [episodeId, fields.uuid as string],
+            {
+              ...about,
+              message_id: fields.uuid as string,
+              ...given('from', authorOf(fields, agentId)),
+              to: fields.type === 'assistant' ? ['all'] : [agentId],
+              role: fields.type as string,
+              content: rest.map(partOf),
+              ...flags,
+              ...given('unmapped', without(fields, ...LINE)),
+            },
+            time,
+          ),
+        ]),
+  ];
+}
+
+/** A sub-agent is asked by the agent that started it, which its lines do not name. */
+function authorOf({ type, isMeta, isSidechain }: Fields, agentId: string): string | undefined {
+  if (type === 'assistant') return agentId;
+  return isMeta === true ? 'claude-code' : isSidechain === true ? undefined : 'user';
+}
+
+/** What the program writes where a person ends an answer; where tools ran, the answer was whole. */
+const isInterruption = (fields: Fields): boolean =>
+  blocksOf(fields).some(({ text }) => text === '[Request interrupted by user]');
+
+/** The refusals of a person, as the program words them for the model. */
+const REFUSED = /^(The user doesn't want to (proceed|take)|Permission to use|\[Request interrupted)/;
+
+function resultDraft(emit: Emitter, block: Fields, i: number, line: Line, thread: Thread): Draft {
+  const { fields } = line;
+  const { episodeId, ledger } = thread;
+  const output = typeof block.content === 'string' ? block.content : listed(block.content).map(partOf);
+  const toolUseResult = isRecord(fields.toolUseResult) ? fields.toolUseResult : {};
+  const words =
+    typeof output === 'string'
+      ? output
+      : output.map(({ content }) => (typeof content === 'string' ? content : '')).join('');
+  const failed = block.is_error === true;
+  return emit.event(
+    'tool.returned',
+    [episodeId, fields.uuid as string, i],
+    {
+      ...placeOf(line, episodeId),
+      tool_call_id: ledger.result(block.tool_use_id as string),
+      status:
+        toolUseResult.interrupted === true ? 'cancelled' : !failed ? 'ok' : REFUSED.test(words) ? 'denied' : 'error',
+      ...(block.content === undefined ? {} : { output }),
+      ...resultFlags(block.content),
+      ...(typeof toolUseResult.totalDurationMs === 'number' ? { duration_ms: toolUseResult.totalDurationMs } : {}),
+      native: { tool_call_id: block.tool_use_id },
+      ...given('unmapped', without({ ...without(fields, ...LINE, 'toolUseResult') })),
+    },
+    timeOfText(fields.timestamp),
+  );
+}
+
+/** A note that says what happened to the agent. The others stay in the record of the file. */
+function noteDrafts(emit: Emitter, line: Line, { episodeId }: Thread): Draft[] {
+  const { fields } = line;
+  if (fields.type !== 'system' || !isIdentifier(fields.uuid)) return [];
+  const kind = fields.subtype === 'api_error' ? 'error' : isIdentifier(fields.subtype) ? fields.subtype : 'system';
+  const content = without(fields, 'type', 'subtype', ...LINE);
+  const data = { ...placeOf(line, episodeId), kind, ...given('content', content) };
+  return [emit.event('environment.observed', [episodeId, fields.uuid], data, timeOfText(fields.timestamp))];
+}
+
+/** What each line repeats of its session, and what has a place of its own. */
+const LINE = [
+  'type',
+  'message',
+  'uuid',
+  'parentUuid',
+  'logicalParentUuid',
+  'timestamp',
+  'sessionId',
+  'isSidechain',
+  'agentId',
+  'attributionAgent',
+  'sourceToolAssistantUUID',
+  'promptId',
+  'cwd',
+  'version',
+  'gitBranch',
+  'userType',
+  'entrypoint',
+  'slug',
+];
+
+const listed = (content: unknown): readonly unknown[] =>
+  Array.isArray(content) ? content : content == null ? [] : [content];
+
+function messagesOf(fields: Fields): ContextMessage[] {
+  const blocks = blocksOf(fields);
+  const results = blocks.filter(({ type }) => type === 'tool_result');
+  const rest = blocks.filter((block) => !results.includes(block)).map(partOf);
+  return [
+    ...results.map((block) => ({
+      role: 'tool',
+      content: listed(block.content).map(partOf),
+      tool_call_id: block.tool_use_id,
+      ...(block.is_error === true ? { is_error: true } : {}),
+    })),
+    ...(rest.length > 0 ? [{ role: fields.type as string, content: rest }] : []),
+  ];
+}
+
+function partOf(native: unknown): Part {
+  if (!isRecord(native)) return { type: 'text', content: native };
+  const { type, text, thinking, ...rest } = native as Fields;
+  if (type === 'text') return { ...rest, type, content: text };
+  if (type === 'thinking') return { ...rest, type: 'reasoning', content: thinking };
+  if (typeof type === 'string' && /tool_use$/.test(type)) {
+    const { id, name, input, ...more } = rest;
+    return { ...more, type: 'tool_call', id, name, arguments: input ?? null } as Part;
+  }
+  return typeof type === 'string' && type !== '' ? (native as Part) : { type: 'json', content: native };
+}

@@ -1,0 +1,309 @@
+/**
+ * Sessions of Claude Code, `~/.claude/projects/<folder>/<session>.jsonl` and `<session>/subagents/agent-<id>.jsonl`: a line for each
+ * message, and for each block of an answer. Read from what version 2.1.197 (npm @anthropic-ai/claude-code) writes against a scripted
+ * model server; the older form, sub-agents within the file of their parent, from public notes on versions 1.0 to 2.0.
+ *
+ * A file is one record: a sub-agent's names the session it belongs to in each line, so that both are one episode.
+ */
+import type { Draft, EventData } from '../../events/events.ts';
+import { given, isRecord, without } from '../../events/json.ts';
+import { writtenJson } from '../../events/spelling.ts';
+import { isIdentifier } from '../../events/text.ts';
+import { toolLedger } from '../kit/conversation.ts';
+import type { Converted, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
+import { marksOf } from '../kit/marks.ts';
+import { rawRecord, refusal, refused, revisedEmitter } from '../kit/native.ts';
+import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfText } from '../kit/run.ts';
+import {
+  agentsOf,
+  badLine,
+  blocksOf,
+  copiesIn,
+  type Fields,
+  idsOf,
+  isSessionLine,
+  type Line,
+  MAIN,
+  originalsIn,
+  promptOf,
+  unknownKind,
+} from './claude-code-lines.ts';
+import { hasGap, isHeadless, placeOf, threadDrafts } from './claude-code-thread.ts';
+
+const NAME = 'claude-code';
+const emit = revisedEmitter(NAME);
+
+export const claudeCode: Format = {
+  name: NAME,
+  summary: 'Claude Code sessions and their sub-agents: lines of {type, message, uuid, parentUuid, sessionId}',
+  recognises: ({ records }) => records.some(isSessionLine),
+  gathers: () => 'file',
+  joins: {
+    names: (lines) => namesOf(lines).map(([session, agent]) => JSON.stringify([session, agent])),
+    episodes: (lines) => [...new Set(namesOf(lines).map(([session]) => session))],
+    marks: (line) =>
+      isRecord(line) ? marksOf([line.uuid], [line.parentUuid, line.logicalParentUuid]) : marksOf([], []),
+    timeOf: (line) => (isRecord(line) ? timeOfText(line.timestamp) : null),
+    needsName: true,
+    originals: originalsIn,
+  },
+  convert,
+  restates: new Set(['task.defined']),
+  mapping: [
+    ['sessionId', 'episode_id'],
+    ['the first prompt', 'task.defined by the hash of its text'],
+    ['cwd, gitBranch, version', 'episode.started.tags'],
+    ['agentId, else the first line of a sidechain', 'agent_id; `main` without it'],
+    ['toolUseResult.agentId', 'agent.defined with its parent, control.transferred'],
+    ['an agent of a workflow', 'control.transferred from `main`'],
+    ['assistant lines with the same message.id', 'generation.requested, generation.completed: one call'],
+    ['message.usage of the last of them', 'usage; input_tokens are with those of the cache'],
+    ['content[thinking]', 'a part of type reasoning'],
+    ['content[tool_use]', 'tool.called'],
+    ['content[tool_result]', 'tool.returned; is_error is status error, denied where a person refused'],
+    ['user', 'message.sent'],
+    ['forkedFrom, and lines of another session by their uuid or message.id', 'message.sent, flagged copied_context'],
+    ['system, answers of the model <synthetic>', 'environment.observed'],
+    ['attachment, progress, queue-operation and other notes', 'the record alone'],
+    ['lines of any other type', 'the record alone; the report counts them'],
+  ],
+};
+
+function convert(record: NativeRecord): Converted {
+  const list = Array.isArray(record.value) ? (record.value as unknown[]) : [record.value];
+  const refusals: NativeRefusal[] = [];
+  const sessions = new Map<string, Line[]>();
+  const seen = new Set<unknown>();
+  const broken = new Set<unknown>();
+  const unread: string[] = [];
+  const copies = copiesIn(list);
+  const origins = new Map<string, string>();
+  for (const [seq, native] of list.entries()) {
+    const bad = badLine(native);
+    if (bad) {
+      refusals.push({ ...bad, at: seq });
+      if (isRecord(native)) broken.add(native.sessionId);
+      continue;
+    }
+    const fields = native as Fields;
+    const { sessionId, uuid } = fields;
+    const unknown = unknownKind(fields);
+    if (unknown !== null) unread.push(unknown);
+    // A line without a session is no part of a conversation; one that was written twice counts once.
+    if (!isIdentifier(sessionId) || (isIdentifier(uuid) && seen.has(uuid))) continue;
+    seen.add(uuid);
+    const lines = sessions.get(sessionId) ?? [];
+    sessions.set(sessionId, lines);
+    const ids = idsOf(fields);
+    const origin = ids.map((id) => record.copied?.get(id)).find((episode) => episode !== undefined);
+    if (origin !== undefined) origins.set(sessionId, origin);
+    lines.push({ seq, fields, copied: origin !== undefined || ids.some((id) => copies.has(id)) });
+  }
+  const conversations = [...sessions].filter(([, lines]) => lines.some(isMessage));
+  if (conversations.length === 0 && refusals.length === 0)
+    return refused(refusal('bad_shape', '', 'at least one line of a user or an assistant', list));
+  const original = conversations.length > 0 ? writtenJson(list) : null;
+  return {
+    drafts: conversations.flatMap(([id, lines]) =>
+      sessionDrafts(id, lines, original!, {
+        broken: broken.has(id),
+        origin: origins.get(id),
+        workflow: record.path === undefined ? undefined : WORKFLOW.exec(record.path)?.[1],
+      }),
+    ),
+    refusals,
+    unread,
+    raw: original,
+    repeated: record.ordinal > 0,
+  };
+}
+
+/** The sessions in these lines, each with the agent whose file they are of: null for the main agent's, which older sub-agents share. */
+function namesOf(lines: readonly unknown[]): [session: string, agent: string | null][] {
+  const found = new Map<string, [string, string | null]>();
+  const named = lines.filter((line): line is Fields => isRecord(line) && isIdentifier(line.sessionId));
+  const messages = named.filter(({ type }) => type === 'user' || type === 'assistant');
+  for (const line of (messages.length > 0 ? messages : named) as (Fields & { sessionId: string })[]) {
+    const agent = isIdentifier(line.agentId) ? line.agentId : null;
+    found.set(JSON.stringify([line.sessionId, agent]), [line.sessionId, agent]);
+  }
+  return [...found.values()];
+}
+
+const isMessage = ({ fields }: Line): boolean => fields.type === 'user' || fields.type === 'assistant';
+const timeOf = ({ fields }: Line): string | null => timeOfText(fields.timestamp);
+
+/** What is known of the lines of a session beside what they say. */
+type Beside = {
+  readonly broken: boolean;
+  /** The session that others of them are of. */
+  readonly origin: string | undefined;
+  /** The workflow whose agents they are of: only the folder of their file names it. */
+  readonly workflow: string | undefined;
+};
+
+/** Where a workflow keeps the files of its agents. */
+const WORKFLOW = /[\\/]subagents[\\/]workflows[\\/]([^\\/]+)[\\/][^\\/]+$/;
+
+function sessionDrafts(
+  episodeId: string,
+  lines: readonly Line[],
+  original: string,
+  { broken, origin, workflow }: Beside,
+): Draft[] {
+  const agentOf = agentsOf(lines);
+  const threads = new Map<string, Line[]>();
+  for (const line of lines) {
+    const agent = agentOf(line);
+    const thread = threads.get(agent);
+    if (thread) thread.push(line);
+    else threads.set(agent, [line]);
+  }
+  const ledger = toolLedger();
+  const events = [
+    ...startedAgents(episodeId, lines, agentOf, threads, workflow),
+    ...[...threads].flatMap(([agentId, own]) => threadDrafts(emit, own, { episodeId, agentId, ledger })),
+  ];
+  const main = (threads.get(MAIN) ?? []).filter(isMessage);
+  // The file of a sub-agent: its session begins and ends in the file of the main agent, whose beginning has a time and shows.
+  if (main.length === 0) {
+    const alone: EventData<'episode.started'> = {
+      episode_id: episodeId,
+      session_id: episodeId,
+      native: { format: NAME },
+      flags: [NO_TOKEN_IDS, 'incomplete'],
+    };
+    return [
+      rawRecord(emit, episodeId, original).draft,
+      emit.event('episode.started', [episodeId, 'alone'], alone),
+      ...events,
+    ];
+  }
+  const [first] = main as [Line];
+  const last = main.findLast(({ fields }) => fields.type === 'assistant');
+  const answer = last && blocksOf(last.fields).flatMap(({ text }) => (typeof text === 'string' ? [text] : []));
+  const { cwd, gitBranch, version, teamName, agentName, forkedFrom } = first.fields;
+  const parent = isRecord(forkedFrom) ? forkedFrom.sessionId : origin;
+  const reason = (last?.fields.message as Fields | undefined)?.stop_reason;
+  return runDrafts(emit, {
+    format: NAME,
+    episodeId,
+    canonical: original,
+    // The first prompt of a later part is not what the session began with.
+    task: isHeadless(threads.get(MAIN)!, MAIN)
+      ? null
+      : taskOf(
+          NAME,
+          main.map(({ fields }) => promptOf(fields)).find((text) => text !== null),
+        ),
+    started: {
+      session_id: episodeId,
+      flags: [NO_TOKEN_IDS, ...(broken || hasGap(threads.get(MAIN)!, MAIN) ? ['incomplete'] : [])],
+      ...(isIdentifier(parent) && parent !== episodeId ? { parent_episode_id: parent } : {}),
+      ...given('tags', without({ cwd, git_branch: gitBranch, version, team: teamName, teammate: agentName })),
+    },
+    startedAt: timeOf(first),
+    agents: [MAIN],
+    events,
+    finished: {
+      outcome: 'unknown',
+      ...(answer && answer.length > 0 ? { answer: answer.join('\n') } : {}),
+      ...(typeof reason === 'string' ? { stop_reason: reason } : {}),
+    },
+    finishedAt: timeOf(main.at(-1)!),
+  });
+}
+
+/** The tools that start an agent, by the names they have had. */
+const STARTS = new Set(['Task', 'Agent']);
+
+/**
+ * The sub-agents of these lines. The parent's file names each whose call has a result (`toolUseResult.agentId`, after the agent's
+ * last line). The agent's own file defines it at the time of its first line, so a definition from the parent's file stays valid.
+ */
+function startedAgents(
+  episodeId: string,
+  lines: readonly Line[],
+  agentOf: (line: Line) => string,
+  threads: ReadonlyMap<string, readonly Line[]>,
+  workflow: string | undefined,
+): Draft[] {
+  const calls = new Map<unknown, { readonly block: Fields; readonly line: Line }>();
+  for (const line of lines.filter(({ fields, copied }) => fields.type === 'assistant' && !copied)) {
+    for (const block of blocksOf(line.fields))
+      if (STARTS.has(block.name as string)) calls.set(block.id, { block, line });
+  }
+  const own = [...threads].flatMap(([agentId, thread]): Draft[] => {
+    if (agentId === MAIN || !thread.some(isMessage)) return [];
+    const type = thread.map(({ fields }) => fields.attributionAgent).find(isIdentifier);
+    const asked = thread.map(({ fields }) => promptOf(fields)).find((text) => text !== null);
+    const call = [...calls.values()].find(({ block }) => asked !== null && inputOf(block).prompt === asked);
+    const by = call && agentOf(call.line) !== agentId ? call : undefined;
+    return agentDrafts(agentId, type ?? inputOf(by?.block).subagent_type, by, timeOf(thread[0]!));
+  });
+  const started = lines.flatMap((line): Draft[] => {
+    const result = isRecord(line.fields.toolUseResult) ? line.fields.toolUseResult : {};
+    const block = blocksOf(line.fields).find(({ type }) => type === 'tool_result');
+    const call = calls.get(block?.tool_use_id);
+    if (!call || !isIdentifier(result.agentId) || threads.has(result.agentId)) return [];
+    return agentDrafts(result.agentId, result.agentType ?? inputOf(call.block).subagent_type, call, timeOf(line));
+  });
+  return [...own, ...started];
+
+  function workflowDraft(agentId: string, time: string | null): Draft {
+    const data = {
+      episode_id: episodeId,
+      from_agent: MAIN,
+      to_agent: agentId,
+      kind: 'delegate' as const,
+      ...(workflow === undefined ? {} : { reason: workflow }),
+    };
+    return emit.event('control.transferred', [episodeId, agentId, 'workflow'], data, time);
+  }
+
+  function agentDrafts(
+    agentId: string,
+    type: unknown,
+    call: { readonly block: Fields; readonly line: Line } | undefined,
+    time: string | null,
+  ): Draft[] {
+    const from = call ? agentOf(call.line) : MAIN;
+    const { description, model } = inputOf(call?.block);
+    const member: EventData<'agent.defined'> = {
+      episode_id: episodeId,
+      agent_id: agentId,
+      name: isIdentifier(type) ? type : agentId,
+      ...(isIdentifier(type) ? { role: type } : {}),
+      parent_agent_id: from,
+      ...(typeof model === 'string' ? { model } : {}),
+      ...given('unmapped', without({ description })),
+    };
+    return [
+      emit.event('agent.defined', [episodeId, agentId], member, time),
+      ...(call
+        ? [
+            emit.event(
+              'control.transferred',
+              [episodeId, agentId],
+              {
+                ...placeOf(call.line, episodeId),
+                from_agent: from,
+                to_agent: agentId,
+                kind: 'delegate' as const,
+                tool_call_id: call.block.id as string,
+                ...(typeof description === 'string' ? { reason: description } : {}),
+              },
+              timeOf(call.line),
+            ),
+          ]
+        : workflow === undefined && type !== WORKFLOW_AGENT
+          ? []
+          : [workflowDraft(agentId, time)]),
+    ];
+  }
+}
+
+/** The type of the agents of a workflow: its script starts them, no call of a model. */
+const WORKFLOW_AGENT = 'workflow-subagent';
+
+const inputOf = (block: Fields | undefined): Fields => (isRecord(block?.input) ? block.input : {});

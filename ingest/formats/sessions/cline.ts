@@ -1,0 +1,169 @@
+/**
+ * Sessions of Cline's SDK, `<session>.messages.json`, and the conversations that Cline and Roo Code keep of a task,
+ * `api_conversation_history.json`: messages of Anthropic's Messages API with times, models and tokens beside them. Read from cline/cline,
+ * sdk/packages/shared/src/llms/messages.ts, commit 21cb8d2, and RooCodeInc/Roo-Code, src/core/task-persistence/apiMessages.ts, commit
+ * cb83656.
+ */
+import type { EventData } from '../../events/events.ts';
+import { canonicalJson, given, hashId, isRecord, without } from '../../events/json.ts';
+import { isIdentifier } from '../../events/text.ts';
+import { toolLedger } from '../kit/conversation.ts';
+import type { Converted, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
+import { marksOf } from '../kit/marks.ts';
+import { refusal, refused, revisedEmitter } from '../kit/native.ts';
+import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfSeconds } from '../kit/run.ts';
+import { badLine, type Fields, type Line, promptOf } from './claude-code-lines.ts';
+import { threadDrafts } from './claude-code-thread.ts';
+
+const NAME = 'cline';
+const emit = revisedEmitter(NAME);
+const MAIN = 'main';
+
+export const isSession = (record: unknown): record is Fields =>
+  isRecord(record) &&
+  Array.isArray(record.messages) &&
+  'sessionId' in record &&
+  'agent' in record &&
+  'updated_at' in record;
+
+/** A message of a task, which has its time beside it. */
+const isTaskMessage = (record: unknown): record is Fields =>
+  isRecord(record) &&
+  (record.role === 'user' || record.role === 'assistant') &&
+  'content' in record &&
+  typeof record.ts === 'number';
+
+export const cline: Format = {
+  name: NAME,
+  summary: 'Sessions of Cline {sessionId, agent, messages}; api_conversation_history.json of Cline and Roo Code',
+  recognises: ({ records, shape }) => (shape === 'array' ? records.some(isTaskMessage) : records.some(isSession)),
+  gathers: ({ shape }) => (shape === 'array' ? 'file' : null),
+  joins: {
+    names: (messages) => (isBegun(messages) ? [nameOf(messages)] : []),
+    episodes: (messages) => [nameOf(messages)],
+    // Messages have neither ids nor their task: a conversation grows, and no later part of it names it.
+    marks: () => marksOf([], []),
+    timeOf: (message) => timeOfMs(isRecord(message) ? message.ts : undefined),
+    needsName: false,
+  },
+  convert,
+  restates: new Set(['task.defined']),
+  mapping: [
+    ['sessionId, else the hash of the first message', 'episode_id'],
+    ['agent', 'agent.defined.name'],
+    ['system_prompt', 'agent.defined.system_instructions, the first message of each input'],
+    ['the first prompt', 'task.defined by the hash of its text'],
+    ['messages[assistant]', 'generation.requested, generation.completed'],
+    ['modelInfo.id, metrics', 'response_model, usage'],
+    ['content[tool_use], content[tool_result]', 'tool.called, tool.returned; content of any shape is its output'],
+    ['messages[user]', 'message.sent'],
+  ],
+};
+
+const nameOf = (messages: readonly unknown[]): string => hashId(NAME, canonicalJson(messages[0] ?? null));
+const timeOfMs = (ts: unknown): string | null => (typeof ts === 'number' ? timeOfSeconds(ts / 1000) : null);
+
+/** Whether these messages begin with what a person asks. */
+function isBegun([first]: readonly unknown[]): boolean {
+  const line = lineOf(first, 0, NAME);
+  return badLine(line) === null && promptOf(line as Fields) !== null;
+}
+
+function convert(record: NativeRecord): Converted {
+  const value = record.value;
+  const session: Fields = isSession(value) ? value : { messages: Array.isArray(value) ? value : [value] };
+  const messages = session.messages as readonly unknown[];
+  const named = isIdentifier(session.sessionId) ? session.sessionId : null;
+  const episodeId = named ?? nameOf(messages);
+  const isCut = named === null && !isBegun(messages);
+  const refusals: NativeRefusal[] = [];
+  const lines = messages.flatMap((message, seq): Line[] => {
+    const fields = lineOf(message, seq, episodeId);
+    const bad = badLine(fields);
+    if (bad)
+      refusals.push({
+        ...bad,
+        field: `messages[${seq}].${bad.field.replace('message.', '')}`,
+        ...(named ? {} : { at: seq }),
+      });
+    return bad ? [] : [{ seq, fields: fields as Fields }];
+  });
+  if (lines.length === 0)
+    return refused(...(refusals.length > 0 ? refusals : [refusal('bad_shape', 'messages', 'a message', messages)]));
+  const system =
+    typeof session.system_prompt === 'string' && session.system_prompt !== '' ? session.system_prompt : null;
+  const answers = lines.filter(({ fields }) => fields.type === 'assistant');
+  const model = answers.map(({ fields }) => (fields.message as Fields).model).find((one) => typeof one === 'string');
+  const member = {
+    episode_id: episodeId,
+    agent_id: MAIN,
+    name: isIdentifier(session.agent) ? session.agent : MAIN,
+    ...(typeof model === 'string' ? { model } : {}),
+    ...(system === null ? {} : { system_instructions: system }),
+  } satisfies EventData<'agent.defined'>;
+  const events = threadDrafts(emit, lines, { episodeId, agentId: MAIN, ledger: toolLedger() }, system ?? undefined);
+  return {
+    drafts: runDrafts(emit, {
+      format: NAME,
+      episodeId,
+      canonical: record.canonical,
+      // What a later part of a conversation asks first is not what it began with.
+      task: taskOf(NAME, isCut ? undefined : lines.map(({ fields }) => promptOf(fields)).find((text) => text !== null)),
+      started: {
+        session_id: episodeId,
+        flags: [NO_TOKEN_IDS, ...(refusals.length > 0 || answers.length === 0 || isCut ? ['incomplete'] : [])],
+        ...given('unmapped', without(session, 'messages', 'sessionId', 'agent', 'system_prompt', 'updated_at')),
+      },
+      startedAt: null,
+      agents: [member],
+      events,
+      finished: { outcome: 'unknown' },
+      finishedAt: null,
+    }),
+    refusals,
+    raw: record.canonical,
+    repeated: record.ordinal > 0,
+  };
+}
+
+/** What ended an answer early: Cline and Roo Code write it behind the text that had come. */
+function interruptionIn(content: unknown): string | undefined {
+  const last: unknown = Array.isArray(content)
+    ? content.findLast((one) => isRecord(one) && one.type === 'text')
+    : content;
+  const text = isRecord(last) ? last.text : last;
+  const found = typeof text === 'string' ? /\[Response interrupted by (.+)\]\s*$/.exec(text) : null;
+  return found ? (/API Error/i.test(found[1]!) ? 'error' : 'aborted') : undefined;
+}
+
+/** A message as a line of a session: Cline counts what came from a cache among the input, as no line does. */
+function lineOf(message: unknown, seq: number, sessionId: string): unknown {
+  if (!isRecord(message)) return { type: 'user', uuid: `m${seq}`, sessionId, message };
+  const { role, content, id, ts, modelInfo, metrics } = message;
+  const number = (name: string): number =>
+    isRecord(metrics) && typeof metrics[name] === 'number' ? (metrics[name] as number) : 0;
+  const [read, written] = [number('cacheReadTokens'), number('cacheWriteTokens')];
+  const usage =
+    isRecord(metrics) && typeof metrics.inputTokens === 'number'
+      ? {
+          input_tokens: metrics.inputTokens - read - written,
+          cache_read_input_tokens: read,
+          cache_creation_input_tokens: written,
+          ...(typeof metrics.outputTokens === 'number' ? { output_tokens: metrics.outputTokens } : {}),
+        }
+      : undefined;
+  return {
+    type: role === 'assistant' ? 'assistant' : 'user',
+    uuid: isIdentifier(id) ? id : `m${seq}`,
+    parentUuid: null,
+    sessionId,
+    timestamp: timeOfMs(ts),
+    message: {
+      role,
+      content,
+      ...given('stop_reason', role === 'assistant' ? interruptionIn(content) : undefined),
+      ...(isRecord(modelInfo) && typeof modelInfo.id === 'string' ? { model: modelInfo.id } : {}),
+      ...(usage === undefined ? {} : { usage }),
+    },
+  };
+}

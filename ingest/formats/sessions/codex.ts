@@ -1,0 +1,191 @@
+/**
+ * Rollouts of the Codex CLI, `~/.codex/sessions/<date>/rollout-<time>-<thread>.jsonl`: lines {timestamp, type, payload}. Read from
+ * what version 0.169.0 (npm @openai/codex) writes against a scripted model server, and from openai/codex, codex-rs/protocol/src
+ * (protocol.rs, models.rs) and codex-rs/rollout/src/policy.rs, commits 001cb8e and 0136a73. A sub-agent has a file of its own that
+ * names the session and the thread that started it.
+ */
+import type { Draft, EventData } from '../../events/events.ts';
+import { given, isRecord, without } from '../../events/json.ts';
+import { writtenJson } from '../../events/spelling.ts';
+import { isIdentifier } from '../../events/text.ts';
+import type { Converted, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
+import { marksOf } from '../kit/marks.ts';
+import { rawRecord, refusal, refused, revisedEmitter } from '../kit/native.ts';
+import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfText } from '../kit/run.ts';
+import { inheritedLines } from './codex-inherited.ts';
+import { badLine, type Fields, isRolloutLine, type Line, promptOf } from './codex-items.ts';
+import { threadDrafts } from './codex-thread.ts';
+
+const NAME = 'codex';
+const emit = revisedEmitter(NAME);
+/** The agent that the person talks to. */
+const MAIN = 'main';
+
+export const codex: Format = {
+  name: NAME,
+  summary: 'Codex rollouts: lines of {timestamp, type: session_meta | response_item | event_msg …, payload}',
+  recognises: ({ records }) => records.some(isRolloutLine),
+  gathers: () => 'file',
+  joins: { names: namesOf, episodes: episodesOf, marks: codexMarks, timeOf: lineTime, needsName: true },
+  convert,
+  restates: new Set(['task.defined']),
+  mapping: [
+    ['session_meta.session_id, else id', 'episode_id'],
+    ['session_meta.id of a sub-agent', 'agent_id, with its parent; `main` for the others'],
+    ['session_meta.base_instructions', 'agent.defined.system_instructions, the first message of each input'],
+    ['the first prompt', 'task.defined by the hash of its text'],
+    ['response_item of the model, up to its usage', 'generation.requested, generation.completed: one call'],
+    ['token_usage_record, else token_count', 'usage'],
+    ['what a thread inherits from the one it was spawned or forked from', 'message.sent, flagged copied_context'],
+    ['function_call, custom_tool_call, local_shell_call, web_search_call', 'tool.called'],
+    ['function_call_output, custom_tool_call_output', 'tool.returned'],
+    ['item_completed, exec_command_end, patch_apply_end, mcp_tool_call_end', 'tool.returned.status, duration_ms'],
+    ['message of user and developer', 'message.sent'],
+    ['compacted, thread_rolled_back', 'the input of later calls; environment.observed'],
+    ['other event_msg, turn_context, world_state', 'the record alone'],
+  ],
+};
+
+function convert(record: NativeRecord): Converted {
+  const list = Array.isArray(record.value) ? (record.value as unknown[]) : [record.value];
+  const refusals: NativeRefusal[] = [];
+  const lines = list.flatMap((native, seq): Line[] => {
+    const bad = badLine(native);
+    if (bad) refusals.push({ ...bad, at: seq });
+    if (bad) return [];
+    const { type, timestamp, payload, ordinal } = native as Fields & { type: string; payload: Fields };
+    const number = Number.isSafeInteger(ordinal) ? { ordinal: ordinal as number } : {};
+    return [{ seq, type, timestamp, payload, ...number }];
+  });
+  const meta = lines.find(({ type }) => type === 'session_meta');
+  if (!meta) return refused(...refusals, refusal('bad_shape', '', HEADLESS, list));
+  const original = writtenJson(list);
+  return {
+    drafts: rolloutDrafts(meta, lines, original, refusals.length > 0),
+    refusals,
+    raw: original,
+    repeated: record.ordinal > 0,
+  };
+}
+
+const HEADLESS =
+  'a line session_meta, with which a rollout begins; of a rollout that was cut, import the first part before this one, or all parts in one command';
+
+const payloadsOf = (lines: readonly unknown[]): Fields[] =>
+  lines.flatMap((line) => (isRecord(line) && isRecord(line.payload) ? [line.payload] : []));
+
+/** The thread: of its first line, else as later lines name it since 2026. */
+function namesOf(lines: readonly unknown[]): string[] {
+  const meta = lines.find((line) => isRecord(line) && line.type === 'session_meta') as Fields | undefined;
+  const id = isRecord(meta?.payload) ? meta.payload.id : undefined;
+  return [id, ...payloadsOf(lines).map((payload) => payload.thread_id)].filter(isIdentifier).slice(0, 1);
+}
+
+function episodesOf(lines: readonly unknown[]): string[] {
+  const named = payloadsOf(lines).flatMap((payload) => [payload.session_id, parentOf(payload)]);
+  return [...new Set([...named, ...namesOf(lines)].filter(isIdentifier))];
+}
+
+function codexMarks(line: unknown) {
+  if (!isRecord(line) || !isRecord(line.payload)) return marksOf([], []);
+  const { id, call_id: call, turn_id: turn, type } = line.payload;
+  const answers = typeof type === 'string' && /_output$|_end$/.test(type);
+  return marksOf([id, ...(answers ? [] : [call]), ...(type === 'task_started' ? [turn] : [])], [call, turn]);
+}
+
+/** Lines of one time are in the order of their numbers, which versions before 2026 did not write. */
+function lineTime(line: unknown): string | null {
+  const time = isRecord(line) ? timeOfText(line.timestamp) : null;
+  if (time === null) return null;
+  const { ordinal, type } = line as Fields;
+  const number = Number.isSafeInteger(ordinal) ? (ordinal as number) : type === 'session_meta' ? 0 : 1;
+  return `${time} ${String(number).padStart(9, '0')}`;
+}
+
+function rolloutDrafts(meta: Line, lines: readonly Line[], original: string, broken: boolean): Draft[] {
+  const { payload } = meta;
+  const id = payload.id as string;
+  const parent = parentOf(payload);
+  const episodeId = isIdentifier(payload.session_id) ? payload.session_id : (parent ?? id);
+  const agentId = parent === null ? MAIN : id;
+  const base = payload.base_instructions;
+  const instructions = isRecord(base) && typeof base.text === 'string' && base.text !== '' ? base.text : null;
+  const asker = parent === null ? 'user' : parent === episodeId ? MAIN : parent;
+  const forked = payload.forked_from_id;
+  const inherited = inheritedLines(meta, lines, parent !== null);
+  const origin = parent === null && isIdentifier(forked) ? forked : asker === 'user' ? MAIN : asker;
+  const events = threadDrafts(emit, lines, { episodeId, agentId, instructions, asker, inherited, origin });
+  const spawn = spawnOf(payload);
+  const nickname = payload.agent_nickname ?? spawn.agent_nickname;
+  const role = payload.agent_role ?? spawn.agent_role;
+  const member = {
+    episode_id: episodeId,
+    agent_id: agentId,
+    name: isIdentifier(nickname) ? nickname : agentId,
+    ...(isIdentifier(role) ? { role } : {}),
+    ...(parent === null ? {} : { parent_agent_id: asker }),
+    ...(Number.isSafeInteger(spawn.depth) ? { depth: spawn.depth as number } : {}),
+    ...(instructions === null ? {} : { system_instructions: instructions }),
+    ...given('tools', Array.isArray(payload.dynamic_tools) ? payload.dynamic_tools : undefined),
+  } satisfies EventData<'agent.defined'>;
+  const startedAt = timeOfText(payload.timestamp) ?? timeOfText(meta.timestamp);
+  // The file of a sub-agent: its session begins and ends in the file of the main agent.
+  if (parent !== null)
+    return [
+      rawRecord(emit, episodeId, original).draft,
+      emit.event('agent.defined', [episodeId, agentId], member, startedAt),
+      ...events,
+    ];
+  const prompts = lines.map((line) => (line.type === 'response_item' ? promptOf(line.payload) : null));
+  const first = prompts.findIndex((text) => text !== null);
+  const isCut = hasGap(lines.slice(0, first + 1));
+  const copied = inherited > 0 || isIdentifier(forked);
+  const ends = lines
+    .slice(inherited)
+    .filter(({ type, payload: { type: name } }) => type === 'event_msg' && ENDS.has(name as string));
+  const end = ends.at(-1)?.payload;
+  const { cwd, cli_version: version, originator, model_provider: provider, git } = payload;
+  return runDrafts(emit, {
+    format: NAME,
+    episodeId,
+    canonical: original,
+    // The first prompt behind a gap is not what the session began with.
+    task: taskOf(NAME, isCut ? undefined : prompts[first]),
+    started: {
+      session_id: episodeId,
+      flags: [NO_TOKEN_IDS, ...(broken || isCut ? ['incomplete'] : []), ...(copied ? ['copied_context'] : [])],
+      ...(isIdentifier(forked) ? { parent_episode_id: forked } : {}),
+      ...given('tags', without({ cwd, version, originator, provider, git })),
+    },
+    startedAt,
+    agents: [member],
+    events,
+    finished: {
+      outcome: end?.type === 'turn_aborted' ? 'aborted' : 'unknown',
+      ...(typeof end?.last_agent_message === 'string' ? { answer: end.last_agent_message } : {}),
+      stop_reason: isIdentifier(end?.type) ? end.type : 'log_ended',
+    },
+    finishedAt: timeOfText(lines.at(-1)!.timestamp),
+  });
+}
+
+/** Whether lines are missing among these: each has the number after the one before it, in versions since 2026. */
+function hasGap(lines: readonly Line[]): boolean {
+  return lines.some(({ ordinal }, i) => {
+    const before = lines[i - 1]?.ordinal;
+    return ordinal !== undefined && before !== undefined && ordinal > before + 1;
+  });
+}
+
+const ENDS = new Set(['task_complete', 'turn_aborted']);
+
+/** The thread that started this one; null for the thread of a person. */
+function parentOf(payload: Fields): string | null {
+  const parent = payload.parent_thread_id ?? spawnOf(payload).parent_thread_id;
+  return isIdentifier(parent) ? parent : null;
+}
+
+function spawnOf({ source }: Fields): Fields {
+  const subagent = isRecord(source) && isRecord(source.subagent) ? source.subagent : {};
+  return isRecord(subagent.thread_spawn) ? subagent.thread_spawn : {};
+}

@@ -1,0 +1,288 @@
+/** A chat of Gemini CLI as events. */
+import type { Draft, Message } from '../../events/events.ts';
+import { asText, given, isRecord, without } from '../../events/json.ts';
+import { isIdentifier } from '../../events/text.ts';
+import { resultFlags } from '../kit/conversation.ts';
+import type { NativeRefusal } from '../kit/format.ts';
+import type { Emitter } from '../kit/native.ts';
+import { timeOfText } from '../kit/run.ts';
+import { usageOf } from '../kit/usage.ts';
+import {
+  badMessage,
+  callParts,
+  callsIn,
+  type Fields,
+  isAdded,
+  isErrorResponse,
+  isMessage,
+  isRewind,
+  messagesIn,
+  outputOf,
+  responsesIn,
+  resultShown,
+  setIn,
+  type ToolCall,
+  textOf,
+  thoughtsOf,
+  toolCallsOf,
+  wordsOf,
+} from './gemini-records.ts';
+
+type Line = {
+  readonly seq: number;
+  readonly fields: Fields & { readonly id: string };
+  /** Messages of two types may have one id. */
+  readonly key: string;
+  /** As later calls are shown it, made once: they share these messages, or a long chat would fill the memory. */
+  readonly shown: readonly Message[];
+};
+
+const lineOf = (seq: number, fields: Line['fields']): Line => ({
+  seq,
+  fields,
+  key: `${asText(fields.type)} ${fields.id}`,
+  shown: shownIn(fields),
+});
+
+/** An answer of the model: its first state, with its text, and its last state, which has the results of its tools. */
+type Answer = { readonly first: Line; last: Line; readonly input: Message[]; readonly askedAt: string | null };
+
+export type Chat = {
+  readonly messages: readonly Line[];
+  readonly answers: readonly Answer[];
+  readonly refusals: readonly NativeRefusal[];
+};
+
+/**
+ * The messages of a chat in the order they came. A line that repeats a message brings its later state; one that brings all messages,
+ * or goes back to one, changes what later calls are shown and takes no call back.
+ */
+export function readChat(lines: readonly unknown[]): Chat {
+  const refusals: NativeRefusal[] = [];
+  const messages = new Map<string, Line>();
+  const answers = new Map<string, Answer>();
+  let context: Line[] = [];
+  const take = (value: unknown, seq: number, field: string): void => {
+    const bad = badMessage(value, field);
+    if (bad) {
+      refusals.push({ ...bad, at: seq });
+      return;
+    }
+    const line = lineOf(seq, value as Line['fields']);
+    const { key } = line;
+    const { id, type } = line.fields;
+    const answer = answers.get(id);
+    if (type === 'gemini' && answer) {
+      // The conversation as a whole repeats answers without their calls and tokens.
+      const fields = { ...answer.last.fields, ...without(line.fields, 'content') } as Line['fields'];
+      answer.last = lineOf(seq, fields);
+      putLine(context, answer.last);
+      return;
+    }
+    if (type === 'gemini' && isCall(line.fields)) {
+      const askedAt = timeOfText(context.at(-1) && endOf(context.at(-1)!.fields));
+      answers.set(id, { first: line, last: line, input: shownOf(context), askedAt });
+    } else if (!messages.has(key) && !isResult(line.fields)) messages.set(key, line);
+    putLine(context, line);
+  };
+  for (const [seq, line] of lines.entries()) {
+    const whole = messagesIn(setIn(line)) ?? messagesIn(line);
+    if (whole) {
+      context = [];
+      for (const [i, message] of whole.entries())
+        take(message, seq, setIn(line) ? `$set.messages[${i}]` : `messages[${i}]`);
+    } else if (isRewind(line)) {
+      const at = context.findIndex(({ fields }) => fields.id === line.$rewindTo);
+      context = context.slice(0, Math.max(at, 0));
+    } else if (isMessage(line) || !isRecord(line) || 'type' in line) take(line, seq, '');
+  }
+  return { messages: [...messages.values()], answers: [...answers.values()], refusals };
+}
+
+/** What the program puts into a conversation in the name of the model has neither a model nor tokens. */
+const isCall = (fields: Fields): boolean =>
+  typeof fields.model === 'string' || isRecord(fields.tokens) || toolCallsOf(fields).length > 0;
+
+/** The results of tools stand beside their calls; the message that sends them says nothing. */
+const isResult = ({ type, content }: Fields): boolean => type === 'user' && wordsOf(content).length === 0;
+
+const callsOf = (fields: Fields): readonly ToolCall[] => {
+  const recorded = toolCallsOf(fields);
+  return recorded.length > 0 ? recorded : callsIn(fields.content);
+};
+
+const responsesOf = (call: ToolCall): readonly Fields[] =>
+  responsesIn(call.result).filter(({ id }) => id === undefined || id === call.id);
+
+/** When a message was last added to: an answer when the last of its tools ended. */
+export const endOf = (fields: Fields): string =>
+  [fields.timestamp, ...toolCallsOf(fields).map(({ timestamp }) => timestamp)]
+    .filter((time) => typeof time === 'string')
+    .sort()
+    .at(-1) ?? '';
+
+/** A line takes the place of its earlier state, or stands at the end. */
+function putLine(context: Line[], line: Line): void {
+  const at = context.findLastIndex(({ key }) => key === line.key);
+  if (at < 0) context.push(line);
+  else context[at] = line;
+}
+
+function shownIn(fields: Fields): Message[] {
+  const words = wordsOf(fields.content);
+  if (fields.type === 'gemini') {
+    const calls = callsOf(fields);
+    const results = calls.flatMap((call) => responsesOf(call).map((response) => resultShown(response, call.id)));
+    return [{ role: 'assistant', content: [...thoughtsOf(fields), ...words, ...callParts(calls)] }, ...results];
+  }
+  if (fields.type !== 'user') return [];
+  return [
+    ...responsesIn(fields.content).map((response) => resultShown(response, response.id)),
+    ...(words.length > 0 ? [{ role: 'user', content: words }] : []),
+  ];
+}
+
+/** The messages that a call is shown; a result stands behind its call, however often it was sent. */
+function shownOf(lines: readonly Line[]): Message[] {
+  const known = new Set<unknown>();
+  return lines.flatMap(({ fields, shown }) => {
+    const isResultSent = (message: Message & Fields) =>
+      fields.type === 'user' && message.role === 'tool' && known.has(message.tool_call_id);
+    const fresh = (shown as readonly (Message & Fields)[]).filter((message) => !isResultSent(message));
+    for (const { role, tool_call_id: id } of fresh) if (role === 'tool' && id !== undefined) known.add(id);
+    return fresh;
+  });
+}
+
+export type Thread = {
+  readonly episodeId: string;
+  readonly agentId: string;
+  /** Who asks: the user, or the agent that started this one. */
+  readonly asker: string;
+};
+
+export function chatDrafts(emit: Emitter, { messages, answers }: Chat, thread: Thread): Draft[] {
+  const ordered = [
+    ...messages.map((line) => ({ seq: line.seq, drafts: () => messageDrafts(emit, line, thread) })),
+    ...answers.map((answer) => ({ seq: answer.first.seq, drafts: () => answerDrafts(emit, answer, thread) })),
+  ];
+  return ordered.sort((a, b) => a.seq - b.seq).flatMap(({ drafts }) => drafts());
+}
+
+const placeOf = ({ episodeId }: Thread, { seq }: Line, time: string | null) => ({
+  episode_id: episodeId,
+  ...(time === null ? { seq } : {}),
+});
+
+function messageDrafts(emit: Emitter, line: Line, thread: Thread): Draft[] {
+  const { episodeId, agentId, asker } = thread;
+  const { id, type, content } = line.fields;
+  const time = timeOfText(line.fields.timestamp);
+  const about = placeOf(thread, line, time);
+  const words = wordsOf(content);
+  if (type === 'user' || type === 'gemini') {
+    const from = type === 'user' && !isAdded(textOf(content)) ? asker : 'gemini-cli';
+    const role = type === 'user' ? 'user' : 'assistant';
+    const data = { ...about, message_id: `${role}/${id}`, from, to: [agentId], role, content: words };
+    return [emit.event('message.sent', [episodeId, role, id], data, time)];
+  }
+  const data = { ...about, kind: type as string, content: words };
+  return [emit.event('environment.observed', [episodeId, id], data, time)];
+}
+
+function answerDrafts(emit: Emitter, { first, last, input, askedAt }: Answer, thread: Thread): Draft[] {
+  const { episodeId, agentId } = thread;
+  const { id, timestamp } = first.fields;
+  const { model, tokens } = last.fields;
+  const time = timeOfText(timestamp);
+  const calls = callsOf(last.fields);
+  const content = [...thoughtsOf(last.fields), ...wordsOf(first.fields.content), ...callParts(calls)];
+  const call = { call_id: id, agent_id: agentId };
+  const named = typeof model === 'string' ? model : undefined;
+  return [
+    emit.event(
+      'generation.requested',
+      [episodeId, id],
+      { ...placeOf(thread, first, askedAt), ...call, ...given('model', named), input },
+      askedAt,
+    ),
+    emit.event(
+      'generation.completed',
+      [episodeId, id],
+      {
+        ...placeOf(thread, first, time),
+        ...call,
+        choices: content.length > 0 ? [{ index: 0, content }] : [],
+        ...given('response_model', named),
+        ...given('usage', usageOf(tokens)),
+      },
+      time,
+    ),
+    ...calls.flatMap((one, index) => toolDrafts(emit, one, { ...call, index }, first, thread)),
+  ];
+}
+
+function toolDrafts(
+  emit: Emitter,
+  one: ToolCall,
+  call: { readonly call_id: string; readonly agent_id: string; readonly index: number },
+  first: Line,
+  thread: Thread,
+): Draft[] {
+  const { episodeId, agentId } = thread;
+  const { id, name, args, status, agentId: child, resultDisplay: display } = one;
+  const [began, ended] = [timeOfText(first.fields.timestamp), timeOfText(one.timestamp)];
+  const responses = responsesOf(one);
+  const about = { tool_call_id: `${call.call_id}/${id}`, native: { tool_call_id: id } };
+  const failed = status === 'error' || (status === undefined && responses.some(isErrorResponse));
+  const [response] = responses;
+  const kind = isRecord(args) ? (args.agent_name ?? args.agentName) : undefined;
+  return [
+    emit.event(
+      'tool.called',
+      [episodeId, call.call_id, call.index],
+      { ...placeOf(thread, first, began), ...call, ...about, name, type: 'function', arguments: args ?? null },
+      began,
+    ),
+    ...(isIdentifier(child)
+      ? [
+          emit.event('agent.defined', [episodeId, child], {
+            episode_id: episodeId,
+            agent_id: child,
+            name: isIdentifier(kind) ? kind : child,
+            ...(isIdentifier(kind) ? { role: kind } : {}),
+            parent_agent_id: agentId,
+          }),
+          emit.event(
+            'control.transferred',
+            [episodeId, call.call_id, call.index],
+            {
+              ...placeOf(thread, first, began),
+              from_agent: agentId,
+              to_agent: child,
+              kind: 'delegate' as const,
+              tool_call_id: about.tool_call_id,
+            },
+            began,
+          ),
+        ]
+      : []),
+    ...(responses.length > 0 || status === 'error' || status === 'cancelled'
+      ? [
+          emit.event(
+            'tool.returned',
+            [episodeId, call.call_id, call.index],
+            {
+              ...placeOf(thread, first, ended),
+              ...about,
+              status: status === 'cancelled' ? status : failed ? ('error' as const) : ('ok' as const),
+              ...given('output', response && outputOf(response)),
+              ...(response && !isRecord(response.response) ? resultFlags(response.response) : {}),
+              ...given('unmapped', without({ result_display: display || undefined })),
+            },
+            ended,
+          ),
+        ]
+      : []),
+  ];
+}

@@ -1,0 +1,136 @@
+/**
+ * Sessions of opencode: what `opencode export` prints, {info, messages: [{info, parts}]}, and the files of
+ * `~/.local/share/opencode/storage` (session, message and part), in which versions before 1.2 kept each record. Read from what
+ * version 1.18.33 (npm opencode-ai) writes against a scripted model server, and from anomalyco/opencode (before: sst/opencode),
+ * packages/opencode/src/session/message-v2.ts (commit 007a940) and src/cli/cmd/export.ts (07fa810).
+ *
+ * A sub-agent has a session of its own that names the session which gave it its task: both are one episode.
+ */
+import type { Draft, EventData } from '../../events/events.ts';
+import { given, isRecord, without } from '../../events/json.ts';
+import { writtenJson } from '../../events/spelling.ts';
+import { isIdentifier } from '../../events/text.ts';
+import { type Converted, type Format, listed, listsOf, type NativeRecord } from '../kit/format.ts';
+import { rawRecord, refusal, refused, revisedEmitter } from '../kit/native.ts';
+import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfSeconds } from '../kit/run.ts';
+import { isOpencode, parentOf, type Session, type SessionMessage, sessionsIn } from './opencode-records.ts';
+import { threadDrafts } from './opencode-thread.ts';
+
+const NAME = 'opencode';
+const emit = revisedEmitter(NAME);
+/** The agent that the person talks to. */
+const MAIN = 'main';
+
+export const opencode: Format = {
+  name: NAME,
+  summary:
+    'Sessions of opencode: exports {info, messages: [{info, parts}]}, and its files of sessions, messages and parts',
+  recognises: ({ records }) => records.some(isOpencode),
+  gathers: () => `import:${NAME}`,
+  rereads: listed,
+  convert,
+  restates: new Set(['task.defined']),
+  mapping: [
+    ['the id of the session that a person began', 'episode_id'],
+    ['parentID of a session', 'agent_id: the session, with its parent; `main` for the others'],
+    ['the first message of the user', 'task.defined by the hash of its text'],
+    ['directory, version, title', 'episode.started.tags'],
+    ['message[assistant], each step of it', 'generation.requested, generation.completed: one call'],
+    ['part[step-finish].tokens, cost', 'usage; input_tokens are with those of the cache'],
+    ['part[tool]', 'tool.called; tool.returned where its state is completed or error'],
+    ['part[tool=task].state.metadata.sessionId', 'control.transferred'],
+    ['part[text], part[reasoning]', 'parts of the answer'],
+    ['message[user]', 'message.sent'],
+    ['part[compaction] and the summary after it', 'the input of later calls'],
+    ['part[retry], part[patch]', 'environment.observed'],
+    ['part[snapshot], part[step-start], todos', 'the record alone'],
+  ],
+};
+
+function convert(record: NativeRecord): Converted {
+  const { sessions, refusals, broken } = sessionsIn(listsOf(record.value).flat());
+  const byId = new Map(sessions.map((session) => [session.id, session]));
+  const nonEmpty = sessions.filter(({ messages }) => messages.length > 0);
+  if (nonEmpty.length === 0 && refusals.length === 0)
+    return refused(refusal('bad_shape', '', 'at least one message of a session', record.value));
+  return {
+    drafts: nonEmpty.flatMap((session) => sessionDrafts(session, byId, broken.has(session.id))),
+    refusals,
+    raw: null,
+    bodies: nonEmpty.map(({ records }) => writtenJson(records)),
+  };
+}
+
+/** The session at the head of a chain of tasks, as far as it is known. */
+function rootOf(session: Session, byId: ReadonlyMap<string, Session>): string {
+  const seen = new Set<string>();
+  let id = session.id;
+  for (let parent = parentOf(session); parent !== null && !seen.has(parent); ) {
+    seen.add(parent);
+    id = parent;
+    const known = byId.get(parent);
+    parent = known ? parentOf(known) : null;
+  }
+  return id;
+}
+
+const timeOfMs = (milliseconds: unknown): string | null =>
+  typeof milliseconds === 'number' ? timeOfSeconds(milliseconds / 1000) : null;
+const textsOf = ({ parts }: SessionMessage): string =>
+  parts
+    .flatMap(({ type, text, synthetic }) => (type === 'text' && typeof text === 'string' && !synthetic ? [text] : []))
+    .join('\n');
+
+function sessionDrafts(session: Session, byId: ReadonlyMap<string, Session>, broken: boolean): Draft[] {
+  const { id, info, messages, records } = session;
+  const parent = parentOf(session);
+  const episodeId = rootOf(session, byId);
+  const agentId = parent === null ? MAIN : id;
+  const asker = parent === null ? 'user' : parent === episodeId ? MAIN : parent;
+  const answers = messages.filter((message) => message.info.role === 'assistant');
+  const original = writtenJson(records);
+  const events = threadDrafts(emit, messages, { episodeId, agentId, asker });
+  const named = answers[0]?.info.agent ?? answers[0]?.info.mode;
+  const [model] = answers.map((message) => message.info.modelID).filter(isIdentifier);
+  const member = {
+    episode_id: episodeId,
+    agent_id: agentId,
+    name: isIdentifier(named) ? named : agentId,
+    ...(parent === null ? {} : { parent_agent_id: asker, ...(isIdentifier(named) ? { role: named } : {}) }),
+    ...given('model', model),
+  } satisfies EventData<'agent.defined'>;
+  const time = isRecord(info?.time) ? info.time : {};
+  const startedAt = timeOfMs(time.created);
+  // The session of a sub-agent begins and ends within that of the main agent.
+  if (parent !== null)
+    return [
+      rawRecord(emit, episodeId, original).draft,
+      emit.event('agent.defined', [episodeId, agentId], member, startedAt),
+      ...events,
+    ];
+  const last = answers.at(-1);
+  const error = isRecord(last?.info.error) ? last.info.error.name : undefined;
+  const first = messages.find((message) => message.info.role === 'user');
+  const { directory, version, title } = info ?? {};
+  return runDrafts(emit, {
+    format: NAME,
+    episodeId,
+    canonical: original,
+    // Without the session its first message may not be at hand.
+    task: taskOf(NAME, first && info !== null ? textsOf(first) : undefined),
+    started: {
+      session_id: episodeId,
+      flags: [NO_TOKEN_IDS, ...(broken || info === null ? ['incomplete'] : [])],
+      ...given('tags', without({ directory, version, title })),
+    },
+    startedAt: startedAt ?? timeOfMs(isRecord(first?.info.time) ? first.info.time.created : undefined),
+    agents: [member],
+    events,
+    finished: {
+      outcome: error === 'MessageAbortedError' ? 'aborted' : error === undefined ? 'unknown' : 'error',
+      ...(last && textsOf(last) !== '' ? { answer: textsOf(last) } : {}),
+      ...(isIdentifier(error ?? last?.info.finish) ? { stop_reason: (error ?? last?.info.finish) as string } : {}),
+    },
+    finishedAt: timeOfMs(isRecord(last?.info.time) ? last.info.time.completed : undefined),
+  });
+}

@@ -1,0 +1,178 @@
+/** Events of OpenHands until 2025: actions {id, source, action, args} and observations {source, observation, content, extras, cause}. */
+import { asText, canonicalJson, isRecord, without } from '../../events/json.ts';
+import { isIdentifier } from '../../events/text.ts';
+import { badMessage, type ChatMessage } from '../kit/chat-message.ts';
+import { partsOf } from '../kit/parts.ts';
+import { chatCall } from '../kit/rollout-calls.ts';
+import { usageOf } from '../kit/usage.ts';
+import { type Fields, type Item, idsIn } from './openhands-drafts.ts';
+
+export const isEarlyEvent = (record: unknown): record is Fields =>
+  isRecord(record) &&
+  typeof record.source === 'string' &&
+  (typeof record.action === 'string'
+    ? isRecord(record.args)
+    : typeof record.observation === 'string' && 'content' in record && 'extras' in record);
+
+/** What the program does by itself, not its model. */
+const OWN = new Set(['system', 'recall', 'change_agent_state', 'condensation', 'condensation_request', 'null']);
+OWN.add('loop_recovery').add('pause').add('resume');
+const SILENT = new Set([
+  'change_agent_state',
+  'agent_state_changed',
+  'null',
+  'condensation_request',
+  'pause',
+  'resume',
+]);
+
+export function earlyItems(events: readonly Fields[]): Item[] {
+  const answered = new Set<string>();
+  const asked = new Map<string, string>();
+  const billed = { input: 0, output: 0 };
+  let stop: string | undefined;
+  let answer: string | undefined;
+  const items = events.flatMap((event, place): Item[] => {
+    const args = isRecord(event.args) ? event.args : {};
+    const ids = idsIn(event.id ?? place);
+    const { action } = event;
+    if (typeof action !== 'string') return observationItems(event, ids);
+    if (action === 'system') return [systemOf(args, ids)];
+    if (action === 'message' && event.source !== 'agent')
+      return [
+        { kind: 'message', ids, role: event.source === 'user' ? 'user' : 'environment', content: contentIn(args) },
+      ];
+    if (action === 'condensation') return [forgottenIn(args)];
+    if (OWN.has(action) || event.source !== 'agent')
+      return SILENT.has(action) ? [] : [{ kind: 'observed', name: action, content: args }];
+    const reply = answerOf(event, args, place);
+    // An empty observation follows a message too, which is no tool.
+    if (action !== 'message') asked.set(ids[0] ?? '', reply.toolCallId);
+    if (action === 'finish') answer = finalIn(args);
+    if (action === 'finish' || action === 'reject') stop = action;
+    const items: Item[] = answered.has(reply.item.callId) ? [] : [reply.item];
+    answered.add(reply.item.callId);
+    if (action !== 'delegate' || !isIdentifier(args.agent)) return items;
+    const task = isRecord(args.inputs) ? args.inputs : {};
+    const content = typeof task.task === 'string' ? task.task : canonicalJson(task);
+    return [...items, { kind: 'delegate', to: args.agent, callId: reply.toolCallId, task: content }];
+  });
+  return [...items, { kind: 'end', ...(answer ? { answer } : {}), ...(stop === undefined ? {} : { stop }) }];
+
+  function observationItems(event: Fields, ids: string[]): Item[] {
+    const kind = event.observation as string;
+    const extras = isRecord(event.extras) ? event.extras : {};
+    if (kind === 'agent_state_changed' && extras.agent_state === 'error') stop = 'error';
+    const metadata = isRecord(event.tool_call_metadata) ? event.tool_call_metadata : {};
+    const cause = Number.isSafeInteger(event.cause) ? asked.get(asText(event.cause)) : undefined;
+    const callId = isIdentifier(metadata.tool_call_id) ? metadata.tool_call_id : cause;
+    const back: Item[] = kind === 'delegate' ? [{ kind: 'return' }] : [];
+    if (callId === undefined)
+      return SILENT.has(kind)
+        ? back
+        : [...back, { kind: 'observed', name: kind, content: { content: event.content, extras } }];
+    const status = kind === 'error' ? 'error' : kind === 'user_rejected' ? 'denied' : 'ok';
+    const isFailed = event.success === false || exitCodeOf(extras) > 0;
+    return [...back, { kind: 'result', ids, callId, status, output: partsOf(event.content ?? ''), isFailed }];
+  }
+
+  /** The whole response is stored beside each of its actions; without it the action is all that is known of the model's output. */
+  function answerOf(event: Fields, args: Fields, place: number) {
+    const metadata = isRecord(event.tool_call_metadata) ? event.tool_call_metadata : {};
+    const response = isRecord(metadata.model_response) ? metadata.model_response : {};
+    const [choice] = Array.isArray(response.choices) ? response.choices.filter(isRecord) : [];
+    const written = isRecord(choice?.message) ? messageOf(choice.message) : null;
+    const id = idsIn(event.id ?? place)[0] ?? String(place);
+    const toolCallId = isIdentifier(metadata.tool_call_id) ? metadata.tool_call_id : `e${id}`;
+    const callId = written && isIdentifier(response.id) ? response.id : `e${id}`;
+    const fresh = !answered.has(callId);
+    const usage = written ? usageOf(response.usage) : grown(event.llm_metrics);
+    if (fresh) {
+      billed.input += Number(usage?.input_tokens ?? 0);
+      billed.output += Number(usage?.output_tokens ?? 0);
+    }
+    const item: Item & { readonly kind: 'answer' } = {
+      kind: 'answer',
+      ids: idsIn(event.id ?? place),
+      callId,
+      message: written ?? messageFrom(event, args, toolCallId),
+      about: {
+        ...(typeof response.model === 'string' ? { response_model: response.model } : {}),
+        ...(usage ? { usage } : {}),
+      },
+      ...(typeof choice?.finish_reason === 'string' ? { finish: choice.finish_reason } : {}),
+    };
+    return { item, toolCallId };
+  }
+
+  /** What the run was billed since the answer before, where the action alone is known. */
+  function grown(metrics: unknown): Record<string, unknown> | undefined {
+    const all = isRecord(metrics) ? metrics.accumulated_token_usage : null;
+    const { prompt_tokens: input, completion_tokens: output } = isRecord(all) ? all : {};
+    if (typeof input !== 'number' || typeof output !== 'number') return undefined;
+    if (input <= billed.input && output <= billed.output) return undefined;
+    return { input_tokens: input - billed.input, output_tokens: output - billed.output };
+  }
+}
+
+/** A message of LiteLLM without the members that are null; null where it is no message. */
+function messageOf(native: Fields): ChatMessage | null {
+  const { tool_calls: calls, provider_specific_fields: _, ...rest } = native;
+  const asked = Array.isArray(calls) ? calls.map((call, i) => chatCall(call, `call/${i}`)) : [];
+  const filled = Object.fromEntries(
+    Object.entries(rest).filter(([name, value]) => value !== null || name === 'content'),
+  );
+  const message = { ...filled, ...(asked.length > 0 ? { tool_calls: asked } : {}) };
+  return badMessage(message, 'message') === null ? (message as ChatMessage) : null;
+}
+
+function messageFrom(event: Fields, args: Fields, id: string): ChatMessage {
+  if (event.action === 'message')
+    return { role: 'assistant', content: typeof args.content === 'string' ? args.content : '' };
+  const call = { id, name: event.action, arguments: without(args, 'thought') ?? {} };
+  return {
+    role: 'assistant',
+    content: typeof args.thought === 'string' ? args.thought : '',
+    tool_calls: [chatCall(call, id)],
+  };
+}
+
+const systemOf = (args: Fields, ids: string[]): Item => ({
+  kind: 'system',
+  ids,
+  text: typeof args.content === 'string' ? args.content : '',
+  tools: Array.isArray(args.tools) ? args.tools : undefined,
+  ...(isIdentifier(args.agent_class) ? { agent: args.agent_class } : {}),
+});
+
+function contentIn(args: Fields) {
+  const urls = Array.isArray(args.image_urls) ? args.image_urls.filter((url) => typeof url === 'string') : [];
+  const text = typeof args.content === 'string' ? args.content : '';
+  if (urls.length === 0) return text;
+  return [{ type: 'text', content: text }, ...urls.map((uri) => ({ type: 'uri', modality: 'image', uri }))];
+}
+
+/** A range forgets all between its ends. */
+function forgottenIn(args: Fields): Item {
+  const { forgotten_event_ids: list, forgotten_events_start_id: from, forgotten_events_end_id: to } = args;
+  const ids = new Set(Array.isArray(list) ? idsIn(...list) : []);
+  if (Number.isSafeInteger(from) && Number.isSafeInteger(to) && (to as number) - (from as number) < 1_000_000)
+    for (let id = from as number; id <= (to as number); id++) ids.add(String(id));
+  return {
+    kind: 'forgot',
+    ids,
+    summary: typeof args.summary === 'string' ? args.summary : null,
+    offset: Number.isSafeInteger(args.summary_offset) ? Math.max(0, args.summary_offset as number) : null,
+    content: args,
+  };
+}
+
+function finalIn({ final_thought: final, outputs, thought }: Fields): string | undefined {
+  const content = isRecord(outputs) ? outputs.content : undefined;
+  return [final, content, thought].find((text): text is string => typeof text === 'string' && text !== '');
+}
+
+function exitCodeOf({ metadata, exit_code: code }: Fields): number {
+  const found = isRecord(metadata) ? metadata.exit_code : code;
+  return typeof found === 'number' ? found : 0;
+}

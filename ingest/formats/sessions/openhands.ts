@@ -1,0 +1,217 @@
+/**
+ * Runs of OpenHands. Its events until 2025, {id, source, action, args} and {source, observation, content, extras}, are read from
+ * OpenHands/OpenHands at d6fab190, openhands/events/serialization/: a saved trajectory (one list), a file for each event, or the
+ * `history` of a line of an evaluation (evaluation/utils/shared.py). Those of its SDK, {kind, id, source}, are read from openhands-sdk
+ * 1.58.0 (PyPI), openhands/sdk/event/: a folder `events` beside `base_state.json`, or the `history` of such a line.
+ */
+import type { Draft } from '../../events/events.ts';
+import { asText, canonicalJson, given, hashId, isRecord, without } from '../../events/json.ts';
+import { writtenJson } from '../../events/spelling.ts';
+import { isIdentifier } from '../../events/text.ts';
+import type { Converted, Format, Head, NativeRecord, NativeRefusal } from '../kit/format.ts';
+import { listsOf } from '../kit/format.ts';
+import { marksOf } from '../kit/marks.ts';
+import { recordId, refusal, refused, revisedEmitter } from '../kit/native.ts';
+import { NO_TOKEN_IDS, runDrafts, taskOf } from '../kit/run.ts';
+import { type Fields, type Item, openhandsDrafts } from './openhands-drafts.ts';
+import { earlyItems, isEarlyEvent } from './openhands-early.ts';
+import { isSdkEvent, isSdkState, sdkItems } from './openhands-sdk.ts';
+
+const NAME = 'openhands';
+const emit = revisedEmitter(NAME);
+
+const isEvent = (record: unknown): record is Fields => isEarlyEvent(record) || isSdkEvent(record);
+
+/** A line of an evaluation; long ago its history was pairs of an action and an observation. */
+const isOutput = (record: unknown): record is Fields & { readonly history: readonly unknown[] } =>
+  isRecord(record) && 'instance_id' in record && Array.isArray(record.history) && record.history.flat().some(isEvent);
+
+export const openhands: Format = {
+  name: NAME,
+  summary: 'OpenHands trajectories, events, conversations of its SDK, and lines of its evaluations',
+  recognises: ({ records }) => records.some((one) => isEvent(one) || isSdkState(one) || isOutput(one)),
+  gathers: ({ records, shape }: Head) =>
+    records.some(isOutput) ? null : shape === 'document' ? 'folder:events' : 'file',
+  joins: {
+    names: (lines) => (isBeginning(eventsIn(lines)) ? namesIn(lines) : []),
+    episodes: namesIn,
+    marks: openhandsMarks,
+    timeOf: (line) => (isRecord(line) && typeof line.timestamp === 'string' ? line.timestamp : null),
+    needsName: true,
+    linesOf: (stored) => (Array.isArray(stored) ? stored.flat() : [stored]),
+  },
+  convert,
+  restates: new Set(['task.defined']),
+  mapping: [
+    ['id of base_state.json, else of the first event or the first message of the user', 'episode_id'],
+    ['instance_id, else the first text of a user', 'task.defined.task_id'],
+    ['system, SystemPromptEvent', 'agent.defined with its prompt and tools; the first message of each input'],
+    ['actions and messages of the agent, by response', 'generation.requested, generation.completed, tool.called'],
+    ['usage of the response, stats of base_state.json', 'generation.completed.usage'],
+    ['observations, by tool call or cause', 'tool.returned'],
+    ['TokenEvent', 'prompt_token_ids, token_ids'],
+    ['delegate', 'control.transferred, agent.defined'],
+    ['condensation', 'environment.observed; what it forgot leaves the inputs'],
+    ['test_result, its report', 'feedback.recorded: kind score'],
+    ['error, agent_state', 'episode.finished.outcome, stop_reason'],
+    ['agent_state_changed, null, state updates', 'the record alone'],
+  ],
+};
+
+type Run = {
+  readonly events: readonly { readonly event: Fields; readonly at: number }[];
+  readonly state: Fields | null;
+  readonly output: Fields | null;
+};
+
+function convert(record: NativeRecord): Converted {
+  const refusals: NativeRefusal[] = [];
+  const run = runOf(record.value, refusals);
+  const events = run.events.map(({ event }) => event);
+  if (events.length === 0)
+    return refused(...refusals, refusal('bad_shape', 'events', 'at least one event of OpenHands', record.value));
+  if (!run.output && run.state === null && !beginsRun(events))
+    return refused(...refusals, refusal('bad_shape', '', HEADLESS, events[0]));
+  // A folder may hold events of both kinds. They are two runs that nothing else distinguishes.
+  const [early, sdk] = [events.filter(isEarlyEvent), events.filter((event) => !isEarlyEvent(event))];
+  const items = [...(early.length > 0 ? earlyItems(early) : []), ...(sdk.length > 0 ? sdkItems(sdk, run.state) : [])];
+  const [episodeId, named] = idOf(run, events, record);
+  const { output } = run;
+  const prompt = items.find((item) => item.kind === 'message' && item.role === 'user');
+  const query = typeof output?.instruction === 'string' ? output.instruction : textOf(prompt);
+  const metadata = isRecord(output?.metadata) ? output.metadata : {};
+  const agent = isIdentifier(metadata.agent_class) ? metadata.agent_class : undefined;
+  const mapped = openhandsDrafts(emit, episodeId, items, agent);
+  const { answer, stop } = endOf(items);
+  const failed = output?.error != null || stop === 'error';
+  const drafts = runDrafts(emit, {
+    format: NAME,
+    episodeId,
+    canonical: writtenJson(record.value),
+    task: taskOf(
+      NAME,
+      query,
+      given('tags', isRecord(output?.instance) ? { instance: output.instance } : undefined),
+      output?.instance_id,
+    ),
+    started: {
+      flags: [...(mapped.hasTokens ? [] : [NO_TOKEN_IDS]), ...(refusals.length > 0 ? ['incomplete'] : [])],
+      ...given('tags', output ? without({ metadata: output.metadata ?? undefined }) : undefined),
+    },
+    agents: mapped.agents,
+    events: [...mapped.drafts, ...(output ? scoreDrafts(episodeId, output.test_result) : [])],
+    finished: {
+      outcome: failed ? 'error' : 'unknown',
+      ...(answer === undefined ? {} : { answer }),
+      ...(stop === undefined ? {} : { stop_reason: stop }),
+      ...given('totals', isRecord(output?.metrics) ? { metrics: output.metrics } : undefined),
+      ...given('unmapped', output?.error == null ? undefined : { error: output.error }),
+    },
+  });
+  return { drafts, refusals, raw: writtenJson(record.value), repeated: named && record.ordinal > 0 };
+}
+
+/** The events of a record in their order, whatever it is made of. */
+function runOf(value: unknown, refusals: NativeRefusal[]): Run {
+  const output = isOutput(value) ? value : null;
+  const list = output ? output.history.flat() : Array.isArray(value) ? listsOf(value).flat().flat() : [value];
+  const states = list.filter(isSdkState);
+  const events = list.flatMap((event, at) => {
+    if (isEvent(event)) return [{ event, at }];
+    const field = output ? `history[${at}]` : '';
+    if (!isSdkState(event))
+      refusals.push({
+        ...refusal('bad_shape', field, 'an event with a source and a kind, action or observation', event),
+        at: output ? 0 : at,
+      });
+    return [];
+  });
+  const early = events.every(({ event }) => isEarlyEvent(event) && Number.isSafeInteger(event.id));
+  const sorted = early ? events.toSorted((a, b) => (a.event.id as number) - (b.event.id as number)) : events;
+  // Of a conversation that was saved again the state counts that names the last event.
+  const placeOf = (state: Fields): number => events.findIndex(({ event }) => event.id === state.leaf_event_id);
+  const [state = null] = states.toSorted((a, b) => placeOf(b) - placeOf(a));
+  return { events: sorted, state, output };
+}
+
+const HEADLESS =
+  'the event with which a run begins (its system prompt, or the first message of a user); of a run that was cut, import all parts in one command';
+
+/** Events as `runOf` gives them, of lines that were not checked. */
+const eventsIn = (lines: readonly unknown[]): readonly Fields[] =>
+  runOf([...lines], []).events.map(({ event }) => event);
+
+/** An action of the environment that is no part of a run. */
+const STATE = 'change_agent_state';
+
+/** Whether these events are not the later part of a run alone. A conversation of the SDK begins with its system prompt. */
+function beginsRun(events: readonly Fields[]): boolean {
+  if (events.every(isSdkEvent)) return events.some(({ kind }) => kind === 'SystemPromptEvent');
+  // Before the first word the environment may report that it starts.
+  const first = events.find(({ source, action }) => source !== 'environment' || (action ?? STATE) !== STATE);
+  return first !== undefined && (first.source === 'user' || first.action === 'system');
+}
+
+/** Whether they are certainly the beginning: what a user says may come in the middle too, where the numbers of events have grown. */
+const isBeginning = (events: readonly Fields[]): boolean =>
+  beginsRun(events) &&
+  (events.every(isSdkEvent) || events.some(({ id, action }) => action === 'system' || !(Number(id) > 2)));
+
+/** The ids that a run may have: of its state, of its first event, of the user's first message. */
+function namesIn(lines: readonly unknown[]): string[] {
+  const { state } = runOf([...lines], []);
+  const events = eventsIn(lines);
+  const asked = events.find(({ source, action }) => source === 'user' && action === 'message');
+  const names = [state?.id, events.find(isSdkEvent)?.id, asked && hashId(NAME, canonicalJson(asked))];
+  return names.filter(isIdentifier);
+}
+
+function openhandsMarks(line: unknown) {
+  if (!isRecord(line)) return marksOf([], []);
+  const called = isRecord(line.tool_call_metadata) ? line.tool_call_metadata.tool_call_id : line.tool_call_id;
+  const answers = 'observation' in line || 'action_id' in line;
+  const id = isSdkEvent(line) ? line.id : undefined;
+  return answers ? marksOf([id], [called, line.action_id]) : marksOf([id, called], []);
+}
+
+/** The id of the run, and whether it depends on what a run begins with alone, so that it stays when the run grows. */
+function idOf({ state, output }: Run, events: readonly Fields[], record: NativeRecord): [string, boolean] {
+  if (output) return [recordId(NAME, record), false];
+  if (isIdentifier(state?.id)) return [state.id, true];
+  const [first] = events as [Fields];
+  if (isSdkEvent(first) && isIdentifier(first.id)) return [first.id, true];
+  const asked = events.find(({ source, action }) => source === 'user' && action === 'message');
+  return asked ? [hashId(NAME, canonicalJson(asked)), true] : [recordId(NAME, record), false];
+}
+
+const textOf = (item: Item | undefined): string | null => {
+  if (item?.kind !== 'message') return null;
+  const { content } = item;
+  if (typeof content === 'string') return content;
+  return content.flatMap((part) => (part.type === 'text' ? [asText(part.content)] : [])).join('\n');
+};
+
+function endOf(items: readonly Item[]): { readonly answer?: string; readonly stop?: string } {
+  const last = items.findLast((item) => item.kind === 'end');
+  return last?.kind === 'end' ? { ...given('answer', last.answer), ...given('stop', last.stop) } : {};
+}
+
+/** Numbers and booleans that a judgement of the evaluation holds, also one level deeper in its report. */
+function scoreDrafts(episodeId: string, result: unknown): Draft[] {
+  if (!isRecord(result)) return [];
+  const found = new Map<string, number | boolean>();
+  for (const from of [result, ...Object.values(result).filter(isRecord)])
+    for (const [name, value] of Object.entries(from))
+      if (isIdentifier(name) && (typeof value === 'number' || typeof value === 'boolean') && !found.has(name))
+        found.set(name, value);
+  return [...found].map(([name, value]) =>
+    emit.event('feedback.recorded', [episodeId, name], {
+      feedback_id: hashId(NAME, episodeId, name),
+      target: { kind: 'episode', id: episodeId, episode_id: episodeId },
+      kind: 'score',
+      name,
+      value,
+      by: 'env',
+    }),
+  );
+}

@@ -1,0 +1,266 @@
+/**
+ * Sessions in the format that Hugging Face shows for any harness (hub-docs, docs/hub/session-traces-format.md, July 2026): a header
+ * `{type: "session", harness, id}`, then `{type: "message", message}`. llama.cpp's web page exports its conversations so (harness
+ * `llama.app`): its messages have ids and parents, which form a tree, times, models and counts of tokens. Read from both descriptions.
+ */
+import type { Draft, Message } from '../../events/events.ts';
+import { given, isRecord, without } from '../../events/json.ts';
+import { parseWritten, writtenJson } from '../../events/spelling.ts';
+import { isIdentifier } from '../../events/text.ts';
+import { badMessage, type ChatMessage, textIn, toMessage, toolCallsOf } from '../kit/chat-message.ts';
+import { APPARENT_ERROR, hasError, toolLedger } from '../kit/conversation.ts';
+import { finishReasonIn } from '../kit/finish-reason.ts';
+import type { Converted, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
+import { marksOf } from '../kit/marks.ts';
+import { badIdentifier, refusal, refused, revisedEmitter } from '../kit/native.ts';
+import { chatCall } from '../kit/rollout-calls.ts';
+import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfSeconds } from '../kit/run.ts';
+import { usageOf } from '../kit/usage.ts';
+
+const NAME = 'session-traces';
+/** The agent that the person talks to. */
+const MAIN = 'main';
+const emit = revisedEmitter(NAME);
+
+type Fields = Readonly<Record<string, unknown>>;
+type SessionMessage = {
+  readonly seq: number;
+  readonly id: string;
+  /** Undefined where messages name none: each follows the one before it. */
+  readonly parent: string | null | undefined;
+  readonly native: Fields;
+  readonly chat: ChatMessage;
+};
+
+/** A session of Pi may name its harness too; its header has a version. */
+const isHeader = (line: unknown): line is Fields =>
+  isRecord(line) && line.type === 'session' && 'harness' in line && 'id' in line && !('version' in line);
+/** Messages of Pi stand in entries with a time. */
+const isMessage = (line: unknown): line is Fields & { readonly message: unknown } =>
+  isRecord(line) && line.type === 'message' && 'message' in line && !('timestamp' in line) && !('parentId' in line);
+const messageIn = (line: unknown): Fields => (isMessage(line) && isRecord(line.message) ? line.message : {});
+
+export const sessionTraces: Format = {
+  name: NAME,
+  summary: 'Session traces of any harness: {type: "session", harness, id}, then {type: "message", message} …',
+  recognises: ({ records }) => records.some((line) => isHeader(line) || (isMessage(line) && 'role' in messageIn(line))),
+  gathers: () => 'file',
+  joins: {
+    names: sessionsIn,
+    episodes: sessionsIn,
+    marks: (line) => marksOf([messageIn(line).id], [messageIn(line).parent]),
+    timeOf: (line) => timeOfMs(messageIn(line).timestamp),
+    // Messages without ids and times could stand anywhere in a session.
+    needsName: false,
+  },
+  convert,
+  restates: new Set(['task.defined']),
+  mapping: [
+    ['id of the header', 'episode_id'],
+    ['harness', 'the name of the agent main'],
+    ['the first message of the user', 'task.defined by the hash of its text'],
+    ['message[assistant]', 'generation.requested with the messages before it on its branch, generation.completed'],
+    ['message.timings', 'usage: prompt_n and cache_n, predicted_n'],
+    ['message.toolCalls', 'tool.called'],
+    ['message[tool]', 'tool.returned'],
+    ['message[user], message[system]', 'message.sent'],
+    ['name and other members of the header', 'episode.started.tags, unmapped'],
+  ],
+};
+
+function sessionsIn(lines: readonly unknown[]): string[] {
+  const named = lines.flatMap((line) => (isHeader(line) ? [line.id] : [messageIn(line).convId]));
+  return [...new Set(named.filter(isIdentifier))];
+}
+
+const HEAD =
+  'a line {type: "session", harness, id} before the messages of a session; import one that was cut as a whole';
+
+function convert(record: NativeRecord): Converted {
+  const list = Array.isArray(record.value) ? (record.value as unknown[]) : [record.value];
+  const refusals: NativeRefusal[] = [];
+  const sessions: { readonly header: Fields; readonly lines: [number, unknown][] }[] = [];
+  for (const [at, line] of list.entries()) {
+    if (isHeader(line)) {
+      const bad = badIdentifier(line.id, 'id');
+      if (bad) refusals.push({ ...bad, at });
+      else sessions.push({ header: line, lines: [] });
+    } else if (sessions.length > 0) sessions.at(-1)!.lines.push([at, line]);
+    else refusals.push({ ...refusal('bad_shape', '', HEAD, line), at });
+  }
+  if (sessions.length === 0)
+    return refused(...(refusals.length > 0 ? refusals : [refusal('bad_shape', '', HEAD, list)]));
+  const original = writtenJson(list);
+  return {
+    drafts: sessions.flatMap(({ header, lines }) => sessionDrafts(header, lines, original, refusals)),
+    refusals,
+    raw: original,
+    repeated: record.ordinal > 0,
+  };
+}
+
+function sessionDrafts(
+  header: Fields,
+  lines: readonly (readonly [number, unknown])[],
+  original: string,
+  refusals: NativeRefusal[],
+): Draft[] {
+  const episodeId = header.id as string;
+  const before = refusals.length;
+  const messages = lines.flatMap(([at, line]): SessionMessage[] => {
+    const read = readMessage(line, at);
+    if ('code' in read) refusals.push({ ...read, at });
+    return 'code' in read ? [] : [read];
+  });
+  const { harness, name, type, id, ...more } = header;
+  const first = messages.find(({ chat }) => chat.role === 'user');
+  const answers = messages.filter(({ chat }) => chat.role === 'assistant');
+  const ids = new Set(messages.map((one) => one.id));
+  const hasGap = messages.slice(1).some(({ parent }) => parent && !ids.has(parent));
+  const answer = textIn(answers.at(-1)?.chat.content);
+  const model = answers.find(({ native }) => typeof native.model === 'string')?.native.model;
+  return runDrafts(emit, {
+    format: NAME,
+    episodeId,
+    canonical: original,
+    task: taskOf(NAME, textIn(first?.chat.content)),
+    started: {
+      session_id: episodeId,
+      flags: [NO_TOKEN_IDS, ...(refusals.length > before || answers.length === 0 || hasGap ? ['incomplete'] : [])],
+      tags: { harness, ...(typeof name === 'string' ? { name } : {}) },
+      ...given('unmapped', without(more)),
+    },
+    startedAt: timeOfMs(messages[0]?.native.timestamp),
+    agents: [
+      {
+        agent_id: MAIN,
+        ...(isIdentifier(harness) ? { name: harness } : {}),
+        ...(typeof model === 'string' ? { model } : {}),
+      },
+    ],
+    events: messageDrafts(episodeId, messages),
+    finished: { outcome: 'unknown', ...(answer ? { answer } : {}) },
+    finishedAt: timeOfMs(messages.at(-1)?.native.timestamp),
+  });
+}
+
+/** A line as a chat message, or why it is none. */
+function readMessage(line: unknown, seq: number): SessionMessage | NativeRefusal {
+  if (!isMessage(line)) return refusal('bad_shape', '', 'a line {type: "message", message}', line);
+  const native = line.message;
+  if (!isRecord(native)) return refusal('bad_type', 'message', 'a message object', native);
+  const { role, content, reasoningContent, thinking, toolCallId } = native;
+  const calls = callsIn(native.toolCalls);
+  const thought = reasoningContent ?? thinking;
+  const chat = {
+    role,
+    content,
+    ...(typeof thought === 'string' && thought !== '' ? { reasoning_content: thought } : {}),
+    ...(calls.length > 0 ? { tool_calls: calls.map((call, i) => chatCall(call, `m${seq}/${i}`)) } : {}),
+    ...(toolCallId === undefined ? {} : { tool_call_id: toolCallId }),
+  } as ChatMessage;
+  const bad = badMessage(chat, 'message') ?? (role === 'tool' ? badIdentifier(toolCallId, 'message.toolCallId') : null);
+  if (bad) return bad;
+  const parent = native.parent === null || isIdentifier(native.parent) ? native.parent : undefined;
+  return { seq, id: isIdentifier(native.id) ? native.id : `m${seq}`, parent, native, chat };
+}
+
+/** The page keeps them as JSON in a text, which its export reads. */
+function callsIn(written: unknown): readonly unknown[] {
+  const read = typeof written === 'string' && written !== '' ? parseWritten(written) : { value: written };
+  return 'value' in read && Array.isArray(read.value) ? read.value : [];
+}
+
+function messageDrafts(episodeId: string, messages: readonly SessionMessage[]): Draft[] {
+  const ledger = toolLedger();
+  const byId = new Map(messages.map((one) => [one.id, one]));
+  const shown = new Map(messages.map((one) => [one, toMessage(one.chat)]));
+  /** Null where the branch begins with a message that is not there; an export may leave out the root. */
+  const inputOf = (one: SessionMessage, place: number): Message[] | null => {
+    if (one.parent === undefined) return messages.slice(0, place).map((other) => shown.get(other)!);
+    const branch: SessionMessage[] = [];
+    const seen = new Set<string>();
+    let at: SessionMessage | undefined = one;
+    while (at.parent && !seen.has(at.id)) {
+      seen.add(at.id);
+      const before: SessionMessage | undefined = byId.get(at.parent);
+      if (!before) return at === messages[0] ? branch.map((other) => shown.get(other)!) : null;
+      // The root of a tree says nothing.
+      if (before.native.type !== 'root') branch.unshift(before);
+      at = before;
+    }
+    return branch.map((other) => shown.get(other)!);
+  };
+  return messages.flatMap((one, place): Draft[] => {
+    const { id, seq, native, chat } = one;
+    const time = timeOfMs(native.timestamp);
+    const about = { episode_id: episodeId, seq };
+    const content = given('content', shown.get(one)!.content ?? undefined);
+    if (native.type === 'root') return [];
+    if (chat.role === 'assistant') {
+      const input = inputOf(one, place);
+      const call = { ...about, call_id: id, agent_id: MAIN };
+      const usage = billed(native.timings);
+      const calls = toolCallsOf(chat);
+      const isNothing = !chat.content && calls.length === 0 && chat.reasoning_content === undefined;
+      return [
+        emit.event('generation.requested', [episodeId, id], { ...call, ...(input ? { input } : {}) }),
+        emit.event(
+          'generation.completed',
+          [episodeId, id],
+          {
+            ...call,
+            choices: isNothing ? [] : [{ index: 0, ...content, ...given('finish_reason', finishReasonIn(native)) }],
+            ...(typeof native.model === 'string' ? { response_model: native.model } : {}),
+            ...(isIdentifier(native.completionId) ? { response_id: native.completionId } : {}),
+            ...given('usage', usage),
+            ...given('unmapped', without({ timings: native.timings, extra: native.extra })),
+          },
+          time,
+        ),
+        ...calls.map(({ id: nativeId, ...asked }, index) =>
+          emit.event(
+            'tool.called',
+            [episodeId, id, index],
+            { ...call, tool_call_id: ledger.call(nativeId), index, ...asked, native: { tool_call_id: nativeId } },
+            time,
+          ),
+        ),
+      ];
+    }
+    if (chat.role === 'tool') {
+      const nativeId = chat.tool_call_id as string;
+      const data = {
+        ...about,
+        tool_call_id: ledger.result(nativeId),
+        status: 'ok' as const,
+        output: chat.content,
+        ...(hasError(chat.content) ? { flags: [APPARENT_ERROR] } : {}),
+        native: { tool_call_id: nativeId },
+        ...given('unmapped', without({ extra: native.extra })),
+      };
+      return [emit.event('tool.returned', [episodeId, id], data, time)];
+    }
+    const data = {
+      ...about,
+      message_id: id,
+      from: chat.role,
+      to: [MAIN],
+      role: chat.role,
+      ...content,
+      ...given('unmapped', without({ extra: native.extra })),
+    };
+    return [emit.event('message.sent', [episodeId, id], data, time)];
+  });
+}
+
+/** What llama.cpp read is known where it says what it read anew and what its cache held. */
+function billed(timings: unknown): Record<string, unknown> | undefined {
+  if (!isRecord(timings)) return undefined;
+  const { prompt_n, cache_n, predicted_n } = timings;
+  const read = typeof prompt_n === 'number' && typeof cache_n === 'number' ? { prompt_n, cache_n } : {};
+  return usageOf(without({ ...read, ...given('predicted_n', predicted_n) }));
+}
+
+const timeOfMs = (milliseconds: unknown): string | null =>
+  typeof milliseconds === 'number' ? timeOfSeconds(milliseconds / 1000) : null;

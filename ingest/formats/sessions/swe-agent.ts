@@ -1,0 +1,168 @@
+/**
+ * SWE-agent trajectories, one document a run. An entry of the trajectory is a step; its tool calls stand in the history beside it,
+ * and where the model wrote commands as text, the action is the call. Demonstrations are no work of the model.
+ */
+import type { Refusal } from '../../../errors.ts';
+import type { Draft } from '../../events/events.ts';
+import { given, isRecord, parseRecord, without } from '../../events/json.ts';
+import { isIdentifier } from '../../events/text.ts';
+import type { Converted, Format, NativeRecord } from '../kit/format.ts';
+import { emitterFor, recordId, refusal, refused } from '../kit/native.ts';
+import { NO_TOKEN_IDS, patchDraft, runDrafts, taskOf } from '../kit/run.ts';
+import { type Entry, entriesOf, openingMessages, stepDrafts } from './swe-agent-steps.ts';
+
+const NAME = 'swe-agent';
+const emit = emitterFor(NAME);
+
+type Fields = Readonly<Record<string, unknown>>;
+
+const isHistory = (history: unknown): boolean =>
+  Array.isArray(history) &&
+  history.some((entry) => isRecord(entry) && 'agent' in entry && 'role' in entry && 'content' in entry);
+
+/** Steps of other programs have an action and an observation too, but no text of the model beside a command. */
+const isStep = (step: unknown): boolean =>
+  isRecord(step) && typeof step.action === 'string' && ('response' in step || 'thought' in step);
+
+export const sweAgent: Format = {
+  name: NAME,
+  summary: 'SWE-agent trajectories {trajectory, history, info, replay_config}, one document a run',
+  recognises: ({ records }) =>
+    records.some(
+      (record) =>
+        isRecord(record) &&
+        !('mistake_agent' in record) &&
+        ((Array.isArray(record.trajectory) && record.trajectory.some(isStep)) || isHistory(record.history)),
+    ),
+  convert,
+  restates: new Set(['task.defined']),
+  mapping: [
+    ['replay_config.problem_statement.id, .text', 'task.defined (without it the first message of a user)'],
+    ['history[].agent', 'agent_id; main where there is none'],
+    ['trajectory[].query, messages', 'generation.requested.input'],
+    ['trajectory[].response, thought', 'generation.completed'],
+    ['history[].tool_calls, else trajectory[].action', 'tool.called'],
+    ['trajectory[].observation, history[tool]', 'tool.returned'],
+    ['trajectory[].state', 'environment.observed of kind state'],
+    ['history before the first answer', 'message.sent; is_demo is flagged demonstration'],
+    ['info.submission', 'artifact.attached of role patch'],
+    ['info.exit_status, model_stats', 'episode.finished.exit_status, outcome, totals'],
+  ],
+};
+
+function convert(record: NativeRecord): Converted {
+  const { value: document } = record;
+  if (!isRecord(document)) return refused(refusal('bad_type', '', 'a trajectory object', document));
+  const bad = badDocument(document);
+  if (bad.length > 0) return refused(...bad);
+  const episodeId = recordId(NAME, record);
+  const history = ((document.history ?? []) as unknown[]).filter(isRecord);
+  const entries = entriesOf(document.trajectory as readonly Fields[] | undefined, history);
+  const config = configOf(document.replay_config);
+  const problem = isRecord(config?.problem_statement) ? config.problem_statement : {};
+  const opening = openingMessages(history, entries[0]?.query);
+  const asked = opening.find(({ message, demonstration }) => message.role === 'user' && !demonstration);
+  const agent = history.map((entry) => entry.agent).find(isIdentifier) ?? 'main';
+  const model = modelOf(config);
+  const info = (document.info ?? {}) as Fields;
+  const { submission, exit_status: status, model_stats: stats, ...more } = info;
+  const patch = typeof submission === 'string' && submission !== '' ? submission : null;
+  let seq = 0;
+  const next = () => seq++;
+  const drafts: Draft[] = [
+    ...opening.map(({ message, demonstration }, i) =>
+      emit.event('message.sent', [episodeId, i], {
+        episode_id: episodeId,
+        seq: next(),
+        message_id: `h${i}`,
+        from: message.role,
+        role: message.role,
+        ...given('content', message.content),
+        ...(demonstration ? { flags: ['demonstration'] } : {}),
+      }),
+    ),
+    ...entries.flatMap((entry: Entry, i) => stepDrafts(emit, { episodeId, agent, model }, entry, i, next)),
+  ];
+  return {
+    drafts: runDrafts(emit, {
+      format: NAME,
+      episodeId,
+      canonical: record.canonical,
+      task: taskOf(NAME, problem.text ?? problem.problem_statement ?? asked?.text, {}, problem.id),
+      started: {
+        native: { format: NAME, ...given('version', info.swe_agent_version) },
+        flags: [NO_TOKEN_IDS, ...(Array.isArray(document.trajectory) ? [] : ['history_only'])],
+        ...given(
+          'unmapped',
+          without({
+            ...without(document, 'trajectory', 'history', 'info', 'replay_config'),
+            ...given(
+              'replay_config',
+              config ? without(config, 'problem_statement') : (document.replay_config ?? undefined),
+            ),
+            ...given('problem_statement', without(problem, 'id', 'text')),
+          }),
+        ),
+      },
+      agents: [{ agent_id: agent, ...given('model', model) }],
+      events: [...drafts, ...(patch === null ? [] : [patchDraft(emit, episodeId, patch)])],
+      finished: {
+        outcome: outcomeOf(status),
+        seq,
+        ...(typeof status === 'string' ? { exit_status: status } : {}),
+        ...(isRecord(stats) ? { totals: stats } : {}),
+        ...given(
+          'unmapped',
+          without({
+            ...without(more, 'swe_agent_version'),
+            ...(isRecord(stats) ? {} : given('model_stats', stats)),
+            ...(typeof submission === 'string' ? {} : given('submission', submission)),
+          }),
+        ),
+      },
+    }),
+    refusals: [],
+    raw: record.canonical,
+    ...(patch === null ? {} : { bodies: [patch] }),
+  };
+}
+
+function badDocument({ trajectory, history, info }: Fields): Refusal[] {
+  const found: Refusal[] = [];
+  if (trajectory === undefined && history === undefined) {
+    found.push(refusal('bad_type', 'trajectory', 'a list of steps', trajectory));
+  } else if (trajectory !== undefined && !Array.isArray(trajectory)) {
+    found.push(refusal('bad_type', 'trajectory', 'a list of steps', trajectory));
+  }
+  if (history !== undefined && !Array.isArray(history)) {
+    found.push(refusal('bad_type', 'history', 'a list of messages', history));
+  }
+  for (const [i, step] of (Array.isArray(trajectory) ? trajectory : []).entries()) {
+    const field = `trajectory[${i}]`;
+    if (!isRecord(step)) found.push(refusal('bad_type', field, 'a step object', step));
+    else if (typeof step.action !== 'string') found.push(refusal('bad_type', `${field}.action`, 'a text', step.action));
+  }
+  if (info !== undefined && !isRecord(info)) found.push(refusal('bad_type', 'info', 'an object', info));
+  return found;
+}
+
+/** A configuration is JSON in a text, in older files an object; null where it cannot be read. */
+function configOf(config: unknown): Fields | null {
+  if (isRecord(config)) return config;
+  if (typeof config !== 'string') return null;
+  const parsed = parseRecord(config);
+  return 'refusal' in parsed || !isRecord(parsed.value) ? null : parsed.value;
+}
+
+function modelOf(config: Fields | null): string | undefined {
+  const agent = config?.agent;
+  const name = isRecord(agent) && isRecord(agent.model) ? agent.model.name : undefined;
+  return typeof name === 'string' ? name : undefined;
+}
+
+/** How a run ended does not show whether its patch is right. */
+function outcomeOf(status: unknown) {
+  if (typeof status !== 'string' || status.startsWith('submitted')) return 'unknown' as const;
+  if (/time/.test(status)) return 'timeout' as const;
+  return /error/.test(status) ? ('error' as const) : ('aborted' as const);
+}

@@ -1,0 +1,298 @@
+/**
+ * Calls of W&B Weave (wandb/weave 0.54.0: trace/weave_client.py writes them, vendor/weave_server_sdk/types/call_read_response.py is their
+ * form), as the trace server's `calls/stream_query` and the export of its page give them: one call a line, with feedback in its summary
+ * or in rows of its own. Of an evaluation each example is an episode.
+ */
+import { asText, given, hashId, isRecord, without } from '../../events/json.ts';
+import { isIdentifier } from '../../events/text.ts';
+import { jsonIn, withObjects } from '../../traces/span-attributes.ts';
+import type { About, Act, Judgement } from '../../traces/trace.ts';
+import { type Format, listed, listsOf, type NativeRefusal } from '../kit/format.ts';
+import { badIdentifier, refusal } from '../kit/native.ts';
+import { timeOfMixed } from '../kit/run-times.ts';
+import { type TraceReading, traceReading } from '../kit/trace-import.ts';
+import { opName, toolsAsked, weaveSpanKind } from './weave-calls.ts';
+
+const NAME = 'weave';
+
+type Fields = Readonly<Record<string, unknown>>;
+
+const isCall = (record: unknown): record is Fields =>
+  isRecord(record) && typeof record.op_name === 'string' && 'trace_id' in record && 'started_at' in record;
+const isFeedback = (record: unknown): record is Fields =>
+  isRecord(record) && typeof record.feedback_type === 'string' && 'weave_ref' in record;
+const isAnswer = (record: unknown): record is { readonly calls: readonly unknown[] } =>
+  isRecord(record) && Array.isArray(record.calls) && record.calls.some(isCall);
+
+export const weave: Format = {
+  name: NAME,
+  summary: 'W&B Weave calls {op_name, trace_id, inputs, output}, one a line, and feedback {weave_ref, feedback_type}',
+  recognises: ({ records }) => records.some((record) => isCall(record) || isFeedback(record) || isAnswer(record)),
+  gathers: () => `import:${NAME}`,
+  rereads: listed,
+  convert: ({ value }) => readWeave(listsOf(value).flat()).converted(),
+  restates: new Set(['task.defined']),
+  mapping: [
+    ['trace_id; in an evaluation the id of predict_and_score', 'episode_id'],
+    ['thread_id', 'episode.started.session_id'],
+    ['attributes.task_id, the row of an evaluation', 'task.defined (without it the first text of a user)'],
+    ['call of kind llm, or with a model and usage', 'generation.requested, generation.completed: call_id is the id'],
+    ['call of kind tool, or called as a tool that was asked for', 'tool.returned by name and arguments'],
+    ['call of kind agent', 'agent.defined, agent.changed; agent_id of what is inside'],
+    ['call of kind search', 'environment.observed of kind search'],
+    ['any other call', 'environment.observed of kind span'],
+    ['exception', 'error of the call or tool run'],
+    ['predict_and_score: output.scores', 'feedback.recorded: one score each'],
+    ['summary.weave.feedback, rows {weave_ref, feedback_type, payload}', 'feedback.recorded'],
+  ],
+};
+
+type Known = { readonly call: Fields & { readonly id: string }; readonly native: unknown };
+
+function readWeave(records: readonly unknown[]): TraceReading {
+  const reading = traceReading(NAME);
+  const calls = new Map<string, Known>();
+  const feedback: { readonly row: Fields; readonly at: number }[] = [];
+  if (records.length === 0)
+    reading.refusals.push({ ...refusal('bad_shape', '', 'calls or feedback', records), at: 0, raw: '[]' });
+  for (const [at, record] of records.entries()) {
+    for (const one of isAnswer(record) ? record.calls : [record]) {
+      if (isFeedback(one)) {
+        feedback.push({ row: one, at });
+        continue;
+      }
+      const bad = badCall(one);
+      if (bad) {
+        reading.refusals.push({ ...bad, at, raw: JSON.stringify(one ?? null) });
+        continue;
+      }
+      // Inputs are an object; where they are a text, the row comes from a table.
+      const read = isRecord(one) && typeof one.inputs === 'string' ? withObjects(one, OBJECTS) : one;
+      const call = plain(read) as Known['call'];
+      const before = calls.get(call.id);
+      // A call that was exported while it ran, and again after it.
+      if (!before || fuller(call, before.call)) calls.set(call.id, { call, native: one });
+      for (const row of feedbackIn(call)) feedback.push({ row, at });
+    }
+  }
+  const traceOf = traces(calls);
+  const asked = new Map<string, Set<string>>();
+  for (const { call } of calls.values()) {
+    const names = asked.get(call.trace_id as string) ?? new Set();
+    asked.set(call.trace_id as string, names);
+    for (const name of toolsAsked(weaveSpanKind(call, NONE))) names.add(name);
+  }
+  const evaluations = new Set([...calls.values()].flatMap(({ call }) => (isExample(call) ? [call.trace_id] : [])));
+  for (const { call, native } of calls.values()) {
+    const trace = traceOf(call.id)!;
+    const meaning = weaveSpanKind(call, asked.get(call.trace_id as string) ?? NONE);
+    // What stands around the examples of an evaluation is no episode.
+    if (meaning.what.kind === 'wrapper' && trace === call.trace_id && evaluations.has(trace)) continue;
+    reading.acts.push(actOf(call, trace, meaning));
+    reading.keep(trace, native);
+    if (isExample(call)) reading.judgements.push(...scoresOf(call));
+  }
+  for (const { row, at } of feedback) {
+    // The example around a call that a scorer judged says the same.
+    if (scorerOf(row) in scoresIn(calls.get(traceOf(refOf(row) ?? '') ?? '')?.call)) continue;
+    const judged = feedbackOf(row, traceOf);
+    if (judged.length > 0) reading.judgements.push(...judged);
+    else
+      reading.refusals.push({ ...refusal('bad_reference', 'weave_ref', 'the reference of a call', row.weave_ref), at });
+  }
+  return reading;
+}
+
+const NONE: ReadonlySet<string> = new Set();
+const OBJECTS = ['inputs', 'output', 'summary', 'attributes'];
+
+function badCall(call: unknown): NativeRefusal | null {
+  if (!isCall(call)) return refusal('bad_shape', '', 'a call {id, op_name, trace_id, started_at} or feedback', call);
+  for (const name of ['id', 'trace_id', ...(call.parent_id == null ? [] : ['parent_id'])]) {
+    const bad = badIdentifier(call[name], name);
+    if (bad) return bad;
+  }
+  for (const name of ['started_at', 'ended_at']) {
+    if (call[name] != null && timeOfMixed(call[name]) === null)
+      return refusal('bad_time', name, 'an ISO 8601 time', call[name]);
+  }
+  return null;
+}
+
+const fuller = (call: Fields, before: Fields): boolean =>
+  (timeOfMixed(call.ended_at) ?? '') > (timeOfMixed(before.ended_at) ?? '') ||
+  (timeOfMixed(call.ended_at) === timeOfMixed(before.ended_at) && JSON.stringify(call) > JSON.stringify(before));
+
+const PYTHON = new Set(['_type', '_class_name', '_bases']);
+/** What a client library holds in the place of an argument that was not given, and objects that have no other text. */
+const UNSAID = /^(?:NOT_GIVEN|Omit\(\)|<.+ object at 0x[0-9a-f]+>)$/;
+
+/** A value without what Weave adds for Python: names of classes, and arguments that were not given. */
+function plain(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(plain);
+  if (!isRecord(value)) return value;
+  const ofPython = '_class_name' in value;
+  return Object.fromEntries(
+    Object.entries(value)
+      .filter(
+        ([name, member]) => !(ofPython && PYTHON.has(name)) && !(typeof member === 'string' && UNSAID.test(member)),
+      )
+      .map(([name, member]) => [name, plain(member)]),
+  );
+}
+
+const isExample = (call: Fields): boolean => opName(call) === 'Evaluation.predict_and_score';
+
+/** The episode of each call: the example of an evaluation around it, else its trace; null for a call that is not there. */
+function traces(calls: ReadonlyMap<string, Known>): (id: string) => string | null {
+  const found = new Map<string, string>();
+  return (id) => {
+    const way = new Set<string>();
+    for (let at: string = id; !way.has(at) && !found.has(id); ) {
+      const call = calls.get(at)?.call;
+      if (!call) break;
+      way.add(at);
+      const trace = found.get(at) ?? (isExample(call) ? call.id : undefined);
+      if (trace !== undefined) found.set(id, trace);
+      else at = typeof call.parent_id === 'string' ? call.parent_id : '';
+    }
+    const trace = found.get(id) ?? calls.get(id)?.call.trace_id;
+    for (const one of way) if (typeof trace === 'string') found.set(one, trace);
+    return typeof trace === 'string' ? trace : null;
+  };
+}
+
+const READ = [
+  'id',
+  'trace_id',
+  'parent_id',
+  'started_at',
+  'ended_at',
+  'op_name',
+  'exception',
+  'thread_id',
+  'project_id',
+];
+
+function actOf(call: Known['call'], trace: string, { what, agent, flags }: ReturnType<typeof weaveSpanKind>): Act {
+  const isContent = what.kind === 'generation' || what.kind === 'tool' || what.kind === 'observation';
+  const { exception } = call;
+  return {
+    format: NAME,
+    trace,
+    id: call.id,
+    parent: call.id === trace ? null : ((call.parent_id as string | null | undefined) ?? null),
+    name: opName(call),
+    start: timeOfMixed(call.started_at),
+    end: timeOfMixed(call.ended_at),
+    what,
+    agent,
+    flags,
+    ...(exception == null ? {} : { error: withoutPlaces(jsonIn(exception) ?? exception) }),
+    about: aboutOf(call, trace),
+    revision: timeOfMixed(call.ended_at) ?? '',
+    unmapped: without(
+      Object.fromEntries(Object.entries(call).filter(([, member]) => member !== null)),
+      ...READ,
+      ...(isContent ? ['inputs', 'output'] : []),
+    ),
+  };
+}
+
+/** A traceback names the files of the machine; the record keeps it. */
+const withoutPlaces = (error: unknown): unknown => (isRecord(error) ? without(error, 'traceback') : error);
+
+function aboutOf(call: Known['call'], trace: string): About {
+  const attributes = isRecord(call.attributes) ? call.attributes : {};
+  const root = call.parent_id == null || call.id === trace;
+  const tags = without(attributes, ...OF_WEAVE, 'task_id');
+  const example = isExample(call) ? exampleOf(call) : null;
+  return {
+    sessionId: isIdentifier(call.thread_id) ? call.thread_id : undefined,
+    taskId: [attributes.task_id, example?.taskId].find(isIdentifier),
+    // The text of a row is not in the file, and what a judge was asked is not the task.
+    ...(example ? { groupId: example.groupId, taskText: '' } : {}),
+    ...(root ? { tags: without({ ...tags, ...given('project', call.project_id ?? undefined) }) } : {}),
+  };
+}
+
+const OF_WEAVE = ['weave', 'integration', '_weave_eval_meta', 'lc_id', 'lc_name', 'parent_run_id'];
+
+/** An example that is the row of a dataset is named by the digest of its content; the trials of a model are a group. */
+function exampleOf({ inputs }: Fields): { readonly taskId: string; readonly groupId: string } | null {
+  const { example, model } = isRecord(inputs) ? inputs : {};
+  const row = typeof example === 'string' ? /^weave:\/\/\/.+\/id\/([^/]+)$/.exec(example)?.[1] : undefined;
+  if (row === undefined) return null;
+  return { taskId: `${NAME}/${row}`, groupId: hashId(NAME, row, model ?? null) };
+}
+
+const leaves = (value: unknown, name: string): (readonly [string, number | boolean | string])[] =>
+  typeof value === 'number' || typeof value === 'boolean'
+    ? [[name, value]]
+    : isRecord(value)
+      ? Object.entries(value).flatMap(([key, member]) => leaves(member, `${name}.${key}`))
+      : [];
+
+const scoresIn = (call: Fields | undefined): Fields =>
+  call && isExample(call) && isRecord(call.output) && isRecord(call.output.scores) ? call.output.scores : {};
+
+/** What the scorers of an evaluation found: each number and boolean of them is a score of the example. */
+function scoresOf(call: Known['call']): Judgement[] {
+  return Object.entries(scoresIn(call))
+    .flatMap(([name, value]) => leaves(value, name))
+    .filter(([name]) => isIdentifier(name))
+    .map(([name, value]) => ({
+      format: NAME,
+      id: `${call.id}/${name}`,
+      trace: call.id,
+      act: call.id,
+      name,
+      value,
+      by: 'code',
+      time: timeOfMixed(call.ended_at),
+    }));
+}
+
+const feedbackIn = ({ summary }: Fields): readonly Fields[] => {
+  const derived = isRecord(summary) && isRecord(summary.weave) ? summary.weave : {};
+  return Array.isArray(derived.feedback) ? derived.feedback.filter(isFeedback) : [];
+};
+
+/** The id of the call that feedback is about; null where it names none. */
+function refOf({ weave_ref: ref }: Fields): string | null {
+  const id = typeof ref === 'string' ? /^weave:\/\/\/.+\/call\/([^/]+)/.exec(ref)?.[1] : undefined;
+  return isIdentifier(id) ? id : null;
+}
+
+/** The name of the scorer whose result feedback is; empty where it is none. */
+const scorerOf = ({ feedback_type: type }: Fields): string => /^wandb\.runnable\.(.+)$/.exec(asText(type))?.[1] ?? '';
+
+/** Reactions and notes of people, annotations, results of scorers, and kinds of the program's own. None where it names no call. */
+function feedbackOf(row: Fields, traceOf: (call: string) => string | null): Judgement[] {
+  const id = refOf(row);
+  if (id === null) return [];
+  const type = row.feedback_type as string;
+  const payload = isRecord(row.payload) ? row.payload : {};
+  const scored = scorerOf(row) !== '';
+  const name = scored ? scorerOf(row) : (/^wandb\.(?:annotation\.)?(.+?)(?:\.1)?$/.exec(type)?.[1] ?? type);
+  const found = leaves(payload.output ?? payload.value, name);
+  const texts = [payload.output, payload.value, payload.emoji].filter((text) => typeof text === 'string');
+  const values: (readonly [string, number | boolean | string | null])[] =
+    found.length > 0 ? found : [[name, (texts[0] as string | undefined) ?? null]];
+  return values
+    .filter(([one]) => isIdentifier(one))
+    .map(([one, value]) => ({
+      format: NAME,
+      id: isIdentifier(row.id) ? (values.length > 1 ? `${row.id}/${one}` : row.id) : null,
+      trace: traceOf(id),
+      act: id,
+      name: one,
+      value,
+      ...given('label', typeof value === 'string' ? value : undefined),
+      ...given('explanation', typeof payload.note === 'string' ? payload.note : undefined),
+      by: scored || !type.startsWith('wandb.') ? 'code' : 'human',
+      ...given('annotator', isIdentifier(row.creator) ? row.creator : undefined),
+      time: timeOfMixed(row.created_at),
+      unmapped: without({ payload: Object.keys(payload).length > 0 ? payload : undefined }),
+    }));
+}

@@ -1,0 +1,283 @@
+/**
+ * Trajectories of the Agent Data Protocol (neulab/agent-data-protocol, schema/trajectory.py at 0dc08752, action/ and observation/ of
+ * versions 1.0 to 1.5): {id, content: actions and observations, details}. It has no mark of where an answer of the model ends: actions
+ * without an observation between them are one, up to the next that is described.
+ */
+import type { Draft } from '../../events/events.ts';
+import { asText, canonicalJson, given, hashId, isRecord, without } from '../../events/json.ts';
+import { writtenArguments } from '../../events/spelling.ts';
+import { isIdentifier } from '../../events/text.ts';
+import type { ChatMessage } from '../kit/chat-message.ts';
+import type { Converted, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
+import { recordId, refusal, refused, revisedEmitter } from '../kit/native.ts';
+import { distinct, type Fields, lastResultDrafts, rolloutCallDrafts } from '../kit/rollout-calls.ts';
+import { NO_TOKEN_IDS, runDrafts, taskOf } from '../kit/run.ts';
+
+const NAME = 'adp';
+const emit = revisedEmitter(NAME);
+const AGENT = 'agent';
+
+const isItem = (item: unknown): item is Fields & { readonly class_: string } =>
+  isRecord(item) && typeof item.class_ === 'string' && /_(?:action|observation)$/.test(item.class_);
+
+const isTrajectory = (record: unknown): record is Fields & { readonly content: readonly unknown[] } =>
+  isRecord(record) && 'id' in record && Array.isArray(record.content) && record.content.some(isItem);
+
+export const adp: Format = {
+  name: NAME,
+  summary: 'Agent Data Protocol trajectories: {id, content: [{class_: "api_action" …}], details}',
+  recognises: ({ records }) => records.some(isTrajectory),
+  convert,
+  restates: new Set(['task.defined']),
+  mapping: [
+    ['id', 'episode.started.native; of an export of Troupe details.episode_id is the episode_id, else the record'],
+    ['details.task_id, instance_id, else the messages of a user before the first tool', 'task.defined'],
+    ['details.agent, role', 'agent.defined'],
+    ['details.system', 'system messages of generation.requested.input'],
+    ['message_action', 'generation.completed'],
+    ['api_action, code_action', 'generation.completed and tool.called; parallel ones are one call'],
+    ['description, reasoning_content', 'text and reasoning of the answer, before its message or its calls'],
+    ['observations that answer an action', 'tool.returned'],
+    ['other observations', 'message.sent'],
+    ['reward', 'feedback.recorded: kind reward on the step; of an observation on the step before it'],
+    ['available_custom_tools', 'agent.defined.tools'],
+    ['other details', 'episode.started.unmapped'],
+  ],
+};
+
+type Conversation = {
+  readonly messages: readonly ChatMessage[];
+  /** Words of the agent that are an observation: shown to the model, and no answer of it. */
+  readonly quoted: ReadonlySet<ChatMessage>;
+  readonly rewards: ReadonlyMap<number, readonly number[]>;
+};
+
+function convert(record: NativeRecord): Converted {
+  const { value } = record;
+  if (!isTrajectory(value))
+    return refused(refusal('bad_shape', 'content', 'a trajectory {id, content} of actions and observations', value));
+  const details = isRecord(value.details) ? value.details : {};
+  const refusals: NativeRefusal[] = [];
+  const { messages, quoted, rewards } = conversationOf(value.content, refusals);
+  const isAnswer = (message: ChatMessage): boolean => message.role === 'assistant' && !quoted.has(message);
+  const isOurs = isIdentifier(details.episode_id) && Array.isArray(details.step_ids);
+  const episodeId = isOurs ? asText(details.episode_id) : recordId(NAME, record);
+  const agentId = isIdentifier(details.agent) ? details.agent : AGENT;
+  const system = (Array.isArray(details.system) ? details.system : [])
+    .filter((text) => typeof text === 'string')
+    .map((content): ChatMessage => ({ role: 'system', content }));
+  const whole = [...system, ...messages];
+  const callIds = idsOf(isOurs ? details.step_ids : null, messages.map(isAnswer), asText(value.id));
+  let turn = 0;
+  const calls = messages.flatMap((message, i): Draft[] => {
+    const call = { episodeId, callId: callIds[i]!, agentId, turn };
+    if (message.role === 'tool') return [];
+    if (!isAnswer(message)) return [sent(episodeId, agentId, callIds[i]!, i, message)];
+    turn += 1;
+    return [
+      ...rolloutCallDrafts(emit, {
+        ...call,
+        input: whole.slice(0, system.length + i),
+        answer: message,
+      }),
+      ...(rewards.get(i) ?? []).map((reward, n) => rewardDraft(episodeId, `${call.callId}/0`, n, reward)),
+    ];
+  });
+  const last = { episodeId, callId: callIds.at(-1) ?? 'end', agentId, turn };
+  const tools = value.available_custom_tools ?? value.available_apis;
+  const drafts = runDrafts(emit, {
+    format: NAME,
+    episodeId,
+    canonical: record.canonical,
+    task: taskOf(
+      NAME,
+      askedIn(messages),
+      given('ground_truth', details.ground_truth ?? undefined),
+      [details.task_id, details.instance_id].find(isIdentifier),
+    ),
+    started: {
+      native: { format: NAME, ids: { id: value.id } },
+      flags: [NO_TOKEN_IDS, ...(refusals.length > 0 ? ['incomplete'] : [])],
+      ...(isIdentifier(details.group_id) ? { group_id: details.group_id } : {}),
+      ...given('unmapped', without(details, ...READ)),
+    },
+    agents: [
+      {
+        agent_id: agentId,
+        ...(isIdentifier(details.role) ? { role: details.role } : {}),
+        ...given('tools', Array.isArray(tools) ? tools : undefined),
+      },
+    ],
+    events: distinct([...calls, ...lastResultDrafts(emit, last, whole)]),
+    finished: { outcome: 'unknown' },
+  });
+  return { drafts, refusals, raw: record.canonical, repeated: isOurs && record.ordinal > 0 };
+}
+
+const READ = ['episode_id', 'task_id', 'group_id', 'agent', 'role', 'ground_truth', 'system', 'step_ids'];
+
+/** An id for each message: of the answers of an export those of its steps, where each answer was a row. */
+function idsOf(stepIds: unknown, isAnswer: readonly boolean[], id: string): string[] {
+  const answers = isAnswer.filter(Boolean).length;
+  const steps = (Array.isArray(stepIds) ? stepIds : []).filter((one) => isIdentifier(one) && /\/0$/.test(one));
+  let next = 0;
+  return isAnswer.map((answer, i) =>
+    answer && steps.length === answers
+      ? asText(steps[next++]).replace(/\/0$/, '')
+      : `${hashId(NAME, id).slice(0, 12)}/${i}`,
+  );
+}
+
+function sent(
+  episodeId: string,
+  agentId: string,
+  messageId: string,
+  seq: number,
+  { role, content, name }: ChatMessage,
+): Draft {
+  return emit.event('message.sent', [episodeId, messageId], {
+    episode_id: episodeId,
+    seq,
+    message_id: messageId,
+    from: isIdentifier(name) ? name : role === 'assistant' ? agentId : role,
+    role,
+    ...given('content', content as string | undefined),
+  });
+}
+
+/** The text of the user's messages before the agent used a tool (data sets often split the task in two messages); without a tool the first text. */
+function askedIn(messages: readonly ChatMessage[]): string | undefined {
+  const acts = messages.findIndex(({ tool_calls: calls }) => calls !== undefined);
+  const texts = messages
+    .slice(0, acts < 0 ? undefined : acts)
+    .flatMap(({ role, content }) => (role === 'user' && typeof content === 'string' ? [content] : []));
+  return acts < 0 ? texts[0] : texts.join('\n\n');
+}
+
+const rewardDraft = (episodeId: string, stepId: string, n: number, value: number): Draft =>
+  emit.event('feedback.recorded', [episodeId, 'reward', stepId, n], {
+    feedback_id: hashId(NAME, episodeId, 'reward', stepId, n),
+    target: { kind: 'step', id: stepId, episode_id: episodeId },
+    kind: 'reward',
+    name: 'reward',
+    value,
+    by: 'env',
+  });
+
+/** The messages and rewards in actions and observations. An item that is neither is refused with its index. */
+function conversationOf(content: readonly unknown[], refusals: NativeRefusal[]): Conversation {
+  const messages: ChatMessage[] = [];
+  const quoted = new Set<ChatMessage>();
+  const rewards = new Map<number, number[]>();
+  /** Calls without a result, oldest first: results need no id where they follow their action. */
+  let open: string[] = [];
+  /** True while the next action may belong to the answer before it. */
+  let joins = false;
+  const earn = (reward: unknown): void => {
+    const at = messages.findLastIndex((message) => message.role === 'assistant' && !quoted.has(message));
+    if (typeof reward === 'number' && at >= 0) rewards.set(at, [...(rewards.get(at) ?? []), reward]);
+  };
+  for (const [i, item] of content.entries()) {
+    const bad = badItem(item, `content[${i}]`);
+    if (bad) {
+      refusals.push(bad);
+      continue;
+    }
+    const { class_: kind, tool_call_id: id, reward } = item as Fields & { readonly class_: string };
+    if (kind === 'message_action') {
+      messages.push(answerOf(item as Fields, []));
+      open = [];
+      joins = false;
+    } else if (kind.endsWith('_action')) {
+      const call = callOf(item as Fields, i);
+      open.push(call.id);
+      const before = messages.at(-1);
+      if (joins && before && !isDescribed(item as Fields))
+        messages[messages.length - 1] = { ...before, tool_calls: [...(before.tool_calls as unknown[]), call] };
+      else messages.push(answerOf(item as Fields, [call]));
+      joins = true;
+    } else {
+      const answered = isIdentifier(id) ? id : open[0];
+      const known = answered !== undefined && hasCall(messages, answered);
+      if (answered !== undefined && !known)
+        refusals.push(refusal('bad_reference', `content[${i}].tool_call_id`, 'the id of an action before it', id));
+      open = open.filter((one) => one !== answered);
+      const message = known ? resultOf(item as Fields, answered) : saidOf(item as Fields);
+      if (message.role === 'assistant') quoted.add(message);
+      messages.push(message);
+      joins = false;
+    }
+    earn(reward);
+  }
+  return { messages, quoted, rewards };
+}
+
+function badItem(item: unknown, field: string): NativeRefusal | null {
+  if (!isItem(item))
+    return refusal('bad_shape', field, 'an item with a class_ that ends in _action or _observation', item);
+  if (item.class_ === 'api_action' && !isIdentifier(item.function))
+    return refusal('bad_type', `${field}.function`, 'the name of a function', item.function);
+  if (item.class_ === 'code_action' && typeof item.content !== 'string')
+    return refusal('bad_type', `${field}.content`, 'code as text', item.content);
+  if (item.class_ === 'message_action' && typeof item.content !== 'string')
+    return refusal('bad_type', `${field}.content`, 'a text', item.content);
+  return null;
+}
+
+const isDescribed = ({ description, reasoning_content: thought }: Fields): boolean => !!description || !!thought;
+
+const hasCall = (messages: readonly ChatMessage[], id: string): boolean =>
+  messages.some(
+    ({ tool_calls: calls }) => Array.isArray(calls) && calls.some((call) => isRecord(call) && call.id === id),
+  );
+
+/** Code is a call of the tool that is called as its language. */
+function callOf({ class_: kind, tool_call_id: id, ...item }: Fields, place: number) {
+  const code = kind === 'code_action' || !isIdentifier(item.function);
+  const name = code ? item.language : item.function;
+  const asked = code ? { code: item.content ?? null } : (item.kwargs ?? {});
+  return {
+    id: isIdentifier(id) ? id : `action/${place}`,
+    type: code ? 'code' : 'function',
+    function: { name: isIdentifier(name) ? name : 'code', arguments: writtenArguments(asked) },
+  };
+}
+
+function answerOf(
+  { class_: kind, content, description, reasoning_content: thought }: Fields,
+  calls: unknown[],
+): ChatMessage {
+  const [first = '', ...more] = [description, ...(kind === 'message_action' ? [content] : [])].flatMap((part) =>
+    part == null || part === '' ? [] : [typeof part === 'string' ? part : canonicalJson(part)],
+  );
+  return {
+    role: 'assistant',
+    content: more.length > 0 ? [first, ...more].map((text) => ({ type: 'text', text })) : first,
+    ...(calls.length > 0 ? { tool_calls: calls } : {}),
+    ...(typeof thought === 'string' ? { reasoning_content: thought } : {}),
+  };
+}
+
+const resultOf = (item: Fields, id: string): ChatMessage => ({
+  role: 'tool',
+  tool_call_id: id,
+  content: shownIn(item),
+});
+
+function saidOf(item: Fields): ChatMessage {
+  const { source, name } = item;
+  const role = source === 'agent' || source === 'assistant' ? 'assistant' : source === 'system' ? 'system' : null;
+  const by = role ?? (source === 'user' || source === 'user_msg' ? 'user' : 'environment');
+  return { role: by, content: shownIn(item), ...(isIdentifier(name) ? { name } : {}) };
+}
+
+/** Texts as they are; an image is the place where it lies, a page its accessibility tree or else its source. */
+function shownIn(native: Fields): unknown {
+  const { class_: kind, ...item } = without(native, 'tool_call_id', 'source', 'name', 'reward') ?? {};
+  if (kind === 'text_observation' && typeof item.content === 'string') return item.content;
+  if (kind === 'image_observation')
+    return [{ type: 'uri', modality: 'image', uri: item.content ?? null, ...without(item, 'content') }];
+  const { axtree, ...page } = item;
+  const text = typeof axtree === 'string' ? axtree : null;
+  return [...(text === null ? [] : [{ type: 'text', text }]), { ...page, type: asText(kind) }];
+}

@@ -1,0 +1,96 @@
+/** OpenAI chat: rows of fine-tuning JSONL and logs of completions, in both directions. A file may hold both. */
+import { asText, isRecord, without } from '../../events/json.ts';
+import { isSimulation } from '../benchmarks/tau2-bench.ts';
+import { isLoggedCall } from '../frameworks/autogen-calls.ts';
+import { CHAT_ROLES } from '../kit/chat-message.ts';
+import type { Format, RestoredEvent } from '../kit/format.ts';
+import { emitterFor, refusal, refused } from '../kit/native.ts';
+import { isSession } from '../sessions/cline.ts';
+import { isTrajectory } from '../sessions/mini-swe-agent.ts';
+import { convertChatRow, writeChatRow } from './chat-row.ts';
+import { convertCompletionLog } from './completion-log.ts';
+import { unloggedCalls, writeCompletionLog } from './completion-log-write.ts';
+import { spendRow } from './litellm-rows.ts';
+
+const NAME = 'openai-chat';
+const emit = emitterFor(NAME);
+
+/** A log names its request, or has the messages of it beside an answer of the API. */
+function isLog(record: Record<string, unknown>): boolean {
+  const { request, response, messages } = spendRow(record)?.log ?? record;
+  return response !== undefined && (request !== undefined || (Array.isArray(messages) && isAnswer(response)));
+}
+
+const isAnswer = (response: unknown): boolean =>
+  isRecord(response) && (Array.isArray(response.choices) || (response.type === 'message' && 'content' in response));
+
+/** Roles that mark a `conversations` list (ShareGPT's name for it) as messages of this format. */
+const ANSWERED: ReadonlySet<string> = new Set(['assistant']);
+
+/** A row whose messages go by the name that ShareGPT gives them. */
+const renamed = (row: Record<string, unknown>): Record<string, unknown> =>
+  row.messages === undefined ? { ...without(row, 'conversations'), messages: row.conversations } : row;
+
+/** Records of other formats that have `messages` with roles too. */
+const OTHERS = [isLoggedCall, isSession, isTrajectory, isSimulation];
+
+export const openaiChat: Format = {
+  name: NAME,
+  summary:
+    'OpenAI chat rows {messages, tools?} and completion logs {request, response}, with token ids where vLLM gave them',
+  recognises: ({ records }) =>
+    records.some((record) => {
+      if (!isRecord(record) || OTHERS.some((is) => is(record))) return false;
+      const { request, messages, conversations } = spendRow(record)?.log ?? record;
+      const [list, roles] =
+        isLog(record) && isRecord(request)
+          ? [request.messages, CHAT_ROLES]
+          : messages === undefined
+            ? [conversations, ANSWERED]
+            : [messages, CHAT_ROLES];
+      return (
+        Array.isArray(list) &&
+        list.some((one) => isRecord(one) && roles.has(asText(one.role)) && ('content' in one || 'tool_calls' in one))
+      );
+    }),
+  convert: (record) => {
+    const { value } = record;
+    if (!isRecord(value)) return refused(refusal('bad_type', '', 'a chat row or a completion log', value));
+    return isLog(value)
+      ? convertCompletionLog(emit, NAME, value, record)
+      : convertChatRow(emit, NAME, renamed(value), record);
+  },
+  restates: new Set(['task.defined', 'episode.started', 'episode.finished', 'agent.defined', 'tool.returned']),
+  mapping: [
+    ['task_id, metadata.task_id, else the hash of the first text of a user', 'task.defined.task_id'],
+    [
+      'content[tool_use, tool_result, thinking]',
+      'tool.called, tool.returned, a part of type reasoning (Anthropic blocks)',
+    ],
+    ['messages[assistant]', 'generation.requested, generation.completed'],
+    ['messages[assistant].name', 'agent_id'],
+    ['messages[assistant].tool_calls', 'tool.called'],
+    ['messages[tool]', 'tool.returned'],
+    ['messages[system, user, developer]', 'message.sent'],
+    ['tools', 'generation.requested.tools'],
+    ['request.metadata.task_id', 'task.defined.task_id'],
+    ['request.metadata.run_id', 'episode_id'],
+    ['request.metadata.agent', 'agent_id'],
+    ['request.metadata.group_id, .role, .turn, .step', 'group_id, role, turn, seq'],
+    ['request.messages', 'generation.requested.input'],
+    ['request (the rest)', 'generation.requested.params'],
+    ['response.choices', 'generation.completed.choices: the candidates of one call'],
+    ['response.choices[].token_ids, logprobs', 'generation.completed.choices[].token_ids, logprobs'],
+    ['response.prompt_token_ids', 'generation.completed.prompt_token_ids'],
+    ['response.created', 'time of generation.completed'],
+    ['response.usage', 'generation.completed.usage'],
+    ['row of LiteLLM: startTime, endTime, session_id', 'times of the call, episode.started.session_id'],
+  ],
+  write: (episode) => (isChatRow(episode) ? [writeChatRow(episode)] : writeCompletionLog(episode)),
+  unwritten: (episode) => (isChatRow(episode) ? 0 : unloggedCalls(episode)),
+};
+
+function isChatRow(episode: readonly RestoredEvent[]): boolean {
+  const native = episode.find((event) => event.name === 'episode.started')?.data.native;
+  return isRecord(native) && native.form === 'chat-row';
+}

@@ -1,0 +1,116 @@
+/**
+ * Results that verifiers wrote before its traces (`results.jsonl` of an evaluation), a rollout a line: {example_id, prompt, completion,
+ * reward, metrics}, read from PrimeIntellect-ai/verifiers at a60a606e (verifiers/legacy/utils/save_utils.py). Its tool calls are JSON
+ * texts. Of 2025 the number is `id`, the task `default`, and each metric a column of its own.
+ */
+import type { Draft } from '../../events/events.ts';
+import { asText, given, hashId, isRecord, without } from '../../events/json.ts';
+import { isIdentifier } from '../../events/text.ts';
+import { textIn } from '../kit/chat-message.ts';
+import type { Converted, NativeRecord } from '../kit/format.ts';
+import { type Emitter, recordId, refusal, refused } from '../kit/native.ts';
+import { chatMessages, type Fields, lastResultDrafts, rolloutCallDrafts } from '../kit/rollout-calls.ts';
+import { NO_TOKEN_IDS, runDrafts, taskOf } from '../kit/run.ts';
+
+const AGENT = 'agent';
+
+export const isResult = (record: unknown): record is Fields =>
+  isRecord(record) &&
+  ('example_id' in record || ('id' in record && 'task' in record)) &&
+  'prompt' in record &&
+  'completion' in record &&
+  'reward' in record;
+
+export function resultDrafts(emit: Emitter, format: string, record: NativeRecord): Converted {
+  const value = record.value as Fields;
+  const prompt = chatMessages(value.prompt, 'prompt');
+  // A text completion is the one answer to a text prompt; a rollout that failed at once has none.
+  const completed =
+    typeof value.completion === 'string' ? [{ role: 'assistant', content: value.completion }] : value.completion;
+  const completion = chatMessages(completed ?? [], 'completion');
+  if ('refusal' in prompt) return refused(prompt.refusal);
+  if ('refusal' in completion) return refused(completion.refusal);
+  if (value.reward !== null && typeof value.reward !== 'number')
+    return refused(refusal('bad_type', 'reward', 'a number', value.reward));
+  const episodeId = recordId(format, record);
+  const shown = prompt.messages;
+  const whole = [...shown, ...completion.messages];
+  const about = { episodeId, agentId: AGENT };
+  let turn = 0;
+  const calls = completion.messages.flatMap((answer, i): Draft[] => {
+    if (answer.role !== 'assistant') return [];
+    const callId = `m${shown.length + i}`;
+    return rolloutCallDrafts(emit, { ...about, callId, turn: turn++, input: whole.slice(0, shown.length + i), answer });
+  });
+  // Every environment calls its task so where its data set names none.
+  const env = isIdentifier(value.task) && value.task !== 'default' ? value.task : undefined;
+  const asked = textIn(shown.find(({ role }) => role === 'user')?.content);
+  const failed = value.error != null;
+  const tools = value.tool_defs;
+  const task = taskOf(
+    format,
+    asked,
+    given('ground_truth', value.answer ?? undefined),
+    env && `${env}/${asText(value.example_id ?? value.id)}`,
+  );
+  const drafts = runDrafts(emit, {
+    format,
+    episodeId,
+    canonical: record.canonical,
+    // An example has its number within its environment alone. No group: the file does not say which run and model it is of.
+    task,
+    started: {
+      flags: [NO_TOKEN_IDS, ...(calls.length === 0 ? ['incomplete'] : [])],
+      // The ground truth is the task's; without a task it would be nowhere.
+      ...given('unmapped', without(value, ...READ, ...(task ? ['answer'] : []), ...Object.keys(metricsOf(value)))),
+    },
+    agents: [{ agent_id: AGENT, ...given('tools', Array.isArray(tools) ? tools : undefined) }],
+    events: [
+      ...calls,
+      ...lastResultDrafts(emit, { ...about, callId: 'end', turn }, whole),
+      ...judgements(emit, format, episodeId, value),
+    ],
+    finished: {
+      outcome: failed ? 'error' : 'unknown',
+      ...(typeof value.stop_condition === 'string' ? { stop_reason: value.stop_condition } : {}),
+      ...given('totals', isRecord(value.token_usage) ? value.token_usage : undefined),
+      ...given('unmapped', failed ? { error: value.error } : undefined),
+    },
+  });
+  return { drafts, refusals: [], raw: record.canonical };
+}
+
+const READ = ['prompt', 'completion', 'reward', 'metrics', 'tool_defs', 'stop_condition', 'token_usage', 'error'];
+
+/** Numbers beside the metrics that judge nothing. */
+const COUNTS = new Set(['id', 'example_id', 'rollout_id', 'reward', 'generation_ms', 'scoring_ms', 'total_ms']);
+
+/** The metrics by name: later writers repeat them as columns, the first wrote them as columns alone. */
+function metricsOf(value: Fields): Fields {
+  if (isRecord(value.metrics)) return value.metrics;
+  return Object.fromEntries(
+    Object.entries(value).filter(([name, score]) => typeof score === 'number' && !COUNTS.has(name)),
+  );
+}
+
+/** The reward and the metrics; a rollout that failed was judged by no one, though its reward is 0. */
+function judgements(emit: Emitter, format: string, episodeId: string, value: Fields): Draft[] {
+  if (value.error != null) return [];
+  const metrics = Object.entries(metricsOf(value));
+  const all = [
+    ['reward', value.reward] as const,
+    ...metrics.filter(([name]) => isIdentifier(name) && name !== 'reward'),
+  ];
+  return all.flatMap(([name, score], i) =>
+    typeof score !== 'number'
+      ? []
+      : emit.event('feedback.recorded', [episodeId, name], {
+          feedback_id: hashId(format, episodeId, name),
+          target: { kind: 'episode', id: episodeId, episode_id: episodeId },
+          kind: i === 0 ? 'reward' : 'score',
+          name,
+          value: score,
+          by: 'env',
+        }),
+  );
+}

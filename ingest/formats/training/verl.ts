@@ -1,0 +1,168 @@
+/**
+ * Generations that verl dumps of rollouts (`trainer.rollout_data_dir`) and validations (`trainer.validation_data_dir`), a row each:
+ * {input, output, gts, score, step, …}. Read from verl-project/verl at 1dda039b, trainer/ppo/ray_trainer.py and
+ * trainer/ppo/v1/trainer_base.py, where `uid` is SAMPLE_ROLLOUT_OUTPUT. Versions up to 0.5 write no `gts`. Texts are decoded without
+ * special tokens.
+ */
+import type { Draft } from '../../events/events.ts';
+import { asText, canonicalJson, given, hashId, isRecord, without } from '../../events/json.ts';
+import { writtenJson } from '../../events/spelling.ts';
+import { isIdentifier } from '../../events/text.ts';
+import { type Converted, type Format, listsOf, type NativeRecord, type NativeRefusal } from '../kit/format.ts';
+import { refusal, revisedEmitter } from '../kit/native.ts';
+import { type Fields, rolloutCallDrafts } from '../kit/rollout-calls.ts';
+import { NO_TOKEN_IDS, runDrafts, taskOf } from '../kit/run.ts';
+
+const NAME = 'verl';
+const emit = revisedEmitter(NAME);
+
+/** The member of a run that verl trains; it has no name. */
+const AGENT = 'policy';
+
+const isRow = (record: unknown): record is Fields =>
+  isRecord(record) &&
+  'input' in record &&
+  'output' in record &&
+  'score' in record &&
+  ('gts' in record || 'step' in record);
+
+const hasPlace = (record: unknown): boolean => isRow(record) && placeOf(record.uid) !== null;
+
+export const verl: Format = {
+  name: NAME,
+  summary: 'verl rollout and validation dumps: {input, output, gts?, score, step}',
+  recognises: ({ records }) => records.some(isRow),
+  gathers: ({ records }) => (records.some(hasPlace) ? `import:${NAME}` : null),
+  rereads: (stored) => (Array.isArray(stored) ? stored : [stored]),
+  convert,
+  restates: new Set(['task.defined']),
+  mapping: [
+    ['uid SAMPLE_ROLLOUT_OUTPUT', 'group_id, episode_id and the turn; without it the row is an episode'],
+    ['input', 'task.defined.query; generation.requested.input'],
+    ['output', 'generation.completed of agent "policy"'],
+    ['gts', 'task.defined.ground_truth'],
+    ['score', 'feedback.recorded: kind reward; of several outputs of a rollout that of the last'],
+    ['step', 'generation.completed.model_version, tags'],
+    ['other numbers and booleans', 'feedback.recorded: kind score'],
+    ['other fields', 'episode.started.unmapped'],
+  ],
+};
+
+type Row = { readonly row: Fields; readonly turn: number };
+
+function convert(record: NativeRecord): Converted {
+  const rows: readonly unknown[] = Array.isArray(record.value) ? listsOf(record.value).flat().flat() : [record.value];
+  const refusals: NativeRefusal[] = [];
+  const rollouts = new Map<string, { readonly group: string; readonly rows: Row[] }>();
+  const equal = new Map<string, number>();
+  for (const [at, row] of rows.entries()) {
+    const bad = badRow(row);
+    if (bad) {
+      refusals.push({ ...bad, at });
+      continue;
+    }
+    const place = placeOf((row as Fields).uid);
+    const canonical = canonicalJson(row);
+    const ordinal = record.ordinal + (equal.get(canonical) ?? 0);
+    equal.set(canonical, ordinal - record.ordinal + 1);
+    const episodeId = place ? `${place.sample}_${place.rollout}` : hashId(NAME, canonical, ordinal);
+    const group = place ? place.sample : hashId(NAME, (row as Fields).input, (row as Fields).step ?? null);
+    const rollout = rollouts.get(episodeId) ?? { group, rows: [] };
+    if (!rollout.rows.some((one) => one.turn === place?.output))
+      rollout.rows.push({ row: row as Fields, turn: place?.output ?? 0 });
+    rollouts.set(episodeId, rollout);
+  }
+  const bodies: string[] = [];
+  const drafts = [...rollouts].flatMap(([episodeId, { group, rows: outputs }]) => {
+    const turns = outputs.toSorted((a, b) => a.turn - b.turn);
+    const original = writtenJson(turns.length === 1 ? turns[0]!.row : turns.map(({ row }) => row));
+    bodies.push(original);
+    return rolloutDrafts(episodeId, group, turns, original);
+  });
+  if (rows.length === 0)
+    refusals.push(refusal('bad_shape', '', 'at least one row {input, output, score}', record.value));
+  const repeated = record.ordinal > 0 && [...rollouts.values()].every(({ rows: [one] }) => hasPlace(one!.row));
+  return { drafts, refusals, raw: null, bodies, repeated };
+}
+
+function badRow(row: unknown): NativeRefusal | null {
+  if (!isRow(row)) return refusal('bad_shape', '', 'a row {input, output, score} with gts or step', row);
+  if (typeof row.input !== 'string') return refusal('bad_type', 'input', 'a text', row.input);
+  if (typeof row.output !== 'string') return refusal('bad_type', 'output', 'a text', row.output);
+  return null;
+}
+
+function placeOf(uid: unknown): { readonly sample: string; readonly rollout: string; readonly output: number } | null {
+  const found = isIdentifier(uid) ? /^(.+)_(\d+)_(\d{1,9})$/.exec(uid) : null;
+  return found ? { sample: found[1]!, rollout: found[2]!, output: Number(found[3]) } : null;
+}
+
+/** What the environment says inside an answer of several turns, in the templates whose tools verl's agent loop runs. */
+const TOOL_OUTPUT = /<tool_response>|<\|start_header_id\|>ipython/;
+
+function rolloutDrafts(episodeId: string, group: string, turns: readonly Row[], original: string): Draft[] {
+  const [{ row: first, turn: begin }] = turns as [Row];
+  const { row: last } = turns.at(-1)!;
+  const mixed = turns.some(({ row }) => TOOL_OUTPUT.test(asText(row.output)));
+  const { scores, rest } = restOf(last);
+  const feedback = (kind: 'reward' | 'score', name: string, value: number | boolean): Draft =>
+    emit.event('feedback.recorded', [episodeId, kind, name], {
+      feedback_id: hashId(NAME, episodeId, kind, name),
+      target: { kind: 'episode', id: episodeId, episode_id: episodeId },
+      kind,
+      name,
+      value,
+      by: 'env',
+    });
+  return runDrafts(emit, {
+    format: NAME,
+    episodeId,
+    canonical: original,
+    // A later prompt holds what came before it.
+    task: taskOf(NAME, begin === 0 ? first.input : undefined, given('ground_truth', first.gts ?? undefined)),
+    started: {
+      group_id: group,
+      flags: [NO_TOKEN_IDS, 'decoded_prompt', ...(mixed ? ['unsegmented'] : [])],
+      ...given('tags', without({ step: first.step ?? undefined, uid: first.uid ?? undefined })),
+      ...given('unmapped', rest),
+    },
+    agents: [AGENT],
+    events: [
+      ...turns.flatMap(({ row, turn }) =>
+        rolloutCallDrafts(emit, {
+          episodeId,
+          callId: `m${turn}`,
+          agentId: AGENT,
+          turn,
+          input: [{ role: 'user', content: row.input as string }],
+          answer: { role: 'assistant', content: row.output as string },
+          completed:
+            typeof row.step === 'number' || typeof row.step === 'string' ? { model_version: `${row.step}` } : {},
+        }),
+      ),
+      ...(typeof last.score === 'number' ? [feedback('reward', 'reward', last.score)] : []),
+      ...scores.map(([name, value]) => feedback('score', name, value)),
+    ],
+    finished: { outcome: 'unknown' },
+  });
+}
+
+const READ: ReadonlySet<string> = new Set(['input', 'output', 'gts', 'score', 'step', 'uid', 'reward']);
+
+/** What the reward function returned beside the score: numbers and booleans are scores. A validation repeats its score as `reward`. */
+function restOf(row: Fields): {
+  readonly scores: readonly (readonly [string, number | boolean])[];
+  readonly rest: Record<string, unknown> | undefined;
+} {
+  const entries = Object.entries(row).filter(([name]) => !READ.has(name));
+  const scores = entries.filter(
+    (entry): entry is [string, number | boolean] =>
+      isIdentifier(entry[0]) && (typeof entry[1] === 'number' || typeof entry[1] === 'boolean'),
+  );
+  const rest = {
+    ...without(row, ...READ, ...scores.map(([name]) => name)),
+    ...(typeof row.score === 'number' ? {} : { score: row.score }),
+    ...(row.reward === row.score ? {} : given('reward', row.reward)),
+  };
+  return { scores, rest: without(rest) };
+}
