@@ -5,9 +5,9 @@
 import { timingSafeEqual } from 'node:crypto';
 import { TroupeError } from '../errors.ts';
 import type { Db } from '../store/db/pool.ts';
-import type { Sealed } from '../store/db/sealed.ts';
 import { digestOf, KEY_PREFIX, lookupOf, type Scope } from '../store/keys/api-key.ts';
 import { type KnownKey, knownKeys } from '../store/keys/api-keys.ts';
+import type { Sealed } from '../store/server/sealed.ts';
 import { within } from './within.ts';
 
 /** The caller, as identified by a key. */

@@ -5,8 +5,8 @@ import { isTransient } from '../store/db/faults.ts';
 import type { Db } from '../store/db/pool.ts';
 import { query, rowsOf, type SqlBool, scalarOf, sql, typed } from '../store/db/query.ts';
 import { lag, oldestWaiting, partitionLags } from '../store/projecting/positions.ts';
-import { REBUILDING } from '../store/rebuilding/rebuild.ts';
-import { servingNow } from '../store/releasing/serving.ts';
+import { REBUILDING } from '../store/projecting/rebuilding/rebuild.ts';
+import { servingNow } from '../trainer/loop/release/serving.ts';
 import { within } from './within.ts';
 
 type Sample = { readonly labels: Readonly<Record<string, string>>; readonly value: number };

@@ -5,8 +5,8 @@
 import { type ErrorCode, got, TroupeError } from '../errors.ts';
 import type { Db } from '../store/db/pool.ts';
 import { query, scalarOf, sql } from '../store/db/query.ts';
-import { givenTo } from '../store/releasing/releases.ts';
-import { servingNow } from '../store/releasing/serving.ts';
+import { givenTo } from '../store/loop/release/releases.ts';
+import { servingNow } from '../trainer/loop/release/serving.ts';
 import type { InferClient } from '../trainer/sampling/infer-client.ts';
 import type { OnPart, PromptAnswer, PromptAsk, SampleAnswer, SampleAsk } from '../trainer/sampling/infer-wire.ts';
 import { modelOfCheckpoint } from '../trainer/sampling/infer-wire.ts';

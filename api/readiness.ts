@@ -6,7 +6,7 @@ import type { Db } from '../store/db/pool.ts';
 import { query, rowsOf, sql } from '../store/db/query.ts';
 import { awaitedTypes } from '../store/log/replay-newer.ts';
 import { LONG_WAIT_S, lag, oldestWaiting, type PartitionLag, partitionLags } from '../store/projecting/positions.ts';
-import { type Serving, servingNow } from '../store/releasing/serving.ts';
+import { type Serving, servingNow } from '../trainer/loop/release/serving.ts';
 
 export type Readiness = {
   readonly status: 'ready' | 'degraded' | 'not_ready';

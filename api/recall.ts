@@ -4,7 +4,7 @@ import { got, TroupeError } from '../errors.ts';
 import { isRecord } from '../ingest/events/json.ts';
 import { type ChatMessage, fromMessage } from '../ingest/formats/kit/chat-message.ts';
 import type { Db } from '../store/db/pool.ts';
-import { recordedCalls } from '../store/rollouts/source.ts';
+import { recordedCalls } from '../store/loop/play/source.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 

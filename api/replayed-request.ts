@@ -3,7 +3,7 @@ import { decodeDraft } from '../ingest/events/decode.ts';
 import type { Draft, Event } from '../ingest/events/events.ts';
 import { asText, hashId, isRecord } from '../ingest/events/json.ts';
 import { contextOf } from '../ingest/log/split.ts';
-import { requestKey } from '../store/rollouts/source.ts';
+import { requestKey } from '../store/loop/play/source.ts';
 import { draftsOf } from './gateway-record.ts';
 import type { CallContext, CompletionRequest } from './gateway-request.ts';
 import type { Kind } from './upstream/kind.ts';

@@ -8,16 +8,16 @@ import type { Event } from '../ingest/events/events.ts';
 import { asText, hashId, isRecord } from '../ingest/events/json.ts';
 import type { ArtifactStore } from '../ingest/log/log.ts';
 import type { Db } from '../store/db/pool.ts';
-import { faultOf } from '../store/rollouts/faults.ts';
-import { NO_AGENT, type ReplayAnswer, type SourceCall, type Walk, walkAlong } from '../store/rollouts/replay.ts';
-import { type Replaying, replayingOf } from '../store/rollouts/replaying.ts';
+import { faultOf } from '../store/loop/play/faults.ts';
+import { NO_AGENT, type ReplayAnswer, type SourceCall, type Walk, walkAlong } from '../store/loop/play/replay.ts';
 import {
   isUpstream,
   type RecordedSource,
   recordedCalls,
   sourceCalls,
   whyUnreadable,
-} from '../store/rollouts/source.ts';
+} from '../store/loop/play/source.ts';
+import { type Replaying, replayingOf } from '../trainer/loop/play/replaying.ts';
 import { record } from './gateway.ts';
 import type { AnswerBody, Recorded } from './gateway-answer.ts';
 import { callDrafts, draftsOf } from './gateway-record.ts';

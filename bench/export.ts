@@ -7,7 +7,7 @@ import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { streamsIn } from '../store/datasets/arrow.ts';
 import { parquetOf } from '../store/datasets/parquet.ts';
-import { askIntoFile } from '../store/sql/sql-file.ts';
+import { askIntoFile } from '../store/explore/sql/sql-file.ts';
 import type { Bench, Settings } from './bench.ts';
 import { compared, interleave, oursOnly, type Result, type Side, type Verdict } from './harness.ts';
 import { findPython } from './python.ts';

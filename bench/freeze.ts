@@ -5,7 +5,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { freeze } from '../store/datasets/freeze.ts';
-import { askIntoFile } from '../store/sql/sql-file.ts';
+import { askIntoFile } from '../store/explore/sql/sql-file.ts';
 import type { Bench } from './bench.ts';
 import { compared, interleave, type Result, type Side } from './harness.ts';
 import { startBenchServer } from './server.ts';

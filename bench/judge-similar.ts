@@ -2,7 +2,7 @@
  * Grouping tasks whose texts are nearly the same: what a task costs among 100 k, against what it costs among 10 k. The texts are made
  * up, with families of near-duplicates planted among them, so that what is found can be compared with what is there.
  */
-import { similarTasks, type TaskText } from '../store/consistency/similar-tasks.ts';
+import { similarTasks, type TaskText } from '../store/evaluate/consistency/similar-tasks.ts';
 import { type RandomStream, randomStream } from '../trainer/random.ts';
 import type { Settings } from './bench.ts';
 import { compared, interleave, type Result } from './harness.ts';

@@ -5,7 +5,7 @@
 import { Readable } from 'node:stream';
 import { postgresLog } from '../ingest/log/postgres.ts';
 import type { Db } from '../store/db/pool.ts';
-import { judge, type MethodAsked, resolveMethods } from '../store/judging/judge.ts';
+import { judge, type MethodAsked, resolveMethods } from '../store/evaluate/judging/judge.ts';
 import type { Settings } from './bench.ts';
 import { compared, interleave, type Result, type Side } from './harness.ts';
 import { type BenchServer, startBenchServer } from './server.ts';

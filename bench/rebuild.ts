@@ -1,7 +1,7 @@
 /** `bench rebuild`: every table made again from the log, as `troupe rebuild` does, against the projector that made them the first time. */
-import { judgeAgain } from '../store/judging/judge.ts';
+import { judgeAgain } from '../store/evaluate/judging/judge.ts';
 import { projectAll } from '../store/projecting/projector.ts';
-import { rebuild } from '../store/rebuilding/rebuild.ts';
+import { rebuild } from '../store/projecting/rebuilding/rebuild.ts';
 import type { Bench } from './bench.ts';
 import { compared, interleave, type Side } from './harness.ts';
 import { startBenchServer } from './server.ts';

@@ -2,10 +2,10 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { migrate } from '../migrations/migrate.ts';
-import { prepareBinaries } from '../store/db/binaries.ts';
-import { ensureCluster } from '../store/db/cluster.ts';
-import { startServer } from '../store/db/launcher.ts';
 import { type Db, openPool } from '../store/db/pool.ts';
+import { prepareBinaries } from '../store/server/binaries.ts';
+import { ensureCluster } from '../store/server/cluster.ts';
+import { startServer } from '../store/server/launcher.ts';
 import { cpuSecondsOf } from './cpu-seconds.ts';
 import type { Measured } from './statistics.ts';
 

@@ -2,7 +2,7 @@
 import { Readable } from 'node:stream';
 import { postgresLog } from '../ingest/log/postgres.ts';
 import type { Db } from '../store/db/pool.ts';
-import { checksum } from '../store/rebuilding/checksum.ts';
+import { checksum } from '../store/projecting/rebuilding/checksum.ts';
 import type { Verdict } from './harness.ts';
 import { teamEvents } from './team-events.ts';
 

@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import type { Draft, FileSink } from '../store/datasets/publish.ts';
-import { type ArchivePlace, folders, MANIFEST, type Places } from '../store/retention/places.ts';
+import { type ArchivePlace, folders, MANIFEST, type Places } from '../store/keep/places.ts';
 import type { Objects } from '../trainer/checkpoints/object-store.ts';
 
 /** A part of an upload, and of a download. */

@@ -1,8 +1,8 @@
 /** Where a backup lies, as commands name it: a file, or an object `s3://BUCKET/KEY`. */
 import type { Readable } from 'node:stream';
 import { TroupeError } from '../errors.ts';
-import { type BackupTarget, fileTarget } from '../store/backup/backup.ts';
-import { type BackupSource, fileSource } from '../store/backup/restore.ts';
+import { type BackupTarget, fileTarget } from '../store/server/backup/backup.ts';
+import { type BackupSource, fileSource } from '../store/server/backup/restore.ts';
 import type { Objects } from '../trainer/checkpoints/object-store.ts';
 
 /** A part of an upload, and of a download. */

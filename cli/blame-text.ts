@@ -1,8 +1,8 @@
 /** What people read of attributions: tables of scores, of failure modes, and what a round of annotation did. */
 import { countText } from '../errors.ts';
-import type { Annotated } from '../store/attribution/annotate.ts';
-import type { AttributionReport, evaluateModes } from '../store/attribution/evaluate.ts';
-import type { Scored } from '../store/attribution/score.ts';
+import type { Annotated } from '../store/evaluate/attribution/annotate.ts';
+import type { AttributionReport, evaluateModes } from '../store/evaluate/attribution/evaluate.ts';
+import type { Scored } from '../store/evaluate/attribution/score.ts';
 import { table } from './output.ts';
 
 export function annotatedText({ episodes, cached, annotated, refused, failed, stopped, usage }: Annotated): string {

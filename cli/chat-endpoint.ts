@@ -1,6 +1,6 @@
 /** Client of an OpenAI-compatible chat endpoint: one request, its response, and how long the server asks to wait. */
 import { got, TroupeError } from '../errors.ts';
-import type { Ask, ChatAnswer } from '../store/attribution/chat.ts';
+import type { Ask, ChatAnswer } from '../store/evaluate/attribution/chat.ts';
 
 /** A request that has no answer by then is one that failed. */
 const PATIENCE_MS = 120_000;

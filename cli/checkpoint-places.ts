@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { loadConfig } from '../config.ts';
 import { TroupeError } from '../errors.ts';
-import { homeAt } from '../store/db/home.ts';
+import { homeAt } from '../store/server/home.ts';
 import type { CheckpointStore } from '../trainer/checkpoints/checkpoint-store.ts';
 import type { Flags } from './command.ts';
 import { say } from './output.ts';

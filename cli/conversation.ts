@@ -2,8 +2,8 @@
 
 import { isRecord } from '../ingest/events/json.ts';
 import { NO_TOKEN_IDS } from '../ingest/formats/kit/run.ts';
-import type { CallEntry, Candidate, Entry, PromptMessage, Row, ToolEntry } from '../store/episodes/entries.ts';
-import type { EpisodePage } from '../store/episodes/read-page.ts';
+import type { CallEntry, Candidate, Entry, PromptMessage, Row, ToolEntry } from '../store/explore/episodes/entries.ts';
+import type { EpisodePage } from '../store/explore/episodes/read-page.ts';
 import { paint, table } from './output.ts';
 
 /** Characters of one text that are shown unless all is asked for. */

@@ -2,9 +2,9 @@
 import { type Config, loadConfig } from '../config.ts';
 import { TroupeError } from '../errors.ts';
 import { type Database, DEFAULT_PROJECT, openDatabase } from '../store/db/database.ts';
-import { openLateDatabase } from '../store/db/late-database.ts';
 import { type Patiently, patiently } from '../store/db/patience.ts';
 import type { Db } from '../store/db/pool.ts';
+import { openLateDatabase } from '../store/server/late-database.ts';
 import { troubleReporter } from './output.ts';
 
 export type Opened = {

@@ -5,9 +5,9 @@
 import { join } from 'node:path';
 import { TroupeError } from '../errors.ts';
 import { firstOf, query, rowsOf, sql } from '../store/db/query.ts';
+import { isNoAttempt } from '../store/loop/play/attempts.ts';
 import { waitProjected } from '../store/projecting/positions.ts';
-import { isNoAttempt } from '../store/rollouts/attempts.ts';
-import { addSchedule, pauseSchedule, runScheduleNow } from '../store/schedules/schedules.ts';
+import { addSchedule, pauseSchedule, runScheduleNow } from '../store/queue/schedules/schedules.ts';
 import type { Plan } from '../trainer/plans/plan-schema.ts';
 import type { PlanResult } from '../trainer/plans/round.ts';
 import { type Child, runProgram, startProgram, startUp } from './children.ts';

@@ -1,8 +1,8 @@
 /** What came out of a demo: scores of each gate, counts, and how the warm start went. */
 import type { Db } from '../store/db/pool.ts';
 import { firstOf, type NotNull, query, rowsOf, sql } from '../store/db/query.ts';
-import { type Evaluation, evaluateEpisodes } from '../store/judging/evaluate.ts';
-import { playedIn } from '../store/rollouts/ids.ts';
+import { type Evaluation, evaluateEpisodes } from '../store/evaluate/judging/evaluate.ts';
+import { playedIn } from '../store/loop/play/ids.ts';
 
 type Scores = Omit<Evaluation, 'episodes'> & { readonly hard_pass_at_1: number | null };
 

@@ -6,11 +6,11 @@ import { dirname } from 'node:path';
 import { type Config, loadConfig, SETTINGS, type SettingName, shown } from '../config.ts';
 import { countText, EXIT, TroupeError } from '../errors.ts';
 import { checkSchema, readMigrations } from '../migrations/migrate.ts';
-import { type LeftBehind, leftBehind } from '../store/db/elsewhere.ts';
-import { homeAt } from '../store/db/home.ts';
 import { query, rowsOf, type SqlBool, scalarOf, sql } from '../store/db/query.ts';
 import { awaitedTypes } from '../store/log/replay-newer.ts';
 import { LONG_WAIT_S, lag, oldestWaiting, partitionLags } from '../store/projecting/positions.ts';
+import { type LeftBehind, leftBehind } from '../store/server/elsewhere.ts';
+import { homeAt } from '../store/server/home.ts';
 import { bytesText } from './bytes.ts';
 import { type Context, withContext } from './context.ts';
 import { paint, print, printJson, table } from './output.ts';
@@ -137,7 +137,7 @@ function refuseCompacted(log: string, policy: string | null): void {
 /** Whether what a SQL query takes has a bound; where it has none, the database works all the same. */
 async function queryMemory(): Promise<Check> {
   const [{ canLimitMemory }, { BACKEND_BYTES }] = await Promise.all([
-    import('../store/db/memory.ts'),
+    import('../store/server/memory.ts'),
     import('../store/db/reader.ts'),
   ]);
   const detail = (await canLimitMemory())

@@ -1,9 +1,9 @@
 /** The option of commands that choose whole episodes by a filter. */
 import type { Db } from '../store/db/pool.ts';
 import { firstOf } from '../store/db/query.ts';
-import { episodesMeeting, readEpisodeFilter } from '../store/episode-filter.ts';
-import { filterText } from '../store/filter-text.ts';
-import type { Filter } from '../store/select.ts';
+import { episodesMeeting, readEpisodeFilter } from '../store/filter/episode-filter.ts';
+import { filterText } from '../store/filter/filter-text.ts';
+import type { Filter } from '../store/filter/select.ts';
 import { say } from './output.ts';
 
 /**

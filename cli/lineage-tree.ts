@@ -1,6 +1,6 @@
 /** Lineage as a person reads it: a tree each way. */
 import { countText } from '../errors.ts';
-import { type Branches, LINEAGE_LIMIT, type Lineage, type LineageNode } from '../store/lineage.ts';
+import { type Branches, LINEAGE_LIMIT, type Lineage, type LineageNode } from '../store/explore/lineage.ts';
 
 /** Several lines, without the last line break. */
 export function lineageTree({ kind, id, erasures, spoke, comes_from, led_to }: Lineage): string {

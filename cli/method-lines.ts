@@ -4,9 +4,9 @@ import { guardJson, isRecord, MAX_RECORD_BYTES, parseRecord } from '../ingest/ev
 import { utf8 } from '../ingest/events/text.ts';
 import { splitLines } from '../ingest/files/split-records.ts';
 import { nearest } from '../nearest.ts';
-import { findMethod } from '../store/methods/find.ts';
-import type { Method } from '../store/methods/method.ts';
-import { runMethod } from '../store/methods/run.ts';
+import { findMethod } from '../store/evaluate/methods/find.ts';
+import type { Method } from '../store/evaluate/methods/method.ts';
+import { runMethod } from '../store/evaluate/methods/run.ts';
 
 export type Answer = {
   /** Which line was answered, counted from 1 with the empty ones. */

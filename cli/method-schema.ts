@@ -1,6 +1,6 @@
 /** A method in words, for people: what the judge reads for it, a row for each parameter and for each field of the input. */
-import { readingsOf, readsRewards } from '../store/judging/judged.ts';
-import type { Method } from '../store/methods/method.ts';
+import { readingsOf, readsRewards } from '../store/evaluate/judging/judged.ts';
+import type { Method } from '../store/evaluate/methods/method.ts';
 
 const READS = 'in a judging: name of a reward method before it, whose rewards it takes; null for the recorded ones';
 

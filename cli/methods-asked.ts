@@ -1,6 +1,6 @@
 /** Methods as people write them in one line: names, with parameters in braces, separated by commas. */
 import { got, TroupeError } from '../errors.ts';
-import type { MethodAsked } from '../store/judging/judge.ts';
+import type { MethodAsked } from '../store/evaluate/judging/judge.ts';
 
 /**
  * `a,b{"x":1}`: what stands in braces is JSON; its `reads` names the reward method whose rewards the method takes.
@@ -24,7 +24,7 @@ export function parseMethods(list: string): MethodAsked[] {
 /** The methods of the setting `judge`. @throws TroupeError `config_invalid` for what cannot always run */
 export async function standingMethods(judge: string | null): Promise<readonly MethodAsked[]> {
   if (judge === null) return [];
-  const { compareEverything, requireRunnable, resolveMethods } = await import('../store/judging/judge.ts');
+  const { compareEverything, requireRunnable, resolveMethods } = await import('../store/evaluate/judging/judge.ts');
   const wrong = (why: string) =>
     new TroupeError('config_invalid', `The setting judge (TROUPE_JUDGE) cannot run: ${why}`, { field: 'judge' });
   let methods: readonly MethodAsked[];

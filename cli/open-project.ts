@@ -10,11 +10,11 @@ import { type ImportReport, importFiles } from '../ingest/files/import.ts';
 import { type FreezeOptions, type Frozen, freeze } from '../store/datasets/freeze.ts';
 import type { Db } from '../store/db/pool.ts';
 import { noReader, openReader } from '../store/db/reader.ts';
-import { type Judging, judge, type MethodAsked, unjudged } from '../store/judging/judge.ts';
+import { type Judging, judge, type MethodAsked, unjudged } from '../store/evaluate/judging/judge.ts';
+import { ask, type SqlAnswer } from '../store/explore/sql/sql.ts';
 import { closeImported } from '../store/projecting/closing.ts';
 import { analyzeGrown } from '../store/projecting/grown-tables.ts';
-import type { Rebuilt } from '../store/rebuilding/rebuild.ts';
-import { ask, type SqlAnswer } from '../store/sql/sql.ts';
+import type { Rebuilt } from '../store/projecting/rebuilding/rebuild.ts';
 import { archivePlaces } from './archive-places.ts';
 import { roleSettings } from './children.ts';
 import { type Context, withContext } from './context.ts';
@@ -169,8 +169,8 @@ function methodsOf(context: Context, reader: () => Promise<Db | null>): Omit<Pro
     train: (method, options) => trained(context, method, options),
     rebuild: async ({ archived = false } = {}) => {
       const [{ rebuild }, { judgeAgain }] = await Promise.all([
-        import('../store/rebuilding/rebuild.ts'),
-        import('../store/judging/judge.ts'),
+        import('../store/projecting/rebuilding/rebuild.ts'),
+        import('../store/evaluate/judging/judge.ts'),
       ]);
       return rebuild(db, { judge: judgeAgain, archived, places: archivePlaces });
     },

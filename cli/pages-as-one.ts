@@ -1,7 +1,7 @@
 /** All pages of an episode as one JSON document. What every page adds to waits in files, so that one page is held at a time. */
 import { type FileHandle, mkdtemp, open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { EpisodePage } from '../store/episodes/read-page.ts';
+import type { EpisodePage } from '../store/explore/episodes/read-page.ts';
 
 /** The lists that each page goes on with. */
 const LISTS = ['conversation', 'steps', 'tool_calls', 'verdicts', 'rewards', 'credits'] as const;

@@ -3,9 +3,9 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { EXIT, TroupeError } from '../errors.ts';
 import { firstOf, query, rowsOf, sql } from '../store/db/query.ts';
-import { openCanaries } from '../store/gating/canary-traffic.ts';
-import { endLeases, handBack, runJobs } from '../store/jobs/worker.ts';
-import { isNoAttempt } from '../store/rollouts/attempts.ts';
+import { isNoAttempt } from '../store/loop/play/attempts.ts';
+import { endLeases, handBack, runJobs } from '../store/queue/jobs/worker.ts';
+import { openCanaries } from '../trainer/loop/comparison/canary-traffic.ts';
 import type { PlanResult } from '../trainer/plans/round.ts';
 import { untilInterrupted } from './command.ts';
 import type { Context } from './context.ts';
@@ -46,7 +46,7 @@ export async function workOnRun(
     { readScorers },
     { postJson },
   ] = await Promise.all([
-    import('../store/jobs/handlers.ts'),
+    import('../store/queue/jobs/handlers.ts'),
     import('../trainer/jobs/handlers.ts'),
     import('../trainer/plans/handlers.ts'),
     import('../trainer/engines/engines.ts'),

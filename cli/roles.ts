@@ -9,13 +9,13 @@ import { duringJob } from '../api/tracing/spans.ts';
 import { countText, EXIT, type Refusal } from '../errors.ts';
 import type { LogSource } from '../ingest/log/source.ts';
 import { patiently } from '../store/db/patience.ts';
-import type { Handler } from '../store/jobs/jobs.ts';
-import { registerProcess } from '../store/jobs/processes.ts';
-import { handBack, runJobs, type Turn } from '../store/jobs/worker.ts';
-import type { MethodAsked } from '../store/judging/judge.ts';
-import type { Receiver } from '../store/notify/delivery.ts';
+import type { MethodAsked } from '../store/evaluate/judging/judge.ts';
 import { waitProjected } from '../store/projecting/positions.ts';
 import { runProjector } from '../store/projecting/projector.ts';
+import type { Handler } from '../store/queue/jobs/jobs.ts';
+import { registerProcess } from '../store/queue/jobs/processes.ts';
+import { handBack, runJobs, type Turn } from '../store/queue/jobs/worker.ts';
+import type { Receiver } from '../store/queue/notify/delivery.ts';
 import type { Context } from './context.ts';
 import { takeFirstKey } from './first-key.ts';
 import { hostedBy } from './hosted.ts';
@@ -64,8 +64,8 @@ export const ROLES: Readonly<Record<string, Role>> = {
   },
   judge: async (context, options) => {
     const [{ storeHandlers }, { annotateHandler }, { chatEndpoint }] = await Promise.all([
-      import('../store/jobs/handlers.ts'),
-      import('../store/attribution/annotate.ts'),
+      import('../store/queue/jobs/handlers.ts'),
+      import('../store/evaluate/attribution/annotate.ts'),
       import('./chat-endpoint.ts'),
     ]);
     const annotate = annotateHandler(context, {
@@ -213,7 +213,7 @@ async function answer(context: Context, { signal, onReady }: RoleOptions, role: 
 /** Programs that `troupe sql --url` let in have a clock outside, and so has a query whose process was killed. */
 async function watchToolSessions({ db, database }: Context, signal: AbortSignal): Promise<void> {
   const [{ watchTools }, { BACKEND_BYTES, readerRole, toolRole, TOOL_MS }] = await Promise.all([
-    import('../store/db/tool-clock.ts'),
+    import('../store/server/tool-clock.ts'),
     import('../store/db/reader.ts'),
   ]);
   const own = readerRole(database);
@@ -227,7 +227,7 @@ async function judgeAlways(
   signal: AbortSignal,
 ): Promise<void> {
   if (methods.length === 0) return;
-  const { runJudge } = await import('../store/judging/standing.ts');
+  const { runJudge } = await import('../store/evaluate/judging/standing.ts');
   const onError = (error: unknown) => say(`The judge retries: ${error instanceof Error ? error.message : error}`);
   await runJudge(db, log, { methods, signal, now, closeAfter: config.close_after, onError, onJudged: observe.judged });
 }
@@ -254,8 +254,8 @@ async function closeAlways({ db, log, now, config }: Context, signal: AbortSigna
 /** Looks at what was released, and goes back where a watch finds a fall; and at canaries, which end once they are decided. */
 async function watchAlways(context: Context, signal: AbortSignal): Promise<void> {
   const [{ lookAtWatches }, { lookAtCanaries }] = await Promise.all([
-    import('../store/gating/watching.ts'),
-    import('../store/gating/canarying.ts'),
+    import('../store/loop/comparison/watching.ts'),
+    import('../trainer/loop/comparison/canarying.ts'),
   ]);
   while (!signal.aborted) {
     const began = performance.now();
@@ -278,7 +278,7 @@ async function notifyAlways(
   signal: AbortSignal,
 ): Promise<void> {
   if (receivers.length === 0) return;
-  const { deliver } = await import('../store/notify/delivery.ts');
+  const { deliver } = await import('../store/queue/notify/delivery.ts');
   const options = { project: database.project, now, signal, onTrouble: say };
   await Promise.all(
     receivers.map(async (receiver) => {
@@ -297,7 +297,7 @@ async function notifyAlways(
 
 /** Requests the jobs of schedules when they are due; each process of this role does, and each tick starts one job all the same. */
 async function scheduleAlways({ db, log, now }: Context, signal: AbortSignal): Promise<void> {
-  const { runScheduler } = await import('../store/schedules/scheduler.ts');
+  const { runScheduler } = await import('../store/queue/schedules/scheduler.ts');
   await runScheduler(
     { db, log, now },
     {

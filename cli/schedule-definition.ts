@@ -2,8 +2,8 @@
 import { readFile } from 'node:fs/promises';
 import { got, TroupeError, unreadable } from '../errors.ts';
 import { isRecord } from '../ingest/events/json.ts';
-import type { ScheduleDefinition } from '../store/schedules/definition.ts';
-import type { DriftOf } from '../store/schedules/drift.ts';
+import type { ScheduleDefinition } from '../store/queue/schedules/definition.ts';
+import type { DriftOf } from '../store/queue/schedules/drift.ts';
 import type { Flags } from './command.ts';
 import { secondsOf } from './durations.ts';
 import { say } from './output.ts';

@@ -1,8 +1,8 @@
 /** A schedule in words: when it starts which job, and its next times. */
 import { hashId } from '../ingest/events/json.ts';
-import { conditionText } from '../store/schedules/condition.ts';
-import type { ScheduleDefinition } from '../store/schedules/definition.ts';
-import { PAUSE_AFTER } from '../store/schedules/jobs-in-a-row.ts';
+import { conditionText } from '../store/queue/schedules/condition.ts';
+import type { ScheduleDefinition } from '../store/queue/schedules/definition.ts';
+import { PAUSE_AFTER } from '../store/queue/schedules/jobs-in-a-row.ts';
 import { durationText } from './durations.ts';
 
 /** The times of a schedule, and its condition. */

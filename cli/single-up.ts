@@ -6,8 +6,8 @@ import { renameSync, rmSync } from 'node:fs';
 import { connect, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { TroupeError } from '../errors.ts';
-import type { Home } from '../store/db/home.ts';
-import { listensAt, socketFolder } from '../store/db/sockets.ts';
+import type { Home } from '../store/server/home.ts';
+import { listensAt, socketFolder } from '../store/server/sockets.ts';
 
 /** What `troupe down` writes. */
 const END = 'end\n';

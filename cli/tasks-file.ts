@@ -1,7 +1,7 @@
 /** A file of tasks that a team plays: JSON Lines. */
 import { readFileSync } from 'node:fs';
 import { got, TroupeError, unreadable } from '../errors.ts';
-import { type RolloutTask, readTasks } from '../store/rollouts/rollout.ts';
+import { type RolloutTask, readTasks } from '../store/loop/play/rollout.ts';
 
 /** Largest file of tasks: they travel in one event. */
 const MOST_BYTES = 24 * 1024 * 1024;

@@ -1,6 +1,7 @@
 /** Whose turn it is to train on this machine, as commands show it and workers keep to it. */
-import { homeAt } from '../store/db/home.ts';
-import type { Turn } from '../store/jobs/worker.ts';
+
+import type { Turn } from '../store/queue/jobs/worker.ts';
+import { homeAt } from '../store/server/home.ts';
 import { readEngines } from '../trainer/engines/engines.ts';
 import {
   firstElsewhere,

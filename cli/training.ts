@@ -6,7 +6,7 @@ import { freemem } from 'node:os';
 import { basename } from 'node:path';
 import { type Config, loadConfig } from '../config.ts';
 import { countText, EXIT, TroupeError } from '../errors.ts';
-import { homeAt } from '../store/db/home.ts';
+import { homeAt } from '../store/server/home.ts';
 import { latestCheckpoint } from '../trainer/checkpoints/checkpoint.ts';
 import { bestOf, closeRun, type OpenRun, openRun, saveRun } from '../trainer/checkpoints/run-folder.ts';
 import { type DataReader, holdOut, loadTrainingData, type TrainingData } from '../trainer/data/training-data.ts';

@@ -16,9 +16,9 @@ import {
 } from '../ingest/events/events.ts';
 import { newestVersion } from '../ingest/events/upcast/catalogue.ts';
 import type { Session } from '../store/db/pool.ts';
-import { NAMED_FEEDBACK } from '../store/judging/named-feedback.ts';
-import { METHODS } from '../store/methods/find.ts';
-import type { Method, MethodKind } from '../store/methods/method.ts';
+import { NAMED_FEEDBACK } from '../store/evaluate/judging/named-feedback.ts';
+import { METHODS } from '../store/evaluate/methods/find.ts';
+import type { Method, MethodKind } from '../store/evaluate/methods/method.ts';
 import { LOSS_METHODS } from '../trainer/losses/catalogue.ts';
 import { viewTimes } from './view-times.ts';
 
@@ -285,7 +285,7 @@ const LOSS_FILES: Readonly<Record<string, string>> = { agg_loss: 'aggregation', 
 /** The file of a method, from the root of the repository. */
 export const methodFile = ({ kind, name }: Pick<Method, 'kind' | 'name'>): string => {
   const dashed = name.replaceAll('_', '-');
-  if (kind !== 'loss') return `store/methods/${FOLDERS[kind]}/${dashed}.ts`;
+  if (kind !== 'loss') return `store/evaluate/methods/${FOLDERS[kind]}/${dashed}.ts`;
   return `trainer/losses/${LOSS_FILES[name] ?? dashed.replace(/-loss$/, '')}.ts`;
 };
 

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { addressOf, roleSettings, startRole } from '../cli/children.ts';
 import { type Context, withContext } from '../cli/context.ts';
 import { waitProjected } from '../store/projecting/positions.ts';
-import { checksum } from '../store/rebuilding/checksum.ts';
+import { checksum } from '../store/projecting/rebuilding/checksum.ts';
 import { missingTeams, PROGRAMS, runClient, SHORT_TEAMS } from './clients.ts';
 import { modelServer } from './model-server.ts';
 import type { Outcome, Proof, Setting } from './proof.ts';

@@ -9,7 +9,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { type Context, withContext } from '../cli/context.ts';
-import { checksum } from '../store/rebuilding/checksum.ts';
+import { checksum } from '../store/projecting/rebuilding/checksum.ts';
 import { type Draw, drawing } from './draw.ts';
 import type { Outcome, Proof, Setting } from './proof.ts';
 

@@ -13,8 +13,8 @@ import { openDataset } from '../store/datasets/read.ts';
 import { readyRecipes } from '../store/datasets/ready.ts';
 import { readRecipe } from '../store/datasets/recipe.ts';
 import { openDatabase } from '../store/db/database.ts';
-import { judgeAgain } from '../store/judging/judge.ts';
-import { rebuild } from '../store/rebuilding/rebuild.ts';
+import { judgeAgain } from '../store/evaluate/judging/judge.ts';
+import { rebuild } from '../store/projecting/rebuilding/rebuild.ts';
 
 export type FrozenRecipe = {
   readonly directory: string;

@@ -2,9 +2,10 @@
  * Proof of the rates at which gates err: 1,000 simulated gates of each kind for each candidate whose true gain is known, each rate by its
  * exact upper 95 % bound. A canary is looked at after every episode.
  */
-import type { CanaryRules } from '../store/gating/canary.ts';
-import type { GateRules } from '../store/gating/gate.ts';
-import { episodesForCanary, tasksForGate } from '../store/gating/size.ts';
+
+import type { GateRules } from '../store/loop/comparison/gate.ts';
+import type { CanaryRules } from '../trainer/loop/comparison/canary.ts';
+import { episodesForCanary, tasksForGate } from '../trainer/loop/comparison/size.ts';
 import {
   canaryPasses,
   EPISODE_DEVIATION,

@@ -1,7 +1,8 @@
 /** Teams that succeed at a known rate, before the gates that compare them: how often a gate passes a candidate that is known to be so good. */
-import { type CanaryRules, type CanaryUnit, decideCanary } from '../store/gating/canary.ts';
-import { type Both, decide, type GateRules, type TaskMeasured } from '../store/gating/gate.ts';
-import type { Side } from '../store/gating/play.ts';
+
+import { type Both, decide, type GateRules, type TaskMeasured } from '../store/loop/comparison/gate.ts';
+import { type CanaryRules, type CanaryUnit, decideCanary } from '../trainer/loop/comparison/canary.ts';
+import type { Side } from '../trainer/loop/comparison/play.ts';
 
 /** What the candidate's rate is above the incumbent's: of the whole, or of each role. */
 export type Gain = number | Readonly<Record<string, number>>;

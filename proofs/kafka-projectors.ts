@@ -12,7 +12,7 @@ import { openKafka } from '../ingest/log/kafka.ts';
 import { kafkaLog } from '../ingest/log/kafka-log.ts';
 import { type Db, openPool } from '../store/db/pool.ts';
 import { reconcile } from '../store/log/reconcile.ts';
-import { checksum } from '../store/rebuilding/checksum.ts';
+import { checksum } from '../store/projecting/rebuilding/checksum.ts';
 import { findKafka, startKafka } from './kafka.ts';
 import { accessOf, asAdmin } from './kafka-clients.ts';
 import { startPostgres } from './postgres.ts';

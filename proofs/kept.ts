@@ -1,10 +1,10 @@
 /** Clients whose history is written down outside while they send, and what of it must be there in the end. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Db } from '../store/db/pool.ts';
-import { judgeAgain } from '../store/judging/judge.ts';
+import { judgeAgain } from '../store/evaluate/judging/judge.ts';
 import { reconcile } from '../store/log/reconcile.ts';
-import { checksum } from '../store/rebuilding/checksum.ts';
-import { rebuild } from '../store/rebuilding/rebuild.ts';
+import { checksum } from '../store/projecting/rebuilding/checksum.ts';
+import { rebuild } from '../store/projecting/rebuilding/rebuild.ts';
 import { check, type Found, type History } from './history.ts';
 import { asAdmin } from './kafka-clients.ts';
 import { episodeOf, post, until } from './sending.ts';

@@ -9,11 +9,11 @@ import { type Context, withContext } from '../cli/context.ts';
 import { runDemo } from '../cli/demo-loop.ts';
 import type { DemoResult } from '../cli/demo-scores.ts';
 import { openDataset } from '../store/datasets/read.ts';
-import { judgeAgain } from '../store/judging/judge.ts';
+import { judgeAgain } from '../store/evaluate/judging/judge.ts';
 import { reconcile } from '../store/log/reconcile.ts';
 import { projectAll } from '../store/projecting/projector.ts';
-import { checksum } from '../store/rebuilding/checksum.ts';
-import { rebuild } from '../store/rebuilding/rebuild.ts';
+import { checksum } from '../store/projecting/rebuilding/checksum.ts';
+import { rebuild } from '../store/projecting/rebuilding/rebuild.ts';
 import type { Outcome, Proof, Setting } from './proof.ts';
 
 type Check = readonly [what: string, fine: boolean];

@@ -8,7 +8,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { stringify } from 'yaml';
-import type { GateReport } from '../store/gating/report.ts';
+import type { GateReport } from '../trainer/loop/comparison/report.ts';
 import type { Proof } from './proof.ts';
 import { lessonsOf, tasksOf, WORDS } from './three-roles-tasks.ts';
 import { startUp } from './up.ts';

@@ -9,10 +9,10 @@ import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { defaultBase, packageAt, prepareBinaries } from '../store/db/binaries.ts';
-import { ensureCluster } from '../store/db/cluster.ts';
-import { openHome } from '../store/db/home.ts';
-import { startServer } from '../store/db/launcher.ts';
+import { defaultBase, packageAt, prepareBinaries } from '../store/server/binaries.ts';
+import { ensureCluster } from '../store/server/cluster.ts';
+import { openHome } from '../store/server/home.ts';
+import { startServer } from '../store/server/launcher.ts';
 import type { Outcome, Proof, Setting } from './proof.ts';
 import { episodeOf } from './sending.ts';
 

@@ -1,10 +1,10 @@
 /** A PostgreSQL server for proofs that outlives nobody and may be killed: the embedded one, crash-safe, over an empty folder. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { prepareBinaries } from '../store/db/binaries.ts';
-import { ensureCluster } from '../store/db/cluster.ts';
-import { clearLock, InUse, type Server, startServer } from '../store/db/launcher.ts';
 import { openPool } from '../store/db/pool.ts';
+import { prepareBinaries } from '../store/server/binaries.ts';
+import { ensureCluster } from '../store/server/cluster.ts';
+import { clearLock, InUse, type Server, startServer } from '../store/server/launcher.ts';
 
 export type Postgres = {
   /** The address of a database, the same after a restart. */

@@ -12,7 +12,7 @@ import { TroupeError } from '../errors.ts';
 import { openDatabase } from '../store/db/database.ts';
 import { type Db, openPool } from '../store/db/pool.ts';
 import { toolAddress } from '../store/db/reader.ts';
-import { checksum } from '../store/rebuilding/checksum.ts';
+import { checksum } from '../store/projecting/rebuilding/checksum.ts';
 import { calculatorTeam } from './calculator-team.ts';
 import type { Outcome, Proof, Setting } from './proof.ts';
 import { loadOn } from './sending.ts';

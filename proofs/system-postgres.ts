@@ -3,7 +3,7 @@ import { execFile, spawnSync } from 'node:child_process';
 import { chownSync, existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { serverIdentity } from '../store/db/binaries.ts';
+import { serverIdentity } from '../store/server/binaries.ts';
 import { freePort } from '../test/support/free-port.ts';
 
 const VERSIONS = '/usr/lib/postgresql';

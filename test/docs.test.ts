@@ -10,7 +10,7 @@ import { errorsPage, eventsPage, methodFile, methodsPage, sqlPage } from '../doc
 import { createRecorder } from '../ingest/recorder/recorder.ts';
 import { PROGRAMS } from '../proofs/clients.ts';
 import { teamTable } from '../proofs/team-table.ts';
-import { METHODS } from '../store/methods/find.ts';
+import { METHODS } from '../store/evaluate/methods/find.ts';
 import { freshDatabase } from './support/database.ts';
 
 const ROOT = join(import.meta.dirname, '..');

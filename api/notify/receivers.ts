@@ -2,8 +2,8 @@
 import type { lookup as systemLookup } from 'node:dns';
 import { got, TroupeError, wrongSetting } from '../../errors.ts';
 import { isRecord } from '../../ingest/events/json.ts';
-import { type Receiver, Refused } from '../../store/notify/delivery.ts';
-import { HAPPENINGS } from '../../store/notify/happenings.ts';
+import { type Receiver, Refused } from '../../store/queue/notify/delivery.ts';
+import { HAPPENINGS } from '../../store/queue/notify/happenings.ts';
 import { runCommand } from '../../trainer/rollouts/command.ts';
 import { postJson } from '../post.ts';
 

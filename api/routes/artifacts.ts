@@ -2,7 +2,7 @@
 import type { FastifyInstance } from 'fastify';
 import { got, TroupeError } from '../../errors.ts';
 import type { Db } from '../../store/db/pool.ts';
-import { readArtifact } from '../../store/episodes/artifact.ts';
+import { readArtifact } from '../../store/explore/episodes/artifact.ts';
 import { documented } from '../openapi.ts';
 import { readId } from '../query.ts';
 

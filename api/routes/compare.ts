@@ -1,8 +1,8 @@
 /** Two checkpoints, models or teams on the tasks that both tried. */
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
-import { compare } from '../../store/comparing/compare.ts';
 import type { Db } from '../../store/db/pool.ts';
+import { compare } from '../../store/explore/comparing/compare.ts';
 import { documented } from '../openapi.ts';
 import { readQuery } from '../query.ts';
 

@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
 import { got, TroupeError } from '../../errors.ts';
 import type { Db } from '../../store/db/pool.ts';
-import { LINEAGE_LIMIT, lineageOf } from '../../store/lineage.ts';
+import { LINEAGE_LIMIT, lineageOf } from '../../store/explore/lineage.ts';
 import { documented } from '../openapi.ts';
 import { readId, readQuery } from '../query.ts';
 

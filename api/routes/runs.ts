@@ -3,8 +3,8 @@ import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
 import { got, TroupeError } from '../../errors.ts';
 import type { Db } from '../../store/db/pool.ts';
-import { curvesOf } from '../../store/jobs/metrics.ts';
-import { GATE_KINDS, madeBy, readRun } from '../../store/jobs/run-of-plan.ts';
+import { curvesOf } from '../../store/queue/jobs/metrics.ts';
+import { GATE_KINDS, madeBy, readRun } from '../../store/queue/jobs/run-of-plan.ts';
 import { documented } from '../openapi.ts';
 import { readId } from '../query.ts';
 

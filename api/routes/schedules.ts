@@ -1,12 +1,12 @@
 /** Schedules: when jobs are requested, the result of each tick, and changes by users. */
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import type { JobContext } from '../../store/jobs/jobs.ts';
-import { spanOf } from '../../store/schedules/backfill.ts';
-import { ScheduleDefinition } from '../../store/schedules/definition.ts';
-import { nextTimes } from '../../store/schedules/due.ts';
-import { scheduleHistory } from '../../store/schedules/history.ts';
-import type { Schedule } from '../../store/schedules/schedule-state.ts';
+import type { JobContext } from '../../store/queue/jobs/jobs.ts';
+import { spanOf } from '../../store/queue/schedules/backfill.ts';
+import { ScheduleDefinition } from '../../store/queue/schedules/definition.ts';
+import { nextTimes } from '../../store/queue/schedules/due.ts';
+import { scheduleHistory } from '../../store/queue/schedules/history.ts';
+import type { Schedule } from '../../store/queue/schedules/schedule-state.ts';
 import {
   addSchedule,
   backfillSchedule,
@@ -17,7 +17,7 @@ import {
   resumeSchedule,
   runScheduleNow,
   timesOf,
-} from '../../store/schedules/schedules.ts';
+} from '../../store/queue/schedules/schedules.ts';
 import { bodyOf, JSON_TYPE } from '../checked-body.ts';
 import { documented } from '../openapi.ts';
 import { readId } from '../query.ts';

@@ -1,7 +1,7 @@
 /** Our side of the comparison with published code: methods on rows of a file of doubles. */
 import { readFile } from 'node:fs/promises';
-import { findMethod } from '../../store/methods/find.ts';
-import { runMethod } from '../../store/methods/run.ts';
+import { findMethod } from '../../store/evaluate/methods/find.ts';
+import { runMethod } from '../../store/evaluate/methods/run.ts';
 import { serve, timed } from './lines.ts';
 
 type Question = { readonly case: string; readonly file: string; readonly group: number; readonly length: number };

@@ -1,8 +1,8 @@
 /** `troupe backup`: a project in one file. */
 import type { Command } from 'commander';
 import { countText } from '../../errors.ts';
-import { writeBackup } from '../../store/backup/backup.ts';
-import { openHome } from '../../store/db/home.ts';
+import { writeBackup } from '../../store/server/backup/backup.ts';
+import { openHome } from '../../store/server/home.ts';
 import { backupTarget } from '../backup-places.ts';
 import { bytesText } from '../bytes.ts';
 import { databaseCommand } from '../command.ts';

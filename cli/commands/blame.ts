@@ -2,12 +2,22 @@
 import { randomUUID } from 'node:crypto';
 import { type Command, Option } from 'commander';
 import { EXIT, TroupeError } from '../../errors.ts';
-import { ANNOTATIONS, type Annotated, annotateHandler, annotateSpec } from '../../store/attribution/annotate.ts';
-import { evaluateAttributions, evaluateModes, GROUPINGS, type Grouping } from '../../store/attribution/evaluate.ts';
-import type { Match } from '../../store/attribution/score.ts';
 import { query, rowsOf, sql } from '../../store/db/query.ts';
-import { requestJob, waitForJob } from '../../store/jobs/jobs.ts';
-import { runJobs } from '../../store/jobs/worker.ts';
+import {
+  ANNOTATIONS,
+  type Annotated,
+  annotateHandler,
+  annotateSpec,
+} from '../../store/evaluate/attribution/annotate.ts';
+import {
+  evaluateAttributions,
+  evaluateModes,
+  GROUPINGS,
+  type Grouping,
+} from '../../store/evaluate/attribution/evaluate.ts';
+import type { Match } from '../../store/evaluate/attribution/score.ts';
+import { requestJob, waitForJob } from '../../store/queue/jobs/jobs.ts';
+import { runJobs } from '../../store/queue/jobs/worker.ts';
 import { annotatedText, modesText, scoresText } from '../blame-text.ts';
 import { chatEndpoint, checkedEndpoint } from '../chat-endpoint.ts';
 import { type Flags, projectCommand, untilInterrupted, wholeNumber } from '../command.ts';

@@ -4,7 +4,7 @@ import { basename, dirname, join } from 'node:path';
 import type { Command } from 'commander';
 import { countText, EXIT, TroupeError } from '../../errors.ts';
 import { query, rowsOf, sql } from '../../store/db/query.ts';
-import { erasuresOf } from '../../store/retention/marks.ts';
+import { erasuresOf } from '../../store/keep/marks.ts';
 import { bytesText } from '../bytes.ts';
 import { checkpointAt, folderOf } from '../checkpoint-places.ts';
 import { plainCommand, projectCommand } from '../command.ts';

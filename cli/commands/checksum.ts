@@ -13,7 +13,7 @@ export function addTo(program: Command): void {
       ),
     async ({ db, catchUp, patiently }, _, flags) => {
       await catchUp();
-      const { checksum } = await import('../../store/rebuilding/checksum.ts');
+      const { checksum } = await import('../../store/projecting/rebuilding/checksum.ts');
       const sums = await patiently(() => checksum(db));
       if (flags.json) printJson(sums);
       else

@@ -1,8 +1,8 @@
 /** Which of two is better: checkpoints, models or teams on the same tasks. */
 import type { Command } from 'commander';
 import { countText, TroupeError } from '../../errors.ts';
-import { type Compared, type Comparison, compare } from '../../store/comparing/compare.ts';
-import { fewestTasks } from '../../store/gating/gate.ts';
+import { type Compared, type Comparison, compare } from '../../store/explore/comparing/compare.ts';
+import { fewestTasks } from '../../store/loop/comparison/gate.ts';
 import { number, projectCommand } from '../command.ts';
 import { answer, table } from '../output.ts';
 

@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import type { Command } from 'commander';
 import { loadConfig } from '../../config.ts';
-import { homeAt } from '../../store/db/home.ts';
+import { homeAt } from '../../store/server/home.ts';
 import { plainCommand } from '../command.ts';
 import { print, printJson } from '../output.ts';
 

@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import { countText } from '../../errors.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { query, rowsOf, scalarOf, sql } from '../../store/db/query.ts';
-import { episodesMeeting } from '../../store/episode-filter.ts';
+import { episodesMeeting } from '../../store/filter/episode-filter.ts';
 import { databaseCommand, type Flags, newest, wholeNumber } from '../command.ts';
 import { shownFlags } from '../conversation.ts';
 import { episodeFilter } from '../episode-filter.ts';

@@ -4,7 +4,7 @@ import { rename, rm } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import type { Command } from 'commander';
 import { countText, EXIT, TroupeError } from '../../errors.ts';
-import type { EraseWhat } from '../../store/retention/erase-scope.ts';
+import type { EraseWhat } from '../../store/keep/erase-scope.ts';
 import { agreed } from '../agreed.ts';
 import { archivePlaces } from '../archive-places.ts';
 import { projectCommand } from '../command.ts';
@@ -28,9 +28,9 @@ export function addTo(program: Command): void {
     async ({ db, catchUp, patiently, log, home, artifacts, now }, _, flags) => {
       const what = whatOf(flags);
       const [{ planErasure }, { archivedScope, eraseEverywhere }, { judgeAgain }] = await Promise.all([
-        import('../../store/retention/erase.ts'),
-        import('../../store/retention/erase-archived.ts'),
-        import('../../store/judging/judge.ts'),
+        import('../../store/keep/erase.ts'),
+        import('../../store/keep/erase-archived.ts'),
+        import('../../store/evaluate/judging/judge.ts'),
       ]);
       await catchUp();
       const archived = await patiently(() => archivedScope(db, what, archivePlaces));

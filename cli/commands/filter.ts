@@ -14,9 +14,9 @@ export function addTo(program: Command): void {
       ),
     async ([written], flags) => {
       const [{ showSql }, { filterText }, { readFilter }] = await Promise.all([
-        import('../../store/select.ts'),
-        import('../../store/filter-text.ts'),
-        import('../../store/episode-filter.ts'),
+        import('../../store/filter/select.ts'),
+        import('../../store/filter/filter-text.ts'),
+        import('../../store/filter/episode-filter.ts'),
       ]);
       const filter = readFilter(written!, 'filter');
       if (flags.json) printJson({ filter, text: filterText(filter), sql: showSql(filter) });

@@ -29,7 +29,7 @@ export function addTo(program: Command): void {
         '\nA worker that runs the job stops within seconds, a training run after its current step.\n\nExample:\n  troupe jobs cancel schedule/nightly/2026-11-24T02:00:00Z --reason "wrong dataset"',
       ),
     async (context, [id], flags) => {
-      const { cancelJob } = await import('../../store/jobs/jobs.ts');
+      const { cancelJob } = await import('../../store/queue/jobs/jobs.ts');
       const reason = flags.reason === undefined ? null : String(flags.reason);
       const cancelled = await cancelJob(context, id!, { by: who(flags), reason });
       await context.catchUp();

@@ -3,11 +3,17 @@ import type { Command } from 'commander';
 import { countText, got, TroupeError } from '../../errors.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { query, rowsOf } from '../../store/db/query.ts';
-import { type Compared, comparedBy } from '../../store/judging/compared.ts';
-import { compareEverything, judge, type MethodAsked, resolveMethods, unjudged } from '../../store/judging/judge.ts';
-import { ALL_SHARES } from '../../store/judging/lock.ts';
-import { closedEpisodes } from '../../store/judging/unjudged.ts';
-import { type UnreadReward, unreadRewards, unreadText } from '../../store/judging/unread-rewards.ts';
+import { type Compared, comparedBy } from '../../store/evaluate/judging/compared.ts';
+import {
+  compareEverything,
+  judge,
+  type MethodAsked,
+  resolveMethods,
+  unjudged,
+} from '../../store/evaluate/judging/judge.ts';
+import { ALL_SHARES } from '../../store/evaluate/judging/lock.ts';
+import { closedEpisodes } from '../../store/evaluate/judging/unjudged.ts';
+import { type UnreadReward, unreadRewards, unreadText } from '../../store/evaluate/judging/unread-rewards.ts';
 import { type Flags, projectCommand } from '../command.ts';
 import { episodeFilter } from '../episode-filter.ts';
 import { parseMethods } from '../methods-asked.ts';

@@ -64,7 +64,7 @@ Examples:
       );
       const depth = flags.depth as number;
       if (depth < 1 || depth > 10) throw new TroupeError('usage', `--depth should be from 1 to 10; it is ${depth}.`);
-      const { lineageOf } = await import('../../store/lineage.ts');
+      const { lineageOf } = await import('../../store/explore/lineage.ts');
       const found = await db.transaction((tx) => lineageOf(tx, id!, depth), {
         isolation: 'repeatable read',
         readOnly: true,

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { type Command, Option } from 'commander';
 import { loadConfig } from '../../config.ts';
 import { EXIT, TroupeError, unreadable } from '../../errors.ts';
-import { homeAt } from '../../store/db/home.ts';
+import { homeAt } from '../../store/server/home.ts';
 import type { StepRow } from '../../trainer/data/training-rows.ts';
 import { type Flags, plainCommand, wholeNumber } from '../command.ts';
 import { openedDataset } from '../open-dataset.ts';

@@ -2,7 +2,7 @@
 import type { Command } from 'commander';
 import { EXIT } from '../../errors.ts';
 import { groupBy } from '../../ingest/group-by.ts';
-import { lowerFilter } from '../../store/select.ts';
+import { lowerFilter } from '../../store/filter/select.ts';
 import { type Flags, plainCommand, wholeNumber } from '../command.ts';
 import { withContext } from '../context.ts';
 import { episodeFilter } from '../episode-filter.ts';

@@ -1,10 +1,10 @@
 /** `troupe policies`: what each policy serves. */
 import type { Command } from 'commander';
 import { query, rowsOf } from '../../store/db/query.ts';
-import { pendingText } from '../../store/gating/watch.ts';
-import { reasonOf, watchOf } from '../../store/gating/watching.ts';
-import { ROLLBACK, releasesOf } from '../../store/releasing/releases.ts';
-import { hostedModel } from '../../store/rollouts/weights.ts';
+import { pendingText } from '../../store/loop/comparison/watch.ts';
+import { reasonOf, watchOf } from '../../store/loop/comparison/watching.ts';
+import { hostedModel } from '../../store/loop/play/weights.ts';
+import { ROLLBACK, releasesOf } from '../../store/loop/release/releases.ts';
 import { projectCommand } from '../command.ts';
 import { hostedBy } from '../hosted.ts';
 import { print, printJson, say, table } from '../output.ts';

@@ -1,7 +1,7 @@
 /** `troupe pool`: the best team for each kind of query. */
 import { writeFileSync } from 'node:fs';
 import { type Command, InvalidArgumentError } from 'commander';
-import { storedPool } from '../../store/consistency/stored-pool.ts';
+import { storedPool } from '../../store/evaluate/consistency/stored-pool.ts';
 import { projectCommand } from '../command.ts';
 import { print, printJson, rounded, say, table } from '../output.ts';
 

@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { countText, EXIT, got, TroupeError } from '../../errors.ts';
 import { fileArtifacts } from '../../ingest/events/artifacts.ts';
-import type { PrunePlan, Pruning } from '../../store/retention/prune.ts';
+import type { PrunePlan, Pruning } from '../../store/keep/prune.ts';
 import { agreed } from '../agreed.ts';
 import { archivePlaces } from '../archive-places.ts';
 import { bytesText } from '../bytes.ts';
@@ -57,8 +57,8 @@ export function addTo(program: Command): void {
 
 async function pruned({ db, home, now, config, artifacts, patiently }: Context, flags: Flags): Promise<number> {
   const [{ planPrune, prune }, { judgeAgain }] = await Promise.all([
-    import('../../store/retention/prune.ts'),
-    import('../../store/judging/judge.ts'),
+    import('../../store/keep/prune.ts'),
+    import('../../store/evaluate/judging/judge.ts'),
   ]);
   const what = {
     before: boundOf(String(flags.olderThan), now()),
@@ -128,8 +128,8 @@ function onlyIfGone(error: unknown): null {
 
 async function restored({ db, home, patiently }: Context, path: string, flags: Flags): Promise<number> {
   const [{ restore }, { judgeAgain }] = await Promise.all([
-    import('../../store/retention/restore.ts'),
-    import('../../store/judging/judge.ts'),
+    import('../../store/keep/restore.ts'),
+    import('../../store/evaluate/judging/judge.ts'),
   ]);
   const bar = progressBar('Restoring', { quiet: flags.quiet === true || flags.json === true });
   const done = await patiently(() =>

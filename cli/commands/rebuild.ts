@@ -27,8 +27,8 @@ Examples:
       const bar = progressBar('Rebuilding', { quiet: flags.quiet === true || flags.json === true });
       const began = performance.now();
       const signal = untilInterrupted();
-      const { judgeAgain, lapsedMethods } = await import('../../store/judging/judge.ts');
-      const { rebuild } = await import('../../store/rebuilding/rebuild.ts');
+      const { judgeAgain, lapsedMethods } = await import('../../store/evaluate/judging/judge.ts');
+      const { rebuild } = await import('../../store/projecting/rebuilding/rebuild.ts');
       const done = await patiently(() =>
         rebuild(db, {
           judge: judgeAgain,

@@ -19,8 +19,8 @@ export function addTo(program: Command): void {
         '\nProcesses that serve the policies switch within a second. troupe rollback restores the previous release. With upstream:MODEL the model that\nthe route of the policy falls back to answers again.\n\nExamples:\n  troupe release solver=ab12cd34ef56ab78 --reason "better on held-out tasks"\n  troupe sql "select policy, checkpoint_id, reason from traj.releases order by released_at"',
       ),
     async ({ db, log, now, catchUp, config, home }, pairs, flags) => {
-      const { inReleaseTurn, recordAfterHosted, releaseId } = await import('../../store/releasing/releases.ts');
-      const { hostedModel } = await import('../../store/rollouts/weights.ts');
+      const { inReleaseTurn, recordAfterHosted, releaseId } = await import('../../store/loop/release/releases.ts');
+      const { hostedModel } = await import('../../store/loop/play/weights.ts');
       await catchUp();
       const policies = Object.fromEntries(pairs.map(policyAndCheckpoint));
       const hosted = hostedBy(config);

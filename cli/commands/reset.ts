@@ -4,7 +4,7 @@ import { rm, rmdir } from 'node:fs/promises';
 import type { Command } from 'commander';
 import { loadConfig } from '../../config.ts';
 import { TroupeError } from '../../errors.ts';
-import { type Home, homeAt } from '../../store/db/home.ts';
+import { type Home, homeAt } from '../../store/server/home.ts';
 import { plainCommand } from '../command.ts';
 import { print, printJson } from '../output.ts';
 
@@ -38,8 +38,8 @@ const LINGER_MS = 2600;
 /** Only what Troupe put there: the folder may hold something else. */
 async function removeHome(home: Home): Promise<void> {
   const [{ isServing }, { removeCluster }] = await Promise.all([
-    import('../../store/db/share.ts'),
-    import('../../store/db/cluster.ts'),
+    import('../../store/server/share.ts'),
+    import('../../store/server/cluster.ts'),
   ]);
   for (let looks = 1; await isServing(home); looks++) {
     if (looks === 3) {

@@ -2,9 +2,9 @@
 import type { Command } from 'commander';
 import { loadConfig } from '../../config.ts';
 import { countText, TroupeError } from '../../errors.ts';
-import { migrationsOf, readManifest, restoreBackup } from '../../store/backup/restore.ts';
 import { DEFAULT_PROJECT, openDatabase } from '../../store/db/database.ts';
-import { openHome } from '../../store/db/home.ts';
+import { migrationsOf, readManifest, restoreBackup } from '../../store/server/backup/restore.ts';
+import { openHome } from '../../store/server/home.ts';
 import { backupSource } from '../backup-places.ts';
 import { plainCommand } from '../command.ts';
 import { serverOf } from '../database.ts';

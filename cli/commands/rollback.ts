@@ -1,6 +1,7 @@
 /** `troupe rollback`: an earlier release again. */
 import type { Command } from 'commander';
 import { TroupeError } from '../../errors.ts';
+import { hostedWeights } from '../../store/loop/play/weights.ts';
 import {
   inForce,
   inReleaseTurn,
@@ -8,8 +9,7 @@ import {
   recordRelease,
   releaseId,
   releasesOf,
-} from '../../store/releasing/releases.ts';
-import { hostedWeights } from '../../store/rollouts/weights.ts';
+} from '../../store/loop/release/releases.ts';
 import { projectCommand } from '../command.ts';
 import { hostedBy } from '../hosted.ts';
 import { print, printJson, say } from '../output.ts';

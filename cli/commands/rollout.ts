@@ -7,19 +7,19 @@ import { countText, EXIT, got, TroupeError } from '../../errors.ts';
 import { isRecord, parseRecord } from '../../ingest/events/json.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { firstOf, query, rowsOf, sql } from '../../store/db/query.ts';
-import type { JobContext } from '../../store/jobs/jobs.ts';
-import { attemptCounts, ofRollout } from '../../store/rollouts/attempts.ts';
-import { faultList } from '../../store/rollouts/faults.ts';
-import type { ReplayAnswer, ReplayAsked } from '../../store/rollouts/replay.ts';
-import { requestRollout, rolloutWithTasks } from '../../store/rollouts/request.ts';
+import { attemptCounts, ofRollout } from '../../store/loop/play/attempts.ts';
+import { faultList } from '../../store/loop/play/faults.ts';
+import type { ReplayAnswer, ReplayAsked } from '../../store/loop/play/replay.ts';
+import { requestRollout, rolloutWithTasks } from '../../store/loop/play/request.ts';
 import {
   type Budget,
   checkedRolloutId,
   groupsOf,
   type RolloutAsked,
   type RolloutSpec,
-} from '../../store/rollouts/rollout.ts';
-import { combinations, type Setting, type SweepPoint, type Swept, sweepPoints } from '../../store/rollouts/sweep.ts';
+} from '../../store/loop/play/rollout.ts';
+import type { JobContext } from '../../store/queue/jobs/jobs.ts';
+import { combinations, type Setting, type SweepPoint, type Swept, sweepPoints } from '../../trainer/loop/play/sweep.ts';
 import { readScorers } from '../../trainer/rewards/source.ts';
 import type { RolloutResult } from '../../trainer/rollouts/handler.ts';
 import { findRunner, readRunners } from '../../trainer/rollouts/runners.ts';

@@ -1,7 +1,7 @@
 /** Schedules: add, list, show, pause, resume, run now, dry run, notify, remove. */
 import { type Command, Option } from 'commander';
 import { EXIT, got, TroupeError } from '../../errors.ts';
-import type { ScheduleDefinition } from '../../store/schedules/definition.ts';
+import type { ScheduleDefinition } from '../../store/queue/schedules/definition.ts';
 import { budgeted } from '../budgets.ts';
 import { type Flags, projectCommand, who, wholeNumber } from '../command.ts';
 import type { Context } from '../context.ts';
@@ -129,7 +129,7 @@ function listCommand(schedule: Command): void {
       .addHelpText('after', '\nExample:\n  troupe schedule list --json'),
     async ({ db, now, config }, _, flags) => {
       const [{ listSchedules, timesOf }, , { nextTimes }] = await loaded();
-      const { receiverStates } = await import('../../store/notify/delivery.ts');
+      const { receiverStates } = await import('../../store/queue/notify/delivery.ts');
       const at = now().getTime();
       const schedules = (await listSchedules(db)).map(({ name, definition, state }) => ({
         name,
@@ -168,7 +168,7 @@ function showCommand(schedule: Command): void {
       ),
     async ({ db, now, catchUp }, [name], flags) => {
       const [{ findSchedule, timesOf }, , { nextTimes }] = await loaded();
-      const { scheduleHistory } = await import('../../store/schedules/history.ts');
+      const { scheduleHistory } = await import('../../store/queue/schedules/history.ts');
       const limit = Number(flags.limit);
       if (!Number.isSafeInteger(limit) || limit < 1)
         throw new TroupeError('usage', `--limit should be a whole number from 1, but it is ${got(flags.limit)}.`);
@@ -302,9 +302,9 @@ function dryRunCommand(schedule: Command): void {
       const decisions = state.paused ? [] : due(definition, { ...options, running }).decisions;
       const next = state.paused ? [] : nextTimes(definition, options, AHEAD);
       const [{ conditionNow }, { dayBudgetOver }, { badJobs, lastStart }] = await Promise.all([
-        import('../../store/schedules/condition.ts'),
-        import('../../store/schedules/day-budget.ts'),
-        import('../../store/schedules/scheduler.ts'),
+        import('../../store/queue/schedules/condition.ts'),
+        import('../../store/queue/schedules/day-budget.ts'),
+        import('../../store/queue/schedules/scheduler.ts'),
       ]);
       const found =
         definition.when === undefined
@@ -365,7 +365,7 @@ function notifyCommand(schedule: Command): void {
     async ({ db, now, config, database }, _, flags) => {
       const [{ findReceiver, readReceivers }, { receiverStates, sendTest }] = await Promise.all([
         import('../../api/notify/receivers.ts'),
-        import('../../store/notify/delivery.ts'),
+        import('../../store/queue/notify/delivery.ts'),
       ]);
       const receivers = readReceivers(config.notify, process.env);
       if (flags.test !== undefined) {
@@ -419,7 +419,7 @@ function removeCommand(schedule: Command): void {
 
 async function backfill(context: Context, name: string, flags: Flags): Promise<number> {
   const { db, now } = context;
-  const { backfillSchedule, endBackfill, findSchedule } = await import('../../store/schedules/schedules.ts');
+  const { backfillSchedule, endBackfill, findSchedule } = await import('../../store/queue/schedules/schedules.ts');
   if (flags.end) {
     const ended = await endBackfill(context, name, { by: who(flags) });
     answer(flags, { name, ended }, `Ended: the backfill of ${name}. Ticks left: ${ended}`);
@@ -427,7 +427,7 @@ async function backfill(context: Context, name: string, flags: Flags): Promise<n
   }
   if (flags.from === undefined) throw new TroupeError('usage', 'Missing --from TIME, where the backfill begins.');
   const [{ spanOf, ticksWithoutJob }, { eventsBefore, snapshotAt }] = await Promise.all([
-    import('../../store/schedules/backfill.ts'),
+    import('../../store/queue/schedules/backfill.ts'),
     import('../../store/datasets/as-of.ts'),
   ]);
   const at = now().getTime();
@@ -458,7 +458,7 @@ async function backfill(context: Context, name: string, flags: Flags): Promise<n
 
 const loaded = () =>
   Promise.all([
-    import('../../store/schedules/schedules.ts'),
-    import('../../store/schedules/definition.ts'),
-    import('../../store/schedules/due.ts'),
+    import('../../store/queue/schedules/schedules.ts'),
+    import('../../store/queue/schedules/definition.ts'),
+    import('../../store/queue/schedules/due.ts'),
   ]);

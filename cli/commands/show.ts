@@ -4,10 +4,10 @@ import { tmpdir } from 'node:os';
 import type { Command } from 'commander';
 import type { Config } from '../../config.ts';
 import { TroupeError } from '../../errors.ts';
-import { homeAt } from '../../store/db/home.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { firstOf, query } from '../../store/db/query.ts';
-import type { EpisodePage } from '../../store/episodes/read-page.ts';
+import type { EpisodePage } from '../../store/explore/episodes/read-page.ts';
+import { homeAt } from '../../store/server/home.ts';
 import { databaseCommand } from '../command.ts';
 import { entryText, heading, judgementTables } from '../conversation.ts';
 import { print, say } from '../output.ts';
@@ -24,7 +24,7 @@ export function addTo(program: Command): void {
         '\nExamples:\n  troupe show run-1\n  troupe show run-1 --full | less\n  troupe show run-1 --json',
       ),
     async ({ db, config }, [id], flags) => {
-      const { readEpisodePage } = await import('../../store/episodes/read-page.ts');
+      const { readEpisodePage } = await import('../../store/explore/episodes/read-page.ts');
       const first = await readEpisodePage(db, id!);
       if (!first) throw await noEpisode(db, id!);
       const pages = async function* (): AsyncGenerator<EpisodePage> {
@@ -57,7 +57,7 @@ async function printPages(
   pages: AsyncIterable<EpisodePage>,
   full: boolean,
 ): Promise<readonly string[]> {
-  const { joinPages } = await import('../../store/episodes/read-page.ts');
+  const { joinPages } = await import('../../store/explore/episodes/read-page.ts');
   const held: EpisodePage[] = [];
   print(heading(first));
   for await (const page of pages) {

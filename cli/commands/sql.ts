@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import { Option } from 'commander';
 import { countText, EXIT, TroupeError } from '../../errors.ts';
 import type { Db } from '../../store/db/pool.ts';
-import type { SqlCaps } from '../../store/sql/sql.ts';
+import type { SqlCaps } from '../../store/explore/sql/sql.ts';
 import { bytesText } from '../bytes.ts';
 import { databaseCommand, type Flags, untilInterrupted, wholeNumber } from '../command.ts';
 import type { Opened } from '../database.ts';
@@ -119,8 +119,8 @@ async function takeTools(opened: Opened, flags: Flags): Promise<number> {
   const [{ listenError }, { openToolPort }, { watchTools }, { BACKEND_BYTES, readerRole, toolRole, TOOL_MS }] =
     await Promise.all([
       import('../../api/serve.ts'),
-      import('../../store/db/tool-port.ts'),
-      import('../../store/db/tool-clock.ts'),
+      import('../../store/server/tool-port.ts'),
+      import('../../store/server/tool-clock.ts'),
       import('../../store/db/reader.ts'),
     ]);
   const socket = `${decodeURIComponent(address.hostname)}/.s.PGSQL.${address.port || 5432}`;
@@ -143,7 +143,7 @@ async function takeTools(opened: Opened, flags: Flags): Promise<number> {
 }
 
 async function printViews(db: Db, flags: Flags): Promise<void> {
-  const { bareName, listViews } = await import('../../store/sql/views.ts');
+  const { bareName, listViews } = await import('../../store/explore/sql/views.ts');
   const views = await listViews(db);
   if (flags.views === true) {
     if (flags.json) printJson({ views });
@@ -178,14 +178,14 @@ async function runQuery(db: Db, sql: string, { patiently }: Opened, flags: Flags
     ...(flags.limit === undefined ? {} : { limit: Number(flags.limit) }),
   };
   if (flags.explain) {
-    const { explain } = await import('../../store/sql/explain.ts');
+    const { explain } = await import('../../store/explore/sql/explain.ts');
     const plan = await patiently(() => explain(db, sql, caps));
     answer(flags, { plan }, plan.join('\n'));
     return;
   }
   if (flags.out !== undefined) {
     const out = String(flags.out);
-    const { askIntoFile } = await import('../../store/sql/sql-file.ts');
+    const { askIntoFile } = await import('../../store/explore/sql/sql-file.ts');
     const written = await askIntoFile(db, sql, out, caps);
     if (flags.json) printJson({ file: out, ...written });
     else
@@ -199,8 +199,8 @@ async function runQuery(db: Db, sql: string, { patiently }: Opened, flags: Flags
     if (truncated) sayCut(rows);
     return;
   }
-  const { ask } = await import('../../store/sql/sql.ts');
-  const { inJson } = await import('../../store/sql/sql-text.ts');
+  const { ask } = await import('../../store/explore/sql/sql.ts');
+  const { inJson } = await import('../../store/explore/sql/sql-text.ts');
   const found = await patiently(() => ask(db, sql, caps));
   if (flags.json) return printJson({ ...found, rows: found.rows.map((row) => row.map(inJson)) });
   print(
@@ -215,10 +215,10 @@ async function runQuery(db: Db, sql: string, { patiently }: Opened, flags: Flags
 /** Not tried again where the database goes away: some of it is printed already. */
 async function printed(db: Db, sql: string, caps: SqlCaps, format: (typeof FORMATS)[number]) {
   if (format === 'csv') {
-    const { askAsText, CSV_FORM } = await import('../../store/sql/sql-text.ts');
+    const { askAsText, CSV_FORM } = await import('../../store/explore/sql/sql-text.ts');
     return askAsText(db, sql, CSV_FORM, caps, write);
   }
-  const { askAsArrow } = await import('../../store/sql/sql-file.ts');
+  const { askAsArrow } = await import('../../store/explore/sql/sql-file.ts');
   if (format === 'arrow') return askAsArrow(db, sql, caps, write);
   const parts: Uint8Array[] = [];
   const end = await askAsArrow(db, sql, caps, (bytes) => {

@@ -1,7 +1,7 @@
 /** `troupe teams`: teams and their likeness. */
 import type { Command } from 'commander';
-import { teamsLike } from '../../store/consistency/stored-pool.ts';
 import { query, rowsOf, sql } from '../../store/db/query.ts';
+import { teamsLike } from '../../store/evaluate/consistency/stored-pool.ts';
 import { projectCommand } from '../command.ts';
 import { print, printJson, rounded, say, table } from '../output.ts';
 

@@ -56,7 +56,7 @@ export const EMPTY_CONTEXT = '00000000-0000-0000-0000-000000000000';
 export const contextNamed = (input: unknown): string | null =>
   typeof input === 'string' && input.startsWith(CONTEXT) ? input.slice(CONTEXT.length) : null;
 
-/** Members of an event's data whose text its row names too (`store/projections/long-texts.ts`): who makes rows need not read it. */
+/** Members of an event's data whose text its row names too (`store/tables/long-texts.ts`): who makes rows need not read it. */
 const NAMED_MEMBERS: Readonly<Partial<Record<string, string>>> = {
   'agent.defined': 'system_instructions',
   'message.sent': 'content',

@@ -2,10 +2,10 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { prepareBinaries } from '../../store/db/binaries.ts';
-import { ensureCluster, removeCluster } from '../../store/db/cluster.ts';
-import { startServer } from '../../store/db/launcher.ts';
 import { openPool } from '../../store/db/pool.ts';
+import { prepareBinaries } from '../../store/server/binaries.ts';
+import { ensureCluster, removeCluster } from '../../store/server/cluster.ts';
+import { startServer } from '../../store/server/launcher.ts';
 import { checkContainer, follow, type Started } from './container.ts';
 import type { Container } from './file.ts';
 import type { Here } from './here.ts';

@@ -28,7 +28,7 @@ const TESTS = {
     'test/golden/dialects.test.ts',
   ],
   'store/datasets/layouts': ['test/store/datasets/layouts/*.test.ts', 'test/golden/layouts.test.ts'],
-  'store/methods': ['test/store/methods/**/*.test.ts'],
+  'store/evaluate/methods': ['test/store/methods/**/*.test.ts'],
   'trainer/plans': ['test/trainer/plans/**/*.test.ts'],
 };
 const FOUND = new Set(['Killed', 'Timeout']);

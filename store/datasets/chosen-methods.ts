@@ -3,7 +3,7 @@ import { got, TroupeError } from '../../errors.ts';
 import { canonicalJson } from '../../ingest/events/json.ts';
 import type { Session } from '../db/pool.ts';
 import { query, rowsOf } from '../db/query.ts';
-import { METHODS } from '../methods/find.ts';
+import { METHODS } from '../evaluate/methods/find.ts';
 import { meantBy } from '../misfit.ts';
 import type { MethodChoice } from './recipe.ts';
 

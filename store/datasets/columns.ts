@@ -3,8 +3,8 @@
  * is no mask. Text is as the tables hold it (text that PostgreSQL cannot hold keeps the documented escape).
  */
 
-import { fieldSql } from '../filter-fields.ts';
-import { shownJson, shownText } from '../projections/long-texts.ts';
+import { fieldSql } from '../filter/filter-fields.ts';
+import { shownJson, shownText } from '../tables/long-texts.ts';
 
 /** The parts of a dataset. */
 export type SplitName = 'train' | 'held_out' | 'validation' | 'test';

@@ -4,7 +4,7 @@
  */
 import type { Session } from '../db/pool.ts';
 import { rowsOf, sql, streamOf, typed } from '../db/query.ts';
-import { shownText } from '../projections/long-texts.ts';
+import { shownText } from '../tables/long-texts.ts';
 import type { Benchmarks } from './benchmarks.ts';
 import { type Rows, tables } from './query.ts';
 import { messageText, rowTexts } from './row-texts.ts';

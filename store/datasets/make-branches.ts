@@ -5,7 +5,7 @@ import { fromMessage } from '../../ingest/formats/kit/chat-message.ts';
 import { groupBy } from '../../ingest/group-by.ts';
 import type { Session } from '../db/pool.ts';
 import { rowsOf, sql, typed } from '../db/query.ts';
-import { shownJson } from '../projections/long-texts.ts';
+import { shownJson } from '../tables/long-texts.ts';
 import { type BranchPlace, branchesOf, type GraphAnswer, type GraphMessage } from './branches.ts';
 import { argumentsOf, readMessage } from './layouts/message.ts';
 import { pickedAnswers, tables } from './query.ts';

@@ -5,9 +5,9 @@
  *
  * Texts are read once and not held: 256 bytes a row, and about 100 more while a band is looked at.
  */
-import { bandsFor } from '../consistency/banding.ts';
-import { disjointSets } from '../consistency/clusters.ts';
-import { meetingPairs } from '../consistency/meeting-pairs.ts';
+import { bandsFor } from '../evaluate/consistency/banding.ts';
+import { disjointSets } from '../evaluate/consistency/clusters.ts';
+import { meetingPairs } from '../evaluate/consistency/meeting-pairs.ts';
 import type { RowText } from './row-texts.ts';
 import { commonWords, HASHES, textSignatures } from './text-signatures.ts';
 

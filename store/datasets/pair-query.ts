@@ -3,8 +3,8 @@
  * their key and worth alone, and only then are prompts and texts read.
  */
 import { literalSql, type RawBuilder, type SqlBool, type Statement, sql } from '../db/query.ts';
-import { fieldSql } from '../filter-fields.ts';
-import { shownJson, shownText } from '../projections/long-texts.ts';
+import { fieldSql } from '../filter/filter-fields.ts';
+import { shownJson, shownText } from '../tables/long-texts.ts';
 import type { SplitName } from './columns.ts';
 import { type Column, PROMPT } from './columns.ts';
 import { CAP_KEYS, capOrder } from './picked.ts';

@@ -4,8 +4,8 @@
  */
 import type { Session } from '../db/pool.ts';
 import { literalSql, rowsOf, type SqlBool, sql } from '../db/query.ts';
-import { filterText } from '../filter-text.ts';
-import { looksAtTask, lowerFilter } from '../select.ts';
+import { filterText } from '../filter/filter-text.ts';
+import { looksAtTask, lowerFilter } from '../filter/select.ts';
 import { type Rows, tables } from './query.ts';
 import type { PassRate } from './thinning.ts';
 

@@ -2,7 +2,7 @@
 import { MARK } from '../../ingest/events/redact-rules.ts';
 import type { Session } from '../db/pool.ts';
 import { anyOf, rowsOf, sql } from '../db/query.ts';
-import { fieldSql } from '../filter-fields.ts';
+import { fieldSql } from '../filter/filter-fields.ts';
 import { type Chosen, episodeCondition, type MethodsUsed, type Rows, tables, takenRows } from './query.ts';
 import type { Recipe } from './recipe.ts';
 

@@ -15,9 +15,9 @@ import {
   type Statement,
   sql,
 } from '../db/query.ts';
-import { fieldSql, UNTRAINABLE } from '../filter-fields.ts';
-import { filterText } from '../filter-text.ts';
-import { comparisonsOf, type Filter, looksAtTask, lowerFilter, splitFilter } from '../select.ts';
+import { fieldSql, UNTRAINABLE } from '../filter/filter-fields.ts';
+import { filterText } from '../filter/filter-text.ts';
+import { comparisonsOf, type Filter, looksAtTask, lowerFilter, splitFilter } from '../filter/select.ts';
 import type { ChosenMethod } from './chosen-methods.ts';
 import { COLUMNS, type Column, isWhole, PROMPT, type SplitName } from './columns.ts';
 import type { Recipe, Split } from './recipe.ts';

@@ -3,7 +3,7 @@ import { isRecord } from '../../ingest/events/json.ts';
 import { unescapeText } from '../../ingest/events/text.ts';
 import type { Session } from '../db/pool.ts';
 import { sql, streamOf } from '../db/query.ts';
-import { shownJson } from '../projections/long-texts.ts';
+import { shownJson } from '../tables/long-texts.ts';
 import { readMessage } from './layouts/message.ts';
 import { pickedAnswers } from './query.ts';
 

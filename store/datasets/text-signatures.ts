@@ -2,8 +2,8 @@
  * The texts of rows as signatures of MinHash, by which two are compared without either text: 64 words each, whose share in common
  * estimates how many of their n-grams of characters two texts share (Jaccard), with a deviation of 0.05 at 0.8.
  */
-import { minHasher } from '../consistency/minhash.ts';
-import { normaliseText, shingles } from '../consistency/shingles.ts';
+import { minHasher } from '../evaluate/consistency/minhash.ts';
+import { normaliseText, shingles } from '../evaluate/consistency/shingles.ts';
 import { grown } from './growing.ts';
 import type { RowText } from './row-texts.ts';
 

@@ -4,8 +4,8 @@
  */
 import { type Static, Type } from 'typebox';
 import { TroupeError } from '../../errors.ts';
-import { filterText } from '../filter-text.ts';
-import { type Filter, factsOf, filterSchema, looksAt, parseFilter } from '../select.ts';
+import { filterText } from '../filter/filter-text.ts';
+import { type Filter, factsOf, filterSchema, looksAt, parseFilter } from '../filter/select.ts';
 import { isWhole, type Unit } from './columns.ts';
 
 const Seed = Type.Optional(

@@ -5,8 +5,8 @@
 import { type Static, Type } from 'typebox';
 import { TroupeError } from '../../errors.ts';
 import { literalSql, type RawBuilder, type SqlBool, sql } from '../db/query.ts';
-import { filterText } from '../filter-text.ts';
-import { type Filter, filterSchema, looksAt, lowerFilter, parseFilter } from '../select.ts';
+import { filterText } from '../filter/filter-text.ts';
+import { type Filter, filterSchema, looksAt, lowerFilter, parseFilter } from '../filter/select.ts';
 import { type Column, hasSteps, type Unit } from './columns.ts';
 import type { Buffers } from './growing-column.ts';
 

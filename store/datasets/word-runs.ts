@@ -5,7 +5,7 @@
  *
  * A run is held as 53 bits of hash: two different runs are taken for the same once in 2^53 pairs.
  */
-import { mix } from '../consistency/words.ts';
+import { mix } from '../evaluate/consistency/words.ts';
 
 /** Texts with fewer words are too short to be distinguished. */
 export const FEWEST = 8;

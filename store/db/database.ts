@@ -3,11 +3,11 @@
 import { TroupeError } from '../../errors.ts';
 import { checkSchema, type Migration, migrate } from '../../migrations/migrate.ts';
 import { nearest } from '../../nearest.ts';
+import { homeAt, openHome } from '../server/home.ts';
+import { noteHome } from '../server/moved-home.ts';
+import { type ShareOptions, shareServer } from '../server/share.ts';
 import { addressOf, parseAddress, sqlState } from './faults.ts';
-import { homeAt, openHome } from './home.ts';
-import { noteHome } from './moved-home.ts';
 import { type Db, openPool } from './pool.ts';
-import { type ShareOptions, shareServer } from './share.ts';
 
 export type DatabaseOptions = {
   /** Folder of the installation; needed, and touched, only when there is no `databaseUrl`. */

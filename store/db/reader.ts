@@ -5,10 +5,10 @@
  */
 import { createHmac, hash } from 'node:crypto';
 import { TroupeError } from '../../errors.ts';
+import { endBackend } from '../server/end-backend.ts';
+import { limitMemory } from '../server/memory.ts';
 import type { Database } from './database.ts';
-import { endBackend } from './end-backend.ts';
 import { parseAddress, sqlState } from './faults.ts';
-import { limitMemory } from './memory.ts';
 import { type Db, openPool, type Session } from './pool.ts';
 import { scalarOf, sql } from './query.ts';
 

@@ -1,5 +1,5 @@
 /** The keys of a project as they were last read, for a process that must know them while the database is away. */
-import { type Sealed, sealedFile } from '../db/sealed.ts';
+import { type Sealed, sealedFile } from '../server/sealed.ts';
 import type { KnownKey } from './api-keys.ts';
 
 type Written = Omit<KnownKey, 'sha256'> & { readonly sha256: string };

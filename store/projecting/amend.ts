@@ -5,7 +5,7 @@
 import { asSent, decodeDraft } from '../../ingest/events/decode.ts';
 import type { Draft, EventData, EventName } from '../../ingest/events/events.ts';
 import { isRecord } from '../../ingest/events/json.ts';
-import { versionOf } from '../projections/projection.ts';
+import { versionOf } from '../tables/projection.ts';
 
 export type Stored = {
   readonly key: string;

@@ -2,8 +2,8 @@
 import { setImmediate as pause } from 'node:timers/promises';
 import { isKnown } from '../../ingest/events/upcast/catalogue.ts';
 import type { Session } from '../db/pool.ts';
-import { rowsOf } from '../projections/catalogue.ts';
-import { effective } from '../projections/effective.ts';
+import { rowsOf } from '../tables/catalogue.ts';
+import { effective } from '../tables/effective.ts';
 import type { Stored } from './amend.ts';
 import type { Positions, Read } from './read-news.ts';
 import { RowBuffer } from './row-buffer.ts';

@@ -12,9 +12,9 @@ import {
   rowsOf as readRows,
   rowsOfPrepared,
 } from '../db/query.ts';
-import { rowsOf, TARGETS } from '../projections/catalogue.ts';
-import { effective } from '../projections/effective.ts';
-import type { Rows } from '../projections/projection.ts';
+import { rowsOf, TARGETS } from '../tables/catalogue.ts';
+import { effective } from '../tables/effective.ts';
+import type { Rows } from '../tables/projection.ts';
 import { amended, type Stored } from './amend.ts';
 import type { Read } from './read-news.ts';
 import { RowBuffer } from './row-buffer.ts';

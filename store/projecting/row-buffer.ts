@@ -1,7 +1,7 @@
 /** The rows of a batch by table and key: the parts of several events for one key are together. */
 import { groupBy } from '../../ingest/group-by.ts';
-import { TARGETS } from '../projections/catalogue.ts';
-import type { Row, Rows, Target } from '../projections/projection.ts';
+import { TARGETS } from '../tables/catalogue.ts';
+import type { Row, Rows, Target } from '../tables/projection.ts';
 
 /** Targets of one table; all of them have the same key. */
 export type Table = { readonly name: string; readonly targets: readonly Target[]; readonly keys: readonly string[] };

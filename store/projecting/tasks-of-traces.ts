@@ -5,10 +5,10 @@
 
 import type { Session } from '../db/pool.ts';
 import { anyOf, facts, prepare, query, rowsOfPrepared, sql } from '../db/query.ts';
-import { rowsOf } from '../projections/catalogue.ts';
-import { effective } from '../projections/effective.ts';
-import { TASKS } from '../projections/episodes.ts';
-import type { Row } from '../projections/projection.ts';
+import { rowsOf } from '../tables/catalogue.ts';
+import { effective } from '../tables/effective.ts';
+import { TASKS } from '../tables/episodes.ts';
+import type { Row } from '../tables/projection.ts';
 import { amended, type Stored } from './amend.ts';
 import { RowBuffer } from './row-buffer.ts';
 import { remove, upsert } from './write-rows.ts';

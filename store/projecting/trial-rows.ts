@@ -2,8 +2,8 @@
 
 import { isAboutData } from '../db/faults.ts';
 import type { Session } from '../db/pool.ts';
-import { rowsOf, TARGETS } from '../projections/catalogue.ts';
-import { effective } from '../projections/effective.ts';
+import { rowsOf, TARGETS } from '../tables/catalogue.ts';
+import { effective } from '../tables/effective.ts';
 import type { Stored } from './amend.ts';
 import { RowBuffer } from './row-buffer.ts';
 import type { TraceDiff } from './traces.ts';

@@ -7,8 +7,8 @@
 import { Readable } from 'node:stream';
 import { type ColumnType, type CopyColumn, copyRows } from '../../ingest/log/copy-rows.ts';
 import type { Session } from '../db/pool.ts';
-import { BODIES } from '../projections/long-texts.ts';
-import type { Row } from '../projections/projection.ts';
+import { BODIES } from '../tables/long-texts.ts';
+import type { Row } from '../tables/projection.ts';
 import { keyText, type Parts, partsAt, type RowBuffer, TABLES, type Table } from './row-buffer.ts';
 import { upsert } from './write-rows.ts';
 

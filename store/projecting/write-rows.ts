@@ -5,9 +5,9 @@
 import { keepBodies } from '../../ingest/log/postgres.ts';
 import type { Body } from '../../ingest/log/split.ts';
 import type { Session } from '../db/pool.ts';
-import { STEPS } from '../projections/calls.ts';
-import { BODIES } from '../projections/long-texts.ts';
-import type { Row, Target } from '../projections/projection.ts';
+import { STEPS } from '../tables/calls.ts';
+import { BODIES } from '../tables/long-texts.ts';
+import type { Row, Target } from '../tables/projection.ts';
 
 /** Inserts new rows and updates those whose version is not newer than what comes. */
 export async function upsert(tx: Session, target: Target, rows: readonly Row[]): Promise<void> {

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import Schema from 'typebox/schema';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { registeredPolicyServers } from '../../api/policy-servers.ts';
-import { registerProcess } from '../../store/jobs/processes.ts';
+import { registerProcess } from '../../store/queue/jobs/processes.ts';
 import { newModelDirectory } from '../../trainer/models/model-directory.ts';
 import { startInfer } from '../../trainer/sampling/infer.ts';
 import { connectInfer } from '../../trainer/sampling/infer-client.ts';

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import { migrate, readMigrations } from '../../migrations/migrate.ts';
 import { type Db, openPool } from '../../store/db/pool.ts';
-import { judge, unjudged } from '../../store/judging/judge.ts';
+import { judge, unjudged } from '../../store/evaluate/judging/judge.ts';
 import { event } from '../store/support/events.ts';
 import { testServerUrl } from '../support/database.ts';
 import { fixedPolicyServers, post, type TestApp, testApp } from './support/app.ts';

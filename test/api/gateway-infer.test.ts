@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { registeredPolicyServers } from '../../api/policy-servers.ts';
-import { registerProcess } from '../../store/jobs/processes.ts';
+import { registerProcess } from '../../store/queue/jobs/processes.ts';
 import { saveCheckpointAt } from '../../trainer/checkpoints/checkpoint.ts';
 import { type InferServer, startInfer } from '../../trainer/sampling/infer.ts';
 import { connectInfer } from '../../trainer/sampling/infer-client.ts';

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { fallbacksOf, readRoutes } from '../../api/model-routes.ts';
 import { readUpstreams } from '../../api/upstream/settings.ts';
 import { openUpstreams } from '../../api/upstream/upstreams.ts';
-import { hostedWeights } from '../../store/rollouts/weights.ts';
+import { hostedWeights } from '../../store/loop/play/weights.ts';
 import { freshDatabase } from '../support/database.ts';
 import { post, type TestApp, testApp } from './support/app.ts';
 import { openaiServer } from './support/openai-server.ts';

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { registeredPolicyServers } from '../../api/policy-servers.ts';
 import { type Assembler, chunks, messageEvents, responseEvents } from '../../api/upstream/assemble.ts';
 import { eventStream } from '../../api/upstream/event-stream.ts';
-import { registerProcess } from '../../store/jobs/processes.ts';
+import { registerProcess } from '../../store/queue/jobs/processes.ts';
 import { newModelDirectory } from '../../trainer/models/model-directory.ts';
 import { type InferServer, startInfer } from '../../trainer/sampling/infer.ts';
 import { connectInfer } from '../../trainer/sampling/infer-client.ts';

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { registeredPolicyServers } from '../../api/policy-servers.ts';
 import { TroupeError } from '../../errors.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
-import { registerProcess } from '../../store/jobs/processes.ts';
+import { registerProcess } from '../../store/queue/jobs/processes.ts';
 import type { SampleAsk } from '../../trainer/sampling/infer-wire.ts';
 import { fixedPolicyServers, post, type TestApp, testApp } from './support/app.ts';
 

@@ -10,10 +10,10 @@ import { metricsOfRoles, observe, processCounts, processMetrics } from '../../ap
 import { serveMetrics } from '../../cli/metrics-server.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import { openPool } from '../../store/db/pool.ts';
-import { requestJob } from '../../store/jobs/jobs.ts';
-import { registerProcess } from '../../store/jobs/processes.ts';
 import { type OnBatch, runProjector } from '../../store/projecting/projector.ts';
-import { rebuild } from '../../store/rebuilding/rebuild.ts';
+import { rebuild } from '../../store/projecting/rebuilding/rebuild.ts';
+import { requestJob } from '../../store/queue/jobs/jobs.ts';
+import { registerProcess } from '../../store/queue/jobs/processes.ts';
 import { expectBelow } from '../support/measured.ts';
 import { anEvent, post, type TestApp, testApp } from './support/app.ts';
 

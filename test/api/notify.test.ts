@@ -8,12 +8,12 @@ import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { findReceiver, readReceivers } from '../../api/notify/receivers.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
-import { endWaiting, type JobContext, requestJob, waitForJob } from '../../store/jobs/jobs.ts';
-import { runJobs } from '../../store/jobs/worker.ts';
-import { deliver, receiverStates } from '../../store/notify/delivery.ts';
-import { HAPPENINGS } from '../../store/notify/happenings.ts';
-import { recordRelease } from '../../store/releasing/releases.ts';
-import { recordScheduleEvent } from '../../store/schedules/schedule-events.ts';
+import { recordRelease } from '../../store/loop/release/releases.ts';
+import { endWaiting, type JobContext, requestJob, waitForJob } from '../../store/queue/jobs/jobs.ts';
+import { runJobs } from '../../store/queue/jobs/worker.ts';
+import { deliver, receiverStates } from '../../store/queue/notify/delivery.ts';
+import { HAPPENINGS } from '../../store/queue/notify/happenings.ts';
+import { recordScheduleEvent } from '../../store/queue/schedules/schedule-events.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 
 type Got = { readonly headers: IncomingHttpHeaders; readonly message: Record<string, unknown> };

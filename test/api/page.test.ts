@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { Event } from '../../ingest/events/events.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
-import { judge } from '../../store/judging/judge.ts';
+import { judge } from '../../store/evaluate/judging/judge.ts';
 import { anEpisode, event } from '../store/support/events.ts';
 import { type TestApp, testApp } from './support/app.ts';
 import { type Paper, paper } from './support/paper.ts';

@@ -6,7 +6,7 @@ import { readiness } from '../../api/readiness.ts';
 import { TroupeError } from '../../errors.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import { readMigrations } from '../../migrations/migrate.ts';
-import { registerProcess, reportModels } from '../../store/jobs/processes.ts';
+import { registerProcess, reportModels } from '../../store/queue/jobs/processes.ts';
 import type { OnPart, SampleAnswer, SampleAsk } from '../../trainer/sampling/infer-wire.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 

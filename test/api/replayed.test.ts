@@ -7,7 +7,7 @@ import { plainRequest } from '../../api/replayed-answer.ts';
 import { differenceOf, instructed, reseeded, withoutText } from '../../api/replayed-request.ts';
 import { captureAnswer, readAnswer } from '../../api/upstream/capture.ts';
 import type { Kind } from '../../api/upstream/kind.ts';
-import { whyUnreadable } from '../../store/rollouts/source.ts';
+import { whyUnreadable } from '../../store/loop/play/source.ts';
 
 describe('a recorded answer of a model server, streamed', () => {
   const streamed = async (kind: Kind, streamOf: StreamOf, body: Readonly<Record<string, unknown>>) => {

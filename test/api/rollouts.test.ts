@@ -2,10 +2,10 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { postJson } from '../../api/post.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
-import { waitForJob } from '../../store/jobs/jobs.ts';
-import { runJobs } from '../../store/jobs/worker.ts';
 import { createKey } from '../../store/keys/api-keys.ts';
 import { runProjector } from '../../store/projecting/projector.ts';
+import { waitForJob } from '../../store/queue/jobs/jobs.ts';
+import { runJobs } from '../../store/queue/jobs/worker.ts';
 import { type RolloutResult, rolloutHandlers } from '../../trainer/rollouts/handler.ts';
 import type { Leased } from '../../trainer/rollouts/leases.ts';
 import { readRunners } from '../../trainer/rollouts/runners.ts';

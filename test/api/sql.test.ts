@@ -5,7 +5,7 @@ import { text } from 'node:stream/consumers';
 import { tableFromIPC } from 'apache-arrow';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { postgresLog } from '../../ingest/log/postgres.ts';
-import { ask } from '../../store/sql/sql.ts';
+import { ask } from '../../store/explore/sql/sql.ts';
 import { anEpisode } from '../store/support/events.ts';
 import { expectBelow } from '../support/measured.ts';
 import { post, type TestApp, testApp } from './support/app.ts';

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { postgresLog } from '../../ingest/log/postgres.ts';
-import type { Scored } from '../../store/attribution/score.ts';
+import type { Scored } from '../../store/evaluate/attribution/score.ts';
 import { projectAll } from '../../store/projecting/projector.ts';
 import { type Endpoint, type Reply, startEndpoint } from '../store/attribution/support/endpoint.ts';
 import { label, lostRun } from '../store/attribution/support/lost-runs.ts';

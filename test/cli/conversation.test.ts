@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { entryText, heading } from '../../cli/conversation.ts';
-import type { CallEntry, Candidate } from '../../store/episodes/entries.ts';
+import type { CallEntry, Candidate } from '../../store/explore/episodes/entries.ts';
 
 const candidate = (n: number, more: Partial<Candidate> = {}): Candidate => ({
   step_id: `c/${n}`,

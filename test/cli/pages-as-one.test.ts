@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { writePagesAsOne } from '../../cli/pages-as-one.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
-import { type EpisodePage, joinPages, readEpisodePage } from '../../store/episodes/read-page.ts';
+import { type EpisodePage, joinPages, readEpisodePage } from '../../store/explore/episodes/read-page.ts';
 import { projectAll } from '../../store/projecting/projector.ts';
 import { anEpisode } from '../store/support/events.ts';
 import { freshDatabase } from '../support/database.ts';

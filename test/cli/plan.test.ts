@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { stringify } from 'yaml';
 import { postgresLog } from '../../ingest/log/postgres.ts';
-import type { GateReport } from '../../store/gating/report.ts';
+import type { GateReport } from '../../trainer/loop/comparison/report.ts';
 import { offlineGate } from '../../trainer/plans/offline-gate.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { lines } from './support/chats.ts';

@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { errorLine, summary } from '../../cli/commands/rollout.ts';
-import { registerProcess } from '../../store/jobs/processes.ts';
+import { registerProcess } from '../../store/queue/jobs/processes.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { type Shell, warmShell } from './support/troupe.ts';
 

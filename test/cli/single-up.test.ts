@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { claimHome, endUp } from '../../cli/single-up.ts';
-import { homeAt } from '../../store/db/home.ts';
+import { homeAt } from '../../store/server/home.ts';
 import { shell } from './support/troupe.ts';
 
 let folder: string;

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { sweepSummary } from '../../cli/commands/rollout.ts';
 import { sweepSvg, sweepText } from '../../cli/sweep-plot.ts';
-import { combinations, type SweepPoint } from '../../store/rollouts/sweep.ts';
+import { combinations, type SweepPoint } from '../../trainer/loop/play/sweep.ts';
 
 it('Every combination of the values comes once', () => {
   expect(combinations({ agents: [1, 2], style: ['short', 'long'] })).toEqual([

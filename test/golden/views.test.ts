@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { importFiles } from '../../ingest/files/import.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
-import { judge } from '../../store/judging/judge.ts';
+import { judge } from '../../store/evaluate/judging/judge.ts';
 import { projectAll } from '../../store/projecting/projector.ts';
 import { memoryLog } from '../ingest/support/memory-log.ts';
 import { anEpisode, anExecution, at } from '../store/support/events.ts';

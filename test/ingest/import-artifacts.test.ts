@@ -9,11 +9,11 @@ import { sha256 } from '../../ingest/events/json.ts';
 import { exportEvents, type StoredEvent } from '../../ingest/files/export.ts';
 import { importFiles } from '../../ingest/files/import.ts';
 import { postgresBook, postgresLog } from '../../ingest/log/postgres.ts';
-import { judgeAgain } from '../../store/judging/judge.ts';
+import { judgeAgain } from '../../store/evaluate/judging/judge.ts';
 import { reconcile } from '../../store/log/reconcile.ts';
 import { projectAll } from '../../store/projecting/projector.ts';
-import { checksum } from '../../store/rebuilding/checksum.ts';
-import { rebuild } from '../../store/rebuilding/rebuild.ts';
+import { checksum } from '../../store/projecting/rebuilding/checksum.ts';
+import { rebuild } from '../../store/projecting/rebuilding/rebuild.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { chat, message, request, text } from './support/spans.ts';
 

@@ -8,7 +8,7 @@ import { importFiles } from '../../ingest/files/import.ts';
 import { postgresBook, postgresLog } from '../../ingest/log/postgres.ts';
 import { originalsIn } from '../../store/log/originals.ts';
 import { projectAll } from '../../store/projecting/projector.ts';
-import { checksum } from '../../store/rebuilding/checksum.ts';
+import { checksum } from '../../store/projecting/rebuilding/checksum.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { completion, FAILURE_LOG, SERVICE_RUN } from './support/native-samples.ts';
 

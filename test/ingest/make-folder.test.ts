@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, it } from 'vitest';
 import { makeFolder } from '../../ingest/files/make-folder.ts';
-import { openHome } from '../../store/db/home.ts';
+import { openHome } from '../../store/server/home.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'troupe-folders-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));

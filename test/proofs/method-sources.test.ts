@@ -7,8 +7,8 @@ import { FILTERS } from '../../proofs/method-sources-filters.ts';
 import { LOSSES } from '../../proofs/method-sources-losses.ts';
 import { PROCESS } from '../../proofs/method-sources-process.ts';
 import { REWARDS } from '../../proofs/method-sources-rewards.ts';
-import { findMethod, METHODS } from '../../store/methods/find.ts';
-import { runMethod } from '../../store/methods/run.ts';
+import { findMethod, METHODS } from '../../store/evaluate/methods/find.ts';
+import { runMethod } from '../../store/evaluate/methods/run.ts';
 import { LOSS_METHODS } from '../../trainer/losses/catalogue.ts';
 
 const SOURCES: readonly MethodSource[] = [...ADVANTAGES, ...LOSSES, ...FILTERS, ...REWARDS, ...PROCESS];

@@ -4,7 +4,7 @@ import { adopt, lookToAdopt } from '../../store/log/adopt.ts';
 import { bringIn } from '../../store/log/follow.ts';
 import { listLogs } from '../../store/log/incarnations.ts';
 import { reconcile } from '../../store/log/reconcile.ts';
-import { checksum } from '../../store/rebuilding/checksum.ts';
+import { checksum } from '../../store/projecting/rebuilding/checksum.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { anEpisode } from './support/events.ts';
 import { type MemoryTopic, memoryTopic } from './support/memory-topic.ts';

@@ -2,14 +2,14 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { appendOwn } from '../../ingest/events/own-event.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import { canaryPasses, upperBound } from '../../proofs/gate-simulation.ts';
-import { type CanaryRules, type CanaryUnit, decideCanary, sideOf } from '../../store/gating/canary.ts';
-import { canaryCheckpoints, canaryOf, canaryTeam, openCanaries } from '../../store/gating/canary-traffic.ts';
-import { canaryNow, endCanary, lookAtCanaries } from '../../store/gating/canarying.ts';
-import { gateMarkdown } from '../../store/gating/report.ts';
-import { cancelJob, requestJob } from '../../store/jobs/jobs.ts';
+import { weightsAtPlay } from '../../store/loop/play/weights.ts';
+import { type TeamVersion, teamVersion } from '../../store/loop/team/version.ts';
 import { projectBatch } from '../../store/projecting/projector.ts';
-import { weightsAtPlay } from '../../store/rollouts/weights.ts';
-import { type TeamVersion, teamVersion } from '../../store/teams/version.ts';
+import { cancelJob, requestJob } from '../../store/queue/jobs/jobs.ts';
+import { type CanaryRules, type CanaryUnit, decideCanary, sideOf } from '../../trainer/loop/comparison/canary.ts';
+import { canaryCheckpoints, canaryOf, canaryTeam, openCanaries } from '../../trainer/loop/comparison/canary-traffic.ts';
+import { canaryNow, endCanary, lookAtCanaries } from '../../trainer/loop/comparison/canarying.ts';
+import { gateMarkdown } from '../../trainer/loop/comparison/report.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 
 const RULES: CanaryRules = {

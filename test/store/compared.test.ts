@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { comparedText } from '../../cli/commands/judge.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
-import { comparedBy } from '../../store/judging/compared.ts';
+import { comparedBy } from '../../store/evaluate/judging/compared.ts';
 import { projectAll } from '../../store/projecting/projector.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { anEpisode, at, event } from './support/events.ts';

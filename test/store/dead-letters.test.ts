@@ -4,7 +4,7 @@ import { postgresBook, postgresLog } from '../../ingest/log/postgres.ts';
 import { letterOf, replay } from '../../store/log/dead-letters.ts';
 import { reconcile } from '../../store/log/reconcile.ts';
 import { projectAll } from '../../store/projecting/projector.ts';
-import { checksum } from '../../store/rebuilding/checksum.ts';
+import { checksum } from '../../store/projecting/rebuilding/checksum.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { anEpisode, event } from './support/events.ts';
 import { tablesOf } from './support/tables.ts';

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { postgresLog } from '../../ingest/log/postgres.ts';
-import { episodesTagged, evaluateEpisodes } from '../../store/judging/evaluate.ts';
+import { episodesTagged, evaluateEpisodes } from '../../store/evaluate/judging/evaluate.ts';
 import { projectAll } from '../../store/projecting/projector.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { anEpisode, anExecution, event } from './support/events.ts';

@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { freeze } from '../../store/datasets/freeze.ts';
 import { openDataset } from '../../store/datasets/read.ts';
-import { filterText } from '../../store/filter-text.ts';
-import { parseFilter } from '../../store/select.ts';
+import { filterText } from '../../store/filter/filter-text.ts';
+import { parseFilter } from '../../store/filter/select.ts';
 import { type JudgedDatabase, judgedDatabase } from './judging/support/judged.ts';
 import { at, event } from './support/events.ts';
 

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { type Gain, playPasses, TASK_DEVIATION } from '../../proofs/gate-simulation.ts';
-import { type Both, decide, fewestTasks, type GateRules, type TaskMeasured } from '../../store/gating/gate.ts';
-import { gateMarkdown } from '../../store/gating/report.ts';
-import { tasksForGate } from '../../store/gating/size.ts';
+import { type Both, decide, fewestTasks, type GateRules, type TaskMeasured } from '../../store/loop/comparison/gate.ts';
+import { gateMarkdown } from '../../trainer/loop/comparison/report.ts';
+import { tasksForGate } from '../../trainer/loop/comparison/size.ts';
 
 const RULES: GateRules = {
   accept: 'better',

@@ -7,7 +7,7 @@ import { typeOf, VOCABULARY } from '../../ingest/events/events.ts';
 import { ESCAPED_FLAG } from '../../ingest/events/text.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import { projectAll } from '../../store/projecting/projector.ts';
-import { checksum } from '../../store/rebuilding/checksum.ts';
+import { checksum } from '../../store/projecting/rebuilding/checksum.ts';
 import { freshDatabase } from '../support/database.ts';
 import { asStored } from './support/as-stored.ts';
 

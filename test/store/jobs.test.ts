@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { postgresLog } from '../../ingest/log/postgres.ts';
+import { projectAll } from '../../store/projecting/projector.ts';
 import {
   cancelJob,
   type Handler,
@@ -9,9 +10,8 @@ import {
   requireHeld,
   WaitsFor,
   waitForJob,
-} from '../../store/jobs/jobs.ts';
-import { runJobs } from '../../store/jobs/worker.ts';
-import { projectAll } from '../../store/projecting/projector.ts';
+} from '../../store/queue/jobs/jobs.ts';
+import { runJobs } from '../../store/queue/jobs/worker.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { expectBelow } from '../support/measured.ts';
 import { startProgram } from './support/process.ts';

@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { EventData } from '../../ingest/events/events.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
-import { judge, judgeAgain, type MethodAsked } from '../../store/judging/judge.ts';
+import { judge, judgeAgain, type MethodAsked } from '../../store/evaluate/judging/judge.ts';
 import { projectAll } from '../../store/projecting/projector.ts';
-import { checksum } from '../../store/rebuilding/checksum.ts';
-import { rebuild } from '../../store/rebuilding/rebuild.ts';
+import { checksum } from '../../store/projecting/rebuilding/checksum.ts';
+import { rebuild } from '../../store/projecting/rebuilding/rebuild.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { at, event } from './support/events.ts';
 

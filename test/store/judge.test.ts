@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { postgresLog } from '../../ingest/log/postgres.ts';
-import { judge, type MethodAsked, unjudged } from '../../store/judging/judge.ts';
+import { judge, type MethodAsked, unjudged } from '../../store/evaluate/judging/judge.ts';
+import type { Filter } from '../../store/filter/select.ts';
 import { projectAll } from '../../store/projecting/projector.ts';
-import type { Filter } from '../../store/select.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { anEpisode, anExecution, at, event } from './support/events.ts';
 

@@ -3,12 +3,12 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { decodeDraft } from '../../ingest/events/decode.ts';
 import type { Draft } from '../../ingest/events/events.ts';
 import { postgresLog, removeBodies } from '../../ingest/log/postgres.ts';
-import { toolFacts } from '../../store/judging/episode-facts.ts';
-import { judgeAgain } from '../../store/judging/judge.ts';
+import { toolFacts } from '../../store/evaluate/judging/episode-facts.ts';
+import { judgeAgain } from '../../store/evaluate/judging/judge.ts';
 import { reconcile } from '../../store/log/reconcile.ts';
 import { projectAll } from '../../store/projecting/projector.ts';
-import { checksum } from '../../store/rebuilding/checksum.ts';
-import { rebuild } from '../../store/rebuilding/rebuild.ts';
+import { checksum } from '../../store/projecting/rebuilding/checksum.ts';
+import { rebuild } from '../../store/projecting/rebuilding/rebuild.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 
 const PROMPT = `You book flights. ${'Ask before you pay. '.repeat(60)}`;

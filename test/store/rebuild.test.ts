@@ -1,12 +1,12 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import { openPool } from '../../store/db/pool.ts';
-import { judge, judgeAgain, lapsedMethods, unjudged } from '../../store/judging/judge.ts';
+import { judge, judgeAgain, lapsedMethods, unjudged } from '../../store/evaluate/judging/judge.ts';
+import { findMethod } from '../../store/evaluate/methods/find.ts';
 import { reconcile } from '../../store/log/reconcile.ts';
-import { findMethod } from '../../store/methods/find.ts';
 import { projectAll } from '../../store/projecting/projector.ts';
-import { checksum } from '../../store/rebuilding/checksum.ts';
-import { rebuild } from '../../store/rebuilding/rebuild.ts';
+import { checksum } from '../../store/projecting/rebuilding/checksum.ts';
+import { rebuild } from '../../store/projecting/rebuilding/rebuild.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { anEpisode, anExecution, at, event } from './support/events.ts';
 

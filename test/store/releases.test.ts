@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { postgresLog } from '../../ingest/log/postgres.ts';
-import { projectAll } from '../../store/projecting/projector.ts';
 import {
   givenTo,
   inForce,
@@ -8,7 +7,8 @@ import {
   recordAfterHosted,
   recordRelease,
   releasesOf,
-} from '../../store/releasing/releases.ts';
+} from '../../store/loop/release/releases.ts';
+import { projectAll } from '../../store/projecting/projector.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 
 const release = (release_id: string, policies: Record<string, string>, by = 'cli'): Release => ({

@@ -8,9 +8,9 @@ import { postgresLog } from '../../ingest/log/postgres.ts';
 import { readArrow } from '../../store/datasets/arrow.ts';
 import { arrowIn } from '../../store/datasets/parquet.ts';
 import { openReader } from '../../store/db/reader.ts';
+import { ask } from '../../store/explore/sql/sql.ts';
+import { askIntoFile } from '../../store/explore/sql/sql-file.ts';
 import { projectAll } from '../../store/projecting/projector.ts';
-import { ask } from '../../store/sql/sql.ts';
-import { askIntoFile } from '../../store/sql/sql-file.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { aStory } from './support/events.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { stabilityIndex, tenths } from '../../store/statistics/stability.ts';
+import { stabilityIndex, tenths } from '../../store/evaluate/statistics/stability.ts';
 
 const times = (n: number, name: string): string[] => Array(n).fill(name);
 

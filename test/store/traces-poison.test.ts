@@ -7,9 +7,9 @@ import { postgresLog } from '../../ingest/log/postgres.ts';
 import { decodeOtlp } from '../../ingest/traces/otlp/decode.ts';
 import { reconcile } from '../../store/log/reconcile.ts';
 import { projectAll, projectBatch } from '../../store/projecting/projector.ts';
+import { checksum } from '../../store/projecting/rebuilding/checksum.ts';
+import { rebuild } from '../../store/projecting/rebuilding/rebuild.ts';
 import { traceEventsOf } from '../../store/projecting/traces.ts';
-import { checksum } from '../../store/rebuilding/checksum.ts';
-import { rebuild } from '../../store/rebuilding/rebuild.ts';
 import { agent, aTrace, chat, message, request, TRACE, text } from '../ingest/support/spans.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 

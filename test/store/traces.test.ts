@@ -16,9 +16,9 @@ import { postgresLog } from '../../ingest/log/postgres.ts';
 import { decodeOtlp, isOtlp } from '../../ingest/traces/otlp/decode.ts';
 import { convertOtlp } from '../../ingest/traces/otlp-traces.ts';
 import { projectAll } from '../../store/projecting/projector.ts';
+import { checksum } from '../../store/projecting/rebuilding/checksum.ts';
+import { rebuild } from '../../store/projecting/rebuilding/rebuild.ts';
 import { diffTraces } from '../../store/projecting/traces.ts';
-import { checksum } from '../../store/rebuilding/checksum.ts';
-import { rebuild } from '../../store/rebuilding/rebuild.ts';
 import {
   aTrace,
   chat,

@@ -2,11 +2,11 @@ import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { appendOwn } from '../../ingest/events/own-event.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
-import { evidenceOf, type LiveUnit, watchedBy, watchMarkdown } from '../../store/gating/watch.ts';
-import { lookAtWatches, watchNow, watchOf, watchSpec } from '../../store/gating/watching.ts';
-import { requestJob } from '../../store/jobs/jobs.ts';
+import { evidenceOf, type LiveUnit, watchedBy, watchMarkdown } from '../../store/loop/comparison/watch.ts';
+import { lookAtWatches, watchNow, watchOf, watchSpec } from '../../store/loop/comparison/watching.ts';
+import { inReleaseTurn, releasesOf } from '../../store/loop/release/releases.ts';
 import { projectBatch } from '../../store/projecting/projector.ts';
-import { inReleaseTurn, releasesOf } from '../../store/releasing/releases.ts';
+import { requestJob } from '../../store/queue/jobs/jobs.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 
 const RULES = watchedBy({ metric: 'reward', fall: 0.1, at_least: 10 });

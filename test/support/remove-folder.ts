@@ -1,5 +1,5 @@
 import { realpathSync, rmSync } from 'node:fs';
-import { madeElsewhere } from '../../store/db/elsewhere.ts';
+import { madeElsewhere } from '../../store/server/elsewhere.ts';
 
 /** A server that ends may still write while its folder is removed. */
 const OPTIONS = { recursive: true, force: true, maxRetries: 10, retryDelay: 200 } as const;

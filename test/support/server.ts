@@ -8,10 +8,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
 import { migrate } from '../../migrations/migrate.ts';
-import { prepareBinaries } from '../../store/db/binaries.ts';
-import { ensureCluster } from '../../store/db/cluster.ts';
-import { type Server, startServer } from '../../store/db/launcher.ts';
 import { openPool } from '../../store/db/pool.ts';
+import { prepareBinaries } from '../../store/server/binaries.ts';
+import { ensureCluster } from '../../store/server/cluster.ts';
+import { type Server, startServer } from '../../store/server/launcher.ts';
 
 declare module 'vitest' {
   interface ProvidedContext {

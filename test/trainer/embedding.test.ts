@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { postgresLog } from '../../ingest/log/postgres.ts';
-import { similarByVectors } from '../../store/consistency/similar-vectors.ts';
-import { TASK_EMBEDDING, taskVectors } from '../../store/consistency/task-embeddings.ts';
+import { similarByVectors } from '../../store/evaluate/consistency/similar-vectors.ts';
+import { TASK_EMBEDDING, taskVectors } from '../../store/evaluate/consistency/task-embeddings.ts';
 import { projectAll } from '../../store/projecting/projector.ts';
 import { meanOfTokens, openEmbedder } from '../../trainer/embedding/embedding.ts';
 import {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import type { Method } from '../../store/methods/method.ts';
-import { methodParams } from '../../store/methods/run.ts';
+import type { Method } from '../../store/evaluate/methods/method.ts';
+import { methodParams } from '../../store/evaluate/methods/run.ts';
 import { LOSS_METHODS } from '../../trainer/losses/catalogue.ts';
 import { expectClose } from '../store/methods/close.ts';
 import { runLoss } from './losses-graph.ts';

@@ -1,7 +1,7 @@
 /** A loss graph on its own, fed with numbers of tokens in place of a model's, and held to plain numbers and to differences of those. */
 import { expect } from 'vitest';
-import type { Method } from '../../store/methods/method.ts';
-import { runMethod } from '../../store/methods/run.ts';
+import type { Method } from '../../store/evaluate/methods/method.ts';
+import { runMethod } from '../../store/evaluate/methods/run.ts';
 import { gradients } from '../../trainer/graph/gradient.ts';
 import { gatherRows, input, scatterRows } from '../../trainer/graph/operations.ts';
 import { type Feed, openSession } from '../../trainer/graph/session.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { type Filter, parseFilter } from '../../store/select.ts';
+import { type Filter, parseFilter } from '../../store/filter/select.ts';
 import { withSignal } from '../../trainer/training/signal.ts';
 
 describe('the share of groups with a signal', () => {

@@ -4,7 +4,7 @@ import { canonicalJson } from '../../ingest/events/json.ts';
 import { escapeText, mapStrings } from '../../ingest/events/text.ts';
 import { toMessage } from '../../ingest/formats/kit/chat-message.ts';
 import { NESTED } from '../../store/datasets/nested-columns.ts';
-import { partsOf, textOf } from '../../store/projections/projection.ts';
+import { partsOf, textOf } from '../../store/tables/projection.ts';
 import type { StepRow } from '../../trainer/data/training-rows.ts';
 import type { OpenModel } from '../../trainer/models/model-directory.ts';
 import { chatTemplate } from '../../trainer/tokens/template.ts';

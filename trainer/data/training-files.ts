@@ -5,7 +5,7 @@
 import { got, type Refusal, TroupeError } from '../../errors.ts';
 import { isRecord } from '../../ingest/events/json.ts';
 import { keepSpelling, parseWritten } from '../../ingest/events/spelling.ts';
-import { CUT_REASONS } from '../../store/filter-fields.ts';
+import { CUT_REASONS } from '../../store/filter/filter-fields.ts';
 import type { OpenModel } from '../models/model-directory.ts';
 import { ANSWERS, type Learning, type ToolOptions } from '../tokens/template.ts';
 import type { ChatMessage } from '../tokens/template-messages.ts';

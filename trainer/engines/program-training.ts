@@ -11,7 +11,7 @@ import { TroupeError } from '../../errors.ts';
 import { hashId } from '../../ingest/events/json.ts';
 import { exportDataset, layoutNamed } from '../../store/datasets/export.ts';
 import { openDataset } from '../../store/datasets/read.ts';
-import { checkedSpec, type Handler, type JobContext } from '../../store/jobs/jobs.ts';
+import { checkedSpec, type Handler, type JobContext } from '../../store/queue/jobs/jobs.ts';
 import { saveCheckpoint } from '../checkpoints/checkpoint.ts';
 import { announceCheckpoint } from '../jobs/announce.ts';
 import { openAdapter } from '../models/adapter-directory.ts';

@@ -1,6 +1,6 @@
 /** The event that records a checkpoint trained by a job. */
 import { appendOwn } from '../../ingest/events/own-event.ts';
-import type { Job, JobContext } from '../../store/jobs/jobs.ts';
+import type { Job, JobContext } from '../../store/queue/jobs/jobs.ts';
 import type { SavedCheckpoint } from '../checkpoints/checkpoint.ts';
 import type { CheckpointMeta } from '../checkpoints/checkpoint-format.ts';
 

@@ -1,10 +1,10 @@
 /** Whether a job that is to start later could start: its kind is known, and its spec is one that the kind reads. */
 import { got, TroupeError } from '../../errors.ts';
-import { annotateSpec } from '../../store/attribution/annotate.ts';
 import { parseRecipe } from '../../store/datasets/recipe.ts';
-import { EvaluateSpec, FreezeSpec, JudgeSpec } from '../../store/jobs/handlers.ts';
-import { checkedSpec } from '../../store/jobs/jobs.ts';
-import { resolveMethods } from '../../store/judging/judge.ts';
+import { annotateSpec } from '../../store/evaluate/attribution/annotate.ts';
+import { resolveMethods } from '../../store/evaluate/judging/judge.ts';
+import { EvaluateSpec, FreezeSpec, JudgeSpec } from '../../store/queue/jobs/handlers.ts';
+import { checkedSpec } from '../../store/queue/jobs/jobs.ts';
 import { ProgramSpec } from '../engines/program-training.ts';
 import { parseStoredPlan } from '../plans/plan.ts';
 import { PlanSpec } from '../plans/plan-run.ts';

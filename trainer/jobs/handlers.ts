@@ -7,7 +7,7 @@ import { TroupeError } from '../../errors.ts';
 import { hashId } from '../../ingest/events/json.ts';
 import { groupBy } from '../../ingest/group-by.ts';
 import { type OpenedDataset, openDataset } from '../../store/datasets/read.ts';
-import { checkedSpec, type Handler, type Job, type JobContext, requireHeld } from '../../store/jobs/jobs.ts';
+import { checkedSpec, type Handler, type Job, type JobContext, requireHeld } from '../../store/queue/jobs/jobs.ts';
 import { shuffledOrder } from '../data/orders.ts';
 import { cutPair, preferenceRows } from '../data/preference-rows.ts';
 import {

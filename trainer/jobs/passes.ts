@@ -1,9 +1,9 @@
 /** A forward pass as a job: what a model says of the steps of recorded episodes is appended to the log, where methods read it. */
 import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
-import { checkedSpec, type Handler, type JobContext } from '../../store/jobs/jobs.ts';
+import { parseFilter } from '../../store/filter/select.ts';
 import { waitProjected } from '../../store/projecting/positions.ts';
-import { parseFilter } from '../../store/select.ts';
+import { checkedSpec, type Handler, type JobContext } from '../../store/queue/jobs/jobs.ts';
 import { openModelForIds, openValueModel } from '../models/model-directory.ts';
 import { episodesWhere, passEpisodes, reasonsOf } from '../sampling/pass-episodes.ts';
 import { PASS_AS, PASS_NAMES, passNamed } from '../sampling/passes.ts';

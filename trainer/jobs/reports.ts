@@ -1,5 +1,5 @@
 /** The numbers that a training job reports while it trains, by the names that they have in `traj.job_metrics`. */
-import type { Handler, Job } from '../../store/jobs/jobs.ts';
+import type { Handler, Job } from '../../store/queue/jobs/jobs.ts';
 import type { StepDone, Watch } from '../training/training-loop.ts';
 
 /** Steps from one report of a job to the next. */

@@ -11,7 +11,7 @@ import { join } from 'node:path';
 import { isRecord, parseRecord } from '../../ingest/events/json.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { anyOf, query, rowsOf, type SqlBool, sql } from '../../store/db/query.ts';
-import type { Turn } from '../../store/jobs/worker.ts';
+import type { Turn } from '../../store/queue/jobs/worker.ts';
 import type { Engine } from '../engines/engines.ts';
 
 /** Kinds of jobs that train. */

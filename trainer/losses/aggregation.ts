@@ -12,9 +12,9 @@
  * is not given. In the graph an aggregation is a weight of each token: `aggregationWeights`.
  */
 import { type Static, Type } from 'typebox';
-import { refuseInput, requireRows } from '../../store/methods/refuse.ts';
-import { Bit, nullable } from '../../store/methods/shapes.ts';
-import { sum } from '../../store/methods/statistics.ts';
+import { refuseInput, requireRows } from '../../store/evaluate/methods/refuse.ts';
+import { Bit, nullable } from '../../store/evaluate/methods/shapes.ts';
+import { sum } from '../../store/evaluate/methods/statistics.ts';
 import type { LossMethod } from './method.ts';
 
 export type AggregationMode =

@@ -6,7 +6,7 @@
  */
 import { type Static, Type } from 'typebox';
 import { groupBy } from '../../ingest/group-by.ts';
-import { Key } from '../../store/methods/shapes.ts';
+import { Key } from '../../store/evaluate/methods/shapes.ts';
 import type { LossMethod } from './method.ts';
 
 const Input = Type.Object({

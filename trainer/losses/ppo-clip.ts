@@ -6,8 +6,8 @@
  * correction weights.
  */
 import { type Static, Type } from 'typebox';
-import { requireRows } from '../../store/methods/refuse.ts';
-import { Bit, nullable } from '../../store/methods/shapes.ts';
+import { requireRows } from '../../store/evaluate/methods/refuse.ts';
+import { Bit, nullable } from '../../store/evaluate/methods/shapes.ts';
 import type { Value } from '../graph/node.ts';
 import { clip, exp, less, maximum, scalar, subtract, sum } from '../graph/operations.ts';
 import { type AggregationMode, AggregationModes, aggregate } from './aggregation.ts';

@@ -1,7 +1,7 @@
 /** What both means of supervised fine-tuning are taken of: log-probabilities of sequences, and which of their tokens are trained. */
 import { type Static, Type } from 'typebox';
-import { refuseInput, requireRows } from '../../store/methods/refuse.ts';
-import { Bit } from '../../store/methods/shapes.ts';
+import { refuseInput, requireRows } from '../../store/evaluate/methods/refuse.ts';
+import { Bit } from '../../store/evaluate/methods/shapes.ts';
 
 export const Likelihoods = Type.Object({
   logprobs: Type.Array(Type.Array(Type.Number())),

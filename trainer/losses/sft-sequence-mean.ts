@@ -5,7 +5,7 @@
  * ours. Its graph is `sftLoss` with `sequenceMeanWeights`.
  */
 import type { Static } from 'typebox';
-import { mean } from '../../store/methods/statistics.ts';
+import { mean } from '../../store/evaluate/methods/statistics.ts';
 import type { LossMethod } from './method.ts';
 import { Likelihoods, trainedLogprobs } from './sft-likelihood.ts';
 

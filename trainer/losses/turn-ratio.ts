@@ -8,9 +8,9 @@
  * no mean (ours).
  */
 import { type Static, Type } from 'typebox';
-import { refuseInput, requireRows } from '../../store/methods/refuse.ts';
-import { nullable } from '../../store/methods/shapes.ts';
-import { mean } from '../../store/methods/statistics.ts';
+import { refuseInput, requireRows } from '../../store/evaluate/methods/refuse.ts';
+import { nullable } from '../../store/evaluate/methods/shapes.ts';
+import { mean } from '../../store/evaluate/methods/statistics.ts';
 import { exp, less, maximum, minimum, multiply, scalar, subtract, sum } from '../graph/operations.ts';
 import type { Loss } from './loss.ts';
 import type { LossMethod } from './method.ts';

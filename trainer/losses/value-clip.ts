@@ -5,9 +5,9 @@
  * verl before 0.8, as in Dr. MAS and MATPO, lack the half. Aggregation is in the weights. Dropped: MARFT's Huber error.
  */
 import { type Static, Type } from 'typebox';
-import { refuseInput, requireRows } from '../../store/methods/refuse.ts';
-import { Bit } from '../../store/methods/shapes.ts';
-import { mean } from '../../store/methods/statistics.ts';
+import { refuseInput, requireRows } from '../../store/evaluate/methods/refuse.ts';
+import { Bit } from '../../store/evaluate/methods/shapes.ts';
+import { mean } from '../../store/evaluate/methods/statistics.ts';
 import type { LossMethod } from './method.ts';
 
 export type ValueClipOptions = { readonly valueClip?: number };

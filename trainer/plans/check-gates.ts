@@ -2,10 +2,10 @@
 import { countText } from '../../errors.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { query, rowsOf, sql } from '../../store/db/query.ts';
-import type { GateRules } from '../../store/gating/gate.ts';
-import { liveDeviation } from '../../store/gating/live-units.ts';
-import type { GateReport } from '../../store/gating/report.ts';
-import { episodesForCanary, type SizeAsked, tasksForGate } from '../../store/gating/size.ts';
+import type { GateRules } from '../../store/loop/comparison/gate.ts';
+import { liveDeviation } from '../../store/loop/comparison/live-units.ts';
+import type { GateReport } from '../loop/comparison/report.ts';
+import { episodesForCanary, type SizeAsked, tasksForGate } from '../loop/comparison/size.ts';
 import type { Found, PlanCheck, PolicyCheck } from './check-found.ts';
 import { isJudgedBy } from './check-policies.ts';
 import { type CanaryGate, canaryRulesOf, rulesOf } from './gate-schema.ts';

@@ -1,6 +1,6 @@
 import type { TroupeError } from '../../errors.ts';
 import type { Db } from '../../store/db/pool.ts';
-import type { RolloutTask } from '../../store/rollouts/rollout.ts';
+import type { RolloutTask } from '../../store/loop/play/rollout.ts';
 import { type Engine, findEngine } from '../engines/engines.ts';
 import { checkProgram } from '../rollouts/command.ts';
 import { findRunner, missingVariables, type Runner } from '../rollouts/runners.ts';

@@ -1,7 +1,7 @@
 /** The teams and versions of a plan that is checked. */
 import { countText, type TroupeError } from '../../errors.ts';
 import type { Db } from '../../store/db/pool.ts';
-import { requireReleasedTeam } from '../../store/teams/version.ts';
+import { requireReleasedTeam } from '../../store/loop/team/version.ts';
 import type { PlanCheck } from './check-found.ts';
 import { versionOf } from './plan-parts.ts';
 import type { Plan, PlanTeam } from './plan-schema.ts';

@@ -1,10 +1,10 @@
 /** What a candidate has to show before it is released, as JSON Schema, and its rules with what was left out filled in. */
 import { type Static, type TSchema, Type } from 'typebox';
 import { recipeSchema } from '../../store/datasets/recipe.ts';
-import type { CanaryRules } from '../../store/gating/canary.ts';
-import type { GateRules } from '../../store/gating/gate.ts';
-import { WatchRules } from '../../store/gating/watch.ts';
-import { RolloutSpec, TasksWhere } from '../../store/rollouts/rollout.ts';
+import type { GateRules } from '../../store/loop/comparison/gate.ts';
+import { WatchRules } from '../../store/loop/comparison/watch.ts';
+import { RolloutSpec, TasksWhere } from '../../store/loop/play/rollout.ts';
+import type { CanaryRules } from '../loop/comparison/canary.ts';
 import { count, factor, share, strict } from './schema-numbers.ts';
 
 const { name: _, ...recipeFields } = recipeSchema.properties;

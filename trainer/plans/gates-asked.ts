@@ -1,15 +1,15 @@
 /** What the gate of a round is asked for, by its kind. */
 import { parseRecipe } from '../../store/datasets/recipe.ts';
 import type { Db } from '../../store/db/pool.ts';
-import { CANARY } from '../../store/gating/canary.ts';
-import { canaryOf } from '../../store/gating/canary-traffic.ts';
-import type { Side } from '../../store/gating/play.ts';
-import type { GateReport, ManualReport } from '../../store/gating/report.ts';
-import { type JobContext, WaitsFor } from '../../store/jobs/jobs.ts';
+import { hostedWeights } from '../../store/loop/play/weights.ts';
+import { releasesOf } from '../../store/loop/release/releases.ts';
+import { requireReleasedTeam } from '../../store/loop/team/version.ts';
 import { waitProjected } from '../../store/projecting/positions.ts';
-import { releasesOf } from '../../store/releasing/releases.ts';
-import { hostedWeights } from '../../store/rollouts/weights.ts';
-import { requireReleasedTeam } from '../../store/teams/version.ts';
+import { type JobContext, WaitsFor } from '../../store/queue/jobs/jobs.ts';
+import { CANARY } from '../loop/comparison/canary.ts';
+import { canaryOf } from '../loop/comparison/canary-traffic.ts';
+import type { Side } from '../loop/comparison/play.ts';
+import type { GateReport, ManualReport } from '../loop/comparison/report.ts';
 import { openModelForIds } from '../models/model-directory.ts';
 import { type CanaryGate, canaryRulesOf, type OfflineGate, type PlayGate, rulesOf } from './gate-schema.ts';
 import { type Iteration, mapped } from './iteration.ts';

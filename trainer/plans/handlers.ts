@@ -1,5 +1,5 @@
 /** The kinds of jobs that plans are made of, beside those of the store and the trainer. */
-import type { Handler, JobContext } from '../../store/jobs/jobs.ts';
+import type { Handler, JobContext } from '../../store/queue/jobs/jobs.ts';
 import { type ProgramSettings, programTraining } from '../engines/program-training.ts';
 import type { Runner } from '../rollouts/runners.ts';
 import { offlineGate } from './offline-gate.ts';

@@ -8,13 +8,20 @@ import { hashId } from '../../ingest/events/json.ts';
 import { groupBy } from '../../ingest/group-by.ts';
 import { type OpenedDataset, openDataset } from '../../store/datasets/read.ts';
 import type { Db } from '../../store/db/pool.ts';
-import { type Both, decide, deviationOf, type GateRules, meanOf, type TaskMeasured } from '../../store/gating/gate.ts';
-import { RulesSpec } from '../../store/gating/play.ts';
-import { cutShort, type GateReport } from '../../store/gating/report.ts';
-import { checkedSpec, type Handler, type JobContext } from '../../store/jobs/jobs.ts';
-import { overBudget } from '../../store/rollouts/budget.ts';
-import { requestedOf } from '../../store/rollouts/request.ts';
+import {
+  type Both,
+  decide,
+  deviationOf,
+  type GateRules,
+  meanOf,
+  type TaskMeasured,
+} from '../../store/loop/comparison/gate.ts';
+import { overBudget } from '../../store/loop/play/budget.ts';
+import { requestedOf } from '../../store/loop/play/request.ts';
+import { checkedSpec, type Handler, type JobContext } from '../../store/queue/jobs/jobs.ts';
 import { cutRow, type StepRow, supervisedRow, type TokenRow } from '../data/training-rows.ts';
+import { RulesSpec } from '../loop/comparison/play.ts';
+import { cutShort, type GateReport } from '../loop/comparison/report.ts';
 import { sftLoss } from '../losses/sft.ts';
 import { type OpenModel, openModelForIds } from '../models/model-directory.ts';
 import { closeTrainable, evaluate, trainable } from '../training/step.ts';

@@ -2,7 +2,7 @@
 import { TroupeError } from '../../errors.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { firstOf, query } from '../../store/db/query.ts';
-import { WaitsFor } from '../../store/jobs/jobs.ts';
+import { WaitsFor } from '../../store/queue/jobs/jobs.ts';
 
 /** One part: what it was asked and what came of it. */
 export type Done<T> = { readonly spec: Readonly<Record<string, unknown>>; readonly result: T };

@@ -1,13 +1,13 @@
 /** The budget of a run of a plan, over all its rounds: what is used, what is left to a stage, and how a run that it ended goes on. */
 import { countText } from '../../errors.ts';
 import { firstOf, query, type SqlBool, sql } from '../../store/db/query.ts';
-import { CANARY } from '../../store/gating/canary.ts';
-import { PLAY, rolloutOfSide, SIDES } from '../../store/gating/play.ts';
-import { goOnWithJob, type JobContext } from '../../store/jobs/jobs.ts';
-import { runMinutes } from '../../store/jobs/run-of-plan.ts';
-import { forgetLeftOut, isNoAttempt } from '../../store/rollouts/attempts.ts';
-import { overBudget, spentBelow, spentOf } from '../../store/rollouts/budget.ts';
-import { type Budget, ROLLOUT } from '../../store/rollouts/rollout.ts';
+import { forgetLeftOut, isNoAttempt } from '../../store/loop/play/attempts.ts';
+import { overBudget, spentBelow, spentOf } from '../../store/loop/play/budget.ts';
+import { type Budget, ROLLOUT } from '../../store/loop/play/rollout.ts';
+import { goOnWithJob, type JobContext } from '../../store/queue/jobs/jobs.ts';
+import { runMinutes } from '../../store/queue/jobs/run-of-plan.ts';
+import { CANARY } from '../loop/comparison/canary.ts';
+import { PLAY, rolloutOfSide, SIDES } from '../loop/comparison/play.ts';
 import type { Plan } from './plan-schema.ts';
 
 /** Job kind of an offline gate. */

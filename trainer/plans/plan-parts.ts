@@ -1,8 +1,8 @@
 /** Parts of a plan that stand in files of their own until it is run: tasks, and versions of a team. */
 import { got, TroupeError } from '../../errors.ts';
 import { canonicalJson, isRecord, sha256 } from '../../ingest/events/json.ts';
-import type { RolloutTask } from '../../store/rollouts/rollout.ts';
-import { type TeamVersion, teamVersion } from '../../store/teams/version.ts';
+import type { RolloutTask } from '../../store/loop/play/rollout.ts';
+import { type TeamVersion, teamVersion } from '../../store/loop/team/version.ts';
 import { isWhere, type Plan, type PlanRollout, type PlanTasks, type PlanTeam } from './plan-schema.ts';
 
 /** An error of a plan, with the path of the field. */

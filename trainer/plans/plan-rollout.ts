@@ -2,11 +2,11 @@
 import { countText, TroupeError } from '../../errors.ts';
 import { hashId } from '../../ingest/events/json.ts';
 import type { Db } from '../../store/db/pool.ts';
-import type { ReplayAsked } from '../../store/rollouts/replay.ts';
-import type { RolloutSpec, RolloutTask } from '../../store/rollouts/rollout.ts';
-import { answeredBy } from '../../store/rollouts/staleness.ts';
-import { countsText, type WrittenTasks } from '../../store/rollouts/written-tasks.ts';
-import { type Filter, parseFilter } from '../../store/select.ts';
+import { type Filter, parseFilter } from '../../store/filter/select.ts';
+import type { ReplayAsked } from '../../store/loop/play/replay.ts';
+import type { RolloutSpec, RolloutTask } from '../../store/loop/play/rollout.ts';
+import { countsText, type WrittenTasks } from '../../store/loop/play/written-tasks.ts';
+import { answeredBy } from '../loop/play/staleness.ts';
 import type { RolloutResult } from '../rollouts/handler.ts';
 import type { PlayGate } from './gate-schema.ts';
 import { isWhere, type Plan, type PlanBranch, type PlanRollout, type PlanWriters } from './plan-schema.ts';

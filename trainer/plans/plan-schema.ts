@@ -3,9 +3,9 @@
  * how it is trained, from which weights, how many rounds, and what a candidate has to show before it is released. It is plain data.
  */
 import { type Static, Type } from 'typebox';
-import { WatchRules } from '../../store/gating/watch.ts';
-import { ReplayAsked } from '../../store/rollouts/replay.ts';
-import { RolloutSpec, type RolloutTask, type TasksWhere } from '../../store/rollouts/rollout.ts';
+import { WatchRules } from '../../store/loop/comparison/watch.ts';
+import { ReplayAsked } from '../../store/loop/play/replay.ts';
+import { RolloutSpec, type RolloutTask, type TasksWhere } from '../../store/loop/play/rollout.ts';
 import { PASS_AS, PASS_NAMES } from '../sampling/passes.ts';
 import { Canary, Manual, Offline, PlanRecipe, Play, PlayedTasks } from './gate-schema.ts';
 import { count, Name, strict } from './schema-numbers.ts';

@@ -1,8 +1,8 @@
 /** The tasks of a stage of a plan: those of the plan itself, or the stored ones that its filter selects when the stage begins. */
 import type { Session } from '../../store/db/pool.ts';
-import type { RolloutTask } from '../../store/rollouts/rollout.ts';
-import { storedTasks } from '../../store/rollouts/stored-tasks.ts';
-import { parseTaskFilter } from '../../store/select.ts';
+import { parseTaskFilter } from '../../store/filter/select.ts';
+import type { RolloutTask } from '../../store/loop/play/rollout.ts';
+import { storedTasks } from '../../store/loop/play/stored-tasks.ts';
 import { isWhere, type PlanTasks } from './plan-schema.ts';
 
 /** @throws TroupeError `not_found` where no stored task fits the filter, `recipe_invalid` for the filter itself */

@@ -3,9 +3,9 @@ import { TroupeError } from '../../errors.ts';
 import { hasParams } from '../../store/datasets/chosen-methods.ts';
 import { type FunnelStage, whyEmpty } from '../../store/datasets/manifest.ts';
 import type { MethodChoice, Recipe } from '../../store/datasets/recipe.ts';
-import { pinnedTo } from '../../store/filter-check.ts';
-import { resolveMethods } from '../../store/judging/judge.ts';
-import { type Filter, looksAtJudgement, parseFilter, splitFilter } from '../../store/select.ts';
+import { resolveMethods } from '../../store/evaluate/judging/judge.ts';
+import { pinnedTo } from '../../store/filter/filter-check.ts';
+import { type Filter, looksAtJudgement, parseFilter, splitFilter } from '../../store/filter/select.ts';
 import { beforeSignal, type CountEpisodes } from '../training/signal.ts';
 import type { Plan, PlanPolicy } from './plan-schema.ts';
 

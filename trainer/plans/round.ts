@@ -1,11 +1,11 @@
 /** What a round and a run of a plan come to, and the release that ends a round. */
 import { firstOf, query } from '../../store/db/query.ts';
-import type { GateReport, ManualReport } from '../../store/gating/report.ts';
-import { WATCH, watchSpec } from '../../store/gating/watching.ts';
-import { type JobContext, requestJob } from '../../store/jobs/jobs.ts';
+import { WATCH, watchSpec } from '../../store/loop/comparison/watching.ts';
+import { hostedModel } from '../../store/loop/play/weights.ts';
+import { inReleaseTurn, type Release, recordAfterHosted, releasesOf } from '../../store/loop/release/releases.ts';
 import { waitProjected } from '../../store/projecting/positions.ts';
-import { inReleaseTurn, type Release, recordAfterHosted, releasesOf } from '../../store/releasing/releases.ts';
-import { hostedModel } from '../../store/rollouts/weights.ts';
+import { type JobContext, requestJob } from '../../store/queue/jobs/jobs.ts';
+import type { GateReport, ManualReport } from '../loop/comparison/report.ts';
 import type { RoundRollout } from './plan-rollout.ts';
 import type { Plan } from './plan-schema.ts';
 import type { Hosted } from './weights.ts';

@@ -1,10 +1,10 @@
 /** The stages of a run: each is a job with an id of its own, so a run that was killed finds what is done. */
 import type { AsOf } from '../../store/datasets/as-of.ts';
 import type { Recipe } from '../../store/datasets/recipe.ts';
-import type { GateReport, ManualReport } from '../../store/gating/report.ts';
-import { type JobContext, requestJob, WaitsFor } from '../../store/jobs/jobs.ts';
+import type { Budget } from '../../store/loop/play/rollout.ts';
 import { waitProjected } from '../../store/projecting/positions.ts';
-import type { Budget } from '../../store/rollouts/rollout.ts';
+import { type JobContext, requestJob, WaitsFor } from '../../store/queue/jobs/jobs.ts';
+import type { GateReport, ManualReport } from '../loop/comparison/report.ts';
 import { type Done, partOf } from './parts.ts';
 import { runOver, stageBudget } from './plan-budget.ts';
 import type { Plan } from './plan-schema.ts';

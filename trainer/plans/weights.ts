@@ -3,7 +3,7 @@ import { basename } from 'node:path';
 import { TroupeError } from '../../errors.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { anyOf, firstOf, pathHere, query, rowsOf } from '../../store/db/query.ts';
-import { givenTo } from '../../store/releasing/releases.ts';
+import { givenTo } from '../../store/loop/release/releases.ts';
 import type { StepRow } from '../data/training-rows.ts';
 import type { PlanPolicy } from './plan-schema.ts';
 

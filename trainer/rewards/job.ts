@@ -4,9 +4,9 @@ import { Compile } from 'typebox/compile';
 import { appendOwn } from '../../ingest/events/own-event.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { query, rowsOf, sql } from '../../store/db/query.ts';
-import { checkedSpec, type Handler, type JobContext } from '../../store/jobs/jobs.ts';
-import { storedTask } from '../../store/rollouts/stored-tasks.ts';
-import { lowerFilter, parseFilter } from '../../store/select.ts';
+import { lowerFilter, parseFilter } from '../../store/filter/select.ts';
+import { storedTask } from '../../store/loop/play/stored-tasks.ts';
+import { checkedSpec, type Handler, type JobContext } from '../../store/queue/jobs/jobs.ts';
 import { type Scoring, scoreOf } from './score.ts';
 import { findScorer, type Scorer, type Scorers } from './source.ts';
 

@@ -3,9 +3,9 @@ import { got, TroupeError } from '../../errors.ts';
 import { isRecord } from '../../ingest/events/json.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { literalSql, sql, typed } from '../../store/db/query.ts';
-import type { EpisodeOutcome } from '../../store/rollouts/attempts.ts';
-import type { RolloutTask } from '../../store/rollouts/rollout.ts';
-import { ask } from '../../store/sql/sql.ts';
+import { ask } from '../../store/explore/sql/sql.ts';
+import type { EpisodeOutcome } from '../../store/loop/play/attempts.ts';
+import type { RolloutTask } from '../../store/loop/play/rollout.ts';
 import { type Ran, runCommand } from '../rollouts/command.ts';
 import type { Scorer } from './source.ts';
 

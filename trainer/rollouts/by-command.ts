@@ -2,8 +2,8 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { LeasedAttempt } from '../../store/rollouts/attempts.ts';
-import { drawnBy, groupAt } from '../../store/rollouts/rollout.ts';
+import type { LeasedAttempt } from '../../store/loop/play/attempts.ts';
+import { drawnBy, groupAt } from '../../store/loop/play/rollout.ts';
 import { endText, lastWords } from '../rewards/score.ts';
 import { runCommand } from './command.ts';
 import type { PlayOptions, TeamEnd } from './play-options.ts';

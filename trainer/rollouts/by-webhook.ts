@@ -1,5 +1,5 @@
 /** One attempt by a server of the team: it gets the episode by POST, plays it, and answers once it is over. */
-import type { LeasedAttempt } from '../../store/rollouts/attempts.ts';
+import type { LeasedAttempt } from '../../store/loop/play/attempts.ts';
 import { programEnv } from './by-command.ts';
 import { type EpisodeFacts, episodeFacts } from './leases.ts';
 import type { PlayOptions, TeamEnd } from './play-options.ts';

@@ -4,8 +4,6 @@
  */
 import { TroupeError } from '../../errors.ts';
 import { appendOwn } from '../../ingest/events/own-event.ts';
-import type { Handler, JobContext } from '../../store/jobs/jobs.ts';
-import { waitProjected } from '../../store/projecting/positions.ts';
 import {
   type AttemptError,
   type AttemptRow,
@@ -16,15 +14,17 @@ import {
   failWaiting,
   type LeasedAttempt,
   leaseAttempts,
-} from '../../store/rollouts/attempts.ts';
-import { budgetOver, roomLeft, type Spent, spentOf } from '../../store/rollouts/budget.ts';
-import { announce, announceMissing, startDraft, taskDrafts } from '../../store/rollouts/episodes.ts';
-import { episodeId } from '../../store/rollouts/ids.ts';
-import { deadlineOver, nextAttempt, nextAttempts, type Tally, tally } from '../../store/rollouts/plan.ts';
-import { recordedOf, replayedOf, rolloutFacts } from '../../store/rollouts/recorded.ts';
-import { requestedOf } from '../../store/rollouts/request.ts';
-import { groupAt, groupsOf, ROLLOUT, type RolloutSpec, rolloutSpec } from '../../store/rollouts/rollout.ts';
-import { type Staleness, stalenessOf } from '../../store/rollouts/staleness.ts';
+} from '../../store/loop/play/attempts.ts';
+import { budgetOver, roomLeft, type Spent, spentOf } from '../../store/loop/play/budget.ts';
+import { episodeId } from '../../store/loop/play/ids.ts';
+import { requestedOf } from '../../store/loop/play/request.ts';
+import { groupAt, groupsOf, ROLLOUT, type RolloutSpec, rolloutSpec } from '../../store/loop/play/rollout.ts';
+import { waitProjected } from '../../store/projecting/positions.ts';
+import type { Handler, JobContext } from '../../store/queue/jobs/jobs.ts';
+import { announce, announceMissing, startDraft, taskDrafts } from '../loop/play/episodes.ts';
+import { deadlineOver, nextAttempt, nextAttempts, type Tally, tally } from '../loop/play/plan.ts';
+import { recordedOf, replayedOf, rolloutFacts } from '../loop/play/recorded.ts';
+import { type Staleness, stalenessOf } from '../loop/play/staleness.ts';
 import { type Rewarded, rewardEpisodes } from '../rewards/job.ts';
 import type { Post } from '../rewards/score.ts';
 import { programEnv } from './by-command.ts';

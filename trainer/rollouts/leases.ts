@@ -6,8 +6,6 @@ import { TroupeError } from '../../errors.ts';
 import { appendOwn } from '../../ingest/events/own-event.ts';
 import { notify } from '../../store/db/news.ts';
 import { anyOf, firstOf, query, rowsOf } from '../../store/db/query.ts';
-import type { JobContext } from '../../store/jobs/jobs.ts';
-import { waitProjected } from '../../store/projecting/positions.ts';
 import {
   type Accepted,
   ATTEMPTS_ADDED,
@@ -22,12 +20,14 @@ import {
   failWaiting,
   type LeasedAttempt,
   leaseAttempts,
-} from '../../store/rollouts/attempts.ts';
-import { budgeted, budgetOver, roomLeft } from '../../store/rollouts/budget.ts';
-import { endDrafts, startDraft } from '../../store/rollouts/episodes.ts';
-import { type Recorded, type Replayed, recordedOf, replayedOf } from '../../store/rollouts/recorded.ts';
-import { drawnBy, groupAt, type RolloutSpec, type RolloutTask } from '../../store/rollouts/rollout.ts';
-import type { TeamVersion } from '../../store/teams/version.ts';
+} from '../../store/loop/play/attempts.ts';
+import { budgeted, budgetOver, roomLeft } from '../../store/loop/play/budget.ts';
+import { drawnBy, groupAt, type RolloutSpec, type RolloutTask } from '../../store/loop/play/rollout.ts';
+import type { TeamVersion } from '../../store/loop/team/version.ts';
+import { waitProjected } from '../../store/projecting/positions.ts';
+import type { JobContext } from '../../store/queue/jobs/jobs.ts';
+import { endDrafts, startDraft } from '../loop/play/episodes.ts';
+import { type Recorded, type Replayed, recordedOf, replayedOf } from '../loop/play/recorded.ts';
 import { findRunner, type Runner, type WorkersRunner } from './runners.ts';
 
 /** The facts of an episode that its team gets. */

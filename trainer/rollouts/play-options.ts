@@ -1,8 +1,8 @@
 /** What an attempt is played with, and how the team that played it ended. */
-import type { AttemptError } from '../../store/rollouts/attempts.ts';
-import type { Recorded, Replayed } from '../../store/rollouts/recorded.ts';
-import type { Place } from '../../store/rollouts/replay.ts';
-import type { RolloutSpec } from '../../store/rollouts/rollout.ts';
+import type { AttemptError } from '../../store/loop/play/attempts.ts';
+import type { Place } from '../../store/loop/play/replay.ts';
+import type { RolloutSpec } from '../../store/loop/play/rollout.ts';
+import type { Recorded, Replayed } from '../loop/play/recorded.ts';
 import type { Scoring } from '../rewards/score.ts';
 import type { PlayedRunner } from './runners.ts';
 

@@ -1,6 +1,6 @@
 /** One attempt: the team plays, and its end and reward are returned. Nothing is stored here. */
-import type { AttemptEnd, AttemptErrorCode, EpisodeOutcome, LeasedAttempt } from '../../store/rollouts/attempts.ts';
-import { groupAt } from '../../store/rollouts/rollout.ts';
+import type { AttemptEnd, AttemptErrorCode, EpisodeOutcome, LeasedAttempt } from '../../store/loop/play/attempts.ts';
+import { groupAt } from '../../store/loop/play/rollout.ts';
 import { NO_LINE, rewardIn, scoreOf } from '../rewards/score.ts';
 import { playByCommand } from './by-command.ts';
 import { playByWebhook } from './by-webhook.ts';

@@ -8,10 +8,10 @@ import { Compile } from 'typebox/compile';
 import { TroupeError } from '../../errors.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { query, rowsOf, type SqlBool, sql } from '../../store/db/query.ts';
-import { checkedSpec, type Handler, type JobContext } from '../../store/jobs/jobs.ts';
-import type { ServedModel } from '../../store/jobs/processes.ts';
-import type { RolloutSpec } from '../../store/rollouts/rollout.ts';
-import { hostedModel, type Weights } from '../../store/rollouts/weights.ts';
+import type { RolloutSpec } from '../../store/loop/play/rollout.ts';
+import { hostedModel, type Weights } from '../../store/loop/play/weights.ts';
+import { checkedSpec, type Handler, type JobContext } from '../../store/queue/jobs/jobs.ts';
+import type { ServedModel } from '../../store/queue/jobs/processes.ts';
 
 /** What a job of kind `serving` needs. */
 const ServingSpec = Compile(

@@ -1,7 +1,6 @@
 /** The job of a rollout whose attempts workers lease over HTTP: it fails what was lost, plans what comes next, and ends at the deadline. */
 import { TroupeError } from '../../errors.ts';
 import { onNews } from '../../store/db/news.ts';
-import type { Handler, JobContext } from '../../store/jobs/jobs.ts';
 import {
   ATTEMPTS_ENDED,
   type AttemptCounts,
@@ -10,11 +9,12 @@ import {
   attemptsOf,
   failLost,
   failWaiting,
-} from '../../store/rollouts/attempts.ts';
-import { budgetOver } from '../../store/rollouts/budget.ts';
-import { announce } from '../../store/rollouts/episodes.ts';
-import { deadlineOver, nextAttempts } from '../../store/rollouts/plan.ts';
-import { groupsOf, type RolloutSpec } from '../../store/rollouts/rollout.ts';
+} from '../../store/loop/play/attempts.ts';
+import { budgetOver } from '../../store/loop/play/budget.ts';
+import { groupsOf, type RolloutSpec } from '../../store/loop/play/rollout.ts';
+import type { Handler, JobContext } from '../../store/queue/jobs/jobs.ts';
+import { announce } from '../loop/play/episodes.ts';
+import { deadlineOver, nextAttempts } from '../loop/play/plan.ts';
 import type { WorkersRunner } from './runners.ts';
 
 const LOOK_MS = 500;

@@ -5,7 +5,7 @@
 import { chmod, rm } from 'node:fs/promises';
 import { createServer, type Server, type Socket } from 'node:net';
 import { TroupeError } from '../../errors.ts';
-import { listensAt } from '../../store/db/sockets.ts';
+import { listensAt } from '../../store/server/sockets.ts';
 import { errorReply, parseRequest, perform } from './infer-answer.ts';
 import { type BatchOptions, type LoadPolicy, startBatches } from './infer-batches.ts';
 import {

@@ -4,7 +4,7 @@ import { groupBy } from '../../ingest/group-by.ts';
 import type { EventLog } from '../../ingest/log/log.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { query, rowsOf } from '../../store/db/query.ts';
-import { type Filter, lowerFilter } from '../../store/select.ts';
+import { type Filter, lowerFilter } from '../../store/filter/select.ts';
 import type { OpenModel } from '../models/model-directory.ts';
 import {
   type Pass,

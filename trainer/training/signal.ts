@@ -1,6 +1,6 @@
 /** Groups without a signal, all right or all wrong, teach a policy gradient nothing: which share of them a recipe has left out already. */
 import type { Manifest } from '../../store/datasets/manifest.ts';
-import { comparisonsOf, type Filter, splitFilter } from '../../store/select.ts';
+import { comparisonsOf, type Filter, splitFilter } from '../../store/filter/select.ts';
 import type { RlOutcome } from './rl.ts';
 
 /** Counts the episodes that meet a filter; null: all. */

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type PolicyServers, registeredPolicyServers } from '../../../api/policy-servers.ts';
 import type { Db } from '../../../store/db/pool.ts';
-import { registerProcess } from '../../../store/jobs/processes.ts';
+import { registerProcess } from '../../../store/queue/jobs/processes.ts';
 import { newModelDirectory } from '../../../trainer/models/model-directory.ts';
 import { startInfer } from '../../../trainer/sampling/infer.ts';
 import { connectInfer } from '../../../trainer/sampling/infer-client.ts';

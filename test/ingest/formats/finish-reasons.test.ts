@@ -1,6 +1,6 @@
 /** Half an answer is known by its finish reason, in whatever words its source says it: no row of a dataset is made of it by default. */
 import { expect, it } from 'vitest';
-import { CUT_REASONS } from '../../../store/filter-fields.ts';
+import { CUT_REASONS } from '../../../store/filter/filter-fields.ts';
 import { type Data, read } from './support/convert.ts';
 
 const at = (second: number) => `2026-09-10T10:00:0${second}.000Z`;

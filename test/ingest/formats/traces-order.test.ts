@@ -11,7 +11,7 @@ import { postgresBook, postgresLog } from '../../../ingest/log/postgres.ts';
 import { decodeOtlp } from '../../../ingest/traces/otlp/decode.ts';
 import { eventsOfSpans } from '../../../ingest/traces/otlp-traces.ts';
 import { projectAll } from '../../../store/projecting/projector.ts';
-import { checksum } from '../../../store/rebuilding/checksum.ts';
+import { checksum } from '../../../store/projecting/rebuilding/checksum.ts';
 import { tablesOf } from '../../store/support/tables.ts';
 import { freshDatabase } from '../../support/database.ts';
 import { memoryLog } from '../support/memory-log.ts';

@@ -2,8 +2,8 @@
 import type { Event } from '../../../ingest/events/events.ts';
 import { canonicalJson } from '../../../ingest/events/json.ts';
 import { amended, type Stored } from '../../../store/projecting/amend.ts';
-import { rowsOf } from '../../../store/projections/catalogue.ts';
-import { effective } from '../../../store/projections/effective.ts';
+import { rowsOf } from '../../../store/tables/catalogue.ts';
+import { effective } from '../../../store/tables/effective.ts';
 
 /** What names the files that a run was read from, and not the run. */
 const OF_FILES = new Set(['raw_artifact_id']);

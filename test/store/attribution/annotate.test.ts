@@ -1,8 +1,8 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { chatEndpoint } from '../../../cli/chat-endpoint.ts';
 import { postgresLog } from '../../../ingest/log/postgres.ts';
-import { type Annotated, annotateHandler, failedEpisodes } from '../../../store/attribution/annotate.ts';
-import { evaluateModes } from '../../../store/attribution/evaluate.ts';
+import { type Annotated, annotateHandler, failedEpisodes } from '../../../store/evaluate/attribution/annotate.ts';
+import { evaluateModes } from '../../../store/evaluate/attribution/evaluate.ts';
 import { projectAll } from '../../../store/projecting/projector.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
 import { type Asked, type Endpoint, type Reply, startEndpoint } from './support/endpoint.ts';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type FitCase, fitCoefficients } from '../../../store/attribution/fit.ts';
+import { type FitCase, fitCoefficients } from '../../../store/evaluate/attribution/fit.ts';
 
 const row = fc.array(
   fc.integer({ min: -12, max: 12 }).map((n) => n / 4),

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Event } from '../../../ingest/events/events.ts';
 import { postgresLog } from '../../../ingest/log/postgres.ts';
-import { evaluateAttributions } from '../../../store/attribution/evaluate.ts';
-import { judge } from '../../../store/judging/judge.ts';
+import { evaluateAttributions } from '../../../store/evaluate/attribution/evaluate.ts';
+import { judge } from '../../../store/evaluate/judging/judge.ts';
 import { projectAll } from '../../../store/projecting/projector.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
 import { event } from '../support/events.ts';

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import type { Blame, LabelledCase } from '../../../store/attribution/cases.ts';
-import { crossValidate } from '../../../store/attribution/cross-validate.ts';
-import type { Entry } from '../../../store/attribution/entries.ts';
-import { score } from '../../../store/attribution/score.ts';
+import type { Blame, LabelledCase } from '../../../store/evaluate/attribution/cases.ts';
+import { crossValidate } from '../../../store/evaluate/attribution/cross-validate.ts';
+import type { Entry } from '../../../store/evaluate/attribution/entries.ts';
+import { score } from '../../../store/evaluate/attribution/score.ts';
 
 const entry = (agent: string | null, text: string, seq: number | null): Entry => ({
   kind: agent === null ? 'user' : 'agent',

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { comparisonText } from '../../../cli/commands/compare.ts';
 import type { Event } from '../../../ingest/events/events.ts';
-import { compare, verdictOn } from '../../../store/comparing/compare.ts';
-import { pairedDifference } from '../../../store/statistics/paired.ts';
+import { pairedDifference } from '../../../store/evaluate/statistics/paired.ts';
+import { compare, verdictOn } from '../../../store/explore/comparing/compare.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
 import { anExecution, at, event } from '../support/events.ts';
 import { attempt, record } from '../views/attempts.ts';

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { canonicalAnswer } from '../../../store/consistency/canonical-answer.ts';
-import { normaliseAnswer, sameAnswer } from '../../../store/methods/answer.ts';
-import { lastBox } from '../../../store/methods/boxed.ts';
+import { canonicalAnswer } from '../../../store/evaluate/consistency/canonical-answer.ts';
+import { normaliseAnswer, sameAnswer } from '../../../store/evaluate/methods/answer.ts';
+import { lastBox } from '../../../store/evaluate/methods/boxed.ts';
 import { expectBelow } from '../../support/measured.ts';
 
 const plain = (text: string) => canonicalAnswer(text, { choices: false });

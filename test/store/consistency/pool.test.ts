@@ -1,7 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type Pool, poolOf } from '../../../store/consistency/pool.ts';
-import { type RanEpisode, refinedPairs, type TeamRow, tripletsOf } from '../../../store/consistency/refined-teams.ts';
+import { type Pool, poolOf } from '../../../store/evaluate/consistency/pool.ts';
+import {
+  type RanEpisode,
+  refinedPairs,
+  type TeamRow,
+  tripletsOf,
+} from '../../../store/evaluate/consistency/refined-teams.ts';
 
 let made = 0;
 const played = (task: string, team: string, reward: number | null, more: Partial<RanEpisode> = {}): RanEpisode => ({

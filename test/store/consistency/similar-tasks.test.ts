@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { bandsFor, meeting } from '../../../store/consistency/banding.ts';
-import { disjointSets } from '../../../store/consistency/clusters.ts';
-import { minHasher } from '../../../store/consistency/minhash.ts';
-import { jaccard, normaliseText, shingles } from '../../../store/consistency/shingles.ts';
-import { SIMILAR_TASKS, similarTasks } from '../../../store/consistency/similar-tasks.ts';
-import { wordAt } from '../../../store/consistency/words.ts';
+import { bandsFor, meeting } from '../../../store/evaluate/consistency/banding.ts';
+import { disjointSets } from '../../../store/evaluate/consistency/clusters.ts';
+import { minHasher } from '../../../store/evaluate/consistency/minhash.ts';
+import { jaccard, normaliseText, shingles } from '../../../store/evaluate/consistency/shingles.ts';
+import { SIMILAR_TASKS, similarTasks } from '../../../store/evaluate/consistency/similar-tasks.ts';
+import { wordAt } from '../../../store/evaluate/consistency/words.ts';
 import { anyCharacter } from '../../support/character.ts';
 import { aText, variant } from './texts.ts';
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { meeting } from '../../../store/consistency/banding.ts';
-import { SIMILAR_VECTORS, similarByVectors, vectorBands } from '../../../store/consistency/similar-vectors.ts';
+import { meeting } from '../../../store/evaluate/consistency/banding.ts';
+import { SIMILAR_VECTORS, similarByVectors, vectorBands } from '../../../store/evaluate/consistency/similar-vectors.ts';
 import { randomStream } from '../../../trainer/random.ts';
 
 const rows = (vectors: Readonly<Record<string, number[] | null>>) =>

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type Team, teamSimilarity } from '../../../store/consistency/team-similarity.ts';
+import { type Team, teamSimilarity } from '../../../store/evaluate/consistency/team-similarity.ts';
 
 const team = (roles: Readonly<Record<string, string>>, edges: Team['edges'] = []): Team => ({
   agents: Object.entries(roles).map(([name, role]) => ({ name, role, prompt: `You are ${name}.` })),

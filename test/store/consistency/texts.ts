@@ -1,5 +1,5 @@
 /** Made-up task texts: words of a made-up language, and near-duplicates with one word changed. Deterministic. */
-import { wordAt } from '../../../store/consistency/words.ts';
+import { wordAt } from '../../../store/evaluate/consistency/words.ts';
 
 const draw = (seed: number, at: number, below: number): number => (wordAt(seed, at) >>> 0) % below;
 

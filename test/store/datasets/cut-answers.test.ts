@@ -9,7 +9,7 @@ import { freeze } from '../../../store/datasets/freeze.ts';
 import { arrowIn } from '../../../store/datasets/parquet.ts';
 import { openDataset } from '../../../store/datasets/read.ts';
 import { parseRecipe } from '../../../store/datasets/recipe.ts';
-import { CUT_REASONS } from '../../../store/filter-fields.ts';
+import { CUT_REASONS } from '../../../store/filter/filter-fields.ts';
 import { type JudgedDatabase, judgedDatabase } from '../judging/support/judged.ts';
 import { at, event } from '../support/events.ts';
 

@@ -1,7 +1,7 @@
 /** States and kinds with a closed list of values: the database refuses every other one, and takes all that an event may say. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Target, VOCABULARY } from '../../../ingest/events/events.ts';
-import { METHODS } from '../../../store/methods/find.ts';
+import { METHODS } from '../../../store/evaluate/methods/find.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
 
 const JOB_OUTCOMES = VOCABULARY['job.finished'].properties.outcome.enum;

@@ -3,9 +3,9 @@ import { chmodSync, existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, syml
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { prepareBinaries } from '../../../store/db/binaries.ts';
-import { ensureCluster } from '../../../store/db/cluster.ts';
-import { leftBehind, madeElsewhere, nameHome } from '../../../store/db/elsewhere.ts';
+import { prepareBinaries } from '../../../store/server/binaries.ts';
+import { ensureCluster } from '../../../store/server/cluster.ts';
+import { leftBehind, madeElsewhere, nameHome } from '../../../store/server/elsewhere.ts';
 import { removeFolder } from '../../support/remove-folder.ts';
 import { isRoot } from './processes.ts';
 

@@ -14,10 +14,10 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { removeCluster } from '../../../store/db/cluster.ts';
-import { homeAt } from '../../../store/db/home.ts';
 import { openPool } from '../../../store/db/pool.ts';
-import { isServing } from '../../../store/db/share.ts';
+import { removeCluster } from '../../../store/server/cluster.ts';
+import { homeAt } from '../../../store/server/home.ts';
+import { isServing } from '../../../store/server/share.ts';
 import { openConnection } from '../../support/connection.ts';
 import {
   cleanUp,

@@ -8,13 +8,13 @@ import type { Draft } from '../../../ingest/events/events.ts';
 import { postgresLog } from '../../../ingest/log/postgres.ts';
 import { migrate, migrationsFolder, readMigrations } from '../../../migrations/migrate.ts';
 import { type Db, openPool } from '../../../store/db/pool.ts';
-import { judgeAgain, lapsedMethods } from '../../../store/judging/judge.ts';
+import { judgeAgain, lapsedMethods } from '../../../store/evaluate/judging/judge.ts';
+import { inFolders } from '../../../store/keep/places.ts';
+import { restore } from '../../../store/keep/restore.ts';
 import { reconcile } from '../../../store/log/reconcile.ts';
 import { projectAll } from '../../../store/projecting/projector.ts';
-import { checksum } from '../../../store/rebuilding/checksum.ts';
-import { rebuild } from '../../../store/rebuilding/rebuild.ts';
-import { inFolders } from '../../../store/retention/places.ts';
-import { restore } from '../../../store/retention/restore.ts';
+import { checksum } from '../../../store/projecting/rebuilding/checksum.ts';
+import { rebuild } from '../../../store/projecting/rebuilding/rebuild.ts';
 import { freshDatabase, type TestDatabase, testServerUrl } from '../../support/database.ts';
 import { asStored } from '../support/as-stored.ts';
 

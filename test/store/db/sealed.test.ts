@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, it } from 'vitest';
-import { sealedFile } from '../../../store/db/sealed.ts';
+import { sealedFile } from '../../../store/server/sealed.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'troupe-sealed-'));
 const path = join(folder, 'sealed', 'facts');

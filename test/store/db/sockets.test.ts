@@ -2,11 +2,11 @@ import { chmodSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } f
 import { connect, createServer } from 'node:net';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { prepareBinaries } from '../../../store/db/binaries.ts';
-import { ensureCluster } from '../../../store/db/cluster.ts';
-import { homeAt, openHome } from '../../../store/db/home.ts';
-import { joinKeeper } from '../../../store/db/keeping.ts';
-import { type Server, startServer } from '../../../store/db/launcher.ts';
+import { prepareBinaries } from '../../../store/server/binaries.ts';
+import { ensureCluster } from '../../../store/server/cluster.ts';
+import { homeAt, openHome } from '../../../store/server/home.ts';
+import { joinKeeper } from '../../../store/server/keeping.ts';
+import { type Server, startServer } from '../../../store/server/launcher.ts';
 import { openConnection } from '../../support/connection.ts';
 import { freePort } from '../../support/free-port.ts';
 import { cleanUp, openFolder, startUser, untilGone } from './processes.ts';

@@ -13,9 +13,9 @@ import {
   toolRole,
   withoutReader,
 } from '../../../store/db/reader.ts';
-import { watchTools } from '../../../store/db/tool-clock.ts';
-import { openToolPort, type ToolPort } from '../../../store/db/tool-port.ts';
-import { ask } from '../../../store/sql/sql.ts';
+import { ask } from '../../../store/explore/sql/sql.ts';
+import { watchTools } from '../../../store/server/tool-clock.ts';
+import { openToolPort, type ToolPort } from '../../../store/server/tool-port.ts';
 import { type Connection, openConnection } from '../../support/connection.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
 

@@ -3,8 +3,8 @@ import { existsSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSyn
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { packageAt, prepareBinaries } from '../../../store/db/binaries.ts';
-import { ensureCluster, removeCluster } from '../../../store/db/cluster.ts';
+import { packageAt, prepareBinaries } from '../../../store/server/binaries.ts';
+import { ensureCluster, removeCluster } from '../../../store/server/cluster.ts';
 
 let folder: string;
 beforeEach(() => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { inOrder, type Link, outline, type Thing } from '../../../store/episodes/outline.ts';
+import { inOrder, type Link, outline, type Thing } from '../../../store/explore/episodes/outline.ts';
 
 const hour = (n: number) => new Date(Date.UTC(2026, 0, 1, n)).toISOString();
 const message = (id: string, seq: number | null, at: string | null): Thing => ({

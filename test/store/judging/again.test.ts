@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { requireJudged } from '../../../store/judging/judged.ts';
-import { NAMED_FEEDBACK } from '../../../store/judging/named-feedback.ts';
-import { METHODS } from '../../../store/methods/find.ts';
+import { requireJudged } from '../../../store/evaluate/judging/judged.ts';
+import { NAMED_FEEDBACK } from '../../../store/evaluate/judging/named-feedback.ts';
+import { METHODS } from '../../../store/evaluate/methods/find.ts';
 import { played, randomEpisodes, say } from './support/episodes.ts';
 import { type JudgedDatabase, judgedDatabase } from './support/judged.ts';
 

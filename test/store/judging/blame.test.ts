@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { EventData } from '../../../ingest/events/events.ts';
-import { METHODS } from '../../../store/methods/find.ts';
+import { METHODS } from '../../../store/evaluate/methods/find.ts';
 import { at, event } from '../support/events.ts';
 import { type JudgedDatabase, judgedDatabase } from './support/judged.ts';
 import { aTask, expectSaid, tell } from './support/stories.ts';

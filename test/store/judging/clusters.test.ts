@@ -1,6 +1,6 @@
 /** Which queries are alike decides which team they get: by their words, or by the vectors of a model that is named. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { storedPool, teamsLike } from '../../../store/consistency/stored-pool.ts';
+import { storedPool, teamsLike } from '../../../store/evaluate/consistency/stored-pool.ts';
 import { event } from '../support/events.ts';
 import { type JudgedDatabase, judgedDatabase } from './support/judged.ts';
 

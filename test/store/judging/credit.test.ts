@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { resolveMethods } from '../../../store/judging/judge.ts';
-import { unreadRewards, unreadText } from '../../../store/judging/unread-rewards.ts';
+import { resolveMethods } from '../../../store/evaluate/judging/judge.ts';
+import { unreadRewards, unreadText } from '../../../store/evaluate/judging/unread-rewards.ts';
 import { type Call, played, type Says, say } from './support/episodes.ts';
 import { type Expected, type JudgedDatabase, judgedDatabase } from './support/judged.ts';
 

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { unjudged } from '../../../store/judging/judge.ts';
+import { unjudged } from '../../../store/evaluate/judging/judge.ts';
 import { at, event } from '../support/events.ts';
 import { played, say } from './support/episodes.ts';
 import { type JudgedDatabase, judgedDatabase } from './support/judged.ts';

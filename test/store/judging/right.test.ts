@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { rightOf } from '../../../store/judging/influence.ts';
+import { rightOf } from '../../../store/evaluate/judging/influence.ts';
 
 it.each([
   [1, 'failure', true],

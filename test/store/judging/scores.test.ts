@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 import type { Event } from '../../../ingest/events/events.ts';
-import { METHODS } from '../../../store/methods/find.ts';
+import { METHODS } from '../../../store/evaluate/methods/find.ts';
 import { at, event } from '../support/events.ts';
 import { type Call, type Play, played, say } from './support/episodes.ts';
 import { type JudgedDatabase, judgedDatabase } from './support/judged.ts';

@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { postgresLog } from '../../../ingest/log/postgres.ts';
-import { judge, unjudged } from '../../../store/judging/judge.ts';
-import { ALL_SHARES } from '../../../store/judging/lock.ts';
-import { portionsOf } from '../../../store/judging/portions.ts';
-import { runJudge } from '../../../store/judging/standing.ts';
+import { judge, unjudged } from '../../../store/evaluate/judging/judge.ts';
+import { ALL_SHARES } from '../../../store/evaluate/judging/lock.ts';
+import { portionsOf } from '../../../store/evaluate/judging/portions.ts';
+import { runJudge } from '../../../store/evaluate/judging/standing.ts';
 import { projectAll } from '../../../store/projecting/projector.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
 import { anEpisode } from '../support/events.ts';

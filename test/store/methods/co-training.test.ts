@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { ExecutionReport } from '../../../store/methods/execution-report.ts';
-import { findMethod } from '../../../store/methods/find.ts';
-import { runMethod } from '../../../store/methods/run.ts';
+import type { ExecutionReport } from '../../../store/evaluate/methods/execution-report.ts';
+import { findMethod } from '../../../store/evaluate/methods/find.ts';
+import { runMethod } from '../../../store/evaluate/methods/run.ts';
 import { expectClose } from './close.ts';
 import { EPISODE, withCell, withTest } from './reports.ts';
 

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { findMethod } from '../../../store/methods/find.ts';
-import { groupFlags } from '../../../store/methods/group-flags.ts';
-import { runMethod } from '../../../store/methods/run.ts';
+import { findMethod } from '../../../store/evaluate/methods/find.ts';
+import { groupFlags } from '../../../store/evaluate/methods/group-flags.ts';
+import { runMethod } from '../../../store/evaluate/methods/run.ts';
 import { expectClose } from './close.ts';
 
 type Row = { readonly group: string; readonly reward: number };

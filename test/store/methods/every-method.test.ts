@@ -2,8 +2,8 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { METHOD_EXAMPLES } from '../../../cli/method-examples.ts';
 import { TroupeError } from '../../../errors.ts';
-import { findMethod, METHODS } from '../../../store/methods/find.ts';
-import { runMethod } from '../../../store/methods/run.ts';
+import { findMethod, METHODS } from '../../../store/evaluate/methods/find.ts';
+import { runMethod } from '../../../store/evaluate/methods/run.ts';
 import { LOSS_METHODS } from '../../../trainer/losses/catalogue.ts';
 import { expectClose } from './close.ts';
 

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { criticismText } from '../../../store/methods/criticism.ts';
-import { findMethod } from '../../../store/methods/find.ts';
-import { runMethod } from '../../../store/methods/run.ts';
+import { criticismText } from '../../../store/evaluate/methods/criticism.ts';
+import { findMethod } from '../../../store/evaluate/methods/find.ts';
+import { runMethod } from '../../../store/evaluate/methods/run.ts';
 
 const run = (name: string, input: unknown) => runMethod(findMethod(name), input);
 

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { methodFile } from '../../../docs/pages.ts';
-import { METHODS } from '../../../store/methods/find.ts';
+import { METHODS } from '../../../store/evaluate/methods/find.ts';
 
 const headerOf = (file: string): string =>
   /^\/\*\*([\s\S]*?)\*\//.exec(readFileSync(join(import.meta.dirname, '../../..', file), 'utf8'))?.[1] ?? '';

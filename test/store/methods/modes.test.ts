@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { findMethod, METHODS } from '../../../store/methods/find.ts';
-import { runMethod } from '../../../store/methods/run.ts';
+import { findMethod, METHODS } from '../../../store/evaluate/methods/find.ts';
+import { runMethod } from '../../../store/evaluate/methods/run.ts';
 import { LOSS_METHODS } from '../../../trainer/losses/catalogue.ts';
 import { expectClose } from './close.ts';
 

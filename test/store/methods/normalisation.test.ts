@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { findMethod } from '../../../store/methods/find.ts';
-import { runMethod } from '../../../store/methods/run.ts';
+import { findMethod } from '../../../store/evaluate/methods/find.ts';
+import { runMethod } from '../../../store/evaluate/methods/run.ts';
 import { expectClose } from './close.ts';
 
 type Column = (number | null)[];

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { findMethod } from '../../../store/methods/find.ts';
-import { MAST_MODES } from '../../../store/methods/mast.ts';
-import { runMethod } from '../../../store/methods/run.ts';
+import { findMethod } from '../../../store/evaluate/methods/find.ts';
+import { MAST_MODES } from '../../../store/evaluate/methods/mast.ts';
+import { runMethod } from '../../../store/evaluate/methods/run.ts';
 import { expectClose } from './close.ts';
 
 const run = (name: string, input: unknown) => runMethod(findMethod(name), input);

@@ -1,4 +1,4 @@
-import type { ExecutionReport } from '../../../store/methods/execution-report.ts';
+import type { ExecutionReport } from '../../../store/evaluate/methods/execution-report.ts';
 
 /**
  * One episode: a right program, a wrong one, a malformed one, and the reference; a ground-truth and a public test, then a test

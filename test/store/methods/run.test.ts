@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { TroupeError } from '../../../errors.ts';
-import { findMethod } from '../../../store/methods/find.ts';
-import { methodParams, runMethod } from '../../../store/methods/run.ts';
+import { findMethod } from '../../../store/evaluate/methods/find.ts';
+import { methodParams, runMethod } from '../../../store/evaluate/methods/run.ts';
 
 function errorOf(run: () => unknown): TroupeError {
   try {

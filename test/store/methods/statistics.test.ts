@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { groupBy } from '../../../ingest/group-by.ts';
-import { grpoAdvantage } from '../../../store/methods/credit/grpo-advantage.ts';
-import { findMethod } from '../../../store/methods/find.ts';
-import { runMethod } from '../../../store/methods/run.ts';
+import { grpoAdvantage } from '../../../store/evaluate/methods/credit/grpo-advantage.ts';
+import { findMethod } from '../../../store/evaluate/methods/find.ts';
+import { runMethod } from '../../../store/evaluate/methods/run.ts';
 import {
   groupRows,
   groupStatistics,
@@ -12,7 +12,7 @@ import {
   roundHalfEven,
   stableOrder,
   standardDeviation,
-} from '../../../store/methods/statistics.ts';
+} from '../../../store/evaluate/methods/statistics.ts';
 import { expectClose } from './close.ts';
 
 describe('rounding', () => {

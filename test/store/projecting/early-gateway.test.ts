@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { generationRequested } from '../../../store/projections/calls.ts';
+import { generationRequested } from '../../../store/tables/calls.ts';
 
 /** Task and group of the row of a call whose headers were recorded as fields without a column. */
 const rowOf = (source: string, unmapped: Readonly<Record<string, unknown>>, data: object = {}) => {

@@ -2,9 +2,9 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { EventLog } from '../../../ingest/log/log.ts';
 import { postgresLog } from '../../../ingest/log/postgres.ts';
-import type { AttemptRow } from '../../../store/rollouts/attempts.ts';
-import { announce, announceMissing } from '../../../store/rollouts/episodes.ts';
-import { rolloutSpec } from '../../../store/rollouts/rollout.ts';
+import type { AttemptRow } from '../../../store/loop/play/attempts.ts';
+import { rolloutSpec } from '../../../store/loop/play/rollout.ts';
+import { announce, announceMissing } from '../../../trainer/loop/play/episodes.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
 
 const rollout = rolloutSpec('r', { runner: 'team', tasks: [{ task_id: 't', prompt: '1 + 1' }], samples: 3 });

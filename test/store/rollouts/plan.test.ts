@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import type { AttemptErrorCode, AttemptRow } from '../../../store/rollouts/attempts.ts';
-import { episodeId, groupId } from '../../../store/rollouts/ids.ts';
-import { nextAttempts, tally } from '../../../store/rollouts/plan.ts';
-import { checkedRolloutId, groupsOf, readTasks, rolloutSpec, seedOf } from '../../../store/rollouts/rollout.ts';
+import type { AttemptErrorCode, AttemptRow } from '../../../store/loop/play/attempts.ts';
+import { episodeId, groupId } from '../../../store/loop/play/ids.ts';
+import { checkedRolloutId, groupsOf, readTasks, rolloutSpec, seedOf } from '../../../store/loop/play/rollout.ts';
+import { nextAttempts, tally } from '../../../trainer/loop/play/plan.ts';
 
 const spec = { tasks: [{ task_id: 'a' }, { task_id: 'b' }], samples: 2 };
 const row = (

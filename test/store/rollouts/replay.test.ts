@@ -1,8 +1,8 @@
 /** Which call of a source a call of its replay is: the same agent, the same request, the same order. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { FAULT_NAMES, faultOf } from '../../../store/rollouts/faults.ts';
-import { interventionOf, type SourceCall, walkAlong } from '../../../store/rollouts/replay.ts';
+import { FAULT_NAMES, faultOf } from '../../../store/loop/play/faults.ts';
+import { interventionOf, type SourceCall, walkAlong } from '../../../store/loop/play/replay.ts';
 
 const call = (
   call_id: string,

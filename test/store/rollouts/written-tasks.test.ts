@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { taskDrafts } from '../../../store/rollouts/episodes.ts';
-import { writtenTasks } from '../../../store/rollouts/written-tasks.ts';
+import { writtenTasks } from '../../../store/loop/play/written-tasks.ts';
+import { taskDrafts } from '../../../trainer/loop/play/episodes.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
 
 let database: TestDatabase;

@@ -5,15 +5,15 @@ import { appendOwn } from '../../../ingest/events/own-event.ts';
 import { postgresLog } from '../../../ingest/log/postgres.ts';
 import { type AsOf, eventsBefore } from '../../../store/datasets/as-of.ts';
 import { openPool } from '../../../store/db/pool.ts';
-import { type JobContext, waitForJob } from '../../../store/jobs/jobs.ts';
-import { runJobs } from '../../../store/jobs/worker.ts';
+import { groupId } from '../../../store/loop/play/ids.ts';
 import { projectAll, projectBatch } from '../../../store/projecting/projector.ts';
-import { groupId } from '../../../store/rollouts/ids.ts';
-import { dayBudgetOver } from '../../../store/schedules/day-budget.ts';
-import type { ScheduleDefinition } from '../../../store/schedules/definition.ts';
-import { driftNow } from '../../../store/schedules/drift.ts';
-import { scheduleHistory } from '../../../store/schedules/history.ts';
-import { runScheduler, scheduleOnce } from '../../../store/schedules/scheduler.ts';
+import { type JobContext, waitForJob } from '../../../store/queue/jobs/jobs.ts';
+import { runJobs } from '../../../store/queue/jobs/worker.ts';
+import { dayBudgetOver } from '../../../store/queue/schedules/day-budget.ts';
+import type { ScheduleDefinition } from '../../../store/queue/schedules/definition.ts';
+import { driftNow } from '../../../store/queue/schedules/drift.ts';
+import { scheduleHistory } from '../../../store/queue/schedules/history.ts';
+import { runScheduler, scheduleOnce } from '../../../store/queue/schedules/scheduler.ts';
 import {
   addSchedule,
   backfillSchedule,
@@ -24,7 +24,7 @@ import {
   removeSchedule,
   resumeSchedule,
   runScheduleNow,
-} from '../../../store/schedules/schedules.ts';
+} from '../../../store/queue/schedules/schedules.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
 import { expectBelow } from '../../support/measured.ts';
 

@@ -2,9 +2,9 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { TroupeError } from '../../../errors.ts';
 import { query, rowsOf, sql } from '../../../store/db/query.ts';
-import { pinMethods, unknownValues } from '../../../store/filter-check.ts';
-import { filterText } from '../../../store/filter-text.ts';
-import { type Filter, lowerFilter, parseFilter } from '../../../store/select.ts';
+import { pinMethods, unknownValues } from '../../../store/filter/filter-check.ts';
+import { filterText } from '../../../store/filter/filter-text.ts';
+import { type Filter, lowerFilter, parseFilter } from '../../../store/filter/select.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
 import { insert, seed } from '../datasets/fixture.ts';
 

@@ -10,7 +10,7 @@ import {
   showSql,
   splitFilter,
   tagReads,
-} from '../../../store/select.ts';
+} from '../../../store/filter/select.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
 import { insert } from '../datasets/fixture.ts';
 

@@ -8,7 +8,7 @@ import {
   normalQuantile,
   studentCdf,
   studentQuantile,
-} from '../../../store/statistics/distributions.ts';
+} from '../../../store/evaluate/statistics/distributions.ts';
 
 const near = (got: number, wanted: number, relative: number): void =>
   expect(Math.abs(got - wanted) / Math.max(Math.abs(wanted), 1e-300)).toBeLessThan(relative);

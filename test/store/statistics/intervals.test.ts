@@ -2,14 +2,14 @@ import fc from 'fast-check';
 import { uniformInt } from 'pure-rand/distribution/uniformInt';
 import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
 import { describe, expect, it } from 'vitest';
-import { anytimeInterval, bettor } from '../../../store/statistics/betting.ts';
-import { meanInterval } from '../../../store/statistics/bootstrap.ts';
-import { mcnemar } from '../../../store/statistics/mcnemar.ts';
-import { outcomeOf } from '../../../store/statistics/outcome.ts';
-import { pairedDifference } from '../../../store/statistics/paired.ts';
-import { meanPassAtK, passAtK } from '../../../store/statistics/pass-at-k.ts';
-import { tasksNeeded } from '../../../store/statistics/tasks-needed.ts';
-import { blocksOf } from '../../../store/statistics/two-arms.ts';
+import { anytimeInterval, bettor } from '../../../store/evaluate/statistics/betting.ts';
+import { meanInterval } from '../../../store/evaluate/statistics/bootstrap.ts';
+import { mcnemar } from '../../../store/evaluate/statistics/mcnemar.ts';
+import { outcomeOf } from '../../../store/evaluate/statistics/outcome.ts';
+import { pairedDifference } from '../../../store/evaluate/statistics/paired.ts';
+import { meanPassAtK, passAtK } from '../../../store/evaluate/statistics/pass-at-k.ts';
+import { tasksNeeded } from '../../../store/evaluate/statistics/tasks-needed.ts';
+import { blocksOf } from '../../../store/evaluate/statistics/two-arms.ts';
 
 /** A stream of numbers from 0 to 1. */
 function uniform(seed: number): () => number {

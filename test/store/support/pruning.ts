@@ -5,11 +5,11 @@ import { join } from 'node:path';
 import { fileArtifacts } from '../../../ingest/events/artifacts.ts';
 import type { Event } from '../../../ingest/events/events.ts';
 import { postgresLog } from '../../../ingest/log/postgres.ts';
-import { judgeAgain } from '../../../store/judging/judge.ts';
+import { judgeAgain } from '../../../store/evaluate/judging/judge.ts';
+import { inFolders as places } from '../../../store/keep/places.ts';
+import { type PruneOptions, prune } from '../../../store/keep/prune.ts';
+import { restore } from '../../../store/keep/restore.ts';
 import { projectAll } from '../../../store/projecting/projector.ts';
-import { inFolders as places } from '../../../store/retention/places.ts';
-import { type PruneOptions, prune } from '../../../store/retention/prune.ts';
-import { restore } from '../../../store/retention/restore.ts';
 import { freshDatabase } from '../../support/database.ts';
 import { at, event } from './events.ts';
 

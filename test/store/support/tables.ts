@@ -2,7 +2,7 @@
 import type { Event } from '../../../ingest/events/events.ts';
 import { postgresLog } from '../../../ingest/log/postgres.ts';
 import { projectAll } from '../../../store/projecting/projector.ts';
-import { checksum } from '../../../store/rebuilding/checksum.ts';
+import { checksum } from '../../../store/projecting/rebuilding/checksum.ts';
 import { freshDatabase } from '../../support/database.ts';
 
 /** Appends in the given order and batch size, projecting after every batch, and gives the checksum of all tables. */

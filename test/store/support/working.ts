@@ -1,7 +1,7 @@
 /** Takes one job and never ends it. Arguments: address of the database, name of the worker, lease in milliseconds. */
 import { postgresLog } from '../../../ingest/log/postgres.ts';
 import { openPool } from '../../../store/db/pool.ts';
-import { runJobs } from '../../../store/jobs/worker.ts';
+import { runJobs } from '../../../store/queue/jobs/worker.ts';
 
 const [url, worker, leaseMs] = process.argv.slice(2);
 const db = openPool(url!, { max: 3 });

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { ask, type SqlAnswer } from '../../../store/sql/sql.ts';
+import { ask, type SqlAnswer } from '../../../store/explore/sql/sql.ts';
 import { type Shell, warmShell } from '../../cli/support/troupe.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
 

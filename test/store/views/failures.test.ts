@@ -1,6 +1,6 @@
 /** Failures by mode, and blame beside what was noted. Expected numbers are worked out by hand. */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { MAST_CATEGORIES, MAST_MODES, type MastCode, mastCategory } from '../../../store/methods/mast.ts';
+import { MAST_CATEGORIES, MAST_MODES, type MastCode, mastCategory } from '../../../store/evaluate/methods/mast.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
 import { attempt, feedback, record, rowsOf } from './attempts.ts';
 

@@ -10,7 +10,7 @@ import { fileArtifacts } from '../../../ingest/events/artifacts.ts';
 import { importFiles } from '../../../ingest/files/import.ts';
 import { postgresBook, postgresLog } from '../../../ingest/log/postgres.ts';
 import { createRecorder } from '../../../ingest/recorder/recorder.ts';
-import { ask } from '../../../store/sql/sql.ts';
+import { ask } from '../../../store/explore/sql/sql.ts';
 import { post, type TestApp, testApp } from '../../api/support/app.ts';
 import { agent, chat, message, request, spanId, TRACE, text } from '../../ingest/support/spans.ts';
 

@@ -1,7 +1,7 @@
 /** Estimators side by side and execution matrices. Expected numbers are worked out by hand. */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { postgresLog } from '../../../ingest/log/postgres.ts';
-import { judge } from '../../../store/judging/judge.ts';
+import { judge } from '../../../store/evaluate/judging/judge.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
 import { anExecution } from '../support/events.ts';
 import { attempt, feedback, record, rowsOf } from './attempts.ts';

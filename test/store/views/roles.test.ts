@@ -1,7 +1,7 @@
 /** The role of an agent that was given none is its name, and says so. */
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { postgresLog } from '../../../ingest/log/postgres.ts';
-import { fieldSql } from '../../../store/filter-fields.ts';
+import { fieldSql } from '../../../store/filter/filter-fields.ts';
 import { projectAll } from '../../../store/projecting/projector.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
 import { event } from '../support/events.ts';

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { freeze } from '../../../store/datasets/freeze.ts';
-import { UNTRAINABLE } from '../../../store/filter-fields.ts';
+import { UNTRAINABLE } from '../../../store/filter/filter-fields.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
 import { insert } from '../datasets/fixture.ts';
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { spentBelow } from '../../../store/rollouts/budget.ts';
-import { episodeId, groupId } from '../../../store/rollouts/ids.ts';
+import { spentBelow } from '../../../store/loop/play/budget.ts';
+import { episodeId, groupId } from '../../../store/loop/play/ids.ts';
 import { parsePlan } from '../../../trainer/plans/plan.ts';
 import { runOver, stageBudget } from '../../../trainer/plans/plan-budget.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { parseFilter, showSql } from '../../../store/select.ts';
+import { parseFilter, showSql } from '../../../store/filter/select.ts';
 import {
   branchAsked,
   completeGroupsOf,

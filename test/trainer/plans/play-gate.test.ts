@@ -1,12 +1,12 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { appendOwn } from '../../../ingest/events/own-event.ts';
 import { postgresLog } from '../../../ingest/log/postgres.ts';
-import { type GateReport, gateMarkdown } from '../../../store/gating/report.ts';
-import { WaitsFor } from '../../../store/jobs/jobs.ts';
+import { groupId } from '../../../store/loop/play/ids.ts';
+import { boundCheckpoints, hostedWeights, weightsAtPlay } from '../../../store/loop/play/weights.ts';
+import { ROLLBACK, recordAfterHosted, recordRelease, releasesOf } from '../../../store/loop/release/releases.ts';
 import { projectBatch } from '../../../store/projecting/projector.ts';
-import { ROLLBACK, recordAfterHosted, recordRelease, releasesOf } from '../../../store/releasing/releases.ts';
-import { groupId } from '../../../store/rollouts/ids.ts';
-import { boundCheckpoints, hostedWeights, weightsAtPlay } from '../../../store/rollouts/weights.ts';
+import { WaitsFor } from '../../../store/queue/jobs/jobs.ts';
+import { type GateReport, gateMarkdown } from '../../../trainer/loop/comparison/report.ts';
 import { mapsOf } from '../../../trainer/plans/gates-asked.ts';
 import { environmentOf, playGate } from '../../../trainer/plans/play-gate.ts';
 import { readRunners } from '../../../trainer/rollouts/runners.ts';

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { postgresLog } from '../../../ingest/log/postgres.ts';
-import type { GateReport } from '../../../store/gating/report.ts';
+import { recordRelease, releasesOf } from '../../../store/loop/release/releases.ts';
 import { projectAll } from '../../../store/projecting/projector.ts';
-import { recordRelease, releasesOf } from '../../../store/releasing/releases.ts';
+import type { GateReport } from '../../../trainer/loop/comparison/report.ts';
 import { parsePlan } from '../../../trainer/plans/plan.ts';
 import { endRound } from '../../../trainer/plans/round.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { registerProcess } from '../../../store/jobs/processes.ts';
-import { hostedWeights } from '../../../store/rollouts/weights.ts';
+import { hostedWeights } from '../../../store/loop/play/weights.ts';
+import { registerProcess } from '../../../store/queue/jobs/processes.ts';
 import { weightsWanted } from '../../../trainer/rollouts/serving.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
 

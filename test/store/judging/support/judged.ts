@@ -2,10 +2,10 @@
 import { expect } from 'vitest';
 import type { Event } from '../../../../ingest/events/events.ts';
 import { postgresLog } from '../../../../ingest/log/postgres.ts';
-import { judge, judgeAgain, type MethodAsked } from '../../../../store/judging/judge.ts';
+import { judge, judgeAgain, type MethodAsked } from '../../../../store/evaluate/judging/judge.ts';
 import { projectAll } from '../../../../store/projecting/projector.ts';
-import { checksum } from '../../../../store/rebuilding/checksum.ts';
-import { rebuild } from '../../../../store/rebuilding/rebuild.ts';
+import { checksum } from '../../../../store/projecting/rebuilding/checksum.ts';
+import { rebuild } from '../../../../store/projecting/rebuilding/rebuild.ts';
 import { freshDatabase } from '../../../support/database.ts';
 
 /** Value and reason by `episode step`. */
