@@ -32,5 +32,5 @@ export { ask, type SqlAnswer } from './store/explore/sql/sql.ts';
 export { projectAll } from './store/projecting/projector.ts';
 export { rebuild } from './store/projecting/rebuilding/rebuild.ts';
 // trainer: facts become weights
-export { type OpenModel, openModel } from './trainer/models/model-directory.ts';
-export { Policy } from './trainer/sampling/policy.ts';
+export { type OpenModel, openModel } from './trainer/model/model-directory.ts';
+export { Policy } from './trainer/sample/policy.ts';

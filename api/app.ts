@@ -9,7 +9,7 @@ import type { EpisodeRule } from '../ingest/traces/otlp/episode-rules.ts';
 import type { Db } from '../store/db/pool.ts';
 import { boundCheckpoints } from '../store/loop/play/weights.ts';
 import { canaryCheckpoints } from '../trainer/loop/comparison/canary-traffic.ts';
-import type { Runner } from '../trainer/rollouts/runners.ts';
+import type { Runner } from '../trainer/loop/play/runners.ts';
 import { authorise } from './auth.ts';
 import { BODY_LIMIT } from './body.ts';
 import { bufferedLedger } from './buffered-ledger.ts';

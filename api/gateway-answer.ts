@@ -1,6 +1,7 @@
 /** A response in the shapes of the OpenAI interface, with its token ids and the ids of its record. */
-import type { Choice, SampleAnswer, SampleBegun, TopLogprob } from '../trainer/sampling/infer-wire.ts';
-import { bytesOfText, tokenName } from '../trainer/tokens/token-text.ts';
+
+import { bytesOfText, tokenName } from '../trainer/model/tokens/token-text.ts';
+import type { Choice, SampleAnswer, SampleBegun, TopLogprob } from '../trainer/sample/infer-wire.ts';
 import type { CompletionRequest } from './gateway-request.ts';
 import { finishOf, messageOf } from './gateway-tools.ts';
 

@@ -1,8 +1,8 @@
 /** What the response of a policy has to be: JSON of a schema, or the call of a tool. Refused where sampling cannot enforce it. Pure. */
 import { TroupeError } from '../errors.ts';
 import { isRecord } from '../ingest/events/json.ts';
-import { forcedTools } from '../trainer/sampling/infer-request.ts';
-import { grammarOf } from '../trainer/sampling/json-schema.ts';
+import { forcedTools } from '../trainer/sample/infer-request.ts';
+import { grammarOf } from '../trainer/sample/json-schema.ts';
 import { refuse } from './gateway-sampling.ts';
 import type { Tool } from './gateway-tools.ts';
 

@@ -4,7 +4,7 @@ import type { Draft } from '../ingest/events/events.ts';
 import { GATEWAY, gatewayEventId } from '../ingest/events/gateway-events.ts';
 import { toMessage } from '../ingest/formats/kit/chat-message.ts';
 import { INCOMPLETE } from '../ingest/traces/trace.ts';
-import type { SampleAnswer, SampleBegun } from '../trainer/sampling/infer-wire.ts';
+import type { SampleAnswer, SampleBegun } from '../trainer/sample/infer-wire.ts';
 import type { Constraint } from './gateway-constraint.ts';
 import type { CallContext, CompletionRequest, Prompt } from './gateway-request.ts';
 import type { Sampling } from './gateway-sampling.ts';

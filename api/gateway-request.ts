@@ -5,7 +5,7 @@ import { isRecord } from '../ingest/events/json.ts';
 import { writtenArguments } from '../ingest/events/spelling.ts';
 import { isIdentifier } from '../ingest/events/text.ts';
 import { badMessage, type ChatMessage } from '../ingest/formats/kit/chat-message.ts';
-import type { PromptAsk, SampleAsk } from '../trainer/sampling/infer-wire.ts';
+import type { PromptAsk, SampleAsk } from '../trainer/sample/infer-wire.ts';
 import { type Constraint, oneConstraint, readForced, readFormat } from './gateway-constraint.ts';
 import { flag, readSampling, refuse, refuseUnsupported, type Sampling, whole } from './gateway-sampling.ts';
 import { readOneCall, readTools, type Tool } from './gateway-tools.ts';

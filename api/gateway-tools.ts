@@ -5,7 +5,7 @@ import { isIdentifier } from '../ingest/events/text.ts';
 import type { ChatMessage } from '../ingest/formats/kit/chat-message.ts';
 import { type Call, prefixIds, resultDrafts, toolDrafts } from '../ingest/formats/kit/chat-tools.ts';
 import type { Emitter } from '../ingest/formats/kit/native.ts';
-import type { Choice } from '../trainer/sampling/infer-wire.ts';
+import type { Choice } from '../trainer/sample/infer-wire.ts';
 import { flag, refuse } from './gateway-sampling.ts';
 
 /** A function that a model may call: `parameters` is a JSON Schema. */

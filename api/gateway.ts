@@ -10,7 +10,7 @@ import { nextTime } from '../ingest/recorder/next-time.ts';
 import { patiently } from '../store/db/patience.ts';
 import type { BoundCheckpoint } from '../store/loop/play/weights.ts';
 import type { LiveCall } from '../trainer/loop/comparison/canary-traffic.ts';
-import type { OnPart, SampleAnswer } from '../trainer/sampling/infer-wire.ts';
+import type { OnPart, SampleAnswer } from '../trainer/sample/infer-wire.ts';
 import { type AnswerBody, emptyAnswer } from './gateway-answer.ts';
 import { draftsOf, type RecordedCall, type Sent } from './gateway-record.ts';
 import { type CallContext, type CompletionRequest, toAsk } from './gateway-request.ts';

@@ -7,9 +7,9 @@ import type { Db } from '../store/db/pool.ts';
 import { query, scalarOf, sql } from '../store/db/query.ts';
 import { givenTo } from '../store/loop/release/releases.ts';
 import { servingNow } from '../trainer/loop/release/serving.ts';
-import type { InferClient } from '../trainer/sampling/infer-client.ts';
-import type { OnPart, PromptAnswer, PromptAsk, SampleAnswer, SampleAsk } from '../trainer/sampling/infer-wire.ts';
-import { modelOfCheckpoint } from '../trainer/sampling/infer-wire.ts';
+import type { InferClient } from '../trainer/sample/infer-client.ts';
+import type { OnPart, PromptAnswer, PromptAsk, SampleAnswer, SampleAsk } from '../trainer/sample/infer-wire.ts';
+import { modelOfCheckpoint } from '../trainer/sample/infer-wire.ts';
 
 /** A model of this project, as requests name it: the current weights of a policy, or one checkpoint. */
 export type OwnModel = { readonly kind: 'policy' | 'checkpoint'; readonly name: string };

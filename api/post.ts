@@ -2,7 +2,7 @@
 import type { lookup as systemLookup } from 'node:dns';
 import http from 'node:http';
 import https from 'node:https';
-import type { Post } from '../trainer/rewards/score.ts';
+import type { Post } from '../trainer/loop/rewards/score.ts';
 import { passedOn } from './tracing/spans.ts';
 import { lookupAllowed } from './upstream/connection.ts';
 

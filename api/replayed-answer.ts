@@ -3,7 +3,7 @@ import type { Draft } from '../ingest/events/events.ts';
 import { asText, isRecord } from '../ingest/events/json.ts';
 import { type ChatMessage, fromMessage } from '../ingest/formats/kit/chat-message.ts';
 import type { ReplayAnswer } from '../store/loop/play/replay.ts';
-import type { Choice, SampleAnswer } from '../trainer/sampling/infer-wire.ts';
+import type { Choice, SampleAnswer } from '../trainer/sample/infer-wire.ts';
 import type { CompletionRequest, Lineage } from './gateway-request.ts';
 import type { Kind } from './upstream/kind.ts';
 

@@ -1,9 +1,9 @@
 /** A trained model in the shape of a larger one, so that what a model costs can be changed while what it answers stays. */
-import { type SavedCheckpoint, saveCheckpointAt } from '../trainer/checkpoints/checkpoint.ts';
-import { headSize } from '../trainer/models/families.ts';
-import { openModelForIds } from '../trainer/models/model-directory.ts';
-import { parameterShapes } from '../trainer/models/parameters.ts';
-import type { ModelConfig, Tensor } from '../trainer/models/weights.ts';
+import { type SavedCheckpoint, saveCheckpointAt } from '../trainer/model/checkpoints/checkpoint.ts';
+import { headSize } from '../trainer/model/families.ts';
+import { openModelForIds } from '../trainer/model/model-directory.ts';
+import { parameterShapes } from '../trainer/model/parameters.ts';
+import type { ModelConfig, Tensor } from '../trainer/model/weights.ts';
 
 /** What of a larger model is taken; its heads are as wide as before, its vocabulary is the same. */
 type Larger = Pick<ModelConfig, 'hidden_size' | 'intermediate_size' | 'num_hidden_layers'>;

@@ -3,7 +3,7 @@
  * up, with families of near-duplicates planted among them, so that what is found can be compared with what is there.
  */
 import { similarTasks, type TaskText } from '../store/evaluate/consistency/similar-tasks.ts';
-import { type RandomStream, randomStream } from '../trainer/random.ts';
+import { type RandomStream, randomStream } from '../trainer/tensor/random.ts';
 import type { Settings } from './bench.ts';
 import { compared, interleave, type Result } from './harness.ts';
 import { type Measured, summary } from './statistics.ts';

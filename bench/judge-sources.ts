@@ -5,7 +5,7 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { COMMITS } from '../proofs/method-source.ts';
-import { randomStream } from '../trainer/random.ts';
+import { randomStream } from '../trainer/tensor/random.ts';
 import type { Settings } from './bench.ts';
 import { compared, interleave, oursOnly, type Result, type Side, unmeasured } from './harness.ts';
 import { findPython } from './python.ts';

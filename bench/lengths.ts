@@ -1,7 +1,7 @@
 /** How long the rows of real training data are: taken from a data set if there is one, else drawn from a like distribution. */
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type RandomStream, randomStream } from '../trainer/random.ts';
+import { type RandomStream, randomStream } from '../trainer/tensor/random.ts';
 
 export type Lengths = {
   /** What the lengths are, in words, for the report. */

@@ -2,13 +2,13 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { got, TroupeError } from '../errors.ts';
-import { adapterFiles } from '../trainer/models/adapter-directory.ts';
-import { ALL_LINEAR, initialAdapter } from '../trainer/models/lora.ts';
-import { newModelDirectory } from '../trainer/models/model-directory.ts';
-import { parameterShapes } from '../trainer/models/parameters.ts';
-import type { ModelConfig } from '../trainer/models/weights.ts';
-import { type RandomStream, randomStream } from '../trainer/random.ts';
-import { wordTokenizer } from '../trainer/tokens/tokenizer.ts';
+import { adapterFiles } from '../trainer/model/adapter-directory.ts';
+import { ALL_LINEAR, initialAdapter } from '../trainer/model/lora.ts';
+import { newModelDirectory } from '../trainer/model/model-directory.ts';
+import { parameterShapes } from '../trainer/model/parameters.ts';
+import { wordTokenizer } from '../trainer/model/tokens/tokenizer.ts';
+import type { ModelConfig } from '../trainer/model/weights.ts';
+import { type RandomStream, randomStream } from '../trainer/tensor/random.ts';
 
 export type Size = {
   readonly name: string;

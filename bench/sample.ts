@@ -2,7 +2,7 @@
  * `bench sample`: greedy continuation of prompts of 32 tokens by 64 more, one prompt at a time and 32 at once, against
  * generate of transformers with its cache: the same weights, prompts and threads. Every token of both must be the same.
  */
-import { randomStream } from '../trainer/random.ts';
+import { randomStream } from '../trainer/tensor/random.ts';
 import type { Bench, Settings } from './bench.ts';
 import { compared, interleave, oursOnly, type Result, type Side } from './harness.ts';
 import { parameterCount, type Size, sequence, sizesNamed, writeModel } from './models.ts';

@@ -3,7 +3,7 @@
  * is a whole run of the trainer with a new optimizer, on rows neither side has seen; its batches are of the same rows on
  * both sides, and the losses it logs must be ours.
  */
-import { randomStream } from '../trainer/random.ts';
+import { randomStream } from '../trainer/tensor/random.ts';
 import type { Bench, Settings } from './bench.ts';
 import { compared, interleave, oursOnly, type Result, type Side } from './harness.ts';
 import { realLengths } from './lengths.ts';

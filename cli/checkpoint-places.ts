@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path';
 import { loadConfig } from '../config.ts';
 import { TroupeError } from '../errors.ts';
 import { homeAt } from '../store/server/home.ts';
-import type { CheckpointStore } from '../trainer/checkpoints/checkpoint-store.ts';
+import type { CheckpointStore } from '../trainer/model/checkpoints/checkpoint-store.ts';
 import type { Flags } from './command.ts';
 import { say } from './output.ts';
 
@@ -29,8 +29,8 @@ export function checkpointAt(given: string, flags: Flags): string {
 /** A store by its address, with the access that the environment gives. */
 export async function storeAt(address: string): Promise<CheckpointStore> {
   const [{ openCheckpointStore }, { objectAccess }] = await Promise.all([
-    import('../trainer/checkpoints/bucket-store.ts'),
-    import('../trainer/checkpoints/object-store.ts'),
+    import('../trainer/model/checkpoints/bucket-store.ts'),
+    import('../trainer/model/checkpoints/object-store.ts'),
   ]);
   return openCheckpointStore(address, () => objectAccess(process.env));
 }
@@ -71,7 +71,7 @@ export async function runOutput(flags: Flags): Promise<RunOutput> {
       }
     },
     async finish(id) {
-      const { listCheckpoints } = await import('../trainer/checkpoints/checkpoint.ts');
+      const { listCheckpoints } = await import('../trainer/model/checkpoints/checkpoint.ts');
       try {
         for (const one of await listCheckpoints(folder)) await store.put(join(folder, one));
         await store.pointLatest(id);

@@ -3,7 +3,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type Document, parseDocument } from 'yaml';
-import type { Plan } from '../trainer/plans/plan-schema.ts';
+import type { Plan } from '../trainer/loop/plan/plan-schema.ts';
 import type { RoleSettings } from './children.ts';
 import { planOf } from './commands/plan.ts';
 import type { Bar } from './output.ts';

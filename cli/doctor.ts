@@ -64,7 +64,7 @@ async function machineChecks(flags: Flags, config: Config): Promise<Check[]> {
     await attempt('port', () => portIsOurs(config)),
     await attempt('training', () => trainingHere(config)),
     await attempt('onnxruntime', async () =>
-      (await (await import('../trainer/graph/session.ts')).runtime()) ? 'loads' : '',
+      (await (await import('../trainer/tensor/session.ts')).runtime()) ? 'loads' : '',
     ),
     ...(await placeChecks(flags, projectChecks)),
     // After the database was opened: a home that was moved has just recorded its new place.
@@ -178,7 +178,7 @@ function freeMemory(): string {
 
 /** Which jobs train on this machine, of any project and home. */
 async function trainingHere({ trainings }: Config): Promise<string> {
-  const { holdersText, placeHolders } = await import('../trainer/jobs/training-place.ts');
+  const { holdersText, placeHolders } = await import('../trainer/loop/jobs/training-place.ts');
   const holders = await placeHolders({ count: trainings });
   const most = `at most ${trainings} at a time (setting trainings)`;
   return holders.length === 0 ? `no job trains on this machine; ${most}` : `${holdersText(holders)}; ${most}`;

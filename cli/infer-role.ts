@@ -14,9 +14,9 @@ import { JOB_CHANNEL } from '../store/queue/jobs/jobs.ts';
 import { registerProcess, reportModels } from '../store/queue/jobs/processes.ts';
 import type { Home } from '../store/server/home.ts';
 import { socketFolder } from '../store/server/sockets.ts';
-import type { InferServer } from '../trainer/sampling/infer.ts';
-import type { LoadPolicy } from '../trainer/sampling/infer-batches.ts';
-import { modelOfCheckpoint } from '../trainer/sampling/infer-wire.ts';
+import type { InferServer } from '../trainer/sample/infer.ts';
+import type { LoadPolicy } from '../trainer/sample/infer-batches.ts';
+import { modelOfCheckpoint } from '../trainer/sample/infer-wire.ts';
 import type { Context } from './context.ts';
 import { hostedBy } from './hosted.ts';
 import { inferSocketName, LONGEST_SOCKET_NAME } from './infer-socket.ts';
@@ -213,8 +213,8 @@ async function overSocket(
   loadPolicy: LoadPolicy | null,
 ): Promise<Listening> {
   const [{ startInfer }, { Policy }] = await Promise.all([
-    import('../trainer/sampling/infer.ts'),
-    import('../trainer/sampling/policy.ts'),
+    import('../trainer/sample/infer.ts'),
+    import('../trainer/sample/policy.ts'),
   ]);
   const name = inferSocketName(policy, hostname(), process.pid);
   const socket = join(socketFolder(home.run, 'infer'.padEnd(LONGEST_SOCKET_NAME, '-')), name);
@@ -247,8 +247,8 @@ async function overHttp(
       { field: 'address', got: address },
     );
   const [{ startInferHttp }, { Policy }] = await Promise.all([
-    import('../trainer/sampling/infer-http.ts'),
-    import('../trainer/sampling/policy.ts'),
+    import('../trainer/sample/infer-http.ts'),
+    import('../trainer/sample/policy.ts'),
   ]);
   const server = await startInferHttp({ host, port, key, threads, onReply: observe.infer }, loadPolicy ?? Policy.load);
   const name = host.includes(':') ? `[${host}]` : host;

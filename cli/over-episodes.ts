@@ -2,7 +2,7 @@
 import { EXIT, got, TroupeError } from '../errors.ts';
 import type { Db } from '../store/db/pool.ts';
 import { anyOf, query, rowsOf } from '../store/db/query.ts';
-import type { Pass } from '../trainer/sampling/passes.ts';
+import type { Pass } from '../trainer/sample/passes.ts';
 import type { Flags } from './command.ts';
 import { withContext } from './context.ts';
 import { episodeFilter } from './episode-filter.ts';
@@ -23,8 +23,8 @@ type Printed = {
 };
 
 export async function overEpisodes(flags: Flags, pass: Pass): Promise<number> {
-  const { passEpisodes, reasonsOf } = await import('../trainer/sampling/pass-episodes.ts');
-  const { openModelForIds } = await import('../trainer/models/model-directory.ts');
+  const { passEpisodes, reasonsOf } = await import('../trainer/sample/pass-episodes.ts');
+  const { openModelForIds } = await import('../trainer/model/model-directory.ts');
   return withContext(flags, async ({ db, log, config, now, catchUp }) => {
     await catchUp();
     const episodes = await chosenEpisodes(db, String(flags.episodes));
@@ -75,7 +75,7 @@ export async function overEpisodes(flags: Flags, pass: Pass): Promise<number> {
 /** Ids of episodes that there are, in order. @throws TroupeError `not_found` for an id nobody has, `recipe_invalid` for a filter that is none. */
 async function chosenEpisodes(db: Db, which: string): Promise<string[]> {
   if (/^\s*\{|[=<>(]|\sis\s|\slike\s|\shas\s/iu.test(which)) {
-    const { episodesWhere } = await import('../trainer/sampling/pass-episodes.ts');
+    const { episodesWhere } = await import('../trainer/sample/pass-episodes.ts');
     return episodesWhere(db, await episodeFilter(db, which, '--episodes'));
   }
   const ids = [

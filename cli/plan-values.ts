@@ -1,7 +1,7 @@
 /** The flag `--set PATH=VALUE` of commands that take a plan. */
 import { type Command, InvalidArgumentError } from 'commander';
 import { parseYaml } from '../ingest/files/parse-yaml.ts';
-import type { PlanValues } from '../trainer/plans/plan-values.ts';
+import type { PlanValues } from '../trainer/loop/plan/plan-values.ts';
 import type { Flags } from './command.ts';
 
 export const withSet = (command: Command): Command =>

@@ -6,7 +6,7 @@ import { firstOf, query, rowsOf, sql } from '../store/db/query.ts';
 import { isNoAttempt } from '../store/loop/play/attempts.ts';
 import { endLeases, handBack, runJobs } from '../store/queue/jobs/worker.ts';
 import { openCanaries } from '../trainer/loop/comparison/canary-traffic.ts';
-import type { PlanResult } from '../trainer/plans/round.ts';
+import type { PlanResult } from '../trainer/loop/plan/round.ts';
 import { untilInterrupted } from './command.ts';
 import type { Context } from './context.ts';
 import { hostedBy } from './hosted.ts';
@@ -47,12 +47,12 @@ export async function workOnRun(
     { postJson },
   ] = await Promise.all([
     import('../store/queue/jobs/handlers.ts'),
-    import('../trainer/jobs/handlers.ts'),
-    import('../trainer/plans/handlers.ts'),
+    import('../trainer/loop/jobs/handlers.ts'),
+    import('../trainer/loop/plan/handlers.ts'),
     import('../trainer/engines/engines.ts'),
-    import('../trainer/rollouts/handler.ts'),
-    import('../trainer/rollouts/runners.ts'),
-    import('../trainer/rewards/source.ts'),
+    import('../trainer/loop/play/handler.ts'),
+    import('../trainer/loop/play/runners.ts'),
+    import('../trainer/loop/rewards/source.ts'),
     import('../api/post.ts'),
   ]);
   const { db, log, now, home, config } = context;

@@ -4,7 +4,7 @@ import { hashId } from '../ingest/events/json.ts';
 import { appendOwn } from '../ingest/events/own-event.ts';
 import type { Db } from '../store/db/pool.ts';
 import { anyOf, query, rowsOf, sql } from '../store/db/query.ts';
-import { latestCheckpoint, verifyCheckpoint } from '../trainer/checkpoints/checkpoint.ts';
+import { latestCheckpoint, verifyCheckpoint } from '../trainer/model/checkpoints/checkpoint.ts';
 import type { Context } from './context.ts';
 
 export type RecordedCheckpoint = {

@@ -11,7 +11,7 @@ import { setIn } from './plan-values.ts';
 
 /** What the flags ask for, not yet checked as a definition. @throws TroupeError `usage` naming the flag or the file */
 export async function definitionOf(flags: Flags): Promise<unknown> {
-  const { requireJob } = await import('../trainer/jobs/checked-job.ts');
+  const { requireJob } = await import('../trainer/loop/jobs/checked-job.ts');
   if ((flags.plan === undefined) === (flags.job === undefined))
     throw new TroupeError('usage', 'Missing --plan FILE or --job FILE; give exactly one.');
   if (flags.plan === undefined && setIn(flags).set !== undefined)

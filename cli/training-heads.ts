@@ -1,10 +1,10 @@
 /** What `train value` and `train reward` do with their flags. */
-import { readRows } from '../trainer/data/training-files.ts';
-import type { RewardedStep } from '../trainer/data/training-rows.ts';
-import { type RewardRange, type ValueRow, valueLine, valueRow } from '../trainer/data/value-rows.ts';
-import { courseOf } from '../trainer/training/numbers.ts';
-import { trainRewardHead } from '../trainer/training/reward-head.ts';
-import { trainValueHead, type ValueLossName } from '../trainer/training/value-head.ts';
+import { readRows } from '../trainer/learn/data/training-files.ts';
+import type { RewardedStep } from '../trainer/learn/data/training-rows.ts';
+import { type RewardRange, type ValueRow, valueLine, valueRow } from '../trainer/learn/data/value-rows.ts';
+import { courseOf } from '../trainer/learn/numbers.ts';
+import { trainRewardHead } from '../trainer/learn/reward-head.ts';
+import { trainValueHead, type ValueLossName } from '../trainer/learn/value-head.ts';
 import type { Flags } from './command.ts';
 import { numbersOf, prepared, runTraining } from './training.ts';
 import { fitted, planOf, preparedPairs, requirePairMemory, requireRowMemory, requireUnit } from './training-methods.ts';

@@ -1,9 +1,9 @@
 /** What `train sft`, `train dpo` and `train rl` do with their flags. */
 import { TroupeError } from '../errors.ts';
-import { type BranchRow, branchRow } from '../trainer/data/branch-rows.ts';
-import { fileOrder, listedOrder, type Order, shuffledOrder, stepsFor } from '../trainer/data/orders.ts';
-import { cutPair, preferenceLine, preferenceRows } from '../trainer/data/preference-rows.ts';
-import { readRows, supervisedLine } from '../trainer/data/training-files.ts';
+import { type BranchRow, branchRow } from '../trainer/learn/data/branch-rows.ts';
+import { fileOrder, listedOrder, type Order, shuffledOrder, stepsFor } from '../trainer/learn/data/orders.ts';
+import { cutPair, preferenceLine, preferenceRows } from '../trainer/learn/data/preference-rows.ts';
+import { readRows, supervisedLine } from '../trainer/learn/data/training-files.ts';
 import {
   cutRow,
   policyRow,
@@ -11,23 +11,18 @@ import {
   supervisedRow,
   type TokenRow,
   type TrainingRow,
-} from '../trainer/data/training-rows.ts';
-import { orderedBatches } from '../trainer/losses/ordered-batches.ts';
-import { DEFAULTS, rlLearningRate } from '../trainer/training/defaults.ts';
-import { dpoOptions, type RlNumbers, rlOptions, sftOptions } from '../trainer/training/numbers.ts';
-import { initAdam } from '../trainer/training/optimizer.ts';
-import type { PolicyLossName } from '../trainer/training/policy-losses.ts';
-import {
-  type PreferenceRow,
-  preference,
-  type ReferenceScore,
-  referenceScores,
-} from '../trainer/training/preference.ts';
-import { policyPlan, rlPass, withReference } from '../trainer/training/rl.ts';
-import { type RoleSteps, roleOrder } from '../trainer/training/role-steps.ts';
-import { type SftMean, sft } from '../trainer/training/sft.ts';
-import { withSignal } from '../trainer/training/signal.ts';
-import type { TrainableModel } from '../trainer/training/step.ts';
+} from '../trainer/learn/data/training-rows.ts';
+import { DEFAULTS, rlLearningRate } from '../trainer/learn/defaults.ts';
+import { dpoOptions, type RlNumbers, rlOptions, sftOptions } from '../trainer/learn/numbers.ts';
+import { initAdam } from '../trainer/learn/optimizer.ts';
+import type { PolicyLossName } from '../trainer/learn/policy-losses.ts';
+import { type PreferenceRow, preference, type ReferenceScore, referenceScores } from '../trainer/learn/preference.ts';
+import { policyPlan, rlPass, withReference } from '../trainer/learn/rl.ts';
+import { type RoleSteps, roleOrder } from '../trainer/learn/role-steps.ts';
+import { type SftMean, sft } from '../trainer/learn/sft.ts';
+import { withSignal } from '../trainer/learn/signal.ts';
+import type { TrainableModel } from '../trainer/learn/step.ts';
+import { orderedBatches } from '../trainer/model/losses/ordered-batches.ts';
 import type { Flags } from './command.ts';
 import { say } from './output.ts';
 import {

@@ -1,10 +1,10 @@
 /** What is printed about a run while it trains and at its end: the note beside the bar, the speed, the document, the curves. */
 import { join, resolve } from 'node:path';
-import type { TrainingData } from '../trainer/data/training-data.ts';
-import { publishFile } from '../trainer/files/atomic.ts';
-import type { Progress, Settings } from '../trainer/training/run-state.ts';
-import type { StepDone } from '../trainer/training/training-loop.ts';
-import { trainingReport } from '../trainer/training/training-report.ts';
+import type { TrainingData } from '../trainer/learn/data/training-data.ts';
+import type { Progress, Settings } from '../trainer/learn/run-state.ts';
+import type { StepDone } from '../trainer/learn/training-loop.ts';
+import { trainingReport } from '../trainer/learn/training-report.ts';
+import { publishFile } from '../trainer/model/files/atomic.ts';
 import type { Flags } from './command.ts';
 import { print, printJson } from './output.ts';
 

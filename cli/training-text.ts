@@ -5,8 +5,8 @@
 import { closeSync, openSync, readSync, statSync } from 'node:fs';
 import { TextDecoder } from 'node:util';
 import { got, TroupeError, unreadable } from '../errors.ts';
-import { safeCut } from '../trainer/tokens/byte-pieces.ts';
-import type { ChatMessage } from '../trainer/tokens/template-messages.ts';
+import { safeCut } from '../trainer/model/tokens/byte-pieces.ts';
+import type { ChatMessage } from '../trainer/model/tokens/template-messages.ts';
 
 /** A line of a chat file that was left out. */
 export type RefusedLine = {

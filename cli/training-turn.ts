@@ -9,7 +9,7 @@ import {
   placeHolders,
   TRAINING_KINDS,
   trainingTurn,
-} from '../trainer/jobs/training-place.ts';
+} from '../trainer/loop/jobs/training-place.ts';
 import type { Context } from './context.ts';
 import type { Opened } from './database.ts';
 import { say } from './output.ts';

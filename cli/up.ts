@@ -7,7 +7,7 @@ import type { ErrorCode, TroupeError } from '../errors.ts';
 import { patiently } from '../store/db/patience.ts';
 import { type NotNull, query, rowsOf } from '../store/db/query.ts';
 import { registerProcess } from '../store/queue/jobs/processes.ts';
-import { basesWanted, weightsWanted } from '../trainer/rollouts/serving.ts';
+import { basesWanted, weightsWanted } from '../trainer/loop/play/serving.ts';
 import { type Child, type RoleSettings, startRole } from './children.ts';
 import type { Context } from './context.ts';
 import { hostedBy } from './hosted.ts';

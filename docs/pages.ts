@@ -19,7 +19,7 @@ import type { Session } from '../store/db/pool.ts';
 import { NAMED_FEEDBACK } from '../store/evaluate/judging/named-feedback.ts';
 import { METHODS } from '../store/evaluate/methods/find.ts';
 import type { Method, MethodKind } from '../store/evaluate/methods/method.ts';
-import { LOSS_METHODS } from '../trainer/losses/catalogue.ts';
+import { LOSS_METHODS } from '../trainer/model/losses/catalogue.ts';
 import { viewTimes } from './view-times.ts';
 
 const NOTE = '<!-- Made from the code by `npm run docs`. Change the code, not this page. -->';
@@ -286,7 +286,7 @@ const LOSS_FILES: Readonly<Record<string, string>> = { agg_loss: 'aggregation', 
 export const methodFile = ({ kind, name }: Pick<Method, 'kind' | 'name'>): string => {
   const dashed = name.replaceAll('_', '-');
   if (kind !== 'loss') return `store/evaluate/methods/${FOLDERS[kind]}/${dashed}.ts`;
-  return `trainer/losses/${LOSS_FILES[name] ?? dashed.replace(/-loss$/, '')}.ts`;
+  return `trainer/model/losses/${LOSS_FILES[name] ?? dashed.replace(/-loss$/, '')}.ts`;
 };
 
 const ALL: readonly Method[] = [...METHODS, ...LOSS_METHODS];

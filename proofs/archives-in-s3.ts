@@ -9,7 +9,7 @@ import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { openObjects } from '../trainer/checkpoints/object-store.ts';
+import { openObjects } from '../trainer/model/checkpoints/object-store.ts';
 import type { Outcome, Proof, Setting } from './proof.ts';
 import { type S3Server, s3Env, withS3 } from './s3.ts';
 import { findTools } from './tools.ts';

@@ -7,8 +7,8 @@ import { once } from 'node:events';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { openObjects } from '../trainer/checkpoints/object-store.ts';
-import { randomStream } from '../trainer/random.ts';
+import { openObjects } from '../trainer/model/checkpoints/object-store.ts';
+import { randomStream } from '../trainer/tensor/random.ts';
 import type { Outcome, Proof, Setting } from './proof.ts';
 import { type S3Server, s3Env, withS3 } from './s3.ts';
 

@@ -12,7 +12,7 @@ import { pathToFileURL } from 'node:url';
 import { openDatabase } from '../store/db/database.ts';
 import { openPool } from '../store/db/pool.ts';
 import { freePort } from '../test/support/free-port.ts';
-import { randomStream } from '../trainer/random.ts';
+import { randomStream } from '../trainer/tensor/random.ts';
 import { type Draw, drawing } from './draw.ts';
 import { openLine } from './faulty-line.ts';
 import { openHistory } from './history.ts';

@@ -5,15 +5,15 @@
  */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { adapterFiles, openAdapter } from '../trainer/models/adapter-directory.ts';
-import { type Adapter, ALL_LINEAR, initialAdapter, mergeAdapter } from '../trainer/models/lora.ts';
-import { newModelDirectory, type OpenModel, openModel } from '../trainer/models/model-directory.ts';
-import { initialWeights, withScoreHead } from '../trainer/models/parameters.ts';
-import type { ModelConfig, RopeScaling, Weights } from '../trainer/models/weights.ts';
-import { type RandomStream, randomStream } from '../trainer/random.ts';
-import { Policy, type ScoreRow } from '../trainer/sampling/policy.ts';
-import type { ChatMessage } from '../trainer/tokens/template-messages.ts';
-import { wordTokenizer } from '../trainer/tokens/tokenizer.ts';
+import { adapterFiles, openAdapter } from '../trainer/model/adapter-directory.ts';
+import { type Adapter, ALL_LINEAR, initialAdapter, mergeAdapter } from '../trainer/model/lora.ts';
+import { newModelDirectory, type OpenModel, openModel } from '../trainer/model/model-directory.ts';
+import { initialWeights, withScoreHead } from '../trainer/model/parameters.ts';
+import type { ChatMessage } from '../trainer/model/tokens/template-messages.ts';
+import { wordTokenizer } from '../trainer/model/tokens/tokenizer.ts';
+import type { ModelConfig, RopeScaling, Weights } from '../trainer/model/weights.ts';
+import { Policy, type ScoreRow } from '../trainer/sample/policy.ts';
+import { type RandomStream, randomStream } from '../trainer/tensor/random.ts';
 import { furthest, within } from './distance.ts';
 import type { Outcome, Proof, Setting } from './proof.ts';
 import { type PythonWorker, startPython } from './python-worker.ts';

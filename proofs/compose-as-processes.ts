@@ -11,7 +11,7 @@ import { get } from 'node:http';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { builtProgram } from '../test/cli/support/built.ts';
-import { randomStream } from '../trainer/random.ts';
+import { randomStream } from '../trainer/tensor/random.ts';
 import { dockerFiles, readAll, startAll, type Up } from './compose/all.ts';
 import { buildImage } from './compose/built-image.ts';
 import type { Started } from './compose/container.ts';

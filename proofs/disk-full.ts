@@ -8,7 +8,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openDatabase } from '../store/db/database.ts';
-import { randomStream } from '../trainer/random.ts';
+import { randomStream } from '../trainer/tensor/random.ts';
 import { openHistory } from './history.ts';
 import { judged, startLoad } from './kept.ts';
 import { NO_DISK, ownDisk } from './own-disk.ts';

@@ -1,5 +1,5 @@
 /** Random inputs of methods: what rewards and groups look like in practice, and the edges of it. */
-import { randomStream } from '../trainer/random.ts';
+import { randomStream } from '../trainer/tensor/random.ts';
 
 export type Draw = {
   readonly uniform: (low?: number, high?: number) => number;

@@ -13,7 +13,7 @@ import { judgeAgain } from '../store/evaluate/judging/judge.ts';
 import { reconcile } from '../store/log/reconcile.ts';
 import { checksum } from '../store/projecting/rebuilding/checksum.ts';
 import { rebuild } from '../store/projecting/rebuilding/rebuild.ts';
-import { randomStream } from '../trainer/random.ts';
+import { randomStream } from '../trainer/tensor/random.ts';
 import { check, type Found, type History, openHistory, type Seen } from './history.ts';
 import { type Broker, findKafkaJars, startKafka } from './kafka.ts';
 import { startLoad } from './kept.ts';

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { TroupeError } from '../errors.ts';
 import { findMethod, METHODS } from '../store/evaluate/methods/find.ts';
 import { runMethod } from '../store/evaluate/methods/run.ts';
-import { LOSS_METHODS } from '../trainer/losses/catalogue.ts';
+import { LOSS_METHODS } from '../trainer/model/losses/catalogue.ts';
 import { drawing } from './draw.ts';
 import { COMMITS, type Input, type MethodSource, PACKAGES, type Project } from './method-source.ts';
 import { ADVANTAGES } from './method-sources-advantages.ts';

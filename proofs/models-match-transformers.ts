@@ -4,10 +4,10 @@
  * and the same greedy samples; and so do adapters that PEFT wrote, beside the weights and folded into them.
  */
 import { join } from 'node:path';
-import { openAdapter } from '../trainer/models/adapter-directory.ts';
-import { mergeAdapter } from '../trainer/models/lora.ts';
-import { openModel } from '../trainer/models/model-directory.ts';
-import { Policy } from '../trainer/sampling/policy.ts';
+import { openAdapter } from '../trainer/model/adapter-directory.ts';
+import { mergeAdapter } from '../trainer/model/lora.ts';
+import { openModel } from '../trainer/model/model-directory.ts';
+import { Policy } from '../trainer/sample/policy.ts';
 import { furthest, within } from './distance.ts';
 import type { Outcome, Proof, Setting } from './proof.ts';
 import { startPython } from './python-worker.ts';

@@ -8,7 +8,7 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openPool } from '../store/db/pool.ts';
-import { randomStream } from '../trainer/random.ts';
+import { randomStream } from '../trainer/tensor/random.ts';
 import { openHistory } from './history.ts';
 import { type FoundKafka, findKafka, NOT_OURS, startKafka } from './kafka.ts';
 import { asAdmin } from './kafka-clients.ts';

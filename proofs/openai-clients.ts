@@ -21,10 +21,10 @@ import { projectAll } from '../store/projecting/projector.ts';
 import { registerProcess } from '../store/queue/jobs/processes.ts';
 import { openaiServer } from '../test/api/support/openai-server.ts';
 import { tinyContents } from '../test/trainer/tiny-checkpoint.ts';
-import { saveCheckpoint } from '../trainer/checkpoints/checkpoint.ts';
-import { startInfer } from '../trainer/sampling/infer.ts';
-import { connectInfer } from '../trainer/sampling/infer-client.ts';
-import { Policy } from '../trainer/sampling/policy.ts';
+import { saveCheckpoint } from '../trainer/model/checkpoints/checkpoint.ts';
+import { startInfer } from '../trainer/sample/infer.ts';
+import { connectInfer } from '../trainer/sample/infer-client.ts';
+import { Policy } from '../trainer/sample/policy.ts';
 import type { Outcome, Proof, Setting } from './proof.ts';
 
 /** A client of somebody else, installed in a folder named by what it is made of. */

@@ -1,11 +1,11 @@
 /** Outputs of a model under training for given rows: the way for adapters beside the weights, and for heads that generate no text. */
 
-import { sftLoss } from '../trainer/losses/sft.ts';
-import { valueMseLoss } from '../trainer/losses/value-regression.ts';
-import type { Adapter } from '../trainer/models/lora.ts';
-import type { ModelConfig, Weights } from '../trainer/models/weights.ts';
-import type { ScoreRow } from '../trainer/sampling/policy.ts';
-import { closeTrainable, evaluate, trainable } from '../trainer/training/step.ts';
+import { closeTrainable, evaluate, trainable } from '../trainer/learn/step.ts';
+import type { Adapter } from '../trainer/model/lora.ts';
+import { sftLoss } from '../trainer/model/losses/sft.ts';
+import { valueMseLoss } from '../trainer/model/losses/value-regression.ts';
+import type { ModelConfig, Weights } from '../trainer/model/weights.ts';
+import type { ScoreRow } from '../trainer/sample/policy.ts';
 
 export type Scored = {
   readonly config: ModelConfig;

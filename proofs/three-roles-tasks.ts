@@ -1,6 +1,6 @@
 /** The tasks of `three-roles.ts`, its words, and the lessons of teachers that err. */
-import { shuffle } from '../trainer/data/shuffle.ts';
-import { randomStream } from '../trainer/random.ts';
+import { shuffle } from '../trainer/learn/data/shuffle.ts';
+import { randomStream } from '../trainer/tensor/random.ts';
 
 export type Sum = {
   readonly task_id: string;

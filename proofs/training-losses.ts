@@ -2,22 +2,22 @@
  * Rows as `training_in_pytorch.py` draws them, made into the rows and the loss that Troupe trains with, in the way its commands make
  * them: means and advantages become weights, turns and pairs become segments.
  */
-import type { Row } from '../trainer/data/row.ts';
-import type { TokenRow } from '../trainer/data/training-rows.ts';
-import { dpoLoss } from '../trainer/losses/dpo.ts';
-import type { Loss } from '../trainer/losses/loss.ts';
-import { lastTokenPreference } from '../trainer/losses/preference-segments.ts';
-import { bradleyTerryLoss } from '../trainer/losses/reward-head.ts';
-import { sftLoss, tokenMeanWeights } from '../trainer/losses/sft.ts';
-import { sftEntropyLoss } from '../trainer/losses/sft-entropy.ts';
-import { turnRatioLoss } from '../trainer/losses/turn-ratio.ts';
-import { turnSegments } from '../trainer/losses/turn-segments.ts';
-import { valueCrossEntropyLoss, valueHuberLoss, valueMseLoss } from '../trainer/losses/value-regression.ts';
-import type { ModelConfig, Weights } from '../trainer/models/weights.ts';
-import { type PolicyLossName, type PolicyLossOptions, policyLoss } from '../trainer/training/policy-losses.ts';
-import { type PreferenceRow, preferenceBatch, referenceScores } from '../trainer/training/preference.ts';
-import { type SftMean, supervisedBatch } from '../trainer/training/sft.ts';
-import { closeTrainable, trainable } from '../trainer/training/step.ts';
+import type { Row } from '../trainer/learn/data/row.ts';
+import type { TokenRow } from '../trainer/learn/data/training-rows.ts';
+import { type PolicyLossName, type PolicyLossOptions, policyLoss } from '../trainer/learn/policy-losses.ts';
+import { type PreferenceRow, preferenceBatch, referenceScores } from '../trainer/learn/preference.ts';
+import { type SftMean, supervisedBatch } from '../trainer/learn/sft.ts';
+import { closeTrainable, trainable } from '../trainer/learn/step.ts';
+import { dpoLoss } from '../trainer/model/losses/dpo.ts';
+import type { Loss } from '../trainer/model/losses/loss.ts';
+import { lastTokenPreference } from '../trainer/model/losses/preference-segments.ts';
+import { bradleyTerryLoss } from '../trainer/model/losses/reward-head.ts';
+import { sftLoss, tokenMeanWeights } from '../trainer/model/losses/sft.ts';
+import { sftEntropyLoss } from '../trainer/model/losses/sft-entropy.ts';
+import { turnRatioLoss } from '../trainer/model/losses/turn-ratio.ts';
+import { turnSegments } from '../trainer/model/losses/turn-segments.ts';
+import { valueCrossEntropyLoss, valueHuberLoss, valueMseLoss } from '../trainer/model/losses/value-regression.ts';
+import type { ModelConfig, Weights } from '../trainer/model/weights.ts';
 
 export type DrawnCompletion = {
   readonly token_ids: readonly number[];

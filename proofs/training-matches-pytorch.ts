@@ -5,11 +5,11 @@
  */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { decodeSafetensors } from '../trainer/files/safetensors.ts';
-import { openAdapter } from '../trainer/models/adapter-directory.ts';
-import { openModel } from '../trainer/models/model-directory.ts';
-import type { Weights } from '../trainer/models/weights.ts';
-import { closeTrainable, trainable, trainStep } from '../trainer/training/step.ts';
+import { closeTrainable, trainable, trainStep } from '../trainer/learn/step.ts';
+import { openAdapter } from '../trainer/model/adapter-directory.ts';
+import { decodeSafetensors } from '../trainer/model/files/safetensors.ts';
+import { openModel } from '../trainer/model/model-directory.ts';
+import type { Weights } from '../trainer/model/weights.ts';
 import { apart, movedBy, signed, within } from './distance.ts';
 import type { Outcome, Proof, Setting } from './proof.ts';
 import { type PythonWorker, startPython } from './python-worker.ts';

@@ -10,12 +10,12 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
-import { latestCheckpoint } from '../trainer/checkpoints/checkpoint.ts';
-import { newModelDirectory, openModel } from '../trainer/models/model-directory.ts';
-import type { ModelConfig } from '../trainer/models/weights.ts';
-import { randomStream } from '../trainer/random.ts';
-import { wordTokenizer } from '../trainer/tokens/tokenizer.ts';
-import { readRunState } from '../trainer/training/run-state.ts';
+import { readRunState } from '../trainer/learn/run-state.ts';
+import { latestCheckpoint } from '../trainer/model/checkpoints/checkpoint.ts';
+import { newModelDirectory, openModel } from '../trainer/model/model-directory.ts';
+import { wordTokenizer } from '../trainer/model/tokens/tokenizer.ts';
+import type { ModelConfig } from '../trainer/model/weights.ts';
+import { randomStream } from '../trainer/tensor/random.ts';
 import type { Outcome, Proof, Setting } from './proof.ts';
 
 const loader = pathToFileURL(createRequire(import.meta.url).resolve('tsx')).href;

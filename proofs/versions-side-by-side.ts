@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { compareSchema, readMigrations } from '../migrations/migrate.ts';
 import { type Db, openPool } from '../store/db/pool.ts';
-import { randomStream } from '../trainer/random.ts';
+import { randomStream } from '../trainer/tensor/random.ts';
 import { openHistory } from './history.ts';
 import { type FoundKafka, findKafkaJars, startKafka } from './kafka.ts';
 import { type Check, judged, startLoad } from './kept.ts';

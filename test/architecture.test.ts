@@ -109,10 +109,10 @@ describe('Each heavy package is imported by one file', () => {
     kysely: ['store/db/query.ts', 'store/db/corrections.ts'],
     'apache-arrow': ['store/datasets/arrow.ts'],
     'parquet-wasm': ['store/datasets/parquet.ts'],
-    'onnxruntime-node': ['trainer/graph/session.ts'],
-    '@bufbuild/protobuf': ['trainer/graph/onnx.ts'],
-    '@huggingface/tokenizers': ['trainer/tokens/token-models.ts'],
-    '@huggingface/jinja': ['trainer/tokens/jinja.ts'],
+    'onnxruntime-node': ['trainer/tensor/session.ts'],
+    '@bufbuild/protobuf': ['trainer/tensor/onnx.ts'],
+    '@huggingface/tokenizers': ['trainer/model/tokens/token-models.ts'],
+    '@huggingface/jinja': ['trainer/model/tokens/jinja.ts'],
     fzstd: ['ingest/files/zstd.ts'],
     kafkajs: ['ingest/log/kafka.ts'],
     croner: ['store/queue/schedules/cron.ts'],
@@ -212,7 +212,7 @@ describe('Methods, losses, gradients, formats and projections are pure', () => {
       /^(store\/methods|store\/statistics|store\/datasets\/layouts|store\/projections|trainer\/losses|ingest\/formats)\//.test(
         file,
       ) ||
-      (file.startsWith('trainer/graph/') && file !== 'trainer/graph/session.ts'),
+      (file.startsWith('trainer/tensor/') && file !== 'trainer/tensor/session.ts'),
   );
 
   it('names only files that exist', () => {
@@ -221,8 +221,8 @@ describe('Methods, losses, gradients, formats and projections are pure', () => {
       'store/evaluate/statistics',
       'store/datasets/layouts',
       'store/tables',
-      'trainer/losses',
-      'trainer/graph',
+      'trainer/model/losses',
+      'trainer/tensor',
       'ingest/formats',
     ]) {
       expect(pure.some((file) => file.startsWith(`${folder}/`))).toBe(true);
@@ -254,7 +254,7 @@ describe('Methods, losses, gradients, formats and projections are pure', () => {
   it('the graph library knows nothing of ours but errors', () => {
     const wrong = imports.filter(
       (one) =>
-        one.file.startsWith('trainer/graph/') && relative(one) && !/^(trainer\/graph\/|errors\.ts$)/.test(target(one)),
+        one.file.startsWith('trainer/tensor/') && relative(one) && !/^(trainer\/graph\/|errors\.ts$)/.test(target(one)),
     );
     expect(wrong.map(shown)).toEqual([]);
   });

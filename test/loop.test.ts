@@ -28,10 +28,10 @@ import { checksum } from '../store/projecting/rebuilding/checksum.ts';
 import { rebuild } from '../store/projecting/rebuilding/rebuild.ts';
 import { storeHandlers } from '../store/queue/jobs/handlers.ts';
 import type { Job, JobContext } from '../store/queue/jobs/jobs.ts';
-import { trainerHandlers } from '../trainer/jobs/handlers.ts';
-import { newModelDirectory, openModel } from '../trainer/models/model-directory.ts';
-import { Policy } from '../trainer/sampling/policy.ts';
-import { wordTokenizer } from '../trainer/tokens/tokenizer.ts';
+import { trainerHandlers } from '../trainer/loop/jobs/handlers.ts';
+import { newModelDirectory, openModel } from '../trainer/model/model-directory.ts';
+import { wordTokenizer } from '../trainer/model/tokens/tokenizer.ts';
+import { Policy } from '../trainer/sample/policy.ts';
 import { event } from './store/support/events.ts';
 import { freshDatabase, type TestDatabase } from './support/database.ts';
 

@@ -4,7 +4,7 @@ import { got, TroupeError, wrongSetting } from '../../errors.ts';
 import { isRecord } from '../../ingest/events/json.ts';
 import { type Receiver, Refused } from '../../store/queue/notify/delivery.ts';
 import { HAPPENINGS } from '../../store/queue/notify/happenings.ts';
-import { runCommand } from '../../trainer/rollouts/command.ts';
+import { runCommand } from '../../trainer/loop/play/command.ts';
 import { postJson } from '../post.ts';
 
 type Env = Readonly<Record<string, string | undefined>>;

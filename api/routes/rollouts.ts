@@ -9,8 +9,8 @@ import { ATTEMPTS_ADDED, attemptCounts } from '../../store/loop/play/attempts.ts
 import { requestRollout } from '../../store/loop/play/request.ts';
 import { AskedRollout, checkedRolloutId, ROLLOUT, TeamAsked } from '../../store/loop/play/rollout.ts';
 import type { JobContext } from '../../store/queue/jobs/jobs.ts';
-import { beat, finish, lease, workersRunner } from '../../trainer/rollouts/leases.ts';
-import { findRunner, type Runner } from '../../trainer/rollouts/runners.ts';
+import { beat, finish, lease, workersRunner } from '../../trainer/loop/play/leases.ts';
+import { findRunner, type Runner } from '../../trainer/loop/play/runners.ts';
 import { bodyOf, JSON_TYPE } from '../checked-body.ts';
 import { documented, type RouteDoc } from '../openapi.ts';
 import { readId } from '../query.ts';

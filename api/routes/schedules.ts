@@ -91,7 +91,7 @@ export function scheduleRoutes(app: FastifyInstance, context: JobContext): void 
     }),
     async (request, reply) => {
       const { name, definition } = await bodyOf(request, Added);
-      const { requireJob } = await import('../../trainer/jobs/checked-job.ts');
+      const { requireJob } = await import('../../trainer/loop/jobs/checked-job.ts');
       requireJob(definition.job);
       return reply.code(201).send(shown(await addSchedule(context, name, definition, { by: whoAsks(request) })));
     },

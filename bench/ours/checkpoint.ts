@@ -1,10 +1,10 @@
 /** Both sides of the checkpoint benchmark: saving weights and optimizer, and writing as many bytes to one file. */
 import { open, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { loadCheckpoint, saveCheckpoint } from '../../trainer/checkpoints/checkpoint.ts';
-import type { CheckpointContents } from '../../trainer/checkpoints/checkpoint-format.ts';
-import { openModel } from '../../trainer/models/model-directory.ts';
-import type { Tensor, Weights } from '../../trainer/models/weights.ts';
+import { loadCheckpoint, saveCheckpoint } from '../../trainer/model/checkpoints/checkpoint.ts';
+import type { CheckpointContents } from '../../trainer/model/checkpoints/checkpoint-format.ts';
+import { openModel } from '../../trainer/model/model-directory.ts';
+import type { Tensor, Weights } from '../../trainer/model/weights.ts';
 import { memory, serve, timed } from './lines.ts';
 
 const baseline = memory('VmRSS');

@@ -1,15 +1,15 @@
 /** Sampling and gradient steps of a rollout and a round alone: the recorded calls, and the frozen rows, by nothing but the model. */
 import { createHash } from 'node:crypto';
 import { openDataset } from '../../store/datasets/read.ts';
-import type { StepRow } from '../../trainer/data/training-rows.ts';
-import { policyRow } from '../../trainer/data/training-rows.ts';
-import { runtime } from '../../trainer/graph/session.ts';
-import { openModelForIds } from '../../trainer/models/model-directory.ts';
-import type { SampleRequest, Weights } from '../../trainer/models/weights.ts';
-import { Policy } from '../../trainer/sampling/policy.ts';
-import { closeLearner, type Learner, openLearner, resetOptimizer } from '../../trainer/training/learner.ts';
-import { type RlNumbers, rlOptions } from '../../trainer/training/numbers.ts';
-import { rlPass } from '../../trainer/training/rl.ts';
+import type { StepRow } from '../../trainer/learn/data/training-rows.ts';
+import { policyRow } from '../../trainer/learn/data/training-rows.ts';
+import { closeLearner, type Learner, openLearner, resetOptimizer } from '../../trainer/learn/learner.ts';
+import { type RlNumbers, rlOptions } from '../../trainer/learn/numbers.ts';
+import { rlPass } from '../../trainer/learn/rl.ts';
+import { openModelForIds } from '../../trainer/model/model-directory.ts';
+import type { SampleRequest, Weights } from '../../trainer/model/weights.ts';
+import { Policy } from '../../trainer/sample/policy.ts';
+import { runtime } from '../../trainer/tensor/session.ts';
 import { serve, timed } from './lines.ts';
 
 /** What one iteration of a round asked of the model. Without `learn`, which stands for its training job, nothing is learnt. */

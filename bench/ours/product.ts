@@ -1,7 +1,7 @@
 /** The ceiling of training: one large matrix product by the same runtime, nothing around it. */
 
-import { input, linear } from '../../trainer/graph/operations.ts';
-import { type Feed, openSession, type Session } from '../../trainer/graph/session.ts';
+import { input, linear } from '../../trainer/tensor/operations.ts';
+import { type Feed, openSession, type Session } from '../../trainer/tensor/session.ts';
 import { serve, timed } from './lines.ts';
 
 /** Large enough to run at the peak, small enough that one takes milliseconds. */

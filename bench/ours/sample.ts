@@ -1,7 +1,8 @@
 /** Troupe's side of the sampling benchmark: opens a model directory and continues prompts greedily. */
-import { runtime } from '../../trainer/graph/session.ts';
-import { openModel } from '../../trainer/models/model-directory.ts';
-import { Policy } from '../../trainer/sampling/policy.ts';
+
+import { openModel } from '../../trainer/model/model-directory.ts';
+import { Policy } from '../../trainer/sample/policy.ts';
+import { runtime } from '../../trainer/tensor/session.ts';
 import { memory, serve, timed } from './lines.ts';
 
 await runtime();

@@ -1,12 +1,12 @@
 /** Troupe's side of the training benchmarks: opens a model directory, takes steps on the given rows, returns their losses. */
 
-import type { Row } from '../../trainer/data/row.ts';
-import { runtime } from '../../trainer/graph/session.ts';
-import { sftLoss } from '../../trainer/losses/sft.ts';
-import { openAdapter } from '../../trainer/models/adapter-directory.ts';
-import { openModel } from '../../trainer/models/model-directory.ts';
-import { type AdamOptions, initAdam } from '../../trainer/training/optimizer.ts';
-import { closeTrainable, type TrainableModel, trainable, trainStep } from '../../trainer/training/step.ts';
+import type { Row } from '../../trainer/learn/data/row.ts';
+import { type AdamOptions, initAdam } from '../../trainer/learn/optimizer.ts';
+import { closeTrainable, type TrainableModel, trainable, trainStep } from '../../trainer/learn/step.ts';
+import { openAdapter } from '../../trainer/model/adapter-directory.ts';
+import { sftLoss } from '../../trainer/model/losses/sft.ts';
+import { openModel } from '../../trainer/model/model-directory.ts';
+import { runtime } from '../../trainer/tensor/session.ts';
 import { memory, serve, timed } from './lines.ts';
 
 await runtime();

@@ -7,7 +7,7 @@ import { countText, TroupeError } from '../../errors.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { query, rowsOf, sql } from '../../store/db/query.ts';
 import { homeAt } from '../../store/server/home.ts';
-import type { PruneRule } from '../../trainer/checkpoints/prune.ts';
+import type { PruneRule } from '../../trainer/model/checkpoints/prune.ts';
 import { bytesText } from '../bytes.ts';
 import { checkpointAt, storeAt } from '../checkpoint-places.ts';
 import { type Flags, plainCommand, positive } from '../command.ts';
@@ -54,7 +54,7 @@ Examples:
     async ([dir], flags) => {
       const folder = resolve(dir!);
       if (!existsSync(folder)) throw new TroupeError('not_found', `There is no folder ${folder}.`);
-      const { pruneCheckpoints } = await import('../../trainer/checkpoints/prune.ts');
+      const { pruneCheckpoints } = await import('../../trainer/model/checkpoints/prune.ts');
       const dryRun = flags.dryRun === true;
       const needed = await neededIds(flags);
       const rule: PruneRule = {
@@ -166,7 +166,8 @@ function pullCommand(checkpoints: Command): void {
         );
       }
       const { dir, bytes } = await store.get(id, resolve(into!));
-      if (flags.latest) await (await import('../../trainer/checkpoints/checkpoint.ts')).pointLatest(resolve(into!), id);
+      if (flags.latest)
+        await (await import('../../trainer/model/checkpoints/checkpoint.ts')).pointLatest(resolve(into!), id);
       if (flags.json)
         printJson({ checkpoint_id: id, store: store.address, directory: dir, bytes, latest: flags.latest === true });
       else print(`${id} is in ${dir} (${bytesText(bytes)})`);

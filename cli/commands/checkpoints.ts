@@ -104,7 +104,7 @@ function listCommand(checkpoints: Command): void {
       ),
     async ([dir], flags) => {
       const folder = folderOf(dir, flags);
-      const { latestCheckpoint, listCheckpoints } = await import('../../trainer/checkpoints/checkpoint.ts');
+      const { latestCheckpoint, listCheckpoints } = await import('../../trainer/model/checkpoints/checkpoint.ts');
       const latest = await latestCheckpoint(folder);
       const found = [];
       for (const id of await listCheckpoints(folder)) found.push(await factsOf(join(folder, id), flags.quick === true));
@@ -150,7 +150,7 @@ function latestCommand(checkpoints: Command): void {
       ),
     async ([dir], flags) => {
       const folder = folderOf(dir, flags);
-      const { latestCheckpoint } = await import('../../trainer/checkpoints/checkpoint.ts');
+      const { latestCheckpoint } = await import('../../trainer/model/checkpoints/checkpoint.ts');
       const latest = await latestCheckpoint(folder);
       if (latest === null) throw new TroupeError('not_found', `${folder} has no latest checkpoint.`);
       if (!existsSync(latest)) {
@@ -174,8 +174,8 @@ function showCommand(checkpoints: Command): void {
       ),
     async ([given], flags) => {
       const [{ readCheckpointManifest }, { adapterText }] = await Promise.all([
-        import('../../trainer/checkpoints/checkpoint.ts'),
-        import('../../trainer/models/lora.ts'),
+        import('../../trainer/model/checkpoints/checkpoint.ts'),
+        import('../../trainer/model/lora.ts'),
       ]);
       const dir = checkpointAt(given!, flags);
       const { id, sha256, files, meta } = await readCheckpointManifest(dir);
@@ -223,7 +223,7 @@ function verifyCommand(checkpoints: Command): void {
         '\nEnds with 1 where one is damaged, and names the file.\n\nExamples:\n  troupe checkpoints verify ./checkpoints/ab12cd34ef56ab78\n  troupe checkpoints verify ./checkpoints',
       ),
     async ([given], flags) => {
-      const { listCheckpoints, verifyCheckpoint } = await import('../../trainer/checkpoints/checkpoint.ts');
+      const { listCheckpoints, verifyCheckpoint } = await import('../../trainer/model/checkpoints/checkpoint.ts');
       const dir = checkpointAt(given!, flags);
       const within = existsSync(join(dir, 'troupe.json')) ? [] : await listCheckpoints(dir);
       if (within.length === 0) {
@@ -247,7 +247,7 @@ function verifyCommand(checkpoints: Command): void {
 
 /** What is known of a checkpoint; of a damaged one what is wrong with it, and what can still be read. */
 async function factsOf(dir: string, quick: boolean) {
-  const { readCheckpointManifest, verifyCheckpoint } = await import('../../trainer/checkpoints/checkpoint.ts');
+  const { readCheckpointManifest, verifyCheckpoint } = await import('../../trainer/model/checkpoints/checkpoint.ts');
   const manifest = await readCheckpointManifest(dir).catch((error: TroupeError) => error);
   const looked =
     quick || manifest instanceof Error ? manifest : await verifyCheckpoint(dir).catch((e: TroupeError) => e);
@@ -273,7 +273,7 @@ type Ancestor = {
 
 /** Parents, nearest first, as far as they lie in one of the folders; the first that does not is named and is the last. */
 async function ancestors(parent: string | null, folders: readonly string[]): Promise<Ancestor[]> {
-  const { readCheckpointManifest } = await import('../../trainer/checkpoints/checkpoint.ts');
+  const { readCheckpointManifest } = await import('../../trainer/model/checkpoints/checkpoint.ts');
   const found: Ancestor[] = [];
   let id = parent;
   while (id !== null && found.every(({ checkpoint_id }) => checkpoint_id !== id)) {

@@ -3,8 +3,8 @@ import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { EXIT, TroupeError } from '../../errors.ts';
 import type { OpenedDataset } from '../../store/datasets/read.ts';
-import type { MaskPart } from '../../trainer/data/mask-parts.ts';
-import type { OpenModel } from '../../trainer/models/model-directory.ts';
+import type { MaskPart } from '../../trainer/learn/data/mask-parts.ts';
+import type { OpenModel } from '../../trainer/model/model-directory.ts';
 import { positive, projectCommand } from '../command.ts';
 import { openedDataset } from '../open-dataset.ts';
 import { paint, print, printJson } from '../output.ts';
@@ -31,7 +31,7 @@ Examples:
       ),
     async ({ home }, [name], flags) => {
       const dataset = await openedDataset(home.datasets, name!);
-      const { openModel } = await import('../../trainer/models/model-directory.ts');
+      const { openModel } = await import('../../trainer/model/model-directory.ts');
       const model = await openModel(resolve(String(flags.model)));
       const rows = await masked(dataset, model, String(flags.split), Number(flags.rows));
       const form = model.template?.answerForm ?? null;
@@ -63,10 +63,10 @@ async function masked(
   most: number,
 ): Promise<readonly Masked[]> {
   const [{ maskParts }, { supervisedRow }, { branchRow }, { preferenceRows }] = await Promise.all([
-    import('../../trainer/data/mask-parts.ts'),
-    import('../../trainer/data/training-rows.ts'),
-    import('../../trainer/data/branch-rows.ts'),
-    import('../../trainer/data/preference-rows.ts'),
+    import('../../trainer/learn/data/mask-parts.ts'),
+    import('../../trainer/learn/data/training-rows.ts'),
+    import('../../trainer/learn/data/branch-rows.ts'),
+    import('../../trainer/learn/data/preference-rows.ts'),
   ]);
   const { unit } = dataset.manifest.recipe;
   if (unit === 'episode' || unit === 'triplet') {

@@ -4,7 +4,7 @@ import { type Command, Option } from 'commander';
 import { loadConfig } from '../../config.ts';
 import { EXIT, TroupeError, unreadable } from '../../errors.ts';
 import { homeAt } from '../../store/server/home.ts';
-import type { StepRow } from '../../trainer/data/training-rows.ts';
+import type { StepRow } from '../../trainer/learn/data/training-rows.ts';
 import { type Flags, plainCommand, wholeNumber } from '../command.ts';
 import { openedDataset } from '../open-dataset.ts';
 import { print, printJson } from '../output.ts';
@@ -41,7 +41,7 @@ export function addTo(program: Command): void {
       if (flags.data !== undefined && flags.record)
         throw new TroupeError('usage', '--record needs recorded steps: pass --episodes WHICH instead of --data.');
       if (flags.data !== undefined) return ofFile(flags);
-      const { LOGPROB_PASSES } = await import('../../trainer/sampling/passes.ts');
+      const { LOGPROB_PASSES } = await import('../../trainer/sample/passes.ts');
       return overEpisodes(flags, LOGPROB_PASSES.find(({ name }) => name === flags.as)!);
     },
   );
@@ -60,7 +60,7 @@ async function ofFile(flags: Flags): Promise<number> {
 
 async function tokenRows(data: string, datasets: string): Promise<number[][]> {
   if (!data.endsWith('.jsonl')) {
-    const { policyRow } = await import('../../trainer/data/training-rows.ts');
+    const { policyRow } = await import('../../trainer/learn/data/training-rows.ts');
     const dataset = await openedDataset(datasets, data);
     return ([...dataset.rows('train')] as unknown as StepRow[]).map((row) => {
       const { promptIds, tokenIds } = policyRow({ ...row, logprobs: row.logprobs ?? [] });

@@ -8,7 +8,7 @@ import { MAX_RECORD_BYTES } from '../../ingest/events/json.ts';
 import { findMethod, METHODS } from '../../store/evaluate/methods/find.ts';
 import type { Method } from '../../store/evaluate/methods/method.ts';
 import { runMethod } from '../../store/evaluate/methods/run.ts';
-import { LOSS_METHODS } from '../../trainer/losses/catalogue.ts';
+import { LOSS_METHODS } from '../../trainer/model/losses/catalogue.ts';
 import { plainCommand } from '../command.ts';
 import { METHOD_EXAMPLES } from '../method-examples.ts';
 import { answerLines, jsonText, readInput } from '../method-lines.ts';

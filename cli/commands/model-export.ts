@@ -2,8 +2,8 @@
 import { basename, dirname, resolve } from 'node:path';
 import { type Command, Option } from 'commander';
 import { countText, TroupeError } from '../../errors.ts';
-import type { Parts } from '../../trainer/files/disk.ts';
-import type { OpenModel } from '../../trainer/models/model-directory.ts';
+import type { Parts } from '../../trainer/model/files/disk.ts';
+import type { OpenModel } from '../../trainer/model/model-directory.ts';
 import { byteSize, bytesText } from '../bytes.ts';
 import { type Flags, plainCommand } from '../command.ts';
 import { print, printJson } from '../output.ts';
@@ -41,8 +41,8 @@ Examples:
       ),
     async (_, flags) => {
       const [{ openModel }, { publishDirectory }] = await Promise.all([
-        import('../../trainer/models/model-directory.ts'),
-        import('../../trainer/files/atomic.ts'),
+        import('../../trainer/model/model-directory.ts'),
+        import('../../trainer/model/files/atomic.ts'),
       ]);
       if (flags.format === 'onnx' && (flags.dtype !== 'f32' || flags.maxShard !== undefined)) {
         throw new TroupeError('usage', 'An ONNX file is written whole and in f32; leave out --dtype and --max-shard.');
@@ -74,7 +74,7 @@ Examples:
 }
 
 async function safetensorsFiles(model: OpenModel, flags: Flags): Promise<ReadonlyMap<string, Parts>> {
-  const { modelFiles } = await import('../../trainer/models/model-export.ts');
+  const { modelFiles } = await import('../../trainer/model/model-export.ts');
   return modelFiles(model, {
     dtype: DTYPES[flags.dtype as keyof typeof DTYPES],
     ...(flags.maxShard === undefined ? {} : { maxShard: Number(flags.maxShard) }),
@@ -83,8 +83,8 @@ async function safetensorsFiles(model: OpenModel, flags: Flags): Promise<Readonl
 
 async function onnxFiles(model: OpenModel): Promise<ReadonlyMap<string, Parts>> {
   const [{ modelFiles }, { exportOnnx }] = await Promise.all([
-    import('../../trainer/models/model-export.ts'),
-    import('../../trainer/models/onnx-export.ts'),
+    import('../../trainer/model/model-export.ts'),
+    import('../../trainer/model/onnx-export.ts'),
   ]);
   const texts = [...modelFiles(model)].filter(([name]) => !name.includes('safetensors'));
   return new Map<string, Parts>([...texts, ['model.onnx', [exportOnnx(model.config, model.weights)]]]);

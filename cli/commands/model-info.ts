@@ -3,7 +3,7 @@ import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { TroupeError } from '../../errors.ts';
-import type { ListedTensor, TensorList } from '../../trainer/files/tensor-list.ts';
+import type { ListedTensor, TensorList } from '../../trainer/model/files/tensor-list.ts';
 import { bytesText } from '../bytes.ts';
 import { plainCommand } from '../command.ts';
 import { print, printJson, table } from '../output.ts';
@@ -54,9 +54,9 @@ async function infoOf(path: string): Promise<Info> {
 
 async function modelInfo(dir: string): Promise<Info> {
   const [{ openModel }, { listDirectoryTensors }, { adapterText }] = await Promise.all([
-    import('../../trainer/models/model-directory.ts'),
-    import('../../trainer/files/tensor-list.ts'),
-    import('../../trainer/models/lora.ts'),
+    import('../../trainer/model/model-directory.ts'),
+    import('../../trainer/model/files/tensor-list.ts'),
+    import('../../trainer/model/lora.ts'),
   ]);
   const { id, config, weights, tokenizer, template, eosIds, meta } = await openModel(dir);
   const parameters = [...weights.values()].reduce((sum, { data }) => sum + data.length, 0);
@@ -99,8 +99,8 @@ async function modelInfo(dir: string): Promise<Info> {
 
 async function adapterInfo(dir: string): Promise<Info> {
   const [{ openAdapter }, { listDirectoryTensors }] = await Promise.all([
-    import('../../trainer/models/adapter-directory.ts'),
-    import('../../trainer/files/tensor-list.ts'),
+    import('../../trainer/model/adapter-directory.ts'),
+    import('../../trainer/model/files/tensor-list.ts'),
   ]);
   const { adapter, weights, baseModel } = await openAdapter(dir);
   const parameters = [...weights.values()].reduce((sum, { data }) => sum + data.length, 0);
@@ -121,7 +121,7 @@ async function adapterInfo(dir: string): Promise<Info> {
 }
 
 async function fileInfo(path: string): Promise<Info> {
-  const { sniffPath, listTensors } = await import('../../trainer/files/tensor-list.ts');
+  const { sniffPath, listTensors } = await import('../../trainer/model/files/tensor-list.ts');
   if ((await sniffPath(path)) === 'onnx') return onnxInfo(path);
   const list = await listTensors(path);
   const { counts, rows, tensors } = await counted([['file', list]]);
@@ -149,7 +149,7 @@ const ONNX_TYPES: Readonly<Record<number, string>> = {
 };
 
 async function onnxInfo(path: string): Promise<Info> {
-  const { checkOnnxFile } = await import('../../trainer/files/onnx-file.ts');
+  const { checkOnnxFile } = await import('../../trainer/model/files/onnx-file.ts');
   const { inputs, outputs, ...facts } = checkOnnxFile(path);
   const { size: bytes } = await stat(path);
   const named = (ports: typeof inputs) => ports.map((port) => ({ ...port, type: ONNX_TYPES[port.type] ?? port.type }));
@@ -179,7 +179,7 @@ async function onnxInfo(path: string): Promise<Info> {
 }
 
 async function counted(lists: readonly (readonly [string, TensorList])[]) {
-  const { summed } = await import('../../trainer/files/tensor-list.ts');
+  const { summed } = await import('../../trainer/model/files/tensor-list.ts');
   const tensors = lists.flatMap(([, list]) => list.tensors);
   const { parameters, dtypes } = summed(tensors);
   const bytes = lists.reduce((sum, [, list]) => sum + list.bytes, 0);

@@ -17,11 +17,11 @@ export function modelMergeCommand(model: Command): void {
     async (_, flags) => {
       const [{ openModel }, { openAdapter }, { mergeAdapter }, { saveCheckpointAt }, { emptyMeta }] = await Promise.all(
         [
-          import('../../trainer/models/model-directory.ts'),
-          import('../../trainer/models/adapter-directory.ts'),
-          import('../../trainer/models/lora.ts'),
-          import('../../trainer/checkpoints/checkpoint.ts'),
-          import('../../trainer/checkpoints/checkpoint-format.ts'),
+          import('../../trainer/model/model-directory.ts'),
+          import('../../trainer/model/adapter-directory.ts'),
+          import('../../trainer/model/lora.ts'),
+          import('../../trainer/model/checkpoints/checkpoint.ts'),
+          import('../../trainer/model/checkpoints/checkpoint-format.ts'),
         ],
       );
       const base = await openModel(resolve(String(flags.model)));

@@ -3,9 +3,9 @@ import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { type Command, InvalidArgumentError } from 'commander';
 import { EXIT, got, TroupeError, unreadable } from '../../errors.ts';
-import type { NewModel } from '../../trainer/models/model-directory.ts';
-import type { ModelConfig } from '../../trainer/models/weights.ts';
-import type { TokenizerFiles } from '../../trainer/tokens/tokenizer.ts';
+import type { NewModel } from '../../trainer/model/model-directory.ts';
+import type { TokenizerFiles } from '../../trainer/model/tokens/tokenizer.ts';
+import type { ModelConfig } from '../../trainer/model/weights.ts';
 import { bytesText } from '../bytes.ts';
 import { type Flags, plainCommand, wholeNumber } from '../command.ts';
 import { print, printJson, progressBar, say } from '../output.ts';
@@ -80,9 +80,9 @@ Examples:
       const text = flags.text === undefined ? await wordSide(flags, document) : await trainedSide(flags, document);
       const [{ newModelDirectory }, { initialWeights, withScoreHead }, { countParameters, estimateTrainingMemory }] =
         await Promise.all([
-          import('../../trainer/models/model-directory.ts'),
-          import('../../trainer/models/parameters.ts'),
-          import('../../trainer/training/memory.ts'),
+          import('../../trainer/model/model-directory.ts'),
+          import('../../trainer/model/parameters.ts'),
+          import('../../trainer/learn/memory.ts'),
         ]);
       const config: ModelConfig = {
         ...sizesOf(document.sizes, flags, { context: flags.text === undefined ? 256 : 1024 }),
@@ -143,7 +143,7 @@ async function wordSide(flags: Flags, { words: listed, chatTemplate }: Document)
       hint: 'Or train a tokenizer on text: --text FILE.',
     });
   }
-  const { wordTokenizer } = await import('../../trainer/tokens/tokenizer.ts');
+  const { wordTokenizer } = await import('../../trainer/model/tokens/tokenizer.ts');
   const special = [WORD_SPECIAL.pad, WORD_SPECIAL.eos];
   const kept = [...new Set(words as string[])].filter((word) => !special.includes(word));
   return {
@@ -161,10 +161,10 @@ async function trainedSide(flags: Flags, { words, chatTemplate }: Document): Pro
   if (flags.words !== undefined || words !== undefined)
     throw new TroupeError('usage', 'A tokenizer is either trained (--text) or a list of words; pass only one.');
   const [{ trainBpe }, { openTokenizer }, template, chatml] = await Promise.all([
-    import('../../trainer/tokens/tokenizer-training.ts'),
-    import('../../trainer/tokens/tokenizer.ts'),
-    import('../../trainer/tokens/template.ts'),
-    import('../../trainer/tokens/chatml.ts'),
+    import('../../trainer/model/tokens/tokenizer-training.ts'),
+    import('../../trainer/model/tokens/tokenizer.ts'),
+    import('../../trainer/model/tokens/template.ts'),
+    import('../../trainer/model/tokens/chatml.ts'),
   ]);
   const { CHATML_SPECIAL: special, CHATML_ROLES: roles, CHATML_TEMPLATE } = chatml;
   const source = chatTemplate === undefined ? CHATML_TEMPLATE : chatTemplate;

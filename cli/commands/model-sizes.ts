@@ -1,6 +1,6 @@
 /** The sizes of a new model: from the flags, else from --config, else derived from its width. */
 import { got, TroupeError } from '../../errors.ts';
-import type { ModelConfig } from '../../trainer/models/weights.ts';
+import type { ModelConfig } from '../../trainer/model/weights.ts';
 import type { Flags } from '../command.ts';
 
 type Config = Omit<ModelConfig, 'vocab_size' | 'bos_token_id' | 'pad_token_id' | 'eos_token_id'>;

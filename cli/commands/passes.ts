@@ -31,8 +31,8 @@ const TASKS_AT_ONCE = 500;
 
 async function embedTasks(flags: Flags): Promise<number> {
   const [{ openEmbedder }, embeddings] = await Promise.all([
-    import('../../trainer/embedding/embedding.ts'),
-    import('../../trainer/embedding/task-embeddings.ts'),
+    import('../../trainer/sample/embedding/embedding.ts'),
+    import('../../trainer/sample/embedding/task-embeddings.ts'),
   ]);
   return withContext(flags, async ({ db, log, config, now, catchUp }) => {
     await catchUp();

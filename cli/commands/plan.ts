@@ -10,13 +10,13 @@ import { type Spent, spentBelow } from '../../store/loop/play/budget.ts';
 import { requestJob } from '../../store/queue/jobs/jobs.ts';
 import { madeBy, readRun, runMinutes, whyEnded } from '../../store/queue/jobs/run-of-plan.ts';
 import { readEngines } from '../../trainer/engines/engines.ts';
-import type { Checking, PlanCheck } from '../../trainer/plans/check-found.ts';
-import { rolloutText } from '../../trainer/plans/plan-rollout.ts';
-import type { Plan } from '../../trainer/plans/plan-schema.ts';
-import type { PlanValues } from '../../trainer/plans/plan-values.ts';
-import type { PlanResult } from '../../trainer/plans/round.ts';
-import { readScorers } from '../../trainer/rewards/source.ts';
-import { readRunners } from '../../trainer/rollouts/runners.ts';
+import type { Checking, PlanCheck } from '../../trainer/loop/plan/check-found.ts';
+import { rolloutText } from '../../trainer/loop/plan/plan-rollout.ts';
+import type { Plan } from '../../trainer/loop/plan/plan-schema.ts';
+import type { PlanValues } from '../../trainer/loop/plan/plan-values.ts';
+import type { PlanResult } from '../../trainer/loop/plan/round.ts';
+import { readRunners } from '../../trainer/loop/play/runners.ts';
+import { readScorers } from '../../trainer/loop/rewards/source.ts';
 import { bytesText } from '../bytes.ts';
 import { type Flags, plainCommand, projectCommand, wholeNumber } from '../command.ts';
 import type { Context } from '../context.ts';
@@ -72,7 +72,7 @@ function checkCommand(plan: Command): void {
     async (context, [file], flags) => {
       const plan = await planOf(file!, flags);
       await context.catchUp();
-      const { checkPlan } = await import('../../trainer/plans/check.ts');
+      const { checkPlan } = await import('../../trainer/loop/plan/check.ts');
       const found = await checkPlan(checkingOf(context), plan);
       if (flags.json) printJson(found);
       else printCheck(found);
@@ -106,13 +106,13 @@ Examples:
       await context.catchUp();
       const run = await runOf(context, plan);
       if (!run.resumed) {
-        const { requireUnblocked } = await import('../../trainer/plans/check.ts');
+        const { requireUnblocked } = await import('../../trainer/loop/plan/check.ts');
         await requireUnblocked(checkingOf(context), plan);
       }
       if (run.ended === undefined)
         await requestJob(context, { job_id: run.id, kind: 'plan', spec: { plan, ...setIn(flags), checked: true } });
       else {
-        const { goOnWithRun } = await import('../../trainer/plans/plan-budget.ts');
+        const { goOnWithRun } = await import('../../trainer/loop/plan/plan-budget.ts');
         await goOnWithRun(context, run.id, plan, run.ended);
       }
       if (flags.detach) {
@@ -147,7 +147,7 @@ function schemaCommand(plan: Command): void {
       .description('print the JSON Schema of a plan')
       .addHelpText('after', '\nExample:\n  troupe plan schema > plan.schema.json'),
     async () => {
-      const { planSchema } = await import('../../trainer/plans/plan-schema.ts');
+      const { planSchema } = await import('../../trainer/loop/plan/plan-schema.ts');
       printJson(planSchema);
     },
   );
@@ -166,8 +166,8 @@ const checkingOf = ({ db, home, config }: Context): Checking => ({
 
 /** The plan of a file with absolute paths, and with the tasks of its rollout. @throws TroupeError `plan_invalid`, `not_found` */
 export async function planOf(file: string, flags: Flags): Promise<Plan> {
-  const { parsePlan, readPlan } = await import('../../trainer/plans/plan.ts');
-  const { withTasks, withTeam } = await import('../../trainer/plans/plan-parts.ts');
+  const { parsePlan, readPlan } = await import('../../trainer/loop/plan/plan.ts');
+  const { withTasks, withTeam } = await import('../../trainer/loop/plan/plan-parts.ts');
   const written = await (file === '-' ? text(process.stdin) : readFile(file, 'utf8')).catch((cause) => {
     throw unreadable(`The plan ${file}`, cause);
   });

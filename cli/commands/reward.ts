@@ -6,9 +6,9 @@ import { countText, EXIT } from '../../errors.ts';
 import { parseFilter } from '../../store/filter/select.ts';
 import { requestJob, waitForJob } from '../../store/queue/jobs/jobs.ts';
 import { runJobs } from '../../store/queue/jobs/worker.ts';
-import { REWARD, type Rewarded, rewardHandler } from '../../trainer/rewards/job.ts';
-import { findScorer, readScorers } from '../../trainer/rewards/source.ts';
-import { programEnv } from '../../trainer/rollouts/by-command.ts';
+import { programEnv } from '../../trainer/loop/play/by-command.ts';
+import { REWARD, type Rewarded, rewardHandler } from '../../trainer/loop/rewards/job.ts';
+import { findScorer, readScorers } from '../../trainer/loop/rewards/source.ts';
 import { projectCommand, untilInterrupted, wholeNumber } from '../command.ts';
 import { print, printJson } from '../output.ts';
 

@@ -19,10 +19,10 @@ import {
   type RolloutSpec,
 } from '../../store/loop/play/rollout.ts';
 import type { JobContext } from '../../store/queue/jobs/jobs.ts';
+import type { RolloutResult } from '../../trainer/loop/play/handler.ts';
+import { findRunner, readRunners } from '../../trainer/loop/play/runners.ts';
 import { combinations, type Setting, type SweepPoint, type Swept, sweepPoints } from '../../trainer/loop/play/sweep.ts';
-import { readScorers } from '../../trainer/rewards/source.ts';
-import type { RolloutResult } from '../../trainer/rollouts/handler.ts';
-import { findRunner, readRunners } from '../../trainer/rollouts/runners.ts';
+import { readScorers } from '../../trainer/loop/rewards/source.ts';
 import { budgeted } from '../budgets.ts';
 import { type Flags, number, projectCommand, untilInterrupted, wholeNumber } from '../command.ts';
 import { answer, type Bar, progressBar, say, table } from '../output.ts';

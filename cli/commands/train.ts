@@ -1,11 +1,11 @@
 /** `troupe train`: supervised, by preferences, by advantages, and heads. */
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { got } from '../../errors.ts';
-import { DEFAULTS } from '../../trainer/training/defaults.ts';
-import type { PolicyLossName } from '../../trainer/training/policy-losses.ts';
-import type { ScheduleName } from '../../trainer/training/schedules.ts';
-import type { SftMean } from '../../trainer/training/sft.ts';
-import type { ValueLossName } from '../../trainer/training/value-head.ts';
+import { DEFAULTS } from '../../trainer/learn/defaults.ts';
+import type { PolicyLossName } from '../../trainer/learn/policy-losses.ts';
+import type { ScheduleName } from '../../trainer/learn/schedules.ts';
+import type { SftMean } from '../../trainer/learn/sft.ts';
+import type { ValueLossName } from '../../trainer/learn/value-head.ts';
 import { byteSize } from '../bytes.ts';
 import { number, plainCommand, positive, wholeNumber } from '../command.ts';
 import type { LoraFlag } from '../training.ts';

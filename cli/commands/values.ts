@@ -1,6 +1,6 @@
 /** `troupe values`: value estimates of recorded steps. */
 import { type Command, Option } from 'commander';
-import type { Valued } from '../../trainer/data/value-rows.ts';
+import type { Valued } from '../../trainer/learn/data/value-rows.ts';
 import { plainCommand, wholeNumber } from '../command.ts';
 import { EPISODES, overEpisodes, RECORD } from '../over-episodes.ts';
 
@@ -22,7 +22,7 @@ export function addTo(program: Command): void {
       .option('--threads <n>', 'threads (TROUPE_THREADS, 1)', wholeNumber('threads'))
       .addHelpText('after', '\nExample:\n  troupe values --model ./value-model --episodes ep-1,ep-2 --record'),
     async (_, flags) => {
-      const { valuePass, valuesPass } = await import('../../trainer/sampling/passes.ts');
+      const { valuePass, valuesPass } = await import('../../trainer/sample/passes.ts');
       return overEpisodes(flags, flags.of === 'tokens' ? valuesPass : valuePass(flags.of as Valued));
     },
   );

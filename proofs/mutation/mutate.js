@@ -29,7 +29,7 @@ const TESTS = {
   ],
   'store/datasets/layouts': ['test/store/datasets/layouts/*.test.ts', 'test/golden/layouts.test.ts'],
   'store/evaluate/methods': ['test/store/methods/**/*.test.ts'],
-  'trainer/plans': ['test/trainer/plans/**/*.test.ts'],
+  'trainer/loop/plan': ['test/trainer/plans/**/*.test.ts'],
 };
 const FOUND = new Set(['Killed', 'Timeout']);
 const MISSED = new Set(['Survived', 'NoCoverage', 'Ignored']);

@@ -1,7 +1,7 @@
 /** Bodies that fit what a route documents, but hold odd values: they come past the schema, to what reads and stores them. */
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { readRunners } from '../../trainer/rollouts/runners.ts';
+import { readRunners } from '../../trainer/loop/play/runners.ts';
 import { anyCharacter } from '../support/character.ts';
 import { post, type TestApp, testApp } from './support/app.ts';
 

@@ -4,7 +4,7 @@ import { registeredPolicyServers } from '../../api/policy-servers.ts';
 import { TroupeError } from '../../errors.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import { registerProcess } from '../../store/queue/jobs/processes.ts';
-import type { SampleAsk } from '../../trainer/sampling/infer-wire.ts';
+import type { SampleAsk } from '../../trainer/sample/infer-wire.ts';
 import { fixedPolicyServers, post, type TestApp, testApp } from './support/app.ts';
 
 const CHAT = '/v1/chat/completions';

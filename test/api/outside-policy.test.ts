@@ -9,9 +9,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { outsidePolicies } from '../../api/upstream/outside-policy.ts';
 import { readUpstreams } from '../../api/upstream/settings.ts';
-import { type SavedCheckpoint, saveCheckpoint } from '../../trainer/checkpoints/checkpoint.ts';
-import { type Batches, startBatches } from '../../trainer/sampling/infer-batches.ts';
-import type { SampleAnswer } from '../../trainer/sampling/infer-wire.ts';
+import { type SavedCheckpoint, saveCheckpoint } from '../../trainer/model/checkpoints/checkpoint.ts';
+import { type Batches, startBatches } from '../../trainer/sample/infer-batches.ts';
+import type { SampleAnswer } from '../../trainer/sample/infer-wire.ts';
 import { tinyConfig, tinyContents } from '../trainer/tiny-checkpoint.ts';
 
 type Fields = Record<string, unknown>;

@@ -7,7 +7,7 @@ import { TroupeError } from '../../errors.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import { readMigrations } from '../../migrations/migrate.ts';
 import { registerProcess, reportModels } from '../../store/queue/jobs/processes.ts';
-import type { OnPart, SampleAnswer, SampleAsk } from '../../trainer/sampling/infer-wire.ts';
+import type { OnPart, SampleAnswer, SampleAsk } from '../../trainer/sample/infer-wire.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 
 let at: TestDatabase;

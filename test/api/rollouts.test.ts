@@ -6,9 +6,9 @@ import { createKey } from '../../store/keys/api-keys.ts';
 import { runProjector } from '../../store/projecting/projector.ts';
 import { waitForJob } from '../../store/queue/jobs/jobs.ts';
 import { runJobs } from '../../store/queue/jobs/worker.ts';
-import { type RolloutResult, rolloutHandlers } from '../../trainer/rollouts/handler.ts';
-import type { Leased } from '../../trainer/rollouts/leases.ts';
-import { readRunners } from '../../trainer/rollouts/runners.ts';
+import { type RolloutResult, rolloutHandlers } from '../../trainer/loop/play/handler.ts';
+import type { Leased } from '../../trainer/loop/play/leases.ts';
+import { readRunners } from '../../trainer/loop/play/runners.ts';
 import { expectBelow } from '../support/measured.ts';
 import { post, type TestApp, testApp } from './support/app.ts';
 

@@ -11,10 +11,10 @@ import { fileArtifacts } from '../../ingest/events/artifacts.ts';
 import { postgresBook, postgresLog } from '../../ingest/log/postgres.ts';
 import { projectBatch } from '../../store/projecting/projector.ts';
 import { registerProcess } from '../../store/queue/jobs/processes.ts';
-import { type SavedCheckpoint, saveCheckpoint } from '../../trainer/checkpoints/checkpoint.ts';
-import { startInfer } from '../../trainer/sampling/infer.ts';
-import { connectInfer } from '../../trainer/sampling/infer-client.ts';
-import { Policy } from '../../trainer/sampling/policy.ts';
+import { type SavedCheckpoint, saveCheckpoint } from '../../trainer/model/checkpoints/checkpoint.ts';
+import { startInfer } from '../../trainer/sample/infer.ts';
+import { connectInfer } from '../../trainer/sample/infer-client.ts';
+import { Policy } from '../../trainer/sample/policy.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { tinyContents } from '../trainer/tiny-checkpoint.ts';
 

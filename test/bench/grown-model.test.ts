@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { grownModel } from '../../bench/grown-model.ts';
 import { parameterCount, SIZES, writeModel } from '../../bench/models.ts';
-import { openModelForIds } from '../../trainer/models/model-directory.ts';
-import { Policy } from '../../trainer/sampling/policy.ts';
+import { openModelForIds } from '../../trainer/model/model-directory.ts';
+import { Policy } from '../../trainer/sample/policy.ts';
 
 it('a model in a larger shape gives every token the probability that the small one gives it', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'troupe-grown-'));

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { decodeDraft } from '../../ingest/events/decode.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import { requestJob, waitForJob } from '../../store/queue/jobs/jobs.ts';
-import { connectInfer } from '../../trainer/sampling/infer-client.ts';
+import { connectInfer } from '../../trainer/sample/infer-client.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { lines } from './support/chats.ts';
 import { plays, WORDS } from './support/plays.ts';

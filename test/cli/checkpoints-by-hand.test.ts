@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { sha256 } from '../../ingest/events/json.ts';
-import { saveCheckpointAt } from '../../trainer/checkpoints/checkpoint.ts';
+import { saveCheckpointAt } from '../../trainer/model/checkpoints/checkpoint.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { tinyContents } from '../trainer/tiny-checkpoint.ts';
 import { lines } from './support/chats.ts';

@@ -7,7 +7,7 @@ import {
   pointLatest,
   type SavedCheckpoint,
   saveCheckpoint,
-} from '../../trainer/checkpoints/checkpoint.ts';
+} from '../../trainer/model/checkpoints/checkpoint.ts';
 import { freshDatabase } from '../support/database.ts';
 import { tinyContents } from '../trainer/tiny-checkpoint.ts';
 import { type Bucket, startBucket } from './support/bucket.ts';

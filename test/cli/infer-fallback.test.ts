@@ -2,7 +2,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { connectInfer } from '../../trainer/sampling/infer-client.ts';
+import { connectInfer } from '../../trainer/sample/infer-client.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { lines } from './support/chats.ts';
 import { plays, WORDS } from './support/plays.ts';

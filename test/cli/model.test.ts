@@ -4,11 +4,11 @@ import { Command } from 'commander';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { addTo } from '../../cli/commands/model.ts';
 import { readSizes, sizesOf } from '../../cli/commands/model-sizes.ts';
-import { runtime } from '../../trainer/graph/session.ts';
-import { adapterFiles } from '../../trainer/models/adapter-directory.ts';
-import { initialAdapter, mergeAdapter } from '../../trainer/models/lora.ts';
-import { openModel } from '../../trainer/models/model-directory.ts';
-import { randomStream } from '../../trainer/random.ts';
+import { adapterFiles } from '../../trainer/model/adapter-directory.ts';
+import { initialAdapter, mergeAdapter } from '../../trainer/model/lora.ts';
+import { openModel } from '../../trainer/model/model-directory.ts';
+import { randomStream } from '../../trainer/tensor/random.ts';
+import { runtime } from '../../trainer/tensor/session.ts';
 import { document, type Shell, warmShell } from './support/troupe.ts';
 
 const CHATS = [

@@ -2,7 +2,7 @@
 import { renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { connectInfer } from '../../trainer/sampling/infer-client.ts';
+import { connectInfer } from '../../trainer/sample/infer-client.ts';
 import { lines } from './support/chats.ts';
 import { plays, WORDS } from './support/plays.ts';
 import { document, type Shell, warmShell } from './support/troupe.ts';

@@ -1,9 +1,9 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { saveCheckpointAt } from '../../trainer/checkpoints/checkpoint.ts';
-import { openModel } from '../../trainer/models/model-directory.ts';
-import { withScoreHead } from '../../trainer/models/parameters.ts';
+import { saveCheckpointAt } from '../../trainer/model/checkpoints/checkpoint.ts';
+import { openModel } from '../../trainer/model/model-directory.ts';
+import { withScoreHead } from '../../trainer/model/parameters.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { tinyContents } from '../trainer/tiny-checkpoint.ts';
 import { lines } from './support/chats.ts';

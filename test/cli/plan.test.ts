@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { stringify } from 'yaml';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import type { GateReport } from '../../trainer/loop/comparison/report.ts';
-import { offlineGate } from '../../trainer/plans/offline-gate.ts';
+import { offlineGate } from '../../trainer/loop/plan/offline-gate.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { lines } from './support/chats.ts';
 import { plays, WORDS } from './support/plays.ts';

@@ -2,11 +2,11 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { loraSpec } from '../../cli/commands/train.ts';
-import { loadCheckpoint } from '../../trainer/checkpoints/checkpoint.ts';
-import { openAdapter } from '../../trainer/models/adapter-directory.ts';
-import { mergeAdapter } from '../../trainer/models/lora.ts';
-import { openModelForIds } from '../../trainer/models/model-directory.ts';
-import { exportOnnx } from '../../trainer/models/onnx-export.ts';
+import { openAdapter } from '../../trainer/model/adapter-directory.ts';
+import { loadCheckpoint } from '../../trainer/model/checkpoints/checkpoint.ts';
+import { mergeAdapter } from '../../trainer/model/lora.ts';
+import { openModelForIds } from '../../trainer/model/model-directory.ts';
+import { exportOnnx } from '../../trainer/model/onnx-export.ts';
 import { lines } from './support/chats.ts';
 import { document, type Shell, warmShell } from './support/troupe.ts';
 

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { byteSize, bytesText } from '../../cli/bytes.ts';
 import { trainingText } from '../../cli/training-text.ts';
-import { countPieces } from '../../trainer/tokens/byte-pieces.ts';
+import { countPieces } from '../../trainer/model/tokens/byte-pieces.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'troupe-text-'));
 afterAll(() => rmSync(folder, { recursive: true }));

@@ -14,7 +14,7 @@ import { captureAnswer, readAnswer } from '../../api/upstream/capture.ts';
 import type { Kind } from '../../api/upstream/kind.ts';
 import { upstreamDrafts } from '../../api/upstream/record.ts';
 import { canonicalJson } from '../../ingest/events/json.ts';
-import type { SampleAnswer } from '../../trainer/sampling/infer-wire.ts';
+import type { SampleAnswer } from '../../trainer/sample/infer-wire.ts';
 import { eventText } from './recorded.ts';
 
 type Body = Record<string, unknown>;

@@ -9,7 +9,7 @@ import { PROCESS } from '../../proofs/method-sources-process.ts';
 import { REWARDS } from '../../proofs/method-sources-rewards.ts';
 import { findMethod, METHODS } from '../../store/evaluate/methods/find.ts';
 import { runMethod } from '../../store/evaluate/methods/run.ts';
-import { LOSS_METHODS } from '../../trainer/losses/catalogue.ts';
+import { LOSS_METHODS } from '../../trainer/model/losses/catalogue.ts';
 
 const SOURCES: readonly MethodSource[] = [...ADVANTAGES, ...LOSSES, ...FILTERS, ...REWARDS, ...PROCESS];
 const inputsOf = ({ draw }: MethodSource, seed: number): Input[] => {

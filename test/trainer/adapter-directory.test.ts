@@ -2,10 +2,10 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { decodeSafetensors, encodeSafetensors } from '../../trainer/files/safetensors.ts';
-import { adapterFiles, openAdapter, readAdapter } from '../../trainer/models/adapter-directory.ts';
-import { type Adapter, checkAdapter, initialAdapter } from '../../trainer/models/lora.ts';
-import type { Weights } from '../../trainer/models/weights.ts';
+import { adapterFiles, openAdapter, readAdapter } from '../../trainer/model/adapter-directory.ts';
+import { decodeSafetensors, encodeSafetensors } from '../../trainer/model/files/safetensors.ts';
+import { type Adapter, checkAdapter, initialAdapter } from '../../trainer/model/lora.ts';
+import type { Weights } from '../../trainer/model/weights.ts';
 import { GROUPED } from './tiny-model.ts';
 
 let root: string;

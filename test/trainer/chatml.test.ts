@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { answerRow } from '../../trainer/data/training-rows.ts';
-import { CHATML_ROLES, CHATML_SPECIAL, CHATML_TEMPLATE } from '../../trainer/tokens/chatml.ts';
-import { chatTemplate } from '../../trainer/tokens/template.ts';
-import type { ChatMessage } from '../../trainer/tokens/template-messages.ts';
-import { openTokenizer } from '../../trainer/tokens/tokenizer.ts';
-import { trainBpe } from '../../trainer/tokens/tokenizer-training.ts';
+import { answerRow } from '../../trainer/learn/data/training-rows.ts';
+import { CHATML_ROLES, CHATML_SPECIAL, CHATML_TEMPLATE } from '../../trainer/model/tokens/chatml.ts';
+import { chatTemplate } from '../../trainer/model/tokens/template.ts';
+import type { ChatMessage } from '../../trainer/model/tokens/template-messages.ts';
+import { openTokenizer } from '../../trainer/model/tokens/tokenizer.ts';
+import { trainBpe } from '../../trainer/model/tokens/tokenizer-training.ts';
 
 const tokenizer = openTokenizer(
   trainBpe(['a conversation about tools and tools'], {

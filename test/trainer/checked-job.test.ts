@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { requireJob } from '../../trainer/jobs/checked-job.ts';
+import { requireJob } from '../../trainer/loop/jobs/checked-job.ts';
 
 const PLAYED = {
   name: 'p',

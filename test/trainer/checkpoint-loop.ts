@@ -1,5 +1,10 @@
 /** A program that saves checkpoints until it is killed, and says so: its argument is the folder. */
-import { latestCheckpoint, loadCheckpoint, pointLatest, saveCheckpoint } from '../../trainer/checkpoints/checkpoint.ts';
+import {
+  latestCheckpoint,
+  loadCheckpoint,
+  pointLatest,
+  saveCheckpoint,
+} from '../../trainer/model/checkpoints/checkpoint.ts';
 import { tinyConfig, tinyContents } from './tiny-checkpoint.ts';
 
 const folder = process.argv[2]!;

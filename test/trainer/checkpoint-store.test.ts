@@ -3,10 +3,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { TroupeError } from '../../errors.ts';
-import { bucketStore, openCheckpointStore } from '../../trainer/checkpoints/bucket-store.ts';
-import { loadCheckpoint, type SavedCheckpoint, saveCheckpoint } from '../../trainer/checkpoints/checkpoint.ts';
-import { type CheckpointStore, localStore } from '../../trainer/checkpoints/checkpoint-store.ts';
-import { type Objects, objectAccess, openObjects } from '../../trainer/checkpoints/object-store.ts';
+import { bucketStore, openCheckpointStore } from '../../trainer/model/checkpoints/bucket-store.ts';
+import { loadCheckpoint, type SavedCheckpoint, saveCheckpoint } from '../../trainer/model/checkpoints/checkpoint.ts';
+import { type CheckpointStore, localStore } from '../../trainer/model/checkpoints/checkpoint-store.ts';
+import { type Objects, objectAccess, openObjects } from '../../trainer/model/checkpoints/object-store.ts';
 import { tinyContents } from './tiny-checkpoint.ts';
 
 let root: string;

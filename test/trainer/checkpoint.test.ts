@@ -11,11 +11,11 @@ import {
   pointLatest,
   saveCheckpoint,
   saveCheckpointAt,
-} from '../../trainer/checkpoints/checkpoint.ts';
-import { manifestBytes } from '../../trainer/checkpoints/checkpoint-format.ts';
-import { publishFile, removeWhole, sweepTemporary } from '../../trainer/files/atomic.ts';
-import { type Disk, disk } from '../../trainer/files/disk.ts';
-import { exportOnnx } from '../../trainer/models/onnx-export.ts';
+} from '../../trainer/model/checkpoints/checkpoint.ts';
+import { manifestBytes } from '../../trainer/model/checkpoints/checkpoint-format.ts';
+import { publishFile, removeWhole, sweepTemporary } from '../../trainer/model/files/atomic.ts';
+import { type Disk, disk } from '../../trainer/model/files/disk.ts';
+import { exportOnnx } from '../../trainer/model/onnx-export.ts';
 import { tinyContents } from './tiny-checkpoint.ts';
 import { encodeCheckpoint, identify } from './whole-checkpoint.ts';
 

@@ -6,15 +6,15 @@ import { postgresLog } from '../../ingest/log/postgres.ts';
 import { similarByVectors } from '../../store/evaluate/consistency/similar-vectors.ts';
 import { TASK_EMBEDDING, taskVectors } from '../../store/evaluate/consistency/task-embeddings.ts';
 import { projectAll } from '../../store/projecting/projector.ts';
-import { meanOfTokens, openEmbedder } from '../../trainer/embedding/embedding.ts';
+import { meanOfTokens, openEmbedder } from '../../trainer/sample/embedding/embedding.ts';
 import {
   embeddingDraft,
   embeddingId,
   recordEmbeddings,
   storedTasks,
   unembedded,
-} from '../../trainer/embedding/task-embeddings.ts';
-import { randomStream } from '../../trainer/random.ts';
+} from '../../trainer/sample/embedding/task-embeddings.ts';
+import { randomStream } from '../../trainer/tensor/random.ts';
 import { type Shell, warmShell } from '../cli/support/troupe.ts';
 import { event } from '../store/support/events.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';

@@ -1,15 +1,15 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { equalBeginnings } from '../../trainer/data/equal-beginnings.ts';
-import type { Row } from '../../trainer/data/row.ts';
-import type { TokenRow } from '../../trainer/data/training-rows.ts';
-import { sftLoss } from '../../trainer/losses/sft.ts';
-import { sftEntropyLoss } from '../../trainer/losses/sft-entropy.ts';
-import { initialWeights } from '../../trainer/models/parameters.ts';
-import { randomStream } from '../../trainer/random.ts';
-import { supervisedBatch } from '../../trainer/training/sft.ts';
-import { closeTrainable, trainable, trainStep } from '../../trainer/training/step.ts';
-import { ADAM } from '../../trainer/training/training-loop.ts';
+import { equalBeginnings } from '../../trainer/learn/data/equal-beginnings.ts';
+import type { Row } from '../../trainer/learn/data/row.ts';
+import type { TokenRow } from '../../trainer/learn/data/training-rows.ts';
+import { supervisedBatch } from '../../trainer/learn/sft.ts';
+import { closeTrainable, trainable, trainStep } from '../../trainer/learn/step.ts';
+import { ADAM } from '../../trainer/learn/training-loop.ts';
+import { sftLoss } from '../../trainer/model/losses/sft.ts';
+import { sftEntropyLoss } from '../../trainer/model/losses/sft-entropy.ts';
+import { initialWeights } from '../../trainer/model/parameters.ts';
+import { randomStream } from '../../trainer/tensor/random.ts';
 import { ids, TINY } from './tiny-model.ts';
 
 /** Conversations that begin alike, go on with a prompt of their own, and are learnt in part. */

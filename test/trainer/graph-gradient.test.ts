@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { gradients, RULES } from '../../trainer/graph/gradient.ts';
-import type { ElementType, Op, Value } from '../../trainer/graph/node.ts';
-import * as o from '../../trainer/graph/operations.ts';
-import { type Feed, type Feeds, openSession } from '../../trainer/graph/session.ts';
-import { randomStream } from '../../trainer/random.ts';
+import { gradients, RULES } from '../../trainer/tensor/gradient.ts';
+import type { ElementType, Op, Value } from '../../trainer/tensor/node.ts';
+import * as o from '../../trainer/tensor/operations.ts';
+import { randomStream } from '../../trainer/tensor/random.ts';
+import { type Feed, type Feeds, openSession } from '../../trainer/tensor/session.ts';
 
 type Port = { readonly shape: readonly number[]; readonly data?: readonly number[]; readonly type?: ElementType };
 type Case = {

@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { lower } from '../../trainer/graph/lower.ts';
-import { inOrder, plus, times, type Value } from '../../trainer/graph/node.ts';
-import * as o from '../../trainer/graph/operations.ts';
-import { simplify } from '../../trainer/graph/rewrite.ts';
-import { openSession } from '../../trainer/graph/session.ts';
+import { lower } from '../../trainer/tensor/lower.ts';
+import { inOrder, plus, times, type Value } from '../../trainer/tensor/node.ts';
+import * as o from '../../trainer/tensor/operations.ts';
+import { simplify } from '../../trainer/tensor/rewrite.ts';
+import { openSession } from '../../trainer/tensor/session.ts';
 
 const count = (value: Value, op: string) => inOrder(simplify([value])).filter((n) => n.op === op).length;
 const matrix = (...shape: [number, number]) => ({

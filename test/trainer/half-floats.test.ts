@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { type HalfType, narrow, overflowing, widen } from '../../trainer/files/half-floats.ts';
-import { decodeSafetensors, encodeSafetensors } from '../../trainer/files/safetensors.ts';
+import { type HalfType, narrow, overflowing, widen } from '../../trainer/model/files/half-floats.ts';
+import { decodeSafetensors, encodeSafetensors } from '../../trainer/model/files/safetensors.ts';
 
 const all = Uint16Array.from({ length: 65536 }, (_, i) => i);
 const widened = (type: HalfType, halves: Uint16Array): Float32Array => {

@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest';
-import { fileOrder } from '../../trainer/data/orders.ts';
-import type { ValueRow } from '../../trainer/data/value-rows.ts';
-import { valueMseLoss } from '../../trainer/losses/value-regression.ts';
-import { initialWeights, withScoreHead } from '../../trainer/models/parameters.ts';
-import type { PreferenceRow } from '../../trainer/training/preference.ts';
-import { trainRewardHead } from '../../trainer/training/reward-head.ts';
-import { closeTrainable, evaluate, type TrainableModel, trainable } from '../../trainer/training/step.ts';
-import { ADAM } from '../../trainer/training/training-loop.ts';
-import { trainValueHead, type ValueLossName, valueBatch } from '../../trainer/training/value-head.ts';
+import { fileOrder } from '../../trainer/learn/data/orders.ts';
+import type { ValueRow } from '../../trainer/learn/data/value-rows.ts';
+import type { PreferenceRow } from '../../trainer/learn/preference.ts';
+import { trainRewardHead } from '../../trainer/learn/reward-head.ts';
+import { closeTrainable, evaluate, type TrainableModel, trainable } from '../../trainer/learn/step.ts';
+import { ADAM } from '../../trainer/learn/training-loop.ts';
+import { trainValueHead, type ValueLossName, valueBatch } from '../../trainer/learn/value-head.ts';
+import { valueMseLoss } from '../../trainer/model/losses/value-regression.ts';
+import { initialWeights, withScoreHead } from '../../trainer/model/parameters.ts';
 import { TINY } from './tiny-model.ts';
 
 const GOOD = 5;

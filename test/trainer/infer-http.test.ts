@@ -7,12 +7,12 @@ import { createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
-import { type SavedCheckpoint, saveCheckpoint } from '../../trainer/checkpoints/checkpoint.ts';
-import { startInfer } from '../../trainer/sampling/infer.ts';
-import { connectInfer } from '../../trainer/sampling/infer-client.ts';
-import { type InferHttpOptions, startInferHttp } from '../../trainer/sampling/infer-http.ts';
-import { connectInferHttp } from '../../trainer/sampling/infer-http-client.ts';
-import { Policy } from '../../trainer/sampling/policy.ts';
+import { type SavedCheckpoint, saveCheckpoint } from '../../trainer/model/checkpoints/checkpoint.ts';
+import { startInfer } from '../../trainer/sample/infer.ts';
+import { connectInfer } from '../../trainer/sample/infer-client.ts';
+import { type InferHttpOptions, startInferHttp } from '../../trainer/sample/infer-http.ts';
+import { connectInferHttp } from '../../trainer/sample/infer-http-client.ts';
+import { Policy } from '../../trainer/sample/policy.ts';
 import { tinyConfig, tinyContents } from './tiny-checkpoint.ts';
 
 const KEY = 'a-key-of-the-proof-of-32-letters';

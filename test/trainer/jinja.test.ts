@@ -3,8 +3,8 @@
  * (`render_jinja_template`) of the same template and messages.
  */
 import { describe, expect, it } from 'vitest';
-import { chatTemplate } from '../../trainer/tokens/template.ts';
-import { openTokenizer, wordTokenizer } from '../../trainer/tokens/tokenizer.ts';
+import { chatTemplate } from '../../trainer/model/tokens/template.ts';
+import { openTokenizer, wordTokenizer } from '../../trainer/model/tokens/tokenizer.ts';
 
 const tokenizer = openTokenizer(wordTokenizer(['a'], ['<end>'], { eos: '<end>' }));
 const MESSAGES = [

@@ -2,9 +2,9 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { jobMemory } from '../../trainer/jobs/job-memory.ts';
-import { newModelDirectory } from '../../trainer/models/model-directory.ts';
-import { closeLearner, type Learner, openLearner } from '../../trainer/training/learner.ts';
+import { closeLearner, type Learner, openLearner } from '../../trainer/learn/learner.ts';
+import { jobMemory } from '../../trainer/loop/jobs/job-memory.ts';
+import { newModelDirectory } from '../../trainer/model/model-directory.ts';
 import { tinyConfig, tinyTemplate, tinyTokenizer } from './tiny-checkpoint.ts';
 
 let root: string;

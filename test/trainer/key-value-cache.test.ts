@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { KeyValueCache, slotsFor } from '../../trainer/sampling/key-value-cache.ts';
+import { KeyValueCache, slotsFor } from '../../trainer/sample/key-value-cache.ts';
 
 const sizes = { layers: 1, H: 2, D: 3 };
 

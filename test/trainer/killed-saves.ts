@@ -4,9 +4,9 @@ import { once } from 'node:events';
 import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { latestCheckpoint, listCheckpoints, loadCheckpoint } from '../../trainer/checkpoints/checkpoint.ts';
-import { sweepTemporary } from '../../trainer/files/atomic.ts';
-import { randomStream } from '../../trainer/random.ts';
+import { latestCheckpoint, listCheckpoints, loadCheckpoint } from '../../trainer/model/checkpoints/checkpoint.ts';
+import { sweepTemporary } from '../../trainer/model/files/atomic.ts';
+import { randomStream } from '../../trainer/tensor/random.ts';
 import { compiledProgram } from '../support/program.ts';
 
 export type KilledSaves = {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { parameterInputs } from '../../trainer/models/layer.ts';
+import { parameterInputs } from '../../trainer/model/layer.ts';
 import {
   type Adapter,
   ALL_LINEAR,
@@ -9,9 +9,9 @@ import {
   checkAdapter,
   initialAdapter,
   mergeAdapter,
-} from '../../trainer/models/lora.ts';
-import type { ModelConfig, Weights } from '../../trainer/models/weights.ts';
-import { randomStream } from '../../trainer/random.ts';
+} from '../../trainer/model/lora.ts';
+import type { ModelConfig, Weights } from '../../trainer/model/weights.ts';
+import { randomStream } from '../../trainer/tensor/random.ts';
 import { oneSequence } from './one-sequence.ts';
 import { plainLlama } from './plain-llama.ts';
 import { randomConfig, randomIds, randomWeights } from './random-model.ts';

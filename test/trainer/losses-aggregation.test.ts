@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type AggregationMode, aggregate, aggregationWeights } from '../../trainer/losses/aggregation.ts';
-import { ppoClipLoss, ppoClipToken } from '../../trainer/losses/ppo-clip.ts';
-import { sequenceMeanWeights, tokenMeanWeights } from '../../trainer/losses/sft.ts';
+import { type AggregationMode, aggregate, aggregationWeights } from '../../trainer/model/losses/aggregation.ts';
+import { ppoClipLoss, ppoClipToken } from '../../trainer/model/losses/ppo-clip.ts';
+import { sequenceMeanWeights, tokenMeanWeights } from '../../trainer/model/losses/sft.ts';
 import { expectAsPlain, expectNear, randomTokens, total } from './losses-graph.ts';
 
 const MODES: readonly AggregationMode[] = [

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { Method } from '../../store/evaluate/methods/method.ts';
 import { methodParams } from '../../store/evaluate/methods/run.ts';
-import { LOSS_METHODS } from '../../trainer/losses/catalogue.ts';
+import { LOSS_METHODS } from '../../trainer/model/losses/catalogue.ts';
 import { expectClose } from '../store/methods/close.ts';
 import { runLoss } from './losses-graph.ts';
 

@@ -2,12 +2,12 @@
 import { expect } from 'vitest';
 import type { Method } from '../../store/evaluate/methods/method.ts';
 import { runMethod } from '../../store/evaluate/methods/run.ts';
-import { gradients } from '../../trainer/graph/gradient.ts';
-import { gatherRows, input, scatterRows } from '../../trainer/graph/operations.ts';
-import { type Feed, openSession } from '../../trainer/graph/session.ts';
-import { LOSS_METHODS } from '../../trainer/losses/catalogue.ts';
-import type { Loss, LossTokens, TokenColumn } from '../../trainer/losses/loss.ts';
-import { randomStream } from '../../trainer/random.ts';
+import { LOSS_METHODS } from '../../trainer/model/losses/catalogue.ts';
+import type { Loss, LossTokens, TokenColumn } from '../../trainer/model/losses/loss.ts';
+import { gradients } from '../../trainer/tensor/gradient.ts';
+import { gatherRows, input, scatterRows } from '../../trainer/tensor/operations.ts';
+import { randomStream } from '../../trainer/tensor/random.ts';
+import { type Feed, openSession } from '../../trainer/tensor/session.ts';
 
 /** Outputs of the model; a loss is differentiated by one of these. */
 export type ModelOutput = 'logprobs' | 'entropy' | 'values';

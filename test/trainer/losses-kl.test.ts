@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type KlEstimator, klEstimates, withReferenceKl } from '../../trainer/losses/kl.ts';
-import { ppoClipLoss, ppoClipToken } from '../../trainer/losses/ppo-clip.ts';
-import { sftLoss } from '../../trainer/losses/sft.ts';
+import { type KlEstimator, klEstimates, withReferenceKl } from '../../trainer/model/losses/kl.ts';
+import { ppoClipLoss, ppoClipToken } from '../../trainer/model/losses/ppo-clip.ts';
+import { sftLoss } from '../../trainer/model/losses/sft.ts';
 import { evaluate, expectAsPlain, expectNear, randomTokens, type Tokens, total } from './losses-graph.ts';
 
 const ESTIMATORS: readonly KlEstimator[] = ['k1', 'abs', 'k2', 'k3'];

@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { clippedPolicyLoss } from '../../trainer/losses/clipped-policy.ts';
-import type { Loss } from '../../trainer/losses/loss.ts';
-import { POLICY_PRESETS } from '../../trainer/losses/policy-presets.ts';
-import { type PpoClipOptions, ppoClipLoss, ppoClipToken } from '../../trainer/losses/ppo-clip.ts';
-import { policyLoss } from '../../trainer/training/policy-losses.ts';
+import { policyLoss } from '../../trainer/learn/policy-losses.ts';
+import { clippedPolicyLoss } from '../../trainer/model/losses/clipped-policy.ts';
+import type { Loss } from '../../trainer/model/losses/loss.ts';
+import { POLICY_PRESETS } from '../../trainer/model/losses/policy-presets.ts';
+import { type PpoClipOptions, ppoClipLoss, ppoClipToken } from '../../trainer/model/losses/ppo-clip.ts';
 import { evaluate, expectAsPlain, expectNear, part, randomTokens, type Tokens, total } from './losses-graph.ts';
 import { clippedPolicyToken } from './plain-losses.ts';
 

@@ -1,12 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type DpoOptions, dpoLoss, dpoPair } from '../../trainer/losses/dpo.ts';
+import { type DpoOptions, dpoLoss, dpoPair } from '../../trainer/model/losses/dpo.ts';
 import {
   lastTokenPreference,
   type PreferenceSegments,
   preferenceSegments,
-} from '../../trainer/losses/preference-segments.ts';
-import { bradleyTerryLoss } from '../../trainer/losses/reward-head.ts';
+} from '../../trainer/model/losses/preference-segments.ts';
+import { bradleyTerryLoss } from '../../trainer/model/losses/reward-head.ts';
 import { evaluate, expectAsPlain, expectNear, randomTokens, type Tokens, total } from './losses-graph.ts';
 import { bradleyTerryPair } from './plain-losses.ts';
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { sequenceMeanWeights, sftLoss, tokenMeanWeights } from '../../trainer/losses/sft.ts';
-import { sftEntropyLoss } from '../../trainer/losses/sft-entropy.ts';
+import { sequenceMeanWeights, sftLoss, tokenMeanWeights } from '../../trainer/model/losses/sft.ts';
+import { sftEntropyLoss } from '../../trainer/model/losses/sft-entropy.ts';
 import { evaluate, expectAsPlain, expectNear, part, randomTokens, runLoss, total } from './losses-graph.ts';
 import { weightedLikelihood } from './plain-losses.ts';
 

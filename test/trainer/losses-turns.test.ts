@@ -1,9 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { ppoClipToken } from '../../trainer/losses/ppo-clip.ts';
-import { type TurnRatioOptions, turnRatioLoss, turnRatioMean } from '../../trainer/losses/turn-ratio.ts';
-import { NO_TURN, type TurnAggregation, type TurnTokens, turnSegments } from '../../trainer/losses/turn-segments.ts';
-import { randomStream } from '../../trainer/random.ts';
+import { ppoClipToken } from '../../trainer/model/losses/ppo-clip.ts';
+import { type TurnRatioOptions, turnRatioLoss, turnRatioMean } from '../../trainer/model/losses/turn-ratio.ts';
+import {
+  NO_TURN,
+  type TurnAggregation,
+  type TurnTokens,
+  turnSegments,
+} from '../../trainer/model/losses/turn-segments.ts';
+import { randomStream } from '../../trainer/tensor/random.ts';
 import { evaluate, expectAsPlain, expectNear, type Tokens, total } from './losses-graph.ts';
 
 /** Rows of sequences of turns: of one or more completions, a turn of one token, one that is none, a sequence without any. */

@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
-import { valueClipToken } from '../../trainer/losses/value-clip.ts';
-import { valueCrossEntropyLoss, valueHuberLoss, valueMseLoss } from '../../trainer/losses/value-regression.ts';
+import { valueClipToken } from '../../trainer/model/losses/value-clip.ts';
+import { valueCrossEntropyLoss, valueHuberLoss, valueMseLoss } from '../../trainer/model/losses/value-regression.ts';
 import {
   evaluate,
   expectAsPlain,

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { maskParts } from '../../trainer/data/mask-parts.ts';
+import { maskParts } from '../../trainer/learn/data/mask-parts.ts';
 
 it('a row is cut where learning begins and ends; a prompt is never learnt', () => {
   const decode = (ids: readonly number[]) => ids.map((id) => 'abcdef'[id]).join('');

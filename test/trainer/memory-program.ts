@@ -4,12 +4,12 @@
  * Argument: JSON with a configuration's sizes, rows, length and optionally adapter and recompute.
  */
 import { readFileSync } from 'node:fs';
-import { sftLoss } from '../../trainer/losses/sft.ts';
-import { ALL_LINEAR, initialAdapter, mergeAdapter } from '../../trainer/models/lora.ts';
-import { initialWeights } from '../../trainer/models/parameters.ts';
-import type { ModelConfig } from '../../trainer/models/weights.ts';
-import { estimateTrainingMemory } from '../../trainer/training/memory.ts';
-import { trainable, trainStep } from '../../trainer/training/step.ts';
+import { estimateTrainingMemory } from '../../trainer/learn/memory.ts';
+import { trainable, trainStep } from '../../trainer/learn/step.ts';
+import { ALL_LINEAR, initialAdapter, mergeAdapter } from '../../trainer/model/lora.ts';
+import { sftLoss } from '../../trainer/model/losses/sft.ts';
+import { initialWeights } from '../../trainer/model/parameters.ts';
+import type { ModelConfig } from '../../trainer/model/weights.ts';
 
 export type Measured = {
   readonly sizes: Pick<

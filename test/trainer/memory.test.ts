@@ -4,13 +4,13 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import type { TroupeError } from '../../errors.ts';
-import { initialWeights } from '../../trainer/models/parameters.ts';
 import {
   checkTrainingMemory,
   countParameters,
   estimateTrainingMemory,
   type MemoryOptions,
-} from '../../trainer/training/memory.ts';
+} from '../../trainer/learn/memory.ts';
+import { initialWeights } from '../../trainer/model/parameters.ts';
 import { compiledProgram } from '../support/program.ts';
 import type { Measured } from './memory-program.ts';
 import { tinyConfig } from './tiny-checkpoint.ts';

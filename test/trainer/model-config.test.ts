@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { modelConfigJson, readModelConfig } from '../../trainer/models/model-config.ts';
-import { parameterShapes } from '../../trainer/models/parameters.ts';
-import type { ModelConfig } from '../../trainer/models/weights.ts';
+import { modelConfigJson, readModelConfig } from '../../trainer/model/model-config.ts';
+import { parameterShapes } from '../../trainer/model/parameters.ts';
+import type { ModelConfig } from '../../trainer/model/weights.ts';
 import { randomConfig } from './random-model.ts';
 import { TINY } from './tiny-model.ts';
 

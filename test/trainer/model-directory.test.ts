@@ -2,13 +2,13 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promis
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { loadCheckpoint, saveCheckpoint } from '../../trainer/checkpoints/checkpoint.ts';
-import { encodeSafetensors } from '../../trainer/files/safetensors.ts';
-import { modelConfigJson, readModelConfig } from '../../trainer/models/model-config.ts';
-import { newModelDirectory, openModel } from '../../trainer/models/model-directory.ts';
-import { initialWeights } from '../../trainer/models/parameters.ts';
-import type { Weights } from '../../trainer/models/weights.ts';
-import { wordTokenizer } from '../../trainer/tokens/tokenizer.ts';
+import { loadCheckpoint, saveCheckpoint } from '../../trainer/model/checkpoints/checkpoint.ts';
+import { encodeSafetensors } from '../../trainer/model/files/safetensors.ts';
+import { modelConfigJson, readModelConfig } from '../../trainer/model/model-config.ts';
+import { newModelDirectory, openModel } from '../../trainer/model/model-directory.ts';
+import { initialWeights } from '../../trainer/model/parameters.ts';
+import { wordTokenizer } from '../../trainer/model/tokens/tokenizer.ts';
+import type { Weights } from '../../trainer/model/weights.ts';
 import { tinyConfig, tinyContents, tinyTemplate, tinyTokenizer } from './tiny-checkpoint.ts';
 
 let root: string;

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { decodeSafetensors, joined } from '../../trainer/files/safetensors.ts';
-import { readModelConfig } from '../../trainer/models/model-config.ts';
-import { modelFiles } from '../../trainer/models/model-export.ts';
+import { decodeSafetensors, joined } from '../../trainer/model/files/safetensors.ts';
+import { readModelConfig } from '../../trainer/model/model-config.ts';
+import { modelFiles } from '../../trainer/model/model-export.ts';
 import { tinyConfig, tinyContents } from './tiny-checkpoint.ts';
 
 const contents = tinyContents(1);

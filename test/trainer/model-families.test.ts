@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { attentionWidth, FAMILIES } from '../../trainer/models/families.ts';
-import { initialWeights, parameterShapes, withScoreHead } from '../../trainer/models/parameters.ts';
-import { rotaryTable } from '../../trainer/models/positions.ts';
-import { rotaryFrequencies } from '../../trainer/models/rotary-frequencies.ts';
-import type { ModelConfig } from '../../trainer/models/weights.ts';
-import { Policy } from '../../trainer/sampling/policy.ts';
+import { attentionWidth, FAMILIES } from '../../trainer/model/families.ts';
+import { initialWeights, parameterShapes, withScoreHead } from '../../trainer/model/parameters.ts';
+import { rotaryTable } from '../../trainer/model/positions.ts';
+import { rotaryFrequencies } from '../../trainer/model/rotary-frequencies.ts';
+import type { ModelConfig } from '../../trainer/model/weights.ts';
+import { Policy } from '../../trainer/sample/policy.ts';
 import { oneSequence } from './one-sequence.ts';
 import { plainLlama, plainValues } from './plain-llama.ts';
 import { randomConfig, randomIds, randomWeights } from './random-model.ts';

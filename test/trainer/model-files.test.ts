@@ -2,11 +2,11 @@ import { cp, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { listFiles, readFiles, saveCheckpointAt } from '../../trainer/checkpoints/checkpoint.ts';
-import { emptyMeta, identityOf } from '../../trainer/checkpoints/checkpoint-format.ts';
-import { encodeSafetensors } from '../../trainer/files/safetensors.ts';
-import { INDEX, readModelFiles } from '../../trainer/models/model-files.ts';
-import type { Tensor, Weights } from '../../trainer/models/weights.ts';
+import { listFiles, readFiles, saveCheckpointAt } from '../../trainer/model/checkpoints/checkpoint.ts';
+import { emptyMeta, identityOf } from '../../trainer/model/checkpoints/checkpoint-format.ts';
+import { encodeSafetensors } from '../../trainer/model/files/safetensors.ts';
+import { INDEX, readModelFiles } from '../../trainer/model/model-files.ts';
+import type { Tensor, Weights } from '../../trainer/model/weights.ts';
 import { tinyContents } from './tiny-checkpoint.ts';
 import { identify } from './whole-checkpoint.ts';
 

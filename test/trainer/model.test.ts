@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, it } from 'vitest';
-import { headSize } from '../../trainer/models/families.ts';
-import { initialWeights, parameterShapes } from '../../trainer/models/parameters.ts';
-import { Policy } from '../../trainer/sampling/policy.ts';
+import { headSize } from '../../trainer/model/families.ts';
+import { initialWeights, parameterShapes } from '../../trainer/model/parameters.ts';
+import { Policy } from '../../trainer/sample/policy.ts';
 import { plainLlama } from './plain-llama.ts';
 import { GROUPED, mixedRows, TINY } from './tiny-model.ts';
 

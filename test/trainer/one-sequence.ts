@@ -1,6 +1,12 @@
 /** A model over one sequence, put together from the parts of `layer.ts` alone: no padding, no prompts that are shared. */
-import { gradients } from '../../trainer/graph/gradient.ts';
-import type { Value } from '../../trainer/graph/node.ts';
+
+import { headSize } from '../../trainer/model/families.ts';
+import { head, layer, type Parameters, parameterInputs, valueHead } from '../../trainer/model/layer.ts';
+import type { Adapter } from '../../trainer/model/lora.ts';
+import { causalMask, rotaryTable } from '../../trainer/model/positions.ts';
+import type { ModelConfig, Weights } from '../../trainer/model/weights.ts';
+import { gradients } from '../../trainer/tensor/gradient.ts';
+import type { Value } from '../../trainer/tensor/node.ts';
 import {
   add,
   gatherRows,
@@ -13,13 +19,8 @@ import {
   softmax,
   sum,
   transpose,
-} from '../../trainer/graph/operations.ts';
-import { type Feeds, openSession } from '../../trainer/graph/session.ts';
-import { headSize } from '../../trainer/models/families.ts';
-import { head, layer, type Parameters, parameterInputs, valueHead } from '../../trainer/models/layer.ts';
-import type { Adapter } from '../../trainer/models/lora.ts';
-import { causalMask, rotaryTable } from '../../trainer/models/positions.ts';
-import type { ModelConfig, Weights } from '../../trainer/models/weights.ts';
+} from '../../trainer/tensor/operations.ts';
+import { type Feeds, openSession } from '../../trainer/tensor/session.ts';
 
 /** The residual stream [S, d] after the last layer. */
 function tower(config: ModelConfig, parameters: Parameters, S: number): Value {

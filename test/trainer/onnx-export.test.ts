@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { runtime } from '../../trainer/graph/session.ts';
-import { exportOnnx } from '../../trainer/models/onnx-export.ts';
-import { initialWeights, withScoreHead } from '../../trainer/models/parameters.ts';
-import type { ModelConfig } from '../../trainer/models/weights.ts';
-import { randomStream } from '../../trainer/random.ts';
-import { Policy } from '../../trainer/sampling/policy.ts';
+import { exportOnnx } from '../../trainer/model/onnx-export.ts';
+import { initialWeights, withScoreHead } from '../../trainer/model/parameters.ts';
+import type { ModelConfig } from '../../trainer/model/weights.ts';
+import { Policy } from '../../trainer/sample/policy.ts';
+import { randomStream } from '../../trainer/tensor/random.ts';
+import { runtime } from '../../trainer/tensor/session.ts';
 import { GROUPED, ids, TINY } from './tiny-model.ts';
 
 const QWEN2: ModelConfig = { ...GROUPED, model_type: 'qwen2' };

@@ -1,8 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { Weights } from '../../trainer/models/weights.ts';
-import { randomStream } from '../../trainer/random.ts';
-import { type Arena, makeArena } from '../../trainer/training/arena.ts';
+import { type Arena, makeArena } from '../../trainer/learn/arena.ts';
 import {
   type AdamOptions,
   adamUpdate,
@@ -10,7 +8,9 @@ import {
   globalNorm,
   initAdam,
   loadAdam,
-} from '../../trainer/training/optimizer.ts';
+} from '../../trainer/learn/optimizer.ts';
+import type { Weights } from '../../trainer/model/weights.ts';
+import { randomStream } from '../../trainer/tensor/random.ts';
 
 const start = (): Weights =>
   new Map([

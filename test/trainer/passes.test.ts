@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { postgresLog } from '../../ingest/log/postgres.ts';
-import { initialWeights, withScoreHead } from '../../trainer/models/parameters.ts';
+import { initialWeights, withScoreHead } from '../../trainer/model/parameters.ts';
 import {
   alonePass,
   ifdPass,
@@ -16,8 +16,8 @@ import {
   unrecorded,
   valuePass,
   valuesPass,
-} from '../../trainer/sampling/passes.ts';
-import { Policy } from '../../trainer/sampling/policy.ts';
+} from '../../trainer/sample/passes.ts';
+import { Policy } from '../../trainer/sample/policy.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { tinyConfig } from './tiny-checkpoint.ts';
 

@@ -2,7 +2,7 @@
  * The decoder once more, token by token in double precision and plain loops: no batches, no padding, no cache, no graph.
  * Rotary positions, norms and grouped heads are written as in Hugging Face's modelling of the family.
  */
-import type { ModelConfig, Tensor, Weights } from '../../trainer/models/weights.ts';
+import type { ModelConfig, Tensor, Weights } from '../../trainer/model/weights.ts';
 
 type Vector = number[];
 

@@ -1,8 +1,8 @@
 /** Losses in plain numbers, as their sources write them: what the graphs of the trainer are compared with. */
-import { logSigmoid } from '../../trainer/losses/log-sigmoid.ts';
-import { ppoClipToken } from '../../trainer/losses/ppo-clip.ts';
-import type { ClipRange } from '../../trainer/losses/surrogate.ts';
-import type { HuberOptions } from '../../trainer/losses/value-regression.ts';
+import { logSigmoid } from '../../trainer/model/losses/log-sigmoid.ts';
+import { ppoClipToken } from '../../trainer/model/losses/ppo-clip.ts';
+import type { ClipRange } from '../../trainer/model/losses/surrogate.ts';
+import type { HuberOptions } from '../../trainer/model/losses/value-regression.ts';
 
 export type ClippedToken = {
   readonly loss: number;

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { sftLoss } from '../../trainer/losses/sft.ts';
-import { initialWeights } from '../../trainer/models/parameters.ts';
-import type { ModelConfig, Sample, SampleRequest } from '../../trainer/models/weights.ts';
-import { randomStream } from '../../trainer/random.ts';
-import { Policy } from '../../trainer/sampling/policy.ts';
-import { closeTrainable, trainable, trainStep } from '../../trainer/training/step.ts';
+import { closeTrainable, trainable, trainStep } from '../../trainer/learn/step.ts';
+import { sftLoss } from '../../trainer/model/losses/sft.ts';
+import { initialWeights } from '../../trainer/model/parameters.ts';
+import type { ModelConfig, Sample, SampleRequest } from '../../trainer/model/weights.ts';
+import { Policy } from '../../trainer/sample/policy.ts';
+import { randomStream } from '../../trainer/tensor/random.ts';
 import { GROUPED, ids, TINY } from './tiny-model.ts';
 
 const random = randomStream(21);

@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest';
-import { fileOrder } from '../../trainer/data/orders.ts';
-import { candidatePairs, cutPair, preferenceLine } from '../../trainer/data/preference-rows.ts';
-import { readLines } from '../../trainer/data/training-files.ts';
-import { initialWeights } from '../../trainer/models/parameters.ts';
-import { chatTemplate } from '../../trainer/tokens/template.ts';
-import { openTokenizer } from '../../trainer/tokens/tokenizer.ts';
-import { type PreferenceRow, preference, preferenceBatch, referenceScores } from '../../trainer/training/preference.ts';
-import { closeTrainable, trainable } from '../../trainer/training/step.ts';
-import { ADAM } from '../../trainer/training/training-loop.ts';
+import { fileOrder } from '../../trainer/learn/data/orders.ts';
+import { candidatePairs, cutPair, preferenceLine } from '../../trainer/learn/data/preference-rows.ts';
+import { readLines } from '../../trainer/learn/data/training-files.ts';
+import { type PreferenceRow, preference, preferenceBatch, referenceScores } from '../../trainer/learn/preference.ts';
+import { closeTrainable, trainable } from '../../trainer/learn/step.ts';
+import { ADAM } from '../../trainer/learn/training-loop.ts';
+import { initialWeights } from '../../trainer/model/parameters.ts';
+import { chatTemplate } from '../../trainer/model/tokens/template.ts';
+import { openTokenizer } from '../../trainer/model/tokens/tokenizer.ts';
 import { tinyConfig, tinyTemplate, tinyTokenizer } from './tiny-checkpoint.ts';
 import { TINY } from './tiny-model.ts';
 

@@ -9,8 +9,8 @@ import {
   loadCheckpoint,
   pointLatest,
   saveCheckpoint,
-} from '../../trainer/checkpoints/checkpoint.ts';
-import { type Candidate, chooseKept, type PruneRule, pruneCheckpoints } from '../../trainer/checkpoints/prune.ts';
+} from '../../trainer/model/checkpoints/checkpoint.ts';
+import { type Candidate, chooseKept, type PruneRule, pruneCheckpoints } from '../../trainer/model/checkpoints/prune.ts';
 import { tinyContents } from './tiny-checkpoint.ts';
 
 let root: string;

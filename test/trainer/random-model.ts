@@ -1,8 +1,8 @@
 /** Random small models of every family, for properties that must hold of all of them. */
 import fc from 'fast-check';
-import { parameterShapes } from '../../trainer/models/parameters.ts';
-import type { ModelConfig, RopeScaling, Tensor, Weights } from '../../trainer/models/weights.ts';
-import { randomStream } from '../../trainer/random.ts';
+import { parameterShapes } from '../../trainer/model/parameters.ts';
+import type { ModelConfig, RopeScaling, Tensor, Weights } from '../../trainer/model/weights.ts';
+import { randomStream } from '../../trainer/tensor/random.ts';
 
 const LENGTH = 16;
 

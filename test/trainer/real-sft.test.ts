@@ -1,20 +1,20 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { shuffledOrder } from '../../trainer/data/orders.ts';
-import { holdOut } from '../../trainer/data/training-data.ts';
-import { supervisedLine } from '../../trainer/data/training-files.ts';
-import { cutRow } from '../../trainer/data/training-rows.ts';
-import { initialWeights } from '../../trainer/models/parameters.ts';
-import type { ModelConfig } from '../../trainer/models/weights.ts';
-import { CHATML_ROLES, CHATML_SPECIAL, CHATML_TEMPLATE } from '../../trainer/tokens/chatml.ts';
-import { chatTemplate } from '../../trainer/tokens/template.ts';
-import type { ChatMessage } from '../../trainer/tokens/template-messages.ts';
-import { openTokenizer } from '../../trainer/tokens/tokenizer.ts';
-import { trainBpe } from '../../trainer/tokens/tokenizer-training.ts';
-import { sft } from '../../trainer/training/sft.ts';
-import { closeTrainable, trainable } from '../../trainer/training/step.ts';
-import { ADAM } from '../../trainer/training/training-loop.ts';
+import { shuffledOrder } from '../../trainer/learn/data/orders.ts';
+import { holdOut } from '../../trainer/learn/data/training-data.ts';
+import { supervisedLine } from '../../trainer/learn/data/training-files.ts';
+import { cutRow } from '../../trainer/learn/data/training-rows.ts';
+import { sft } from '../../trainer/learn/sft.ts';
+import { closeTrainable, trainable } from '../../trainer/learn/step.ts';
+import { ADAM } from '../../trainer/learn/training-loop.ts';
+import { initialWeights } from '../../trainer/model/parameters.ts';
+import { CHATML_ROLES, CHATML_SPECIAL, CHATML_TEMPLATE } from '../../trainer/model/tokens/chatml.ts';
+import { chatTemplate } from '../../trainer/model/tokens/template.ts';
+import type { ChatMessage } from '../../trainer/model/tokens/template-messages.ts';
+import { openTokenizer } from '../../trainer/model/tokens/tokenizer.ts';
+import { trainBpe } from '../../trainer/model/tokens/tokenizer-training.ts';
+import type { ModelConfig } from '../../trainer/model/weights.ts';
 
 const LONGEST = 256;
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { smooth, ticksOf, trainingReport } from '../../trainer/training/training-report.ts';
+import { smooth, ticksOf, trainingReport } from '../../trainer/learn/training-report.ts';
 
 const curves = (steps: number) => ({
   loss: Array.from({ length: steps }, (_, i) => 3 / (1 + i / 10)),

@@ -12,9 +12,9 @@ import { waitProjected } from '../../store/projecting/positions.ts';
 import { runProjector } from '../../store/projecting/projector.ts';
 import { type JobContext, requestJob, waitForJob } from '../../store/queue/jobs/jobs.ts';
 import { runJobs } from '../../store/queue/jobs/worker.ts';
-import { rewardHandler } from '../../trainer/rewards/job.ts';
-import { readScorers } from '../../trainer/rewards/source.ts';
-import { readRunners } from '../../trainer/rollouts/runners.ts';
+import { readRunners } from '../../trainer/loop/play/runners.ts';
+import { rewardHandler } from '../../trainer/loop/rewards/job.ts';
+import { readScorers } from '../../trainer/loop/rewards/source.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 
 let fresh: TestDatabase;

@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { TrainingRow } from '../../trainer/data/training-rows.ts';
-import { initialWeights } from '../../trainer/models/parameters.ts';
-import { POLICY_LOSSES, policyLoss } from '../../trainer/training/policy-losses.ts';
-import { policyPlan, rlPass, withReference } from '../../trainer/training/rl.ts';
-import { closeTrainable, trainable } from '../../trainer/training/step.ts';
-import { ADAM } from '../../trainer/training/training-loop.ts';
+import type { TrainingRow } from '../../trainer/learn/data/training-rows.ts';
+import { POLICY_LOSSES, policyLoss } from '../../trainer/learn/policy-losses.ts';
+import { policyPlan, rlPass, withReference } from '../../trainer/learn/rl.ts';
+import { closeTrainable, trainable } from '../../trainer/learn/step.ts';
+import { ADAM } from '../../trainer/learn/training-loop.ts';
+import { initialWeights } from '../../trainer/model/parameters.ts';
 import { TINY } from './tiny-model.ts';
 
 const row = (group: number, candidate: number, advantage: number | null, role = 'coder'): TrainingRow => ({

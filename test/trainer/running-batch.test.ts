@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { initialWeights } from '../../trainer/models/parameters.ts';
-import type { Sample, SampleRequest } from '../../trainer/models/weights.ts';
-import { randomStream } from '../../trainer/random.ts';
-import { Policy } from '../../trainer/sampling/policy.ts';
-import { keep } from '../../trainer/sampling/sampling.ts';
+import { initialWeights } from '../../trainer/model/parameters.ts';
+import type { Sample, SampleRequest } from '../../trainer/model/weights.ts';
+import { Policy } from '../../trainer/sample/policy.ts';
+import { keep } from '../../trainer/sample/sampling.ts';
+import { randomStream } from '../../trainer/tensor/random.ts';
 import { GROUPED, ids, TINY } from './tiny-model.ts';
 
 const random = randomStream(77);

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { decodeSafetensors, encodeSafetensors } from '../../trainer/files/safetensors.ts';
-import type { Tensor } from '../../trainer/models/weights.ts';
+import { decodeSafetensors, encodeSafetensors } from '../../trainer/model/files/safetensors.ts';
+import type { Tensor } from '../../trainer/model/weights.ts';
 
 /** A file from a header written by hand and as many data bytes as wanted. */
 function file(header: string | object, dataBytes: number, { claim }: { claim?: bigint } = {}): Uint8Array {

@@ -9,7 +9,7 @@ import {
   shortFloat,
   type Truncation,
   truncates,
-} from '../../trainer/sampling/sampling.ts';
+} from '../../trainer/sample/sampling.ts';
 
 /** Token ids that a truncation keeps, by sorting: best first, lower ids before higher ones that are as probable. */
 function keptBySorting(p: Float32Array, { topK = 0, topP = 1, minP = 0 }: Truncation): number[] {

@@ -1,14 +1,14 @@
 import { describe, expect, it } from 'vitest';
-import { fileOrder, shuffledOrder } from '../../trainer/data/orders.ts';
-import { readLines, supervisedLine } from '../../trainer/data/training-files.ts';
-import { cutRow, maskedRow } from '../../trainer/data/training-rows.ts';
-import { initialWeights } from '../../trainer/models/parameters.ts';
-import { chatTemplate } from '../../trainer/tokens/template.ts';
-import { openTokenizer } from '../../trainer/tokens/tokenizer.ts';
-import { roleOrder } from '../../trainer/training/role-steps.ts';
-import { type SftMean, sft, supervisedBatch } from '../../trainer/training/sft.ts';
-import { closeTrainable, trainable } from '../../trainer/training/step.ts';
-import { ADAM } from '../../trainer/training/training-loop.ts';
+import { fileOrder, shuffledOrder } from '../../trainer/learn/data/orders.ts';
+import { readLines, supervisedLine } from '../../trainer/learn/data/training-files.ts';
+import { cutRow, maskedRow } from '../../trainer/learn/data/training-rows.ts';
+import { roleOrder } from '../../trainer/learn/role-steps.ts';
+import { type SftMean, sft, supervisedBatch } from '../../trainer/learn/sft.ts';
+import { closeTrainable, trainable } from '../../trainer/learn/step.ts';
+import { ADAM } from '../../trainer/learn/training-loop.ts';
+import { initialWeights } from '../../trainer/model/parameters.ts';
+import { chatTemplate } from '../../trainer/model/tokens/template.ts';
+import { openTokenizer } from '../../trainer/model/tokens/tokenizer.ts';
 import { tinyConfig, tinyTemplate, tinyTokenizer } from './tiny-checkpoint.ts';
 import { TINY } from './tiny-model.ts';
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { type Filter, parseFilter } from '../../store/filter/select.ts';
-import { withSignal } from '../../trainer/training/signal.ts';
+import { withSignal } from '../../trainer/learn/signal.ts';
 
 describe('the share of groups with a signal', () => {
   const role = { steps: 1, signal: 0.5, gradientNorm: 1, entropy: 0, clipShare: 0, tokens: 3 };

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { layoutOf, makeBatch, partition, perCompletion } from '../../trainer/data/batch.ts';
-import type { Row } from '../../trainer/data/row.ts';
-import { MASKED, rotaryTable } from '../../trainer/models/positions.ts';
+import { layoutOf, makeBatch, partition, perCompletion } from '../../trainer/learn/data/batch.ts';
+import type { Row } from '../../trainer/learn/data/row.ts';
+import { MASKED, rotaryTable } from '../../trainer/model/positions.ts';
 import { GROUPED, TINY } from './tiny-model.ts';
 
 const model = { config: TINY, rotary: rotaryTable(TINY) };

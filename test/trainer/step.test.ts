@@ -1,13 +1,6 @@
 import { afterAll, describe, expect, it } from 'vitest';
-import type { Row } from '../../trainer/data/row.ts';
-import { clippedPolicyLoss } from '../../trainer/losses/clipped-policy.ts';
-import type { Loss } from '../../trainer/losses/loss.ts';
-import { sftLoss, tokenMeanWeights } from '../../trainer/losses/sft.ts';
-import { initialWeights } from '../../trainer/models/parameters.ts';
-import type { ModelConfig } from '../../trainer/models/weights.ts';
-import { randomStream } from '../../trainer/random.ts';
-import { Policy } from '../../trainer/sampling/policy.ts';
-import { globalNorm } from '../../trainer/training/optimizer.ts';
+import type { Row } from '../../trainer/learn/data/row.ts';
+import { globalNorm } from '../../trainer/learn/optimizer.ts';
 import {
   closeTrainable,
   evaluate,
@@ -15,7 +8,14 @@ import {
   type TrainableModel,
   trainable,
   trainStep,
-} from '../../trainer/training/step.ts';
+} from '../../trainer/learn/step.ts';
+import { clippedPolicyLoss } from '../../trainer/model/losses/clipped-policy.ts';
+import type { Loss } from '../../trainer/model/losses/loss.ts';
+import { sftLoss, tokenMeanWeights } from '../../trainer/model/losses/sft.ts';
+import { initialWeights } from '../../trainer/model/parameters.ts';
+import type { ModelConfig } from '../../trainer/model/weights.ts';
+import { Policy } from '../../trainer/sample/policy.ts';
+import { randomStream } from '../../trainer/tensor/random.ts';
 import { GROUPED, ids, mixedRows, TINY } from './tiny-model.ts';
 
 const open: TrainableModel[] = [];

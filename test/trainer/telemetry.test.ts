@@ -8,7 +8,7 @@ import { expect, it } from 'vitest';
 import { builtProgram } from '../cli/support/built.ts';
 
 const graph = (file: string): string =>
-  JSON.stringify(pathToFileURL(join(dirname(builtProgram), 'trainer/graph', file)).href);
+  JSON.stringify(pathToFileURL(join(dirname(builtProgram), 'trainer/tensor', file)).href);
 
 it('ONNX Runtime leaves nothing in the home of the user, as it does where it collects what it sends', () => {
   const home = mkdtempSync(join(tmpdir(), 'troupe-no-telemetry-'));

@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { answerRow } from '../../trainer/data/training-rows.ts';
-import { chatTemplate, templateSource } from '../../trainer/tokens/template.ts';
-import type { ChatMessage } from '../../trainer/tokens/template-messages.ts';
-import { openTokenizer, wordTokenizer } from '../../trainer/tokens/tokenizer.ts';
+import { answerRow } from '../../trainer/learn/data/training-rows.ts';
+import { chatTemplate, templateSource } from '../../trainer/model/tokens/template.ts';
+import type { ChatMessage } from '../../trainer/model/tokens/template-messages.ts';
+import { openTokenizer, wordTokenizer } from '../../trainer/model/tokens/tokenizer.ts';
 
 const words = ['hi', 'there', 'how', 'are', 'you', 'fine', 'thanks', 'assistant', 'user', 'system'];
 const tokenizer = openTokenizer(

@@ -1,7 +1,7 @@
 /** A chat template that does not end takes ten seconds of a processor until it is stopped. */
 import { expect, it } from 'vitest';
-import { chatTemplate } from '../../trainer/tokens/template.ts';
-import { openTokenizer, wordTokenizer } from '../../trainer/tokens/tokenizer.ts';
+import { chatTemplate } from '../../trainer/model/tokens/template.ts';
+import { openTokenizer, wordTokenizer } from '../../trainer/model/tokens/tokenizer.ts';
 
 it('a chat template that goes on without end is stopped, and the next one is rendered', () => {
   const tokenizer = openTokenizer(wordTokenizer(['hi', 'user'], ['<pad>', '<bos>', '<end>'], { eos: '<end>' }));

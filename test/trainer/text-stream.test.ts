@@ -1,12 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type PreparedSample, toChoice } from '../../trainer/sampling/infer-request.ts';
-import type { TextPart } from '../../trainer/sampling/infer-wire.ts';
-import { textStream } from '../../trainer/sampling/text-stream.ts';
-import { CHATML_ROLES, CHATML_SPECIAL, CHATML_TEMPLATE } from '../../trainer/tokens/chatml.ts';
-import { openTokenizer, type Tokenizer, wordTokenizer } from '../../trainer/tokens/tokenizer.ts';
-import { trainBpe } from '../../trainer/tokens/tokenizer-training.ts';
-import { callReader } from '../../trainer/tokens/tool-calls.ts';
+import { CHATML_ROLES, CHATML_SPECIAL, CHATML_TEMPLATE } from '../../trainer/model/tokens/chatml.ts';
+import { openTokenizer, type Tokenizer, wordTokenizer } from '../../trainer/model/tokens/tokenizer.ts';
+import { trainBpe } from '../../trainer/model/tokens/tokenizer-training.ts';
+import { callReader } from '../../trainer/model/tokens/tool-calls.ts';
+import { type PreparedSample, toChoice } from '../../trainer/sample/infer-request.ts';
+import type { TextPart } from '../../trainer/sample/infer-wire.ts';
+import { textStream } from '../../trainer/sample/text-stream.ts';
 
 const bytes = openTokenizer(
   trainBpe(['a small text with <tool_call> and {"name": "f", "arguments": {}} and an END'], {

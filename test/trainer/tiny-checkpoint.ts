@@ -1,8 +1,8 @@
-import { type CheckpointContents, emptyMeta } from '../../trainer/checkpoints/checkpoint-format.ts';
-import { sideFilesOf } from '../../trainer/models/model-directory.ts';
-import { initialWeights } from '../../trainer/models/parameters.ts';
-import type { ModelConfig, Weights } from '../../trainer/models/weights.ts';
-import { wordTokenizer } from '../../trainer/tokens/tokenizer.ts';
+import { type CheckpointContents, emptyMeta } from '../../trainer/model/checkpoints/checkpoint-format.ts';
+import { sideFilesOf } from '../../trainer/model/model-directory.ts';
+import { initialWeights } from '../../trainer/model/parameters.ts';
+import { wordTokenizer } from '../../trainer/model/tokens/tokenizer.ts';
+import type { ModelConfig, Weights } from '../../trainer/model/weights.ts';
 
 const words = ['one', 'two', 'three', 'four', 'five', 'six', 'seven', 'eight', 'user', 'assistant'];
 

@@ -1,10 +1,20 @@
 /** An embedding model small enough to be computed by hand: a token's vector is its row of a table. Files as sentence-transformers writes them. */
-import { lower, type OnnxGraph, type OnnxTensor } from '../../trainer/graph/lower.ts';
-import { type Dim, times, type Value } from '../../trainer/graph/node.ts';
-import { writeOnnx } from '../../trainer/graph/onnx.ts';
-import { constant, divide, expand, gatherRows, input, multiply, reshape, sum } from '../../trainer/graph/operations.ts';
-import { randomStream } from '../../trainer/random.ts';
-import { wordTokenizer } from '../../trainer/tokens/tokenizer.ts';
+
+import { wordTokenizer } from '../../trainer/model/tokens/tokenizer.ts';
+import { lower, type OnnxGraph, type OnnxTensor } from '../../trainer/tensor/lower.ts';
+import { type Dim, times, type Value } from '../../trainer/tensor/node.ts';
+import { writeOnnx } from '../../trainer/tensor/onnx.ts';
+import {
+  constant,
+  divide,
+  expand,
+  gatherRows,
+  input,
+  multiply,
+  reshape,
+  sum,
+} from '../../trainer/tensor/operations.ts';
+import { randomStream } from '../../trainer/tensor/random.ts';
 
 export const WORDS = ['what', 'is', 'one', 'two', 'three', 'plus', 'minus', 'tank', 'pipe'];
 const SPECIAL = ['[PAD]', '[UNK]', '[CLS]', '[SEP]'];

@@ -1,7 +1,7 @@
 /** Small models and rows for the numerical tests, all from seeds. */
-import type { Row } from '../../trainer/data/row.ts';
-import type { ModelConfig } from '../../trainer/models/weights.ts';
-import { type RandomStream, randomStream } from '../../trainer/random.ts';
+import type { Row } from '../../trainer/learn/data/row.ts';
+import type { ModelConfig } from '../../trainer/model/weights.ts';
+import { type RandomStream, randomStream } from '../../trainer/tensor/random.ts';
 
 export const TINY: ModelConfig = {
   model_type: 'llama',

@@ -3,11 +3,11 @@
  * `decode` of the part, or `encode(…).ids` of the whole.
  */
 import { describe, expect, it } from 'vitest';
-import { decoder } from '../../trainer/tokens/decoders.ts';
-import { normalizer } from '../../trainer/tokens/normalizers.ts';
-import { preTokenizer } from '../../trainer/tokens/pre-tokenizers.ts';
-import { patternOf } from '../../trainer/tokens/token-models.ts';
-import { openTokenizer } from '../../trainer/tokens/tokenizer.ts';
+import { decoder } from '../../trainer/model/tokens/decoders.ts';
+import { normalizer } from '../../trainer/model/tokens/normalizers.ts';
+import { preTokenizer } from '../../trainer/model/tokens/pre-tokenizers.ts';
+import { patternOf } from '../../trainer/model/tokens/token-models.ts';
+import { openTokenizer } from '../../trainer/model/tokens/tokenizer.ts';
 
 const DIGIT = { Regex: '\\d' };
 const bert = { type: 'BertNormalizer', clean_text: true, handle_chinese_chars: true, strip_accents: null };

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { countPieces, PIECE_PATTERN, safeCut } from '../../trainer/tokens/byte-pieces.ts';
-import { openTokenizer } from '../../trainer/tokens/tokenizer.ts';
-import { type BpeOptions, trainBpe } from '../../trainer/tokens/tokenizer-training.ts';
+import { countPieces, PIECE_PATTERN, safeCut } from '../../trainer/model/tokens/byte-pieces.ts';
+import { openTokenizer } from '../../trainer/model/tokens/tokenizer.ts';
+import { type BpeOptions, trainBpe } from '../../trainer/model/tokens/tokenizer-training.ts';
 import { anyCharacter } from '../support/character.ts';
 import { expectBelow } from '../support/measured.ts';
 

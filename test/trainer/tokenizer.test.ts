@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { bytesOfText, tokenTexts } from '../../trainer/tokens/token-text.ts';
-import { openTokenizer, wordTokenizer } from '../../trainer/tokens/tokenizer.ts';
+import { bytesOfText, tokenTexts } from '../../trainer/model/tokens/token-text.ts';
+import { openTokenizer, wordTokenizer } from '../../trainer/model/tokens/tokenizer.ts';
 
 const words = ['alpha', 'beta', 'gamma', "don't", '.', '1', '0', '__proto__', 'é'];
 const special = ['<pad>', '<end>', '<bos>', '<go>'];

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { prepareSample, toChoice } from '../../trainer/sampling/infer-request.ts';
-import { CHATML_ROLES, CHATML_SPECIAL, CHATML_TEMPLATE } from '../../trainer/tokens/chatml.ts';
-import { chatTemplate } from '../../trainer/tokens/template.ts';
-import { openTokenizer, wordTokenizer } from '../../trainer/tokens/tokenizer.ts';
-import { trainBpe } from '../../trainer/tokens/tokenizer-training.ts';
-import { callReader } from '../../trainer/tokens/tool-calls.ts';
+import { CHATML_ROLES, CHATML_SPECIAL, CHATML_TEMPLATE } from '../../trainer/model/tokens/chatml.ts';
+import { chatTemplate } from '../../trainer/model/tokens/template.ts';
+import { openTokenizer, wordTokenizer } from '../../trainer/model/tokens/tokenizer.ts';
+import { trainBpe } from '../../trainer/model/tokens/tokenizer-training.ts';
+import { callReader } from '../../trainer/model/tokens/tool-calls.ts';
+import { prepareSample, toChoice } from '../../trainer/sample/infer-request.ts';
 
 const tagged = callReader('{{ "<tool_call>" }}')!;
 const bare = callReader('Respond in the format {"name": function name, "parameters": dictionary of argument name}.')!;

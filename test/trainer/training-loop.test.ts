@@ -1,13 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { fileOrder, listedOrder, shuffledOrder, stepsFor } from '../../trainer/data/orders.ts';
-import { maskedRow, type TokenRow } from '../../trainer/data/training-rows.ts';
-import { sftLoss } from '../../trainer/losses/sft.ts';
-import { initialWeights } from '../../trainer/models/parameters.ts';
-import { namedSchedule } from '../../trainer/training/schedules.ts';
-import { supervisedBatch } from '../../trainer/training/sft.ts';
-import { closeTrainable, trainable } from '../../trainer/training/step.ts';
-import { ADAM, type Course, type StepDone, trainingLoop } from '../../trainer/training/training-loop.ts';
+import { fileOrder, listedOrder, shuffledOrder, stepsFor } from '../../trainer/learn/data/orders.ts';
+import { maskedRow, type TokenRow } from '../../trainer/learn/data/training-rows.ts';
+import { namedSchedule } from '../../trainer/learn/schedules.ts';
+import { supervisedBatch } from '../../trainer/learn/sft.ts';
+import { closeTrainable, trainable } from '../../trainer/learn/step.ts';
+import { ADAM, type Course, type StepDone, trainingLoop } from '../../trainer/learn/training-loop.ts';
+import { sftLoss } from '../../trainer/model/losses/sft.ts';
+import { initialWeights } from '../../trainer/model/parameters.ts';
 import { TINY } from './tiny-model.ts';
 
 const counting = (from: number, length: number): TokenRow =>

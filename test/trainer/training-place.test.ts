@@ -9,7 +9,7 @@ import { postgresLog } from '../../ingest/log/postgres.ts';
 import { type JobContext, requestJob, waitForJob } from '../../store/queue/jobs/jobs.ts';
 import { runJobs } from '../../store/queue/jobs/worker.ts';
 import { readEngines } from '../../trainer/engines/engines.ts';
-import { firstElsewhere, placeHolders, takePlace, trainingTurn } from '../../trainer/jobs/training-place.ts';
+import { firstElsewhere, placeHolders, takePlace, trainingTurn } from '../../trainer/loop/jobs/training-place.ts';
 import { startProgram } from '../store/support/process.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 

@@ -6,11 +6,11 @@ import { describe, expect, it } from 'vitest';
 import { readMessagesRequest } from '../../api/dialects/messages-request.ts';
 import { readResponsesRequest } from '../../api/dialects/responses-request.ts';
 import { promptOf, readChatRequest } from '../../api/gateway-request.ts';
-import { supervisedLine } from '../../trainer/data/training-files.ts';
-import { answerRow, type StepRow, supervisedRow, type TokenRow } from '../../trainer/data/training-rows.ts';
-import type { OpenModel } from '../../trainer/models/model-directory.ts';
-import type { PromptAsk } from '../../trainer/sampling/infer-wire.ts';
-import type { ChatMessage } from '../../trainer/tokens/template-messages.ts';
+import { supervisedLine } from '../../trainer/learn/data/training-files.ts';
+import { answerRow, type StepRow, supervisedRow, type TokenRow } from '../../trainer/learn/data/training-rows.ts';
+import type { OpenModel } from '../../trainer/model/model-directory.ts';
+import type { ChatMessage } from '../../trainer/model/tokens/template-messages.ts';
+import type { PromptAsk } from '../../trainer/sample/infer-wire.ts';
 import { TEMPLATES } from './chat-templates.ts';
 import { modelWith, recorded, recordedStep } from './training-text.ts';
 

@@ -5,12 +5,12 @@ import { escapeText, mapStrings } from '../../ingest/events/text.ts';
 import { toMessage } from '../../ingest/formats/kit/chat-message.ts';
 import { NESTED } from '../../store/datasets/nested-columns.ts';
 import { partsOf, textOf } from '../../store/tables/projection.ts';
-import type { StepRow } from '../../trainer/data/training-rows.ts';
-import type { OpenModel } from '../../trainer/models/model-directory.ts';
-import { chatTemplate } from '../../trainer/tokens/template.ts';
-import type { ChatMessage } from '../../trainer/tokens/template-messages.ts';
-import { openTokenizer } from '../../trainer/tokens/tokenizer.ts';
-import { trainBpe } from '../../trainer/tokens/tokenizer-training.ts';
+import type { StepRow } from '../../trainer/learn/data/training-rows.ts';
+import type { OpenModel } from '../../trainer/model/model-directory.ts';
+import { chatTemplate } from '../../trainer/model/tokens/template.ts';
+import type { ChatMessage } from '../../trainer/model/tokens/template-messages.ts';
+import { openTokenizer } from '../../trainer/model/tokens/tokenizer.ts';
+import { trainBpe } from '../../trainer/model/tokens/tokenizer-training.ts';
 import { type NamedTemplate, SPECIAL } from './chat-templates.ts';
 
 const LEARNT_OF =

@@ -1,14 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import { canonicalJson } from '../../ingest/events/json.ts';
-import { preferenceLine, preferenceRows } from '../../trainer/data/preference-rows.ts';
-import { readRows, supervisedLine } from '../../trainer/data/training-files.ts';
-import { type StepRow, supervisedRow, type TokenRow } from '../../trainer/data/training-rows.ts';
-import type { OpenModel } from '../../trainer/models/model-directory.ts';
-import { CHATML_ROLES, CHATML_SPECIAL, CHATML_TEMPLATE } from '../../trainer/tokens/chatml.ts';
-import { chatTemplate } from '../../trainer/tokens/template.ts';
-import type { ChatMessage } from '../../trainer/tokens/template-messages.ts';
-import { openTokenizer } from '../../trainer/tokens/tokenizer.ts';
-import { trainBpe } from '../../trainer/tokens/tokenizer-training.ts';
+import { preferenceLine, preferenceRows } from '../../trainer/learn/data/preference-rows.ts';
+import { readRows, supervisedLine } from '../../trainer/learn/data/training-files.ts';
+import { type StepRow, supervisedRow, type TokenRow } from '../../trainer/learn/data/training-rows.ts';
+import type { OpenModel } from '../../trainer/model/model-directory.ts';
+import { CHATML_ROLES, CHATML_SPECIAL, CHATML_TEMPLATE } from '../../trainer/model/tokens/chatml.ts';
+import { chatTemplate } from '../../trainer/model/tokens/template.ts';
+import type { ChatMessage } from '../../trainer/model/tokens/template-messages.ts';
+import { openTokenizer } from '../../trainer/model/tokens/tokenizer.ts';
+import { trainBpe } from '../../trainer/model/tokens/tokenizer-training.ts';
 
 const tokenizer = openTokenizer(
   trainBpe(['weather in Rome and in Oslo'], { vocabSize: 300, special: CHATML_SPECIAL, roles: CHATML_ROLES }),

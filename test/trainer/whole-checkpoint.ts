@@ -8,9 +8,9 @@ import {
   identityOf,
   MANIFEST,
   manifestBytes,
-} from '../../trainer/checkpoints/checkpoint-format.ts';
-import type { Files } from '../../trainer/files/atomic.ts';
-import { joined } from '../../trainer/files/safetensors.ts';
+} from '../../trainer/model/checkpoints/checkpoint-format.ts';
+import type { Files } from '../../trainer/model/files/atomic.ts';
+import { joined } from '../../trainer/model/files/safetensors.ts';
 
 export const identify = (bytes: Files, meta: CheckpointMeta): Identity =>
   identityOf(

@@ -10,7 +10,7 @@ import { fileArtifacts } from '../../../ingest/events/artifacts.ts';
 import { postgresBook, postgresLog } from '../../../ingest/log/postgres.ts';
 import { openReader } from '../../../store/db/reader.ts';
 import { projectBatch } from '../../../store/projecting/projector.ts';
-import type { SampleAnswer, SampleAsk } from '../../../trainer/sampling/infer-wire.ts';
+import type { SampleAnswer, SampleAsk } from '../../../trainer/sample/infer-wire.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
 
 export type TestApp = TestDatabase & {

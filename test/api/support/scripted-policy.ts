@@ -8,12 +8,12 @@ import { join } from 'node:path';
 import { type PolicyServers, registeredPolicyServers } from '../../../api/policy-servers.ts';
 import type { Db } from '../../../store/db/pool.ts';
 import { registerProcess } from '../../../store/queue/jobs/processes.ts';
-import { newModelDirectory } from '../../../trainer/models/model-directory.ts';
-import { startInfer } from '../../../trainer/sampling/infer.ts';
-import { connectInfer } from '../../../trainer/sampling/infer-client.ts';
-import { CHATML_ROLES, CHATML_SPECIAL, CHATML_TEMPLATE } from '../../../trainer/tokens/chatml.ts';
-import { openTokenizer, type Tokenizer } from '../../../trainer/tokens/tokenizer.ts';
-import { trainBpe } from '../../../trainer/tokens/tokenizer-training.ts';
+import { newModelDirectory } from '../../../trainer/model/model-directory.ts';
+import { CHATML_ROLES, CHATML_SPECIAL, CHATML_TEMPLATE } from '../../../trainer/model/tokens/chatml.ts';
+import { openTokenizer, type Tokenizer } from '../../../trainer/model/tokens/tokenizer.ts';
+import { trainBpe } from '../../../trainer/model/tokens/tokenizer-training.ts';
+import { startInfer } from '../../../trainer/sample/infer.ts';
+import { connectInfer } from '../../../trainer/sample/infer-client.ts';
 import { tinyConfig } from '../../trainer/tiny-checkpoint.ts';
 
 export type ScriptedPolicy = {

@@ -19,9 +19,9 @@ import {
 } from '../../../examples/coder-verifier/prompts.ts';
 import { parseTrace, type TraceStep, writeTrace } from '../../../examples/coder-verifier/trace.ts';
 import { createRandom } from '../../../examples/lib/random.ts';
-import { answerRow } from '../../../trainer/data/training-rows.ts';
-import { chatTemplate } from '../../../trainer/tokens/template.ts';
-import { openTokenizer, wordTokenizer } from '../../../trainer/tokens/tokenizer.ts';
+import { answerRow } from '../../../trainer/learn/data/training-rows.ts';
+import { chatTemplate } from '../../../trainer/model/tokens/template.ts';
+import { openTokenizer, wordTokenizer } from '../../../trainer/model/tokens/tokenizer.ts';
 
 const operation = fc.constantFrom<Operation[]>(...OPERATION_NAMES);
 const program = fc.array(operation, { minLength: 1, maxLength: 3 });

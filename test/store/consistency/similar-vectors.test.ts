@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { meeting } from '../../../store/evaluate/consistency/banding.ts';
 import { SIMILAR_VECTORS, similarByVectors, vectorBands } from '../../../store/evaluate/consistency/similar-vectors.ts';
-import { randomStream } from '../../../trainer/random.ts';
+import { randomStream } from '../../../trainer/tensor/random.ts';
 
 const rows = (vectors: Readonly<Record<string, number[] | null>>) =>
   Object.entries(vectors).map(([id, vector]) => ({ id, vector }));

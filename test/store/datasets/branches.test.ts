@@ -12,10 +12,10 @@ import { freeze } from '../../../store/datasets/freeze.ts';
 import { arrowIn } from '../../../store/datasets/parquet.ts';
 import { openDataset } from '../../../store/datasets/read.ts';
 import { projectAll } from '../../../store/projecting/projector.ts';
-import { type BranchRow, branchRow } from '../../../trainer/data/branch-rows.ts';
-import type { RowModel } from '../../../trainer/data/training-files.ts';
-import { chatTemplate } from '../../../trainer/tokens/template.ts';
-import { openTokenizer, wordTokenizer } from '../../../trainer/tokens/tokenizer.ts';
+import { type BranchRow, branchRow } from '../../../trainer/learn/data/branch-rows.ts';
+import type { RowModel } from '../../../trainer/learn/data/training-files.ts';
+import { chatTemplate } from '../../../trainer/model/tokens/template.ts';
+import { openTokenizer, wordTokenizer } from '../../../trainer/model/tokens/tokenizer.ts';
 import { type JudgedDatabase, judgedDatabase } from '../judging/support/judged.ts';
 import { at, event } from '../support/events.ts';
 

@@ -4,7 +4,7 @@ import { METHOD_EXAMPLES } from '../../../cli/method-examples.ts';
 import { TroupeError } from '../../../errors.ts';
 import { findMethod, METHODS } from '../../../store/evaluate/methods/find.ts';
 import { runMethod } from '../../../store/evaluate/methods/run.ts';
-import { LOSS_METHODS } from '../../../trainer/losses/catalogue.ts';
+import { LOSS_METHODS } from '../../../trainer/model/losses/catalogue.ts';
 import { expectClose } from './close.ts';
 
 /** What holds for every method, seen from the one small input that each has. */

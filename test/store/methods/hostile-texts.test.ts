@@ -7,7 +7,7 @@ import { hasBox } from '../../../store/evaluate/methods/boxed.ts';
 import { isChainOfDraft } from '../../../store/evaluate/methods/chain-of-draft.ts';
 import { readFilter } from '../../../store/filter/episode-filter.ts';
 import { faultOf } from '../../../store/loop/play/faults.ts';
-import { callReader } from '../../../trainer/tokens/tool-calls.ts';
+import { callReader } from '../../../trainer/model/tokens/tool-calls.ts';
 import { expectBelow } from '../../support/measured.ts';
 
 const LONG = 500_000;

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { findMethod, METHODS } from '../../../store/evaluate/methods/find.ts';
 import { runMethod } from '../../../store/evaluate/methods/run.ts';
-import { LOSS_METHODS } from '../../../trainer/losses/catalogue.ts';
+import { LOSS_METHODS } from '../../../trainer/model/losses/catalogue.ts';
 import { expectClose } from './close.ts';
 
 const ALL = [...METHODS, ...LOSS_METHODS];

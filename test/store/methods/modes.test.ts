@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { findMethod, METHODS } from '../../../store/evaluate/methods/find.ts';
 import { runMethod } from '../../../store/evaluate/methods/run.ts';
-import { LOSS_METHODS } from '../../../trainer/losses/catalogue.ts';
+import { LOSS_METHODS } from '../../../trainer/model/losses/catalogue.ts';
 import { expectClose } from './close.ts';
 
 /** Each mode with numbers that can be followed by hand. */

@@ -4,8 +4,8 @@
  * reader alone.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
-import { checkOnnxFile } from '../../../trainer/files/onnx-file.ts';
-import { readSafetensorsFile } from '../../../trainer/files/safetensors-file.ts';
+import { checkOnnxFile } from '../../../trainer/model/files/onnx-file.ts';
+import { readSafetensorsFile } from '../../../trainer/model/files/safetensors-file.ts';
 
 export type Asked = { readonly name: string; readonly path: string; readonly as: 'safetensors' | 'onnx' };
 export type Answer = {

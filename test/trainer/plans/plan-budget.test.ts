@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { spentBelow } from '../../../store/loop/play/budget.ts';
 import { episodeId, groupId } from '../../../store/loop/play/ids.ts';
-import { parsePlan } from '../../../trainer/plans/plan.ts';
-import { runOver, stageBudget } from '../../../trainer/plans/plan-budget.ts';
+import { parsePlan } from '../../../trainer/loop/plan/plan.ts';
+import { runOver, stageBudget } from '../../../trainer/loop/plan/plan-budget.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
 
 let database: TestDatabase;

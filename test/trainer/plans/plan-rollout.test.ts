@@ -10,7 +10,7 @@ import {
   roundRollout,
   tasksOfRound,
   wholeRollout,
-} from '../../../trainer/plans/plan-rollout.ts';
+} from '../../../trainer/loop/plan/plan-rollout.ts';
 import { freshDatabase } from '../../support/database.ts';
 
 const tasks = Array.from({ length: 40 }, (_, i) => ({ task_id: `t${i}` }));

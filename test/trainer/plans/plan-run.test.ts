@@ -7,10 +7,10 @@ import { runProjector } from '../../../store/projecting/projector.ts';
 import { WaitsFor } from '../../../store/queue/jobs/jobs.ts';
 import { madeBy } from '../../../store/queue/jobs/run-of-plan.ts';
 import { readEngines } from '../../../trainer/engines/engines.ts';
-import { checkPlan } from '../../../trainer/plans/check.ts';
-import { parsePlan } from '../../../trainer/plans/plan.ts';
-import { planHandler } from '../../../trainer/plans/plan-run.ts';
-import { readRunners } from '../../../trainer/rollouts/runners.ts';
+import { checkPlan } from '../../../trainer/loop/plan/check.ts';
+import { parsePlan } from '../../../trainer/loop/plan/plan.ts';
+import { planHandler } from '../../../trainer/loop/plan/plan-run.ts';
+import { readRunners } from '../../../trainer/loop/play/runners.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
 
 let database: TestDatabase;

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { stringify } from 'yaml';
 import type { TroupeError } from '../../../errors.ts';
-import { rulesOf } from '../../../trainer/plans/gate-schema.ts';
-import { parsePlan, parseStoredPlan, readPlan } from '../../../trainer/plans/plan.ts';
-import { withTasks } from '../../../trainer/plans/plan-parts.ts';
-import { servedPolicies } from '../../../trainer/plans/plan-schema.ts';
+import { rulesOf } from '../../../trainer/loop/plan/gate-schema.ts';
+import { parsePlan, parseStoredPlan, readPlan } from '../../../trainer/loop/plan/plan.ts';
+import { withTasks } from '../../../trainer/loop/plan/plan-parts.ts';
+import { servedPolicies } from '../../../trainer/loop/plan/plan-schema.ts';
 
 const solver = {
   base: '/models/base',

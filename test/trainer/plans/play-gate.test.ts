@@ -7,9 +7,9 @@ import { ROLLBACK, recordAfterHosted, recordRelease, releasesOf } from '../../..
 import { projectBatch } from '../../../store/projecting/projector.ts';
 import { WaitsFor } from '../../../store/queue/jobs/jobs.ts';
 import { type GateReport, gateMarkdown } from '../../../trainer/loop/comparison/report.ts';
-import { mapsOf } from '../../../trainer/plans/gates-asked.ts';
-import { environmentOf, playGate } from '../../../trainer/plans/play-gate.ts';
-import { readRunners } from '../../../trainer/rollouts/runners.ts';
+import { mapsOf } from '../../../trainer/loop/plan/gates-asked.ts';
+import { environmentOf, playGate } from '../../../trainer/loop/plan/play-gate.ts';
+import { readRunners } from '../../../trainer/loop/play/runners.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
 
 const GATE = 'night-1/1/gate';

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { parseRecipe } from '../../../store/datasets/recipe.ts';
-import { asJudged } from '../../../trainer/plans/round-rows.ts';
+import { asJudged } from '../../../trainer/loop/plan/round-rows.ts';
 
 const recipe = (more: object) => parseRecipe({ name: 'solver', unit: 'step', ...more });
 

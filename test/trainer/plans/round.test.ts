@@ -3,8 +3,8 @@ import { postgresLog } from '../../../ingest/log/postgres.ts';
 import { recordRelease, releasesOf } from '../../../store/loop/release/releases.ts';
 import { projectAll } from '../../../store/projecting/projector.ts';
 import type { GateReport } from '../../../trainer/loop/comparison/report.ts';
-import { parsePlan } from '../../../trainer/plans/plan.ts';
-import { endRound } from '../../../trainer/plans/round.ts';
+import { parsePlan } from '../../../trainer/loop/plan/plan.ts';
+import { endRound } from '../../../trainer/loop/plan/round.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
 
 let database: TestDatabase;

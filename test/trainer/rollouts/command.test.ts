@@ -3,10 +3,10 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { rewardLine } from '../../../trainer/rewards/score.ts';
-import { environmentOf } from '../../../trainer/rollouts/by-command.ts';
-import { checkProgram, runCommand } from '../../../trainer/rollouts/command.ts';
-import { type CommandRunner, readRunners } from '../../../trainer/rollouts/runners.ts';
+import { environmentOf } from '../../../trainer/loop/play/by-command.ts';
+import { checkProgram, runCommand } from '../../../trainer/loop/play/command.ts';
+import { type CommandRunner, readRunners } from '../../../trainer/loop/play/runners.ts';
+import { rewardLine } from '../../../trainer/loop/rewards/score.ts';
 import { startProgram } from '../../store/support/process.ts';
 
 let folder: string;

@@ -17,10 +17,10 @@ import { recordRelease } from '../../../store/loop/release/releases.ts';
 import { runProjector } from '../../../store/projecting/projector.ts';
 import { type JobContext, requestJob, waitForJob } from '../../../store/queue/jobs/jobs.ts';
 import { runJobs } from '../../../store/queue/jobs/worker.ts';
+import { type RolloutResult, rolloutHandlers } from '../../../trainer/loop/play/handler.ts';
+import { readRunners } from '../../../trainer/loop/play/runners.ts';
 import { releasesBehind } from '../../../trainer/loop/play/staleness.ts';
 import { sweepPoints } from '../../../trainer/loop/play/sweep.ts';
-import { type RolloutResult, rolloutHandlers } from '../../../trainer/rollouts/handler.ts';
-import { readRunners } from '../../../trainer/rollouts/runners.ts';
 import { type TestApp, testApp } from '../../api/support/app.ts';
 
 /** Asks the gateway once, then does what the task says. */

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { type CommandRunner, findRunner, missingVariables, readRunners } from '../../../trainer/rollouts/runners.ts';
+import { type CommandRunner, findRunner, missingVariables, readRunners } from '../../../trainer/loop/play/runners.ts';
 
 it('a runner is read with its defaults', () => {
   expect(readRunners({ solver: { command: ['python3', 'team.py'] } })).toEqual([

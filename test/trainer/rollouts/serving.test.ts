@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { hostedWeights } from '../../../store/loop/play/weights.ts';
 import { registerProcess } from '../../../store/queue/jobs/processes.ts';
-import { weightsWanted } from '../../../trainer/rollouts/serving.ts';
+import { weightsWanted } from '../../../trainer/loop/play/serving.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
 
 let database: TestDatabase;

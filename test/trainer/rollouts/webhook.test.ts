@@ -10,9 +10,9 @@ import { postgresLog } from '../../../ingest/log/postgres.ts';
 import { runProjector } from '../../../store/projecting/projector.ts';
 import { type JobContext, requestJob, waitForJob } from '../../../store/queue/jobs/jobs.ts';
 import { runJobs } from '../../../store/queue/jobs/worker.ts';
-import type { WebhookBody } from '../../../trainer/rollouts/by-webhook.ts';
-import { type RolloutResult, rolloutHandlers } from '../../../trainer/rollouts/handler.ts';
-import { readRunners } from '../../../trainer/rollouts/runners.ts';
+import type { WebhookBody } from '../../../trainer/loop/play/by-webhook.ts';
+import { type RolloutResult, rolloutHandlers } from '../../../trainer/loop/play/handler.ts';
+import { readRunners } from '../../../trainer/loop/play/runners.ts';
 import { type TestApp, testApp } from '../../api/support/app.ts';
 
 type Answer = { readonly status?: number; readonly body: unknown };

@@ -3,7 +3,7 @@
  *
  * Source: milad1378yz/MASPRM, src/train/trainer.py. Verified (code). q is clamped so that a certain node has a finite target. This is the
  * target of the regression losses; the source's default is a binary cross-entropy.
- * Kept: the clamp 0.95. Dropped: the losses, see `trainer/losses/value-regression.ts`. Open: nothing known.
+ * Kept: the clamp 0.95. Dropped: the losses, see `trainer/model/losses/value-regression.ts`. Open: nothing known.
  */
 
 import { Type } from 'typebox';
