@@ -1,8 +1,8 @@
 /** The public names of Troupe: `openProject` first, then what it is made of. Agents' programs import `troupe/recorder`, which has no dependency. */
 
 // api: facts are shown
-export { type AppOptions, buildApp } from './api/app.ts';
-export { serve } from './api/serve.ts';
+export { type AppOptions, buildApp } from './api/http/app.ts';
+export { serve } from './api/http/serve.ts';
 export {
   openProject,
   type Project,

@@ -3,11 +3,11 @@
  * script at once, so what is measured is what the gateway adds. Callers come one after another: it is latency that agents feel.
  */
 import { join } from 'node:path';
-import { buildApp } from '../api/app.ts';
-import { openKeyRing } from '../api/key-ring.ts';
-import { serve } from '../api/serve.ts';
-import { readUpstreams } from '../api/upstream/settings.ts';
-import { openUpstreams } from '../api/upstream/upstreams.ts';
+import { readUpstreams } from '../api/gateway/upstream/settings.ts';
+import { openUpstreams } from '../api/gateway/upstream/upstreams.ts';
+import { buildApp } from '../api/http/app.ts';
+import { openKeyRing } from '../api/http/key-ring.ts';
+import { serve } from '../api/http/serve.ts';
 import { withContext } from '../cli/context.ts';
 import { openaiServer } from '../test/api/support/openai-server.ts';
 import type { Bench, Settings } from './bench.ts';

@@ -3,9 +3,9 @@
  * is measured is what the guard, its transaction, HTTP and JSON add.
  */
 import { join } from 'node:path';
-import { buildApp } from '../api/app.ts';
-import { openKeyRing } from '../api/key-ring.ts';
-import { serve } from '../api/serve.ts';
+import { buildApp } from '../api/http/app.ts';
+import { openKeyRing } from '../api/http/key-ring.ts';
+import { serve } from '../api/http/serve.ts';
 import { withContext } from '../cli/context.ts';
 import { openReader } from '../store/db/reader.ts';
 import type { Bench } from './bench.ts';

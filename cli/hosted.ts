@@ -1,6 +1,6 @@
 /** The models of configured servers that stand for policies before their first release. */
-import { fallbacksOf, readRoutes } from '../api/model-routes.ts';
-import { readUpstreams } from '../api/upstream/settings.ts';
+import { fallbacksOf, readRoutes } from '../api/gateway/model-routes.ts';
+import { readUpstreams } from '../api/gateway/upstream/settings.ts';
 import type { Config } from '../config.ts';
 
 export const hostedBy = ({ routes, upstreams }: Config): Readonly<Record<string, string>> =>

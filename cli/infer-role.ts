@@ -2,8 +2,8 @@
 import { existsSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { basename, join } from 'node:path';
-import { observe } from '../api/prometheus.ts';
-import type { ServerWatch } from '../api/upstream/server-watch.ts';
+import type { ServerWatch } from '../api/gateway/upstream/server-watch.ts';
+import { observe } from '../api/health/prometheus.ts';
 import type { Config } from '../config.ts';
 import { got, TroupeError } from '../errors.ts';
 import { onNews } from '../store/db/news.ts';
@@ -186,9 +186,9 @@ async function savedCheckpoints(db: Context['db'], policy: string): Promise<stri
 /** What asks the server of the setting `upstreams` that has the weights of the policy, and watches it; nulls where this process has them. */
 async function outside({ upstreams }: Config, policy: string): Promise<Outside> {
   const [{ readUpstreams }, { outsidePolicies }, { watchServer }] = await Promise.all([
-    import('../api/upstream/settings.ts'),
-    import('../api/upstream/outside-policy.ts'),
-    import('../api/upstream/server-watch.ts'),
+    import('../api/gateway/upstream/settings.ts'),
+    import('../api/gateway/upstream/outside-policy.ts'),
+    import('../api/gateway/upstream/server-watch.ts'),
   ]);
   const found = readUpstreams(upstreams, process.env).find(({ policies }) => policies.includes(policy));
   if (found === undefined) return { loadPolicy: null, watch: null };

@@ -1,9 +1,9 @@
 /** `/metrics`, `/healthz` and `/readyz` of a process that has no API of its own. It answers without a key, so it counts and names nothing that was recorded. */
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
-import { processLog } from '../api/log.ts';
-import { answerMalformed } from '../api/malformed.ts';
-import { readiness } from '../api/readiness.ts';
+import { readiness } from '../api/health/readiness.ts';
+import { processLog } from '../api/http/log.ts';
+import { answerMalformed } from '../api/http/malformed.ts';
 import { got, TroupeError } from '../errors.ts';
 import { readMigrations } from '../migrations/migrate.ts';
 import type { Context } from './context.ts';

@@ -53,7 +53,7 @@ export async function workOnRun(
     import('../trainer/loop/play/handler.ts'),
     import('../trainer/loop/play/runners.ts'),
     import('../trainer/loop/rewards/source.ts'),
-    import('../api/post.ts'),
+    import('../api/http/post.ts'),
   ]);
   const { db, log, now, home, config } = context;
   const settings = { checkpoints: home.checkpoints, threads: config.threads, codeVersion: VERSION };

@@ -1,6 +1,6 @@
 /** Reads the counts of the processes under `troupe up`, over the channel to each. */
 import type { ChildProcess } from 'node:child_process';
-import { type Counted, processCounts } from '../api/prometheus.ts';
+import { type Counted, processCounts } from '../api/health/prometheus.ts';
 
 const ASK = 'metrics';
 /** A process whose event loop is held up by a model answers late. */

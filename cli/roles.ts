@@ -3,9 +3,9 @@
  * claim or its checkpoint. What a role needs is loaded when it runs.
  */
 import { join } from 'node:path';
-import { isLoopback } from '../api/origin.ts';
-import { observe } from '../api/prometheus.ts';
-import { duringJob } from '../api/tracing/spans.ts';
+import { observe } from '../api/health/prometheus.ts';
+import { duringJob } from '../api/health/tracing/spans.ts';
+import { isLoopback } from '../api/http/origin.ts';
 import { countText, EXIT, type Refusal } from '../errors.ts';
 import type { LogSource } from '../ingest/log/source.ts';
 import { patiently } from '../store/db/patience.ts';
@@ -105,7 +105,7 @@ export const ROLES: Readonly<Record<string, Role>> = {
       import('../trainer/loop/rewards/source.ts'),
       import('../trainer/loop/rewards/job.ts'),
       import('../trainer/loop/play/by-command.ts'),
-      import('../api/post.ts'),
+      import('../api/http/post.ts'),
       import('./training-turn.ts'),
     ]);
     const scorers = readScorers(context.config.rewards);
@@ -173,8 +173,8 @@ async function follow(db: Context['db'], source: LogSource, signal: AbortSignal)
 async function answer(context: Context, { signal, onReady }: RoleOptions, role: ServingRole): Promise<void> {
   const [{ openServing, startThread }, { openOffload }, { serve }] = await Promise.all([
     import('./serving.ts'),
-    import('../api/offload.ts'),
-    import('../api/serve.ts'),
+    import('../api/http/offload.ts'),
+    import('../api/http/serve.ts'),
   ]);
   const { db, log, config, database } = context;
   const firstKey = takeFirstKey(process.env);

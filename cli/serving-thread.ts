@@ -1,7 +1,7 @@
 /** The program of the thread that handles large requests: the same app over connections of its own. */
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
-import { nameLog } from '../api/log.ts';
-import { offloadedApp } from '../api/offload-thread.ts';
+import { nameLog } from '../api/http/log.ts';
+import { offloadedApp } from '../api/http/offload-thread.ts';
 import { type Patiently, patiently } from '../store/db/patience.ts';
 import { openPool } from '../store/db/pool.ts';
 import { withLog } from './context.ts';

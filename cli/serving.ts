@@ -1,9 +1,9 @@
 /** The app over a project, as the processes `serve` and `ingest` have it, and as the threads that handle large requests and reads for them. */
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
-import type { App, buildApp } from '../api/app.ts';
-import type { Offload } from '../api/offload.ts';
-import { readHosts } from '../api/origin.ts';
+import type { App, buildApp } from '../api/http/app.ts';
+import type { Offload } from '../api/http/offload.ts';
+import { readHosts } from '../api/http/origin.ts';
 import type { Config } from '../config.ts';
 import type { Redactor } from '../ingest/events/redact.ts';
 import { sealedKeys } from '../store/keys/sealed-keys.ts';
@@ -54,18 +54,18 @@ export async function openServing(context: Context, options: ServingOptions): Pr
     { openReader },
     { passedOn },
   ] = await Promise.all([
-    import('../api/app.ts'),
-    import('../api/key-ring.ts'),
-    import('../api/policy-servers.ts'),
+    import('../api/http/app.ts'),
+    import('../api/http/key-ring.ts'),
+    import('../api/gateway/policy-servers.ts'),
     import('../trainer/sample/infer-client.ts'),
     import('../trainer/sample/infer-http-client.ts'),
-    import('../api/upstream/upstreams.ts'),
-    import('../api/upstream/settings.ts'),
-    import('../api/model-routes.ts'),
+    import('../api/gateway/upstream/upstreams.ts'),
+    import('../api/gateway/upstream/settings.ts'),
+    import('../api/gateway/model-routes.ts'),
     import('../trainer/loop/play/runners.ts'),
     import('../trainer/loop/rewards/source.ts'),
     import('../store/db/reader.ts'),
-    import('../api/tracing/spans.ts'),
+    import('../api/health/tracing/spans.ts'),
   ]);
   const { role, firstKey, prepare } = options;
   const { db, log, book, artifacts, redactor, config } = context;

@@ -13,8 +13,8 @@ export async function tracing<T>(
   if (traces === null) return work();
   const url = addressOf(traces);
   const [{ openExporter }, { recordSpans }] = await Promise.all([
-    import('../api/tracing/exporter.ts'),
-    import('../api/tracing/spans.ts'),
+    import('../api/health/tracing/exporter.ts'),
+    import('../api/health/tracing/spans.ts'),
   ]);
   const resource = {
     'service.name': 'troupe',

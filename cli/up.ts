@@ -2,7 +2,7 @@
  * Everything at once: a process for each role, one more for each policy that was released or that a plan waits for, each started again
  * whenever it ends. What the supervisor must know it remembers itself: the database may be away when a role ends.
  */
-import type { Role } from '../api/prometheus.ts';
+import type { Role } from '../api/health/prometheus.ts';
 import type { ErrorCode, TroupeError } from '../errors.ts';
 import { patiently } from '../store/db/patience.ts';
 import { type NotNull, query, rowsOf } from '../store/db/query.ts';
@@ -156,8 +156,8 @@ async function serveMetricsOf(
 ): Promise<MetricsServer> {
   const [{ serveMetrics }, { projectMetrics, prometheusText }, { metricsOfRoles }] = await Promise.all([
     import('./metrics-server.ts'),
-    import('../api/metrics.ts'),
-    import('../api/prometheus.ts'),
+    import('../api/health/metrics.ts'),
+    import('../api/health/prometheus.ts'),
   ]);
   const metrics = async (): Promise<string> => {
     const counted = [...children].map(async ([{ process }, labels]) => ({ labels, counts: await countsOf(process) }));

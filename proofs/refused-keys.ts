@@ -3,9 +3,9 @@
  * reported, not checked: on a machine that does other work the smallest difference that is not chance is larger than any here.
  */
 import { join } from 'node:path';
-import { buildApp } from '../api/app.ts';
-import { openKeyRing } from '../api/key-ring.ts';
-import { serve } from '../api/serve.ts';
+import { buildApp } from '../api/http/app.ts';
+import { openKeyRing } from '../api/http/key-ring.ts';
+import { serve } from '../api/http/serve.ts';
 import { type Context, withContext } from '../cli/context.ts';
 import { newKey } from '../store/keys/api-key.ts';
 import { createKey, revokeKey } from '../store/keys/api-keys.ts';

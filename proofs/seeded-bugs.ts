@@ -29,7 +29,7 @@ export const BUGS: readonly Bug[] = [
   },
   {
     what: 'a request is answered before the log has answered',
-    file: 'api/ingestion.ts',
+    file: 'api/ingestion/ingestion.ts',
     find: 'const appended = await queue.append(events)',
     replace:
       "void queue.append(events).catch(() => {});\n      const appended = await Promise.resolve(events.map(() => 'accepted' as const))",

@@ -14,11 +14,11 @@ let checkout: string;
 
 beforeEach(() => {
   checkout = mkdtempSync(join(tmpdir(), 'troupe-bin-'));
-  for (const folder of [...folders, 'api/ui']) mkdirSync(join(checkout, folder));
+  for (const folder of [...folders, 'api/page']) mkdirSync(join(checkout, folder));
   cpSync(join(ROOT, 'bin'), join(checkout, 'bin'), { recursive: true });
   symlinkSync(join(ROOT, 'node_modules'), join(checkout, 'node_modules'));
   write('package.json', '{ "type": "module" }');
-  write('api/ui/page.css', 'a {}');
+  write('api/page/page.css', 'a {}');
   write(
     'cli.ts',
     `import { words } from './cli/words.ts';\nconst { more } = await import('${MORE}');\nconsole.log(words + more);`,

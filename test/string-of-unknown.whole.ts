@@ -18,13 +18,13 @@ const LISTED: Readonly<Record<string, string>> = {
   'ingest/events/spelling.ts: value': 'what JSON.parse made of a number',
   'ingest/log/copy-rows.ts: value': 'a value of a column, which a type of ours describes',
   'ingest/log/kafka-record.ts: unread': 'the bytes of a header that the log wrote',
-  'api/gateway-request.ts: turn': 'the text of a header',
-  'api/log.ts: error': 'what was thrown',
-  'api/offload-thread.ts: request.headers[RELAY]': 'the text of a header',
-  'api/query.ts: minimum': 'of a schema of ours',
-  'api/query.ts: maximum': 'of a schema of ours',
-  'api/query.ts: type': 'of a schema of ours',
-  "api/routes/gateway.ts: reply.getHeader('troupe-call-id')": 'a header that the gateway wrote',
+  'api/gateway/request.ts: turn': 'the text of a header',
+  'api/http/log.ts: error': 'what was thrown',
+  'api/http/offload-thread.ts: request.headers[RELAY]': 'the text of a header',
+  'api/http/query.ts: minimum': 'of a schema of ours',
+  'api/http/query.ts: maximum': 'of a schema of ours',
+  'api/http/query.ts: type': 'of a schema of ours',
+  "api/http/routes/gateway.ts: reply.getHeader('troupe-call-id')": 'a header that the gateway wrote',
 };
 
 const { TypeFlags } = ts;

@@ -5,7 +5,7 @@ import { isRecord } from '../../ingest/events/json.ts';
 import { type Receiver, Refused } from '../../store/queue/notify/delivery.ts';
 import { HAPPENINGS } from '../../store/queue/notify/happenings.ts';
 import { runCommand } from '../../trainer/loop/play/command.ts';
-import { postJson } from '../post.ts';
+import { postJson } from '../http/post.ts';
 
 type Env = Readonly<Record<string, string | undefined>>;
 

@@ -1,7 +1,7 @@
 /** `troupe reward`: rewards recorded episodes by a source of the configuration. */
 import { randomUUID } from 'node:crypto';
 import type { Command } from 'commander';
-import { postJson } from '../../api/post.ts';
+import { postJson } from '../../api/http/post.ts';
 import { countText, EXIT } from '../../errors.ts';
 import { parseFilter } from '../../store/filter/select.ts';
 import { requestJob, waitForJob } from '../../store/queue/jobs/jobs.ts';

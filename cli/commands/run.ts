@@ -85,8 +85,8 @@ async function measured(
   if (port === undefined) return run();
   const [{ serveMetrics }, { databaseMetrics, prometheusText }, { processMetrics }] = await Promise.all([
     import('../metrics-server.ts'),
-    import('../../api/metrics.ts'),
-    import('../../api/prometheus.ts'),
+    import('../../api/health/metrics.ts'),
+    import('../../api/health/prometheus.ts'),
   ]);
   const metrics = async () => prometheusText(await databaseMetrics(context.db)) + (await processMetrics());
   const server = await serveMetrics(context, { role, port, metrics });
@@ -96,7 +96,7 @@ async function measured(
 
 /** A person at a terminal reads sentences; whatever else takes the output of a process gets JSON Lines. */
 async function logAs(role: string, policy: unknown): Promise<void> {
-  const { nameLog, processLog } = await import('../../api/log.ts');
+  const { nameLog, processLog } = await import('../../api/http/log.ts');
   nameLog({ role, ...(policy === undefined ? {} : { policy: String(policy) }) });
   if (process.stderr.isTTY !== true) sayTo((text, level) => processLog()[level](text));
 }

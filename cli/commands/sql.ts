@@ -118,7 +118,7 @@ async function takeTools(opened: Opened, flags: Flags): Promise<number> {
   const address = await loginOf(opened);
   const [{ listenError }, { openToolPort }, { watchTools }, { BACKEND_BYTES, readerRole, toolRole, TOOL_MS }] =
     await Promise.all([
-      import('../../api/serve.ts'),
+      import('../../api/http/serve.ts'),
       import('../../store/server/tool-port.ts'),
       import('../../store/server/tool-clock.ts'),
       import('../../store/db/reader.ts'),

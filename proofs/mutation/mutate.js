@@ -21,7 +21,7 @@ import { keyOf, tested } from './sample.js';
 /** The tests that are run for each folder. */
 const TESTS = {
   'ingest/formats': ['test/ingest/formats*.test.ts', 'test/ingest/formats/**/*.test.ts', 'test/golden/formats.test.ts'],
-  'api/dialects': [
+  'api/gateway/dialects': [
     'test/api/gateway*.test.ts',
     'test/api/upstream*.test.ts',
     'test/dialects-loop.test.ts',

@@ -1,6 +1,6 @@
 /** The book of counts beside a log outside the database: the database may be away, and nothing that waits is unbounded. */
 import { describe, expect, it } from 'vitest';
-import { bufferedLedger } from '../../api/buffered-ledger.ts';
+import { bufferedLedger } from '../../api/ingestion/buffered-ledger.ts';
 import { TroupeError } from '../../errors.ts';
 import type { DeadLetter, IngestReport } from '../../ingest/log/log.ts';
 

@@ -1,8 +1,8 @@
 import { connect, createServer } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { readHosts } from '../../api/origin.ts';
-import { serve } from '../../api/serve.ts';
+import { readHosts } from '../../api/http/origin.ts';
+import { serve } from '../../api/http/serve.ts';
 import { anEvent, post, type TestApp, testApp } from './support/app.ts';
 
 let at: TestApp;

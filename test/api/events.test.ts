@@ -1,6 +1,6 @@
 import { brotliCompressSync, gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { serve } from '../../api/serve.ts';
+import { serve } from '../../api/http/serve.ts';
 import { TroupeError } from '../../errors.ts';
 import { createRecorder } from '../../ingest/recorder/recorder.ts';
 import { expectBelow } from '../support/measured.ts';

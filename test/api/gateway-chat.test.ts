@@ -1,7 +1,7 @@
 /** Chat completions of a policy as clients ask for them: streamed, with tools, in several candidates. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { chunks } from '../../api/upstream/assemble.ts';
-import { eventStream } from '../../api/upstream/event-stream.ts';
+import { chunks } from '../../api/gateway/upstream/assemble.ts';
+import { eventStream } from '../../api/gateway/upstream/event-stream.ts';
 import { freshDatabase } from '../support/database.ts';
 import { post, type TestApp, testApp } from './support/app.ts';
 import { type ScriptedPolicy, scriptedPolicy } from './support/scripted-policy.ts';

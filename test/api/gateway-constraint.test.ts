@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Schema from 'typebox/schema';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { registeredPolicyServers } from '../../api/policy-servers.ts';
+import { registeredPolicyServers } from '../../api/gateway/policy-servers.ts';
 import { registerProcess } from '../../store/queue/jobs/processes.ts';
 import { newModelDirectory } from '../../trainer/model/model-directory.ts';
 import { CHATML_ROLES, CHATML_SPECIAL, CHATML_TEMPLATE } from '../../trainer/model/tokens/chatml.ts';

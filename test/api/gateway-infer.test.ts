@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { registeredPolicyServers } from '../../api/policy-servers.ts';
+import { registeredPolicyServers } from '../../api/gateway/policy-servers.ts';
 import { registerProcess } from '../../store/queue/jobs/processes.ts';
 import { saveCheckpointAt } from '../../trainer/model/checkpoints/checkpoint.ts';
 import { type InferServer, startInfer } from '../../trainer/sample/infer.ts';

@@ -1,7 +1,7 @@
 /** The OpenAI Responses API, answered by a policy. What is expected is written down from its reference. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { responseEvents } from '../../api/upstream/assemble.ts';
-import { eventStream } from '../../api/upstream/event-stream.ts';
+import { responseEvents } from '../../api/gateway/upstream/assemble.ts';
+import { eventStream } from '../../api/gateway/upstream/event-stream.ts';
 import { freshDatabase } from '../support/database.ts';
 import { post, type TestApp, testApp } from './support/app.ts';
 import { type ScriptedPolicy, scriptedPolicy } from './support/scripted-policy.ts';

@@ -1,8 +1,8 @@
 /** The setting `routes`: a client that asks for a model of somebody else is answered by a policy, and by that model while no process serves it. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { fallbacksOf, readRoutes } from '../../api/model-routes.ts';
-import { readUpstreams } from '../../api/upstream/settings.ts';
-import { openUpstreams } from '../../api/upstream/upstreams.ts';
+import { fallbacksOf, readRoutes } from '../../api/gateway/model-routes.ts';
+import { readUpstreams } from '../../api/gateway/upstream/settings.ts';
+import { openUpstreams } from '../../api/gateway/upstream/upstreams.ts';
 import { hostedWeights } from '../../store/loop/play/weights.ts';
 import { freshDatabase } from '../support/database.ts';
 import { post, type TestApp, testApp } from './support/app.ts';

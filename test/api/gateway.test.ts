@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { registeredPolicyServers } from '../../api/policy-servers.ts';
+import { registeredPolicyServers } from '../../api/gateway/policy-servers.ts';
 import { TroupeError } from '../../errors.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import { registerProcess } from '../../store/queue/jobs/processes.ts';

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { createAppendQueue } from '../../api/append-queue.ts';
-import { groupCommit } from '../../api/group-commit.ts';
+import { createAppendQueue } from '../../api/ingestion/append-queue.ts';
+import { groupCommit } from '../../api/ingestion/group-commit.ts';
 import { TroupeError } from '../../errors.ts';
 import type { Event } from '../../ingest/events/events.ts';
 import type { Appended } from '../../ingest/log/log.ts';

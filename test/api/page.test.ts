@@ -8,7 +8,7 @@ import { type TestApp, testApp } from './support/app.ts';
 import { type Paper, paper } from './support/paper.ts';
 
 const EVIL = '<img src=x onerror=alert(1)>';
-const FOLDER = new URL('../../api/ui/', import.meta.url);
+const FOLDER = new URL('../../api/page/', import.meta.url);
 const SCRIPTS = readdirSync(FOLDER).filter((name) => name.endsWith('.js'));
 const file = (name: string) => readFileSync(new URL(name, FOLDER), 'utf8');
 const plots = () => page.main.all('svg').filter((svg) => svg.getAttribute('role') === 'img');
@@ -34,7 +34,7 @@ beforeAll(async () => {
     return { ok: answer.statusCode < 400, status: answer.statusCode, json: async () => answer.json() };
   });
   for (const [name, value] of Object.entries(page.globals)) vi.stubGlobal(name, value);
-  await import('../../api/ui/page.js' as string);
+  await import('../../api/page/page.js' as string);
 });
 afterAll(async () => {
   vi.unstubAllGlobals();

@@ -1,8 +1,8 @@
 /** Several sampling processes behind one policy: which of them is asked, and who goes on where one fails. */
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
-import { projectMetrics, prometheusText } from '../../api/metrics.ts';
-import { registeredPolicyServers, type SamplingClient } from '../../api/policy-servers.ts';
-import { readiness } from '../../api/readiness.ts';
+import { registeredPolicyServers, type SamplingClient } from '../../api/gateway/policy-servers.ts';
+import { projectMetrics, prometheusText } from '../../api/health/metrics.ts';
+import { readiness } from '../../api/health/readiness.ts';
 import { TroupeError } from '../../errors.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import { readMigrations } from '../../migrations/migrate.ts';

@@ -1,12 +1,12 @@
 /** What a replay makes of requests, and recorded answers of model servers as streams. */
 import { describe, expect, it } from 'vitest';
-import { messagesStream } from '../../api/dialects/messages-answer.ts';
-import { responsesStream } from '../../api/dialects/responses-answer.ts';
-import { chatStream, type StreamOf, streamText } from '../../api/gateway-events.ts';
-import { plainRequest } from '../../api/replayed-answer.ts';
-import { differenceOf, instructed, reseeded, withoutText } from '../../api/replayed-request.ts';
-import { captureAnswer, readAnswer } from '../../api/upstream/capture.ts';
-import type { Kind } from '../../api/upstream/kind.ts';
+import { messagesStream } from '../../api/gateway/dialects/messages-answer.ts';
+import { responsesStream } from '../../api/gateway/dialects/responses-answer.ts';
+import { chatStream, type StreamOf, streamText } from '../../api/gateway/events.ts';
+import { plainRequest } from '../../api/gateway/replay/replayed-answer.ts';
+import { differenceOf, instructed, reseeded, withoutText } from '../../api/gateway/replay/replayed-request.ts';
+import { captureAnswer, readAnswer } from '../../api/gateway/upstream/capture.ts';
+import type { Kind } from '../../api/gateway/upstream/kind.ts';
 import { whyUnreadable } from '../../store/loop/play/source.ts';
 
 describe('a recorded answer of a model server, streamed', () => {

@@ -1,6 +1,6 @@
 /** Workers that lease episodes of a rollout over HTTP, and what becomes of reports that are late, doubled or of nobody. */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { postJson } from '../../api/post.ts';
+import { postJson } from '../../api/http/post.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import { createKey } from '../../store/keys/api-keys.ts';
 import { runProjector } from '../../store/projecting/projector.ts';

@@ -3,8 +3,8 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from 'vitest';
-import { watchServer } from '../../api/upstream/server-watch.ts';
-import { readUpstreams } from '../../api/upstream/settings.ts';
+import { watchServer } from '../../api/gateway/upstream/server-watch.ts';
+import { readUpstreams } from '../../api/gateway/upstream/settings.ts';
 
 describe('a model server outside of Troupe that is watched', () => {
   let server: Server;

@@ -1,6 +1,6 @@
 /** `/readyz` says that the tables stand still while events wait, whatever keeps the projector. */
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
-import { readiness } from '../../api/readiness.ts';
+import { readiness } from '../../api/health/readiness.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import { readMigrations } from '../../migrations/migrate.ts';
 import { runProjector } from '../../store/projecting/projector.ts';

@@ -2,8 +2,8 @@
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { MAX_REPEATED } from '../../api/routes/otlp.ts';
-import { MAX_ITEMS } from '../../api/trace-items.ts';
+import { MAX_REPEATED } from '../../api/http/routes/otlp.ts';
+import { MAX_ITEMS } from '../../api/ingestion/trace-items.ts';
 import { asSent } from '../../ingest/events/decode.ts';
 import { canonicalJson, guardJson, MAX_VALUES } from '../../ingest/events/json.ts';
 import { MAX_ATTRIBUTES } from '../../ingest/traces/otlp/any-value.ts';

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { chunks, messageEvents, responseEvents } from '../../api/upstream/assemble.ts';
-import { upstreamDrafts } from '../../api/upstream/record.ts';
+import { chunks, messageEvents, responseEvents } from '../../api/gateway/upstream/assemble.ts';
+import { upstreamDrafts } from '../../api/gateway/upstream/record.ts';
 import { checkDraft } from '../../ingest/events/decode.ts';
 
 type Fields = Record<string, unknown>;

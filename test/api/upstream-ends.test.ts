@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { readUpstreams } from '../../api/upstream/settings.ts';
-import { openUpstreams, type Upstreams } from '../../api/upstream/upstreams.ts';
+import { readUpstreams } from '../../api/gateway/upstream/settings.ts';
+import { openUpstreams, type Upstreams } from '../../api/gateway/upstream/upstreams.ts';
 import { post, type TestApp, testApp } from './support/app.ts';
 import { type OpenaiServer, openaiServer } from './support/openai-server.ts';
 

@@ -3,16 +3,16 @@
  * same bytes where they come from a model server. Compared with the texts beside this file, which `npm run golden` writes.
  */
 import { describe, expect, it } from 'vitest';
-import { messagesBody, messagesStream } from '../../api/dialects/messages-answer.ts';
-import { readMessagesRequest } from '../../api/dialects/messages-request.ts';
-import { responsesBody, responsesStream } from '../../api/dialects/responses-answer.ts';
-import { readResponsesRequest } from '../../api/dialects/responses-request.ts';
-import { type AnswerBody, chatBody, textBody } from '../../api/gateway-answer.ts';
-import { chatStream, type StreamOf, streamText, textStream } from '../../api/gateway-events.ts';
-import { type CompletionRequest, readChatRequest, readTextRequest } from '../../api/gateway-request.ts';
-import { captureAnswer, readAnswer } from '../../api/upstream/capture.ts';
-import type { Kind } from '../../api/upstream/kind.ts';
-import { upstreamDrafts } from '../../api/upstream/record.ts';
+import { type AnswerBody, chatBody, textBody } from '../../api/gateway/answer.ts';
+import { messagesBody, messagesStream } from '../../api/gateway/dialects/messages-answer.ts';
+import { readMessagesRequest } from '../../api/gateway/dialects/messages-request.ts';
+import { responsesBody, responsesStream } from '../../api/gateway/dialects/responses-answer.ts';
+import { readResponsesRequest } from '../../api/gateway/dialects/responses-request.ts';
+import { chatStream, type StreamOf, streamText, textStream } from '../../api/gateway/events.ts';
+import { type CompletionRequest, readChatRequest, readTextRequest } from '../../api/gateway/request.ts';
+import { captureAnswer, readAnswer } from '../../api/gateway/upstream/capture.ts';
+import type { Kind } from '../../api/gateway/upstream/kind.ts';
+import { upstreamDrafts } from '../../api/gateway/upstream/record.ts';
 import { canonicalJson } from '../../ingest/events/json.ts';
 import type { SampleAnswer } from '../../trainer/sample/infer-wire.ts';
 import { eventText } from './recorded.ts';

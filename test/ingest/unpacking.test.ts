@@ -8,8 +8,8 @@ import { openRecordFile } from '../../ingest/files/read-file.ts';
 
 /** Every file that unpacks, and what bounds it. */
 const PLACES: Readonly<Record<string, string>> = {
-  'api/body.ts': 'maxOutputLength',
-  'api/upstream/capture.ts': 'maxOutputLength',
+  'api/http/body.ts': 'maxOutputLength',
+  'api/gateway/upstream/capture.ts': 'maxOutputLength',
   'ingest/files/gunzip.ts': 'yields pieces as they come',
   'ingest/log/batch-limit.ts': 'bytes of a batch',
   'ingest/log/lz4.ts': 'most',

@@ -1,6 +1,6 @@
 /** What newer code wrote waits as a dead letter where older code read it, and is as if it had been understood at once. */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { readiness } from '../../api/readiness.ts';
+import { readiness } from '../../api/health/readiness.ts';
 import type { Event } from '../../ingest/events/events.ts';
 import { rawOf, writeRecord } from '../../ingest/log/kafka-record.ts';
 import { appendIn, postgresLog, writeLetters } from '../../ingest/log/postgres.ts';

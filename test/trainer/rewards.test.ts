@@ -4,7 +4,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { postJson } from '../../api/post.ts';
+import { postJson } from '../../api/http/post.ts';
 import type { Draft } from '../../ingest/events/events.ts';
 import { appendOwn } from '../../ingest/events/own-event.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';

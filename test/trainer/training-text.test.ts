@@ -3,9 +3,9 @@
  * served, however the conversation was recorded.
  */
 import { describe, expect, it } from 'vitest';
-import { readMessagesRequest } from '../../api/dialects/messages-request.ts';
-import { readResponsesRequest } from '../../api/dialects/responses-request.ts';
-import { promptOf, readChatRequest } from '../../api/gateway-request.ts';
+import { readMessagesRequest } from '../../api/gateway/dialects/messages-request.ts';
+import { readResponsesRequest } from '../../api/gateway/dialects/responses-request.ts';
+import { promptOf, readChatRequest } from '../../api/gateway/request.ts';
 import { supervisedLine } from '../../trainer/learn/data/training-files.ts';
 import { answerRow, type StepRow, supervisedRow, type TokenRow } from '../../trainer/learn/data/training-rows.ts';
 import type { OpenModel } from '../../trainer/model/model-directory.ts';

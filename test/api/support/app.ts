@@ -2,10 +2,10 @@
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
-import { type AppOptions, buildApp } from '../../../api/app.ts';
-import { openKeyRing } from '../../../api/key-ring.ts';
-import type { OwnModel, PolicyServers } from '../../../api/policy-servers.ts';
-import { unknownModel } from '../../../api/policy-servers.ts';
+import type { OwnModel, PolicyServers } from '../../../api/gateway/policy-servers.ts';
+import { unknownModel } from '../../../api/gateway/policy-servers.ts';
+import { type AppOptions, buildApp } from '../../../api/http/app.ts';
+import { openKeyRing } from '../../../api/http/key-ring.ts';
 import { fileArtifacts } from '../../../ingest/events/artifacts.ts';
 import { postgresBook, postgresLog } from '../../../ingest/log/postgres.ts';
 import { openReader } from '../../../store/db/reader.ts';

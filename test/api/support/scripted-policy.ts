@@ -5,7 +5,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type PolicyServers, registeredPolicyServers } from '../../../api/policy-servers.ts';
+import { type PolicyServers, registeredPolicyServers } from '../../../api/gateway/policy-servers.ts';
 import type { Db } from '../../../store/db/pool.ts';
 import { registerProcess } from '../../../store/queue/jobs/processes.ts';
 import { newModelDirectory } from '../../../trainer/model/model-directory.ts';

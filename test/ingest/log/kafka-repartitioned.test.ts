@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { readiness } from '../../../api/readiness.ts';
+import { readiness } from '../../../api/health/readiness.ts';
 import type { KafkaClient } from '../../../ingest/log/kafka.ts';
 import { kafkaLog, type LogGuard } from '../../../ingest/log/kafka-log.ts';
 import { readMigrations } from '../../../migrations/migrate.ts';

@@ -1,0 +1,281 @@
+/**
+ * The sampling processes that serve the project's models. Each registers in the database under its policy. They are looked up and
+ * connected to once, and looked up again when a connection fails.
+ */
+import { type ErrorCode, got, TroupeError } from '../../errors.ts';
+import type { Db } from '../../store/db/pool.ts';
+import { query, scalarOf, sql } from '../../store/db/query.ts';
+import { givenTo } from '../../store/loop/release/releases.ts';
+import { servingNow } from '../../trainer/loop/release/serving.ts';
+import type { InferClient } from '../../trainer/sample/infer-client.ts';
+import type { OnPart, PromptAnswer, PromptAsk, SampleAnswer, SampleAsk } from '../../trainer/sample/infer-wire.ts';
+import { modelOfCheckpoint } from '../../trainer/sample/infer-wire.ts';
+
+/** A model of this project, as requests name it: the current weights of a policy, or one checkpoint. */
+export type OwnModel = { readonly kind: 'policy' | 'checkpoint'; readonly name: string };
+
+type SampleOptions = { readonly signal?: AbortSignal; readonly onPart?: OnPart };
+
+export type PolicyServers = {
+  /**
+   * Samples of one request. Throws `not_found` for an unknown name, `unreachable` if no process serves it now, and `interrupted`
+   * once `signal` is aborted; the process then stops sampling for it.
+   */
+  readonly sample: (who: OwnModel, ask: SampleAsk, options?: SampleOptions) => Promise<SampleAnswer>;
+  /** Token ids of a prompt, after the chat template. Throws `not_found` and `unreachable` as `sample` does. */
+  readonly prompt: (who: OwnModel, ask: PromptAsk) => Promise<PromptAnswer>;
+  /** Names that are served now, such as `policy:solver`, sorted. */
+  readonly models: () => Promise<readonly string[]>;
+};
+
+export type SamplingClient = Pick<InferClient, 'sample' | 'prompt' | 'status' | 'close'>;
+
+type Registered = { readonly policy: string; readonly address: string; readonly released: boolean };
+
+/** How long a look-up is cached. A process that has stopped is noticed at once: its connection fails. */
+const CACHED_MS = 1000;
+/** A process that could not be reached is asked after the others for so long: on another machine it may take seconds to notice. */
+const AVOIDED_MS = 5000;
+/** What one process answers and another one need not: it is gone, it stops, or it has enough to do. */
+const ELSEWHERE: readonly ErrorCode[] = ['unreachable', 'interrupted', 'busy'];
+
+export function registeredPolicyServers(
+  db: Pick<Db, 'query'>,
+  connect: (address: string) => SamplingClient,
+): PolicyServers & { readonly close: () => void } {
+  const clients = new Map<string, SamplingClient>();
+  /** Models that are named by their checkpoint, which are never replaced by another: who asks them again needs no status first. */
+  const lasting = new WeakMap<SamplingClient, Map<string, string>>();
+  let known: { readonly at: number; readonly processes: Promise<readonly Registered[]> } | null = null;
+
+  const processes = (fresh: boolean): Promise<readonly Registered[]> => {
+    const now = performance.now();
+    if (known && !fresh && now - known.at < CACHED_MS) return known.processes;
+    const asked = lookUp(db);
+    known = { at: now, processes: asked };
+    asked.then(
+      (list) => forget(new Set(list.map(({ address }) => address))),
+      () => {
+        known = null;
+      },
+    );
+    return asked;
+  };
+
+  const forget = (alive: ReadonlySet<string>): void => {
+    for (const [address, client] of clients) {
+      if (alive.has(address)) continue;
+      clients.delete(address);
+      client.close();
+    }
+  };
+
+  const clientAt = (address: string): SamplingClient => {
+    let client = clients.get(address);
+    if (!client) {
+      client = connect(address);
+      clients.set(address, client);
+    }
+    return client;
+  };
+
+  /** Requests under way at each address, and until when an address comes last. */
+  const underWay = new Map<string, number>();
+  const avoided = new Map<string, number>();
+
+  /** Those that serve what is released come first, then those with the fewest requests of this gateway, the newest first among equals. */
+  const inOrder = (list: readonly Registered[]): readonly Registered[] => {
+    const now = performance.now();
+    const rank = ({ address, released }: Registered): readonly number[] => [
+      (avoided.get(address) ?? 0) > now ? 1 : 0,
+      released ? 0 : 1,
+      underWay.get(address) ?? 0,
+    ];
+    const ranked = list.map((process) => ({ process, rank: rank(process) }));
+    ranked.sort((a, b) => a.rank[0]! - b.rank[0]! || a.rank[1]! - b.rank[1]! || a.rank[2]! - b.rank[2]!);
+    return ranked.map(({ process }) => process);
+  };
+
+  /** Tries each process that may serve the name; without an answer if none can, with the error of the first. */
+  const attempt = async <T>(who: OwnModel, ask: Ask<T>, { signal, fresh }: Attempt): Promise<Attempted<T>> => {
+    let error: TroupeError | null = null;
+    for (const { policy, address } of inOrder(await processes(fresh))) {
+      if (who.kind === 'policy' && policy !== who.name) continue;
+      let client: SamplingClient | undefined;
+      let remembered: string | undefined;
+      underWay.set(address, (underWay.get(address) ?? 0) + 1);
+      try {
+        client = clientAt(address);
+        remembered = who.kind === 'policy' ? undefined : lasting.get(client)?.get(who.name);
+        const model = who.kind === 'policy' ? policy : (remembered ?? (await modelWith(client, who.name)));
+        if (model === null) continue;
+        const answer = await ask(client, model);
+        avoided.delete(address);
+        return { answer };
+      } catch (failed) {
+        if (!(failed instanceof TroupeError)) throw failed;
+        // Of many requests at once each finds that the name is gone, and looks again; the first takes it away.
+        const gone = failed.code === 'not_found' && remembered !== undefined;
+        if (gone && lasting.get(client!)?.get(who.name) === remembered) lasting.get(client!)!.delete(who.name);
+        if (signal?.aborted || (!ELSEWHERE.includes(failed.code) && !gone)) throw failed;
+        if (failed.code === 'unreachable') avoided.set(address, performance.now() + AVOIDED_MS);
+        error ??= failed;
+      } finally {
+        underWay.set(address, underWay.get(address)! - 1);
+      }
+    }
+    return { error };
+  };
+
+  const modelWith = async (client: SamplingClient, checkpoint: string): Promise<string | null> => {
+    const { models } = await client.status();
+    const found = models.filter((model) => model.checkpoint === checkpoint).map(({ name }) => name);
+    const own = found.find((name) => name === modelOfCheckpoint(checkpoint));
+    if (own !== undefined) lasting.set(client, (lasting.get(client) ?? new Map()).set(checkpoint, own));
+    return own ?? found[0] ?? null;
+  };
+
+  const statusAt = async (address: string) => clientAt(address).status();
+
+  const models = async (): Promise<readonly string[]> => {
+    const names = new Set<string>();
+    for (const { policy, address } of await processes(false)) {
+      const status = await statusAt(address).catch(() => null);
+      if (!status) continue;
+      names.add(`policy:${policy}`);
+      for (const { checkpoint } of status.models) names.add(`checkpoint:${checkpoint}`);
+    }
+    return [...names].sort();
+  };
+
+  const answered = async <T>(who: OwnModel, ask: Ask<T>, signal?: AbortSignal): Promise<T> => {
+    // A seeded request can be repeated without harm, so one that was cut off is sent once more.
+    const first = await attempt(who, ask, { signal, fresh: false });
+    const { answer, error } = first.answer === undefined ? await attempt(who, ask, { signal, fresh: true }) : first;
+    if (answer !== undefined) return answer;
+    if (error?.code === 'busy') throw error;
+    throw await unserved(db, who, await models(), error ?? null);
+  };
+
+  return {
+    models,
+    sample: (who, ask, { signal, onPart } = {}) => {
+      if (!onPart)
+        return answered(who, (client, model) => client.sample({ ...ask, model }, signal ? { signal } : {}), signal);
+      const given = givenText(onPart);
+      const ofOneVersion = async (client: SamplingClient, model: string): Promise<SampleAnswer> => {
+        const other = new AbortController();
+        const take: OnPart = (part, begun) => (given.isOf(begun) ? given.take(part, begun) : other.abort());
+        const either = signal ? AbortSignal.any([signal, other.signal]) : other.signal;
+        const answer = client.sample({ ...ask, model }, { signal: either, onPart: take });
+        const sampled = await answer.catch((error: unknown) => {
+          throw other.signal.aborted && !signal?.aborted ? otherVersion() : error;
+        });
+        if (given.isOf(sampled)) return sampled;
+        throw otherVersion();
+      };
+      return answered(who, ofOneVersion, signal);
+    },
+    prompt: (who, ask) => answered(who, (client, model) => client.prompt({ ...ask, model })),
+    close: () => forget(new Set()),
+  };
+}
+
+type Ask<T> = (client: SamplingClient, model: string) => Promise<T>;
+type Attempt = { readonly signal: AbortSignal | undefined; readonly fresh: boolean };
+type Attempted<T> = { readonly answer?: T; readonly error?: TroupeError | null };
+
+/** Text of one answer: left out where it was given before, for a request that was cut off is sent once more; and of one version of the weights. */
+function givenText(onPart: OnPart): { readonly take: OnPart; readonly isOf: (begun: Version) => boolean } {
+  const given = new Map<number, number>();
+  let checkpoint: string | null = null;
+  return {
+    isOf: (begun) => checkpoint === null || checkpoint === begun.checkpoint,
+    take: (part, begun) => {
+      checkpoint = begun.checkpoint;
+      const end = given.get(part.choice) ?? 0;
+      if (part.at + part.text.length <= end) return;
+      given.set(part.choice, part.at + part.text.length);
+      onPart({ choice: part.choice, at: end, text: part.text.slice(end - part.at) }, begun);
+    },
+  };
+}
+
+type Version = Pick<SampleAnswer, 'checkpoint'>;
+
+/** Another process could still go on. */
+const otherVersion = (): TroupeError =>
+  new TroupeError('interrupted', 'The process that began the answer is gone, and another one has other weights.');
+
+async function lookUp(db: Pick<Db, 'query'>): Promise<readonly Registered[]> {
+  return (await servingNow(db)).flatMap(({ policy, address, checkpoint, released }) =>
+    address === null ? [] : [{ policy, address, released: checkpoint !== null && checkpoint === released }],
+  );
+}
+
+/** The error for a name that no process serves: `unreachable` if the name is known, otherwise `not_found`. */
+async function unserved(
+  db: Pick<Db, 'query'>,
+  { kind, name }: OwnModel,
+  models: readonly string[],
+  last: TroupeError | null,
+): Promise<TroupeError> {
+  const one = sql.lit(1).as('one');
+  const checkpoints = query.selectFrom('facts.checkpoints').select(one);
+  const places =
+    kind === 'checkpoint'
+      ? [checkpoints.where('checkpoint_id', '=', name)]
+      : [
+          query.selectFrom('troupe.processes').select(one).where('role', '=', 'infer').where('policy', '=', name),
+          checkpoints.where('policy', '=', name),
+          query.selectFrom('traj.releases').select(one).where('policy', '=', name),
+        ];
+  const known = await scalarOf(
+    db,
+    sql<boolean>`${sql.join(
+      places.map((rows) => sql`exists (${rows})`),
+      sql` or `,
+    )}`,
+  );
+  const answered = models.length === 0 ? 'none' : models.join(', ');
+  const who = `${kind}:${name}`;
+  // Its process runs, and what it asks does not.
+  if (last !== null && models.includes(who))
+    return new TroupeError('unreachable', `${who} cannot be answered now. ${last.message}`, {
+      field: 'model',
+      got: who,
+    });
+  if (known) {
+    const given = kind === 'policy' ? await givenTo(db, name) : null;
+    const hint =
+      given?.directory === null
+        ? `The last release gives ${name} to ${given.checkpoint_id}, which answers calls of its route only.`
+        : kind === 'policy'
+          ? `Start it with: troupe run infer --policy ${name}`
+          : 'Start a policy with it: troupe run infer --policy NAME --model DIR';
+    return new TroupeError('unreachable', `No process serves ${who} now.`, {
+      field: 'model',
+      got: who,
+      expected: answered,
+      hint: last === null ? hint : `${last.message} ${hint}`,
+    });
+  }
+  return unknownModel(who, models);
+}
+
+/** What models of this project are called by; any other name is one of a model server. */
+export const OWN = /^(?:policy|checkpoint):/;
+
+/** The error for an unknown model name. It lists the models that are served now. */
+export const unknownModel = (model: unknown, models: readonly string[]): TroupeError => {
+  const names = models.length === 0 ? 'none' : models.join(', ');
+  return new TroupeError('not_found', `There is no model ${got(model)}; served now: ${names}.`, {
+    field: 'model',
+    expected: models.length === 0 ? 'policy:NAME or checkpoint:ID' : names,
+    got: got(model),
+    hint:
+      typeof model === 'string' && !OWN.test(model)
+        ? 'Calls are passed on to the models that troupe.yaml lists under upstreams where `troupe up` is started.'
+        : 'A policy is served while its process runs: troupe run infer --policy NAME.',
+  });
+};

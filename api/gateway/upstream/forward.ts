@@ -1,0 +1,289 @@
+/**
+ * A call to a configured model server: the request is forwarded unchanged, the response is passed on as it arrives, and both are
+ * recorded. The caller gets the server's own status, body and rate-limit headers; a failure to record never fails the call.
+ */
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import { Readable } from 'node:stream';
+import { setImmediate } from 'node:timers/promises';
+import type { FastifyReply } from 'fastify';
+import { TroupeError } from '../../../errors.ts';
+import { respelled, writtenJson } from '../../../ingest/events/spelling.ts';
+import { nextTime } from '../../../ingest/recorder/next-time.ts';
+import { beginSpan, passedOn } from '../../health/tracing/spans.ts';
+import { secretOf } from '../../http/auth.ts';
+import type { KeyRing } from '../../http/key-ring.ts';
+import { processLog } from '../../http/log.ts';
+import { UNRECORDED } from '../events.ts';
+import { callIds } from '../gateway.ts';
+import type { CallContext } from '../request.ts';
+import { captureAnswer, isStream, NO_ANSWER, type RawAnswer } from './capture.ts';
+import { upstreamFailure } from './connection.ts';
+import { wholeEvents } from './event-stream.ts';
+import type { KeptCall } from './keep.ts';
+import type { Kind } from './kind.ts';
+import { ANTHROPIC_VERSION, keyHeaders } from './settings.ts';
+import type { Shown } from './shown.ts';
+import { tokenFields } from './token-ids.ts';
+import type { Found } from './upstreams.ts';
+
+export type ForwardOptions = {
+  readonly keys: KeyRing;
+  /** Records a call whose response had so many bytes; answers whether the log has it. */
+  readonly keep: (call: KeptCall, size: number) => Promise<boolean>;
+  /** A response, or whole events of its stream, without what the gateway asked for itself. */
+  readonly show: (answer: Shown) => Promise<Uint8Array>;
+  /** How many bytes of a response are stored for its record. */
+  readonly recordLimit: number;
+};
+
+export type Forwarded = Found & {
+  readonly kind: Kind;
+  readonly request: Record<string, unknown>;
+  /** The request body, unchanged. */
+  readonly bytes: Uint8Array;
+  readonly headers: IncomingHttpHeaders;
+  readonly callId: string;
+  readonly episodeId: string;
+  readonly context: CallContext;
+  /** Flags of the call in its record. */
+  readonly flags?: readonly string[];
+  /** The policy of the route that fell back to the server. */
+  readonly policy?: string | undefined;
+  readonly signal: AbortSignal;
+  readonly requestId: string;
+};
+
+const PATHS: Readonly<Record<Kind, string>> = {
+  chat: '/chat/completions',
+  text: '/completions',
+  responses: '/responses',
+  messages: '/messages',
+  embeddings: '/embeddings',
+};
+/** Headers that are forwarded to the model server, and those that are returned to the client. */
+const SENT_ON = /^(?:accept|user-agent|idempotency-key|openai-.+|anthropic-.+|x-stainless-.+|http-referer|x-title)$/;
+const SENT_BACK =
+  /^(?:content-type|content-encoding|retry-after|retry-after-ms|x-should-retry|x-request-id|request-id|x-ratelimit-.+|openai-.+|anthropic-.+)$/;
+/** The placeholder key of clients that require one. */
+const NO_KEY = 'troupe';
+/** Bytes of a stream that are read in one turn of the event loop. */
+const TURN_BYTES = 256 * 1024;
+/** Shorter texts are not treated as secrets: they may occur in any sentence. */
+const SHORTEST_SECRET = 8;
+
+/** Sends the response through `reply`. Throws `upstream_failed`, `upstream_timeout` or `interrupted` if there is none. */
+export async function forward(call: Forwarded, reply: FastifyReply, options: ForwardOptions): Promise<FastifyReply> {
+  const { kind, upstream, connection, model, request, callId, episodeId, context, signal } = call;
+  const requestedAt = nextTime();
+  const began = performance.now();
+  const elapsed = () => Math.round((performance.now() - began) * 1000) / 1000;
+  const span = beginSpan('gateway', {
+    ...callIds(callId, episodeId),
+    'gen_ai.request.model': model,
+    'troupe.upstream': upstream.name,
+  });
+  const { secrets } = credentials(call, options.keys);
+  const added = tokenFields(upstream, kind, request);
+
+  const keep = async (answer: RawAnswer, size: number, status: number | null, error: TroupeError | null) => {
+    const { name, prices, tokenIds, logprobs, checkpoints } = upstream;
+    const kept = await span.run(() =>
+      options.keep(
+        {
+          callId,
+          episodeId,
+          context,
+          requestedAt,
+          completedAt: nextTime(),
+          kind,
+          model,
+          status,
+          upstream: { name, prices, tokenIds, logprobs, checkpoints },
+          latencyMs: elapsed(),
+          firstTokenMs: null,
+          request,
+          answer,
+          secrets,
+          flags: call.flags ?? [],
+          policy: call.policy,
+          trace: passedOn(),
+          requestId: call.requestId,
+          error: error && { code: error.code, message: error.message },
+        },
+        size,
+      ),
+    );
+    span.end({ 'http.response.status_code': status }, error);
+    if (!kept) processLog().error(`The call ${callId} through the gateway was not recorded.`);
+    return kept;
+  };
+
+  let answer: IncomingMessage;
+  try {
+    answer = await span.run(() =>
+      connection.send({
+        method: 'POST',
+        path: PATHS[kind],
+        headers: sentHeaders(call, options.keys),
+        body:
+          request.model === model && added === null
+            ? call.bytes
+            : Buffer.from(writtenJson(respelled({ ...request, ...added, model }, request))),
+        signal,
+      }),
+    );
+  } catch (error) {
+    reply.header('troupe-recorded', String(await keep(NO_ANSWER, 0, null, error as TroupeError)));
+    throw error;
+  }
+  const status = answer.statusCode!;
+  const capture = captureAnswer(kind, answer.headers, options.recordLimit, elapsed);
+  const headers = picked(answer.headers, SENT_BACK);
+  const broken = (error: unknown) => upstreamFailure(error, upstream.name, signal);
+  const pass = (before: readonly Uint8Array[]) =>
+    reply
+      .code(status)
+      .headers({ ...headers, 'troupe-recorded': 'later' })
+      .send(Readable.from(passOn(before), { objectMode: false }));
+
+  const whole = wholeEvents(options.recordLimit);
+  /** An event too large to take apart is passed on as it arrives, as other responses are. */
+  const shown = async (chunk: Uint8Array): Promise<readonly Uint8Array[]> => {
+    if (added === null || !isStream(answer.headers)) return [chunk];
+    const { events, parts } = whole.take(chunk);
+    return events.byteLength === 0 ? parts : [...parts, await options.show({ added, stream: true, bytes: events })];
+  };
+  const shownLast = async (): Promise<Uint8Array> => {
+    const bytes = whole.end();
+    return added === null || bytes.byteLength === 0 ? bytes : options.show({ added, stream: true, bytes });
+  };
+  /** The response chunk by chunk, with backpressure. Its end waits for the record. */
+  async function* passOn(before: readonly Uint8Array[]): AsyncGenerator<Uint8Array> {
+    let error: TroupeError | null = null;
+    let [ended, kept] = [false, true];
+    try {
+      yield* before;
+      let [size, resting] = [0, 0];
+      for await (const chunk of answer) {
+        size += chunk.byteLength;
+        // What a fast server sends at once is read in several turns of the event loop.
+        if (size - resting > TURN_BYTES) {
+          resting = size;
+          await setImmediate();
+        }
+        capture.add(chunk);
+        for (const passed of await shown(chunk)) if (passed.byteLength > 0) yield passed;
+      }
+      const last = await shownLast();
+      if (last.byteLength > 0) yield last;
+      ended = true;
+    } catch (cause) {
+      error = broken(cause);
+      throw error;
+    } finally {
+      answer.destroy();
+      kept = await keep(capture.taken(), capture.size(), status, error ?? (ended ? null : broken(new Error('closed'))));
+    }
+    if (!kept && isStream(answer.headers)) yield Buffer.from(UNRECORDED);
+  }
+
+  if (isStream(answer.headers)) return pass([]);
+  const pieces: Uint8Array[] = [];
+  try {
+    let size = 0;
+    for await (const chunk of answer.iterator({ destroyOnReturn: false })) {
+      capture.add(chunk);
+      pieces.push(chunk);
+      size += chunk.byteLength;
+      // Too large to buffer: passed on as it arrives.
+      if (size > options.recordLimit) return pass(pieces);
+    }
+  } catch (cause) {
+    const error = broken(cause);
+    reply.header('troupe-recorded', String(await keep(capture.taken(), capture.size(), status, error)));
+    throw error;
+  }
+  const kept = await keep(capture.taken(), capture.size(), status, null);
+  const body = Buffer.concat(pieces);
+  const sent =
+    status >= 400
+      ? withoutKey(body, upstream.key)
+      : added === null
+        ? body
+        : await options.show({ added, stream: false, bytes: body });
+  return reply
+    .code(status)
+    .headers({ ...headers, 'troupe-recorded': String(kept) })
+    .send(sent);
+}
+
+const FIXED = { 'content-type': 'application/json', 'accept-encoding': 'identity' };
+const picked = (headers: IncomingHttpHeaders, wanted: RegExp) =>
+  Object.fromEntries(Object.entries(headers).filter(([name, value]) => value !== undefined && wanted.test(name)));
+
+/**
+ * Which credential the model server gets: a bearer token that is not a key of this project is forwarded, and so is an `x-api-key` to
+ * /v1/messages; otherwise the configured key is sent.
+ */
+function credentials({ kind, headers, upstream }: Pick<Forwarded, 'kind' | 'headers' | 'upstream'>, keys: KeyRing) {
+  const sent = headers.authorization;
+  const secret = secretOf(sent);
+  const apiKey = typeof headers['x-api-key'] === 'string' ? headers['x-api-key'] : null;
+  const isForeign = (text: string | null) => text !== null && text !== '' && text !== NO_KEY && !keys.isOurs(text);
+  const foreign = {
+    ...(isForeign(secret) && /^bearer /i.test(sent!) ? { authorization: sent! } : {}),
+    ...(kind === 'messages' && isForeign(apiKey) ? { 'x-api-key': apiKey! } : {}),
+  };
+  const secrets = [secret, apiKey, upstream.key, headers['troupe-key']].filter(
+    (text): text is string => typeof text === 'string' && text.length >= SHORTEST_SECRET,
+  );
+  return { authorization: Object.keys(foreign).length > 0 ? foreign : keyHeaders(upstream), secrets };
+}
+
+/** How many tokens a request to /v1/messages has, as the server counts them. Nothing is generated, and nothing recorded. */
+export async function forwardCount(
+  call: Omit<Forwarded, 'kind' | 'callId' | 'episodeId' | 'context' | 'flags' | 'requestId'>,
+  reply: FastifyReply,
+  { keys, recordLimit }: Pick<ForwardOptions, 'keys' | 'recordLimit'>,
+): Promise<FastifyReply> {
+  const { upstream, connection, model, request, signal } = call;
+  const answer = await connection.send({
+    method: 'POST',
+    path: '/messages/count_tokens',
+    headers: sentHeaders({ ...call, kind: 'messages' }, keys),
+    body: request.model === model ? call.bytes : Buffer.from(writtenJson(respelled({ ...request, model }, request))),
+    signal,
+  });
+  const pieces: Uint8Array[] = [];
+  let size = 0;
+  try {
+    for await (const chunk of answer) {
+      pieces.push(chunk);
+      size += chunk.byteLength;
+      if (size > recordLimit)
+        throw new TroupeError('upstream_failed', `A count of tokens has more than ${recordLimit} bytes.`);
+    }
+  } catch (cause) {
+    throw upstreamFailure(cause, upstream.name, signal);
+  }
+  const body = Buffer.concat(pieces);
+  const status = answer.statusCode!;
+  return reply
+    .code(status)
+    .headers(picked(answer.headers, SENT_BACK))
+    .send(status < 400 ? body : withoutKey(body, upstream.key));
+}
+
+/** Headers of a forwarded request. */
+const sentHeaders = (call: Pick<Forwarded, 'kind' | 'headers' | 'upstream'>, keys: KeyRing) => ({
+  ...(call.kind === 'messages' ? { 'anthropic-version': ANTHROPIC_VERSION } : {}),
+  ...picked(call.headers, SENT_ON),
+  ...passedOn(),
+  ...FIXED,
+  ...credentials(call, keys).authorization,
+});
+
+/** Masks the configured key in an error body. */
+function withoutKey(body: Buffer, key: string | null): Buffer {
+  return key === null || !body.includes(key) ? body : Buffer.from(body.toString('utf8').replaceAll(key, '***'));
+}

@@ -1,0 +1,291 @@
+/**
+ * Requests with expensive bodies or responses are handled on other threads, which have the same app with their own connections, so
+ * that this thread stays responsive. This is the side of the thread that has the sockets.
+ */
+import type { IncomingHttpHeaders, OutgoingHttpHeaders } from 'node:http';
+import { Readable } from 'node:stream';
+import type { Worker } from 'node:worker_threads';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { TroupeError } from '../../errors.ts';
+import type { KeptCall } from '../gateway/upstream/keep.ts';
+import type { Shown } from '../gateway/upstream/shown.ts';
+import { BODY_LIMIT, inflate } from './body.ts';
+import { processLog } from './log.ts';
+
+export type OffloadedRequest = {
+  readonly method: string;
+  readonly url: string;
+  readonly headers: IncomingHttpHeaders;
+  readonly remoteAddress: string;
+  readonly body: Uint8Array;
+};
+type OffloadedAnswer = {
+  readonly status: number;
+  readonly headers: OutgoingHttpHeaders;
+  readonly body: Readable;
+};
+
+export type Offload = {
+  /** Throws `busy` where too much waits already, `unreachable` if the thread ended before its response. */
+  readonly handle: (request: OffloadedRequest, signal: AbortSignal) => Promise<OffloadedAnswer>;
+  /** Records a call to a model server; answers whether the log has it. Throws as `handle`. */
+  readonly keep: (call: KeptCall) => Promise<boolean>;
+  /** The response as its client is shown it. Throws as `handle`. */
+  readonly show: (answer: Shown) => Promise<Uint8Array>;
+  /** How many texts each rule of redaction changed on the thread. */
+  readonly found: () => Readonly<Record<string, number>>;
+  /** Ends the thread once it has finished its requests. */
+  readonly close: () => Promise<void>;
+};
+
+/** Messages to the thread. */
+export type ToThread =
+  | { readonly kind: 'request'; readonly id: number; readonly request: OffloadedRequest }
+  | { readonly kind: 'keep'; readonly id: number; readonly call: KeptCall }
+  | { readonly kind: 'show'; readonly id: number; readonly answer: Shown }
+  | { readonly kind: 'abort'; readonly id: number }
+  | { readonly kind: 'close' };
+/** Messages from it: a head, chunks, and an end; whether a call was recorded; what is shown; an error in place of any of them. */
+export type FromThread =
+  | { readonly kind: 'head'; readonly id: number; readonly status: number; readonly headers: OutgoingHttpHeaders }
+  | { readonly kind: 'chunk'; readonly id: number; readonly bytes: Uint8Array }
+  | {
+      readonly kind: 'kept';
+      readonly id: number;
+      readonly kept: boolean;
+      readonly found: Readonly<Record<string, number>>;
+    }
+  | { readonly kind: 'shown'; readonly id: number; readonly bytes: Uint8Array }
+  | { readonly kind: 'end'; readonly id: number; readonly found: Readonly<Record<string, number>> }
+  | { readonly kind: 'error'; readonly id: number; readonly message: string };
+
+/** A body up to this size, inflated, is handled here if it has few separators. */
+const LIGHT_BYTES = 256 * 1024;
+/** Commas and newlines: 10,000 records of a byte each cost 150 ms, whatever their size. */
+const LIGHT_SEPARATORS = 3_000;
+
+/** Bytes of bodies, inflated, that the thread works on at once, and that wait for it as they were sent. */
+const AT_ONCE_BYTES = 96 * 1024 * 1024;
+const WAITING_BYTES = 256 * 1024 * 1024;
+/** Bytes that a request without a body, and its response, count for while it waits. */
+const LEAST_BYTES = 64 * 1024;
+const READ_BYTES = 8 * 1024 * 1024;
+/** How long the thread may take to end. */
+const CLOSE_MS = 5_000;
+
+/** Passes large bodies to the thread before their handler runs. */
+export const offloading =
+  (offload: Offload) =>
+  async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply | undefined> => {
+    const { body, headers } = request;
+    if (!Buffer.isBuffer(body) || !(await isHeavy(body, headers))) return undefined;
+    return relay(offload, request, reply, body);
+  };
+
+/** Passes reads with large responses to the thread before their handler runs: an episode of 10 MB takes a third of a second. */
+export const offloadingReads =
+  (offload: Offload) =>
+  async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply | undefined> =>
+    request.routeOptions.config.doc?.large === true ? relay(offload, request, reply, new Uint8Array()) : undefined;
+
+/** Has the thread handle a request, and sends its response. */
+export async function relay(
+  { handle }: Pick<Offload, 'handle'>,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  body: Uint8Array,
+): Promise<FastifyReply> {
+  const { headers, method, url } = request;
+  const gone = new AbortController();
+  reply.raw.once('close', () => gone.abort());
+  const remoteAddress = request.socket.remoteAddress ?? '';
+  const answer = await handle({ method, url, headers, remoteAddress, body }, gone.signal);
+  return reply.code(answer.status).headers(answer.headers).send(answer.body);
+}
+
+async function isHeavy(body: Buffer, headers: IncomingHttpHeaders): Promise<boolean> {
+  if (body.length > LIGHT_BYTES) return true;
+  try {
+    return hasManySeparators(await inflate(body, headers, LIGHT_BYTES));
+  } catch (error) {
+    // Damaged or unknown compression is refused by the handler.
+    return error instanceof TroupeError && error.code === 'too_large';
+  }
+}
+
+function hasManySeparators(bytes: Uint8Array): boolean {
+  let separators = 0;
+  for (let i = 0; i < bytes.length; i++) {
+    const byte = bytes[i];
+    if ((byte === 44 || byte === 10) && ++separators > LIGHT_SEPARATORS) return true;
+  }
+  return false;
+}
+
+type Pending = {
+  readonly weight: number;
+  readonly answered: (answer: OffloadedAnswer) => void;
+  readonly kept: (kept: boolean) => void;
+  readonly shown: (bytes: Uint8Array) => void;
+  readonly failed: (error: Error) => void;
+  body: Readable | null;
+};
+type Waiting = { readonly bytes: number; readonly weight: number; readonly begin: () => void };
+
+/** Of a request that waits for other messages. */
+const NOTHING = { answered: () => {}, kept: () => {}, shown: () => {} };
+
+/** Bytes that can change hands: a copy where they are a part of others. */
+const owned = (bytes: Uint8Array): Uint8Array =>
+  bytes.byteLength === bytes.buffer.byteLength ? bytes : Uint8Array.from(bytes);
+
+/** The thread is started by its first request, and anew by the next one after it died. */
+export function openOffload(start: () => Worker): Offload {
+  const pending = new Map<number, Pending>();
+  const waiting: Waiting[] = [];
+  const before = new Map<string, number>();
+  let found: Readonly<Record<string, number>> = {};
+  let thread: Worker | null = null;
+  let ended: Promise<void> = Promise.resolve();
+  let [last, working, queued] = [0, 0, 0];
+
+  const living = (): Worker => {
+    if (thread !== null) return thread;
+    const worker = start();
+    worker.on('message', onMessage);
+    worker.on('error', (err) => processLog().error({ err }, 'The thread for large requests failed.'));
+    ended = new Promise((resolve) => worker.once('exit', () => resolve(died())));
+    worker.unref();
+    thread = worker;
+    return worker;
+  };
+  const died = (): void => {
+    thread = null;
+    for (const [name, count] of Object.entries(found)) before.set(name, (before.get(name) ?? 0) + count);
+    found = {};
+    for (const id of [...pending.keys()]) fail(id, 'The thread for large requests ended; send the request again.');
+  };
+  const onMessage = (message: FromThread): void => {
+    const one = pending.get(message.id);
+    if (message.kind === 'end' || message.kind === 'kept') found = message.found;
+    if (!one) return;
+    if (message.kind === 'head') {
+      one.body = new Readable({ read() {}, destroy: (error, done) => done(abandon(message.id, error)) });
+      one.answered({ status: message.status, headers: message.headers, body: one.body });
+    } else if (message.kind === 'chunk') one.body?.push(message.bytes);
+    else if (message.kind === 'error') fail(message.id, message.message);
+    else {
+      if (message.kind === 'kept') one.kept(message.kept);
+      if (message.kind === 'shown') one.shown(message.bytes);
+      one.body?.push(null);
+      leave(message.id);
+    }
+  };
+  const fail = (id: number, text: string): void => {
+    const one = pending.get(id);
+    leave(id);
+    const error = new TroupeError('unreachable', text);
+    if (one?.body) one.body.destroy(error);
+    else one?.failed(error);
+  };
+  const abandon = (id: number, error: Error | null): Error | null => {
+    if (pending.has(id)) thread?.postMessage({ kind: 'abort', id } satisfies ToThread);
+    leave(id);
+    return error;
+  };
+  const leave = (id: number): void => {
+    working -= pending.get(id)?.weight ?? 0;
+    pending.delete(id);
+    if (pending.size === 0) thread?.unref();
+    beginNext();
+  };
+  const beginNext = (): void => {
+    while (waiting.length > 0 && (working === 0 || working + waiting[0]!.weight <= AT_ONCE_BYTES)) {
+      const next = waiting.shift()!;
+      queued -= next.bytes;
+      next.begin();
+    }
+  };
+
+  /** Sends a message to the thread once there is room for its weight; `bytes` is what it holds of this process until then. */
+  const submit = (
+    { bytes, weight, ...pendingOf }: Omit<Pending, 'body'> & { readonly bytes: number },
+    send: (id: number, worker: Worker) => void,
+  ): void => {
+    if (queued + bytes > WAITING_BYTES) {
+      pendingOf.failed(
+        new TroupeError('busy', 'Too many large requests wait already; send this one again in a moment.'),
+      );
+      return;
+    }
+    const begin = (): void => {
+      const id = ++last;
+      pending.set(id, { weight, ...pendingOf, body: null });
+      working += weight;
+      const worker = living();
+      worker.ref();
+      send(id, worker);
+    };
+    queued += bytes;
+    waiting.push({ bytes, weight, begin });
+    beginNext();
+  };
+
+  return {
+    handle: (request, signal) =>
+      new Promise((answered, failed) => {
+        const { body, headers } = request;
+        const bytes = Math.max(body.length, LEAST_BYTES);
+        const compressed = (headers['content-encoding'] ?? 'identity') !== 'identity';
+        const weight = body.length === 0 ? READ_BYTES : compressed ? BODY_LIMIT : bytes;
+        const gone = (): void => failed(new TroupeError('unreachable', 'The client went away.'));
+        submit({ bytes, weight, ...NOTHING, answered, failed }, (id, worker) => {
+          if (signal.aborted) {
+            leave(id);
+            gone();
+            return;
+          }
+          const own = owned(body);
+          const message: ToThread = { kind: 'request', id, request: { ...request, body: own } };
+          worker.postMessage(message, [own.buffer as ArrayBuffer]);
+          signal.addEventListener('abort', () => {
+            abandon(id, null);
+            gone();
+          });
+        });
+      }),
+    keep: (call) =>
+      new Promise((kept, failed) => {
+        const bytes = Math.max(call.answer.bytes?.byteLength ?? 0, LIGHT_BYTES);
+        submit({ bytes, weight: bytes, ...NOTHING, kept, failed }, (id, worker) => {
+          // A copy: should the thread end, the call is recorded without it.
+          const body = call.answer.bytes && Uint8Array.from(call.answer.bytes);
+          const message: ToThread = { kind: 'keep', id, call: { ...call, answer: { ...call.answer, bytes: body } } };
+          worker.postMessage(message, body === null ? [] : [body.buffer as ArrayBuffer]);
+        });
+      }),
+    show: (answer) =>
+      new Promise((shown, failed) => {
+        const bytes = answer.bytes.byteLength;
+        submit({ bytes, weight: bytes, ...NOTHING, shown, failed }, (id, worker) => {
+          // A copy: should the thread end, it is shown without it.
+          const body = Uint8Array.from(answer.bytes);
+          const message: ToThread = { kind: 'show', id, answer: { ...answer, bytes: body } };
+          worker.postMessage(message, [body.buffer as ArrayBuffer]);
+        });
+      }),
+    found: () => {
+      const sum: Record<string, number> = Object.fromEntries(before);
+      for (const [name, count] of Object.entries(found)) sum[name] = (sum[name] ?? 0) + count;
+      return sum;
+    },
+    close: async () => {
+      if (thread === null) return;
+      const worker = thread;
+      worker.postMessage({ kind: 'close' } satisfies ToThread);
+      const late = setTimeout(() => void worker.terminate(), CLOSE_MS);
+      await ended;
+      clearTimeout(late);
+    },
+  };
+}
