@@ -9,11 +9,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import type { Document } from 'yaml';
-import { roleSettings } from '../cli/children.ts';
 import { withContext } from '../cli/context.ts';
-import { runDemo } from '../cli/demo-loop.ts';
-import type { DemoOptions } from '../cli/demo-plans.ts';
-import type { Round } from '../cli/demo-scores.ts';
+import { runDemo } from '../cli/demo/demo-loop.ts';
+import type { DemoOptions } from '../cli/demo/demo-plans.ts';
+import type { Round } from '../cli/demo/demo-scores.ts';
+import { roleSettings } from '../cli/processes/children.ts';
 import { TroupeError } from '../errors.ts';
 
 type Experiment = Pick<DemoOptions, 'edit' | 'verifier'> & {

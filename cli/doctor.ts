@@ -14,7 +14,7 @@ import { homeAt } from '../store/server/home.ts';
 import { bytesText } from './bytes.ts';
 import { type Context, withContext } from './context.ts';
 import { paint, print, printJson, table } from './output.ts';
-import { processesHere } from './process-id.ts';
+import { processesHere } from './processes/process-id.ts';
 import { VERSION } from './version.ts';
 
 type Check = {

@@ -16,9 +16,9 @@ import { closeImported } from '../store/projecting/closing.ts';
 import { analyzeGrown } from '../store/projecting/grown-tables.ts';
 import type { Rebuilt } from '../store/projecting/rebuilding/rebuild.ts';
 import { archivePlaces } from './archive-places.ts';
-import { roleSettings } from './children.ts';
 import { type Context, withContext } from './context.ts';
-import { openedOnce } from './opened-once.ts';
+import { roleSettings } from './processes/children.ts';
+import { openedOnce } from './processes/opened-once.ts';
 import { VERSION } from './version.ts';
 
 const BIN = fileURLToPath(

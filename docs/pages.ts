@@ -1,6 +1,6 @@
 /** The pages of reference that are made from the code: events, errors, methods, SQL. Each is a pure function of what it describes. */
 
-import { judgeReadsText, parametersOf } from '../cli/method-schema.ts';
+import { judgeReadsText, parametersOf } from '../cli/methods/method-schema.ts';
 import { ERRORS, type ErrorCode, EXIT, type RefusalCode } from '../errors.ts';
 import {
   Choice,

@@ -4,8 +4,8 @@
  * happened, three of them in the short form; and everything that was sent, sent again, changes no table.
  */
 import { join } from 'node:path';
-import { addressOf, roleSettings, startRole } from '../cli/children.ts';
 import { type Context, withContext } from '../cli/context.ts';
+import { addressOf, roleSettings, startRole } from '../cli/processes/children.ts';
 import { waitProjected } from '../store/projecting/positions.ts';
 import { checksum } from '../store/projecting/rebuilding/checksum.ts';
 import { missingTeams, PROGRAMS, runClient, SHORT_TEAMS } from './clients.ts';

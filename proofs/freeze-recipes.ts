@@ -4,7 +4,7 @@
  */
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { parseMethods } from '../cli/methods-asked.ts';
+import { parseMethods } from '../cli/methods/methods-asked.ts';
 import { openProject } from '../cli/open-project.ts';
 import { exportDataset } from '../store/datasets/export.ts';
 import { freeze } from '../store/datasets/freeze.ts';

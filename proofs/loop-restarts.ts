@@ -4,10 +4,10 @@
  * and tables agree, the tables can be made again from the log, and each checkpoint names the episodes that trained it.
  */
 import { join } from 'node:path';
-import { roleSettings } from '../cli/children.ts';
 import { type Context, withContext } from '../cli/context.ts';
-import { runDemo } from '../cli/demo-loop.ts';
-import type { DemoResult } from '../cli/demo-scores.ts';
+import { runDemo } from '../cli/demo/demo-loop.ts';
+import type { DemoResult } from '../cli/demo/demo-scores.ts';
+import { roleSettings } from '../cli/processes/children.ts';
 import { openDataset } from '../store/datasets/read.ts';
 import { judgeAgain } from '../store/evaluate/judging/judge.ts';
 import { reconcile } from '../store/log/reconcile.ts';

@@ -2,7 +2,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
-import { V8_FLAGS } from '../cli/children.ts';
+import { V8_FLAGS } from '../cli/processes/children.ts';
 import { freePort } from '../test/support/free-port.ts';
 
 const ROOT = join(import.meta.dirname, '..');

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { V8_FLAGS } from '../cli/children.ts';
+import { V8_FLAGS } from '../cli/processes/children.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 /** For the slowest machine: what is waited for comes much sooner. */

@@ -6,8 +6,8 @@ import { constants } from 'node:os';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import type { Command } from 'commander';
 import { EXIT, TroupeError } from '../../errors.ts';
-import { V8_FLAGS } from '../children.ts';
 import { type Flags, plainCommand, wholeNumber } from '../command.ts';
+import { V8_FLAGS } from '../processes/children.ts';
 
 /** Of the checkout, also where this file is its output in dist. */
 const PROGRAM = fileURLToPath(

@@ -19,10 +19,10 @@ import type { Match } from '../../store/evaluate/attribution/score.ts';
 import { requestJob, waitForJob } from '../../store/queue/jobs/jobs.ts';
 import { runJobs } from '../../store/queue/jobs/worker.ts';
 import { annotatedText, modesText, scoresText } from '../blame-text.ts';
-import { chatEndpoint, checkedEndpoint } from '../chat-endpoint.ts';
 import { type Flags, projectCommand, untilInterrupted, wholeNumber } from '../command.ts';
 import type { Context } from '../context.ts';
 import { answer, print, printJson, say, table } from '../output.ts';
+import { chatEndpoint, checkedEndpoint } from '../training/chat-endpoint.ts';
 import { pause } from '../waiting.ts';
 
 export function addTo(program: Command): void {

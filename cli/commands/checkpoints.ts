@@ -84,7 +84,7 @@ function addCommand(checkpoints: Command): void {
         '\nThen release, checkpoints and lineage know it.\n\nExample:\n  troupe checkpoints add ./checkpoints/ab12cd34ef56ab78 --policy coder',
       ),
     async (context, [dir], flags) => {
-      const { recordCheckpoint } = await import('../record-checkpoint.ts');
+      const { recordCheckpoint } = await import('../training/record-checkpoint.ts');
       const recorded = await recordCheckpoint(context, dir!, String(flags.policy));
       answer(flags, recorded, `Checkpoint ${recorded.checkpoint_id} of policy ${recorded.policy} is recorded.`);
     },

@@ -17,6 +17,6 @@ export function addTo(program: Command): void {
         'after',
         '\nExamples:\n  troupe demo\n  troupe demo --rounds 6 --seed 1\n  troupe demo --json > result.json',
       ),
-    async (_, flags) => (await import('../demo.ts')).demo(flags),
+    async (_, flags) => (await import('../demo/demo.ts')).demo(flags),
   );
 }

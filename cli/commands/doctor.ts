@@ -1,7 +1,7 @@
 /** `troupe doctor`: settings, and what Troupe needs. */
 import { type Command, Option } from 'commander';
 import { plainCommand } from '../command.ts';
-import { ROLE_NAMES } from '../role-names.ts';
+import { ROLE_NAMES } from '../processes/role-names.ts';
 
 export function addTo(program: Command): void {
   plainCommand(

@@ -19,7 +19,7 @@ export function addTo(program: Command): void {
       ),
     async (_, flags) => {
       const [{ endUp }, { namedProject, serverOf }, { projectOf }] = await Promise.all([
-        import('../single-up.ts'),
+        import('../processes/single-up.ts'),
         import('../database.ts'),
         import('../../store/db/database.ts'),
       ]);

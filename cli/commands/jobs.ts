@@ -44,7 +44,7 @@ export function addTo(program: Command): void {
   );
 
   databaseCommand(jobs, async (context, _, flags) => {
-    const { waitsForTraining } = await import('../training-turn.ts');
+    const { waitsForTraining } = await import('../training/training-turn.ts');
     const waitsFor = await waitsForTraining(context);
     const read = await rowsOf(
       context.db,

@@ -16,7 +16,7 @@ import { closedEpisodes } from '../../store/evaluate/judging/unjudged.ts';
 import { type UnreadReward, unreadRewards, unreadText } from '../../store/evaluate/judging/unread-rewards.ts';
 import { type Flags, projectCommand } from '../command.ts';
 import { episodeFilter } from '../episode-filter.ts';
-import { parseMethods } from '../methods-asked.ts';
+import { parseMethods } from '../methods/methods-asked.ts';
 import { print, printJson, progressBar } from '../output.ts';
 
 /** Judged when neither the command nor the configuration names any. */

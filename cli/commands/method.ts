@@ -10,9 +10,9 @@ import type { Method } from '../../store/evaluate/methods/method.ts';
 import { runMethod } from '../../store/evaluate/methods/run.ts';
 import { LOSS_METHODS } from '../../trainer/model/losses/catalogue.ts';
 import { plainCommand } from '../command.ts';
-import { METHOD_EXAMPLES } from '../method-examples.ts';
-import { answerLines, jsonText, readInput } from '../method-lines.ts';
-import { judgeReads, judgeReadsText, methodFields, parameterRows, parametersOf } from '../method-schema.ts';
+import { METHOD_EXAMPLES } from '../methods/method-examples.ts';
+import { answerLines, jsonText, readInput } from '../methods/method-lines.ts';
+import { judgeReads, judgeReadsText, methodFields, parameterRows, parametersOf } from '../methods/method-schema.ts';
 import { paint, print, printJson, say, table } from '../output.ts';
 
 /** The judge's methods and the trainer's losses: what can be run by name on data from a file. */

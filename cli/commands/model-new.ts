@@ -9,7 +9,7 @@ import type { ModelConfig } from '../../trainer/model/weights.ts';
 import { bytesText } from '../bytes.ts';
 import { type Flags, plainCommand, wholeNumber } from '../command.ts';
 import { print, printJson, progressBar, say } from '../output.ts';
-import { type RefusedLine, type TextFile, trainingText } from '../training-text.ts';
+import { type RefusedLine, type TextFile, trainingText } from '../training/training-text.ts';
 import { VERSION } from '../version.ts';
 import { readSizes, SIZE_NAMES, type Sizes, sizesOf } from './model-sizes.ts';
 

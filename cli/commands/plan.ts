@@ -229,7 +229,7 @@ async function runOf(
 
 /** Works on a run until it has ended or waits for a person, and prints what came of it. Returns the exit code. */
 export async function finishRun(context: Context, run: string, flags: Flags): Promise<number> {
-  const { workOnRun } = await import('../plan-worker.ts');
+  const { workOnRun } = await import('../processes/plan-worker.ts');
   const quiet = flags.quiet === true || flags.json === true;
   const ended = await workOnRun(context, run, ({ job_id, outcome }) => {
     if (!quiet) say(`${job_id}: ${outcome}`);

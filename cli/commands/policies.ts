@@ -6,8 +6,8 @@ import { reasonOf, watchOf } from '../../store/loop/comparison/watching.ts';
 import { hostedModel } from '../../store/loop/play/weights.ts';
 import { ROLLBACK, releasesOf } from '../../store/loop/release/releases.ts';
 import { projectCommand } from '../command.ts';
-import { hostedBy } from '../hosted.ts';
 import { print, printJson, say, table } from '../output.ts';
+import { hostedBy } from '../processes/hosted.ts';
 
 export function addTo(program: Command): void {
   projectCommand(

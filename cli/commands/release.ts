@@ -5,8 +5,8 @@ import type { Command } from 'commander';
 import { got, TroupeError } from '../../errors.ts';
 import { firstOf, query } from '../../store/db/query.ts';
 import { projectCommand } from '../command.ts';
-import { hostedBy } from '../hosted.ts';
 import { print, printJson } from '../output.ts';
+import { hostedBy } from '../processes/hosted.ts';
 
 export function addTo(program: Command): void {
   projectCommand(

@@ -11,8 +11,8 @@ import {
   releasesOf,
 } from '../../store/loop/release/releases.ts';
 import { projectCommand } from '../command.ts';
-import { hostedBy } from '../hosted.ts';
 import { print, printJson, say } from '../output.ts';
+import { hostedBy } from '../processes/hosted.ts';
 
 export function addTo(program: Command): void {
   projectCommand(

@@ -2,13 +2,13 @@
 import type { Command } from 'commander';
 import { loadConfig } from '../../config.ts';
 import { TroupeError } from '../../errors.ts';
-import type { RoleFacts } from '../children.ts';
 import { type Flags, plainCommand, untilInterrupted, wholeNumber } from '../command.ts';
 import type { Context } from '../context.ts';
 import { printJson, say, sayTo } from '../output.ts';
-import type { ListenAt } from '../role.ts';
-import { ROLE_NAMES } from '../role-names.ts';
-import { tracing } from '../tracing.ts';
+import type { RoleFacts } from '../processes/children.ts';
+import type { ListenAt } from '../processes/role.ts';
+import { ROLE_NAMES } from '../processes/role-names.ts';
+import { tracing } from '../processes/tracing.ts';
 
 export function addTo(program: Command): void {
   plainCommand(
@@ -37,10 +37,13 @@ export function addTo(program: Command): void {
       if (!ROLE_NAMES.includes(role!)) {
         throw new TroupeError('usage', `There is no role ${role}; the roles are ${ROLE_NAMES.join(', ')}.`);
       }
-      const [{ ROLES }, { withContext }] = await Promise.all([import('../roles.ts'), import('../context.ts')]);
+      const [{ ROLES }, { withContext }] = await Promise.all([
+        import('../processes/roles.ts'),
+        import('../context.ts'),
+      ]);
       const run = ROLES[role!]!;
       await logAs(role!, flags.policy);
-      (await import('../role-metrics.ts')).answerCounts();
+      (await import('../processes/role-metrics.ts')).answerCounts();
       const options = {
         signal: untilInterrupted(),
         onReady: (facts: RoleFacts) => {
@@ -84,7 +87,7 @@ async function measured(
 ): Promise<void> {
   if (port === undefined) return run();
   const [{ serveMetrics }, { databaseMetrics, prometheusText }, { processMetrics }] = await Promise.all([
-    import('../metrics-server.ts'),
+    import('../processes/metrics-server.ts'),
     import('../../api/health/metrics.ts'),
     import('../../api/health/prometheus.ts'),
   ]);

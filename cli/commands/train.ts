@@ -8,7 +8,7 @@ import type { SftMean } from '../../trainer/learn/sft.ts';
 import type { ValueLossName } from '../../trainer/learn/value-head.ts';
 import { byteSize } from '../bytes.ts';
 import { number, plainCommand, positive, wholeNumber } from '../command.ts';
-import type { LoraFlag } from '../training.ts';
+import type { LoraFlag } from '../training/training.ts';
 
 const SFT_LOSSES: readonly SftMean[] = ['token-mean', 'sequence-mean'];
 
@@ -60,7 +60,7 @@ Examples:
   troupe train sft --model ./model --data good-solvers --out ./checkpoints --steps 200 --lora r=8,alpha=16
   troupe train sft --model ./model --data team --out ./checkpoints --steps router=60,checker=200`,
       ),
-    async (_, flags) => (await import('../training-methods.ts')).trainSft(flags),
+    async (_, flags) => (await import('../training/training-methods.ts')).trainSft(flags),
   );
 }
 
@@ -91,7 +91,7 @@ ${RESUME}
 Example:
   troupe train dpo --model ./model --data pairs.jsonl --out ./checkpoints --epochs 1 --lr 5e-6 --beta 0.1`,
       ),
-    async (_, flags) => (await import('../training-methods.ts')).trainDpo(flags),
+    async (_, flags) => (await import('../training/training-methods.ts')).trainDpo(flags),
   );
 }
 
@@ -117,7 +117,7 @@ ${RESUME}
 Example:
   troupe train rl --model ./checkpoints/ab12… --data cd34… --out ./checkpoints --groups 16 --lr 5e-4 --loss grpo`,
       ),
-    async (_, flags) => (await import('../training-methods.ts')).trainRl(flags),
+    async (_, flags) => (await import('../training/training-methods.ts')).trainRl(flags),
   );
 }
 
@@ -143,7 +143,7 @@ Examples:
   troupe train value --model ./model --data answers.jsonl --out ./critics --epochs 2 --lr 1e-4 --eval 0.1
   troupe train value --model ./model --data solver-steps --out ./critics --steps 200 --loss huber --policy critic`,
       ),
-    async (_, flags) => (await import('../training-heads.ts')).trainValue(flags),
+    async (_, flags) => (await import('../training/training-heads.ts')).trainValue(flags),
   );
 }
 
@@ -162,7 +162,7 @@ ${RESUME}
 Example:
   troupe train reward --model ./model --data pairs.jsonl --out ./rewards --epochs 1 --lr 1e-5 --eval 0.1 --policy judge`,
     ),
-    async (_, flags) => (await import('../training-heads.ts')).trainReward(flags),
+    async (_, flags) => (await import('../training/training-heads.ts')).trainReward(flags),
   );
 }
 

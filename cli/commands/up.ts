@@ -1,11 +1,11 @@
 /** `troupe up`: all processes of a project. */
 import type { Command } from 'commander';
 import { loadConfig } from '../../config.ts';
-import { roleSettings } from '../children.ts';
 import { processCommand, untilInterrupted, wholeNumber } from '../command.ts';
-import { standingMethods } from '../methods-asked.ts';
+import { standingMethods } from '../methods/methods-asked.ts';
 import { printJson, say } from '../output.ts';
-import { roleLogs } from '../role-logs.ts';
+import { roleSettings } from '../processes/children.ts';
+import { roleLogs } from '../processes/role-logs.ts';
 
 export function addTo(program: Command): void {
   processCommand(
@@ -22,7 +22,7 @@ export function addTo(program: Command): void {
         '\nExamples:\n  troupe up\n  troupe up --port 8080 --home /var/lib/troupe\n  troupe up --metrics-port 9100',
       ),
     async (context, _, flags) => {
-      const { runUp } = await import('../up.ts');
+      const { runUp } = await import('../processes/up.ts');
       const { config } = context;
       await runUp(context, {
         settings: { ...roleSettings(config), logs: roleLogs(context.home.run, context.database.project) },

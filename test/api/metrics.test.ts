@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { databaseMetrics, projectMetrics, prometheusText } from '../../api/health/metrics.ts';
 import { metricsOfRoles, observe, processCounts, processMetrics } from '../../api/health/prometheus.ts';
-import { serveMetrics } from '../../cli/metrics-server.ts';
+import { serveMetrics } from '../../cli/processes/metrics-server.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import { openPool } from '../../store/db/pool.ts';
 import { type OnBatch, runProjector } from '../../store/projecting/projector.ts';

@@ -11,7 +11,7 @@ import { openExporter } from '../../api/health/tracing/exporter.ts';
 import { duringJob, recordSpans, type Span } from '../../api/health/tracing/spans.ts';
 import { headersOf, placeIn } from '../../api/health/tracing/traceparent.ts';
 import { postJson } from '../../api/http/post.ts';
-import { tracing } from '../../cli/tracing.ts';
+import { tracing } from '../../cli/processes/tracing.ts';
 import { expectBelow } from '../support/measured.ts';
 import { anEvent, post, type TestApp, testApp } from './support/app.ts';
 import { type OpenaiServer, openaiServer } from './support/openai-server.ts';

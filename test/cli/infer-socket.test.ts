@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { inferSocketName, LONGEST_SOCKET_NAME } from '../../cli/infer-socket.ts';
+import { inferSocketName, LONGEST_SOCKET_NAME } from '../../cli/processes/infer-socket.ts';
 
 describe('the name of the socket of a sampling process', () => {
   it('has policy, host and process in it', () => {

@@ -4,7 +4,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { ALL_METHODS } from '../../cli/commands/method.ts';
-import { METHOD_EXAMPLES } from '../../cli/method-examples.ts';
+import { METHOD_EXAMPLES } from '../../cli/methods/method-examples.ts';
 import { expectClose } from '../store/methods/close.ts';
 import { EXAMPLES } from '../store/methods/examples.ts';
 import { LOSS_EXAMPLES } from '../store/methods/loss-examples.ts';

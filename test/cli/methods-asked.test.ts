@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { parseMethods } from '../../cli/methods-asked.ts';
+import { parseMethods } from '../../cli/methods/methods-asked.ts';
 import { shell } from './support/troupe.ts';
 
 describe('methods in one line', () => {

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { readUpstreams } from '../../api/gateway/upstream/settings.ts';
 import { openUpstreams } from '../../api/gateway/upstream/upstreams.ts';
 import { type Offload, openOffload } from '../../api/http/offload.ts';
-import * as serving from '../../cli/serving.ts';
+import * as serving from '../../cli/processes/serving.ts';
 import { loadConfig } from '../../config.ts';
 import { projectAll } from '../../store/projecting/projector.ts';
 import { anEvent, post, type TestApp, testApp } from '../api/support/app.ts';

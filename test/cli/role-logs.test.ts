@@ -11,8 +11,8 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { roleLogs } from '../../cli/role-logs.ts';
-import { rotatedFile } from '../../cli/rotated-file.ts';
+import { roleLogs } from '../../cli/processes/role-logs.ts';
+import { rotatedFile } from '../../cli/processes/rotated-file.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { document, type Shell, shell } from './support/troupe.ts';
 

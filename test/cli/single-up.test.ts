@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { claimHome, endUp } from '../../cli/single-up.ts';
+import { claimHome, endUp } from '../../cli/processes/single-up.ts';
 import { homeAt } from '../../store/server/home.ts';
 import { shell } from './support/troupe.ts';
 

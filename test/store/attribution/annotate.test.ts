@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { chatEndpoint } from '../../../cli/chat-endpoint.ts';
+import { chatEndpoint } from '../../../cli/training/chat-endpoint.ts';
 import { postgresLog } from '../../../ingest/log/postgres.ts';
 import { type Annotated, annotateHandler, failedEpisodes } from '../../../store/evaluate/attribution/annotate.ts';
 import { evaluateModes } from '../../../store/evaluate/attribution/evaluate.ts';

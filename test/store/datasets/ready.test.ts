@@ -3,7 +3,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { parseMethods } from '../../../cli/methods-asked.ts';
+import { parseMethods } from '../../../cli/methods/methods-asked.ts';
 import { openProject, type Project } from '../../../cli/open-project.ts';
 import { type Frozen, freeze } from '../../../store/datasets/freeze.ts';
 import { openDataset } from '../../../store/datasets/read.ts';

@@ -1,0 +1,63 @@
+/** Methods as people write them in one line: names, with parameters in braces, separated by commas. */
+import { got, TroupeError } from '../../errors.ts';
+import type { MethodAsked } from '../../store/evaluate/judging/judge.ts';
+
+/**
+ * `a,b{"x":1}`: what stands in braces is JSON; its `reads` names the reward method whose rewards the method takes.
+ * @throws TroupeError `usage` for braces that are not JSON or never close.
+ */
+export function parseMethods(list: string): MethodAsked[] {
+  return partsOf(list).map((item) => {
+    const brace = item.indexOf('{');
+    if (brace < 0) return { method: item.trim() };
+    try {
+      const { reads, ...params } = JSON.parse(item.slice(brace)) as Record<string, unknown>;
+      return { method: item.slice(0, brace).trim(), params, ...(typeof reads === 'string' ? { reads } : {}) };
+    } catch (cause) {
+      throw new TroupeError('usage', `The parameters of ${got(item)} are not JSON: ${(cause as Error).message}.`, {
+        cause,
+      });
+    }
+  });
+}
+
+/** The methods of the setting `judge`. @throws TroupeError `config_invalid` for what cannot always run */
+export async function standingMethods(judge: string | null): Promise<readonly MethodAsked[]> {
+  if (judge === null) return [];
+  const { compareEverything, requireRunnable, resolveMethods } = await import('../../store/evaluate/judging/judge.ts');
+  const wrong = (why: string) =>
+    new TroupeError('config_invalid', `The setting judge (TROUPE_JUDGE) cannot run: ${why}`, { field: 'judge' });
+  let methods: readonly MethodAsked[];
+  try {
+    methods = parseMethods(judge);
+    requireRunnable(resolveMethods(methods));
+  } catch (error) {
+    throw error instanceof TroupeError ? wrong(error.message) : error;
+  }
+  if (compareEverything(methods))
+    throw wrong('it names a method that compares all episodes; run that by `troupe judge --methods …`.');
+  return methods;
+}
+
+/** Commas inside braces, and braces inside quotes, belong to the parameters. */
+function partsOf(list: string): string[] {
+  const parts: string[] = [];
+  let depth = 0;
+  let quoted = false;
+  let part = '';
+  for (let i = 0; i < list.length; i++) {
+    const c = list[i]!;
+    if (quoted && c === '\\') {
+      part += c + (list[++i] ?? '');
+      continue;
+    }
+    if (c === '"' && depth > 0) quoted = !quoted;
+    if (!quoted && c === '{') depth++;
+    if (!quoted && c === '}') depth--;
+    if (!quoted && c === ',' && depth === 0) {
+      parts.push(part);
+      part = '';
+    } else part += c;
+  }
+  return [...parts, part];
+}
