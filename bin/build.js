@@ -17,7 +17,7 @@ import { dirname, join, relative } from 'node:path';
 
 const ROOT = join(import.meta.dirname, '..');
 const FOLDERS = ['api', 'cli', 'examples', 'ingest', 'migrations', 'store', 'trainer'];
-const UI = join('api', 'ui');
+const UI = join('api', 'page');
 
 /** Brings `dist` up to the sources, and returns the path of its cli.js. @throws NotBuilt where it cannot */
 export async function ensureBuilt() {

@@ -2,12 +2,12 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Config } from '../config.ts';
-import { fileArtifacts } from '../ingest/events/artifacts.ts';
 import { createRedactor, type Redactor } from '../ingest/events/redact.ts';
 import { ownRules } from '../ingest/events/redact-own.ts';
-import { redacting } from '../ingest/events/redact-ports.ts';
+import { fileArtifacts } from '../ingest/log/artifacts.ts';
 import type { ArtifactStore, EventLog, IngestLedger, Originals } from '../ingest/log/log.ts';
 import { postgresBook, postgresLog } from '../ingest/log/postgres.ts';
+import { redacting } from '../ingest/log/redact-ports.ts';
 import type { KnownLog } from '../ingest/log/replaced.ts';
 import type { LogSource } from '../ingest/log/source.ts';
 import { type EpisodeRule, readEpisodeRules } from '../ingest/traces/otlp/episode-rules.ts';

@@ -46,7 +46,7 @@ export const proof: Proof = {
       'dist/cli.js',
       'dist/index.d.ts',
       'dist/ingest/recorder.js',
-      'dist/api/ui/page.js',
+      'dist/api/page/page.js',
       'recipes/dr-mas.yaml',
     ];
     const lacking = wanted.filter((name) => !names.includes(name));

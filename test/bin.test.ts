@@ -40,7 +40,7 @@ it('builds what is missing, follows a source that changed, and leaves no drafts'
   write('store/more.ts', `export const more = ' three';`);
   expect(await troupe()).toBe('one string three');
   const files = readdirSync(join(checkout, 'dist'), { recursive: true }).map(String);
-  expect(files).toContain(join('api', 'ui', 'page.css'));
+  expect(files).toContain(join('api', 'page', 'page.css'));
   expect(files.filter((name) => /\.\d+$/.test(name))).toEqual([]);
 });
 

@@ -16,7 +16,7 @@ import { taskLine } from '../examples/coder-verifier/task-line.ts';
 import { openGateway } from '../examples/lib/gateway.ts';
 import { createRandom } from '../examples/lib/random.ts';
 import { playAll } from '../examples/lib/worker.ts';
-import { fileArtifacts } from '../ingest/events/artifacts.ts';
+import { fileArtifacts } from '../ingest/log/artifacts.ts';
 import { postgresBook, postgresLog } from '../ingest/log/postgres.ts';
 import { createRecorder } from '../ingest/recorder/recorder.ts';
 import { datasetDiff } from '../store/datasets/diff.ts';

@@ -1,7 +1,7 @@
 /** `troupe passes`: embeddings of tasks and answers. */
 import type { Command } from 'commander';
 import { EXIT } from '../../errors.ts';
-import { groupBy } from '../../ingest/group-by.ts';
+import { groupBy } from '../../ingest/events/group-by.ts';
 import { lowerFilter } from '../../store/filter/select.ts';
 import { type Flags, plainCommand, wholeNumber } from '../command.ts';
 import { withContext } from '../context.ts';

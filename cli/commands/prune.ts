@@ -2,7 +2,7 @@
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { countText, EXIT, got, TroupeError } from '../../errors.ts';
-import { fileArtifacts } from '../../ingest/events/artifacts.ts';
+import { fileArtifacts } from '../../ingest/log/artifacts.ts';
 import type { PrunePlan, Pruning } from '../../store/keep/prune.ts';
 import { agreed } from '../agreed.ts';
 import { archivePlaces } from '../archive-places.ts';

@@ -43,11 +43,11 @@ export type DemoOptions = {
 
 /** A program of the example, compiled where this file is. */
 export const exampleFile = (path: string): string =>
-  fileURLToPath(new URL(`../examples/coder-verifier/${path}`, import.meta.url));
+  fileURLToPath(new URL(`../../examples/coder-verifier/${path}`, import.meta.url));
 /** The plans are no modules, so they stand once, beside the sources. */
 const planFile = (name: string): string =>
   fileURLToPath(
-    new URL(`${SUFFIX === '.ts' ? '../..' : '../..'}/examples/coder-verifier/plans/${name}.yaml`, import.meta.url),
+    new URL(`${SUFFIX === '.ts' ? '../..' : '../../..'}/examples/coder-verifier/plans/${name}.yaml`, import.meta.url),
   );
 
 export const SUFFIX = import.meta.url.endsWith('.ts') ? '.ts' : '.js';

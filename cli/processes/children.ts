@@ -8,7 +8,9 @@ import type { Db } from '../../store/db/pool.ts';
 import { firstOf, type NotNull, query, sql } from '../../store/db/query.ts';
 import type { RoleLogs } from './role-logs.ts';
 
-const PROGRAM = fileURLToPath(new URL(import.meta.url.endsWith('.ts') ? '../../cli.ts' : '../cli.js', import.meta.url));
+const PROGRAM = fileURLToPath(
+  new URL(import.meta.url.endsWith('.ts') ? '../../cli.ts' : '../../cli.js', import.meta.url),
+);
 
 /**
  * How Node runs our processes. Room for young objects, in MiB: events and rows live for one batch, and in Node's 16 MiB many of them are

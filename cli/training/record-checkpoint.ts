@@ -1,7 +1,7 @@
 /** Checkpoints that were trained by hand, recorded so that release, checkpoints and lineage know them. */
 import { resolve } from 'node:path';
 import { hashId } from '../../ingest/events/json.ts';
-import { appendOwn } from '../../ingest/events/own-event.ts';
+import { appendOwn } from '../../ingest/log/own-event.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { anyOf, query, rowsOf, sql } from '../../store/db/query.ts';
 import { latestCheckpoint, verifyCheckpoint } from '../../trainer/model/checkpoints/checkpoint.ts';

@@ -1,7 +1,7 @@
 /** Files that were packed with gzip or Zstandard, read as what they hold. */
 import { Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
-import { unzstdEach } from './zstd.ts';
+import { unzstdEach } from '../log/zstd.ts';
 
 const isGzip = (head: Uint8Array): boolean => head[0] === 0x1f && head[1] === 0x8b;
 const isZstd = (head: Buffer): boolean => head.length >= 4 && head.readUInt32LE(0) === 0xfd2fb528;

@@ -3,8 +3,9 @@
  * import and against what was recorded before. The session that holds them first has them; the other one was only shown them.
  */
 import type { Format } from '../formats/kit/format.ts';
+import type { Part } from '../formats/kit/join-parts.ts';
 import { type Earlier, type IdsElsewhere, storedLines } from './import-earlier.ts';
-import type { Part } from './import-join.ts';
+import type { Member } from './import-gather.ts';
 
 /** Finds the ids of a run that another one holds, of those that it was asked for before and of those that were recorded. */
 export function copyFinder(earlier: Earlier): (format: Format, lines: readonly unknown[]) => Promise<IdsElsewhere> {
@@ -35,7 +36,7 @@ export function copyFinder(earlier: Earlier): (format: Format, lines: readonly u
 }
 
 /** Runs in the order in which they can have repeated each other: what ended first was there first. */
-export function oldestFirst<P extends Part>(runs: readonly P[], { joins }: Format): readonly P[] {
+export function oldestFirst<P extends Part<Member>>(runs: readonly P[], { joins }: Format): readonly P[] {
   if (!joins?.originals) return runs;
   const endOf = ({ lines }: P): string => lines.reduce<string>((last, line) => maxOf(last, joins.timeOf(line)), '');
   return runs

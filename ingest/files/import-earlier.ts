@@ -10,8 +10,9 @@ import { canonicalJson, hashId, sha256 } from '../events/json.ts';
 import { parseOwn, writtenJson } from '../events/spelling.ts';
 import { FORMATS } from '../formats/catalogue.ts';
 import type { Converted, Format } from '../formats/kit/format.ts';
+import { joinParts, type Part } from '../formats/kit/join-parts.ts';
 import type { ArtifactStore, Originals } from '../log/log.ts';
-import { joinParts, type Part } from './import-join.ts';
+import type { Member } from './import-gather.ts';
 
 export type Earlier = { readonly originals: Originals; readonly artifacts: ArtifactStore };
 
@@ -19,7 +20,7 @@ export type Earlier = { readonly originals: Originals; readonly artifacts: Artif
 export type IdsElsewhere = ReadonlyMap<string, string>;
 
 /** A run as it is read now: its own lines, or with those of earlier imports, which stand in no file of this one. */
-export type Reading = { readonly part: Part; readonly converted: Converted };
+export type Reading = { readonly part: Part<Member>; readonly converted: Converted };
 
 /**
  * Reads a run of lines beside what is stored of it. `native` is the record that they are alone, where it is not their list; `copied` names
@@ -27,14 +28,14 @@ export type Reading = { readonly part: Part; readonly converted: Converted };
  */
 export async function readRun(
   format: Format,
-  part: Part,
+  part: Part<Member>,
   ordinal: (canonical: string) => number,
   { copied, ...earlier }: Earlier & { readonly copied: IdsElsewhere },
   native: unknown = part.lines,
 ): Promise<Reading> {
   const joins = format.joins!;
   const path = part.members.find((member) => member !== undefined)?.place.file;
-  const convert = ({ lines: value }: Part): Converted =>
+  const convert = ({ lines: value }: Part<Member>): Converted =>
     format.convert({ value, canonical: canonicalJson(value), ordinal: 0, copied, path });
   const canonical = canonicalJson(native);
   const alone = (): Reading => ({
@@ -45,7 +46,7 @@ export async function readRun(
   const names = [...new Set([...found.values()].flat())];
   if (names.length === 0 || (names.length === 1 && names[0] === sha256(writtenJson(native)))) return alone();
   const stored = await Promise.all(
-    names.map(async (name): Promise<Part> => {
+    names.map(async (name): Promise<Part<Member>> => {
       return { lines: await storedLines(format, earlier, name), members: [] };
     }),
   );

@@ -10,6 +10,7 @@ import { canonicalJson } from '../events/json.ts';
 import { createRedactor, type Redactor } from '../events/redact.ts';
 import { FORMATS, formatNamed, recognise } from '../formats/catalogue.ts';
 import type { Converted, Format, Head } from '../formats/kit/format.ts';
+import { joinParts, type Part } from '../formats/kit/join-parts.ts';
 import type { ArtifactStore, EventLog, IngestLedger, Originals } from '../log/log.ts';
 import { type EpisodeRule, withEpisodes } from '../traces/otlp/episode-rules.ts';
 import { type Counts, openBatches, type Place } from './import-batches.ts';
@@ -17,7 +18,6 @@ import { copyFinder, oldestFirst } from './import-copies.ts';
 import { type Earlier, type IdsElsewhere, readBeside, readRun, recordedElsewhere } from './import-earlier.ts';
 import { findFiles, type InputFile, type SkippedFile } from './import-files.ts';
 import { type Gathered, gatherFiles, gatherParts, gatherRecords, type Member } from './import-gather.ts';
-import { joinParts, type Part } from './import-join.ts';
 import { countUnmapped, mappingOf, unmappedOf } from './import-mapping.ts';
 import { ordinals, type Tally, tallier } from './import-tally.ts';
 import { nearMiss } from './near-miss.ts';
@@ -252,7 +252,7 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
     await keepConverted(await readBeside(format, value, converted, earlier), format, members);
   }
 
-  async function keepRun(part: Part, format: Format, copied: IdsElsewhere, native?: unknown): Promise<void> {
+  async function keepRun(part: Part<Member>, format: Format, copied: IdsElsewhere, native?: unknown): Promise<void> {
     const { converted, part: whole } = await readRun(format, part, ordinalOf, { ...earlier, copied }, native);
     await keepConverted(converted, format, whole.members, part.members[0]);
   }
@@ -272,7 +272,7 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
         format.joins!,
       );
       const all = [...runs, ...strays];
-      const copied = new Map<Part, IdsElsewhere>();
+      const copied = new Map<Part<Member>, IdsElsewhere>();
       for (const part of oldestFirst(all, format)) copied.set(part, await copies(format, part.lines));
       for (const part of all) await keepRun(part, format, copied.get(part)!);
     }

@@ -4,7 +4,7 @@
  */
 import type { FileHandle } from 'node:fs/promises';
 import { crc32, inflateRawSync } from 'node:zlib';
-import { unzstd } from './zstd.ts';
+import { unzstd } from '../log/zstd.ts';
 
 /** Where a member lies in the archive and how it was compressed. */
 export type ZipMember = {

@@ -5,9 +5,9 @@
 import { promisify } from 'node:util';
 import { unzip } from 'node:zlib';
 import { TroupeError } from '../../errors.ts';
-import { unzstdEach } from '../files/zstd.ts';
 import { fromLz4 } from './lz4.ts';
 import { unsnappy } from './snappy.ts';
+import { unzstdEach } from './zstd.ts';
 
 /** Bytes that a batch may hold: four of the largest records. */
 export const MOST_BYTES = 128 * 1024 * 1024;

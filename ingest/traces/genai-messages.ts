@@ -5,7 +5,7 @@
 import type { Message, Part } from '../events/events.ts';
 import { given, isRecord, without } from '../events/json.ts';
 import { badMessage, type ChatMessage, toMessage } from '../formats/kit/chat-message.ts';
-import { contentOf, finishReason, jsonIn, messageOf } from './span-attributes.ts';
+import { contentOf, finishReason, jsonIn, messageOf } from '../formats/kit/span-attributes.ts';
 import type { Choice } from './trace.ts';
 
 /** The messages in an attribute (JSON text or a list); undefined where it cannot be read. */

@@ -3,7 +3,7 @@ import type { Message, Part } from '../events/events.ts';
 import { asText, given, isRecord, ownOf, without } from '../events/json.ts';
 import { isIdentifier } from '../events/text.ts';
 import { badMessage, type ChatMessage, toMessage } from '../formats/kit/chat-message.ts';
-import { contentOf, messageOf } from './span-attributes.ts';
+import { contentOf, messageOf } from '../formats/kit/span-attributes.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 

@@ -4,11 +4,11 @@ import { canonicalJson, given, isRecord, without } from '../events/json.ts';
 import { isIdentifier } from '../events/text.ts';
 import { badMessage, type ChatMessage, toMessage } from '../formats/kit/chat-message.ts';
 import { finishReasonIn } from '../formats/kit/finish-reason.ts';
+import { contentOf, idAt, messageOf, textAt } from '../formats/kit/span-attributes.ts';
 import { usageOf } from '../formats/kit/usage.ts';
 import { toGenaiMessage } from './genai-messages.ts';
 import { isLangchain, toLangchainMessage, toolResult } from './langchain-messages.ts';
 import { nodeOf } from './langgraph.ts';
-import { contentOf, idAt, messageOf, textAt } from './span-attributes.ts';
 import type { Choice, SpanKind } from './trace.ts';
 
 type Fields = Readonly<Record<string, unknown>>;

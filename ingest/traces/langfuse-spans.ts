@@ -1,9 +1,9 @@
 /** Spans that Langfuse's own OpenTelemetry exporter sends (langfuse/langfuse, packages/shared/src/server/otel/attributes.ts). */
 import { asText, given, isRecord, without } from '../events/json.ts';
+import { idAt, jsonIn, jsonOrText, leftover, textAt, under } from '../formats/kit/span-attributes.ts';
 import { langfuseSpanKind } from './langfuse-observations.ts';
 import { placeOf, restOf } from './otel-genai-spans.ts';
 import type { OtlpSpan } from './otlp/span.ts';
-import { idAt, jsonIn, jsonOrText, leftover, textAt, under } from './span-attributes.ts';
 import type { Act } from './trace.ts';
 
 export const isLangfuseSpan = ({ attributes }: OtlpSpan): boolean =>

@@ -3,10 +3,10 @@
  * span, its inputs in `gen_ai.prompt`, its outputs in `gen_ai.completion`, its metadata under `langsmith.metadata.`.
  */
 import { given, isRecord, without } from '../events/json.ts';
+import { jsonIn, jsonOrText, leftover, textAt, under } from '../formats/kit/span-attributes.ts';
 import { langsmithAct } from './langsmith-runs.ts';
 import { placeOf, restOf, spanUsage } from './otel-genai-spans.ts';
 import type { OtlpSpan } from './otlp/span.ts';
-import { jsonIn, jsonOrText, leftover, textAt, under } from './span-attributes.ts';
 import type { Act } from './trace.ts';
 
 export const LANGSMITH = 'langsmith';

@@ -4,8 +4,8 @@
  */
 
 import { isRecord } from '../events/json.ts';
+import { jsonIn } from '../formats/kit/span-attributes.ts';
 import type { Attributes, OtlpSpan } from './otlp/span.ts';
-import { jsonIn } from './span-attributes.ts';
 
 export const isLitellmCall = ({ scope, name, attributes }: OtlpSpan): boolean =>
   scope === 'litellm' && name === 'litellm_request' && 'gen_ai.request.model' in attributes;

@@ -1,7 +1,7 @@
 /** Annotations and evaluations of OpenInference spans: of the span, its trace or its session. */
 import { given, without } from '../events/json.ts';
+import { flattened, idAt, textAt, under } from '../formats/kit/span-attributes.ts';
 import type { OtlpSpan } from './otlp/span.ts';
-import { flattened, idAt, textAt, under } from './span-attributes.ts';
 import type { Judgement } from './trace.ts';
 
 /** Annotations of a span, its trace or its session. */

@@ -3,11 +3,6 @@ import type { Message, Part } from '../events/events.ts';
 import { given, isRecord, without } from '../events/json.ts';
 import { isIdentifier } from '../events/text.ts';
 import { responseContent } from '../formats/kit/openai-responses.ts';
-import { usageOf } from '../formats/kit/usage.ts';
-import { toLangchainMessage, toolResult } from './langchain-messages.ts';
-import { nodeOf } from './langgraph.ts';
-import { placeOf, restOf } from './otel-genai-spans.ts';
-import type { Attributes, OtlpSpan } from './otlp/span.ts';
 import {
   argumentsByName,
   contentOf,
@@ -20,7 +15,12 @@ import {
   messageOf,
   textAt,
   under,
-} from './span-attributes.ts';
+} from '../formats/kit/span-attributes.ts';
+import { usageOf } from '../formats/kit/usage.ts';
+import { toLangchainMessage, toolResult } from './langchain-messages.ts';
+import { nodeOf } from './langgraph.ts';
+import { placeOf, restOf } from './otel-genai-spans.ts';
+import type { Attributes, OtlpSpan } from './otlp/span.ts';
 import type { About, Act, Choice, SpanKind } from './trace.ts';
 
 export const OPENINFERENCE = 'openinference';

@@ -3,9 +3,9 @@
  * by message, and evaluations.
  */
 import { given, isRecord, without } from '../events/json.ts';
+import { idAt, jsonIn, leftover, textAt } from '../formats/kit/span-attributes.ts';
 import { toGenaiMessage } from './genai-messages.ts';
 import type { Attributes, OtlpLog } from './otlp/span.ts';
-import { idAt, jsonIn, leftover, textAt } from './span-attributes.ts';
 import type { Judgement } from './trace.ts';
 
 export const OTEL_GENAI = 'otel-genai';

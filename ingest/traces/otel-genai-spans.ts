@@ -4,11 +4,11 @@
  */
 import { asText, given, without } from '../events/json.ts';
 import { isIdentifier } from '../events/text.ts';
+import { finishReason, idAt, jsonIn, jsonOrText, leftover, textAt, under } from '../formats/kit/span-attributes.ts';
 import { usageOf } from '../formats/kit/usage.ts';
 import { choicesIn, instructionsIn, messagesIn } from './genai-messages.ts';
 import { isContentEvent, isEvaluation, OTEL_GENAI } from './otel-genai-logs.ts';
 import type { Attributes, OtlpSpan } from './otlp/span.ts';
-import { finishReason, idAt, jsonIn, jsonOrText, leftover, textAt, under } from './span-attributes.ts';
 import type { About, Act, Choice, SpanKind } from './trace.ts';
 
 const GENERATIONS = new Set(['chat', 'text_completion', 'generate_content', 'completion']);

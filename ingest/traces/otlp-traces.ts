@@ -4,8 +4,8 @@
  */
 import type { Draft } from '../events/events.ts';
 import { canonicalJson, hashId, isRecord } from '../events/json.ts';
+import { pushAll } from '../events/push-all.ts';
 import { type Converted, listed, listsOf, type NativeRecord, type NativeRefusal } from '../formats/kit/format.ts';
-import { pushAll } from '../push-all.ts';
 import { isLangfuseSpan, langfuseSpanAct } from './langfuse-spans.ts';
 import { isLangsmithSpan, LANGSMITH, langsmithSpanAct } from './langsmith-spans.ts';
 import { isLitellmCall, litellmCall } from './litellm-spans.ts';

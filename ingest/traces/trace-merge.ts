@@ -3,7 +3,7 @@
  * act, the one that holds the answer, with what only the others know; the others stay spans that count as nothing.
  */
 import { canonicalJson, without } from '../events/json.ts';
-import { pushAll } from '../push-all.ts';
+import { pushAll } from '../events/push-all.ts';
 import type { Act, Choice, SpanKind } from './trace.ts';
 
 type Call = Act & { readonly what: Extract<SpanKind, { kind: 'generation' }> };

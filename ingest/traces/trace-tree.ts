@@ -3,10 +3,10 @@
  * calls are leaves, and which tool run answers which call.
  */
 import type { Part } from '../events/events.ts';
+import { groupBy } from '../events/group-by.ts';
 import { canonicalJson, isRecord } from '../events/json.ts';
 import { isIdentifier } from '../events/text.ts';
 import { readArguments } from '../formats/kit/chat-message.ts';
-import { groupBy } from '../group-by.ts';
 import type { Act, Choice } from './trace.ts';
 import { mergeCalls } from './trace-merge.ts';
 

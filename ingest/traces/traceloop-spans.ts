@@ -5,11 +5,6 @@
 import type { Message, Part } from '../events/events.ts';
 import { given, isRecord, without } from '../events/json.ts';
 import { isIdentifier } from '../events/text.ts';
-import { usageOf } from '../formats/kit/usage.ts';
-import { toolResult } from './langchain-messages.ts';
-import { nodeOf } from './langgraph.ts';
-import { genaiSpanKind, generationOf, isGenaiMapped, placeOf, reasonsIn, restOf, unseen } from './otel-genai-spans.ts';
-import type { Attributes, OtlpSpan } from './otlp/span.ts';
 import {
   argumentsByName,
   contentOf,
@@ -22,7 +17,12 @@ import {
   roleOf,
   textAt,
   under,
-} from './span-attributes.ts';
+} from '../formats/kit/span-attributes.ts';
+import { usageOf } from '../formats/kit/usage.ts';
+import { toolResult } from './langchain-messages.ts';
+import { nodeOf } from './langgraph.ts';
+import { genaiSpanKind, generationOf, isGenaiMapped, placeOf, reasonsIn, restOf, unseen } from './otel-genai-spans.ts';
+import type { Attributes, OtlpSpan } from './otlp/span.ts';
 import type { About, Act, Choice, SpanKind } from './trace.ts';
 
 export const TRACELOOP = 'traceloop';

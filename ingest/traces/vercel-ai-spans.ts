@@ -4,9 +4,6 @@
  */
 import type { Message, Part } from '../events/events.ts';
 import { given, isRecord, without } from '../events/json.ts';
-import { usageOf } from '../formats/kit/usage.ts';
-import { genaiAct, placeOf, restOf } from './otel-genai-spans.ts';
-import type { Attributes, OtlpSpan } from './otlp/span.ts';
 import {
   contentOf,
   finishReason,
@@ -17,7 +14,10 @@ import {
   messageOf,
   textAt,
   under,
-} from './span-attributes.ts';
+} from '../formats/kit/span-attributes.ts';
+import { usageOf } from '../formats/kit/usage.ts';
+import { genaiAct, placeOf, restOf } from './otel-genai-spans.ts';
+import type { Attributes, OtlpSpan } from './otlp/span.ts';
 import type { About, Act, SpanKind } from './trace.ts';
 
 export const VERCEL_AI = 'vercel-ai';

@@ -1,8 +1,8 @@
 /** The steps of the table `picked` are joined to branches: afterwards a place of the table is a branch, and no longer a step. */
 
+import { groupBy } from '../../ingest/events/group-by.ts';
 import { canonicalJson, isRecord } from '../../ingest/events/json.ts';
 import { fromMessage } from '../../ingest/formats/kit/chat-message.ts';
-import { groupBy } from '../../ingest/group-by.ts';
 import type { Session } from '../db/pool.ts';
 import { rowsOf, sql, typed } from '../db/query.ts';
 import { shownJson } from '../tables/long-texts.ts';

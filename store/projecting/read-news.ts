@@ -1,8 +1,8 @@
 /** What the log holds beyond the positions: the events of the next batch. */
 import type { EventName } from '../../ingest/events/events.ts';
+import { groupBy } from '../../ingest/events/group-by.ts';
 import { inCanonicalOrder } from '../../ingest/events/json.ts';
 import { readRecorded } from '../../ingest/formats/traces/live-traces.ts';
-import { groupBy } from '../../ingest/group-by.ts';
 import type { Place, SplitPlaced } from '../../ingest/log/postgres.ts';
 import { copiedRows } from '../db/copied-rows.ts';
 import type { Session } from '../db/pool.ts';

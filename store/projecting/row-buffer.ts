@@ -1,5 +1,5 @@
 /** The rows of a batch by table and key: the parts of several events for one key are together. */
-import { groupBy } from '../../ingest/group-by.ts';
+import { groupBy } from '../../ingest/events/group-by.ts';
 import { TARGETS } from '../tables/catalogue.ts';
 import type { Row, Rows, Target } from '../tables/projection.ts';
 

@@ -5,10 +5,10 @@
  */
 import { asSent, checkDraft } from '../../ingest/events/decode.ts';
 import { type Draft, VOCABULARY } from '../../ingest/events/events.ts';
+import { groupBy } from '../../ingest/events/group-by.ts';
 import { inCanonicalOrder, isRecord } from '../../ingest/events/json.ts';
+import { pushAll } from '../../ingest/events/push-all.ts';
 import { eventsOfTrace, type SpanItem } from '../../ingest/formats/traces/live-traces.ts';
-import { groupBy } from '../../ingest/group-by.ts';
-import { pushAll } from '../../ingest/push-all.ts';
 import type { Session } from '../db/pool.ts';
 import type { Stored } from './amend.ts';
 import { EARLIER, earlierParams, isEarlier } from './earlier.ts';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { readUpstreams } from '../../api/gateway/upstream/settings.ts';
 import { openUpstreams, type Upstreams } from '../../api/gateway/upstream/upstreams.ts';
-import { fileArtifacts } from '../../ingest/events/artifacts.ts';
+import { fileArtifacts } from '../../ingest/log/artifacts.ts';
 import { post, type TestApp, testApp } from './support/app.ts';
 import { type OpenaiServer, openaiServer } from './support/openai-server.ts';
 

@@ -7,7 +7,7 @@ import { readUpstreams } from '../../api/gateway/upstream/settings.ts';
 import { openUpstreams, type Upstreams } from '../../api/gateway/upstream/upstreams.ts';
 import { openKeyRing } from '../../api/http/key-ring.ts';
 import { TroupeError } from '../../errors.ts';
-import { fileArtifacts } from '../../ingest/events/artifacts.ts';
+import { fileArtifacts } from '../../ingest/log/artifacts.ts';
 import { createKey } from '../../store/keys/api-keys.ts';
 import { post, type TestApp, testApp } from './support/app.ts';
 import { type OpenaiServer, openaiServer } from './support/openai-server.ts';

@@ -7,7 +7,7 @@ import { registeredPolicyServers } from '../../api/gateway/policy-servers.ts';
 import { buildApp } from '../../api/http/app.ts';
 import { openKeyRing } from '../../api/http/key-ring.ts';
 import { serve } from '../../api/http/serve.ts';
-import { fileArtifacts } from '../../ingest/events/artifacts.ts';
+import { fileArtifacts } from '../../ingest/log/artifacts.ts';
 import { postgresBook, postgresLog } from '../../ingest/log/postgres.ts';
 import { projectBatch } from '../../store/projecting/projector.ts';
 import { registerProcess } from '../../store/queue/jobs/processes.ts';

@@ -2,7 +2,7 @@ import { existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { fileArtifacts } from '../../ingest/events/artifacts.ts';
+import { fileArtifacts } from '../../ingest/log/artifacts.ts';
 import { judgeAgain } from '../../store/evaluate/judging/judge.ts';
 import { inFolders } from '../../store/keep/places.ts';
 import { restore } from '../../store/keep/restore.ts';

@@ -2,7 +2,7 @@ import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { fileArtifacts } from '../../ingest/events/artifacts.ts';
+import { fileArtifacts } from '../../ingest/log/artifacts.ts';
 
 let dir: string;
 beforeEach(async () => {

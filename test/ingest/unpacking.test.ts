@@ -15,7 +15,7 @@ const PLACES: Readonly<Record<string, string>> = {
   'ingest/log/lz4.ts': 'most',
   'ingest/log/snappy.ts': 'most',
   'ingest/files/zip.ts': 'the size that the list names, within the limit of a member',
-  'ingest/files/zstd.ts': 'yields pieces as they come, or fills a buffer of a known size',
+  'ingest/log/zstd.ts': 'yields pieces as they come, or fills a buffer of a known size',
   'store/server/backup/restore.ts': 'yields pieces as they come; manifest, seal and names have bounds',
   'store/datasets/arrow.ts': 'files that the manifest of a dataset names by hash',
   'store/datasets/lineage-lines.ts': 'yields lines as they come',

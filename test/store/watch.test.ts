@@ -1,6 +1,6 @@
 import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { appendOwn } from '../../ingest/events/own-event.ts';
+import { appendOwn } from '../../ingest/log/own-event.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import { evidenceOf, type LiveUnit, watchedBy, watchMarkdown } from '../../store/loop/comparison/watch.ts';
 import { lookAtWatches, watchNow, watchOf, watchSpec } from '../../store/loop/comparison/watching.ts';

@@ -6,7 +6,7 @@ import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { postJson } from '../../api/http/post.ts';
 import type { Draft } from '../../ingest/events/events.ts';
-import { appendOwn } from '../../ingest/events/own-event.ts';
+import { appendOwn } from '../../ingest/log/own-event.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import { waitProjected } from '../../store/projecting/positions.ts';
 import { runProjector } from '../../store/projecting/projector.ts';

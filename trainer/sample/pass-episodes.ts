@@ -1,6 +1,6 @@
 /** A forward pass over recorded episodes, part by part: what the commands print or record, and what a plan records before it judges. */
 
-import { groupBy } from '../../ingest/group-by.ts';
+import { groupBy } from '../../ingest/events/group-by.ts';
 import type { EventLog } from '../../ingest/log/log.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { query, rowsOf } from '../../store/db/query.ts';

@@ -6,8 +6,8 @@
 import { TroupeError } from '../../errors.ts';
 import type { Draft } from '../../ingest/events/events.ts';
 import { hashId } from '../../ingest/events/json.ts';
-import { appendOwn } from '../../ingest/events/own-event.ts';
 import type { EventLog } from '../../ingest/log/log.ts';
+import { appendOwn } from '../../ingest/log/own-event.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { anyOf, query, rowsOf, sql } from '../../store/db/query.ts';
 import { TOKEN_LOGPROBS, TOKEN_VALUES } from '../../store/evaluate/judging/token-facts.ts';

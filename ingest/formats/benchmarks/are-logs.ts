@@ -5,10 +5,10 @@
 import type { Draft, Message } from '../../events/events.ts';
 import { asText, given, isRecord, ownOf, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
-import { jsonIn } from '../../traces/span-attributes.ts';
 import type { NativeRefusal } from '../kit/format.ts';
 import { type Emitter, refusal } from '../kit/native.ts';
 import type { Fields } from '../kit/rollout-calls.ts';
+import { jsonIn } from '../kit/span-attributes.ts';
 import { usageOf } from '../kit/usage.ts';
 
 /** A log with the number of its place, and the agent around it where it is that of a sub-agent. */

@@ -7,11 +7,11 @@
 import type { Draft, EventData } from '../../events/events.ts';
 import { asText, given, hashId, isRecord, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
-import { jsonIn } from '../../traces/span-attributes.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
 import { emitterFor, recordId, refusal, refused } from '../kit/native.ts';
 import type { Fields } from '../kit/rollout-calls.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf } from '../kit/run.ts';
+import { jsonIn } from '../kit/span-attributes.ts';
 import { type AgentLogs, agentLogs, messagesIn } from './are-logs.ts';
 
 const NAME = 'are';

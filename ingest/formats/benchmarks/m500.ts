@@ -5,7 +5,7 @@
 import type { Refusal } from '../../../errors.ts';
 import type { Draft } from '../../events/events.ts';
 import { given, isRecord, without } from '../../events/json.ts';
-import { pushAll } from '../../push-all.ts';
+import { pushAll } from '../../events/push-all.ts';
 import type { ChatMessage } from '../kit/chat-message.ts';
 import { badConversation, conversationDrafts } from '../kit/conversation.ts';
 import type { Converted, Format, NativeRecord } from '../kit/format.ts';

@@ -6,9 +6,9 @@
  */
 import type { Content, Draft } from '../../events/events.ts';
 import { asText, canonicalJson, given, hashId, isRecord, ownOf, without } from '../../events/json.ts';
+import { pushAll } from '../../events/push-all.ts';
 import { writtenJson } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
-import { pushAll } from '../../push-all.ts';
 import { readArguments } from '../kit/chat-message.ts';
 import { toolLedger } from '../kit/conversation.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';

@@ -4,7 +4,7 @@
  */
 import type { Draft } from '../../events/events.ts';
 import { given, isRecord, without } from '../../events/json.ts';
-import { pushAll } from '../../push-all.ts';
+import { pushAll } from '../../events/push-all.ts';
 import type { ChatMessage } from '../kit/chat-message.ts';
 import { badConversation, conversationDrafts, toolLedger } from '../kit/conversation.ts';
 import type { Converted, NativeRecord, NativeRefusal } from '../kit/format.ts';

@@ -4,15 +4,15 @@
  */
 import { given, isRecord, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
-import { contentOf, messageOf } from '../../traces/span-attributes.ts';
 import type { Act, Choice, SpanKind } from '../../traces/trace.ts';
+import { type TraceReading, traceReading } from '../../traces/trace-import.ts';
 import { badMessage, type ChatMessage, toMessage } from '../kit/chat-message.ts';
 import { finishReasonIn } from '../kit/finish-reason.ts';
 import { type Format, listed, listsOf, type NativeRefusal } from '../kit/format.ts';
 import { badIdentifier, refusal } from '../kit/native.ts';
 import { responseContent, responseInput } from '../kit/openai-responses.ts';
 import { utcOf } from '../kit/run-times.ts';
-import { type TraceReading, traceReading } from '../kit/trace-import.ts';
+import { contentOf, messageOf } from '../kit/span-attributes.ts';
 import { usageOf } from '../kit/usage.ts';
 
 const NAME = 'openai-agents';

@@ -6,7 +6,6 @@
 import { canonicalJson, given, hashId, isRecord, without } from '../../events/json.ts';
 import { writtenJson } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
-import { joinParts, type Part } from '../../files/import-join.ts';
 import {
   type Converted,
   type Format,
@@ -16,6 +15,7 @@ import {
   type NativeRecord,
   type NativeRefusal,
 } from '../kit/format.ts';
+import { joinParts, type Part } from '../kit/join-parts.ts';
 import { marksOf } from '../kit/marks.ts';
 import { refusal, revisedEmitter } from '../kit/native.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfSeconds } from '../kit/run.ts';

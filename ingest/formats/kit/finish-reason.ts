@@ -1,6 +1,6 @@
 /** Why a model stopped, by the names that APIs and programs give it. Half an answer is known by it alone. */
 import { isRecord } from '../../events/json.ts';
-import { finishReason } from '../../traces/span-attributes.ts';
+import { finishReason } from './span-attributes.ts';
 
 /**
  * The reason that the first of these says: the choice or the message of an answer, then what stands around it. A response of the Responses

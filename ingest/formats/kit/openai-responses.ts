@@ -2,8 +2,8 @@
 import type { Message, Part } from '../../events/events.ts';
 import { asText, given, isRecord, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
-import { messageOf } from '../../traces/span-attributes.ts';
 import { type ChatToolCall, readArguments } from './chat-message.ts';
+import { messageOf } from './span-attributes.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 

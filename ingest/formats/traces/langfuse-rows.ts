@@ -5,10 +5,10 @@
  */
 import { asText, isRecord } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
-import { jsonIn } from '../../traces/span-attributes.ts';
 import type { NativeRefusal } from '../kit/format.ts';
 import { refusal } from '../kit/native.ts';
 import { timeOfMixed, utcOf } from '../kit/run-times.ts';
+import { jsonIn } from '../kit/span-attributes.ts';
 import type { Upsert } from './langfuse-events.ts';
 
 type Fields = Readonly<Record<string, unknown>>;

@@ -3,16 +3,16 @@
  * spans. A body is an upsert: of several values for one id, the later one that is not null counts.
  */
 import { given, isRecord, without } from '../../events/json.ts';
+import { pushAll } from '../../events/push-all.ts';
 import { isIdentifier } from '../../events/text.ts';
-import { pushAll } from '../../push-all.ts';
 import { langfuseSpanKind, textOfAny } from '../../traces/langfuse-observations.ts';
 import { isOtlp } from '../../traces/otlp/decode.ts';
 import { convertOtlp, dialectOfRequest, LANGFUSE, otlpRequests } from '../../traces/otlp-traces.ts';
 import { type Act, INCOMPLETE, type Judgement } from '../../traces/trace.ts';
+import { type TraceReading, traceReading } from '../../traces/trace-import.ts';
 import { type Format, listed, listsOf } from '../kit/format.ts';
 import { refusal } from '../kit/native.ts';
 import { utcOf } from '../kit/run-times.ts';
-import { type TraceReading, traceReading } from '../kit/trace-import.ts';
 import {
   badEvent,
   badScore,

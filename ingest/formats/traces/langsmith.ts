@@ -3,18 +3,18 @@
  * `child_runs`, single runs and feedback. A patch changes the run that was posted, whichever comes first.
  */
 import { given, isRecord, without } from '../../events/json.ts';
+import { pushAll } from '../../events/push-all.ts';
 import { isIdentifier } from '../../events/text.ts';
-import { pushAll } from '../../push-all.ts';
 import { langsmithAct } from '../../traces/langsmith-runs.ts';
 import { LANGSMITH } from '../../traces/langsmith-spans.ts';
 import { isOtlp } from '../../traces/otlp/decode.ts';
 import { convertOtlp, dialectOfRequest } from '../../traces/otlp-traces.ts';
-import { withObjects } from '../../traces/span-attributes.ts';
 import type { Judgement } from '../../traces/trace.ts';
+import { type TraceReading, traceReading } from '../../traces/trace-import.ts';
 import { type Format, listed, listsOf, type NativeRefusal } from '../kit/format.ts';
 import { badIdentifier, refusal } from '../kit/native.ts';
 import { timeOfMixed } from '../kit/run-times.ts';
-import { type TraceReading, traceReading } from '../kit/trace-import.ts';
+import { withObjects } from '../kit/span-attributes.ts';
 
 const NAME = 'langsmith';
 

@@ -6,15 +6,15 @@
 import type { Draft } from '../../events/events.ts';
 import { canonicalJson, hashOfWritten, isRecord } from '../../events/json.ts';
 import { keepWritten } from '../../events/known-json.ts';
+import { pushAll } from '../../events/push-all.ts';
 import { inOrderOf, orderOf } from '../../events/source-order.ts';
-import { pushAll } from '../../push-all.ts';
 import { isContentEvent, isEvaluation } from '../../traces/otel-genai-logs.ts';
 import { decodeNative, type Otlp } from '../../traces/otlp/decode.ts';
 import type { OtlpLog, OtlpSpan } from '../../traces/otlp/span.ts';
 import { eventsOfSpans } from '../../traces/otlp-traces.ts';
+import type { TraceReading } from '../../traces/trace-import.ts';
 import { readOpenaiAgents } from '../frameworks/openai-agents.ts';
 import type { NativeRefusal } from '../kit/format.ts';
-import type { TraceReading } from '../kit/trace-import.ts';
 import { readLangfuse } from './langfuse.ts';
 import { readLangsmith, traceOfPatch } from './langsmith.ts';
 

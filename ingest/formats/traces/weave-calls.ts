@@ -7,12 +7,12 @@ import { given, isRecord } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { toLangchainMessage } from '../../traces/langchain-messages.ts';
 import { langsmithSpanKind } from '../../traces/langsmith-runs.ts';
-import { contentOf, idAt, messageOf } from '../../traces/span-attributes.ts';
 import type { Choice, SpanKind } from '../../traces/trace.ts';
 import { anthropicChoice, fromAnthropic } from '../kit/anthropic-blocks.ts';
 import { badMessage, type ChatMessage, toMessage } from '../kit/chat-message.ts';
 import { finishReasonIn } from '../kit/finish-reason.ts';
 import { responseContent, responseInput } from '../kit/openai-responses.ts';
+import { contentOf, idAt, messageOf } from '../kit/span-attributes.ts';
 import { usageOf } from '../kit/usage.ts';
 
 type Fields = Readonly<Record<string, unknown>>;

@@ -5,12 +5,12 @@
  */
 import { asText, given, hashId, isRecord, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
-import { jsonIn, withObjects } from '../../traces/span-attributes.ts';
 import type { About, Act, Judgement } from '../../traces/trace.ts';
+import { type TraceReading, traceReading } from '../../traces/trace-import.ts';
 import { type Format, listed, listsOf, type NativeRefusal } from '../kit/format.ts';
 import { badIdentifier, refusal } from '../kit/native.ts';
 import { timeOfMixed } from '../kit/run-times.ts';
-import { type TraceReading, traceReading } from '../kit/trace-import.ts';
+import { jsonIn, withObjects } from '../kit/span-attributes.ts';
 import { opName, toolsAsked, weaveSpanKind } from './weave-calls.ts';
 
 const NAME = 'weave';

@@ -1,9 +1,9 @@
 /** A model request of Agent Lightning v1: the request and the answer of the chat API, with the tokens that were sampled. */
 import { given, isRecord, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
-import { finishReason, messageOf } from '../../traces/span-attributes.ts';
 import type { Act, Choice } from '../../traces/trace.ts';
 import { badMessage, type ChatMessage, toMessage } from '../kit/chat-message.ts';
+import { finishReason, messageOf } from '../kit/span-attributes.ts';
 import { usageOf } from '../kit/usage.ts';
 
 type Fields = Readonly<Record<string, unknown>>;

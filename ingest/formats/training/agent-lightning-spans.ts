@@ -3,11 +3,11 @@ import { asText, given, isRecord, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { genaiSpanKind } from '../../traces/otel-genai-spans.ts';
 import type { Attributes, OtlpSpan } from '../../traces/otlp/span.ts';
-import { flattened, idAt, jsonIn, leftover } from '../../traces/span-attributes.ts';
 import type { Act, Judgement, SpanKind } from '../../traces/trace.ts';
 import { flatGeneration } from '../../traces/traceloop-spans.ts';
 import { timeOfSeconds } from '../kit/run.ts';
 import { utcOf } from '../kit/run-times.ts';
+import { flattened, idAt, jsonIn, leftover } from '../kit/span-attributes.ts';
 import { isTokenIds, logprobsIn } from './agent-lightning-calls.ts';
 
 type Fields = Readonly<Record<string, unknown>>;

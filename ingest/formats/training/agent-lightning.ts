@@ -5,10 +5,10 @@
 import { asText, given, hashId, isRecord, ownOf, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import type { Act, Judgement } from '../../traces/trace.ts';
+import { traceReading } from '../../traces/trace-import.ts';
 import { type Converted, type Format, listed, listsOf, type NativeRecord, type NativeRefusal } from '../kit/format.ts';
 import { badIdentifier, refusal } from '../kit/native.ts';
 import { timeOfSeconds } from '../kit/run.ts';
-import { traceReading } from '../kit/trace-import.ts';
 import { lightningCall } from './agent-lightning-calls.ts';
 import { annotationsOf, lightningSpanAct } from './agent-lightning-spans.ts';
 

@@ -1,7 +1,7 @@
 /** The rules of ATIF that a trajectory must keep, version 1 in all its minor versions: each breach is named by its native field. */
 import type { Refusal } from '../../../errors.ts';
 import { isRecord } from '../../events/json.ts';
-import { pushAll } from '../../push-all.ts';
+import { pushAll } from '../../events/push-all.ts';
 import { badIdentifier, refusal } from '../kit/native.ts';
 
 export type Fields = Readonly<Record<string, unknown>>;

@@ -3,8 +3,8 @@
  * 1.8. There a team of several agents becomes one that delegates to each of them in code, as the format has no other way.
  */
 
+import { groupBy } from '../../events/group-by.ts';
 import { asText, given, isRecord } from '../../events/json.ts';
-import { groupBy } from '../../group-by.ts';
 import { fromMessage } from '../kit/chat-message.ts';
 import type { RestoredEvent } from '../kit/format.ts';
 import { withoutOurs } from '../kit/usage.ts';

@@ -4,8 +4,8 @@
  */
 import type { Draft, EventData, Message } from '../../events/events.ts';
 import { asText, canonicalJson, given, hashId, isRecord, without } from '../../events/json.ts';
+import { pushAll } from '../../events/push-all.ts';
 import { isIdentifier } from '../../events/text.ts';
-import { pushAll } from '../../push-all.ts';
 import { textIn } from '../kit/chat-message.ts';
 import { toolLedger } from '../kit/conversation.ts';
 import type { Converted, Format, NativeRecord } from '../kit/format.ts';

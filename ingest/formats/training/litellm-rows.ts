@@ -4,8 +4,8 @@
  */
 import { given, isRecord } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
-import { jsonOrText } from '../../traces/span-attributes.ts';
 import { timeOfMixed } from '../kit/run-times.ts';
+import { jsonOrText } from '../kit/span-attributes.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 

@@ -1,5 +1,5 @@
 /** What blaming costs nothing: attributions that look at no word. An attribution by a model that is not better has shown nothing. */
-import { groupBy } from '../../../ingest/group-by.ts';
+import { groupBy } from '../../../ingest/events/group-by.ts';
 import { type Blame, type LabelledCase, numberOf } from './cases.ts';
 
 /** Each names who is blamed; `random` gives all candidates, equally likely. */

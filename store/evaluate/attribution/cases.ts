@@ -3,7 +3,7 @@
  * the schema.
  */
 
-import { groupBy } from '../../../ingest/group-by.ts';
+import { groupBy } from '../../../ingest/events/group-by.ts';
 import type { Session } from '../../db/pool.ts';
 import { anyOf, facts, firstOf, type InferResult, type NotNull, rowsOf, type SqlBool, sql } from '../../db/query.ts';
 import { type Entry, readEntries } from './entries.ts';

@@ -3,8 +3,8 @@
  * answers of tools, observations.
  */
 
+import { groupBy } from '../../../ingest/events/group-by.ts';
 import { unescapeText } from '../../../ingest/events/text.ts';
-import { groupBy } from '../../../ingest/group-by.ts';
 import type { Session } from '../../db/pool.ts';
 import { anyOf, facts, prepare, type RawBuilder, rowsOfPrepared, sql } from '../../db/query.ts';
 import { shownJson, shownText } from '../../tables/long-texts.ts';

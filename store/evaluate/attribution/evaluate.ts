@@ -1,6 +1,6 @@
 /** Every attribution, scored against the labels of people, over all labelled episodes and by group. */
 import { TroupeError } from '../../../errors.ts';
-import { groupBy } from '../../../ingest/group-by.ts';
+import { groupBy } from '../../../ingest/events/group-by.ts';
 import { KEYED } from '../../../ingest/log/keyed.ts';
 import type { Db, Session } from '../../db/pool.ts';
 import {

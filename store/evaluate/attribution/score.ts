@@ -1,6 +1,6 @@
 /** Accuracy of attributions against the labels of people, beside the baselines, with intervals over tasks. Pure. */
 
-import { groupBy } from '../../../ingest/group-by.ts';
+import { groupBy } from '../../../ingest/events/group-by.ts';
 import { attributionF1 } from '../methods/blame/attribution-f1.ts';
 import { whoWhenAccuracy } from '../methods/blame/who-when-accuracy.ts';
 import { runMethod } from '../methods/run.ts';

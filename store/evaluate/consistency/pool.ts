@@ -4,7 +4,7 @@
  * text; its pipeline is not published. Filling the matrix is work of the teams: a cell nobody played is null and never 0.
  */
 
-import { groupBy } from '../../../ingest/group-by.ts';
+import { groupBy } from '../../../ingest/events/group-by.ts';
 import { selectSystem } from '../methods/mas-gpt.ts';
 import { requireFinite } from '../methods/run.ts';
 import { mean } from '../methods/statistics.ts';

@@ -1,6 +1,6 @@
 /** Episodes as buffers of turns by agents, with what a critic recorded of each action. */
 
-import { groupBy } from '../../../ingest/group-by.ts';
+import { groupBy } from '../../../ingest/events/group-by.ts';
 import type { Chain } from '../methods/agent-chain.ts';
 import type { Ask } from '../methods/method.ts';
 import type { Assembled } from './assembled.ts';

@@ -1,5 +1,5 @@
 /** CURE's sets of candidates whose rewards are weighed against each other. */
-import { groupBy } from '../../../ingest/group-by.ts';
+import { groupBy } from '../../../ingest/events/group-by.ts';
 import type { Assembled } from './assembled.ts';
 import { groupOf, type StepFacts, stepKey } from './facts.ts';
 import { type Judgement, reward } from './judgement.ts';

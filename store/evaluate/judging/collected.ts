@@ -1,5 +1,5 @@
 /** What is collected step by step from whole runs: libraries of agents, training sets of roles. */
-import { groupBy } from '../../../ingest/group-by.ts';
+import { groupBy } from '../../../ingest/events/group-by.ts';
 import type { Assembled } from './assembled.ts';
 import { type EpisodeFacts, type StepFacts, stepKey } from './facts.ts';
 import { type Judgement, verdictOn } from './judgement.ts';

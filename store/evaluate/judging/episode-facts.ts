@@ -1,6 +1,6 @@
 /** What else is known about episodes: feedback, tool calls, decisions, observations, teams. Read in bulk, each by episode in order. */
 
-import { groupBy } from '../../../ingest/group-by.ts';
+import { groupBy } from '../../../ingest/events/group-by.ts';
 import type { Session } from '../../db/pool.ts';
 import { anyOf, facts, type InferResult, prepare, type RowOf, rowsOf, rowsOfPrepared, sql } from '../../db/query.ts';
 import { shownJson } from '../../tables/long-texts.ts';

@@ -1,5 +1,5 @@
 /** What a step changed in what came after it, from log-probabilities with and without it, both by one checkpoint (Dr. MAMR). */
-import { groupBy } from '../../../ingest/group-by.ts';
+import { groupBy } from '../../../ingest/events/group-by.ts';
 import type { Assembled } from './assembled.ts';
 import { type EpisodeFacts, groupOf, type StepFacts, stepKey } from './facts.ts';
 import { onwardOf } from './over-episodes.ts';

@@ -2,7 +2,7 @@
  * Joint actions in a tree that replays grew: what the agents of a team did in one turn, after what all of them did in the turns before. A replay
  * that goes on from the first step of a turn is another joint action of the same node.
  */
-import { groupBy } from '../../../ingest/group-by.ts';
+import { groupBy } from '../../../ingest/events/group-by.ts';
 import { type StepFacts, stepKey } from './facts.ts';
 import type { Grown } from './replay-trees.ts';
 import { type Tree, treeOf } from './tree.ts';

@@ -4,11 +4,11 @@
  * The event judge.completed records which methods ran over which positions, so that a rebuild recomputes every row.
  */
 import { TroupeError } from '../../../errors.ts';
+import { groupBy } from '../../../ingest/events/group-by.ts';
 import { hashId } from '../../../ingest/events/json.ts';
-import { appendOwn } from '../../../ingest/events/own-event.ts';
-import { groupBy } from '../../../ingest/group-by.ts';
 import { KEYED } from '../../../ingest/log/keyed.ts';
 import type { EventLog } from '../../../ingest/log/log.ts';
+import { appendOwn } from '../../../ingest/log/own-event.ts';
 import type { Patiently } from '../../db/patience.ts';
 import type { Db, Session } from '../../db/pool.ts';
 import { facts, firstOf, query, rowsOf, sql } from '../../db/query.ts';

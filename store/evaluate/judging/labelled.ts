@@ -1,4 +1,4 @@
-import { groupBy } from '../../../ingest/group-by.ts';
+import { groupBy } from '../../../ingest/events/group-by.ts';
 import type { Assembled } from './assembled.ts';
 import type { FeedbackFact } from './episode-facts.ts';
 import { type EpisodeFacts, stepKey } from './facts.ts';

@@ -1,6 +1,6 @@
 /** Messages and answers of episodes, as methods over text read them. */
 
-import { groupBy } from '../../../ingest/group-by.ts';
+import { groupBy } from '../../../ingest/events/group-by.ts';
 import { DECIMAL } from '../consistency/written-number.ts';
 import { lastBox } from '../methods/boxed.ts';
 import type { Assembled } from './assembled.ts';

@@ -1,5 +1,5 @@
 /** What methods do that look at one episode, or at one group, at a time. */
-import { groupBy } from '../../../ingest/group-by.ts';
+import { groupBy } from '../../../ingest/events/group-by.ts';
 import type { Assembled } from './assembled.ts';
 import { type EpisodeFacts, groupOf, type StepFacts, stepKey } from './facts.ts';
 import { type Judgement, type OnStep, reward, score } from './judgement.ts';

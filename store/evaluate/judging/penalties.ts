@@ -1,5 +1,5 @@
 /** How clean a rollout is: the outputs of its tools, and its answer tags (GRPO-RoC). */
-import { groupBy } from '../../../ingest/group-by.ts';
+import { groupBy } from '../../../ingest/events/group-by.ts';
 import type { Assembled } from './assembled.ts';
 import type { ToolFact } from './episode-facts.ts';
 import type { EpisodeFacts, StepFacts } from './facts.ts';

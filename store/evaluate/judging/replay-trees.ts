@@ -4,7 +4,7 @@
  * place hangs from the one before it, and every later step from the one before it in its episode. What was changed at its place is no sample,
  * so such an episode is no branch.
  */
-import { groupBy } from '../../../ingest/group-by.ts';
+import { groupBy } from '../../../ingest/events/group-by.ts';
 import type { Assembled } from './assembled.ts';
 import { type EpisodeFacts, groupOf, type StepFacts, stepKey } from './facts.ts';
 import { rightOf } from './influence.ts';

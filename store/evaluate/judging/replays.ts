@@ -4,7 +4,7 @@
  * changed or `step`, its place among the steps that the run went on from, and, by kind, `agent`, `hypothesis`, `fulfilled` or
  * `repaired`. A replay may be of another group, so what reads replays is run over everything that is judged together.
  */
-import { groupBy } from '../../../ingest/group-by.ts';
+import { groupBy } from '../../../ingest/events/group-by.ts';
 import type { Assembled } from './assembled.ts';
 import type { EpisodeFacts, StepFacts } from './facts.ts';
 import { onwardOf } from './over-episodes.ts';

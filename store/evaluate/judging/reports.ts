@@ -1,6 +1,6 @@
 /** What methods over execution reports share: each episode with its report, and the candidates in it. */
 
-import { groupBy } from '../../../ingest/group-by.ts';
+import { groupBy } from '../../../ingest/events/group-by.ts';
 import type { ExecutionReport } from '../methods/execution-report.ts';
 import type { Judged } from '../methods/method.ts';
 import type { Verdict } from '../methods/verdict.ts';

@@ -3,7 +3,7 @@
  * doubts about the group: where they are set there is no signal to doubt.
  */
 
-import { groupBy } from '../../../ingest/group-by.ts';
+import { groupBy } from '../../../ingest/events/group-by.ts';
 import { type GroupFlag, groupFlags } from '../methods/group-flags.ts';
 import type { Assembled } from './assembled.ts';
 import { type EpisodeFacts, groupOf, type StepFacts } from './facts.ts';

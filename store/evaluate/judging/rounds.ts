@@ -2,7 +2,7 @@
  * DyLAN: what agents that answer in rounds think of each other. A round is a turn; an agent is active in it where it has a step in it that
  * the episode went on from. What an agent gets in a round is copied to its steps of that round.
  */
-import { groupBy } from '../../../ingest/group-by.ts';
+import { groupBy } from '../../../ingest/events/group-by.ts';
 import type { Assembled } from './assembled.ts';
 import type { FeedbackFact } from './episode-facts.ts';
 import { type StepFacts, stepKey } from './facts.ts';

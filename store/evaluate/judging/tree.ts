@@ -1,5 +1,5 @@
 /** Trees of steps or of episodes, from the parent that each names. Nothing that is recorded can make this run for ever. */
-import { groupBy } from '../../../ingest/group-by.ts';
+import { groupBy } from '../../../ingest/events/group-by.ts';
 
 export type Tree<T> = {
   /** All nodes that hang from a root, in their order. */

@@ -1,6 +1,6 @@
 /** Writes the results of methods, in place of their earlier results for the same episodes. Rows go by COPY. */
 import { Readable } from 'node:stream';
-import { groupBy } from '../../../ingest/group-by.ts';
+import { groupBy } from '../../../ingest/events/group-by.ts';
 import { type ColumnType, type CopyColumn, copyRows } from '../../../ingest/log/copy-rows.ts';
 import type { Session } from '../../db/pool.ts';
 import { anyOf, countOf, facts, sql } from '../../db/query.ts';

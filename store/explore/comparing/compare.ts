@@ -3,7 +3,7 @@
  * Only tasks that both tried are compared, so a side that was given easier tasks gains nothing by it.
  */
 
-import { groupBy } from '../../../ingest/group-by.ts';
+import { groupBy } from '../../../ingest/events/group-by.ts';
 import { KEYED } from '../../../ingest/log/keyed.ts';
 import type { Db, Session } from '../../db/pool.ts';
 import { query, rowsOf, sql } from '../../db/query.ts';

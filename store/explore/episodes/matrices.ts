@@ -1,6 +1,6 @@
 /** Rows of `traj.executions`, one a cell, back as the matrices they came from. Pure. */
 
-import { groupBy } from '../../../ingest/group-by.ts';
+import { groupBy } from '../../../ingest/events/group-by.ts';
 import type { Row } from './entries.ts';
 
 type Member = { readonly step_id: string | null; readonly name: string | null; readonly valid: boolean | null };

@@ -1,7 +1,7 @@
 /** One episode, read page by page: what happened in order, and what was recorded and judged of it. */
 import { createHash } from 'node:crypto';
 import { got, TroupeError } from '../../../errors.ts';
-import { groupBy } from '../../../ingest/group-by.ts';
+import { groupBy } from '../../../ingest/events/group-by.ts';
 import type { Session } from '../../db/pool.ts';
 import {
   anyOf,

@@ -5,7 +5,7 @@
 
 import { type Static, Type } from 'typebox';
 import { countText } from '../../../errors.ts';
-import { groupBy } from '../../../ingest/group-by.ts';
+import { groupBy } from '../../../ingest/events/group-by.ts';
 import { bettor } from '../../evaluate/statistics/betting.ts';
 import { meanInterval } from '../../evaluate/statistics/bootstrap.ts';
 import { meanOf } from './gate.ts';

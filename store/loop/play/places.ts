@@ -1,7 +1,7 @@
 /** Where replays go on: the places that a request names, with the tasks that the team is given again. */
 import { got, TroupeError } from '../../../errors.ts';
+import { groupBy } from '../../../ingest/events/group-by.ts';
 import { writtenArguments } from '../../../ingest/events/spelling.ts';
-import { groupBy } from '../../../ingest/group-by.ts';
 import type { Session } from '../../db/pool.ts';
 import { firstOf, query, rowsOf, type SqlBool, sql } from '../../db/query.ts';
 import { pinMethods } from '../../filter/filter-check.ts';

@@ -1,7 +1,7 @@
 /** A rollout is requested: its tasks are read where a filter names them, and a second request with the same id changes nothing. */
 import { TroupeError } from '../../../errors.ts';
 import { canonicalJson } from '../../../ingest/events/json.ts';
-import { appendOwn } from '../../../ingest/events/own-event.ts';
+import { appendOwn } from '../../../ingest/log/own-event.ts';
 import type { Session } from '../../db/pool.ts';
 import { firstOf, query, sql } from '../../db/query.ts';
 import { parseTaskFilter } from '../../filter/select.ts';

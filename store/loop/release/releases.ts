@@ -1,8 +1,8 @@
 /** Releases in their order: what is in force, what it took the place of, and going back to it. */
 import type { ErrorCode } from '../../../errors.ts';
 import { canonicalJson, hashId } from '../../../ingest/events/json.ts';
-import { appendOwn } from '../../../ingest/events/own-event.ts';
 import type { EventLog } from '../../../ingest/log/log.ts';
+import { appendOwn } from '../../../ingest/log/own-event.ts';
 import type { Db, Session } from '../../db/pool.ts';
 import { firstOf, pathHere, query, rowsOf, type SqlBool, scalarOf, sql, typed } from '../../db/query.ts';
 import { hostedModel, hostedWeights } from '../play/weights.ts';

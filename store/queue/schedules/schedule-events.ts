@@ -1,8 +1,8 @@
 /** The events of schedules, appended under the key of the schedule. */
 import type { Draft, EventData } from '../../../ingest/events/events.ts';
 import { hashId } from '../../../ingest/events/json.ts';
-import { appendOwn } from '../../../ingest/events/own-event.ts';
 import type { EventLog } from '../../../ingest/log/log.ts';
+import { appendOwn } from '../../../ingest/log/own-event.ts';
 
 type Written = Pick<Draft<'schedule.changed'> | Draft<'schedule.skipped'>, 'name' | 'data'>;
 

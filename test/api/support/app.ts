@@ -6,7 +6,7 @@ import type { OwnModel, PolicyServers } from '../../../api/gateway/policy-server
 import { unknownModel } from '../../../api/gateway/policy-servers.ts';
 import { type AppOptions, buildApp } from '../../../api/http/app.ts';
 import { openKeyRing } from '../../../api/http/key-ring.ts';
-import { fileArtifacts } from '../../../ingest/events/artifacts.ts';
+import { fileArtifacts } from '../../../ingest/log/artifacts.ts';
 import { postgresBook, postgresLog } from '../../../ingest/log/postgres.ts';
 import { openReader } from '../../../store/db/reader.ts';
 import { projectBatch } from '../../../store/projecting/projector.ts';

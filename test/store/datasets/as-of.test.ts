@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { Draft } from '../../../ingest/events/events.ts';
-import { appendOwn } from '../../../ingest/events/own-event.ts';
+import { appendOwn } from '../../../ingest/log/own-event.ts';
 import { postgresLog } from '../../../ingest/log/postgres.ts';
 import { eventsBefore, snapshotAt } from '../../../store/datasets/as-of.ts';
 import { freeze } from '../../../store/datasets/freeze.ts';

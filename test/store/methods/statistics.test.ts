@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { groupBy } from '../../../ingest/group-by.ts';
+import { groupBy } from '../../../ingest/events/group-by.ts';
 import { grpoAdvantage } from '../../../store/evaluate/methods/credit/grpo-advantage.ts';
 import { findMethod } from '../../../store/evaluate/methods/find.ts';
 import { runMethod } from '../../../store/evaluate/methods/run.ts';

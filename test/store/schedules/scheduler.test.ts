@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Draft } from '../../../ingest/events/events.ts';
-import { appendOwn } from '../../../ingest/events/own-event.ts';
+import { appendOwn } from '../../../ingest/log/own-event.ts';
 import { postgresLog } from '../../../ingest/log/postgres.ts';
 import { type AsOf, eventsBefore } from '../../../store/datasets/as-of.ts';
 import { openPool } from '../../../store/db/pool.ts';

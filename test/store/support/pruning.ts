@@ -2,8 +2,8 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileArtifacts } from '../../../ingest/events/artifacts.ts';
 import type { Event } from '../../../ingest/events/events.ts';
+import { fileArtifacts } from '../../../ingest/log/artifacts.ts';
 import { postgresLog } from '../../../ingest/log/postgres.ts';
 import { judgeAgain } from '../../../store/evaluate/judging/judge.ts';
 import { inFolders as places } from '../../../store/keep/places.ts';

@@ -6,8 +6,8 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { fileArtifacts } from '../../../ingest/events/artifacts.ts';
 import { importFiles } from '../../../ingest/files/import.ts';
+import { fileArtifacts } from '../../../ingest/log/artifacts.ts';
 import { postgresBook, postgresLog } from '../../../ingest/log/postgres.ts';
 import { createRecorder } from '../../../ingest/recorder/recorder.ts';
 import { ask } from '../../../store/explore/sql/sql.ts';

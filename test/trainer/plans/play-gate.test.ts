@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { appendOwn } from '../../../ingest/events/own-event.ts';
+import { appendOwn } from '../../../ingest/log/own-event.ts';
 import { postgresLog } from '../../../ingest/log/postgres.ts';
 import { groupId } from '../../../store/loop/play/ids.ts';
 import { boundCheckpoints, hostedWeights, weightsAtPlay } from '../../../store/loop/play/weights.ts';

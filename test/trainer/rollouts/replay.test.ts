@@ -15,7 +15,7 @@ import { buildApp } from '../../../api/http/app.ts';
 import { openKeyRing } from '../../../api/http/key-ring.ts';
 import { postJson } from '../../../api/http/post.ts';
 import { serve } from '../../../api/http/serve.ts';
-import { fileArtifacts } from '../../../ingest/events/artifacts.ts';
+import { fileArtifacts } from '../../../ingest/log/artifacts.ts';
 import { postgresBook, postgresLog } from '../../../ingest/log/postgres.ts';
 import { judge } from '../../../store/evaluate/judging/judge.ts';
 import { requestRollout } from '../../../store/loop/play/request.ts';

@@ -1,7 +1,7 @@
 /** Looks at canaries: each is a row of the queue that no worker takes, looked at until it is decided. All that is counted follows from the tables. */
 import { countText, TroupeError } from '../../../errors.ts';
+import { groupBy } from '../../../ingest/events/group-by.ts';
 import { hashId } from '../../../ingest/events/json.ts';
-import { groupBy } from '../../../ingest/group-by.ts';
 import type { Db } from '../../../store/db/pool.ts';
 import { anyOf, query, rowsOf, type SqlBool, sql } from '../../../store/db/query.ts';
 import { standardDeviation } from '../../../store/evaluate/methods/statistics.ts';

@@ -1,5 +1,5 @@
 /** The event that records a checkpoint trained by a job. */
-import { appendOwn } from '../../../ingest/events/own-event.ts';
+import { appendOwn } from '../../../ingest/log/own-event.ts';
 import type { Job, JobContext } from '../../../store/queue/jobs/jobs.ts';
 import type { SavedCheckpoint } from '../../model/checkpoints/checkpoint.ts';
 import type { CheckpointMeta } from '../../model/checkpoints/checkpoint-format.ts';

@@ -4,8 +4,8 @@
  */
 import { dirname, join } from 'node:path';
 import { TroupeError } from '../../../errors.ts';
+import { groupBy } from '../../../ingest/events/group-by.ts';
 import { hashId } from '../../../ingest/events/json.ts';
-import { groupBy } from '../../../ingest/group-by.ts';
 import { type OpenedDataset, openDataset } from '../../../store/datasets/read.ts';
 import { checkedSpec, type Handler, type Job, type JobContext, requireHeld } from '../../../store/queue/jobs/jobs.ts';
 import { shuffledOrder } from '../../learn/data/orders.ts';

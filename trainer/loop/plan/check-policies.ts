@@ -1,6 +1,6 @@
 /** The rows, starting weights and cost of each policy of a plan that is checked. */
 import { TroupeError } from '../../../errors.ts';
-import { groupBy } from '../../../ingest/group-by.ts';
+import { groupBy } from '../../../ingest/events/group-by.ts';
 import { isMethod, judgedMethods } from '../../../store/datasets/chosen-methods.ts';
 import { freeze } from '../../../store/datasets/freeze.ts';
 import { whyEmpty } from '../../../store/datasets/manifest.ts';

@@ -4,8 +4,8 @@
  */
 import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
+import { groupBy } from '../../../ingest/events/group-by.ts';
 import { hashId } from '../../../ingest/events/json.ts';
-import { groupBy } from '../../../ingest/group-by.ts';
 import { type OpenedDataset, openDataset } from '../../../store/datasets/read.ts';
 import type { Db } from '../../../store/db/pool.ts';
 import {

@@ -4,8 +4,8 @@
  */
 import { readFile } from 'node:fs/promises';
 import { TroupeError } from '../../../errors.ts';
+import { groupBy } from '../../../ingest/events/group-by.ts';
 import { hashId, sha256 } from '../../../ingest/events/json.ts';
-import { groupBy } from '../../../ingest/group-by.ts';
 import { openDataset } from '../../../store/datasets/read.ts';
 import type { Db } from '../../../store/db/pool.ts';
 import { query, rowsOf, sql } from '../../../store/db/query.ts';

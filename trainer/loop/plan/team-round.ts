@@ -1,6 +1,6 @@
 /** The round of a plan with a team, and the two versions that its gate compares. */
 import { TroupeError } from '../../../errors.ts';
-import { appendOwn } from '../../../ingest/events/own-event.ts';
+import { appendOwn } from '../../../ingest/log/own-event.ts';
 import type { Db } from '../../../store/db/pool.ts';
 import { resolveMethods } from '../../../store/evaluate/judging/judge.ts';
 import { PRUNE, type Pruned } from '../../../store/loop/team/prune.ts';

@@ -4,8 +4,8 @@
  */
 import type { Draft } from '../../../ingest/events/events.ts';
 import { hashId } from '../../../ingest/events/json.ts';
-import { appendOwn } from '../../../ingest/events/own-event.ts';
 import type { EventLog } from '../../../ingest/log/log.ts';
+import { appendOwn } from '../../../ingest/log/own-event.ts';
 import type { Session } from '../../../store/db/pool.ts';
 import { anyOf, query, rowsOf } from '../../../store/db/query.ts';
 import { MAST_TAXONOMY } from '../../../store/evaluate/attribution/ask-mast.ts';

@@ -3,7 +3,7 @@
  * Everything it knows stands in the queue, so whoever takes the job after a crash goes on where it was.
  */
 import { TroupeError } from '../../../errors.ts';
-import { appendOwn } from '../../../ingest/events/own-event.ts';
+import { appendOwn } from '../../../ingest/log/own-event.ts';
 import {
   type AttemptError,
   type AttemptRow,

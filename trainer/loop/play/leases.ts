@@ -3,7 +3,7 @@
  * recorded with its episode, and changes nothing else.
  */
 import { TroupeError } from '../../../errors.ts';
-import { appendOwn } from '../../../ingest/events/own-event.ts';
+import { appendOwn } from '../../../ingest/log/own-event.ts';
 import { notify } from '../../../store/db/news.ts';
 import { anyOf, firstOf, query, rowsOf } from '../../../store/db/query.ts';
 import {

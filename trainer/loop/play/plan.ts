@@ -1,6 +1,6 @@
 /** Which attempt comes next, and what a rollout came to: both follow from its attempts alone. */
 
-import { groupBy } from '../../../ingest/group-by.ts';
+import { groupBy } from '../../../ingest/events/group-by.ts';
 import { type AttemptError, type AttemptRow, type AttemptSpec, isLostByUs } from '../../../store/loop/play/attempts.ts';
 import { episodeId } from '../../../store/loop/play/ids.ts';
 import { groupsOf, type RolloutSpec } from '../../../store/loop/play/rollout.ts';

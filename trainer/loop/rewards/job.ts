@@ -1,7 +1,7 @@
 /** A job that rewards recorded episodes by a configured source: late rewards, and those of live episodes on a schedule. */
 import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
-import { appendOwn } from '../../../ingest/events/own-event.ts';
+import { appendOwn } from '../../../ingest/log/own-event.ts';
 import type { Db } from '../../../store/db/pool.ts';
 import { query, rowsOf, sql } from '../../../store/db/query.ts';
 import { lowerFilter, parseFilter } from '../../../store/filter/select.ts';

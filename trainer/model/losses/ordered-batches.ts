@@ -5,7 +5,7 @@
  * order of first appearance; equal `seq` keeps the order of the rows.
  */
 import { type Static, Type } from 'typebox';
-import { groupBy } from '../../../ingest/group-by.ts';
+import { groupBy } from '../../../ingest/events/group-by.ts';
 import { Key } from '../../../store/evaluate/methods/shapes.ts';
 import type { LossMethod } from './method.ts';
 

@@ -1,5 +1,5 @@
 /** Turns as the segments of a batch: what `turn-ratio.ts` needs of its rows, from the turn ids of their tokens. */
-import { groupBy } from '../../../ingest/group-by.ts';
+import { groupBy } from '../../../ingest/events/group-by.ts';
 import { mean } from '../../../store/evaluate/methods/statistics.ts';
 
 /** Turn id of a token that no turn holds: a prompt, an observation, padding. */

@@ -4,8 +4,8 @@
  */
 import type { Draft } from '../../../ingest/events/events.ts';
 import { hashId } from '../../../ingest/events/json.ts';
-import { appendOwn } from '../../../ingest/events/own-event.ts';
 import type { EventLog } from '../../../ingest/log/log.ts';
+import { appendOwn } from '../../../ingest/log/own-event.ts';
 import type { Db } from '../../../store/db/pool.ts';
 import { anyOf, type Expression, query, rowsOf, type SqlBool, sql } from '../../../store/db/query.ts';
 import { TASK_EMBEDDING } from '../../../store/evaluate/consistency/task-embeddings.ts';

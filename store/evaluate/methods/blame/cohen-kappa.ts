@@ -6,7 +6,7 @@
  */
 
 import { Type } from 'typebox';
-import { groupBy } from '../../../../ingest/group-by.ts';
+import { groupBy } from '../../../../ingest/events/group-by.ts';
 import type { FeedbackFact } from '../../judging/episode-facts.ts';
 import { type Judgement, score } from '../../judging/judgement.ts';
 import { annotatorOf } from '../../judging/labelled.ts';

@@ -8,7 +8,7 @@
  */
 
 import { Type } from 'typebox';
-import { groupBy } from '../../../../ingest/group-by.ts';
+import { groupBy } from '../../../../ingest/events/group-by.ts';
 import { type Blamed, blame, nobody } from '../../judging/blamed.ts';
 import { stepKey } from '../../judging/facts.ts';
 import type { Judgement } from '../../judging/judgement.ts';

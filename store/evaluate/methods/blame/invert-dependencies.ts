@@ -7,7 +7,7 @@
  */
 
 import { type Static, Type } from 'typebox';
-import { groupBy } from '../../../../ingest/group-by.ts';
+import { groupBy } from '../../../../ingest/events/group-by.ts';
 import type { Assembled } from '../../judging/assembled.ts';
 import { blame, nobody } from '../../judging/blamed.ts';
 import type { Judgement } from '../../judging/judgement.ts';

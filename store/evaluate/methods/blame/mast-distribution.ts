@@ -8,7 +8,7 @@
  */
 
 import { Type } from 'typebox';
-import { groupBy } from '../../../../ingest/group-by.ts';
+import { groupBy } from '../../../../ingest/events/group-by.ts';
 import { score } from '../../judging/judgement.ts';
 import { isMode, MISTAKE } from '../../judging/labelled.ts';
 import { MAST_CATEGORIES, type MastCategory, type MastCode, mastCategory, mastCode } from '../mast.ts';

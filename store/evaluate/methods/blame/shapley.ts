@@ -9,7 +9,7 @@
  */
 
 import { Type } from 'typebox';
-import { groupBy } from '../../../../ingest/group-by.ts';
+import { groupBy } from '../../../../ingest/events/group-by.ts';
 import { blame, nobody } from '../../judging/blamed.ts';
 import type { Judgement } from '../../judging/judgement.ts';
 import { bit, ofKind, runsOf, succeeded } from '../../judging/replays.ts';

@@ -7,7 +7,7 @@
  */
 
 import { type Static, Type } from 'typebox';
-import { groupBy } from '../../../../ingest/group-by.ts';
+import { groupBy } from '../../../../ingest/events/group-by.ts';
 import { type StepFacts, stepKey } from '../../judging/facts.ts';
 import { credit, type Judgement } from '../../judging/judgement.ts';
 import type { TokenFacts } from '../../judging/token-facts.ts';

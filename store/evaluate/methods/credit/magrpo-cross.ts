@@ -8,7 +8,7 @@
  */
 
 import { Type } from 'typebox';
-import { groupBy } from '../../../../ingest/group-by.ts';
+import { groupBy } from '../../../../ingest/events/group-by.ts';
 import { stepKey } from '../../judging/facts.ts';
 import { credit } from '../../judging/judgement.ts';
 import { listsOn } from '../../judging/named-feedback.ts';

@@ -10,7 +10,7 @@
  */
 
 import { Type } from 'typebox';
-import { groupBy } from '../../../../ingest/group-by.ts';
+import { groupBy } from '../../../../ingest/events/group-by.ts';
 import { type StepFacts, stepKey } from '../../judging/facts.ts';
 import { doubtIn } from '../../judging/group-doubts.ts';
 import { credit, type Judgement } from '../../judging/judgement.ts';

@@ -8,7 +8,7 @@
  */
 
 import { Type } from 'typebox';
-import { groupBy } from '../../../../ingest/group-by.ts';
+import { groupBy } from '../../../../ingest/events/group-by.ts';
 import type { Assembled } from '../../judging/assembled.ts';
 import { type EpisodeFacts, stepKey } from '../../judging/facts.ts';
 import { verdictOn } from '../../judging/judgement.ts';

@@ -7,8 +7,8 @@
  */
 
 import { Type } from 'typebox';
+import { groupBy } from '../../../../ingest/events/group-by.ts';
 import { MAX_DEPTH, notJson } from '../../../../ingest/events/json.ts';
-import { groupBy } from '../../../../ingest/group-by.ts';
 import { verdictOn } from '../../judging/judgement.ts';
 import { onwardOf } from '../../judging/over-episodes.ts';
 import { method } from '../method.ts';

@@ -7,7 +7,7 @@
  */
 
 import { Type } from 'typebox';
-import { groupBy } from '../../../../ingest/group-by.ts';
+import { groupBy } from '../../../../ingest/events/group-by.ts';
 import { type Judgement, verdictOn } from '../../judging/judgement.ts';
 import { isCritic } from '../../judging/messages.ts';
 import { agrees } from '../criticism.ts';

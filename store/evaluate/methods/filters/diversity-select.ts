@@ -7,7 +7,7 @@
  */
 
 import { Type } from 'typebox';
-import { groupBy } from '../../../../ingest/group-by.ts';
+import { groupBy } from '../../../../ingest/events/group-by.ts';
 import { verdictOn } from '../../judging/judgement.ts';
 import { survivors, textTag } from '../../judging/played.ts';
 import { method } from '../method.ts';

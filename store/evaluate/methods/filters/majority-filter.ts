@@ -6,7 +6,7 @@
  */
 
 import { Type } from 'typebox';
-import { groupBy } from '../../../../ingest/group-by.ts';
+import { groupBy } from '../../../../ingest/events/group-by.ts';
 import { stepKey } from '../../judging/facts.ts';
 import { method } from '../method.ts';
 import { Key, nullable } from '../shapes.ts';

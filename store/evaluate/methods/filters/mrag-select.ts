@@ -8,7 +8,7 @@
  */
 
 import { Type } from 'typebox';
-import { groupBy } from '../../../../ingest/group-by.ts';
+import { groupBy } from '../../../../ingest/events/group-by.ts';
 import { groupOf, stepKey } from '../../judging/facts.ts';
 import { verdictOn } from '../../judging/judgement.ts';
 import { numbersOn } from '../../judging/named-feedback.ts';

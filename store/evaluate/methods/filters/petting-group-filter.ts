@@ -11,7 +11,7 @@
  */
 
 import { Type } from 'typebox';
-import { groupBy } from '../../../../ingest/group-by.ts';
+import { groupBy } from '../../../../ingest/events/group-by.ts';
 import { groupOf } from '../../judging/facts.ts';
 import { verdictOn } from '../../judging/judgement.ts';
 import { groupFlags } from '../group-flags.ts';

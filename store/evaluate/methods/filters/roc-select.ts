@@ -12,7 +12,7 @@
 import { uniformInt } from 'pure-rand/distribution/uniformInt';
 import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
 import { Type } from 'typebox';
-import { groupBy } from '../../../../ingest/group-by.ts';
+import { groupBy } from '../../../../ingest/events/group-by.ts';
 import { groupOf } from '../../judging/facts.ts';
 import { type Judgement, verdictOn } from '../../judging/judgement.ts';
 import { stepsOf, tagInput, toolInput } from '../../judging/penalties.ts';

@@ -7,7 +7,7 @@
  */
 
 import { Type } from 'typebox';
-import { groupBy } from '../../../../ingest/group-by.ts';
+import { groupBy } from '../../../../ingest/events/group-by.ts';
 import { collected, idOf, runsWithSteps } from '../../judging/collected.ts';
 import { succeeded } from '../../judging/replays.ts';
 import { method } from '../method.ts';

@@ -8,7 +8,7 @@
  */
 
 import { Type } from 'typebox';
-import { groupBy } from '../../../../ingest/group-by.ts';
+import { groupBy } from '../../../../ingest/events/group-by.ts';
 import { collected, idOf, type Run, runsWithSteps } from '../../judging/collected.ts';
 import type { Judgement } from '../../judging/judgement.ts';
 import { succeeded, tagged } from '../../judging/replays.ts';

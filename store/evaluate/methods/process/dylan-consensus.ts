@@ -7,7 +7,7 @@
  */
 
 import { Type } from 'typebox';
-import { groupBy } from '../../../../ingest/group-by.ts';
+import { groupBy } from '../../../../ingest/events/group-by.ts';
 import { stepKey } from '../../judging/facts.ts';
 import { credit, score } from '../../judging/judgement.ts';
 import { textsOn } from '../../judging/named-feedback.ts';

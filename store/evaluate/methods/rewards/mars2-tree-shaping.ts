@@ -9,7 +9,7 @@
  */
 
 import { Type } from 'typebox';
-import { groupBy } from '../../../../ingest/group-by.ts';
+import { groupBy } from '../../../../ingest/events/group-by.ts';
 import type { StepFacts } from '../../judging/facts.ts';
 import { reward } from '../../judging/judgement.ts';
 import { EARNED, ownRewardsOf } from '../../judging/named-feedback.ts';

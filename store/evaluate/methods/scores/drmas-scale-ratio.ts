@@ -8,7 +8,7 @@
  */
 
 import { type Static, Type } from 'typebox';
-import { groupBy } from '../../../../ingest/group-by.ts';
+import { groupBy } from '../../../../ingest/events/group-by.ts';
 import { groupOf } from '../../judging/facts.ts';
 import { score } from '../../judging/judgement.ts';
 import type { Given } from '../given.ts';

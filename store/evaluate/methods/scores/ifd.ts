@@ -7,7 +7,7 @@
  */
 
 import { Type } from 'typebox';
-import { groupBy } from '../../../../ingest/group-by.ts';
+import { groupBy } from '../../../../ingest/events/group-by.ts';
 import type { Assembled } from '../../judging/assembled.ts';
 import { type StepFacts, stepKey } from '../../judging/facts.ts';
 import { score } from '../../judging/judgement.ts';

@@ -5,7 +5,7 @@
  */
 
 import { Type } from 'typebox';
-import { groupBy } from '../../../../ingest/group-by.ts';
+import { groupBy } from '../../../../ingest/events/group-by.ts';
 import { stepKey } from '../../judging/facts.ts';
 import { score } from '../../judging/judgement.ts';
 import { clustersOf, survivors } from '../../judging/played.ts';

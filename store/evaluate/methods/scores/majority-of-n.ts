@@ -6,7 +6,7 @@
  * Episodes whose choice is of unknown truth are left out; null when none is left.
  */
 
-import { groupBy } from '../../../../ingest/group-by.ts';
+import { groupBy } from '../../../../ingest/events/group-by.ts';
 import { scoreByReports } from '../../judging/reports.ts';
 import { type ExecutionReport, ExecutionReports, readReports } from '../execution-report.ts';
 import { method } from '../method.ts';

@@ -6,7 +6,7 @@
  */
 
 import { Type } from 'typebox';
-import { groupBy } from '../../../../ingest/group-by.ts';
+import { groupBy } from '../../../../ingest/events/group-by.ts';
 import type { ObservationFact } from '../../judging/episode-facts.ts';
 import type { EpisodeFacts } from '../../judging/facts.ts';
 import { score } from '../../judging/judgement.ts';

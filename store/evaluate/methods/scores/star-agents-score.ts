@@ -7,7 +7,7 @@
  */
 
 import { Type } from 'typebox';
-import { groupBy } from '../../../../ingest/group-by.ts';
+import { groupBy } from '../../../../ingest/events/group-by.ts';
 import { type EpisodeFacts, groupOf, stepKey } from '../../judging/facts.ts';
 import { type Judgement, score } from '../../judging/judgement.ts';
 import { numbersOn, textsOn } from '../../judging/named-feedback.ts';

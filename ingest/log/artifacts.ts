@@ -6,8 +6,8 @@ import { randomUUID } from 'node:crypto';
 import { access, mkdir, open, readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { TroupeError } from '../../errors.ts';
-import type { ArtifactStore } from '../log/log.ts';
-import { sha256 } from './json.ts';
+import { sha256 } from '../events/json.ts';
+import type { ArtifactStore } from './log.ts';
 
 /** Bodies written at a time; more only queue in the thread pool. */
 const PARALLEL = 16;

@@ -1,9 +1,9 @@
 /** Reading attributes of spans: JSON in text, lists that were flattened into names, and what is left over. */
-import type { Message, Part } from '../events/events.ts';
-import { given, isRecord, notJson, put } from '../events/json.ts';
-import { parseWritten } from '../events/spelling.ts';
-import { isIdentifier, needsEscape } from '../events/text.ts';
-import type { Attributes } from './otlp/span.ts';
+import type { Message, Part } from '../../events/events.ts';
+import { given, isRecord, notJson, put } from '../../events/json.ts';
+import { parseWritten } from '../../events/spelling.ts';
+import { isIdentifier, needsEscape } from '../../events/text.ts';
+import type { Attributes } from '../../traces/otlp/span.ts';
 
 /** Deepest nesting of JSON in an attribute: an event around it may not be deeper than validation allows. */
 const MAX_DEPTH = 96;

@@ -3,13 +3,12 @@
  * same lines twice. The parts become one list of lines, whatever their order, so that they are read as the whole file would be.
  */
 
-import { canonicalJson } from '../events/json.ts';
-import type { JoinRules } from '../formats/kit/format.ts';
-import { pushAll } from '../push-all.ts';
-import type { Member } from './import-gather.ts';
+import { canonicalJson } from '../../events/json.ts';
+import { pushAll } from '../../events/push-all.ts';
+import type { JoinRules } from './format.ts';
 
 /** Lines of one file, and where each of them stands; of stored lines nowhere. */
-export type Part<M = Member> = { readonly lines: readonly unknown[]; readonly members: readonly (M | undefined)[] };
+export type Part<M> = { readonly lines: readonly unknown[]; readonly members: readonly (M | undefined)[] };
 
 type Known<M> = {
   readonly part: Part<M>;
@@ -19,7 +18,7 @@ type Known<M> = {
   readonly refers: ReadonlySet<string>;
 };
 
-type Run<M = Member> = Part<M> & { readonly sources: readonly Part<M>[] };
+type Run<M> = Part<M> & { readonly sources: readonly Part<M>[] };
 
 export type Joined<M> = {
   /** The lines of each run and the parts that they are of, in the order of the first of these. */
@@ -28,7 +27,7 @@ export type Joined<M> = {
   readonly strays: readonly Part<M>[];
 };
 
-export function joinParts<M = Member>(parts: readonly Part<M>[], joins: JoinRules): Joined<M> {
+export function joinParts<M>(parts: readonly Part<M>[], joins: JoinRules): Joined<M> {
   const known = parts.map((part) => knownOf(part, joins));
   const groups = byName(known.filter(({ names }) => names.length > 0));
   let nameless = known.filter(({ names }) => names.length === 0);

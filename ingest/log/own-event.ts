@@ -1,8 +1,8 @@
 /** Events that Troupe appends about its own work: they pass the same checks as everybody's. */
 import { type ErrorCode, TroupeError } from '../../errors.ts';
-import { type EventLog, type Pruned, prunedRefusal } from '../log/log.ts';
-import { decodeDraft } from './decode.ts';
-import type { Draft, Event } from './events.ts';
+import { decodeDraft } from '../events/decode.ts';
+import type { Draft, Event } from '../events/events.ts';
+import { type EventLog, type Pruned, prunedRefusal } from './log.ts';
 
 /** Events of one append: a transaction of the log stays short. */
 const BATCH = 1_000;

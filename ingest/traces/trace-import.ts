@@ -1,10 +1,10 @@
 /** Formats whose traces lie in many records: all records of an import, read together, with each trace's original kept. */
-import type { Draft } from '../../events/events.ts';
-import { canonicalJson } from '../../events/json.ts';
-import { writtenJson } from '../../events/spelling.ts';
-import type { Act, Judgement } from '../../traces/trace.ts';
-import { traceDrafts } from '../../traces/trace-drafts.ts';
-import type { Converted, NativeRefusal } from './format.ts';
+import type { Draft } from '../events/events.ts';
+import { canonicalJson } from '../events/json.ts';
+import { writtenJson } from '../events/spelling.ts';
+import type { Converted, NativeRefusal } from '../formats/kit/format.ts';
+import type { Act, Judgement } from './trace.ts';
+import { traceDrafts } from './trace-drafts.ts';
 
 export type TraceReading = {
   readonly acts: Act[];

@@ -1,6 +1,7 @@
 /** The one place that all ingestion passes: log, ledger and artifacts as the rest of Troupe sees them, with the redaction before them. */
-import type { ArtifactStore, DeadLetter, EventLog, IngestLedger } from '../log/log.ts';
-import type { Redactor } from './redact.ts';
+
+import type { Redactor } from '../events/redact.ts';
+import type { ArtifactStore, DeadLetter, EventLog, IngestLedger } from './log.ts';
 
 export type Ports = { readonly log: EventLog; readonly book: IngestLedger; readonly artifacts: ArtifactStore };
 
