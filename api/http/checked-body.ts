@@ -1,12 +1,10 @@
 /** A JSON body, and one by the TypeBox schema that also documents it. */
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Static, TObject } from 'typebox';
-import { Check, Errors } from 'typebox/value';
-import { TroupeError } from '../../errors.ts';
+import { read } from '../../document.ts';
 import { parseBody } from '../../ingest/events/parse-body.ts';
 import { keepSpelling, quoteLongIntegers } from '../../ingest/events/spelling.ts';
 import { utf8 } from '../../ingest/events/text.ts';
-import { misfitOf } from '../../store/misfit.ts';
 import { BODY_LIMIT, inflate, mediaType } from './body.ts';
 import { BodyRefused } from './problem.ts';
 
@@ -42,7 +40,5 @@ export async function readJson(
 /** @throws as `readJson`; TroupeError `usage` naming the field that does not fit */
 export async function bodyOf<T extends TObject>(request: Sent, schema: T, limit = BODY_LIMIT): Promise<Static<T>> {
   const { value } = await readJson(request, limit);
-  if (Check(schema, value)) return value;
-  const { field, message } = misfitOf(schema, Errors(schema, value), value, 'it');
-  throw new TroupeError('usage', `The body does not fit: ${message}`, { field });
+  return read(schema, value, { called: 'it', before: 'The body does not fit: ' });
 }

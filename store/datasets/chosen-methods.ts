@@ -1,10 +1,11 @@
 /** Which judged method a recipe means: its key, with version and parameters, as the tables hold them. */
+
+import { meantBy } from '../../document.ts';
 import { got, TroupeError } from '../../errors.ts';
 import { canonicalJson } from '../../ingest/events/json.ts';
 import type { Session } from '../db/pool.ts';
 import { query, rowsOf } from '../db/query.ts';
 import { METHODS } from '../evaluate/methods/find.ts';
-import { meantBy } from '../misfit.ts';
 import type { MethodChoice } from './recipe.ts';
 
 export type ChosenMethod = {

@@ -4,13 +4,11 @@
  */
 
 import { type Static, Type } from 'typebox';
-import { Value } from 'typebox/value';
+import { meantBy, read } from '../../document.ts';
 import { got, TroupeError } from '../../errors.ts';
 import { canonicalJson, isRecord } from '../../ingest/events/json.ts';
 import { parseYaml } from '../../ingest/files/parse-yaml.ts';
-import { nearest } from '../../nearest.ts';
 import { comparisonsOf, type Filter, filterSchema, parseFilter } from '../filter/select.ts';
-import { misfitOf } from '../misfit.ts';
 import { COLUMNS, type Unit } from './columns.ts';
 import { LAYOUTS } from './layouts/catalogue.ts';
 import { type Replay, replayField, replayOf } from './replay.ts';
@@ -197,20 +195,9 @@ export function readRecipe(text: string, called = 'The recipe'): Recipe {
  * @throws TroupeError `recipe_invalid` with the path of what is wrong, what was expected, and for a misspelt name the nearest one.
  */
 export function parseRecipe(value: unknown): Recipe {
-  if (!isRecord(value))
-    return invalid(`A recipe should be an object, but it is ${got(value)}.`, {
-      expected: 'an object',
-      got: got(value),
-    });
-  const known = Object.keys(recipeSchema.properties);
-  for (const key of Object.keys(value)) {
-    if (!known.includes(key)) refuseName(key, known, 'recipe', key);
-  }
-  refuseExports(value.layout);
-  const where = value.where === undefined || value.where === null ? null : parseFilter(value.where);
-  const { where: _, ...plain } = { ...value, where: null, columns: value.columns ?? null };
-  checkShape(plain, value);
-  const input = plain as Omit<RecipeInput, 'where'>;
+  refuseExports(isRecord(value) ? value.layout : undefined);
+  const input = read(recipeSchema, value, { called: 'A recipe', code: 'recipe_invalid' });
+  const where = input.where === undefined || input.where === null ? null : parseFilter(input.where);
   const unit = input.unit ?? 'step';
   const weighed = weightOf(unit, input);
   const asksAdvantage = (filter: Filter | null) => comparisonsOf(filter).some(({ field }) => field === 'advantage');
@@ -225,7 +212,13 @@ export function parseRecipe(value: unknown): Recipe {
   const own = weighed.weight === undefined ? [] : [WEIGHT_COLUMN.name];
   const available = [...COLUMNS[unit].map((column) => column.name), ...own];
   for (const column of input.columns ?? []) {
-    if (!available.includes(column)) refuseName(column, available, `unit ${unit}`, 'columns');
+    if (available.includes(column)) continue;
+    const hint = meantBy(column, available) || ` It has ${available.join(', ')}.`;
+    invalid(`unit ${unit} has no ${got(column)}.${hint}`, {
+      field: 'columns',
+      expected: `one of ${available.join(', ')}`,
+      got: got(column),
+    });
   }
   return {
     name: input.name,
@@ -341,31 +334,4 @@ function choiceOf(choice: string | Static<typeof MethodRef>, at: string): Method
     });
   }
   return { method, version, params, method_key };
-}
-
-function refuseName(name: string, known: readonly string[], of: string, field: string): never {
-  const meant = nearest(name, known);
-  const hint = meant ? `Did you mean ${meant}?` : `It has ${known.join(', ')}.`;
-  throw new TroupeError('recipe_invalid', `${of} has no ${got(name)}. ${hint}`, {
-    field,
-    expected: `one of ${known.join(', ')}`,
-    got: got(name),
-    ...(meant ? { hint: `use ${meant}` } : {}),
-  });
-}
-
-/** The shape without `where`, which has its own, better checked, language. */
-const { where: _where, ...shape } = recipeSchema.properties;
-const shapeSchema = Type.Object(shape);
-
-/** @param written the recipe as it was given, for errors about the whole of it */
-function checkShape(value: Readonly<Record<string, unknown>>, written: Readonly<Record<string, unknown>>): void {
-  if (Value.Check(shapeSchema, value)) return;
-  const {
-    field,
-    message,
-    expected,
-    got: came,
-  } = misfitOf(shapeSchema, Value.Errors(shapeSchema, value), written, 'A recipe');
-  invalid(message, { field: field || 'recipe', expected, got: came });
 }

@@ -38,23 +38,26 @@ export type Filter =
 const Value = Type.Union([Type.String(), Type.Number(), Type.Boolean()]);
 
 /** JSON Schema of a filter as a tree. Field names and the types of values are checked by `parseFilter`, with better sentences. */
-export const filterSchema = Type.Cyclic(
-  {
-    Filter: Type.Union([
-      Type.Object({ and: Type.Array(Type.Ref('Filter')) }, { additionalProperties: false }),
-      Type.Object({ or: Type.Array(Type.Ref('Filter')) }, { additionalProperties: false }),
-      Type.Object({ not: Type.Ref('Filter') }, { additionalProperties: false }),
-      Type.Object(
-        {
-          field: Type.String({ minLength: 1 }),
-          op: Type.Enum([...OPERATORS]),
-          value: Type.Optional(Type.Union([Value, Type.Array(Value)])),
-        },
-        { additionalProperties: false },
-      ),
-    ]),
-  },
-  'Filter',
+export const filterSchema = Object.assign(
+  Type.Cyclic(
+    {
+      Filter: Type.Union([
+        Type.Object({ and: Type.Array(Type.Ref('Filter')) }, { additionalProperties: false }),
+        Type.Object({ or: Type.Array(Type.Ref('Filter')) }, { additionalProperties: false }),
+        Type.Object({ not: Type.Ref('Filter') }, { additionalProperties: false }),
+        Type.Object(
+          {
+            field: Type.String({ minLength: 1 }),
+            op: Type.Enum([...OPERATORS]),
+            value: Type.Optional(Type.Union([Value, Type.Array(Value)])),
+          },
+          { additionalProperties: false },
+        ),
+      ]),
+    },
+    'Filter',
+  ),
+  { type: 'object', reads: (value: unknown, at: string) => void parseFilter(value, at) },
 );
 
 export type Fields = ReadonlyMap<string, FieldFacts>;

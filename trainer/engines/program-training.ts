@@ -6,7 +6,6 @@ import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Type } from 'typebox';
-import { Compile } from 'typebox/compile';
 import { TroupeError } from '../../errors.ts';
 import { hashId } from '../../ingest/events/json.ts';
 import { exportDataset, layoutNamed } from '../../store/datasets/export.ts';
@@ -35,19 +34,17 @@ export type ProgramSettings = {
 };
 
 /** What a job of kind `program` needs. */
-export const ProgramSpec = Compile(
-  Type.Object({
-    engine: Type.String({ description: 'name in the setting engines' }),
-    base: Type.String(),
-    dataset: Type.String(),
-    policy: Type.String(),
-    seed: Type.Integer(),
-    layout: Type.Optional(Type.String({ description: 'layout that the dataset is exported in for the program' })),
-    params: Type.Optional(Type.Record(Type.String(), Type.Unknown(), { description: 'passed on as they are' })),
-    keep: Type.Optional(Type.Boolean()),
-    reset_optimizer: Type.Optional(Type.Boolean()),
-  }),
-);
+export const ProgramSpec = Type.Object({
+  engine: Type.String({ description: 'name in the setting engines' }),
+  base: Type.String(),
+  dataset: Type.String(),
+  policy: Type.String(),
+  seed: Type.Integer(),
+  layout: Type.Optional(Type.String({ description: 'layout that the dataset is exported in for the program' })),
+  params: Type.Optional(Type.Record(Type.String(), Type.Unknown(), { description: 'passed on as they are' })),
+  keep: Type.Optional(Type.Boolean()),
+  reset_optimizer: Type.Optional(Type.Boolean()),
+});
 
 /** Variables that every program needs to be found and to run. */
 const ALWAYS = ['PATH', 'HOME', 'LANG', 'LC_ALL', 'TMPDIR', 'TZ'] as const;

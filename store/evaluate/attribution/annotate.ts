@@ -3,7 +3,6 @@
  * model is never asked the same question about the same conversation twice, so a job that was stopped or killed goes on where it was.
  */
 import { type Static, Type } from 'typebox';
-import { Compile } from 'typebox/compile';
 import { TroupeError } from '../../../errors.ts';
 import type { EventData } from '../../../ingest/events/events.ts';
 import { hashId } from '../../../ingest/events/json.ts';
@@ -49,10 +48,9 @@ const AnnotateSpec = Type.Object({
   conversation_tokens: Type.Optional(Type.Integer({ minimum: 100 })),
   concurrency: Type.Optional(Type.Integer({ minimum: 1, maximum: 64 })),
 });
-const Spec = Compile(AnnotateSpec);
 
 /** @throws TroupeError `usage` naming the field that does not fit. */
-export const annotateSpec = (spec: unknown): Static<typeof AnnotateSpec> => checkedSpec(Spec, spec);
+export const annotateSpec = (spec: unknown): Static<typeof AnnotateSpec> => checkedSpec(AnnotateSpec, spec);
 
 const CONVERSATION_TOKENS = 24_000;
 const CONCURRENCY = 4;

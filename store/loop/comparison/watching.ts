@@ -1,6 +1,5 @@
 /** Watches releases: each is a row of the queue that no worker takes, looked at until it is decided. */
 import { Type } from 'typebox';
-import { Compile } from 'typebox/compile';
 import { countText } from '../../../errors.ts';
 import type { Db } from '../../db/pool.ts';
 import { anyOf, firstOf, query, rowsOf, type SqlBool, sql } from '../../db/query.ts';
@@ -27,7 +26,7 @@ import {
 } from './watch.ts';
 
 export const WATCH = 'watch';
-const Spec = Compile(Type.Object({ release_id: Type.String(), rules: WatchRules }));
+const Spec = Type.Object({ release_id: Type.String(), rules: WatchRules });
 
 /** The job that watches a release of a plan. */
 export const watchSpec = (release_id: string, rules: WatchRules): Record<string, unknown> => ({ release_id, rules });

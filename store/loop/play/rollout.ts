@@ -2,7 +2,6 @@
  * What a rollout is asked for: tasks times samples by one runner. The samples of one task are a group.
  */
 import { type Static, Type } from 'typebox';
-import { Compile } from 'typebox/compile';
 import { got, TroupeError } from '../../../errors.ts';
 import { hashId, isRecord, parseRecord } from '../../../ingest/events/json.ts';
 import { needsEscape } from '../../../ingest/events/text.ts';
@@ -113,7 +112,6 @@ export type RolloutAsked = Omit<RolloutSpec, 'tasks' | 'team' | 'places'> & {
   readonly tasks?: RolloutSpec['tasks'];
   readonly team?: Static<typeof TeamAsked>;
 };
-const Checked = Compile(RolloutSpec);
 
 export const ROLLOUT = 'rollout';
 /** A rollout's id stands before a slash in the ids of its episodes. That of one that is part of another job has slashes, and a hash stands there. */
@@ -135,7 +133,7 @@ export function checkedRolloutId(id: string): string {
 
 /** The spec of a rollout job. @throws TroupeError `usage` naming the field or the task */
 export function rolloutSpec(id: string, spec: unknown): RolloutSpec {
-  const checked = checkedSpec(Checked, spec);
+  const checked = checkedSpec(RolloutSpec, spec);
   const tail = ID_TAIL + (checked.places === undefined ? 0 : PLACE_TAIL);
   const seen = new Set<string>();
   for (const { task_id } of checked.tasks) {

@@ -3,7 +3,6 @@
  * What is played of them says who wrote it: the tag `written_by` is the episode.
  */
 import { Type } from 'typebox';
-import { Compile } from 'typebox/compile';
 import { hashId, isRecord, parseRecord } from '../../../ingest/events/json.ts';
 import type { Session } from '../../db/pool.ts';
 import { query, rowsOf, type SqlBool, sql } from '../../db/query.ts';
@@ -14,13 +13,11 @@ import type { RolloutTask } from './rollout.ts';
 export const TASKS = 'tasks';
 
 /** What the job needs; the filter may be a text or a tree. */
-export const WrittenSpec = Compile(
-  Type.Object({
-    rollout_id: Type.String(),
-    accept: Type.Unknown(),
-    at_most: Type.Optional(Type.Integer({ minimum: 1 })),
-  }),
-);
+export const WrittenSpec = Type.Object({
+  rollout_id: Type.String(),
+  accept: Type.Unknown(),
+  at_most: Type.Optional(Type.Integer({ minimum: 1 })),
+});
 
 export type WrittenTasks = {
   readonly tasks: readonly RolloutTask[];

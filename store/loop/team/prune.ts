@@ -5,7 +5,6 @@
  * Source: SALT-NLP/DyLAN, as `dylan_importance` names it.
  */
 import { Type } from 'typebox';
-import { Compile } from 'typebox/compile';
 import { TroupeError } from '../../../errors.ts';
 import { isRecord } from '../../../ingest/events/json.ts';
 import type { Session } from '../../db/pool.ts';
@@ -16,17 +15,15 @@ import { type TeamVersion, TeamVersionSpec, teamVersion } from './version.ts';
 /** Kind of the job that prunes. */
 export const PRUNE = 'prune';
 
-export const PruneSpec = Compile(
-  Type.Object({
-    /** The episodes that the version played. */
-    rollout_id: Type.String(),
-    /** Of the method whose score of an episode has the importance of each member beside it. */
-    method_key: Type.String(),
-    /** Members that stay. */
-    keep: Type.Integer({ minimum: 1 }),
-    team: TeamVersionSpec,
-  }),
-);
+export const PruneSpec = Type.Object({
+  /** The episodes that the version played. */
+  rollout_id: Type.String(),
+  /** Of the method whose score of an episode has the importance of each member beside it. */
+  method_key: Type.String(),
+  /** Members that stay. */
+  keep: Type.Integer({ minimum: 1 }),
+  team: TeamVersionSpec,
+});
 
 export type Pruned = {
   readonly team: TeamVersion;

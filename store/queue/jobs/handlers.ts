@@ -1,6 +1,5 @@
 /** The kinds of work the store does: judging, freezing, evaluating. Each waits until the tables have read what the log held when it began. */
 import { Type } from 'typebox';
-import { Compile } from 'typebox/compile';
 import { AsOf } from '../../datasets/as-of.ts';
 import { freeze } from '../../datasets/freeze.ts';
 import { episodesTagged, evaluateEpisodes } from '../../evaluate/judging/evaluate.ts';
@@ -20,21 +19,17 @@ const MethodSchema = Type.Object({
   params: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
   reads: Type.Optional(Type.String()),
 });
-export const JudgeSpec = Compile(
-  Type.Object({
-    methods: Type.Array(MethodSchema),
-    ...Scope,
-    where: Type.Optional(Type.Unknown({ description: 'filter: episodes that changed since; null: all that did' })),
-  }),
-);
-export const FreezeSpec = Compile(
-  Type.Object({
-    recipe: Type.Unknown(),
-    allow_empty: Type.Optional(Type.Boolean()),
-    as_of: Type.Optional(AsOf),
-  }),
-);
-export const EvaluateSpec = Compile(Type.Object({ sets: Type.Record(Type.String(), Type.Object(Scope)) }));
+export const JudgeSpec = Type.Object({
+  methods: Type.Array(MethodSchema),
+  ...Scope,
+  where: Type.Optional(Type.Unknown({ description: 'filter: episodes that changed since; null: all that did' })),
+});
+export const FreezeSpec = Type.Object({
+  recipe: Type.Unknown(),
+  allow_empty: Type.Optional(Type.Boolean()),
+  as_of: Type.Optional(AsOf),
+});
+export const EvaluateSpec = Type.Object({ sets: Type.Record(Type.String(), Type.Object(Scope)) });
 
 export type StoreSettings = {
   readonly datasets: string;

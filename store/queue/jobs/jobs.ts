@@ -3,6 +3,8 @@
  * events once something happened: requested, started, progressed, finished. A worker holds a job under a lease with a fencing token; only
  * the holder of the newest token can finish it, and a job whose worker died is given to another, at most {@link MAX_ATTEMPTS} times.
  */
+import type { Static, TSchema } from 'typebox';
+import { read } from '../../../document.ts';
 import { TroupeError } from '../../../errors.ts';
 import type { Draft } from '../../../ingest/events/events.ts';
 import type { EventLog } from '../../../ingest/log/log.ts';
@@ -10,7 +12,6 @@ import { appendOwn } from '../../../ingest/log/own-event.ts';
 import { notify } from '../../db/news.ts';
 import type { Db, Session } from '../../db/pool.ts';
 import { countOf, firstOf, prepare, query, rowsOf, rowsOfPrepared, type SqlBool, sql } from '../../db/query.ts';
-import { misfitOf, type SchemaError } from '../../misfit.ts';
 
 export type Job<Spec = Record<string, unknown>> = {
   readonly job_id: string;
@@ -278,15 +279,6 @@ export async function record(
   await appendOwn(log, [{ source: '/jobs', id: `${jobId}/${id}`, time: now().toISOString(), ...draft } as Draft]);
 }
 
-type Schema<T> = {
-  Check(value: unknown): value is T;
-  Errors(value: unknown): SchemaError[];
-  Type(): object;
-};
-
 /** A job's spec as its kind needs it. @throws TroupeError `usage` naming the field. */
-export function checkedSpec<T>(schema: Schema<T>, spec: unknown): T {
-  if (schema.Check(spec)) return spec;
-  const { field, message } = misfitOf(schema.Type(), schema.Errors(spec), spec, 'it');
-  throw new TroupeError('usage', `The job's spec does not fit: ${message}`, field === '' ? {} : { field });
-}
+export const checkedSpec = <T extends TSchema>(schema: T, spec: unknown): Static<T> =>
+  read(schema, spec, { called: 'it', before: "The job's spec does not fit: " });

@@ -1,10 +1,9 @@
 /** What a schedule is: when it is due, what it starts, and what happens to a tick that comes at a bad time. */
 import { type Static, Type } from 'typebox';
-import { Compile } from 'typebox/compile';
+import { read } from '../../../document.ts';
 import { got, TroupeError } from '../../../errors.ts';
 import { WatchRules } from '../../loop/comparison/watch.ts';
 import { Budget } from '../../loop/play/rollout.ts';
-import { misfitOf } from '../../misfit.ts';
 import { cronTicks, type Ticks } from './cron.ts';
 import { DRIFTS } from './drift.ts';
 import { intervalTicks } from './interval.ts';
@@ -103,7 +102,6 @@ export const ScheduleDefinition = Type.Object(
 );
 export type ScheduleDefinition = Static<typeof ScheduleDefinition>;
 
-const Checked = Compile(ScheduleDefinition);
 const NAME = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/;
 /** Ticks that are looked at before a schedule is accepted. */
 const LOOKED_AT = 20;
@@ -126,11 +124,8 @@ export function ticksOf({ cron, every_seconds, zone }: ScheduleDefinition, since
  * The definition, where it can be kept as it is.
  * @throws TroupeError `usage` naming the field that is missing, wrong, or without an effect
  */
-export function checkedDefinition(written: unknown, now: number): ScheduleDefinition {
-  if (!Checked.Check(written)) {
-    const { field, message } = misfitOf(ScheduleDefinition, Checked.Errors(written), written, 'A schedule');
-    throw new TroupeError('usage', message, field === '' ? {} : { field });
-  }
+export function checkedDefinition(value: unknown, now: number): ScheduleDefinition {
+  const written = read(ScheduleDefinition, value, { called: 'A schedule' });
   const { cron, every_seconds, jitter_seconds, hours, zone, when } = written;
   if (when !== undefined && 'drift' in when && when.drift.of === 'roles' && when.drift.by_role)
     throw new TroupeError('usage', 'A drift of roles compares the roles of whole episodes; leave out by_role.');

@@ -74,7 +74,7 @@ describe('a recipe', () => {
   it.each([
     [{ name: 'x', unti: 'step' }, 'unti', 'Did you mean unit?'],
     [{ name: 'x', unit: 'stap' }, 'unit', 'Did you mean step?'],
-    [{ where: 'reward >= 1' }, 'recipe', 'should have name, but it is {"where":"reward >= 1"}'],
+    [{ where: 'reward >= 1' }, undefined, 'should have name, but it is {"where":"reward >= 1"}'],
     [{ name: 'x', columns: ['advantge'] }, 'columns', 'Did you mean advantage?'],
     [{ name: 'x', columns: ['foo'] }, 'columns', 'unit step has no "foo". It has task_id, '],
     [
@@ -86,13 +86,13 @@ describe('a recipe', () => {
     [{ name: 'x', unit: 'episode', columns: ['token_ids'] }, 'columns', 'unit episode has no'],
     [{ name: 'a/b' }, 'name', 'pattern'],
     [{ name: '..' }, 'name', 'pattern'],
-    [{}, 'recipe', 'name'],
+    [{}, undefined, 'name'],
     [{ name: 'x', limit: 0 }, 'limit', 'at least 1'],
-    [{ name: 'x', split: { held_out: 2 } }, 'split.held_out', '<= 1'],
+    [{ name: 'x', split: { held_out: 2 } }, 'split.held_out', 'at most 1'],
     [{ name: 'x', credit: {} }, 'credit', 'method'],
     [{ name: 'x', verdicts: [{ keep: true }] }, 'verdicts[0]', 'method'],
     [{ name: 'x', where: { field: 'rewrd', op: '>', value: 1 } }, 'where.field', 'Did you mean reward?'],
-    ['x', undefined, 'object'],
+    ['x', undefined, 'a map of names to values'],
   ])('refuses %j at %s', (bad, field, words) => {
     const error = refusal(bad);
     expect([error.code, error.detail.field]).toEqual(['recipe_invalid', field]);

@@ -1,6 +1,5 @@
 /** Which weights answer a live episode while a canary runs: read from its job, which the gateway and the sampling processes share. */
 import { Type } from 'typebox';
-import { Compile } from 'typebox/compile';
 import type { Db } from '../../../store/db/pool.ts';
 import { firstOf, query, rowsOf, sql } from '../../../store/db/query.ts';
 import { type Weights, WeightsSpec } from '../../../store/loop/play/weights.ts';
@@ -36,9 +35,8 @@ const CanarySpec = Type.Object({
   /** Versions of a team that are compared, instead of policies. */
   teams: Type.Optional(Type.Object({ incumbent: TeamVersionSpec, candidate: TeamVersionSpec })),
 });
-const Checked = Compile(CanarySpec);
 export type CanaryAsked = ReturnType<typeof checkedCanary>;
-const checkedCanary = (spec: unknown) => checkedSpec(Checked, spec);
+const checkedCanary = (spec: unknown) => checkedSpec(CanarySpec, spec);
 
 export type OpenCanary = { readonly job_id: string; readonly requested_at: string; readonly asked: CanaryAsked };
 

@@ -1,6 +1,5 @@
 /** A gate that plays: candidate and incumbent answer the same tasks before anything is released. */
 import { Type } from 'typebox';
-import { Compile } from 'typebox/compile';
 import { RolloutSpec } from '../../../store/loop/play/rollout.ts';
 import { WeightsSpec } from '../../../store/loop/play/weights.ts';
 import { TeamVersionSpec } from '../../../store/loop/team/version.ts';
@@ -22,7 +21,7 @@ export type Side = (typeof SIDES)[number];
 export const PLAY = 'play';
 
 const { runner, tasks, tasks_where, samples, params, deadline_s, budget } = RolloutSpec.properties;
-const PlayGateSpec = Type.Object({
+export const PlayGateSpec = Type.Object({
   kind: Type.Literal(PLAY),
   rules: RulesSpec,
   runner,
@@ -53,7 +52,6 @@ const PlayGateSpec = Type.Object({
   /** Tasks that are not played, and why. */
   left_out: Type.Record(Type.String(), Type.Integer({ minimum: 0 })),
 });
-export const CheckedPlayGate = Compile(PlayGateSpec);
 
 /** The rollout of one side. Its id has slashes, so no rollout that is asked for over HTTP has it. */
 export const rolloutOfSide = (job: string, side: Side): string => `${job}/${side}`;

@@ -1,6 +1,5 @@
 /** The spec of each kind of training job: additive, since old jobs are run again later. */
 import { type Static, Type } from 'typebox';
-import { Compile } from 'typebox/compile';
 import { VALUED } from '../../learn/data/value-rows.ts';
 import { POLICY_LOSSES } from '../../learn/policy-losses.ts';
 import { SFT_MEANS } from '../../learn/sft.ts';
@@ -56,52 +55,44 @@ const Batched = {
   learning_rate: Type.Optional(Type.Number()),
   warmup: Type.Optional(Type.Integer({ minimum: 0 })),
 };
-export const SftSpec = Compile(
-  Type.Object({
-    ...Common,
-    ...Adapted,
-    ...Batched,
-    steps: Type.Record(Type.String(), Type.Integer({ minimum: 0 })),
-    loss: Type.Optional(Type.Enum([...SFT_MEANS])),
-    entropy: Type.Optional(Type.Number()),
-  }),
-);
-export const RlSpec = Compile(
-  Type.Object({
-    ...Common,
-    ...Adapted,
-    roles: Type.Array(
-      Type.Object({
-        role: Type.String(),
-        groups: Type.Optional(Type.Integer({ minimum: 1 })),
-        learning_rate: Type.Optional(Type.Number()),
-        entropy: Type.Optional(Type.Number()),
-      }),
-    ),
-    clip_low: Type.Optional(Type.Number()),
-    clip_high: Type.Optional(Type.Number()),
-    warmup: Type.Optional(Type.Integer({ minimum: 0 })),
-    loss: Type.Optional(Type.Enum([...POLICY_LOSSES])),
-    kl: Type.Optional(Type.Number({ minimum: 0, description: 'coefficient of the divergence to the base' })),
-    epochs: Type.Optional(Type.Integer({ minimum: 1 })),
-  }),
-);
-export const DpoSpec = Compile(
-  Type.Object({
-    ...Common,
-    ...Adapted,
-    ...Batched,
-    steps: Type.Integer({ minimum: 1 }),
-    beta: Type.Optional(Type.Number({ exclusiveMinimum: 0 })),
-    label_smoothing: Type.Optional(Type.Number({ minimum: 0, maximum: 0.5 })),
-  }),
-);
-export const ValueSpec = Compile(
-  Type.Object({
-    ...Common,
-    ...Batched,
-    steps: Type.Integer({ minimum: 1 }),
-    of: Type.Enum([...VALUED]),
-    loss: Type.Optional(Type.Enum([...VALUE_LOSSES])),
-  }),
-);
+export const SftSpec = Type.Object({
+  ...Common,
+  ...Adapted,
+  ...Batched,
+  steps: Type.Record(Type.String(), Type.Integer({ minimum: 0 })),
+  loss: Type.Optional(Type.Enum([...SFT_MEANS])),
+  entropy: Type.Optional(Type.Number()),
+});
+export const RlSpec = Type.Object({
+  ...Common,
+  ...Adapted,
+  roles: Type.Array(
+    Type.Object({
+      role: Type.String(),
+      groups: Type.Optional(Type.Integer({ minimum: 1 })),
+      learning_rate: Type.Optional(Type.Number()),
+      entropy: Type.Optional(Type.Number()),
+    }),
+  ),
+  clip_low: Type.Optional(Type.Number()),
+  clip_high: Type.Optional(Type.Number()),
+  warmup: Type.Optional(Type.Integer({ minimum: 0 })),
+  loss: Type.Optional(Type.Enum([...POLICY_LOSSES])),
+  kl: Type.Optional(Type.Number({ minimum: 0, description: 'coefficient of the divergence to the base' })),
+  epochs: Type.Optional(Type.Integer({ minimum: 1 })),
+});
+export const DpoSpec = Type.Object({
+  ...Common,
+  ...Adapted,
+  ...Batched,
+  steps: Type.Integer({ minimum: 1 }),
+  beta: Type.Optional(Type.Number({ exclusiveMinimum: 0 })),
+  label_smoothing: Type.Optional(Type.Number({ minimum: 0, maximum: 0.5 })),
+});
+export const ValueSpec = Type.Object({
+  ...Common,
+  ...Batched,
+  steps: Type.Integer({ minimum: 1 }),
+  of: Type.Enum([...VALUED]),
+  loss: Type.Optional(Type.Enum([...VALUE_LOSSES])),
+});

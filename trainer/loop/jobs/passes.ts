@@ -1,6 +1,5 @@
 /** A forward pass as a job: what a model says of the steps of recorded episodes is appended to the log, where methods read it. */
 import { Type } from 'typebox';
-import { Compile } from 'typebox/compile';
 import { parseFilter } from '../../../store/filter/select.ts';
 import { waitProjected } from '../../../store/projecting/positions.ts';
 import { checkedSpec, type Handler, type JobContext } from '../../../store/queue/jobs/jobs.ts';
@@ -11,14 +10,12 @@ import { PASS_AS, PASS_NAMES, passNamed } from '../../sample/passes.ts';
 /** Job kind of a forward pass. */
 export const PASS = 'pass';
 
-export const PassSpec = Compile(
-  Type.Object({
-    pass: Type.Enum(PASS_NAMES),
-    as: Type.Optional(Type.Enum(PASS_AS, { description: 'of a pass `ifd`: which of the two models it is' })),
-    model: Type.String({ description: 'directory of the model or checkpoint' }),
-    where: Type.Unknown({ description: 'filter of the episodes; null: all' }),
-  }),
-);
+export const PassSpec = Type.Object({
+  pass: Type.Enum(PASS_NAMES),
+  as: Type.Optional(Type.Enum(PASS_AS, { description: 'of a pass `ifd`: which of the two models it is' })),
+  model: Type.String({ description: 'directory of the model or checkpoint' }),
+  where: Type.Unknown({ description: 'filter of the episodes; null: all' }),
+});
 
 export type PassResult = {
   readonly checkpoint_id: string;

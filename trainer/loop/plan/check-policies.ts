@@ -1,4 +1,6 @@
 /** The rows, starting weights and cost of each policy of a plan that is checked. */
+
+import { meantBy } from '../../../document.ts';
 import { TroupeError } from '../../../errors.ts';
 import { groupBy } from '../../../ingest/events/group-by.ts';
 import { isMethod, judgedMethods } from '../../../store/datasets/chosen-methods.ts';
@@ -10,7 +12,6 @@ import type { Db } from '../../../store/db/pool.ts';
 import { firstOf, query } from '../../../store/db/query.ts';
 import { METHODS } from '../../../store/evaluate/methods/find.ts';
 import { comparisonsOf, factsOf, looksAtJudgement, splitFilter } from '../../../store/filter/select.ts';
-import { meantBy } from '../../../store/misfit.ts';
 import { cutRow, type StepRow, supervisedRow } from '../../learn/data/training-rows.ts';
 import { DEFAULTS } from '../../learn/defaults.ts';
 import { NO_SIGNAL } from '../../learn/rl.ts';

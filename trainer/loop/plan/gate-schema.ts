@@ -1,6 +1,8 @@
 /** What a candidate has to show before it is released, as JSON Schema, and its rules with what was left out filled in. */
-import { type Static, type TSchema, Type } from 'typebox';
-import { recipeSchema } from '../../../store/datasets/recipe.ts';
+import { type Static, Type } from 'typebox';
+import { type ErrorDetail, TroupeError } from '../../../errors.ts';
+import { isRecord } from '../../../ingest/events/json.ts';
+import { parseRecipe, recipeSchema } from '../../../store/datasets/recipe.ts';
 import type { GateRules } from '../../../store/loop/comparison/gate.ts';
 import { WatchRules } from '../../../store/loop/comparison/watch.ts';
 import { RolloutSpec, TasksWhere } from '../../../store/loop/play/rollout.ts';
@@ -11,7 +13,23 @@ const { name: _, ...recipeFields } = recipeSchema.properties;
 export const PlanRecipe = Type.Object(recipeFields, {
   ...strict,
   description: 'which rows, of which roles: a recipe without its name',
+  reads: readRecipe,
 });
+
+/** @throws TroupeError `plan_invalid` for what is no recipe, with its path in the plan */
+function readRecipe(value: unknown, at: string): void {
+  const invalid = (field: string, message: string, detail: ErrorDetail = {}) =>
+    new TroupeError('plan_invalid', message, { ...detail, field });
+  if (isRecord(value) && 'name' in value)
+    throw invalid(`${at}.name`, `${at}.name should be left out: a recipe in a plan has no name.`);
+  try {
+    parseRecipe(isRecord(value) ? { ...value, name: 'plan' } : value);
+  } catch (error) {
+    if (!(error instanceof TroupeError)) throw error;
+    const { field, ...detail } = error.detail;
+    throw invalid(field === undefined ? at : `${at}.${field}`, `${at}: ${error.message}`, detail);
+  }
+}
 
 const Guardrails = Type.Object(
   {
@@ -142,13 +160,6 @@ export const Manual = Type.Object(
   { kind: Type.Literal('manual', { description: 'a person decides: troupe gate accept or refuse' }) },
   strict,
 );
-export const GATES = { offline: Offline, play: Play, canary: Canary, manual: Manual } as const;
-export const GUARDRAILS: Readonly<Record<string, TSchema & { readonly properties: object }>> = {
-  offline: Guardrails,
-  play: PlayGuardrails,
-  canary: CanaryGuardrails,
-};
-
 export type OfflineGate = Static<typeof Offline>;
 export type PlayGate = Static<typeof Play>;
 export type CanaryGate = Static<typeof Canary>;

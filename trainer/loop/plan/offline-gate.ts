@@ -3,7 +3,6 @@
  * needs no team; it is for policies that learn from answers which are good.
  */
 import { Type } from 'typebox';
-import { Compile } from 'typebox/compile';
 import { groupBy } from '../../../ingest/events/group-by.ts';
 import { hashId } from '../../../ingest/events/json.ts';
 import { type OpenedDataset, openDataset } from '../../../store/datasets/read.ts';
@@ -28,25 +27,23 @@ import { cutShort, type GateReport } from '../comparison/report.ts';
 import { recordedFamilies, taskOf } from './weights.ts';
 
 const Weights = Type.Object({ checkpoint_id: Type.String(), directory: Type.String() });
-const OfflineGateSpec = Compile(
-  Type.Object({
-    kind: Type.Literal('offline'),
-    rules: RulesSpec,
-    /** Seconds from its request after which it is cut short. */
-    budget: Type.Optional(Type.Object({ seconds: Type.Number() })),
-    /** Dataset whose rows are compared; null: the held-out split of each policy's own. */
-    dataset: Type.Union([Type.String(), Type.Null()]),
-    policies: Type.Record(
-      Type.String(),
-      Type.Object({
-        incumbent: Weights,
-        candidate: Weights,
-        dataset: Type.String(),
-        roles: Type.Union([Type.Array(Type.String()), Type.Null()]),
-      }),
-    ),
-  }),
-);
+const OfflineGateSpec = Type.Object({
+  kind: Type.Literal('offline'),
+  rules: RulesSpec,
+  /** Seconds from its request after which it is cut short. */
+  budget: Type.Optional(Type.Object({ seconds: Type.Number() })),
+  /** Dataset whose rows are compared; null: the held-out split of each policy's own. */
+  dataset: Type.Union([Type.String(), Type.Null()]),
+  policies: Type.Record(
+    Type.String(),
+    Type.Object({
+      incumbent: Weights,
+      candidate: Weights,
+      dataset: Type.String(),
+      roles: Type.Union([Type.Array(Type.String()), Type.Null()]),
+    }),
+  ),
+});
 type Weights = { readonly checkpoint_id: string; readonly directory: string };
 
 /** The scorer by name and version: what is compared changes with it. */

@@ -4,7 +4,6 @@
  * holds no worker while a stage runs: its handler is called again from the beginning whenever a stage has ended.
  */
 import { Type } from 'typebox';
-import { Compile } from 'typebox/compile';
 import { AsOf } from '../../../store/datasets/as-of.ts';
 import { firstOf, query, type SqlBool, sql } from '../../../store/db/query.ts';
 import { waitProjected } from '../../../store/projecting/positions.ts';
@@ -24,16 +23,14 @@ import type { Hosted } from './weights.ts';
  * What a job of kind `plan` needs: the plan as JSON with absolute paths. The name of the run is the id of the job. With `as_of` its
  * datasets hold what had been recorded then; weights, gate and release are those of now.
  */
-export const PlanSpec = Compile(
-  Type.Object({
-    plan: Type.Unknown(),
-    /** What was set beside the file of the plan, by path; the plan has it in it. */
-    set: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
-    as_of: Type.Optional(AsOf),
-    /** Whoever requested it found no problem just before, so it is not checked again. */
-    checked: Type.Optional(Type.Boolean()),
-  }),
-);
+export const PlanSpec = Type.Object({
+  plan: Type.Unknown(),
+  /** What was set beside the file of the plan, by path; the plan has it in it. */
+  set: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
+  as_of: Type.Optional(AsOf),
+  /** Whoever requested it found no problem just before, so it is not checked again. */
+  checked: Type.Optional(Type.Boolean()),
+});
 
 export type RunSettings = { readonly checking: Omit<Checking, 'db'>; readonly hosted?: Hosted };
 

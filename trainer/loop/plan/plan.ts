@@ -1,23 +1,17 @@
 /** Reads and checks a plan as people write it. */
 
-import type { TSchema } from 'typebox';
-import { Value } from 'typebox/value';
+import { read } from '../../../document.ts';
 import { got, TroupeError } from '../../../errors.ts';
 import { isRecord } from '../../../ingest/events/json.ts';
 import { parseYaml } from '../../../ingest/files/parse-yaml.ts';
-import { nearest } from '../../../nearest.ts';
-import { layoutNamed } from '../../../store/datasets/export.ts';
 import { parseRecipe } from '../../../store/datasets/recipe.ts';
 import { type MethodAsked, requireRunnable, resolveMethods } from '../../../store/evaluate/judging/judge.ts';
 import { looksAt, parseFilter, parseTaskFilter } from '../../../store/filter/select.ts';
-import { WatchRules } from '../../../store/loop/comparison/watch.ts';
 import { checkReplay } from '../../../store/loop/play/replay.ts';
 import { rolloutSpec } from '../../../store/loop/play/rollout.ts';
 import { teamVersion } from '../../../store/loop/team/version.ts';
-import { meantBy, misfitOf } from '../../../store/misfit.ts';
 import { PASS_AS } from '../../sample/passes.ts';
-import { Lora } from '../jobs/job-specs.ts';
-import { GATES, GUARDRAILS, type PlayGate } from './gate-schema.ts';
+import type { PlayGate } from './gate-schema.ts';
 import { invalid, requireTasks, rolloutOf, tasksHash, versionOf } from './plan-parts.ts';
 import {
   isWhere,
@@ -27,14 +21,9 @@ import {
   type PlanPolicy,
   type PlanTeam,
   type PlanWriters,
-  Policy,
   planSchema,
-  Rollout,
-  Team,
-  Writers,
 } from './plan-schema.ts';
 import { type PlanValues, withValues } from './plan-values.ts';
-import { Program, TRAIN } from './train-schema.ts';
 
 /**
  * Reads YAML or JSON text (JSON is YAML).
@@ -58,26 +47,8 @@ export function readPlan(text: string, called = 'The plan', values: PlanValues =
  * @throws TroupeError `plan_invalid` with the path of what is wrong and what was expected; `method_unknown` and `method_input` with theirs
  */
 export function parsePlan(value: unknown): Plan {
-  if (!isRecord(value)) throw invalid('plan', `A plan should be an object, but it is ${got(value)}.`);
-  requireKnown(value, planSchema.properties, '');
-  const policies = isRecord(value.policies) ? value.policies : {};
-  for (const [name, policy] of Object.entries(policies)) {
-    if (!isRecord(policy)) continue;
-    requireKnown(policy, Policy.properties, `policies.${name}`);
-    checkTrain(policy.train, `policies.${name}.train`);
-    if (isRecord(policy.recipe)) checkRecipe(policy.recipe, `policies.${name}.recipe`);
-  }
-  checkGate(value.gate);
-  if (isRecord(value.rollout)) {
-    requireKnown(value.rollout, Rollout.properties, 'rollout');
-    if (isRecord(value.rollout.writers)) requireKnown(value.rollout.writers, Writers.properties, 'rollout.writers');
-  }
-  if (isRecord(value.team)) requireKnown(value.team, Team.properties, 'team');
-  if (isRecord(value.watch)) requireKnown(value.watch, WatchRules.properties, 'watch');
-  // What has a better checked language of its own is left out here.
-  const plain = { ...value, gate: withoutRecipe(value.gate), policies: mapped(policies, withoutRecipe) };
-  requireShape(planSchema, plain, '');
-  const plan = { ...value, policies } as unknown as Plan;
+  const written = read(planSchema, value, { called: 'A plan', code: 'plan_invalid' });
+  const plan: Plan = { ...written, policies: written.policies ?? {} };
   requireCandidate(plan);
   requireMethods('judge', plan.judge);
   if (plan.rollout) requirePlayable(plan.name, 'rollout', plan.rollout);
@@ -295,102 +266,4 @@ function requireRoles(at: string, value: unknown, roles: readonly string[] | nul
       ? `${at} is by role, so the recipe should name its roles.`
       : `${at} has no number for the role ${got(missing)} of the recipe.`,
   );
-}
-
-function checkTrain(train: unknown, at: string): void {
-  if (!isRecord(train)) return;
-  if (train.engine !== undefined && train.engine !== 'local' && train.engine !== 'command')
-    throw invalid(`${at}.engine`, `${at}.engine should be local or command, got ${got(train.engine)}.`);
-  requireAdaptable(train, at);
-  if (train.engine === 'command') {
-    requireKnown(train, Program.properties, at);
-    requireShape(Program, train, at);
-    if (train.layout !== undefined) layoutNamed(String(train.layout));
-    return;
-  }
-  const schema = TRAIN[train.method as keyof typeof TRAIN];
-  if (schema === undefined)
-    throw invalid(
-      `${at}.method`,
-      `${at}.method should be one of ${Object.keys(TRAIN).join(', ')}, got ${got(train.method)}.${meantBy(train.method, Object.keys(TRAIN))}`,
-    );
-  requireKnown(train, schema.properties, at);
-  if (isRecord(train.lora)) requireKnown(train.lora, Lora.properties, `${at}.lora`);
-  requireShape(schema, train, at);
-}
-
-/** @throws TroupeError `plan_invalid` for an adapter where none can be trained */
-function requireAdaptable({ engine, method, lora }: Readonly<Record<string, unknown>>, at: string): void {
-  if (lora === undefined) return;
-  if (engine === 'command')
-    throw invalid(
-      `${at}.lora`,
-      `${at}.lora is of the built-in trainer, and ${at}.engine is command: a program reads the numbers of its adapter from ${at}.params, as it names them.`,
-    );
-  if (method === 'value')
-    throw invalid(
-      `${at}.lora`,
-      `${at}.lora should be left out: method value trains a head and all layers below it, without an adapter.`,
-    );
-}
-
-function checkGate(gate: unknown): void {
-  if (!isRecord(gate)) return;
-  const schema = GATES[gate.kind as keyof typeof GATES];
-  if (schema === undefined)
-    throw invalid(
-      'gate.kind',
-      `gate.kind should be one of ${Object.keys(GATES).join(', ')}, got ${got(gate.kind)}.${meantBy(gate.kind, Object.keys(GATES))}`,
-    );
-  requireKnown(gate, schema.properties, 'gate');
-  if (isRecord(gate.guardrails))
-    requireKnown(gate.guardrails, GUARDRAILS[gate.kind as string]?.properties ?? {}, 'gate.guardrails');
-  if (isRecord(gate.recipe)) checkRecipe(gate.recipe, 'gate.recipe');
-  requireShape(schema, withoutRecipe(gate), 'gate');
-}
-
-function checkRecipe(recipe: Readonly<Record<string, unknown>>, at: string): void {
-  try {
-    if ('name' in recipe) throw invalid(`${at}.name`, 'it has no name in a plan.');
-    parseRecipe({ ...recipe, name: 'plan' });
-  } catch (error) {
-    if (!(error instanceof TroupeError)) throw error;
-    const { field, expected, got: came, hint } = error.detail;
-    throw invalid(field === undefined ? at : `${at}.${field}`, `${at}: ${error.message}`, {
-      ...(expected ? { expected } : {}),
-      ...(came ? { got: came } : {}),
-      ...(hint ? { hint } : {}),
-    });
-  }
-}
-
-const withoutRecipe = (value: unknown): unknown =>
-  isRecord(value) && 'recipe' in value ? { ...value, recipe: {} } : value;
-
-const mapped = (values: Readonly<Record<string, unknown>>, of: (value: unknown) => unknown) =>
-  Object.fromEntries(Object.entries(values).map(([name, value]) => [name, of(value)]));
-
-function requireKnown(value: Readonly<Record<string, unknown>>, known: object, at: string): void {
-  const names = Object.keys(known);
-  for (const name of Object.keys(value)) {
-    if (names.includes(name)) continue;
-    const meant = nearest(name, names);
-    throw invalid(
-      at === '' ? name : `${at}.${name}`,
-      `${at || 'A plan'} has no ${got(name)}.${meant ? ` Did you mean ${meant}?` : ''}`,
-      {
-        expected: `one of ${names.join(', ')}`,
-        got: got(name),
-      },
-    );
-  }
-}
-
-function requireShape(schema: TSchema, value: unknown, at: string): void {
-  if (Value.Check(schema, value)) return;
-  const found = misfitOf(schema, Value.Errors(schema, value), value, at === '' ? 'A plan' : at);
-  const { field, expected, got: came } = found;
-  const path = [at, field].filter((part) => part !== '').join('.');
-  const message = at === '' || field === '' ? found.message : `${at}.${found.message}`;
-  throw invalid(path || 'plan', message, { expected, got: came });
 }

@@ -25,7 +25,7 @@ import type { TeamVersion } from '../../../store/loop/team/version.ts';
 import { waitProjected } from '../../../store/projecting/positions.ts';
 import { checkedSpec, type Handler, type JobContext, requestJob, WaitsFor } from '../../../store/queue/jobs/jobs.ts';
 import type { StepRow } from '../../learn/data/training-rows.ts';
-import { CheckedPlayGate, PLAY, rolloutOfSide, SIDES, type Side } from '../comparison/play.ts';
+import { PLAY, PlayGateSpec, rolloutOfSide, SIDES, type Side } from '../comparison/play.ts';
 import { cutShort, type GateReport } from '../comparison/report.ts';
 import { roleRewards } from '../comparison/role-rewards.ts';
 import type { RolloutResult } from '../play/handler.ts';
@@ -88,7 +88,7 @@ export async function playAsked(
   };
 }
 
-const checked = (spec: unknown) => checkedSpec(CheckedPlayGate, spec);
+const checked = (spec: unknown) => checkedSpec(PlayGateSpec, spec);
 type Spec = ReturnType<typeof checked>;
 
 /** @returns handler of kind `play`, whose result is a `GateReport` */

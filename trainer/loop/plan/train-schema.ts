@@ -1,5 +1,6 @@
 /** How a policy of a plan is trained, as JSON Schema: by the built-in trainer, or by a program. */
 import { type TSchema, Type } from 'typebox';
+import { layoutNamed } from '../../../store/datasets/export.ts';
 import { VALUED } from '../../learn/data/value-rows.ts';
 import { DEFAULTS } from '../../learn/defaults.ts';
 import { POLICY_LOSSES } from '../../learn/policy-losses.ts';
@@ -93,7 +94,10 @@ export const Value = Type.Object(
     ...Batch,
     ...Shared,
   },
-  strict,
+  {
+    ...strict,
+    refuses: { lora: 'should be left out: method value trains a head and all layers below it, without an adapter.' },
+  },
 );
 export const Program = Type.Object(
   {
@@ -102,12 +106,17 @@ export const Program = Type.Object(
     layout: Type.Optional(
       Type.String({
         description: 'files the program reads, as dataset export names them; the frozen folder if left out',
+        reads: (name: unknown) => layoutNamed(String(name)),
       }),
     ),
     params: Type.Optional(
       Type.Record(Type.String(), Type.Unknown(), { description: 'passed to the program as they are' }),
     ),
   },
-  strict,
+  {
+    ...strict,
+    refuses: {
+      lora: 'is of the built-in trainer, and the engine is command: a program reads the numbers of its adapter from params, as it names them.',
+    },
+  },
 );
-export const TRAIN = { sft: Sft, dpo: Dpo, rl: Rl, value: Value } as const;

@@ -4,7 +4,6 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Type } from 'typebox';
-import { Compile } from 'typebox/compile';
 import { TroupeError } from '../../../errors.ts';
 import type { Db } from '../../../store/db/pool.ts';
 import { query, rowsOf, type SqlBool, sql } from '../../../store/db/query.ts';
@@ -14,15 +13,13 @@ import { checkedSpec, type Handler, type JobContext } from '../../../store/queue
 import type { ServedModel } from '../../../store/queue/jobs/processes.ts';
 
 /** What a job of kind `serving` needs. */
-const ServingSpec = Compile(
-  Type.Object({
-    /** The checkpoint that each policy was given last; null before its first release, when any is right. */
-    policies: Type.Record(Type.String(), Type.Union([Type.String(), Type.Null()])),
-    /** Folder of the weights that a policy without a release begins with. `troupe up` serves it, so where that runs it is waited for. */
-    bases: Type.Optional(Type.Record(Type.String(), Type.String())),
-    within_s: Type.Number({ exclusiveMinimum: 0 }),
-  }),
-);
+const ServingSpec = Type.Object({
+  /** The checkpoint that each policy was given last; null before its first release, when any is right. */
+  policies: Type.Record(Type.String(), Type.Union([Type.String(), Type.Null()])),
+  /** Folder of the weights that a policy without a release begins with. `troupe up` serves it, so where that runs it is waited for. */
+  bases: Type.Optional(Type.Record(Type.String(), Type.String())),
+  within_s: Type.Number({ exclusiveMinimum: 0 }),
+});
 
 export type ServingResult = {
   /** What each policy is answered with; null where no process serves it and nothing was released. */

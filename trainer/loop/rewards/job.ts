@@ -1,6 +1,5 @@
 /** A job that rewards recorded episodes by a configured source: late rewards, and those of live episodes on a schedule. */
 import { Type } from 'typebox';
-import { Compile } from 'typebox/compile';
 import { appendOwn } from '../../../ingest/log/own-event.ts';
 import type { Db } from '../../../store/db/pool.ts';
 import { query, rowsOf, sql } from '../../../store/db/query.ts';
@@ -12,17 +11,15 @@ import { findScorer, type Scorer, type Scorers } from './source.ts';
 
 /** Job kind. */
 export const REWARD = 'reward';
-const Spec = Compile(
-  Type.Object(
-    {
-      /** Name under `rewards` of the configuration. */
-      use: Type.String({ minLength: 1 }),
-      /** Filter over episodes, besides that they are closed and have no reward. */
-      where: Type.Optional(Type.Unknown()),
-      limit: Type.Optional(Type.Integer({ minimum: 1 })),
-    },
-    { additionalProperties: false },
-  ),
+const Spec = Type.Object(
+  {
+    /** Name under `rewards` of the configuration. */
+    use: Type.String({ minLength: 1 }),
+    /** Filter over episodes, besides that they are closed and have no reward. */
+    where: Type.Optional(Type.Unknown()),
+    limit: Type.Optional(Type.Integer({ minimum: 1 })),
+  },
+  { additionalProperties: false },
 );
 
 /** The spec of a reward job. @throws TroupeError `usage`, `recipe_invalid` for the filter */
