@@ -29,11 +29,14 @@ export const recordedClients = (): readonly (readonly [client: string, spans: re
 
 type Shown = Pick<Draft, 'name' | 'source' | 'id' | 'time' | 'data'>;
 
-/** An event as text: a line that names it, and a line for each member of its data, so that a difference shows the member. */
+/**
+ * An event as text: a line that names it, and a line for each member of its data, so that a difference shows the member. Members are in the
+ * order of their names: the order in which a format states them says nothing.
+ */
 export const eventText = ({ name, source, id, time, data }: Shown): string =>
   [
     `${name} · ${source} · ${id} · ${time ?? 'no time'}`,
-    ...Object.entries(data).flatMap(([member, value]) =>
-      value === undefined ? [] : [`  ${member}: ${JSON.stringify(value)}`],
-    ),
+    ...Object.entries(data)
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .flatMap(([member, value]) => (value === undefined ? [] : [`  ${member}: ${JSON.stringify(value)}`])),
   ].join('\n');
