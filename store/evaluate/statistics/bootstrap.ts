@@ -6,7 +6,7 @@
  */
 import { uniformInt } from 'pure-rand/distribution/uniformInt';
 import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
-import { normalCdf, normalQuantile, studentQuantile } from './distributions.ts';
+import { binomialAt, normalCdf, normalQuantile, studentQuantile } from './distributions.ts';
 
 export type Interval = { readonly low: number; readonly high: number };
 
@@ -24,14 +24,7 @@ export function meanInterval(values: readonly number[], level: number, seed: num
   const total = values.reduce((a, b) => a + b, 0);
   const mean = total / n;
   if (values.every((value) => value === values[0])) return { low: mean, high: mean };
-  const random = xoroshiro128plus(seed);
-  const means = new Float64Array(draws);
-  for (let draw = 0; draw < draws; draw++) {
-    let drawn = 0;
-    for (let i = 0; i < n; i++) drawn += values[uniformInt(random, 0, n - 1)]!;
-    means[draw] = drawn / n;
-  }
-  means.sort();
+  const means = resampledMeans(values, seed, draws).sort();
   const below = means.filter((one) => one < mean).length;
   const equal = means.filter((one) => one === mean).length;
   const bias = normalQuantile(Math.min(Math.max((below + equal / 2) / draws, 0.5 / draws), 1 - 0.5 / draws));
@@ -46,6 +39,39 @@ export function meanInterval(values: readonly number[], level: number, seed: num
     return means[Math.min(Math.max(Math.round(share * draws - 0.5), 0), draws - 1)]!;
   };
   return { low: at(-1), high: at(1) };
+}
+
+/** A class of equal values costs as much as this many single values: 0.1 µs on one core. */
+const CLASS_COST = 4;
+
+/**
+ * The mean of each resample. Tasks have few outcomes, and how often each is drawn is multinomial: a binomial of what the outcomes before it
+ * left. So 12,500 tasks with three outcomes are two numbers a resample in place of 12,500.
+ */
+function resampledMeans(values: readonly number[], seed: number, draws: number): Float64Array {
+  const n = values.length;
+  const random = xoroshiro128plus(seed);
+  const counts = new Map<number, number>();
+  for (const value of values) counts.set(value, (counts.get(value) ?? 0) + 1);
+  // Frequent ones first, since the rest is then soon used up; sorted, so that the order of the tasks changes nothing.
+  const classes = [...counts].sort(([a, n], [b, m]) => m - n || a - b);
+  const single = (): number => {
+    let total = 0;
+    for (let i = 0; i < n; i++) total += values[uniformInt(random, 0, n - 1)]!;
+    return total;
+  };
+  const counted = (): number => {
+    let [total, left, others] = [0, n, n];
+    for (const [value, count] of classes) {
+      const drawn = binomialAt((random.next() >>> 0) / 2 ** 32, left, count / others);
+      total += drawn * value;
+      left -= drawn;
+      others -= count;
+    }
+    return total;
+  };
+  const total = classes.length * CLASS_COST < n ? counted : single;
+  return Float64Array.from({ length: draws }, () => total() / n);
 }
 
 /** BCa's acceleration of a mean: a sixth of the skewness of the jackknife means. */

@@ -120,3 +120,33 @@ export function binomialCdf(k: number, n: number, p: number): number {
 export function binomialPoint(k: number, n: number, p: number): number {
   return Math.exp(logGamma(n + 1) - logGamma(k + 1) - logGamma(n - k + 1) + k * Math.log(p) + (n - k) * Math.log1p(-p));
 }
+
+/**
+ * The number of successes of n trials at the uniform number u, 0 ≤ u < 1: over uniform u it is binomial. The numbers take up the range of u
+ * from the likeliest outwards, so that few are looked at, about as many as the standard deviation.
+ */
+export function binomialAt(u: number, n: number, p: number): number {
+  if (n === 0 || p <= 0) return 0;
+  if (p >= 1) return n;
+  const likeliest = Math.floor((n + 1) * p);
+  const odds = p / (1 - p);
+  let [low, high] = [likeliest, likeliest];
+  let below = binomialPoint(likeliest, n, p);
+  let above = below;
+  let rest = u - below;
+  while (rest >= 0 && (low > 0 || high < n)) {
+    if (high < n) {
+      above *= ((n - high) / (high + 1)) * odds;
+      rest -= above;
+      high++;
+      if (rest < 0) return high;
+    }
+    if (low > 0) {
+      below *= low / ((n - low + 1) * odds);
+      rest -= below;
+      low--;
+      if (rest < 0) return low;
+    }
+  }
+  return likeliest;
+}

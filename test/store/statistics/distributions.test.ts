@@ -1,7 +1,9 @@
 /** Against scipy 1.17.1 and statsmodels; the numbers were printed by them. */
 import { describe, expect, it } from 'vitest';
 import {
+  binomialAt,
   binomialCdf,
+  binomialPoint,
   incompleteBeta,
   logGamma,
   normalCdf,
@@ -62,4 +64,29 @@ describe('Distributions agree with scipy', () => {
     [3.7, 1.428072326665388],
     [1000.25, 5906.9472682711175],
   ])('gammaln(%f) within 1e-12', (x, wanted) => near(logGamma(x), wanted, 1e-12));
+});
+
+describe('A binomial number at a uniform one', () => {
+  it.each([
+    [1, 0.3],
+    [7, 0.02],
+    [25, 0.5],
+    [40, 0.97],
+    [300, 0.1],
+  ])('of %i trials with chance %f takes as much of the range as its chance', (n, p) => {
+    const grid = 200_000;
+    const seen = new Map<number, number>();
+    for (let i = 0; i < grid; i++) {
+      const k = binomialAt((i + 0.5) / grid, n, p);
+      seen.set(k, (seen.get(k) ?? 0) + 1);
+    }
+    for (let k = 0; k <= n; k++)
+      expect(Math.abs((seen.get(k) ?? 0) / grid - binomialPoint(k, n, p))).toBeLessThan(2 / grid);
+  });
+
+  it('of no trials, of none that can succeed and of all that must is known', () => {
+    expect([binomialAt(0.5, 0, 0.5), binomialAt(0.9, 9, 0), binomialAt(0.1, 9, 1)]).toEqual([0, 0, 9]);
+    for (const u of [0, 1 - 2 ** -32])
+      expect(binomialAt(u, 12_500, 0.4)).toSatisfy((k: number) => k >= 0 && k <= 12_500);
+  });
 });

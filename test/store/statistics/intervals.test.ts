@@ -65,6 +65,45 @@ describe('The bootstrap interval over tasks', () => {
     expect(meanInterval([], 0.95, 3)).toBeNull();
   });
 
+  it('of many tasks with few outcomes is that of drawing them one by one, and does not depend on their order', () => {
+    const outcomes = [-1, -0.25, 0, 0, 0, 0, 0.25, 0.5, 1];
+    const values = Array.from({ length: 900 }, (_, i) => outcomes[i % outcomes.length]!);
+    // Values that all differ a little are drawn one by one.
+    const apart = values.map((value, i) => value + i * 1e-9);
+    for (const seed of [0, 1, 2]) {
+      const { low, high } = meanInterval(values, 0.95, seed)!;
+      const single = meanInterval(apart, 0.95, seed)!;
+      expect(Math.abs(low - single.low)).toBeLessThan(0.03 * (high - low));
+      expect(Math.abs(high - single.high)).toBeLessThan(0.03 * (high - low));
+      expect(meanInterval(values.toReversed(), 0.95, seed)).toEqual({ low, high });
+    }
+  });
+
+  it('holds the true mean of 400 tasks that are solved or not in 93 to 97 of 100 cases', () => {
+    const next = uniform(8);
+    const cases = 600;
+    let held = 0;
+    for (let i = 0; i < cases; i++) {
+      const { low, high } = meanInterval(
+        Array.from({ length: 400 }, () => (next() < 0.2 ? 1 : 0)),
+        0.95,
+        i,
+        1000,
+      )!;
+      if (low <= 0.2 && 0.2 <= high) held++;
+    }
+    expect(held / cases).toBeGreaterThan(0.93);
+    expect(held / cases).toBeLessThan(0.97);
+  });
+
+  it('of 12,500 tasks takes less than half a second of the processor', () => {
+    const values = Array.from({ length: 12_500 }, (_, i) => (i % 7) - 3);
+    const before = process.cpuUsage();
+    meanInterval(values, 0.95, 0);
+    const { user } = process.cpuUsage(before);
+    expect(user / 1e6).toBeLessThan(0.5);
+  });
+
   it('reaches to the end of the values where few tasks cannot bear the level', () => {
     // Wide and skewed enough that BCa's correction passes its pole; the interval was 0 to 0 there, or −1 to −1 turned round.
     for (const level of [0.995, 0.999, 0.9999]) {
