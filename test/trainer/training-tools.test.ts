@@ -51,6 +51,46 @@ describe('rows with tools', () => {
     );
   });
 
+  it.each<[string, object]>([
+    ['the Messages API', { name: 'weather', description: 'of a city', input_schema: { type: 'object' } }],
+    [
+      'the Messages API, with a type',
+      { type: 'custom', name: 'weather', description: 'of a city', input_schema: { type: 'object' } },
+    ],
+    [
+      'the Responses API',
+      { type: 'function', name: 'weather', description: 'of a city', parameters: { type: 'object' } },
+    ],
+    ['a data set', { name: 'weather', description: 'of a city', parameters: { type: 'object' } }],
+    ['the Model Context Protocol', { name: 'weather', description: 'of a city', inputSchema: { type: 'object' } }],
+  ])('a tool in the form of %s is shown in that of the chat API, in which it is served', (_, tool) => {
+    const wrapped = {
+      type: 'function',
+      function: { name: 'weather', description: 'of a city', parameters: { type: 'object' } },
+    };
+    expect(template.render(asked, { tools: [tool] })).toBe(template.render(asked, { tools: [wrapped] }));
+  });
+
+  it('tools of which only names are known are not shown, since nothing defines them', () => {
+    expect(template.render(asked, { tools: ['weather', { description: 'of a city' }] })).toBe(template.render(asked));
+  });
+
+  it('a tool that the provider of a model runs stays as it is', () => {
+    expect(template.render(asked, { tools: [{ type: 'web_search', name: 'web' }] })).toContain(
+      '{"type": "web_search", "name": "web"}',
+    );
+  });
+
+  it('a row whose prompt has a message of no known role is refused, and the others are learnt', () => {
+    const step = { episode_id: 'e', call_id: 'c', candidate: 0, token_ids: null, prompt_token_ids: null, text: 'Sun.' };
+    const rows = ['user', 'unknown'].map((role) => ({ ...step, prompt: [{ role, content: 'Rome?' }] }));
+    const { rows: learnt, refused } = readRows(rows, (row) =>
+      supervisedRow(row as never, model as unknown as OpenModel),
+    );
+    expect(learnt).toHaveLength(1);
+    expect(refused).toMatchObject([{ line: 2, field: 'prompt[0].role', got: 'unknown' }]);
+  });
+
   it('a template that marks what is generated gives the same with tools', () => {
     const marked = `{% for tool in tools or [] %}{{ tool.function.name }};{% endfor %}{% for message in messages %}{% if message.role == 'assistant' %}{% generation %}{{ message.content }}<|im_end|>{% endgeneration %}{% else %}{{ message.content }}{% endif %}{% endfor %}`;
     const { ids, lossMask } = chatTemplate(marked, tokenizer).maskedIds(

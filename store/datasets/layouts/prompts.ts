@@ -1,7 +1,7 @@
 /** The different prompts of a dataset, each once. */
 import type { Counter } from './counter.ts';
 import { promptKey } from './pairs.ts';
-import type { Chat, Turn } from './turn.ts';
+import { type Chat, hasMedia, MEDIA, type Turn } from './turn.ts';
 
 /** The first turn of each prompt, whatever was answered. */
 export function promptsOf(turns: readonly Turn[], leftOut: Counter): Chat[] {
@@ -9,6 +9,10 @@ export function promptsOf(turns: readonly Turn[], leftOut: Counter): Chat[] {
   for (const turn of turns) {
     if (turn.prompt === null) {
       leftOut.add('no prompt was recorded');
+      continue;
+    }
+    if (hasMedia(turn.prompt)) {
+      leftOut.add(MEDIA);
       continue;
     }
     const chat = turn as Chat;

@@ -3,7 +3,7 @@ import { isRecord } from '../../../ingest/events/json.ts';
 import { mapStrings, unescapeText } from '../../../ingest/events/text.ts';
 import type { Row } from '../arrow.ts';
 import type { Unit } from '../columns.ts';
-import { toolsInOrder } from '../tool-order.ts';
+import { shownTools } from '../shown-tools.ts';
 import type { Counter } from './counter.ts';
 import { type Message, readMessage } from './message.ts';
 
@@ -28,7 +28,7 @@ export type Turn = {
   readonly prompt: readonly Message[] | null;
   /** Null where only tokens were recorded. */
   readonly answer: Message | null;
-  /** Tool definitions as sent. */
+  /** Tool definitions in the form of the chat API. */
   readonly tools: readonly Readonly<Record<string, unknown>>[] | null;
   readonly ground_truth: unknown;
   readonly reward: number | null;
@@ -177,6 +177,7 @@ function turnOf(row: Plain, lost: Counter): Turn {
   const answer = answerOf(row);
   const [prompt, answered] = [numbers(row.prompt_token_ids), numbers(row.token_ids)];
   const tools = restored(parsed(row.tools));
+  const shown = Array.isArray(tools) ? shownTools(tools) : [];
   return {
     episode_id: String(row.episode_id),
     call_id: text(row.call_id),
@@ -187,7 +188,7 @@ function turnOf(row: Plain, lost: Counter): Turn {
     role: text(row.role),
     prompt: promptOf(restored(parsed(row.prompt)), text(row.system), lost),
     answer: answer === null ? null : readMessage(restored(answer) as Plain),
-    tools: Array.isArray(tools) && tools.length > 0 ? toolsInOrder(tools.filter(isRecord)) : null,
+    tools: shown.length > 0 ? shown : null,
     ground_truth: restored(parsed(row.ground_truth)),
     reward: number(row.reward),
     advantage: number(row.advantage),
@@ -223,8 +224,13 @@ function promptOf(stored: unknown, instructions: string | null, lost: Counter): 
   return [readMessage({ role: 'system', content: instructions })!, ...messages];
 }
 
+/** Without them it would be learnt behind another prompt; `train` refuses such a row too. */
+export const MEDIA = 'a message has parts that are no text, such as images';
+
+export const hasMedia = (messages: readonly Message[]): boolean => messages.some(({ media }) => media.length > 0);
+
 /**
- * Turns with known messages that are not empty; the others are counted as omitted.
+ * Turns with known messages that are not empty and are text throughout; the others are counted as omitted.
  * @param cut whether the layout can say of an answer that it was cut off; where it cannot, its trainer would learn that the answer ends there
  */
 export function chatsOf(turns: readonly Turn[], leftOut: Counter, cut: 'marked' | 'left out' = 'left out'): Chat[] {
@@ -232,6 +238,7 @@ export function chatsOf(turns: readonly Turn[], leftOut: Counter, cut: 'marked' 
     if (turn.prompt === null) leftOut.add('no prompt was recorded');
     else if (turn.answer === null) leftOut.add('no text of the answer was recorded');
     else if (turn.answer.text === null && turn.answer.calls.length === 0) leftOut.add('the answer is empty');
+    else if (hasMedia([...turn.prompt, turn.answer])) leftOut.add(MEDIA);
     else if (turn.cut && cut === 'left out') leftOut.add('the answer was cut off, and its end would be learnt');
     else return true;
     return false;

@@ -5,7 +5,7 @@
  */
 import { TroupeError } from '../../../errors.ts';
 import { mapStrings, unescapeText } from '../../../ingest/events/text.ts';
-import { fromMessage } from '../../../ingest/formats/kit/chat-message.ts';
+import { CHAT_ROLES, fromMessage } from '../../../ingest/formats/kit/chat-message.ts';
 import { listIn } from '../../../store/datasets/nested-columns.ts';
 import type { OpenModel } from '../../model/model-directory.ts';
 import { ANSWERS, type ChatTemplate, type MaskOptions, type ToolOptions } from '../../model/tokens/template.ts';
@@ -132,9 +132,21 @@ export function chatRow(
 /**
  * The messages of a prompt, as they were sent. The instructions of the agent go first where the input has none of its own, as in the layouts
  * of other trainers.
+ * @throws TroupeError `input_refused` for a message that could not have been sent
  */
 export function askedMessages({ prompt, system }: Pick<StepRow, 'prompt' | 'system'>): readonly ChatMessage[] {
   const messages = (listIn(prompt) ?? []).map(sentMessage);
+  const unknown = messages.findIndex(({ role }) => !CHAT_ROLES.has(role));
+  if (unknown >= 0)
+    throw new TroupeError(
+      'input_refused',
+      `A message of the prompt has the role ${messages[unknown]!.role}, which no chat API knows.`,
+      {
+        field: `prompt[${unknown}].role`,
+        expected: `one of ${[...CHAT_ROLES].join(', ')}`,
+        got: messages[unknown]!.role,
+      },
+    );
   const hasOwn = messages.some(({ role }) => role === 'system' || role === 'developer');
   return system && !hasOwn ? [sentMessage({ role: 'system', content: system }), ...messages] : messages;
 }

@@ -3,7 +3,7 @@
  */
 import { got, TroupeError } from '../../../errors.ts';
 import { given } from '../../../ingest/events/json.ts';
-import { toolsInOrder } from '../../../store/datasets/tool-order.ts';
+import { shownTools } from '../../../store/datasets/shown-tools.ts';
 import { rendered, Template } from './jinja.ts';
 import { type ChatMessage, messageReader } from './template-messages.ts';
 import type { Tokenizer } from './tokenizer.ts';
@@ -71,7 +71,8 @@ export function chatTemplate(source: string, tokenizer: Tokenizer): ChatTemplate
   const hasGeneration = source.search(GENERATION_TAG) >= 0;
   const write = (template: Template, messages: readonly ChatMessage[], options: RenderOptions = {}): string => {
     const { addGenerationPrompt = false, tools } = options;
-    const extra = tools && tools.length > 0 ? { tools: toolsInOrder(tools) } : {};
+    const shown = shownTools(tools ?? []);
+    const extra = shown.length > 0 ? { tools: shown } : {};
     return rendered(template, {
       ...tokenizer.named,
       messages,
@@ -294,9 +295,10 @@ function unusedCharacters(text: string): [string, string] {
 
 const rewritten = (index: number): TroupeError =>
   new TroupeError(
-    'model_unsupported',
+    'input_refused',
     `The chat template writes message ${index} differently once others follow, so the model's output cannot be cut out.`,
     {
+      field: `messages[${index}]`,
       expected: 'a template that only appends, or one with {% generation %} blocks',
       hint: 'Train on one row for each reply, or mark the reply in the template with {% generation %} … {% endgeneration %}.',
     },

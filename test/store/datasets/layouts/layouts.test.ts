@@ -1,5 +1,6 @@
 /** What each layout makes of recorded turns; the expected rows are those of the trainers' own documentation. */
 import { describe, expect, it } from 'vitest';
+import { LAYOUTS } from '../../../../store/datasets/layouts/catalogue.ts';
 import { counter } from '../../../../store/datasets/layouts/counter.ts';
 import { everything } from '../../../../store/datasets/layouts/everything.ts';
 import { countNotHeld } from '../../../../store/datasets/layouts/held.ts';
@@ -276,6 +277,18 @@ describe('What a layout cannot hold', () => {
       'member refusal of messages': 1,
     });
     expect(turns[0]!.answer!.text).toBe('half \uFFFD');
+  });
+
+  it('leaves out a row whose messages have images, which would be learnt behind another prompt', () => {
+    const seen = { role: 'user', content: [{ type: 'image_url', image_url: { url: 'x' } }] };
+    const rows = [row({ prompt: [seen], text: 'A cat.' }), row({ prompt: ASKED, text: 'Yes.', call_id: 'c2' })];
+    for (const name of ['trl-sft', 'openai-sft', 'axolotl', 'trl-prompts', 'everything']) {
+      const { rows: held, leftOut } = laidOut(LAYOUTS.find((one) => one.name === name)!, rows);
+      expect(held, name).toHaveLength(1);
+      expect(leftOut, name).toContainEqual(
+        expect.objectContaining({ what: 'a message has parts that are no text, such as images', count: 1 }),
+      );
+    }
   });
 
   it('is nothing in `everything`, which has tokens, log-probabilities and the mask of a turn', () => {
