@@ -11,6 +11,12 @@ import { nearest } from './nearest.ts';
 export type Keywords = {
   /** Reads a value that has its own language, such as a filter, and throws what is wrong with it. Nothing else is checked of such a value. */
   readonly reads?: (value: unknown, path: string) => void;
+  /** Whether a value of the right type fits, where JSON Schema cannot say it; beside `expects`. */
+  readonly fits?: (value: never) => boolean;
+  /** What a value should be, in place of what its schema says of it and of its parts; of a union, where no alternative knows any of its names. */
+  readonly expects?: string;
+  /** The value may hold a secret, and is not shown. */
+  readonly secret?: boolean;
   /** Names that people may expect here, each with the rest of a sentence that says why it has no place. */
   readonly refuses?: Readonly<Record<string, string>>;
 };
@@ -18,6 +24,8 @@ export type Keywords = {
 type Reading = {
   /** The whole value at the beginning of a sentence, such as `A plan`. */
   readonly called: string;
+  /** The path of the value, where it is a part of something. */
+  readonly at?: string;
   /** `usage` if left out. */
   readonly code?: ErrorCode;
   /** What the sentence begins with, such as `The body does not fit: `. */
@@ -31,9 +39,9 @@ type Reading = {
 export function read<T extends TSchema>(
   schema: T,
   value: unknown,
-  { called, code = 'usage', before = '' }: Reading,
+  { called, at, code = 'usage', before = '' }: Reading,
 ): Static<T> {
-  const found = misfitAt(schema as Schema, value, { path: [], called });
+  const found = misfitAt(schema as Schema, value, { path: at === undefined ? [] : [at], called });
   if (found === null) return value as Static<T>;
   const { field, message, expected, got: came } = found;
   throw new TroupeError(code, `${before}${message}`, { ...(field === '' ? {} : { field }), expected, got: came });
@@ -76,7 +84,8 @@ function misfitAt(schema: Schema, value: unknown, place: Place): Misfit | null {
     return null;
   }
   if (!isWalked(schema) && Check(schema as unknown as TSchema, value)) return null;
-  if (schema.anyOf !== undefined) return misfitOfUnion(schema.anyOf, value, place);
+  if (schema.anyOf !== undefined) return misfitOfUnion(schema, value, place);
+  if (schema.expects !== undefined) return unexpected(schema, value, place);
   const { properties, patternProperties, items } = schema;
   const inside = (key: string | number, of: Schema, it: unknown): Misfit | null =>
     misfitAt(of, it, { ...place, path: [...place.path, key] });
@@ -102,7 +111,7 @@ function isWalked(schema: Schema): boolean {
   const { properties = {}, patternProperties = {}, anyOf = [], items = [] } = schema;
   const parts = [...Object.values(properties), ...Object.values(patternProperties), ...anyOf, items].flat() as Schema[];
   const named = Object.keys(patternProperties).some((pattern) => pattern !== ANY_NAME);
-  const found = schema.reads !== undefined || named || parts.some(isWalked);
+  const found = schema.reads !== undefined || schema.fits !== undefined || named || parts.some(isWalked);
   WALKED.set(schema, found);
   return found;
 }
@@ -145,25 +154,36 @@ function misnamed(schema: Schema, value: Members, place: Place): Misfit | null {
     };
   }
   const missing = required.filter((name) => value[name] === undefined);
-  return missing.length === 0 ? null : should(place, `have ${missing.join(', ')}`, value);
+  if (missing.length === 0) return null;
+  const expecting = missing.find((name) => properties![name]!.expects !== undefined);
+  if (expecting !== undefined)
+    return should({ ...place, path: [...place.path, expecting] }, `be ${properties![expecting]!.expects}`, undefined);
+  return should(place, `have ${missing.join(', ')}`, shownParts(schema, value));
 }
 
+const shownParts = ({ properties = {} }: Schema, value: Members): Members =>
+  Object.fromEntries(Object.entries(value).map(([name, it]) => [name, properties[name]?.secret ? '***' : it]));
+
 /** A union is read by its tags, the names whose values are fixed; one without tags by the alternative that knows the most names. */
-function misfitOfUnion(alternatives: readonly Schema[], value: unknown, place: Place): Misfit | null {
+function misfitOfUnion({ anyOf: alternatives = [], expects }: Schema, value: unknown, place: Place): Misfit | null {
   const typed = alternatives.filter((one) => fitsType(one, value));
   if (!isMembers(value) || typed.every((one) => one.properties === undefined)) {
     const found = typed.map((one) => misfitAt(one, value, place));
-    if (found.length > 0) return found.includes(null) ? null : found.at(-1)!;
-    return should(place, `be ${[...new Set(alternatives.map(nameOf))].join(' or ')}`, value);
+    if (found.includes(null)) return null;
+    if (found.length > 0 && expects === undefined) return found.at(-1)!;
+    return should(place, `be ${expects ?? [...new Set(alternatives.map(nameOf))].join(' or ')}`, value);
   }
   const tagged = typed.filter((one) => tagsOf(one).every((tag) => hasTag(one, value, tag)));
   const knows = ({ properties = {} }: Schema): number => Object.keys(value).filter((name) => name in properties).length;
-  if (tagged.length > 0)
-    return misfitAt(
-      tagged.reduce((a, b) => (knows(b) > knows(a) ? b : a)),
-      value,
-      place,
+  if (tagged.length > 0) {
+    const best = tagged.reduce((a, b) => (knows(b) > knows(a) ? b : a));
+    const ofOthers = Object.keys(value).some(
+      (name) => !(name in best.properties!) && typed.some((one) => name in one.properties!),
     );
+    if (expects !== undefined && (ofOthers || knows(best) === 0))
+      return should(place, `be ${expects}`, Object.keys(value).join(', '));
+    return misfitAt(best, value, place);
+  }
   // No alternative has all the tags: the one to blame is that which, if it were right, leaves the most alternatives.
   let blamed: Misfit | null = null;
   let most = 0;
@@ -188,6 +208,12 @@ function fitsType({ anyOf, type, reads, ...rest }: Schema, value: unknown): bool
   if (anyOf !== undefined) return anyOf.some((one) => fitsType(one, value));
   if ('const' in rest || rest.enum !== undefined) return typeof value === typeof (rest.const ?? rest.enum?.[0]);
   return type === undefined || Check({ type } as unknown as TSchema, value);
+}
+
+/** Of a value and its parts together. */
+function unexpected({ expects, fits, secret, ...schema }: Schema, value: unknown, place: Place): Misfit | null {
+  if (Check(schema as unknown as TSchema, value) && (fits === undefined || fits(value as never))) return null;
+  return should(place, `be ${expects}`, secret ? '***' : value);
 }
 
 /** Of the value itself: what it holds was looked at. */

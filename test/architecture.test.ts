@@ -43,7 +43,7 @@ const shown = ({ file, to }: Import): string => `${file} imports ${to}`;
 
 describe('Imports run left along the data', () => {
   const ORDER: readonly (readonly string[])[] = [
-    ['errors.ts', 'nearest.ts', 'document.ts', 'config.ts'],
+    ['errors.ts', 'nearest.ts', 'document.ts', 'setting.ts', 'config.ts'],
     ['ingest'],
     ['store', 'migrations'],
     ['trainer'],

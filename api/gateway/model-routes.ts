@@ -2,9 +2,10 @@
  * The setting `routes`: calls for another model that a policy of this project serves instead, so that clients need no change. A route
  * matches calls by model, agent and role.
  */
+import { Type } from 'typebox';
 import { wrongSetting } from '../../errors.ts';
-import { isRecord } from '../../ingest/events/json.ts';
 import { isIdentifier } from '../../ingest/events/text.ts';
+import { readSetting } from '../../setting.ts';
 import type { CallContext } from './request.ts';
 import { findUpstream, type Upstream } from './upstream/settings.ts';
 
@@ -20,35 +21,28 @@ export type Route = {
   readonly fallback: string | null;
 };
 
-const FIELDS = ['model', 'agent', 'role', 'policy', 'fallback'] as const;
+const name = (expects: string, isOther: (name: string) => boolean = () => false) =>
+  Type.String({ fits: (value: string) => isIdentifier(value) && !isOther(value), expects });
+const Setting = Type.Object(
+  {
+    model: name('a model that clients ask for', (value) => /^(?:policy|checkpoint):/.test(value)),
+    policy: name('the name of a policy, such as team', (value) => value.startsWith('policy:')),
+    agent: Type.Optional(name('a name')),
+    role: Type.Optional(name('a name')),
+    fallback: Type.Optional(name('a model of a configured server')),
+  },
+  { additionalProperties: false },
+);
 
-/** Routes in the order they are written. Throws `config_invalid` naming the field. */
-export function readRoutes(setting: unknown, upstreams: readonly Upstream[]): readonly Route[] {
-  if (setting == null) return [];
-  if (!isRecord(setting)) throw wrongSetting('routes', 'a map of name to route', setting);
-  return Object.entries(setting).map(([name, fields]) => {
-    const at = `routes.${name}`;
-    if (!/^[a-z0-9][a-z0-9._-]{0,63}$/i.test(name))
-      throw wrongSetting('routes', 'names of letters, digits, ".", "_", "-"', name);
-    if (!isRecord(fields)) throw wrongSetting(at, 'a map with model and policy', fields);
-    const strange = Object.keys(fields).find((field) => !(FIELDS as readonly string[]).includes(field));
-    if (strange !== undefined) throw wrongSetting(at, `only ${FIELDS.join(', ')}`, strange);
-    const text = (field: (typeof FIELDS)[number]): string | null => {
-      const value = fields[field];
-      if (value == null) return null;
-      if (isIdentifier(value)) return value;
-      throw wrongSetting(`${at}.${field}`, 'a name', value);
-    };
-    const [model, policy, fallback] = [text('model'), text('policy'), text('fallback')];
-    if (model === null || /^(?:policy|checkpoint):/.test(model))
-      throw wrongSetting(`${at}.model`, 'a model that clients ask for', model);
-    if (policy === null || policy.startsWith('policy:'))
-      throw wrongSetting(`${at}.policy`, 'the name of a policy, such as team', policy);
-    if (fallback !== null && findUpstream(upstreams, fallback) === null)
-      throw wrongSetting(`${at}.fallback`, 'a model of a configured server', fallback);
-    return { name, model, agent: text('agent'), role: text('role'), policy, fallback };
-  });
-}
+/** Routes in the order they are written. @throws TroupeError `config_invalid` naming the field. */
+export const readRoutes = (setting: unknown, upstreams: readonly Upstream[]): readonly Route[] =>
+  readSetting('routes', Setting, setting).map(
+    ([name, { model, policy, agent = null, role = null, fallback = null }]) => {
+      if (fallback !== null && findUpstream(upstreams, fallback) === null)
+        throw wrongSetting(`routes.${name}.fallback`, 'a model of a configured server', fallback);
+      return { name, model, agent, role, policy, fallback };
+    },
+  );
 
 /** The model that the calls of each policy fall back to: what answers them before the first release. Of several routes the first counts. */
 export function fallbacksOf(routes: readonly Route[]): Readonly<Record<string, string>> {

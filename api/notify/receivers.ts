@@ -1,7 +1,7 @@
 /** The setting `notify`: who is notified of runs and schedules. Commands and addresses come from here and nowhere else. */
 import type { lookup as systemLookup } from 'node:dns';
-import { got, TroupeError, wrongSetting } from '../../errors.ts';
-import { isRecord } from '../../ingest/events/json.ts';
+import { type Static, Type } from 'typebox';
+import { Address, Command, named, readSetting, Variable, Variables } from '../../setting.ts';
 import { type Receiver, Refused } from '../../store/queue/notify/delivery.ts';
 import { HAPPENINGS } from '../../store/queue/notify/happenings.ts';
 import { runCommand } from '../../trainer/loop/play/command.ts';
@@ -9,64 +9,43 @@ import { postJson } from '../http/post.ts';
 
 type Env = Readonly<Record<string, string | undefined>>;
 
-const FIELDS = {
-  command: ['command', 'env', 'on'],
-  url: ['url', 'key_env', 'private', 'on'],
-} as const;
-const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
-const VARIABLE = /^[A-Za-z_]\w*$/;
 const TIMEOUT_S = 10;
 const ON = HAPPENINGS.filter((name) => name !== 'run_done' && name !== 'tick_skipped');
 /** Statuses that refuse one message; any other one is about the receiver or the address, and the next message would fare no better. */
 const ABOUT_THE_MESSAGE = [400, 409, 413, 415, 422];
 const ALWAYS = ['PATH', 'HOME', 'LANG', 'LC_ALL', 'TMPDIR', 'TZ'];
 
+const strict = { additionalProperties: false } as const;
+const On = {
+  on: Type.Optional(
+    Type.Array(Type.Enum([...HAPPENINGS]), { minItems: 1, expects: `a list of ${HAPPENINGS.join(', ')}` }),
+  ),
+};
+const ByCommand = Type.Object({ command: Command, env: Type.Optional(Variables), ...On }, strict);
+const ByUrl = Type.Object(
+  { url: Address, key_env: Type.Optional(Variable), private: Type.Optional(Type.Boolean()), ...On },
+  strict,
+);
+const Setting = Type.Union([ByCommand, ByUrl], { expects: 'a map with either command or url' });
+
 /** @throws TroupeError `config_invalid` naming the field, what was expected and what came */
-export function readReceivers(
+export const readReceivers = (
   setting: Readonly<Record<string, unknown>> | null,
   env: Env,
   lookup?: typeof systemLookup,
-): readonly Receiver[] {
-  return Object.entries(setting ?? {}).map(([name, fields]) => readReceiver(name, fields, env, lookup));
-}
+): readonly Receiver[] =>
+  readSetting('notify', Setting, setting).map(([name, value]) => ({
+    name,
+    on: value.on ?? ON,
+    send: 'url' in value ? toUrl(`notify.${name}`, value, env, lookup) : toCommand(value, env),
+  }));
 
 /** @throws TroupeError `not_found` naming the receivers that there are */
-export function findReceiver(receivers: readonly Receiver[], name: string): Receiver {
-  const found = receivers.find((one) => one.name === name);
-  if (found) return found;
-  const names = receivers.map((one) => one.name);
-  const known = names.length === 0 ? 'the setting notify is empty' : `it has ${names.join(', ')}`;
-  throw new TroupeError(
-    'not_found',
-    `The configuration has no receiver ${got(name)}; ${known}. Add it to notify in troupe.yaml of the folder where Troupe was started.`,
-    { field: 'notify' },
-  );
-}
-
-function readReceiver(name: string, value: unknown, env: Env, lookup?: typeof systemLookup): Receiver {
-  const at = `notify.${name}`;
-  if (!NAME.test(name)) throw wrongSetting('a name in notify', 'letters, digits, dots, dashes or underscores', name);
-  if (!isRecord(value)) throw wrongSetting(at, 'a map with command or url', value);
-  if ((value.command === undefined) === (value.url === undefined))
-    throw wrongSetting(at, 'a map with either command or url', Object.keys(value).join(', '));
-  const by = value.url === undefined ? 'command' : 'url';
-  const fields: readonly string[] = FIELDS[by];
-  const strange = Object.keys(value).find((field) => !fields.includes(field));
-  if (strange !== undefined) throw wrongSetting(`a field of ${at} with ${by}`, `one of ${fields.join(', ')}`, strange);
-  const { on = ON } = value;
-  const isHappening = (one: unknown) => (HAPPENINGS as readonly unknown[]).includes(one);
-  if (!Array.isArray(on) || on.length === 0 || !on.every(isHappening))
-    throw wrongSetting(`${at}.on`, `a list of ${HAPPENINGS.join(', ')}`, on);
-  return { name, on, send: by === 'url' ? toUrl(at, value, env, lookup) : toCommand(at, value, env) };
-}
+export const findReceiver = (receivers: readonly Receiver[], name: string): Receiver =>
+  named('notify', 'receiver', receivers, name);
 
 /** A command reads the message on standard input. */
-function toCommand(at: string, { command, env: names = [] }: Record<string, unknown>, env: Env): Receiver['send'] {
-  const isText = (one: unknown): one is string => typeof one === 'string' && one !== '';
-  if (!Array.isArray(command) || command.length === 0 || !command.every(isText))
-    throw wrongSetting(`${at}.command`, 'a list: the program and its arguments, such as [sh, notify.sh]', command);
-  if (!Array.isArray(names) || !names.every((one) => isText(one) && VARIABLE.test(one)))
-    throw wrongSetting(`${at}.env`, 'a list of names of variables, without values', names);
+function toCommand({ command, env: names = [] }: Static<typeof ByCommand>, env: Env): Receiver['send'] {
   const inherited = Object.fromEntries(
     [...ALWAYS, ...names].flatMap((one) => (env[one] === undefined ? [] : [[one, env[one]]])),
   );
@@ -84,32 +63,17 @@ function toCommand(at: string, { command, env: names = [] }: Record<string, unkn
 /** One POST of JSON. No redirect is followed, and the address is looked at when it is connected to. */
 function toUrl(
   at: string,
-  { url, key_env, private: isPrivate = false }: Record<string, unknown>,
+  { url, key_env, private: isPrivate = false }: Static<typeof ByUrl>,
   env: Env,
   resolve?: typeof systemLookup,
 ): Receiver['send'] {
-  const target = typeof url === 'string' && URL.canParse(url) ? new URL(url) : null;
-  if (
-    target === null ||
-    !/^https?:$/.test(target.protocol) ||
-    `${target.username}${target.password}${target.search}${target.hash}` !== ''
-  )
-    // Not shown: it may hold a secret.
-    throw wrongSetting(
-      `${at}.url`,
-      'an address such as https://example.com/hook, without name, password or query',
-      '***',
-    );
-  if (key_env !== undefined && !(typeof key_env === 'string' && VARIABLE.test(key_env)))
-    throw wrongSetting(`${at}.key_env`, 'the name of a variable', '***');
-  if (typeof isPrivate !== 'boolean') throw wrongSetting(`${at}.private`, 'true or false', isPrivate);
   const post = postJson(resolve);
   return async (message) => {
-    const key = typeof key_env === 'string' ? env[key_env] : undefined;
+    const key = key_env === undefined ? undefined : env[key_env];
     if (key_env !== undefined && !key) throw new Error(`The variable ${key_env} of ${at}.key_env is not set.`);
     // A message is short: it is sent to its end.
     const signal = new AbortController().signal;
-    const { status } = await post(target.href, message, { key, isPrivate, timeoutS: TIMEOUT_S, signal });
+    const { status } = await post(new URL(url).href, message, { key, isPrivate, timeoutS: TIMEOUT_S, signal });
     if (status >= 300 && status < 400) throw new Error(`It answered ${status}; redirects are not followed.`);
     if (ABOUT_THE_MESSAGE.includes(status)) throw new Refused(`It answered ${status}.`);
     if (status < 200 || status >= 300) throw new Error(`It answered ${status}.`);

@@ -92,7 +92,7 @@ export async function openServing(context: Context, options: ServingOptions): Pr
     upstreams,
     routes,
     episodes: context.episodes,
-    prices: readPrices('prices', config.prices ?? {}),
+    prices: readPrices(config.prices ?? {}),
     runners: role === 'ingest' ? [] : readRunners(config.runners, readScorers(config.rewards)),
     keys,
     reader: reader.open,

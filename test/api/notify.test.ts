@@ -369,10 +369,7 @@ describe('A receiver of notifications', () => {
     [{ ops: { url: 'ftp://a' } }, /notify.ops.url should be an address/],
     [{ ops: { url: 'https://me:secret@a' } }, /notify.ops.url should be an address .*, but it is "\*\*\*"/],
     [{ ops: { url: 'http://a', on: ['done'] } }, /notify.ops.on should be a list of run_done, run_failed/],
-    [
-      { ops: { url: 'http://a', key: 'k' } },
-      /a field of notify.ops with url should be one of url, key_env, private, on/,
-    ],
+    [{ ops: { url: 'http://a', key: 'k' } }, /notify.ops has no "key". It has url, key_env, private, on/],
     [{ ops: { command: 'sh x' } }, /notify.ops.command should be a list/],
     [{ ops: { command: ['x'], env: ['A=b'] } }, /notify.ops.env should be a list of names/],
   ])('is refused with a sentence where the setting is %j', (setting, why) => {

@@ -126,11 +126,11 @@ describe('a rule for the spans of a program', () => {
     [[], 'spans'],
     [{ episode: [] }, 'spans'],
     [{ episodes: {} }, 'spans.episodes'],
-    [{ episodes: ['autogen'] }, 'spans.episodes[0]'],
-    [{ episodes: [{ service: 'a', by: 'session.id', scope: 'x' }] }, 'spans.episodes[0]'],
-    [{ episodes: [{ service: 'a*b', by: 'session.id' }] }, 'spans.episodes[0].service'],
-    [{ episodes: [{ service: 'a' }] }, 'spans.episodes[0].by'],
-    [{ episodes: [{ by: 'session.id' }] }, 'spans.episodes[0].service'],
+    [{ episodes: ['autogen'] }, 'spans.episodes.0'],
+    [{ episodes: [{ service: 'a', by: 'session.id', scope: 'x' }] }, 'spans.episodes.0'],
+    [{ episodes: [{ service: 'a*b', by: 'session.id' }] }, 'spans.episodes.0.service'],
+    [{ episodes: [{ service: 'a' }] }, 'spans.episodes.0.by'],
+    [{ episodes: [{ by: 'session.id' }] }, 'spans.episodes.0.service'],
   ])('is refused where it is none: %j', (setting, field) => {
     expect(() => readEpisodeRules(setting)).toThrow(expect.objectContaining({ code: 'config_invalid' }));
     expect(() => readEpisodeRules(setting)).toThrow(field);

@@ -380,7 +380,7 @@ describe('the setting upstreams', () => {
     [{ base_url: 'https://me:hunter2@a.example' }, 'upstreams.main.base_url'],
     [{ base_url: 'https://a.example/?key=x' }, 'upstreams.main.base_url'],
     [{ api_key: 'sk-x' }, 'upstreams.main.api_key'],
-    [{ modles: [] }, 'upstreams.main'],
+    [{ modles: [] }, 'upstreams.main.modles'],
     [{ models: 'm' }, 'upstreams.main.models'],
     [{ prices: { m: { input: -1, output: 1 } } }, 'upstreams.main.prices.m'],
     [{ prices: { m: 3 } }, 'upstreams.main.prices.m'],

@@ -178,7 +178,10 @@ it.each([
   [{ model: 'm', url: 'http://host/v1', range: [1, 0] }, /range should be a least and a greater number/],
   [{ sql: ' ' }, /sql should be a text/],
   [{ uri: 'x' }, /should be a map with command, url, model or sql/],
-  [{ sql: 'select 1', url: 'http://host' }, /a field of rewards.grader with/],
+  [
+    { sql: 'select 1', url: 'http://host' },
+    /rewards.grader should be a map with command, url, model or sql, but it is "sql, url"/,
+  ],
 ])('%j is refused', (source, sentence) => {
   expect(() => readScorers({ grader: source })).toThrow(sentence);
 });

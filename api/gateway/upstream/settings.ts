@@ -1,7 +1,9 @@
 /** Configured model servers: where they are, which models they serve, and their prices. Addresses come only from here. */
+import { type Static, Type } from 'typebox';
+import { read } from '../../../document.ts';
 import { wrongSetting } from '../../../errors.ts';
-import { isRecord } from '../../../ingest/events/json.ts';
 import { isIdentifier } from '../../../ingest/events/text.ts';
+import { Address, plainAddress, readSetting } from '../../../setting.ts';
 
 /** US dollars for a million tokens. */
 export type Price = {
@@ -39,11 +41,36 @@ export type Upstream = {
 const KEY_HEADERS = ['authorization', 'x-api-key'] as const;
 const ENGINES = ['vllm', 'sglang'] as const;
 const LOGPROBS = ['raw', 'processed'] as const;
-const FIELDS = [
-  ...(['base_url', 'api_key_env', 'api_key_header', 'models', 'prices', 'private', 'timeout_s'] as const),
-  ...(['token_ids', 'logprobs', 'checkpoints', 'policies'] as const),
-];
-const DEFAULT_TIMEOUT_S = 600;
+
+const strict = { additionalProperties: false } as const;
+const Dollars = Type.Number({ minimum: 0 });
+/** US dollars for a million tokens of each model, or of each policy. */
+const Prices = Type.Record(
+  Type.String(),
+  Type.Object(
+    { input: Dollars, output: Dollars, cached_input: Type.Optional(Type.Union([Dollars, Type.Null()])) },
+    { expects: 'input, output and perhaps cached_input, in US dollars for a million tokens' },
+  ),
+);
+const Name = Type.String({ fits: isIdentifier, expects: 'a name' });
+const Setting = Type.Object(
+  {
+    base_url: Address,
+    api_key_env: Type.Optional(Type.String()),
+    api_key_header: Type.Optional(Type.Enum([...KEY_HEADERS])),
+    models: Type.Optional(Type.Array(Type.String({ minLength: 1 }), { expects: 'a list of names' })),
+    prices: Type.Optional(Prices),
+    private: Type.Optional(Type.Boolean()),
+    timeout_s: Type.Optional(
+      Type.Number({ exclusiveMinimum: 0, maximum: 86_400, description: 'seconds; 600 if left out' }),
+    ),
+    token_ids: Type.Optional(Type.Enum([...ENGINES])),
+    logprobs: Type.Optional(Type.Enum([...LOGPROBS])),
+    checkpoints: Type.Optional(Type.Record(Type.String(), Name)),
+    policies: Type.Optional(Type.Array(Name)),
+  },
+  { ...strict, refuses: { api_key: 'should be left out; api_key_env names the environment variable.' } },
+);
 
 type Env = Readonly<Record<string, string | undefined>>;
 
@@ -56,11 +83,24 @@ export function readUpstreams(setting: unknown, env: Env): readonly Upstream[] {
   if (setting == null) {
     const { TROUPE_UPSTREAM_BASE_URL: url } = env;
     return url
-      ? [readOne('default', { base_url: url, api_key_env: 'TROUPE_UPSTREAM_API_KEY', models: ['*'] }, env)]
+      ? [
+          upstreamOf(
+            'default',
+            read(
+              Setting,
+              { base_url: url, api_key_env: 'TROUPE_UPSTREAM_API_KEY', models: ['*'] },
+              {
+                called: 'upstreams',
+                at: 'upstreams.default',
+                code: 'config_invalid',
+              },
+            ),
+            env,
+          ),
+        ]
       : [];
   }
-  if (!isRecord(setting)) throw wrongSetting('upstreams', 'a map of name to server', setting);
-  const upstreams = Object.entries(setting).map(([name, fields]) => readOne(name, fields, env));
+  const upstreams = readSetting('upstreams', Setting, setting).map(([name, one]) => upstreamOf(name, one, env));
   const seen = new Map<string, string>();
   for (const { name, models } of upstreams) {
     for (const model of models) {
@@ -73,78 +113,41 @@ export function readUpstreams(setting: unknown, env: Env): readonly Upstream[] {
   return upstreams;
 }
 
-function readOne(name: string, fields: unknown, env: Env): Upstream {
-  const at = `upstreams.${name}`;
-  if (!/^[a-z0-9][a-z0-9._-]{0,63}$/i.test(name))
-    throw wrongSetting('upstreams', 'names of letters, digits, ".", "_", "-"', name);
-  if (!isRecord(fields)) throw wrongSetting(at, 'a map with base_url', fields);
-  if ('api_key' in fields)
-    throw wrongSetting(`${at}.api_key`, 'left out; api_key_env names the environment variable', '***');
-  const strange = Object.keys(fields).find((field) => !(FIELDS as readonly string[]).includes(field));
-  if (strange !== undefined) throw wrongSetting(at, `only ${FIELDS.join(', ')}`, strange);
-  const { base_url, api_key_env: variable, models = [], prices = {}, private: isPrivate = false } = fields;
-  const { timeout_s: seconds = DEFAULT_TIMEOUT_S, api_key_header: header = 'authorization' } = fields;
-  const { token_ids: engine = null, logprobs = 'raw', checkpoints = {}, policies = [] } = fields;
-  const oneOf = <T extends string>(field: string, names: readonly T[], value: unknown): T => {
-    const found = names.find((name) => name === value);
-    if (found === undefined) throw wrongSetting(`${at}.${field}`, names.join(' or '), value);
-    return found;
-  };
-  if (!Array.isArray(policies) || !policies.every(isIdentifier))
-    throw wrongSetting(`${at}.policies`, 'a list of policies', policies);
-  if (policies.length > 0 && engine === null)
-    throw wrongSetting(`${at}.token_ids`, 'vllm or sglang, so that releases can be loaded into it', engine);
-  if (!isRecord(checkpoints) || !Object.values(checkpoints).every(isIdentifier))
-    throw wrongSetting(`${at}.checkpoints`, 'a map of model to checkpoint id', checkpoints);
-  if (variable !== undefined && typeof variable !== 'string')
-    throw wrongSetting(`${at}.api_key_env`, 'a variable', variable);
-  if (!Array.isArray(models) || !models.every((model) => typeof model === 'string' && model !== ''))
-    throw wrongSetting(`${at}.models`, 'a list of names', models);
-  if (typeof isPrivate !== 'boolean') throw wrongSetting(`${at}.private`, 'true or false', isPrivate);
-  if (typeof seconds !== 'number' || !(seconds > 0 && seconds <= 86_400))
-    throw wrongSetting(`${at}.timeout_s`, 'seconds, up to a day', seconds);
+function upstreamOf(name: string, setting: Static<typeof Setting>, env: Env): Upstream {
+  const { api_key_env: variable, token_ids = null, policies = [] } = setting;
+  if (policies.length > 0 && token_ids === null)
+    throw wrongSetting(
+      `upstreams.${name}.token_ids`,
+      'vllm or sglang, so that releases can be loaded into it',
+      token_ids,
+    );
   return {
     name,
-    baseUrl: readUrl(`${at}.base_url`, base_url),
-    key: (variable !== undefined && env[variable as string]) || null,
-    keyHeader: oneOf('api_key_header', KEY_HEADERS, header),
-    models,
-    prices: readPrices(`${at}.prices`, prices),
-    isPrivate,
-    timeoutMs: seconds * 1000,
-    tokenIds: engine === null ? null : oneOf('token_ids', ENGINES, engine),
-    logprobs: oneOf('logprobs', LOGPROBS, logprobs),
-    checkpoints: checkpoints as Record<string, string>,
+    baseUrl: plainAddress(setting.base_url),
+    key: (variable !== undefined && env[variable]) || null,
+    keyHeader: setting.api_key_header ?? 'authorization',
+    models: setting.models ?? [],
+    prices: pricesOf(setting.prices ?? {}),
+    isPrivate: setting.private ?? false,
+    timeoutMs: (setting.timeout_s ?? 600) * 1000,
+    tokenIds: token_ids,
+    logprobs: setting.logprobs ?? 'raw',
+    checkpoints: setting.checkpoints ?? {},
     policies,
   };
 }
 
-function readUrl(field: string, value: unknown): string {
-  const url = typeof value === 'string' && URL.canParse(value) ? new URL(value) : null;
-  const expected = 'an address such as https://api.openai.com/v1, without name, password or query';
-  if (url === null || !/^https?:$/.test(url.protocol)) throw wrongSetting(field, expected, value);
-  // Not shown: it holds a secret.
-  if (`${url.username}${url.password}${url.search}${url.hash}` !== '') throw wrongSetting(field, expected, '***');
-  return url.href.replace(/\/+$/, '');
-}
+/** The setting `prices`. @throws TroupeError `config_invalid` naming the field */
+export const readPrices = (setting: unknown): Readonly<Record<string, Price>> =>
+  pricesOf(read(Prices, setting, { called: 'prices', at: 'prices', code: 'config_invalid' }));
 
-/** US dollars for a million tokens of each model, or of each policy. @throws TroupeError `config_invalid` naming the field */
-export function readPrices(field: string, value: unknown): Readonly<Record<string, Price>> {
-  if (!isRecord(value)) throw wrongSetting(field, 'a map of model to input, cached_input and output', value);
-  return Object.fromEntries(
-    Object.entries(value).map(([model, price]) => {
-      const { input, output, cached_input: cachedInput = null } = isRecord(price) ? price : {};
-      const isPrice = (x: unknown) => typeof x === 'number' && x >= 0 && Number.isFinite(x);
-      if (!isPrice(input) || !isPrice(output) || !(cachedInput === null || isPrice(cachedInput)))
-        throw wrongSetting(
-          `${field}.${model}`,
-          'input, output and perhaps cached_input, in US dollars for a million tokens',
-          price,
-        );
-      return [model, { input, output, cachedInput } as Price];
-    }),
+const pricesOf = (prices: Static<typeof Prices>): Readonly<Record<string, Price>> =>
+  Object.fromEntries(
+    Object.entries(prices).map(([model, { input, output, cached_input = null }]) => [
+      model,
+      { input, output, cachedInput: cached_input },
+    ]),
   );
-}
 
 /** The header of the configured key; none if there is no key. */
 export function keyHeaders({ key, keyHeader }: Pick<Upstream, 'key' | 'keyHeader'>): Record<string, string> {

@@ -3,43 +3,34 @@
  * into the resource of what it matches, as the program itself could have set it, so everything that reads a span later finds its episode
  * without the setting: another thread, a rebuild, another machine.
  */
-import { wrongSetting } from '../../../errors.ts';
+import { type Static, Type } from 'typebox';
+import { read } from '../../../document.ts';
 import { isRecord } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { EPISODE, EPISODE_BY, isOtlp } from './decode.ts';
 
-export type EpisodeRule = {
-  /** `service.name` of a resource; a prefix if it ends with `*`. */
-  readonly service: string;
-  /** The attribute that names the episode: of the span, else of the resource. */
-  readonly by: string;
-};
+const EpisodeRule = Type.Object(
+  {
+    service: Type.String({
+      description: '`service.name` of a resource; a prefix if it ends with `*`',
+      fits: (name: string) => isIdentifier(name) && !name.slice(0, -1).includes('*'),
+      expects: 'the service.name of a program, or a prefix of it with * at its end',
+    }),
+    by: Type.String({
+      description: 'the attribute that names the episode: of the span, else of the resource',
+      fits: isIdentifier,
+      expects: 'the name of an attribute, such as session.id',
+    }),
+  },
+  { additionalProperties: false },
+);
+export type EpisodeRule = Readonly<Static<typeof EpisodeRule>>;
+
+const Setting = Type.Object({ episodes: Type.Optional(Type.Array(EpisodeRule)) }, { additionalProperties: false });
 
 /** The rules of the setting, in their order. @throws TroupeError `config_invalid` naming the field. */
-export function readEpisodeRules(setting: unknown): readonly EpisodeRule[] {
-  if (setting == null) return [];
-  if (!isRecord(setting)) throw wrongSetting('spans', 'a map with episodes', setting);
-  const other = Object.keys(setting).find((name) => name !== 'episodes');
-  if (other !== undefined) throw wrongSetting('spans', 'only episodes', other);
-  const { episodes = [] } = setting;
-  if (!Array.isArray(episodes))
-    throw wrongSetting('spans.episodes', 'a list of rules, each with service and by', episodes);
-  return episodes.map((rule: unknown, i) => {
-    const at = `spans.episodes[${i}]`;
-    if (!isRecord(rule)) throw wrongSetting(at, 'a map with service and by', rule);
-    const strange = Object.keys(rule).find((name) => name !== 'service' && name !== 'by');
-    if (strange !== undefined) throw wrongSetting(at, 'only service and by', strange);
-    const { service, by } = rule;
-    if (!isIdentifier(service) || service.slice(0, -1).includes('*'))
-      throw wrongSetting(
-        `${at}.service`,
-        'the service.name of a program, or a prefix of it with * at its end',
-        service,
-      );
-    if (!isIdentifier(by)) throw wrongSetting(`${at}.by`, 'the name of an attribute, such as session.id', by);
-    return { service, by };
-  });
-}
+export const readEpisodeRules = (setting: unknown): readonly EpisodeRule[] =>
+  read(Setting, setting ?? {}, { called: 'spans', at: 'spans', code: 'config_invalid' }).episodes ?? [];
 
 /**
  * A request, or a list of requests, with the first rule that matches written into each resource; what is no request of OTLP, and a resource

@@ -1,6 +1,7 @@
 /** Where rewards come from: the field `reward` of a runner, and the setting `rewards`, which gives sources names. Requests name a source and nothing else. */
-import { got, TroupeError, wrongSetting } from '../../../errors.ts';
-import { isRecord } from '../../../ingest/events/json.ts';
+import { type Static, Type } from 'typebox';
+import type { Keywords } from '../../../document.ts';
+import { Address as AddressField, Command, named, plainAddress, readSetting, Variable } from '../../../setting.ts';
 
 /** Computes the reward of an episode that is recorded. */
 export type Scorer =
@@ -33,126 +34,83 @@ export type RewardSource = { readonly from: 'team' } | { readonly from: 'output'
 /** The setting `rewards`, by name. */
 export type Scorers = Readonly<Record<string, Scorer>>;
 
-const FIELDS = {
-  command: ['command', 'timeout_s'],
-  url: ['url', 'key_env', 'private', 'timeout_s'],
-  model: ['model', 'url', 'rubric', 'range', 'key_env', 'private', 'timeout_s'],
-  sql: ['sql', 'timeout_s'],
-} as const;
-const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
-const VARIABLE = /^[A-Za-z_]\w*$/;
 const TIMEOUT_S = 60;
-const DAY_S = 86_400;
+const strict = { additionalProperties: false } as const;
+const Timeout = { timeout_s: Type.Optional(Type.Number({ minimum: 0.1, maximum: 86_400 })) };
+const Text = Type.String({ pattern: '\\S', expects: 'a text' } satisfies Keywords & { pattern: string });
+/** Where a server is, and how it is reached. */
+export const Reached = { key_env: Type.Optional(Variable), private: Type.Optional(Type.Boolean()) };
+const ByCommand = Type.Object({ command: Command, ...Timeout }, strict);
+const ByUrl = Type.Object({ url: AddressField, ...Reached, ...Timeout }, strict);
+const ByModel = Type.Object(
+  {
+    model: Text,
+    url: AddressField,
+    rubric: Type.Optional(Text),
+    range: Type.Optional(
+      Type.Tuple([Type.Number(), Type.Number()], {
+        fits: ([least, greatest]: [number, number]) => least < greatest,
+        expects: 'a least and a greater number, such as [0, 1]',
+      }),
+    ),
+    ...Reached,
+    ...Timeout,
+  },
+  strict,
+);
+const BySql = Type.Object({ sql: Text, ...Timeout }, strict);
+const SOURCES = [ByCommand, ByUrl, ByModel, BySql] as const;
+const Source = Type.Union([...SOURCES], { expects: 'a map with command, url, model or sql' });
 
 /** @throws TroupeError `config_invalid` naming the field, what was expected and what came */
-export function readScorers(setting: Readonly<Record<string, unknown>> | null): Scorers {
-  return Object.fromEntries(
-    Object.entries(setting ?? {}).map(([name, value]) => {
-      if (!NAME.test(name))
-        throw wrongSetting('a name in rewards', 'letters, digits, dots, dashes or underscores, at most 64', name);
-      return [name, readScorer(`rewards.${name}`, value)];
-    }),
-  );
-}
+export const readScorers = (setting: Readonly<Record<string, unknown>> | null): Scorers =>
+  Object.fromEntries(readSetting('rewards', Source, setting).map(([name, value]) => [name, scorerOf(value)]));
 
 /** @throws TroupeError `not_found` naming the sources that there are */
-export function findScorer(scorers: Scorers, name: string): Scorer {
-  if (Object.hasOwn(scorers, name)) return scorers[name]!;
-  const names = Object.keys(scorers);
-  throw new TroupeError(
-    'not_found',
-    `The configuration has no reward ${got(name)}; ${names.length === 0 ? 'the setting rewards is empty' : `it has ${names.join(', ')}`}. Add it to rewards in troupe.yaml of the folder where Troupe was started.`,
-    { field: 'reward' },
+export const findScorer = (scorers: Scorers, name: string): Scorer =>
+  named(
+    'rewards',
+    'reward',
+    Object.entries(scorers).map(([name, scorer]) => ({ name, scorer })),
+    name,
+  ).scorer;
+
+/** The field `reward` of a runner. @param output how it writes that the reward is in the output of the team; null where its output is not seen */
+export const RewardField = (output: string | null) =>
+  Type.Optional(
+    Type.Union(
+      [
+        Type.String({ enum: output === null ? ['team'] : ['team', output] }),
+        Type.Object({ use: Type.String() }, strict),
+        ...SOURCES,
+      ],
+      {
+        expects: `${output === null ? 'team' : `team, ${output}`}, or a map with use, command, url, model or sql${output === null ? '; the output of workers is not seen' : ''}`,
+      },
+    ),
   );
-}
 
-/**
- * The field `reward` of a runner.
- * @param of.output how the runner writes that the reward is in the output of the team; null where its output is not seen
- * @throws TroupeError `config_invalid`, or `not_found` for a name that is none of `of.scorers`
- */
-export function readRewardSource(
-  at: string,
-  value: unknown,
-  { scorers, output }: { readonly scorers: Scorers; readonly output: 'stdout' | 'answer' | null },
-): RewardSource {
+/** @throws TroupeError `not_found` for a name that is none of the scorers */
+export function rewardOf(value: Static<ReturnType<typeof RewardField>> | undefined, scorers: Scorers): RewardSource {
   if (value === undefined || value === 'team') return { from: 'team' };
-  if (output !== null && value === output) return { from: 'output' };
-  if (isRecord(value) && typeof value.use === 'string' && Object.keys(value).length === 1)
-    return findScorer(scorers, value.use);
-  if (isRecord(value)) return readScorer(at, value);
-  const words = output === null ? 'team' : `team, ${output}`;
-  const unseen = output === null ? '; the output of workers is not seen' : '';
-  throw wrongSetting(at, `${words}, or a map with use, command, url, model or sql${unseen}`, value);
+  if (typeof value === 'string') return { from: 'output' };
+  return 'use' in value ? findScorer(scorers, value.use) : scorerOf(value);
 }
 
-function readScorer(at: string, value: unknown): Scorer {
-  if (!isRecord(value)) throw wrongSetting(at, 'a map with command, url, model or sql', value);
-  // A model has an address too.
-  const by = (['command', 'model', 'sql', 'url'] as const).find((one) => value[one] !== undefined);
-  if (by === undefined) throw wrongSetting(at, 'a map with command, url, model or sql', Object.keys(value).join(', '));
-  const fields: readonly string[] = FIELDS[by];
-  const strange = Object.keys(value).find((field) => !fields.includes(field));
-  if (strange !== undefined) throw wrongSetting(`a field of ${at} with ${by}`, `one of ${fields.join(', ')}`, strange);
-  const timeoutS = readNumber(`${at}.timeout_s`, value.timeout_s ?? TIMEOUT_S, { least: 0.1, most: DAY_S });
-  if (by === 'command') return { from: by, command: readCommand(`${at}.command`, value.command), timeoutS };
-  if (by === 'sql') return { from: by, sql: readText(`${at}.sql`, value.sql), timeoutS };
-  const address = { ...readAddress(at, value), timeoutS };
-  if (by === 'url') return { from: by, ...address };
-  return {
-    from: by,
-    model: readText(`${at}.model`, value.model),
-    rubric: value.rubric === undefined ? null : readText(`${at}.rubric`, value.rubric),
-    range: readRange(`${at}.range`, value.range ?? [0, 1]),
-    ...address,
-  };
+function scorerOf(value: Static<typeof Source>): Scorer {
+  const timeoutS = value.timeout_s ?? TIMEOUT_S;
+  if ('command' in value) return { from: 'command', command: value.command, timeoutS };
+  if ('sql' in value) return { from: 'sql', sql: value.sql, timeoutS };
+  const address = { ...addressOf(value.url, value), timeoutS };
+  if (!('model' in value)) return { from: 'url', ...address };
+  const { model, rubric = null, range = [0, 1] } = value;
+  return { from: 'model', model, rubric, range, ...address };
 }
 
-/** @param named what the field with the address is called @throws TroupeError `config_invalid` */
-export function readAddress(
-  at: string,
-  value: Readonly<Record<string, unknown>>,
-  named = 'url',
-): Omit<Address, 'timeoutS'> {
-  const { url, key_env = null, private: isPrivate = false } = value;
-  if (key_env !== null && !(typeof key_env === 'string' && VARIABLE.test(key_env)))
-    throw wrongSetting(`${at}.key_env`, 'the name of a variable', '***');
-  if (typeof isPrivate !== 'boolean') throw wrongSetting(`${at}.private`, 'true or false', isPrivate);
-  return { url: readUrl(`${at}.${named}`, url), keyEnv: key_env, isPrivate };
-}
-
-function readText(at: string, value: unknown): string {
-  if (typeof value === 'string' && value.trim() !== '') return value;
-  throw wrongSetting(at, 'a text', value);
-}
-
-function readRange(at: string, value: unknown): readonly [number, number] {
-  const [least, most] = Array.isArray(value) && value.length === 2 ? value : [];
-  if (typeof least === 'number' && typeof most === 'number' && least < most) return [least, most];
-  throw wrongSetting(at, 'a least and a greater number, such as [0, 1]', value);
-}
-
-/** A program and its arguments. @throws TroupeError `config_invalid` */
-export function readCommand(at: string, value: unknown): readonly string[] {
-  if (Array.isArray(value) && value.length > 0 && value.every((one) => typeof one === 'string' && one !== ''))
-    return value;
-  throw wrongSetting(at, 'a list: the program and its arguments, such as [python3, team.py]', value);
-}
-
-/** @throws TroupeError `config_invalid` */
-export function readNumber(
-  at: string,
-  value: unknown,
-  { least, most, whole = false }: { readonly least: number; readonly most: number; readonly whole?: boolean },
-): number {
-  if (typeof value === 'number' && value >= least && value <= most && (!whole || Number.isInteger(value))) return value;
-  throw wrongSetting(at, `a ${whole ? 'whole ' : ''}number from ${least} to ${most}`, value);
-}
-
-/** An address without a trailing slash. It is not shown where it is wrong: it may hold a secret. @throws TroupeError `config_invalid` */
-export function readUrl(at: string, value: unknown): string {
-  const url = typeof value === 'string' && URL.canParse(value) ? new URL(value) : null;
-  if (url && /^https?:$/.test(url.protocol) && `${url.username}${url.password}${url.search}${url.hash}` === '')
-    return url.href.replace(/\/+$/, '');
-  throw wrongSetting(at, 'an address such as http://127.0.0.1:7717, without name, password or query', '***');
-}
+export const addressOf = (
+  url: string,
+  {
+    key_env: keyEnv = null,
+    private: isPrivate = false,
+  }: { readonly key_env?: string | null; readonly private?: boolean },
+): Omit<Address, 'timeoutS'> => ({ url: plainAddress(url), keyEnv, isPrivate });
