@@ -2,4 +2,4 @@
 import { ensureBuilt } from './build.js';
 
 await ensureBuilt();
-export const { createRecorder, envelope, RecorderError } = await import('../dist/ingest/recorder.js');
+export const { createRecorder, envelope, RecorderError } = await import('../dist/ingest/recorder/recorder.js');

@@ -1,6 +1,6 @@
 /**
  * Proof that the package works where people install it: it is built and packed, installed from the tarball into an empty project, and
- * there the recorder of README.md type-checks, the command runs, and the library imports what the recorder's kind of events hold.
+ * there the recorder of docs/start.md type-checks, the command runs, and the library imports what the recorder's kind of events hold.
  */
 import { execFile } from 'node:child_process';
 import { cpSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -45,7 +45,7 @@ export const proof: Proof = {
       'bin/troupe.js',
       'dist/cli.js',
       'dist/index.d.ts',
-      'dist/ingest/recorder.js',
+      'dist/ingest/recorder/recorder.js',
       'dist/api/page/page.js',
       'recipes/dr-mas.yaml',
     ];
@@ -67,7 +67,7 @@ export const proof: Proof = {
       version,
     );
 
-    const snippet = /```ts\n([\s\S]*?)```/.exec(readFileSync(join(ROOT, 'README.md'), 'utf8'))![1]!;
+    const snippet = /```ts\n([\s\S]*?)```/.exec(readFileSync(join(ROOT, 'docs/start.md'), 'utf8'))![1]!;
     writeFileSync(join(project, 'record.ts'), snippet);
     const tsc = join(ROOT, 'node_modules/typescript/bin/tsc');
     const options = [
@@ -87,7 +87,7 @@ export const proof: Proof = {
       () => '',
       (error) => String(error.stdout),
     );
-    check('the recorder of README.md type-checks against the package', compiled === '', compiled);
+    check('the recorder of docs/start.md type-checks against the package', compiled === '', compiled);
 
     // The recorder's program against `troupe up` of the package.
     // Not by npx, which a signal ends without the program that it started.

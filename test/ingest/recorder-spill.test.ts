@@ -10,7 +10,7 @@ import { type TestApp, testApp } from '../api/support/app.ts';
 import { builtProgram } from '../cli/support/built.ts';
 
 /** As programs import it. */
-const RECORDER = join(dirname(builtProgram), 'ingest/recorder.js');
+const RECORDER = join(dirname(builtProgram), 'ingest/recorder/recorder.js');
 const NOBODY = 'http://127.0.0.1:9';
 
 describe('a recorder with a spill folder', () => {
