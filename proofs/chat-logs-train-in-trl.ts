@@ -1,5 +1,5 @@
 /**
- * Proof that a new user goes from their own OpenAI chat logs to a supervised run in TRL by the six commands of README.md, as printed. What
+ * Proof that a new user goes from their own OpenAI chat logs to a supervised run in TRL by the six commands of docs/start.md, as printed. What
  * is already there is not installed again, and the model is a tiny one on this machine, trained for two steps.
  */
 import { execFile } from 'node:child_process';
@@ -26,10 +26,10 @@ export const proof: Proof = {
       lines.push(fine ? `ok  ${what}` : `NOT OK  ${what}: ${JSON.stringify(otherwise)}`);
       say(lines.at(-1)!);
     };
-    const page = readFileSync(join(ROOT, 'README.md'), 'utf8');
+    const page = readFileSync(join(ROOT, 'docs/start.md'), 'utf8');
     const commands = /```\n(npm ci\n[\s\S]*?)```/.exec(page)?.[1]?.trim().split('\n') ?? [];
     const installing = ['npm ci', 'pip install trl'];
-    check('README.md shows six commands, from npm ci to trl sft', commands.length === 6, commands);
+    check('docs/start.md shows six commands, from npm ci to trl sft', commands.length === 6, commands);
     check(
       'two of them install what is there already',
       installing.every((one) => commands.includes(one)),

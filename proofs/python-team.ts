@@ -1,5 +1,5 @@
 /**
- * Proof that a team of somebody else learns: the ten lines of README.md as printed, except for two addresses that are free on this machine,
+ * Proof that a team of somebody else learns: the ten lines of docs/start.md as printed, except for two addresses that are free on this machine,
  * and for the night, which comes every minute and is not started by hand. The team is one Python file that knows no address but its base
  * URL; another model server answers it on Monday, the checkpoint of the night on Tuesday.
  */
@@ -30,14 +30,14 @@ export const proof: Proof = {
       lines.push(fine ? `ok  ${what}` : `NOT OK  ${what}: ${JSON.stringify(otherwise)}`);
       say(lines.at(-1)!);
     };
-    const page = readFileSync(join(ROOT, 'README.md'), 'utf8');
+    const page = readFileSync(join(ROOT, 'docs/start.md'), 'utf8');
     const commands =
       /```\n(cp examples\/python-team[\s\S]*?)```/
         .exec(page)?.[1]
         ?.trim()
         .split('\n')
         .map((line) => line.replace(/\s+# .*$/, '')) ?? [];
-    check('README.md shows ten lines, one of them a night of every day', commands.length === 10, commands);
+    check('docs/start.md shows ten lines, one of them a night of every day', commands.length === 10, commands);
 
     symlinkSync(join(ROOT, 'examples'), join(scratch, 'examples'));
     const bin = join(scratch, 'bin');

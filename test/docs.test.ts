@@ -59,6 +59,15 @@ describe('What pages name is there', () => {
     expect(links.filter((link) => !existsSync(join(ROOT, page, '..', link)))).toEqual([]);
   });
 
+  it('docs/README.md lists every page of docs/ once', () => {
+    const listed = [...read('docs/README.md').matchAll(/\]\((\w+\.md)\)/g)].map(([, page]) => `docs/${page}`);
+    const expected = pages.filter((page) => page.startsWith('docs/') && page !== 'docs/README.md');
+    expect(listed.filter((page) => page !== 'docs/start.md').sort()).toEqual(
+      expected.filter((page) => page !== 'docs/start.md').sort(),
+    );
+    expect(listed).toContain('docs/start.md');
+  });
+
   it('docs/proofs.md: every promise is named by a test or a proof that holds it, and none is missing from the list', () => {
     const listed = [...read('docs/proofs.md').matchAll(/^\| (P\d+) +\|/gm)].map(([, promise]) => promise);
     const programs = ['test', 'proofs'].flatMap((folder) =>
@@ -118,7 +127,7 @@ describe('What pages name is there', () => {
   });
 });
 
-describe('README.md can be followed', async () => {
+describe('README.md and docs/start.md can be followed', async () => {
   const program = new Command('troupe')
     .option('--home <dir>')
     .option('--project <name>')
@@ -127,9 +136,25 @@ describe('README.md can be followed', async () => {
     .option('--quiet');
   for (const load of Object.values(COMMANDS)) (await load()).addTo(program);
 
-  const shown = [...read('README.md').matchAll(/npx troupe ([^\n`]+)/g)].map(([, words]) => words as string);
+  const front = read('README.md');
+  const start = read('docs/start.md');
+  const shown = [...`${front}\n${start}`.matchAll(/npx troupe ([^\n`]+)/g)].map(([, words]) => words as string);
 
   it('shows commands', () => expect(shown.length).toBeGreaterThan(8));
+
+  it('README.md is at most 120 lines', () => expect(front.split('\n').length).toBeLessThanOrEqual(121));
+
+  it('what README.md shows of the team in Python is in docs/start.md, which runs, and in the settings of the example', () => {
+    const blocks = [...front.matchAll(/```(\w*)\n([\s\S]*?)```/g)];
+    const lines = (kind: string) =>
+      blocks
+        .filter(([, of]) => of === kind)
+        .flatMap(([, , text]) => text!.trim().split('\n'))
+        .filter((line) => !line.startsWith('npm '));
+    expect(lines('').filter((line) => !start.split('\n').includes(line))).toEqual([]);
+    const settings = read('examples/python-team/troupe.yaml').split('\n');
+    expect(lines('yaml').filter((line) => !settings.includes(line))).toEqual([]);
+  });
 
   it.each(shown)('troupe %s', (line) => {
     const words = line
@@ -155,7 +180,7 @@ describe('README.md can be followed', async () => {
   });
 
   it('the recorder has every function of the snippet', () => {
-    const snippet = /```ts\n([\s\S]*?)```/.exec(read('README.md'))![1]!;
+    const snippet = /```ts\n([\s\S]*?)```/.exec(start)![1]!;
     const recorder = createRecorder({ baseUrl: 'http://127.0.0.1:1', source: '/test' });
     const used = [...snippet.matchAll(/recorder\.(\w+)\(/g)].map(([, name]) => name as keyof typeof recorder);
     expect(used.length).toBeGreaterThan(4);

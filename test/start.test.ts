@@ -1,4 +1,4 @@
-/** README.md as a new user follows it: its blocks as printed, in order, in a fresh home; `text` blocks are what the block before promises. */
+/** docs/start.md as a new user follows it: its blocks as printed, in order, in a fresh home; `text` blocks are what the block before promises. */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -9,7 +9,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { removeFolder } from './support/remove-folder.ts';
 
 const ROOT = join(import.meta.dirname, '..');
-const page = readFileSync(join(ROOT, 'README.md'), 'utf8');
+const page = readFileSync(join(ROOT, 'docs/start.md'), 'utf8');
 /** `file` is the name that a block is saved under, as the sentence before it says. */
 const blocks = [...page.matchAll(/```(\w+)\n([\s\S]*?)```/g)].map(({ 1: kind, 2: text, index }) => ({
   kind: kind!,
@@ -22,7 +22,7 @@ let address = '';
 let output = '';
 
 beforeAll(() => {
-  checkout = mkdtempSync(join(tmpdir(), 'troupe-readme-'));
+  checkout = mkdtempSync(join(tmpdir(), 'troupe-start-'));
   for (const name of ['examples', 'tsconfig.json']) symlinkSync(join(ROOT, name), join(checkout, name));
   writeFileSync(join(checkout, 'package.json'), '{"type":"module"}');
   mkdirSync(join(checkout, 'node_modules'));
@@ -73,7 +73,7 @@ function startUp(): Promise<string> {
 
 const flat = (text: string): string => text.replace(/[ \t]+/g, ' ');
 
-describe('README.md, block by block', () => {
+describe('docs/start.md, block by block', () => {
   it('adds no schedule under a name that it has added before', () => {
     const names = [...page.matchAll(/troupe schedule add (\S+)/g)].map(([, name]) => name);
     expect(names.length).toBeGreaterThan(1);
