@@ -1,5 +1,7 @@
 /** The pages of reference that are made from the code: events, errors, methods, SQL. Each is a pure function of what it describes. */
 
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { judgeReadsText, parametersOf } from '../cli/methods/method-schema.ts';
 import { ERRORS, type ErrorCode, EXIT, type RefusalCode } from '../errors.ts';
 import {
@@ -270,23 +272,21 @@ const KINDS: Readonly<Record<MethodKind, string>> = {
   loss: 'Losses: what training minimises, on plain numbers; their graphs stand beside them',
 };
 
-const FOLDERS: Readonly<Record<Exclude<MethodKind, 'loss'>, string>> = {
-  filter: 'filters',
-  score: 'scores',
-  reward: 'rewards',
-  credit: 'credit',
-  process: 'process',
-  blame: 'blame',
-};
+const METHODS_FOLDER = 'store/evaluate/methods';
+const METHOD_FILES = new Map(
+  readdirSync(join(import.meta.dirname, '..', METHODS_FOLDER)).flatMap((file) => {
+    const text = readFileSync(join(import.meta.dirname, '..', METHODS_FOLDER, file), 'utf8');
+    return [...text.matchAll(/ = method\(\{\n {2}name: '(\w+)'/g)].map(([, name]) => [name!, file] as const);
+  }),
+);
 
 /** A loss stands in the file of its graph, which may serve more than one name. */
 const LOSS_FILES: Readonly<Record<string, string>> = { agg_loss: 'aggregation', kl_estimators: 'kl' };
 
 /** The file of a method, from the root of the repository. */
 export const methodFile = ({ kind, name }: Pick<Method, 'kind' | 'name'>): string => {
-  const dashed = name.replaceAll('_', '-');
-  if (kind !== 'loss') return `store/evaluate/methods/${FOLDERS[kind]}/${dashed}.ts`;
-  return `trainer/model/losses/${LOSS_FILES[name] ?? dashed.replace(/-loss$/, '')}.ts`;
+  if (kind !== 'loss') return `${METHODS_FOLDER}/${METHOD_FILES.get(name)}`;
+  return `trainer/model/losses/${LOSS_FILES[name] ?? name.replaceAll('_', '-').replace(/-loss$/, '')}.ts`;
 };
 
 const ALL: readonly Method[] = [...METHODS, ...LOSS_METHODS];
@@ -296,16 +296,17 @@ export function methodsPage(): string {
   const kinds = Object.entries(KINDS) as [MethodKind, string][];
   return page(
     '# Methods',
-    `${ALL.length} methods, each a pure function in a file of its own. \`troupe method show NAME\` prints one with the JSON Schema of its input, ` +
-      '`troupe method run NAME < input.json` runs it; `troupe method run --ndjson` runs one a line. **Judge reads** says what the judge reads of what is stored before it runs the method; a method without it takes its data from a file only. A method with the parameter `reads` can take, in a judging, the rewards of the reward method of that name in place of the recorded ones. ' +
+    `${ALL.length} methods, each a pure function; those of a paper are in one file. \`troupe method show NAME\` prints one with the JSON Schema of its input, ` +
+      '`troupe method run NAME < input.json` runs it; `troupe method run --ndjson` runs one a line. **For** says for which teams it is. **Judge reads** says what the judge reads of what is stored before it runs the method; a method without it takes its data from a file only. A method with the parameter `reads` can take, in a judging, the rewards of the reward method of that name in place of the recorded ones. ' +
       '**Source** says how far it was checked against: the code, the text, or a secondary account.',
     ...kinds.flatMap(([kind, title]) => [
       `## ${title}`,
       table(
-        ['method', 'result', 'judge reads', 'parameters', 'source'],
+        ['method', 'result', 'for', 'judge reads', 'parameters', 'source'],
         ALL.filter((method) => method.kind === kind).map((method) => [
           `[\`${method.name}\`](../${methodFile(method)})`,
           method.summary,
+          method.teams ?? 'any team',
           judgeReadsText(method),
           parametersText(parametersOf(method)),
           method.source,

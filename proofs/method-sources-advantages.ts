@@ -1,5 +1,5 @@
 /** The published code of advantages, and the inputs they are compared on. */
-import { maskedWhiten } from '../store/evaluate/methods/credit/masked-whiten.ts';
+import { maskedWhiten } from '../store/evaluate/methods/gae.ts';
 import type { Draw } from './draw.ts';
 import { DOUBLE, type MethodSource, SINGLE } from './method-source.ts';
 

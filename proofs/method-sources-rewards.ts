@@ -1,6 +1,6 @@
 /** The published code of rewards, and the inputs they are compared on. */
-import { cureTestReward } from '../store/evaluate/methods/rewards/cure-test-reward.ts';
-import { tokenF1 } from '../store/evaluate/methods/scores/token-f1.ts';
+import { cureTestReward } from '../store/evaluate/methods/cure.ts';
+import { tokenF1 } from '../store/evaluate/methods/mmoa-rag.ts';
 import type { Draw } from './draw.ts';
 import { DOUBLE, type MethodSource, SINGLE } from './method-source.ts';
 

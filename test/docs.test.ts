@@ -46,8 +46,8 @@ describe('Pages made from the code say what the code says (if not: npm run docs)
       await close();
     }
   });
-  it('every method has its file, named as it is', () => {
-    expect(METHODS.map(methodFile).filter((file) => !there(file))).toEqual([]);
+  it('every method has its file', () => {
+    expect(METHODS.map(methodFile).filter((file) => file.endsWith('undefined') || !there(file))).toEqual([]);
   });
 });
 

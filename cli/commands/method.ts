@@ -33,7 +33,7 @@ function listCommand(method: Command): void {
   plainCommand(
     method
       .command('list')
-      .description('list every method: name, kind, what the judge reads for it, source')
+      .description('list every method: its name, kind, the teams it is for, and what it gives')
       .addOption(new Option('--kind <kind>', 'only methods of this kind').choices(KINDS))
       .addHelpText('after', '\nExamples:\n  troupe method list --kind credit\n  troupe method list --json'),
     async (_, flags) => {
@@ -42,8 +42,8 @@ function listCommand(method: Command): void {
       else
         print(
           table(
-            ['method', 'kind', 'reads', 'source'],
-            rows.map((m) => [m.name, m.kind, m.reads?.join(', ') ?? 'its input', m.source]),
+            ['method', 'kind', 'for', 'result'],
+            rows.map((m) => [m.name, m.kind, m.teams, m.summary]),
           ),
         );
     },
@@ -132,17 +132,18 @@ async function opened(path: string): Promise<ReadStream> {
 
 /** The row of a method in a list. */
 const described = (method: Method) => {
-  const { name, kind, source, version, summary } = method;
-  return { name, kind, reads: judgeReads(method), source, version, summary };
+  const { name, kind, teams = 'any', source, version, summary } = method;
+  return { name, kind, teams, reads: judgeReads(method), source, version, summary };
 };
 
 function shown(method: Method, example: string | undefined): string {
-  const { name, kind, version, summary, source } = method;
+  const { name, kind, version, summary, teams = 'any team', source } = method;
   const title = (text: string) => `\n${paint.bold(text)}`;
   const parameters = parameterRows(method);
   const lines = [
     `${name} (${kind}, version ${version})`,
     summary,
+    `For: ${teams}`,
     `Source: ${source}`,
     `Judge reads: ${judgeReadsText(method)}`,
   ];

@@ -5,7 +5,7 @@ import { got, TroupeError } from '../../errors.ts';
 import { canonicalJson } from '../../ingest/events/json.ts';
 import type { Session } from '../db/pool.ts';
 import { query, rowsOf } from '../db/query.ts';
-import { METHODS } from '../evaluate/methods/find.ts';
+import { METHOD_NAMES } from '../evaluate/methods/catalogue.ts';
 import type { MethodChoice } from './recipe.ts';
 
 export type ChosenMethod = {
@@ -60,10 +60,7 @@ export function chooseMethod(judged: readonly ChosenMethod[], choice: MethodChoi
   }
   // A name that nothing was judged by and that no method has is a mistake, and judging by it is no way out.
   if (named.length === 0 && choice.method && !isMethod(choice.method)) {
-    const meant = meantBy(
-      choice.method,
-      [...judged, ...METHODS.map(({ name: method }) => ({ method }))].map((m) => m.method),
-    );
+    const meant = meantBy(choice.method, [...judged.map(({ method }) => method), ...METHOD_NAMES]);
     throw new TroupeError(
       'method_unknown',
       `${field}: there is no method named ${got(choice.method)}.${meant || ' `troupe method list` names them all.'} What was recorded under a name is feedback(${choice.method}).`,
@@ -84,7 +81,7 @@ export function chooseMethod(judged: readonly ChosenMethod[], choice: MethodChoi
 
 /** Whether a method has this name, or the key of a method stands in its place, as in a filter of which methods are pinned. */
 export const isMethod = (nameOrKey: string): boolean =>
-  METHODS.some(({ name }) => nameOrKey === name || nameOrKey.startsWith(`${name}@`));
+  METHOD_NAMES.some((name) => nameOrKey === name || nameOrKey.startsWith(`${name}@`));
 
 export const hasParams = (
   params: Readonly<Record<string, unknown>>,

@@ -230,9 +230,9 @@ describe('troupe method run NAME', () => {
 });
 
 describe('troupe method list and show', () => {
-  it('lists every method with its kind, what the judge reads and source, the losses too, or those of one kind', async () => {
+  it('lists every method with its kind, a sentence and the teams it is for, the losses too, or those of one kind', async () => {
     const { methods } = document(await at.run(['method', 'list', '--json'])) as {
-      methods: { name: string; kind: string; reads: string[] | null; source: string }[];
+      methods: { name: string; kind: string; teams: string; reads: string[] | null; source: string }[];
     };
     expect(methods.map(({ name }) => name)).toEqual(ALL_METHODS.map(({ name }) => name));
     expect(methods.filter(({ kind }) => kind === 'loss').map(({ name }) => name)).toEqual(
@@ -242,6 +242,16 @@ describe('troupe method list and show', () => {
     expect(readBy('grpo_advantage')).toEqual(['episodes', 'steps', 'rewards']);
     expect(readBy('masked_whiten')).toBeNull();
     for (const { source } of methods) expect(source.length).toBeGreaterThan(2);
+    const teamsOf = (name: string) => methods.find((method) => method.name === name)?.teams;
+    expect(['grpo_advantage', 'drmas_advantage', 'uct', 'cure_test_reward'].map(teamsOf)).toEqual([
+      'any',
+      'several agents',
+      'tree search',
+      'coder and tester; test execution',
+    ]);
+    const processes = await at.run(['method', 'list', '--kind', 'process']);
+    expect(processes.out).toMatch(/^method +kind +for +result\n/);
+    expect(processes.out).toMatch(/\nuct +process +tree search +\S.*\.\n/);
     const losses = await at.run(['method', 'list', '--kind', 'loss']);
     expect(losses.out.trim().split('\n').length).toBe(1 + LOSS_EXAMPLES.length);
     const wrong = await at.run(['method', 'list', '--kind', 'lossy']);

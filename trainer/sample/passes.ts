@@ -11,7 +11,7 @@ import { appendOwn } from '../../ingest/log/own-event.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { anyOf, query, rowsOf, sql } from '../../store/db/query.ts';
 import { TOKEN_LOGPROBS, TOKEN_VALUES } from '../../store/evaluate/judging/token-facts.ts';
-import { ifd } from '../../store/evaluate/methods/scores/ifd.ts';
+import { ifd } from '../../store/evaluate/methods/star-agents.ts';
 import { VALUED, type Valued, valuedTokens } from '../learn/data/value-rows.ts';
 import type { ModelConfig } from '../model/weights.ts';
 import type { Policy } from './policy.ts';

@@ -1,8 +1,14 @@
 /** Fits the coefficients of failure signs on labelled cases, and measures their accuracy on held-out cases. Pure. */
 import { hashId } from '../../../ingest/events/json.ts';
 import { textOfTruth } from '../judging/facts.ts';
-import { type Candidate, REFERENCE_SIGNS, SIGNS, signsOf, signsWithReference } from '../methods/failure-signs.ts';
-import { rankBlame } from '../methods/ranked-blame.ts';
+import {
+  type Candidate,
+  REFERENCE_SIGNS,
+  rankBlame,
+  SIGNS,
+  signsOf,
+  signsWithReference,
+} from '../methods/transcript-signs.ts';
 import { type Attribution, type Blame, type LabelledCase, numberOf } from './cases.ts';
 import { type FitCase, fitCoefficients } from './fit.ts';
 

@@ -8,7 +8,7 @@ import { unescapeText } from '../../../ingest/events/text.ts';
 import type { Session } from '../../db/pool.ts';
 import { anyOf, facts, prepare, type RawBuilder, rowsOfPrepared, sql } from '../../db/query.ts';
 import { shownJson, shownText } from '../../tables/long-texts.ts';
-import type { TranscriptEntry } from '../methods/failure-signs.ts';
+import type { TranscriptEntry } from '../methods/transcript-signs.ts';
 
 export type Entry = TranscriptEntry & {
   readonly episode_id: string;

@@ -3,7 +3,7 @@
  * coefficients of signs in units of their spread. The penalised likelihood has one top; Newton's steps look for it from zero, so
  * nothing depends on the order of the runs.
  */
-import { softmax } from '../methods/ranked-blame.ts';
+import { softmax } from '../methods/transcript-signs.ts';
 
 /** One run: a row of signs for each candidate, and how much of the blame each has (sums to 1). */
 export type FitCase = { readonly rows: readonly (readonly number[])[]; readonly target: readonly number[] };

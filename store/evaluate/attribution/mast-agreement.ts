@@ -1,9 +1,7 @@
 /** Which failure modes of MAST annotators found, and how far two of them agree. The transaction's search_path names the schema. */
 import type { Session } from '../../db/pool.ts';
 import { facts, rowsOf, sql } from '../../db/query.ts';
-import { cohenKappa } from '../methods/blame/cohen-kappa.ts';
-import { mastDistribution } from '../methods/blame/mast-distribution.ts';
-import { MAST_MODES, type MastCode, mastCode } from '../methods/mast.ts';
+import { cohenKappa, MAST_MODES, type MastCode, mastCode, mastDistribution } from '../methods/mast.ts';
 import { runMethod } from '../methods/run.ts';
 
 /** By annotator, the modes found in each episode that it annotated; an empty set where it found none. */

@@ -1,10 +1,10 @@
 /** Accuracy of attributions against the labels of people, beside the baselines, with intervals over tasks. Pure. */
 
 import { groupBy } from '../../../ingest/events/group-by.ts';
-import { attributionF1 } from '../methods/blame/attribution-f1.ts';
-import { whoWhenAccuracy } from '../methods/blame/who-when-accuracy.ts';
+import { attributionF1 } from '../methods/aegis.ts';
 import { runMethod } from '../methods/run.ts';
 import { mean } from '../methods/statistics.ts';
+import { whoWhenAccuracy } from '../methods/who-and-when.ts';
 import { BASELINES } from './baselines.ts';
 import type { Attribution, Blame, LabelledCase } from './cases.ts';
 

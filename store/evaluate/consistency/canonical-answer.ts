@@ -8,7 +8,7 @@
  * 1e-9 may have two forms. Numbers that are quotients of denominators below 31,000, or have at most four decimals, are never
  * different and that near, so for them both relations are one.
  */
-import { normaliseAnswer, sameAnswer } from '../methods/answer.ts';
+import { normalised, sameAnswer } from '../methods/answer.ts';
 import { lastBox } from '../methods/boxed.ts';
 import { writtenNumber } from './written-number.ts';
 
@@ -26,10 +26,10 @@ const LETTERS = [...'ABCDEFGHIJKLMNOPQRSTUVWXYZ'];
  */
 export function canonicalAnswer(text: string, { choices }: { readonly choices: boolean }): string | null {
   const box = lastBox(text);
-  let answer = normaliseAnswer(box ?? text);
+  let answer = normalised(box ?? text);
   if (box !== null) {
     const undressed = DRESSED.exec(answer)?.[1];
-    if (undressed !== undefined) answer = normaliseAnswer(undressed);
+    if (undressed !== undefined) answer = normalised(undressed);
     if (choices) answer = answer.replace(ANSWER_PREFIX, '');
   }
   if (answer === '') return null;

@@ -5,9 +5,8 @@
  */
 
 import { groupBy } from '../../../ingest/events/group-by.ts';
-import { selectSystem } from '../methods/mas-gpt.ts';
 import { requireFinite } from '../methods/run.ts';
-import { mean } from '../methods/statistics.ts';
+import { largest, mean } from '../methods/statistics.ts';
 import type { Placed } from './clusters.ts';
 
 /** An episode, as far as the pool looks at it. */
@@ -129,4 +128,24 @@ function choose(
   const { mas, total, kept } = selectSystem([...rows.keys()], scores, minScore);
   requireFinite(total, 'total');
   return { ...about, team: teams[competing[mas]!]!, total, kept: kept.map((i) => queries[rows[i]!]!), reason: null };
+}
+
+export type Selection = {
+  /** Column of the system that the cluster gets. */
+  readonly mas: number;
+  readonly total: number;
+  /** Queries that are kept with it. */
+  readonly kept: readonly number[];
+};
+
+/** The system of the highest total over the queries of a cluster, the first of equals. `rows[i]` are the scores of `queries[i]`. */
+export function selectSystem(
+  queries: readonly number[],
+  rows: readonly (readonly number[])[],
+  minScore: number | null,
+): Selection {
+  const totals = rows[0]!.map((_, m) => rows.reduce((total, row) => total + row[m]!, 0));
+  const total = largest(totals);
+  const mas = totals.indexOf(total);
+  return { mas, total, kept: queries.filter((_, i) => minScore === null || rows[i]![mas]! >= minScore) };
 }

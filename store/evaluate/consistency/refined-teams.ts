@@ -3,7 +3,6 @@
  * and what can be learnt from a pool then: query, reasoning, team. The rewrite and its reasoning are a model's work and are recorded;
  * only the decision is made here.
  */
-import { acceptsRewrite } from '../methods/mas-gpt.ts';
 import { mean } from '../methods/statistics.ts';
 import type { PlayedEpisode, Pool } from './pool.ts';
 
@@ -133,3 +132,10 @@ function scoreOf(episodes: readonly RanEpisode[]): number | null {
   const rewards = episodes.flatMap(({ reward }) => (reward !== null && Number.isFinite(reward) ? [reward] : []));
   return rewards.length === 0 ? null : mean(rewards);
 }
+
+/** A rewrite is taken where it executes and scores no worse than its base. */
+export const acceptsRewrite = (rewrite: {
+  readonly base_score: number;
+  readonly refined_score: number | null;
+  readonly executable: boolean;
+}): boolean => rewrite.executable && rewrite.refined_score !== null && rewrite.refined_score >= rewrite.base_score;

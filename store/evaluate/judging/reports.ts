@@ -1,9 +1,8 @@
 /** What methods over execution reports share: each episode with its report, and the candidates in it. */
 
 import { groupBy } from '../../../ingest/events/group-by.ts';
-import type { ExecutionReport } from '../methods/execution-report.ts';
+import type { ExecutionReport, Verdict } from '../methods/execution-report.ts';
 import type { Judged } from '../methods/method.ts';
-import type { Verdict } from '../methods/verdict.ts';
 import type { Assembled } from './assembled.ts';
 import { type EpisodeFacts, groupOf } from './facts.ts';
 import { type Judgement, score, verdictOn } from './judgement.ts';

@@ -2,7 +2,6 @@
  * Values of a search tree that the steps of an episode form, or those of episodes that were played from places of each other. Its root is
  * no step, so that candidates of the first call are siblings. Every leaf is one roll-out; one without a label `correct` is omitted, not taken for wrong.
  */
-import type { NodeValue } from '../methods/search-tree.ts';
 import type { Assembled } from './assembled.ts';
 import { type StepFacts, stepKey } from './facts.ts';
 import { credit, type Judgement } from './judgement.ts';
@@ -17,10 +16,12 @@ export const stepTree = (steps: readonly StepFacts[]): Tree<StepFacts> =>
     (step) => step.parent_step_id,
   );
 
+export type NodeValue = { readonly visits: number; readonly q: number };
+
 /** No step has this id. */
 export const ROOT = '';
 
-type Rollout = { readonly path: readonly string[]; readonly correct: boolean };
+export type Rollout = { readonly path: readonly string[]; readonly correct: boolean };
 
 function rolloutsOf(tree: Tree<StepFacts>, outcomeOf: (step: StepFacts) => boolean | undefined): Rollout[] {
   return tree.nodes.flatMap((node) => {

@@ -1,113 +1,148 @@
-/** Every method of Troupe, one line each. A method that is not on this page cannot be named by a recipe or on the command line. */
+/**
+ * Every method by the file that holds it: a paper's, or what methods of no paper compute. A method that is not on this page cannot be named
+ * by a recipe or on the command line. A file is loaded when one of its methods runs, so whoever only needs names loads none.
+ */
+import { got, TroupeError } from '../../../errors.ts';
+import { nearest } from '../../../nearest.ts';
+import type { Method } from './method.ts';
 
-export { aegisReward } from './blame/aegis-reward.ts';
-export { agentracerClip } from './blame/agentracer-clip.ts';
-export { agentracerReward } from './blame/agentracer-reward.ts';
-export { attributionF1 } from './blame/attribution-f1.ts';
-export { cohenKappa } from './blame/cohen-kappa.ts';
-export { decisiveError } from './blame/decisive-error.ts';
-export { doverProgress } from './blame/dover-progress.ts';
-export { doverVerdict } from './blame/dover-verdict.ts';
-export { failureSigns } from './blame/failure-signs.ts';
-export { failureSignsWithReference } from './blame/failure-signs-with-reference.ts';
-export { injectedLabel } from './blame/injected-label.ts';
-export { invertDependencies } from './blame/invert-dependencies.ts';
-export { mastDistribution } from './blame/mast-distribution.ts';
-export { shapley } from './blame/shapley.ts';
-export { whoWhenAccuracy } from './blame/who-when-accuracy.ts';
-export { atGrpoAdvantage } from './credit/at-grpo-advantage.ts';
-export { causalInfluence } from './credit/causal-influence.ts';
-export { cosineGroups } from './credit/cosine-groups.ts';
-export { cureAdvantage } from './credit/cure-advantage.ts';
-export { drmasAdvantage } from './credit/drmas-advantage.ts';
-export { flooredAdvantage } from './credit/floored-advantage.ts';
-export { gae } from './credit/gae.ts';
-export { grpoAdvantage } from './credit/grpo-advantage.ts';
-export { magrpoCross } from './credit/magrpo-cross.ts';
-export { magrpoReturns } from './credit/magrpo-returns.ts';
-export { maltValues } from './credit/malt-values.ts';
-export { mamrStepAdvantage } from './credit/mamr-step-advantage.ts';
-export { marftGae } from './credit/marft-gae.ts';
-export { marftReturns } from './credit/marft-returns.ts';
-export { marsTurnAdvantage } from './credit/mars-turn-advantage.ts';
-export { maskedWhiten } from './credit/masked-whiten.ts';
-export { matpoAdvantage } from './credit/matpo-advantage.ts';
-export { matpoLossScale } from './credit/matpo-loss-scale.ts';
-export { metaagentxAdvantage } from './credit/metaagentx-advantage.ts';
-export { multiagentGrpoAdvantage } from './credit/multiagent-grpo-advantage.ts';
-export { restartReward } from './credit/restart-reward.ts';
-export { rlooAdvantage } from './credit/rloo-advantage.ts';
-export { trlAdvantage } from './credit/trl-advantage.ts';
-export { apigenMtBlueprint } from './filters/apigen-mt-blueprint.ts';
-export { apigenMtTrajectory } from './filters/apigen-mt-trajectory.ts';
-export { consensusFilter } from './filters/consensus-filter.ts';
-export { correctnessFilter } from './filters/correctness-filter.ts';
-export { criticAgrees } from './filters/critic-agrees.ts';
-export { difficultyBand } from './filters/difficulty-band.ts';
-export { diversitySelect } from './filters/diversity-select.ts';
-export { draftRlSelect } from './filters/draft-rl-select.ts';
-export { formatFilter } from './filters/format-filter.ts';
-export { interConsistencySelect } from './filters/inter-consistency-select.ts';
-export { intraConsistencyAccept } from './filters/intra-consistency-accept.ts';
-export { m500Filter } from './filters/m500-filter.ts';
-export { majorityFilter } from './filters/majority-filter.ts';
-export { mragSelect } from './filters/mrag-select.ts';
-export { ownSuccessFilter } from './filters/own-success-filter.ts';
-export { pettingGroupFilter } from './filters/petting-group-filter.ts';
-export { publicTestsFilter } from './filters/public-tests-filter.ts';
-export { rejectEqualReward } from './filters/reject-equal-reward.ts';
-export { rocSelect } from './filters/roc-select.ts';
-export { rolewiseSftSelect } from './filters/rolewise-sft-select.ts';
-export { siriusLibrary } from './filters/sirius-library.ts';
-export { wellFormedFilter } from './filters/well-formed-filter.ts';
-export { dylanConsensus } from './process/dylan-consensus.ts';
-export { dylanEdgeWeights } from './process/dylan-edge-weights.ts';
-export { dylanImportance } from './process/dylan-importance.ts';
-export { masprmBackprop } from './process/masprm-backprop.ts';
-export { masprmPathScore } from './process/masprm-path-score.ts';
-export { masprmTarget } from './process/masprm-target.ts';
-export { masprmTreeKeep } from './process/masprm-tree-keep.ts';
-export { uct } from './process/uct.ts';
-export { comamRewards } from './rewards/comam-rewards.ts';
-export { cosignedRewards } from './rewards/cosigned-rewards.ts';
-export { cureBalance } from './rewards/cure-balance.ts';
-export { cureCodeReward } from './rewards/cure-code-reward.ts';
-export { cureLengthRegularize } from './rewards/cure-length-regularize.ts';
-export { cureTestReward } from './rewards/cure-test-reward.ts';
-export { dapoOverlong } from './rewards/dapo-overlong.ts';
-export { draftRlReward } from './rewards/draft-rl-reward.ts';
-export { essayRewards } from './rewards/essay-rewards.ts';
-export { mars2TreeShaping } from './rewards/mars2-tree-shaping.ts';
-export { marsrlRewards } from './rewards/marsrl-rewards.ts';
-export { martiShaping } from './rewards/marti-shaping.ts';
-export { metaagentxRewards } from './rewards/metaagentx-rewards.ts';
-export { mmoaRewards } from './rewards/mmoa-rewards.ts';
-export { pettingMixedReward } from './rewards/petting-mixed-reward.ts';
-export { pettingTurnReward } from './rewards/petting-turn-reward.ts';
-export { remaReward } from './rewards/rema-reward.ts';
-export { unitymasCodeRewards } from './rewards/unitymas-code-rewards.ts';
-export { unitymasMathRewards } from './rewards/unitymas-math-rewards.ts';
-export { unitymasSearchRewards } from './rewards/unitymas-search-rewards.ts';
-export { unitymasTerminalRewards } from './rewards/unitymas-terminal-rewards.ts';
-export { agreementScore } from './scores/agreement-score.ts';
-export { bestOfN } from './scores/best-of-n.ts';
-export { bonSelect } from './scores/bon-select.ts';
-export { boxedAnswer } from './scores/boxed-answer.ts';
-export { curePrecision } from './scores/cure-precision.ts';
-export { drmasScaleRatio } from './scores/drmas-scale-ratio.ts';
-export { ifd } from './scores/ifd.ts';
-export { interConsistencyScore } from './scores/inter-consistency-score.ts';
-export { majorityOfN } from './scores/majority-of-n.ts';
-export { milestoneKpi } from './scores/milestone-kpi.ts';
-export { normaliseAnswer } from './scores/normalise-answer.ts';
-export { passAt1 } from './scores/pass-at-1.ts';
-export { progressRate } from './scores/progress-rate.ts';
-export { rangeNormalizedVariance } from './scores/range-normalized-variance.ts';
-export { rejectionRate } from './scores/rejection-rate.ts';
-export { rocFormatPenalty } from './scores/roc-format-penalty.ts';
-export { rocToolPenalty } from './scores/roc-tool-penalty.ts';
-export { starAgentsEvolve } from './scores/star-agents-evolve.ts';
-export { starAgentsScore } from './scores/star-agents-score.ts';
-export { tokenF1 } from './scores/token-f1.ts';
-export { trustUpdate } from './scores/trust-update.ts';
-export { verifierPrecision } from './scores/verifier-precision.ts';
+export const FILES = [
+  { methods: ['aegis_reward', 'attribution_f1'], load: () => import('./aegis.ts') },
+  { methods: ['progress_rate'], load: () => import('./agentboard.ts') },
+  {
+    methods: ['decisive_error', 'injected_label', 'agentracer_reward', 'agentracer_clip'],
+    load: () => import('./agentracer.ts'),
+  },
+  { methods: ['normalise_answer'], load: () => import('./answer.ts') },
+  { methods: ['apigen_mt_blueprint', 'apigen_mt_trajectory'], load: () => import('./apigen-mt.ts') },
+  {
+    methods: ['well_formed_filter', 'public_tests_filter', 'own_success_filter', 'majority_filter'],
+    load: () => import('./candidate-filters.ts'),
+  },
+  {
+    methods: ['pass_at_1', 'best_of_n', 'majority_of_n', 'verifier_precision', 'rejection_rate'],
+    load: () => import('./candidates.ts'),
+  },
+  { methods: ['invert_dependencies', 'shapley'], load: () => import('./cdc-mas.ts') },
+  { methods: ['comam_rewards'], load: () => import('./comam.ts') },
+  { methods: ['cosigned_rewards', 'trust_update'], load: () => import('./cosigned.ts') },
+  {
+    methods: [
+      'cure_code_reward',
+      'cure_test_reward',
+      'cure_advantage',
+      'cure_balance',
+      'cure_length_regularize',
+      'cure_precision',
+      'bon_select',
+    ],
+    load: () => import('./cure.ts'),
+  },
+  { methods: ['dapo_overlong'], load: () => import('./dapo.ts') },
+  { methods: ['difficulty_band'], load: () => import('./difficulty-band.ts') },
+  { methods: ['dover_progress', 'dover_verdict'], load: () => import('./dover.ts') },
+  {
+    methods: ['cosine_groups', 'causal_influence', 'restart_reward', 'mamr_step_advantage'],
+    load: () => import('./dr-mamr.ts'),
+  },
+  {
+    methods: ['drmas_advantage', 'multiagent_grpo_advantage', 'drmas_scale_ratio', 'floored_advantage'],
+    load: () => import('./dr-mas.ts'),
+  },
+  { methods: ['draft_rl_reward', 'draft_rl_select'], load: () => import('./draft-rl.ts') },
+  { methods: ['dylan_edge_weights', 'dylan_importance', 'dylan_consensus'], load: () => import('./dylan.ts') },
+  { methods: ['essay_rewards'], load: () => import('./essay-rewards.ts') },
+  { methods: ['failure_signs', 'failure_signs_with_reference'], load: () => import('./failure-signs.ts') },
+  { methods: ['gae', 'masked_whiten'], load: () => import('./gae.ts') },
+  { methods: ['grpo_advantage', 'rloo_advantage', 'trl_advantage'], load: () => import('./group-advantages.ts') },
+  {
+    methods: ['roc_tool_penalty', 'roc_format_penalty', 'roc_select', 'reject_equal_reward'],
+    load: () => import('./grpo-roc.ts'),
+  },
+  {
+    methods: [
+      'critic_agrees',
+      'consensus_filter',
+      'format_filter',
+      'boxed_answer',
+      'correctness_filter',
+      'm500_filter',
+      'diversity_select',
+    ],
+    load: () => import('./m500.ts'),
+  },
+  { methods: ['magrpo_returns', 'magrpo_cross'], load: () => import('./magrpo.ts') },
+  { methods: ['malt_values'], load: () => import('./malt.ts') },
+  { methods: ['milestone_kpi'], load: () => import('./marble.ts') },
+  { methods: ['marft_gae', 'marft_returns'], load: () => import('./marft.ts') },
+  { methods: ['mars_turn_advantage'], load: () => import('./mars.ts') },
+  { methods: ['marsrl_rewards'], load: () => import('./marsrl.ts') },
+  { methods: ['marti_shaping', 'mars2_tree_shaping'], load: () => import('./marti.ts') },
+  {
+    methods: ['inter_consistency_select', 'intra_consistency_accept', 'inter_consistency_score', 'agreement_score'],
+    load: () => import('./mas-gpt.ts'),
+  },
+  {
+    methods: ['masprm_backprop', 'uct', 'masprm_target', 'masprm_tree_keep', 'masprm_path_score'],
+    load: () => import('./masprm.ts'),
+  },
+  { methods: ['mast_distribution', 'cohen_kappa'], load: () => import('./mast.ts') },
+  { methods: ['matpo_advantage', 'matpo_loss_scale'], load: () => import('./matpo.ts') },
+  { methods: ['metaagentx_rewards', 'metaagentx_advantage'], load: () => import('./metaagent-x.ts') },
+  { methods: ['token_f1', 'mmoa_rewards'], load: () => import('./mmoa-rag.ts') },
+  { methods: ['mrag_select'], load: () => import('./mrag.ts') },
+  {
+    methods: [
+      'at_grpo_advantage',
+      'petting_mixed_reward',
+      'petting_turn_reward',
+      'petting_group_filter',
+      'range_normalized_variance',
+    ],
+    load: () => import('./pettingllms.ts'),
+  },
+  { methods: ['rema_reward'], load: () => import('./rema.ts') },
+  { methods: ['rolewise_sft_select'], load: () => import('./rolewise-sft.ts') },
+  { methods: ['sirius_library'], load: () => import('./sirius.ts') },
+  { methods: ['ifd', 'star_agents_score', 'star_agents_evolve'], load: () => import('./star-agents.ts') },
+  {
+    methods: ['unitymas_terminal_rewards', 'unitymas_math_rewards', 'unitymas_code_rewards', 'unitymas_search_rewards'],
+    load: () => import('./unitymas-o.ts'),
+  },
+  { methods: ['who_when_accuracy'], load: () => import('./who-and-when.ts') },
+] as const;
+
+export type MethodName = (typeof FILES)[number]['methods'][number];
+type Exports<Module> = Module extends unknown ? Module[keyof Module] : never;
+type Implementation = Exports<Awaited<ReturnType<(typeof FILES)[number]['load']>>>;
+/** The method of that name, with the types of its input, parameters and output. */
+export type MethodNamed<Name extends MethodName> = Extract<
+  Implementation,
+  { readonly name: Name; readonly kind: string }
+>;
+
+export const METHOD_NAMES: readonly string[] = FILES.flatMap(({ methods }) => methods);
+
+/** The methods of a loaded file. */
+export const methodsIn = (file: (typeof FILES)[number], module: object): readonly Method[] =>
+  Object.values(module).filter((one) => (file.methods as readonly unknown[]).includes(one?.name));
+
+/** Loads the file of a method. @throws TroupeError `method_unknown`, with the nearest name where one is near */
+export function loadMethod<Name extends MethodName>(name: Name): Promise<MethodNamed<Name>>;
+export function loadMethod(name: string): Promise<Method>;
+export async function loadMethod(name: string): Promise<unknown> {
+  const file = FILES.find(({ methods }) => (methods as readonly string[]).includes(name));
+  if (file === undefined) throw unknownMethod(name, METHOD_NAMES);
+  return methodsIn(file, await file.load()).find((method) => method.name === name);
+}
+
+export function unknownMethod(name: string, known: readonly string[]): TroupeError {
+  const near = nearest(name, known);
+  const hint = near === null ? '`troupe method list` names them all.' : `Did you mean ${near}?`;
+  return new TroupeError('method_unknown', `There is no method named ${got(name)}. ${hint}`, {
+    field: 'method',
+    expected: 'the name of a method in the catalogue',
+    got: got(name),
+    hint,
+  });
+}

@@ -1,7 +1,15 @@
-/** What CURE's rewards share: a z-score without eps, and who among the programs is right. Source: Gen-Verse/CURE, optimization/reward.py. */
+/** CURE (arXiv 2506.03136, Gen-Verse/CURE): one policy writes programs and tests; each is worth what the other side makes of it. */
 
+import { Type } from 'typebox';
+import { groupBy } from '../../../ingest/events/group-by.ts';
+import type { Assembled } from '../judging/assembled.ts';
+import { groupOf, type StepFacts, stepKey } from '../judging/facts.ts';
+import { credit, type Judgement, reward, score } from '../judging/judgement.ts';
+import { overMatrices } from '../judging/reports.ts';
+import { method } from './method.ts';
 import { refuseInput, requireRectangle, requireRows } from './refuse.ts';
-import { mean, standardDeviation } from './statistics.ts';
+import { PassMatrix } from './shapes.ts';
+import { largest, mean, median, standardDeviation, sum } from './statistics.ts';
 
 /**
  * (x − mean) / std with ddof 0 and no eps; null when all are equal, which drops the whole task.
@@ -19,7 +27,7 @@ function cureNormalise(values: readonly number[], efficient: boolean): number[] 
  * Checks rows of passes, a row for each program, against the same programs on ground truth; returns how many generated tests there are.
  * @throws TroupeError `input_refused` for ragged rows, other programs, or no ground truth.
  */
-export function requirePasses(generated: PassRows, gt: PassRows): number {
+function requirePasses(generated: PassRows, gt: PassRows): number {
   const tests = requireRectangle('generated_pass', generated);
   requireTruths(gt);
   requireRows('gt_pass', gt, generated.length, 'the programs of generated_pass');
@@ -35,19 +43,19 @@ export function requireTruths(gt: PassRows): void {
 type PassRows = readonly (readonly number[])[];
 
 /** What programs earn: the share of ground truth that each passes, normalised within the task; null where all pass the same share. */
-export function curePrograms(gt: PassRows, efficient: boolean): number[] | null {
+function curePrograms(gt: PassRows, efficient: boolean): number[] | null {
   requireTruths(gt);
   return cureNormalise(gt.map(mean), efficient);
 }
 
-export type CureTests = {
+type CureTests = {
   readonly raw: readonly number[];
   /** Null when the raw values are all equal. */
   readonly reward: readonly number[] | null;
 };
 
 /** The reward of generated tests for distinguishing right programs from wrong ones; null where no program is right. */
-export function cureTests(
+function cureTests(
   generated: PassRows,
   gt: PassRows,
   { post_stage, efficient }: { readonly post_stage: boolean; readonly efficient: boolean },
@@ -90,7 +98,7 @@ export function splitByTruth(gtPass: PassRows): {
  * Scales the positive values so that both sides weigh the same, then divides all by their std (ddof 0), without shifting the mean.
  * Null when one side is empty.
  */
-export function cureBalanceOf(values: readonly number[]): number[] | null {
+function cureBalanceOf(values: readonly number[]): number[] | null {
   let positive = 0;
   let negative = 0;
   for (const value of values) {
@@ -102,3 +110,322 @@ export function cureBalanceOf(values: readonly number[]): number[] | null {
   const deviation = standardDeviation(balanced, 0);
   return balanced.map((value) => value / deviation);
 }
+
+/** A step with what is known of it, or the reason why it stays out of its set. */
+type Candidate<Known> = Known | string;
+
+/**
+ * The programs of a task, or its tests: the outputs of one agent in a group are one set. The rewards are those of the method that is read
+ * (such as `cure_code_reward`), else the recorded one of the episode. `weigh` has one value for each known candidate, or null where one
+ * side is empty.
+ */
+function rewardsBySet<Known extends object>(
+  { episodes, steps }: Assembled,
+  knownOf: (step: StepFacts) => Candidate<Known>,
+  weigh: (known: readonly Known[]) => readonly number[] | string | null,
+): Judgement[] {
+  const groups = new Map(episodes.map((episode) => [episode.episode_id, groupOf(episode)]));
+  const rows = steps.map((step) => ({ step, known: knownOf(step) }));
+  const sets = groupBy(rows, ({ step }) => stepKey(groups.get(step.episode_id)!, step.agent ?? ''));
+  return [...sets.values()].flatMap((set): Judgement[] => {
+    const known = set.flatMap((row) => (typeof row.known === 'string' ? [] : [row.known]));
+    const values = weigh(known);
+    const without = typeof values === 'string' ? values : values === null ? 'one_sided' : null;
+    let place = 0;
+    return set.map(({ step, known: own }) => {
+      if (typeof own === 'string') return reward(step, null, own);
+      const value = typeof values === 'string' ? null : (values?.[place] ?? null);
+      place += 1;
+      return reward(step, value, without);
+    });
+  });
+}
+
+/**
+ * What a program earns: its share of passed ground-truth tests, compared with the other programs of the task.
+ *
+ * Source: Gen-Verse/CURE, optimization/reward.py; arXiv 2506.03136. Verified (code).
+ * Kept: std with ddof 0 and no eps; a task whose programs all score the same is dropped (null). There is no term for generated
+ * tests in the released coder reward, though the paper's prose suggests one.
+ * Dropped: running the programs. Open: nothing known.
+ */
+export const cureCodeReward = method({
+  name: 'cure_code_reward',
+  kind: 'reward',
+  source: 'CURE: Gen-Verse/CURE, optimization/reward.py; arXiv 2506.03136; verified (code)',
+  version: 1,
+  summary: 'z-score of each program’s ground-truth pass rate within its task; null when they are all equal.',
+  teams: 'coder and tester; test execution',
+  params: { efficient: false },
+  input: Type.Object({ gt_pass: PassMatrix }),
+  run: ({ gt_pass }, { efficient }): number[] | null => curePrograms(gt_pass, efficient),
+  judged: {
+    reads: ['content', 'reports'],
+    writes: ['rewards', 'scores'],
+    rows: (facts, ask) =>
+      overMatrices(facts, (matrices, { episode_id }) => {
+        const rewards = ask.answer({ gt_pass: matrices.gt_pass });
+        if (typeof rewards === 'string') return rewards;
+        const reason = rewards === null ? 'zero_variance' : null;
+        return matrices.programs.map(({ id }, i) =>
+          reward({ episode_id, step_id: String(id) }, rewards?.[i] ?? null, reason),
+        );
+      }),
+  },
+});
+
+/**
+ * What a generated test earns: more, the better "passes this test" distinguishes right programs from wrong ones.
+ *
+ * Source: Gen-Verse/CURE, optimization/reward.py; arXiv 2506.03136. Verified (code).
+ * Kept: +1 if every right program passes, otherwise −1, times the share of wrong programs the test judges as its sign says;
+ * `post_stage` asks for none or any of the wrong programs instead of a share. Without wrong programs the scale is 1, where the
+ * count form of the paper would drop the task. A raw value of 0 is legal. Nobody right: null.
+ * Dropped: the count form, equal but for the scale. Open: nothing known. Version 2 says `nobody_right` where no program is.
+ */
+export const cureTestReward = method({
+  name: 'cure_test_reward',
+  kind: 'reward',
+  source: 'CURE: Gen-Verse/CURE, optimization/reward.py; arXiv 2506.03136; verified (code)',
+  version: 2,
+  summary: 'z-score of how precisely each generated test separates right programs from wrong ones.',
+  teams: 'coder and tester; test execution',
+  params: { post_stage: false, efficient: false },
+  input: Type.Object({ generated_pass: PassMatrix, gt_pass: PassMatrix }),
+  run: ({ generated_pass, gt_pass }, options): CureTests | null => cureTests(generated_pass, gt_pass, options),
+  judged: {
+    reads: ['content', 'reports'],
+    writes: ['rewards', 'scores'],
+    rows: (facts, ask) =>
+      overMatrices(facts, ({ gt_pass, generated_pass, tests }, { episode_id }) => {
+        const output = ask.answer({ gt_pass, generated_pass });
+        if (typeof output === 'string') return output;
+        const rewards = output?.reward ?? null;
+        const reason = output === null ? 'nobody_right' : rewards === null ? 'zero_variance' : null;
+        return tests.map(({ id }, k) => reward({ episode_id, step_id: String(id) }, rewards?.[k] ?? null, reason));
+      }),
+  },
+});
+
+type Advantages = {
+  /** Null where all programs score the same. */
+  readonly programs: readonly number[] | null;
+  /** Null where no program is right, or all tests are worth the same. */
+  readonly tests: readonly number[] | null;
+};
+
+/**
+ * CURE's advantages of one policy that is coder and tester: each program by its reward, each test by its own.
+ *
+ * Source: Gen-Verse/CURE, optimization/reward.py; arXiv 2506.03136. Verified (code). The released code gives the rewards of programs and of tests
+ * to one training as they are, as the advantage of every token: they are normalised within their task already.
+ * Kept: both rewards, each compared with its like; a side that is dropped (null) leaves the other.
+ * Dropped: `cure_length_regularize`, which is off by default. Open: nothing known. Version 2 says `nobody_right` of tests where no program is.
+ */
+export const cureAdvantage = method({
+  name: 'cure_advantage',
+  kind: 'credit',
+  source: 'CURE: Gen-Verse/CURE, optimization/reward.py; arXiv 2506.03136; verified (code)',
+  version: 2,
+  summary: 'The rewards of CURE’s programs and of its tests as the advantages of one policy that writes both.',
+  teams: 'coder and tester; test execution',
+  params: { post_stage: false, efficient: false },
+  input: Type.Object({ generated_pass: PassMatrix, gt_pass: PassMatrix }),
+  run: ({ generated_pass, gt_pass }, options): Advantages => ({
+    programs: curePrograms(gt_pass, options.efficient),
+    tests: cureTests(generated_pass, gt_pass, options)?.reward ?? null,
+  }),
+  judged: {
+    reads: ['content', 'reports'],
+    writes: ['credits', 'scores'],
+    rows: (facts, ask) =>
+      overMatrices(facts, ({ programs, tests, gt_pass, generated_pass }, { episode_id }) => {
+        const output = ask.answer({ gt_pass, generated_pass });
+        if (typeof output === 'string') return output;
+        const rows = (
+          candidates: readonly { readonly id: string | number }[],
+          values: readonly number[] | null,
+          none: string,
+        ) =>
+          candidates.map(({ id }, i) =>
+            credit({ episode_id, step_id: String(id) }, values?.[i] ?? null, values === null ? none : null),
+          );
+        const { right } = splitByTruth(gt_pass);
+        return [
+          ...rows(programs, output.programs, 'zero_variance'),
+          ...rows(tests, output.tests, right.length === 0 ? 'nobody_right' : 'zero_variance'),
+        ];
+      }),
+  },
+});
+
+/**
+ * Rewards rescaled so that praise and blame weigh the same.
+ *
+ * Source: Gen-Verse/CURE, optimization/reward.py; arXiv 2506.03136. Verified (code).
+ * Kept: only the positive side is scaled; division by the std (ddof 0) without shifting the mean; null when a side is empty.
+ * Dropped: nothing. Open: nothing known.
+ */
+export const cureBalance = method({
+  name: 'cure_balance',
+  kind: 'reward',
+  source: 'CURE: Gen-Verse/CURE, optimization/reward.py; arXiv 2506.03136; verified (code)',
+  version: 1,
+  summary: 'Scales the positive rewards to weigh as much as the negative ones, then divides by the std.',
+  teams: 'coder and tester; test execution',
+  input: Type.Object({ x: Type.Array(Type.Number()) }),
+  run: ({ x }): number[] | null => cureBalanceOf(x),
+  judged: {
+    reads: ['rewards'],
+    rows: (facts, ask) =>
+      rewardsBySet(
+        facts,
+        (step) => {
+          const value = facts.rewardOf(step);
+          return value === null ? 'missing_reward' : { value };
+        },
+        (known) => ask.answer({ x: known.map(({ value }) => value) }),
+      ),
+  },
+});
+
+/**
+ * Rewards of long-reasoning testers, by length: the short ones among the right are praised, the overlong ones are not.
+ *
+ * Source: Gen-Verse/CURE, optimization/reward.py; arXiv 2506.03136. Verified (code). Off by default there.
+ * Kept: only the sign of a reward counts and 0 belongs to neither side; the target is the median length of the positives, clamped;
+ * every negative gets the minimum of the whole value array, which is 0 where there is no positive. So a right but overlong sample
+ * turns negative. Null without positives.
+ * Dropped: nothing. Open: nothing known.
+ */
+export const cureLengthRegularize = method({
+  name: 'cure_length_regularize',
+  kind: 'reward',
+  source: 'CURE: Gen-Verse/CURE, optimization/reward.py; arXiv 2506.03136; verified (code)',
+  version: 1,
+  summary: 'Replaces positive rewards by how far below the median length they stay, then balances both sides.',
+  teams: 'coder and tester; test execution',
+  params: { min_len: 1000, max_len: 8000 },
+  limits: { min_len: Type.Number({ minimum: 0 }), max_len: Type.Number({ minimum: 0 }) },
+  input: Type.Object({ reward: Type.Array(Type.Number()), length: Type.Array(Type.Number({ minimum: 0 })) }),
+  run: ({ reward, length }, { min_len, max_len }): number[] | null => {
+    requireRows('length', length, reward.length, 'reward');
+    const lengths = length.filter((_, i) => reward[i]! > 0);
+    if (lengths.length === 0) return null;
+    if (lengths.every((one) => one === lengths[0])) return cureBalanceOf(reward.map(Math.sign));
+    const target = Math.min(Math.max(median(lengths), min_len), max_len);
+    const values = reward.map((one, i) => (one > 0 ? target - length[i]! : 0));
+    const least = values.reduce((a, b) => Math.min(a, b), 0);
+    return cureBalanceOf(values.map((value, i) => (reward[i]! < 0 ? least : value)));
+  },
+  judged: {
+    reads: ['rewards', 'content'],
+    rows: (facts, ask) =>
+      rewardsBySet(
+        facts,
+        (step) => {
+          const [value, { length }] = [facts.rewardOf(step), facts.contentOf(step)];
+          if (value === null) return 'missing_reward';
+          return length === null ? 'no_length' : { value, length };
+        },
+        (known) => ask.answer({ reward: known.map(({ value }) => value), length: known.map(({ length }) => length) }),
+      ),
+  },
+});
+
+type Precision = { readonly p_u: number; readonly p_01: number; readonly p_00: number; readonly precision: number };
+
+/**
+ * How precisely an episode's generated tests distinguish right programs from wrong ones, and what it is made of.
+ *
+ * Source: CURE, arXiv 2506.03136, the reward precision p_u·(1 − p_01) − (1 − p_u)·p_00. The count form behind it is secondary, this notation
+ * unverified. p_u is the share of tests that every right program passes, p_01 the share of wrong programs that pass such a test, p_00 the
+ * share that pass another; an undefined share counts 0. With wrong programs, the precision is the mean of the raw values of
+ * `cure_test_reward`. Null when no program is right or there are no tests.
+ * Kept: the three shares and their combination. Dropped: nothing. Open: the notation.
+ */
+export const curePrecision = method({
+  name: 'cure_precision',
+  kind: 'score',
+  source: 'CURE: arXiv 2506.03136; count form secondary, notation unverified',
+  version: 1,
+  summary: 'How well passing the generated tests implies being right, estimated from one task.',
+  teams: 'coder and tester; test execution',
+  input: Type.Object({ generated_pass: PassMatrix, gt_pass: PassMatrix }),
+  run: ({ generated_pass, gt_pass }): Precision | null => {
+    const tests = requirePasses(generated_pass, gt_pass);
+    const { right, wrong } = splitByTruth(gt_pass);
+    if (right.length === 0 || tests === 0) return null;
+    const upheld: number[] = [];
+    const others: number[] = [];
+    for (let test = 0; test < tests; test++) {
+      const passes = (program: number) => generated_pass[program]![test] === 1;
+      const fooled = wrong.length === 0 ? 0 : wrong.filter(passes).length / wrong.length;
+      (right.every(passes) ? upheld : others).push(fooled);
+    }
+    const p_u = upheld.length / tests;
+    const p_01 = upheld.length === 0 ? 0 : mean(upheld);
+    const p_00 = others.length === 0 ? 0 : mean(others);
+    return { p_u, p_01, p_00, precision: p_u * (1 - p_01) - (1 - p_u) * p_00 };
+  },
+  judged: {
+    reads: ['content', 'reports'],
+    rows: (facts, ask) =>
+      overMatrices(facts, ({ gt_pass, generated_pass, tests }, { episode_id }) => {
+        const output = ask.answer({ gt_pass, generated_pass });
+        if (typeof output === 'string') return output;
+        if (output === null) return tests.length === 0 ? 'no_tests' : 'nobody_right';
+        return [score(`e/${episode_id}`, output.precision, null, output)];
+      }),
+  },
+});
+
+type Choice = {
+  readonly index: number;
+  readonly generated_passes: number;
+  readonly gt_all: boolean | null;
+  readonly gt_rate: number | null;
+};
+
+/**
+ * Best of N by tests: the program that passes most of the generated tests, and how it does on ground truth.
+ *
+ * Source: Gen-Verse/CURE, evaluation/eval.py; arXiv 2506.03136. Verified (code). The lowest index wins a tie.
+ * Without ground-truth columns nothing is known about the choice: both answers are null.
+ * Kept: most passes, then the lowest index. Dropped: running the programs. Open: nothing known.
+ */
+export const bonSelect = method({
+  name: 'bon_select',
+  kind: 'score',
+  source: 'CURE: Gen-Verse/CURE, evaluation/eval.py; arXiv 2506.03136; verified (code)',
+  version: 1,
+  summary: 'Picks the program that passes most generated tests and reports it on ground truth.',
+  teams: 'coder and tester; test execution',
+  input: Type.Object({ generated_pass: PassMatrix, gt_pass: PassMatrix }),
+  run: ({ generated_pass, gt_pass }): Choice => {
+    if (generated_pass.length === 0) refuseInput('generated_pass', 'at least one program', generated_pass);
+    requireRectangle('generated_pass', generated_pass);
+    requireRectangle('gt_pass', gt_pass);
+    requireRows('gt_pass', gt_pass, generated_pass.length, 'the programs of generated_pass');
+    const passes = generated_pass.map(sum);
+    const generated_passes = largest(passes);
+    const index = passes.indexOf(generated_passes);
+    const truth = gt_pass[index]!;
+    return {
+      index,
+      generated_passes,
+      gt_all: truth.length === 0 ? null : truth.every((bit) => bit === 1),
+      gt_rate: truth.length === 0 ? null : mean(truth),
+    };
+  },
+  judged: {
+    reads: ['content', 'reports'],
+    rows: (facts, ask) =>
+      overMatrices(facts, ({ gt_pass, generated_pass, programs }, { episode_id }) => {
+        const choice = ask.answer({ gt_pass, generated_pass });
+        if (typeof choice === 'string') return choice;
+        const chosen = programs[choice.index]?.id ?? null;
+        return [score(`e/${episode_id}`, choice.gt_rate, null, { ...choice, chosen })];
+      }),
+  },
+});

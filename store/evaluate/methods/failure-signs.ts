@@ -1,159 +1,147 @@
-/**
- * What can be seen, without a model, of each message of an agent in a failed run: where it stands, how long it is beside the
- * rest, whether it guesses, whether what it asked for went wrong, what it brings into the last words. Nothing here knows a framework:
- * who coordinates is seen from who hands over.
- */
-
+/** Who caused a failure, from the signs in what agents said: the task of Who&When (arXiv 2505.00212), the method ours. */
 import { Type } from 'typebox';
+import { whyNotFailed } from '../attribution/failed.ts';
+import type { Assembled } from '../judging/assembled.ts';
+import { nobody } from '../judging/blamed.ts';
+import { type EpisodeFacts, textOfTruth } from '../judging/facts.ts';
+import type { Judgement } from '../judging/judgement.ts';
+import { method } from './method.ts';
 import { nullable } from './shapes.ts';
+import {
+  type Blamed,
+  type FailedRun,
+  REFERENCE_SIGNS,
+  type ReferenceSign,
+  rankBlame,
+  SIGNS,
+  type Sign,
+  signsOf,
+  signsWithReference,
+  TranscriptEntry,
+} from './transcript-signs.ts';
 
-/** One entry of the transcript, in order. `failed`: the recorded status of a tool's result; null where it is unknown. */
-export const TranscriptEntry = Type.Object({
-  kind: Type.Union([Type.Literal('agent'), Type.Literal('environment'), Type.Literal('user')]),
-  agent: nullable(Type.String()),
-  text: Type.String(),
-  hands_over: Type.Optional(Type.Boolean()),
-  failed: Type.Optional(nullable(Type.Boolean())),
+/** A row for each agent that `rank` names, the surest first; a text is the reason why nobody is blamed. */
+const blameEntries = (
+  { episodes, entries }: Assembled,
+  rank: (episode: EpisodeFacts, run: FailedRun) => readonly Blamed[] | string,
+): Judgement[] =>
+  episodes.flatMap((episode): Judgement[] => {
+    const why = whyNotFailed(episode);
+    if (why !== null) return [nobody(episode, why)];
+    const transcript = entries.get(episode.episode_id) ?? [];
+    const ranked = rank(episode, { question: episode.query, entries: transcript });
+    if (typeof ranked === 'string') return [nobody(episode, ranked)];
+    if (ranked.length === 0) return [nobody(episode, 'no_agents')];
+    return ranked.map(({ agent, entry, value, entry_value }, rank) => ({
+      table: 'blames',
+      episode_id: episode.episode_id,
+      rank,
+      agent_id: agent,
+      step_id: transcript[entry]?.step_id ?? null,
+      entry: transcript[entry]?.seq ?? null,
+      value,
+      reason: null,
+      detail: { entry_value },
+    }));
+  });
+
+const WEIGHTS: Record<Sign, number> = {
+  first: -1.42,
+  order: -0.41,
+  coordinates: -1.16,
+  hands_over: 0.14,
+  relative_length: -0.61,
+  code: 0.55,
+  numbers: 0.43,
+  guesses: 0.54,
+  introduces: 1.48,
+  work_failed: 1.04,
+  after_failure: -0.84,
+  after_success: -0.97,
+};
+
+/**
+ * Which agent, and which entry of it, most likely caused a failure, from the transcript: no model is asked and no right answer
+ * is known.
+ *
+ * Source: this project; the task is that of Who&When, arXiv 2505.00212. A conditional logit over the entries of agents. The defaults
+ * were fitted (L2 penalty 2 on signs in units of their spread) to 123 labelled runs of two kinds of team; docs/analysis.md has the
+ * held-out accuracy. Agents are ranked by the sum of their entries' shares; the surest entry of all may be another agent's, so each line
+ * has the share of its entry beside that of its agent.
+ */
+export const failureSigns = method({
+  name: 'failure_signs',
+  kind: 'blame',
+  source: 'this project; task of Who&When: arXiv 2505.00212; coefficients fitted to labelled runs',
+  version: 1,
+  summary: 'Agents ranked by how much their entries look like decisive mistakes, each with its worst entry.',
+  teams: 'several agents',
+  params: WEIGHTS,
+  input: Type.Object({ question: nullable(Type.String()), entries: Type.Array(TranscriptEntry) }),
+  run: (run, weights): Blamed[] => {
+    const candidates = signsOf(run);
+    return rankBlame(
+      candidates,
+      candidates.map(({ signs }) => SIGNS.reduce((sum, name) => sum + weights[name] * signs[name], 0)),
+    );
+  },
+  judged: {
+    reads: ['entries'],
+    rows: (facts, ask) => blameEntries(facts, (_, run) => ask.answer(run)),
+  },
 });
 
-export type TranscriptEntry = {
-  readonly kind: 'agent' | 'environment' | 'user';
-  readonly agent: string | null;
-  readonly text: string;
-  readonly hands_over?: boolean;
-  readonly failed?: boolean | null;
+const ALL_SIGNS = [...SIGNS, ...REFERENCE_SIGNS] as const;
+const WEIGHTS_WITH_REFERENCE: Record<Sign | ReferenceSign, number> = {
+  first: -1.4,
+  order: -0.45,
+  coordinates: -1.14,
+  hands_over: 0.18,
+  relative_length: -0.59,
+  code: 0.57,
+  numbers: 0.44,
+  guesses: 0.48,
+  introduces: 1.4,
+  work_failed: 1.08,
+  after_failure: -0.76,
+  after_success: -0.96,
+  names_reference: 1.84,
+  after_reference: 1.67,
 };
 
-export type FailedRun = {
-  readonly question: string | null;
-  readonly entries: readonly TranscriptEntry[];
-};
-
-export const SIGNS = [
-  'first',
-  'order',
-  'coordinates',
-  'hands_over',
-  'relative_length',
-  'code',
-  'numbers',
-  'guesses',
-  'introduces',
-  'work_failed',
-  'after_failure',
-  'after_success',
-] as const;
-export const REFERENCE_SIGNS = ['names_reference', 'after_reference'] as const;
-
-export type Sign = (typeof SIGNS)[number];
-export type ReferenceSign = (typeof REFERENCE_SIGNS)[number];
-
-/** A row for each entry of an agent: its place among the entries and its signs. */
-export type Candidate<Name extends string = Sign> = {
-  readonly entry: number;
-  readonly agent: string;
-  readonly signs: Readonly<Record<Name, number>>;
-};
-
-const GUESS =
-  /\b(assum\w*|hypothetical\w*|simulat\w*|sample|placeholder|mock\w*|example|approximat\w*|estimat\w*|likely|guess\w*|presum\w*|typical\w*)\b/gi;
-const FAILURE = /\bexit ?code:? *[1-9]|\btraceback\b|\b\w*(?:error|exception)\b/i;
-/** An error comes early in the output of a tool; the rest may be a page about errors. */
-const SEARCHED_FOR_FAILURE = 3000;
-/** Shorter last words (a bare end signal, a thank you) do not hold the answer. */
-const SHORTEST_LAST_WORDS = 40;
-
-const count = (pattern: RegExp, text: string): number => text.match(pattern)?.length ?? 0;
-const bit = (value: boolean | undefined): 0 | 1 => (value ? 1 : 0);
-const wordsOf = (text: string): Set<string> => new Set(text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? []);
-
-/** The entries of agents with their signs, in order. An entry of an agent without a name is no candidate. */
-export function signsOf({ question, entries }: FailedRun): Candidate[] {
-  const agentTexts = agentEntries(entries);
-  const longest = Math.max(1, ...agentTexts.map(({ text }) => text.length));
-  const coordinators = new Set(agentTexts.filter((one) => one.hands_over).map((one) => one.agent));
-  const brought = introductions(question, entries, agentTexts);
-  return agentTexts.map(({ agent, at, text, hands_over }, k) => {
-    const before = entries[at - 1];
-    const after = entries[at + 1];
-    return {
-      entry: at,
-      agent,
-      signs: {
-        first: bit(k === 0),
-        order: Math.log1p(k),
-        coordinates: bit(coordinators.has(agent)),
-        hands_over: bit(hands_over),
-        relative_length: text.length / longest,
-        code: bit(text.includes('```')),
-        numbers: Math.log1p(count(/\d+/g, text)),
-        guesses: Math.log1p(count(GUESS, text)),
-        introduces: brought.get(at) ?? 0,
-        work_failed: bit(after?.kind === 'environment' && hasFailed(after)),
-        after_failure: bit(before?.kind === 'environment' && hasFailed(before)),
-        after_success: bit(before?.kind === 'environment' && !hasFailed(before)),
-      },
-    };
-  });
-}
-
-/** The same with the reference: whether an entry names it, and whether it was named before and is no longer. */
-export function signsWithReference(run: FailedRun, reference: string): Candidate<Sign | ReferenceSign>[] {
-  const named = run.entries.map((entry) => names(entry.text, reference));
-  const first = run.entries.findIndex((entry, i) => entry.kind !== 'user' && named[i]);
-  return signsOf(run).map(({ entry, agent, signs }) => ({
-    entry,
-    agent,
-    signs: {
-      ...signs,
-      names_reference: bit(named[entry]),
-      after_reference: bit(first >= 0 && first < entry && !named[entry]),
-    },
-  }));
-}
-
-function agentEntries(entries: readonly TranscriptEntry[]) {
-  return entries.flatMap(({ kind, agent, text, hands_over }, at) =>
-    kind === 'agent' && agent !== null ? [{ agent, text, hands_over, at }] : [],
-  );
-}
-
-const hasFailed = ({ failed, text }: TranscriptEntry): boolean =>
-  failed ?? FAILURE.test(text.slice(0, SEARCHED_FOR_FAILURE));
-
-/** Share of the words in the last words, without those of the question, that each entry was the first to use. */
-function introductions(
-  question: string | null,
-  entries: readonly TranscriptEntry[],
-  agentTexts: readonly { readonly at: number; readonly text: string }[],
-): ReadonlyMap<number, number> {
-  const last = agentTexts.findLast(({ text }) => text.length > SHORTEST_LAST_WORDS) ?? agentTexts.at(-1);
-  if (last === undefined) return new Map();
-  const asked = wordsOf(question ?? '');
-  const distinctive = [...wordsOf(last.text)].filter(
-    (word) => !asked.has(word) && (/\d/.test(word) || word.length > 3),
-  );
-  const missing = new Set(distinctive);
-  const brought = new Map<number, number>();
-  for (const [at, { text }] of entries.entries()) {
-    if (at > last.at) break;
-    const words = wordsOf(text);
-    const found = [...missing].filter((word) => words.has(word));
-    for (const word of found) missing.delete(word);
-    if (found.length > 0) brought.set(at, found.length / distinctive.length);
-  }
-  return brought;
-}
-
-/** A number is named where it stands alone; other answers anywhere in the text, whatever the case. */
-function names(text: string, reference: string): boolean {
-  const wanted = reference.trim().toLowerCase();
-  if (wanted === '') return false;
-  const lower = text.toLowerCase();
-  if (!/^[\d.,]+$/.test(wanted)) return lower.includes(wanted);
-  for (let at = lower.indexOf(wanted); at >= 0; at = lower.indexOf(wanted, at + 1)) {
-    const beside = (lower[at - 1] ?? ' ') + (lower[at + wanted.length] ?? ' ');
-    if (!/[\d]/.test(beside) && !/[.,]/.test(beside[0]!)) return true;
-  }
-  return false;
-}
+/**
+ * Failure signs for a run whose right answer is known: whether an entry names it, and whether it had been named and was lost again,
+ * are two signs more.
+ *
+ * Source: this project; the task is that of Who&When, arXiv 2505.00212, in its setting with the ground truth. The defaults were fitted
+ * as those of failure_signs.
+ */
+export const failureSignsWithReference = method({
+  name: 'failure_signs_with_reference',
+  kind: 'blame',
+  source: 'this project; task of Who&When: arXiv 2505.00212; coefficients fitted to labelled runs',
+  version: 1,
+  summary: 'Agents ranked by how much their entries look like decisive mistakes, the right answer being known.',
+  teams: 'several agents',
+  params: WEIGHTS_WITH_REFERENCE,
+  input: Type.Object({
+    question: nullable(Type.String()),
+    reference: Type.String(),
+    entries: Type.Array(TranscriptEntry),
+  }),
+  run: ({ reference, ...run }, weights): Blamed[] => {
+    const candidates = signsWithReference(run, reference);
+    return rankBlame(
+      candidates,
+      candidates.map(({ signs }) => ALL_SIGNS.reduce((sum, name) => sum + weights[name] * signs[name], 0)),
+    );
+  },
+  judged: {
+    reads: ['entries'],
+    rows: (facts, ask) =>
+      blameEntries(facts, ({ ground_truth }, run) => {
+        const reference = textOfTruth(ground_truth);
+        return reference === null ? 'no_reference' : ask.answer({ ...run, reference });
+      }),
+  },
+});

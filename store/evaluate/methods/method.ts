@@ -1,7 +1,7 @@
 /**
- * A method is one file: a pure function over plain data with a name, a version and a source, and beside it what the judge reads of the
- * stored facts, how they become its input and how its output becomes rows. No clock, no I/O, no randomness that was not passed in, and
- * no knowledge of any other method.
+ * A method is a pure function over plain data with a name, a version and a source, and beside it what the judge reads of the stored
+ * facts, how they become its input and how its output becomes rows. The methods of a paper are in one file, named as the paper. No clock,
+ * no I/O, no randomness that was not passed in.
  */
 import type { Static, TSchema } from 'typebox';
 import type { Assembled, Reading } from '../judging/assembled.ts';
@@ -51,6 +51,8 @@ export type Method<Name extends string = string, Input = unknown, Params = unkno
   readonly version: number;
   /** One sentence for the list. */
   readonly summary: string;
+  /** For which teams it is; any where it names none. */
+  readonly teams?: string;
   /** Parameters with their defaults; a parameter that is not here is refused by name. */
   readonly params: Params;
   /** JSON Schema (TypeBox) of each parameter whose default is not sufficient: a choice, a bound, or null beside something else. */

@@ -9,7 +9,7 @@ export type GroupKey = string | number;
 /** `numbers[row]` is the group of the row, counted from 0 in order of first appearance; `count` is how many groups there are. */
 export type Groups = { readonly numbers: Int32Array; readonly count: number };
 
-export type GroupStatistics = {
+type GroupStatistics = {
   /** Rows of the group that have a value. */
   readonly size: Int32Array;
   readonly mean: Float64Array;

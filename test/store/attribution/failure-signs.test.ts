@@ -1,10 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { failureSigns } from '../../../store/evaluate/methods/blame/failure-signs.ts';
-import { failureSignsWithReference } from '../../../store/evaluate/methods/blame/failure-signs-with-reference.ts';
-import { signsOf, signsWithReference, type TranscriptEntry } from '../../../store/evaluate/methods/failure-signs.ts';
-import type { Blamed } from '../../../store/evaluate/methods/ranked-blame.ts';
+import { failureSigns, failureSignsWithReference } from '../../../store/evaluate/methods/failure-signs.ts';
 import { runMethod } from '../../../store/evaluate/methods/run.ts';
+import {
+  type Blamed,
+  signsOf,
+  signsWithReference,
+  type TranscriptEntry,
+} from '../../../store/evaluate/methods/transcript-signs.ts';
 
 const says = (agent: string, text: string, more: Partial<TranscriptEntry> = {}): TranscriptEntry => ({
   kind: 'agent',

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { canonicalAnswer } from '../../../store/evaluate/consistency/canonical-answer.ts';
-import { normaliseAnswer, sameAnswer } from '../../../store/evaluate/methods/answer.ts';
+import { normalised, sameAnswer } from '../../../store/evaluate/methods/answer.ts';
 import { lastBox } from '../../../store/evaluate/methods/boxed.ts';
 import { expectBelow } from '../../support/measured.ts';
 
@@ -99,7 +99,7 @@ describe('Canonical forms and the correctness filter', () => {
     dressed,
     dressed.map((text) => `so \\boxed{${text}}`),
   );
-  const inside = (text: string) => normaliseAnswer(lastBox(text) ?? text);
+  const inside = (text: string) => normalised(lastBox(text) ?? text);
 
   it('what it calls the same has one form: texts, letters, and numbers far enough apart to differ', () => {
     let same = 0;
@@ -123,7 +123,7 @@ describe('Canonical forms and the correctness filter', () => {
       fc.property(fc.oneof(number, close), close, (a, b) => {
         if (plain(a) !== plain(b)) return;
         same++;
-        expect(sameAnswer(normaliseAnswer(a), normaliseAnswer(b), false)).toBe(true);
+        expect(sameAnswer(normalised(a), normalised(b), false)).toBe(true);
       }),
       { numRuns: 20_000 },
     );

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { criticismText } from '../../../store/evaluate/methods/criticism.ts';
 import { findMethod } from '../../../store/evaluate/methods/find.ts';
+import { criticismText } from '../../../store/evaluate/methods/m500.ts';
 import { runMethod } from '../../../store/evaluate/methods/run.ts';
 
 const run = (name: string, input: unknown) => runMethod(findMethod(name), input);

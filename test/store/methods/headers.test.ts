@@ -4,14 +4,20 @@ import { describe, expect, test } from 'vitest';
 import { methodFile } from '../../../docs/pages.ts';
 import { METHODS } from '../../../store/evaluate/methods/find.ts';
 
-const headerOf = (file: string): string =>
-  /^\/\*\*([\s\S]*?)\*\//.exec(readFileSync(join(import.meta.dirname, '../../..', file), 'utf8'))?.[1] ?? '';
+const COMMENT = String.raw`\/\*\*((?:(?!\*\/)[\s\S])*)\*\/`;
+
+/** What stands above a method; the header of its file where that has one method only. */
+function headerOf(file: string, name: string): string {
+  const text = readFileSync(join(import.meta.dirname, '../../..', file), 'utf8');
+  const above = new RegExp(`${COMMENT}\\nexport const \\w+ = method\\(\\{\\n {2}name: '${name}'`).exec(text);
+  return (above ?? new RegExp(`^${COMMENT}`).exec(text))?.[1] ?? '';
+}
 
 describe('the header of every method', () => {
   test.each(METHODS.map((method) => [method.name, methodFile(method), method.source] as const))(
     '%s says where it is from, and what was kept, dropped and is open',
-    (_, file, source) => {
-      const header = headerOf(file);
+    (name, file, source) => {
+      const header = headerOf(file, name);
       expect(header).toMatch(/Source: /);
       if (!/^(ours|this project)/.test(source))
         for (const word of ['Kept', 'Dropped', 'Open']) expect(header).toMatch(new RegExp(`\\b${word}[:,]\\s`));

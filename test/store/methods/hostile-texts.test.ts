@@ -1,10 +1,10 @@
 /** Texts of models on which a pattern that goes back would take minutes: digits, white space and openings without an end. */
 import { describe, expect, it } from 'vitest';
 import { canonicalAnswer } from '../../../store/evaluate/consistency/canonical-answer.ts';
-import { tagInput } from '../../../store/evaluate/judging/penalties.ts';
 import { sameAnswer } from '../../../store/evaluate/methods/answer.ts';
 import { hasBox } from '../../../store/evaluate/methods/boxed.ts';
-import { isChainOfDraft } from '../../../store/evaluate/methods/chain-of-draft.ts';
+import { isChainOfDraft } from '../../../store/evaluate/methods/draft-rl.ts';
+import { tagInput } from '../../../store/evaluate/methods/grpo-roc.ts';
 import { readFilter } from '../../../store/filter/episode-filter.ts';
 import { faultOf } from '../../../store/loop/play/faults.ts';
 import { callReader } from '../../../trainer/model/tokens/tool-calls.ts';

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { groupBy } from '../../../ingest/events/group-by.ts';
-import { grpoAdvantage } from '../../../store/evaluate/methods/credit/grpo-advantage.ts';
 import { findMethod } from '../../../store/evaluate/methods/find.ts';
+import { grpoAdvantage } from '../../../store/evaluate/methods/group-advantages.ts';
 import { runMethod } from '../../../store/evaluate/methods/run.ts';
 import {
   groupRows,

@@ -10,7 +10,7 @@ import { type OpenedDataset, openDataset } from '../../../store/datasets/read.ts
 import { parseRecipe, type Recipe } from '../../../store/datasets/recipe.ts';
 import type { Db } from '../../../store/db/pool.ts';
 import { firstOf, query } from '../../../store/db/query.ts';
-import { METHODS } from '../../../store/evaluate/methods/find.ts';
+import { METHOD_NAMES } from '../../../store/evaluate/methods/catalogue.ts';
 import { comparisonsOf, factsOf, looksAtJudgement, splitFilter } from '../../../store/filter/select.ts';
 import { cutRow, type StepRow, supervisedRow } from '../../learn/data/training-rows.ts';
 import { DEFAULTS } from '../../learn/defaults.ts';
@@ -194,7 +194,7 @@ export function emptied(name: string, { manifest }: OpenedDataset): string {
 export async function noteUnjudged(db: Db, { policies, judge = [] }: Plan, { problems, notes }: Found): Promise<void> {
   const run = new Set<string>(judge.map(({ method }) => method));
   const judged = new Set((await judgedMethods(db)).flatMap(({ method, method_key }) => [method, method_key]));
-  const known = new Set<string>([...METHODS.map((method) => method.name), ...judged]);
+  const known = new Set<string>([...METHOD_NAMES, ...judged]);
   for (const [name, policy] of Object.entries(policies)) {
     const at = `policies.${name}.recipe`;
     for (const method of methodsOf(parseRecipe({ ...withoutGates(policy.recipe), name }))) {

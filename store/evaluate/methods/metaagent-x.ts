@@ -1,0 +1,92 @@
+/** MetaAgent-X (PettingLLMs repository): a designer and the executions of its designs. */
+
+import { Type } from 'typebox';
+import { credit, reward } from '../judging/judgement.ts';
+import { overDesigns } from '../judging/launches.ts';
+import { VERL_PARAMS, verlAdvantage } from './group-relative.ts';
+import { method } from './method.ts';
+import { requireRectangle } from './refuse.ts';
+import { Reward } from './shapes.ts';
+import { groupRows, mean } from './statistics.ts';
+
+type Rewards = {
+  readonly designer: readonly (number | null)[];
+  readonly executor: readonly (readonly (number | null)[])[];
+};
+
+/**
+ * MetaAgent-X: the designer of a team is worth the mean of what its executions earn.
+ *
+ * Source: PettingLLMs repository, multi_agents_execution_engine_autoevol.py and gen_agent.py. Verified (code).
+ * A row is a design, a column one of its executions. Dropped: the executors' length penalty, which the release sets to 0.
+ * Executions without a reward leave the mean; a design without any has none.
+ * Kept: the mean over executions. Open: nothing known.
+ */
+export const metaagentxRewards = method({
+  name: 'metaagentx_rewards',
+  kind: 'reward',
+  source: 'MetaAgent-X: PettingLLMs, multi_agents_execution_engine_autoevol.py; verified (code)',
+  version: 1,
+  summary:
+    'Executors keep their reward; a designer gets the mean over its executions; stored on each step of the episode.',
+  teams: 'a designer and the executions of its designs',
+  input: Type.Object({ exec_rewards: Type.Array(Type.Array(Reward)) }),
+  run: ({ exec_rewards }): Rewards => ({
+    designer: exec_rewards.map((row) => {
+      const known = row.filter((reward) => reward !== null);
+      return known.length === 0 ? null : mean(known);
+    }),
+    executor: exec_rewards,
+  }),
+  judged: {
+    writes: ['rewards', 'scores'],
+    rows: (facts, ask) => overDesigns(facts, reward, ask.answer, { credited: false }),
+  },
+});
+
+type Params = typeof VERL_PARAMS & { readonly executor_group: 'question' | 'design' | null };
+const params: Params = { ...VERL_PARAMS, executor_group: null };
+
+type Advantages = { readonly designer: readonly (number | null)[]; readonly executor: readonly (number | null)[] };
+
+/**
+ * MetaAgent-X: designers are compared with the other designs of the problem, executors with executions of the problem or of their design.
+ *
+ * Source: PettingLLMs repository, multi_agents_execution_engine_autoevol.py and gen_agent.py. Verified (code).
+ * A row is a design, a column one of its executions. `executor_group` null means `question` up to two executions a design, otherwise
+ * `design`. A design is worth the mean of its executions. Executors come out one design after the other.
+ * Kept: both groupings and the rule between them. Dropped: the reward itself, which is `metaagentx_rewards`. Open: the source's own fork of verl gives a group of one the
+ * advantage 0 where other groups are larger; here it is verl's, the reward.
+ */
+export const metaagentxAdvantage = method({
+  name: 'metaagentx_advantage',
+  kind: 'credit',
+  source: 'MetaAgent-X: PettingLLMs, multi_agents_execution_engine_autoevol.py; verified (code)',
+  version: 1,
+  summary:
+    'GRPO over designs by their mean, and over executions by problem or design; stored on each step of the episode.',
+  teams: 'a designer and the executions of its designs',
+  params,
+  limits: {
+    eps: Type.Number({ minimum: 0 }),
+    executor_group: Type.Union([Type.Literal('question'), Type.Literal('design'), Type.Null()]),
+  },
+  input: Type.Object({ exec_rewards: Type.Array(Type.Array(Reward)) }),
+  run: ({ exec_rewards }, params): Advantages => {
+    const executions = requireRectangle('exec_rewards', exec_rewards);
+    const byDesign = (params.executor_group ?? (executions <= 2 ? 'question' : 'design')) === 'design';
+    const worth = exec_rewards.map((row) => {
+      const known = row.filter((reward) => reward !== null);
+      return known.length === 0 ? null : mean(known);
+    });
+    const groups = exec_rewards.flatMap((row, design) => row.map(() => (byDesign ? design : 0)));
+    return {
+      designer: verlAdvantage(groupRows(worth.map(() => 0)), worth, params),
+      executor: verlAdvantage(groupRows(groups), exec_rewards.flat(), params),
+    };
+  },
+  judged: {
+    writes: ['credits', 'scores'],
+    rows: (facts, ask) => overDesigns(facts, credit, ask.answer, { credited: true }),
+  },
+});
