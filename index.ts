@@ -1,8 +1,9 @@
 /** The public names of Troupe: `openProject` first, then what it is made of. Agents' programs import `troupe/recorder`, which has no dependency. */
 
-// api: facts are shown
 export { type AppOptions, buildApp } from './api/http/app.ts';
 export { serve } from './api/http/serve.ts';
+// api: facts are shown
+export type { Methods } from './api/operations/catalogue.ts';
 export {
   openProject,
   type Project,

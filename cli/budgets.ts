@@ -1,6 +1,6 @@
 /** Budgets as options: `tokens=N`, `seconds=N` or `usd=N`. */
 import { InvalidArgumentError } from 'commander';
-import type { Budget } from '../store/loop/play/rollout.ts';
+import type { Budget } from '../store/loop/play/budget-schema.ts';
 
 /** Adds one of them to those before. */
 export function budgeted(text: string, so_far: Budget): Budget {

@@ -3,6 +3,7 @@
  * run is loaded: all of them cost more than a second of processor time at every start.
  */
 import type { Command } from 'commander';
+import { NOUNS } from '../api/operations/catalogue.ts';
 
 /** What each command does, in the order of the help. */
 const GROUPS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
@@ -57,6 +58,7 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   },
   Schedule: {
     schedule: 'request jobs by cron or at an interval: add, list, show, pause, resume, run, remove',
+    receiver: 'list who is notified of runs and schedules, and send a test message',
   },
   Operate: {
     run: 'run one process of Troupe: ingest, project, judge, work, infer or serve',
@@ -99,15 +101,27 @@ const PAGES: Readonly<Record<string, readonly string[]>> = {
     'rollback',
   ],
   'docs/plans.md': ['plan', 'gate', 'jobs'],
-  'docs/schedules.md': ['schedule'],
+  'docs/schedules.md': ['schedule', 'receiver'],
   'docs/kafka.md': ['log'],
   'docs/benchmarks.md': ['bench'],
 };
 
-type AddTo = (program: Command) => void;
+type AddTo = (program: Command) => void | Promise<void>;
 
-/** The file of each command, named as the command is. */
+/** What adds the commands that are operations. */
+const derived = Object.fromEntries(
+  Object.keys(NOUNS).map((noun) => [
+    noun,
+    async () => {
+      const { addOperations } = await import('./derive.ts');
+      return { addTo: (program: Command) => addOperations(program, noun) };
+    },
+  ]),
+);
+
+/** What adds each command: the file named as the command is, or its operations. */
 export const COMMANDS: Readonly<Record<string, () => Promise<{ readonly addTo: AddTo }>>> = {
+  ...derived,
   demo: () => import('./commands/demo.ts'),
   up: () => import('./commands/up.ts'),
   down: () => import('./commands/down.ts'),
@@ -145,7 +159,6 @@ export const COMMANDS: Readonly<Record<string, () => Promise<{ readonly addTo: A
   policies: () => import('./commands/policies.ts'),
   release: () => import('./commands/release.ts'),
   rollback: () => import('./commands/rollback.ts'),
-  schedule: () => import('./commands/schedule.ts'),
   run: () => import('./commands/run.ts'),
   jobs: () => import('./commands/jobs.ts'),
   backup: () => import('./commands/backup.ts'),
@@ -172,7 +185,7 @@ export async function addCommands(program: Command, args: readonly string[]): Pr
   const words = args.filter((arg, i) => !arg.startsWith('-') && !WITH_VALUE.includes(args[i - 1] ?? ''));
   const word = words[0] === 'help' ? words[1] : words[0];
   const file = Object.hasOwn(COMMANDS, word ?? '') ? COMMANDS[word!] : undefined;
-  if (file) (await file()).addTo(program);
+  if (file) await (await file()).addTo(program);
   for (const [group, commands] of Object.entries(GROUPS)) {
     for (const [name, about] of Object.entries(commands)) {
       const command = program.commands.find((one) => one.name() === name) ?? (file ? null : program.command(name));

@@ -3,7 +3,10 @@
  * `troupe.yaml` over defaults.
  */
 import { execFile } from 'node:child_process';
+import { userInfo } from 'node:os';
 import { fileURLToPath } from 'node:url';
+import { allOperations, type Methods, methodsBy } from '../api/operations/catalogue.ts';
+import { perform } from '../api/operations/perform.ts';
 import type { ErrorCode, Refusal } from '../errors.ts';
 import { TroupeError } from '../errors.ts';
 import { type ImportReport, importFiles } from '../ingest/files/import.ts';
@@ -56,7 +59,7 @@ export type TrainResult = {
 /** An episode whose last event gives no valid end: what the field of the end should be, and what it is. */
 type StaysOpen = Pick<Refusal, 'field' | 'expected' | 'got'> & { readonly episode_id: string };
 
-export type Project = {
+export type Project = Methods & {
   readonly name: string;
   /** Imports files and folders, closes their episodes, and brings the tables up to date. `stays_open`: episodes that could not be closed. */
   readonly import: (
@@ -102,7 +105,10 @@ export function openProject(options: ProjectOptions = {}): Promise<Project> {
             end();
             return closed;
           };
-          resolve({ ...methodsOf(context, reader.open), close });
+          operationMethods(context).then(
+            (methods) => resolve({ ...methods, ...methodsOf(context, reader.open), close }),
+            reject,
+          );
         }),
       { create },
     );
@@ -110,7 +116,16 @@ export function openProject(options: ProjectOptions = {}): Promise<Project> {
   });
 }
 
-function methodsOf(context: Context, reader: () => Promise<Db | null>): Omit<Project, 'close'> {
+/** Every operation, on the tables as they are once the log is read to its end. */
+async function operationMethods(context: Context): Promise<Methods> {
+  const operations = await allOperations();
+  const { database, config } = context;
+  const by = userInfo().username;
+  const asked = { ...context, project: database.project, settings: config, env: process.env, by };
+  return methodsBy(operations, (name, input) => perform(operations.find((one) => one.name === name)!, asked, input));
+}
+
+function methodsOf(context: Context, reader: () => Promise<Db | null>): Omit<Project, 'close' | keyof Methods> {
   const { db, log, source, book, artifacts, originals, redactor, episodes, home, now, config, catchUp, patiently } =
     context;
   const open = async (methods: readonly MethodAsked[]) => {

@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { openDatabase } from '../store/db/database.ts';
+import { clientRoutes, commandsPage } from './operations-page.ts';
 import { errorsPage, eventsPage, methodsPage, sqlPage } from './pages.ts';
 
 const write = (name: string, text: string): void => writeFileSync(join(import.meta.dirname, name), text);
@@ -10,6 +11,8 @@ const write = (name: string, text: string): void => writeFileSync(join(import.me
 write('events.md', eventsPage());
 write('errors.md', errorsPage());
 write('methods.md', methodsPage());
+write('commands.md', await commandsPage());
+write('../api/client/routes.ts', await clientRoutes());
 
 const home = mkdtempSync(join(tmpdir(), 'troupe-docs-'));
 try {

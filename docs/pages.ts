@@ -26,10 +26,10 @@ import { viewTimes } from './view-times.ts';
 
 const NOTE = '<!-- Made from the code by `npm run docs`. Change the code, not this page. -->';
 
-const page = (...parts: readonly string[]): string => `${[NOTE, ...parts].join('\n\n')}\n`;
+export const page = (...parts: readonly string[]): string => `${[NOTE, ...parts].join('\n\n')}\n`;
 const cell = (text: string): string => text.replaceAll('|', '\\|').replaceAll('\n', ' ');
 /** Columns as wide as their widest cell, which is how the formatter of this repository writes a table. */
-function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const cells = [head, ...rows].map((row) => row.map(cell));
   const widths = head.map((_, i) => Math.max(3, ...cells.map((row) => [...row[i]!].length)));
   const line = (row: readonly string[]) =>

@@ -168,20 +168,17 @@ export const proof: Proof = {
         },
       );
       await step('a schedule is paused and resumed by its buttons', async () => {
-        const definition = {
+        const schedule = {
+          name: 'nightly',
           cron: '0 3 * * *',
-          zone: 'UTC',
-          overlap: 'skip',
-          catch_up_seconds: 86_400,
-          jitter_seconds: 0,
           job: { kind: 'judge', spec: { methods: [{ method: 'format_filter' }] } },
         };
         const added = await fetch(`${url}/v1/schedules`, {
           method: 'POST',
           headers: { 'content-type': 'application/json' },
-          body: JSON.stringify({ name: 'nightly', definition }),
+          body: JSON.stringify(schedule),
         });
-        if (added.status !== 201) throw new Error(await added.text());
+        if (added.status !== 200) throw new Error(await added.text());
         await press(link('Schedules'));
         await shows('nightly', 'at 0 3 * * * (UTC)', 'Next:');
         await press(button('Pause'));

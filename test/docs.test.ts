@@ -6,6 +6,7 @@ import { Command } from 'commander';
 import { describe, expect, it } from 'vitest';
 import { COMMANDS } from '../cli/commands.ts';
 import { SETTINGS } from '../config.ts';
+import { clientRoutes, commandsPage } from '../docs/operations-page.ts';
 import { errorsPage, eventsPage, methodFile, methodsPage, sqlPage } from '../docs/pages.ts';
 import { createRecorder } from '../ingest/recorder/recorder.ts';
 import { PROGRAMS } from '../proofs/clients.ts';
@@ -33,6 +34,8 @@ const ROOMS = /^(ingest|store|trainer|api|cli|migrations|examples|test|proofs|do
 describe('Pages made from the code say what the code says (if not: npm run docs)', () => {
   it('docs/events.md', () => expect(read('docs/events.md')).toBe(eventsPage()));
   it('docs/errors.md', () => expect(read('docs/errors.md')).toBe(errorsPage()));
+  it('docs/commands.md', async () => expect(read('docs/commands.md')).toBe(await commandsPage()));
+  it('api/client/routes.ts', async () => expect(read('api/client/routes.ts')).toBe(await clientRoutes()));
   it('docs/methods.md', () => expect(read('docs/methods.md')).toBe(methodsPage()));
   it('docs/sql.md, of a migrated database, with a sentence about every view', async () => {
     const { db, close } = await freshDatabase();
@@ -134,7 +137,7 @@ describe('README.md and docs/start.md can be followed', async () => {
     .option('--database-url <url>')
     .option('--json')
     .option('--quiet');
-  for (const load of Object.values(COMMANDS)) (await load()).addTo(program);
+  for (const load of Object.values(COMMANDS)) await (await load()).addTo(program);
 
   const front = read('README.md');
   const start = read('docs/start.md');

@@ -1,8 +1,10 @@
-/** `troupe` and `troupe/recorder` as another program imports them. */
+/** `troupe`, `troupe/recorder` and `troupe/client` as another program imports them. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import * as client from '../api/client/client.ts';
+import * as clientWrapper from '../bin/client.js';
 import * as wrapper from '../bin/index.js';
 import * as recorderWrapper from '../bin/recorder.js';
 import { openProject, type Project } from '../cli/open-project.ts';
@@ -27,10 +29,11 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-it('the package gives out every name of index.ts and of the recorder', () => {
+it('the package gives out every name of index.ts, of the recorder and of the client', () => {
   const names = (module: object) => Object.keys(module).sort();
   expect(names(wrapper)).toEqual(names(index));
   expect(names(recorderWrapper)).toEqual(names(recorder));
+  expect(names(clientWrapper)).toEqual(names(client));
 });
 
 it('imports, judges, freezes, asks and rebuilds', async () => {

@@ -22,6 +22,8 @@ import { duringRequest } from '../health/tracing/spans.ts';
 import { placeIn } from '../health/tracing/traceparent.ts';
 import { bufferedLedger } from '../ingestion/buffered-ledger.ts';
 import { openIngestion } from '../ingestion/ingestion.ts';
+import { allOperations } from '../operations/catalogue.ts';
+import type { ReadContext } from '../operations/operation.ts';
 import { authorise } from './auth.ts';
 import { BODY_LIMIT } from './body.ts';
 import type { KeyRing } from './key-ring.ts';
@@ -39,12 +41,12 @@ import { gatewayRoutes } from './routes/gateway.ts';
 import { healthRoutes } from './routes/health.ts';
 import { lineageRoutes } from './routes/lineage.ts';
 import { listRoutes } from './routes/lists.ts';
+import { operationContext, operationRoutes } from './routes/operations.ts';
 import { otlpRoutes } from './routes/otlp.ts';
 import { pageRoutes } from './routes/page.ts';
 import { rolloutRoutes } from './routes/rollouts.ts';
 import { roundRoutes } from './routes/rounds.ts';
 import { runRoutes } from './routes/runs.ts';
-import { scheduleRoutes } from './routes/schedules.ts';
 import { type SqlRoute, sqlRoutes } from './routes/sql.ts';
 import { tracingClientRoutes } from './routes/tracing-clients.ts';
 
@@ -84,6 +86,9 @@ export type AppOptions = OriginOptions & {
   /** The pool for SQL over HTTP. Default: none, and it is refused. */
   readonly reader?: SqlRoute['reader'];
   readonly project: string;
+  /** What operations look up in the settings, and the variables that settings name. Default: nothing. */
+  readonly settings?: ReadContext['settings'];
+  readonly env?: ReadContext['env'];
   readonly version: string;
   /** Another thread, for requests whose bodies are large. Default: they are handled here. */
   readonly offload?: Offload;
@@ -218,7 +223,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     rolloutRoutes(app, { db, log, now: () => new Date(), runners: options.runners ?? [], bodyLimit });
     roundRoutes(app, db);
     runRoutes(app, db);
-    scheduleRoutes(app, { db, log, now: () => new Date() });
+    operationRoutes(app, await allOperations(), operationContext(options));
     compareRoutes(app, db);
     lineageRoutes(app, db);
     artifactRoutes(app, db);

@@ -5,7 +5,11 @@ import type { Scope } from '../../store/keys/api-key.ts';
 /** The documentation of a route, in `config.doc`. */
 export type RouteDoc = {
   readonly summary: string;
-  readonly tag: 'events' | 'gateway' | 'rollouts' | 'reads' | 'schedules' | 'health' | 'page';
+  /** Of a route that is an operation: its name, and what else there is to say. */
+  readonly operationId?: string;
+  readonly description?: string;
+  /** The part of the interface, or the noun of an operation. */
+  readonly tag: string;
   /** The scope that a key needs; null if no key is needed. */
   readonly scope: Scope | null;
   readonly query?: TObject;
@@ -13,8 +17,13 @@ export type RouteDoc = {
   readonly headers?: Readonly<Record<string, string>>;
   /** True: the response may have many megabytes, so that it is handled on another thread. */
   readonly large?: boolean;
-  /** Media types of the body, and its schema. */
-  readonly body?: { readonly types: readonly string[]; readonly schema: TSchema };
+  /** Media types of the body, and its schema. A body that is not required may be left out. */
+  readonly body?: {
+    readonly types: readonly string[];
+    readonly schema: TSchema;
+    readonly examples?: readonly object[];
+    readonly required?: boolean;
+  };
   /** Status to its meaning and, for JSON responses, the schema. */
   readonly answers: Readonly<
     Record<
@@ -83,21 +92,32 @@ export function openapiDocument(routes: readonly DocumentedRoute[], version: str
 }
 
 function operation(url: string, doc: RouteDoc): Record<string, unknown> {
+  const required = (doc.query?.required ?? []) as readonly string[];
   const parameters = [
     ...[...url.matchAll(/:([a-z_]+)/gi)].map(([, name]) => parameter('path', name!, true, { type: 'string' })),
     ...Object.entries(doc.query?.properties ?? {}).map(([name, schema]) =>
-      parameter('query', name, false, schema as Record<string, unknown>),
+      parameter('query', name, required.includes(name), schema as Record<string, unknown>),
     ),
     ...Object.entries(doc.headers ?? {}).map(([name, description]) =>
       parameter('header', name, false, { type: 'string', description }),
     ),
   ];
+  const { operationId, summary, description, body } = doc;
   return {
-    summary: doc.summary,
+    ...(operationId === undefined ? {} : { operationId }),
+    summary,
+    ...(description === undefined ? {} : { description }),
     tags: [doc.tag],
     security: doc.scope === null ? [] : [{ bearer: [doc.scope] }, { key: [doc.scope] }],
     ...(parameters.length > 0 ? { parameters } : {}),
-    ...(doc.body ? { requestBody: { required: true, content: content(doc.body.types, doc.body.schema) } } : {}),
+    ...(body
+      ? {
+          requestBody: {
+            required: body.required ?? true,
+            content: content(body.types, body.schema, body.examples),
+          },
+        }
+      : {}),
     responses: {
       ...Object.fromEntries(
         Object.entries(doc.answers).map(([status, { about, schema, type = 'application/json', others = [] }]) => [
@@ -110,10 +130,8 @@ function operation(url: string, doc: RouteDoc): Record<string, unknown> {
           },
         ]),
       ),
-      default: {
-        description: 'what went wrong',
-        content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } },
-      },
+      '4XX': problem('what is wrong with the request'),
+      default: problem('what went wrong'),
     },
   };
 }
@@ -123,8 +141,19 @@ const parameter = (place: string, name: string, required: boolean, schema: Reado
   return { in: place, name, required, ...(description === undefined ? {} : { description }), schema: rest };
 };
 
-const content = (types: readonly string[], schema: TSchema | undefined) =>
-  Object.fromEntries(types.map((type) => [type, schema === undefined ? {} : { schema }]));
+const problem = (description: string) => ({
+  description,
+  content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } },
+});
+
+const content = (types: readonly string[], schema: TSchema | undefined, examples: readonly object[] = []) => {
+  const shown = Object.fromEntries(examples.map((value, i) => [`example ${i + 1}`, { value }]));
+  const media = {
+    ...(schema === undefined ? {} : { schema }),
+    ...(examples.length === 0 ? {} : { examples: shown }),
+  };
+  return Object.fromEntries(types.map((type) => [type, media]));
+};
 
 /** The options of a documented route. */
 export const documented = (doc: RouteDoc): { readonly config: { readonly doc: RouteDoc } } => ({ config: { doc } });

@@ -1,13 +1,10 @@
 /** Lengths of time as people write them: 90s, 15m, 6h, 1d. */
-import { got, TroupeError } from '../errors.ts';
-
 const SECONDS = { s: 1, m: 60, h: 3600, d: 86_400 } as const;
 
-/** The seconds of `6h`; `option` names the flag in the error. @throws TroupeError `usage` */
-export function secondsOf(option: string, text: string): number {
+/** The seconds of `6h`. @throws Error */
+export function secondsOf(text: string): number {
   const [, count, unit] = /^(\d{1,7})([smhd])$/.exec(text) ?? [];
-  if (count === undefined)
-    throw new TroupeError('usage', `--${option} should be a time such as 90s, 15m, 6h or 1d, but it is ${got(text)}.`);
+  if (count === undefined) throw new Error('should be a time such as 90s, 15m, 6h or 1d');
   return Number(count) * SECONDS[unit as keyof typeof SECONDS];
 }
 

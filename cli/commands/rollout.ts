@@ -8,16 +8,11 @@ import { isRecord, parseRecord } from '../../ingest/events/json.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { firstOf, query, rowsOf, sql } from '../../store/db/query.ts';
 import { attemptCounts, ofRollout } from '../../store/loop/play/attempts.ts';
+import type { Budget } from '../../store/loop/play/budget-schema.ts';
 import { faultList } from '../../store/loop/play/faults.ts';
 import type { ReplayAnswer, ReplayAsked } from '../../store/loop/play/replay.ts';
 import { requestRollout, rolloutWithTasks } from '../../store/loop/play/request.ts';
-import {
-  type Budget,
-  checkedRolloutId,
-  groupsOf,
-  type RolloutAsked,
-  type RolloutSpec,
-} from '../../store/loop/play/rollout.ts';
+import { checkedRolloutId, groupsOf, type RolloutAsked, type RolloutSpec } from '../../store/loop/play/rollout.ts';
 import type { JobContext } from '../../store/queue/jobs/jobs.ts';
 import type { RolloutResult } from '../../trainer/loop/play/handler.ts';
 import { findRunner, readRunners } from '../../trainer/loop/play/runners.ts';

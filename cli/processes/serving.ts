@@ -100,6 +100,8 @@ export async function openServing(context: Context, options: ServingOptions): Pr
     exposed,
     hosts: readHosts(config.hosts),
     project: context.database.project,
+    settings: config,
+    env: process.env,
     version: VERSION,
     ingestOnly: role === 'ingest',
     ...(offload ? { offload } : {}),

@@ -37,9 +37,9 @@ beforeAll(async () => {
       method: 'POST',
       url: '/v1/schedules',
       headers: JSON_BODY,
-      payload: { name: 'nightly', definition },
+      payload: { name: 'nightly', ...definition },
     });
-  expect((await addSchedule()).statusCode).toBe(201);
+  expect((await addSchedule()).statusCode).toBe(200);
   const { paths } = (await at.app.inject('/openapi.json')).json() as {
     paths: Record<string, Record<string, { requestBody?: { content: Record<string, { schema: Schema }> } }>>;
   };
@@ -175,7 +175,10 @@ it('bodies of every route that fit their schema are answered with less than 500,
           url,
           headers: { ...JSON_BODY, ...more },
           // A lease that waits for work waits as long as it is asked to.
-          payload: JSON.stringify(payload, (name, value) => (name === 'wait_s' && value > 1 ? 1 : value)) ?? '',
+          payload:
+            JSON.stringify(payload, (name, value) =>
+              name === 'wait_s' && typeof value === 'number' && value > 1 ? 1 : value,
+            ) ?? '',
         });
         // 503: nobody serves the model, which is so.
         if (statusCode >= 500 && statusCode !== 503) expect.fail(`${method} ${url}: ${statusCode} ${body}`);

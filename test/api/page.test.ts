@@ -270,11 +270,8 @@ describe('the page', () => {
       url: '/v1/schedules',
       headers: { 'content-type': 'application/json' },
       payload: JSON.stringify({
-        name: 'nightly',
-        definition: {
-          ...{ cron: '0 3 * * *', zone: 'Europe/Berlin', overlap: 'skip', catch_up_seconds: 0, jitter_seconds: 0 },
-          job: { kind: 'evaluate', spec: { sets: { all: {} } } },
-        },
+        ...{ name: 'nightly', cron: '0 3 * * *', zone: 'Europe/Berlin' },
+        job: { kind: 'evaluate', spec: { sets: { all: {} } } },
       }),
     });
     page.go('#/schedules');

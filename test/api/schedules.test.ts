@@ -24,15 +24,15 @@ describe('/v1/schedules', () => {
   };
 
   it('adds, lists, pauses, resumes, runs and removes a schedule', async () => {
-    const added = await ask('POST', '/v1/schedules', { name: 'nightly', definition: NIGHTLY });
-    expect(added).toMatchObject({ status: 201, answer: { name: 'nightly', definition: NIGHTLY, paused: null } });
+    const added = await ask('POST', '/v1/schedules', { name: 'nightly', ...NIGHTLY });
+    expect(added).toMatchObject({ status: 200, answer: { name: 'nightly', definition: NIGHTLY, paused: null } });
     expect(added.answer.next).toHaveLength(5);
     expect((await ask('GET', '/v1/schedules')).answer.items).toMatchObject([{ name: 'nightly' }]);
     const paused = await ask('POST', '/v1/schedules/nightly/pause', { reason: 'labels are checked' });
     expect(paused.answer).toMatchObject({ paused: { by: 'http', reason: 'labels are checked' }, next: [] });
     expect((await ask('POST', '/v1/schedules/nightly/resume')).answer).toMatchObject({ paused: null });
     const run = await ask('POST', '/v1/schedules/nightly/run');
-    expect(run).toMatchObject({ status: 202, answer: { job_id: expect.stringMatching(/^schedule\/nightly\//) } });
+    expect(run).toMatchObject({ status: 200, answer: { job_id: expect.stringMatching(/^schedule\/nightly\//) } });
     expect((await ask('POST', '/v1/schedules/nightly/run')).status).toBe(409);
     expect((await ask('GET', '/v1/schedules/nightly')).answer.runs).toMatchObject([
       { job_id: run.answer.job_id, state: 'requested' },
@@ -40,15 +40,18 @@ describe('/v1/schedules', () => {
     // The job reads nothing that is recorded at a time.
     const backfill = await ask('POST', '/v1/schedules/nightly/backfill', { from: '2026-01-01' });
     expect([backfill.status, JSON.stringify(backfill.answer)]).toEqual([400, expect.stringContaining('A backfill')]);
-    expect((await ask('DELETE', '/v1/schedules/nightly')).status).toBe(204);
+    expect(await ask('DELETE', '/v1/schedules/nightly?reason=replaced')).toMatchObject({
+      status: 200,
+      answer: { name: 'nightly', removed: true },
+    });
     expect((await ask('GET', '/v1/schedules/nightly')).status).toBe(404);
   });
 
   it.each([
-    [{ name: 'nightly' }, /definition/],
-    [{ name: 'nightly', definition: { ...NIGHTLY, cron: '0 3 * *' } }, /five fields/],
-    [{ name: 'nightly', definition: { ...NIGHTLY, job: { kind: 'dream', spec: {} } } }, /the kinds are/],
-    [{ name: 'a b', definition: NIGHTLY }, /letters, digits/],
+    [{ name: 'nightly' }, /should have job/],
+    [{ name: 'nightly', ...NIGHTLY, cron: '0 3 * *' }, /five fields/],
+    [{ name: 'nightly', ...NIGHTLY, job: { kind: 'dream', spec: {} } }, /the kinds are/],
+    [{ name: 'a b', ...NIGHTLY }, /letters, digits/],
   ])('refuses %j', async (body, why) => {
     const { status, answer } = await ask('POST', '/v1/schedules', body);
     expect(status).toBe(400);

@@ -7,6 +7,7 @@ import { hashId, isRecord, parseRecord } from '../../../ingest/events/json.ts';
 import { needsEscape } from '../../../ingest/events/text.ts';
 import { checkedSpec } from '../../queue/jobs/jobs.ts';
 import { TeamVersionSpec } from '../team/version.ts';
+import { Budget } from './budget-schema.ts';
 import { groupId } from './ids.ts';
 import { type Place, PlaceSpec, ReplayAsked } from './replay.ts';
 import { WeightsSpec } from './weights.ts';
@@ -20,19 +21,6 @@ const Task = Type.Object(
 );
 /** A task as it goes to the team. */
 export type RolloutTask = Static<typeof Task>;
-
-/** What a rollout may use. What is used up ends the handing out of attempts; those that run are not stopped. */
-export const Budget = Type.Object(
-  {
-    tokens: Type.Optional(Type.Integer({ minimum: 1, description: 'tokens of prompts and answers' })),
-    seconds: Type.Optional(Type.Number({ exclusiveMinimum: 0, description: 'seconds from the request' })),
-    usd: Type.Optional(
-      Type.Number({ exclusiveMinimum: 0, description: 'cost by the prices of the upstreams; policies cost nothing' }),
-    ),
-  },
-  { additionalProperties: false, description: 'once one of these is used up, no further attempt is handed out' },
-);
-export type Budget = Static<typeof Budget>;
 
 /** A filter over stored tasks, as text or tree. Its grammar is checked by `parseTaskFilter`, with better sentences. */
 export const TasksWhere = Type.Union([Type.String({ minLength: 1 }), Type.Record(Type.String(), Type.Unknown())], {

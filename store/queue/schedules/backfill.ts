@@ -7,7 +7,8 @@ import { normaliseTime } from '../../../ingest/events/decode.ts';
 import { isRecord } from '../../../ingest/events/json.ts';
 import type { Db } from '../../db/pool.ts';
 import { anyOf, query, rowsOf } from '../../db/query.ts';
-import { type ScheduleDefinition, ticksOf } from './definition.ts';
+import { ticksOf } from './definition.ts';
+import type { ScheduleDefinition } from './definition-schema.ts';
 import { fireId, instantOf } from './due.ts';
 import type { Schedule } from './schedule-state.ts';
 

@@ -4,7 +4,7 @@ import { query, rowsOf, type SqlBool, sql } from '../../db/query.ts';
 import { liveUnitsOf, liveValue, MOST_LIVE } from '../../loop/comparison/live-units.ts';
 import { evidenceOf, type LiveUnit, type Watched, watchedBy } from '../../loop/comparison/watch.ts';
 import type { Positions } from '../../projecting/read-news.ts';
-import type { ScheduleDefinition } from './definition.ts';
+import type { ScheduleDefinition } from './definition-schema.ts';
 import { driftNow } from './drift.ts';
 import { newEpisodes } from './new-episodes.ts';
 
@@ -21,13 +21,6 @@ export type Found = {
 
 /** What the condition looks back to: positions of the log and the time at which the last job started, else the beginning. */
 export type Since = { readonly positions: Positions; readonly at: string };
-
-/** The condition as it is written after `--when`. */
-export function conditionText(when: Condition): string {
-  if ('fell' in when) return `${when.fell.metric} fell ${when.fell.by}`;
-  if ('drift' in when) return `drift of ${when.drift.of}${when.drift.by_role ? ' by role' : ''} > ${when.drift.above}`;
-  return `new episodes >= ${when.new_episodes}`;
-}
 
 /** Looks once. Nothing is changed. */
 export async function conditionNow(db: Session, when: Condition, since: Since): Promise<Found> {

@@ -4,7 +4,7 @@ import { firstOf, query, sql } from '../../db/query.ts';
 import { overBudget, spentBelow } from '../../loop/play/budget.ts';
 import { below } from '../../loop/play/ids.ts';
 import { cronTicks } from './cron.ts';
-import type { ScheduleDefinition } from './definition.ts';
+import type { ScheduleDefinition } from './definition-schema.ts';
 import { fireId, instantOf } from './due.ts';
 
 /** Midnight in the zone before a time, both in milliseconds since 1970. */

@@ -14,13 +14,7 @@ import {
 import { stabilityIndex, tenths } from '../../evaluate/statistics/stability.ts';
 import { fieldSql } from '../../filter/filter-fields.ts';
 import { MOST_LIVE } from '../../loop/comparison/live-units.ts';
-
-/**
- * What of an episode is compared: the domain of its task, the set of roles that acted, the set of tools that were called, its tokens in
- * tenths of the reference.
- */
-export const DRIFTS = ['families', 'roles', 'tools', 'tokens'] as const;
-export type DriftOf = (typeof DRIFTS)[number];
+import type { DriftOf } from './definition-schema.ts';
 
 /** With `by_role` each role is compared on its own, with what it did itself in the episodes in which it acted. */
 export type DriftRule = { readonly of: DriftOf; readonly by_role?: boolean; readonly above: number };

@@ -2,7 +2,8 @@
 import { createHash } from 'node:crypto';
 import type { AsOf } from '../../datasets/as-of.ts';
 import type { Ticks } from './cron.ts';
-import { type ScheduleDefinition, ticksOf } from './definition.ts';
+import { ticksOf } from './definition.ts';
+import type { ScheduleDefinition } from './definition-schema.ts';
 
 /** Why a tick started no job. */
 export type SkipReason = 'missed' | 'overlap' | 'outside_hours' | 'paused' | 'condition' | 'budget';

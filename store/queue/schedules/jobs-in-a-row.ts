@@ -1,5 +1,5 @@
 /** Whether the last jobs of a schedule went so badly that it should start no more of them. */
-import type { ScheduleDefinition } from './definition.ts';
+import type { ScheduleDefinition } from './definition-schema.ts';
 import type { ScheduledRun } from './history.ts';
 
 /** Defaults of a schedule that names none. */

@@ -1,6 +1,6 @@
 /** A schedule as it stands in its row of the queue: what it is, and how far it came. */
 import type { Positions } from '../../projecting/read-news.ts';
-import type { ScheduleDefinition } from './definition.ts';
+import type { ScheduleDefinition } from './definition-schema.ts';
 import type { Decision } from './due.ts';
 
 export type Pause = { readonly by: string; readonly reason: string; readonly at: string };

@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { cronTicks, type Ticks } from '../../../store/queue/schedules/cron.ts';
-import { checkedDefinition, type ScheduleDefinition } from '../../../store/queue/schedules/definition.ts';
+import { checkedDefinition } from '../../../store/queue/schedules/definition.ts';
+import type { ScheduleDefinition } from '../../../store/queue/schedules/definition-schema.ts';
 import { type Decision, due, instantOf, jitterOf, nextTimes, withinHours } from '../../../store/queue/schedules/due.ts';
 
 const MINUTE = 60_000;

@@ -10,7 +10,7 @@ import { projectAll, projectBatch } from '../../../store/projecting/projector.ts
 import { type JobContext, waitForJob } from '../../../store/queue/jobs/jobs.ts';
 import { runJobs } from '../../../store/queue/jobs/worker.ts';
 import { dayBudgetOver } from '../../../store/queue/schedules/day-budget.ts';
-import type { ScheduleDefinition } from '../../../store/queue/schedules/definition.ts';
+import type { ScheduleDefinition } from '../../../store/queue/schedules/definition-schema.ts';
 import { driftNow } from '../../../store/queue/schedules/drift.ts';
 import { scheduleHistory } from '../../../store/queue/schedules/history.ts';
 import { runScheduler, scheduleOnce } from '../../../store/queue/schedules/scheduler.ts';

@@ -1,7 +1,7 @@
 /** The stages of a run: each is a job with an id of its own, so a run that was killed finds what is done. */
 import type { AsOf } from '../../../store/datasets/as-of.ts';
 import type { Recipe } from '../../../store/datasets/recipe.ts';
-import type { Budget } from '../../../store/loop/play/rollout.ts';
+import type { Budget } from '../../../store/loop/play/budget-schema.ts';
 import { waitProjected } from '../../../store/projecting/positions.ts';
 import { type JobContext, requestJob, WaitsFor } from '../../../store/queue/jobs/jobs.ts';
 import type { GateReport, ManualReport } from '../comparison/report.ts';

@@ -1,0 +1,51 @@
+/**
+ * `troupe/client`: a running Troupe over HTTP, with the methods that `openProject` has, typed by the same declarations. It needs `fetch`
+ * and nothing else.
+ */
+import { type ErrorCode, TroupeError } from '../../errors.ts';
+import { type Methods, methodsBy } from '../operations/catalogue.ts';
+import { ROUTES } from './routes.ts';
+
+export type ClientOptions = {
+  /** Address of the server. Default: http://127.0.0.1:7717. */
+  readonly url?: string;
+  /** API key, where keys are needed. */
+  readonly key?: string;
+  readonly fetch?: typeof fetch;
+};
+
+/** @throws (each method) TroupeError with the code of the server's answer; `unreachable` where none came */
+export function connect({ url = 'http://127.0.0.1:7717', key, fetch: send = fetch }: ClientOptions = {}): Methods {
+  const headers = {
+    'content-type': 'application/json',
+    ...(key === undefined ? {} : { authorization: `Bearer ${key}` }),
+  };
+  const operations = Object.keys(ROUTES).map((name) => ({ name }));
+  return methodsBy(operations, async (name, input) => {
+    const [method, route] = ROUTES[name]!;
+    const rest = { ...(input as Record<string, unknown>) };
+    const path = route.replace(/:(\w+)/, (_, field: string) => {
+      const value = rest[field];
+      delete rest[field];
+      return encodeURIComponent(String(value));
+    });
+    const query = new URLSearchParams(
+      Object.entries(rest).flatMap(([field, value]) =>
+        value === undefined ? [] : [[field, String(value)] as [string, string]],
+      ),
+    );
+    const asked = method === 'POST' ? path : `${path}${query.size === 0 ? '' : `?${query}`}`;
+    const answer = await send(new URL(asked, url), {
+      method,
+      headers,
+      ...(method === 'POST' ? { body: JSON.stringify(rest) } : {}),
+    }).catch((cause) => {
+      throw new TroupeError('unreachable', `${url} does not answer: ${(cause as Error).message}`, { cause });
+    });
+    const output = (await answer.json().catch(() => ({}))) as Record<string, unknown>;
+    if (answer.ok) return output;
+    const { code = 'internal', detail = `The server answered ${answer.status}.`, field, expected, got, hint } = output;
+    const more = Object.entries({ field, expected, got, hint }).filter(([, value]) => value !== undefined);
+    throw new TroupeError(code as ErrorCode, String(detail), Object.fromEntries(more));
+  });
+}

@@ -1,0 +1,87 @@
+/** The routes of all operations: input from path, query and body; the output as it is. */
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { type TObject, Type } from 'typebox';
+import { createRedactor } from '../../../ingest/events/redact.ts';
+import { originalsIn } from '../../../store/log/originals.ts';
+import { nounOf } from '../../operations/names.ts';
+import { type ChangeContext, type Operation, shownSchema } from '../../operations/operation.ts';
+import { perform } from '../../operations/perform.ts';
+import { type Route, routeOf } from '../../operations/route.ts';
+import { JSON_TYPE, readJson } from '../checked-body.ts';
+import { documented, type RouteDoc } from '../openapi.ts';
+import { readQuery } from '../query.ts';
+
+type Served = Pick<ChangeContext, 'db' | 'log' | 'artifacts' | 'project'> & Partial<ChangeContext>;
+
+/** What operations work with here. The projector is a process of its own. */
+export const operationContext = (served: Served): ChangeContext => ({
+  settings: { notify: null, judge: null },
+  env: {},
+  redactor: createRedactor([]),
+  episodes: [],
+  ...served,
+  by: 'http',
+  now: () => new Date(),
+  originals: originalsIn(served.db),
+  catchUp: async () => {},
+});
+
+export function operationRoutes(app: FastifyInstance, operations: readonly Operation[], context: ChangeContext): void {
+  for (const operation of operations) {
+    const route = routeOf(operation);
+    const rest = withoutPath(operation.input, route);
+    app.route<{ Params: Record<string, string> }>({
+      method: route.method,
+      url: route.url,
+      ...documented(docOf(operation, route, rest)),
+      handler: async (request) => {
+        const { params } = request;
+        const given = route.method === 'POST' ? await bodyOf(request) : readQuery(request.query, rest).values;
+        return perform(
+          operation,
+          { ...context, by: request.identity?.key ?? context.by },
+          { ...(given as object), ...params },
+        );
+      },
+    });
+  }
+}
+
+/** An operation without further input needs no body. */
+const bodyOf = async (request: FastifyRequest): Promise<unknown> =>
+  (request.body as Buffer | undefined)?.length ? (await readJson(request)).value : {};
+
+function withoutPath({ properties, ...rest }: TObject, { inPath }: Route): TObject {
+  const required: readonly string[] = rest.required ?? [];
+  const left = Object.entries(properties).filter(([name]) => name !== inPath);
+  return {
+    ...Type.Object(Object.fromEntries(left), { additionalProperties: false }),
+    required: required.filter((name) => name !== inPath),
+  } as TObject;
+}
+
+function docOf(operation: Operation, { method, inPath }: Route, rest: TObject): RouteDoc {
+  const { name, about, notes, scope, output, examples } = operation;
+  const schema = shownSchema(rest);
+  const bodies = examples.map((example) =>
+    Object.fromEntries(Object.entries(example).filter(([field]) => field !== inPath)),
+  );
+  return {
+    operationId: name,
+    summary: `${about[0]!.toUpperCase()}${about.slice(1)}.`,
+    ...(notes === undefined ? {} : { description: notes }),
+    tag: nounOf(operation),
+    scope,
+    ...(method === 'POST'
+      ? {
+          body: {
+            types: [...JSON_TYPE],
+            schema,
+            examples: bodies,
+            required: (schema.required as readonly string[]).length > 0,
+          },
+        }
+      : { query: schema }),
+    answers: { 200: { about: 'the output', schema: output } },
+  };
+}

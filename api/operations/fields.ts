@@ -1,0 +1,27 @@
+/** Fields that several operations have, and how the command line writes values that are no plain texts. */
+import { type TSchema, Type } from 'typebox';
+import { durationText, secondsOf } from './durations.ts';
+import { position, written } from './operation.ts';
+
+export const nullable = <S extends TSchema>(schema: S) => Type.Union([schema, Type.Null()]);
+
+export const named = (description: string) => position(Type.String({ maxLength: 512, description }));
+
+export const reason = Type.String({ minLength: 1, maxLength: 1000, description: 'reason to record' });
+
+/** Seconds, written `6h`; `flag` is the option. */
+export const duration = <S extends TSchema>(flag: string, schema: S) =>
+  written(schema, { flag, value: 'time', parse: secondsOf, text: durationText });
+
+/** Numbers by name, each written `name=value`. */
+export const pairs = <S extends TSchema>(schema: S) =>
+  written(schema, {
+    value: 'name=value',
+    repeated: true,
+    parse: (text) => {
+      const [, name, value] = /^(\w+)=(.+)$/.exec(text) ?? [];
+      if (name === undefined || !Number.isFinite(Number(value)))
+        throw new Error('should be a name and a number, such as tokens=1000');
+      return { [name]: Number(value) };
+    },
+  });

@@ -1,0 +1,140 @@
+/**
+ * An operation is what a user can ask for. It is declared once, in the file of its noun; the command, the HTTP route, the methods of the
+ * library and of the client, and the page of docs follow from the declaration.
+ */
+import { type Static, type TObject, type TOptional, type TSchema, Type } from 'typebox';
+import type { Redactor } from '../../ingest/events/redact.ts';
+import type { ArtifactStore, EventLog, Originals } from '../../ingest/log/log.ts';
+import type { EpisodeRule } from '../../ingest/traces/otlp/episode-rules.ts';
+import type { Db } from '../../store/db/pool.ts';
+import type { Scope } from '../../store/keys/api-key.ts';
+
+/** What an operation works with. The interface that was asked builds it. */
+export type ReadContext = {
+  readonly db: Db;
+  readonly project: string;
+  readonly now: () => Date;
+  /** Who asks: the user of the machine, or the name of the key. */
+  readonly by: string;
+  readonly settings: {
+    readonly notify: Readonly<Record<string, unknown>> | null;
+    readonly judge: unknown;
+  };
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** Brings the tables up to what the log holds now, where no projector does. */
+  readonly catchUp: () => Promise<unknown>;
+};
+
+/** The same for an operation that changes something. */
+export type ChangeContext = ReadContext & {
+  readonly log: EventLog;
+  readonly artifacts: ArtifactStore;
+  readonly originals: Originals;
+  readonly redactor: Redactor;
+  /** Which spans of a program belong together, besides what they say themselves. */
+  readonly episodes: readonly EpisodeRule[];
+};
+
+/** What prints an output for people. */
+export type Printer = {
+  readonly table: (head: readonly string[], rows: readonly (readonly unknown[])[]) => string;
+};
+
+type Values = Readonly<Record<string, unknown>>;
+
+type Plain<T> = T extends readonly (infer E)[]
+  ? readonly Plain<E>[]
+  : T extends object
+    ? { readonly [K in keyof T]: Plain<T[K]> }
+    : T;
+type Context<C extends boolean> = C extends true ? ChangeContext : ReadContext;
+
+/** A field that may be left out, and has a value then. */
+type Defaulted = { readonly '~defaulted': true };
+type WithDefault<P> = {
+  [K in keyof P as P[K] extends Defaulted ? K : never]: P[K] extends TSchema ? Static<P[K]> : never;
+};
+/** The input as it is given, and as `run` gets it. */
+type Given<I extends TObject> = Static<I>;
+type Filled<I extends TObject> = Static<I> & WithDefault<I['properties']>;
+
+type Declared<I extends TObject, O extends TSchema, C extends boolean, R> = {
+  /** `schedule.pause` is `troupe schedule pause`, `POST /v1/schedules/NAME/pause` and `project.schedule.pause({…})`. */
+  readonly name: string;
+  /** One sentence in the imperative, without a full stop. */
+  readonly about: string;
+  /** What else its help and its page say. */
+  readonly notes?: string;
+  readonly examples: readonly Given<I>[];
+  readonly input: I;
+  readonly output: O;
+  /** What a key needs over HTTP. */
+  readonly scope: Scope;
+  readonly changes: C;
+  readonly run: () => Promise<(context: Context<C>, input: Filled<I>) => Promise<R>>;
+  /** The output as text for people. */
+  readonly text: () => Promise<(output: R, printer: Printer) => string>;
+  /** The exit code of the command, where it is not 0. */
+  readonly exit?: (output: R) => number;
+};
+
+/** Any operation. */
+export type Operation = Omit<Declared<TObject, TSchema, boolean, unknown>, 'examples' | 'run' | 'text' | 'exit'> & {
+  readonly examples: readonly Values[];
+  readonly run: () => Promise<(context: ChangeContext, input: Values) => Promise<unknown>>;
+  readonly text: () => Promise<(output: unknown, printer: Printer) => string>;
+  readonly exit?: (output: unknown) => number;
+};
+
+/** How a program calls an operation: the type of a method of the library and of the client. */
+export type Method<T> = T extends { readonly '~call': infer Call } ? Call : never;
+type Call<I extends TObject, O extends TSchema> =
+  Record<never, never> extends Given<I>
+    ? (input?: Given<I>) => Promise<Plain<Static<O>>>
+    : (input: Given<I>) => Promise<Plain<Static<O>>>;
+
+/** Declares an operation. */
+export const operation = <I extends TObject, O extends TSchema, C extends boolean, R extends Plain<Static<O>>>(
+  declared: Declared<I, O, C, R>,
+) => declared as unknown as Operation & { readonly '~call': Call<I, O> };
+
+/** How a field is written on the command line, where it is not as an option of its name with its value. */
+export type Writing = {
+  /** An argument without a name. */
+  readonly position?: true;
+  readonly flag?: string;
+  readonly short?: string;
+  /** What help calls its value. */
+  readonly value?: string;
+  /** Its value from the text. An error completes the sentence "--flag …, but it is "text"". */
+  readonly parse?: (text: string) => unknown;
+  /** The text of its value. */
+  readonly text?: (value: never) => string;
+  /** Each text is a part of an object. */
+  readonly repeated?: true;
+  /** It is read from files of this machine; the command line knows how. */
+  readonly file?: 'job';
+};
+const WRITING = 'x-command';
+
+/** How the command line writes a field. */
+export const writingOf = (schema: TSchema): Writing => (schema as { [WRITING]?: Writing })[WRITING] ?? {};
+
+const withKeywords = <S extends TSchema>(schema: S, keywords: object): S =>
+  Object.assign(Object.defineProperties({}, Object.getOwnPropertyDescriptors(schema)) as S, keywords);
+
+export const written = <S extends TSchema>(schema: S, writing: Writing): S =>
+  withKeywords(schema, { [WRITING]: writing });
+export const position = <S extends TSchema>(schema: S): S => written(schema, { position: true });
+
+/** A field with another description. */
+export const described = <S extends TSchema>(schema: S, description: string): S =>
+  withKeywords(schema, { description });
+
+/** A field that has this value where it is left out. */
+export const defaulted = <S extends TSchema>(schema: S, value: Static<S>): TOptional<S> & Defaulted =>
+  Type.Optional(withKeywords(schema, { default: value })) as TOptional<S> & Defaulted;
+
+/** A schema as documents show it: without what only the command line reads. */
+export const shownSchema = <S extends TSchema>(schema: S): S =>
+  JSON.parse(JSON.stringify(schema, (key, value) => (key === WRITING ? undefined : value)));

@@ -1,0 +1,31 @@
+/** The HTTP route of an operation. Pure. */
+import { nounOf, verbOf } from './names.ts';
+import { type Operation, writingOf } from './operation.ts';
+
+export type Route = {
+  readonly method: 'GET' | 'POST' | 'DELETE';
+  /** Such as `/v1/schedules/:name/pause`. */
+  readonly url: string;
+  /** The field of the input that stands in the path. */
+  readonly inPath: string | null;
+};
+
+/** `schedule` has the routes below `/v1/schedules`. */
+const collectionOf = (noun: string): string =>
+  `/v1/${noun.endsWith('s') ? noun : noun.endsWith('y') && !noun.endsWith('ey') ? `${noun.slice(0, -1)}ies` : `${noun}s`}`;
+
+/** `list`, `add`, `show` and `remove` are the methods of HTTP; any other verb is a path of its own. */
+export function routeOf(operation: Operation): Route {
+  const verb = verbOf(operation);
+  const inPath = verb === 'add' ? null : idOf(operation);
+  const one = `${collectionOf(nounOf(operation))}${inPath === null ? '' : `/:${inPath}`}`;
+  if (verb === 'list' || verb === 'show') return { method: 'GET', url: one, inPath };
+  if (verb === 'add') return { method: 'POST', url: one, inPath };
+  if (verb === 'remove') return { method: 'DELETE', url: one, inPath };
+  return { method: operation.changes ? 'POST' : 'GET', url: `${one}/${verb}`, inPath };
+}
+
+const idOf = ({ input }: Operation): string | null =>
+  Object.entries(input.properties).find(
+    ([, schema]) => writingOf(schema).position && 'type' in schema && schema.type === 'string',
+  )?.[0] ?? null;

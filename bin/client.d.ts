@@ -1,0 +1,1 @@
+export * from '../api/client/client.ts';

@@ -1,0 +1,229 @@
+/**
+ * Commands made of operations: `schedule.pause` is `troupe schedule pause NAME --reason TEXT`. A field of the input is an option of its
+ * name, or what the declaration says about how it is written.
+ */
+import { type Command, Option } from 'commander';
+import type { TObject, TSchema } from 'typebox';
+import { Check, Errors } from 'typebox/value';
+import { operationsOf } from '../api/operations/catalogue.ts';
+import { nounOf, verbOf } from '../api/operations/names.ts';
+import { type ChangeContext, type Operation, writingOf } from '../api/operations/operation.ts';
+import { inputOf, perform } from '../api/operations/perform.ts';
+import { EXIT, got, TroupeError } from '../errors.ts';
+import { misfitOf } from '../store/misfit.ts';
+import { type Flags, plainCommand, who } from './command.ts';
+import { jobIn, withJob } from './job-file.ts';
+import { print, printJson, say, table } from './output.ts';
+
+/** A field of an input; of a map with known names each of them is one. */
+type Field = { readonly path: readonly string[]; readonly schema: TSchema & Shape; readonly required: boolean };
+type Shape = {
+  readonly type?: string;
+  readonly enum?: readonly string[];
+  readonly description?: string;
+  readonly default?: unknown;
+  readonly minimum?: number;
+};
+
+/** Fields that are read from files, by kind. */
+const FILES = { job: { options: withJob, read: jobIn } };
+
+/** Adds the commands of a noun. */
+export async function addOperations(program: Command, noun: string): Promise<void> {
+  const group = program.command(noun);
+  for (const operation of await operationsOf(noun)) addOperation(group, operation);
+}
+
+function addOperation(group: Command, operation: Operation): void {
+  const { about, notes, changes } = operation;
+  const verb = verbOf(operation);
+  const fields = fieldsOf(operation.input);
+  const command = group.command(verb, { isDefault: verb === 'list' }).description(about);
+  for (const { path, schema, required } of fields) {
+    const { position, file } = writingOf(schema);
+    const [name] = path as [string];
+    if (file !== undefined) FILES[file].options(command);
+    else if (!position) command.addOption(optionOf({ path, schema, required }));
+    else {
+      const text = `${name}${schema.type === 'array' ? '...' : ''}`;
+      command.argument(required ? `<${text}>` : `[${text}]`, schema.description);
+    }
+  }
+  if (changes) command.addOption(new Option('--by <who>', 'who does it (default: the user of this machine)'));
+  const examples = operation.examples.map((example) => `  ${lineOf(operation, example)}`).join('\n');
+  command.addHelpText('after', `${notes === undefined ? '' : `\n${notes}\n`}\nExamples:\n${examples}`);
+  plainCommand(command, async (args, flags) => {
+    const input = await inputFrom(operation, fields, args, flags);
+    const output = await withOperationContext(operation, flags, (context) => perform(operation, context, input));
+    if (flags.json) printJson(output);
+    else {
+      const text = await operation.text();
+      print(text(output, { table }));
+      for (const warning of (output as { warnings?: readonly string[] }).warnings ?? []) say(warning);
+    }
+    return operation.exit?.(output) ?? EXIT.done;
+  });
+}
+
+/** What reads alone does not load what the log needs. */
+async function withOperationContext<T>(
+  { changes }: Operation,
+  flags: Flags,
+  work: (context: ChangeContext) => Promise<T>,
+): Promise<T> {
+  const beside = { by: who(flags), env: process.env };
+  if (changes) {
+    const { enduring, withContext } = await import('./context.ts');
+    return withContext(flags, (context) =>
+      work({ ...enduring(context), ...beside, project: context.database.project, settings: context.config }),
+    );
+  }
+  const { patientReads, withDatabase } = await import('./database.ts');
+  return withDatabase(flags, (opened) => {
+    const catchUp = async () => {
+      const { withLog } = await import('./context.ts');
+      return withLog(opened, (context) => context.catchUp());
+    };
+    const { database, config } = opened;
+    const context = {
+      ...opened,
+      ...beside,
+      db: patientReads(opened),
+      project: database.project,
+      settings: config,
+      catchUp,
+    };
+    return work(context as unknown as ChangeContext);
+  });
+}
+
+function fieldsOf({ properties, ...rest }: TObject, above: readonly string[] = []): readonly Field[] {
+  const required: readonly string[] = rest.required ?? [];
+  return Object.entries(properties).flatMap(([name, schema]): readonly Field[] => {
+    const path = [...above, name];
+    const { parse, file } = writingOf(schema);
+    if (parse === undefined && file === undefined && 'properties' in schema) return fieldsOf(schema as TObject, path);
+    return [{ path, schema, required: above.length === 0 && required.includes(name) }];
+  });
+}
+
+const kebab = (text: string): string => text.replaceAll('_', '-');
+const flagOf = ({ path, schema }: Pick<Field, 'path' | 'schema'>): string =>
+  writingOf(schema).flag ?? kebab(path.join('-'));
+
+function optionOf(field: Field): Option {
+  const { schema, required } = field;
+  const { short, value = schema.type === 'integer' || schema.type === 'number' ? 'n' : (field.path.at(-1) ?? '') } =
+    writingOf(schema);
+  const { text = String } = writingOf(schema) as { text?: (value: unknown) => string };
+  const name = `${short === undefined ? '' : `-${short}, `}--${flagOf(field)}`;
+  const otherwise =
+    schema.default === undefined || schema.default === false ? '' : ` (default: ${text(schema.default)})`;
+  const option = new Option(
+    schema.type === 'boolean' ? name : `${name} <${kebab(value)}>`,
+    `${schema.description ?? ''}${otherwise}`,
+  );
+  if (required) option.makeOptionMandatory();
+  if (schema.enum !== undefined) option.choices(schema.enum);
+  else if (writingOf(schema).repeated || schema.type === 'array')
+    option.argParser((written: string, before: readonly string[] = []) => [...before, written]);
+  return option;
+}
+
+/** The input of an operation as it was written. @throws TroupeError `usage` naming the option */
+async function inputFrom(
+  operation: Operation,
+  fields: readonly Field[],
+  args: readonly string[],
+  flags: Flags,
+): Promise<Readonly<Record<string, unknown>>> {
+  const input: Record<string, unknown> = {};
+  let position = 0;
+  for (const field of fields) {
+    const { path, schema } = field;
+    const { position: isPosition, file } = writingOf(schema);
+    const put = (value: unknown): void => {
+      if (value === undefined) return;
+      const into = path.slice(0, -1).reduce<Record<string, unknown>>((map, name) => {
+        map[name] ??= {};
+        return map[name] as Record<string, unknown>;
+      }, input);
+      into[path.at(-1)!] = value;
+    };
+    if (file !== undefined) put(await FILES[file].read(flags));
+    else if (isPosition && schema.type === 'array')
+      put(
+        args.slice(position).length === 0
+          ? undefined
+          : args
+              .slice(position)
+              .map((text) =>
+                valueIn(
+                  path[0]!,
+                  { ...schema, ...(schema as unknown as { items: Shape }).items } as Field['schema'],
+                  text,
+                ),
+              ),
+      );
+    else {
+      const written = isPosition ? args[position++] : flags[optionOf(field).attributeName()];
+      if (written !== undefined) put(valueIn(isPosition ? path[0]! : `--${flagOf(field)}`, schema, written));
+    }
+  }
+  return inputOf(operation, input);
+}
+
+/** The value of a field, from its text. */
+function valueIn(name: string, schema: Field['schema'], written: unknown): unknown {
+  if (typeof written === 'boolean') return written;
+  const { parse, repeated, text } = writingOf(schema);
+  const refused = (why: string, came: unknown) =>
+    new TroupeError('usage', `${name} ${why}, but it is ${got(came)}.`, { field: name, got: got(came) });
+  const parsed = [written].flat().map((one) => {
+    try {
+      if (parse !== undefined) return parse(String(one));
+    } catch (error) {
+      throw refused((error as Error).message, one);
+    }
+    return /^(integer|number)$/.test(schema.type ?? '') && /^-?\d+(?:\.\d+)?$/.test(String(one)) ? Number(one) : one;
+  });
+  const value = repeated ? Object.assign({}, ...parsed) : Array.isArray(written) ? parsed : parsed[0];
+  if (Check(schema, value)) return value;
+  const { expected } = misfitOf(schema, Errors(schema, value), value, name);
+  const shown = text === undefined ? expected : expected.replace(/\d+$/, (n) => text(Number(n) as never));
+  throw refused(`should ${shown}`, parsed.length === 1 ? [written].flat()[0] : written);
+}
+
+/** Each field with its option and its meaning, for pages. */
+export const optionsOf = ({ input }: Operation): readonly (readonly string[])[] =>
+  fieldsOf(input).map(({ path, schema, required }) => {
+    const { position, file } = writingOf(schema);
+    const option = optionOf({ path, schema, required });
+    const written =
+      file === 'job' ? '`--job <file>` or `--plan <file>`' : position ? 'argument' : `\`${option.flags}\``;
+    return [`\`${path.join('.')}\`${required ? ', required' : ''}`, written, option.description];
+  });
+
+/** The words of the command line of an input, after `troupe`. */
+export function wordsOf(operation: Operation, input: Readonly<Record<string, unknown>>): string[] {
+  const words = fieldsOf(operation.input).flatMap(({ path, schema }) => {
+    const value = path.reduce<unknown>((map, name) => (map as Record<string, unknown> | undefined)?.[name], input);
+    const { position, file, repeated } = writingOf(schema);
+    const flag = `--${flagOf({ path, schema })}`;
+    if (value === undefined || value === false) return [];
+    if (file !== undefined) return [flag, `${file}.yaml`];
+    if (position) return [value].flat().map(String);
+    if (value === true) return [flag];
+    if (repeated) return Object.entries(value as object).flatMap(([name, one]) => [flag, `${name}=${one}`]);
+    return [flag, textOf(schema, value)];
+  });
+  return [nounOf(operation), verbOf(operation), ...words];
+}
+
+const textOf = (schema: TSchema, value: unknown): string => (writingOf(schema).text ?? String)(value as never);
+
+/** The same as a person writes it. */
+export const lineOf = (operation: Operation, input: Readonly<Record<string, unknown>>): string =>
+  ['troupe', ...wordsOf(operation, input).map(quoted)].join(' ');
+
+const quoted = (text: string): string => (/^[\w./:@=,-]+$/.test(text) ? text : `"${text}"`);

@@ -1,0 +1,50 @@
+/** What is made of the declared operations: docs/commands.md and the routes that the client knows. */
+import { allOperations } from '../api/operations/catalogue.ts';
+import { methodOf, nounOf, verbOf } from '../api/operations/names.ts';
+import type { Operation } from '../api/operations/operation.ts';
+import { routeOf } from '../api/operations/route.ts';
+import { lineOf, optionsOf } from '../cli/derive.ts';
+import { page, table } from './pages.ts';
+
+/** api/client/routes.ts. */
+export async function clientRoutes(): Promise<string> {
+  const routes = (await allOperations()).map((operation) => {
+    const { method, url } = routeOf(operation);
+    return `  '${operation.name}': ['${method}', '${url}'],`;
+  });
+  return [
+    '/** Made from the operations by `npm run docs`: the method and the path of each, which the client knows without their declarations. */',
+    'export const ROUTES: Readonly<Record<string, readonly [method: string, path: string]>> = {',
+    ...routes,
+    '};',
+    '',
+  ].join('\n');
+}
+
+/** docs/commands.md: every operation with its command, its route and its method. */
+export async function commandsPage(): Promise<string> {
+  const operations = await allOperations();
+  return page(
+    '# Operations',
+    'What a user can ask for, by every interface: the command, HTTP ([keys](keys.md) have scopes), and the methods of `openProject()` and of `connect()` of `troupe/client` ([library](library.md)). All take the same input and answer with the same output, which `--json` prints; `/openapi.json` of a running Troupe has their schemas. `--by` of a command says who changes something; over HTTP that is the name of the key. A list is read on with `after`, the `next` of the page before.',
+    ...operations.flatMap((operation, i) => [
+      ...(i === 0 || nounOf(operation) !== nounOf(operations[i - 1]!) ? [`## ${nounOf(operation)}`] : []),
+      ...sectionOf(operation),
+    ]),
+  );
+}
+
+function sectionOf(operation: Operation): string[] {
+  const { method, url } = routeOf(operation);
+  const { about, scope, examples, notes } = operation;
+  const options = optionsOf(operation);
+  const path = url.replace(/:(\w+)/, (_, name: string) => name.toUpperCase());
+  return [
+    `### ${nounOf(operation)} ${verbOf(operation)}`,
+    `${about[0]!.toUpperCase()}${about.slice(1)}.`,
+    ...(notes === undefined ? [] : [notes]),
+    ['```sh', ...examples.map((example) => lineOf(operation, example)), '```'].join('\n'),
+    `\`${method} ${path}\`, scope \`${scope}\` · \`project.${nounOf(operation)}.${methodOf(operation)}(${JSON.stringify(examples[0] ?? {})})\``,
+    ...(options.length === 0 ? [] : [table(['field', 'option', 'meaning'], options)]),
+  ];
+}

@@ -1,0 +1,63 @@
+/** What test/interfaces.test.ts asks of every operation, in this order: its input for a name, and what the answer holds. */
+type Case = readonly [operation: string, input: (name: string) => Readonly<Record<string, unknown>>, answer: object];
+
+export const SETTINGS = { judge: null, notify: { ops: { command: ['true'] } } };
+
+const job = { kind: 'freeze', spec: { recipe: { name: 'solved', where: 'reward >= 1', unit: 'step' } } };
+const unknown = { code: 'not_found' };
+
+export const CASES: readonly Case[] = [
+  [
+    'schedule.add',
+    (name) => ({
+      name,
+      cron: '0 3 1 1 *',
+      zone: 'Europe/Berlin',
+      hours: { from: '02:00', to: '05:00' },
+      job,
+      dry_run: true,
+    }),
+    { added: false, definition: { catch_up_seconds: 86_400, hours: { from: '02:00', to: '05:00' } } },
+  ],
+  [
+    'schedule.add',
+    (name) => ({
+      ...{ name, cron: '0 3 1 1 *', overlap: 'queue', job, jitter_seconds: 600, when: { new_episodes: 7 } },
+      ...{ pause_after: { failed: 5 }, budget_per_day: { tokens: 1000, usd: 2.5 } },
+    }),
+    { added: true, definition: { pause_after: { failed: 5, refused: 2 }, budget_per_day: { tokens: 1000, usd: 2.5 } } },
+  ],
+  ['schedule.add', (name) => ({ name, cron: '0 3 1 1 *', job }), { code: 'conflict' }],
+  ['schedule.add', (name) => ({ name, every_seconds: 5, job }), { code: 'usage' }],
+  ['schedule.add', (name) => ({ name, job }), { code: 'usage' }],
+  ['schedule.list', () => ({ limit: 2, sort: '-name' }), { total: 4, items: [{}, {}] }],
+  ['schedule.list', () => ({ after: 'nonsense' }), { code: 'usage' }],
+  ['schedule.show', (name) => ({ name, limit: 3 }), { name: 'NAME', runs: [], skipped: [] }],
+  ['schedule.show', () => ({ name: 'nobody' }), unknown],
+  [
+    'schedule.pause',
+    (name) => ({ name, reason: 'labels are "checked"' }),
+    { paused: { reason: 'labels are "checked"' } },
+  ],
+  ['schedule.pause', (name) => ({ name, reason: 'again' }), { code: 'conflict' }],
+  ['schedule.dry-run', (name) => ({ name }), { paused: { by: 'http' }, decisions: [] }],
+  ['schedule.backfill', (name) => ({ name, from: '2026-01-01', to: '2026-01-02' }), { code: 'conflict' }],
+  ['schedule.resume', (name) => ({ name }), { paused: null }],
+  ['schedule.resume', (name) => ({ name, reason: 'none' }), { code: 'conflict' }],
+  [
+    'schedule.backfill',
+    (name) => ({ name, from: '2026-01-01', to: '2026-01-02', dry_run: true }),
+    { started: false, ticks: [{ events: 0 }] },
+  ],
+  ['schedule.backfill', (name) => ({ name, from: '2026-01-01', to: '2026-01-02' }), { started: true, ticks: [{}] }],
+  ['schedule.backfill', (name) => ({ name, from: 'soon' }), { code: 'usage' }],
+  ['schedule.end-backfill', (name) => ({ name }), { ended: 1 }],
+  ['schedule.run', (name) => ({ name }), { name: 'NAME', job_id: 'schedule/NAME/TIME' }],
+  ['schedule.run', () => ({ name: 'nobody' }), unknown],
+  ['schedule.show', (name) => ({ name }), { runs: [{ state: 'requested' }] }],
+  ['schedule.remove', (name) => ({ name, reason: 'replaced' }), { removed: true }],
+  ['schedule.remove', (name) => ({ name }), unknown],
+  ['receiver.list', () => ({}), { items: [{ name: 'ops', sent: 0 }], total: 1, next: null }],
+  ['receiver.test', () => ({ name: 'ops' }), { name: 'ops', sent: true }],
+  ['receiver.test', () => ({ name: 'nobody' }), unknown],
+];

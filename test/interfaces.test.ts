@@ -1,0 +1,120 @@
+/** Every operation by command, HTTP, library and client, on one home: equal outputs and equal errors. */
+import { writeFileSync } from 'node:fs';
+import { userInfo } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { connect } from '../api/client/client.ts';
+import { allOperations, type Methods, NOUNS, operationsOf } from '../api/operations/catalogue.ts';
+import { methodOf, nounOf } from '../api/operations/names.ts';
+import type { Operation } from '../api/operations/operation.ts';
+import { inputOf } from '../api/operations/perform.ts';
+import { routeOf } from '../api/operations/route.ts';
+import { wordsOf } from '../cli/derive.ts';
+import { openProject, type Project } from '../cli/open-project.ts';
+import { type TestApp, testApp } from './api/support/app.ts';
+import { document, type Shell, warmShell } from './cli/support/troupe.ts';
+import { CASES, SETTINGS } from './interfaces.cases.ts';
+
+const operations = await allOperations();
+const INTERFACES = ['command', 'http', 'library', 'client'] as const;
+type Interface = (typeof INTERFACES)[number];
+type Input = Readonly<Record<string, unknown>>;
+type Answer = { readonly output: unknown } | { readonly error: { readonly code: string; readonly message: string } };
+
+let at: TestApp;
+let shell: Shell;
+let project: Project;
+let url: string;
+beforeAll(async () => {
+  at = await testApp({ settings: SETTINGS, env: process.env });
+  shell = warmShell({ DATABASE_URL: at.url, TROUPE_NOTIFY: JSON.stringify(SETTINGS.notify) });
+  process.env.TROUPE_NOTIFY = JSON.stringify(SETTINGS.notify);
+  project = await openProject({ home: join(shell.folder, 'home'), databaseUrl: at.url });
+  url = await at.app.listen({ host: '127.0.0.1', port: 0 });
+});
+afterAll(async () => {
+  delete process.env.TROUPE_NOTIFY;
+  await project.close();
+  await shell.remove();
+  await at.close();
+});
+
+async function answerOf(by: Interface, operation: Operation, input: Input): Promise<Answer> {
+  if (by === 'command') {
+    if (input.job !== undefined) writeFileSync(join(shell.folder, 'job.yaml'), JSON.stringify(input.job));
+    const ended = await shell.run([...wordsOf(operation, input), '--json']);
+    const printed = document(ended);
+    return 'error' in printed ? { error: printed.error } : { output: printed };
+  }
+  if (by === 'http') {
+    const { method, url: route, inPath } = routeOf(operation);
+    const rest = Object.fromEntries(Object.entries(input).filter(([name]) => name !== inPath));
+    const path = route.replace(/:\w+/, encodeURIComponent(String(input[inPath ?? ''])));
+    const query = new URLSearchParams(
+      Object.entries(rest).map(([name, value]): [string, string] => [name, String(value)]),
+    );
+    const answer = await at.app.inject(
+      method === 'POST'
+        ? { method, url: path, payload: JSON.stringify(rest), headers: { 'content-type': 'application/json' } }
+        : { method, url: `${path}?${query}` },
+    );
+    const { code, detail: message, ...output } = answer.json();
+    return answer.statusCode < 300 ? { output: answer.json() } : { error: { ...output, code, message } };
+  }
+  const methods = by === 'library' ? project : connect({ url });
+  const noun = methods[nounOf(operation) as keyof Methods] as unknown as Record<
+    string,
+    (given: Input) => Promise<unknown>
+  >;
+  return noun[methodOf(operation)]!(input).then(
+    (output) => ({ output }),
+    ({ code, message }) => ({ error: { code, message } }),
+  );
+}
+
+/** Without what differs between runs: the name that each interface has for itself, who asked, and the clock. */
+const alike = (answer: Answer, name: string | null): unknown =>
+  JSON.parse(
+    JSON.stringify('error' in answer ? { code: answer.error.code, message: answer.error.message } : answer.output)
+      .replaceAll(name ?? '\0', 'NAME')
+      .replaceAll(`"by":"${userInfo().username}"`, '"by":"http"')
+      .replace(/20\d\d-\d\d-\d\dT[\d:.]+Z/g, 'TIME'),
+  );
+
+/** A command names the option and what was written, the other interfaces the field and its value. */
+const namesOption = (answer: unknown): boolean => (answer as { message?: string }).message?.startsWith('--') ?? false;
+
+it('every operation is named as its file and its export, and its examples fit its input', async () => {
+  for (const noun of Object.keys(NOUNS)) {
+    const module = await NOUNS[noun as keyof typeof NOUNS]();
+    expect(Object.entries(module).map(([name, one]) => [nounOf(one), methodOf(one), name])).toEqual(
+      Object.keys(module).map((name) => [noun, name, name]),
+    );
+    for (const one of await operationsOf(noun)) for (const example of one.examples) inputOf(one, example);
+  }
+});
+
+it('every operation has a case here', () => {
+  const covered = CASES.map(([name]) => name);
+  expect(operations.map(({ name }) => name).filter((name) => !covered.includes(name))).toEqual([]);
+});
+
+it.each(CASES.map(([name, inputFor, check], i) => ({ i, name, inputFor, check })))(
+  '$name gives one answer by every interface ($i)',
+  async ({ name, inputFor, check }) => {
+    const operation = operations.find((one) => one.name === name)!;
+    const answers: unknown[] = [];
+    for (const by of INTERFACES) {
+      await at.project();
+      const input = inputFor(`x-${by}`);
+      answers.push(
+        alike(await answerOf(by, operation, input), Object.values(input).includes(`x-${by}`) ? `x-${by}` : null),
+      );
+    }
+    const [first, ...others] = answers;
+    for (const [i, other] of others.entries())
+      expect([INTERFACES[i + 1], other]).toEqual([INTERFACES[i + 1], namesOption(first) ? others[0] : first]);
+    for (const answer of answers) expect(answer).toMatchObject(check);
+  },
+  60_000,
+);
