@@ -2,9 +2,12 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { type ImportReport, importFiles } from '../ingest/files/import.ts';
 import { openDatabase } from '../store/db/database.ts';
+import { sampleFolders } from '../test/golden/recorded.ts';
+import { memoryLog } from '../test/ingest/support/memory-log.ts';
 import { clientRoutes, commandsPage } from './operations-page.ts';
-import { errorsPage, eventsPage, methodsPage, sqlPage } from './pages.ts';
+import { errorsPage, eventsPage, fieldsPage, methodsPage, sqlPage } from './pages.ts';
 
 const write = (name: string, text: string): void => writeFileSync(join(import.meta.dirname, name), text);
 
@@ -13,6 +16,13 @@ write('errors.md', errorsPage());
 write('methods.md', methodsPage());
 write('commands.md', await commandsPage());
 write('../api/client/routes.ts', await clientRoutes());
+
+const mappings = new Map<string, NonNullable<ImportReport['mapping']>>();
+for (const [name, folder] of sampleFolders()) {
+  const { mapping = [] } = await importFiles([folder], { ...memoryLog(), dryRun: true });
+  mappings.set(name, mapping);
+}
+write('fields.md', fieldsPage(mappings));
 
 const home = mkdtempSync(join(tmpdir(), 'troupe-docs-'));
 try {

@@ -17,6 +17,8 @@ import {
   VOCABULARY,
 } from '../ingest/events/events.ts';
 import { newestVersion } from '../ingest/events/upcast/catalogue.ts';
+import type { ImportReport } from '../ingest/files/import.ts';
+import { FORMATS } from '../ingest/formats/catalogue.ts';
 import type { Session } from '../store/db/pool.ts';
 import { NAMED_FEEDBACK } from '../store/evaluate/judging/named-feedback.ts';
 import { METHODS } from '../store/evaluate/methods/find.ts';
@@ -372,3 +374,26 @@ export async function sqlPage(db: Session): Promise<string> {
     ...viewTimes.plans,
   );
 }
+
+/** Where a format's fields go, as a dry run of its samples found it: fields that go to the same places share a row. */
+export function fieldsOfFormat(name: string, mapping: NonNullable<ImportReport['mapping']>): string {
+  const byTarget = new Map<string, string[]>();
+  for (const { native, ours } of mapping) byTarget.set(ours, [...(byTarget.get(ours) ?? []), native]);
+  const names = (fields: readonly string[]): string => fields.map((field) => `\`${field}\``).join(', ');
+  const kept = byTarget.get('') ?? [];
+  byTarget.delete('');
+  return [
+    `## ${name}`,
+    FORMATS.find((format) => format.name === name)!.summary,
+    [...byTarget].map(([ours, natives]) => `- ${names(natives)}: ${names(ours.split(', '))}`).join('\n'),
+    ...(kept.length === 0 ? [] : [`In the kept record alone, or read for what it decides: ${names(kept)}`]),
+  ].join('\n\n');
+}
+
+/** The page of all formats' fields, from the mapping of each. */
+export const fieldsPage = (mappings: ReadonlyMap<string, NonNullable<ImportReport['mapping']>>): string =>
+  page(
+    '# Where the fields of each format go',
+    'What a dry run (`troupe import --dry-run`) finds for the recorded samples of each format: every field of a record is changed, and where the change shows in the events is where the field goes. `[]` are the items of a list. Fields in `unmapped` have no place of their own. The formats themselves are on [their page](formats.md).',
+    ...[...mappings].map(([name, mapping]) => fieldsOfFormat(name, mapping)),
+  );

@@ -7,11 +7,15 @@ import { describe, expect, it } from 'vitest';
 import { COMMANDS } from '../cli/commands.ts';
 import { SETTINGS } from '../config.ts';
 import { clientRoutes, commandsPage } from '../docs/operations-page.ts';
-import { errorsPage, eventsPage, methodFile, methodsPage, sqlPage } from '../docs/pages.ts';
+import { errorsPage, eventsPage, fieldsOfFormat, methodFile, methodsPage, sqlPage } from '../docs/pages.ts';
+import { importFiles } from '../ingest/files/import.ts';
+import { FORMATS } from '../ingest/formats/catalogue.ts';
 import { createRecorder } from '../ingest/recorder/recorder.ts';
 import { PROGRAMS } from '../proofs/clients.ts';
 import { teamTable } from '../proofs/team-table.ts';
 import { METHODS } from '../store/evaluate/methods/find.ts';
+import { sampleFolders } from './golden/recorded.ts';
+import { memoryLog } from './ingest/support/memory-log.ts';
 import { freshDatabase } from './support/database.ts';
 
 const ROOT = join(import.meta.dirname, '..');
@@ -48,6 +52,16 @@ describe('Pages made from the code say what the code says (if not: npm run docs)
     } finally {
       await close();
     }
+  });
+  it('docs/fields.md has every format', () => {
+    const sections = [...read('docs/fields.md').matchAll(/^## (.+)$/gm)].map(([, name]) => name);
+    expect(sections).toEqual(FORMATS.map(({ name }) => name));
+  });
+  // All of them take a minute; these hold lists, objects, times, counts, texts in texts and several files.
+  const quick = ['tau-bench', 'who-when', 'maslab', 'sharegpt', 'agentverse', 'swe-dev', 'redel', 'are'];
+  it.each(sampleFolders().filter(([name]) => quick.includes(name)))('docs/fields.md of %s', async (name, folder) => {
+    const { mapping = [] } = await importFiles([folder], { ...memoryLog(), dryRun: true });
+    expect(read('docs/fields.md')).toContain(fieldsOfFormat(name, mapping));
   });
   it('every method has its file', () => {
     expect(METHODS.map(methodFile).filter((file) => file.endsWith('undefined') || !there(file))).toEqual([]);

@@ -18,7 +18,7 @@ import { copyFinder, oldestFirst } from './import-copies.ts';
 import { type Earlier, type IdsElsewhere, readBeside, readRun, recordedElsewhere } from './import-earlier.ts';
 import { findFiles, type InputFile, type SkippedFile } from './import-files.ts';
 import { type Gathered, gatherFiles, gatherParts, gatherRecords, type Member } from './import-gather.ts';
-import { countUnmapped, mappingOf, unmappedOf } from './import-mapping.ts';
+import { countUnmapped, fieldFinder, unmappedOf } from './import-mapping.ts';
 import { ordinals, type Tally, tallier } from './import-tally.ts';
 import { nearMiss } from './near-miss.ts';
 import type { FileRecord } from './parse-piece.ts';
@@ -98,6 +98,7 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
   const formats = new Set<Format>();
   const unmapped = new Map<string, number>();
   const unread = new Map<string, number>();
+  const finder = fieldFinder();
   const tally = tallier();
   const runs = new Map<Format, InputFile[]>();
   const folders = new Map<string, { readonly format: Format; readonly paths: string[] }>();
@@ -192,7 +193,8 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
       const head = await headOf(file.records);
       const values = head.flatMap((record) => (record.refusal ? [] : [record.value]));
       const seen = { records: values, shape: file.shape };
-      const format = forced && (input.named || forced.recognises(seen)) ? forced : forced ? null : recognise(seen);
+      const found = forced && (input.named || forced.recognises(seen)) ? forced : forced ? null : recognise(seen);
+      const format = found && dryRun ? finder.watched(found) : found;
       if (!format || head.length === 0) {
         if (head.length === 0) skippedFiles.push({ file: input.path, reason: 'empty' });
         else if (input.named) await refuseFile(input.path, head, file.shape);
@@ -341,7 +343,7 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
     errors,
     ...(omitted > 0 ? { errors_omitted: omitted } : {}),
     ...(unread.size > 0 ? { unread_lines: [...unread].map(([kind, lines]) => unreadOf(kind, lines)) } : {}),
-    ...(dryRun ? { mapping: mappingOf(formats), unmapped: unmappedOf(unmapped) } : {}),
+    ...(dryRun ? { mapping: finder.found(), unmapped: unmappedOf(unmapped) } : {}),
   };
 }
 

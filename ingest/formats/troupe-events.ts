@@ -23,9 +23,4 @@ export const troupeEvents: Format = {
     return { drafts: [draft], refusals: [], raw: null, repeated: ordinal > 0 };
   },
   restates: new Set(),
-  mapping: [
-    ['id, source, time', 'the same'],
-    ['type', 'the name of the event'],
-    ['data', 'the same'],
-  ],
 };

@@ -31,18 +31,6 @@ export const agentboard: Format = {
     ),
   convert,
   restates: new Set(['task.defined']),
-  mapping: [
-    ['task_name, id', 'task.defined.task_id: agentboard/NAME/ID'],
-    ['goal', 'task.defined.query'],
-    ['difficulty', 'task.defined.tags'],
-    ['Action', 'generation.completed of agent "agent": the action as it was read from the answer'],
-    ['Observation', 'message.sent from "environment"'],
-    ['Progress Rate, Reward of a turn', 'feedback.recorded: score progress_rate on the step'],
-    ['progress_rate', 'feedback.recorded: kind reward'],
-    ['grounding_acc', 'feedback.recorded: score'],
-    ['is_done', 'episode.finished.outcome'],
-    ['score_change_record, example_prompt', 'episode.finished.unmapped'],
-  ],
 };
 
 function convert(record: NativeRecord): Converted {

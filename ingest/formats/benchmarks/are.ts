@@ -34,19 +34,6 @@ export const are: Format = {
   recognises: ({ records }) => records.some((record) => isTrace(record) || isLite(record)),
   convert,
   restates: new Set(['task.defined']),
-  mapping: [
-    ['scenario_id', 'task.defined.task_id: are/ID'],
-    ['run_number', 'episode.started.attempt; runs of a scenario by the same agent and model are a group'],
-    ['the first message of the user', 'task.defined.query'],
-    ['events of class OracleEvent', 'task.defined.reference'],
-    ['world_logs llm_input, llm_output', 'generation.requested, generation.completed'],
-    ['world_logs tool_call, observation, error', 'tool.called, tool.returned'],
-    ['completed_events of type AGENT', 'tool.called, tool.returned, where the file holds no logs'],
-    ['completed_events of type ENV, USER', 'message.sent from the user, environment.observed'],
-    ['per_agent_interaction_histories', 'generation.requested, generation.completed'],
-    ['validation_decision', 'feedback.recorded: kind reward; the outcome'],
-    ['apps', 'the record alone'],
-  ],
 };
 
 type EpisodeLogs = Pick<AgentLogs, 'drafts' | 'agents' | 'answer' | 'asked'>;

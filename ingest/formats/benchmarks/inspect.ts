@@ -34,20 +34,6 @@ export const inspect: Format = {
   recognises: ({ records }) => records.some(isLog),
   convert,
   restates: new Set(['task.defined']),
-  mapping: [
-    ['samples[].uuid, else the hash of eval_id, id and epoch', 'episode_id'],
-    ['eval.task, samples[].id', 'task.defined.task_id; input, target and metadata are its text, truth and tags'],
-    ['eval.eval_id, eval.task and samples[].id', 'group_id; epoch is the attempt, from 0'],
-    ['span_begin of type agent', 'agent.defined with the enclosing agent as its parent'],
-    ['model events', 'generation.requested, generation.completed with usage'],
-    ['tool calls of a model event', 'tool.called'],
-    ['tool events', 'tool.returned; control.transferred where it names an agent'],
-    ['scores', 'feedback.recorded of kind score; C and I are 1 and 0'],
-    ['error, limit', 'episode.finished.outcome, stop_reason'],
-    ['attachments', 'put back where they are named'],
-    ['info, error, logger, input, approval, sandbox … events', 'environment.observed'],
-    ['state, store, span_end events', 'the record alone'],
-  ],
 };
 
 /** The log of one sample of an archive: of its header what the events of a sample are made of. */

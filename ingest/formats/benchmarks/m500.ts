@@ -25,13 +25,6 @@ export const m500: Format = {
     records.some((record) => isRecord(record) && COLUMNS.filter((column) => column in record).length > 1),
   convert,
   restates: new Set(['task.defined']),
-  mapping: [
-    ['question', 'task.defined: task_id is the hash of it'],
-    ['solution', 'task.defined.ground_truth'],
-    ['<role>_messages', 'agent <role>; agent.defined.system_instructions is its system message'],
-    ['<role>_messages[assistant]', 'generation.requested, generation.completed'],
-    ['<role>_messages[user, system]', 'message.sent'],
-  ],
 };
 
 function convert(record: NativeRecord): Converted {

@@ -21,15 +21,6 @@ export const masGpt: Format = {
     records.some((record) => isRecord(record) && ('masgpt_generated' in record || 'mas_str' in record)),
   convert,
   restates: new Set(['task.defined', 'agent.defined', 'generation.completed', 'artifact.attached']),
-  mapping: [
-    ['query', 'task.defined: task_id is the hash of it'],
-    ['gt', 'task.defined.ground_truth'],
-    ['tag, source', 'task.defined.tags'],
-    ['query, masgpt_generated', 'the episode: rows of gen and infer meet in it'],
-    ['masgpt_generated', 'generation.completed of agent "generator"'],
-    ['mas_str', 'artifact.attached of role code, flagged fallback_code where extract_flag is false'],
-    ['generated_output', 'episode.finished.answer'],
-  ],
 };
 
 function convert(record: NativeRecord): Converted {

@@ -29,16 +29,6 @@ export const mast: Format = {
     ),
   convert,
   restates: new Set(['task.defined']),
-  mapping: [
-    ['the row', 'the episode: trace_id names no row of its own'],
-    ['trace of literals or JSON', 'generation.completed for each entry of an agent, message.sent for each of a user'],
-    ['trace of any other form', 'one generation.completed without an agent, flagged unsegmented'],
-    ['trace without an entry', 'no step; the episode is flagged incomplete'],
-    ['the first entry of a user', 'task.defined: task_id is the hash of its text'],
-    ['mast_annotation code 1', 'feedback.recorded: kind failure, name FM-<code>, target the episode'],
-    ['annotations[failure mode] of a majority', 'the same, by the name of the mode, never by its number'],
-    ['mas_name, llm_name, benchmark_name, trace_id, round', 'episode.started.tags'],
-  ],
 };
 
 type Entry = {

@@ -23,17 +23,6 @@ export const multiagentbench: Format = {
     ),
   convert: (record) => (isMarbleConfig(record.value) ? convertMarbleConfig(emit, NAME, record) : convertResult(record)),
   restates: new Set(['task.defined', 'team.defined']),
-  mapping: [
-    ['task, task.content', 'task.defined: task_id is the hash of the text'],
-    ['agents, relationships', 'team.defined'],
-    ['iterations[].task_results', 'generation.completed; the output of a function is environment.observed'],
-    ['iterations[].task_assignments', 'decision.made of kind assign'],
-    ['iterations[].summary, continue_simulation', 'decision.made of kind plan, of kind continue or stop'],
-    ['iterations[].communications', 'message.sent for each "From a to b:"'],
-    ['planning_scores, communication_scores, task_evaluation', 'feedback.recorded: one evaluation, −1 is left out'],
-    ['agent_kpis', 'environment.observed of kind milestone for each agent'],
-    ['token_usage, total_milestones', 'episode.finished.totals'],
-  ],
 };
 
 type Fields = Readonly<Record<string, unknown>>;

@@ -29,17 +29,6 @@ export const sweBench: Format = {
   gathers: () => 'folder',
   convert,
   restates: new Set(['task.defined']),
-  mapping: [
-    ['instance_id', 'task.defined.task_id'],
-    ['problem_statement', 'task.defined.query'],
-    ['patch', 'task.defined.reference'],
-    ['FAIL_TO_PASS, PASS_TO_PASS, test_patch', 'task.defined.tests'],
-    ['repo, version, base_commit', 'task.defined.tags'],
-    ['instance_id, model_name_or_path, model_patch', 'the episode; agent_id is the model'],
-    ['model_patch', 'artifact.attached of role patch'],
-    ['resolved', 'feedback.recorded: kind execution, name resolved'],
-    ['tests_status', 'feedback.recorded.matrix: one program, a column a test'],
-  ],
 };
 
 type Prediction = {

@@ -31,19 +31,6 @@ export const sweDev: Format = {
     return isEval(row) && !('query' in row) ? convertCounts(row, record) : convertResult(row, record);
   },
   restates: new Set(['task.defined']),
-  mapping: [
-    ['PRD', 'task.defined: task_id is the hash of the text'],
-    ['query', 'episode.started.task_id by the same hash'],
-    ['GT_file_code', 'task.defined.reference'],
-    ['test_file', 'task.defined.tests'],
-    ['token_stats', 'agents by the name of their model; episode.finished.totals'],
-    ['generated_output', 'artifact.attached of role code, one a file'],
-    ['error', 'environment.observed of kind error; outcome error'],
-    [
-      'passed, failed, errors',
-      'feedback.recorded: score pass_rate = passed / (passed + failed + errors); warnings do not count',
-    ],
-  ],
 };
 
 function convertTask(row: Record<string, unknown>, { canonical }: NativeRecord): Converted {

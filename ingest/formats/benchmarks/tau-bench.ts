@@ -21,21 +21,6 @@ export const tauBench: Format = {
     records.some((record) => isRecord(record) && 'traj' in record && 'reward' in record && isRecord(record.info)),
   convert,
   restates: new Set(['task.defined', 'team.defined']),
-  mapping: [
-    ['info.task', 'task.defined: task_id is the hash of it'],
-    ['info.task.instruction', 'task.defined.query'],
-    ['info.task.actions', 'task.defined.reference'],
-    ['info.task.outputs', 'task.defined.ground_truth'],
-    ['task_id', 'task.defined.tags.task_id'],
-    ['trial', 'episode.started.attempt'],
-    ['traj[system]', 'agent.defined.system_instructions, team.defined'],
-    ['traj[assistant]', 'generation.requested, generation.completed of agent "agent"'],
-    ['traj[assistant].tool_calls', 'tool.called'],
-    ['traj[tool]', 'tool.returned; flagged apparent_error where it begins with "Error:" or "Unknown action"'],
-    ['traj[user]', 'message.sent from "user"'],
-    ['reward', 'feedback.recorded: kind reward, name reward, target the episode'],
-    ['info.error', 'environment.observed of kind error; episode.finished.outcome error'],
-  ],
 };
 
 function convert(record: NativeRecord): Converted {

@@ -43,24 +43,6 @@ export const tau2Bench: Format = {
   gathers: ({ records }: Head) => (records.every(isWhole) ? null : `import:${NAME}`),
   convert,
   restates: new Set(['task.defined', 'team.defined']),
-  mapping: [
-    ['simulations[].id', 'episode_id'],
-    ['environment_info.domain_name, tasks[].id', 'task.defined.task_id: tau2-bench/DOMAIN/ID'],
-    ['tasks[].user_scenario.instructions', 'task.defined.query'],
-    ['tasks[].evaluation_criteria', 'task.defined.reference'],
-    ['info.agent_info, info.user_info, environment_info', 'team.defined'],
-    ['trial', 'episode.started.attempt; the trials of a task and team are a group'],
-    ['messages[assistant]', 'generation.requested, generation.completed of agent "agent", with usage'],
-    ['messages[assistant].raw_data', 'reasoning, arguments as written, finish_reason, response_id, response_model'],
-    ['messages[user]', 'message.sent from "user"'],
-    ['tool_calls', 'tool.called of who asked: agent or user'],
-    ['messages[tool]', 'tool.returned; error is status error'],
-    ['reward_info.reward', 'feedback.recorded: kind reward; none where the run could not be judged'],
-    ['reward_info.reward_breakdown', 'feedback.recorded: kind score, one for each part'],
-    ['termination_reason', 'episode.finished.stop_reason'],
-    ['start_time, end_time', 'episode.started.tags: they have no time zone'],
-    ['ticks of audio', 'refused'],
-  ],
 };
 
 function convert(record: NativeRecord): Converted {

@@ -23,20 +23,6 @@ export const whoWhen: Format = {
     ),
   convert,
   restates: new Set(['task.defined']),
-  mapping: [
-    ['question_ID', 'task.defined.task_id (without it the hash of the question)'],
-    ['question', 'task.defined.query'],
-    ['ground_truth', 'task.defined.ground_truth'],
-    ['level', 'task.defined.difficulty'],
-    ['is_correct, is_corrected', 'episode.finished.outcome'],
-    ['system_prompt[agent]', 'agent.defined.system_instructions'],
-    ['history[agent]', 'generation.completed'],
-    ['history[role "A (-> B)"]', 'generation.completed of A, control.transferred to B'],
-    ['history[user, human]', 'message.sent'],
-    ['history[terminal]', 'environment.observed of kind output'],
-    ['mistake_agent, mistake_step, mistake_reason', 'feedback.recorded: kind failure, target the agent and the entry'],
-    ['mistake_type', 'feedback.recorded.label'],
-  ],
 };
 
 type Entry = {

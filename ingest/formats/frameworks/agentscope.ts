@@ -64,24 +64,6 @@ export const agentscope: Format = {
   },
   convert,
   restates: new Set(['task.defined']),
-  mapping: [
-    ['the first message', 'episode_id is the hash of it'],
-    ['metadata.task_id, else the first text of a user', 'task.defined'],
-    ['name', 'agent_id'],
-    [
-      'role assistant',
-      'generation.completed, also without content where usage has output tokens; a further one after tool results',
-    ],
-    ['content[hint]', 'message.sent with the role of a user'],
-    ['{session_id, context} of a saved state', 'episode_id; its messages'],
-    ['memory.content of a saved state of version 1', 'its messages, in the order of their times'],
-    ['role user, system', 'message.sent'],
-    ['content[thinking]', 'a part of type reasoning'],
-    ['content[tool_use, tool_call]', 'tool.called'],
-    ['content[tool_result]', 'tool.returned'],
-    ['usage, finished_reason', 'usage, choices[0].finish_reason'],
-    ['timestamp, created_at', 'the time, where it names its zone'],
-  ],
 };
 
 type Fields = Readonly<Record<string, unknown>>;

@@ -24,16 +24,6 @@ export const agentverse: Format = {
     ),
   convert,
   restates: new Set(['task.defined']),
-  mapping: [
-    ['input', 'task.defined: task_id is the hash of it'],
-    ['label', 'task.defined.ground_truth'],
-    ['response', 'episode.finished.answer'],
-    ['spend', 'episode.finished.totals.spend'],
-    ['logs[module, agent]', 'generation.completed of an agent of that name; the turn counts the verdicts before it'],
-    ['logs[CEO].content', 'decision.made of kind recruit, budget, continue or stop'],
-    ['logs[evaluator] "Score: …"', 'feedback.recorded: kind score, name evaluation'],
-    ['logs[system]', 'decision.made of kind accept or reject; the last one is the outcome'],
-  ],
 };
 
 type Entry = { readonly speaker: string; readonly content: string | Record<string, unknown>; readonly rest?: object };

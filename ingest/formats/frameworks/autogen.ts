@@ -40,25 +40,6 @@ export const autogen: Format = {
   gathers: ({ records, shape }) => (shape === 'array' && records.some(isGroupMessage) ? 'file' : null),
   convert,
   restates: new Set(['task.defined', 'episode.started', 'episode.finished', 'agent.defined', 'tool.returned']),
-  mapping: [
-    ['messages[].metadata.task_id, else the hash of the first text of a user', 'task.defined'],
-    ['messages[].source', 'agent_id; user is no agent'],
-    ['messages[models_usage]', 'generation.completed with usage'],
-    ['messages[ThoughtEvent]', 'the reasoning of the next step of its source'],
-    ['messages[ToolCallRequestEvent]', 'generation.completed, tool.called'],
-    ['messages[ToolCallExecutionEvent]', 'tool.returned'],
-    ['messages[ToolCallSummaryMessage]', 'message.sent, flagged repeats_results'],
-    ['messages[HandoffMessage, SelectSpeakerEvent]', 'control.transferred of kind handoff, select'],
-    ['messages[CodeExecutionEvent, MemoryQueryEvent]', 'environment.observed of kind output, memory'],
-    ['messages[without models_usage]', 'message.sent'],
-    ['chat_history[0]', 'task.defined, message.sent: what the chat was begun with'],
-    ['chat_history[].tool_calls, function_call', 'tool.called'],
-    ['chat_history[].tool_responses, role tool, function', 'tool.returned'],
-    ['{type: LLMCall}, {invocation_id}: request, response', 'generation.requested, generation.completed, tool.called'],
-    ['agent_id, source_name of a logged call', 'agent_id'],
-    ['session_id of runtime logging and the first text of a user', 'episode_id'],
-    ['stop_reason', 'episode.finished.stop_reason'],
-  ],
 };
 
 /** The messages in the saved state of a team: its manager, under whatever name, saw all of them. */

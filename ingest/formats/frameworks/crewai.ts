@@ -45,23 +45,6 @@ export const crewai: Format = {
         ? convertCrewOutput(emit, NAME, record)
         : convertBatch(record),
   restates: new Set(['task.defined', 'agent.defined']),
-  mapping: [
-    ['batch_id', 'episode_id'],
-    ['crew_kickoff_started.inputs.task_id, .task, else the first task_description', 'task.defined'],
-    ['agent_role', 'agent_id'],
-    ['agent_execution_started', 'agent.defined, agent.changed'],
-    ['llm_call_started', 'generation.requested'],
-    ['llm_call_completed, llm_call_failed', 'generation.completed'],
-    ['tool_usage_started', 'tool.called'],
-    ['tool_usage_finished, tool_usage_error', 'tool.returned'],
-    ['task_started', 'decision.made of kind assign'],
-    ['crew_test_result.quality, agent_evaluation_completed.score', 'feedback.recorded of kind score'],
-    ['crew_kickoff_completed, crew_kickoff_failed', 'episode.finished: answer, outcome failure'],
-    ['any other event', 'environment.observed of its type'],
-    ['tasks_output[].messages, raw', 'generation.requested, generation.completed, tool.called, tool.returned'],
-    ['tasks_output[].agent, description, expected_output', 'agent_id; decision.made of kind assign'],
-    ['raw of what a kickoff returned', 'episode.finished.answer'],
-  ],
 };
 
 function convertBatch(record: NativeRecord): Converted {

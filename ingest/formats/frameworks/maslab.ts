@@ -29,15 +29,6 @@ export const maslab: Format = {
     ),
   convert,
   restates: new Set(['task.defined']),
-  mapping: [
-    ['query', 'task.defined: task_id is the hash of it'],
-    ['gt', 'task.defined.ground_truth'],
-    ['tag, source', 'task.defined.tags'],
-    ['response', 'episode.finished.answer'],
-    ['error', 'episode.finished: outcome error, stop_reason'],
-    ['token_stats', 'episode.finished.totals: calls and tokens of each model, and of all'],
-    ['any other field', 'episode.started.unmapped'],
-  ],
 };
 
 function convert(record: NativeRecord): Converted {

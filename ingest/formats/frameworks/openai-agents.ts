@@ -28,19 +28,6 @@ export const openaiAgents: Format = {
   rereads: listed,
   convert: (record) => readOpenaiAgents(listsOf(record.value).flat()).converted(),
   restates: new Set(['task.defined']),
-  mapping: [
-    ['trace.id, span.trace_id', 'episode_id'],
-    ['trace.group_id', 'episode.started.session_id'],
-    ['trace.metadata.task_id', 'task.defined (without it the first user text)'],
-    ['trace.workflow_name, metadata', 'episode.started.tags'],
-    ['generation, response', 'generation.requested, generation.completed: call_id is the span id'],
-    ['agent', 'agent.defined, agent.changed; agent_id of what is inside'],
-    ['custom turn: data.agent_name', 'agent_id of what is inside'],
-    ['function', 'tool.returned of the call of that name and arguments, else the next open one'],
-    ['handoff', 'control.transferred of kind handoff'],
-    ['guardrail', 'decision.made of kind accept or reject'],
-    ['any other span', 'environment.observed of kind span'],
-  ],
 };
 
 const isItem = (value: unknown): boolean =>

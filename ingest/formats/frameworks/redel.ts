@@ -34,19 +34,6 @@ export const redel: Format = {
     isRecord(stored) ? [...listed(stored.events), ...(stored.state == null ? [] : [stored.state])] : [],
   convert,
   restates: new Set(['task.defined']),
-  mapping: [
-    ['round_complete.session_id, else id of the state', 'episode_id (without them the hash of the first event)'],
-    ['send_message', 'task.defined by the hash of the first; message.sent from user'],
-    ['kani_spawn', 'agent.defined with its parent and depth'],
-    ['kani_state_change', 'agent.changed'],
-    ['kani_message[assistant]', 'generation.completed, tool.called'],
-    ['kani_message[function, tool]', 'tool.returned'],
-    ['kani_message[user, system]', 'message.sent'],
-    ['tokens_used', 'usage of the message before it'],
-    ['root_message', 'episode.finished.answer: it repeats a message'],
-    ['error', 'environment.observed of kind error'],
-    ['n_events', 'a log of another length is flagged incomplete'],
-  ],
 };
 
 type State = Readonly<Record<string, unknown>>;

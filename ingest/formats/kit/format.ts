@@ -78,8 +78,6 @@ export type Format = {
   readonly convert: (record: NativeRecord) => Converted;
   /** Events that many records state in equal words, such as the task of each attempt: emitted once per import. */
   readonly restates: ReadonlySet<EventName>;
-  /** Native field to where it goes, for `--dry-run`. */
-  readonly mapping: readonly (readonly [native: string, ours: string])[];
   /** The way back, for two-way formats: all events of one episode to native records. */
   readonly write?: (episode: readonly RestoredEvent[]) => readonly unknown[];
   /** How many calls of an episode `write` leaves out. */

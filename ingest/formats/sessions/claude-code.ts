@@ -49,24 +49,6 @@ export const claudeCode: Format = {
   },
   convert,
   restates: new Set(['task.defined']),
-  mapping: [
-    ['sessionId', 'episode_id'],
-    ['the first prompt', 'task.defined by the hash of its text'],
-    ['cwd, gitBranch, version', 'episode.started.tags'],
-    ['agentId, else the first line of a sidechain', 'agent_id; `main` without it'],
-    ['toolUseResult.agentId', 'agent.defined with its parent, control.transferred'],
-    ['an agent of a workflow', 'control.transferred from `main`'],
-    ['assistant lines with the same message.id', 'generation.requested, generation.completed: one call'],
-    ['message.usage of the last of them', 'usage; input_tokens are with those of the cache'],
-    ['content[thinking]', 'a part of type reasoning'],
-    ['content[tool_use]', 'tool.called'],
-    ['content[tool_result]', 'tool.returned; is_error is status error, denied where a person refused'],
-    ['user', 'message.sent'],
-    ['forkedFrom, and lines of another session by their uuid or message.id', 'message.sent, flagged copied_context'],
-    ['system, answers of the model <synthetic>', 'environment.observed'],
-    ['attachment, progress, queue-operation and other notes', 'the record alone'],
-    ['lines of any other type', 'the record alone; the report counts them'],
-  ],
 };
 
 function convert(record: NativeRecord): Converted {

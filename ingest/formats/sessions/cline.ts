@@ -48,16 +48,6 @@ export const cline: Format = {
   },
   convert,
   restates: new Set(['task.defined']),
-  mapping: [
-    ['sessionId, else the hash of the first message', 'episode_id'],
-    ['agent', 'agent.defined.name'],
-    ['system_prompt', 'agent.defined.system_instructions, the first message of each input'],
-    ['the first prompt', 'task.defined by the hash of its text'],
-    ['messages[assistant]', 'generation.requested, generation.completed'],
-    ['modelInfo.id, metrics', 'response_model, usage'],
-    ['content[tool_use], content[tool_result]', 'tool.called, tool.returned; content of any shape is its output'],
-    ['messages[user]', 'message.sent'],
-  ],
 };
 
 const nameOf = (messages: readonly unknown[]): string => hashId(NAME, canonicalJson(messages[0] ?? null));

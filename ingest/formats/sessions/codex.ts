@@ -29,21 +29,6 @@ export const codex: Format = {
   joins: { names: namesOf, episodes: episodesOf, marks: codexMarks, timeOf: lineTime, needsName: true },
   convert,
   restates: new Set(['task.defined']),
-  mapping: [
-    ['session_meta.session_id, else id', 'episode_id'],
-    ['session_meta.id of a sub-agent', 'agent_id, with its parent; `main` for the others'],
-    ['session_meta.base_instructions', 'agent.defined.system_instructions, the first message of each input'],
-    ['the first prompt', 'task.defined by the hash of its text'],
-    ['response_item of the model, up to its usage', 'generation.requested, generation.completed: one call'],
-    ['token_usage_record, else token_count', 'usage'],
-    ['what a thread inherits from the one it was spawned or forked from', 'message.sent, flagged copied_context'],
-    ['function_call, custom_tool_call, local_shell_call, web_search_call', 'tool.called'],
-    ['function_call_output, custom_tool_call_output', 'tool.returned'],
-    ['item_completed, exec_command_end, patch_apply_end, mcp_tool_call_end', 'tool.returned.status, duration_ms'],
-    ['message of user and developer', 'message.sent'],
-    ['compacted, thread_rolled_back', 'the input of later calls; environment.observed'],
-    ['other event_msg, turn_context, world_state', 'the record alone'],
-  ],
 };
 
 function convert(record: NativeRecord): Converted {

@@ -52,21 +52,6 @@ export const geminiCli: Format = {
   joins: { names: namesOf, episodes: namesOf, marks, timeOf: lineTime, needsName: true },
   convert,
   restates: new Set(['task.defined']),
-  mapping: [
-    ['sessionId', 'episode_id; of a saved history the hash of the record'],
-    ['kind subagent', 'agent_id is the sessionId; `main` for the others'],
-    ['the first message of the user', 'task.defined by the hash of its text'],
-    ['projectHash, kind, summary, directories', 'episode.started.tags'],
-    ['message[gemini] and later states of it', 'generation.requested, generation.completed: one call'],
-    ['tokens', 'usage; output_tokens are with the thoughts, input_tokens with those of tool prompts'],
-    ['thoughts', 'parts of type reasoning'],
-    ['toolCalls', 'tool.called; tool.returned where there is a result'],
-    ['toolCalls.agentId', 'agent.defined with its parent, control.transferred'],
-    ['message[user]', 'message.sent'],
-    ['message[info, warning, error]', 'environment.observed'],
-    ['$set.messages, $rewindTo', 'the input of later calls'],
-    ['history, clientHistory', 'a conversation: each content of the model is a call'],
-  ],
 };
 
 const isSet = (line: unknown): boolean => {

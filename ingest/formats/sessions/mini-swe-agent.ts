@@ -37,22 +37,6 @@ export const miniSweAgent: Format = {
   recognises: ({ records }) => records.some(isTrajectory),
   convert,
   restates: new Set(['task.defined']),
-  mapping: [
-    ['instance_id, without it the first message of the user', 'task.defined'],
-    [
-      'messages[assistant], messages[object=response]',
-      'generation.requested with the messages before it, generation.completed',
-    ],
-    ['messages[].extra.response.usage', 'usage'],
-    ['tool_calls, output[function_call], extra.actions', 'tool.called; an action in text has the type code'],
-    ['messages[tool], messages[function_call_output], the message after an action', 'tool.returned'],
-    ['extra.returncode', 'the flag apparent_error of tool.returned, where it is not 0'],
-    ['extra.exception_info', 'status error of tool.returned'],
-    ['messages[user].extra.response', 'the call whose answer could not be read, with the message about it'],
-    ['info.submission', 'artifact.attached of role patch; episode.finished.answer'],
-    ['info.exit_status', 'episode.finished'],
-    ['info.config, info.model_stats', 'episode.started.unmapped, episode.finished.totals'],
-  ],
 };
 
 function convert(record: NativeRecord): Converted {

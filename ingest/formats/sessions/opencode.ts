@@ -30,21 +30,6 @@ export const opencode: Format = {
   rereads: listed,
   convert,
   restates: new Set(['task.defined']),
-  mapping: [
-    ['the id of the session that a person began', 'episode_id'],
-    ['parentID of a session', 'agent_id: the session, with its parent; `main` for the others'],
-    ['the first message of the user', 'task.defined by the hash of its text'],
-    ['directory, version, title', 'episode.started.tags'],
-    ['message[assistant], each step of it', 'generation.requested, generation.completed: one call'],
-    ['part[step-finish].tokens, cost', 'usage; input_tokens are with those of the cache'],
-    ['part[tool]', 'tool.called; tool.returned where its state is completed or error'],
-    ['part[tool=task].state.metadata.sessionId', 'control.transferred'],
-    ['part[text], part[reasoning]', 'parts of the answer'],
-    ['message[user]', 'message.sent'],
-    ['part[compaction] and the summary after it', 'the input of later calls'],
-    ['part[retry], part[patch]', 'environment.observed'],
-    ['part[snapshot], part[step-start], todos', 'the record alone'],
-  ],
 };
 
 function convert(record: NativeRecord): Converted {

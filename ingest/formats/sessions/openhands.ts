@@ -42,20 +42,6 @@ export const openhands: Format = {
   },
   convert,
   restates: new Set(['task.defined']),
-  mapping: [
-    ['id of base_state.json, else of the first event or the first message of the user', 'episode_id'],
-    ['instance_id, else the first text of a user', 'task.defined.task_id'],
-    ['system, SystemPromptEvent', 'agent.defined with its prompt and tools; the first message of each input'],
-    ['actions and messages of the agent, by response', 'generation.requested, generation.completed, tool.called'],
-    ['usage of the response, stats of base_state.json', 'generation.completed.usage'],
-    ['observations, by tool call or cause', 'tool.returned'],
-    ['TokenEvent', 'prompt_token_ids, token_ids'],
-    ['delegate', 'control.transferred, agent.defined'],
-    ['condensation', 'environment.observed; what it forgot leaves the inputs'],
-    ['test_result, its report', 'feedback.recorded: kind score'],
-    ['error, agent_state', 'episode.finished.outcome, stop_reason'],
-    ['agent_state_changed, null, state updates', 'the record alone'],
-  ],
 };
 
 type Run = {

@@ -64,23 +64,6 @@ export const pi: Format = {
   },
   convert,
   restates: new Set(['task.defined']),
-  mapping: [
-    ['id of the header', 'episode_id'],
-    ['the first message of the user', 'task.defined by the hash of its text'],
-    ['cwd, parentSession, harness', 'episode.started.tags'],
-    ['message[assistant]', 'generation.requested with the branch before it as input, generation.completed'],
-    ['message[assistant].usage', 'usage; input_tokens are with those of the cache'],
-    ['content[toolCall]', 'tool.called'],
-    ['message[toolResult]', 'tool.returned; isError is status error'],
-    ['message[user], custom_message', 'message.sent'],
-    ['message[system]', 'the system message and tools of later calls; agent.defined'],
-    ['context_edit', 'the input of later calls'],
-    ['usage', 'environment.observed of kind usage'],
-    ['compaction, branch_summary', 'message.sent; the input of later calls'],
-    ['message[bashExecution]', 'environment.observed of kind output'],
-    ['session_info.name', 'episode.started.tags.name'],
-    ['label, custom, thinking_level_change, model_change', 'the record alone'],
-  ],
 };
 
 function sessionsIn(lines: readonly unknown[]): string[] {

@@ -55,17 +55,6 @@ export const sessionTraces: Format = {
   },
   convert,
   restates: new Set(['task.defined']),
-  mapping: [
-    ['id of the header', 'episode_id'],
-    ['harness', 'the name of the agent main'],
-    ['the first message of the user', 'task.defined by the hash of its text'],
-    ['message[assistant]', 'generation.requested with the messages before it on its branch, generation.completed'],
-    ['message.timings', 'usage: prompt_n and cache_n, predicted_n'],
-    ['message.toolCalls', 'tool.called'],
-    ['message[tool]', 'tool.returned'],
-    ['message[user], message[system]', 'message.sent'],
-    ['name and other members of the header', 'episode.started.tags, unmapped'],
-  ],
 };
 
 function sessionsIn(lines: readonly unknown[]): string[] {

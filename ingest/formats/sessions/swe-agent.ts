@@ -36,18 +36,6 @@ export const sweAgent: Format = {
     ),
   convert,
   restates: new Set(['task.defined']),
-  mapping: [
-    ['replay_config.problem_statement.id, .text', 'task.defined (without it the first message of a user)'],
-    ['history[].agent', 'agent_id; main where there is none'],
-    ['trajectory[].query, messages', 'generation.requested.input'],
-    ['trajectory[].response, thought', 'generation.completed'],
-    ['history[].tool_calls, else trajectory[].action', 'tool.called'],
-    ['trajectory[].observation, history[tool]', 'tool.returned'],
-    ['trajectory[].state', 'environment.observed of kind state'],
-    ['history before the first answer', 'message.sent; is_demo is flagged demonstration'],
-    ['info.submission', 'artifact.attached of role patch'],
-    ['info.exit_status, model_stats', 'episode.finished.exit_status, outcome, totals'],
-  ],
 };
 
 function convert(record: NativeRecord): Converted {

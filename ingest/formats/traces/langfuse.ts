@@ -47,19 +47,6 @@ export const langfuse: Format = {
     return requests.some(isOtlp) ? convertOtlp(record) : readLangfuse(requests).converted();
   },
   restates: new Set(['task.defined']),
-  mapping: [
-    ['trace.id, traceId', 'episode_id'],
-    ['trace.sessionId', 'episode.started.session_id'],
-    ['trace.metadata.task_id', 'task.defined (without it trace.input)'],
-    ['trace.output', 'episode.finished.answer'],
-    ['generation', 'generation.requested, generation.completed: call_id is the id of the observation'],
-    ['agent', 'agent.defined, agent.changed; agent_id of what is inside'],
-    ['tool', 'tool.returned by metadata.tool_call_id, else by name and arguments'],
-    ['retriever, event', 'environment.observed'],
-    ['any other observation', 'environment.observed of kind span'],
-    ['score', 'feedback.recorded'],
-    ['timestamp of an event', 'the order of updates'],
-  ],
 };
 
 /** The records that a stored original came from: requests of OTLP, rows of an export, and events of a batch. */

@@ -37,22 +37,6 @@ export const langsmith: Format = {
     return requests.some(isOtlp) ? convertOtlp(record) : readLangsmith(requests).converted();
   },
   restates: new Set(['task.defined']),
-  mapping: [
-    ['trace_id', 'episode_id'],
-    ['extra.metadata.thread_id', 'episode.started.session_id'],
-    ['extra.metadata.task_id', 'task.defined (without it the first human message)'],
-    [
-      'run of type llm',
-      'generation.requested, generation.completed: call_id is the run id; n generations are candidates',
-    ],
-    ['extra.metadata.langgraph_node of an llm run; of a ready-made agent the node around it', 'agent_id'],
-    ['run of type tool', 'tool.returned of the call of that name and arguments, else the next open one'],
-    ['run of type retriever', 'environment.observed of kind retriever'],
-    ['any other run', 'environment.observed of kind span'],
-    ['OTLP: langsmith.span.kind, gen_ai.prompt, gen_ai.completion', 'run_type, inputs, outputs of a run'],
-    ['dotted_order', 'order of runs with equal times'],
-    ['feedback {run_id, key, score}', 'feedback.recorded'],
-  ],
 };
 
 /** What a batch posts is whole runs; what it patches may be no more than an id and the place in its trace. */

@@ -12,15 +12,4 @@ export const vercelAi: Format = {
   rereads: otlpRequests,
   convert: convertOtlp,
   restates: new Set(['task.defined']),
-  mapping: [
-    ['traceId', 'episode_id'],
-    ['ai.settings.context.taskId, ai.telemetry.metadata.taskId', 'task.defined (without them the first user text)'],
-    ['ai.settings.context.sessionId, else runId', 'episode.started.session_id'],
-    ['ai.settings.context.*, ai.telemetry.metadata.*', 'episode.started.tags'],
-    ['ai.telemetry.functionId, gen_ai.agent.name', 'agent_id'],
-    ['span ai.*.doGenerate, ai.*.doStream, chat', 'generation.requested, generation.completed'],
-    ['span ai.generateText, ai.streamText, …', 'agent.defined, agent.changed'],
-    ['span ai.toolCall, execute_tool', 'tool.returned by call id; tool.called where no call is known'],
-    ['any other span', 'environment.observed of kind span'],
-  ],
 };

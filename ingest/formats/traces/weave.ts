@@ -32,19 +32,6 @@ export const weave: Format = {
   rereads: listed,
   convert: ({ value }) => readWeave(listsOf(value).flat()).converted(),
   restates: new Set(['task.defined']),
-  mapping: [
-    ['trace_id; in an evaluation the id of predict_and_score', 'episode_id'],
-    ['thread_id', 'episode.started.session_id'],
-    ['attributes.task_id, the row of an evaluation', 'task.defined (without it the first text of a user)'],
-    ['call of kind llm, or with a model and usage', 'generation.requested, generation.completed: call_id is the id'],
-    ['call of kind tool, or called as a tool that was asked for', 'tool.returned by name and arguments'],
-    ['call of kind agent', 'agent.defined, agent.changed; agent_id of what is inside'],
-    ['call of kind search', 'environment.observed of kind search'],
-    ['any other call', 'environment.observed of kind span'],
-    ['exception', 'error of the call or tool run'],
-    ['predict_and_score: output.scores', 'feedback.recorded: one score each'],
-    ['summary.weave.feedback, rows {weave_ref, feedback_type, payload}', 'feedback.recorded'],
-  ],
 };
 
 type Known = { readonly call: Fields & { readonly id: string }; readonly native: unknown };

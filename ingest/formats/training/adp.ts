@@ -29,20 +29,6 @@ export const adp: Format = {
   recognises: ({ records }) => records.some(isTrajectory),
   convert,
   restates: new Set(['task.defined']),
-  mapping: [
-    ['id', 'episode.started.native; of an export of Troupe details.episode_id is the episode_id, else the record'],
-    ['details.task_id, instance_id, else the messages of a user before the first tool', 'task.defined'],
-    ['details.agent, role', 'agent.defined'],
-    ['details.system', 'system messages of generation.requested.input'],
-    ['message_action', 'generation.completed'],
-    ['api_action, code_action', 'generation.completed and tool.called; parallel ones are one call'],
-    ['description, reasoning_content', 'text and reasoning of the answer, before its message or its calls'],
-    ['observations that answer an action', 'tool.returned'],
-    ['other observations', 'message.sent'],
-    ['reward', 'feedback.recorded: kind reward on the step; of an observation on the step before it'],
-    ['available_custom_tools', 'agent.defined.tools'],
-    ['other details', 'episode.started.unmapped'],
-  ],
 };
 
 type Conversation = {

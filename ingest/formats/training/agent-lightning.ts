@@ -26,21 +26,6 @@ export const agentLightning: Format = {
   rereads: listed,
   convert,
   restates: new Set(['task.defined']),
-  mapping: [
-    ['rollout_id and attempt_id', 'episode_id: ROLLOUT/ATTEMPT'],
-    [
-      'rollout.input',
-      'task.defined: task_id, question, answer (without a rollout request.metadata.task_id, the first user text)',
-    ],
-    ['rollout.status, is_train, metadata', 'episode.finished.outcome, episode.started.tags'],
-    ['model_request', 'generation.requested, generation.completed with prompt_token_ids, token_ids and logprobs'],
-    ['model_request.model_version', 'generation.completed.model_version'],
-    ['request.metadata.agent, else request.user', 'agent_id'],
-    ['tool_result', 'tool.returned by tool_call_id'],
-    ['reward', 'feedback.recorded: kind reward of the episode'],
-    ['any other event_type', 'environment.observed of that kind'],
-    ['span (v0.3)', 'generation.completed with its tokens; feedback of agentlightning.reward.N; order by sequence_id'],
-  ],
 };
 
 const isEvent = (value: unknown): value is Fields =>

@@ -35,28 +35,6 @@ export const atif: Format = {
   restatesRunsOf: ['claude-code', 'codex', 'gemini-cli', 'opencode', 'openhands', 'pi'],
   convert,
   restates: new Set(['task.defined']),
-  mapping: [
-    ['session_id, else trajectory_id', 'episode_id (without them the hash of the document)'],
-    ['extra.task_id, else the first user step', 'task.defined'],
-    ['agent, subagent_trajectories[].agent', 'agent.defined'],
-    ['steps[user, system]', 'message.sent'],
-    ['steps[agent]', 'generation.requested with the steps before it, generation.completed'],
-    ['steps[].extra.is_sidechain, agent_id', 'agent_id: the sub-agent whose step it is'],
-    ['steps[].extra.context_management', 'calls after a step that replaces the context have no input'],
-    ['steps[agent, llm_call_count 0]', 'tool.called; message.sent where it has text'],
-    ['steps[is_copied_context]', 'message.sent, flagged copied_context'],
-    ['steps[].tool_calls', 'tool.called'],
-    ['steps[].observation.results', 'tool.returned; environment.observed where they answer no call'],
-    ['…results[].extra.tool_result_is_error, is_error; steps[].extra of one result', 'tool.returned.status error'],
-    ['steps[] of the blocks of one answer (Claude Code, Harbor before 0.18)', 'one generation.completed'],
-    ['…results[].subagent_trajectory_ref', 'control.transferred of kind delegate'],
-    ['steps[].metrics', 'usage, prompt_token_ids, choices[0].token_ids, logprobs'],
-    [
-      'final_metrics.extra.reward, steps[].metrics.extra.reward',
-      'feedback.recorded: reward of the episode, of the step',
-    ],
-    ['final_metrics', 'episode.finished.totals'],
-  ],
   write: writeAtif,
 };
 

@@ -36,24 +36,6 @@ export const primeRl: Format = {
   recognises: ({ records }) => records.some((record) => isEpisode(record) || isTrace(record) || isResult(record)),
   convert,
   restates: new Set(['task.defined']),
-  mapping: [
-    ['id', 'episode_id'],
-    ['prompt, completion, reward, metrics of results before traces', 'calls, feedback.recorded on the episode'],
-    ['env.id, task.key', 'task.defined.task_id: ENV/KEY'],
-    ['task.data', 'task.defined.query, ground_truth, tags'],
-    ['group.id', 'group_id'],
-    ['run', 'session_id, tags; its policy is model_version'],
-    ['traces[].agent', 'agent.defined, one for each trace'],
-    ['nodes[] that were sampled', 'generation.completed with token_ids and logprobs'],
-    ['nodes[] before them', 'generation.requested.input, prompt_token_ids'],
-    ['tool_calls and tool messages', 'tool.called, tool.returned'],
-    ['calls[]', 'model, params, usage, times, errors'],
-    ['rewards', 'feedback.recorded on the agent; their weighted sum is the reward'],
-    ['metrics', 'feedback.recorded: kind score'],
-    ['ok, errors, stop_condition', 'episode.finished.outcome, stop_reason'],
-    ['nodes[].advantages, reference_logprobs', 'generation.completed.unmapped'],
-    ['is_content, loss_weights, timing of boot and setup', 'the record alone'],
-  ],
 };
 
 type Member = { readonly trace: Fields; readonly name: string; readonly agentId: string; readonly place: string };

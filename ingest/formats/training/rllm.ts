@@ -43,20 +43,6 @@ export const rllm: Format = {
   recognises: ({ records }) => records.some((record) => isEpisode(record) || isTrajectory(record)),
   convert,
   restates: new Set(['task.defined']),
-  mapping: [
-    ['uid of the trajectories, else the record', 'episode_id; id is kept in native'],
-    ['id TASK:N', 'group_id, attempt'],
-    ['task', 'task.defined: its id, else its text'],
-    ['trajectories[].name', 'agent.defined, one for each trajectory'],
-    ['steps[].chat_completions', 'generation.requested.input; its last assistant message is the answer'],
-    ['prompt_ids, response_ids, logprobs', 'prompt_token_ids, token_ids, logprobs'],
-    ['tool_calls and tool messages', 'tool.called, tool.returned'],
-    ['steps[].reward', 'feedback.recorded on the step, where any step has one'],
-    ['trajectories[].reward', 'feedback.recorded on the agent, and on the episode where there is one trajectory'],
-    ['is_correct, metrics, signals', 'feedback.recorded: kind score'],
-    ['termination_reason', 'episode.finished.outcome, stop_reason'],
-    ['observation, routing_matrices', 'the record alone'],
-  ],
 };
 
 function convert(record: NativeRecord): Converted {

@@ -28,16 +28,6 @@ export const sharegpt: Format = {
     ),
   convert,
   restates: new Set(['task.defined']),
-  mapping: [
-    ['conversations[first human]', 'task.defined: task_id is the hash of its text'],
-    ['conversations[gpt]', 'generation.requested, generation.completed'],
-    ['conversations[function_call]', 'generation.completed, tool.called for each call in its JSON'],
-    ['conversations[observation]', 'tool.returned of the last call before it'],
-    ['conversations[human, system], system', 'message.sent'],
-    ['tools', 'generation.requested.tools'],
-    ['chosen, rejected', 'two candidates of one call; feedback.recorded of kind preference on the pair'],
-    ['kto_tag', 'feedback.recorded of kind label on the last step'],
-  ],
 };
 
 type Speaker = 'human' | 'gpt' | 'function_call' | 'observation' | 'system';

@@ -36,16 +36,6 @@ export const verl: Format = {
   rereads: (stored) => (Array.isArray(stored) ? stored : [stored]),
   convert,
   restates: new Set(['task.defined']),
-  mapping: [
-    ['uid SAMPLE_ROLLOUT_OUTPUT', 'group_id, episode_id and the turn; without it the row is an episode'],
-    ['input', 'task.defined.query; generation.requested.input'],
-    ['output', 'generation.completed of agent "policy"'],
-    ['gts', 'task.defined.ground_truth'],
-    ['score', 'feedback.recorded: kind reward; of several outputs of a rollout that of the last'],
-    ['step', 'generation.completed.model_version, tags'],
-    ['other numbers and booleans', 'feedback.recorded: kind score'],
-    ['other fields', 'episode.started.unmapped'],
-  ],
 };
 
 type Row = { readonly row: Fields; readonly turn: number };

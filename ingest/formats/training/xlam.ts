@@ -24,16 +24,6 @@ export const xlam: Format = {
     ),
   convert,
   restates: new Set(['task.defined']),
-  mapping: [
-    ['unique_trajectory_id', 'episode_id'],
-    ['conversation[first user]', 'task.defined: task_id is the hash of its text'],
-    ['split, dataset', 'task.defined.split, tags.dataset'],
-    ['task_instruction', 'message.sent from system, before the conversation'],
-    ['conversation[assistant]', 'generation.requested, generation.completed'],
-    ['conversation[assistant].tool_calls', 'tool.called; arguments may be an object or a text'],
-    ['conversation[tool]', 'tool.returned'],
-    ['tools', 'generation.requested.tools'],
-  ],
 };
 
 function convert(record: NativeRecord): Converted {
