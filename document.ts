@@ -41,11 +41,15 @@ export function read<T extends TSchema>(
   value: unknown,
   { called, at, code = 'usage', before = '' }: Reading,
 ): Static<T> {
-  const found = misfitAt(schema as Schema, value, { path: at === undefined ? [] : [at], called });
+  const found = misfitOf(schema, value, called, at);
   if (found === null) return value as Static<T>;
   const { field, message, expected, got: came } = found;
   throw new TroupeError(code, `${before}${message}`, { ...(field === '' ? {} : { field }), expected, got: came });
 }
+
+/** What does not fit, without throwing it; null where the value fits. */
+export const misfitOf = (schema: TSchema, value: unknown, called: string, at?: string): Misfit | null =>
+  misfitAt(schema as Schema, value, { path: at === undefined ? [] : [at], called });
 
 /** The question after a sentence that refuses a name: the nearest of those that there are, or nothing. Pure. */
 export function meantBy(name: unknown, known: readonly string[]): string {

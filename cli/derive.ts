@@ -4,13 +4,12 @@
  */
 import { type Command, Option } from 'commander';
 import type { TObject, TSchema } from 'typebox';
-import { Check, Errors } from 'typebox/value';
 import { operationsOf } from '../api/operations/catalogue.ts';
 import { nounOf, verbOf } from '../api/operations/names.ts';
 import { type ChangeContext, type Operation, writingOf } from '../api/operations/operation.ts';
 import { inputOf, perform } from '../api/operations/perform.ts';
+import { misfitOf } from '../document.ts';
 import { EXIT, got, TroupeError } from '../errors.ts';
-import { misfitOf } from '../store/misfit.ts';
 import { type Flags, plainCommand, who } from './command.ts';
 import { jobIn, withJob } from './job-file.ts';
 import { print, printJson, say, table } from './output.ts';
@@ -188,8 +187,9 @@ function valueIn(name: string, schema: Field['schema'], written: unknown): unkno
     return /^(integer|number)$/.test(schema.type ?? '') && /^-?\d+(?:\.\d+)?$/.test(String(one)) ? Number(one) : one;
   });
   const value = repeated ? Object.assign({}, ...parsed) : Array.isArray(written) ? parsed : parsed[0];
-  if (Check(schema, value)) return value;
-  const { expected } = misfitOf(schema, Errors(schema, value), value, name);
+  const found = misfitOf(schema, value, name);
+  if (found === null) return value;
+  const { expected } = found;
   const shown = text === undefined ? expected : expected.replace(/\d+$/, (n) => text(Number(n) as never));
   throw refused(`should ${shown}`, parsed.length === 1 ? [written].flat()[0] : written);
 }
