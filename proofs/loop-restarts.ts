@@ -1,5 +1,5 @@
 /**
- * Proof that the loop lives in the log and the tables alone: after every third stage of its plans every process is ended, by turns
+ * Proof that the loop lives in the log and the tables alone: after every third stage of its plans (every fifth in the short form) every process is ended, by turns
  * with SIGTERM and kill -9, and `troupe up` starts it again; and yet the loop comes to its end, nothing that was played is missing, the counts of doors
  * and tables agree, the tables can be made again from the log, and each checkpoint names the episodes that trained it.
  */
@@ -20,6 +20,8 @@ type Check = readonly [what: string, fine: boolean];
 
 const SHORT = { scale: 0.25, own: 1, rounds: 1, iterations: 2 };
 const FULL = { scale: 0.5, own: 2, rounds: 2, iterations: 4 };
+/** Every so many stages all processes are killed. */
+const EVERY = { short: 5, full: 3 };
 
 export const proof: Proof = {
   name: 'loop-restarts',
@@ -36,9 +38,6 @@ export const proof: Proof = {
   },
 };
 
-/** Every so many stages all processes are killed. */
-const EVERY = 3;
-
 async function prove(context: Context, { short, say }: Setting): Promise<Outcome> {
   const restarts: Record<string, number> = {};
   let stages = 0;
@@ -52,7 +51,7 @@ async function prove(context: Context, { short, say }: Setting): Promise<Outcome
       stop: () => {},
     },
     onStage: async (stage) => {
-      if (++stages % EVERY !== 0) return;
+      if (++stages % (short ? EVERY.short : EVERY.full) !== 0) return;
       const how = count++ % 2 === 0 ? 'SIGTERM' : 'SIGKILL';
       const after = `${stage.split('/').at(-1)} ${how}`;
       restarts[after] = (restarts[after] ?? 0) + 1;
