@@ -2,6 +2,7 @@
  * Compressed batches of Kafka, inflated up to a limit: 1 MiB of gzip may hold 1 GiB, of Zstandard 32 GiB. The brokers have acknowledged the
  * records of a batch that holds more, so each of them is read all the same, as a record that says why its value is not there.
  */
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { promisify } from 'node:util';
 import { unzip } from 'node:zlib';
 import { TroupeError } from '../../errors.ts';
@@ -11,6 +12,8 @@ import { unzstdEach } from './zstd.ts';
 
 /** Bytes that a batch may hold: four of the largest records. */
 export const MOST_BYTES = 128 * 1024 * 1024;
+/** Bytes that the batches of a fetch may hold together, its first one aside. What it leaves is fetched again, with what came meanwhile. */
+export const MOST_FETCHED = 16 * 1024 * 1024;
 /** Records that a batch may hold. The client makes an object of some hundred bytes of each before anybody sees one. */
 const MOST_RECORDS = 500_000;
 
@@ -22,6 +25,8 @@ type Inflate = (bytes: Buffer, most: number) => Uint8Array | Promise<Uint8Array>
 
 const tooLarge = (most: number, cause?: unknown) =>
   new TroupeError('too_large', `The batch holds more than ${most} bytes when it is inflated.`, { cause });
+
+const isTooLarge = (error: unknown): boolean => error instanceof TroupeError && error.code === 'too_large';
 
 /** By the numbers of Kafka's protocol. Each throws TroupeError `too_large` for more than `most` bytes. */
 export const INFLATERS: Readonly<Record<1 | 2 | 3 | 4, Inflate>> = {
@@ -43,6 +48,68 @@ export const INFLATERS: Readonly<Record<1 | 2 | 3 | 4, Inflate>> = {
   },
 };
 
+/** What was inflated of one fetch. Its batches come partition by partition, always in the same order. */
+type Fetch = {
+  held: number;
+  /** The number of the partition whose batches are inflated now, and of the last of which any were. */
+  partition: number;
+  served: number;
+  /** Where the last batch ended: the next of the same partition begins there. */
+  end: number;
+  /** The first partition that has its turn, and where the next fetch begins. */
+  readonly from: number;
+  next: number | null;
+};
+
+const FETCHING = new AsyncLocalStorage<Fetch>();
+
+/**
+ * Bounds what is inflated of each fetch of a consumer: the client inflates all batches of a fetch before anybody sees one, and a fetch of
+ * 1 MiB of Zstandard may hold hundreds of batches. Partitions take turns, so that one whose batches fill a fetch does not keep the others out.
+ */
+export function fetchLimits(): { readonly begin: (node: string) => void } {
+  const last = new Map<string, Fetch>();
+  return {
+    /** To be called where a fetch from this broker begins: it counts what is inflated on the way from there. */
+    begin: (node) => {
+      const from = last.get(node)?.next ?? 0;
+      const fetch: Fetch = { held: 0, partition: -1, served: -1, end: -1, from, next: null };
+      last.set(node, fetch);
+      FETCHING.enterWith(fetch);
+    },
+  };
+}
+
+/** By this name the client takes a batch, and those behind it in its partition, as not having come whole, and fetches them again. */
+class LeftForLater extends Error {
+  override readonly name = 'KafkaJSPartialMessageError';
+}
+
+/** As {@link inflatedBatch}, within what the fetch that is under way may still hold. @throws LeftForLater for what it may not */
+export async function inflatedInFetch(bytes: Buffer, inflate: Inflate, most = MOST_BYTES): Promise<Buffer> {
+  const fetch = FETCHING.getStore();
+  if (fetch === undefined) return inflatedBatch(bytes, inflate, most);
+  if (bytes.byteOffset - HEAD_BYTES !== fetch.end) fetch.partition++;
+  fetch.end = bytes.byteOffset + bytes.length;
+  const { partition, held } = fetch;
+  const left = held === 0 ? most : Math.min(most, MOST_FETCHED - held);
+  const later = (): LeftForLater => {
+    fetch.next ??= fetch.served === partition ? partition + 1 : partition;
+    return new LeftForLater('The fetch holds enough.');
+  };
+  if (partition < fetch.from) throw new LeftForLater('It is the turn of others.');
+  if (left <= 0 || (held > 0 && (headOf(bytes)?.records ?? 0) > MOST_RECORDS)) throw later();
+  let inflated: Buffer;
+  try {
+    inflated = held === 0 ? await inflatedBatch(bytes, inflate, most) : Buffer.from(await inflate(bytes, left));
+  } catch (error) {
+    throw held > 0 && isTooLarge(error) ? later() : error;
+  }
+  fetch.held += Math.max(1, inflated.length);
+  fetch.served = partition;
+  return inflated;
+}
+
 /**
  * The records of a batch, or where they are too large records of the same number that say so.
  * @throws TroupeError `too_large` for more than {@link MOST_RECORDS} records, and what `inflate` throws for damaged bytes
@@ -54,7 +121,7 @@ export async function inflatedBatch(bytes: Buffer, inflate: Inflate, most = MOST
   try {
     return Buffer.from(await inflate(bytes, most));
   } catch (error) {
-    if (head === null || !(error instanceof TroupeError && error.code === 'too_large')) throw error;
+    if (head === null || !isTooLarge(error)) throw error;
     return unreadRecords(head, `more, in a batch of ${head.records} records`);
   }
 }

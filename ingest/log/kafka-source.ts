@@ -5,6 +5,7 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { TroupeError } from '../../errors.ts';
+import { fetchLimits } from './batch-limit.ts';
 import {
   type Admin,
   type EachBatchPayload,
@@ -132,6 +133,8 @@ async function readOnce(kafka: KafkaClient, group: string, reader: Reader): Prom
     expected.clear();
     placed = reader.assigned(payload.memberAssignment[topic] ?? []).then(seek, (error) => end({ thrown: error }));
   });
+  const limits = fetchLimits();
+  consumer.on(consumer.events.FETCH_START, ({ payload }) => limits.begin(String(payload.nodeId)));
   consumer.on(consumer.events.CRASH, ({ payload }) => end({ trouble: payload.error }));
 
   type Waiting = { readonly reading: Reading; readonly born: number; readonly done: (taken: boolean) => void };

@@ -1,7 +1,7 @@
 /** The wrapper of the Kafka client: the only file that imports it. Everything else sees `KafkaClient` and the client's types by way of it. */
 import kafkajs, { type Admin, type Consumer, type EachBatchPayload, type Producer, type SASLOptions } from 'kafkajs';
 import { TroupeError } from '../../errors.ts';
-import { INFLATERS, inflatedBatch } from './batch-limit.ts';
+import { INFLATERS, inflatedInFetch } from './batch-limit.ts';
 import type { LogPartition } from './log.ts';
 import type { TopicNow } from './replaced.ts';
 
@@ -37,14 +37,14 @@ export type KafkaClient = {
 /** The client knows gzip alone, without a limit, and others choose how they compress: kcat by `-z`, franz-go by Snappy if nothing is set. */
 for (const [type, inflate] of Object.entries(INFLATERS))
   kafkajs.CompressionCodecs[Number(type) as keyof typeof INFLATERS] = () => ({
-    decompress: async (bytes: Buffer) => inflatedBatch(bytes, inflate),
+    decompress: async (bytes: Buffer) => inflatedInFetch(bytes, inflate),
   });
 
 /** A broker whose limits cannot be read has most likely kept this one. */
 export const DEFAULT_MAX_BYTES = 1_048_588;
 const CONNECT_MS = 900;
 const REQUEST_MS = 4000;
-/** Of a fetch. A partition's share is a quarter of it, so that one that is far behind does not keep the others out. */
+/** Of a fetch, as the broker holds it, often compressed. A partition's share is a quarter of it, so that one that is far behind does not keep the others out. */
 const FETCH_BYTES = 4 * 1024 * 1024;
 /** How long a reader may be silent before its partitions go to others; the least that brokers allow by default. */
 const SESSION_MS = 6000;

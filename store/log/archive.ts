@@ -146,6 +146,11 @@ export async function readBefore(readings: readonly Reading[]): Promise<void> {
     }
 }
 
+/** Makes these records dead letters, whatever they hold, when they are archived. */
+export function refuseBefore(readings: readonly Reading[], refusal: Refusal): void {
+  for (const { records } of readings) for (const record of records) READ.set(record, { refusal });
+}
+
 /** Locks what was read, and where its keys are at home: a producer may spread them by a rule of its own. */
 async function lockPlaces(
   tx: Session,

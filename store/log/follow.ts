@@ -10,7 +10,7 @@ import type { Db } from '../db/pool.ts';
 import { ARCHIVE } from '../projecting/homes.ts';
 import { announce, type OnBatch } from '../projecting/projector.ts';
 import { settleRest } from '../projecting/unsettled.ts';
-import { ARCHIVING, archiveIn, readBefore, truncated } from './archive.ts';
+import { ARCHIVING, archiveIn, readBefore, refuseBefore, truncated } from './archive.ts';
 import { addLog, lockLogs, placePartitions, topicNow } from './incarnations.ts';
 import { type Incarnation, knownLog, topicOf } from './known-log.ts';
 
@@ -157,7 +157,8 @@ const reading = (
         if (lost()) return null;
         if (isTooMuch(error)) {
           const held = piece.reduce((sum, one) => sum + one.records.length, 0);
-          if (held <= 1) tries = Math.min(tries + 1, PATIENCE_S.length - 1);
+          if (held <= 1 && tries === PATIENCE_S.length - 1) layAside(piece, error as Error);
+          else if (held <= 1) tries++;
           records = Math.ceil(held / SMALLER);
         }
         await sleep(pause);
@@ -173,8 +174,18 @@ const MOST_RECORDS = 2000;
 const MOST_BYTES = 4 * 1024 * 1024;
 /** What was too much for a transaction is tried again as so small a part. */
 const SMALLER = 16;
-/** How long a transaction may be idle: a record that was too much alone is archived with more time, and projected by others. */
+/** How long a transaction may be idle: a record that was too much alone is archived with more time, and projected by others; after these tries
+ * it becomes a dead letter. */
 const PATIENCE_S = [8, 60, 300] as const;
+
+/** The one record of a piece that the database gives up on is none that can be stored. */
+const layAside = (piece: readonly Reading[], { message }: Error): void =>
+  refuseBefore(piece, {
+    code: 'too_large',
+    field: 'data',
+    expected: `an event that is written within ${PATIENCE_S.at(-1)} s`,
+    got: message,
+  });
 
 /** The first records of these readings, those of each partition before the later ones of the others, and what is left. */
 function firstOf(

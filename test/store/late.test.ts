@@ -134,6 +134,38 @@ describe('An event that is large', () => {
 });
 
 describe('A log outside the database', () => {
+  it('goes on behind a record that cannot be archived alone, which becomes a dead letter after three tries', async () => {
+    const fresh = await freshDatabase();
+    try {
+      await fresh.db.query(`create function troupe.gives_up() returns trigger language plpgsql as $$
+        begin raise exception 'it idled' using errcode = '25P03'; end $$;
+        create trigger gives_up before insert on troupe.stored_events for each row when (new.id = 'e-n7') execute function troupe.gives_up()`);
+      const topic = memoryTopic('t', 1);
+      topic.append(Array.from({ length: 20 }, (_, i) => message('e', `n${i}`)));
+      const stop = new AbortController();
+      let events = 0;
+      let alone = 0;
+      await followLog(fresh.db, topic.source, {
+        signal: AbortSignal.any([stop.signal, AbortSignal.timeout(60_000)]),
+        onTrouble: () => alone++,
+        onBatch: (batch) => {
+          events += batch.events;
+          if (events === 19) stop.abort();
+        },
+      });
+      expect(events).toBe(19);
+      // The batch, and the record alone.
+      expect(alone).toBeLessThanOrEqual(6);
+      const { rows } = await fresh.db.query<{ place: string; code: string; raw: string }>(
+        `select place, code, convert_from(raw, 'UTF8') as raw from troupe.dead_letters`,
+      );
+      expect(rows).toMatchObject([{ place: 't/0/7', code: 'too_large' }]);
+      expect(JSON.parse(rows[0]!.raw)).toMatchObject({ id: 'e-n7' });
+    } finally {
+      await fresh.close();
+    }
+  }, 120_000);
+
   it('that is far behind is brought in by parts, the records of each partition before the later ones of others', async () => {
     const fresh = await freshDatabase();
     try {
