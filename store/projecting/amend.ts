@@ -4,7 +4,7 @@
  */
 import { asSent, decodeDraft } from '../../ingest/events/decode.ts';
 import type { Draft, EventData, EventName } from '../../ingest/events/events.ts';
-import { isRecord } from '../../ingest/events/json.ts';
+import { canonicalJson, isRecord } from '../../ingest/events/json.ts';
 import { versionOf } from '../tables/projection.ts';
 
 export type Stored = {
@@ -32,16 +32,38 @@ export function amended(event: Stored, amendments: readonly Stored[]): Stored | 
     // What was erased is gone from the event itself.
     if (op === 'erase') continue;
     if (op === 'reject') return null;
+    const sent = asSent(data);
     const next =
-      op === 'merge'
-        ? mergePatch(asSent(data), patch)
-        : op === 'supersede'
-          ? patch
-          : (set ?? []).reduce<unknown>((d, s) => setAt(d, s.path, s.value), asSent(data));
+      op === 'supersede'
+        ? patch
+        : withoutOldTexts(
+            op === 'merge'
+              ? mergePatch(sent, patch)
+              : (set ?? []).reduce<unknown>((d, s) => setAt(d, s.path, s.value), sent),
+            sent,
+          );
     const decoded = decodeDraft({ ...event, data: next } as unknown as Draft);
     if (decoded.event && decoded.event.key === event.key) data = decoded.event.data;
   }
   return { ...event, data };
+}
+
+/** Without the text of arguments that became others: what the call asks now is written anew. */
+function withoutOldTexts(now: unknown, before: unknown): unknown {
+  if (now === before) return now;
+  if (Array.isArray(now))
+    return now.map((one, i) => withoutOldTexts(one, Array.isArray(before) ? before[i] : undefined));
+  if (!isRecord(now)) return now;
+  const old = isRecord(before) ? before : {};
+  const isOld =
+    typeof now.arguments_raw === 'string' &&
+    now.arguments_raw === old.arguments_raw &&
+    canonicalJson(now.arguments ?? null) !== canonicalJson(old.arguments ?? null);
+  return Object.fromEntries(
+    Object.entries(now).flatMap(([name, value]) =>
+      isOld && name === 'arguments_raw' ? [] : [[name, withoutOldTexts(value, old[name])]],
+    ),
+  );
 }
 
 /** RFC 7396. */

@@ -56,6 +56,37 @@ describe('an amended event', () => {
       expect(amended(finished(), [wrong])?.data).toEqual(finished().data);
   });
 
+  it('has no text of its old arguments where they became others, and keeps it where they did not', () => {
+    const data = { episode_id: 'e', tool_call_id: 't', name: 'f' };
+    const called = stored(
+      event('tool.called', { ...data, arguments: { b: 1, a: 2 }, arguments_raw: '{"b":1.0,"a":2}' }, { id: 'f' }),
+    );
+    const changedBy = (change: Partial<EventData<'record.amended'>>) =>
+      dataOf(amended(called, [amend('a', null, change)]));
+    for (const change of [
+      { patch: { arguments: { b: 3 } } },
+      { op: 'set' as const, set: [{ path: '/arguments/b', value: 3 }] },
+    ])
+      expect(changedBy(change)).toMatchObject({ arguments: { b: 3, a: 2 }, arguments_raw: '{"a": 2, "b": 3}' });
+    expect(changedBy({ patch: { name: 'g' } })).toMatchObject({ name: 'g', arguments_raw: '{"b":1.0,"a":2}' });
+    expect(changedBy({ patch: { arguments: { b: 3 }, arguments_raw: '{"a":2,"b":3}' } })).toMatchObject({
+      arguments_raw: '{"a":2,"b":3}',
+    });
+    expect(changedBy({ patch: { arguments: null } })).not.toHaveProperty('arguments_raw');
+  });
+
+  it('nor in an answer whose call was amended', () => {
+    const call = { type: 'tool_call', id: 'c', name: 'f', arguments: { b: 1 }, arguments_raw: '{"b":1.0}' };
+    const choice = (part: object) => [{ index: 0, content: [{ type: 'text', content: 'I look.' }, part] }];
+    const answered = stored(
+      event('generation.completed', { episode_id: 'e', call_id: 'c1', choices: choice(call) } as never, { id: 'f' }),
+    );
+    const set = [{ path: '/choices/0/content/1/arguments', value: { b: 2 } }];
+    expect(dataOf(amended(answered, [amend('a', null, { op: 'set', set })]))?.choices).toEqual(
+      choice({ ...call, arguments: { b: 2 }, arguments_raw: '{"b": 2}' }),
+    );
+  });
+
   it('P43: has its strange text escaped once, however often it is amended', () => {
     const first = finished({ answer: 'a\u0000' });
     const twice = amended(first, [
