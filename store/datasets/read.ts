@@ -1,4 +1,5 @@
 /** Reading what was frozen: a dataset is opened only after every file matches its manifest. */
+import { constants } from 'node:buffer';
 import { createHash } from 'node:crypto';
 import { createReadStream, readFileSync } from 'node:fs';
 import { readdir, readFile, stat } from 'node:fs/promises';
@@ -99,7 +100,22 @@ export async function openDataset(directory: string): Promise<OpenedDataset> {
 function lineageIn(directory: string, { files }: Manifest): readonly Lineage[] {
   const isGzip = files.some(({ name }) => name === LINEAGE_FILE);
   const bytes = readFileSync(join(directory, isGzip ? LINEAGE_FILE : LINEAGE_FILE.replace('.gz', '')));
-  return Array.from(linesOf(isGzip ? gunzipSync(bytes) : bytes), (line) => JSON.parse(line) as Lineage);
+  return Array.from(linesOf(isGzip ? inflated(directory, bytes) : bytes), (line) => JSON.parse(line) as Lineage);
+}
+
+/** Of what a lineage holds five sixths repeat; no text of names and ids is packed into so small a part. */
+const MOST_PACKED = 250;
+
+function inflated(directory: string, bytes: Buffer): Buffer {
+  const most = Math.min(constants.MAX_LENGTH, MOST_PACKED * bytes.length + 1024 * 1024);
+  try {
+    return gunzipSync(bytes, { maxOutputLength: most });
+  } catch (error) {
+    throw damaged(directory, LINEAGE_FILE, 'cannot be unpacked', {
+      expected: `at most ${most} bytes`,
+      got: (error as Error).message,
+    });
+  }
 }
 
 /** The lines of a text that may be longer than a string can be. */

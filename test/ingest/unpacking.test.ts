@@ -19,7 +19,7 @@ const PLACES: Readonly<Record<string, string>> = {
   'store/server/backup/restore.ts': 'yields pieces as they come; manifest, seal and names have bounds',
   'store/datasets/arrow.ts': 'files that the manifest of a dataset names by hash',
   'store/datasets/lineage-lines.ts': 'yields lines as they come',
-  'store/datasets/read.ts': 'files that the manifest of a dataset names by hash',
+  'store/datasets/read.ts': 'maxOutputLength',
 };
 
 const UNPACKS =

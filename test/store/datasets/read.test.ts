@@ -1,7 +1,7 @@
 import { appendFile, cp, mkdir, mkdtemp, readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { gunzipSync } from 'node:zlib';
+import { gunzipSync, gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { sha256 } from '../../../ingest/events/json.ts';
 import { arrowOfRows } from '../../../store/datasets/arrow.ts';
@@ -78,6 +78,20 @@ describe('a dataset on disk', () => {
     expect(lineage.map((line) => `${JSON.stringify(line)}\n`).join('')).toBe(text.toString());
     expect((await openDataset(older)).lineage()).toEqual(lineage);
     expect(lineage.length).toBeGreaterThan(30);
+  });
+
+  it('is damaged where its lineage holds far more than a lineage can, and that is not unpacked', async () => {
+    const bomb = join(home(), whole.manifest.dataset_id);
+    await cp(whole.directory, bomb, { recursive: true });
+    const name = 'rows.jsonl.gz';
+    const packed = gzipSync(Buffer.alloc(64 * 1024 * 1024, '\n'));
+    await writeFile(join(bomb, name), packed);
+    const files = whole.manifest.files.map((file) =>
+      file.name === name ? { name, bytes: packed.length, sha256: sha256(packed) } : file,
+    );
+    await writeFile(join(bomb, 'manifest.json'), JSON.stringify({ ...whole.manifest, files }));
+    const dataset = await openDataset(bomb);
+    expect(() => dataset.lineage()).toThrow(expect.objectContaining({ code: 'dataset_damaged' }));
   });
 
   it('of an older release, whose messages are JSON text, is read and exported', async () => {
