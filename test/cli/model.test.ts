@@ -87,6 +87,25 @@ describe('models by commands alone', () => {
     expect(tokenizer.encode('<|im_start|>assistant\n').length).toBeLessThan(5);
   });
 
+  it('a training of it says in the checkpoint in which form the answers were learnt', async () => {
+    writeFileSync(
+      path('short.jsonl'),
+      `${JSON.stringify({
+        messages: [
+          { role: 'user', content: 'a' },
+          { role: 'assistant', content: 'b' },
+        ],
+      })}\n`,
+    );
+    const train = ['train', 'sft', '--model', path('model'), '--data', path('short.jsonl'), '--out', path('learnt')];
+    const ended = await at.run([...train, '--steps', '1', '--json']);
+    expect(ended.code, ended.err).toBe(0);
+    const { checkpoint_id: id, directory, answer_form: form } = document(ended);
+    expect(form).toBe('…<|im_end|>\n');
+    const manifest = JSON.parse(readFileSync(join(directory, 'troupe.json'), 'utf8'));
+    expect(manifest).toMatchObject({ id, answer_form: form });
+  });
+
   it('the same text and seed make the same model, another seed another', async () => {
     const flags = ['--text', path('chats.jsonl'), '--vocab', '270', '--hidden', '16', '--heads', '2', '--layers', '1'];
     const [one, same, other] = await Promise.all([

@@ -87,7 +87,7 @@ export type SaveOptions = {
 export async function saveLearner(
   learner: Learner,
   folder: string,
-  meta: Omit<CheckpointMeta, 'parent' | 'step' | 'adapter'>,
+  meta: Omit<CheckpointMeta, 'parent' | 'step' | 'adapter' | 'answer_form'>,
   { durable = true, state = null, onnx = false, parent = learner.id }: SaveOptions = {},
 ): Promise<SavedCheckpoint> {
   const { open, model } = learner;
@@ -103,13 +103,17 @@ export async function saveLearner(
       optimizer: { step, m: shaped(m), v: shaped(v) },
       state: state ?? (model.adapter === null ? null : adapterState(model.trained)),
       ...(onnx ? { onnx } : {}),
-      meta: { ...meta, parent, step, ...adapterMeta(learner) },
+      meta: { ...meta, parent, step, ...adapterMeta(learner), ...answerMeta(learner) },
     },
     { durable },
   );
   learner.id = saved.id;
   return saved;
 }
+
+/** What the lineage of a checkpoint, and a training's report, say of how answers are written. */
+export const answerMeta = ({ open: { template } }: Pick<Learner, 'open'>): Pick<CheckpointMeta, 'answer_form'> =>
+  template?.answerForm == null ? {} : { answer_form: template.answerForm };
 
 /** What the lineage of a checkpoint says of its adapter; nothing where all weights are trained. */
 export const adapterMeta = ({

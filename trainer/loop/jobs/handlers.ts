@@ -22,6 +22,7 @@ import { valuedStep } from '../../learn/data/value-rows.ts';
 import { DEFAULTS } from '../../learn/defaults.ts';
 import {
   adapterMeta,
+  answerMeta,
   closeLearner,
   type Learner,
   openLearner,
@@ -131,7 +132,14 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
         ...adapterMeta(learner),
       });
       await pruneLive(context.db, live, { keep });
-      return { checkpoint_id: saved.id, directory: saved.dir, metrics, ...tallied(tally), ...adapterMeta(learner) };
+      return {
+        checkpoint_id: saved.id,
+        directory: saved.dir,
+        metrics,
+        ...tallied(tally),
+        ...adapterMeta(learner),
+        ...answerMeta(learner),
+      };
     } catch (error) {
       held = null;
       await closeLearner(learner);

@@ -44,6 +44,8 @@ export type CheckpointMeta = {
    * base and adapter in one. Left out where all weights were trained.
    */
   readonly adapter?: Adapter & { readonly base: string };
+  /** What the chat template writes before and after an answer that was learnt from text; left out of a model without a template. */
+  readonly answer_form?: string;
 };
 
 export const emptyMeta: CheckpointMeta = {
