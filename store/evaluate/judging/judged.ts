@@ -1,11 +1,12 @@
 /** What the judge needs to know of a method, and how it runs it over assembled facts. */
 import { TroupeError } from '../../../errors.ts';
-import type { Judged, Method } from '../methods/method.ts';
+import type { Judged, Method, UnitResult } from '../methods/method.ts';
 import { askOf } from '../methods/run.ts';
 import type { Assembled, Reading } from './assembled.ts';
 import { nobody } from './blamed.ts';
 import type { EpisodeFacts } from './facts.ts';
-import { credit, type Judgement, type JudgementTable, score, verdictOn } from './judgement.ts';
+import { credit, type Judgement, type JudgementTable, reward, score, verdictOn } from './judgement.ts';
+import { type Over, type Units, walk } from './walk.ts';
 
 type Params = Readonly<Record<string, unknown>>;
 
@@ -48,9 +49,21 @@ export function tablesOf(method: Method): readonly JudgementTable[] {
  * @throws TroupeError `method_input` for a method that can only be run by hand.
  */
 export function runOver(method: Method, params: Params, facts: Assembled): Judgement[] {
-  const { rows } = requireJudged(method);
+  const judged = requireJudged(method);
+  const ask = askOf(method, params);
   try {
-    return rows(facts, askOf(method, params));
+    if (judged.over === undefined) return judged.rows(facts, ask);
+    const blanks = {
+      step: method.kind === 'reward' ? reward : credit,
+      episode: (episode: EpisodeFacts, reason: string) => without(method, episode, reason),
+    };
+    const each = judged.each(facts, ask) as (unit: Units[Over]) => UnitResult;
+    return walk<Over>(judged.over, facts, blanks, (unit) => {
+      const found = each(unit);
+      if (typeof found === 'string' || !('input' in found)) return found;
+      const output = ask.answer(found.input);
+      return typeof output === 'string' ? output : found.rows(output);
+    });
   } catch (error) {
     if (!(error instanceof TroupeError) || error.code !== 'method_input') throw error;
     const { message } = error;

@@ -8,8 +8,7 @@ import { groupBy } from '../../../ingest/events/group-by.ts';
 import type { Assembled } from './assembled.ts';
 import { type EpisodeFacts, groupOf, type StepFacts, stepKey } from './facts.ts';
 import { rightOf } from './influence.ts';
-import type { Judgement, OnStep } from './judgement.ts';
-import { noSteps, onwardOf } from './over-episodes.ts';
+import { onwardOf } from './over-episodes.ts';
 import { tagged } from './replays.ts';
 
 /** Steps that form one tree, and what is known of them. */
@@ -82,31 +81,6 @@ const ALONE = { rightAt: () => undefined, rewardThrough: () => null };
 
 /** Whether episodes were played from places of each other. */
 export const isGrown = ({ members }: Family): boolean => members.some((one) => tagged(one, 'replay_of') !== null);
-
-/** Judges each tree. A text is the reason why none of its steps has a value. */
-export function overTrees(
-  facts: Pick<Assembled, 'episodes' | 'steps' | 'ownRewards'>,
-  row: OnStep,
-  judge: (tree: Grown) => readonly Judgement[] | string,
-): Judgement[] {
-  const own = groupBy(facts.steps, (step) => step.episode_id);
-  const unvalued = (steps: readonly StepFacts[], reason: string) => steps.map((step) => row(step, null, reason));
-  const stepsOf = ({ episode_id }: EpisodeFacts) => own.get(episode_id) ?? [];
-  return familiesOf(facts).flatMap(({ members, changed, grown }) => {
-    const empty = members.filter(({ episode_id }) => !own.has(episode_id));
-    const copies = grown === null || grown.steps === own.get(grown.episode.episode_id) ? [] : members.flatMap(stepsOf);
-    const result = grown === null ? [] : judge(grown);
-    return [
-      ...empty.map((episode) => noSteps(episode, facts.ownRewards ? 'missing_reward' : 'no_steps')),
-      ...unvalued(changed.flatMap(stepsOf), 'intervened'),
-      ...unvalued(
-        copies.filter(({ copied }) => copied),
-        'copied',
-      ),
-      ...(typeof result === 'string' ? unvalued(grown?.steps ?? [], result) : result),
-    ];
-  });
-}
 
 /** Those that replay nothing come first. */
 const depth = (episode: EpisodeFacts): 0 | 1 => (tagged(episode, 'replay_of') === null ? 0 : 1);

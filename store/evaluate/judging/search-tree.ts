@@ -6,7 +6,7 @@ import type { Assembled } from './assembled.ts';
 import { type StepFacts, stepKey } from './facts.ts';
 import { credit, type Judgement } from './judgement.ts';
 import { truthsOn } from './named-feedback.ts';
-import { type Grown, overTrees } from './replay-trees.ts';
+import type { Grown } from './replay-trees.ts';
 import { type Tree, treeOf } from './tree.ts';
 
 export const stepTree = (steps: readonly StepFacts[]): Tree<StepFacts> =>
@@ -66,14 +66,14 @@ export const onNodes = (
     apart.has(step) ? credit(step, null, apart.get(step)!) : (judge(step) ?? credit(step, null, 'not_graded')),
   );
 
-/** A number for each node that was graded, from its value and visits and those of its parent. */
-export const overNodes = (
+/** A number for each node of a tree that was graded, from its value and visits and those of its parent. */
+export const onEachNode = (
   facts: Assembled,
   backup: Parameters<typeof valued>[1],
   judge: (own: NodeValue, parent: NodeValue) => number | string,
-): Judgement[] => {
+): ((grown: Grown) => Judgement[] | string) => {
   const valuesOf = valued(facts, backup);
-  return overTrees(facts, credit, (grown) => {
+  return (grown) => {
     const found = valuesOf(grown);
     if (typeof found === 'string') return found;
     return onNodes(grown.steps, found.tree, (step) => {
@@ -82,5 +82,5 @@ export const overNodes = (
       const value = judge(own, found.values[found.tree.parentOf(step)?.step_id ?? ROOT]!);
       return typeof value === 'string' ? credit(step, null, value) : credit(step, value, null);
     });
-  });
+  };
 };

@@ -3,7 +3,7 @@
 import { Type } from 'typebox';
 import { groupBy } from '../../../ingest/events/group-by.ts';
 import { stepKey } from '../judging/facts.ts';
-import { verdictsByReport } from '../judging/reports.ts';
+import { verdictOn } from '../judging/judgement.ts';
 import {
   type ExecutionReport,
   ExecutionReport as Input,
@@ -13,8 +13,21 @@ import {
   type Verdict,
   verdict,
 } from './execution-report.ts';
-import { method } from './method.ts';
+import { type Judged, method } from './method.ts';
 import { Key, nullable } from './shapes.ts';
+
+/** A verdict on each candidate of a report. */
+const verdictsByReport: Judged<ExecutionReport, unknown, readonly Verdict[]> = {
+  over: 'report',
+  reads: ['content', 'reports'],
+  each:
+    () =>
+    ({ report, episode: { episode_id } }) => ({
+      input: report,
+      rows: (verdicts) =>
+        verdicts.map(({ id, keep, reason }) => verdictOn({ episode_id, step_id: String(id) }, keep, reason)),
+    }),
+};
 
 /**
  * Keeps the candidates of an episode that could be read at all.

@@ -1,10 +1,24 @@
 /** What the candidates of a task are worth together: right ones, the best of n, the majority, and how good the tests are that chose. */
 
 import { groupBy } from '../../../ingest/events/group-by.ts';
-import { scoreByReports } from '../judging/reports.ts';
+import { score } from '../judging/judgement.ts';
 import { type ExecutionReport, ExecutionReports, readReports, rightByReference } from './execution-report.ts';
-import { method } from './method.ts';
+import { type Judged, method } from './method.ts';
 import { largest, mean } from './statistics.ts';
+
+/** One number for each group, over the reports of its episodes. */
+const scoreByReports: Judged<{ readonly reports: readonly ExecutionReport[] }, unknown, number | null> = {
+  over: 'group',
+  reads: ['content', 'reports'],
+  each:
+    ({ reports }, ask) =>
+    ({ group, members }) => {
+      const known = members.map(({ episode }) => reports.get(episode.episode_id)).filter((one) => one !== undefined);
+      if (known.length === 0) return [score(`g/${group}`, null, 'no_execution_matrix')];
+      const value = ask.run({ reports: known });
+      return [score(`g/${group}`, value, value === null ? 'unknown' : null)];
+    },
+};
 
 /**
  * How often one program, taken as it comes, is right.

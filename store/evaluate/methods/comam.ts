@@ -11,7 +11,7 @@ import { Type } from 'typebox';
 import { type StepFacts, stepKey } from '../judging/facts.ts';
 import { type Judgement, reward } from '../judging/judgement.ts';
 import { EARNED, numbersOn, ownRewardsOf } from '../judging/named-feedback.ts';
-import { complete, noSteps, overGroups } from '../judging/over-episodes.ts';
+import { complete, noSteps } from '../judging/over-episodes.ts';
 import { method } from './method.ts';
 import { requireRows } from './refuse.ts';
 import { stableOrder, sum } from './statistics.ts';
@@ -50,6 +50,7 @@ export const comamRewards = method({
     };
   },
   judged: {
+    over: 'group',
     reads: ['rewards', 'feedback'],
     writes: ['rewards', 'scores'],
     /**
@@ -57,7 +58,7 @@ export const comamRewards = method({
      * steps earned. A trajectory that lacks one of them leaves the ranking. The agent's reward is copied to its steps; its agreement
      * and weight stand beside it.
      */
-    rows: (facts, ask) => {
+    each: (facts, ask) => {
       const { reward_name } = ask.params;
       const ownReward = ownRewardsOf(facts, ask.params);
       const ofAgent = facts.ownRewards ? new Map<string, number>() : numbersOn(facts.feedback, 'agent', reward_name);
@@ -67,7 +68,7 @@ export const comamRewards = method({
         const known = steps.filter((step) => (step.agent ?? '') === agent).flatMap((step) => ownReward(step) ?? []);
         return known.length === 0 ? null : known.reduce((sum, one) => sum + one, 0) / known.length;
       };
-      return overGroups(facts, reward, (members) => {
+      return ({ members }) => {
         const agents = [...new Set(members.flatMap(({ steps }) => steps.map(({ agent }) => agent ?? '')))].sort();
         const rows = members.map((member) => ({
           ...member,
@@ -77,26 +78,28 @@ export const comamRewards = method({
           const [global, local] = [row.episode.reward, complete(row.own)];
           return global === null || local === null ? [] : [{ row, global, local }];
         });
-        const output = ask.answer({
-          global: known.map((one) => one.global),
-          local: Object.fromEntries(agents.map((agent, a) => [agent, known.map((one) => one.local[a]!)])),
-        });
-        if (typeof output === 'string') return output;
-        return rows.flatMap((row): Judgement[] => {
-          const at = known.findIndex((one) => one.row === row);
-          const reason = row.episode.reward === null ? 'missing_reward' : 'no_local_reward';
-          if (row.steps.length === 0) return [noSteps(row.episode)];
-          return row.steps.map((step) => {
-            const agent = step.agent ?? '';
-            return at < 0
-              ? reward(step, null, reason)
-              : reward(step, output.reward[agent]![at]!, null, {
-                  ndcg: output.ndcg[agent],
-                  weight: output.weight[agent],
-                });
-          });
-        });
-      });
+        return {
+          input: {
+            global: known.map((one) => one.global),
+            local: Object.fromEntries(agents.map((agent, a) => [agent, known.map((one) => one.local[a]!)])),
+          },
+          rows: (output) =>
+            rows.flatMap((row): Judgement[] => {
+              const at = known.findIndex((one) => one.row === row);
+              const reason = row.episode.reward === null ? 'missing_reward' : 'no_local_reward';
+              if (row.steps.length === 0) return [noSteps(row.episode)];
+              return row.steps.map((step) => {
+                const agent = step.agent ?? '';
+                return at < 0
+                  ? reward(step, null, reason)
+                  : reward(step, output.reward[agent]![at]!, null, {
+                      ndcg: output.ndcg[agent],
+                      weight: output.weight[agent],
+                    });
+              });
+            }),
+        };
+      };
     },
   },
 });

@@ -2,7 +2,6 @@
 
 import { Type } from 'typebox';
 import { reward, score } from '../judging/judgement.ts';
-import { noScore, overReports } from '../judging/reports.ts';
 import {
   type ExecutionReport,
   ExecutionReport as Input,
@@ -75,22 +74,29 @@ export const cosignedRewards = method({
     };
   },
   judged: {
+    over: 'report',
     reads: ['content', 'reports'],
     writes: ['rewards', 'scores'],
-    rows: (facts, ask) =>
-      overReports(facts, noScore, (report, { episode_id }) => {
-        const output = ask.answer(report);
-        if (typeof output === 'string') return output;
-        const rewardOn = (id: string | number, value: number | null = null) =>
-          reward({ episode_id, step_id: String(id) }, value, value === null ? 'not_run' : null);
-        return [
-          ...report.programs.flatMap(({ id, reference }, i) => (reference ? [] : [rewardOn(id, output.programs[i])])),
-          ...report.tests.flatMap((test, k) =>
-            test.ground_truth || test.public ? [] : [rewardOn(test.id, output.tests[k])],
-          ),
-          score(`e/${episode_id}`, output.upheld, output.upheld === null ? noShare(report) : null),
-        ];
-      }),
+    each:
+      () =>
+      ({ report, episode: { episode_id } }) => {
+        return {
+          input: report,
+          rows: (output) => {
+            const rewardOn = (id: string | number, value: number | null = null) =>
+              reward({ episode_id, step_id: String(id) }, value, value === null ? 'not_run' : null);
+            return [
+              ...report.programs.flatMap(({ id, reference }, i) =>
+                reference ? [] : [rewardOn(id, output.programs[i])],
+              ),
+              ...report.tests.flatMap((test, k) =>
+                test.ground_truth || test.public ? [] : [rewardOn(test.id, output.tests[k])],
+              ),
+              score(`e/${episode_id}`, output.upheld, output.upheld === null ? noShare(report) : null),
+            ];
+          },
+        };
+      },
   },
 });
 

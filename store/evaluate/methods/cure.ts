@@ -5,11 +5,43 @@ import { groupBy } from '../../../ingest/events/group-by.ts';
 import type { Assembled } from '../judging/assembled.ts';
 import { groupOf, type StepFacts, stepKey } from '../judging/facts.ts';
 import { credit, type Judgement, reward, score } from '../judging/judgement.ts';
-import { overMatrices } from '../judging/reports.ts';
+import type { ExecutionReport } from './execution-report.ts';
 import { method } from './method.ts';
 import { refuseInput, requireRectangle, requireRows } from './refuse.ts';
 import { PassMatrix } from './shapes.ts';
 import { largest, mean, median, standardDeviation, sum } from './statistics.ts';
+
+/** CURE's own shapes: programs in rows; ground-truth columns apart from generated ones; malformed and unrun cells do not pass. */
+type Matrices = {
+  readonly gt_pass: readonly (readonly (0 | 1)[])[];
+  readonly generated_pass: readonly (readonly (0 | 1)[])[];
+  /** Candidates by row, and by column of `generated_pass`. */
+  readonly programs: ExecutionReport['programs'];
+  readonly tests: ExecutionReport['tests'];
+  /** Length of each generated test in tokens; null where one is unknown. */
+  readonly length: readonly number[] | null;
+};
+
+/** `no_ground_truth` where there is nothing to measure candidates against. */
+export function matricesOf(report: ExecutionReport): Matrices | 'no_ground_truth' {
+  const programs = indices(report.programs, (program) => !program.reference);
+  const truths = indices(report.tests, (test) => test.ground_truth === true);
+  const tests = indices(report.tests, (test) => !test.ground_truth && !test.public);
+  if (truths.length === 0) return 'no_ground_truth';
+  const passes = (i: number, k: number) => (report.programs[i]?.valid ? (report.pass[i]?.[k] ?? 0) : 0);
+  const cells = (columns: readonly number[]) => programs.map((i) => columns.map((k) => passes(i, k)));
+  const { tokens } = report;
+  return {
+    gt_pass: cells(truths),
+    generated_pass: cells(tests),
+    programs: programs.map((i) => report.programs[i]!),
+    tests: tests.map((k) => report.tests[k]!),
+    length: tokens === undefined ? null : tests.map((k) => tokens.tests[k] ?? 0),
+  };
+}
+
+const indices = <T>(items: readonly T[], keep: (item: T) => boolean): number[] =>
+  items.flatMap((item, i) => (keep(item) ? [i] : []));
 
 /**
  * (x − mean) / std with ddof 0 and no eps; null when all are equal, which drops the whole task.
@@ -160,17 +192,25 @@ export const cureCodeReward = method({
   input: Type.Object({ gt_pass: PassMatrix }),
   run: ({ gt_pass }, { efficient }): number[] | null => curePrograms(gt_pass, efficient),
   judged: {
+    over: 'report',
     reads: ['content', 'reports'],
     writes: ['rewards', 'scores'],
-    rows: (facts, ask) =>
-      overMatrices(facts, (matrices, { episode_id }) => {
-        const rewards = ask.answer({ gt_pass: matrices.gt_pass });
-        if (typeof rewards === 'string') return rewards;
-        const reason = rewards === null ? 'zero_variance' : null;
-        return matrices.programs.map(({ id }, i) =>
-          reward({ episode_id, step_id: String(id) }, rewards?.[i] ?? null, reason),
-        );
-      }),
+    each:
+      () =>
+      ({ report, episode: { episode_id } }) => {
+        const matrices = matricesOf(report);
+        if (typeof matrices === 'string') return matrices;
+        const { gt_pass, programs } = matrices;
+        return {
+          input: { gt_pass },
+          rows: (rewards) => {
+            const reason = rewards === null ? 'zero_variance' : null;
+            return programs.map(({ id }, i) =>
+              reward({ episode_id, step_id: String(id) }, rewards?.[i] ?? null, reason),
+            );
+          },
+        };
+      },
   },
 });
 
@@ -194,16 +234,24 @@ export const cureTestReward = method({
   input: Type.Object({ generated_pass: PassMatrix, gt_pass: PassMatrix }),
   run: ({ generated_pass, gt_pass }, options): CureTests | null => cureTests(generated_pass, gt_pass, options),
   judged: {
+    over: 'report',
     reads: ['content', 'reports'],
     writes: ['rewards', 'scores'],
-    rows: (facts, ask) =>
-      overMatrices(facts, ({ gt_pass, generated_pass, tests }, { episode_id }) => {
-        const output = ask.answer({ gt_pass, generated_pass });
-        if (typeof output === 'string') return output;
-        const rewards = output?.reward ?? null;
-        const reason = output === null ? 'nobody_right' : rewards === null ? 'zero_variance' : null;
-        return tests.map(({ id }, k) => reward({ episode_id, step_id: String(id) }, rewards?.[k] ?? null, reason));
-      }),
+    each:
+      () =>
+      ({ report, episode: { episode_id } }) => {
+        const matrices = matricesOf(report);
+        if (typeof matrices === 'string') return matrices;
+        const { gt_pass, generated_pass, tests } = matrices;
+        return {
+          input: { gt_pass, generated_pass },
+          rows: (output) => {
+            const rewards = output?.reward ?? null;
+            const reason = output === null ? 'nobody_right' : rewards === null ? 'zero_variance' : null;
+            return tests.map(({ id }, k) => reward({ episode_id, step_id: String(id) }, rewards?.[k] ?? null, reason));
+          },
+        };
+      },
   },
 });
 
@@ -236,26 +284,34 @@ export const cureAdvantage = method({
     tests: cureTests(generated_pass, gt_pass, options)?.reward ?? null,
   }),
   judged: {
+    over: 'report',
     reads: ['content', 'reports'],
     writes: ['credits', 'scores'],
-    rows: (facts, ask) =>
-      overMatrices(facts, ({ programs, tests, gt_pass, generated_pass }, { episode_id }) => {
-        const output = ask.answer({ gt_pass, generated_pass });
-        if (typeof output === 'string') return output;
-        const rows = (
-          candidates: readonly { readonly id: string | number }[],
-          values: readonly number[] | null,
-          none: string,
-        ) =>
-          candidates.map(({ id }, i) =>
-            credit({ episode_id, step_id: String(id) }, values?.[i] ?? null, values === null ? none : null),
-          );
-        const { right } = splitByTruth(gt_pass);
-        return [
-          ...rows(programs, output.programs, 'zero_variance'),
-          ...rows(tests, output.tests, right.length === 0 ? 'nobody_right' : 'zero_variance'),
-        ];
-      }),
+    each:
+      () =>
+      ({ report, episode: { episode_id } }) => {
+        const matrices = matricesOf(report);
+        if (typeof matrices === 'string') return matrices;
+        const { programs, tests, gt_pass, generated_pass } = matrices;
+        return {
+          input: { gt_pass, generated_pass },
+          rows: (output) => {
+            const rows = (
+              candidates: readonly { readonly id: string | number }[],
+              values: readonly number[] | null,
+              none: string,
+            ) =>
+              candidates.map(({ id }, i) =>
+                credit({ episode_id, step_id: String(id) }, values?.[i] ?? null, values === null ? none : null),
+              );
+            const { right } = splitByTruth(gt_pass);
+            return [
+              ...rows(programs, output.programs, 'zero_variance'),
+              ...rows(tests, output.tests, right.length === 0 ? 'nobody_right' : 'zero_variance'),
+            ];
+          },
+        };
+      },
   },
 });
 
@@ -369,14 +425,22 @@ export const curePrecision = method({
     return { p_u, p_01, p_00, precision: p_u * (1 - p_01) - (1 - p_u) * p_00 };
   },
   judged: {
+    over: 'report',
     reads: ['content', 'reports'],
-    rows: (facts, ask) =>
-      overMatrices(facts, ({ gt_pass, generated_pass, tests }, { episode_id }) => {
-        const output = ask.answer({ gt_pass, generated_pass });
-        if (typeof output === 'string') return output;
-        if (output === null) return tests.length === 0 ? 'no_tests' : 'nobody_right';
-        return [score(`e/${episode_id}`, output.precision, null, output)];
-      }),
+    each:
+      () =>
+      ({ report, episode: { episode_id } }) => {
+        const matrices = matricesOf(report);
+        if (typeof matrices === 'string') return matrices;
+        const { gt_pass, generated_pass, tests } = matrices;
+        return {
+          input: { gt_pass, generated_pass },
+          rows: (output) => {
+            if (output === null) return tests.length === 0 ? 'no_tests' : 'nobody_right';
+            return [score(`e/${episode_id}`, output.precision, null, output)];
+          },
+        };
+      },
   },
 });
 
@@ -419,13 +483,21 @@ export const bonSelect = method({
     };
   },
   judged: {
+    over: 'report',
     reads: ['content', 'reports'],
-    rows: (facts, ask) =>
-      overMatrices(facts, ({ gt_pass, generated_pass, programs }, { episode_id }) => {
-        const choice = ask.answer({ gt_pass, generated_pass });
-        if (typeof choice === 'string') return choice;
-        const chosen = programs[choice.index]?.id ?? null;
-        return [score(`e/${episode_id}`, choice.gt_rate, null, { ...choice, chosen })];
-      }),
+    each:
+      () =>
+      ({ report, episode: { episode_id } }) => {
+        const matrices = matricesOf(report);
+        if (typeof matrices === 'string') return matrices;
+        const { gt_pass, generated_pass, programs } = matrices;
+        return {
+          input: { gt_pass, generated_pass },
+          rows: (choice) => {
+            const chosen = programs[choice.index]?.id ?? null;
+            return [score(`e/${episode_id}`, choice.gt_rate, null, { ...choice, chosen })];
+          },
+        };
+      },
   },
 });

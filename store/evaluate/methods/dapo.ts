@@ -8,7 +8,6 @@
 
 import { Type } from 'typebox';
 import { reward } from '../judging/judgement.ts';
-import { overEpisodes } from '../judging/over-episodes.ts';
 import { method } from './method.ts';
 
 export const dapoOverlong = method({
@@ -25,17 +24,18 @@ export const dapoOverlong = method({
     return excess <= 0 ? 0 : Math.min((-excess / buffer) * factor, 0);
   },
   judged: {
+    over: 'episode',
     reads: ['content'],
     writes: ['rewards', 'scores'],
     /** Length in tokens: the token ids of the step, else the usage recorded for its call. */
-    rows: (facts, ask) =>
-      overEpisodes(facts, reward, (_, steps) =>
+    each:
+      (facts, ask) =>
+      ({ steps }) =>
         steps.map((step) => {
           const length = facts.contentOf(step).length ?? null;
           if (length === null) return reward(step, null, 'no_length');
           const value = ask.answer({ length });
           return typeof value === 'string' ? reward(step, null, value) : reward(step, value, null);
         }),
-      ),
   },
 });

@@ -7,7 +7,6 @@ import { doubtIn } from '../judging/group-doubts.ts';
 import { answerChangesOf, influencesOf, rightOf } from '../judging/influence.ts';
 import { credit } from '../judging/judgement.ts';
 import { listsOn, numbersOn } from '../judging/named-feedback.ts';
-import { overEpisodes, overGroups } from '../judging/over-episodes.ts';
 import { method } from './method.ts';
 import { requireRectangle, requireRows } from './refuse.ts';
 import { Key } from './shapes.ts';
@@ -53,27 +52,31 @@ export const cosineGroups = method({
     });
   },
   judged: {
+    over: 'group',
     reads: ['feedback'],
     writes: ['credits', 'scores'],
     /** The credit of a step is the number of its cluster in its group; `embedding` is feedback on the step. */
-    rows: (facts, ask) => {
+    each: (facts) => {
       const embeddings = listsOn(facts.feedback, 'step', 'embedding');
-      return overGroups(facts, credit, (members) => {
+      return ({ members }) => {
         const steps = members.flatMap((member) => member.steps);
         const of = (step: StepFacts) => embeddings.get(stepKey(step.episode_id, step.step_id));
         const width = steps.map((step) => of(step)?.length).find((length) => length !== undefined);
         const known = steps.filter((step) => of(step) !== undefined && of(step)!.length === width);
-        const output = ask.answer({ embeddings: known.map((step) => of(step)!) });
-        if (typeof output === 'string') return output;
-        const values = new Map(known.map((step, i) => [step, output[i] ?? null]));
-        return steps.map((step) =>
-          credit(
-            step,
-            values.get(step) ?? null,
-            values.has(step) ? null : of(step) === undefined ? 'no_embedding' : 'other_dimension',
-          ),
-        );
-      });
+        return {
+          input: { embeddings: known.map((step) => of(step)!) },
+          rows: (output) => {
+            const values = new Map(known.map((step, i) => [step, output[i] ?? null]));
+            return steps.map((step) =>
+              credit(
+                step,
+                values.get(step) ?? null,
+                values.has(step) ? null : of(step) === undefined ? 'no_embedding' : 'other_dimension',
+              ),
+            );
+          },
+        };
+      };
     },
   },
 });
@@ -146,11 +149,12 @@ export const restartReward = method({
   run: ({ correct, logp_without_history, logp_with_history }): number =>
     restartSign(correct, logp_without_history, logp_with_history),
   judged: {
+    over: 'episode',
     reads: ['passes'],
     writes: ['credits', 'scores'],
-    rows: (facts, ask) => {
+    each: (facts, ask) => {
       const changeOf = answerChangesOf(facts);
-      return overEpisodes(facts, credit, (episode, own) => {
+      return ({ episode, steps: own }) => {
         const correct = rightOf(episode);
         if (correct === null) return 'unknown_outcome';
         return own.map((step) => {
@@ -160,7 +164,7 @@ export const restartReward = method({
           const value = ask.answer({ correct, logp_without_history, logp_with_history });
           return typeof value === 'string' ? credit(step, null, value) : credit(step, value, null);
         });
-      });
+      };
     },
   },
 });
@@ -192,18 +196,19 @@ export const mamrStepAdvantage = method({
     return outcome.map((_, step) => a[step]! + alpha * b[step]! + beta * c[step]!);
   },
   judged: {
+    over: 'group',
     reads: ['rewards', 'passes', 'content', 'feedback'],
     writes: ['credits', 'scores'],
     /**
      * All steps of a group together. Influence and restart are feedback of these names on the step, else what their methods make of recorded
      * passes. A step that lacks one of them leaves the group.
      */
-    rows: (facts, ask) => {
+    each: (facts, ask) => {
       const influence = recordedOr(facts, 'influence', influencesIn(facts));
       const restart = recordedOr(facts, 'restart', restartsIn(facts));
       const { alpha, beta } = ask.params;
       const doubt = doubtIn(facts);
-      return overGroups(facts, credit, (members) => {
+      return ({ members }) => {
         const rows = members.flatMap(({ steps }) =>
           steps.map((step) => ({
             step,
@@ -211,18 +216,21 @@ export const mamrStepAdvantage = method({
           })),
         );
         const known = rows.flatMap((row) => (typeof row.known === 'string' ? [] : [{ step: row.step, ...row.known }]));
-        const output = ask.answer({
-          outcome: known.map((row) => row.outcome),
-          influence: known.map((row) => row.influence),
-          restart: known.map((row) => row.restart),
-        });
-        if (typeof output === 'string') return output;
-        const values = new Map(known.map(({ step }, i) => [step, output[i] ?? null]));
-        return rows.map((row) => {
-          const flag = doubt(row.step.episode_id);
-          return credit(row.step, values.get(row.step) ?? null, typeof row.known === 'string' ? row.known : flag);
-        });
-      });
+        return {
+          input: {
+            outcome: known.map((row) => row.outcome),
+            influence: known.map((row) => row.influence),
+            restart: known.map((row) => row.restart),
+          },
+          rows: (output) => {
+            const values = new Map(known.map(({ step }, i) => [step, output[i] ?? null]));
+            return rows.map((row) => {
+              const flag = doubt(row.step.episode_id);
+              return credit(row.step, values.get(row.step) ?? null, typeof row.known === 'string' ? row.known : flag);
+            });
+          },
+        };
+      };
     },
   },
 });

@@ -12,7 +12,7 @@ import type { FeedbackFact } from '../judging/episode-facts.ts';
 import { type StepFacts, stepKey } from '../judging/facts.ts';
 import { credit, type Judgement, score } from '../judging/judgement.ts';
 import { numberOf, textsOn, truthsOn } from '../judging/named-feedback.ts';
-import { onwardOf, overEpisodes } from '../judging/over-episodes.ts';
+import { onwardOf } from '../judging/over-episodes.ts';
 import { method } from './method.ts';
 import { requireRows } from './refuse.ts';
 import { nullable } from './shapes.ts';
@@ -123,12 +123,13 @@ export const dylanEdgeWeights = method({
   }),
   run: ({ ratings, n_peers }): number[] => edgeWeights(ratings, n_peers),
   judged: {
+    over: 'episode',
     reads: ['feedback'],
     writes: ['credits', 'scores'],
     /** The credit of a message is the mean weight that it had in those who listened to it, each of which stands beside it. */
-    rows: (facts, ask) => {
+    each: (facts, ask) => {
       const edgesIn = listening(facts, (input) => ask.answer(input));
-      return overEpisodes(facts, credit, ({ episode_id }, steps) => {
+      return ({ episode: { episode_id }, steps }) => {
         const found = edgesIn(episode_id, steps);
         if (typeof found === 'string') return found;
         return onRounds(steps, found.rounds, (agent, t, step) => {
@@ -137,7 +138,7 @@ export const dylanEdgeWeights = method({
           const all = Object.values(weights);
           return credit(step, all.reduce((sum, one) => sum + one, 0) / all.length, null, { weights });
         });
-      });
+      };
     },
   },
 });
@@ -189,13 +190,14 @@ export const dylanImportance = method({
     };
   },
   judged: {
+    over: 'episode',
     reads: ['feedback'],
     writes: ['credits', 'scores'],
     /** `agrees` is read for the agents active in the last round. The episode's score is the sum over its agents, each beside it. */
-    rows: (facts, ask) => {
+    each: (facts) => {
       const agrees = truthsOn(facts.feedback, 'step', 'agrees');
       const edgesIn = listening(facts, ({ ratings, n_peers }) => edgeWeights(ratings, n_peers));
-      return overEpisodes(facts, credit, ({ episode_id }, steps) => {
+      return ({ episode: { episode_id }, steps }) => {
         const found = edgesIn(episode_id, steps);
         if (typeof found === 'string') return found;
         const { rounds, edges } = found;
@@ -203,26 +205,29 @@ export const dylanImportance = method({
           own.map((step) => agrees.get(stepKey(step.episode_id, step.step_id))).findLast((one) => one !== undefined);
         if ([...rounds.at(-1)!.values()].some((own) => answers(own) === undefined)) return 'no_agreement';
         const agents = new Set(rounds.flatMap((round) => [...round.keys()]));
-        const output = ask.answer({
-          rounds: rounds.map((round) =>
-            Object.fromEntries(
-              [...agents].map((agent) => {
-                const own = round.get(agent);
-                return [agent, { active: own !== undefined, agrees: own !== undefined && (answers(own) ?? false) }];
-              }),
+        return {
+          input: {
+            rounds: rounds.map((round) =>
+              Object.fromEntries(
+                [...agents].map((agent) => {
+                  const own = round.get(agent);
+                  return [agent, { active: own !== undefined, agrees: own !== undefined && (answers(own) ?? false) }];
+                }),
+              ),
             ),
-          ),
-          edges,
-        });
-        if (typeof output === 'string') return output;
-        const total = Object.values(output.total).reduce((sum, one) => sum + one, 0);
-        return [
-          score(`e/${episode_id}`, total, null, { by_agent: output.total }),
-          ...onRounds(steps, rounds, (agent, t, step) =>
-            credit(step, output.per_round[t]![agent]!, null, { total: output.total[agent] }),
-          ),
-        ];
-      });
+            edges,
+          },
+          rows: (output) => {
+            const total = Object.values(output.total).reduce((sum, one) => sum + one, 0);
+            return [
+              score(`e/${episode_id}`, total, null, { by_agent: output.total }),
+              ...onRounds(steps, rounds, (agent, t, step) =>
+                credit(step, output.per_round[t]![agent]!, null, { total: output.total[agent] }),
+              ),
+            ];
+          },
+        };
+      };
     },
   },
 });
@@ -268,15 +273,16 @@ export const dylanConsensus = method({
     return [...given.values()].some((same) => same.length > Math.floor((2 * n) / 3));
   },
   judged: {
+    over: 'episode',
     reads: ['feedback', 'decisions'],
     writes: ['credits', 'scores'],
     /**
      * 1 for each step of a round that came to a consensus, 0 for one of another; the score of an episode is that of its last round. Who may
      * speak in a round is the latest decision of kind `speakers` for that turn, a list or a count; else every agent of the episode.
      */
-    rows: (facts, ask) => {
+    each: (facts, ask) => {
       const answers = textsOn(facts.feedback, 'step', 'answer');
-      return overEpisodes(facts, credit, ({ episode_id }, steps) => {
+      return ({ episode: { episode_id }, steps }) => {
         const rounds = roundsOf(steps);
         if (typeof rounds === 'string') return rounds;
         const everybody = new Set(steps.map(({ agent }) => agent ?? '')).size;
@@ -302,7 +308,7 @@ export const dylanConsensus = method({
           score(`e/${episode_id}`, ...outcomeAt(rounds.length - 1), { rounds: agreed }),
           ...onRounds(steps, rounds, (_, t, step) => credit(step, ...outcomeAt(t))),
         ];
-      });
+      };
     },
   },
 });

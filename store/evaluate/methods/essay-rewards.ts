@@ -9,8 +9,7 @@
 
 import { Type } from 'typebox';
 import { reward } from '../judging/judgement.ts';
-import { matricesOf, noScore, overReports } from '../judging/reports.ts';
-import { requireTruths, splitByTruth } from './cure.ts';
+import { matricesOf, requireTruths, splitByTruth } from './cure.ts';
 import { method } from './method.ts';
 import { requireRectangle, requireRows } from './refuse.ts';
 import { PassMatrix } from './shapes.ts';
@@ -47,22 +46,27 @@ export const essayRewards = method({
     };
   },
   judged: {
+    over: 'report',
     reads: ['content', 'reports'],
     writes: ['rewards', 'scores'],
-    rows: (facts, ask) =>
-      overReports(facts, noScore, (report, { episode_id }) => {
+    each:
+      () =>
+      ({ report, episode: { episode_id } }) => {
         if (report.tokens === undefined) return 'no_token_ids';
         const matrices = matricesOf(report);
         if (typeof matrices === 'string') return matrices;
         const { gt_pass, generated_pass, length, programs, tests } = matrices;
-        const output = ask.answer({ gt_pass, generated_pass, length: length! });
-        if (typeof output === 'string') return output;
-        const rewardOn = (id: string | number, value: number | undefined) =>
-          reward({ episode_id, step_id: String(id) }, value ?? null, null);
-        return [
-          ...programs.map(({ id }, i) => rewardOn(id, output.R_C[i])),
-          ...tests.map(({ id }, k) => rewardOn(id, output.R_V[k])),
-        ];
-      }),
+        return {
+          input: { gt_pass, generated_pass, length: length! },
+          rows: (output) => {
+            const rewardOn = (id: string | number, value: number | undefined) =>
+              reward({ episode_id, step_id: String(id) }, value ?? null, null);
+            return [
+              ...programs.map(({ id }, i) => rewardOn(id, output.R_C[i])),
+              ...tests.map(({ id }, k) => rewardOn(id, output.R_V[k])),
+            ];
+          },
+        };
+      },
   },
 });

@@ -17,9 +17,10 @@ import { type StepFacts, stepKey } from '../judging/facts.ts';
 import { credit } from '../judging/judgement.ts';
 import { launches, launchRows, type Rating, rewardOf, withDoubts } from '../judging/launches.ts';
 import { EARNED, listsOn, ownRewardsOf } from '../judging/named-feedback.ts';
-import { overEpisodes, overGroups } from '../judging/over-episodes.ts';
-import { familiesOf, type Grown, isGrown, overTrees } from '../judging/replay-trees.ts';
+import { noSteps } from '../judging/over-episodes.ts';
+import { familiesOf, type Grown, isGrown } from '../judging/replay-trees.ts';
 import { type Tree as TreeOf, treeOf } from '../judging/tree.ts';
+import { walk } from '../judging/walk.ts';
 import { method } from './method.ts';
 import { refuseInput } from './refuse.ts';
 import { largest, mean, standardDeviation } from './statistics.ts';
@@ -128,6 +129,8 @@ type NodeReturns = {
   readonly advantages: readonly number[];
 };
 
+const BLANKS = { step: credit, episode: noSteps };
+
 /**
  * MAGRPO: what a joint action is worth in a tree of joint prompts, compared with the other joint actions of its node.
  *
@@ -168,7 +171,7 @@ export const magrpoReturns = method({
         ownRewards: facts.ownRewards,
       });
       const earned = ownRewardsOf(facts, ask.params);
-      const byReplay = overTrees(part(true), credit, (one) => {
+      const byReplay = walk('replay', part(true), BLANKS, (one) => {
         const { tree, without } = jointActions(one, earned);
         const ratings = ratingsIn(tree, ({ reward }) => reward, ask);
         if (typeof ratings === 'string') return ratings;
@@ -181,7 +184,7 @@ export const magrpoReturns = method({
           }),
         ];
       });
-      const byLaunch = overGroups(part(false), credit, (members) => {
+      const byLaunch = walk('group', part(false), BLANKS, ({ members }) => {
         const tree = launches(members);
         const ratings = ratingsIn(tree, rewardOf, ask);
         if (typeof ratings === 'string') return ratings;
@@ -313,15 +316,16 @@ export const magrpoCross = method({
     });
   },
   judged: {
+    over: 'episode',
     reads: ['feedback'],
     writes: ['credits', 'scores'],
     /**
      * MAGRPO's crossed form: each agent has one call with the same number of candidates; `joint_rewards` on the episode has an entry for
      * every combination of them, the first agent being the slowest to change.
      */
-    rows: (facts, ask) => {
+    each: (facts) => {
       const joint = listsOn(facts.feedback, 'episode', 'joint_rewards');
-      return overEpisodes(facts, credit, ({ episode_id }, steps) => {
+      return ({ episode: { episode_id }, steps }) => {
         const rewards = joint.get(stepKey(episode_id, ''));
         if (rewards === undefined) return 'no_joint_rewards';
         const agents = [...groupBy(steps, (step) => step.agent ?? '').values()];
@@ -329,12 +333,14 @@ export const magrpoCross = method({
         const k = agents[0]!.length;
         if (agents.some((own) => own.length !== k)) return 'uneven_candidates';
         if (rewards.length !== k ** agents.length) return 'uneven_joint_rewards';
-        const output = ask.answer({ k, agents: agents.length, rewards });
-        if (typeof output === 'string') return output;
-        return agents.flatMap((own, a) =>
-          own.map((step, i) => credit(step, output[a]!.advantages[i]!, null, { sum: output[a]!.sums[i]! })),
-        );
-      });
+        return {
+          input: { k, agents: agents.length, rewards },
+          rows: (output) =>
+            agents.flatMap((own, a) =>
+              own.map((step, i) => credit(step, output[a]!.advantages[i]!, null, { sum: output[a]!.sums[i]! })),
+            ),
+        };
+      };
     },
   },
 });

@@ -11,7 +11,6 @@
 import { Type } from 'typebox';
 import type { StepFacts } from '../judging/facts.ts';
 import { credit, type Judgement } from '../judging/judgement.ts';
-import { overTrees } from '../judging/replay-trees.ts';
 import { outcomesIn, stepTree } from '../judging/search-tree.ts';
 import { method } from './method.ts';
 import { Bit } from './shapes.ts';
@@ -59,6 +58,7 @@ export const maltValues = method({
     };
   },
   judged: {
+    over: 'replay',
     reads: ['feedback'],
     writes: ['credits', 'scores'],
     /**
@@ -66,9 +66,9 @@ export const maltValues = method({
      * that grew by replays, else that of the episode that ended with it. What was not graded, and what has nothing graded below it, is left
      * out. Beside the value stand the label and the siblings that the step is preferred to.
      */
-    rows: (facts, ask) => {
+    each: (facts) => {
       const outcomes = outcomesIn(facts);
-      return overTrees(facts, credit, (grown) => {
+      return (grown) => {
         const { steps } = grown;
         const tree = stepTree(steps);
         if (!tree.grown) return 'no_tree';
@@ -82,33 +82,38 @@ export const maltValues = method({
         const refinements = generators.map((generator) =>
           verifiersOf(generator).map((verifier) => refinersOf(verifier).map((refiner) => (outcomeOf(refiner) ? 1 : 0))),
         );
-        const output = ask.answer({ refinements });
-        if (typeof output === 'string') return output;
-        const judgements = new Map<StepFacts, Judgement>();
-        const judge = (
-          family: readonly StepFacts[],
-          values: readonly number[],
-          labels: readonly boolean[],
-          pairs: readonly (readonly [number, number])[],
-        ) => {
-          for (const [i, step] of family.entries()) {
-            const preferred_to = pairs.flatMap(([better, worse]) => (better === i ? [family[worse]!.step_id] : []));
-            judgements.set(step, credit(step, values[i] ?? null, null, { label: labels[i], preferred_to }));
-          }
+        return {
+          input: { refinements },
+          rows: (output) => {
+            const judgements = new Map<StepFacts, Judgement>();
+            const judge = (
+              family: readonly StepFacts[],
+              values: readonly number[],
+              labels: readonly boolean[],
+              pairs: readonly (readonly [number, number])[],
+            ) => {
+              for (const [i, step] of family.entries()) {
+                const preferred_to = pairs.flatMap(([better, worse]) => (better === i ? [family[worse]!.step_id] : []));
+                judgements.set(step, credit(step, values[i] ?? null, null, { label: labels[i], preferred_to }));
+              }
+            };
+            judge(generators, output.V_generator, output.label_generator, output.pairs_generator);
+            for (const [g, generator] of generators.entries()) {
+              const verifiers = verifiersOf(generator);
+              judge(verifiers, output.V_verifier[g]!, output.label_verifier[g]!, output.pairs_verifier[g]!);
+              for (const [v, verifier] of verifiers.entries()) {
+                const outcomes = refinements[g]![v]!;
+                const labels = outcomes.map((outcome) => outcome === 1);
+                for (const [r, refiner] of refinersOf(verifier).entries())
+                  judgements.set(refiner, credit(refiner, outcomes[r]!, null, { label: labels[r] }));
+              }
+            }
+            return steps.map(
+              (step) => judgements.get(step) ?? credit(step, null, tree.apart.get(step) ?? reasonOf(step)),
+            );
+          },
         };
-        judge(generators, output.V_generator, output.label_generator, output.pairs_generator);
-        for (const [g, generator] of generators.entries()) {
-          const verifiers = verifiersOf(generator);
-          judge(verifiers, output.V_verifier[g]!, output.label_verifier[g]!, output.pairs_verifier[g]!);
-          for (const [v, verifier] of verifiers.entries()) {
-            const outcomes = refinements[g]![v]!;
-            const labels = outcomes.map((outcome) => outcome === 1);
-            for (const [r, refiner] of refinersOf(verifier).entries())
-              judgements.set(refiner, credit(refiner, outcomes[r]!, null, { label: labels[r] }));
-          }
-        }
-        return steps.map((step) => judgements.get(step) ?? credit(step, null, tree.apart.get(step) ?? reasonOf(step)));
-      });
+      };
     },
   },
 });

@@ -7,7 +7,8 @@ import { type StepFacts, stepKey } from '../judging/facts.ts';
 import { doubtIn } from '../judging/group-doubts.ts';
 import { credit, type Judgement } from '../judging/judgement.ts';
 import { EARNED, numbersOn, ownRewardsOf } from '../judging/named-feedback.ts';
-import { complete, type Member, noSteps, onwardOf, overGroups } from '../judging/over-episodes.ts';
+import { complete, type Member, noSteps, onwardOf } from '../judging/over-episodes.ts';
+import type { Units } from '../judging/walk.ts';
 import type { Given } from './given.ts';
 import { type Ask, method } from './method.ts';
 import { refuseInput, requireRectangle, requireRows } from './refuse.ts';
@@ -63,16 +64,16 @@ type Found = { readonly value: number; readonly detail?: unknown };
  * episode's reward stands at its end. The episodes of a group are one buffer, one after the other, each ended by its last turn, so that an
  * answer depends on nothing but the group. Teams of other agents are other buffers.
  */
-function overBuffers<Params extends Readonly<typeof EARNED>, Output extends object>(
+function onBuffers<Params extends Readonly<typeof EARNED>, Output extends object>(
   facts: Assembled,
   ask: Pick<Ask<Chain, Params, Output>, 'answer' | 'params'>,
   of: (output: Output, turn: number, agent: number) => Found,
-): Judgement[] {
+): (group: Units['group']) => Judgement[] {
   const ownReward = ownRewardsOf(facts, ask.params);
   const values = numbersOn(facts.feedback, 'step', 'value');
   const criticOf = ({ episode_id, step_id }: StepFacts) => values.get(stepKey(episode_id, step_id));
   const doubt = doubtIn(facts);
-  return overGroups(facts, credit, (members) => {
+  return ({ members }) => {
     const judgements = new Map<StepFacts, Judgement>();
     const buffers = new Map<string, Part[]>();
     for (const member of members) {
@@ -108,7 +109,7 @@ function overBuffers<Params extends Readonly<typeof EARNED>, Output extends obje
     return members.flatMap((member) =>
       member.steps.length === 0 ? [noSteps(member.episode)] : member.steps.map((step) => judgements.get(step)!),
     );
-  });
+  };
 }
 
 type Rounds = readonly (readonly StepFacts[])[];
@@ -181,10 +182,11 @@ export const marftGae = method({
     return { advantages: normalise ? normalised(advantages) : advantages, returns };
   },
   judged: {
+    over: 'group',
     reads: ['rewards', 'feedback'],
     writes: ['credits', 'scores'],
-    rows: (facts, ask) =>
-      overBuffers(facts, ask, ({ advantages, returns }, t, a) => ({
+    each: (facts, ask) =>
+      onBuffers(facts, ask, ({ advantages, returns }, t, a) => ({
         value: advantages[t]![a]!,
         detail: { return: returns[t]![a] },
       })),
@@ -217,8 +219,9 @@ export const marftReturns = method({
   input: AgentChain,
   run: (input, discounts): Returns => discountedChain(input, { ...discounts, entry_mask: false }).returns,
   judged: {
+    over: 'group',
     reads: ['rewards', 'feedback'],
     writes: ['credits', 'scores'],
-    rows: (facts, ask) => overBuffers(facts, ask, (returns, t, a) => ({ value: returns[t]![a]! })),
+    each: (facts, ask) => onBuffers(facts, ask, (returns, t, a) => ({ value: returns[t]![a]! })),
   },
 });

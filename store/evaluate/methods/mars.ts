@@ -15,7 +15,7 @@ import { type StepFacts, stepKey } from '../judging/facts.ts';
 import { doubtIn } from '../judging/group-doubts.ts';
 import { credit, type Judgement } from '../judging/judgement.ts';
 import { EARNED, ownRewardsOf } from '../judging/named-feedback.ts';
-import { complete, noSteps, onwardOf, overGroups } from '../judging/over-episodes.ts';
+import { complete, noSteps, onwardOf } from '../judging/over-episodes.ts';
 import { method } from './method.ts';
 import { refuseInput } from './refuse.ts';
 import { Key } from './shapes.ts';
@@ -84,6 +84,7 @@ export const marsTurnAdvantage = method({
     return Object.fromEntries(trajectories.map(({ id }, i) => [String(id), final[i]!]));
   },
   judged: {
+    over: 'group',
     reads: ['rewards', 'feedback'],
     writes: ['credits', 'scores'],
     /**
@@ -91,10 +92,10 @@ export const marsTurnAdvantage = method({
      * `game` of the episode, or of its task. The source's batch is the group, which is what is compared with each other: a mean over
      * whatever is judged together would change with the order of work.
      */
-    rows: (facts, ask) => {
+    each: (facts, ask) => {
       const ownReward = ownRewardsOf(facts, ask.params);
       const doubt = doubtIn(facts);
-      return overGroups(facts, credit, (members) => {
+      return ({ members }) => {
         const trajectories = members.flatMap(({ episode, steps }) => {
           const onward = onwardOf(steps);
           const tag = gameOf(episode.tags) ?? gameOf(episode.task_tags);
@@ -106,28 +107,31 @@ export const marsTurnAdvantage = method({
             turn_rewards: complete(turns.map(ownReward)),
           }));
         });
-        const output = ask.answer({
-          trajectories: trajectories.flatMap(({ id, player, tag, turn_rewards }) =>
-            turn_rewards === null ? [] : [{ id, player, ...tag, turn_rewards }],
-          ),
-        });
-        if (typeof output === 'string') return output;
-        const judgements = new Map<StepFacts, Judgement>();
-        for (const { turns, id, turn_rewards } of trajectories) {
-          for (const [i, step] of turns.entries()) {
-            const reason = doubt(step.episode_id);
-            judgements.set(
-              step,
-              turn_rewards === null ? credit(step, null, 'missing_reward') : credit(step, output[id]![i]!, reason),
+        return {
+          input: {
+            trajectories: trajectories.flatMap(({ id, player, tag, turn_rewards }) =>
+              turn_rewards === null ? [] : [{ id, player, ...tag, turn_rewards }],
+            ),
+          },
+          rows: (output) => {
+            const judgements = new Map<StepFacts, Judgement>();
+            for (const { turns, id, turn_rewards } of trajectories) {
+              for (const [i, step] of turns.entries()) {
+                const reason = doubt(step.episode_id);
+                judgements.set(
+                  step,
+                  turn_rewards === null ? credit(step, null, 'missing_reward') : credit(step, output[id]![i]!, reason),
+                );
+              }
+            }
+            return members.flatMap(({ episode, steps }) =>
+              steps.length === 0
+                ? [noSteps(episode)]
+                : steps.map((step) => judgements.get(step) ?? credit(step, null, 'not_chosen')),
             );
-          }
-        }
-        return members.flatMap(({ episode, steps }) =>
-          steps.length === 0
-            ? [noSteps(episode)]
-            : steps.map((step) => judgements.get(step) ?? credit(step, null, 'not_chosen')),
-        );
-      });
+          },
+        };
+      };
     },
   },
 });

@@ -10,7 +10,7 @@ import { type Static, Type } from 'typebox';
 import { type StepFacts, stepKey } from '../judging/facts.ts';
 import { reward } from '../judging/judgement.ts';
 import { truthsOn } from '../judging/named-feedback.ts';
-import { onwardOf, overEpisodes } from '../judging/over-episodes.ts';
+import { onwardOf } from '../judging/over-episodes.ts';
 import { method } from './method.ts';
 import { refuseInput } from './refuse.ts';
 import { nullable } from './shapes.ts';
@@ -42,13 +42,14 @@ export const marsrlRewards = method({
     });
   },
   judged: {
+    over: 'episode',
     reads: ['feedback'],
     writes: ['rewards', 'scores'],
     /** MarsRL. A verifier before any solver, or without a recorded finding, verifies nothing. */
-    rows: (facts, ask) => {
+    each: (facts) => {
       const correct = truthsOn(facts.feedback, 'step', 'correct');
       const flags = truthsOn(facts.feedback, 'step', 'flags_error');
-      return overEpisodes(facts, reward, (_, steps) => {
+      return ({ steps }) => {
         const onward = new Set(onwardOf(steps));
         const reasons = new Map<StepFacts, string>();
         const rows: { step: StepFacts; row: Static<typeof Answering> | Static<typeof Judging> }[] = [];
@@ -65,14 +66,17 @@ export const marsrlRewards = method({
             else rows.push({ step, row: { role: 'verifier', flags_error } });
           }
         }
-        const output = ask.answer({ steps: rows.map(({ row }) => row) });
-        if (typeof output === 'string') return output;
-        const values = new Map(rows.map(({ step }, i) => [step, output[i] ?? null]));
-        return steps.map((step) => {
-          const value = values.get(step) ?? null;
-          return reward(step, value, reasons.get(step) ?? (value === null ? 'not_graded' : null));
-        });
-      });
+        return {
+          input: { steps: rows.map(({ row }) => row) },
+          rows: (output) => {
+            const values = new Map(rows.map(({ step }, i) => [step, output[i] ?? null]));
+            return steps.map((step) => {
+              const value = values.get(step) ?? null;
+              return reward(step, value, reasons.get(step) ?? (value === null ? 'not_graded' : null));
+            });
+          },
+        };
+      };
     },
   },
 });

@@ -5,8 +5,7 @@ import { groupBy } from '../../../ingest/events/group-by.ts';
 import type { StepFacts } from '../judging/facts.ts';
 import { reward } from '../judging/judgement.ts';
 import { EARNED, ownRewardsOf } from '../judging/named-feedback.ts';
-import { along, complete, onwardOf, overEpisodes } from '../judging/over-episodes.ts';
-import { overTrees } from '../judging/replay-trees.ts';
+import { along, complete, onwardOf } from '../judging/over-episodes.ts';
 import { stepTree } from '../judging/search-tree.ts';
 import { method } from './method.ts';
 import { refuseInput, requireRows } from './refuse.ts';
@@ -54,18 +53,21 @@ export const martiShaping = method({
     });
   },
   judged: {
+    over: 'episode',
     reads: ['rewards', 'feedback'],
     writes: ['rewards', 'scores'],
     /** MARTI: the steps that the episode went on from are the chain; each must have a reward of its own. */
-    rows: (facts, ask) => {
+    each: (facts, ask) => {
       const ownReward = ownRewardsOf(facts, ask.params);
-      return overEpisodes(facts, reward, (_, steps) => {
+      return ({ steps }) => {
         const chain = onwardOf(steps);
         const rewards = complete(chain.map(ownReward));
         if (rewards === null) return 'missing_reward';
-        const values = ask.answer({ rewards });
-        return along(steps, chain, values, { none: 'missing_reward', other: () => 'not_chosen' });
-      });
+        return {
+          input: { rewards },
+          rows: (values) => along(steps, chain, values, { none: 'missing_reward', other: () => 'not_chosen' }),
+        };
+      };
     },
   },
 });
@@ -108,29 +110,32 @@ export const mars2TreeShaping = method({
     return shaped;
   },
   judged: {
+    over: 'replay',
     reads: ['rewards', 'feedback'],
     writes: ['rewards', 'scores'],
     /**
      * MARS²: the step's own reward is that of its node; in a tree that grew by replays, else the mean of the episodes that went through it. A
      * node that hangs from nothing belongs to no family.
      */
-    rows: (facts, ask) => {
+    each: (facts, ask) => {
       const ownReward = ownRewardsOf(facts, ask.params);
-      return overTrees(facts, reward, ({ steps, rewardThrough }) => {
+      return ({ steps, rewardThrough }) => {
         const rewardOf = (step: StepFacts) => ownReward(step) ?? rewardThrough(step);
         const tree = stepTree(steps);
         if (!tree.grown) return 'no_tree';
         const places = new Map(tree.nodes.map((node, i) => [node, i]));
         const parent = tree.nodes.map((node) => places.get(tree.parentOf(node) as StepFacts) ?? -1);
-        const values = ask.answer({ rewards: tree.nodes.map(rewardOf), parent });
-        if (typeof values === 'string') return values;
-        return steps.map((step) => {
-          const place = places.get(step);
-          if (place === undefined) return reward(step, null, tree.apart.get(step) ?? null);
-          const value = values[place] ?? null;
-          return reward(step, value, value === null ? 'missing_reward' : null);
-        });
-      });
+        return {
+          input: { rewards: tree.nodes.map(rewardOf), parent },
+          rows: (values) =>
+            steps.map((step) => {
+              const place = places.get(step);
+              if (place === undefined) return reward(step, null, tree.apart.get(step) ?? null);
+              const value = values[place] ?? null;
+              return reward(step, value, value === null ? 'missing_reward' : null);
+            }),
+        };
+      };
     },
   },
 });

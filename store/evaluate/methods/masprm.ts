@@ -4,9 +4,9 @@ import { Type } from 'typebox';
 import { stepKey } from '../judging/facts.ts';
 import { credit, score, verdictOn } from '../judging/judgement.ts';
 import { numbersOn } from '../judging/named-feedback.ts';
-import { complete, onwardOf, overEpisodes } from '../judging/over-episodes.ts';
-import { familiesOf, overTrees } from '../judging/replay-trees.ts';
-import { type NodeValue, onNodes, overNodes, ROOT, type Rollout, stepTree, valued } from '../judging/search-tree.ts';
+import { complete, onwardOf } from '../judging/over-episodes.ts';
+import { familiesOf } from '../judging/replay-trees.ts';
+import { type NodeValue, onEachNode, onNodes, ROOT, type Rollout, stepTree, valued } from '../judging/search-tree.ts';
 import { method } from './method.ts';
 
 /** Visits of each node, and the mean of 1 for a right and −1 for a wrong roll-out through it. */
@@ -41,11 +41,12 @@ export const masprmBackprop = method({
   }),
   run: (input): Record<string, NodeValue> => backedUp(input),
   judged: {
+    over: 'replay',
     reads: ['feedback'],
     writes: ['credits', 'scores'],
-    rows: (facts, ask) => {
+    each: (facts, ask) => {
       const valuesOf = valued(facts, (input) => ask.answer(input));
-      return overTrees(facts, credit, (grown) => {
+      return (grown) => {
         const found = valuesOf(grown);
         if (typeof found === 'string') return found;
         const { q, visits } = found.values[ROOT]!;
@@ -56,7 +57,7 @@ export const masprmBackprop = method({
             return value === undefined ? null : credit(step, value.q, null, { visits: value.visits });
           }),
         ];
-      });
+      };
     },
   },
 });
@@ -81,10 +82,11 @@ export const uct = method({
   run: ({ q, parent_visits, child_visits }, { c }): number =>
     q + c * Math.sqrt(Math.log(Math.max(parent_visits, 1)) / Math.max(child_visits, 1)),
   judged: {
+    over: 'replay',
     reads: ['feedback'],
     writes: ['credits', 'scores'],
-    rows: (facts, ask) =>
-      overNodes(facts, backedUp, ({ q, visits: child_visits }, { visits: parent_visits }) =>
+    each: (facts, ask) =>
+      onEachNode(facts, backedUp, ({ q, visits: child_visits }, { visits: parent_visits }) =>
         ask.answer({ q, parent_visits, child_visits }),
       ),
   },
@@ -109,9 +111,10 @@ export const masprmTarget = method({
   input: Type.Object({ q: Type.Number({ minimum: -1, maximum: 1 }) }),
   run: ({ q }, { clamp }): number => Math.atanh(Math.min(Math.max(q, -clamp), clamp)),
   judged: {
+    over: 'replay',
     reads: ['feedback'],
     writes: ['credits', 'scores'],
-    rows: (facts, ask) => overNodes(facts, backedUp, ({ q }) => ask.answer({ q })),
+    each: (facts, ask) => onEachNode(facts, backedUp, ({ q }) => ask.answer({ q })),
   },
 });
 
@@ -173,15 +176,16 @@ export const masprmPathScore = method({
   input: Type.Object({ values: Type.Array(Type.Number({ minimum: -1, maximum: 1 })) }),
   run: ({ values }): number => values.reduce((product, value) => product * Math.max(1e-6, (value + 1) / 2), 1),
   judged: {
+    over: 'episode',
     reads: ['feedback'],
     writes: ['credits', 'scores'],
     /**
      * A process reward model's `value` of each step on the way to a step, the step included. Where no tree was recorded the way is that
      * which the episode went.
      */
-    rows: (facts, ask) => {
+    each: (facts, ask) => {
       const values = numbersOn(facts.feedback, 'step', 'value');
-      return overEpisodes(facts, credit, (_, steps) => {
+      return ({ steps }) => {
         const tree = stepTree(steps);
         const onward = onwardOf(steps);
         return steps.map((step) => {
@@ -193,7 +197,7 @@ export const masprmPathScore = method({
           const value = ask.answer({ values: onPath });
           return typeof value === 'string' ? credit(step, null, value) : credit(step, value, null);
         });
-      });
+      };
     },
   },
 });

@@ -3,7 +3,7 @@
 import { Type } from 'typebox';
 import { credit } from '../judging/judgement.ts';
 import { launches, launchRows, rewardOf, withDoubts } from '../judging/launches.ts';
-import { type Member, overGroups } from '../judging/over-episodes.ts';
+import type { Member } from '../judging/over-episodes.ts';
 import { groupFlags } from './group-flags.ts';
 import { VERL_PARAMS, verlAdvantage } from './group-relative.ts';
 import { method } from './method.ts';
@@ -57,11 +57,12 @@ export const matpoAdvantage = method({
     return { main: advantages, worker };
   },
   judged: {
+    over: 'group',
     writes: ['credits', 'scores'],
     /** MATPO: planners are the episodes that nobody launched; a worker, at whatever depth, shares the fate of its planner. */
-    rows: (facts, ask) => {
+    each: (facts) => {
       const reasonIn = withDoubts(facts);
-      return overGroups(facts, credit, (members, group) => {
+      return ({ members, group }) => {
         const tree = launches(members);
         const planners = tree.roots;
         const workers = tree.nodes.filter((member) => tree.parentOf(member) !== null);
@@ -71,25 +72,28 @@ export const matpoAdvantage = method({
           query: group,
           reward: rewardOf(member),
         }));
-        const output = ask.answer({
-          main,
-          workers: workers.map((worker) => ({ parent: plannerOf(worker).episode.episode_id })),
-        });
-        if (typeof output === 'string') return output;
-        const values = new Map([
-          ...planners.map((planner, i): [Member, number | null] => [planner, output.main[i] ?? null]),
-          ...workers.map((worker, i): [Member, number | null] => [worker, output.worker[i] ?? null]),
-        ]);
-        const flags = groupFlags(
-          planners.map(() => group),
-          planners.map(rewardOf),
-        );
-        const flagOf = new Map(planners.map((planner, i) => [planner, flags[i] ?? null]));
-        return launchRows(credit, members, tree, (member) => ({
-          value: values.get(member) ?? null,
-          reason: reasonIn(member.episode, flagOf.get(plannerOf(member)) ?? null),
-        }));
-      });
+        return {
+          input: {
+            main,
+            workers: workers.map((worker) => ({ parent: plannerOf(worker).episode.episode_id })),
+          },
+          rows: (output) => {
+            const values = new Map([
+              ...planners.map((planner, i): [Member, number | null] => [planner, output.main[i] ?? null]),
+              ...workers.map((worker, i): [Member, number | null] => [worker, output.worker[i] ?? null]),
+            ]);
+            const flags = groupFlags(
+              planners.map(() => group),
+              planners.map(rewardOf),
+            );
+            const flagOf = new Map(planners.map((planner, i) => [planner, flags[i] ?? null]));
+            return launchRows(credit, members, tree, (member) => ({
+              value: values.get(member) ?? null,
+              reason: reasonIn(member.episode, flagOf.get(plannerOf(member)) ?? null),
+            }));
+          },
+        };
+      };
     },
   },
 });

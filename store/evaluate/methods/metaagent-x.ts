@@ -1,13 +1,60 @@
 /** MetaAgent-X (PettingLLMs repository): a designer and the executions of its designs. */
 
 import { Type } from 'typebox';
+import type { Assembled } from '../judging/assembled.ts';
+import type { OnStep } from '../judging/judgement.ts';
 import { credit, reward } from '../judging/judgement.ts';
-import { overDesigns } from '../judging/launches.ts';
+import { launches, launchRows, rewardOf, withDoubts } from '../judging/launches.ts';
+import type { Member } from '../judging/over-episodes.ts';
+import type { Units } from '../judging/walk.ts';
 import { VERL_PARAMS, verlAdvantage } from './group-relative.ts';
 import { method } from './method.ts';
 import { requireRectangle } from './refuse.ts';
 import { Reward } from './shapes.ts';
 import { groupRows, mean } from './statistics.ts';
+
+/** What a designer and its executions got: a row for each design, its executions in the order of their ids. */
+type DesignsOutput = {
+  readonly designer: readonly (number | null)[];
+  readonly executor: readonly (number | null)[] | readonly (readonly (number | null)[])[];
+};
+
+/**
+ * MetaAgent-X: an episode that launched others is a design, those are its executions. Credit compares designs that were executed equally often; where they were not, the whole group has that reason.
+ */
+function onDesigns(facts: Assembled, row: OnStep, { credited }: { readonly credited: boolean }) {
+  const reasonIn = withDoubts(facts);
+  return ({ members }: Units['group']) => {
+    const tree = launches(members);
+    const designs = tree.roots.filter((member) => tree.childrenOf(member).length > 0);
+    if (designs.length === 0) return launchRows(row, members, tree, () => ({ value: null, reason: 'no_executions' }));
+    const executions = designs.map((design) => tree.childrenOf(design));
+    if (credited && executions.some((own) => own.length !== executions[0]!.length)) return 'uneven_executions';
+    const rows = (output: DesignsOutput) => {
+      const values = new Map<Member, number | null>();
+      const earned = output.executor.flat();
+      for (const [d, design] of designs.entries()) values.set(design, output.designer[d] ?? null);
+      for (const [i, execution] of executions.flat().entries()) values.set(execution, earned[i] ?? null);
+      return launchRows(row, members, tree, (member) => {
+        const value = values.get(member);
+        if (value === undefined)
+          return { value: null, reason: tree.parentOf(member) ? 'not_an_execution' : 'no_executions' };
+        if (value === null) return { value, reason: 'missing_reward' };
+        const design = tree.parentOf(member);
+        const peers = (design === null ? designs : tree.childrenOf(design)).map((peer) => values.get(peer) ?? null);
+        const compared = design === null ? peers : executions.flat().map(rewardOf);
+        return { value, reason: credited ? reasonIn(member.episode, silence(peers, compared)) : null };
+      });
+    };
+    return { input: { exec_rewards: executions.map((own) => own.map(rewardOf)) }, rows };
+  };
+}
+
+/** Why a credit of 0 is no middling one: nobody to be compared with, or all that is compared with each other is equal. */
+function silence(peers: readonly (number | null)[], compared: readonly (number | null)[]) {
+  if (compared.filter((one) => one !== null).length === 1) return 'group_of_one';
+  return peers.every((one) => one === null || one === 0) ? 'zero_variance' : null;
+}
 
 type Rewards = {
   readonly designer: readonly (number | null)[];
@@ -39,8 +86,9 @@ export const metaagentxRewards = method({
     executor: exec_rewards,
   }),
   judged: {
+    over: 'group',
     writes: ['rewards', 'scores'],
-    rows: (facts, ask) => overDesigns(facts, reward, ask.answer, { credited: false }),
+    each: (facts) => onDesigns(facts, reward, { credited: false }),
   },
 });
 
@@ -86,7 +134,8 @@ export const metaagentxAdvantage = method({
     };
   },
   judged: {
+    over: 'group',
     writes: ['credits', 'scores'],
-    rows: (facts, ask) => overDesigns(facts, credit, ask.answer, { credited: true }),
+    each: (facts) => onDesigns(facts, credit, { credited: true }),
   },
 });

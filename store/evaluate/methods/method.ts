@@ -6,6 +6,7 @@
 import type { Static, TSchema } from 'typebox';
 import type { Assembled, Reading } from '../judging/assembled.ts';
 import type { Judgement, JudgementTable } from '../judging/judgement.ts';
+import type { Over, Units } from '../judging/walk.ts';
 import type { Given } from './given.ts';
 
 /**
@@ -14,7 +15,7 @@ import type { Given } from './given.ts';
  */
 export type MethodKind = 'filter' | 'score' | 'reward' | 'credit' | 'process' | 'blame' | 'loss';
 
-/** A method with the parameters of this judging, for `Judged.rows`. */
+/** A method with the parameters of this judging. */
 export type Ask<Input, Params, Output> = {
   readonly params: Params;
   /** @throws TroupeError `method_input` for what the method refuses; the judge then writes rows without a value for all that it judges. */
@@ -27,7 +28,32 @@ export type Ask<Input, Params, Output> = {
 type Scope = 'group' | 'set';
 
 /** How the judge runs a method over stored facts. */
-export type Judged<Input = unknown, Params = unknown, Output = unknown> = {
+export type Judged<Input = unknown, Params = unknown, Output = unknown> = Reads<Params> &
+  (
+    | { [O in Over]: Each<O, Input, Params, Output> }[Over]
+    | {
+        readonly over?: undefined;
+        /** All that is judged at once: from facts to the input of the method, and from its output to rows. */
+        rows(facts: Assembled, ask: Ask<Input, Params, Output>): Judgement[];
+      }
+  );
+
+/** The input that a unit makes, and how the output for it becomes rows; a text is the reason why there are none. */
+export type Question<Input, Output> = {
+  readonly input: Input;
+  rows(output: Output): readonly Judgement[] | string;
+};
+
+/** What a method makes of a unit: a question, or rows where it runs for each of its steps; a text is the reason why it has no value. */
+export type UnitResult<Input = unknown, Output = unknown> = Question<Input, Output> | readonly Judgement[] | string;
+
+type Each<O extends Over, Input, Params, Output> = {
+  /** Each episode, each group, each execution report or each tree of steps is judged by itself. */
+  readonly over: O;
+  each(facts: Assembled, ask: Ask<Input, Params, Output>): (unit: Units[O]) => UnitResult<Input, Output>;
+};
+
+type Reads<Params> = {
   /** What is read beside episodes and steps. */
   reads?: readonly Reading[];
   /** What is read only with these parameters. */
@@ -36,8 +62,6 @@ export type Judged<Input = unknown, Params = unknown, Output = unknown> = {
   readonly writes?: readonly JudgementTable[];
   /** `group` where it is not given. */
   scope?(params: Params): Scope;
-  /** From facts to the input of the method, and from its output to rows. */
-  rows(facts: Assembled, ask: Ask<Input, Params, Output>): Judgement[];
 };
 
 // `run`, `rows` and their like are written as methods, so that a list can hold methods over different inputs; whoever calls through the

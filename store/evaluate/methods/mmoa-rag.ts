@@ -3,10 +3,10 @@
 import { Type } from 'typebox';
 import { groupBy } from '../../../ingest/events/group-by.ts';
 import { stepKey, textOfTruth } from '../judging/facts.ts';
-import { reward, score } from '../judging/judgement.ts';
+import { score } from '../judging/judgement.ts';
 import { answersOf } from '../judging/messages.ts';
 import { numbersOn } from '../judging/named-feedback.ts';
-import { onwardOf, overEpisodes, rewardsByRole } from '../judging/over-episodes.ts';
+import { onwardOf, rewardsByRole } from '../judging/over-episodes.ts';
 import { method } from './method.ts';
 
 /**
@@ -95,15 +95,16 @@ export const mmoaRewards = method({
     };
   },
   judged: {
+    over: 'episode',
     reads: ['content', 'feedback', 'observations'],
     writes: ['rewards', 'scores'],
     /**
      * MMOA-RAG. Subquestions are the lines of the rewriter; `f1` is feedback on the episode; how many documents could be selected is the
      * length of the list that an observation named `documents` holds.
      */
-    rows: (facts, ask) => {
+    each: (facts) => {
       const f1s = numbersOn(facts.feedback, 'episode', 'f1');
-      return overEpisodes(facts, reward, (episode, steps) => {
+      return ({ episode, steps }) => {
         const outputOf = (role: string) => {
           const last = onwardOf(steps).findLast((step) => step.role === role);
           return last === undefined ? null : facts.contentOf(last).text;
@@ -123,8 +124,8 @@ export const mmoaRewards = method({
         const lines = rewriter.split('\n').map((line) => line.trim());
         const subquestions = lines.filter((line) => line !== '');
         const input = { f1, subquestions, selector: selector.trim(), k: documents.length, answer: generator };
-        return rewardsByRole(steps, ask.answer(input));
-      });
+        return { input, rows: (rewards) => rewardsByRole(steps, rewards) };
+      };
     },
   },
 });

@@ -3,9 +3,9 @@
 import { Type } from 'typebox';
 import { groupBy } from '../../../ingest/events/group-by.ts';
 import { groupOf, stepKey } from '../judging/facts.ts';
-import { reward, score, verdictOn } from '../judging/judgement.ts';
+import { score, verdictOn } from '../judging/judgement.ts';
 import { EARNED, numbersOn, ownRewardsOf } from '../judging/named-feedback.ts';
-import { along, overEpisodes } from '../judging/over-episodes.ts';
+import { along } from '../judging/over-episodes.ts';
 import { creditByEnvironment } from '../judging/reward-groups.ts';
 import { groupFlags } from './group-flags.ts';
 import { VERL_PARAMS, verlAdvantage } from './group-relative.ts';
@@ -84,20 +84,23 @@ export const pettingMixedReward = method({
   run: ({ team, local }, { alpha }): (number | null)[] =>
     local.map((own) => (own === null ? null : alpha * team + own)),
   judged: {
+    over: 'episode',
     reads: ['rewards', 'feedback'],
     writes: ['rewards', 'scores'],
     /** AT-GRPO's mixture: the episode's reward for the team, and the step's own, or the one its agent was given for the whole episode. */
-    rows: (facts, ask) => {
+    each: (facts, ask) => {
       const ownReward = ownRewardsOf(facts, ask.params);
       const ofAgent = numbersOn(facts.feedback, 'agent', ask.params.reward_name);
-      return overEpisodes(facts, reward, (episode, steps) => {
+      return ({ episode, steps }) => {
         if (episode.reward === null) return 'missing_reward';
         const local = steps.map(
           (step) => ownReward(step) ?? ofAgent.get(stepKey(step.episode_id, step.agent ?? '')) ?? null,
         );
-        const values = ask.answer({ team: episode.reward, local });
-        return along(steps, steps, values, { none: 'no_local_reward', other: () => 'no_local_reward' });
-      });
+        return {
+          input: { team: episode.reward, local },
+          rows: (values) => along(steps, steps, values, { none: 'no_local_reward', other: () => 'no_local_reward' }),
+        };
+      };
     },
   },
 });
@@ -148,16 +151,20 @@ export const pettingTurnReward = method({
     return turns.map((turn) => REWARD[mode](final, turn, max_turns, gamma));
   },
   judged: {
+    over: 'episode',
     writes: ['rewards', 'scores'],
     /** The episode's reward, for each step with a turn. */
-    rows: (facts, ask) =>
-      overEpisodes(facts, reward, (episode, steps) => {
+    each:
+      () =>
+      ({ episode, steps }) => {
         if (episode.reward === null) return 'missing_reward';
         const counted = steps.filter(({ turn }) => turn !== null && turn >= 0);
         const turns = counted.map(({ turn }) => turn!);
-        const values = ask.answer({ final: episode.reward, turns });
-        return along(steps, counted, values, { none: 'no_turn', other: () => 'no_turn' });
-      }),
+        return {
+          input: { final: episode.reward, turns },
+          rows: (values) => along(steps, counted, values, { none: 'no_turn', other: () => 'no_turn' }),
+        };
+      },
   },
 });
 

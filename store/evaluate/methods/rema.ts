@@ -10,8 +10,7 @@
 
 import { Type } from 'typebox';
 import type { StepFacts } from '../judging/facts.ts';
-import { reward } from '../judging/judgement.ts';
-import { onwardOf, overEpisodes, rewardsByRole } from '../judging/over-episodes.ts';
+import { onwardOf, rewardsByRole } from '../judging/over-episodes.ts';
 import { method } from './method.ts';
 
 const params = { mask_unfinished: false };
@@ -42,14 +41,16 @@ export const remaReward = method({
     return { 'meta-thinking': meta, reasoning: after(meta, 'reasoning', 0.25) };
   },
   judged: {
+    over: 'episode',
     reads: ['content'],
     writes: ['rewards', 'scores'],
     /**
      * ReMA. A role finished when each of its calls stopped by itself, which is asked for only where unfinished roles are masked. The
      * number of turns is the episode's budget `max_turns`, or the setting of that name of its rollout. The source puts a role's reward on its last turn; here it is copied to all.
      */
-    rows: (facts, ask) =>
-      overEpisodes(facts, reward, (episode, steps) => {
+    each:
+      (facts, ask) =>
+      ({ episode, steps }) => {
         if (episode.reward === null) return 'missing_reward';
         const max_turns = episode.budgets?.max_turns ?? episode.tags?.max_turns;
         if (typeof max_turns !== 'number' || !Number.isInteger(max_turns)) return 'no_max_turns';
@@ -68,7 +69,7 @@ export const remaReward = method({
           max_turns,
           boxed: reasoning.some((step) => facts.contentOf(step).text?.includes('boxed') ?? false),
         };
-        return rewardsByRole(steps, ask.answer(input));
-      }),
+        return { input, rows: (rewards) => rewardsByRole(steps, rewards) };
+      },
   },
 });

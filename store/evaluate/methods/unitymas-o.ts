@@ -3,27 +3,27 @@
 import { Type } from 'typebox';
 import type { Assembled } from '../judging/assembled.ts';
 import { type StepFacts, stepKey } from '../judging/facts.ts';
-import { type Judgement, reward } from '../judging/judgement.ts';
+import { reward } from '../judging/judgement.ts';
 import { numbersOn } from '../judging/named-feedback.ts';
-import { along, complete, onwardOf, overEpisodes } from '../judging/over-episodes.ts';
+import type { Member } from '../judging/over-episodes.ts';
+import { along, complete, onwardOf } from '../judging/over-episodes.ts';
 import { method } from './method.ts';
 import { Reward } from './shapes.ts';
 
 type Turns = { readonly outcome: number | null; readonly format: readonly (number | null)[] };
 
 /** The outcome is the episode's reward; each step that the episode went on from is a turn with its own `format`. */
-function rewardsByFormat(
-  facts: Assembled,
-  rewards: (turns: Turns) => readonly (number | null)[] | string,
-): Judgement[] {
+function onFormattedTurns<Input>(facts: Assembled, inputOf: (turns: Turns) => Input) {
   const formats = numbersOn(facts.feedback, 'step', 'format');
-  return overEpisodes(facts, reward, (episode, steps) => {
+  return ({ episode, steps }: Member) => {
     const chain = onwardOf(steps);
     const format = chain.map((step) => formats.get(stepKey(step.episode_id, step.step_id)) ?? null);
-    const values = rewards({ outcome: episode.reward, format });
     const none = episode.reward === null ? 'missing_reward' : 'no_format_score';
-    return along(steps, chain, values, { none, other: () => 'not_chosen' });
-  });
+    return {
+      input: inputOf({ outcome: episode.reward, format }),
+      rows: (values: readonly (number | null)[]) => along(steps, chain, values, { none, other: () => 'not_chosen' }),
+    };
+  };
 }
 
 /**
@@ -52,9 +52,10 @@ export const unitymasTerminalRewards = method({
     return format.map((own, turn) => (turn === format.length - 1 ? total : emit_intermediate ? own : 0));
   },
   judged: {
+    over: 'episode',
     reads: ['feedback'],
     writes: ['rewards', 'scores'],
-    rows: (facts, ask) => rewardsByFormat(facts, ask.answer),
+    each: (facts) => onFormattedTurns(facts, (turns) => turns),
   },
 });
 
@@ -83,9 +84,10 @@ export const unitymasMathRewards = method({
   run: ({ accuracy, format }, { format_weight }): (number | null)[] =>
     format.map((own) => (accuracy === null || own === null ? null : accuracy + format_weight * own)),
   judged: {
+    over: 'episode',
     reads: ['feedback'],
     writes: ['rewards', 'scores'],
-    rows: (facts, ask) => rewardsByFormat(facts, ({ outcome: accuracy, format }) => ask.answer({ accuracy, format })),
+    each: (facts) => onFormattedTurns(facts, ({ outcome: accuracy, format }) => ({ accuracy, format })),
   },
 });
 
@@ -118,12 +120,13 @@ export const unitymasCodeRewards = method({
     };
   },
   judged: {
+    over: 'episode',
     reads: ['feedback'],
     writes: ['rewards', 'scores'],
     /** UnityMAS-O for code: the turn's pass rate is the last one recorded for one of its steps. Every turn with a planner or coder has one. */
-    rows: (facts, ask) => {
+    each: (facts) => {
       const rates = numbersOn(facts.feedback, 'step', 'pass_rate');
-      return overEpisodes(facts, reward, (_, steps) => {
+      return ({ steps }) => {
         const onward = onwardOf(steps).filter(({ turn }) => turn !== null);
         const writing = onward.filter(({ role }) => role === 'planner' || role === 'coder');
         const turns = [...new Set(writing.map(({ turn }) => turn!))].sort((a, b) => a - b);
@@ -137,23 +140,25 @@ export const unitymasCodeRewards = method({
           ),
         );
         if (pass_rate === null) return 'no_pass_rate';
-        const output = ask.answer({
-          pass_rate,
-          reflections: turns.length,
-        });
-        if (typeof output === 'string') return output;
-        return steps.map((step) => {
-          if (!onward.includes(step)) return reward(step, null, step.turn === null ? 'no_turn' : 'not_chosen');
-          const earned = writing.includes(step)
-            ? output.planner_coder
-            : step.role === 'reflection'
-              ? output.reflection
-              : null;
-          if (earned === null) return reward(step, null, 'other_role');
-          const value = earned[turns.indexOf(step.turn!)] ?? null;
-          return reward(step, value, value === null ? 'no_pass_rate' : null);
-        });
-      });
+        return {
+          input: {
+            pass_rate,
+            reflections: turns.length,
+          },
+          rows: (output) =>
+            steps.map((step) => {
+              if (!onward.includes(step)) return reward(step, null, step.turn === null ? 'no_turn' : 'not_chosen');
+              const earned = writing.includes(step)
+                ? output.planner_coder
+                : step.role === 'reflection'
+                  ? output.reflection
+                  : null;
+              if (earned === null) return reward(step, null, 'other_role');
+              const value = earned[turns.indexOf(step.turn!)] ?? null;
+              return reward(step, value, value === null ? 'no_pass_rate' : null);
+            }),
+        };
+      };
     },
   },
 });
@@ -185,15 +190,16 @@ export const unitymasSearchRewards = method({
     turns: answer_f1.slice(1).map((f1, i) => ({ search_summary_update: f1 - answer_f1[i]!, answer: f1 })),
   }),
   judged: {
+    over: 'episode',
     reads: ['feedback'],
     writes: ['rewards', 'scores'],
     /**
      * UnityMAS-O for search: `f1` is feedback on the planner's step and on each answer. A search, summary or update belongs to the next
      * answer; one after the last answer ended the search.
      */
-    rows: (facts, ask) => {
+    each: (facts) => {
       const f1s = numbersOn(facts.feedback, 'step', 'f1');
-      return overEpisodes(facts, reward, (_, steps) => {
+      return ({ steps }) => {
         const onward = onwardOf(steps);
         const scoreOf = (step: StepFacts) => f1s.get(stepKey(step.episode_id, step.step_id));
         const plan = onward.find(({ role }) => role === 'planner');
@@ -202,25 +208,28 @@ export const unitymasSearchRewards = method({
         const plan_f1 = scoreOf(plan);
         const answer_f1 = complete(answers.map(scoreOf));
         if (plan_f1 === undefined || answer_f1 === null) return 'no_f1';
-        const output = ask.answer({ plan_f1, answer_f1 });
-        if (typeof output === 'string') return output;
-        let answered = 0;
-        return steps.map((step) => {
-          if (!onward.includes(step)) return reward(step, null, 'not_chosen');
-          if (step.role === 'planner') return reward(step, output.plan, null);
-          if (step.role === 'answer') {
-            const value = answered === 0 ? output.answer_0 : (output.turns[answered - 1]?.answer ?? null);
-            answered += 1;
-            return reward(step, value, null);
-          }
-          if (!SEARCHING.includes(step.role ?? '')) return reward(step, null, 'other_role');
-          if (answered === 0) return reward(step, null, 'before_the_first_answer');
-          const turn = output.turns[answered - 1];
-          return turn === undefined
-            ? reward(step, null, 'ends_the_search')
-            : reward(step, turn.search_summary_update, null);
-        });
-      });
+        return {
+          input: { plan_f1, answer_f1 },
+          rows: (output) => {
+            let answered = 0;
+            return steps.map((step) => {
+              if (!onward.includes(step)) return reward(step, null, 'not_chosen');
+              if (step.role === 'planner') return reward(step, output.plan, null);
+              if (step.role === 'answer') {
+                const value = answered === 0 ? output.answer_0 : (output.turns[answered - 1]?.answer ?? null);
+                answered += 1;
+                return reward(step, value, null);
+              }
+              if (!SEARCHING.includes(step.role ?? '')) return reward(step, null, 'other_role');
+              if (answered === 0) return reward(step, null, 'before_the_first_answer');
+              const turn = output.turns[answered - 1];
+              return turn === undefined
+                ? reward(step, null, 'ends_the_search')
+                : reward(step, turn.search_summary_update, null);
+            });
+          },
+        };
+      };
     },
   },
 });

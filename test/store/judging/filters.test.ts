@@ -32,7 +32,7 @@ describe('filters that the judge runs over what is stored', () => {
 
   it('are all of the catalogue', () => {
     for (const method of METHODS.filter(({ kind }) => kind === 'filter'))
-      expect(method.judged?.rows, method.name).toBeTypeOf('function');
+      expect(method.judged, method.name).toBeTypeOf('object');
   });
 
   it('gives a verdict on each message of a critic', async () => {
