@@ -130,10 +130,23 @@ async function opened(path: string): Promise<ReadStream> {
   return stream;
 }
 
+const OVER = {
+  episode: 'each episode',
+  group: 'each group',
+  report: 'each execution report',
+  replay: 'each tree of steps',
+  groups: 'whole groups, many at once',
+  set: 'everything that is judged, at once',
+} as const;
+
+/** Over what the judge runs it; null for one that runs by hand only. */
+const judgedOver = ({ judged }: Method): keyof typeof OVER | null =>
+  judged ? (judged.over ?? (judged.scope ? 'set' : 'groups')) : null;
+
 /** The row of a method in a list. */
 const described = (method: Method) => {
   const { name, kind, teams = 'any', source, version, summary } = method;
-  return { name, kind, teams, reads: judgeReads(method), source, version, summary };
+  return { name, kind, teams, over: judgedOver(method), reads: judgeReads(method), source, version, summary };
 };
 
 function shown(method: Method, example: string | undefined): string {
@@ -146,6 +159,7 @@ function shown(method: Method, example: string | undefined): string {
     `For: ${teams}`,
     `Source: ${source}`,
     `Judge reads: ${judgeReadsText(method)}`,
+    ...(method.judged ? [`Judge runs it over: ${OVER[judgedOver(method)!]}`] : []),
   ];
   lines.push(
     title('Parameters'),

@@ -271,6 +271,9 @@ describe('troupe method list and show', () => {
     const balance = (await at.run(['method', 'show', 'cure_balance'])).out;
     expect(balance).toMatch(/reads +null +in a judging: name of a reward method/);
     expect(balance).toContain('Judge reads: episodes, steps, rewards\n');
+    const coder = (await at.run(['method', 'show', 'cure_code_reward'])).out;
+    expect(coder).toContain('For: coder and tester; test execution\n');
+    expect(coder).toContain('Judge runs it over: each execution report\n');
     const none = (await at.run(['method', 'show', 'agreement_score'])).out;
     expect(none).toContain('Parameters\nnone\n');
   });

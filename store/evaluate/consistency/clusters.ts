@@ -1,13 +1,13 @@
 /** Sets that are joined pair by pair (union-find), and how a cluster is named. */
 
 /** Where a task stands: in a cluster named after the smallest id in it; alone, with the reason, where nothing is known of it. */
-export type Placed = { readonly cluster: string; readonly reason: string | null };
+export type Placement = { readonly cluster: string; readonly reason: string | null };
 
 /** A number for the root of each set; the root is the set's smallest member, whatever the order of joining. */
-export type Joined = { readonly root: (member: number) => number; readonly join: (a: number, b: number) => void };
+export type Unions = { readonly root: (member: number) => number; readonly join: (a: number, b: number) => void };
 
 /** `size` sets of one member each. */
-export function disjointSets(size: number): Joined {
+export function disjointSets(size: number): Unions {
   const parent = Int32Array.from({ length: size }, (_, i) => i);
   const root = (member: number): number => {
     let at = member;

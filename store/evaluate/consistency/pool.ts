@@ -7,7 +7,7 @@
 import { groupBy } from '../../../ingest/events/group-by.ts';
 import { requireFinite } from '../methods/run.ts';
 import { largest, mean } from '../methods/statistics.ts';
-import type { Placed } from './clusters.ts';
+import type { Placement } from './clusters.ts';
 
 /** An episode, as far as the pool looks at it. */
 export type PlayedEpisode = {
@@ -64,7 +64,7 @@ export type PoolParams = {
  */
 export function poolOf(
   episodes: readonly PlayedEpisode[],
-  clusters: ReadonlyMap<string, Pick<Placed, 'cluster'>>,
+  clusters: ReadonlyMap<string, Pick<Placement, 'cluster'>>,
   { min_score }: PoolParams = { min_score: 1 },
 ): Pool {
   const played = episodes.toSorted((a, b) => order(a.episode_id, b.episode_id));

@@ -10,7 +10,7 @@
 import { sha256 } from '../../../ingest/events/json.ts';
 import { refuseInput } from '../methods/refuse.ts';
 import { bandsFor } from './banding.ts';
-import { disjointSets, inOrderOfIds, type Placed } from './clusters.ts';
+import { disjointSets, inOrderOfIds, type Placement } from './clusters.ts';
 import { meetingPairs } from './meeting-pairs.ts';
 import { minHasher } from './minhash.ts';
 import { jaccard, normaliseText, shingles } from './shingles.ts';
@@ -51,7 +51,10 @@ const REMEMBERED = 4 << 20;
  * white space (`empty_text`), is alone.
  * @throws TroupeError `method_input` for an id that is there twice, or a parameter out of its range.
  */
-export function similarTasks(tasks: readonly TaskText[], given: Partial<SimilarTasksParams> = {}): Map<string, Placed> {
+export function similarTasks(
+  tasks: readonly TaskText[],
+  given: Partial<SimilarTasksParams> = {},
+): Map<string, Placement> {
   const params = { ...SIMILAR_TASKS, ...given };
   checkParams(params);
   const { sorted, repeated } = inOrderOfIds(tasks);

@@ -7,7 +7,7 @@
  */
 import { refuseInput } from '../methods/refuse.ts';
 import { type Bands, bandsFor } from './banding.ts';
-import { disjointSets, inOrderOfIds, type Placed } from './clusters.ts';
+import { disjointSets, inOrderOfIds, type Placement } from './clusters.ts';
 import { meetingPairs } from './meeting-pairs.ts';
 import { wordAt } from './words.ts';
 
@@ -51,7 +51,7 @@ const MOST_ROWS = 31;
 export function similarByVectors(
   rows: readonly TaskVector[],
   given: Partial<SimilarVectorsParams> = {},
-): Map<string, Placed> {
+): Map<string, Placement> {
   const params = { ...SIMILAR_VECTORS, ...given };
   checkParams(params);
   const { sorted, repeated } = inOrderOfIds(rows);

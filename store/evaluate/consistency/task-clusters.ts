@@ -1,5 +1,5 @@
 /** Which tasks are alike, as clusters: by what they ask, or by what an embedding model makes of it. */
-import type { Placed } from './clusters.ts';
+import type { Placement } from './clusters.ts';
 import { similarTasks, type TaskText } from './similar-tasks.ts';
 import { similarByVectors } from './similar-vectors.ts';
 import type { TaskVectors } from './task-embeddings.ts';
@@ -8,7 +8,7 @@ import type { TaskVectors } from './task-embeddings.ts';
 export function taskClusters(
   tasks: readonly TaskText[],
   by: { readonly vectors: TaskVectors; readonly model: string } | null,
-): Map<string, Placed> {
+): Map<string, Placement> {
   if (by === null) return similarTasks(tasks);
   const known = by.vectors.get(by.model);
   return similarByVectors(tasks.map(({ id }) => ({ id, vector: known?.get(id) ?? null })));

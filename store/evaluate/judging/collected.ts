@@ -1,8 +1,8 @@
 /** What is collected step by step from whole runs: libraries of agents, training sets of roles. */
 import { groupBy } from '../../../ingest/events/group-by.ts';
-import type { Assembled } from './assembled.ts';
 import { type EpisodeFacts, type StepFacts, stepKey } from './facts.ts';
 import { type Judgement, verdictOn } from './judgement.ts';
+import type { MethodFacts } from './method-facts.ts';
 import { onwardOf } from './over-episodes.ts';
 
 export const idOf = ({ episode_id, step_id }: StepFacts): string => stepKey(episode_id, step_id);
@@ -13,7 +13,7 @@ export type Run = {
   readonly onward: ReadonlySet<StepFacts>;
 };
 
-export const runsWithSteps = ({ episodes, steps }: Assembled): Run[] => {
+export const runsWithSteps = ({ episodes, steps }: MethodFacts): Run[] => {
   const own = groupBy(steps, (step) => step.episode_id);
   return episodes.map((episode) => {
     const mine = own.get(episode.episode_id) ?? [];

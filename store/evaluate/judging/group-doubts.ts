@@ -2,8 +2,9 @@
  * Why credit that compares the members of a group must be read with care although it has a value: members are missing, or they were
  * sampled from several versions of a policy.
  */
-import type { Assembled } from './assembled.ts';
+
 import { type EpisodeFacts, groupOf, type StepFacts } from './facts.ts';
+import type { MethodFacts } from './method-facts.ts';
 import { mixedPolicies } from './policy-versions.ts';
 
 export type GroupDoubt = 'partial_group' | 'mixed_policies';
@@ -25,7 +26,7 @@ export function partialGroups(episodes: readonly EpisodeFacts[]): ReadonlySet<st
 }
 
 /** The doubt about the group of an episode. */
-export function doubtIn({ episodes, steps }: Assembled): (episodeId: string) => GroupDoubt | null {
+export function doubtIn({ episodes, steps }: MethodFacts): (episodeId: string) => GroupDoubt | null {
   const groups = new Map(episodes.map((episode) => [episode.episode_id, groupOf(episode)]));
   const groupOfEpisode = (episodeId: string) => groups.get(episodeId) as string;
   const partial = partialGroups(episodes);

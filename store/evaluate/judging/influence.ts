@@ -1,7 +1,7 @@
 /** What a step changed in what came after it, from log-probabilities with and without it, both by one checkpoint (Dr. MAMR). */
 import { groupBy } from '../../../ingest/events/group-by.ts';
-import type { Assembled } from './assembled.ts';
 import { type EpisodeFacts, groupOf, type StepFacts, stepKey } from './facts.ts';
+import type { MethodFacts } from './method-facts.ts';
 import { onwardOf } from './over-episodes.ts';
 import type { RecordedPass } from './token-facts.ts';
 
@@ -11,7 +11,7 @@ export type Change = { readonly kept: number; readonly masked: number };
  * Of each step what it changed in the next that was given it: the log-probability of that step's trained tokens given the conversation,
  * and the same with the step taken out. A text is the reason why it is not known. Steps of a group are alike where their tokens are equal.
  */
-export function influencesOf(facts: Assembled): { readonly cluster: string; readonly change: Change | string }[] {
+export function influencesOf(facts: MethodFacts): { readonly cluster: string; readonly change: Change | string }[] {
   const { steps, episodes, contentOf } = facts;
   const groups = new Map(episodes.map((episode) => [episode.episode_id, groupOf(episode)]));
   const places = new Map(steps.map((step, i) => [stepKey(step.episode_id, step.step_id), i]));
@@ -27,7 +27,7 @@ export function influencesOf(facts: Assembled): { readonly cluster: string; read
 }
 
 /** Of a step what the last step of its episode, its answer, loses or wins without it; a text is the reason why it is not known. */
-export function answerChangesOf(facts: Assembled): (step: StepFacts) => Change | string {
+export function answerChangesOf(facts: MethodFacts): (step: StepFacts) => Change | string {
   const steps = groupBy(facts.steps, (step) => step.episode_id);
   const answers = new Map([...steps].map(([episode, own]) => [episode, onwardOf(own).at(-1)?.step_id]));
   const changes = changesOf(facts, (episode, a) => a.step_id === answers.get(episode));
@@ -46,7 +46,7 @@ export function answerChangesOf(facts: Assembled): (step: StepFacts) => Change |
 
 /** By the `stepKey` of each step that was taken out of a prompt what that changed, or the reason why it is not known. */
 function changesOf(
-  { recorded: { passes, tokens } }: Assembled,
+  { recorded: { passes, tokens } }: MethodFacts,
   preferred: (episode: string, a: RecordedPass, b: RecordedPass) => boolean,
 ): Map<string, Change | string> {
   const changes = new Map<string, Change | string>();

@@ -15,15 +15,15 @@ import { facts, firstOf, query, rowsOf, sql } from '../../db/query.ts';
 import { findMethod, METHODS } from '../methods/find.ts';
 import type { Method } from '../methods/method.ts';
 import { methodParams } from '../methods/run.ts';
-import type { Assembled } from './assembled.ts';
 import { EarlierResults } from './earlier-results.ts';
 import { type StepFacts, stepKey } from './facts.ts';
 import { readingsOf, readsRewards, requireJudged, runOver, tablesOf } from './judged.ts';
 import type { Judgement, MethodRun } from './judgement.ts';
 import { ALL_SHARES, takeTurn } from './lock.ts';
+import type { MethodFacts } from './method-facts.ts';
 import { passedOver } from './over-episodes.ts';
 import { type Portion, portionsOf } from './portions.ts';
-import { type JudgedFacts, readFacts, unread } from './reading.ts';
+import { readFacts, type SharedFacts, unread } from './reading.ts';
 import { closedEpisodes, markJudged, type UnjudgedOptions, unjudgedEpisodes } from './unjudged.ts';
 import { withReplays } from './with-replays.ts';
 import { clear, nameMethod, put } from './writing.ts';
@@ -296,10 +296,10 @@ async function writeJudgements(
 /** The facts, with what this method sees of the methods before it. */
 function assembled(
   method: Method,
-  facts: JudgedFacts,
+  facts: SharedFacts,
   earlier: EarlierResults,
   rewards: ReadonlyMap<string, number | null> | null,
-): Assembled {
+): MethodFacts {
   const ofEpisodes = new Map(facts.episodes.map((episode) => [episode.episode_id, episode.reward]));
   // What an episode earned says nothing of an answer that it did not go on from.
   let over: ReadonlySet<StepFacts> | undefined;
@@ -320,7 +320,7 @@ function assembled(
     verdictOf: (method: string, episodeId: string) => earlier.verdictOf(method, episodeId),
   };
   // Facts that were not read throw when they are looked at, so they are inherited and not copied.
-  return Object.create(facts, Object.getOwnPropertyDescriptors(own)) as Assembled;
+  return Object.create(facts, Object.getOwnPropertyDescriptors(own)) as MethodFacts;
 }
 
 const isValueless = (one: Judgement): boolean => (one.table === 'verdicts' ? one.keep : one.value) === null;

@@ -1,17 +1,17 @@
 /** What the judge needs to know of a method, and how it runs it over assembled facts. */
 import { TroupeError } from '../../../errors.ts';
-import type { Judged, Method, UnitResult } from '../methods/method.ts';
+import type { Application, Method, UnitResult } from '../methods/method.ts';
 import { askOf } from '../methods/run.ts';
-import type { Assembled, Reading } from './assembled.ts';
-import { nobody } from './blamed.ts';
+import { nobody } from './blame-rows.ts';
 import type { EpisodeFacts } from './facts.ts';
 import { credit, type Judgement, type JudgementTable, reward, score, verdictOn } from './judgement.ts';
+import type { MethodFacts, Reading } from './method-facts.ts';
 import { type Over, type Units, walk } from './walk.ts';
 
 type Params = Readonly<Record<string, unknown>>;
 
 /** @throws TroupeError `method_input` for a method that can only be run by hand. */
-export function requireJudged(method: Method): Judged {
+export function requireJudged(method: Method): Application {
   if (method.judged) return method.judged;
   throw new TroupeError(
     'method_input',
@@ -48,7 +48,7 @@ export function tablesOf(method: Method): readonly JudgementTable[] {
  * value and the refusal as the reason, so that a judging can always be repeated.
  * @throws TroupeError `method_input` for a method that can only be run by hand.
  */
-export function runOver(method: Method, params: Params, facts: Assembled): Judgement[] {
+export function runOver(method: Method, params: Params, facts: MethodFacts): Judgement[] {
   const judged = requireJudged(method);
   const ask = askOf(method, params);
   try {

@@ -1,7 +1,7 @@
 import { groupBy } from '../../../ingest/events/group-by.ts';
-import type { Assembled } from './assembled.ts';
 import type { FeedbackFact } from './episode-facts.ts';
 import { type EpisodeFacts, stepKey } from './facts.ts';
+import type { MethodFacts } from './method-facts.ts';
 import { numberOf } from './named-feedback.ts';
 
 /** Feedback of kind failure with this name labels who made the decisive mistake, and where; any other name is a failure mode. */
@@ -11,7 +11,7 @@ const isTrue = ({ by }: FeedbackFact): boolean => by === 'human' || by === 'env'
 
 export const annotatorOf = ({ annotator, by }: FeedbackFact): string => annotator ?? by ?? 'unknown';
 
-type Labelled = {
+type LabelledCase = {
   readonly episode: EpisodeFacts;
   readonly gold: readonly FeedbackFact[];
   readonly predicted: ReadonlyMap<string, FeedbackFact[]>;
@@ -19,9 +19,9 @@ type Labelled = {
 
 /** The failures of each episode labelled as true, apart from what annotators predict; and who predicted anything at all. */
 export function labelled(
-  { episodes, feedback }: Assembled,
+  { episodes, feedback }: MethodFacts,
   counts: (fact: FeedbackFact) => boolean,
-): { cases: Labelled[]; annotators: string[] } {
+): { cases: LabelledCase[]; annotators: string[] } {
   const annotators = new Set<string>();
   const cases = episodes.map((episode) => {
     const facts = (feedback.get(episode.episode_id) ?? []).filter((fact) => fact.kind === 'failure' && counts(fact));
@@ -35,7 +35,7 @@ export function labelled(
   return { cases: cases.filter(({ gold }) => gold.length > 0), annotators: [...annotators].sort() };
 }
 
-export const agentsBySteps = ({ steps }: Assembled): ReadonlyMap<string, string | null> =>
+export const agentsBySteps = ({ steps }: MethodFacts): ReadonlyMap<string, string | null> =>
   new Map(steps.map(({ episode_id, step_id, agent }) => [stepKey(episode_id, step_id), agent]));
 
 export const agentIn = (

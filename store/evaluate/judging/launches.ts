@@ -2,9 +2,10 @@
  * Rewards and credit along who launched whom: the episodes of a group form a tree by `parent_episode_id`. Only links inside a group
  * count, so that the rating of an episode depends on its group alone. The rating of an episode is copied to its steps.
  */
-import type { Assembled } from './assembled.ts';
+
 import { doubtIn } from './group-doubts.ts';
 import type { Judgement, OnStep } from './judgement.ts';
+import type { MethodFacts } from './method-facts.ts';
 import { type Member, onEpisode } from './over-episodes.ts';
 import { type Tree, treeOf } from './tree.ts';
 
@@ -34,7 +35,7 @@ export function launchRows(
 }
 
 /** Credit in a partial group, or in one of several versions of a policy, has that reason, unless it has a more serious one. */
-export const withDoubts = (facts: Assembled) => {
+export const withDoubts = (facts: MethodFacts) => {
   const doubt = doubtIn(facts);
   return ({ episode_id }: { readonly episode_id: string }, reason: string | null): string | null =>
     reason ?? doubt(episode_id);

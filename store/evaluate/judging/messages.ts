@@ -3,9 +3,9 @@
 import { groupBy } from '../../../ingest/events/group-by.ts';
 import { DECIMAL } from '../consistency/written-number.ts';
 import { lastBox } from '../methods/boxed.ts';
-import type { Assembled } from './assembled.ts';
 import type { EpisodeFacts, StepFacts } from './facts.ts';
 import { type Judgement, score } from './judgement.ts';
+import type { MethodFacts } from './method-facts.ts';
 import { onwardOf } from './over-episodes.ts';
 
 /** A task whose tags hold `choices` (true, or the list of them) is a multiple choice. */
@@ -13,13 +13,13 @@ export const isChoice = ({ task_tags }: EpisodeFacts): boolean =>
   task_tags?.choices === true || (Array.isArray(task_tags?.choices) && task_tags.choices.length > 0);
 
 /** The steps that each episode went on from. */
-export const messagesOf = ({ steps }: Pick<Assembled, 'steps'>): ReadonlyMap<string, readonly StepFacts[]> =>
+export const messagesOf = ({ steps }: Pick<MethodFacts, 'steps'>): ReadonlyMap<string, readonly StepFacts[]> =>
   new Map([...groupBy(steps, (step) => step.episode_id)].map(([id, own]) => [id, onwardOf(own)]));
 
 type Answer = { readonly text: string; readonly from: 'episode' | 'last_message' };
 
 /** The answer that an episode ended with; where it names none, what its last message boxes. */
-export function answersOf(facts: Assembled): (episode: EpisodeFacts) => Answer | null {
+export function answersOf(facts: MethodFacts): (episode: EpisodeFacts) => Answer | null {
   const messages = messagesOf(facts);
   return ({ episode_id, answer }) => {
     if (answer !== null) return { text: answer, from: 'episode' };
@@ -44,7 +44,7 @@ export const textScore = (episode: EpisodeFacts, text: string, detail?: object):
 };
 
 /** The last message of each episode; null for none. */
-export function lastTextOf(facts: Assembled): (episode: EpisodeFacts) => string | null {
+export function lastTextOf(facts: MethodFacts): (episode: EpisodeFacts) => string | null {
   const messages = messagesOf(facts);
   return ({ episode_id }) => {
     const last = messages.get(episode_id)?.at(-1);

@@ -2,9 +2,10 @@
  * What methods read that has no column of its own: feedback by its name, on the kind of target that the name is defined for. The last,
  * by (time, id), counts; a truth value counts as 1 or 0; feedback without a value is ignored.
  */
-import type { Assembled } from './assembled.ts';
+
 import type { FeedbackFact } from './episode-facts.ts';
 import { type StepFacts, stepKey } from './facts.ts';
+import type { MethodFacts } from './method-facts.ts';
 
 export type NamedFeedback = {
   readonly name: string;
@@ -127,7 +128,7 @@ export const NAMED_FEEDBACK: readonly NamedFeedback[] = [
 /** The last feedback of a name on each target, by `stepKey` (an episode is the target '' of itself), read in this way. */
 const lastOf =
   <T>(read: (fact: FeedbackFact) => T | null) =>
-  (feedback: Assembled['feedback'], target: NamedFeedback['target'], name: string): Map<string, T> => {
+  (feedback: MethodFacts['feedback'], target: NamedFeedback['target'], name: string): Map<string, T> => {
     const found = new Map<string, T>();
     for (const [episode, facts] of feedback) {
       for (const fact of facts) {
@@ -157,17 +158,20 @@ export const listsOn = lastOf(({ value_json }): number[] | null =>
 
 /** Parameters of a method that reads what a step or an agent earned by itself: the name of that feedback. */
 export const EARNED = { reward_name: 'reward' };
-type Earned = Readonly<typeof EARNED>;
+type EarnedParams = Readonly<typeof EARNED>;
 
 /** What a step earned by itself: the reward that the method that is read gave it, else the one recorded on the step. */
-export function ownRewardsOf(facts: Assembled, { reward_name }: Earned): (step: StepFacts) => number | null {
+export function ownRewardsOf(facts: MethodFacts, { reward_name }: EarnedParams): (step: StepFacts) => number | null {
   if (facts.ownRewards) return facts.rewardOf;
   const recorded = numbersOn(facts.feedback, 'step', reward_name);
   return ({ episode_id, step_id }) => recorded.get(stepKey(episode_id, step_id)) ?? null;
 }
 
 /** What the agent of a step earned: recorded on the step, else on the agent for the whole episode. */
-export function agentRewardsOf({ feedback }: Assembled, { reward_name }: Earned): (step: StepFacts) => number | null {
+export function agentRewardsOf(
+  { feedback }: MethodFacts,
+  { reward_name }: EarnedParams,
+): (step: StepFacts) => number | null {
   const ofStep = numbersOn(feedback, 'step', reward_name);
   const ofAgent = numbersOn(feedback, 'agent', reward_name);
   return ({ episode_id, step_id, agent }) =>

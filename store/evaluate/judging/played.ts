@@ -1,8 +1,8 @@
 import { taskClusters } from '../consistency/task-clusters.ts';
-import type { Assembled } from './assembled.ts';
 import type { EpisodeFacts } from './facts.ts';
+import type { MethodFacts } from './method-facts.ts';
 
-export const survivors = ({ episodes, survives }: Assembled): Set<string> =>
+export const survivors = ({ episodes, survives }: MethodFacts): Set<string> =>
   new Set(episodes.filter(({ episode_id }) => survives(episode_id, '')).map(({ episode_id }) => episode_id));
 
 export const textTag = (tags: Readonly<Record<string, unknown>> | null, name: string): string | null => {
@@ -10,7 +10,7 @@ export const textTag = (tags: Readonly<Record<string, unknown>> | null, name: st
   return typeof value === 'string' && value !== '' ? value : null;
 };
 
-export const clustersOf = (facts: Assembled, model: string | null) => {
+export const clustersOf = (facts: MethodFacts, model: string | null) => {
   const texts = new Map(
     facts.episodes.flatMap(({ task_id, query }) => (task_id === null ? [] : [[task_id, query] as const])),
   );

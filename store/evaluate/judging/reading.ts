@@ -3,20 +3,20 @@
 import type { Session } from '../../db/pool.ts';
 import { readEntries } from '../attribution/entries.ts';
 import { taskVectors } from '../consistency/task-embeddings.ts';
-import type { Assembled, Reading } from './assembled.ts';
 import { decisionFacts, feedbackFacts, observationFacts, teamFacts, toolFacts } from './episode-facts.ts';
 import { type EpisodeFacts, episodeFacts, executionReports, type StepContent, stepKey } from './facts.ts';
+import type { MethodFacts, Reading } from './method-facts.ts';
 import { readSteps } from './step-facts.ts';
 import { tokenFacts } from './token-facts.ts';
 
 /** What stays the same for every method of a judging. */
-export type JudgedFacts = Omit<Assembled, 'rewardOf' | 'ownRewards' | 'survives' | 'verdictOf'>;
+export type SharedFacts = Omit<MethodFacts, 'rewardOf' | 'ownRewards' | 'survives' | 'verdictOf'>;
 
 export async function readFacts(
   tx: Session,
   ids: readonly string[],
   readings: ReadonlySet<Reading>,
-): Promise<JudgedFacts> {
+): Promise<SharedFacts> {
   const read = async <T>(reading: Reading, from: () => Promise<T>): Promise<() => T> => {
     if (!readings.has(reading)) return () => unread(reading);
     const facts = await from();

@@ -5,14 +5,14 @@
  * so such an episode is no branch.
  */
 import { groupBy } from '../../../ingest/events/group-by.ts';
-import type { Assembled } from './assembled.ts';
 import { type EpisodeFacts, groupOf, type StepFacts, stepKey } from './facts.ts';
 import { rightOf } from './influence.ts';
+import type { MethodFacts } from './method-facts.ts';
 import { onwardOf } from './over-episodes.ts';
 import { tagged } from './replays.ts';
 
 /** Steps that form one tree, and what is known of them. */
-export type Grown = {
+export type ReplayTree = {
   /** The episode that the tree stands with: the first of the group that it grew from, or the only one. */
   readonly episode: EpisodeFacts;
   /** All that are part of it. */
@@ -32,11 +32,11 @@ export type Family = {
   readonly members: readonly EpisodeFacts[];
   /** Replays of them in which something was changed: they are no branches. */
   readonly changed: readonly EpisodeFacts[];
-  readonly grown: Grown | null;
+  readonly grown: ReplayTree | null;
 };
 
 /** The judged episodes by the tree that they belong to; one that nothing was played from is a tree of its own. */
-export function familiesOf({ episodes, steps }: Pick<Assembled, 'episodes' | 'steps'>): Family[] {
+export function familiesOf({ episodes, steps }: Pick<MethodFacts, 'episodes' | 'steps'>): Family[] {
   const own = groupBy(steps, (step) => step.episode_id);
   const known = new Map(episodes.map((episode) => [episode.episode_id, episode]));
   const rootOf = (episode: EpisodeFacts): EpisodeFacts => {
@@ -85,7 +85,7 @@ export const isGrown = ({ members }: Family): boolean => members.some((one) => t
 /** Those that replay nothing come first. */
 const depth = (episode: EpisodeFacts): 0 | 1 => (tagged(episode, 'replay_of') === null ? 0 : 1);
 
-function grownFrom(members: readonly EpisodeFacts[], own: ReadonlyMap<string, readonly StepFacts[]>): Grown {
+function grownFrom(members: readonly EpisodeFacts[], own: ReadonlyMap<string, readonly StepFacts[]>): ReplayTree {
   const through = new Map<string, (number | null)[]>();
   const right = new Map<string, boolean>();
   const nodes: StepFacts[] = [];

@@ -5,8 +5,8 @@
  * `repaired`. A replay may be of another group, so what reads replays is run over everything that is judged together.
  */
 import { groupBy } from '../../../ingest/events/group-by.ts';
-import type { Assembled } from './assembled.ts';
 import type { EpisodeFacts, StepFacts } from './facts.ts';
+import type { MethodFacts } from './method-facts.ts';
 import { onwardOf } from './over-episodes.ts';
 import { textTag } from './played.ts';
 
@@ -35,7 +35,7 @@ export type Run = {
 };
 
 /** Every judged episode as a run, with its replays among the others. */
-export function runsOf({ episodes, steps }: Assembled): Run[] {
+export function runsOf({ episodes, steps }: MethodFacts): Run[] {
   const own = groupBy(steps, (step) => step.episode_id);
   const runs = episodes.map((episode) => ({
     episode,

@@ -5,10 +5,10 @@
 
 import { groupBy } from '../../../ingest/events/group-by.ts';
 import { type GroupFlag, groupFlags } from '../methods/group-flags.ts';
-import type { Assembled } from './assembled.ts';
 import { type EpisodeFacts, groupOf, type StepFacts } from './facts.ts';
 import { doubtOf, partialGroups } from './group-doubts.ts';
 import { credit, type Judgement, verdictOn } from './judgement.ts';
+import type { MethodFacts } from './method-facts.ts';
 import { passedOver } from './over-episodes.ts';
 import { mixedPolicies } from './policy-versions.ts';
 import { familiesOf } from './replay-trees.ts';
@@ -21,7 +21,7 @@ type Reward = number | null;
  * read each step is a sample.
  */
 export function creditByGroup(
-  { episodes, steps, rewardOf, ownRewards }: Assembled,
+  { episodes, steps, rewardOf, ownRewards }: MethodFacts,
   credited: (rows: { readonly group: readonly string[]; readonly reward: readonly Reward[] }) => readonly Reward[],
 ): Judgement[] {
   const at = episodeOf(episodes, steps);
@@ -67,7 +67,7 @@ type AgentStep = { readonly query: string; readonly traj: string; readonly agent
  * what is wrong with the signal where the samples are others.
  */
 export function creditByAgent(
-  { episodes, steps: all, rewardOf }: Pick<Assembled, 'episodes' | 'steps' | 'rewardOf'>,
+  { episodes, steps: all, rewardOf }: Pick<MethodFacts, 'episodes' | 'steps' | 'rewardOf'>,
   credited: (rows: { readonly steps: readonly AgentStep[] }) => readonly Reward[],
   flagged = flagsByAgent,
 ): Judgement[] {
@@ -122,7 +122,7 @@ type InTurn = TurnStep & { readonly step: StepFacts; readonly group: string };
  * episodes that went through it.
  */
 export function creditByEnvironment(
-  facts: Pick<Assembled, 'episodes' | 'steps' | 'rewardOf'>,
+  facts: Pick<MethodFacts, 'episodes' | 'steps' | 'rewardOf'>,
   credited: (rows: { readonly steps: readonly TurnStep[] }) => readonly Reward[],
 ): Judgement[] {
   const { rows, without } = facts.episodes.some((episode) => tagged(episode, 'replay_of') !== null)
@@ -154,7 +154,7 @@ export function creditByEnvironment(
 
 type Turns = { readonly rows: readonly InTurn[]; readonly without: readonly Judgement[] };
 
-function inTurns({ episodes, steps: all, rewardOf }: Pick<Assembled, 'episodes' | 'steps' | 'rewardOf'>): Turns {
+function inTurns({ episodes, steps: all, rewardOf }: Pick<MethodFacts, 'episodes' | 'steps' | 'rewardOf'>): Turns {
   const steps = all.filter(({ turn }) => turn !== null);
   const at = episodeOf(episodes, steps);
   const groups = episodes.map(groupOf);
@@ -168,7 +168,7 @@ function inTurns({ episodes, steps: all, rewardOf }: Pick<Assembled, 'episodes' 
   };
 }
 
-function inTrees(facts: Pick<Assembled, 'episodes' | 'steps' | 'rewardOf'>): Turns {
+function inTrees(facts: Pick<MethodFacts, 'episodes' | 'steps' | 'rewardOf'>): Turns {
   const own = groupBy(facts.steps, ({ episode_id }) => episode_id);
   const parts = familiesOf(facts).map(({ members, changed, grown }): Turns => {
     const steps = members.flatMap(({ episode_id }) => own.get(episode_id) ?? []);

@@ -2,11 +2,12 @@
  * Values of a search tree that the steps of an episode form, or those of episodes that were played from places of each other. Its root is
  * no step, so that candidates of the first call are siblings. Every leaf is one roll-out; one without a label `correct` is omitted, not taken for wrong.
  */
-import type { Assembled } from './assembled.ts';
+
 import { type StepFacts, stepKey } from './facts.ts';
 import { credit, type Judgement } from './judgement.ts';
+import type { MethodFacts } from './method-facts.ts';
 import { truthsOn } from './named-feedback.ts';
-import type { Grown } from './replay-trees.ts';
+import type { ReplayTree } from './replay-trees.ts';
 import { type Tree, treeOf } from './tree.ts';
 
 export const stepTree = (steps: readonly StepFacts[]): Tree<StepFacts> =>
@@ -34,7 +35,7 @@ function rolloutsOf(tree: Tree<StepFacts>, outcomeOf: (step: StepFacts) => boole
 /** Whether a step came out right: as its label `correct` says, else as the episode that ended with it did. */
 export function outcomesIn({
   feedback,
-}: Assembled): (tree: Pick<Grown, 'rightAt'>) => (step: StepFacts) => boolean | undefined {
+}: MethodFacts): (tree: Pick<ReplayTree, 'rightAt'>) => (step: StepFacts) => boolean | undefined {
   const correct = truthsOn(feedback, 'step', 'correct');
   return ({ rightAt }) =>
     (step) =>
@@ -43,11 +44,11 @@ export function outcomesIn({
 
 /** Of each tree what the roll-outs that were graded make of it; a text is the reason why there is nothing. */
 export function valued(
-  facts: Assembled,
+  facts: MethodFacts,
   over: (input: { readonly rollouts: readonly Rollout[] }) => Readonly<Record<string, NodeValue>> | string,
 ) {
   const outcomes = outcomesIn(facts);
-  return (grown: Grown) => {
+  return (grown: ReplayTree) => {
     const tree = stepTree(grown.steps);
     if (!tree.grown) return 'no_tree';
     const rollouts = rolloutsOf(tree, outcomes(grown));
@@ -68,10 +69,10 @@ export const onNodes = (
 
 /** A number for each node of a tree that was graded, from its value and visits and those of its parent. */
 export const onEachNode = (
-  facts: Assembled,
+  facts: MethodFacts,
   backup: Parameters<typeof valued>[1],
   judge: (own: NodeValue, parent: NodeValue) => number | string,
-): ((grown: Grown) => Judgement[] | string) => {
+): ((grown: ReplayTree) => Judgement[] | string) => {
   const valuesOf = valued(facts, backup);
   return (grown) => {
     const found = valuesOf(grown);

@@ -2,8 +2,9 @@
  * Which subgoals of a task a run met. Each is an observation of kind `progress`: its content is a list with an entry for each subgoal, 1 or
  * true where it is met at that moment, or an object with that list under `subgoals_done`.
  */
-import type { Assembled } from './assembled.ts';
+
 import type { ObservationFact } from './episode-facts.ts';
+import type { MethodFacts } from './method-facts.ts';
 
 type Bits = readonly (0 | 1)[];
 
@@ -21,7 +22,7 @@ function bitsOf({ content }: ObservationFact): Bits | null {
   return bits.every((one) => one !== null) ? bits : null;
 }
 
-export function subgoalsOf(observations: Assembled['observations']): Subgoals {
+export function subgoalsOf(observations: MethodFacts['observations']): Subgoals {
   const moments = (episode: string): readonly Bits[] | null => {
     const read = (observations.get(episode) ?? []).filter(({ kind }) => kind === 'progress').map(bitsOf);
     return read.every((bits) => bits !== null) ? read : null;

@@ -1,11 +1,11 @@
 /** Over what methods run, and the walk along it: each unit is judged by itself. */
 import { groupBy } from '../../../ingest/events/group-by.ts';
 import type { ExecutionReport } from '../methods/execution-report.ts';
-import type { Assembled } from './assembled.ts';
 import { type EpisodeFacts, groupOf, type StepFacts } from './facts.ts';
 import type { Judgement, OnStep } from './judgement.ts';
+import type { MethodFacts } from './method-facts.ts';
 import { type Member, onEpisode } from './over-episodes.ts';
-import { familiesOf, type Grown } from './replay-trees.ts';
+import { familiesOf, type ReplayTree } from './replay-trees.ts';
 
 /** What a method over each of these is given. */
 export type Units = {
@@ -16,7 +16,7 @@ export type Units = {
   /** An episode with its execution report. */
   readonly report: { readonly episode: EpisodeFacts; readonly report: ExecutionReport };
   /** A tree of steps, as one episode recorded it or as replays of each other grew it. */
-  readonly replay: Grown;
+  readonly replay: ReplayTree;
 };
 
 export type Over = keyof Units;
@@ -24,7 +24,7 @@ export type Over = keyof Units;
 /** Rows without a value, of a step and of an episode. */
 export type Blanks = { readonly step: OnStep; readonly episode: (episode: EpisodeFacts, reason: string) => Judgement };
 
-type Walked = Pick<Assembled, 'episodes' | 'steps' | 'ownRewards'> & Partial<Pick<Assembled, 'reports'>>;
+type WalkFacts = Pick<MethodFacts, 'episodes' | 'steps' | 'ownRewards'> & Partial<Pick<MethodFacts, 'reports'>>;
 
 type Place<Unit> = {
   /** Null where nothing can be judged. */
@@ -40,7 +40,7 @@ type Place<Unit> = {
  */
 export const walk = <O extends Over>(
   over: O,
-  facts: Walked,
+  facts: WalkFacts,
   blanks: Blanks,
   judge: (unit: Units[O]) => readonly Judgement[] | string,
 ): Judgement[] =>
@@ -49,7 +49,7 @@ export const walk = <O extends Over>(
     return [...beside, ...(typeof result === 'string' ? without(result) : result)];
   });
 
-const PLACES: { readonly [O in Over]: (facts: Walked, blanks: Blanks) => readonly Place<Units[O]>[] } = {
+const PLACES: { readonly [O in Over]: (facts: WalkFacts, blanks: Blanks) => readonly Place<Units[O]>[] } = {
   episode: (facts, blanks) => {
     const own = stepsByEpisode(facts);
     return facts.episodes.map((episode) => {
@@ -96,9 +96,9 @@ const PLACES: { readonly [O in Over]: (facts: Walked, blanks: Blanks) => readonl
   },
 };
 
-const stepsByEpisode = ({ steps }: Walked) => groupBy(steps, ({ episode_id }) => episode_id);
+const stepsByEpisode = ({ steps }: WalkFacts) => groupBy(steps, ({ episode_id }) => episode_id);
 
-const noStepsIn = ({ ownRewards }: Walked, blanks: Blanks, episode: EpisodeFacts): Judgement =>
+const noStepsIn = ({ ownRewards }: WalkFacts, blanks: Blanks, episode: EpisodeFacts): Judgement =>
   blanks.episode(episode, ownRewards ? 'missing_reward' : 'no_steps');
 
 const unvalued =

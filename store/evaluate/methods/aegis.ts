@@ -5,11 +5,10 @@ import type { FeedbackFact } from '../judging/episode-facts.ts';
 import { score } from '../judging/judgement.ts';
 import { agentIn, agentsBySteps, isMode, labelled } from '../judging/labelled.ts';
 import { lastTextOf } from '../judging/messages.ts';
-import type { Given } from './given.ts';
 import { mastCode } from './mast.ts';
 import { method } from './method.ts';
 import { refuseInput } from './refuse.ts';
-import { nullable } from './shapes.ts';
+import { type Immutable, nullable } from './shapes.ts';
 import { mean, sum } from './statistics.ts';
 
 const Pair = Type.Tuple([Type.String(), Type.String()]);
@@ -122,7 +121,7 @@ function parsed(text: string): unknown {
 }
 
 const Input = Type.Object({ cases: Type.Array(Type.Object({ gold: Type.Array(Pair), pred: Type.Array(Pair) })) });
-type Case = Given<Static<typeof Input>>['cases'][number];
+type Case = Immutable<Static<typeof Input>>['cases'][number];
 type AgentMode = Case['gold'][number];
 
 type F1 = { readonly micro: number; readonly macro: number };

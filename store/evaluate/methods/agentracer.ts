@@ -1,7 +1,7 @@
 /** AgenTracer (arXiv 2509.03312): the decisive error of a failed run, and the reward that teaches to name it. */
 
 import { Type } from 'typebox';
-import { blame, nobody } from '../judging/blamed.ts';
+import { blame, nobody } from '../judging/blame-rows.ts';
 import { score } from '../judging/judgement.ts';
 import { lastTextOf } from '../judging/messages.ts';
 import { agentAt, bit, ofKind, placeOf, runsOf, succeeded } from '../judging/replays.ts';

@@ -3,9 +3,9 @@
 import { Type } from 'typebox';
 import { groupBy } from '../../../ingest/events/group-by.ts';
 import { MAX_DEPTH, notJson } from '../../../ingest/events/json.ts';
-import type { Assembled } from '../judging/assembled.ts';
 import { type EpisodeFacts, stepKey } from '../judging/facts.ts';
 import { verdictOn } from '../judging/judgement.ts';
+import type { MethodFacts } from '../judging/method-facts.ts';
 import { numberOf, truthsOn } from '../judging/named-feedback.ts';
 import { onwardOf } from '../judging/over-episodes.ts';
 import { method } from './method.ts';
@@ -79,7 +79,7 @@ const NO: readonly unknown[] = [0, false, 'no', 'reject'];
 const voteOf = (vote: unknown): (0 | 1)[] => (YES.includes(vote) ? [1] : NO.includes(vote) ? [0] : []);
 
 /** The last vote of each member; of nameless members every vote. */
-function votesOn({ feedback, decisions }: Assembled, { episode_id }: EpisodeFacts): (0 | 1)[] {
+function votesOn({ feedback, decisions }: MethodFacts, { episode_id }: EpisodeFacts): (0 | 1)[] {
   const voted = (feedback.get(episode_id) ?? []).filter((one) => one.name === 'vote' && one.target_kind === 'episode');
   const decided = (decisions.get(episode_id) ?? []).filter(({ kind }) => kind === 'vote');
   const votes = [

@@ -13,11 +13,11 @@ import {
   type Verdict,
   verdict,
 } from './execution-report.ts';
-import { type Judged, method } from './method.ts';
+import { type Application, method } from './method.ts';
 import { Key, nullable } from './shapes.ts';
 
 /** A verdict on each candidate of a report. */
-const verdictsByReport: Judged<ExecutionReport, unknown, readonly Verdict[]> = {
+const verdictsByReport: Application<ExecutionReport, unknown, readonly Verdict[]> = {
   over: 'report',
   reads: ['content', 'reports'],
   each:

@@ -3,11 +3,11 @@
 import { groupBy } from '../../../ingest/events/group-by.ts';
 import { score } from '../judging/judgement.ts';
 import { type ExecutionReport, ExecutionReports, readReports, rightByReference } from './execution-report.ts';
-import { type Judged, method } from './method.ts';
+import { type Application, method } from './method.ts';
 import { largest, mean } from './statistics.ts';
 
 /** One number for each group, over the reports of its episodes. */
-const scoreByReports: Judged<{ readonly reports: readonly ExecutionReport[] }, unknown, number | null> = {
+const scoreByReports: Application<{ readonly reports: readonly ExecutionReport[] }, unknown, number | null> = {
   over: 'group',
   reads: ['content', 'reports'],
   each:

@@ -2,9 +2,9 @@
 
 import { type Static, Type } from 'typebox';
 import { groupBy } from '../../../ingest/events/group-by.ts';
-import type { Assembled } from '../judging/assembled.ts';
-import { blame, nobody } from '../judging/blamed.ts';
+import { blame, nobody } from '../judging/blame-rows.ts';
 import type { Judgement } from '../judging/judgement.ts';
+import type { MethodFacts } from '../judging/method-facts.ts';
 import { bit, ofKind, runsOf, succeeded } from '../judging/replays.ts';
 import { method } from './method.ts';
 import { refuseInput } from './refuse.ts';
@@ -60,7 +60,7 @@ export const invertDependencies = method({
 });
 
 /** The last recorded list of pairs. */
-function edgesIn({ feedback }: Assembled, episode: string): readonly (readonly [string, string])[] | null {
+function edgesIn({ feedback }: MethodFacts, episode: string): readonly (readonly [string, string])[] | null {
   const recorded = (feedback.get(episode) ?? []).filter(
     ({ name, target_kind }) => name === 'data_deps' && target_kind === 'episode',
   );

@@ -24,7 +24,7 @@ const params = {
 };
 type Params = typeof params;
 
-type Cosigned = {
+type CosignedRewards = {
   readonly programs: readonly (number | null)[];
   readonly tests: readonly (number | null)[];
   /** Share of the generated tests that right programs co-sign; null when no candidate is right. Feeds the trust of the next iteration. */
@@ -59,7 +59,7 @@ export const cosignedRewards = method({
   params,
   limits: { max_len: Type.Number({ exclusiveMinimum: 0 }), trust: Type.Number({ minimum: 0, maximum: 1 }) },
   input: Input,
-  run: (report, params): Cosigned => {
+  run: (report, params): CosignedRewards => {
     const read = readReport(report);
     const weights = new Map(read.tests.map((test) => [test, weightOf(report, read, test, params.trust)]));
     const lengths = params.lambda_len === 0 ? report.tests.map(() => 0) : testLengths(report);

@@ -2,9 +2,9 @@
 
 import { Type } from 'typebox';
 import { groupBy } from '../../../ingest/events/group-by.ts';
-import type { Assembled } from '../judging/assembled.ts';
 import { groupOf, type StepFacts, stepKey } from '../judging/facts.ts';
 import { credit, type Judgement, reward, score } from '../judging/judgement.ts';
+import type { MethodFacts } from '../judging/method-facts.ts';
 import type { ExecutionReport } from './execution-report.ts';
 import { method } from './method.ts';
 import { refuseInput, requireRectangle, requireRows } from './refuse.ts';
@@ -152,7 +152,7 @@ type Candidate<Known> = Known | string;
  * side is empty.
  */
 function rewardsBySet<Known extends object>(
-  { episodes, steps }: Assembled,
+  { episodes, steps }: MethodFacts,
   knownOf: (step: StepFacts) => Candidate<Known>,
   weigh: (known: readonly Known[]) => readonly number[] | string | null,
 ): Judgement[] {

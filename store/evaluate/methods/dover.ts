@@ -2,7 +2,7 @@
 
 import { Type } from 'typebox';
 import { groupBy } from '../../../ingest/events/group-by.ts';
-import { type Blamed, blame, nobody } from '../judging/blamed.ts';
+import { type BlameTarget, blame, nobody } from '../judging/blame-rows.ts';
 import { stepKey } from '../judging/facts.ts';
 import { type Judgement, score } from '../judging/judgement.ts';
 import { truthsOn } from '../judging/named-feedback.ts';
@@ -146,4 +146,7 @@ export const doverVerdict = method({
 /** Surest first. */
 const VERDICTS = ['validated', 'partially_validated', 'inconclusive', 'refuted'];
 
-const whoIn = (replay: Replay): Blamed => ({ agent_id: agentAt(replay), step_id: replay.place?.step.step_id ?? null });
+const whoIn = (replay: Replay): BlameTarget => ({
+  agent_id: agentAt(replay),
+  step_id: replay.place?.step.step_id ?? null,
+});

@@ -1,11 +1,11 @@
 /** Dr. MAMR (arXiv 2511.02303): what a step changed in the steps after it. */
 
 import { Type } from 'typebox';
-import type { Assembled } from '../judging/assembled.ts';
 import { type StepFacts, stepKey } from '../judging/facts.ts';
 import { doubtIn } from '../judging/group-doubts.ts';
 import { answerChangesOf, influencesOf, rightOf } from '../judging/influence.ts';
 import { credit } from '../judging/judgement.ts';
+import type { MethodFacts } from '../judging/method-facts.ts';
 import { listsOn, numbersOn } from '../judging/named-feedback.ts';
 import { method } from './method.ts';
 import { requireRectangle, requireRows } from './refuse.ts';
@@ -255,12 +255,12 @@ function partsOf(outcome: number | null, influence: number | null, restart: numb
 type OfStep = (step: StepFacts) => number | null;
 
 /** The feedback of that name on a step, else what was computed. */
-function recordedOr({ feedback }: Assembled, name: string, computed: OfStep): OfStep {
+function recordedOr({ feedback }: MethodFacts, name: string, computed: OfStep): OfStep {
   const recorded = numbersOn(feedback, 'step', name);
   return (step) => recorded.get(stepKey(step.episode_id, step.step_id)) ?? computed(step);
 }
 
-function influencesIn(facts: Assembled): OfStep {
+function influencesIn(facts: MethodFacts): OfStep {
   const known = influencesOf(facts).flatMap(({ cluster, change }, i) =>
     typeof change === 'string' ? [] : [{ step: facts.steps[i]!, cluster, delta: change.kept - change.masked }],
   );
@@ -272,7 +272,7 @@ function influencesIn(facts: Assembled): OfStep {
   return (step) => values.get(step) ?? null;
 }
 
-function restartsIn(facts: Assembled): OfStep {
+function restartsIn(facts: MethodFacts): OfStep {
   const changeOf = answerChangesOf(facts);
   const right = new Map(facts.episodes.map((episode) => [episode.episode_id, rightOf(episode)]));
   return (step) => {

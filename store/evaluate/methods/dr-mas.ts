@@ -6,16 +6,15 @@ import { groupOf, type StepFacts } from '../judging/facts.ts';
 import { score } from '../judging/judgement.ts';
 import { agentRewardsOf, EARNED } from '../judging/named-feedback.ts';
 import { creditByAgent } from '../judging/reward-groups.ts';
-import type { Given } from './given.ts';
 import { groupFlags } from './group-flags.ts';
 import { VERL_PARAMS, verlAdvantage } from './group-relative.ts';
 import { method } from './method.ts';
-import { AgentSteps } from './shapes.ts';
+import { AgentSteps, type Immutable } from './shapes.ts';
 import { groupRows, groupStatistics, mean, standardDeviation } from './statistics.ts';
 
-type RewardTaken = 'own' | 'team' | 'mixed';
+type RewardSource = 'own' | 'team' | 'mixed';
 /** `reward`: what the judge takes as the reward of a step. */
-const params: typeof VERL_PARAMS & typeof EARNED & { reward: RewardTaken } = {
+const params: typeof VERL_PARAMS & typeof EARNED & { reward: RewardSource } = {
   ...VERL_PARAMS,
   reward: 'own',
   ...EARNED,
@@ -111,7 +110,7 @@ export const multiagentGrpoAdvantage = method({
 });
 
 /** The trajectory of each step; the query of each trajectory, and the average of its steps’ rewards, null where none has one. */
-function trajectoriesOf(steps: Given<Static<typeof AgentSteps>>) {
+function trajectoriesOf(steps: Immutable<Static<typeof AgentSteps>>) {
   const queries = steps.map(({ query }) => query);
   const trajectories = groupRows(
     queries,
@@ -187,7 +186,7 @@ export const drmasScaleRatio = method({
   },
 });
 
-function known(steps: Given<Static<typeof AgentSteps>>): number[] {
+function known(steps: Immutable<Static<typeof AgentSteps>>): number[] {
   return steps.flatMap(({ reward }) => (reward === null ? [] : [reward]));
 }
 

@@ -85,7 +85,7 @@ export const draftRlReward = method({
   },
 });
 
-type Selected = {
+type DraftSelection = {
   /** Positions of the drafts that are first among those of their agent and query, in order. */
   readonly local: readonly number[];
   /** Of the drafts that are first of all of their query. */
@@ -113,7 +113,7 @@ export const draftRlSelect = method({
   input: Type.Object({
     drafts: Type.Array(Type.Object({ query: Key, agent: Key, text: Type.String(), score: Type.Number() })),
   }),
-  run: ({ drafts }, { words }): Selected => {
+  run: ({ drafts }, { words }): DraftSelection => {
     const ranked = drafts
       .map(({ text, ...draft }, place) => ({ ...draft, place, inForm: Number(isChainOfDraft(text, words)) }))
       .sort((a, b) => b.inForm - a.inForm || b.score - a.score || a.place - b.place);

@@ -7,10 +7,10 @@
 
 import { type Static, Type } from 'typebox';
 import { groupBy } from '../../../ingest/events/group-by.ts';
-import type { Assembled } from '../judging/assembled.ts';
 import type { FeedbackFact } from '../judging/episode-facts.ts';
 import { type StepFacts, stepKey } from '../judging/facts.ts';
 import { credit, type Judgement, score } from '../judging/judgement.ts';
+import type { MethodFacts } from '../judging/method-facts.ts';
 import { numberOf, textsOn, truthsOn } from '../judging/named-feedback.ts';
 import { onwardOf } from '../judging/over-episodes.ts';
 import { method } from './method.ts';
@@ -91,7 +91,7 @@ function edgesOf(rounds: readonly Round[], ratings: ReadonlyMap<string, number>,
 }
 
 /** Rounds and edges of an episode, or why there are none. */
-function listening(facts: Assembled, weigh: Weigh) {
+function listening(facts: MethodFacts, weigh: Weigh) {
   return (episode: string, steps: readonly StepFacts[]) => {
     const rounds = roundsOf(steps);
     if (typeof rounds === 'string') return rounds;

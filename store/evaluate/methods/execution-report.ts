@@ -7,9 +7,8 @@
  */
 
 import { type Static, Type } from 'typebox';
-import type { Given } from './given.ts';
 import { refuseInput, requireRows } from './refuse.ts';
-import { Bit, Key, nullable } from './shapes.ts';
+import { Bit, type Immutable, Key, nullable } from './shapes.ts';
 
 export const ExecutionReport = Type.Object({
   programs: Type.Array(
@@ -50,7 +49,7 @@ export const ExecutionReport = Type.Object({
 
 export const ExecutionReports = Type.Object({ reports: Type.Array(ExecutionReport) });
 
-export type ExecutionReport = Given<Static<typeof ExecutionReport>>;
+export type ExecutionReport = Immutable<Static<typeof ExecutionReport>>;
 type Cell = ExecutionReport['pass'][number][number];
 
 /** The positions of a report by what they are, and what is known of each candidate program. */

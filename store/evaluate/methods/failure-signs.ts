@@ -1,20 +1,20 @@
 /** Who caused a failure, from the signs in what agents said: the task of Who&When (arXiv 2505.00212), the method ours. */
 import { Type } from 'typebox';
 import { whyNotFailed } from '../attribution/failed.ts';
-import type { Assembled } from '../judging/assembled.ts';
-import { nobody } from '../judging/blamed.ts';
+import { nobody } from '../judging/blame-rows.ts';
 import { type EpisodeFacts, textOfTruth } from '../judging/facts.ts';
 import type { Judgement } from '../judging/judgement.ts';
+import type { MethodFacts } from '../judging/method-facts.ts';
 import { method } from './method.ts';
 import { nullable } from './shapes.ts';
 import {
-  type Blamed,
   type FailedRun,
   REFERENCE_SIGNS,
   type ReferenceSign,
   rankBlame,
   SIGNS,
   type Sign,
+  type Suspect,
   signsOf,
   signsWithReference,
   TranscriptEntry,
@@ -22,8 +22,8 @@ import {
 
 /** A row for each agent that `rank` names, the surest first; a text is the reason why nobody is blamed. */
 const blameEntries = (
-  { episodes, entries }: Assembled,
-  rank: (episode: EpisodeFacts, run: FailedRun) => readonly Blamed[] | string,
+  { episodes, entries }: MethodFacts,
+  rank: (episode: EpisodeFacts, run: FailedRun) => readonly Suspect[] | string,
 ): Judgement[] =>
   episodes.flatMap((episode): Judgement[] => {
     const why = whyNotFailed(episode);
@@ -78,7 +78,7 @@ export const failureSigns = method({
   teams: 'several agents',
   params: WEIGHTS,
   input: Type.Object({ question: nullable(Type.String()), entries: Type.Array(TranscriptEntry) }),
-  run: (run, weights): Blamed[] => {
+  run: (run, weights): Suspect[] => {
     const candidates = signsOf(run);
     return rankBlame(
       candidates,
@@ -129,7 +129,7 @@ export const failureSignsWithReference = method({
     reference: Type.String(),
     entries: Type.Array(TranscriptEntry),
   }),
-  run: ({ reference, ...run }, weights): Blamed[] => {
+  run: ({ reference, ...run }, weights): Suspect[] => {
     const candidates = signsWithReference(run, reference);
     return rankBlame(
       candidates,

@@ -5,10 +5,9 @@ import { groupBy } from '../../../ingest/events/group-by.ts';
 import { type StepFacts, stepKey } from '../judging/facts.ts';
 import { credit, type Judgement } from '../judging/judgement.ts';
 import type { TokenFacts } from '../judging/token-facts.ts';
-import type { Given } from './given.ts';
 import { type Ask, method } from './method.ts';
 import { refuseInput, requireRows } from './refuse.ts';
-import { Bit } from './shapes.ts';
+import { Bit, type Immutable } from './shapes.ts';
 
 const Column = Type.Array(Type.Number());
 const Input = Type.Object({ rewards: Column, values: Column, mask: Type.Array(Bit) });
@@ -91,7 +90,7 @@ export const gae = method({
   },
 });
 
-type Sequence = Given<Static<typeof Input>>;
+type Sequence = Immutable<Static<typeof Input>>;
 
 /** What of a step stands in a sequence: its values, its mask, and what it earns at its last trained token. */
 type Piece = {

@@ -2,11 +2,10 @@
 
 import { type Static, Type } from 'typebox';
 import { creditByGroup } from '../judging/reward-groups.ts';
-import type { Given } from './given.ts';
 import { VERL_PARAMS, verlAdvantage } from './group-relative.ts';
 import { method } from './method.ts';
 import { refuseInput, requireRows } from './refuse.ts';
-import { Key, Reward } from './shapes.ts';
+import { type Immutable, Key, Reward } from './shapes.ts';
 import { columnOf, type Groups, groupRows, groupStatistics } from './statistics.ts';
 
 /**
@@ -132,7 +131,7 @@ export const trlAdvantage = method({
 });
 
 /** One column for each reward function, NaN where it gave null. */
-function columnsOf(reward: Given<Static<typeof Input>>['reward']): Float64Array[] {
+function columnsOf(reward: Immutable<Static<typeof Input>>['reward']): Float64Array[] {
   if (!reward.some(Array.isArray)) return [columnOf(reward as (number | null)[])];
   const rows = reward.map((one) => (Array.isArray(one) ? one : [one]));
   const width = rows[0]!.length;

@@ -4,10 +4,10 @@ import { uniformInt } from 'pure-rand/distribution/uniformInt';
 import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
 import { Type } from 'typebox';
 import { groupBy } from '../../../ingest/events/group-by.ts';
-import type { Assembled } from '../judging/assembled.ts';
 import type { ToolFact } from '../judging/episode-facts.ts';
 import { type EpisodeFacts, groupOf, type StepFacts } from '../judging/facts.ts';
 import { type Judgement, score, verdictOn } from '../judging/judgement.ts';
+import type { MethodFacts } from '../judging/method-facts.ts';
 import { onwardOf } from '../judging/over-episodes.ts';
 import { verdictsByReward } from '../judging/reward-groups.ts';
 import { method } from './method.ts';
@@ -44,7 +44,7 @@ function responseOf({ output, error, status }: ToolFact): string[] {
 
 /** An episode whose every tool call is without an answer has no score; one without tool calls is the method's affair. */
 function toolInput(
-  { tools }: Assembled,
+  { tools }: MethodFacts,
   { episode_id }: EpisodeFacts,
 ): { readonly tool_responses: readonly string[] } | string {
   const calls = tools.get(episode_id) ?? [];
@@ -66,7 +66,7 @@ function pairsIn(text: string): number {
 }
 
 /** Answer tags are `<answer>` and `</answer>`; an assistant's turn is a step that the episode went on from. */
-export function tagInput({ contentOf }: Assembled, steps: readonly StepFacts[]): AnswerTags | string {
+export function tagInput({ contentOf }: MethodFacts, steps: readonly StepFacts[]): AnswerTags | string {
   const turns = onwardOf(steps);
   if (turns.length === 0) return 'no_steps';
   const text = turns.map((step) => contentOf(step).text ?? '').join('\n');
@@ -78,7 +78,7 @@ export function tagInput({ contentOf }: Assembled, steps: readonly StepFacts[]):
   };
 }
 
-const stepsOf = (facts: Assembled): ((episode: EpisodeFacts) => readonly StepFacts[]) => {
+const stepsOf = (facts: MethodFacts): ((episode: EpisodeFacts) => readonly StepFacts[]) => {
   const steps = groupBy(facts.steps, (step) => step.episode_id);
   return ({ episode_id }) => steps.get(episode_id) ?? [];
 };

@@ -18,7 +18,7 @@ import { credit } from '../judging/judgement.ts';
 import { launches, launchRows, type Rating, rewardOf, withDoubts } from '../judging/launches.ts';
 import { EARNED, listsOn, ownRewardsOf } from '../judging/named-feedback.ts';
 import { noSteps } from '../judging/over-episodes.ts';
-import { familiesOf, type Grown, isGrown } from '../judging/replay-trees.ts';
+import { familiesOf, isGrown, type ReplayTree } from '../judging/replay-trees.ts';
 import { type Tree as TreeOf, treeOf } from '../judging/tree.ts';
 import { walk } from '../judging/walk.ts';
 import { method } from './method.ts';
@@ -74,7 +74,7 @@ type JointAction = {
  * @returns the tree, and the steps that belong to no joint action, with the reason
  */
 function jointActions(
-  grown: Pick<Grown, 'episodes' | 'steps'>,
+  grown: Pick<ReplayTree, 'episodes' | 'steps'>,
   earnedBy: (step: StepFacts) => number | null,
 ): { readonly tree: TreeOf<JointAction>; readonly without: ReadonlyMap<StepFacts, string> } {
   const byId = new Map(grown.steps.map((step) => [step.step_id, step]));

@@ -2,17 +2,16 @@
 
 import { type Static, Type } from 'typebox';
 import { groupBy } from '../../../ingest/events/group-by.ts';
-import type { Assembled } from '../judging/assembled.ts';
 import { type StepFacts, stepKey } from '../judging/facts.ts';
 import { doubtIn } from '../judging/group-doubts.ts';
 import { credit, type Judgement } from '../judging/judgement.ts';
+import type { MethodFacts } from '../judging/method-facts.ts';
 import { EARNED, numbersOn, ownRewardsOf } from '../judging/named-feedback.ts';
 import { complete, type Member, noSteps, onwardOf } from '../judging/over-episodes.ts';
 import type { Units } from '../judging/walk.ts';
-import type { Given } from './given.ts';
 import { type Ask, method } from './method.ts';
 import { refuseInput, requireRectangle, requireRows } from './refuse.ts';
-import { Bit } from './shapes.ts';
+import { Bit, type Immutable } from './shapes.ts';
 import { mean, standardDeviation } from './statistics.ts';
 
 const Matrix = Type.Array(Type.Array(Type.Number()));
@@ -23,7 +22,7 @@ const AgentChain = Type.Object({
   alive: Type.Array(Bit),
   bootstrap: Type.Number(),
 });
-type Chain = Given<Static<typeof AgentChain>>;
+type Chain = Immutable<Static<typeof AgentChain>>;
 const Discount = Type.Number({ minimum: 0, maximum: 1 });
 
 type Estimate = {
@@ -57,7 +56,7 @@ function discountedChain(
   return { advantages, returns };
 }
 
-type Found = { readonly value: number; readonly detail?: unknown };
+type StepEstimate = { readonly value: number; readonly detail?: unknown };
 
 /**
  * Turns by agents in acting order, with a critic's `value` of each step. Steps earn rewards of their own or, where none is recorded, the
@@ -65,9 +64,9 @@ type Found = { readonly value: number; readonly detail?: unknown };
  * answer depends on nothing but the group. Teams of other agents are other buffers.
  */
 function onBuffers<Params extends Readonly<typeof EARNED>, Output extends object>(
-  facts: Assembled,
+  facts: MethodFacts,
   ask: Pick<Ask<Chain, Params, Output>, 'answer' | 'params'>,
-  of: (output: Output, turn: number, agent: number) => Found,
+  of: (output: Output, turn: number, agent: number) => StepEstimate,
 ): (group: Units['group']) => Judgement[] {
   const ownReward = ownRewardsOf(facts, ask.params);
   const values = numbersOn(facts.feedback, 'step', 'value');

@@ -1,10 +1,10 @@
 /** MetaAgent-X (PettingLLMs repository): a designer and the executions of its designs. */
 
 import { Type } from 'typebox';
-import type { Assembled } from '../judging/assembled.ts';
 import type { OnStep } from '../judging/judgement.ts';
 import { credit, reward } from '../judging/judgement.ts';
 import { launches, launchRows, rewardOf, withDoubts } from '../judging/launches.ts';
+import type { MethodFacts } from '../judging/method-facts.ts';
 import type { Member } from '../judging/over-episodes.ts';
 import type { Units } from '../judging/walk.ts';
 import { VERL_PARAMS, verlAdvantage } from './group-relative.ts';
@@ -22,7 +22,7 @@ type DesignsOutput = {
 /**
  * MetaAgent-X: an episode that launched others is a design, those are its executions. Credit compares designs that were executed equally often; where they were not, the whole group has that reason.
  */
-function onDesigns(facts: Assembled, row: OnStep, { credited }: { readonly credited: boolean }) {
+function onDesigns(facts: MethodFacts, row: OnStep, { credited }: { readonly credited: boolean }) {
   const reasonIn = withDoubts(facts);
   return ({ members }: Units['group']) => {
     const tree = launches(members);

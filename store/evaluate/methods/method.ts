@@ -4,10 +4,10 @@
  * no I/O, no randomness that was not passed in.
  */
 import type { Static, TSchema } from 'typebox';
-import type { Assembled, Reading } from '../judging/assembled.ts';
 import type { Judgement, JudgementTable } from '../judging/judgement.ts';
+import type { MethodFacts, Reading } from '../judging/method-facts.ts';
 import type { Over, Units } from '../judging/walk.ts';
-import type { Given } from './given.ts';
+import type { Immutable } from './shapes.ts';
 
 /**
  * What the output is: keep or drop, a number about a trajectory or group, a number for each candidate, a number for each step … A loss is
@@ -28,13 +28,13 @@ export type Ask<Input, Params, Output> = {
 type Scope = 'group' | 'set';
 
 /** How the judge runs a method over stored facts. */
-export type Judged<Input = unknown, Params = unknown, Output = unknown> = Reads<Params> &
+export type Application<Input = unknown, Params = unknown, Output = unknown> = Reads<Params> &
   (
     | { [O in Over]: Each<O, Input, Params, Output> }[Over]
     | {
         readonly over?: undefined;
         /** All that is judged at once: from facts to the input of the method, and from its output to rows. */
-        rows(facts: Assembled, ask: Ask<Input, Params, Output>): Judgement[];
+        rows(facts: MethodFacts, ask: Ask<Input, Params, Output>): Judgement[];
       }
   );
 
@@ -50,7 +50,7 @@ export type UnitResult<Input = unknown, Output = unknown> = Question<Input, Outp
 type Each<O extends Over, Input, Params, Output> = {
   /** Each episode, each group, each execution report or each tree of steps is judged by itself. */
   readonly over: O;
-  each(facts: Assembled, ask: Ask<Input, Params, Output>): (unit: Units[O]) => UnitResult<Input, Output>;
+  each(facts: MethodFacts, ask: Ask<Input, Params, Output>): (unit: Units[O]) => UnitResult<Input, Output>;
 };
 
 type Reads<Params> = {
@@ -85,7 +85,7 @@ export type Method<Name extends string = string, Input = unknown, Params = unkno
   readonly input: object;
   run(input: Input, params: Params): Output;
   /** Absent for a method that can only be run by hand, with an input of its own. */
-  readonly judged?: Judged<Input, Params, Output>;
+  readonly judged?: Application<Input, Params, Output>;
 };
 
 /** A method whose types are read off its definition. It has no parameters where it names none. */
@@ -95,9 +95,9 @@ export const method = <
   Output,
   Params extends object = Record<never, never>,
 >(
-  definition: Omit<Method<Name, Given<Static<Schema>>, Params, Output>, 'input' | 'limits' | 'params'> & {
+  definition: Omit<Method<Name, Immutable<Static<Schema>>, Params, Output>, 'input' | 'limits' | 'params'> & {
     readonly input: Schema;
     readonly params?: Params;
     readonly limits?: { readonly [Param in keyof NoInfer<Params>]?: object };
   },
-): Method<Name, Given<Static<Schema>>, Params, Output> => ({ params: {} as Params, ...definition });
+): Method<Name, Immutable<Static<Schema>>, Params, Output> => ({ params: {} as Params, ...definition });

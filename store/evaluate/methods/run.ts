@@ -16,7 +16,7 @@ type Checker = { Check(value: unknown): boolean; Errors(value: unknown): Complai
 /** Data of a method with parameters beside it; anything at all where nobody knows which method it is. */
 export type Data<Input, Params> = unknown extends Input ? unknown : Input & Partial<Params>;
 
-type Described = Pick<Method, 'name' | 'params' | 'limits' | 'input'>;
+type Description = Pick<Method, 'name' | 'params' | 'limits' | 'input'>;
 
 const checkers = new WeakMap<object, Checker>();
 
@@ -72,7 +72,7 @@ export function askOf<Input, Params, Output>(
 
 /** The method's defaults with the given ones put over them, each checked. Throws TroupeError `method_input`. */
 export function methodParams<Params>(
-  method: Described & { readonly params: Params },
+  method: Description & { readonly params: Params },
   given: Readonly<Record<string, unknown>>,
 ): Params {
   const defaults = method.params as Readonly<Record<string, unknown>>;
@@ -89,7 +89,7 @@ export function methodParams<Params>(
   return { ...defaults, ...given } as Params;
 }
 
-function parameterNames(method: Described): string[] {
+function parameterNames(method: Description): string[] {
   return Object.keys(method.params as object);
 }
 
@@ -97,7 +97,7 @@ function fieldsOf(schema: object): string[] {
   return Object.keys((schema as { properties?: object }).properties ?? {});
 }
 
-function refuseName(method: Described, name: string, known: readonly string[]): never {
+function refuseName(method: Description, name: string, known: readonly string[]): never {
   const near = nearest(name, known);
   const hint = near === null ? `It takes ${list(known)}.` : `Did you mean ${near}?`;
   throw new TroupeError('method_input', `${method.name} has no input or parameter named ${got(name)}. ${hint}`, {

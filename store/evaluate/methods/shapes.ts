@@ -18,3 +18,6 @@ export const PassMatrix = Type.Array(Type.Array(Bit));
 
 /** One row a step: whose it is and what it earned. */
 export const AgentSteps = Type.Array(Type.Object({ query: Key, traj: Key, agent: Key, reward: Reward }));
+
+/** Data that is read and left as it is. */
+export type Immutable<T> = unknown extends T ? T : { readonly [Key in keyof T]: Immutable<T[Key]> };

@@ -2,9 +2,9 @@
 
 import { Type } from 'typebox';
 import { groupBy } from '../../../ingest/events/group-by.ts';
-import type { Assembled } from '../judging/assembled.ts';
 import { type EpisodeFacts, groupOf, type StepFacts, stepKey } from '../judging/facts.ts';
 import { type Judgement, score } from '../judging/judgement.ts';
+import type { MethodFacts } from '../judging/method-facts.ts';
 import { numbersOn, textsOn } from '../judging/named-feedback.ts';
 import { onwardOf } from '../judging/over-episodes.ts';
 import { method } from './method.ts';
@@ -58,7 +58,7 @@ export const ifd = method({
 
 type LogProbs = { readonly checkpoint: string; readonly cond_logprobs: number[]; readonly uncond_logprobs: number[] };
 
-function logprobsOf({ recorded }: Assembled, { episode_id, step_id }: StepFacts): LogProbs | string {
+function logprobsOf({ recorded }: MethodFacts, { episode_id, step_id }: StepFacts): LogProbs | string {
   const mask = recorded.tokens.get(stepKey(episode_id, step_id))?.mask;
   if (!mask) return 'no_token_ids';
   const passes = (recorded.passes.get(episode_id) ?? []).filter((one) => one.step_id === step_id);
@@ -78,7 +78,11 @@ function logprobsOf({ recorded }: Assembled, { episode_id, step_id }: StepFacts)
 
 const REFEREE = { base: 0, tie: 0.5, generated: 1 } as const;
 
-type Picked = { readonly dual: readonly number[]; readonly score: readonly number[]; readonly pick: number | null };
+type SampleChoice = {
+  readonly dual: readonly number[];
+  readonly score: readonly number[];
+  readonly pick: number | null;
+};
 
 /**
  * Which of several generated samples is worth most: hard for a small model, easy for a large one, and better than its base.
@@ -99,7 +103,7 @@ export const starAgentsScore = method({
     ifd_large: Type.Array(Type.Number()),
     referee: Type.Array(Type.Union([Type.Literal('base'), Type.Literal('tie'), Type.Literal('generated')])),
   }),
-  run: ({ ifd_small, ifd_large, referee }): Picked => {
+  run: ({ ifd_small, ifd_large, referee }): SampleChoice => {
     requireRows('ifd_large', ifd_large, ifd_small.length, 'ifd_small');
     requireRows('referee', referee, ifd_small.length, 'ifd_small');
     const gaps = ifd_small.map((small, i) => small - ifd_large[i]!);

@@ -158,7 +158,7 @@ function names(text: string, reference: string): boolean {
   return false;
 }
 
-export type Blamed = {
+export type Suspect = {
   readonly agent: string;
   /** Its place among the entries, from 0. */
   readonly entry: number;
@@ -175,7 +175,7 @@ export type Blamed = {
 export function rankBlame(
   candidates: readonly { readonly agent: string; readonly entry: number }[],
   scores: readonly number[],
-): Blamed[] {
+): Suspect[] {
   const shares = softmax(scores);
   const agents = new Map<string, { value: number; entry: number; entry_value: number }>();
   for (const [k, { agent, entry }] of candidates.entries()) {

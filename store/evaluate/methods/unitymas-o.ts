@@ -1,9 +1,9 @@
 /** UnityMAS-O (chenyiqun/UnityMAS-O): rewards of the roles of a team, by kind of task. */
 
 import { Type } from 'typebox';
-import type { Assembled } from '../judging/assembled.ts';
 import { type StepFacts, stepKey } from '../judging/facts.ts';
 import { reward } from '../judging/judgement.ts';
+import type { MethodFacts } from '../judging/method-facts.ts';
 import { numbersOn } from '../judging/named-feedback.ts';
 import type { Member } from '../judging/over-episodes.ts';
 import { along, complete, onwardOf } from '../judging/over-episodes.ts';
@@ -13,7 +13,7 @@ import { Reward } from './shapes.ts';
 type Turns = { readonly outcome: number | null; readonly format: readonly (number | null)[] };
 
 /** The outcome is the episode's reward; each step that the episode went on from is a turn with its own `format`. */
-function onFormattedTurns<Input>(facts: Assembled, inputOf: (turns: Turns) => Input) {
+function onFormattedTurns<Input>(facts: MethodFacts, inputOf: (turns: Turns) => Input) {
   const formats = numbersOn(facts.feedback, 'step', 'format');
   return ({ episode, steps }: Member) => {
     const chain = onwardOf(steps);

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { failureSigns, failureSignsWithReference } from '../../../store/evaluate/methods/failure-signs.ts';
 import { runMethod } from '../../../store/evaluate/methods/run.ts';
 import {
-  type Blamed,
+  type Suspect,
   signsOf,
   signsWithReference,
   type TranscriptEntry,
@@ -91,7 +91,7 @@ describe('a ranked diagnosis', () => {
   it('gives every agent with an entry one line; shares sum to 1 and fall; an agent has at least the share of its entry', () => {
     fc.assert(
       fc.property(run, (input) => {
-        const ranked = runMethod(failureSigns, input) as Blamed[];
+        const ranked = runMethod(failureSigns, input) as Suspect[];
         const agents = input.entries.flatMap((one) => (one.kind === 'agent' && one.agent !== null ? [one.agent] : []));
         expect(ranked.map(({ agent }) => agent).sort()).toEqual([...new Set(agents)].sort());
         if (ranked.length === 0) return;
@@ -110,7 +110,7 @@ describe('a ranked diagnosis', () => {
     fc.assert(
       fc.property(run, (input) => {
         const other = { ...input, entries: input.entries.map((one) => ({ ...one, agent: renamed(one.agent) })) };
-        const ranked = runMethod(failureSigns, input) as Blamed[];
+        const ranked = runMethod(failureSigns, input) as Suspect[];
         expect(runMethod(failureSigns, other)).toEqual(ranked.map((one) => ({ ...one, agent: renamed(one.agent) })));
       }),
     );
@@ -128,7 +128,7 @@ describe('a ranked diagnosis', () => {
   it('a weight is a parameter: turned up, it decides', () => {
     const entries = [says('a', 'I assume so'), says('b', 'measured')];
     const surest = (guesses: number) =>
-      (runMethod(failureSigns, { question: null, entries, guesses }) as Blamed[])[0]!.agent;
+      (runMethod(failureSigns, { question: null, entries, guesses }) as Suspect[])[0]!.agent;
     expect([surest(20), surest(-20)]).toEqual(['a', 'b']);
   });
 
@@ -141,6 +141,6 @@ describe('a ranked diagnosis', () => {
       names_reference: 0,
       after_reference: 30,
     });
-    expect((last as Blamed[])[0]!.agent).toBe('b');
+    expect((last as Suspect[])[0]!.agent).toBe('b');
   });
 });

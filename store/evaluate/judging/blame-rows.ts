@@ -2,11 +2,11 @@
 import type { EpisodeFacts } from './facts.ts';
 import type { Judgement } from './judgement.ts';
 
-export type Blamed = { readonly agent_id: string | null; readonly step_id: string | null };
+export type BlameTarget = { readonly agent_id: string | null; readonly step_id: string | null };
 
 export const blame = (
   { episode_id }: EpisodeFacts,
-  { agent_id, step_id }: Blamed,
+  { agent_id, step_id }: BlameTarget,
   detail: unknown,
   {
     rank = 0,

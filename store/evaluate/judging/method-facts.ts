@@ -23,7 +23,7 @@ export type Reading =
   | 'entries'
   | 'vectors';
 
-export type Assembled = {
+export type MethodFacts = {
   /** In the order of their ids. */
   readonly episodes: readonly EpisodeFacts[];
   /** By episode, and in the order in which an episode took them. */
