@@ -85,6 +85,15 @@ describe('What pages name is there', () => {
     expect(listed).toContain('docs/start.md');
   });
 
+  it('docs/capabilities.md: every test is there, by file and name', () => {
+    const rows = [...read('docs/capabilities.md').matchAll(/^\| .*? +\| `(test\/[^`]+)` +\| (.*?) +\|$/gm)];
+    expect(rows.length).toBeGreaterThan(150);
+    const missing = rows
+      .map(([, file, name]) => [file!, name!.replaceAll('\\|', '|')] as const)
+      .filter(([file, name]) => !there(file) || !read(file).includes(name));
+    expect(missing).toEqual([]);
+  });
+
   it('docs/proofs.md: every promise is named by a test or a proof that holds it, and none is missing from the list', () => {
     const listed = [...read('docs/proofs.md').matchAll(/^\| (P\d+) +\|/gm)].map(([, promise]) => promise);
     const programs = ['test', 'proofs'].flatMap((folder) =>
