@@ -8,7 +8,7 @@ import { operationsOf } from '../api/operations/catalogue.ts';
 import { nounOf, verbOf } from '../api/operations/names.ts';
 import { type ChangeContext, type Operation, writingOf } from '../api/operations/operation.ts';
 import { inputOf, perform } from '../api/operations/perform.ts';
-import { misfitOf } from '../document.ts';
+import { read } from '../document.ts';
 import { EXIT, got, TroupeError } from '../errors.ts';
 import { type Flags, plainCommand, who } from './command.ts';
 import { jobIn, withJob } from './job-file.ts';
@@ -30,7 +30,10 @@ const FILES = { job: { options: withJob, read: jobIn } };
 /** Adds the commands of a noun. */
 export async function addOperations(program: Command, noun: string): Promise<void> {
   const group = program.command(noun);
-  for (const operation of await operationsOf(noun)) addOperation(group, operation);
+  const operations = await operationsOf(noun);
+  for (const operation of operations) addOperation(group, operation);
+  const lines = operations.flatMap((one) => one.examples.slice(0, 1).map((example) => `  ${lineOf(one, example)}`));
+  group.addHelpText('after', `\nExamples:\n${lines.join('\n')}`);
 }
 
 function addOperation(group: Command, operation: Operation): void {
@@ -57,7 +60,7 @@ function addOperation(group: Command, operation: Operation): void {
     if (flags.json) printJson(output);
     else {
       const text = await operation.text();
-      print(text(output, { table }));
+      print(text(output, { table, say: flags.quiet ? () => {} : say }));
       for (const warning of (output as { warnings?: readonly string[] }).warnings ?? []) say(warning);
     }
     return operation.exit?.(output) ?? EXIT.done;
@@ -186,12 +189,14 @@ function valueIn(name: string, schema: Field['schema'], written: unknown): unkno
     }
     return /^(integer|number)$/.test(schema.type ?? '') && /^-?\d+(?:\.\d+)?$/.test(String(one)) ? Number(one) : one;
   });
-  const value = repeated ? Object.assign({}, ...parsed) : Array.isArray(written) ? parsed : parsed[0];
-  const found = misfitOf(schema, value, name);
-  if (found === null) return value;
-  const { expected } = found;
-  const shown = text === undefined ? expected : expected.replace(/\d+$/, (n) => text(Number(n) as never));
-  throw refused(`should ${shown}`, parsed.length === 1 ? [written].flat()[0] : written);
+  const value = repeated ? Object.assign({}, ...parsed) : Array.isArray(written) ? parsed.flat() : parsed[0];
+  try {
+    return read(schema, value, { called: name });
+  } catch (error) {
+    const { expected = '' } = (error as TroupeError).detail;
+    const shown = text === undefined ? expected : expected.replace(/\d+$/, (n) => text(Number(n) as never));
+    throw refused(`should ${shown}`, parsed.length === 1 ? [written].flat()[0] : written);
+  }
 }
 
 /** Each field with its option and its meaning, for pages. */

@@ -6,6 +6,14 @@ export const SETTINGS = { judge: null, notify: { ops: { command: ['true'] } } };
 const job = { kind: 'freeze', spec: { recipe: { name: 'solved', where: 'reward >= 1', unit: 'step' } } };
 const unknown = { code: 'not_found' };
 
+const bad = Buffer.from([0xff, 0x7b]);
+/** Records that were rejected before the operations are asked. */
+export const LETTERS = [
+  { place: 'a', code: 'bad_json', raw: Buffer.from('{"no": json') },
+  { place: 'b', code: 'bad_json', raw: bad },
+  { place: 'c', code: 'unknown_event', raw: Buffer.from('{}') },
+];
+
 export const CASES: readonly Case[] = [
   [
     'schedule.add',
@@ -60,4 +68,22 @@ export const CASES: readonly Case[] = [
   ['receiver.list', () => ({}), { items: [{ name: 'ops', sent: 0 }], total: 1, next: null }],
   ['receiver.test', () => ({ name: 'ops' }), { name: 'ops', sent: true }],
   ['receiver.test', () => ({ name: 'nobody' }), unknown],
+  ['deadletters.list', () => ({ limit: 2 }), { total: 3, items: [{ place: 'c' }, { place: 'b', bytes: 2 }] }],
+  ['deadletters.list', () => ({ code: 'unknown_event' }), { total: 1, next: null }],
+  ['deadletters.show', () => ({ id: 1 }), { place: 'a', raw: '{"no": json', raw_base64: null }],
+  ['deadletters.show', () => ({ id: 2 }), { raw: null, raw_base64: bad.toString('base64') }],
+  ['deadletters.show', () => ({ id: 77 }), unknown],
+  ['deadletters.replay', () => ({}), { code: 'usage' }],
+  ['deadletters.replay', () => ({ id: [3] }), { tried: 1, replayed: [], refused: [{ dead_letter_id: 3 }] }],
+  ['deadletters.replay', () => ({ all: true, code: 'nothing_has_it' }), { tried: 0, refused: [] }],
+  [
+    'key.create',
+    (name) => ({ name, scopes: ['ingest', 'read'], expires: '12h' }),
+    { name: 'NAME', key: 'KEY', scopes: ['ingest', 'read'], expires_at: 'TIME' },
+  ],
+  ['key.create', (name) => ({ name, scopes: ['read'], expires: 'soon' }), { code: 'usage' }],
+  ['key.create', (name) => ({ name, scopes: ['everything'] }), { code: 'usage' }],
+  ['key.list', () => ({ sort: 'name', limit: 2 }), { total: 5, items: [{ name: 'http', state: 'live' }, {}] }],
+  ['key.revoke', (name) => ({ key: name }), { name: 'NAME', state: 'revoked' }],
+  ['key.revoke', (name) => ({ key: name }), unknown],
 ];

@@ -11,9 +11,10 @@ import { inputOf } from '../api/operations/perform.ts';
 import { routeOf } from '../api/operations/route.ts';
 import { wordsOf } from '../cli/derive.ts';
 import { openProject, type Project } from '../cli/open-project.ts';
+import { createKey } from '../store/keys/api-keys.ts';
 import { type TestApp, testApp } from './api/support/app.ts';
 import { document, type Shell, warmShell } from './cli/support/troupe.ts';
-import { CASES, SETTINGS } from './interfaces.cases.ts';
+import { CASES, LETTERS, SETTINGS } from './interfaces.cases.ts';
 
 const operations = await allOperations();
 const INTERFACES = ['command', 'http', 'library', 'client'] as const;
@@ -25,11 +26,18 @@ let at: TestApp;
 let shell: Shell;
 let project: Project;
 let url: string;
+let key: string;
 beforeAll(async () => {
   at = await testApp({ settings: SETTINGS, env: process.env });
   shell = warmShell({ DATABASE_URL: at.url, TROUPE_NOTIFY: JSON.stringify(SETTINGS.notify) });
   process.env.TROUPE_NOTIFY = JSON.stringify(SETTINGS.notify);
   project = await openProject({ home: join(shell.folder, 'home'), databaseUrl: at.url });
+  key = (await createKey(at.db, { name: 'http', scopes: ['admin'], expiresAt: null })).text;
+  for (const { place, code, raw } of LETTERS)
+    await at.db.query(
+      `insert into troupe.dead_letters (door, place, code, field, expected, got, raw, digest) values ('file', $1, $2, '', 'JSON', 'other', $3, $1)`,
+      [place, code, raw],
+    );
   url = await at.app.listen({ host: '127.0.0.1', port: 0 });
 });
 afterAll(async () => {
@@ -50,18 +58,24 @@ async function answerOf(by: Interface, operation: Operation, input: Input): Prom
     const { method, url: route, inPath } = routeOf(operation);
     const rest = Object.fromEntries(Object.entries(input).filter(([name]) => name !== inPath));
     const path = route.replace(/:\w+/, encodeURIComponent(String(input[inPath ?? ''])));
+    const headers = { authorization: `Bearer ${key}` };
     const query = new URLSearchParams(
       Object.entries(rest).map(([name, value]): [string, string] => [name, String(value)]),
     );
     const answer = await at.app.inject(
       method === 'POST'
-        ? { method, url: path, payload: JSON.stringify(rest), headers: { 'content-type': 'application/json' } }
-        : { method, url: `${path}?${query}` },
+        ? {
+            method,
+            url: path,
+            payload: JSON.stringify(rest),
+            headers: { ...headers, 'content-type': 'application/json' },
+          }
+        : { method, url: `${path}?${query}`, headers },
     );
     const { code, detail: message, ...output } = answer.json();
     return answer.statusCode < 300 ? { output: answer.json() } : { error: { ...output, code, message } };
   }
-  const methods = by === 'library' ? project : connect({ url });
+  const methods = by === 'library' ? project : connect({ url, key });
   const noun = methods[nounOf(operation) as keyof Methods] as unknown as Record<
     string,
     (given: Input) => Promise<unknown>
@@ -78,6 +92,10 @@ const alike = (answer: Answer, name: string | null): unknown =>
     JSON.stringify('error' in answer ? { code: answer.error.code, message: answer.error.message } : answer.output)
       .replaceAll(name ?? '\0', 'NAME')
       .replaceAll(`"by":"${userInfo().username}"`, '"by":"http"')
+      .replace(/troupe_[0-9A-Za-z]{11}_[0-9A-Za-z]{49}/g, 'KEY')
+      .replace(/"by":"[0-9A-Za-z]{11}"/g, '"by":"http"')
+      .replace(/"lookup":"[0-9A-Za-z]{11}"/g, '"lookup":"LOOKUP"')
+      .replace(/"attempts":\d+/g, '"attempts":0')
       .replace(/20\d\d-\d\d-\d\dT[\d:.]+Z/g, 'TIME'),
   );
 

@@ -1,5 +1,11 @@
 /** Made from the operations by `npm run docs`: the method and the path of each, which the client knows without their declarations. */
 export const ROUTES: Readonly<Record<string, readonly [method: string, path: string]>> = {
+  'key.create': ['POST', '/v1/keys'],
+  'key.list': ['GET', '/v1/keys'],
+  'key.revoke': ['POST', '/v1/keys/:key/revoke'],
+  'deadletters.list': ['GET', '/v1/deadletters'],
+  'deadletters.replay': ['POST', '/v1/deadletters/replay'],
+  'deadletters.show': ['GET', '/v1/deadletters/:id'],
   'schedule.add': ['POST', '/v1/schedules'],
   'schedule.backfill': ['POST', '/v1/schedules/:name/backfill'],
   'schedule.dry-run': ['GET', '/v1/schedules/:name/dry-run'],

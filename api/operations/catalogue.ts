@@ -3,6 +3,8 @@ import { methodOf, nounOf } from './names.ts';
 import type { Method, Operation } from './operation.ts';
 
 export const NOUNS = {
+  key: () => import('./key.ts'),
+  deadletters: () => import('./deadletters.ts'),
   schedule: () => import('./schedule.ts'),
   receiver: () => import('./receiver.ts'),
 } as const;

@@ -8,6 +8,19 @@ export function secondsOf(text: string): number {
   return Number(count) * SECONDS[unit as keyof typeof SECONDS];
 }
 
+/** No longer than a calendar of four digits. */
+const LONGEST_S = 36_500 * SECONDS.d;
+const LIFETIMES = { ...SECONDS, w: 604_800, y: 31_536_000 } as const;
+
+/** The seconds of `90d`; null for `never`. @throws Error */
+export function lifetimeOf(text: string): number | null {
+  if (text === 'never') return null;
+  const [, count, unit] = /^(\d{1,6})([mhdwy])$/.exec(text) ?? [];
+  const seconds = Number(count) * LIFETIMES[unit as keyof typeof LIFETIMES];
+  if (seconds > 0 && seconds <= LONGEST_S) return seconds;
+  throw new Error('should be a time such as 90d, 12h, 4w, 1y, or never');
+}
+
 /** 21600 as 6h: in the largest unit that leaves no remainder. */
 export function durationText(seconds: number): string {
   const unit = (['d', 'h', 'm'] as const).find((one) => seconds > 0 && seconds % SECONDS[one] === 0) ?? 's';

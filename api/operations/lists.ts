@@ -27,9 +27,9 @@ export const listOf = <R extends TObject>(row: R) =>
     warnings: Type.Optional(Type.Array(Type.String(), { description: 'a sentence on each thing to look at' })),
   });
 
-type Asked = { readonly sort: string; readonly limit: number; readonly after?: string | undefined };
-type Page<R> = { readonly items: readonly R[]; readonly total: number; readonly next: string | null };
-type Place = { readonly value: string; readonly id: string };
+export type Asked = { readonly sort: string; readonly limit: number; readonly after?: string | undefined };
+export type Page<R> = { readonly items: readonly R[]; readonly total: number; readonly next: string | null };
+export type Place = { readonly value: string; readonly id: string };
 
 /** One page of rows that are all there; `id` is the field that no two share. */
 export function pageOf<R extends Readonly<Record<string, unknown>>>(
@@ -49,9 +49,10 @@ export function pageOf<R extends Readonly<Record<string, unknown>>>(
 
 const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 
-const writeCursor = ({ value, id }: Place): string => Buffer.from(JSON.stringify([value, id])).toString('base64url');
+export const writeCursor = ({ value, id }: Place): string =>
+  Buffer.from(JSON.stringify([value, id])).toString('base64url');
 
-function readCursor(text: string): Place {
+export function readCursor(text: string): Place {
   try {
     const place: unknown = JSON.parse(Buffer.from(text, 'base64url').toString('utf8'));
     if (
@@ -63,9 +64,12 @@ function readCursor(text: string): Place {
   } catch {
     // Reported below.
   }
-  throw new TroupeError('usage', `after should be the next of an earlier page, but it is ${got(text)}.`, {
+  throw wrongCursor(text);
+}
+
+export const wrongCursor = (text: string): TroupeError =>
+  new TroupeError('usage', `after should be the next of an earlier page, but it is ${got(text)}.`, {
     field: 'after',
     expected: 'the `next` of an earlier page',
     got: got(text),
   });
-}

@@ -3,6 +3,7 @@
  * library and of the client, and the page of docs follow from the declaration.
  */
 import { type Static, type TObject, type TOptional, type TSchema, Type } from 'typebox';
+import { got, TroupeError } from '../../errors.ts';
 import type { Redactor } from '../../ingest/events/redact.ts';
 import type { ArtifactStore, EventLog, Originals } from '../../ingest/log/log.ts';
 import type { EpisodeRule } from '../../ingest/traces/otlp/episode-rules.ts';
@@ -37,6 +38,8 @@ export type ChangeContext = ReadContext & {
 
 /** What prints an output for people. */
 export type Printer = {
+  /** Says something beside the output, where nobody asked for quiet. */
+  readonly say: (text: string) => void;
   readonly table: (head: readonly string[], rows: readonly (readonly unknown[])[]) => string;
 };
 
@@ -130,6 +133,22 @@ export const position = <S extends TSchema>(schema: S): S => written(schema, { p
 /** A field with another description. */
 export const described = <S extends TSchema>(schema: S, description: string): S =>
   withKeywords(schema, { description });
+
+/** A text in a language of its own. What `check` throws completes the sentence "FIELD …, but it is "text"". */
+export const language = <S extends TSchema>(schema: S, check: (text: string) => unknown): S =>
+  withKeywords(schema, {
+    reads: (value: unknown, path: string) => {
+      try {
+        if (typeof value !== 'string') throw new Error('should be a text');
+        check(value);
+      } catch (error) {
+        const why = (error as Error).message;
+        throw new TroupeError('usage', `${path} ${why}, but it is ${got(value)}.`, {
+          ...{ field: path, expected: why.replace(/^should /, ''), got: got(value) },
+        });
+      }
+    },
+  });
 
 /** A field that has this value where it is left out. */
 export const defaulted = <S extends TSchema>(schema: S, value: Static<S>): TOptional<S> & Defaulted =>

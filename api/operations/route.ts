@@ -14,18 +14,19 @@ export type Route = {
 const collectionOf = (noun: string): string =>
   `/v1/${noun.endsWith('s') ? noun : noun.endsWith('y') && !noun.endsWith('ey') ? `${noun.slice(0, -1)}ies` : `${noun}s`}`;
 
-/** `list`, `add`, `show` and `remove` are the methods of HTTP; any other verb is a path of its own. */
+/** `list`, `add`, `create`, `show` and `remove` are the methods of HTTP; any other verb is a path of its own. */
 export function routeOf(operation: Operation): Route {
   const verb = verbOf(operation);
-  const inPath = verb === 'add' ? null : idOf(operation);
+  const isNew = verb === 'add' || verb === 'create';
+  const inPath = isNew ? null : idOf(operation);
   const one = `${collectionOf(nounOf(operation))}${inPath === null ? '' : `/:${inPath}`}`;
   if (verb === 'list' || verb === 'show') return { method: 'GET', url: one, inPath };
-  if (verb === 'add') return { method: 'POST', url: one, inPath };
+  if (isNew) return { method: 'POST', url: one, inPath };
   if (verb === 'remove') return { method: 'DELETE', url: one, inPath };
   return { method: operation.changes ? 'POST' : 'GET', url: `${one}/${verb}`, inPath };
 }
 
 const idOf = ({ input }: Operation): string | null =>
   Object.entries(input.properties).find(
-    ([, schema]) => writingOf(schema).position && 'type' in schema && schema.type === 'string',
+    ([, schema]) => writingOf(schema).position && 'type' in schema && schema.type !== 'array',
   )?.[0] ?? null;

@@ -28,7 +28,7 @@ describe('troupe key', () => {
     expect(Date.parse(expires_at)).toBeGreaterThan(Date.now() + 89 * 86_400_000);
     const listed = await at.run(['key', 'list', '--json']);
     expect(listed.out).not.toContain(key.slice(20));
-    expect(document(listed).keys).toMatchObject([{ lookup, name: 'both', scopes: ['ingest', 'read'], state: 'live' }]);
+    expect(document(listed).items).toMatchObject([{ lookup, name: 'both', scopes: ['ingest', 'read'], state: 'live' }]);
 
     const serving = at.start(['run', 'serve', '--port', '0', '--host', '0.0.0.0', '--json']);
     const { address } = JSON.parse(

@@ -68,7 +68,7 @@ describe('commands that record and look', () => {
     const kept = document(await at.run(['show', 'kept-beside-a-bad-line', '--json']));
     expect(kept.steps).toHaveLength(1);
     const dead = document(await at.run(['deadletters', '--json']));
-    expect(dead.dead_letters).toMatchObject([{ code: 'bad_json' }]);
+    expect(dead.items).toMatchObject([{ code: 'bad_json' }]);
   });
 
   it('import of a file that is not there, or in a format that is not, starts no database', async () => {

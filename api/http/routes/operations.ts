@@ -35,17 +35,22 @@ export function operationRoutes(app: FastifyInstance, operations: readonly Opera
       url: route.url,
       ...documented(docOf(operation, route, rest)),
       handler: async (request) => {
-        const { params } = request;
         const given = route.method === 'POST' ? await bodyOf(request) : readQuery(request.query, rest).values;
-        return perform(
-          operation,
-          { ...context, by: request.identity?.key ?? context.by },
-          { ...(given as object), ...params },
-        );
+        const by = request.identity?.key ?? context.by;
+        return perform(operation, { ...context, by }, { ...(given as object), ...inPathOf(operation, request.params) });
       },
     });
   }
 }
+
+/** The field of the path, a number where it should be one. */
+const inPathOf = ({ input }: Operation, params: Readonly<Record<string, string>>): Readonly<Record<string, unknown>> =>
+  Object.fromEntries(
+    Object.entries(params).map(([name, text]) => {
+      const { type } = input.properties[name] as { readonly type?: string };
+      return [name, type === 'integer' && /^\d+$/.test(text) ? Number(text) : text];
+    }),
+  );
 
 /** An operation without further input needs no body. */
 const bodyOf = async (request: FastifyRequest): Promise<unknown> =>
