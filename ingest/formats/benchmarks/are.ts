@@ -4,7 +4,7 @@
  * runs leave the logs of the agents out, and the lite form {scenario_id, per_agent_interaction_histories, per_agent_llm_usage_stats}.
  * Times are those of the simulated world.
  */
-import type { Draft, EventData } from '../../events/events.ts';
+import type { Draft } from '../../events/events.ts';
 import { asText, given, hashId, isRecord, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
@@ -89,7 +89,7 @@ type More = {
   readonly incomplete?: boolean;
 };
 
-function taskIn(about: Fields, asked: unknown, events: readonly unknown[]): EventData<'task.defined'> | null {
+function taskIn(about: Fields, asked: unknown, events: readonly unknown[]): ReturnType<typeof taskOf> {
   const oracle = events.filter((event) => isRecord(event) && event.class_name === 'OracleEvent');
   const id = isIdentifier(about.scenario_id) ? `${NAME}/${about.scenario_id}` : undefined;
   const tags = list(about.tags).length > 0 ? { tags: about.tags } : undefined;

@@ -2,34 +2,57 @@
  * MAST-Data (MAD): logs of many systems, labelled with the ways in which a team of agents fails. The full set has one verdict a code,
  * the human set one a person under the names of its round. Logs of AG2 are literals of Python; any other log is one step of nobody.
  */
-import type { Draft } from '../../events/events.ts';
-import { canonicalJson, given, hashId, isRecord, without } from '../../events/json.ts';
+import { canonicalJson, isRecord, without } from '../../events/json.ts';
 import { parseWritten } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { bareName, kindOf } from '../kit/authors.ts';
-import type { Converted, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
-import { emitterFor, recordId, refusal, refused } from '../kit/native.ts';
+import { emitterFor } from '../kit/native.ts';
 import { pythonLiterals } from '../kit/python-literals.ts';
-import { NO_TOKEN_IDS, runDrafts, taskOf } from '../kit/run.ts';
-import { failureMode, MODES } from './mast-modes.ts';
+import { format, unreadable } from '../kit/reader.ts';
+import { NO_TOKEN_IDS, taskOf } from '../kit/run.ts';
+import { Trace } from '../kit/trace.ts';
 
 const NAME = 'mast';
 const emit = emitterFor(NAME);
 
-export const mast: Format = {
+export const mast = format({
   name: NAME,
   summary: 'MAST failure data: {mas_name, trace, mast_annotation}, or annotations of three people',
-  recognises: ({ records }) =>
-    records.some(
-      (record) =>
-        isRecord(record) &&
-        'mas_name' in record &&
-        'trace' in record &&
-        ('mast_annotation' in record || 'annotations' in record),
-    ),
-  convert,
-  restates: new Set(['task.defined']),
-};
+  called: 'an annotated trace',
+  recognises: (row) => 'mas_name' in row && 'trace' in row && ('mast_annotation' in row || 'annotations' in row),
+  convert(row, record) {
+    const isFull = 'mast_annotation' in row.native;
+    const log = isFull
+      ? row.object('trace', 'an object with a trajectory').text('trajectory', 'the log as a text')
+      : row.text('trace', 'the log as a text');
+    const { mast_annotation: annotation, annotations } = row.native;
+    const labels = isFull ? fullLabels(annotation) : humanLabels(annotations);
+    const empty = /^(?:\[\s*\]|\{\s*\})?$/.test(log.trim());
+    const entries = empty ? [] : entriesIn(log);
+    const trace = new Trace(emit, NAME, record);
+    if (entries) for (const entry of entries) addEntry(trace, entry);
+    else {
+      // A log of any other form is one step of nobody.
+      const choices = [{ index: 0, content: log }];
+      trace.add('generation.completed', [0], { seq: 0, call_id: 'm0', choices, flags: ['unsegmented'] });
+    }
+    const asked = entries?.find(({ speaker }) => kindOf(speaker) === 'user');
+    const tags = row.these('mas_name', 'llm_name', 'benchmark_name', 'trace_id', 'round') ?? {};
+    const run = trace.finish({
+      task: taskOf(NAME, asked?.text),
+      started: {
+        tags,
+        flags: [NO_TOKEN_IDS, ...(empty ? ['incomplete'] : entries ? [] : ['unsegmented'])],
+        // With all verdicts as they are written, the zeros, the unknown ones and those of a minority too.
+        unmapped: row.rest(),
+      },
+      finished: { outcome: 'unknown' },
+    });
+    const after = new Trace(emit, NAME, record);
+    for (const label of labels) addLabel(after, label, row.text('round'));
+    return { ...run, drafts: [...run.drafts, ...after.events] };
+  },
+});
 
 type Entry = {
   readonly seq: number;
@@ -44,66 +67,6 @@ type Label = {
   readonly confidence?: number;
   readonly unmapped?: object;
 };
-
-function convert(record: NativeRecord): Converted {
-  const { value: row } = record;
-  if (!isRecord(row)) return refused(refusal('bad_type', '', 'an annotated trace', row));
-  const log = logOf(row);
-  if ('code' in log) return refused(log);
-  const labels = 'mast_annotation' in row ? fullLabels(row.mast_annotation) : humanLabels(row.annotations);
-  if (!Array.isArray(labels)) return refused(labels);
-  const episodeId = recordId(NAME, record);
-  const empty = /^(?:\[\s*\]|\{\s*\})?$/.test(log.text.trim());
-  const entries = empty ? [] : entriesIn(log.text);
-  const agents = new Set(entries?.map(({ speaker }) => speaker).filter((name) => kindOf(name) === 'agent'));
-  const asked = entries?.find(({ speaker }) => kindOf(speaker) === 'user');
-  const { mas_name, llm_name, benchmark_name, trace_id, round } = row;
-  const known = [
-    'mas_name',
-    'llm_name',
-    'benchmark_name',
-    'trace_id',
-    'round',
-    'trace',
-    'mast_annotation',
-    'annotations',
-  ];
-  return {
-    drafts: runDrafts(emit, {
-      format: NAME,
-      episodeId,
-      canonical: record.canonical,
-      task: taskOf(NAME, asked?.text),
-      started: {
-        tags: without({ mas_name, llm_name, benchmark_name, trace_id, round }) ?? {},
-        flags: [NO_TOKEN_IDS, ...(empty ? ['incomplete'] : entries ? [] : ['unsegmented'])],
-        ...given('unmapped', without({ ...without(row, ...known), trace: log.rest, ...verdictsOf(row) })),
-      },
-      agents,
-      events: entries ? entries.map((entry) => entryDraft(entry, episodeId)) : [wholeDraft(log.text, episodeId)],
-      finished: { outcome: 'unknown' },
-    }).concat(labels.map((label) => labelDraft(label, episodeId, round))),
-    refusals: [],
-    raw: record.canonical,
-  };
-}
-
-/** All verdicts as they are written, the zeros, the unknown ones and those of a minority too. */
-const verdictsOf = ({ mast_annotation, annotations }: Record<string, unknown>) =>
-  without({ mast_annotation, annotations });
-
-/** The log of a row: in the full set a member of `trace`, in the human set `trace` itself. */
-function logOf(row: Record<string, unknown>): { readonly text: string; readonly rest?: object } | NativeRefusal {
-  const { trace } = row;
-  if ('mast_annotation' in row) {
-    if (!isRecord(trace)) return refusal('bad_type', 'trace', 'an object with a trajectory', trace);
-    const { trajectory, ...rest } = trace;
-    if (typeof trajectory !== 'string') return refusal('bad_type', 'trace.trajectory', 'the log as a text', trajectory);
-    return { text: trajectory, rest };
-  }
-  if (typeof trace === 'string') return { text: trace };
-  return refusal('bad_type', 'trace', 'the log as a text', trace);
-}
 
 /** The entries of a log of literals, or of JSON; null for a log of any other form. */
 function entriesIn(text: string): readonly Entry[] | null {
@@ -134,45 +97,19 @@ function entriesIn(text: string): readonly Entry[] | null {
   return entries.every((entry) => entry !== null) ? entries : null;
 }
 
-function entryDraft({ seq, speaker, text, role, rest }: Entry, episodeId: string): Draft {
-  const place = { episode_id: episodeId, seq };
-  const unmapped = given('unmapped', without({ ...rest, ...given('role', role === speaker ? undefined : role) }));
-  if (kindOf(speaker) === 'agent') {
-    const call = { ...place, call_id: `m${seq}`, agent_id: speaker };
-    return emit.event('generation.completed', [episodeId, seq], {
-      ...call,
-      choices: [{ index: 0, content: text }],
-      ...unmapped,
-    });
-  }
-  if (kindOf(speaker) === 'environment') {
-    const state = { name: speaker };
-    return emit.event('environment.observed', [episodeId, seq], {
-      ...place,
-      kind: 'output',
-      content: text,
-      state,
-      ...unmapped,
-    });
-  }
-  const message = { ...place, message_id: `m${seq}`, from: speaker, role: 'user', content: text };
-  return emit.event('message.sent', [episodeId, seq], { ...message, ...unmapped });
+function addEntry(trace: Trace, { seq, speaker, text, role, rest }: Entry): void {
+  const unmapped = without({ ...rest, role: role === speaker ? undefined : role });
+  const kind = kindOf(speaker);
+  if (kind === 'agent') trace.answer(seq, speaker, text, { unmapped });
+  else if (kind === 'user') trace.message(seq, speaker, text, { role: 'user', unmapped });
+  else trace.observed(seq, 'output', { content: text, state: { name: speaker }, unmapped });
 }
 
-const wholeDraft = (text: string, episodeId: string): Draft =>
-  emit.event('generation.completed', [episodeId, 0], {
-    episode_id: episodeId,
-    seq: 0,
-    call_id: 'm0',
-    choices: [{ index: 0, content: text }],
-    flags: ['unsegmented'],
-  });
-
-function fullLabels(annotation: unknown): Label[] | NativeRefusal {
-  if (!isRecord(annotation)) return refusal('bad_type', 'mast_annotation', 'an object of codes', annotation);
+function fullLabels(annotation: unknown): Label[] {
+  if (!isRecord(annotation)) return unreadable('bad_type', 'mast_annotation', 'an object of codes', annotation);
   for (const [code, verdict] of Object.entries(annotation)) {
     if (verdict === 0 || verdict === 1 || verdict === null) continue;
-    return refusal('bad_type', `mast_annotation.${code}`, '0, 1 or null', verdict);
+    return unreadable('bad_type', `mast_annotation.${code}`, '0, 1 or null', verdict);
   }
   return Object.entries(annotation).flatMap(([code, verdict]) =>
     verdict === 1 ? [{ name: `FM-${code}`, label: MODES.get(code) ?? code }] : [],
@@ -180,16 +117,16 @@ function fullLabels(annotation: unknown): Label[] | NativeRefusal {
 }
 
 /** What most of the people who judged a mode saw; the numbers of earlier rounds name other modes than today's. */
-function humanLabels(annotations: unknown): Label[] | NativeRefusal {
-  if (!Array.isArray(annotations)) return refusal('bad_type', 'annotations', 'a list of failure modes', annotations);
+function humanLabels(annotations: unknown): Label[] {
+  if (!Array.isArray(annotations)) return unreadable('bad_type', 'annotations', 'a list of failure modes', annotations);
   const labels: Label[] = [];
   for (const [i, annotation] of annotations.entries()) {
     const field = `annotations[${i}]`;
     const mode = isRecord(annotation) ? annotation['failure mode'] : undefined;
-    if (typeof mode !== 'string') return refusal('bad_type', `${field}.failure mode`, 'the name of a mode', mode);
+    if (typeof mode !== 'string') return unreadable('bad_type', `${field}.failure mode`, 'the name of a mode', mode);
     const votes = Object.entries(annotation).filter(([name]) => /^annotator_\d+$/.test(name));
     const bad = votes.find(([, vote]) => typeof vote !== 'boolean' && vote !== null);
-    if (bad) return refusal('bad_type', `${field}.${bad[0]}`, 'true, false or null', bad[1]);
+    if (bad) return unreadable('bad_type', `${field}.${bad[0]}`, 'true, false or null', bad[1]);
     const cast = votes.filter(([, vote]) => vote !== null);
     const ayes = cast.filter(([, vote]) => vote === true).length;
     if (ayes * 2 <= cast.length) continue;
@@ -208,16 +145,50 @@ function humanLabels(annotations: unknown): Label[] | NativeRefusal {
   return labels;
 }
 
-function labelDraft({ name, label, confidence }: Label, episodeId: string, round: unknown): Draft {
-  return emit.event('feedback.recorded', [episodeId, name], {
-    feedback_id: hashId(NAME, episodeId, name),
-    target: { kind: 'episode', id: episodeId, episode_id: episodeId },
+function addLabel(trace: Trace, { name, label, confidence }: Label, round: string | undefined): void {
+  trace.feedback([name], {
     kind: 'failure',
     name,
     value: true,
     label,
-    taxonomy: { name: 'MAST', ...given('version', typeof round === 'string' ? round : undefined) },
+    taxonomy: { name: 'MAST', ...(round === undefined ? {} : { version: round }) },
     by: confidence === undefined ? 'model' : 'human',
-    ...given('confidence', confidence),
+    confidence,
   });
 }
+
+/** The fourteen failure modes of MAST, by code, and by the names under which they go. arXiv 2503.13657. */
+const MODES: ReadonlyMap<string, string> = new Map([
+  ['1.1', 'Disobey Task Specification'],
+  ['1.2', 'Disobey Role Specification'],
+  ['1.3', 'Step Repetition'],
+  ['1.4', 'Loss of Conversation History'],
+  ['1.5', 'Unaware of Termination Conditions'],
+  ['2.1', 'Conversation Reset'],
+  ['2.2', 'Fail to Ask for Clarification'],
+  ['2.3', 'Task Derailment'],
+  ['2.4', 'Information Withholding'],
+  ['2.5', "Ignored Other Agent's Input"],
+  ['2.6', 'Reasoning-Action Mismatch'],
+  ['3.1', 'Premature Termination'],
+  ['3.2', 'No or Incomplete Verification'],
+  ['3.3', 'Incorrect Verification'],
+]);
+
+const words = (name: string): string =>
+  name
+    .toLowerCase()
+    .replace(/[^a-z ]+/g, ' ')
+    .trim()
+    .split(/\s+/)
+    .filter((word) => word !== 's' && word !== 'the')
+    .join(' ');
+
+const BY_NAME = new Map([
+  ...[...MODES].map(([code, name]) => [words(name), code] as const),
+  [words('Action-Reasoning Mismatch'), '2.6'],
+  [words('Unaware of Stopping Conditions'), '1.5'],
+]);
+
+/** The code of a mode by its name, in any case and punctuation; null for a mode of an earlier round that has none. */
+const failureMode = (name: string): string | null => BY_NAME.get(words(name)) ?? null;

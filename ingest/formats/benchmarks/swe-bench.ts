@@ -2,21 +2,24 @@
  * SWE-bench: instances, predictions and reports. A prediction is an episode without steps; a report names the instance alone, so
  * what lies in one folder is read together, and a report is about the one prediction of its instance there, else about the task.
  */
-import type { Draft } from '../../events/events.ts';
-import { canonicalJson, given, hashId, isRecord, parseRecord, without } from '../../events/json.ts';
+import type { Draft, Matrix } from '../../events/events.ts';
+import { canonicalJson, hashId, isRecord, parseRecord, without } from '../../events/json.ts';
+import { isIdentifier } from '../../events/text.ts';
 import { type Converted, type Format, listsOf, type NativeRecord, type NativeRefusal } from '../kit/format.ts';
 import { badIdentifier, emitterFor, refusal } from '../kit/native.ts';
+import { demand, Reader, Unreadable, unreadable } from '../kit/reader.ts';
 import { patchDraft, runDrafts } from '../kit/run.ts';
-import { badReport, isReport, reportDraft } from './swe-bench-report.ts';
 
 const NAME = 'swe-bench';
 const emit = emitterFor(NAME);
 
-type Fields = Readonly<Record<string, unknown>>;
+type Native = Readonly<Record<string, unknown>>;
 
 const isInstance = (row: unknown): boolean => isRecord(row) && 'problem_statement' in row && 'instance_id' in row;
 /** Other programs call a patch `model_patch` too; the harness reads none without the name of the model. */
 const isPrediction = (row: unknown): boolean => isRecord(row) && 'model_patch' in row && 'model_name_or_path' in row;
+const isReport = (row: unknown): boolean =>
+  isRecord(row) && ('resolved' in row || 'patch_successfully_applied' in row || 'patch_exists' in row);
 const isKeyed = (row: unknown, is: (one: unknown) => boolean): boolean =>
   isRecord(row) && Object.keys(row).length > 0 && Object.values(row).every(is);
 
@@ -31,79 +34,66 @@ export const sweBench: Format = {
   restates: new Set(['task.defined']),
 };
 
-type Prediction = {
-  readonly instance: string;
-  readonly model: string | null;
-  readonly patch: string | null;
-  readonly canonical: string;
-  readonly rest: Fields | undefined;
-};
+/** What a record is about, with the record as it is kept. */
+type Prediction = { readonly instance: string; readonly row: Reader; readonly canonical: string };
+type Report = Prediction;
 
 function convert(record: NativeRecord): Converted {
   const refusals: NativeRefusal[] = [];
   const drafts: Draft[] = [];
   const bodies = new Set<string>();
   const predictions = new Map<string, Prediction>();
-  const reports: { readonly instance: string; readonly report: Fields; readonly canonical: string }[] = [];
-  const take = (row: unknown, at: number, key?: string): void => {
-    if (isInstance(row)) {
-      const task = instanceDraft(row as Fields);
-      if ('code' in task) refusals.push({ ...task, at });
-      else drafts.push(task);
-    } else if (isPrediction(row) || key === undefined) {
+  const reports: Report[] = [];
+  const take = (row: unknown, key?: string): void => {
+    if (isInstance(row)) drafts.push(instanceDraft(new Reader(row as Native)));
+    else if (isPrediction(row) || key === undefined) {
       const prediction = predictionOf(row, key);
-      if ('code' in prediction) refusals.push({ ...prediction, at });
-      else predictions.set(prediction.canonical, prediction);
-    } else {
-      const bad = badReport(row, key);
-      if (bad) refusals.push({ ...bad, at });
-      else reports.push({ instance: key, report: row as Fields, canonical: canonicalJson({ [key]: row }) });
-    }
+      predictions.set(prediction.canonical, prediction);
+    } else reports.push(reportOf(row, key));
   };
   const rows = listsOf(record.value).flat();
   if (rows.length === 0) refusals.push(refusal('bad_shape', '', 'at least one record', rows));
   for (const [at, row] of rows.entries()) {
     const keyed =
       isKeyed(row, isPrediction) || isKeyed(row, isReport) || (isRecord(row) && Object.values(row).some(isReport));
-    if (keyed) for (const [key, one] of Object.entries(row as Fields)) take(one, at, key);
-    else take(row, at);
+    const members = keyed ? Object.entries(row as Native) : [[undefined, row] as const];
+    for (const [key, one] of members)
+      try {
+        take(one, key);
+      } catch (error) {
+        if (!(error instanceof Unreadable)) throw error;
+        refusals.push({ ...error.refusal, at });
+      }
   }
   const known = [...predictions.values()];
   for (const prediction of known) {
+    const patch = prediction.row.text('model_patch');
     bodies.add(prediction.canonical);
-    if (prediction.patch !== null) bodies.add(prediction.patch);
-    drafts.push(...episodeDrafts(prediction));
+    if (patch !== undefined) bodies.add(patch);
+    drafts.push(...episodeDrafts(prediction, patch));
   }
-  for (const { instance, report, canonical } of reports) {
-    const about = known.filter((prediction) => prediction.instance === instance);
-    const episodeId = about.length === 1 ? episodeIdOf(about[0]!) : null;
-    bodies.add(canonical);
-    drafts.push(...reportDraft(emit, NAME, { instance, report, canonical, episodeId }));
+  for (const report of reports) {
+    const about = known.filter(({ instance }) => instance === report.instance);
+    bodies.add(report.canonical);
+    drafts.push(reportDraft(report, about.length === 1 ? episodeIdOf(about[0]!) : null));
   }
   return { drafts, refusals, raw: null, bodies: [...bodies], repeated: record.ordinal > 0 };
 }
 
-function instanceDraft(row: Fields): Draft | NativeRefusal {
-  const { instance_id: id, problem_statement: query, patch, repo, version, base_commit, created_at } = row;
-  const bad = badIdentifier(id, 'instance_id');
-  if (bad) return bad;
-  if (typeof query !== 'string') return refusal('bad_type', 'problem_statement', 'a text', query);
-  const tests = without({
-    fail_to_pass: listOf(row.FAIL_TO_PASS),
-    pass_to_pass: listOf(row.PASS_TO_PASS),
-    test_patch: row.test_patch,
-  });
-  const known = ['instance_id', 'problem_statement', 'patch', 'repo', 'version', 'base_commit', 'created_at'];
-  return emit.state('task.defined', {
-    task_id: id as string,
+const instanceDraft = (row: Reader): Draft =>
+  emit.state('task.defined', {
+    task_id: row.ownId('instance_id'),
     source: NAME,
-    query,
-    ...given('reference', patch),
-    ...given('tests', tests),
-    tags: without({ repo, version, base_commit, created_at }) ?? {},
-    ...given('unmapped', without(row, ...known, 'FAIL_TO_PASS', 'PASS_TO_PASS', 'test_patch')),
+    query: row.text('problem_statement', 'a text'),
+    reference: row.any('patch'),
+    tests: without({
+      fail_to_pass: listOf(row.any('FAIL_TO_PASS')),
+      pass_to_pass: listOf(row.any('PASS_TO_PASS')),
+      test_patch: row.any('test_patch'),
+    }),
+    tags: row.these('repo', 'version', 'base_commit', 'created_at') ?? {},
+    unmapped: row.rest(),
   });
-}
 
 /** Lists of tests are JSON inside a text; a list in its own right is taken too, and what cannot be read stays the text. */
 function listOf(value: unknown): unknown {
@@ -112,41 +102,76 @@ function listOf(value: unknown): unknown {
   return 'refusal' in parsed ? value : parsed.value;
 }
 
-function predictionOf(row: unknown, key?: string): Prediction | NativeRefusal {
-  if (!isRecord(row)) return refusal('bad_type', '', 'an instance, a prediction or a report', row);
-  const { instance_id: id = key, model_name_or_path: model, model_patch: patch } = row;
-  const bad =
-    badIdentifier(id, 'instance_id') ??
-    (model === undefined || model === null ? null : badIdentifier(model, 'model_name_or_path'));
-  if (bad) return bad;
-  if (patch !== null && typeof patch !== 'string')
-    return refusal('bad_type', 'model_patch', 'a patch as a text, or null', patch);
-  return {
-    instance: id as string,
-    model: typeof model === 'string' ? model : null,
-    patch,
-    canonical: canonicalJson(key === undefined ? row : { instance_id: key, ...row }),
-    rest: without(row, 'instance_id', 'model_name_or_path', 'model_patch'),
-  };
+function predictionOf(native: unknown, key?: string): Prediction {
+  if (!isRecord(native)) return unreadable('bad_type', '', 'an instance, a prediction or a report', native);
+  const whole = key === undefined ? native : { instance_id: key, ...native };
+  const row = new Reader(whole);
+  const instance = row.ownId('instance_id');
+  if (row.has('model_name_or_path')) row.ownId('model_name_or_path');
+  if (native.model_patch !== null) row.text('model_patch', 'a patch as a text, or null');
+  return { instance, row, canonical: canonicalJson(whole) };
 }
 
 const episodeIdOf = ({ canonical }: Prediction): string => hashId(NAME, canonical, 0);
 
-function episodeDrafts(prediction: Prediction): Draft[] {
-  const { instance, model, patch, canonical, rest } = prediction;
+function episodeDrafts(prediction: Prediction, patch: string | undefined): Draft[] {
+  const { instance, row, canonical } = prediction;
   const episodeId = episodeIdOf(prediction);
+  const model = row.id('model_name_or_path');
   return runDrafts(emit, {
     format: NAME,
     episodeId,
     canonical,
     task: null,
-    started: {
-      task_id: instance,
-      ...(patch === null ? { flags: ['no_patch'] } : { flags: [] }),
-      ...given('unmapped', rest as Record<string, unknown> | undefined),
-    },
-    agents: model === null ? [] : [{ agent_id: model, model }],
-    events: patch === null ? [] : [patchDraft(emit, episodeId, patch)],
+    started: { task_id: instance, flags: patch === undefined ? ['no_patch'] : [], unmapped: row.rest() },
+    agents: model === undefined ? [] : [{ agent_id: model, model }],
+    events: patch === undefined ? [] : [patchDraft(emit, episodeId, patch)],
     finished: { outcome: 'unknown' },
   });
+}
+
+function reportOf(native: unknown, instance: string): Report {
+  if (!isRecord(native)) return unreadable('bad_type', instance, 'a report object', native);
+  const row = new Reader(native, instance);
+  if (row.boolean('resolved') === undefined)
+    return unreadable('bad_type', row.path('resolved'), 'true or false', native.resolved);
+  demand(badIdentifier(instance, 'instance_id'));
+  return { instance, row, canonical: canonicalJson({ [instance]: native }) };
+}
+
+/** What the harness found out: the verdict on an episode, or on the task where several predictions or none could be meant. */
+function reportDraft({ instance, row, canonical }: Report, episodeId: string | null): Draft {
+  const id = hashId(NAME, 'report', episodeId, canonical);
+  return emit.event('feedback.recorded', [id], {
+    feedback_id: id,
+    target:
+      episodeId === null ? { kind: 'task', id: instance } : { kind: 'episode', id: episodeId, episode_id: episodeId },
+    kind: 'execution',
+    name: 'resolved',
+    value: row.boolean('resolved'),
+    matrix: matrixOf(row.native.tests_status),
+    by: 'code',
+    flags: episodeId === null ? ['prediction_unknown'] : undefined,
+    unmapped: row.rest(),
+  });
+}
+
+/** One program against all tests that were reported; undefined where none was. */
+function matrixOf(status: unknown): Matrix | undefined {
+  if (!isRecord(status)) return undefined;
+  const cells = new Map<string, 0 | 1>();
+  const add = (names: unknown, cell: 0 | 1): void => {
+    if (Array.isArray(names)) for (const name of names.filter(isIdentifier)) cells.set(name, cell);
+  };
+  for (const group of Object.values(status).filter(isRecord)) {
+    add(group.success, 1);
+    add(group.failure, 0);
+  }
+  if (cells.size === 0) return undefined;
+  const tests = [...cells].sort(([a], [b]) => (a < b ? -1 : 1));
+  return {
+    programs: [{ name: 'model_patch' }],
+    tests: tests.map(([name]) => ({ name })),
+    pass: [tests.map(([, cell]) => cell)],
+  };
 }

@@ -8,6 +8,7 @@ import { given, isRecord, parseRecord, without } from '../../events/json.ts';
 import { badMessage, type ChatMessage, toMessage, toolCallsOf } from './chat-message.ts';
 import { finishReasonIn } from './finish-reason.ts';
 import { badIdentifier, type Emitter, refusal } from './native.ts';
+import { demand, type Reader } from './reader.ts';
 
 /** Why a list is not a conversation; null where it is one. A tool message must answer a call made before it. */
 export function badConversation(messages: unknown, field: string): Refusal | null {
@@ -20,6 +21,13 @@ export function badConversation(messages: unknown, field: string): Refusal | nul
     for (const call of toolCallsOf(message)) calls.add(call.id);
   }
   return null;
+}
+
+/** The conversation in a field of a record, which cannot be read where it is none. */
+export function conversationIn(record: Reader, name: string): readonly ChatMessage[] {
+  record.any(name);
+  demand(badConversation(record.native[name], record.path(name)));
+  return record.native[name] as readonly ChatMessage[];
 }
 
 function badResult(message: Record<string, unknown>, place: string, calls: ReadonlySet<string>): Refusal | null {
@@ -82,7 +90,7 @@ export type ConversationOptions = {
   /** Number of the first message, where an episode holds several conversations; 0 without it. */
   readonly first?: number;
   /** The calls of the conversations before, which may have had the same ids. */
-  readonly ledger?: ReturnType<typeof toolLedger>;
+  readonly ledger?: ReturnType<typeof toolLedger> | undefined;
   /** What the conversation stands in: it may say why its last answer ended. */
   readonly around?: unknown;
 };

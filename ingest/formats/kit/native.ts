@@ -34,17 +34,44 @@ export function badIdentifier(value: unknown, field: string): Refusal | null {
   return refusal('bad_identifier', field, expected, value);
 }
 
+/** Data of an event in which what may be absent may be undefined; the emitter drops it. */
+export type Stated<T> = {
+  [K in keyof T]:
+    | (object extends Pick<T, K> ? undefined : never)
+    | (NonNullable<T[K]> extends readonly (infer Item extends { index: number })[] ? readonly Stated<Item>[] : T[K]);
+};
+
+/** The same data without members that are undefined, in it, in its choices and agents and in the objects of ours that it holds. */
+function said<T>(data: T, depth = 1): T {
+  if (Array.isArray(data)) {
+    const items = data.map((item) => said(item, depth - 1));
+    return (items.some((item, i) => item !== data[i]) ? items : data) as T;
+  }
+  if (!isRecord(data)) return data;
+  let copy: Record<string, unknown> | undefined;
+  for (const name of Object.keys(data)) {
+    const value = data[name];
+    const lists = name === 'choices' || name === 'agents';
+    const kept = depth > 0 && (lists || isRecord(value)) ? said(value, lists ? depth : depth - 1) : value;
+    if (kept === value && value !== undefined) continue;
+    copy ??= { ...data };
+    if (kept === undefined) delete copy[name];
+    else copy[name] = kept;
+  }
+  return (copy ?? data) as T;
+}
+
 /** Creates the events of one format. */
 export type Emitter = {
   /** A fact of one record: its id is made of `place`, which no other fact of the format has. */
   readonly event: <N extends EventName>(
     name: N,
     place: readonly (string | number)[],
-    data: EventData<N>,
+    data: Stated<EventData<N>>,
     time?: string | null,
   ) => Draft;
   /** A fact that other records may state equally: its id is derived from its content. */
-  readonly state: <N extends EventName>(name: N, data: EventData<N>) => Draft;
+  readonly state: <N extends EventName>(name: N, data: Stated<EventData<N>>) => Draft;
 };
 
 /**
@@ -52,7 +79,7 @@ export type Emitter = {
  * they never change, so each is written once.
  */
 function lasting<T>(name: EventName, given: T): T {
-  const data = asTaught(name, given);
+  const data = asTaught(name, said(given));
   const { input } = data as { readonly input?: unknown };
   if (Array.isArray(input)) for (const message of input) if (isRecord(message)) writeOnce(message);
   return data;
@@ -64,7 +91,7 @@ export function emitterFor(format: string): Emitter {
     event: (name, place, data, time = null) =>
       ({ name, source, id: hashId(format, name, ...place), time, data: lasting(name, data) }) as unknown as Draft,
     state: (name, given) => {
-      const data = asTaught(name, given);
+      const data = asTaught(name, said(given));
       return { name, source, id: hashId(format, name, data), time: null, data } as unknown as Draft;
     },
   };

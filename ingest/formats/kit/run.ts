@@ -2,7 +2,7 @@
 import type { Draft, EventData } from '../../events/events.ts';
 import { sha256 } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
-import { type Emitter, rawRecord, taskIdOfText } from './native.ts';
+import { type Emitter, rawRecord, type Stated, taskIdOfText } from './native.ts';
 
 /** Flag of an episode whose source holds text alone: what the model sampled can only be guessed by tokenising again. */
 export const NO_TOKEN_IDS = 'no_token_ids';
@@ -12,31 +12,34 @@ export type Run = {
   readonly episodeId: string;
   /** The record as JSON, in the form in which it is kept. */
   readonly canonical: string;
-  readonly task: EventData<'task.defined'> | null;
-  readonly started?: Partial<EventData<'episode.started'>>;
+  readonly task: Stated<EventData<'task.defined'>> | null;
+  readonly team?: Stated<EventData<'team.defined'>> | null;
+  readonly started?: Omit<Stated<EventData<'episode.started'>>, 'episode_id'>;
   readonly startedAt?: string | null;
   /** Names, or what else is known of each. */
-  readonly agents?: Iterable<string | (Partial<EventData<'agent.defined'>> & { readonly agent_id: string })>;
+  readonly agents?: Iterable<string | Omit<Stated<EventData<'agent.defined'>>, 'episode_id'>>;
   readonly events: readonly Draft[];
   /** Null where the record has no end. */
-  readonly finished: (Pick<EventData<'episode.finished'>, 'outcome'> & Partial<EventData<'episode.finished'>>) | null;
+  readonly finished: Omit<Stated<EventData<'episode.finished'>>, 'episode_id'> | null;
   readonly finishedAt?: string | null;
 };
 
 /** All events of a run of text. Its `started` may bring flags of its own in the place of `no_token_ids`. */
 export function runDrafts(emit: Emitter, run: Run): Draft[] {
-  const { episodeId, task } = run;
+  const { episodeId, task, team } = run;
   const raw = rawRecord(emit, episodeId, run.canonical);
   const members = [...(run.agents ?? [])].map((one) => (typeof one === 'string' ? { agent_id: one } : one));
   return [
     ...(task ? [emit.state('task.defined', task)] : []),
+    ...(team ? [emit.state('team.defined', team)] : []),
     raw.draft,
     emit.event(
       'episode.started',
       [episodeId],
       {
         episode_id: episodeId,
-        ...(task ? { task_id: task.task_id } : {}),
+        task_id: task?.task_id,
+        team_id: team?.team_id,
         native: { format: run.format },
         raw: { artifact_id: raw.artifactId },
         flags: [NO_TOKEN_IDS],
@@ -69,9 +72,9 @@ export function runDrafts(emit: Emitter, run: Run): Draft[] {
 export function taskOf(
   format: string,
   text: unknown,
-  more: Partial<EventData<'task.defined'>> = {},
+  more: Omit<Stated<EventData<'task.defined'>>, 'task_id'> = {},
   id?: unknown,
-): EventData<'task.defined'> | null {
+): Stated<EventData<'task.defined'>> | null {
   const query = typeof text === 'string' && text.trim() !== '' ? text : null;
   const taskId = isIdentifier(id) ? id : query === null ? null : taskIdOfText(query);
   if (taskId === null) return null;

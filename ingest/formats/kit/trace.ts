@@ -1,0 +1,108 @@
+/**
+ * The events of one run, in the order in which they are stated. The trace knows the episode, names calls and messages by their number,
+ * pairs tools with their results, and defines the agents that nothing else is known of.
+ */
+import type { Content, Draft, EventData, EventName } from '../../events/events.ts';
+import { hashId } from '../../events/json.ts';
+import { pushAll } from '../../events/push-all.ts';
+import type { ChatMessage } from './chat-message.ts';
+import { type ConversationOptions, conversationDrafts, toolLedger } from './conversation.ts';
+import type { Converted, NativeRecord, NativeRefusal } from './format.ts';
+import { type Emitter, recordId, type Stated } from './native.ts';
+import { type Run, runDrafts } from './run.ts';
+
+/** Data of an event of this episode. */
+type InEpisode<N extends EventName> = Omit<Stated<EventData<N>>, 'episode_id'>;
+type Place = readonly (string | number)[];
+
+export class Trace {
+  readonly episodeId: string;
+  readonly events: Draft[] = [];
+  readonly ledger = toolLedger();
+  readonly #emit: Emitter;
+  readonly #format: string;
+  readonly #record: NativeRecord;
+  readonly #agents = new Set<string>();
+
+  constructor(emit: Emitter, format: string, record: NativeRecord, episodeId = recordId(format, record)) {
+    this.#emit = emit;
+    this.#format = format;
+    this.#record = record;
+    this.episodeId = episodeId;
+  }
+
+  /** An event of the episode; `place` is what no other event of its name has in it. */
+  add<N extends EventName>(name: N, place: Place, data: InEpisode<N>, time: string | null = null): void {
+    const whole = { episode_id: this.episodeId, ...data } as unknown as Stated<EventData<N>>;
+    this.events.push(this.#emit.event(name, [this.episodeId, ...place], whole, time));
+  }
+
+  /** An agent did something: it is a member of the team. */
+  member(agent: string): string {
+    this.#agents.add(agent);
+    return agent;
+  }
+
+  /** An answer of which it is unknown what the model was shown. `more` may name the call, a turn, what has no place. */
+  answer(seq: number, agent: string, content: Content, more: Partial<InEpisode<'generation.completed'>> = {}): void {
+    const data = { seq, call_id: `m${seq}`, agent_id: this.member(agent), choices: [{ index: 0, content }], ...more };
+    this.add('generation.completed', [seq], data as InEpisode<'generation.completed'>);
+  }
+
+  /** A message of somebody who is no member. */
+  message(seq: number, from: string, content: Content, more: Partial<InEpisode<'message.sent'>> = {}): void {
+    this.add('message.sent', [seq], { seq, message_id: `m${seq}`, from, content, ...more });
+  }
+
+  /** A member hands over to another. */
+  handoff(seq: number, from: string, to: string, kind: EventData<'control.transferred'>['kind']): void {
+    this.add('control.transferred', [seq], { seq, from_agent: from, to_agent: to, kind });
+  }
+
+  /** What the environment showed. */
+  observed(seq: number, kind: string, more: Partial<InEpisode<'environment.observed'>>): void {
+    this.add('environment.observed', [seq], { seq, kind, ...more });
+  }
+
+  decided(seq: number, kind: string, decision: unknown, more: Partial<InEpisode<'decision.made'>> = {}): void {
+    this.add('decision.made', [seq], { seq, kind, decision, ...more });
+  }
+
+  /** Feedback on the episode, unless it names another target. `place` names it among the feedback of the episode. */
+  feedback(
+    place: Place,
+    data: Omit<Stated<EventData<'feedback.recorded'>>, 'feedback_id' | 'target'> &
+      Partial<Pick<EventData<'feedback.recorded'>, 'target'>>,
+    eventPlace: Place = place,
+  ): void {
+    const { episodeId } = this;
+    const feedback = {
+      feedback_id: hashId(this.#format, episodeId, ...place),
+      target: { kind: 'episode' as const, id: episodeId, episode_id: episodeId },
+      ...data,
+    };
+    this.events.push(
+      this.#emit.event('feedback.recorded', [episodeId, ...eventPlace], feedback as EventData<'feedback.recorded'>),
+    );
+  }
+
+  /** A conversation with one agent that passed `badConversation`. */
+  conversation(messages: readonly ChatMessage[], options: Omit<ConversationOptions, 'episodeId'>): void {
+    const { episodeId, ledger } = this;
+    pushAll(this.events, conversationDrafts(this.#emit, messages, { episodeId, ledger, ...options }));
+  }
+
+  /** The whole run. Members that `agents` does not describe are defined by their name. */
+  finish(
+    run: Partial<Omit<Run, 'format' | 'episodeId' | 'events'>> & Pick<Run, 'task' | 'finished'>,
+    refusals: readonly NativeRefusal[] = [],
+  ): Converted {
+    const { canonical } = this.#record;
+    const described = [...(run.agents ?? [])];
+    const known = new Set(described.map((one) => (typeof one === 'string' ? one : one.agent_id)));
+    const agents = [...described, ...[...this.#agents].filter((agent) => !known.has(agent))];
+    const { episodeId, events } = this;
+    const whole = { canonical, ...run, format: this.#format, episodeId, agents, events };
+    return { drafts: runDrafts(this.#emit, whole), refusals, raw: canonical };
+  }
+}
