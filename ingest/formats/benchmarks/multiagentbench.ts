@@ -2,166 +2,87 @@
  * MultiAgentBench (MARBLE): results, one run a line, and the configurations of its tasks. They meet in the text of the task, for a
  * result names no task. The output of a tool is only in the text of a result.
  */
-import type { Refusal } from '../../../errors.ts';
-import type { Draft } from '../../events/events.ts';
-import { canonicalJson, given, hashId, isRecord, without } from '../../events/json.ts';
-import type { Converted, Format, NativeRecord } from '../kit/format.ts';
-import { badIdentifier, emitterFor, recordId, refusal, refused } from '../kit/native.ts';
-import { runDrafts, taskOf } from '../kit/run.ts';
-import { convertMarbleConfig, isMarbleConfig } from './multiagentbench-config.ts';
+import { canonicalJson, hashId, isRecord } from '../../events/json.ts';
+import type { Converted, NativeRecord } from '../kit/format.ts';
+import { badIdentifier, emitterFor } from '../kit/native.ts';
+import { demand, format, isBoolean, Reader, unreadable } from '../kit/reader.ts';
+import { taskOf } from '../kit/run.ts';
+import { Trace } from '../kit/trace.ts';
 
 const NAME = 'multiagentbench';
 const emit = emitterFor(NAME);
 
-export const multiagentbench: Format = {
+type Native = Readonly<Record<string, unknown>>;
+
+export const multiagentbench = format({
   name: NAME,
   summary: 'MultiAgentBench results {task, coordination_mode, iterations, agent_kpis, …} and its task configurations',
-  recognises: ({ records }) =>
-    records.some(
-      (record) =>
-        isRecord(record) && (('coordination_mode' in record && 'iterations' in record) || isMarbleConfig(record)),
-    ),
-  convert: (record) => (isMarbleConfig(record.value) ? convertMarbleConfig(emit, NAME, record) : convertResult(record)),
-  restates: new Set(['task.defined', 'team.defined']),
-};
+  called: 'a result object',
+  recognises: (row) => ('coordination_mode' in row && 'iterations' in row) || isConfig(row),
+  convert: (row, record) => (isConfig(row.native) ? convertConfig(row, record) : convertResult(row, record)),
+  restates: ['task.defined', 'team.defined'],
+});
 
-type Fields = Readonly<Record<string, unknown>>;
-
-function convertResult(record: NativeRecord): Converted {
-  const { value: line } = record;
-  if (!isRecord(line)) return refused(refusal('bad_type', '', 'a result object', line));
-  const bad = badResult(line);
-  if (bad) return refused(bad);
-  const episodeId = recordId(NAME, record);
-  const agents = new Set<string>();
+function convertResult(row: Reader, record: NativeRecord): Converted {
+  const task = taskOf(NAME, row.text('task', 'the text of the task'));
+  const trace = new Trace(emit, NAME, record);
   let seq = 0;
-  const next = () => ({ episode_id: episodeId, seq: seq++ });
-  const drafts = (line.iterations as Fields[]).flatMap((iteration, turn) =>
-    iterationDrafts(iteration, turn, next, agents),
-  );
-  const kpis = isRecord(line.agent_kpis) ? line.agent_kpis : {};
-  for (const [agent, milestones] of Object.entries(kpis)) {
-    drafts.push(
-      emit.event('environment.observed', [episodeId, 'milestone', agent], {
-        ...next(),
-        kind: 'milestone',
-        state: { agent, milestones },
-      }),
-    );
+  const next = (): number => seq++;
+  for (const [turn, native] of row.list('iterations', 'a list of iterations').entries()) {
+    const at = `iterations[${turn}]`;
+    if (!isRecord(native)) return unreadable('bad_type', at, 'an iteration object', native);
+    addIteration(trace, new Reader(native, at), turn, next);
   }
-  const { token_usage: tokens, total_milestones: milestones } = line;
-  const known = ['task', 'iterations', 'planning_scores', 'communication_scores', 'task_evaluation', 'agent_kpis'];
-  return {
-    drafts: runDrafts(emit, {
-      format: NAME,
-      episodeId,
-      canonical: record.canonical,
-      task: taskOf(NAME, line.task),
-      started: given('unmapped', without(line, ...known, 'token_usage', 'total_milestones')),
-      agents,
-      events: [...drafts, ...evaluationDrafts(line, episodeId)],
-      finished: {
-        outcome: 'unknown',
-        seq,
-        totals: without({ token_usage: tokens, total_milestones: milestones }) ?? {},
-      },
-    }),
-    refusals: [],
-    raw: record.canonical,
-  };
-}
-
-function badResult({ task, iterations }: Fields): Refusal | null {
-  if (typeof task !== 'string') return refusal('bad_type', 'task', 'the text of the task', task);
-  if (!Array.isArray(iterations)) return refusal('bad_type', 'iterations', 'a list of iterations', iterations);
-  for (const [i, iteration] of iterations.entries()) {
-    const field = `iterations[${i}]`;
-    if (!isRecord(iteration)) return refusal('bad_type', field, 'an iteration object', iteration);
-    const { task_results: results } = iteration;
-    if (results === undefined || results === null) continue;
-    if (!Array.isArray(results)) return refusal('bad_type', `${field}.task_results`, 'a list of results', results);
-    for (const [k, result] of results.entries()) {
-      const place = `${field}.task_results[${k}]`;
-      if (!isRecord(result)) return refusal('bad_type', place, '{agent_id, result} or {agent: result}', result);
-      for (const [agent] of resultsIn(result)) {
-        const bad = badIdentifier(agent, place);
-        if (bad) return bad;
-      }
-    }
+  const kpis = row.any('agent_kpis');
+  for (const [agent, milestones] of Object.entries(isRecord(kpis) ? kpis : {})) {
+    const state = { agent, milestones };
+    trace.add('environment.observed', ['milestone', agent], { seq: next(), kind: 'milestone', state });
   }
-  return null;
+  const value = scoresOf(row);
+  if (value.length > 0) trace.feedback(['evaluation'], { kind: 'score', name: 'evaluation', value, by: 'model' }, []);
+  const totals = row.these('token_usage', 'total_milestones') ?? {};
+  return trace.finish({
+    task,
+    started: { unmapped: row.rest() },
+    finished: { outcome: 'unknown', seq, totals },
+  });
 }
 
 /** `{agent_id, result}` in the first round of a graph, `{agent: result}` elsewhere. */
-const resultsIn = (result: Fields): [agent: unknown, output: unknown][] =>
-  'agent_id' in result && 'result' in result ? [[result.agent_id, result.result]] : Object.entries(result);
+function resultsIn(iteration: Reader): [agent: string, output: unknown][] {
+  if (!iteration.has('task_results')) return [];
+  return iteration.list('task_results', 'a list of results').flatMap((result, k) => {
+    const at = `${iteration.path('task_results')}[${k}]`;
+    if (!isRecord(result)) return unreadable('bad_type', at, '{agent_id, result} or {agent: result}', result);
+    const isNamed = 'agent_id' in result && 'result' in result;
+    const results = isNamed ? [[result.agent_id, result.result] as const] : Object.entries(result);
+    for (const [agent] of results) demand(badIdentifier(agent, at));
+    return results as [string, unknown][];
+  });
+}
 
-function iterationDrafts(
-  iteration: Fields,
-  turn: number,
-  next: () => { episode_id: string; seq: number },
-  agents: Set<string>,
-): Draft[] {
-  const {
-    task_assignments: assigned,
-    task_results: results,
-    summary,
-    continue_simulation: goesOn,
-    communications,
-  } = iteration;
-  const drafts: Draft[] = [];
-  const decide = (kind: string, decision: unknown): void => {
-    const place = next();
-    drafts.push(emit.event('decision.made', [place.episode_id, place.seq], { ...place, turn, kind, decision }));
-  };
-  if (assigned !== undefined && assigned !== null) decide('assign', assigned);
-  for (const [agent, output] of ((results ?? []) as Fields[]).flatMap(resultsIn)) {
-    agents.add(agent as string);
-    const place = next();
-    const call = { ...place, turn, call_id: `m${place.seq}` };
+function addIteration(trace: Trace, iteration: Reader, turn: number, next: () => number): void {
+  const assigned = iteration.any('task_assignments');
+  if (assigned !== undefined) trace.decided(next(), 'assign', assigned, { turn });
+  for (const [agent, output] of resultsIn(iteration)) {
     const { model, functions } = partsOf(typeof output === 'string' ? output : canonicalJson(output));
-    drafts.push(
-      emit.event('generation.completed', [place.episode_id, place.seq], {
-        ...call,
-        agent_id: agent as string,
-        choices: [{ index: 0, content: model }],
-      }),
-      ...functions.map((content, i) =>
-        emit.event('environment.observed', [place.episode_id, place.seq, i], {
-          ...call,
-          seq: next().seq,
-          kind: 'output',
-          content,
-        }),
-      ),
-    );
+    const seq = next();
+    trace.answer(seq, agent, model, { turn });
+    for (const [i, content] of functions.entries()) {
+      const about = { turn, call_id: `m${seq}`, seq: next() };
+      trace.add('environment.observed', [seq, i], { ...about, kind: 'output', content });
+    }
   }
-  for (const [i, text] of (Array.isArray(communications) ? communications : []).entries()) {
-    drafts.push(...messagesIn(text, turn, `${turn}.${i}`, next));
-  }
-  if (summary !== undefined && summary !== null) decide('plan', { summary });
-  if (typeof goesOn === 'boolean') decide(goesOn ? 'continue' : 'stop', { continue_simulation: goesOn });
-  const rest = without(
-    iteration,
-    'iteration',
-    'task_assignments',
-    'task_results',
-    'summary',
-    'continue_simulation',
-    'communications',
-  );
-  if (rest) {
-    const place = next();
-    drafts.push(
-      emit.event('environment.observed', [place.episode_id, place.seq], {
-        ...place,
-        turn,
-        kind: 'iteration',
-        unmapped: rest,
-      }),
-    );
-  }
-  return drafts;
+  for (const [i, text] of (iteration.list('communications') ?? []).entries())
+    addMessages(trace, text, turn, `${turn}.${i}`, next);
+  iteration.any('communications');
+  const summary = iteration.any('summary');
+  if (summary !== undefined) trace.decided(next(), 'plan', { summary }, { turn });
+  const goesOn = iteration.any('continue_simulation');
+  if (isBoolean(goesOn)) trace.decided(next(), goesOn ? 'continue' : 'stop', { continue_simulation: goesOn }, { turn });
+  iteration.any('iteration');
+  const unmapped = iteration.rest();
+  if (unmapped) trace.observed(next(), 'iteration', { turn, unmapped });
 }
 
 const FUNCTION = 'Result from the function:';
@@ -174,51 +95,40 @@ function partsOf(text: string): { readonly model: string; readonly functions: re
 }
 
 /** A chat as one text: "In Session <id> \nFrom a to b: …", each message to the next "From". */
-function messagesIn(text: unknown, turn: number, id: string, next: () => { episode_id: string; seq: number }): Draft[] {
+function addMessages(trace: Trace, text: unknown, turn: number, id: string, next: () => number): void {
   const whole = typeof text === 'string' ? text : canonicalJson(text);
   const session = /^In Session (\S+)\s*\n?/.exec(whole);
   const parts = whole.slice(session?.[0].length ?? 0).split(/^(?=From .{1,200}? to .{1,200}?: )/m);
-  return parts
-    .filter((part) => part.trim() !== '')
-    .map((part, i) => {
-      const message = /^From (.{1,200}?) to (.{1,200}?): ([\s\S]*)$/.exec(part);
-      const place = next();
-      return emit.event('message.sent', [place.episode_id, place.seq], {
-        ...place,
-        turn,
-        message_id: `c${id}.${i}`,
-        ...(message ? { from: message[1]!, to: [message[2]!] } : {}),
-        content: (message?.[3] ?? part).replace(/\n$/, ''),
-        ...given('channel', session?.[1]),
-      });
+  for (const [i, part] of parts.filter((one) => one.trim() !== '').entries()) {
+    const [, from, to, said] = /^From (.{1,200}?) to (.{1,200}?): ([\s\S]*)$/.exec(part) ?? [];
+    const seq = next();
+    trace.add('message.sent', [seq], {
+      seq,
+      turn,
+      message_id: `c${id}.${i}`,
+      from,
+      to: to === undefined ? undefined : [to],
+      content: (said ?? part).replace(/\n$/, ''),
+      channel: session?.[1],
     });
+  }
 }
 
 /** All that was scored, in one list; −1 stands for no score. */
-function evaluationDrafts(line: Fields, episodeId: string): Draft[] {
-  const { planning_scores: planning, communication_scores: talk, task_evaluation: task } = line;
-  const listed = (name: string, scores: unknown): Fields[] =>
+function scoresOf(row: Reader): Native[] {
+  const listed = (name: string, scores: unknown): Native[] =>
     (Array.isArray(scores) ? scores : []).flatMap((value, turn) =>
       typeof value === 'number' && value !== -1 ? [{ name, turn, value }] : [],
     );
-  const ratingsOfTask =
+  const task = row.any('task_evaluation');
+  const ofTask =
     typeof task === 'number' ? [{ name: 'task', value: task }] : isRecord(task) ? ratings(task, 'task') : [];
-  const value = [...listed('planning', planning), ...listed('communication', talk), ...ratingsOfTask];
-  if (value.length === 0) return [];
-  return [
-    emit.event('feedback.recorded', [episodeId], {
-      feedback_id: hashId(NAME, episodeId, 'evaluation'),
-      target: { kind: 'episode', id: episodeId, episode_id: episodeId },
-      kind: 'score',
-      name: 'evaluation',
-      value,
-      by: 'model',
-    }),
-  ];
+  const talk = listed('communication', row.any('communication_scores'));
+  return [...listed('planning', row.any('planning_scores')), ...talk, ...ofTask];
 }
 
 /** The leaves of a rating, which may be by aspect or by buyer and seller. */
-const ratings = (rated: Fields, name: string): Fields[] =>
+const ratings = (rated: Native, name: string): Native[] =>
   Object.entries(rated).flatMap(([aspect, value]) =>
     isRecord(value)
       ? ratings(value, `${name}.${aspect}`)
@@ -226,3 +136,35 @@ const ratings = (rated: Fields, name: string): Fields[] =>
         ? []
         : [{ name: `${name}.${aspect}`, value }],
   );
+
+const isConfig = (row: Native): boolean =>
+  Array.isArray(row.agents) &&
+  isRecord(row.task) &&
+  'content' in row.task &&
+  ('coordinate_mode' in row || 'relationships' in row);
+
+/** The configuration of a task: the task and the team that is to do it. */
+function convertConfig(row: Reader, { canonical }: NativeRecord): Converted {
+  const native = row.object('task', 'the task as an object');
+  const content = native.any('content');
+  const output = native.any('output_format');
+  const domain = row.text('scenario');
+  row.any('scenario');
+  const members = row.list('agents', 'a list of agents').filter(isRecord);
+  const relations = row.any('relationships');
+  const tags = row.these('task_id');
+  const constraints = output === undefined ? undefined : { output_format: output };
+  const task = taskOf(NAME, content, { domain, constraints, tags, unmapped: row.rest() });
+  if (!task) return unreadable('bad_type', 'task.content', 'the text of the task', content);
+  const edges = (Array.isArray(relations) ? relations : []).flatMap((edge) =>
+    Array.isArray(edge) && edge.length >= 2 && edge.every((end) => typeof end === 'string') ? [edge as string[]] : [],
+  );
+  const hash = hashId(NAME, members, edges);
+  const agents = members.map(({ agent_id: name, ...more }) => ({ name, ...more }));
+  const team = { team_id: `${NAME}/${hash}`, name: NAME, content_hash: hash, agents, edges };
+  return {
+    drafts: [emit.state('task.defined', task), emit.state('team.defined', team)],
+    refusals: [],
+    raw: canonical,
+  };
+}

@@ -35,7 +35,7 @@ export function demand(bad: Refusal | null): void {
 const isText = (value: unknown): value is string => typeof value === 'string';
 export const isNumber = (value: unknown): value is number => typeof value === 'number';
 export const isWhole = (value: unknown): value is number => Number.isSafeInteger(value);
-const isBoolean = (value: unknown): value is boolean => typeof value === 'boolean';
+export const isBoolean = (value: unknown): value is boolean => typeof value === 'boolean';
 const isList = (value: unknown): value is readonly unknown[] => Array.isArray(value);
 
 export class Reader {
