@@ -2,20 +2,20 @@
  * The logs of the agents of a trace of Meta Agents Research Environments, as drafts: what a model was asked and answered, its tools and
  * what came of them. Thoughts, rationales and plans repeat the answer they were read from.
  */
-import type { Draft, Message } from '../../events/events.ts';
-import { asText, given, isRecord, ownOf, without } from '../../events/json.ts';
+import type { Message } from '../../events/events.ts';
+import { asText, isRecord, ownOf, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import type { NativeRefusal } from '../kit/format.ts';
-import { type Emitter, refusal } from '../kit/native.ts';
+import { refusal } from '../kit/native.ts';
 import type { Fields } from '../kit/rollout-calls.ts';
 import { jsonIn } from '../kit/span-attributes.ts';
+import type { Trace } from '../kit/trace.ts';
 import { usageOf } from '../kit/usage.ts';
 
 /** A log with the number of its place, and the agent around it where it is that of a sub-agent. */
 type Log = { readonly log: Fields; readonly seq: number };
 
 export type AgentLogs = {
-  readonly drafts: readonly Draft[];
   /** Native agent id to what is known of it, in the order in which they speak. */
   readonly agents: ReadonlyMap<string, { readonly system?: string; readonly parent?: string; readonly name?: string }>;
   readonly answer: string | undefined;
@@ -32,9 +32,8 @@ const ANSWERS = new Set([
 ]);
 
 /** Logs are JSON in texts, those of sub-agents within the log of who called them. `nameOf` is what an agent is called here. */
-export function agentLogs(
-  emit: Emitter,
-  episodeId: string,
+export function addAgentLogs(
+  trace: Trace,
   native: readonly unknown[],
   nameOf: (agent: string, place: number) => string,
   refusals: NativeRefusal[],
@@ -48,122 +47,83 @@ export function agentLogs(
     if (!agents.has(name)) agents.set(name, {});
     return name;
   };
-  const drafts: Draft[] = [];
-  const inputs = new Map<string | null, Message[]>();
-  const calls = new Map<string | null, string>();
-  const open = new Map<string | null, string[]>();
-  const turns = new Map<string | null, number>();
+  const nested = (child: Fields, parent: Fields): void => {
+    const [caller, own] = [named(parent.agent_id), named(child.agent_id)];
+    if (own === null || caller === null || own === caller) return;
+    const name = isIdentifier(parent.name) ? { name: parent.name } : {};
+    agents.set(own, { parent: caller, ...name, ...agents.get(own) });
+  };
+  /** What an agent was sent and has not answered, its last call, the tools of it without a result, and its calls so far. */
+  type State = { input?: Message[] | undefined; call?: string; open: string[]; turns: number };
+  const states = new Map<string | null, State>();
   let answer: string | undefined;
   let asked: string | undefined;
-  for (const { log, seq } of flat(native, refusals, (child, parent) => {
-    const [caller, own] = [named(parent.agent_id), named(child.agent_id)];
-    if (own !== null && caller !== null && own !== caller)
-      agents.set(own, {
-        parent: caller,
-        ...given('name', isIdentifier(parent.name) ? parent.name : undefined),
-        ...agents.get(own),
-      });
-  })) {
+  for (const { log, seq } of flat(native, refusals, nested)) {
     const agent = named(log.agent_id);
+    const state: State = states.get(agent) ?? { open: [], turns: 0 };
+    states.set(agent, state);
     const id = isIdentifier(log.id) ? log.id : `log/${seq}`;
     const type = asText(log.log_type);
-    const about = { episode_id: episodeId, seq, ...given('agent_id', agent ?? undefined) };
+    const about = { seq, agent_id: agent ?? undefined };
     const text = typeof log.content === 'string' ? log.content : undefined;
-    const sent = (from: string, role: string): void => {
-      if (text !== undefined)
-        drafts.push(
-          emit.event('message.sent', [episodeId, id], {
-            episode_id: episodeId,
-            seq,
-            message_id: id,
-            from,
-            role,
-            content: text,
-          }),
-        );
+    const sent = (from: string): void => {
+      if (text === undefined) return;
+      trace.add('message.sent', [id], { seq, message_id: id, from, role: from, content: text });
     };
     const returned = (status: 'ok' | 'error', output: unknown): boolean => {
-      const call = open.get(agent)?.pop();
+      const call = state.open.pop();
       if (call === undefined) return false;
-      drafts.push(
-        emit.event('tool.returned', [episodeId, call], {
-          episode_id: episodeId,
-          seq,
-          tool_call_id: call,
-          status,
-          ...given('output', output),
-          ...(status === 'error' ? { error: without({ error: log.error, category: log.category }) } : {}),
-        }),
-      );
+      const error = status === 'error' ? without({ error: log.error, category: log.category }) : undefined;
+      trace.add('tool.returned', [call], { seq, tool_call_id: call, status, output, error });
       return true;
+    };
+    const observed = (kind: string, ...known: readonly string[]): void => {
+      const content = without(log, 'id', 'log_type', 'timestamp', 'agent_id', ...known) ?? null;
+      trace.add('environment.observed', [id], { seq, kind, content });
     };
     if (type === 'system_prompt' && agent !== null && text !== undefined)
       agents.set(agent, { ...agents.get(agent), system: text });
-    else if (type === 'llm_input') inputs.set(agent, messagesIn(log.content));
+    else if (type === 'llm_input') state.input = messagesIn(log.content);
     else if (ANSWERS.has(type)) {
-      const turn = turns.get(agent) ?? 0;
-      turns.set(agent, turn + 1);
-      calls.set(agent, id);
-      open.set(agent, []);
-      const call = { ...about, call_id: id, turn };
-      drafts.push(
-        emit.event('generation.requested', [episodeId, id], { ...call, ...given('input', inputs.get(agent)) }),
-        emit.event('generation.completed', [episodeId, id], {
-          ...call,
-          choices: [{ index: 0, ...given('content', text) }],
-          ...given('usage', billed(log)),
-          ...(typeof log.completion_duration === 'number' && log.completion_duration > 0
-            ? { latency_ms: 1000 * log.completion_duration }
-            : {}),
-        }),
-      );
-      inputs.delete(agent);
+      state.call = id;
+      state.open = [];
+      const call = { ...about, call_id: id, turn: state.turns++ };
+      const seconds = log.completion_duration;
+      trace.add('generation.requested', [id], { ...call, input: state.input });
+      trace.add('generation.completed', [id], {
+        ...call,
+        choices: [{ index: 0, content: text }],
+        usage: billed(log),
+        latency_ms: typeof seconds === 'number' && seconds > 0 ? 1000 * seconds : undefined,
+      });
+      state.input = undefined;
     } else if (type === 'tool_call' && isIdentifier(log.tool_name)) {
       const written = log.tool_arguments;
-      open.set(agent, [...(open.get(agent) ?? []), id]);
-      drafts.push(
-        emit.event('tool.called', [episodeId, id], {
-          ...about,
-          tool_call_id: id,
-          ...given('call_id', calls.get(agent)),
-          name: log.tool_name,
-          ...(isRecord(written)
-            ? { arguments: written }
-            : { arguments: null, arguments_raw: typeof written === 'string' ? written : null }),
-          type: 'function',
-        }),
-      );
+      state.open.push(id);
+      trace.add('tool.called', [id], {
+        ...about,
+        tool_call_id: id,
+        call_id: state.call,
+        name: log.tool_name,
+        arguments: isRecord(written) ? written : null,
+        arguments_raw: isRecord(written) ? undefined : typeof written === 'string' ? written : null,
+        type: 'function',
+      });
     } else if (type === 'observation') {
-      if (!returned('ok', shown(log))) sent('environment', 'environment');
+      if (!returned('ok', shown(log))) sent('environment');
     } else if (type === 'final_answer') {
       answer = text ?? answer;
       returned('ok', shown(log));
     } else if (type === 'error') {
-      if (!returned('error', log.exception ?? log.error))
-        drafts.push(
-          emit.event('environment.observed', [episodeId, id], {
-            episode_id: episodeId,
-            seq,
-            kind: 'error',
-            content: without(log, 'id', 'log_type', 'timestamp', 'agent_id') ?? null,
-          }),
-        );
+      if (!returned('error', log.exception ?? log.error)) observed('error');
     } else if (type === 'task' || type === 'agent_user_interface') {
       asked ??= type === 'task' ? text : undefined;
-      sent('user', 'user');
-    } else if (type === 'environment_notifications') sent('environment', 'environment');
-    else if (type === 'hint' || type === 'task_reminder') sent('system', 'system');
-    else if (type === 'action' && log.event_type !== 'AGENT')
-      drafts.push(
-        emit.event('environment.observed', [episodeId, id], {
-          episode_id: episodeId,
-          seq,
-          kind: 'event',
-          content: without(log, 'id', 'log_type', 'timestamp', 'agent_id', 'exception_stack_trace') ?? null,
-        }),
-      );
+      sent('user');
+    } else if (type === 'environment_notifications') sent('environment');
+    else if (type === 'hint' || type === 'task_reminder') sent('system');
+    else if (type === 'action' && log.event_type !== 'AGENT') observed('event', 'exception_stack_trace');
   }
-  return { drafts, agents, answer, asked };
+  return { agents, answer, asked };
 }
 
 function flat(

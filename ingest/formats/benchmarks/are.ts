@@ -4,15 +4,17 @@
  * runs leave the logs of the agents out, and the lite form {scenario_id, per_agent_interaction_histories, per_agent_llm_usage_stats}.
  * Times are those of the simulated world.
  */
-import type { Draft } from '../../events/events.ts';
+import type { Message } from '../../events/events.ts';
 import { asText, given, hashId, isRecord, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
-import { emitterFor, recordId, refusal, refused } from '../kit/native.ts';
+import { emitterFor, refusal, refused } from '../kit/native.ts';
+import { isWhole } from '../kit/reader.ts';
 import type { Fields } from '../kit/rollout-calls.ts';
-import { NO_TOKEN_IDS, runDrafts, taskOf } from '../kit/run.ts';
+import { NO_TOKEN_IDS, taskOf } from '../kit/run.ts';
 import { jsonIn } from '../kit/span-attributes.ts';
-import { type AgentLogs, agentLogs, messagesIn } from './are-logs.ts';
+import { Trace } from '../kit/trace.ts';
+import { type AgentLogs, addAgentLogs, messagesIn } from './are-logs.ts';
 
 const NAME = 'are';
 const emit = emitterFor(NAME);
@@ -36,48 +38,40 @@ export const are: Format = {
   restates: new Set(['task.defined']),
 };
 
-type EpisodeLogs = Pick<AgentLogs, 'drafts' | 'agents' | 'answer' | 'asked'>;
+/** What is known of the agents and of the task besides the events. */
+type Known = Pick<AgentLogs, 'agents' | 'answer' | 'asked'>;
 
 function convert(record: NativeRecord): Converted {
   const { value } = record;
-  if (isLite(value)) return runOf(record, value, lite(recordId(NAME, record), value));
-  if (!isTrace(value))
-    return refused(
-      refusal(
-        'bad_shape',
-        '',
-        'a trace {metadata.definition.scenario_id, completed_events, …} or its lite form',
-        value,
-      ),
-    );
+  const trace = new Trace(emit, NAME, record);
+  if (isLite(value)) return runOf(trace, value, addHistories(trace, value));
+  if (!isTrace(value)) {
+    const expected = 'a trace {metadata.definition.scenario_id, completed_events, …} or its lite form';
+    return refused(refusal('bad_shape', '', expected, value));
+  }
   const { definition, simulation, annotation } = value.metadata as Record<string, Fields>;
   const about: Fields = {
-    ...(isRecord(simulation) ? { main_agent_type: simulation.agent_id, model_id: simulation.model_id } : {}),
-    ...(isRecord(annotation)
-      ? { validation_decision: annotation.validation_decision, validation_rationale: annotation.comment }
-      : {}),
+    ...(isRecord(simulation) && { main_agent_type: simulation.agent_id, model_id: simulation.model_id }),
+    ...(isRecord(annotation) && {
+      validation_decision: annotation.validation_decision,
+      validation_rationale: annotation.comment,
+    }),
     ...definition,
   };
   const events = list(value.completed_events);
   const logs = list(value.world_logs);
   if (events.length + logs.length === 0) return scenario(record, about, list(value.events));
-  const episodeId = recordId(NAME, record);
   const refusals: NativeRefusal[] = [];
   const main = isIdentifier(about.main_agent_type) ? about.main_agent_type : 'agent';
-  const mapped = agentLogs(emit, episodeId, logs, (agent, place) => (place === 0 ? main : agent), refusals);
-  const logged = mapped.drafts.some(({ name }) => name === 'generation.completed');
-  const done = logged ? [] : eventDrafts(episodeId, events, main, refusals);
-  return runOf(
-    record,
-    about,
-    {
-      ...mapped,
-      drafts: [...mapped.drafts, ...done],
-      agents: logged ? mapped.agents : new Map([[main, {}]]),
-      asked: firstUserMessage(events) ?? unframed(mapped.asked),
-    },
-    { oracle: list(value.events), refusals, incomplete: !logged },
-  );
+  const mapped = addAgentLogs(trace, logs, (agent, place) => (place === 0 ? main : agent), refusals);
+  const logged = trace.events.some(({ name }) => name === 'generation.completed');
+  if (!logged) addEvents(trace, events, main, refusals);
+  const known = {
+    ...mapped,
+    agents: logged ? mapped.agents : new Map([[main, {}]]),
+    asked: firstUserMessage(events) ?? unframed(mapped.asked),
+  };
+  return runOf(trace, about, known, { oracle: list(value.events), refusals, incomplete: !logged });
 }
 
 const list = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
@@ -93,7 +87,7 @@ function taskIn(about: Fields, asked: unknown, events: readonly unknown[]): Retu
   const oracle = events.filter((event) => isRecord(event) && event.class_name === 'OracleEvent');
   const id = isIdentifier(about.scenario_id) ? `${NAME}/${about.scenario_id}` : undefined;
   const tags = list(about.tags).length > 0 ? { tags: about.tags } : undefined;
-  return taskOf(NAME, asked, { ...(oracle.length > 0 ? { reference: oracle } : {}), ...given('tags', tags) }, id);
+  return taskOf(NAME, asked, { reference: oracle.length > 0 ? oracle : undefined, tags }, id);
 }
 
 /** A scenario that nobody has run, such as a row of a dataset. */
@@ -107,71 +101,45 @@ function scenario(record: NativeRecord, about: Fields, events: readonly unknown[
 }
 
 function runOf(
-  record: NativeRecord,
+  trace: Trace,
   about: Fields,
-  logs: EpisodeLogs,
+  { agents, answer, asked }: Known,
   { oracle = [], refusals = [], incomplete = false }: More = {},
 ): Converted {
-  const episodeId = recordId(NAME, record);
-  const {
-    validation_decision: decision,
-    validation_rationale: why,
-    has_exception: failed,
-    run_number: attempt,
-  } = about;
-  const reward = failed === true ? null : decision === 'Valid' ? 1 : decision === 'Invalid' ? 0 : null;
-  const task = taskIn(about, logs.asked, oracle);
+  const { validation_decision: decision, validation_rationale: why, run_number: attempt } = about;
+  const failed = about.has_exception === true;
+  const reward = failed ? null : decision === 'Valid' ? 1 : decision === 'Invalid' ? 0 : null;
   const team = [about.main_agent_type ?? null, about.model_id ?? null];
-  const drafts = runDrafts(emit, {
-    format: NAME,
-    episodeId,
-    canonical: record.canonical,
-    task,
-    started: {
-      flags: [NO_TOKEN_IDS, ...(incomplete || refusals.length > 0 ? ['incomplete'] : [])],
-      ...(isIdentifier(about.scenario_id) ? { group_id: hashId(NAME, about.scenario_id, ...team) } : {}),
-      ...(Number.isSafeInteger(attempt) && (attempt as number) >= 0 ? { attempt: attempt as number } : {}),
-      ...given(
-        'tags',
-        without({ ...given('seed', about.seed ?? undefined), ...given('start_time', about.start_time ?? undefined) }),
-      ),
+  if (reward !== null) {
+    const explanation = typeof why === 'string' ? why : undefined;
+    trace.feedback(['validation'], { kind: 'reward', name: 'validation', value: reward, by: 'env', explanation });
+  }
+  const { exception_type, exception_message, run_duration: seconds } = about;
+  return trace.finish(
+    {
+      task: taskIn(about, asked, oracle),
+      started: {
+        flags: [NO_TOKEN_IDS, ...(incomplete || refusals.length > 0 ? ['incomplete'] : [])],
+        group_id: isIdentifier(about.scenario_id) ? hashId(NAME, about.scenario_id, ...team) : undefined,
+        attempt: isWhole(attempt) && attempt >= 0 ? attempt : undefined,
+        tags: without({ seed: about.seed ?? undefined, start_time: about.start_time ?? undefined }),
+      },
+      agents: [...agents].map(([agent, { system, parent, name = agent }]) => ({
+        agent_id: agent,
+        system_instructions: system,
+        parent_agent_id: parent,
+        name,
+        model: typeof about.model_id === 'string' ? about.model_id : undefined,
+      })),
+      finished: {
+        outcome: failed ? 'error' : reward === null ? 'unknown' : reward === 1 ? 'success' : 'failure',
+        answer,
+        unmapped: failed ? (without({ exception_type, exception_message }) ?? {}) : undefined,
+        totals: typeof seconds === 'number' ? { duration_s: seconds } : undefined,
+      },
     },
-    agents: [...logs.agents].map(([agent, { system, parent, name }]) => ({
-      agent_id: agent,
-      ...given('system_instructions', system),
-      ...given('parent_agent_id', parent),
-      ...given('name', name),
-      ...(typeof about.model_id === 'string' ? { model: about.model_id } : {}),
-    })),
-    events: [
-      ...logs.drafts,
-      ...(reward === null
-        ? []
-        : [
-            emit.event('feedback.recorded', [episodeId, 'validation'], {
-              feedback_id: hashId(NAME, episodeId, 'validation'),
-              target: { kind: 'episode', id: episodeId, episode_id: episodeId },
-              kind: 'reward',
-              name: 'validation',
-              value: reward,
-              by: 'env',
-              ...given('explanation', typeof why === 'string' ? why : undefined),
-            }),
-          ]),
-    ],
-    finished: {
-      outcome: failed === true ? 'error' : reward === null ? 'unknown' : reward === 1 ? 'success' : 'failure',
-      ...given('answer', logs.answer),
-      ...(failed === true
-        ? {
-            unmapped:
-              without({ exception_type: about.exception_type, exception_message: about.exception_message }) ?? {},
-          }
-        : {}),
-      ...(typeof about.run_duration === 'number' ? { totals: { duration_s: about.run_duration } } : {}),
-    },
-  });
-  return { drafts, refusals: [...refusals], raw: record.canonical };
+    refusals,
+  );
 }
 
 const ofUser = (action: Fields): boolean =>
@@ -188,50 +156,41 @@ function firstUserMessage(events: readonly unknown[]): string | undefined {
 }
 
 /** What happened in the world, where the logs of the agents are not in the file: actions of the agent are calls of tools. */
-function eventDrafts(episodeId: string, events: readonly unknown[], agent: string, refusals: NativeRefusal[]): Draft[] {
-  return events.flatMap((event, seq): Draft[] => {
+function addEvents(trace: Trace, events: readonly unknown[], agent: string, refusals: NativeRefusal[]): void {
+  for (const [seq, event] of events.entries()) {
     if (!isRecord(event) || !isRecord(event.action)) {
       refusals.push(refusal('bad_shape', `completed_events[${seq}].action`, 'an action {app, function, args}', event));
-      return [];
+      continue;
     }
     const { action, metadata: result, event_type: type } = event;
     const id = isIdentifier(event.event_id) ? event.event_id : `event/${seq}`;
     const { exception, return_value: output } = isRecord(result) ? result : {};
-    const place = { episode_id: episodeId, seq };
     const name = [action.app, action.function].filter((part) => typeof part === 'string').join('__');
+    const asked = argumentsOf(action);
     if (type === 'AGENT') {
-      return [
-        emit.event('tool.called', [episodeId, id], {
-          ...place,
-          agent_id: agent,
-          tool_call_id: id,
-          name: isIdentifier(name) ? name : 'unknown',
-          arguments: argumentsOf(action),
-          type: 'function',
-        }),
-        emit.event('tool.returned', [episodeId, id], {
-          ...place,
-          tool_call_id: id,
-          status: exception == null ? 'ok' : 'error',
-          ...given('output', output ?? undefined),
-          ...given('error', exception ?? undefined),
-        }),
-      ];
+      trace.add('tool.called', [id], {
+        seq,
+        agent_id: agent,
+        tool_call_id: id,
+        name: isIdentifier(name) ? name : 'unknown',
+        arguments: asked,
+        type: 'function',
+      });
+      trace.add('tool.returned', [id], {
+        seq,
+        tool_call_id: id,
+        status: exception == null ? 'ok' : 'error',
+        output: output ?? undefined,
+        error: exception ?? undefined,
+      });
+    } else if (ofUser(action) && typeof asked.content === 'string') {
+      const content = asked.content;
+      trace.add('message.sent', [id], { seq, message_id: id, from: 'user', role: 'user', content });
+    } else {
+      const content = { type, name, arguments: asked, ...given('exception', exception ?? undefined) };
+      trace.add('environment.observed', [id], { seq, kind: 'event', content });
     }
-    const text = ofUser(action) ? argumentsOf(action).content : undefined;
-    if (typeof text === 'string')
-      return [
-        emit.event('message.sent', [episodeId, id], {
-          ...place,
-          message_id: id,
-          from: 'user',
-          role: 'user',
-          content: text,
-        }),
-      ];
-    const content = { type, name, arguments: argumentsOf(action), ...given('exception', exception ?? undefined) };
-    return [emit.event('environment.observed', [episodeId, id], { ...place, kind: 'event', content })];
-  });
+  }
 }
 
 /** Arguments are texts with the type that they had. */
@@ -258,67 +217,75 @@ const READ: ReadonlyMap<string, (text: string) => unknown> = new Map(
 );
 
 /** The lite form: a history for each agent, in which actions and what came of them stand as texts, and the usage of its answers. */
-function lite(episodeId: string, value: Fields): EpisodeLogs {
-  const histories = Object.entries(value.per_agent_interaction_histories as Fields).filter(([name]) =>
-    isIdentifier(name),
-  );
+function addHistories(trace: Trace, value: Fields): Known {
+  const histories = Object.entries(value.per_agent_interaction_histories as Fields);
   const usages = isRecord(value.per_agent_llm_usage_stats) ? value.per_agent_llm_usage_stats : {};
   const main = isIdentifier(value.main_agent_type) ? value.main_agent_type : 'agent';
   const agents = new Map<string, { system?: string }>();
   let asked: string | undefined;
   let seq = 0;
-  const drafts = histories.flatMap(([native, history], place): Draft[] => {
+  for (const [place, [native, history]] of histories.filter(([name]) => isIdentifier(name)).entries()) {
     const agent = place === 0 ? main : native;
     const entries = list(history).filter(isRecord);
     const messages = messagesIn(entries);
-    const answers = messages.filter(({ role }) => role === 'assistant').length;
-    const counts = isRecord(usages[native]) ? usages[native] : {};
-    const billed = list(counts.prompt_tokens).length === answers ? counts : {};
     const [first] = messages;
     agents.set(agent, first?.role === 'system' && typeof first.content === 'string' ? { system: first.content } : {});
-    let turn = 0;
-    let open: string | null = null;
-    return messages.flatMap((message, i): Draft[] => {
-      seq++;
-      const id = `${hashId(NAME, native).slice(0, 12)}/${i}`;
-      const text = typeof message.content === 'string' ? message.content : undefined;
-      const place = { episode_id: episodeId, seq };
-      if (message.role === 'system') return [];
-      if (entries[i]!.role === 'tool-response' && open !== null) {
-        const status = /^\[OUTPUT OF STEP \d+\] ERROR:/.test(text ?? '') ? 'error' : 'ok';
-        const call = open;
-        open = null;
-        return [
-          emit.event('tool.returned', [episodeId, call], {
-            ...place,
-            tool_call_id: call,
-            status,
-            ...given('output', message.content ?? undefined),
-          }),
-        ];
-      }
-      if (message.role !== 'assistant') {
-        if (message.role === 'user' && agent === main) asked ??= unframed(text);
-        return [emit.event('message.sent', [episodeId, id], { ...place, message_id: id, from: 'user', ...message })];
-      }
+    if (agent === main) asked ??= firstText(messages, entries);
+    addHistory(trace, { agent, native, entries, messages, usage: usages[native], first: seq });
+    seq += messages.length;
+  }
+  return { agents, answer: undefined, asked };
+}
+
+const isResult = (entry: Fields): boolean => entry.role === 'tool-response';
+
+const firstText = (messages: readonly Message[], entries: readonly Fields[]): string | undefined => {
+  const first = messages.find(({ role }, i) => role === 'user' && !isResult(entries[i]!));
+  return unframed(typeof first?.content === 'string' ? first.content : undefined);
+};
+
+type History = {
+  readonly agent: string;
+  readonly native: string;
+  readonly entries: readonly Fields[];
+  readonly messages: readonly Message[];
+  readonly usage: unknown;
+  /** Number of messages before it. */
+  readonly first: number;
+};
+
+function addHistory(trace: Trace, { agent, native, entries, messages, usage, first }: History): void {
+  const answers = messages.filter(({ role }) => role === 'assistant').length;
+  const counts = isRecord(usage) ? usage : {};
+  const billed = list(counts.prompt_tokens).length === answers ? counts : {};
+  let turn = 0;
+  let open: string | null = null;
+  for (const [i, message] of messages.entries()) {
+    const seq = first + i + 1;
+    const id = `${hashId(NAME, native).slice(0, 12)}/${i}`;
+    const content = message.content ?? undefined;
+    const text = typeof content === 'string' ? content : undefined;
+    if (message.role === 'system') continue;
+    if (isResult(entries[i]!) && open !== null) {
+      const status = /^\[OUTPUT OF STEP \d+\] ERROR:/.test(text ?? '') ? 'error' : 'ok';
+      trace.add('tool.returned', [open], { seq, tool_call_id: open, status, output: content });
+      open = null;
+    } else if (message.role !== 'assistant') {
+      trace.add('message.sent', [id], { seq, message_id: id, from: 'user', ...message });
+    } else {
       const [input, output] = [list(billed.prompt_tokens)[turn], list(billed.completion_tokens)[turn]];
-      const call = { ...place, call_id: id, agent_id: agent, turn: turn++ };
+      const call = { seq, call_id: id, agent_id: agent, turn: turn++ };
       const action = actionIn(text);
       open = action ? id : null;
-      return [
-        emit.event('generation.requested', [episodeId, id], { ...call, input: messages.slice(0, i) }),
-        emit.event('generation.completed', [episodeId, id], {
-          ...call,
-          choices: [{ index: 0, ...given('content', message.content ?? undefined) }],
-          ...(input || output ? { usage: { input_tokens: input, output_tokens: output } } : {}),
-        }),
-        ...(action
-          ? [emit.event('tool.called', [episodeId, id], { ...call, tool_call_id: id, ...action, type: 'function' })]
-          : []),
-      ];
-    });
-  });
-  return { drafts, agents, answer: undefined, asked };
+      trace.add('generation.requested', [id], { ...call, input: messages.slice(0, i) });
+      trace.add('generation.completed', [id], {
+        ...call,
+        choices: [{ index: 0, content }],
+        usage: input || output ? { input_tokens: input, output_tokens: output } : undefined,
+      });
+      if (action) trace.add('tool.called', [id], { ...call, tool_call_id: id, ...action, type: 'function' });
+    }
+  }
 }
 
 /** The action that an answer ends with, `{"action": …, "action_input": …}`; null where it cannot be read. */

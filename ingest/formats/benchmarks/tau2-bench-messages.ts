@@ -1,14 +1,14 @@
 /** Messages of a tau2-bench simulation. The agent sees no call and no result of the user's own tools. */
-import type { Draft, Message } from '../../events/events.ts';
+import type { Message } from '../../events/events.ts';
 import { asText, canonicalJson, given, isRecord, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { readArguments, toMessage } from '../kit/chat-message.ts';
-import { toolLedger } from '../kit/conversation.ts';
 import type { NativeRefusal } from '../kit/format.ts';
-import { type Emitter, refusal } from '../kit/native.ts';
+import { refusal } from '../kit/native.ts';
+import type { Trace } from '../kit/trace.ts';
 import { usageOf } from '../kit/usage.ts';
 
-export type Fields = Readonly<Record<string, unknown>>;
+export type Native = Readonly<Record<string, unknown>>;
 
 export const AGENT = 'agent';
 const ROLES: ReadonlySet<unknown> = new Set(['system', 'user', 'assistant', 'tool']);
@@ -35,130 +35,103 @@ export function badMessages(messages: unknown, field: string, ticks: unknown): N
   return null;
 }
 
-export type Played = { readonly episodeId: string; readonly model?: string; readonly params?: Fields };
-
 /** `seq` counts the messages; several results in one message are one each. */
-export function messageDrafts(
-  emit: Emitter,
-  messages: readonly Fields[],
-  { episodeId, model, params }: Played,
-): Draft[] {
-  const ledger = toolLedger();
+export function addMessages(trace: Trace, messages: readonly Native[], model?: string, params?: Native): void {
   /** Calls without an answer, oldest first: results may come without an id. */
   let open: { readonly id: string; readonly by: string }[] = [];
-  const answered = ({ id, requestor }: Fields): { readonly id: string; readonly own: string } | null => {
+  const answered = ({ id, requestor }: Native): { readonly id: string; readonly own: string } | null => {
     const by = requestor === 'user' ? 'user' : AGENT;
     const call = isIdentifier(id) ? { id, by } : open.find((one) => one.by === by);
     if (call === undefined) return null;
     const at = open.findIndex((one) => one.id === call.id);
     open = open.filter((_, i) => i !== at);
-    return { id: call.id, own: ledger.result(call.id) };
+    return { id: call.id, own: trace.ledger.result(call.id) };
+  };
+  const called = (message: Native, seq: number, more: { readonly call_id?: string; readonly turn?: number }): void => {
+    const by = message.role === 'user' ? 'user' : AGENT;
+    for (const [index, call] of callsOf(message, seq).entries()) {
+      const id = call.id as string;
+      open.push({ id, by });
+      trace.tool(seq, index, id, {
+        ...more,
+        agent_id: trace.member(by),
+        name: call.name as string,
+        type: 'function',
+        arguments: call.arguments ?? null,
+      });
+    }
   };
   const seen: Message[] = [];
   let turn = 0;
-  return messages.flatMap(flat).flatMap((message, seq): Draft[] => {
+  for (const [seq, message] of messages.flatMap(flat).entries()) {
     const role = asText(message.role);
     const content = typeof message.content === 'string' ? message.content : undefined;
-    const about = { episode_id: episodeId, seq };
-    const asked = callsOf(message, seq).map((call) => ({ call, own: ledger.call(call.id as string) }));
-    const by = role === 'user' ? 'user' : AGENT;
-    open.push(...asked.map(({ call }) => ({ id: call.id as string, by })));
-    const called = (more: { readonly call_id?: string; readonly turn?: number }): Draft[] =>
-      asked.map(({ call, own }, index) =>
-        emit.event('tool.called', [episodeId, seq, index], {
-          ...about,
-          ...more,
-          tool_call_id: own,
-          index,
-          agent_id: by,
-          name: call.name as string,
-          type: 'function',
-          arguments: call.arguments ?? null,
-          native: { tool_call_id: call.id },
-        }),
-      );
     if (role === 'tool') {
       const answers = answered(message);
       if (message.requestor !== 'user') seen.push(shown({ ...message, id: answers?.id ?? '' }, seq));
-      return [
-        emit.event('tool.returned', [episodeId, seq], {
-          ...about,
-          tool_call_id: answers?.own ?? `m${seq}`,
-          status: message.error === true ? 'error' : 'ok',
-          ...given('output', content),
-          native: given('tool_call_id', message.id ?? undefined),
-        }),
-      ];
-    }
-    if (role === 'assistant' && !(seq === 0 && isGreeting(message))) {
-      const input = [...seen];
-      const call = { ...about, call_id: `m${seq}`, agent_id: AGENT, turn: turn++ };
-      seen.push(shown(message, seq));
+      trace.add('tool.returned', [seq], {
+        seq,
+        tool_call_id: answers?.own ?? `m${seq}`,
+        status: message.error === true ? 'error' : 'ok',
+        output: content,
+        native: { tool_call_id: message.id ?? undefined },
+      });
+    } else if (role === 'assistant' && !(seq === 0 && isGreeting(message))) {
+      const call = { seq, call_id: `m${seq}`, agent_id: AGENT, turn: turn++ };
       const response = responseOf(message.raw_data);
-      return [
-        emit.event('generation.requested', [episodeId, seq], {
-          ...call,
-          input,
-          ...given('model', model),
-          ...given('params', params as Record<string, unknown> | undefined),
-        }),
-        emit.event('generation.completed', [episodeId, seq], {
-          ...call,
-          choices: [
-            {
-              index: 0,
-              ...given('content', shown(message, seq, response).content),
-              ...given('finish_reason', response.finishReason),
-            },
-          ],
-          ...given('response_id', response.id),
-          ...given('response_model', response.model),
-          ...given('usage', usageOf(message.usage)),
-          ...(typeof message.generation_time_seconds === 'number'
-            ? { latency_ms: 1000 * message.generation_time_seconds }
-            : {}),
-          ...given('unmapped', without({ cost: message.cost ?? undefined })),
-        }),
-        ...called({ call_id: `m${seq}`, turn: call.turn }),
-      ];
+      trace.add('generation.requested', [seq], { ...call, input: [...seen], model, params });
+      seen.push(shown(message, seq));
+      const seconds = message.generation_time_seconds;
+      trace.add('generation.completed', [seq], {
+        ...call,
+        choices: [{ index: 0, content: shown(message, seq, response).content, finish_reason: response.finishReason }],
+        response_id: response.id,
+        response_model: response.model,
+        usage: usageOf(message.usage),
+        latency_ms: typeof seconds === 'number' ? 1000 * seconds : undefined,
+        unmapped: without({ cost: message.cost ?? undefined }),
+      });
+      called(message, seq, { call_id: `m${seq}`, turn: call.turn });
+    } else {
+      // A greeting of the benchmark's own, or a user: one who only uses a tool of its own says nothing to the agent.
+      const calls = callsOf(message, seq).length;
+      if (calls === 0) seen.push(shown(message, seq));
+      if (calls === 0 || (content !== undefined && content !== ''))
+        trace.add('message.sent', [seq], {
+          seq,
+          message_id: `m${seq}`,
+          from: role === 'assistant' ? AGENT : role,
+          role,
+          content,
+          unmapped: without({ usage: message.usage ?? undefined, cost: message.cost ?? undefined }),
+        });
+      called(message, seq, {});
     }
-    // A greeting of the benchmark's own, or a user: one who only uses a tool of its own says nothing to the agent.
-    const silent = asked.length > 0 && (content === undefined || content === '');
-    if (asked.length === 0) seen.push(shown(message, seq));
-    const sent = {
-      ...about,
-      message_id: `m${seq}`,
-      from: role === 'assistant' ? AGENT : role,
-      role,
-      ...given('content', content),
-      ...given('unmapped', without({ usage: message.usage ?? undefined, cost: message.cost ?? undefined })),
-    };
-    return [...(silent ? [] : [emit.event('message.sent', [episodeId, seq], sent)]), ...called({})];
-  });
+  }
 }
 
 /** The benchmark lets the agent begin with a text that no model wrote. */
-const isGreeting = ({ usage, raw_data: raw, tool_calls: calls }: Fields): boolean => !usage && !raw && !calls;
+const isGreeting = ({ usage, raw_data: raw, tool_calls: calls }: Native): boolean => !usage && !raw && !calls;
 
-const flat = (message: Fields): readonly Fields[] =>
+const flat = (message: Native): readonly Native[] =>
   Array.isArray(message.tool_messages)
-    ? message.tool_messages.map((one: Fields) => ({ ...one, role: 'tool' }))
+    ? message.tool_messages.map((one: Native) => ({ ...one, role: 'tool' }))
     : [message];
 
 /** With an id where it came with an empty one. */
-const callsOf = ({ tool_calls: calls }: Fields, seq: number): Fields[] =>
+const callsOf = ({ tool_calls: calls }: Native, seq: number): Native[] =>
   Array.isArray(calls)
     ? calls
-        .filter((call): call is Fields => isRecord(call) && isIdentifier(call.name))
+        .filter((call): call is Native => isRecord(call) && isIdentifier(call.name))
         .map((call, at) => (isIdentifier(call.id) ? call : { ...call, id: `m${seq}/${at}` }))
     : [];
 
 /** What the model server answered, which the benchmark keeps beside what it read of it. */
 type Response = {
-  readonly id?: string;
-  readonly model?: string;
-  readonly finishReason?: string;
-  readonly reasoning?: string;
+  readonly id: string | undefined;
+  readonly model: string | undefined;
+  readonly finishReason: string | undefined;
+  readonly reasoning: string | undefined;
   /** By id, the arguments of tool calls as the model wrote them. */
   readonly written: ReadonlyMap<unknown, string>;
 };
@@ -174,19 +147,19 @@ function responseOf(raw: unknown): Response {
       : [],
   );
   return {
-    ...(isIdentifier(id) ? { id } : {}),
-    ...(typeof model === 'string' ? { model } : {}),
-    ...(typeof finishReason === 'string' ? { finishReason } : {}),
-    ...(typeof reasoning === 'string' && reasoning !== '' ? { reasoning } : {}),
+    id: isIdentifier(id) ? id : undefined,
+    model: typeof model === 'string' ? model : undefined,
+    finishReason: typeof finishReason === 'string' ? finishReason : undefined,
+    reasoning: typeof reasoning === 'string' && reasoning !== '' ? reasoning : undefined,
     written: new Map(written),
   };
 }
 
 /** As the chat API says it. Reasoning is in the answer of a call only: the benchmark does not show it to the model again. */
-function shown(message: Fields, seq: number, response?: Response): Message {
+function shown(message: Native, seq: number, response?: Response): Message {
   const { role, content } = message;
   const calls = callsOf(message, seq);
-  const argumentsOf = ({ id, arguments: read }: Fields): unknown => {
+  const argumentsOf = ({ id, arguments: read }: Native): unknown => {
     const written = response?.written.get(id);
     const isSame = canonicalJson(readArguments(written).arguments) === canonicalJson(read ?? {});
     return written !== undefined && isSame ? written : (read ?? {});

@@ -54,6 +54,19 @@ export class Trace {
     this.add('message.sent', [seq], { seq, message_id: `m${seq}`, from, content, ...more });
   }
 
+  /** A tool call by its native id, which may repeat in an episode; a result finds it by the ledger. */
+  tool(
+    seq: number,
+    index: number,
+    nativeId: string,
+    data: Omit<InEpisode<'tool.called'>, 'tool_call_id'>,
+    time: string | null = null,
+  ): void {
+    const native = { tool_call_id: nativeId };
+    const whole = { seq, tool_call_id: this.ledger.call(nativeId), index, native, ...data };
+    this.add('tool.called', [seq, index], whole as InEpisode<'tool.called'>, time);
+  }
+
   /** A member hands over to another. */
   handoff(seq: number, from: string, to: string, kind: EventData<'control.transferred'>['kind']): void {
     this.add('control.transferred', [seq], { seq, from_agent: from, to_agent: to, kind });
