@@ -1,24 +1,26 @@
 /**
- * How much processor time each view of schema traj takes, whole and for one episode: `tsx bench/views.ts HOME PROJECT [VIEWS]`, VIEWS a
+ * How much processor time each view of the schemas traj and report takes, whole and for one episode: `tsx bench/views.ts HOME PROJECT [VIEWS]`, VIEWS a
  * regular expression. Milliseconds that the backend of an embedded server was on a processor (/proc/PID/schedstat, Linux) for
  * `explain (analyze, timing off)` without parallel workers; the episode is the one with most rows in the view. Prints JSON lines, slowest first.
  */
 import { readFileSync } from 'node:fs';
+import { VIEW_SCHEMAS } from '../migrations/views.ts';
 import { openDatabase } from '../store/db/database.ts';
 
 const [home = '.troupe', project = 'troupe', only] = process.argv.slice(2);
 const { db, close } = await openDatabase({ home, project, applicationName: 'troupe bench views' });
 try {
   const { rows: views } = await db.query<{ view: string; columns: string[] }>(
-    `select c.relname as view, array_agg(a.attname::text) as columns from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0
-     where c.relnamespace = 'traj'::regnamespace and c.relkind = 'v' group by c.relname order by 1`,
+    `select c.relnamespace::regnamespace || '.' || c.relname as view, array_agg(a.attname::text) as columns from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0
+     where c.relnamespace::regnamespace::text = any ($1) and c.relkind = 'v' group by 1 order by 1`,
+    [VIEW_SCHEMAS],
   );
   const measured = [];
   for (const { view, columns } of views) {
     if (only !== undefined && !view.match(`^(${only})$`)) continue;
-    const whole = await timeOf(`select * from traj.${view}`);
+    const whole = await timeOf(`select * from ${view}`);
     const longest = columns.includes('episode_id') ? await longestIn(view) : null;
-    const one = longest === null ? null : await timeOf(`select * from traj.${view} where episode_id = '${longest}'`);
+    const one = longest === null ? null : await timeOf(`select * from ${view} where episode_id = '${longest}'`);
     measured.push({
       view,
       rows: whole.rows,
@@ -36,7 +38,7 @@ try {
 /** The episode with most rows; null where no row has one. */
 async function longestIn(view: string): Promise<string | null> {
   const { rows } = await db.query<{ episode_id: string }>(
-    `select episode_id from traj.${view} where episode_id is not null group by 1 order by count(*) desc, 1 limit 1`,
+    `select episode_id from ${view} where episode_id is not null group by 1 order by count(*) desc, 1 limit 1`,
   );
   return rows[0]?.episode_id ?? null;
 }

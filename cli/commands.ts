@@ -27,7 +27,7 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     reward: 'reward recorded episodes by a program, a server, a model as judge, or SQL',
   },
   Query: {
-    sql: 'run one read-only SQL query over the views of schema traj',
+    sql: 'run one read-only SQL query over the views of schemas traj and report',
     episodes: 'list episodes',
     show: 'show one episode as a conversation with its tool calls, feedback and credits',
     compare: 'compare two checkpoints, models or teams on the tasks that both tried',

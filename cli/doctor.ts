@@ -5,7 +5,7 @@ import { totalmem } from 'node:os';
 import { dirname } from 'node:path';
 import { type Config, loadConfig, SETTINGS, type SettingName, shown } from '../config.ts';
 import { countText, EXIT, TroupeError } from '../errors.ts';
-import { checkSchema, readMigrations } from '../migrations/migrate.ts';
+import { checkSchema, readSchema } from '../migrations/migrate.ts';
 import { query, rowsOf, type SqlBool, scalarOf, sql } from '../store/db/query.ts';
 import { awaitedTypes } from '../store/log/replay-newer.ts';
 import { LONG_WAIT_S, lag, oldestWaiting, partitionLags } from '../store/projecting/positions.ts';
@@ -113,7 +113,7 @@ async function placeChecks(flags: Flags, more: (context: Context) => Promise<Che
       checks.push({
         check: 'schema',
         ok: true,
-        detail: [why ?? `${readMigrations().length}, of this Troupe`, ...awaited].join('; '),
+        detail: [why ?? `${readSchema().migrations.length}, of this Troupe`, ...awaited].join('; '),
       });
       if (database.embedded) checks.push(await queryMemory());
       checks.push(...(await more(context)));
@@ -237,7 +237,7 @@ async function projectChecks({ db, log, database }: Context): Promise<Check[]> {
       await reader?.close();
       return reader === null
         ? withoutReader(database)
-        : 'queries run as a login that sees only the views of schema traj';
+        : 'queries run as a login that sees only the views of schemas traj and report';
     }),
   ];
 }

@@ -67,7 +67,7 @@ export type Project = Methods & {
     options?: { readonly format?: string; readonly signal?: AbortSignal },
   ) => Promise<ImportReport & { readonly stays_open: readonly StaysOpen[] }>;
   /**
-   * One read-only query over the views of schema traj, asked by a login that can read them and nothing else.
+   * One read-only query over the views of schemas traj and report, asked by a login that can read them and nothing else.
    * @throws TroupeError as `ask`; `sql_refused` where the server does not let such a login be made
    */
   readonly sql: (

@@ -19,6 +19,7 @@ import {
 import { newestVersion } from '../ingest/events/upcast/catalogue.ts';
 import type { ImportReport } from '../ingest/files/import.ts';
 import { FORMATS } from '../ingest/formats/catalogue.ts';
+import { VIEW_SCHEMAS } from '../migrations/views.ts';
 import type { Session } from '../store/db/pool.ts';
 import { NAMED_FEEDBACK } from '../store/evaluate/judging/named-feedback.ts';
 import { METHODS } from '../store/evaluate/methods/find.ts';
@@ -339,23 +340,25 @@ const parametersText = (params: unknown): string =>
 /** docs/sql.md: the views of a migrated database, with what the database says about them. */
 export async function sqlPage(db: Session): Promise<string> {
   const { rows: schemas } = await db.query<{ about: string }>(
-    `select obj_description('traj'::regnamespace, 'pg_namespace') as about`,
+    `select string_agg(obj_description(s::regnamespace, 'pg_namespace'), E'\n\n' order by n) as about from unnest($1::text[]) with ordinality as s (s, n)`,
+    [VIEW_SCHEMAS],
   );
   const { rows } = await db.query<{ view: string; about: string; column: string; type: string; note: string | null }>(
-    `select c.relname as view, obj_description(c.oid, 'pg_class') as about, a.attname as column,
+    `select format('%s.%s', c.relnamespace::regnamespace, c.relname) as view, obj_description(c.oid, 'pg_class') as about, a.attname as column,
             format_type(a.atttypid, a.atttypmod) as type, col_description(c.oid, a.attnum) as note
      from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0
-     where c.relnamespace = 'traj'::regnamespace and c.relkind = 'v' order by c.oid, a.attnum`,
+     where c.relnamespace::regnamespace::text = any ($1) and c.relkind = 'v' order by c.oid, a.attnum`,
+    [VIEW_SCHEMAS],
   );
   const views = [...new Set(rows.map((row) => row.view))];
   return page(
     '# SQL',
     schemas[0]!.about,
-    '`troupe sql "select …"` and the page ask these views, one read-only statement at a time. Columns are only ever added; a changed meaning would be a schema `traj2` beside this one. Other tools ask over HTTP: [queries](queries.md).',
+    '`troupe sql "select …"` and the page ask these views, one read-only statement at a time. Columns are only ever added; a changed meaning would be a schema `traj2` beside this one. `traj` has what was recorded or judged, `report` what is made of it to answer a question ([analysis](analysis.md)). Other tools ask over HTTP: [queries](queries.md).',
     ...views.flatMap((view) => {
       const columns = rows.filter((row) => row.view === view);
       return [
-        `## traj.${view}`,
+        `## ${view}`,
         columns[0]!.about,
         table(
           ['column', 'type', 'note'],

@@ -12,15 +12,15 @@ export type Statement = { readonly kind: Kind; readonly sql: string };
 
 export type Catalogue = {
   readonly views: readonly { readonly name: string; readonly columns: readonly string[] }[];
-  /** Everything that can be named in a FROM, views of traj among them. */
+  /** Everything that can be named in a FROM, views among them. */
   readonly relations: readonly string[];
   readonly functions: readonly { readonly name: string; readonly types: readonly string[] }[];
 };
 
 export async function readCatalogue(db: Pick<Db, 'query'>): Promise<Catalogue> {
   const { rows: views } = await db.query<{ name: string; columns: string[] }>(
-    `select c.relname::text as name, array_agg(quote_ident(a.attname) order by a.attnum) as columns from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0
-     where c.relnamespace = 'traj'::regnamespace and c.relkind = 'v' group by 1 order by 1`,
+    `select c.relnamespace::regnamespace || '.' || c.relname as name, array_agg(quote_ident(a.attname) order by a.attnum) as columns from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0
+     where c.relnamespace in ('traj'::regnamespace, 'report'::regnamespace) and c.relkind = 'v' group by 1 order by 1`,
   );
   const { rows: relations } = await db.query<{ name: string }>(
     `select format('%I.%I', n.nspname, c.relname) as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
@@ -82,10 +82,10 @@ function functionCall(draw: Draw, { functions, views }: Catalogue): string {
   return draw.one([
     `select ${call}`,
     `select * from ${call} as f`,
-    `select ${call} from traj.${view} limit 3`,
-    `select 1 from traj.${view} where (${call})::text is not null limit 1`,
+    `select ${call} from ${view} limit 3`,
+    `select 1 from ${view} where (${call})::text is not null limit 1`,
     `with f as materialized (select ${call} as v) select count(*) from f`,
-    `select v.*, f.* from traj.${view} v cross join lateral ${call} as f limit 2`,
+    `select v.*, f.* from ${view} v cross join lateral ${call} as f limit 2`,
     `values (${call})`,
     `explain analyze select ${call}`,
     `call ${call}`,
@@ -137,7 +137,7 @@ function question(draw: Draw, { views }: Catalogue): string {
   const { name, columns } = draw.one(views);
   const column = draw.one(columns);
   const other = draw.one(columns);
-  const from = `traj.${name}`;
+  const from = name;
   return draw.one([
     `select ${column} from ${from} limit ${draw.integer(0, 50)}`,
     `select ${column}::text, count(*) from ${from} group by 1 order by 2 desc, 1`,
@@ -160,7 +160,7 @@ function hungry(draw: Draw, { views }: Catalogue): string {
     `select repeat('x', ${big}) from generate_series(1, 100)`,
     `select array_agg(repeat('x', 1000)) from generate_series(1, ${big})`,
     `select array_fill(0, array[${big}])`,
-    `select count(*) from traj.${name} a, traj.${name} b, traj.${name} c, generate_series(1, ${big})`,
+    `select count(*) from ${name} a, ${name} b, ${name} c, generate_series(1, ${big})`,
     `select repeat('a', ${draw.integer(20, 40)}) ~ '(a*)*(a*)*(a*)*b'`,
     `select ${big}::numeric ^ ${draw.integer(100, 10_000)}`,
     `select n from generate_series(1, ${big}) n order by md5(n::text)`,

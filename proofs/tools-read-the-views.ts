@@ -84,7 +84,7 @@ async function recorded(scratch: string, home: string) {
     await project.import(events);
     const { rows: counts } = await project.sql('select role, count(*) from traj.steps group by 1 order by 1');
     const { rows } = await project.sql(
-      `select count(*)::integer from pg_class where relnamespace = 'traj'::regnamespace and relkind = 'v'`,
+      `select count(*)::integer from pg_class where relnamespace in ('traj'::regnamespace, 'report'::regnamespace) and relkind = 'v'`,
     );
     return { episodes: 2 * TASKS, counts, views: rows[0]![0] };
   } finally {

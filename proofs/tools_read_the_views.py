@@ -18,8 +18,9 @@ def with_pandas():
     engine = sqlalchemy.create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
     counts = pandas.read_sql(QUERY.format("traj."), engine)
     episodes = pandas.read_sql_table("episodes", engine, schema="traj")
-    views = sqlalchemy.inspect(engine).get_view_names(schema="traj")
-    return {"counts": counts.to_numpy().tolist(), "episodes": len(episodes), "views": len(views)}
+    views = [name for schema in ("traj", "report") for name in sqlalchemy.inspect(engine).get_view_names(schema=schema)]
+    solved = pandas.read_sql("select count(*) as n from outcomes where solved", engine)["n"][0]
+    return {"counts": counts.to_numpy().tolist(), "episodes": len(episodes), "views": len(views), "solved": int(solved)}
 
 
 def with_duckdb():

@@ -7,7 +7,7 @@ import { spawnSync } from 'node:child_process';
 import { mkdirSync, rmSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { compareSchema, readMigrations } from '../migrations/migrate.ts';
+import { compareSchema, readSchema } from '../migrations/migrate.ts';
 import { type Db, openPool } from '../store/db/pool.ts';
 import { randomStream } from '../trainer/tensor/random.ts';
 import { openHistory } from './history.ts';
@@ -42,7 +42,7 @@ export const proof: Proof = {
     };
     const older = checkOut(join(scratch, 'older'));
     if (older === null) {
-      const newest = readMigrations().at(-1)!;
+      const newest = readSchema().migrations.at(-1)!;
       tell([`migration ${newest.number} says that no older code works beside it, so none is to be proved`, true]);
       return { ok: newest.works_with === null, lines };
     }
@@ -61,17 +61,17 @@ type Older = { readonly root: string; readonly commit: string; readonly schema: 
 
 /** The newest commit of another schema whose code works with ours, with the modules of this checkout; null where there is none. */
 function checkOut(root: string): Older | null {
-  const ours = readMigrations();
+  const ours = readSchema().migrations;
   const git = (...words: string[]) => spawnSync('git', words, { cwd: ROOT, encoding: 'utf8' }).stdout.trim();
   // What a commit changed in migrations was another way before it.
   for (const commit of git('log', `-${LOOKED_AT}`, '--format=%h^', '--', 'migrations/*.sql').split('\n')) {
     mkdirSync(root);
     spawnSync('bash', ['-c', 'git archive "$0" | tar -x -C "$1"', commit, root], { cwd: ROOT });
     try {
-      const theirs = readMigrations(join(root, 'migrations'));
+      const theirs = readSchema(join(root, 'migrations'));
       if (compareSchema(ours, theirs).state === 'compatible') {
         symlinkSync(join(ROOT, 'node_modules'), join(root, 'node_modules'));
-        return { root, commit: git('rev-parse', '--short', commit), schema: theirs.length };
+        return { root, commit: git('rev-parse', '--short', commit), schema: theirs.migrations.length };
       }
     } catch {
       // It does not work with ours.
@@ -141,7 +141,7 @@ async function prove({ folder, older, kafka, ms }: Asked): Promise<Check[]> {
     return [
       [
         `commit ${older.commit}, of schema ${older.schema}, made schema ${before}; the newer projector brought it to ${after}, and the older API says of it: ${schema}`,
-        before === older.schema && after === readMigrations().length && schema === 'compatible',
+        before === older.schema && after === readSchema().migrations.length && schema === 'compatible',
       ],
       ['the newer projector alone reads what both versions take', byNew],
       ['the older projector, started again on the newer schema, alone reads what both versions take', byOld],

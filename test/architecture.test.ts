@@ -173,6 +173,7 @@ describe('Statements are composed', () => {
   const SQL_TEXT: Readonly<Record<string, string>> = {
     'ingest/log/postgres.ts': 'the append to the embedded log: prepared statements whose text never changes',
     'migrations/migrate.ts': 'runs before there are tables',
+    'migrations/views.ts': 'reads the catalogue, and makes views again',
     'store/server/backup/backup.ts': 'made from the catalogue, for every table there is',
     'store/server/backup/restore.ts': 'made from what the backup lists',
     'store/db/database.ts': "asks for the server's own catalogue, before there is a project",

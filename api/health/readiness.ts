@@ -1,7 +1,7 @@
 /** Whether a process can do its work, and the warnings if it can. */
 import { type ErrorCode, TroupeError } from '../../errors.ts';
 import type { EventLog } from '../../ingest/log/log.ts';
-import { checkSchema, type readMigrations } from '../../migrations/migrate.ts';
+import { checkSchema, type Schema } from '../../migrations/migrate.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { query, rowsOf, sql } from '../../store/db/query.ts';
 import { awaitedTypes } from '../../store/log/replay-newer.ts';
@@ -28,7 +28,7 @@ export type Readiness = {
 export type Asked = {
   readonly db: Db;
   readonly log: EventLog;
-  readonly known: ReturnType<typeof readMigrations>;
+  readonly known: Schema;
   /** A process that only ingests into a log outside the database works without the database. */
   readonly ingestOnly: boolean;
 };

@@ -25,7 +25,7 @@ const EXAMPLES = [
   ['Releases', 'select * from traj.releases order by released_at desc nulls last limit 20'],
   [
     'Views',
-    "select c.relname as view, obj_description(c.oid) as about from pg_catalog.pg_class c where c.relnamespace = 'traj'::regnamespace and c.relkind = 'v' order by 1",
+    "select c.relnamespace::regnamespace || '.' || c.relname as view, obj_description(c.oid) as about from pg_catalog.pg_class c where c.relnamespace::regnamespace::text in ('traj', 'report') and c.relkind = 'v' order by c.relnamespace::regnamespace::text desc, 1",
   ],
 ];
 const ROWS = 500;

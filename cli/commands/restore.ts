@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import { loadConfig } from '../../config.ts';
 import { countText, TroupeError } from '../../errors.ts';
 import { DEFAULT_PROJECT, openDatabase } from '../../store/db/database.ts';
-import { migrationsOf, readManifest, restoreBackup } from '../../store/server/backup/restore.ts';
+import { readManifest, restoreBackup, schemaOf } from '../../store/server/backup/restore.ts';
 import { openHome } from '../../store/server/home.ts';
 import { backupSource } from '../backup-places.ts';
 import { plainCommand } from '../command.ts';
@@ -32,7 +32,7 @@ export function addTo(program: Command): void {
         ...serverOf(config),
         ...(project === undefined ? {} : { project }),
         create: true,
-        migrations: migrationsOf(manifest),
+        schema: schemaOf(manifest),
         applicationName: 'troupe',
       }).catch((error: unknown) => {
         if (!(error instanceof TroupeError) || error.code !== 'schema_newer') throw error;

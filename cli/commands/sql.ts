@@ -1,4 +1,4 @@
-/** `troupe sql`: one read-only query over the views of schema traj, its plan, the list of the views, and a login for other programs. */
+/** `troupe sql`: one read-only query over the views, its plan, the list of the views, and a login for other programs. */
 import type { Command } from 'commander';
 import { Option } from 'commander';
 import { countText, EXIT, TroupeError } from '../../errors.ts';
@@ -143,19 +143,18 @@ async function takeTools(opened: Opened, flags: Flags): Promise<number> {
 }
 
 async function printViews(db: Db, flags: Flags): Promise<void> {
-  const { bareName, listViews } = await import('../../store/explore/sql/views.ts');
+  const { bareName, listViews, nearestView } = await import('../../store/explore/sql/views.ts');
   const views = await listViews(db);
   if (flags.views === true) {
     if (flags.json) printJson({ views });
-    else for (const { name, about } of views) print(`traj.${name}\n  ${about ?? ''}`);
+    else for (const { name, about } of views) print(`${name}\n  ${about ?? ''}`);
     return;
   }
-  const wanted = bareName(String(flags.views));
-  const view = views.find(({ name }) => name === wanted);
+  const wanted = String(flags.views);
+  const view = views.find(({ name }) => name === wanted.toLowerCase() || bareName(name) === wanted);
   if (view === undefined) {
-    const { nearest } = await import('../../nearest.ts');
     const names = views.map(({ name }) => name);
-    const meant = nearest(wanted, names);
+    const meant = nearestView(wanted, views);
     throw new TroupeError('not_found', `There is no view ${wanted}.${meant ? ` Did you mean ${meant}?` : ''}`, {
       expected: names.join(', '),
       got: wanted,
@@ -163,7 +162,7 @@ async function printViews(db: Db, flags: Flags): Promise<void> {
     });
   }
   if (flags.json) return printJson(view);
-  print(`traj.${view.name}: ${view.about ?? ''}`);
+  print(`${view.name}: ${view.about ?? ''}`);
   print(
     table(
       ['column', 'type', 'note'],

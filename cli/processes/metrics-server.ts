@@ -5,7 +5,7 @@ import { readiness } from '../../api/health/readiness.ts';
 import { processLog } from '../../api/http/log.ts';
 import { answerMalformed } from '../../api/http/malformed.ts';
 import { got, TroupeError } from '../../errors.ts';
-import { readMigrations } from '../../migrations/migrate.ts';
+import { readSchema } from '../../migrations/migrate.ts';
 import type { Context } from '../context.ts';
 import { VERSION } from '../version.ts';
 
@@ -22,7 +22,7 @@ export async function serveMetrics(
   { db, log, config: { host } }: Pick<Context, 'db' | 'log' | 'config'>,
   { role, port, metrics }: { readonly role: string; readonly port: number; readonly metrics: () => Promise<string> },
 ): Promise<MetricsServer> {
-  const known = readMigrations();
+  const known = readSchema();
   const answers: Readonly<Record<string, () => Promise<{ status?: number; type: string; body: string }>>> = {
     '/metrics': async () => ({ type: TEXT, body: await metrics() }),
     '/healthz': async () => ({ type: JSON_TYPE, body: JSON.stringify({ status: 'ok', version: VERSION, role }) }),

@@ -2,8 +2,7 @@
  * Events as the archive holds them. What events of one key repeat lies once beside them, as bodies: the messages that a call read form
  * a chain, so that the context of the next call adds only what is new, and the call names the last of them; a long text is a body that
  * the event names. An image or a file is such a text, and of it and of the longest texts the bytes lie once for all keys. The functions of
- * `migrations/0023_bodies.sql`, `0033_small_log.sql`, `0034_named_texts.sql`, `0048_artifacts.sql` and `0049_texts_once.sql`, and
- * `store/projecting/stored-texts.ts`, join the same marks, so a change here needs a migration.
+ * `migrations/0001_log.sql`, and `store/projecting/stored-texts.ts`, join the same marks, so a change here needs a migration.
  */
 import type { Event, EventName } from '../events/events.ts';
 import { canonicalJson, isRecord, sha256 } from '../events/json.ts';

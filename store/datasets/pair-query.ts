@@ -195,7 +195,7 @@ const corrected = (q: typeof tables): Rows => {
   const is = (alias: string, step: string) =>
     sql<SqlBool>`${sql.ref(`${alias}.episode_id`)} = k.episode_id and ${sql.raw(stepOf(alias))} = ${sql.ref(`k.${step}`)}`;
   return q
-    .selectFrom('traj.corrections as k')
+    .selectFrom('report.corrections as k')
     .innerJoin('answers as x', (join) => join.on(is('x', 'step_id')))
     .innerJoin('answers as y', (join) => join.on(is('y', 'before_step_id')))
     .where('k.change', '=', sql.lit('corrected'))

@@ -13,7 +13,7 @@ import type { PassRate } from './thinning.ts';
 const MOST_NAMED = 5;
 
 /**
- * Makes the table. What counts as solved is what `traj.outcomes` says.
+ * Makes the table. What counts as solved is what `report.outcomes` says.
  * @returns the words for the pool in the funnel, and a warning where it has episodes of several teams or weights
  */
 export async function makePassRates(
@@ -25,7 +25,7 @@ export async function makePassRates(
     .$if(looksAtTask(of), (all) => all.leftJoin('facts.tasks as t', 't.task_id', 'e.task_id') as unknown as typeof all)
     .where(lowerFilter(of)) as unknown as Rows;
   const known = tables
-    .selectFrom('traj.outcomes as o')
+    .selectFrom('report.outcomes as o')
     .where('o.episode_id', 'in', named.select('e.episode_id'))
     .where(sql<SqlBool>`o.solved is not null and o.task_id is not null`) as unknown as Rows;
   const rates = known

@@ -71,7 +71,8 @@ export const NARROWER: Readonly<Record<string, string>> = {
 
 /** The views that our own code reads: the others, which people and their programs ask, have no types here. */
 export const READ_VIEWS: readonly string[] = [
-  ...['agents', 'blames', 'checkpoints', 'corrections', 'credits', 'dataset_rows', 'datasets', 'dead_letters'],
-  ...['decisions', 'episodes', 'executions', 'feedback', 'jobs', 'lineage', 'messages', 'outcomes', 'pruned'],
-  ...['releases', 'rewards', 'scores', 'steps', 'tasks', 'tool_calls', 'verdicts'],
+  ...['traj.agents', 'traj.blames', 'traj.checkpoints', 'traj.credits', 'traj.dataset_rows', 'traj.datasets'],
+  ...['traj.dead_letters', 'traj.decisions', 'traj.episodes', 'traj.executions', 'traj.feedback', 'traj.jobs'],
+  ...['traj.lineage', 'traj.messages', 'traj.pruned', 'traj.releases', 'traj.rewards', 'traj.scores', 'traj.steps'],
+  ...['traj.tasks', 'traj.tool_calls', 'traj.verdicts', 'report.corrections', 'report.outcomes'],
 ];

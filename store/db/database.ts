@@ -1,7 +1,7 @@
 /** Opens the database of a project, on the server that is configured or on the embedded one of the home. */
 
 import { TroupeError } from '../../errors.ts';
-import { checkSchema, type Migration, migrate } from '../../migrations/migrate.ts';
+import { checkSchema, migrate, type Schema } from '../../migrations/migrate.ts';
 import { nearest } from '../../nearest.ts';
 import { homeAt, openHome } from '../server/home.ts';
 import { noteHome } from '../server/moved-home.ts';
@@ -18,7 +18,7 @@ export type DatabaseOptions = {
   /** False: refuse a schema that is behind, instead of bringing it up to date. */
   readonly migrate?: boolean;
   /** The schema to bring it to, where it is not the newest. */
-  readonly migrations?: readonly Migration[];
+  readonly schema?: Schema;
   /** False: refuse a project that does not exist, naming the nearest one, instead of creating it. */
   readonly create?: boolean;
   /** How the embedded server is started, where it is. */
@@ -64,9 +64,9 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
     await prepare(db, server, project, {
       bringUpToDate: options.migrate ?? true,
       create: options.create ?? true,
-      migrations: options.migrations,
+      schema: options.schema,
     });
-    if (lease && options.migrate !== false && !options.migrations)
+    if (lease && options.migrate !== false && !options.schema)
       await noteHome(db, homeAt(options.home ?? '.troupe').root);
   } catch (error) {
     await close();
@@ -101,11 +101,11 @@ function checkName(project: string): string {
 type Preparing = {
   readonly bringUpToDate: boolean;
   readonly create: boolean;
-  readonly migrations: readonly Migration[] | undefined;
+  readonly schema: Schema | undefined;
 };
 
 async function prepare(db: Db, server: string, project: string, preparing: Preparing): Promise<void> {
-  const { bringUpToDate, create, migrations } = preparing;
+  const { bringUpToDate, create, schema } = preparing;
   try {
     await checkServer(db, server);
   } catch (error) {
@@ -114,7 +114,7 @@ async function prepare(db: Db, server: string, project: string, preparing: Prepa
     await createDatabase(server, project);
   }
   if (bringUpToDate) {
-    await migrate(db, migrations).catch((error) => {
+    await migrate(db, schema).catch((error) => {
       throw sqlState(error) === '42501' ? mayNotMigrate(error, server, project) : error;
     });
     return;
@@ -122,9 +122,13 @@ async function prepare(db: Db, server: string, project: string, preparing: Prepa
   const { state, pending } = await checkSchema(db);
   if (state !== 'behind') return;
   const { at } = addressOf(server);
+  const lacks =
+    pending[0] === undefined
+      ? 'has the views of another version'
+      : `lacks ${pending.length} migrations from ${pending[0].number} (${pending[0].name}) on`;
   throw new TroupeError(
     'schema_missing',
-    `Database "${project}" at ${at} lacks ${pending.length} migrations from ${pending[0]!.number} (${pending[0]!.name}) on; start it once with migrations allowed.`,
+    `Database "${project}" at ${at} ${lacks}; start it once with migrations allowed.`,
   );
 }
 

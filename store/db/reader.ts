@@ -1,10 +1,11 @@
 /**
- * A login of its own for questions in SQL: it sees the views of schema traj and nothing else, so that what a question may touch is
+ * A login of its own for questions in SQL: it sees the views of the schemas traj and report and nothing else, so that what a question may touch is
  * decided by PostgreSQL and not by us reading its text. On the embedded server it also loses every function that does something:
  * sleeping, locking, notifying, changing settings, looking at other sessions; and each of its backends has a limit of memory.
  */
 import { createHmac, hash } from 'node:crypto';
 import { TroupeError } from '../../errors.ts';
+import { VIEW_SCHEMAS } from '../../migrations/views.ts';
 import { endBackend } from '../server/end-backend.ts';
 import { limitMemory } from '../server/memory.ts';
 import type { Database } from './database.ts';
@@ -76,7 +77,10 @@ export const toolRole = (database: Pick<Database, 'url'>): string => roleOf(data
  * the limits only its rights, its number of connections and its disk hold; `watchTools` is the clock outside. Null as `openReader`.
  */
 export const toolAddress = (database: Asked): Promise<URL | null> =>
-  logIn(database, toolRole(database), { statement_timeout: TOOL_MS, search_path: 'traj, pg_catalog' });
+  logIn(database, toolRole(database), {
+    statement_timeout: TOOL_MS,
+    search_path: `${VIEW_SCHEMAS.join(', ')}, pg_catalog`,
+  });
 
 const databaseOf = (url: string): string => decodeURIComponent(parseAddress(url).pathname.slice(1));
 
@@ -127,8 +131,10 @@ async function isMade(tx: Session, role: string, sha256: string): Promise<boolea
   return scalarOf(
     tx,
     sql<boolean>`coalesce(shobj_description(${oid}, 'pg_authid') = ${stampOf(sha256)}
-      and has_database_privilege(${oid}, current_database(), 'connect') and has_schema_privilege(${oid}, 'traj', 'usage')
-      and not exists (select from pg_class c where c.relnamespace = 'traj'::regnamespace and c.relkind in ('r', 'v', 'm', 'p')
+      and has_database_privilege(${oid}, current_database(), 'connect')
+      and not exists (select from pg_namespace n where n.nspname = any (${[...VIEW_SCHEMAS]}) and not has_schema_privilege(${oid}, n.oid, 'usage'))
+      and not exists (select from pg_class c join pg_namespace n on n.oid = c.relnamespace
+                      where n.nspname = any (${[...VIEW_SCHEMAS]}) and c.relkind in ('r', 'v', 'm', 'p')
                       and not has_table_privilege(${oid}, c.oid, 'select')), false)`,
   );
 }
@@ -164,9 +170,9 @@ function roleText(database: string, role: string, password: string): string {
     alter role ${name} set default_transaction_read_only = on;
     alter role ${name} set idle_in_transaction_session_timeout = '60s';
     grant connect on database ${quote(database)} to ${name};
-    grant usage on schema traj to ${name};
-    grant select on all tables in schema traj to ${name};
-    alter default privileges in schema traj grant select on tables to ${name};`;
+    grant usage on schema ${VIEW_SCHEMAS.join(', ')} to ${name};
+    grant select on all tables in schema ${VIEW_SCHEMAS.join(', ')} to ${name};
+    alter default privileges in schema ${VIEW_SCHEMAS.join(', ')} grant select on tables to ${name};`;
 }
 
 /** A parallel worker is a process of its own, which the limit of its backend's memory would not reach. */

@@ -1,9 +1,10 @@
 /** The types of all tables and of the views that our code reads, as TypeScript, from the catalogue of a migrated database. `npm run schema` writes them. */
 import { TroupeError } from '../../errors.ts';
+import { VIEW_SCHEMAS } from '../../migrations/views.ts';
 import { NARROWER, READ_VIEWS, SHAPES } from './corrections.ts';
 import type { Session } from './pool.ts';
 
-const SCHEMAS = { troupe: 'LogTables', facts: 'FactTables', traj: 'Views' } as const;
+const SCHEMAS = { troupe: 'LogTables', facts: 'FactTables', traj: 'Views', report: 'Reports' } as const;
 
 type Column = {
   readonly schema: keyof typeof SCHEMAS;
@@ -34,13 +35,15 @@ const TYPES: Readonly<Record<string, string>> = {
   bytea: 'Bytes',
 };
 
+const isView = (schema: string): boolean => (VIEW_SCHEMAS as readonly string[]).includes(schema);
+
 /** @throws TroupeError `internal` for a type without a line above, and for a correction of a column, or a view, that there is not */
 export async function schemaText(db: Session): Promise<string> {
   const { rows: all } = await db.query<Column>(COLUMNS);
-  const columns = all.filter(({ schema, table }) => schema !== 'traj' || READ_VIEWS.includes(table));
-  const missing = READ_VIEWS.find((view) => !columns.some(({ schema, table }) => schema === 'traj' && table === view));
+  const columns = all.filter(({ schema, table }) => !isView(schema) || READ_VIEWS.includes(`${schema}.${table}`));
+  const missing = READ_VIEWS.find((view) => !columns.some(({ schema, table }) => `${schema}.${table}` === view));
   if (missing !== undefined)
-    throw new TroupeError('internal', `store/db/corrections.ts names traj.${missing}, and there is no such view.`);
+    throw new TroupeError('internal', `store/db/corrections.ts names ${missing}, and there is no such view.`);
   const named = new Set(columns.map(({ schema, table, column }) => `${schema}.${table}.${column}`));
   for (const name of Object.keys(NARROWER)) {
     if (!named.has(name))
@@ -89,5 +92,7 @@ const COLUMNS = `
   join pg_namespace n on n.oid = c.relnamespace
   join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
   join pg_type t on t.oid = a.atttypid
-  where n.nspname in ('troupe', 'facts', 'traj') and c.relkind in ('r', 'v')
+  where n.nspname in (${Object.keys(SCHEMAS)
+    .map((schema) => `'${schema}'`)
+    .join(', ')}) and c.relkind in ('r', 'v')
   order by n.nspname, c.relname collate "C", a.attnum`;

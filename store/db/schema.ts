@@ -631,26 +631,6 @@ export interface Views {
     saved_at: Time | null;
     served_by: Json | null;
   };
-  corrections: {
-    episode_id: string | null;
-    task_id: string | null;
-    team_id: string | null;
-    basis: string | null;
-    name: string | null;
-    step_id: string | null;
-    agent_id: string | null;
-    agent: string | null;
-    role: string | null;
-    compared_with: string | null;
-    before_step_id: string | null;
-    was_right: boolean | null;
-    is_right: boolean | null;
-    change: string | null;
-    after_agent_id: string | null;
-    after_agent: string | null;
-    after_role: string | null;
-    solved: boolean | null;
-  };
   credits: {
     episode_id: string | null;
     step_id: string | null;
@@ -817,31 +797,6 @@ export interface Views {
     at: Time | null;
     artifacts: string[] | null;
   };
-  outcomes: {
-    episode_id: string | null;
-    task_id: string | null;
-    group_id: string | null;
-    team_id: string | null;
-    team: string | null;
-    outcome: string | null;
-    reward: number | null;
-    solved: boolean | null;
-    solved_by: string | null;
-    members: number | null;
-    calls: number | null;
-    steps: number | null;
-    tool_calls: number | null;
-    input_tokens: Int8 | null;
-    output_tokens: Int8 | null;
-    tokens: Int8 | null;
-    closed: boolean | null;
-    split: string | null;
-    policy: string | null;
-    checkpoint_id: string | null;
-    weights: string | null;
-    rollout: string | null;
-    cost_usd: number | null;
-  };
   pruned: {
     episode_id: string | null;
     key: string | null;
@@ -980,7 +935,56 @@ export interface Views {
   };
 }
 
+/** Schema report. */
+export interface Reports {
+  corrections: {
+    episode_id: string | null;
+    task_id: string | null;
+    team_id: string | null;
+    basis: string | null;
+    name: string | null;
+    step_id: string | null;
+    agent_id: string | null;
+    agent: string | null;
+    role: string | null;
+    compared_with: string | null;
+    before_step_id: string | null;
+    was_right: boolean | null;
+    is_right: boolean | null;
+    change: string | null;
+    after_agent_id: string | null;
+    after_agent: string | null;
+    after_role: string | null;
+    solved: boolean | null;
+  };
+  outcomes: {
+    episode_id: string | null;
+    task_id: string | null;
+    group_id: string | null;
+    team_id: string | null;
+    team: string | null;
+    outcome: string | null;
+    reward: number | null;
+    solved: boolean | null;
+    solved_by: string | null;
+    members: number | null;
+    calls: number | null;
+    steps: number | null;
+    tool_calls: number | null;
+    input_tokens: Int8 | null;
+    output_tokens: Int8 | null;
+    tokens: Int8 | null;
+    closed: boolean | null;
+    split: string | null;
+    policy: string | null;
+    checkpoint_id: string | null;
+    weights: string | null;
+    rollout: string | null;
+    cost_usd: number | null;
+  };
+}
+
 type In<Schema extends string, Tables> = { [Name in keyof Tables & string as `${Schema}.${Name}`]: Tables[Name] };
 
 /** Every table, and every view that is read, by its qualified name. */
-export type Database = In<'troupe', LogTables> & In<'facts', FactTables> & In<'traj', Views>;
+export type Database = In<'troupe', LogTables> & In<'facts', FactTables> & In<'traj', Views> & In<'report', Reports>;

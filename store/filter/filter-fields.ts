@@ -58,7 +58,7 @@ const BEFORE_MISTAKE = before(
   "coalesce(l.episode_id, l.resolved_episode_id) = c.episode_id and l.kind = 'failure'",
 );
 
-/** What judging and `traj.outcomes` take for the group of an episode: the announced one, else its task, else itself. */
+/** What judging and `report.outcomes` take for the group of an episode: the announced one, else its task, else itself. */
 const GROUP = 'coalesce(e.group_id, e.task_id, e.episode_id)';
 /** Is the episode under this alias in the group of `e`? Three conditions, of which each has an index. */
 const inGroup = (alias: string): string =>

@@ -1,11 +1,7 @@
-import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { postgresLog } from '../../ingest/log/postgres.ts';
-import { migrate, readMigrations } from '../../migrations/migrate.ts';
-import { type Db, openPool } from '../../store/db/pool.ts';
 import { judge, unjudged } from '../../store/evaluate/judging/judge.ts';
 import { event } from '../store/support/events.ts';
-import { testServerUrl } from '../support/database.ts';
 import { fixedPolicyServers, post, type TestApp, testApp } from './support/app.ts';
 
 const CHAT = '/v1/chat/completions';
@@ -82,62 +78,13 @@ describe('the headers Troupe-Task and Troupe-Group', () => {
   });
 });
 
-describe('a database of an earlier release', () => {
-  const name = `old_${randomBytes(6).toString('hex')}`;
-  let db: Db;
-  beforeAll(async () => {
-    await at.db.query(`create database ${name} template template0`);
-    db = openPool(await testServerUrl(name));
-  });
-  afterAll(async () => {
-    await db.close();
-    await at.db.query(`drop database ${name} with (force)`);
-  });
-
-  it('has task and group of its gateway calls, and its ends in whole seconds, after migration', async () => {
-    const files = readMigrations();
-    await migrate(
-      db,
-      files.slice(
-        0,
-        files.findIndex(({ name }) => name === 'task and group of calls'),
-      ),
-    );
-    await db.query(`
-      insert into facts.episodes (episode_id, task_id, started_version, touched_position) values ('a', null, 'v', 4), ('b', 'own', 'v', 4), ('c', 'c', 'v', 4);
-      insert into facts.calls (episode_id, call_id, requested_version, requested_unmapped)
-      select id, '1', ' |x' || chr(1) || '/gateway', '{"task_id":"sum","group_id":"g"}'::json from unnest(array['a', 'b']) id;
-      insert into facts.calls (episode_id, call_id, requested_version, requested_unmapped)
-      values ('c', '1', ' |x' || chr(1) || '/import/x', '{"task_id":"sum","group_id":"g"}'::json)`);
-    await db.query(`
-      insert into facts.episodes (episode_id, closed, finished_at, last_at, touched_position)
-      values ('d', false, '2026-09-10T10:00:05Z', '2026-09-10T10:00:05.4Z', 1), ('e', false, '2026-09-10T10:00:05Z', '2026-09-10T10:00:06Z', 1)`);
-    await migrate(db, files);
-    const { rows: closed } = await db.query(
-      `select episode_id, closed, revision::integer as revision from facts.episodes where closed is not null order by 1`,
-    );
-    expect(closed).toEqual([
-      { episode_id: 'd', closed: true, revision: 2 },
-      { episode_id: 'e', closed: false, revision: 1 },
-    ]);
-    const { rows } = await db.query(
-      'select episode_id, task_id, group_id, revision::integer as revision from facts.episodes where closed is null order by 1',
-    );
-    expect(rows).toEqual([
-      { episode_id: 'a', task_id: 'sum', group_id: 'g', revision: 5 },
-      { episode_id: 'b', task_id: 'own', group_id: 'g', revision: 5 },
-      { episode_id: 'c', task_id: 'c', group_id: null, revision: 4 },
-    ]);
-  });
-
-  it('has them after a rebuild too', async () => {
-    await say(
-      event(
-        'generation.requested',
-        { episode_id: 'was', call_id: 'was-1', unmapped: { task_id: 'sum', group_id: 'g' } },
-        { source: '/gateway' },
-      ),
-    );
-    expect(await placeOf('was')).toEqual({ task_id: 'sum', group_id: 'g' });
-  });
+it('task and group that the gateway left beside its call in `unmapped` are those of the episode', async () => {
+  await say(
+    event(
+      'generation.requested',
+      { episode_id: 'was', call_id: 'was-1', unmapped: { task_id: 'sum', group_id: 'g' } },
+      { source: '/gateway' },
+    ),
+  );
+  expect(await placeOf('was')).toEqual({ task_id: 'sum', group_id: 'g' });
 });

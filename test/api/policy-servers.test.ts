@@ -5,7 +5,7 @@ import { projectMetrics, prometheusText } from '../../api/health/metrics.ts';
 import { readiness } from '../../api/health/readiness.ts';
 import { TroupeError } from '../../errors.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
-import { readMigrations } from '../../migrations/migrate.ts';
+import { readSchema } from '../../migrations/migrate.ts';
 import { registerProcess, reportModels } from '../../store/queue/jobs/processes.ts';
 import type { OnPart, SampleAnswer, SampleAsk } from '../../trainer/sample/infer-wire.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
@@ -190,7 +190,7 @@ it('asks those first that serve what is released; who does not is shown, and lat
   expect((await own.sample(who, ask)).checkpoint).toBe('new');
 
   const log = postgresLog(at.db);
-  const state = () => readiness({ db: at.db, log, known: readMigrations(), ingestOnly: false });
+  const state = () => readiness({ db: at.db, log, known: readSchema(), ingestOnly: false });
   const shown = [
     { process: 'old', policy: 'team', checkpoint: 'v1', released: 'v2', late: false },
     { process: 'new', policy: 'team', checkpoint: 'v2', released: 'v2', late: false },

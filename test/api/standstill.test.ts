@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { readiness } from '../../api/health/readiness.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
-import { readMigrations } from '../../migrations/migrate.ts';
+import { readSchema } from '../../migrations/migrate.ts';
 import { runProjector } from '../../store/projecting/projector.ts';
 import { anEvent, post, type TestApp, testApp } from './support/app.ts';
 
@@ -63,7 +63,7 @@ it('is degraded where nobody reads on in a log outside the database, from a minu
     partitions: async () => [{ partition: 0, begin: 0, end: records }],
   };
   const state = async () => {
-    const { status, reasons } = await readiness({ db: at.db, log, known: readMigrations(), ingestOnly: false });
+    const { status, reasons } = await readiness({ db: at.db, log, known: readSchema(), ingestOnly: false });
     return [status, reasons];
   };
   try {

@@ -87,7 +87,7 @@ describe('troupe sql --views', () => {
   it('lists every view with what it is', async () => {
     const { views } = document(await at.run(['sql', '--views', '--json']));
     const { rows } = await database.db.query<{ name: string }>(
-      `select viewname as name from pg_views where schemaname = 'traj'`,
+      `select schemaname || '.' || viewname as name from pg_views where schemaname in ('traj', 'report')`,
     );
     expect(views.map(({ name }: { name: string }) => name).sort()).toEqual(rows.map(({ name }) => name).sort());
     expect(views.every(({ about }: { about: string | null }) => about !== null)).toBe(true);
@@ -108,7 +108,7 @@ describe('troupe sql --views', () => {
   it('names the view that was meant', async () => {
     const ended = await at.run(['sql', '--views', 'epsodes', '--json']);
     expect([ended.code, document(ended).error.code]).toEqual([1, 'not_found']);
-    expect(ended.err).toContain('Did you mean episodes?');
+    expect(ended.err).toContain('Did you mean traj.episodes?');
   });
 });
 
@@ -119,6 +119,7 @@ describe('a mistyped name in a query', () => {
     ['select rewrd from traj.episodes', 'Did you mean reward?'],
     ['select e.finish_at from traj.episodes e', 'Did you mean finished_at?'],
     ['select answer from traj.steps', 'It is a column of traj.episodes.'],
+    ['select * from traj.outcoms', 'Did you mean report.outcomes?'],
   ])('%s: %s', async (text, expected) => {
     const ended = await at.run(['sql', text, '--json']);
     expect([ended.code, document(ended).error.code]).toEqual([1, 'sql_failed']);

@@ -1,4 +1,4 @@
-/** Every view of schema traj over one home of several sources, row by row, compared whole with the text kept beside this file. */
+/** Every view of the schemas traj and report over one home of several sources, row by row, compared whole with the text kept beside this file. */
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { importFiles } from '../../ingest/files/import.ts';
@@ -45,7 +45,7 @@ beforeAll(async () => {
   await judge(fresh.db, log, { methods: METHODS.map((method) => ({ method })), episodes, now });
   await projectAll(fresh.db);
   const { rows } = await fresh.db.query<{ name: string }>(
-    `select table_schema || '.' || table_name as name from information_schema.views where table_schema = 'traj' order by 1`,
+    `select table_schema || '.' || table_name as name from information_schema.views where table_schema in ('traj', 'report') order by 1`,
   );
   views = rows.map(({ name }) => name);
 });

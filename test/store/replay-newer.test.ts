@@ -4,7 +4,7 @@ import { readiness } from '../../api/health/readiness.ts';
 import type { Event } from '../../ingest/events/events.ts';
 import { rawOf, writeRecord } from '../../ingest/log/kafka-record.ts';
 import { appendIn, postgresLog, writeLetters } from '../../ingest/log/postgres.ts';
-import { readMigrations } from '../../migrations/migrate.ts';
+import { readSchema } from '../../migrations/migrate.ts';
 import { archiveIn } from '../../store/log/archive.ts';
 import { reconcile } from '../../store/log/reconcile.ts';
 import { awaitedTypes, replayNewer } from '../../store/log/replay-newer.ts';
@@ -45,8 +45,7 @@ describe('An event of newer code', () => {
         'select code, replayed_at is null as waits from troupe.dead_letters order by dead_letter_id',
       )
     ).rows;
-  const ready = () =>
-    readiness({ db: fresh.db, log: postgresLog(fresh.db), known: readMigrations(), ingestOnly: false });
+  const ready = () => readiness({ db: fresh.db, log: postgresLog(fresh.db), known: readSchema(), ingestOnly: false });
 
   it('waits as unknown_version where this code does not know it, stops nothing, and is named in readiness', async () => {
     const [first, ...rest] = anEpisode('e1');

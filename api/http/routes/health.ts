@@ -2,7 +2,7 @@
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
 import type { EventLog } from '../../../ingest/log/log.ts';
-import { readMigrations } from '../../../migrations/migrate.ts';
+import { readSchema } from '../../../migrations/migrate.ts';
 import type { Db } from '../../../store/db/pool.ts';
 import { projectMetrics, prometheusText } from '../../health/metrics.ts';
 import { processMetrics } from '../../health/prometheus.ts';
@@ -51,7 +51,7 @@ export function healthRoutes(
     readonly project: string;
   },
 ): void {
-  const known = readMigrations();
+  const known = readSchema();
 
   app.get(
     '/healthz',

@@ -29,7 +29,9 @@ const HELD_BYTES = 1024 * 1024;
 
 const Question = Type.Object(
   {
-    sql: Type.String({ description: 'one SELECT, VALUES or WITH over the views of schema traj; at most 64 KiB' }),
+    sql: Type.String({
+      description: 'one SELECT, VALUES or WITH over the views of schemas traj and report; at most 64 KiB',
+    }),
     limit: Type.Optional(
       Type.Integer({ minimum: 0, maximum: MOST.limit, description: `rows at most, default ${SQL_CAPS.limit}` }),
     ),
@@ -78,7 +80,7 @@ export function sqlRoutes(app: FastifyInstance, { reader }: SqlRoute): void {
   app.post<{ Body: Buffer | undefined }>(
     '/v1/sql',
     documented({
-      summary: `One read-only SQL query over the views of schema traj. At most ${MOST.limit} rows, ${MOST.maxBytes} bytes and ${MOST.timeoutMs} ms may be asked for, ${AT_ONCE} queries run at once, rows are read at most ${MAX_READ_BYTES} bytes at a time, and a value has at most ${MAX_VALUE_BYTES} bytes.`,
+      summary: `One read-only SQL query over the views of schemas traj and report. At most ${MOST.limit} rows, ${MOST.maxBytes} bytes and ${MOST.timeoutMs} ms may be asked for, ${AT_ONCE} queries run at once, rows are read at most ${MAX_READ_BYTES} bytes at a time, and a value has at most ${MAX_VALUE_BYTES} bytes.`,
       tag: 'reads',
       scope: 'sql',
       headers: { accept: `the format of the response: ${Object.keys(FORMS).join(', ')}; default JSON` },

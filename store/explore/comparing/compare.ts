@@ -194,7 +194,7 @@ async function attempts(tx: Session, generated: ReadonlyMap<string, ReadonlySet<
   const outcomes = await rowsOf(
     tx,
     query
-      .selectFrom('traj.outcomes as o')
+      .selectFrom('report.outcomes as o')
       .leftJoin('facts.tasks as t', 't.task_id', 'o.task_id')
       .select(['o.episode_id', 'o.task_id', 't.domain as family', 'o.solved', 'o.tokens', 'o.cost_usd'])
       .where('o.episode_id', '=', sql<string>`any(${episodes}::text[])`)

@@ -4,6 +4,7 @@
  * ones go when nobody waits for it.
  */
 import { TroupeError } from '../../../errors.ts';
+import { VIEW_SCHEMAS } from '../../../migrations/views.ts';
 import { sqlState } from '../../db/faults.ts';
 import type { Db, Session } from '../../db/pool.ts';
 import { facts, firstOf, query, rowsOf, sql } from '../../db/query.ts';
@@ -161,7 +162,7 @@ async function judgingsOf(tx: Session): Promise<string[]> {
   return rows.map((row) => row.judge_id);
 }
 
-/** Views of other people on our tables would be dropped with the old schema; the documented place to read is schema traj. */
+/** Views of other people on our tables would be dropped with the old schema; the documented places to read are the schemas traj and report. */
 async function refuseStrangers(tx: Session): Promise<void> {
   const { rows } = await tx.query<{ view: string }>(
     `select distinct v.oid::regclass::text as view
@@ -170,12 +171,13 @@ async function refuseStrangers(tx: Session): Promise<void> {
      join pg_class v on v.oid = r.ev_class
      join pg_class t on t.oid = d.refobjid and d.refclassid = 'pg_class'::regclass
      where t.relnamespace = 'facts'::regnamespace and v.oid <> t.oid
-       and not (v.relnamespace = 'traj'::regnamespace and v.relkind = 'v')`,
+       and not (v.relnamespace::regnamespace::text = any ($1) and v.relkind = 'v')`,
+    [VIEW_SCHEMAS],
   );
   if (rows.length > 0) {
     throw new TroupeError(
       'conflict',
-      `These views read the tables of schema facts directly and would be lost: ${rows.map((row) => row.view).join(', ')}. Let them read the views of schema traj instead, or drop them, and try again.`,
+      `These views read the tables of schema facts directly and would be lost: ${rows.map((row) => row.view).join(', ')}. Let them read the views of schemas traj and report instead, or drop them, and try again.`,
     );
   }
 }
@@ -199,21 +201,22 @@ async function tablesOf(tx: Session): Promise<readonly string[]> {
 async function swap(tx: Session, shown: readonly Archived[]): Promise<void> {
   await tx.query('set local search_path = pg_catalog');
   const { rows: views } = await tx.query<{ name: string; definition: string }>(
-    `select quote_ident(c.relname) as name, pg_get_viewdef(c.oid) as definition
-     from pg_class c where c.relnamespace = 'traj'::regnamespace and c.relkind = 'v' and exists (
+    `select format('%I.%I', c.relnamespace::regnamespace, c.relname) as name, pg_get_viewdef(c.oid) as definition
+     from pg_class c where c.relnamespace::regnamespace::text = any ($1) and c.relkind = 'v' and exists (
        select from pg_rewrite r join pg_depend d on d.objid = r.oid and d.classid = 'pg_rewrite'::regclass
        join pg_class t on t.oid = d.refobjid and d.refclassid = 'pg_class'::regclass
        where r.ev_class = c.oid and t.relnamespace = 'facts'::regnamespace)`,
+    [VIEW_SCHEMAS],
   );
   await lockOut(
     tx,
-    views.map((view) => `traj.${view.name}`),
+    views.map((view) => view.name),
   );
   await keepRevisions(tx);
   await noteShown(tx, shown, NEXT);
   await tx.query(`alter schema facts rename to ${OLD}`);
   await tx.query(`alter schema ${NEXT} rename to facts`);
-  await tx.query(views.map((view) => `create or replace view traj.${view.name} as ${view.definition}`).join('\n'));
+  await tx.query(views.map((view) => `create or replace view ${view.name} as ${view.definition}`).join('\n'));
   // Updated in place: a projector that waits for these rows must find them again. What was pruned counts
   // as applied, which it was, and where it was the last of a partition the position stays behind it.
   await tx.query(

@@ -224,7 +224,7 @@ async function manifestOf(
 ): Promise<BackupManifest> {
   const [migrations, server, moved, sequences] = [
     await tx.query<BackupManifest['migrations'][number]>(
-      'select number, name, sha256 from troupe.migrations order by number',
+      'select number, name, sha256 from troupe.migrations where number > 0 order by number',
     ),
     await tx.query<{ version: string }>(`select current_setting('server_version') as version`),
     await whereabouts(tx),

@@ -10,7 +10,7 @@ import { Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 import { got, TroupeError } from '../../../errors.ts';
 import { isRecord, MAX_RECORD_BYTES, parseRecord } from '../../../ingest/events/json.ts';
-import { type Migration, migrate, readMigrations } from '../../../migrations/migrate.ts';
+import { migrate, readSchema, type Schema } from '../../../migrations/migrate.ts';
 import { sqlState } from '../../db/faults.ts';
 import type { Db, Session } from '../../db/pool.ts';
 import type { Home } from '../home.ts';
@@ -50,9 +50,9 @@ export async function readManifest(source: BackupSource): Promise<BackupManifest
   }
 }
 
-/** The migrations that a database has whose backup this is. @throws TroupeError `schema_newer`, `conflict` */
-export function migrationsOf({ migrations }: BackupManifest): readonly Migration[] {
-  const known = readMigrations();
+/** The schema of the database whose backup this is, without views. @throws TroupeError `schema_newer`, `conflict` */
+export function schemaOf({ migrations }: BackupManifest): Schema {
+  const { migrations: known } = readSchema();
   const newer = migrations.find(({ number }) => number > known.length);
   if (newer)
     throw new TroupeError(
@@ -65,7 +65,7 @@ export function migrationsOf({ migrations }: BackupManifest): readonly Migration
         'conflict',
         `Migration ${number} (${name}) of the backup has other text than that of this Troupe; restore it with the Troupe that made it.`,
       );
-  return known.slice(0, migrations.length);
+  return { migrations: known.slice(0, migrations.length), views: null };
 }
 
 export type RestoreOptions = {

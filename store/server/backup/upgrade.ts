@@ -13,7 +13,7 @@ import { ensureCluster, removeCluster, UPGRADED } from '../cluster.ts';
 import type { Home } from '../home.ts';
 import { InUse, type Server, startServer } from '../launcher.ts';
 import { FOLDERS, fileTarget, writeBackup } from './backup.ts';
-import { fileSource, migrationsOf, readManifest, restoreBackup } from './restore.ts';
+import { fileSource, readManifest, restoreBackup, schemaOf } from './restore.ts';
 
 export type UpgradeReport = {
   /** Major versions of PostgreSQL. */
@@ -110,7 +110,7 @@ async function restoreTables(server: Server, file: string, home: Home, project: 
     databaseUrl: server.url('postgres'),
     project,
     create: true,
-    migrations: migrationsOf(manifest),
+    schema: schemaOf(manifest),
     applicationName: 'troupe',
   });
   return (await restoreBackup(db, source, { home, project }).finally(close)).rows;

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { readiness } from '../../../api/health/readiness.ts';
 import type { KafkaClient } from '../../../ingest/log/kafka.ts';
 import { kafkaLog, type LogGuard } from '../../../ingest/log/kafka-log.ts';
-import { readMigrations } from '../../../migrations/migrate.ts';
+import { readSchema } from '../../../migrations/migrate.ts';
 import { freshDatabase } from '../../support/database.ts';
 
 /** The answers of brokers whose topic has so many partitions, to a client that only looks. */
@@ -52,7 +52,7 @@ describe('a topic whose partitions were changed', () => {
       topicOf(() => 6),
       { partitions: 4, guard: read },
     );
-    expect(await readiness({ db: fresh.db, log, known: readMigrations(), ingestOnly: false })).toMatchObject({
+    expect(await readiness({ db: fresh.db, log, known: readSchema(), ingestOnly: false })).toMatchObject({
       status: 'not_ready',
       log: 'repartitioned',
       reasons: [expect.stringContaining('Set kafka_partitions to 6')],

@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterEach, beforeEach, expect, test } from 'vitest';
-import { checkSchema, migrate, migrationsFolder, readMigrations } from '../../../migrations/migrate.ts';
+import { afterEach, beforeEach, describe, expect, it, test } from 'vitest';
+import { checkSchema, migrate, migrationsFolder, readSchema } from '../../../migrations/migrate.ts';
 import { type Db, openPool } from '../../../store/db/pool.ts';
 import { freshDatabase, testServerUrl } from '../../support/database.ts';
 
@@ -32,8 +32,9 @@ async function administer(sql: string): Promise<void> {
 function write(file: string, sql: string) {
   writeFileSync(join(folder, file), sql);
 }
-const files = () => readMigrations(folder);
-const recorded = async () => (await db.query('select number, name from troupe.migrations order by number')).rows;
+const files = () => readSchema(folder);
+const recorded = async () =>
+  (await db.query('select number, name from troupe.migrations where number > 0 order by number')).rows;
 const hasTable = async (table: string) =>
   (await db.query<{ there: boolean }>('select to_regclass($1) is not null as there', [table])).rows[0]!.there;
 
@@ -98,7 +99,7 @@ test('a database that newer code migrated is worked with where each newer file s
   // One that says nothing, or needs newer code than this, ends it.
   for (const header of ['', '--! works with 2\n']) {
     write('0003_third.sql', `${header}alter table a drop column n;`);
-    writeFileSync(join(folder, '0002_second.sql'), newer[1]!.sql);
+    writeFileSync(join(folder, '0002_second.sql'), newer.migrations[1]!.sql);
     await db.query('delete from troupe.migrations where number = 3');
     await db.query('alter table a add column if not exists n int');
     await migrate(db, files());
@@ -109,21 +110,22 @@ test('a database that newer code migrated is worked with where each newer file s
 });
 
 test('a migration names no code newer than its own as the oldest that works with it', () => {
-  for (const { number, name: of, works_with } of readMigrations())
+  for (const { number, name: of, works_with } of readSchema().migrations)
     expect(works_with ?? number, `${number} ${of}`).toBeLessThanOrEqual(number);
 });
 
-test('a file that fails leaves nothing of itself behind, and what came before it stays', async () => {
+test('a file that fails leaves nothing of the upgrade behind, and what was there stays', async () => {
   write('0001_first.sql', 'create table a (n int);');
-  write('0002_second.sql', 'create table b (n int); select 1/0;');
-  await expect(migrate(db, files())).rejects.toMatchObject({ code: '22012' });
-  expect(await hasTable('a')).toBe(true);
-  expect(await hasTable('b')).toBe(false);
+  await migrate(db, files());
   write('0002_second.sql', 'create table b (n int);');
-  expect(await migrate(db, files())).toEqual([2]);
+  write('0003_third.sql', 'create table c (n int); select 1/0;');
+  await expect(migrate(db, files())).rejects.toMatchObject({ code: '22012' });
+  expect(await Promise.all(['a', 'b', 'c'].map(hasTable))).toEqual([true, false, false]);
+  write('0003_third.sql', 'create table c (n int);');
+  expect(await migrate(db, files())).toEqual([2, 3]);
 });
 
-test('of two migrators at once each file is applied by one, and both succeed', async () => {
+test('of two migrators at once one applies the files, and both succeed', async () => {
   for (const n of [1, 2, 3, 4]) write(`000${n}_file.sql`, `select pg_sleep(0.05); create table t${n} (n int);`);
   const other = openPool(await testServerUrl(name));
   const applied = await Promise.all([db, other, db, other].map((each) => migrate(each, files())));
@@ -146,9 +148,9 @@ test('a migrator that is cut off midway leaves no half schema, and the next one 
   }
   await admin.close();
   expect(await cut).toMatch(/terminat/);
-  expect(await hasTable('b')).toBe(false);
+  expect(await Promise.all(['a', 'b'].map(hasTable))).toEqual([false, false]);
   write('0002_slow.sql', 'create table b (n int);');
-  expect(await migrate(db, files())).toEqual([2]);
+  expect(await migrate(db, files())).toEqual([1, 2]);
 });
 
 test('a table that others hold is waited for in short turns, so that nobody queues long behind the migration', async () => {
@@ -174,62 +176,113 @@ test('a table that others hold is waited for in short turns, so that nobody queu
 });
 
 test("this code's own migrations are found, and a fresh test database has them all", async () => {
-  const known = readMigrations();
-  expect(known.length).toBeGreaterThan(0);
+  expect(readSchema().migrations.length).toBeGreaterThan(0);
   expect(migrationsFolder()).toMatch(/migrations$/);
   const { db: fresh, close } = await freshDatabase();
   expect(await checkSchema(fresh)).toEqual({ state: 'current', pending: [], why: null });
   await close();
 });
 
-test('Migration 48 lays what used an erasure beside it, and loses none', async () => {
-  const all = readMigrations();
-  await migrate(db, all.slice(0, 47));
-  await db.query(
-    `insert into troupe.erasures values ('one', 'episode', null, 3, 1, now()), ('two', 'subject', 'asked', 1, 1, now())`,
-  );
-  await db.query(
-    `insert into troupe.erased_use values ('one', 'dataset', 'd', true), ('one', 'checkpoint', 'c', false)`,
-  );
-  const shown = async () => (await db.query('select * from traj.erasures order by erasure_id, used_by')).rows;
-  const before = await shown();
-  expect(before).toHaveLength(3);
-  await migrate(db, all);
-  expect(await shown()).toEqual(before);
+/** A schema traj with a table and the views `a` and `b`, of which b reads a. */
+function writeViews(a: string, b = 'select n, m from traj.a') {
+  mkdirSync(join(folder, 'views/traj'), { recursive: true });
+  write('0001_first.sql', 'create schema traj; create table t (n int, m int); insert into t values (1, 2);');
+  write('views/order.txt', 'traj.a\ntraj.b\n');
+  write('views/traj/a.sql', `create view traj.a as ${a};`);
+  write('views/traj/b.sql', `create view traj.b as ${b};`);
+}
+const shown = async (view: string) => (await db.query(`select * from ${view}`)).rows;
+
+describe('Views', () => {
+  it('are made after the numbered files, in the order of their list, and again when a text changed', async () => {
+    writeViews('select n, m from t');
+    expect(await migrate(db, files())).toEqual([1]);
+    expect(await shown('traj.b')).toEqual([{ n: 1, m: 2 }]);
+    expect((await checkSchema(db, files())).state).toBe('current');
+    writeViews('select m, n + 10 as n from t');
+    expect((await checkSchema(db, files())).state).toBe('behind');
+    expect(await migrate(db, files())).toEqual([]);
+    expect(await shown('traj.b')).toEqual([{ n: 11, m: 2 }]);
+    expect((await checkSchema(db, files())).state).toBe('current');
+  });
+
+  it('do not stand in the way of a numbered file that changes what they read', async () => {
+    writeViews('select n, m from t');
+    await migrate(db, files());
+    writeViews('select n, o as m from t');
+    write('0002_second.sql', 'alter table t alter column n type bigint; alter table t rename column m to o;');
+    expect(await migrate(db, files())).toEqual([2]);
+    expect(await shown('traj.b')).toEqual([{ n: 1, m: 2 }]);
+  });
+
+  it('of other people that read ours stay, with their order, owner, rights, options, comments and indexes; so do the rights on ours', async () => {
+    writeViews('select n, m from t');
+    await migrate(db, files());
+    await db.query(`
+      create schema mine;
+      create view mine.one with (security_barrier) as select n, m from traj.b;
+      comment on view mine.one is 'of the course';
+      comment on column mine.one.m is 'of the day';
+      create materialized view mine.two as select n from mine.one;
+      create unique index two_n on mine.two (n);
+      alter view mine.one owner to pg_monitor;
+      grant usage on schema mine, traj to pg_monitor;
+      grant select on traj.b to pg_monitor;
+      grant select on mine.one to pg_read_all_stats with grant option;
+      grant select (m) on mine.one to public`);
+    const theirs = `
+      select c.oid::regclass::text as name, c.reloptions::text as options, pg_get_userbyid(c.relowner) as owner, c.relacl::text as rights,
+             obj_description(c.oid) as about, (select array_agg(indexdef) from pg_indexes where tablename = c.relname) as indexes,
+             (select json_agg(json_build_object('acl', attacl::text, 'note', col_description(c.oid, attnum)) order by attnum) from pg_attribute where attrelid = c.oid and attnum > 0) as columns
+      from pg_class c where c.relkind in ('v', 'm') and c.relnamespace in ('mine'::regnamespace, 'traj'::regnamespace) order by 1`;
+    const before = (await db.query(theirs)).rows;
+    expect(before).toHaveLength(4);
+    writeViews('select n + 10 as n, m from t');
+    await migrate(db, files());
+    expect((await db.query(theirs)).rows).toEqual(before);
+    expect(await shown('mine.two')).toEqual([{ n: 11 }]);
+  });
+
+  it('of other people that need what is gone stop the upgrade by name, and everything stays', async () => {
+    writeViews('select n, m from t');
+    await migrate(db, files());
+    await db.query('create schema mine; create view mine.one as select m from traj.b');
+    writeViews('select n from t', 'select n from traj.a');
+    await expect(migrate(db, files())).rejects.toMatchObject({
+      code: 'conflict',
+      message: /The view mine\.one is not/,
+    });
+    expect(await shown('mine.one')).toEqual([{ m: 2 }]);
+  });
+
+  it('of newer code stay where older code works with it', async () => {
+    writeViews('select n, m from t');
+    const older = files();
+    await migrate(db, older);
+    writeViews('select n + 10 as n, m from t');
+    write('0002_second.sql', '--! works with 1\nalter table t add column o int;');
+    await migrate(db, files());
+    expect(await migrate(db, older)).toEqual([]);
+    expect(await shown('traj.b')).toEqual([{ n: 11, m: 2 }]);
+  });
+
+  it('and the lines of their order are one for one', () => {
+    writeViews('select n, m from t');
+    write('views/order.txt', 'traj.a\n');
+    expect(files).toThrow(/order\.txt does not name each file once: traj\.b/);
+    write('views/order.txt', 'traj.a\ntraj.b\ntraj.c\n');
+    expect(files).toThrow(/traj\.c/);
+    write('views/order.txt', 'traj.a\ntraj.b\ntraj.a\n');
+    expect(files).toThrow(/a repeated name/);
+  });
 });
 
-test('Migration 49 lays a text of two keys down once, and every event is as before', async () => {
-  const all = readMigrations();
-  await migrate(db, all.slice(0, 48));
-  const text = `Ask before you pay. ${'é'.repeat(1000)}`;
-  const hash = '93f8d510-38a6-5c08-27e2-18a7952ce1ed';
-  for (const [i, key] of ['e/one', 'e/two'].entries()) {
-    await db.query('insert into troupe.bodies (key, hash, body) values ($1, $2, $3)', [key, hash, text]);
-    await db.query(
-      `insert into troupe.stored_events (position, partition, log, key, source, id, name, digest, data, type_version)
-       values ($1, 0, 0, $2, '/test', 'a', 'agent.defined', 'x', json_build_object('system_instructions', E'\\uFFFE#${hash}'), 1)`,
-      [i, key],
-    );
-  }
-  const shown = async () =>
-    (await db.query<{ data: string }>('select key, data::text from troupe.events order by key')).rows;
-  const before = await shown();
-  expect(before.map(({ data }) => JSON.parse(data))).toEqual([
-    { system_instructions: text },
-    { system_instructions: text },
-  ]);
-  await migrate(db, all);
-  expect(await shown()).toEqual(before);
-  expect(
-    (
-      await db.query(
-        `select body, convert_from(bytes, 'UTF8') = $1 as same from troupe.bodies join troupe.blobs on sha256 = blob`,
-        [text],
-      )
-    ).rows,
-  ).toEqual([
-    { body: '', same: true },
-    { body: '', same: true },
-  ]);
-  expect((await db.query('select count(*)::integer as n from troupe.blobs')).rows).toEqual([{ n: 1 }]);
+test('a database made before the first file of now is refused in a sentence that says what to do, and left as it is', async () => {
+  write('0001_first.sql', 'create table a (n int);');
+  await migrate(db, files());
+  await expect(migrate(db)).rejects.toMatchObject({
+    code: 'conflict',
+    message: /made by a Troupe up to commit b6a62b64.*export it.*import it.*docs\/upgrading\.md.*Nothing was changed/,
+  });
+  expect(await hasTable('troupe.stored_events')).toBe(false);
 });

@@ -373,7 +373,7 @@ describe('What a filter finds', () => {
     await database.db.query(`update facts.episodes set tags = tags - 'seed' where episode_id = 'ep-0-0'`);
   });
 
-  it('takes episodes of one task without a group for one, as judging and traj.outcomes do', async () => {
+  it('takes episodes of one task without a group for one, as judging and report.outcomes do', async () => {
     const { rows: kept } = await database.db.query<{ episode_id: string; group_id: string }>(
       'select episode_id, group_id from facts.episodes',
     );

@@ -78,7 +78,7 @@ beforeAll(async () => {
 afterAll(() => Promise.all([all, ...alone].map((one) => one.close())));
 
 it('asks every view, in thirty questions or more', () => {
-  expect(VIEWS.filter((view) => !queries.some((sql) => sql.includes(`traj.${view}`)))).toEqual([]);
+  expect(VIEWS.filter((view) => !queries.some((sql) => sql.includes(`report.${view}`)))).toEqual([]);
   expect(queries.length).toBeGreaterThanOrEqual(30);
 });
 

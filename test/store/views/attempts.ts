@@ -126,11 +126,12 @@ export async function record(db: Db, ...events: readonly (readonly Event[])[]): 
   await projectAll(db);
 }
 
-/** What a query over schema traj answers. */
+/** What a query over the views answers. */
 export async function rowsOf(db: Db, query: string): Promise<Record<string, unknown>[]> {
   return (await db.query<Record<string, unknown>>(query)).rows;
 }
 
+/** The views of schema report. */
 export const VIEWS = [
   'outcomes',
   'pass_at_k',

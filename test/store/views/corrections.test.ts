@@ -13,7 +13,7 @@ const rows = (query: string) => rowsOf(fresh.db, query);
 describe('a correction', () => {
   const changes = () =>
     rows(
-      'select step_id, compared_with, before_step_id, change, after_agent, after_role from traj.corrections order by episode_id, step_id',
+      'select step_id, compared_with, before_step_id, change, after_agent, after_role from report.corrections order by episode_id, step_id',
     );
 
   it('is the same agent wrong, then right, and names who answered in between; spoiling is the reverse', async () => {
@@ -91,7 +91,7 @@ describe('a correction', () => {
       feedback('e', { kind: 'step', id: 'c1/0' }, { kind: 'reward', name: 'other', value: 1 }),
       feedback('e', { kind: 'step', id: 'c1/0' }, { kind: 'label', name: 'correct', label: 'Right' }),
     ]);
-    const found = await rows('select basis, name, was_right, is_right from traj.corrections');
+    const found = await rows('select basis, name, was_right, is_right from report.corrections');
     expect(found).toEqual([{ basis: 'feedback', name: 'correct', was_right: false, is_right: true }]);
   });
 });
@@ -118,18 +118,17 @@ it('programs of an execution matrix are right when they pass every ground-truth 
       },
     ),
   ]);
-  expect(await rows('select basis, name, before_step_id, step_id, change from traj.corrections')).toEqual([
+  expect(await rows('select basis, name, before_step_id, step_id, change from report.corrections')).toEqual([
     { basis: 'execution', name: 'tests', before_step_id: 'c0/0', step_id: 'c2/0', change: 'corrected' },
   ]);
 });
 
-it.each(['corrections', 'executions', 'execution_authors', 'redactions'])(
+it.each(['report.corrections', 'traj.executions', 'report.execution_authors', 'traj.redactions'])(
   '%s of one episode read the rows of that episode alone',
   async (view) => {
     const plan = await fresh.db.transaction(async (tx) => {
       await tx.query('set local enable_seqscan = off');
-      return (await tx.query<{ 'QUERY PLAN': string }>(`explain select * from traj.${view} where episode_id = 'e'`))
-        .rows;
+      return (await tx.query<{ 'QUERY PLAN': string }>(`explain select * from ${view} where episode_id = 'e'`)).rows;
     });
     const whole = plan.filter((line) =>
       /Seq Scan on (calls|steps|feedback|verdicts|episodes|agents|stored_events)/.test(line['QUERY PLAN']),

@@ -22,7 +22,7 @@ it('lengths fall into buckets that double, and what was not counted has a bucket
   );
   expect(
     await rows(
-      `select at_least, below, episodes, known, solve_rate from traj.reward_by_length where measure = 'calls' order by 1`,
+      `select at_least, below, episodes, known, solve_rate from report.reward_by_length where measure = 'calls' order by 1`,
     ),
   ).toEqual([
     { at_least: 0, below: 1, episodes: 1, known: 1, solve_rate: 1 },
@@ -30,7 +30,7 @@ it('lengths fall into buckets that double, and what was not counted has a bucket
     { at_least: 8, below: 16, episodes: 1, known: 0, solve_rate: null },
   ]);
   expect(
-    await rows(`select at_least, episodes from traj.reward_by_length where measure = 'output_tokens' order by 1`),
+    await rows(`select at_least, episodes from report.reward_by_length where measure = 'output_tokens' order by 1`),
   ).toEqual([
     { at_least: 4, episodes: 1 },
     { at_least: null, episodes: 3 },
@@ -52,7 +52,7 @@ it('a team is dominated by one that solves as much for less, and cost counts fai
   // Tokens: 10 in and 10 out a call.
   expect(
     await rows(
-      'select team_id, known, solve_rate, calls_per_solved, tokens_per_solved, dominated_on_calls, dominated_on_tokens from traj.cost_per_solved order by 1',
+      'select team_id, known, solve_rate, calls_per_solved, tokens_per_solved, dominated_on_calls, dominated_on_tokens from report.cost_per_solved order by 1',
     ),
   ).toEqual([
     {
@@ -108,7 +108,7 @@ it('teams and single agents are compared on the tasks that both tried', async ()
   );
   expect(
     await rows(
-      'select task_id, single_rate, team_rate, difference, team_calls, unknown_size from traj.team_vs_single order by 1',
+      'select task_id, single_rate, team_rate, difference, team_calls, unknown_size from report.team_vs_single order by 1',
     ),
   ).toEqual([
     { task_id: 't1', single_rate: 0.5, team_rate: 1, difference: 0.5, team_calls: 2, unknown_size: 0 },
@@ -125,12 +125,12 @@ it('dollars are those of every call, small ones too, and unknown where a call ha
     attempt('a2', { team: 'a', reward: 0, says: says(0.000004) }),
     attempt('b1', { team: 'b', reward: 1, says: says(1, undefined) }),
   );
-  expect(await rows('select episode_id, cost_usd from traj.outcomes order by 1')).toEqual([
+  expect(await rows('select episode_id, cost_usd from report.outcomes order by 1')).toEqual([
     { episode_id: 'a1', cost_usd: expect.closeTo(0.000005, 12) },
     { episode_id: 'a2', cost_usd: 0.000004 },
     { episode_id: 'b1', cost_usd: null },
   ]);
-  expect(await rows('select team_id, cost_usd, cost_usd_per_solved from traj.cost_per_solved order by 1')).toEqual([
+  expect(await rows('select team_id, cost_usd, cost_usd_per_solved from report.cost_per_solved order by 1')).toEqual([
     { team_id: 'a', cost_usd: expect.closeTo(0.000009, 12), cost_usd_per_solved: expect.closeTo(0.000009, 12) },
     { team_id: 'b', cost_usd: null, cost_usd_per_solved: null },
   ]);

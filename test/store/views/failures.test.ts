@@ -28,7 +28,7 @@ describe('failures', () => {
     );
     expect(
       await rows(
-        'select taxonomy, taxonomy_version, mode, title, role, failures, episodes, share_of_episodes, in_solved from traj.failure_modes order by taxonomy, mode',
+        'select taxonomy, taxonomy_version, mode, title, role, failures, episodes, share_of_episodes, in_solved from report.failure_modes order by taxonomy, mode',
       ),
     ).toEqual([
       {
@@ -73,7 +73,7 @@ describe('failures', () => {
       fresh.db,
       codes.map((code) => feedback('e', { kind: 'episode' }, { kind: 'failure', name: `FM-${code}` })),
     );
-    const found = await rows('select mode, title, category_code, category from traj.failures order by mode');
+    const found = await rows('select mode, title, category_code, category from report.failures order by mode');
     expect(found).toEqual(
       codes.map((code) => ({
         mode: code,
@@ -100,7 +100,7 @@ it('a failure on a call whose source orders by its clock has no entry, and blame
   );
   expect(
     await rows(
-      `select gold_step_id, gold_entry, blamed_entry, step_right, entries_off from traj.blame_check where episode_id = 'clock'`,
+      `select gold_step_id, gold_entry, blamed_entry, step_right, entries_off from report.blame_check where episode_id = 'clock'`,
     ),
   ).toEqual([{ gold_step_id: 'c1/0', gold_entry: null, blamed_entry: null, step_right: true, entries_off: null }]);
 });
@@ -120,7 +120,7 @@ it('blame is checked against what was noted: agent, step, distance; no answer is
   );
   expect(
     await rows(
-      'select episode_id, method, rank, blamed_agent, gold_entry, agent_right, step_right, entries_off, reason from traj.blame_check order by episode_id, rank',
+      'select episode_id, method, rank, blamed_agent, gold_entry, agent_right, step_right, entries_off, reason from report.blame_check order by episode_id, rank',
     ),
   ).toEqual([
     {

@@ -206,7 +206,7 @@ describe.each(Object.entries(HOMES))('a home of the %s', (_, recordIn) => {
   });
 
   it('knows who does the work', async () => {
-    const found = await rows('select episode_id, agent, steps from traj.agent_shares order by 1, 2');
+    const found = await rows('select episode_id, agent, steps from report.agent_shares order by 1, 2');
     const shares = RUNS.flatMap(({ agents }, i) =>
       Object.entries(counted(agents)).map(([agent, steps]) => `${recorded[i]!.episode} ${agent} ${steps}`),
     );

@@ -23,7 +23,7 @@ describe('estimators side by side', () => {
     await judged(METHODS, ['e0', 'e1', 'e2']);
     // Rewards 1 0 0: unscaled 2/3 -1/3 -1/3, mean size 4/9; divided by their deviation, the root of 1/3: mean size 4/9 times the root of 3.
     const [pair] = await rows(
-      `select group_id, steps, same_sign, opposite_sign, zero_in_one, correlation, least(size, other_size) as smaller, greatest(size, other_size) as larger from traj.credit_pairs`,
+      `select group_id, steps, same_sign, opposite_sign, zero_in_one, correlation, least(size, other_size) as smaller, greatest(size, other_size) as larger from report.credit_pairs`,
     );
     expect(pair).toEqual({
       group_id: 'task-1',
@@ -37,7 +37,7 @@ describe('estimators side by side', () => {
     });
     expect(
       await rows(
-        'select episode_id, methods, silent, positive, negative, signs_differ, spread from traj.credit_spread order by 1',
+        'select episode_id, methods, silent, positive, negative, signs_differ, spread from report.credit_spread order by 1',
       ),
     ).toEqual([
       {
@@ -69,7 +69,7 @@ describe('estimators side by side', () => {
       },
     ]);
     // Two equal credits share the places 1 and 2.
-    expect(await rows('select distinct episode_id, place from traj.credit_ranks order by 1')).toEqual([
+    expect(await rows('select distinct episode_id, place from report.credit_ranks order by 1')).toEqual([
       { episode_id: 'e0', place: 3 },
       { episode_id: 'e1', place: 1.5 },
       { episode_id: 'e2', place: 1.5 },
@@ -86,14 +86,14 @@ describe('estimators side by side', () => {
     );
     // Mean sizes 1 and 1: a is 1 everywhere, b is -2 and 0.
     expect(
-      await rows('select step_id, methods, silent, signs_differ, spread from traj.credit_spread order by 1'),
+      await rows('select step_id, methods, silent, signs_differ, spread from report.credit_spread order by 1'),
     ).toEqual([
       { step_id: 'c0/0', methods: 2, silent: 0, signs_differ: true, spread: 3 },
       { step_id: 'c1/0', methods: 2, silent: 0, signs_differ: false, spread: 1 },
       { step_id: 'c2/0', methods: 1, silent: 1, signs_differ: false, spread: 0 },
     ]);
     expect(
-      await rows('select steps, same_sign, opposite_sign, zero_in_one, correlation from traj.credit_pairs'),
+      await rows('select steps, same_sign, opposite_sign, zero_in_one, correlation from report.credit_pairs'),
     ).toEqual([{ steps: 2, same_sign: 0, opposite_sign: 1, zero_in_one: 1, correlation: null }]);
   });
 });
@@ -103,7 +103,7 @@ it('each cell of an execution matrix says who wrote program and test, and the ve
   await judged([{ method: 'well_formed_filter' }], ['e']);
   const cells = await rows(
     `select program, test, pass, program_role, test_role, program_right, program_verdicts is not null as filtered, reference, ground_truth
-     from traj.execution_authors where test <> 1 order by program, test`,
+     from report.execution_authors where test <> 1 order by program, test`,
   );
   const cell = (program: number, test: number, pass: boolean, right: boolean) => ({
     program,
@@ -142,7 +142,7 @@ it('a program that was not run on a ground-truth test and failed none is neither
   ]);
   expect(
     await rows(
-      'select program, program_right, program_agent, array_agg(pass order by test) as passes from traj.execution_authors group by 1, 2, 3 order by 1',
+      'select program, program_right, program_agent, array_agg(pass order by test) as passes from report.execution_authors group by 1, 2, 3 order by 1',
     ),
   ).toEqual([
     { program: 0, program_right: null, program_agent: 'x', passes: [true, false, null] },

@@ -28,7 +28,7 @@ it('a role is compared with the episodes of the same tasks that lack it, task by
     attempt('h', { task: null, reward: 1, members: critic }),
   );
   // With: t1 2 of 2, t2 0 of 1, no task 1 of 1. Without, on those tasks: t1 1 of 2. Only t1 has both: 1 - 1/2.
-  expect(await rows('select * from traj.role_performance')).toEqual([
+  expect(await rows('select * from report.role_performance')).toEqual([
     {
       ...UNTAGGED,
       team_id: null,
@@ -64,7 +64,7 @@ describe('a pair', () => {
       attempt('c', { reward: 0, says: [{ by: 'x' }, {}, { by: 'z' }] }),
     );
     const found = await rows(
-      'select agent, other_agent, episodes, by_message, by_handover, by_turns, solve_rate, solve_rate_without, difference from traj.pair_performance order by 1, 2',
+      'select agent, other_agent, episodes, by_message, by_handover, by_turns, solve_rate, solve_rate_without, difference from report.pair_performance order by 1, 2',
     );
     expect(found).toEqual([
       {
@@ -111,7 +111,7 @@ it('shares are of all that was done in the episode, and a member without a call 
     attempt('b', { says: [{ by: 'x', output_tokens: 5 }, {}] }),
   );
   const found = await rows(
-    'select agent, role, members, calls, steps, tool_calls, share_of_steps, share_of_tool_calls, share_of_tokens, of_fair_share, influence from traj.agent_shares order by episode_id, agent',
+    'select agent, role, members, calls, steps, tool_calls, share_of_steps, share_of_tool_calls, share_of_tokens, of_fair_share, influence from report.agent_shares order by episode_id, agent',
   );
   const none = { role: null, influence: null };
   expect(found).toEqual([
@@ -190,13 +190,13 @@ it('depth and budgets group episodes; an episode that names none is not one of d
     attempt('b', { reward: 0, budgets: { tool_calls: 1 } }),
     attempt('c', { members: { x: {} } }),
   );
-  expect(await rows('select depth, episodes, known, solve_rate from traj.reward_by_depth order by 1')).toEqual([
+  expect(await rows('select depth, episodes, known, solve_rate from report.reward_by_depth order by 1')).toEqual([
     { depth: 2, episodes: 1, known: 1, solve_rate: 1 },
     { depth: null, episodes: 2, known: 1, solve_rate: 0 },
   ]);
   expect(
     await rows(
-      'select budget, amount, episodes, solve_rate, mean_tool_calls, used_up from traj.reward_by_budget order by 1',
+      'select budget, amount, episodes, solve_rate, mean_tool_calls, used_up from report.reward_by_budget order by 1',
     ),
   ).toEqual([
     { budget: 'tool_calls', amount: '1', episodes: 2, solve_rate: 0.5, mean_tool_calls: 0.5, used_up: 1 },
@@ -218,14 +218,14 @@ describe('local rewards', () => {
     );
     expect(
       await rows(
-        `select agent, role, step_id, local_reward, team_reward from traj.local_rewards where episode_id = 'e4' order by step_id`,
+        `select agent, role, step_id, local_reward, team_reward from report.local_rewards where episode_id = 'e4' order by step_id`,
       ),
     ).toEqual([
       { agent: 'x', role: 'coder', step_id: 'c0/0', local_reward: null, team_reward: null },
       { agent: 'x', role: 'x', step_id: null, local_reward: 0.5, team_reward: null },
     ]);
     // Means 1.5 and 0.5; deviations (-1.5, .5)(.5, -.5)(-.5, .5)(1.5, -.5): -2 over the root of 5 times 1.
-    expect(await rows(`select * from traj.reward_alignment where name = 'tidy'`)).toEqual([
+    expect(await rows(`select * from report.reward_alignment where name = 'tidy'`)).toEqual([
       {
         ...UNTAGGED,
         team_id: null,
@@ -252,7 +252,7 @@ describe('local rewards', () => {
         [feedback(`e${i}`, { kind: 'agent', id: 'x' }, { kind: 'reward', name: 'polite', value: 1 })],
       ]),
     );
-    expect(await rows('select known, correlation from traj.reward_alignment')).toEqual([
+    expect(await rows('select known, correlation from report.reward_alignment')).toEqual([
       { known: 2, correlation: null },
     ]);
   });

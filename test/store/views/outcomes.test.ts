@@ -12,17 +12,17 @@ afterEach(() => fresh.close());
 const rows = (query: string) => rowsOf(fresh.db, query);
 
 it('without episodes every view is empty', async () => {
-  for (const view of VIEWS) expect(await rows(`select * from traj.${view}`), view).toEqual([]);
+  for (const view of VIEWS) expect(await rows(`select * from report.${view}`), view).toEqual([]);
 });
 
 it('an episode of which nothing is known breaks no view and is not counted as a failure', async () => {
   await record(fresh.db, [event('episode.started', { episode_id: 'e' })]);
-  for (const view of VIEWS) await rows(`select * from traj.${view}`);
-  expect(await rows('select solved, solved_by, group_id, members from traj.outcomes')).toEqual([
+  for (const view of VIEWS) await rows(`select * from report.${view}`);
+  expect(await rows('select solved, solved_by, group_id, members from report.outcomes')).toEqual([
     { solved: null, solved_by: null, group_id: 'e', members: null },
   ]);
   expect(
-    await rows('select known, solved, solve_rate, calls_per_solved, dominated_on_calls from traj.cost_per_solved'),
+    await rows('select known, solved, solve_rate, calls_per_solved, dominated_on_calls from report.cost_per_solved'),
   ).toEqual([{ known: 0, solved: 0, solve_rate: null, calls_per_solved: null, dominated_on_calls: null }]);
 });
 
@@ -36,7 +36,7 @@ it('a reward decides whether an episode is solved, where there is none the outco
     attempt('e', { outcome: 'error' }),
     attempt('f', { outcome: null }),
   );
-  const solved = await rows('select solved, solved_by from traj.outcomes order by episode_id');
+  const solved = await rows('select solved, solved_by from report.outcomes order by episode_id');
   expect(solved).toEqual([
     { solved: true, solved_by: 'reward' },
     { solved: false, solved_by: 'reward' },
@@ -51,7 +51,7 @@ describe('pass@k', () => {
   it('is 1 - C(n-c,k)/C(n,k) over the known episodes of a task and team, with the unknown ones beside it', async () => {
     // n = 4, c = 2: 1 - 2/4, 1 - 1/6, 1 - 0/4, 1 - 0/1; all k: 2/4, 1/6, 0, 0.
     await record(fresh.db, ...[1, 0, 1, 0, null].map((reward, i) => attempt(`e${i}`, { team: 'm', reward })));
-    const found = await rows('select k, n, c, unknown, pass_at_k, pass_all_k from traj.pass_at_k order by k');
+    const found = await rows('select k, n, c, unknown, pass_at_k, pass_all_k from report.pass_at_k order by k');
     const near = (x: number) => expect.closeTo(x, 12) as number;
     expect(found).toEqual([
       { k: 1, n: 4, c: 2, unknown: 1, pass_at_k: near(1 / 2), pass_all_k: near(1 / 2) },
@@ -70,7 +70,7 @@ describe('pass@k', () => {
       attempt('d', { task: null, reward: 1 }),
     );
     expect(
-      await rows('select task_id, team_id, k, n, unknown, pass_at_k from traj.pass_at_k order by task_id, team_id'),
+      await rows('select task_id, team_id, k, n, unknown, pass_at_k from report.pass_at_k order by task_id, team_id'),
     ).toEqual([
       { task_id: 'task-1', team_id: 'm', k: 1, n: 1, unknown: 0, pass_at_k: 1 },
       { task_id: 'task-1', team_id: null, k: 1, n: 1, unknown: 0, pass_at_k: 0 },
@@ -81,7 +81,7 @@ describe('pass@k', () => {
   it('stays exact where factorials overflow: one solved of 400, 200 draws', async () => {
     // C(399,200)/C(400,200) = 200/400.
     await record(fresh.db, ...Array.from({ length: 400 }, (_, i) => attempt(`e${i}`, { reward: i === 0 ? 1 : 0 })));
-    expect(await rows('select pass_at_k from traj.pass_at_k where k = 200')).toEqual([
+    expect(await rows('select pass_at_k from report.pass_at_k where k = 200')).toEqual([
       { pass_at_k: expect.closeTo(0.5, 10) },
     ]);
   });
@@ -98,7 +98,7 @@ describe('agreement', () => {
       attempt('d'),
       attempt('open', { outcome: null }),
     );
-    expect(await rows('select * from traj.agreement')).toEqual([
+    expect(await rows('select * from report.agreement')).toEqual([
       {
         split: null,
         policy: null,
@@ -130,7 +130,7 @@ describe('agreement', () => {
       attempt('d', { task: 'task-3' }),
     );
     const found = await rows(
-      'select majority, agreement, tied, majority_right, majority_solve_rate from traj.agreement order by task_id',
+      'select majority, agreement, tied, majority_right, majority_solve_rate from report.agreement order by task_id',
     );
     expect(found).toEqual([
       { majority: '.50', agreement: 0.5, tied: true, majority_right: true, majority_solve_rate: null },
@@ -154,7 +154,7 @@ it('a group says why it has no signal: one member, equal rewards, none at all', 
   );
   expect(
     await rows(
-      'select group_id, rewarded, missing, signal, reason, deviation from traj.group_signals order by group_id',
+      'select group_id, rewarded, missing, signal, reason, deviation from report.group_signals order by group_id',
     ),
   ).toEqual([
     { group_id: 'equal', rewarded: 2, missing: 0, signal: false, reason: 'zero_variance', deviation: 0 },

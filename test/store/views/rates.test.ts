@@ -58,7 +58,7 @@ const paradox = () => [
 it('every view of rates carries team, split, policy, checkpoint and weights, and says what a row pools', async () => {
   const found = await rows(
     `select c.relname as view, obj_description(c.oid) as comment, array_agg(a.attname::text) as columns
-     from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 where c.relnamespace = 'traj'::regnamespace group by c.oid, c.relname`,
+     from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 where c.relnamespace = 'report'::regnamespace group by c.oid, c.relname`,
   );
   const views = new Map(found.map((row) => [row.view as string, row]));
   for (const view of RATES) {
@@ -77,7 +77,7 @@ describe('a role', () => {
     expect(pooled!.difference).toBeCloseTo(-0.1, 9);
     expect(
       await rows(
-        `select policy, checkpoint_id, weights, solved, known, solved_without, known_without, difference from traj.role_performance where role = 'verifier' order by checkpoint_id`,
+        `select policy, checkpoint_id, weights, solved, known, solved_without, known_without, difference from report.role_performance where role = 'verifier' order by checkpoint_id`,
       ),
     ).toEqual([
       {
@@ -116,7 +116,7 @@ describe('a role', () => {
     );
     expect(
       await rows(
-        `select checkpoint_id, weights, known_without, difference from traj.role_performance where role = 'verifier'`,
+        `select checkpoint_id, weights, known_without, difference from report.role_performance where role = 'verifier'`,
       ),
     ).toEqual([{ checkpoint_id: 'a', weights: 'a + judge-1', known_without: 1, difference: 1 }]);
   });
@@ -127,9 +127,9 @@ describe('a role', () => {
       ...attempts('with', { solved: 1, of: 1, roles: ['coder', 'verifier'], checkpoint: 'late' }),
       ...attempts('without', { solved: 0, of: 1, roles: ['coder'], checkpoint: 'early' }),
     );
-    expect(await rows(`select tasks_compared, difference from traj.role_performance where role = 'verifier'`)).toEqual([
-      { tasks_compared: 0, difference: null },
-    ]);
+    expect(
+      await rows(`select tasks_compared, difference from report.role_performance where role = 'verifier'`),
+    ).toEqual([{ tasks_compared: 0, difference: null }]);
   });
 });
 
@@ -157,7 +157,7 @@ it('a pair that helps each of two weights is seen to help, though over both toge
   );
   expect(
     await rows(
-      `select agent, other_agent, weights, episodes, difference from traj.pair_performance where by_turns > 0 order by weights`,
+      `select agent, other_agent, weights, episodes, difference from report.pair_performance where by_turns > 0 order by weights`,
     ),
   ).toEqual([
     { agent: 'coder', other_agent: 'verifier', weights: 'early', episodes: 8, difference: 0.5 },
@@ -169,7 +169,7 @@ it('a team that is better than one agent with each weights is not called worse f
   await record(fresh.db, ...paradox());
   expect(
     await rows(
-      'select weights, single_weights, single_rate, team_rate, difference from traj.team_vs_single order by weights',
+      'select weights, single_weights, single_rate, team_rate, difference from report.team_vs_single order by weights',
     ),
   ).toEqual([
     { weights: 'early', single_weights: 'early', single_rate: 0, team_rate: 0.5, difference: 0.5 },
@@ -189,7 +189,7 @@ it('two teams and two splits are never one row of a rate, and a team is dominate
   );
   expect(
     await rows(
-      'select team_id, split, weights, known, solved, dominated_on_calls from traj.cost_per_solved order by team_id, split',
+      'select team_id, split, weights, known, solved, dominated_on_calls from report.cost_per_solved order by team_id, split',
     ),
   ).toEqual([
     { team_id: 'x', split: 'test', weights: 'm', known: 1, solved: 0, dominated_on_calls: false },
@@ -211,11 +211,11 @@ it('pass@k and agreement keep the checkpoints of one task apart', async () => {
     attempt('b', answered('early', '1', 0)),
     attempt('c', answered('late', '2', 1)),
   );
-  expect(await rows('select checkpoint_id, k, n, pass_at_k from traj.pass_at_k where k = 1 order by 1')).toEqual([
+  expect(await rows('select checkpoint_id, k, n, pass_at_k from report.pass_at_k where k = 1 order by 1')).toEqual([
     { checkpoint_id: 'early', k: 1, n: 2, pass_at_k: 0 },
     { checkpoint_id: 'late', k: 1, n: 1, pass_at_k: 1 },
   ]);
-  expect(await rows('select checkpoint_id, majority, agreement from traj.agreement order by 1')).toEqual([
+  expect(await rows('select checkpoint_id, majority, agreement from report.agreement order by 1')).toEqual([
     { checkpoint_id: 'early', majority: '1', agreement: 1 },
     { checkpoint_id: 'late', majority: '2', agreement: 1 },
   ]);
@@ -239,7 +239,7 @@ describe('a group', () => {
     );
     expect(
       await rows(
-        'select kind, agent, name, episodes, members, rewarded, solved, signal, reason from traj.group_signals order by kind desc, agent',
+        'select kind, agent, name, episodes, members, rewarded, solved, signal, reason from report.group_signals order by kind desc, agent',
       ),
     ).toEqual([
       {
@@ -287,7 +287,7 @@ describe('a group', () => {
       attempt('c', { group: 'two', ...by('early') }),
       attempt('d', { group: 'two', ...by('late') }),
     );
-    expect(await rows('select group_id, team_id, checkpoint_id, mixed from traj.group_signals order by 1')).toEqual([
+    expect(await rows('select group_id, team_id, checkpoint_id, mixed from report.group_signals order by 1')).toEqual([
       { group_id: 'one', team_id: 'm', checkpoint_id: 'early', mixed: false },
       { group_id: 'two', team_id: 'm', checkpoint_id: null, mixed: true },
     ]);
@@ -308,12 +308,12 @@ it('rollouts of one team are rows of their own in pass@k and agreement', async (
     attempt('c', played('second', 1, '42')),
     attempt('d', played(undefined, 0, '40')),
   );
-  expect(await rows('select rollout, n, c from traj.pass_at_k where k = 1 order by 1')).toEqual([
+  expect(await rows('select rollout, n, c from report.pass_at_k where k = 1 order by 1')).toEqual([
     { rollout: 'first', n: 2, c: 1 },
     { rollout: 'second', n: 1, c: 1 },
     { rollout: null, n: 1, c: 0 },
   ]);
-  expect(await rows('select rollout, episodes, majority from traj.agreement order by 1')).toMatchObject([
+  expect(await rows('select rollout, episodes, majority from report.agreement order by 1')).toMatchObject([
     { rollout: 'first', episodes: 2 },
     { rollout: 'second', episodes: 1, majority: '42' },
     { rollout: null, episodes: 1, majority: '40' },

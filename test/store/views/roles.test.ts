@@ -45,7 +45,7 @@ it('agents and steps show a given role as given, else the name of the agent as s
     { call_id: 'c3', role: 'undefined', role_source: 'agent name' },
     { call_id: 'c4', role: null, role_source: null },
   ]);
-  expect(await rowsOf(fresh.db, 'select role from traj.role_performance order by 1')).toEqual(
+  expect(await rowsOf(fresh.db, 'select role from report.role_performance order by 1')).toEqual(
     ['coder', 'critic', 'planner', 'undefined'].map((role) => ({ role })),
   );
 });

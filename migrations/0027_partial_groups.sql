@@ -1,2 +1,0 @@
---! the reasons of credits are listed in full
-comment on view traj.credits is 'A number for each step (an advantage), by method and parameters, side by side. reason says why there is no signal (group_of_one, zero_variance, missing_reward) or why a number is to be read with care: partial_group, fewer members of the group are closed than announced; mixed_policies, one agent was sampled from several weights. It is null where neither is so.';

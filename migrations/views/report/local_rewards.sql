@@ -1,0 +1,23 @@
+create view report.local_rewards as
+  with said as (
+    select coalesce(f.episode_id, f.resolved_episode_id) as episode_id, 'recorded' as origin, f.name, null::text as method_key, f.target_kind,
+           case f.target_kind when 'agent' then f.target_id end as agent_id,
+           case f.target_kind when 'step' then traj.call_of(f.target_id) when 'call' then f.target_id else f.resolved_call_id end as call_id,
+           case f.target_kind when 'step' then f.target_id end as step_id, f.value
+    from facts.feedback f
+    where f.kind = 'reward' and (f.target_kind in ('agent', 'call', 'step') or f.resolved_call_id is not null)
+    union all
+    select r.episode_id, 'computed', m.method, r.method_key, 'step', null, traj.call_of(r.step_id), r.step_id, r.value
+    from facts.rewards r join facts.judged_methods m using (method_key) where r.step_id <> ''
+  )
+  select s.episode_id, o.task_id, o.team_id, s.origin, s.name, s.method_key, s.target_kind, s.step_id, s.call_id,
+         a.agent_id, coalesce(a.name, a.agent_id) as agent,
+         coalesce(c.completed_role, c.requested_role, a.role, a.name, a.agent_id collate "default") as role, s.value as local_reward, o.reward as team_reward, o.solved, o.group_id, o.split, o.policy, o.checkpoint_id, o.weights
+  from said s
+  left join report.outcomes o on o.episode_id = s.episode_id
+  left join facts.calls c on c.episode_id = s.episode_id and c.call_id = s.call_id
+  left join facts.agents a on a.episode_id = s.episode_id and a.agent_id = coalesce(s.agent_id, c.completed_agent_id, c.requested_agent_id);
+
+comment on view report.local_rewards is 'What an agent, call or step was given, beside what its episode was given: recorded rewards, and computed ones of reward methods (choose one by name and method_key before averaging). Scales may differ: compare orders, not sizes.';
+comment on column report.local_rewards.origin is 'recorded: feedback of kind reward; computed: a row of traj.rewards';
+comment on column report.local_rewards.weights is 'of the episode, as in report.outcomes; so are policy and checkpoint_id';
