@@ -216,7 +216,7 @@ describe('the OpenAPI document', () => {
     const { paths, components } = (await at.app.inject('/openapi.json')).json();
     const events = paths['/v1/events'].post;
     expect(Object.keys(events.requestBody.content)).toContain('application/x-ndjson');
-    expect(Object.keys(events.responses)).toEqual(['200', '207', 'default']);
+    expect(Object.keys(events.responses)).toEqual(['200', '207', '4XX', 'default']);
     expect(paths['/v1/episodes'].get.parameters.map(({ name }: { name: string }) => name)).toContain('tag.KEY');
     expect(paths['/e/{episode}/a/{agent}/v1/chat/completions'].post.parameters).toContainEqual({
       in: 'path',

@@ -205,7 +205,7 @@ it('The settings are checked', () => {
   for (const [more, field] of [
     [{ token_ids: 'ollama' }, 'token_ids'],
     [{ logprobs: true }, 'logprobs'],
-    [{ checkpoints: { v: 7 } }, 'checkpoints'],
+    [{ checkpoints: { v: 7 } }, 'checkpoints.v'],
   ] as const)
     expect(() => readUpstreams({ a: { base_url: 'http://a.example/v1', ...more } }, {})).toThrow(
       `upstreams.a.${field} should be`,
