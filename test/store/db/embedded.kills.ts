@@ -373,6 +373,8 @@ function copyCheckout(into: string): URL {
     'package.json',
     'tsconfig.json',
     'errors.ts',
+    'document.ts',
+    'setting.ts',
     'nearest.ts',
     'migrations',
     'ingest',
