@@ -85,9 +85,9 @@ function widthOf(text: string): number {
   return Array.from(graphemes.segment(text)).reduce((sum, { segment }) => sum + (WIDE.test(segment) ? 2 : 1), 0);
 }
 
-/** A plain table: columns as wide as their widest cell, numbers to the right. */
-export function table(head: readonly string[], rows: readonly (readonly unknown[])[]): string {
-  const cells = rows.map((row) => row.map(cell));
+/** A plain table: columns as wide as their widest cell, numbers to the right. A cell longer than `most` is cut. */
+export function table(head: readonly string[], rows: readonly (readonly unknown[])[], most = 80): string {
+  const cells = rows.map((row) => row.map((value) => cell(value, most)));
   const widths = head.map((name, i) =>
     cells.reduce((widest, row) => Math.max(widest, widthOf(row[i] ?? '')), widthOf(name)),
   );
@@ -105,13 +105,13 @@ export function table(head: readonly string[], rows: readonly (readonly unknown[
   return [paint.bold(line(head)), ...cells.map(line)].join('\n');
 }
 
-function cell(value: unknown): string {
+function cell(value: unknown, most: number): string {
   if (value === null || value === undefined) return '–';
   if (typeof value === 'number') return String(Number(Math.abs(value) < 1 ? value.toPrecision(4) : value.toFixed(4)));
   const text = typeof value === 'string' ? value : JSON.stringify(value);
   const flat = text.replaceAll(/\p{Cc}+/gu, ' ');
   // A character may be two code units: none is cut in half.
-  return flat.length <= 80 ? flat : `${flat.slice(0, 79).replace(/[\uD800-\uDBFF]$/, '')}…`;
+  return flat.length <= most ? flat : `${flat.slice(0, most - 1).replace(/[\uD800-\uDBFF]$/, '')}…`;
 }
 
 export type Bar = { readonly update: (done: number, total: number, note?: string) => void; readonly stop: () => void };

@@ -44,6 +44,7 @@ function listCommand(method: Command): void {
           table(
             ['method', 'kind', 'for', 'result'],
             rows.map((m) => [m.name, m.kind, m.teams, m.summary]),
+            Number.POSITIVE_INFINITY,
           ),
         );
     },

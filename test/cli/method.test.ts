@@ -252,6 +252,7 @@ describe('troupe method list and show', () => {
     const processes = await at.run(['method', 'list', '--kind', 'process']);
     expect(processes.out).toMatch(/^method +kind +for +result\n/);
     expect(processes.out).toMatch(/\nuct +process +tree search +\S.*\.\n/);
+    expect(processes.out).not.toContain('…');
     const losses = await at.run(['method', 'list', '--kind', 'loss']);
     expect(losses.out.trim().split('\n').length).toBe(1 + LOSS_EXAMPLES.length);
     const wrong = await at.run(['method', 'list', '--kind', 'lossy']);
