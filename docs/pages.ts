@@ -111,10 +111,10 @@ export function eventsPage(): string {
   return page(
     '# Events',
     'An event is a [CloudEvents 1.0](https://cloudevents.io) envelope (`specversion`, `id`, `source`, `type`, `time`) around the data described here. ' +
-      '`time` is RFC 3339, or left out where it is unknown. A field that is not required may also be null, which means unknown; null is never 0. ' +
-      'Fields that are not named here are kept with the event. A type ends with its version; events of older versions are taken and read for ever.',
-    'The **key** is what the event is about: events of one key are kept in order, and (key, source, id) is the identity of an event. ' +
-      'Sent again with the same body it is a duplicate, with another body it is refused as `id_conflict`.',
+      '`time` is RFC 3339, or absent if unknown. An optional field may be null, which means unknown; null is never 0. ' +
+      'Other fields are stored with the event. A type ends with its version; events of older versions are accepted and readable forever.',
+    'The **key** is what the event is about: events of one key stay in order, and (key, source, id) is the identity of an event. ' +
+      'Sent again with the same body, an event is a duplicate; with another body it is refused as `id_conflict`.',
     '## Fields every event may carry',
     fieldsTable({
       ...events[0]![1],
@@ -131,7 +131,7 @@ export function eventsPage(): string {
       '`input_audio`, `image`, `document`, `inline_data` or `blob`. Above 1024 bytes they are stored once in the project, whoever repeats them, and the event ' +
       'names them: its data, digest and identity are those of the whole event, and an export has it whole. The views of messages, steps, tool calls and ' +
       'observations show `{"artifact_id", "media_type", "size"}` in the place of the data URL or base64; the id is the SHA-256 of the bytes. ' +
-      'Base64 that would not be written the same again (base64url, line breaks, letters that are none) stays in its part.',
+      'Base64 that would not be encoded the same again (base64url, line breaks, invalid characters) stays in its part.',
     '`traj.artifacts` lists them by media type, and `traj.messages.artifacts` names those that a message shows:',
     '```sql',
     [
@@ -170,79 +170,81 @@ function keyText(name: EventName, schema: Schema): string {
 }
 
 const MEANING: Readonly<Record<ErrorCode, string>> = {
-  usage: 'The command or request does not fit: an option, a field or a parameter is missing or wrong.',
-  config_invalid: 'A setting has a value that cannot be used; the message names the setting and where it came from.',
-  not_found: 'There is nothing of that name or id.',
-  conflict: 'It contradicts what is there: another body under the same id, a changed migration, a second rebuild.',
-  input_refused: 'Records were refused; each refusal says field, expected and got. The good records were kept.',
+  usage: 'An option, field or parameter is missing or wrong.',
+  config_invalid: 'A setting has an invalid value; the message names the setting and its origin.',
+  not_found: 'Nothing has that name or id.',
+  conflict: 'It contradicts existing data: another body under the same id, a changed migration, a second rebuild.',
+  input_refused:
+    'Some records were refused; each refusal has `field`, `expected` and `got`. The valid records were stored.',
   context_length_exceeded:
-    "The prompt has more tokens than the policy's model takes. Clients know this code and the words of the message, and shorten the conversation.",
-  too_large: 'The body or record is larger than is taken.',
-  unsupported_media: 'The content type or encoding is not one that is read here.',
-  unauthorized: 'No API key came, or one that is unknown, revoked, expired or malformed.',
-  scope_missing: 'The API key is not allowed to do this; the message names the scope that is needed.',
-  forbidden_origin: 'The request came with a foreign Host or Origin.',
-  unreachable: 'A database or a sampling process does not answer now.',
+    "The prompt has more tokens than the context of the policy's model. Clients recognise this code and message, and shorten the conversation.",
+  too_large: 'The body or record exceeds the size limit.',
+  unsupported_media: 'The content type or encoding is not supported.',
+  unauthorized: 'The API key is missing, unknown, revoked, expired or malformed.',
+  scope_missing: 'The API key lacks the scope that the message names.',
+  forbidden_origin: 'The request has a foreign Host or Origin header.',
+  unreachable: 'A database or a sampling process does not answer.',
   upstream_failed:
-    'A configured model server or receiver of notifications could not be reached, or its address is one that is not allowed.',
+    'A configured model server or receiver of notifications could not be reached, or its address is not allowed.',
   upstream_timeout: 'A configured model server did not answer in time.',
-  busy: 'It is in use, or more waits than can be held; try again.',
+  busy: 'In use, or too many requests are waiting; try again.',
   disk_full:
-    'The disk of PostgreSQL or of the home is full. Nothing was half written; it is tried again, and works once there is space.',
-  home_unwritable: 'The home folder cannot be written; the message names the reason.',
+    'The disk of PostgreSQL or of the home is full. Nothing was half written; Troupe retries and continues once there is space.',
+  home_unwritable: 'The home folder is not writable; the message gives the reason.',
   port_taken: 'Another program listens on the port.',
-  schema_newer: 'The database was made by a newer Troupe.',
-  schema_missing: 'The database lacks migrations and this command may not apply them.',
-  platform_unsupported: 'There are no binaries for this system.',
-  sql_refused: 'The question is not one read-only statement: a single SELECT, VALUES or WITH.',
-  sql_failed: 'PostgreSQL refused the query; the message is its own.',
-  sql_timeout: 'The query ran longer than its limit.',
-  method_unknown: 'No method has that name; the nearest ones are named.',
-  method_input: 'The input or a parameter of a method does not fit.',
-  recipe_invalid: 'The recipe has a field that does not fit.',
-  dataset_empty: 'The recipe finds no row, and an empty dataset was not allowed.',
-  plan_invalid: 'The plan has a field that does not fit.',
-  plan_blocked: 'A run of the plan was not started: `troupe plan check` finds a problem, which the message names.',
-  dataset_damaged: 'A dataset is not as it was written.',
-  model_unsupported: 'The model is of a family or has a part that is not supported.',
-  checkpoint_damaged: 'A checkpoint is incomplete or not as it was written.',
-  training_failed: 'A training run cannot go on: rows that cannot be trained on, or a loss that is not finite.',
-  log_truncated: 'Retention removed records of the topic before they were read; the message names how many.',
+  schema_newer: 'A newer Troupe made the database.',
+  schema_missing: 'The database lacks migrations, and this command may not apply them.',
+  platform_unsupported: 'Troupe has no binaries for this system.',
+  sql_refused: 'The query is not a single read-only statement (SELECT, VALUES or WITH).',
+  sql_failed: 'PostgreSQL refused the query; the message is from PostgreSQL.',
+  sql_timeout: 'The query exceeded its time limit.',
+  method_unknown: 'No method has that name; the message suggests the nearest ones.',
+  method_input: 'The input or a parameter of a method is invalid.',
+  recipe_invalid: 'A field of the recipe is invalid.',
+  dataset_empty: 'The recipe finds no rows, and empty datasets were not allowed.',
+  plan_invalid: 'A field of the plan is invalid.',
+  plan_blocked: 'The run was not started because `troupe plan check` finds the problem that the message names.',
+  dataset_damaged: 'A file of a dataset has changed since it was written.',
+  model_unsupported: 'The family or a part of the model is not supported.',
+  checkpoint_damaged: 'A checkpoint is incomplete, or a file has changed since it was written.',
+  training_failed: 'Training cannot continue: unusable rows, or a loss that is not finite.',
+  log_truncated: 'Retention removed records of the topic before they were read; the message says how many.',
   log_replaced:
-    'Another topic or broker answers under the name of the log that was read: nothing is written to it or read from it. Point the settings at the right one, or run `troupe log adopt`.',
-  log_repartitioned: 'A topic has other partitions than when it was first read, so the order for a key would be lost.',
+    'Another topic or broker answers under the name of the log. Nothing is written to it or read from it. Correct the settings, or run `troupe log adopt`.',
+  log_repartitioned:
+    'The partitions of a topic have changed since it was first read, so the order for a key would be lost.',
   fenced: 'Another worker has taken over the job.',
-  diverged: 'A team that replays an episode made another call than the recorded one.',
-  interrupted: 'It was stopped from outside.',
-  internal: 'A fault of Troupe itself.',
+  diverged: 'A team that replays an episode made a different call than the recorded one.',
+  interrupted: 'A signal or a person stopped it.',
+  internal: 'A bug in Troupe.',
 };
 
 const REFUSED: Readonly<Record<RefusalCode, string>> = {
   bad_json: 'not JSON',
   bad_shape: 'not the object or list that was expected',
-  bad_type: 'a field of another type, or missing',
-  bad_identifier: 'an id, name or key that is empty, too long, or has U+0000 or a lone surrogate',
-  bad_number: 'a number that a 64-bit float does not hold, or that is out of bounds',
+  bad_type: 'a missing field, or a field of the wrong type',
+  bad_identifier: 'an id, name or key that is empty, too long, or contains U+0000 or a lone surrogate',
+  bad_number: 'a number that a 64-bit float cannot hold, or that is out of bounds',
   bad_time: 'a time that is not RFC 3339',
   too_deep: 'nested too deeply',
   too_large: 'larger than one record may be',
   unknown_event: 'an event type that is not in the vocabulary',
   unknown_version: 'an event type in a version that only a newer Troupe knows; in the topic of Kafka it waits for one',
   unknown_format: 'a format that no importer recognises',
-  id_conflict: 'the same id with another body; the first stays',
-  bad_reference: 'it points at something that is not there',
-  erased: 'It is about something that was erased on request; nothing of it is kept.',
-  pruned: 'It is about something that was pruned into an archive; restore it first, then replay the dead letter.',
+  id_conflict: 'the same id with another body; the first is kept',
+  bad_reference: 'a reference to something that does not exist',
+  erased: 'about erased data; nothing of it is stored',
+  pruned: 'about pruned data; restore its archive, then replay the dead letter',
 };
 
 /** docs/errors.md: every code with its status, exit code and meaning. */
 export function errorsPage(): string {
   return page(
     '# Errors',
-    'Over HTTP an error is `application/problem+json` with its `code`; the command line prints one line, with `--json` one JSON document, and ends with the exit code.',
+    'Over HTTP an error is `application/problem+json` with its `code`. The command line prints one line (with `--json` one JSON document) and exits with the exit code.',
     '## Codes',
     table(
-      ['code', 'HTTP status', 'exit code', 'trying again can help', 'meaning'],
+      ['code', 'HTTP status', 'exit code', 'retry can help', 'meaning'],
       Object.entries(ERRORS).map(([code, { status, exit, retriable }]) => [
         `\`${code}\``,
         String(status),
@@ -257,9 +259,9 @@ export function errorsPage(): string {
       Object.entries(EXIT).map(([name, code]) => [String(code), name]),
     ),
     '## Refused records',
-    'A record that cannot be taken is refused by itself: the records beside it are kept, its raw bytes become a dead letter, and the refusal says where (`field`), what was `expected` and what was `got`.',
+    'An invalid record is refused alone: the records beside it are stored, its raw bytes become a dead letter, and the refusal names the `field`, and what was `expected` and `got`.',
     table(
-      ['code', 'the record is or has'],
+      ['code', 'the record has or is'],
       Object.entries(REFUSED).map(([code, meaning]) => [`\`${code}\``, meaning]),
     ),
   );
