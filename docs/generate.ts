@@ -7,7 +7,7 @@ import { openDatabase } from '../store/db/database.ts';
 import { sampleFolders } from '../test/golden/recorded.ts';
 import { memoryLog } from '../test/ingest/support/memory-log.ts';
 import { clientRoutes, commandsPage } from './operations-page.ts';
-import { errorsPage, eventsPage, fieldsPage, methodsPage, sqlPage } from './pages.ts';
+import { errorsPage, eventsPage, fieldsPage, methodsPage, viewPages } from './pages.ts';
 
 const write = (name: string, text: string): void => writeFileSync(join(import.meta.dirname, name), text);
 
@@ -28,7 +28,9 @@ const home = mkdtempSync(join(tmpdir(), 'troupe-docs-'));
 try {
   const { db, close } = await openDatabase({ home, applicationName: 'troupe docs' });
   try {
-    write('sql.md', await sqlPage(db));
+    const { sql, reports } = await viewPages(db);
+    write('sql.md', sql);
+    write('reports.md', reports);
   } finally {
     await close();
   }

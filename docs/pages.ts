@@ -343,46 +343,58 @@ const parametersText = (params: unknown): string =>
     .map(([name, value]) => `\`${name}\` ${JSON.stringify(value)}`)
     .join(', ');
 
-/** docs/sql.md: the views of a migrated database, with what the database says about them. */
-export async function sqlPage(db: Session): Promise<string> {
-  const { rows: schemas } = await db.query<{ about: string }>(
-    `select string_agg(obj_description(s::regnamespace, 'pg_namespace'), E'\n\n' order by n) as about from unnest($1::text[]) with ordinality as s (s, n)`,
+/** docs/sql.md, the facts, and docs/reports.md, the answers: the views of a migrated database, with what the database says about them. */
+export async function viewPages(db: Session): Promise<{ readonly sql: string; readonly reports: string }> {
+  const { rows: schemas } = await db.query<{ schema: string; about: string }>(
+    `select s as schema, obj_description(s::regnamespace, 'pg_namespace') as about from unnest($1::text[]) as s`,
     [VIEW_SCHEMAS],
   );
-  const { rows } = await db.query<{ view: string; about: string; column: string; type: string; note: string | null }>(
-    `select format('%s.%s', c.relnamespace::regnamespace, c.relname) as view, obj_description(c.oid, 'pg_class') as about, a.attname as column,
-            format_type(a.atttypid, a.atttypmod) as type, col_description(c.oid, a.attnum) as note
+  const { rows } = await db.query<{
+    schema: string;
+    view: string;
+    about: string;
+    column: string;
+    type: string;
+    note: string | null;
+  }>(
+    `select c.relnamespace::regnamespace::text as schema, c.relname as view, obj_description(c.oid, 'pg_class') as about,
+            a.attname as column, format_type(a.atttypid, a.atttypmod) as type, col_description(c.oid, a.attnum) as note
      from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0
      where c.relnamespace::regnamespace::text = any ($1) and c.relkind = 'v' order by c.oid, a.attnum`,
     [VIEW_SCHEMAS],
   );
-  const views = [...new Set(rows.map((row) => row.view))];
-  return page(
-    '# SQL',
-    schemas[0]!.about,
-    '`troupe sql "select …"` and the page ask these views, one read-only statement at a time. Columns are only ever added; a changed meaning would be a schema `traj2` beside this one. `traj` has what was recorded or judged, `report` what is made of it to answer a question ([analysis](analysis.md)). Other tools ask over HTTP: [queries](queries.md).',
-    ...views.flatMap((view) => {
-      const columns = rows.filter((row) => row.view === view);
-      return [
-        `## ${view}`,
-        columns[0]!.about,
-        table(
-          ['column', 'type', 'note'],
-          columns.map(({ column, type, note }) => [`\`${column}\``, type, note ?? '']),
-          true,
-        ),
-      ];
-    }),
-    '## How long a view takes',
-    viewTimes.about,
-    table(
-      ['view', 'rows', 'whole, ms', 'rows of one episode', 'one episode, ms'],
-      viewTimes.views.map(({ view, rows, whole_ms, one_episode_rows, one_episode_ms }) =>
-        [`\`${view}\``, rows, whole_ms, one_episode_rows ?? '', one_episode_ms ?? ''].map(String),
-      ),
+  const aboutOf = (name: string): string => schemas.find(({ schema }) => schema === name)!.about;
+  const sectionsOf = (name: string): string[] => {
+    const columns = rows.filter(({ schema }) => schema === name);
+    return [...new Set(columns.map(({ view }) => view))].flatMap((view) => {
+      const own = columns.filter((column) => column.view === view);
+      const cells = own.map(({ column, type, note }) => [`\`${column}\``, type, note ?? '']);
+      return [`## ${name}.${view}`, own[0]!.about, table(['column', 'type', 'note'], cells, true)];
+    });
+  };
+  return {
+    sql: page(
+      '# SQL: the facts',
+      aboutOf('traj'),
+      'The views of schema `traj` show what was recorded and judged; those of schema `report` answer questions about it: [reports](reports.md). [How to ask](queries.md) shows how to query both, and [analysis](analysis.md) has queries to start from. Columns are only ever added; a changed meaning would be a schema `traj2` beside this one.',
+      ...sectionsOf('traj'),
     ),
-    ...viewTimes.plans,
-  );
+    reports: page(
+      '# SQL: the reports',
+      aboutOf('report'),
+      'The facts behind them are the views of schema `traj`: [SQL](sql.md). [Analysis](analysis.md) shows how to ask each report, and where its answer misleads.',
+      ...sectionsOf('report'),
+      '## How long a view takes',
+      viewTimes.about,
+      table(
+        ['view', 'rows', 'whole, ms', 'rows of one episode', 'one episode, ms'],
+        viewTimes.views.map(({ view, rows, whole_ms, one_episode_rows, one_episode_ms }) =>
+          [`\`${view}\``, rows, whole_ms, one_episode_rows ?? '', one_episode_ms ?? ''].map(String),
+        ),
+      ),
+      ...viewTimes.plans,
+    ),
+  };
 }
 
 /** Where a format's fields go, as a dry run of its samples found it: fields that go to the same places share a row. */

@@ -1,4 +1,4 @@
-/** What `bench/views.ts` measured last, and the plans of the slowest views in words, for docs/sql.md. */
+/** What `bench/views.ts` measured last, and the plans of the slowest views in words, for docs/reports.md. */
 export const viewTimes = {
   about:
     'Milliseconds of processor time of PostgreSQL, by `tsx bench/views.ts HOME PROJECT`, without parallel workers, after a whole demo: 20,029 episodes of 320,097 steps and 252,153 events. The episode is the one with most rows in the view; a view without `episode_id` has no such number. 2026-11-23, two cores shared with other work (load 30 to 40). `report.credit_spread` was measured again on 2026-11-25, on as many made-up credits: an episode whose steps have one estimator each, and 41 ms where steps have two; before it took 742 and 53.',

@@ -7,7 +7,7 @@ import { describe, expect, it } from 'vitest';
 import { COMMANDS } from '../cli/commands.ts';
 import { SETTINGS } from '../config.ts';
 import { clientRoutes, commandsPage } from '../docs/operations-page.ts';
-import { errorsPage, eventsPage, fieldsOfFormat, methodFile, methodsPage, sqlPage } from '../docs/pages.ts';
+import { errorsPage, eventsPage, fieldsOfFormat, methodFile, methodsPage, viewPages } from '../docs/pages.ts';
 import { importFiles } from '../ingest/files/import.ts';
 import { FORMATS } from '../ingest/formats/catalogue.ts';
 import { createRecorder } from '../ingest/recorder/recorder.ts';
@@ -41,10 +41,10 @@ describe('Pages made from the code say what the code says (if not: npm run docs)
   it('docs/commands.md', async () => expect(read('docs/commands.md')).toBe(await commandsPage()));
   it('api/client/routes.ts', async () => expect(read('api/client/routes.ts')).toBe(await clientRoutes()));
   it('docs/methods.md', () => expect(read('docs/methods.md')).toBe(methodsPage()));
-  it('docs/sql.md, of a migrated database, with a sentence about every view', async () => {
+  it('docs/sql.md and docs/reports.md, of a migrated database, with a sentence about every view', async () => {
     const { db, close } = await freshDatabase();
     try {
-      expect(read('docs/sql.md')).toBe(await sqlPage(db));
+      expect({ sql: read('docs/sql.md'), reports: read('docs/reports.md') }).toEqual(await viewPages(db));
       const { rows } = await db.query(
         `select relname from pg_class c where relnamespace in ('traj'::regnamespace, 'report'::regnamespace) and relkind = 'v' and obj_description(c.oid, 'pg_class') is null`,
       );
