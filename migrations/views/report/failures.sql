@@ -1,5 +1,21 @@
+-- No `with` here: a view that has one is computed whole before it is joined.
 create view report.failures as
-  with mast (code, title, category_code, category) as (values
+  select s.episode_id, o.task_id, o.team_id, o.team, s.feedback_id, s.key, s.kind, s.name, s.label, s.taxonomy, s.taxonomy_version,
+         coalesce(m.code, s.label, s.name) as mode, m.title, m.category_code, m.category, s."by", s.annotator, s.target_kind,
+         a.agent_id, coalesce(a.name, a.agent_id, s.agent_id) as agent, coalesce(c.completed_role, c.requested_role, a.role, a.name, a.agent_id collate "default") as role,
+         s.step_id, s.call_id, s.entry, o.solved, s.at
+  from (
+    select coalesce(f.episode_id, f.resolved_episode_id) as episode_id, f.key, f.feedback_id, f.kind, f.name, f.label, f.author as "by", f.annotator, f.target_kind, f.entry, f.occurred_at as at,
+           case when json_typeof(f.taxonomy) = 'object' then f.taxonomy ->> 'name' end as taxonomy,
+           case when json_typeof(f.taxonomy) = 'object' then f.taxonomy ->> 'version' end as taxonomy_version,
+           coalesce(substring(f.name from '^(?:FM-)?([123]\.[1-6])$'), substring(f.label from '^(?:FM-)?([123]\.[1-6])$')) as code,
+           case f.target_kind when 'agent' then f.target_id end as agent_id,
+           case f.target_kind when 'step' then traj.call_of(f.target_id) when 'call' then f.target_id else f.resolved_call_id end as call_id,
+           case f.target_kind when 'step' then f.target_id end as step_id
+    from facts.feedback f
+    where (f.kind = 'failure' or f.kind = 'label' and f.taxonomy is not null) and f.value is distinct from 0
+  ) s
+  left join (values
     ('1.1', 'Disobey task specification', 'FC1', 'System design issues'),
     ('1.2', 'Disobey role specification', 'FC1', 'System design issues'),
     ('1.3', 'Step repetition', 'FC1', 'System design issues'),
@@ -14,24 +30,7 @@ create view report.failures as
     ('3.1', 'Premature termination', 'FC3', 'Task verification'),
     ('3.2', 'No or incomplete verification', 'FC3', 'Task verification'),
     ('3.3', 'Incorrect verification', 'FC3', 'Task verification')
-  ),
-  said as (
-    select coalesce(f.episode_id, f.resolved_episode_id) as episode_id, f.key, f.feedback_id, f.kind, f.name, f.label, f.author as "by", f.annotator, f.target_kind, f.entry, f.occurred_at as at,
-           case when json_typeof(f.taxonomy) = 'object' then f.taxonomy ->> 'name' end as taxonomy,
-           case when json_typeof(f.taxonomy) = 'object' then f.taxonomy ->> 'version' end as taxonomy_version,
-           coalesce(substring(f.name from '^(?:FM-)?([123]\.[1-6])$'), substring(f.label from '^(?:FM-)?([123]\.[1-6])$')) as code,
-           case f.target_kind when 'agent' then f.target_id end as agent_id,
-           case f.target_kind when 'step' then traj.call_of(f.target_id) when 'call' then f.target_id else f.resolved_call_id end as call_id,
-           case f.target_kind when 'step' then f.target_id end as step_id
-    from facts.feedback f
-    where (f.kind = 'failure' or f.kind = 'label' and f.taxonomy is not null) and f.value is distinct from 0
-  )
-  select s.episode_id, o.task_id, o.team_id, o.team, s.feedback_id, s.key, s.kind, s.name, s.label, s.taxonomy, s.taxonomy_version,
-         coalesce(m.code, s.label, s.name) as mode, m.title, m.category_code, m.category, s."by", s.annotator, s.target_kind,
-         a.agent_id, coalesce(a.name, a.agent_id, s.agent_id) as agent, coalesce(c.completed_role, c.requested_role, a.role, a.name, a.agent_id collate "default") as role,
-         s.step_id, s.call_id, s.entry, o.solved, s.at
-  from said s
-  left join mast m on m.code = s.code and (s.taxonomy is null or s.taxonomy ~* 'mast')
+  ) as m (code, title, category_code, category) on m.code = s.code and (s.taxonomy is null or s.taxonomy ~* 'mast')
   left join report.outcomes o on o.episode_id = s.episode_id
   left join facts.calls c on c.episode_id = s.episode_id and c.call_id = s.call_id
   left join facts.agents a on a.episode_id = s.episode_id and a.agent_id = coalesce(s.agent_id, c.completed_agent_id, c.requested_agent_id);
