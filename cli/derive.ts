@@ -11,7 +11,6 @@ import { inputOf, perform } from '../api/operations/perform.ts';
 import { read } from '../document.ts';
 import { EXIT, got, TroupeError } from '../errors.ts';
 import { type Flags, plainCommand, who } from './command.ts';
-import { jobIn, withJob } from './job-file.ts';
 import { print, printJson, say, table } from './output.ts';
 
 /** A field of an input; of a map with known names each of them is one. */
@@ -25,18 +24,18 @@ type Shape = {
 };
 
 /** Fields that are read from files, by kind. */
-const FILES = { job: { options: withJob, read: jobIn } };
+const FILES = { job: () => import('./job-file.ts') };
 
 /** Adds the commands of a noun. */
 export async function addOperations(program: Command, noun: string): Promise<void> {
   const group = program.command(noun);
   const operations = await operationsOf(noun);
-  for (const operation of operations) addOperation(group, operation);
+  for (const operation of operations) await addOperation(group, operation);
   const lines = operations.flatMap((one) => one.examples.slice(0, 1).map((example) => `  ${lineOf(one, example)}`));
   group.addHelpText('after', `\nExamples:\n${lines.join('\n')}`);
 }
 
-function addOperation(group: Command, operation: Operation): void {
+async function addOperation(group: Command, operation: Operation): Promise<void> {
   const { about, notes, changes } = operation;
   const verb = verbOf(operation);
   const fields = fieldsOf(operation.input);
@@ -44,7 +43,7 @@ function addOperation(group: Command, operation: Operation): void {
   for (const { path, schema, required } of fields) {
     const { position, file } = writingOf(schema);
     const [name] = path as [string];
-    if (file !== undefined) FILES[file].options(command);
+    if (file !== undefined) (await FILES[file]()).addOptions(command);
     else if (!position) command.addOption(optionOf({ path, schema, required }));
     else {
       const text = `${name}${schema.type === 'array' ? '...' : ''}`;
@@ -152,7 +151,7 @@ async function inputFrom(
       }, input);
       into[path.at(-1)!] = value;
     };
-    if (file !== undefined) put(await FILES[file].read(flags));
+    if (file !== undefined) put(await (await FILES[file]()).readFiles(flags));
     else if (isPosition && schema.type === 'array')
       put(
         args.slice(position).length === 0

@@ -7,7 +7,7 @@ import type { Flags } from './command.ts';
 import { say } from './output.ts';
 import { setIn, withSet } from './plan-values.ts';
 
-export const withJob = (command: Command): Command =>
+export const addOptions = (command: Command): Command =>
   withSet(
     command
       .addOption(new Option('--plan <file>', 'plan to run; its content is stored'))
@@ -17,7 +17,7 @@ export const withJob = (command: Command): Command =>
   );
 
 /** @throws TroupeError `usage` naming the flag or the file, `plan_invalid` */
-export async function jobIn(flags: Flags): Promise<{ kind: string; spec: Record<string, unknown> }> {
+export async function readFiles(flags: Flags): Promise<{ kind: string; spec: Record<string, unknown> }> {
   if ((flags.plan === undefined) === (flags.job === undefined))
     throw new TroupeError('usage', 'Missing --plan FILE or --job FILE; give exactly one.');
   const values = setIn(flags);
