@@ -38,7 +38,7 @@ export function pageOf<R extends Readonly<Record<string, unknown>>>(
   { sort, limit, after }: Asked,
 ): Page<R> {
   const [name, sign] = sort.startsWith('-') ? [sort.slice(1), -1] : [sort, 1];
-  const placeOf = (row: R): Place => ({ value: String(row[name] ?? ''), id: String(row[id]) });
+  const placeOf = (row: R): Place => ({ value: sortable(row[name]), id: sortable(row[id]) });
   const order = (a: Place, b: Place) => sign * (compare(a.value, b.value) || compare(a.id, b.id));
   const sorted = rows.toSorted((a, b) => order(placeOf(a), placeOf(b)));
   const place = after === undefined ? null : readCursor(after);
@@ -46,6 +46,10 @@ export function pageOf<R extends Readonly<Record<string, unknown>>>(
   const items = left.slice(0, limit);
   return { items, total: rows.length, next: left.length > limit ? writeCursor(placeOf(items.at(-1)!)) : null };
 }
+
+/** Texts in the order of the values; numbers count something. */
+const sortable = (value: unknown): string =>
+  typeof value === 'number' ? String(value).padStart(20, '0') : String(value ?? '');
 
 const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 

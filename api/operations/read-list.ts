@@ -27,7 +27,8 @@ export async function readList<R>(
     .limit(limit + 1);
   if (after !== undefined) {
     const place = readCursor(after);
-    if (type === 'bigint' && !/^-?\d{1,18}$/.test(place.value)) throw wrongCursor(after);
+    const fits = (column: string, text: string) => columns[column] !== 'bigint' || /^-?\d{1,18}$/.test(text);
+    if (!fits(name, place.value) || !fits(id, place.id)) throw wrongCursor(after);
     const idType = sql.raw(columns[id] ?? 'text');
     const [from, least] = [
       sql`(${value}, ${sql.ref(id)}::${idType})`,
