@@ -1,12 +1,11 @@
 /** The events of an Inspect sample as ours. Attachments must stand in their places. */
-import type { Draft, Message } from '../../events/events.ts';
-import { given, isRecord, without } from '../../events/json.ts';
+import type { EventData, Message } from '../../events/events.ts';
+import { isRecord, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
-import { toolLedger } from '../kit/conversation.ts';
-import type { Emitter } from '../kit/native.ts';
-import { timeOfText } from '../kit/run.ts';
+import { Reader } from '../kit/reader.ts';
+import type { Trace } from '../kit/trace.ts';
 import { usageOf } from '../kit/usage.ts';
-import { type Fields, messageOf, partsOf } from './inspect-messages.ts';
+import { type Fields, messageOf, partsOf, toolsIn } from './inspect-messages.ts';
 
 /** Who acts in a span: the agent of the nearest enclosing span of type agent. */
 type Agent = { readonly id: string; readonly name: string; readonly parent: string | null };
@@ -17,23 +16,12 @@ const SOLVER = 'solver';
 /** Notes about the state of the program; they stand in the record alone. */
 const SILENT = new Set(['sample_init', 'span_begin', 'span_end', 'step', 'state', 'store', 'score', 'compaction']);
 
-/**
- * Events in their order. Before there were spans (version 0.3.90), steps of type agent enclosed an agent in the same way.
- * An agent that is run twice is one member, by its name and parent.
- */
-export function eventDrafts(
-  emit: Emitter,
-  episodeId: string,
-  events: readonly Fields[],
-  pool: readonly Message[],
-): Draft[] {
+/** Who acts in a span, of all spans; steps of type agent, before there were spans (version 0.3.90), enclosed an agent in the same way. */
+function agentsOf(events: readonly Fields[]): (span: unknown) => Agent | null {
   const spans = new Map<unknown, Fields>();
   for (const event of events) if (event.event === 'span_begin') spans.set(event.id, event);
-  const ledger = toolLedger();
-  const defined = new Set<string>();
   const agents = new Map<unknown, Agent | null>();
-
-  function agentOf(span: unknown): Agent | null {
+  return function agentOf(span: unknown): Agent | null {
     const known = agents.get(span);
     if (known !== undefined) return known;
     agents.set(span, null);
@@ -45,136 +33,111 @@ export function eventDrafts(
         : around;
     agents.set(span, agent);
     return agent;
-  }
+  };
+}
 
-  function definition({ id, name, parent }: Agent): Draft[] {
-    if (defined.has(id)) return [];
+/** Events in their order. An agent that is run twice is one member, by its name and parent. */
+export function addEvents(trace: Trace, events: readonly Fields[], pool: readonly Message[]): void {
+  const agentOf = agentsOf(events);
+  const defined = new Set<string>();
+  const define = ({ id, name, parent }: Agent): void => {
+    if (defined.has(id)) return;
     defined.add(id);
-    const member = {
-      episode_id: episodeId,
-      agent_id: id,
-      name,
-      ...(parent === null ? {} : { parent_agent_id: parent }),
-    };
-    return [emit.event('agent.defined', [episodeId, id], member)];
-  }
-
-  return events.flatMap((event, seq): Draft[] => {
-    const agent = agentOf(event.span_id) ?? { id: SOLVER, name: SOLVER, parent: null };
-    const about = { episode_id: episodeId, seq };
-    if (event.event === 'span_begin' && event.type === 'agent') {
-      const begun = agentOf(event.id);
-      return begun ? definition(begun) : [];
+    trace.add('agent.defined', [id], { agent_id: id, name, parent_agent_id: parent ?? undefined });
+  };
+  for (const [seq, native] of events.entries()) {
+    const event = new Reader(native);
+    const agent = agentOf(native.span_id) ?? { id: SOLVER, name: SOLVER, parent: null };
+    const kind = native.event;
+    if (kind === 'span_begin' && native.type === 'agent') {
+      const begun = agentOf(native.id);
+      if (begun) define(begun);
+    } else if (kind === 'model') {
+      define(agent);
+      addCall(trace, event, seq, agent.id, pool);
+    } else if (kind === 'tool') addResult(trace, event, seq, agent.id);
+    else if (isIdentifier(kind) && !SILENT.has(kind)) {
+      event.these('event', 'span_id', 'uuid', 'working_start', 'pending');
+      const time = event.time('timestamp');
+      trace.add('environment.observed', [seq], { seq, kind, content: event.rest() }, time);
     }
-    if (event.event === 'model') return [...definition(agent), ...modelDrafts(event, { ...about, agent_id: agent.id })];
-    if (event.event === 'tool') return toolDrafts(event, about, agent.id);
-    if (!isIdentifier(event.event) || SILENT.has(event.event)) return [];
-    const content = without(event, 'event', 'span_id', 'uuid', 'timestamp', 'working_start', 'pending');
-    const data = { ...about, kind: event.event, ...given('content', content) };
-    return [emit.event('environment.observed', [episodeId, seq], data, timeOfText(event.timestamp))];
-  });
-
-  function modelDrafts(event: Fields, place: { episode_id: string; seq: number; agent_id: string }): Draft[] {
-    const output = isRecord(event.output) ? event.output : {};
-    const choices = (Array.isArray(output.choices) ? output.choices : []).filter(isRecord);
-    const call = {
-      ...place,
-      call_id: isIdentifier(event.uuid) ? event.uuid : `m${place.seq}`,
-      ...(isIdentifier(event.role) ? { role: event.role } : {}),
-    };
-    const error = event.error ?? output.error ?? undefined;
-    const model = typeof event.model === 'string' ? { model: event.model } : {};
-    const input = inputOf(event, pool);
-    const config = isRecord(event.config) && Object.keys(event.config).length > 0 ? { params: event.config } : {};
-    let index = 0;
-    return [
-      emit.event(
-        'generation.requested',
-        [episodeId, place.seq],
-        {
-          ...call,
-          ...model,
-          ...config,
-          ...(input ? { input } : {}),
-          ...given('tools', Array.isArray(event.tools) && event.tools.length > 0 ? event.tools : undefined),
-        },
-        timeOfText(event.timestamp),
-      ),
-      emit.event(
-        'generation.completed',
-        [episodeId, place.seq],
-        {
-          ...call,
-          choices: choices.map((choice, i) => ({
-            index: i,
-            content: isRecord(choice.message) ? partsOf(choice.message) : [],
-            ...(typeof choice.stop_reason === 'string' ? { finish_reason: choice.stop_reason } : {}),
-          })),
-          ...(typeof output.model === 'string' ? { response_model: output.model } : {}),
-          ...given('usage', usageOf(output.usage, 'within')),
-          ...(typeof output.time === 'number' ? { latency_ms: output.time * 1000 } : {}),
-          ...(event.cache === 'read' ? { cached: true } : {}),
-          ...given('error', error),
-          ...given('unmapped', unmappedOf(event, choices)),
-        },
-        timeOfText(event.completed),
-      ),
-      ...choices.slice(0, 1).flatMap(({ message }) =>
-        (isRecord(message) && Array.isArray(message.tool_calls) ? message.tool_calls : []).flatMap(
-          (asked: unknown): Draft[] => {
-            if (!isRecord(asked) || !isIdentifier(asked.id) || !isIdentifier(asked.function)) return [];
-            const data = {
-              ...call,
-              tool_call_id: ledger.call(asked.id),
-              index: index++,
-              name: asked.function,
-              type: typeof asked.type === 'string' ? asked.type : 'function',
-              arguments: asked.arguments ?? null,
-              ...(typeof asked.parse_error === 'string' ? { parse_error: asked.parse_error } : {}),
-              native: { tool_call_id: asked.id },
-            };
-            return [emit.event('tool.called', [episodeId, place.seq, data.index], data, timeOfText(event.completed))];
-          },
-        ),
-      ),
-    ];
   }
+}
 
-  function toolDrafts(event: Fields, about: { episode_id: string; seq: number }, by: string): Draft[] {
-    if (!isIdentifier(event.id)) return [];
-    const time = timeOfText(event.completed);
-    const error = isRecord(event.error) ? event.error : null;
-    const id = ledger.result(event.id);
-    const status =
-      error === null ? 'ok' : error.type === 'timeout' ? 'timeout' : error.type === 'approval' ? 'denied' : 'error';
-    const transfer = {
-      ...about,
-      from_agent: by,
-      to_agent: event.agent as string,
-      kind: 'handoff' as const,
-      tool_call_id: id,
+function addCall(trace: Trace, event: Reader, seq: number, agent: string, pool: readonly Message[]): void {
+  const output = event.object('output') ?? new Reader({});
+  const choices = (output.list('choices') ?? []).filter(isRecord);
+  const call = { seq, agent_id: agent, call_id: event.id('uuid') ?? `m${seq}`, role: event.id('role') };
+  const [asked, completed] = [event.time('timestamp'), event.time('completed')];
+  const config = event.object('config')?.native ?? {};
+  const tools = event.list('tools') ?? [];
+  const request = {
+    ...call,
+    model: event.text('model'),
+    params: Object.keys(config).length > 0 ? config : undefined,
+    input: inputOf(event.native, pool),
+    tools: tools.length > 0 ? tools : undefined,
+  };
+  trace.add('generation.requested', [seq], request, asked);
+  const seconds = output.number('time');
+  const answer = {
+    ...call,
+    choices: choices.map(({ message, stop_reason: reason }, index) => ({
+      index,
+      content: isRecord(message) ? partsOf(message) : [],
+      finish_reason: typeof reason === 'string' ? reason : undefined,
+    })),
+    response_model: output.text('model'),
+    usage: usageOf(output.any('usage'), 'within'),
+    latency_ms: seconds === undefined ? undefined : seconds * 1000,
+    ...(event.any('cache') === 'read' ? { cached: true } : {}),
+    error: event.any('error') ?? output.any('error'),
+    unmapped: unmappedOf(event.native, choices),
+  };
+  trace.add('generation.completed', [seq], answer, completed);
+  const [first] = choices;
+  if (!isRecord(first?.message)) return;
+  for (const [index, { id, function: name, type, arguments: given, parse_error: bad }] of toolsIn(
+    first.message,
+  ).entries()) {
+    const data = {
+      ...call,
+      name,
+      type: typeof type === 'string' ? type : 'function',
+      arguments: given ?? null,
+      parse_error: typeof bad === 'string' ? bad : undefined,
     };
-    return [
-      ...(isIdentifier(event.agent)
-        ? [emit.event('control.transferred', [episodeId, about.seq], transfer, timeOfText(event.timestamp))]
-        : []),
-      emit.event(
-        'tool.returned',
-        [episodeId, about.seq],
-        {
-          ...about,
-          tool_call_id: id,
-          status,
-          ...given('output', event.result ?? undefined),
-          ...(error === null ? {} : { error }),
-          ...(typeof event.working_time === 'number' ? { duration_ms: event.working_time * 1000 } : {}),
-          ...(event.truncated == null ? {} : { truncated: true }),
-          native: { tool_call_id: event.id },
-        },
-        time,
-      ),
-    ];
+    trace.tool(seq, index, id, data, completed);
   }
+}
+
+function addResult(trace: Trace, event: Reader, seq: number, by: string): void {
+  const nativeId = event.id('id');
+  if (nativeId === undefined) return;
+  const error = event.object('error')?.native;
+  const to = event.id('agent');
+  const id = trace.ledger.result(nativeId);
+  if (to !== undefined) {
+    const transfer = { seq, from_agent: by, to_agent: to, kind: 'handoff' as const, tool_call_id: id };
+    trace.add('control.transferred', [seq], transfer, event.time('timestamp'));
+  }
+  const seconds = event.number('working_time');
+  const result = {
+    seq,
+    tool_call_id: id,
+    status: statusOf(error),
+    output: event.any('result'),
+    error,
+    duration_ms: seconds === undefined ? undefined : seconds * 1000,
+    ...(event.has('truncated') ? { truncated: true } : {}),
+    native: { tool_call_id: nativeId },
+  };
+  trace.add('tool.returned', [seq], result, event.time('completed'));
+}
+
+function statusOf(error: Fields | undefined): EventData<'tool.returned'>['status'] {
+  if (error === undefined) return 'ok';
+  return error.type === 'timeout' ? 'timeout' : error.type === 'approval' ? 'denied' : 'error';
 }
 
 /** The messages a model was shown: written out, or as ranges of the pool of the sample. Undefined where a range names no message. */

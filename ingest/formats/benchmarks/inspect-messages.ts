@@ -1,6 +1,7 @@
 /** Messages of Inspect AI, and the texts that a sample keeps apart from them. */
 import type { Message, Part } from '../../events/events.ts';
 import { given, isRecord, put } from '../../events/json.ts';
+import { isIdentifier } from '../../events/text.ts';
 
 export type Fields = Readonly<Record<string, unknown>>;
 
@@ -50,3 +51,10 @@ export const textOf = (content: unknown): string =>
   partsOf({ content })
     .flatMap((part) => (part.type === 'text' && typeof part.content === 'string' ? [part.content] : []))
     .join('\n');
+
+/** The tool calls of a message that name themselves and their tool. */
+export function toolsIn({ tool_calls: calls }: Fields) {
+  type Asked = Fields & { readonly id: string; readonly function: string };
+  const isAsked = (one: unknown): one is Asked => isRecord(one) && isIdentifier(one.id) && isIdentifier(one.function);
+  return (Array.isArray(calls) ? (calls as unknown[]) : []).filter(isAsked);
+}

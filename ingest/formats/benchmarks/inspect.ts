@@ -3,18 +3,19 @@
  * `log_format="json"`, and from the names of its log schema. A sample, each epoch of it, is an episode. Long texts stand once in
  * `attachments`, the messages of model calls once in `events_data`. An `.eval` file is a ZIP of such parts, read sample by sample.
  */
-import type { Draft, EventData, Message, Part } from '../../events/events.ts';
-import { asText, given, hashId, isRecord, ownOf, without } from '../../events/json.ts';
+import type { Draft, Message, Part } from '../../events/events.ts';
+import { asText, hashId, isRecord, ownOf, without } from '../../events/json.ts';
 import { writtenJson } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
-import { toolLedger } from '../kit/conversation.ts';
 import { finishReasonIn } from '../kit/finish-reason.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
 import { refusal, refused, revisedEmitter } from '../kit/native.ts';
-import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfText } from '../kit/run.ts';
+import { isWhole, Reader } from '../kit/reader.ts';
+import { NO_TOKEN_IDS, taskOf } from '../kit/run.ts';
+import { Trace } from '../kit/trace.ts';
 import { usageOf } from '../kit/usage.ts';
-import { eventDrafts } from './inspect-events.ts';
-import { type Fields, messageOf, partsOf, resolved, textOf } from './inspect-messages.ts';
+import { addEvents } from './inspect-events.ts';
+import { type Fields, messageOf, partsOf, resolved, textOf, toolsIn } from './inspect-messages.ts';
 
 const NAME = 'inspect';
 const emit = revisedEmitter(NAME);
@@ -52,7 +53,7 @@ function convert(record: NativeRecord): Converted {
   const refusals: NativeRefusal[] = [];
   const bodies: string[] = [];
   const header = without(log, 'samples')!;
-  const drafts = samples.flatMap((native: unknown, i): Draft[] => {
+  const drafts = samples.flatMap((native: unknown, i): readonly Draft[] => {
     const bad = badSample(native, `samples[${i}]`);
     if (bad) {
       refusals.push(bad);
@@ -71,7 +72,7 @@ function badSample(native: unknown, place: string): NativeRefusal | null {
   if (!isRecord(native)) return refusal('bad_type', place, 'a sample object', native);
   const { id, epoch, events, messages } = native;
   if (!isIdentifier(id) && typeof id !== 'number') return refusal('bad_type', `${place}.id`, 'a text or a number', id);
-  if (!Number.isSafeInteger(epoch)) return refusal('bad_type', `${place}.epoch`, 'a whole number', epoch);
+  if (!isWhole(epoch)) return refusal('bad_type', `${place}.epoch`, 'a whole number', epoch);
   if (events !== undefined && (!Array.isArray(events) || !events.every(isRecord)))
     return refusal('bad_type', `${place}.events`, 'a list of events', events);
   if (messages !== undefined && !Array.isArray(messages))
@@ -79,60 +80,56 @@ function badSample(native: unknown, place: string): NativeRefusal | null {
   return null;
 }
 
-function sampleDrafts(run: Fields, sample: Fields, original: string): Draft[] {
-  const { id, epoch, uuid, target, metadata, scores, error, limit } = sample;
-  const task = isIdentifier(run.task) ? run.task : NAME;
-  const episodeId = isIdentifier(uuid) ? uuid : hashId(NAME, run.eval_id ?? run.run_id, id, epoch);
+function sampleDrafts(native: Fields, sampled: Fields, canonical: string): readonly Draft[] {
+  const [run, sample] = [new Reader(native), new Reader(sampled)];
+  const { id, uuid, attachments, transcript: old, events_data: pools } = sample.native;
+  const task = run.id('task') ?? NAME;
+  const evaluation = native.eval_id ?? native.run_id;
   // Until November 2024 the events stood in a transcript, with their attachments.
-  const transcript = isRecord(sample.transcript) ? sample.transcript : {};
-  const attachments = [sample.attachments, transcript.content].find(isRecord) ?? {};
-  const events = ((resolved(sample.events ?? transcript.events ?? [], attachments) as Fields[]) ?? []).filter(isRecord);
-  const shared = isRecord(sample.events_data) ? sample.events_data.messages : undefined;
-  const pool = Array.isArray(shared) ? (resolved(shared, attachments) as unknown[]).map(messageOf) : [];
-  const input = resolved(sample.input, attachments);
+  const transcript = isRecord(old) ? old : {};
+  const texts = [attachments, transcript.content].find(isRecord) ?? {};
+  const all = resolved(sample.native.events ?? transcript.events ?? [], texts);
+  const events = (Array.isArray(all) ? all : []).filter(isRecord);
+  const shared = isRecord(pools) ? pools.messages : undefined;
+  const pool = Array.isArray(shared) ? (resolved(shared, texts) as unknown[]).map(messageOf) : [];
+  const input = resolved(sample.native.input, texts);
   const query = typeof input === 'string' ? input : Array.isArray(input) ? askedIn(input) : null;
-  const output = isRecord(sample.output) ? resolved(sample.output, attachments) : {};
-  const answer = isRecord(output) && typeof output.completion === 'string' ? output.completion : '';
-  return runDrafts(emit, {
-    format: NAME,
-    episodeId,
-    canonical: original,
+  const answered = resolved(sample.native.output, texts);
+  const output = new Reader(isRecord(answered) ? answered : {});
+  const [error, limit] = [sample.object('error')?.native, sample.object('limit')];
+  const record = { value: null, canonical, ordinal: 0 };
+  const trace = new Trace(emit, NAME, record, isIdentifier(uuid) ? uuid : hashId(NAME, evaluation, id, sampled.epoch));
+  if (events.some(({ event }) => event === 'model')) addEvents(trace, events, pool);
+  else addMessages(trace, (resolved(sample.list('messages') ?? [], texts) as unknown[]).filter(isRecord), output);
+  addScores(trace, sample.object('scores')?.native ?? {});
+  const usage = sample.object('model_usage')?.native;
+  return trace.finish({
     task: taskOf(
       NAME,
       query,
       {
-        ...given('ground_truth', target ?? undefined),
-        ...given('tags', without({ task, ...given('metadata', isRecord(metadata) ? metadata : undefined) })),
+        ground_truth: sample.any('target'),
+        tags: without({ task, metadata: sample.object('metadata')?.native }),
       },
       `${task}/${asText(id)}`,
     ),
     started: {
-      attempt: (epoch as number) - 1,
-      group_id: hashId(NAME, run.eval_id ?? run.run_id, id),
-      ...(isIdentifier(run.run_id) ? { session_id: run.run_id } : {}),
+      attempt: (sampled.epoch as number) - 1,
+      group_id: hashId(NAME, evaluation, id),
+      session_id: run.id('run_id'),
       flags: [NO_TOKEN_IDS],
-      ...given('tags', without({ task, model: run.model, eval_id: run.eval_id, solver: run.solver ?? undefined })),
+      tags: without({ task, model: native.model, eval_id: native.eval_id, solver: native.solver ?? undefined }),
     },
-    startedAt: timeOfText(sample.started_at),
-    events: [
-      ...(events.some(({ event }) => event === 'model')
-        ? eventDrafts(emit, episodeId, events, pool)
-        : messageDrafts(
-            episodeId,
-            (resolved(sample.messages ?? [], attachments) as unknown[]).filter(isRecord),
-            isRecord(output) ? output : {},
-          )),
-      ...scoreDrafts(episodeId, isRecord(scores) ? scores : {}),
-    ],
+    startedAt: sample.time('started_at'),
     finished: {
-      outcome: isRecord(error) ? 'error' : 'unknown',
-      ...(answer === '' ? {} : { answer }),
-      stop_reason: isRecord(error) ? 'error' : isRecord(limit) ? `limit: ${asText(limit.type)}` : 'completed',
-      ...given('totals', isRecord(sample.model_usage) ? { model_usage: sample.model_usage } : undefined),
-      ...given('unmapped', isRecord(error) ? { error } : undefined),
+      outcome: error ? 'error' : 'unknown',
+      answer: output.text('completion') || undefined,
+      stop_reason: error ? 'error' : limit ? `limit: ${asText(limit.any('type'))}` : 'completed',
+      totals: usage && { model_usage: usage },
+      unmapped: error && { error },
     },
-    finishedAt: timeOfText(sample.completed_at),
-  });
+    finishedAt: sample.time('completed_at'),
+  }).drafts;
 }
 
 const askedIn = (messages: readonly unknown[]): string | null => {
@@ -141,96 +138,60 @@ const askedIn = (messages: readonly unknown[]): string | null => {
 };
 
 /** A log that was written without its events: the messages at the end, and what the last output was billed, are all that is known. */
-function messageDrafts(episodeId: string, messages: readonly Fields[], output: Fields): Draft[] {
-  const ledger = toolLedger();
+function addMessages(trace: Trace, messages: readonly Fields[], output: Reader): void {
   const last = messages.findLast(({ role }) => role === 'assistant');
-  const [chosen] = Array.isArray(output.choices) ? (output.choices as unknown[]) : [];
+  const [chosen] = output.list('choices') ?? [];
   const before: Message[] = [];
-  return messages.flatMap((message, seq): Draft[] => {
-    const about = { episode_id: episodeId, seq };
-    const shown = messageOf(message);
+  for (const [seq, native] of messages.entries()) {
+    const message = new Reader(native);
+    const said = messageOf(native);
     const input = [...before];
-    before.push(shown);
-    if (message.role === 'assistant') {
-      const call = { ...about, call_id: `m${seq}`, agent_id: 'solver' };
-      const calls = (Array.isArray(message.tool_calls) ? message.tool_calls : []).filter(
-        (one: unknown): one is Fields => isRecord(one) && isIdentifier(one.id) && isIdentifier(one.function),
-      );
-      return [
-        emit.event('generation.requested', [episodeId, seq], { ...call, input }),
-        emit.event('generation.completed', [episodeId, seq], {
+    before.push(said);
+    const answers = message.id('tool_call_id');
+    if (native.role === 'assistant') {
+      const call = { call_id: `m${seq}`, agent_id: 'solver' };
+      const isLast = native === last;
+      trace.add('generation.requested', [seq], { seq, ...call, input });
+      trace.add('generation.completed', [seq], {
+        seq,
+        ...call,
+        choices: [{ index: 0, content: partsOf(native), finish_reason: isLast ? finishReasonIn(chosen) : undefined }],
+        response_model: message.text('model'),
+        usage: isLast ? usageOf(output.any('usage'), 'within') : undefined,
+      });
+      for (const [index, asked] of toolsIn(native).entries())
+        trace.tool(seq, index, asked.id, {
           ...call,
-          choices: [
-            {
-              index: 0,
-              content: partsOf(message),
-              ...(message === last ? given('finish_reason', finishReasonIn(chosen)) : {}),
-            },
-          ],
-          ...(typeof message.model === 'string' ? { response_model: message.model } : {}),
-          ...(message === last ? given('usage', usageOf(output.usage, 'within')) : {}),
-        }),
-        ...calls.map((asked, index) =>
-          emit.event('tool.called', [episodeId, seq, index], {
-            ...call,
-            tool_call_id: ledger.call(asked.id as string),
-            index,
-            name: asked.function as string,
-            type: 'function',
-            arguments: asked.arguments ?? null,
-            native: { tool_call_id: asked.id },
-          }),
-        ),
-      ];
-    }
-    if (message.role === 'tool' && isIdentifier(message.tool_call_id)) {
-      const failed = isRecord(message.error);
-      return [
-        emit.event('tool.returned', [episodeId, seq], {
-          ...about,
-          tool_call_id: ledger.result(message.tool_call_id),
-          status: failed ? 'error' : 'ok',
-          output: shown.content as Part[],
-          ...(failed ? { error: message.error } : {}),
-          native: { tool_call_id: message.tool_call_id },
-        }),
-      ];
-    }
-    const sent = {
-      ...about,
-      message_id: `m${seq}`,
-      from: shown.role,
-      role: shown.role,
-      ...given('content', shown.content),
-    };
-    return [emit.event('message.sent', [episodeId, seq], sent)];
-  });
+          name: asked.function,
+          type: 'function',
+          arguments: asked.arguments ?? null,
+        });
+    } else if (native.role === 'tool' && answers !== undefined) {
+      const error = message.object('error')?.native;
+      trace.result(seq, answers, { status: error ? 'error' : 'ok', output: said.content as Part[], error });
+    } else trace.message(seq, said.role, said.content as Part[], { role: said.role });
+  }
 }
 
 /** The letters that Inspect writes for values, as it reads them back itself: correct, partial, incorrect, no answer. */
 const LETTERS: Readonly<Record<string, number>> = { C: 1, P: 0.5, I: 0, N: 0 };
 
-function scoreDrafts(episodeId: string, scores: Fields): Draft[] {
-  return Object.entries(scores).flatMap(([name, native]): Draft[] => {
-    if (!isRecord(native) || !isIdentifier(name)) return [];
-    const { value, explanation } = native;
+function addScores(trace: Trace, scores: Fields): void {
+  for (const [name, native] of Object.entries(scores)) {
+    if (!isRecord(native) || !isIdentifier(name)) continue;
+    const score = new Reader(native);
+    const value = score.any('value');
+    const explanation = score.text('explanation');
+    score.any('explanation');
+    const unmapped = score.rest();
     const many = isRecord(value)
       ? Object.entries(value).map(([part, one]) => [`${name}/${part}`, one] as const)
       : [[name, value] as const];
-    return many.flatMap(([called, one]): Draft[] => {
-      const number = typeof one === 'string' ? ownOf(LETTERS, one) : one;
-      if (!isIdentifier(called) || one === null || one === undefined) return [];
-      const data = {
-        feedback_id: hashId(NAME, episodeId, called),
-        target: { kind: 'episode', id: episodeId, episode_id: episodeId },
-        kind: 'score',
-        name: called,
-        ...(number === undefined ? {} : { value: number }),
-        ...(typeof one === 'string' ? { label: one } : {}),
-        ...(typeof explanation === 'string' ? { explanation } : {}),
-        ...given('unmapped', without(native, 'value', 'explanation')),
-      } as EventData<'feedback.recorded'>;
-      return [emit.event('feedback.recorded', [episodeId, called], data)];
-    });
-  });
+    for (const [called, one] of many) {
+      if (!isIdentifier(called) || one === null || one === undefined) continue;
+      const number = typeof one === 'string' ? ownOf(LETTERS, one) : (one as number);
+      const label = typeof one === 'string' ? one : undefined;
+      trace.feedback([called], { kind: 'score', name: called, value: number, label, explanation, unmapped });
+    }
+  }
 }

@@ -67,6 +67,18 @@ export class Trace {
     this.add('tool.called', [seq, index], whole as InEpisode<'tool.called'>, time);
   }
 
+  /** The result of the latest open tool call of a native id. */
+  result(
+    seq: number,
+    nativeId: string,
+    data: Omit<InEpisode<'tool.returned'>, 'tool_call_id'>,
+    time: string | null = null,
+  ): void {
+    const native = { tool_call_id: nativeId };
+    const whole = { seq, tool_call_id: this.ledger.result(nativeId), native, ...data };
+    this.add('tool.returned', [seq], whole as InEpisode<'tool.returned'>, time);
+  }
+
   /** A member hands over to another. */
   handoff(seq: number, from: string, to: string, kind: EventData<'control.transferred'>['kind']): void {
     this.add('control.transferred', [seq], { seq, from_agent: from, to_agent: to, kind });
