@@ -31,16 +31,12 @@ const NOTE = '<!-- Made from the code by `npm run docs`. Change the code, not th
 
 export const page = (...parts: readonly string[]): string => `${[NOTE, ...parts].join('\n\n')}\n`;
 const cell = (text: string): string => text.replaceAll('|', '\\|').replaceAll('\n', ' ');
-/**
- * Columns as wide as their widest cell, which is how the formatter of this repository writes a table. With `notes` the last column holds
- * sentences and is not padded: padding was more than half of the page of views.
- */
-export function table(head: readonly string[], rows: readonly (readonly string[])[], notes = false): string {
+/** Columns as wide as their widest cell, which is how the formatter of this repository writes a table. */
+export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const cells = [head, ...rows].map((row) => row.map(cell));
   const widths = head.map((_, i) => Math.max(3, ...cells.map((row) => [...row[i]!].length)));
-  if (notes) widths[widths.length - 1] = 3;
   const line = (row: readonly string[]) =>
-    `| ${row.map((text, i) => text + ' '.repeat(Math.max(0, widths[i]! - [...text].length))).join(' | ')} |`;
+    `| ${row.map((text, i) => text + ' '.repeat(widths[i]! - [...text].length)).join(' | ')} |`;
   return [line(cells[0]!), line(widths.map((width) => '-'.repeat(width))), ...cells.slice(1).map(line)].join('\n');
 }
 
@@ -369,7 +365,7 @@ export async function viewPages(db: Session): Promise<{ readonly sql: string; re
     return [...new Set(columns.map(({ view }) => view))].flatMap((view) => {
       const own = columns.filter((column) => column.view === view);
       const cells = own.map(({ column, type, note }) => [`\`${column}\``, type, note ?? '']);
-      return [`## ${name}.${view}`, own[0]!.about, table(['column', 'type', 'note'], cells, true)];
+      return [`## ${name}.${view}`, own[0]!.about, table(['column', 'type', 'note'], cells)];
     });
   };
   return {
