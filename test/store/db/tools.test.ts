@@ -235,7 +235,7 @@ describe('the clock outside', () => {
     const program = `
       const { openReader } = await import(${lib} + '/db/reader.ts');
       const { openPool } = await import(${lib} + '/db/pool.ts');
-      const { ask } = await import(${lib} + '/sql/sql.ts');
+      const { ask } = await import(${lib} + '/explore/sql/sql.ts');
       const db = openPool(process.env.URL);
       const reader = await openReader({ db, url: process.env.URL, embedded: true });
       await ask(reader, "select length(translate(repeat('a', 300000), repeat('b', 300000) || 'a', 'x'))", { timeoutMs: 4000 });`;
