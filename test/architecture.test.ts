@@ -187,7 +187,7 @@ describe('Statements are composed', () => {
     'store/projecting/apply.ts':
       'a hot path: prepared statements of each batch of the projector, whose text never changes',
     'store/projecting/grown-tables.ts': 'the catalogue of PostgreSQL, and ANALYZE',
-    'store/projecting/homes.ts': 'places in a log, and their locks',
+    'store/projecting/partitions.ts': 'places in a log, and their locks',
     'store/projecting/leases.ts': 'places in a log',
     'store/projecting/positions.ts': 'places in a log',
     'store/projecting/project-by-key.ts': 'places in a log',

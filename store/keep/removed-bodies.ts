@@ -1,7 +1,7 @@
 /** Bodies of artifacts that pruned events named and nobody else does. They lie in the archives too. */
 import type { Db } from '../db/pool.ts';
 import { anyOf, countOf, query, rowsOf } from '../db/query.ts';
-import { lockAllHomes } from '../projecting/homes.ts';
+import { lockAllPartitions } from '../projecting/partitions.ts';
 import { logEnds } from '../projecting/positions.ts';
 import type { Positions } from '../projecting/read-news.ts';
 
@@ -26,7 +26,7 @@ export async function removeUnneeded(db: Db, removeBody: (sha256: string) => Pro
     const free = all.filter((name) => !needed.has(name));
     await db.transaction(async (tx) => {
       await tx.query('select 1 from troupe.log_partitions order by partition for update');
-      await lockAllHomes(tx);
+      await lockAllPartitions(tx);
       const since = new Set(await namedAmong(tx, free, ends));
       for (const name of free) if (!since.has(name) && (await removeBody(name))) removed++;
       await countOf(tx, query.deleteFrom('troupe.unneeded_bodies').where('sha256', '=', anyOf(all)));

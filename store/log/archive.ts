@@ -22,8 +22,8 @@ import type { Reading } from '../../ingest/log/source.ts';
 import { isAboutData } from '../db/faults.ts';
 import type { Session } from '../db/pool.ts';
 import { applyBatch } from '../projecting/apply.ts';
-import { ARCHIVE, FACTS, homesAmong, homesOf, lockHomes } from '../projecting/homes.ts';
 import { LARGE_TEXT, nameOf, setAside } from '../projecting/late.ts';
+import { ARCHIVE, FACTS, lockPartitions, partitionsAmong, partitionsByKey } from '../projecting/partitions.ts';
 import { positionsOf } from '../projecting/positions.ts';
 import { type Prepared, prepare } from '../projecting/prepare.ts';
 import { APPLYING, movePositions } from '../projecting/projector.ts';
@@ -151,7 +151,7 @@ export function refuseBefore(readings: readonly Reading[], refusal: Refusal): vo
   for (const { records } of readings) for (const record of records) READ.set(record, { refusal });
 }
 
-/** Locks what was read, and where its keys are at home: a producer may spread them by a rule of its own. */
+/** Locks what was read, and the partitions of its keys: a producer may spread them by a rule of its own. */
 async function lockPlaces(
   tx: Session,
   log: number,
@@ -160,7 +160,7 @@ async function lockPlaces(
 ): Promise<ReadonlyMap<number, Stored>> {
   const partitions = readings.map(({ partition }) => partition);
   const own = partitions.map((partition) => ({ log, partition }));
-  await lockHomes(tx, [...own, ...homesAmong(new Set(keys), await homesOf(tx))]);
+  await lockPartitions(tx, [...own, ...partitionsAmong(new Set(keys), await partitionsByKey(tx))]);
   const { rows } = await tx.query<Stored>(
     `select partition, position, last_offset, last_digest from troupe.positions
      where projection = $1 and log = $2 and partition = any($3::smallint[])`,

@@ -6,7 +6,7 @@ import { type EventLog, prunedRefusal } from '../../ingest/log/log.ts';
 import { sqlState } from '../db/faults.ts';
 import type { Db } from '../db/pool.ts';
 import { anyOf, countOf, firstOf, query, rowsOf } from '../db/query.ts';
-import { lockAllHomes } from '../projecting/homes.ts';
+import { lockAllPartitions } from '../projecting/partitions.ts';
 import { projectAll } from '../projecting/projector.ts';
 import { reprojectKeys } from '../projecting/reproject.ts';
 
@@ -127,7 +127,7 @@ async function applyAgain(db: Db, key: string): Promise<Why> {
   try {
     await db.transaction(async (tx) => {
       await tx.query('set local search_path = facts, pg_catalog');
-      await lockAllHomes(tx);
+      await lockAllPartitions(tx);
       await reprojectKeys(tx, [key]);
     });
     return null;

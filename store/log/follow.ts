@@ -7,7 +7,7 @@ import { replacedBy, type TopicNow } from '../../ingest/log/replaced.ts';
 import type { LogSource, Reading } from '../../ingest/log/source.ts';
 import { isTooMuch, isTransient } from '../db/faults.ts';
 import type { Db } from '../db/pool.ts';
-import { ARCHIVE } from '../projecting/homes.ts';
+import { ARCHIVE } from '../projecting/partitions.ts';
 import { announce, type OnBatch } from '../projecting/projector.ts';
 import { settleRest } from '../projecting/unsettled.ts';
 import { ARCHIVING, archiveIn, readBefore, refuseBefore, truncated } from './archive.ts';

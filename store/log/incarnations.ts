@@ -6,7 +6,7 @@ import type { TopicNow } from '../../ingest/log/replaced.ts';
 import type { LogSource } from '../../ingest/log/source.ts';
 import type { Session } from '../db/pool.ts';
 import { countOf, query, rowsOf, type SqlBool, sql } from '../db/query.ts';
-import { ARCHIVE, FACTS, lockAllHomes } from '../projecting/homes.ts';
+import { ARCHIVE, FACTS, lockAllPartitions } from '../projecting/partitions.ts';
 
 /** The topic and its cluster as they are now; without partitions where there is no topic. @throws TroupeError `unreachable` */
 export async function topicNow(source: LogSource): Promise<TopicNow> {
@@ -18,10 +18,10 @@ export async function topicNow(source: LogSource): Promise<TopicNow> {
   }
 }
 
-/** Where keys are at home changes: whoever applies something ends first, and nobody else adds a log. */
+/** The partitions of keys change: whoever applies something ends first, and nobody else adds a log. */
 export async function lockLogs(tx: Session): Promise<void> {
   await tx.query('lock table troupe.logs in share row exclusive mode');
-  await lockAllHomes(tx);
+  await lockAllPartitions(tx);
 }
 
 /** Adds the next incarnation of this name and returns its number. The transaction has `lockLogs`. */

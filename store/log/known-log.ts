@@ -6,7 +6,7 @@ import { recordDigest } from '../../ingest/log/kafka-record.ts';
 import { type KnownLog, type KnownPlace, replaced, type TopicNow } from '../../ingest/log/replaced.ts';
 import type { LogSource } from '../../ingest/log/source.ts';
 import type { Session } from '../db/pool.ts';
-import { ARCHIVE } from '../projecting/homes.ts';
+import { ARCHIVE } from '../projecting/partitions.ts';
 import type { Sealed } from '../server/sealed.ts';
 
 /** One incarnation of a log: the first that was read under its name, or one that took the place of that. */

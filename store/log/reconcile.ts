@@ -8,7 +8,7 @@ import { EMBEDDED_LOG } from '../../ingest/log/postgres.ts';
 import { EMPTY_CONTEXT } from '../../ingest/log/split.ts';
 import type { Db, Session } from '../db/pool.ts';
 import { firstOf, query, sql } from '../db/query.ts';
-import { ARCHIVE } from '../projecting/homes.ts';
+import { ARCHIVE } from '../projecting/partitions.ts';
 import { lag } from '../projecting/positions.ts';
 
 export type Reconciliation = {

@@ -10,7 +10,7 @@ import { isAboutData } from '../db/faults.ts';
 import type { Db, Session } from '../db/pool.ts';
 import { countOf, firstOf, query, rowsOf, sql } from '../db/query.ts';
 import { applyAt } from '../projecting/apply.ts';
-import { ARCHIVE, FACTS, type Home, lockAllHomes } from '../projecting/homes.ts';
+import { ARCHIVE, FACTS, type KeyPartition, lockAllPartitions } from '../projecting/partitions.ts';
 import { announce } from '../projecting/projector.ts';
 import { ARCHIVING } from './archive.ts';
 
@@ -61,7 +61,7 @@ async function replayLetter(db: Db, id: number): Promise<boolean> {
 
 async function replayOne(tx: Session, id: number, event: Event): Promise<boolean> {
   await tx.query('set local search_path = facts, pg_catalog');
-  await lockAllHomes(tx);
+  await lockAllPartitions(tx);
   const letter = await firstOf(tx, waiting.select(['door', 'place']).where('dead_letter_id', '=', id).forUpdate());
   if (letter === undefined) return false;
   const place = await placeOf(tx, letter.place ?? '');
@@ -97,7 +97,12 @@ async function placeOf(tx: Session, text: string): Promise<Place> {
   return { log: (await firstOf(tx, logs))!.log, partition: Number(partition), position: Number(position) };
 }
 
-const count = (tx: Session, projection: string, { log, partition }: Home, by: { applied: number; dead: number }) =>
+const count = (
+  tx: Session,
+  projection: string,
+  { log, partition }: KeyPartition,
+  by: { applied: number; dead: number },
+) =>
   countOf(
     tx,
     query

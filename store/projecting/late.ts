@@ -10,7 +10,7 @@ import type { Place } from '../../ingest/log/postgres.ts';
 import { isTooMuch } from '../db/faults.ts';
 import type { Db, Session } from '../db/pool.ts';
 import { applyBatch, bury, placeText } from './apply.ts';
-import { FACTS, homeName, homesAmong, homesOf, lockHomes } from './homes.ts';
+import { FACTS, lockPartitions, partitionLabel, partitionsAmong, partitionsByKey } from './partitions.ts';
 import { positionsOf } from './positions.ts';
 import { type Prepared, prepare } from './prepare.ts';
 import { eventOf, type Keyed, partitionName, type Read, storedRow } from './read-news.ts';
@@ -111,10 +111,12 @@ async function applyOne(db: Db, place: Place, patience: number): Promise<void> {
 async function applyAhead(tx: Session, place: Place, ahead: Ahead | null): Promise<void> {
   if (!(await take(tx, place)) || ahead === null) return;
   const { log, partition } = place;
-  const homes = homesAmong([ahead.event.key], await homesOf(tx));
-  await lockHomes(
+  const partitions = partitionsAmong([ahead.event.key], await partitionsByKey(tx));
+  await lockPartitions(
     tx,
-    homes.some((home) => homeName(home) === homeName(place)) ? homes : [...homes, { log, partition }],
+    partitions.some((own) => partitionLabel(own) === partitionLabel(place))
+      ? partitions
+      : [...partitions, { log, partition }],
   );
   // An erasure may have scrubbed it, or retention removed it, since it was read.
   const same = (await versionOf(tx, place)) === ahead.version;

@@ -5,7 +5,7 @@ import { EMBEDDED_LOG, LOG_CHANNEL } from '../../ingest/log/postgres.ts';
 import { AT_ONCE, notify } from '../db/news.ts';
 import type { Db, Session } from '../db/pool.ts';
 import { query, rowsOf, sql } from '../db/query.ts';
-import { ARCHIVE, FACTS } from './homes.ts';
+import { ARCHIVE, FACTS } from './partitions.ts';
 import type { Positions } from './read-news.ts';
 
 /** Next position to be written to each partition of the log. */

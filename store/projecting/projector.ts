@@ -10,9 +10,9 @@ import { isTooMuch } from '../db/faults.ts';
 import { onNews } from '../db/news.ts';
 import type { Db, Session } from '../db/pool.ts';
 import { type ApplyOptions, applyBatch } from './apply.ts';
-import { ARCHIVE, FACTS, homesAmong, homesOf, lockAllHomes, lockHomes } from './homes.ts';
 import { applyLateIn, LARGE, lateEvents, setAside } from './late.ts';
 import { partitionShare } from './leases.ts';
+import { ARCHIVE, FACTS, lockAllPartitions, lockPartitions, partitionsAmong, partitionsByKey } from './partitions.ts';
 import { lag, placesOf, positionsOf } from './positions.ts';
 import { type Prepared, prepare } from './prepare.ts';
 import { type News, type Portion, type Positions, partitionName, type Read, readNews } from './read-news.ts';
@@ -223,10 +223,10 @@ function movedBy(events: readonly Place[], positions: Positions): Positions {
 }
 
 async function lockForeignHomes(tx: Session, events: readonly Read[]): Promise<void> {
-  const homes = homesAmong(new Set(events.map(({ key }) => key)), await homesOf(tx));
-  await lockHomes(
+  const partitions = partitionsAmong(new Set(events.map(({ key }) => key)), await partitionsByKey(tx));
+  await lockPartitions(
     tx,
-    homes.filter(({ log }) => log !== EMBEDDED_LOG),
+    partitions.filter(({ log }) => log !== EMBEDDED_LOG),
   );
 }
 
@@ -242,7 +242,7 @@ async function lockPositions(tx: Session, projection: string, mine: readonly num
     [projection],
     { name: 'positions_open' },
   );
-  if (projection === FACTS && mine === null) await lockAllHomes(tx);
+  if (projection === FACTS && mine === null) await lockAllPartitions(tx);
   const { rows } = await tx.query<{ log: number; partition: number; position: number }>(
     `select log, partition, position from troupe.positions
      where projection = $1 and ($1 <> '${FACTS}' or log = ${EMBEDDED_LOG}) and ($2::smallint[] is null or partition = any($2::smallint[]))

@@ -6,7 +6,7 @@
  */
 import { KEYED } from '../../ingest/log/keyed.ts';
 import type { Db, Session } from '../db/pool.ts';
-import { homeName, homesAmong, homesOf, tryHomes } from './homes.ts';
+import { partitionLabel, partitionsAmong, partitionsByKey, tryPartitions } from './partitions.ts';
 import { attachForeign } from './resolver.ts';
 import { changedTasks, judgedEpisodesOf, taskDigests, type Unsettled } from './settle.ts';
 import { summarise } from './summaries.ts';
@@ -31,11 +31,11 @@ export async function settleRestIn(tx: Session): Promise<boolean> {
   );
   if (rows.length === 0) return false;
   const all = (name: keyof Unsettled): string[] => [...new Set(rows.flatMap(({ what }) => what[name]))];
-  const homeOf = await homesOf(tx);
+  const partitionOfKey = await partitionsByKey(tx);
   const split = async (prefix: string, ids: readonly string[]) => {
     const keyOf = (id: string) => `${prefix}/${id}`;
-    const held = await tryHomes(tx, homesAmong(ids.map(keyOf), homeOf));
-    const isHeld = (id: string) => held.has(homeName(homeOf(keyOf(id))));
+    const held = await tryPartitions(tx, partitionsAmong(ids.map(keyOf), partitionOfKey));
+    const isHeld = (id: string) => held.has(partitionLabel(partitionOfKey(keyOf(id))));
     return { mine: ids.filter(isHeld), left: ids.filter((id) => !isHeld(id)) };
   };
 

@@ -10,7 +10,7 @@ import type { Db, Session } from '../../db/pool.ts';
 import { facts, firstOf, query, rowsOf, sql } from '../../db/query.ts';
 import { waitForJudges } from '../../evaluate/judging/lock.ts';
 import { inFolders, type Places } from '../../keep/places.ts';
-import { lockAllHomes } from '../homes.ts';
+import { lockAllPartitions } from '../partitions.ts';
 import { projectByKey } from '../project-by-key.ts';
 import { batches, projectBatchIn } from '../projector.ts';
 import { type Archived, archivedToRead, dropBodies, noteShown, projectArchived } from './archived.ts';
@@ -122,7 +122,7 @@ async function rebuildUnderLock(
   refuseInterrupted(signal);
   await waitForJudges(last);
   // The live projector waits here until the swap is committed, then goes on from the position it finds.
-  await lockAllHomes(last);
+  await lockAllPartitions(last);
   for (;;) {
     const batch = await projectBatchIn(last, options);
     applied += batch;
