@@ -109,14 +109,14 @@ async function kafkaCase(server: BenchServer, settings: Settings, events: number
   const topic = 'ingest';
   try {
     const duplicates = await produce(broker.address, topic, events);
-    const door = openKafka({ brokers: broker.address, topic, tls: false, sasl: null });
+    const client = openKafka({ brokers: broker.address, topic, tls: false, sasl: null });
     let readers = 0;
     return await againstCopy(server, settings, {
       log: 'Kafka',
       events,
       empty: () => emptyArchive(server.db),
       bring: async () => {
-        const source = kafkaSource(door, { group: `ingest-${readers++}` });
+        const source = kafkaSource(client, { group: `ingest-${readers++}` });
         const applied = await bringIn(server.db, source).finally(() => source.close());
         const { rows } = await server.db.query<{ n: number }>(
           `select sum(duplicates)::integer as n from troupe.positions where projection = 'archive'`,

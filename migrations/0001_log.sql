@@ -113,8 +113,8 @@ create table troupe.judged_revisions (
 
 -- Conservation at the endpoint: received = acknowledged + duplicates + rejected.
 -- Here and in troupe.unneeded_bodies names are short by their types, which saves the table and the index for long values.
-create table troupe.door_counts (
-  door         varchar(64) primary key,
+create table troupe.ingest_counters (
+  endpoint         varchar(64) primary key,
   received     bigint not null default 0,
   acknowledged bigint not null default 0,
   duplicates   bigint not null default 0,
@@ -123,7 +123,7 @@ create table troupe.door_counts (
 
 create table troupe.dead_letters (
   dead_letter_id bigint generated always as identity primary key,
-  door        text not null,
+  endpoint        text not null,
   place       text,
   raw         bytea not null,
   code        text not null,

@@ -21,7 +21,7 @@ const page = { severity: 'page' };
 const ticket = { severity: 'ticket' };
 const letters = (values: string) => ({
   ...up,
-  'troupe_dead_letters{door="http",code="bad_shape",role="serve"}': values,
+  'troupe_dead_letters{endpoint="http",code="bad_shape",role="serve"}': values,
 });
 const role = (values: string) => ({ ...up, 'troupe_role_up{role="judge"}': values });
 
@@ -64,17 +64,17 @@ const CASES: readonly Case[] = [
   },
   {
     alert: 'TroupeDeadLetters',
-    what: 'the first letters that a door ever had are 150',
+    what: 'the first letters that a endpoint ever had are 150',
     series: letters('_x60 150x60'),
     minute: 65,
-    fires: [{ ...ticket, door: 'http' }],
+    fires: [{ ...ticket, endpoint: 'http' }],
   },
   {
     alert: 'TroupeDeadLetters',
     what: '150 more than an hour ago',
     series: letters('500x60 650x60'),
     minute: 65,
-    fires: [{ ...ticket, door: 'http' }],
+    fires: [{ ...ticket, endpoint: 'http' }],
   },
   {
     alert: 'TroupeDeadLetters',

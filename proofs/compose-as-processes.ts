@@ -108,7 +108,7 @@ function published({ here }: Up, { name, ports: [port] }: Container): string {
   return `http://${port.host}:${here.port(name, port.target)}`;
 }
 
-/** An event goes the whole way: door, broker, tables, judge, and back by HTTP and by SQL. */
+/** An event goes the whole way: endpoint, broker, tables, judge, and back by HTTP and by SQL. */
 async function passes(up: Up, report: Report): Promise<void> {
   const [ingest, serve] = [named(up, 'ingest').container, named(up, 'serve').container];
   const headers = { 'content-type': 'application/json', authorization: `Bearer ${serve.environment.TROUPE_API_KEY}` };

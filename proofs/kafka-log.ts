@@ -195,7 +195,7 @@ async function databaseAway(
   await postgres.start();
   const there = await until(async () => (await episodesLike(db, 'without-%')) === 5, 30_000);
   const counted = await until(async () => (await receivedAt(db)) - before === 5 * episodeOf('x').length + 2, 20_000);
-  const { rows } = await db.query(`select 1 from troupe.dead_letters where door = 'http' and code = 'bad_type'`);
+  const { rows } = await db.query(`select 1 from troupe.dead_letters where endpoint = 'http' and code = 'bad_type'`);
   return [
     [
       `P56: with PostgreSQL killed ingest keeps accepting (${good.map(({ status }) => status).join(', ')}) and answers ${odd.status} for a bad record; it is ${state.status}, its database ${state.database}`,
@@ -310,7 +310,11 @@ const stepsOf = (db: Db, episode: string): Promise<number> =>
 const episodesLike = (db: Db, pattern: string): Promise<number> =>
   counted(db, 'select count(*)::integer as n from traj.episodes where closed and episode_id like $1', pattern);
 const receivedAt = async (db: Db): Promise<number> =>
-  counted(db, `select coalesce(sum(received), 0)::integer as n from troupe.door_counts where door = $1`, 'http');
+  counted(
+    db,
+    `select coalesce(sum(received), 0)::integer as n from troupe.ingest_counters where endpoint = $1`,
+    'http',
+  );
 
 async function counted(db: Db, sql: string, value: string): Promise<number> {
   const { rows } = await db.query<{ n: number }>(sql, [value]);

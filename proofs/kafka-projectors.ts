@@ -84,8 +84,8 @@ async function run({ scratch, say, short }: Setting): Promise<Outcome> {
 
 /** Puts so many episodes into the topic. Returns how many events they are. */
 export async function fill(address: string, episodes: number): Promise<number> {
-  const door = openKafka({ brokers: address, topic: TOPIC, ...accessOf(process.env) });
-  const log = kafkaLog(door, { partitions: PARTITIONS, deadlineMs: 60_000 });
+  const client = openKafka({ brokers: address, topic: TOPIC, ...accessOf(process.env) });
+  const log = kafkaLog(client, { partitions: PARTITIONS, deadlineMs: 60_000 });
   const all: Event[] = [];
   for (let i = 0; i < episodes; i++)
     for (const envelope of episodeOf(`shared-${i}`)) all.push(decodeEnvelope(envelope as never).event!);

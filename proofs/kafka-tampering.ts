@@ -125,7 +125,7 @@ async function poison(db: Db, address: string, topic: string, projector: TroupeP
   const ms = Math.round(performance.now() - began);
   const transactions = await until(async () => (await named('transaction-%')) === 2);
   const { rows } = await db.query<{ code: string }>(
-    `select code from troupe.dead_letters where door = 'kafka' and place like $1 order by dead_letter_id`,
+    `select code from troupe.dead_letters where endpoint = 'kafka' and place like $1 order by dead_letter_id`,
     [`${topic}/%`],
   );
   const codes = new Set(rows.map(({ code }) => code));
@@ -204,13 +204,13 @@ type Change = (admin: kafkajs.Admin, topic: string, fill: (name: string) => Prom
 async function stops(db: Db, { address, node }: Broker, run: string): Promise<Check[]> {
   const checks: Check[] = [];
   const opened = (topic: string) => {
-    const door = openKafka({ brokers: address, topic, ...accessOf(process.env) });
+    const client = openKafka({ brokers: address, topic, ...accessOf(process.env) });
     const fill = async (name: string): Promise<void> => {
-      const log = kafkaLog(door, { partitions: 1 });
+      const log = kafkaLog(client, { partitions: 1 });
       await log.append(anEpisode(`${topic}-${name}`));
       await log.close();
     };
-    return { source: kafkaSource(door, { group: topic }), fill };
+    return { source: kafkaSource(client, { group: topic }), fill };
   };
   const positionOf = async (topic: string): Promise<number> => {
     const { rows } = await db.query<{ position: number }>(

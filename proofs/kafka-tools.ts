@@ -179,7 +179,7 @@ async function framed(db: Db, address: string): Promise<Check[]> {
   await producer.disconnect();
   const read = await closed(db, 'framed');
   const { rows } = await db.query<{ code: string; got: string }>(
-    `select code, got from troupe.dead_letters where door = 'kafka'`,
+    `select code, got from troupe.dead_letters where endpoint = 'kafka'`,
   );
   return [
     ['events behind the 5 bytes of a schema registry are read', read],

@@ -1,6 +1,6 @@
 /**
  * Proof that the loop lives in the log and the tables alone: after every third stage of its plans (every fifth in the short form) every process is ended, by turns
- * with SIGTERM and kill -9, and `troupe up` starts it again; and yet the loop comes to its end, nothing that was played is missing, the counts of doors
+ * with SIGTERM and kill -9, and `troupe up` starts it again; and yet the loop comes to its end, nothing that was played is missing, the counts of endpoints
  * and tables agree, the tables can be made again from the log, and each checkpoint names the episodes that trained it.
  */
 import { join } from 'node:path';
@@ -127,9 +127,12 @@ async function spokenByKnown({ db }: Context, played: ReadonlySet<string>): Prom
 async function conserved({ db }: Context): Promise<Check> {
   const found = await reconcile(db);
   const { events } = found.log;
-  const doors = found.doors.map(({ door, received }) => `${received} through ${door}`).join(', ');
+  const endpoints = found.endpoints.map(({ endpoint, received }) => `${received} through ${endpoint}`).join(', ');
   const wrong = found.ok ? '' : ` ${JSON.stringify(found)}`;
-  return [`conservation holds: ${events} events in the log, ${doors}, ${found.tables.lag} behind${wrong}`, found.ok];
+  return [
+    `conservation holds: ${events} events in the log, ${endpoints}, ${found.tables.lag} behind${wrong}`,
+    found.ok,
+  ];
 }
 
 /** What the tables say about each checkpoint, against what stands in the folder of its frozen dataset. */

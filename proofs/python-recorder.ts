@@ -95,7 +95,7 @@ async function prove(context: Context, python: string, { scratch, say }: Setting
        where closed and reward = 1 and outcome = 'success' and calls = 2 and steps = 3 and tool_calls = 1`,
     );
     check('each is closed, with its reward, calls, steps and tool call, exactly once', whole[0]!.n === 3);
-    check('the counts of door, log and tables agree', (await reconcile(db)).ok);
+    check('the counts of endpoint, log and tables agree', (await reconcile(db)).ok);
   } finally {
     await close();
   }

@@ -192,7 +192,7 @@ describe('Statements are composed', () => {
     'store/projecting/positions.ts': 'places in a log',
     'store/projecting/project-by-key.ts': 'places in a log',
     'store/projecting/projector.ts': 'places in a log, moved by the projector',
-    'store/projecting/read-news.ts': 'the read of the log: prepared statements whose text never changes',
+    'store/projecting/read-batch.ts': 'the read of the log: prepared statements whose text never changes',
     'store/projecting/stored-texts.ts': 'the projector: the texts of a batch, planned once',
     'store/projecting/resolver.ts':
       'a hot path: prepared statements of each batch of the projector, whose text never changes',

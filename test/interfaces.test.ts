@@ -35,7 +35,7 @@ beforeAll(async () => {
   key = (await createKey(at.db, { name: 'http', scopes: ['admin'], expiresAt: null })).text;
   for (const { place, code, raw } of LETTERS)
     await at.db.query(
-      `insert into troupe.dead_letters (door, place, code, field, expected, got, raw, digest) values ('file', $1, $2, '', 'JSON', 'other', $3, $1)`,
+      `insert into troupe.dead_letters (endpoint, place, code, field, expected, got, raw, digest) values ('file', $1, $2, '', 'JSON', 'other', $3, $1)`,
       [place, code, raw],
     );
   url = await at.app.listen({ host: '127.0.0.1', port: 0 });

@@ -42,13 +42,13 @@ export async function projectMetrics(db: Db, eventLog: EventLog): Promise<readon
 }
 
 async function eventMetrics(db: Db, eventLog: EventLog): Promise<readonly Metric[]> {
-  const [doors, log, projections, letters, behind, outer] = await Promise.all([
+  const [endpoints, log, projections, letters, behind, outer] = await Promise.all([
     rowsOf(
       db,
       query
-        .selectFrom('troupe.door_counts')
-        .select(['door', 'received', 'acknowledged', 'duplicates', 'rejected'])
-        .orderBy('door'),
+        .selectFrom('troupe.ingest_counters')
+        .select(['endpoint', 'received', 'acknowledged', 'duplicates', 'rejected'])
+        .orderBy('endpoint'),
     ),
     rowsOf(
       db,
@@ -85,10 +85,10 @@ async function eventMetrics(db: Db, eventLog: EventLog): Promise<readonly Metric
       db,
       query
         .selectFrom('troupe.dead_letters')
-        .select(['door', 'code', sql<number>`count(*)::float8`.as('letters')])
+        .select(['endpoint', 'code', sql<number>`count(*)::float8`.as('letters')])
         .where('replayed_at', 'is', null)
-        .groupBy(['door', 'code'])
-        .orderBy('door')
+        .groupBy(['endpoint', 'code'])
+        .orderBy('endpoint')
         .orderBy('code'),
     ),
     lag(db),
@@ -98,9 +98,9 @@ async function eventMetrics(db: Db, eventLog: EventLog): Promise<readonly Metric
   const outcomes = ['applied', 'duplicates', 'dead'] as const;
   return [
     counter(
-      'troupe_door_events_total',
+      'troupe_ingest_events_total',
       'Events at each ingestion endpoint; received = acknowledged + duplicates + rejected.',
-      doors.flatMap((row) => kinds.map((kind) => ({ labels: { door: row.door, kind }, value: row[kind] }))),
+      endpoints.flatMap((row) => kinds.map((kind) => ({ labels: { endpoint: row.endpoint, kind }, value: row[kind] }))),
     ),
     counter('troupe_log_events_total', 'Events in the log.', log[0]!.events),
     counter(
@@ -126,7 +126,7 @@ async function eventMetrics(db: Db, eventLog: EventLog): Promise<readonly Metric
     gauge(
       'troupe_dead_letters',
       'Rejected records that were not replayed.',
-      letters.map(({ door, code, letters }) => ({ labels: { door, code }, value: letters })),
+      letters.map(({ endpoint, code, letters }) => ({ labels: { endpoint, code }, value: letters })),
     ),
   ];
 }

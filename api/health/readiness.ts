@@ -149,17 +149,17 @@ async function deadLetters(db: Db): Promise<readonly string[]> {
     db,
     query
       .selectFrom('troupe.dead_letters')
-      .select(['door', 'code', sql<number>`count(*)::float8`.as('letters')])
+      .select(['endpoint', 'code', sql<number>`count(*)::float8`.as('letters')])
       .where('last_at', '>', sql<string>`clock_timestamp() - interval '1 hour'`)
       .where('replayed_at', 'is', null)
-      .groupBy(['door', 'code'])
-      .orderBy('door')
+      .groupBy(['endpoint', 'code'])
+      .orderBy('endpoint')
       .orderBy('code')
       .limit(20),
   );
   const refused = rows.map(
-    ({ door, code, letters }) =>
-      `${counted(letters, 'dead letter')} of the last hour at ${door}: ${code}; \`troupe deadletters\` lists them.`,
+    ({ endpoint, code, letters }) =>
+      `${counted(letters, 'dead letter')} of the last hour at ${endpoint}: ${code}; \`troupe deadletters\` lists them.`,
   );
   return [...awaited, ...refused];
 }

@@ -77,11 +77,12 @@ export function bufferedLedger(book: IngestLedger, options: PatientBookOptions =
 const weightOf = ({ rejected }: IngestReport): number =>
   rejected.reduce((all, { raw }) => all + raw.byteLength + 500, 0);
 
-const isSameEndpoint = (a: IngestReport, b: IngestReport): boolean => a.door === b.door && a.rejected.length === 0;
+const isSameEndpoint = (a: IngestReport, b: IngestReport): boolean =>
+  a.endpoint === b.endpoint && a.rejected.length === 0;
 
 /** Two reports of one endpoint as one. */
 export const sumOf = (a: IngestReport, b: IngestReport): IngestReport => ({
-  door: a.door,
+  endpoint: a.endpoint,
   received: a.received + b.received,
   acknowledged: a.acknowledged + b.acknowledged,
   duplicates: a.duplicates + b.duplicates,

@@ -52,7 +52,7 @@ export function openIngestion(log: Pick<EventLog, 'append' | 'refuse'>, book: In
 
   return {
     take: async (endpoint, given) => {
-      const span = beginSpan('append', { 'troupe.door': endpoint, 'troupe.received': given.length });
+      const span = beginSpan('append', { 'troupe.endpoint': endpoint, 'troupe.received': given.length });
       const items = log.refuse === undefined ? given : given.map((item) => takeable(item, log.refuse!));
       const events = items.flatMap(({ decoded }) => (decoded.event ? [decoded.event] : []));
       const appended = await queue.append(events).catch((error: unknown) => {
@@ -116,15 +116,15 @@ function reportOf(endpoint: string, items: readonly IngestItem[], answers: reado
       rejected.push({ place, raw: bytes, refusal: { code, field, expected, got } as Refusal });
     }
   }
-  return { door: endpoint, received: items.length, acknowledged, duplicates, rejected };
+  return { endpoint, received: items.length, acknowledged, duplicates, rejected };
 }
 
 /** One report for each ingestion endpoint. */
 function summed(reports: readonly IngestReport[]): IngestReport[] {
   const byEndpoint = new Map<string, IngestReport>();
   for (const report of reports) {
-    const before = byEndpoint.get(report.door);
-    byEndpoint.set(report.door, before ? sumOf(before, report) : report);
+    const before = byEndpoint.get(report.endpoint);
+    byEndpoint.set(report.endpoint, before ? sumOf(before, report) : report);
   }
   return [...byEndpoint.values()];
 }

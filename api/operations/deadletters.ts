@@ -10,7 +10,7 @@ const prints = () => import('./deadletters/text.ts');
 
 const Letter = {
   dead_letter_id: Type.Integer(),
-  door: Type.String({ description: 'endpoint at which it came' }),
+  endpoint: Type.String({ description: 'endpoint at which it came' }),
   place: nullable(Type.String({ description: 'file and line, item of a request, or position in the log' })),
   code: Type.String(),
   field: Type.String(),

@@ -21,8 +21,15 @@ export function addTo(program: Command): void {
         print(found.ok ? 'Everything adds up.' : 'Something does not add up:');
         print(
           table(
-            ['door', 'received', 'acknowledged', 'duplicates', 'rejected', 'balanced'],
-            found.doors.map((d) => [d.door, d.received, d.acknowledged, d.duplicates, d.rejected, String(d.balanced)]),
+            ['endpoint', 'received', 'acknowledged', 'duplicates', 'rejected', 'balanced'],
+            found.endpoints.map((d) => [
+              d.endpoint,
+              d.received,
+              d.acknowledged,
+              d.duplicates,
+              d.rejected,
+              String(d.balanced),
+            ]),
           ),
         );
         for (const { log, partition, accepted, duplicates, dead, lag: behind } of found.topics) {

@@ -6,7 +6,7 @@ import type { ServerWatch } from '../../api/gateway/upstream/server-watch.ts';
 import { observe } from '../../api/health/prometheus.ts';
 import type { Config } from '../../config.ts';
 import { got, TroupeError } from '../../errors.ts';
-import { onNews } from '../../store/db/news.ts';
+import { onNotify } from '../../store/db/notifications.ts';
 import { pathHere, query, rowsOf } from '../../store/db/query.ts';
 import { type Weights, weightsAtPlay } from '../../store/loop/play/weights.ts';
 import { type Given, givenTo } from '../../store/loop/release/releases.ts';
@@ -106,8 +106,8 @@ export async function infer(
       await report();
       return false;
     };
-    // A rollout that begins is news: its weights are loaded at once.
-    await onNews(
+    // A rollout that begins notifies this process: its weights are loaded at once.
+    await onNotify(
       db,
       JOB_CHANNEL,
       { signal, pollMs: FOLLOW_MS, onTrouble: troubleReporter('Following releases') },

@@ -87,7 +87,7 @@ export function openBatches(options: BatchesOptions): Batches {
     counts.duplicates += duplicates;
     const received = full.events.length + refusedBefore;
     if (received > 0) {
-      await book.report({ door: 'import', received, acknowledged: accepted, duplicates, rejected: full.letters });
+      await book.report({ endpoint: 'import', received, acknowledged: accepted, duplicates, rejected: full.letters });
     }
     onBatch();
   }

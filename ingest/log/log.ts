@@ -78,7 +78,7 @@ export type DeadLetter = {
 
 /** The counts of one ingestion endpoint, kept so that received = acknowledged + duplicates + rejected can be checked at any time. */
 export type IngestReport = {
-  readonly door: string;
+  readonly endpoint: string;
   readonly received: number;
   readonly acknowledged: number;
   readonly duplicates: number;

@@ -308,15 +308,15 @@ export function postgresBook(db: SqlDatabase): IngestLedger {
 
 async function writeReport(tx: SqlClient, report: IngestReport): Promise<void> {
   await writeCounts(tx, report);
-  await writeLetters(tx, report.door, report.rejected);
+  await writeLetters(tx, report.endpoint, report.rejected);
 }
 
 async function writeCounts(tx: SqlClient, report: IngestReport): Promise<void> {
   await tx.query(
-    `insert into troupe.door_counts as c (door, received, acknowledged, duplicates, rejected) values ($1, $2, $3, $4, $5)
-     on conflict (door) do update set received = c.received + excluded.received, acknowledged = c.acknowledged + excluded.acknowledged,
+    `insert into troupe.ingest_counters as c (endpoint, received, acknowledged, duplicates, rejected) values ($1, $2, $3, $4, $5)
+     on conflict (endpoint) do update set received = c.received + excluded.received, acknowledged = c.acknowledged + excluded.acknowledged,
        duplicates = c.duplicates + excluded.duplicates, rejected = c.rejected + excluded.rejected`,
-    [report.door, report.received, report.acknowledged, report.duplicates, report.rejected.length],
+    [report.endpoint, report.received, report.acknowledged, report.duplicates, report.rejected.length],
     { name: 'door_count' },
   );
 }
@@ -325,7 +325,7 @@ async function writeCounts(tx: SqlClient, report: IngestReport): Promise<void> {
 const LETTERS_AT_ONCE = 1_000;
 
 /** Keeps refused records inside a transaction of the caller. Equal ones are one letter with so many attempts; one that was replayed is not any more. */
-export async function writeLetters(tx: SqlClient, door: string, letters: readonly DeadLetter[]): Promise<void> {
+export async function writeLetters(tx: SqlClient, endpoint: string, letters: readonly DeadLetter[]): Promise<void> {
   const kept = new Map<string, { readonly letter: DeadLetter; readonly digest: string; attempts: number }>();
   for (const letter of await withoutErased(tx, letters)) {
     const digest = createHash('sha256').update(letter.raw).digest('hex');
@@ -339,11 +339,11 @@ export async function writeLetters(tx: SqlClient, door: string, letters: readonl
     const some = rows.slice(from, from + LETTERS_AT_ONCE);
     const column = (read: (letter: DeadLetter) => string | null) => some.map(({ letter }) => read(letter));
     await tx.query(
-      `insert into troupe.dead_letters as d (door, place, raw, code, field, expected, got, digest, attempts)
+      `insert into troupe.dead_letters as d (endpoint, place, raw, code, field, expected, got, digest, attempts)
        select $1, * from unnest($2::text[], $3::bytea[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::int[])
        on conflict (digest, code, field) do update set attempts = d.attempts + excluded.attempts, last_at = clock_timestamp(), replayed_at = null`,
       [
-        door,
+        endpoint,
         column(({ place }) => place),
         some.map(({ letter }) => Buffer.from(letter.raw)),
         column(({ refusal }) => refusal.code),

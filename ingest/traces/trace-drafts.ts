@@ -47,10 +47,10 @@ export function traceDrafts(
     const body = options.originalOf?.(trace) ?? null;
     if (body !== null) bodies.push(body);
     // The events of a call are derived again where another span of it came.
-    const news = new Set(
+    const added = new Set(
       last.filter((act) => options.emits?.(act) ?? true).flatMap((act) => [act.id, tree.callOf(act)]),
     );
-    const changed = tree.acts.filter(({ id }) => news.has(id));
+    const changed = tree.acts.filter(({ id }) => added.has(id));
     return [
       ...(body === null ? [] : [originalDraft(emit, trace, body)]),
       ...(changed.length === 0 ? [] : episodeDrafts(emit, trace, tree, options.whole)),

@@ -37,7 +37,7 @@ export interface LogTables {
   };
   dead_letters: {
     dead_letter_id: Filled<Int8>;
-    door: string;
+    endpoint: string;
     place: string | null;
     raw: Bytes;
     code: string;
@@ -49,13 +49,6 @@ export interface LogTables {
     first_at: Filled<Time>;
     last_at: Filled<Time>;
     replayed_at: Time | null;
-  };
-  door_counts: {
-    door: string;
-    received: Filled<Int8>;
-    acknowledged: Filled<Int8>;
-    duplicates: Filled<Int8>;
-    rejected: Filled<Int8>;
   };
   erased: {
     key: string;
@@ -83,6 +76,13 @@ export interface LogTables {
     recorded_at: Time;
     log: number;
     type_version: number;
+  };
+  ingest_counters: {
+    endpoint: string;
+    received: Filled<Int8>;
+    acknowledged: Filled<Int8>;
+    duplicates: Filled<Int8>;
+    rejected: Filled<Int8>;
   };
   job_queue: {
     job_id: string;
@@ -661,7 +661,7 @@ export interface Views {
   };
   dead_letters: {
     dead_letter_id: Int8 | null;
-    door: string | null;
+    endpoint: string | null;
     place: string | null;
     code: string | null;
     field: string | null;

@@ -3,7 +3,7 @@ import type { Db } from '../db/pool.ts';
 import { anyOf, countOf, query, rowsOf } from '../db/query.ts';
 import { lockAllPartitions } from '../projecting/partitions.ts';
 import { logEnds } from '../projecting/positions.ts';
-import type { Positions } from '../projecting/read-news.ts';
+import type { Positions } from '../projecting/read-batch.ts';
 
 /** Bodies looked for in one reading of the log. */
 const MOST = 100_000;

@@ -3,11 +3,11 @@
  * The archive stays where it is.
  */
 import { TroupeError } from '../../errors.ts';
-import { notify } from '../db/news.ts';
+import { notify } from '../db/notifications.ts';
 import type { Db, Session } from '../db/pool.ts';
 import { countOf, firstOf, query, rowsOf } from '../db/query.ts';
 import { PROJECTED_CHANNEL } from '../projecting/projector.ts';
-import { partitionName } from '../projecting/read-news.ts';
+import { partitionName } from '../projecting/read-batch.ts';
 import { takeLock } from '../projecting/rebuilding/lock.ts';
 import { sweepArchives } from './archives.ts';
 import { type ArchiveManifest, artifactsIn, eventsIn, readManifest } from './files.ts';

@@ -84,7 +84,7 @@ export function prunableGroups(
                 .selectFrom('troupe.dead_letters')
                 .select('place')
                 .distinct()
-                .where('door', '=', 'projector')
+                .where('endpoint', '=', 'projector')
                 .where('place', 'is not', null)
                 .as('d'),
             (on) =>

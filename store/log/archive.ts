@@ -27,7 +27,7 @@ import { ARCHIVE, FACTS, lockPartitions, partitionsAmong, partitionsByKey } from
 import { positionsOf } from '../projecting/positions.ts';
 import { type Prepared, prepare } from '../projecting/prepare.ts';
 import { APPLYING, movePositions } from '../projecting/projector.ts';
-import { asRead, type Positions, type Read } from '../projecting/read-news.ts';
+import { asRead, type Positions, type Read } from '../projecting/read-batch.ts';
 import { settleLater } from '../projecting/settle.ts';
 import { type Incarnation, otherRecord, topicOf } from './known-log.ts';
 

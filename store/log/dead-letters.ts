@@ -12,7 +12,7 @@ import { reprojectKeys } from '../projecting/reproject.ts';
 
 export type Letter = {
   readonly dead_letter_id: number;
-  readonly door: string;
+  readonly endpoint: string;
   /** File and line, item of a request, or log, partition and position. */
   readonly place: string | null;
   readonly code: string;
@@ -29,7 +29,7 @@ export type Letter = {
 
 const COLUMNS = [
   'dead_letter_id',
-  'door',
+  'endpoint',
   'place',
   'code',
   'field',
@@ -109,14 +109,15 @@ type Why = { readonly code: string; readonly why: string } | null;
 
 async function retry(db: Db, log: EventLog, letter: Letter, importRecord: ReplayOptions['importRecord']): Promise<Why> {
   const { event, refusal } = readKept(letter.raw);
-  if (letter.door === 'projector' && event) return applyAgain(db, event.key);
+  if (letter.endpoint === 'projector' && event) return applyAgain(db, event.key);
   if (event) {
     const [became] = await log.append([event]);
     if (became === 'accepted' || became === 'duplicate') return null;
     if (typeof became === 'object') return { code: 'pruned', why: prunedRefusal(became).expected };
     return { code: became === 'erased' ? 'erased' : 'id_conflict', why: `the log answered ${became}` };
   }
-  if (letter.door !== 'import') return { code: refusal.code, why: `${refusal.field} should be ${refusal.expected}` };
+  if (letter.endpoint !== 'import')
+    return { code: refusal.code, why: `${refusal.field} should be ${refusal.expected}` };
   const why = await importRecord(letter.raw);
   return why === null ? null : { code: letter.code, why };
 }

@@ -13,8 +13,8 @@ import { lag } from '../projecting/positions.ts';
 
 export type Reconciliation = {
   readonly ok: boolean;
-  readonly doors: readonly {
-    readonly door: string;
+  readonly endpoints: readonly {
+    readonly endpoint: string;
     readonly received: number;
     readonly acknowledged: number;
     readonly duplicates: number;
@@ -66,14 +66,14 @@ export const reconcile = (db: Db, topic?: Topic): Promise<Reconciliation> =>
 export type Topic = { readonly name: string; readonly partitions: readonly LogPartition[] };
 
 async function reconcileIn(db: Session, topic?: Topic): Promise<Reconciliation> {
-  const doors = await db.query<{
-    door: string;
+  const endpoints = await db.query<{
+    endpoint: string;
     received: number;
     acknowledged: number;
     duplicates: number;
     rejected: number;
   }>(
-    'select door, received::float8 as received, acknowledged::float8 as acknowledged, duplicates::float8 as duplicates, rejected::float8 as rejected from troupe.door_counts order by door',
+    'select endpoint, received::float8 as received, acknowledged::float8 as acknowledged, duplicates::float8 as duplicates, rejected::float8 as rejected from troupe.ingest_counters order by endpoint',
   );
   const log = await db.query<Reconciliation['log']>(
     `select coalesce(sum(e.events), 0)::float8 as events, coalesce(sum(l.given), 0)::float8 as positions, coalesce(sum(p.events), 0)::float8 as pruned,
@@ -90,7 +90,7 @@ async function reconcileIn(db: Session, topic?: Topic): Promise<Reconciliation> 
     `select coalesce(sum(applied), 0)::float8 as applied, coalesce(sum(dead), 0)::float8 as dead from troupe.positions where projection = 'facts'`,
   );
   const letters = await db.query<{ n: number; times: number }>(
-    `select count(*)::float8 as n, coalesce(sum(attempts) filter (where door not in ('projector', 'kafka')), 0)::float8 as times from troupe.dead_letters`,
+    `select count(*)::float8 as n, coalesce(sum(attempts) filter (where endpoint not in ('projector', 'kafka')), 0)::float8 as times from troupe.dead_letters`,
   );
   const orphans = await orphanRows(db);
   const split = await db.query<{ source: string; id: string; keys: string[] }>(
@@ -102,23 +102,23 @@ async function reconcileIn(db: Session, topic?: Topic): Promise<Reconciliation> 
   );
   const behind = await lag(db);
   const topics = await topicsIn(db, topic);
-  const checked = doors.rows.map((door) => ({
-    ...door,
-    balanced: door.received === door.acknowledged + door.duplicates + door.rejected,
+  const checked = endpoints.rows.map((endpoint) => ({
+    ...endpoint,
+    balanced: endpoint.received === endpoint.acknowledged + endpoint.duplicates + endpoint.rejected,
   }));
   const facts = log.rows[0] ?? { events: 0, positions: 0, pruned: 0, gaps: 0 };
   const tables = { applied: applied.rows[0]?.applied ?? 0, dead: applied.rows[0]?.dead ?? 0, lag: behind };
-  const rejected = checked.reduce((sum, door) => sum + door.rejected, 0);
+  const rejected = checked.reduce((sum, endpoint) => sum + endpoint.rejected, 0);
   return {
     ok:
       Object.keys(orphans).length === 0 &&
       rejected === (letters.rows[0]?.times ?? 0) &&
-      checked.every((door) => door.balanced) &&
+      checked.every((endpoint) => endpoint.balanced) &&
       topics.every((one) => one.balanced) &&
       facts.gaps === 0 &&
       facts.events + facts.pruned === facts.positions &&
       tables.applied + tables.dead + tables.lag === facts.events + facts.pruned,
-    doors: checked,
+    endpoints: checked,
     log: facts,
     tables,
     topics,

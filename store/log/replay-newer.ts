@@ -18,7 +18,7 @@ import { ARCHIVING } from './archive.ts';
 const waiting = query
   .selectFrom('troupe.dead_letters')
   .where('code', 'in', ['unknown_version', 'unknown_event'])
-  .where('door', 'in', ['kafka', 'projector'])
+  .where('endpoint', 'in', ['kafka', 'projector'])
   .where('replayed_at', 'is', null)
   // Quoted in JSON: a type of others is nobody's future.
   .where('got', 'like', '"troupe.%');
@@ -62,10 +62,10 @@ async function replayLetter(db: Db, id: number): Promise<boolean> {
 async function replayOne(tx: Session, id: number, event: Event): Promise<boolean> {
   await tx.query('set local search_path = facts, pg_catalog');
   await lockAllPartitions(tx);
-  const letter = await firstOf(tx, waiting.select(['door', 'place']).where('dead_letter_id', '=', id).forUpdate());
+  const letter = await firstOf(tx, waiting.select(['endpoint', 'place']).where('dead_letter_id', '=', id).forUpdate());
   if (letter === undefined) return false;
   const place = await placeOf(tx, letter.place ?? '');
-  if (letter.door === 'kafka') {
+  if (letter.endpoint === 'kafka') {
     const [answer] = await lookUp(tx, [event]);
     if (answer === 'accepted') {
       await copyEvents(tx, [withSplit({ ...place, event })]);

@@ -11,7 +11,7 @@ import { rowsOf, TARGETS } from '../tables/catalogue.ts';
 import { effective } from '../tables/effective.ts';
 import type { Stored } from './amend.ts';
 import { type Prepared, prepare } from './prepare.ts';
-import { type Positions, partitionName, type Read } from './read-news.ts';
+import { type Positions, partitionName, type Read } from './read-batch.ts';
 import { episodesOf, reproject, revisionsOf } from './reproject.ts';
 import { RowBuffer } from './row-buffer.ts';
 import { episodesWithForeign, judgedGroups, noteForeign, type Settle, settle, taskDigests, tasksOf } from './settle.ts';

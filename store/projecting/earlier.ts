@@ -4,7 +4,7 @@
  * do, it is what those partitions are applied to.
  */
 import type { Place } from '../../ingest/log/postgres.ts';
-import { type Positions, partitionName } from './read-news.ts';
+import { type Positions, partitionName } from './read-batch.ts';
 
 type Keyed = Place & { readonly key: string };
 

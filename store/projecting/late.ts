@@ -13,7 +13,7 @@ import { applyBatch, bury, placeText } from './apply.ts';
 import { FACTS, lockPartitions, partitionLabel, partitionsAmong, partitionsByKey } from './partitions.ts';
 import { positionsOf } from './positions.ts';
 import { type Prepared, prepare } from './prepare.ts';
-import { eventOf, type Keyed, partitionName, type Read, storedRow } from './read-news.ts';
+import { eventOf, type Keyed, partitionName, type Read, storedRow } from './read-batch.ts';
 import { settle, settleLater } from './settle.ts';
 import { withTexts } from './stored-texts.ts';
 import { settleRest } from './unsettled.ts';

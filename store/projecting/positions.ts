@@ -2,11 +2,11 @@
 import { TroupeError } from '../../errors.ts';
 import type { EventLog, LogPartition } from '../../ingest/log/log.ts';
 import { EMBEDDED_LOG, LOG_CHANNEL } from '../../ingest/log/postgres.ts';
-import { AT_ONCE, notify } from '../db/news.ts';
+import { AT_ONCE, notify } from '../db/notifications.ts';
 import type { Db, Session } from '../db/pool.ts';
 import { query, rowsOf, sql } from '../db/query.ts';
 import { ARCHIVE, FACTS } from './partitions.ts';
-import type { Positions } from './read-news.ts';
+import type { Positions } from './read-batch.ts';
 
 /** Next position to be written to each partition of the log. */
 async function logPositions(db: Session): Promise<Record<string, number>> {

@@ -5,7 +5,7 @@ import type { Session } from '../db/pool.ts';
 import { rowsOf } from '../tables/catalogue.ts';
 import { effective } from '../tables/effective.ts';
 import type { Stored } from './amend.ts';
-import type { Positions, Read } from './read-news.ts';
+import type { Positions, Read } from './read-batch.ts';
 import { RowBuffer } from './row-buffer.ts';
 import { noteForeign } from './settle.ts';
 import { diffTraces, type TraceDiff } from './traces.ts';

@@ -10,7 +10,7 @@ import { applyBatch } from './apply.ts';
 import { logEnds } from './positions.ts';
 import { type Prepared, prepare } from './prepare.ts';
 import { APPLYING } from './projector.ts';
-import { eventOf, type Positions, partitionName, type Read, STORED_SIZE, storedRow } from './read-news.ts';
+import { eventOf, type Positions, partitionName, type Read, STORED_SIZE, storedRow } from './read-batch.ts';
 import { settle } from './settle.ts';
 import { withTexts } from './stored-texts.ts';
 

@@ -7,7 +7,7 @@ import { randomUUID } from 'node:crypto';
 import { KEYED } from '../../ingest/log/keyed.ts';
 import { EMBEDDED_LOG, LOG_CHANNEL, type Place } from '../../ingest/log/postgres.ts';
 import { isTooMuch } from '../db/faults.ts';
-import { onNews } from '../db/news.ts';
+import { onNotify } from '../db/notifications.ts';
 import type { Db, Session } from '../db/pool.ts';
 import { type ApplyOptions, applyBatch } from './apply.ts';
 import { applyLateIn, LARGE, lateEvents, setAside } from './late.ts';
@@ -15,7 +15,7 @@ import { partitionShare } from './leases.ts';
 import { ARCHIVE, FACTS, lockAllPartitions, lockPartitions, partitionsAmong, partitionsByKey } from './partitions.ts';
 import { lag, placesOf, positionsOf } from './positions.ts';
 import { type Prepared, prepare } from './prepare.ts';
-import { type News, type Portion, type Positions, partitionName, type Read, readNews } from './read-news.ts';
+import { type LogBatch, type Portion, type Positions, partitionName, type Read, readBatch } from './read-batch.ts';
 import { settle, settleLater } from './settle.ts';
 import { settleRest, settleRestIn } from './unsettled.ts';
 
@@ -24,7 +24,7 @@ export type ProjectorOptions = ApplyOptions & {
   readonly schema?: string;
   /** Name under which positions are kept. */
   readonly projection?: string;
-  /** Events of one partition in a batch; all partitions with news share a transaction. Of long traces more are taken at a time. */
+  /** Events of one partition in a batch; all partitions with batch share a transaction. Of long traces more are taken at a time. */
   readonly perPartition?: number;
   /** The partitions of the embedded log to work on, as far as nobody else does; all of them, waited for, if omitted. */
   readonly share?: () => Promise<readonly number[]>;
@@ -66,7 +66,7 @@ type Batch = { readonly applied: number; readonly more: boolean };
 type From = { readonly own: Positions; readonly all: Positions };
 
 /** A batch that was read before its turn, and what was made of it. */
-type Ahead = { readonly from: From; readonly news: News; readonly prepared: Prepared };
+type Ahead = { readonly from: From; readonly batch: LogBatch; readonly prepared: Prepared };
 
 type Turn = {
   readonly ahead: Ahead | null;
@@ -141,8 +141,8 @@ async function readAhead(
 }
 
 async function readFrom(tx: Session, from: From, portion: Portion): Promise<Ahead> {
-  const news = await readNews(tx, from.own, portion);
-  return { from, news, prepared: await prepare(tx, news.events, from.all) };
+  const batch = await readBatch(tx, from.own, portion);
+  return { from, batch, prepared: await prepare(tx, batch.events, from.all) };
 }
 
 /** The same from where the tables are now, of partitions that nobody else holds. */
@@ -174,16 +174,16 @@ async function applyNext(
     while (await settleRestIn(tx));
   }
   // Positions move by projecting alone, and nothing beyond them is changed: what was read from here still holds, but more may have come.
-  const holds = ahead !== null && ahead.news.events.length > 0 && samePositions(ahead.from.own, from.own);
+  const holds = ahead !== null && ahead.batch.events.length > 0 && samePositions(ahead.from.own, from.own);
   const usable = holds ? ahead : null;
-  const news = usable?.news ?? (await readNews(tx, from.own, portion));
-  const { events, large } = news;
+  const batch = usable?.batch ?? (await readBatch(tx, from.own, portion));
+  const { events, large } = batch;
   const taken = [...events, ...large];
   if (taken.length === 0) return { applied: 0, more: false };
   // Where there is a topic too, what is about one key may come by both.
   if (mine !== null) await lockForeignHomes(tx, events);
   const after = { own: movedBy(taken, from.own), all: movedBy(taken, from.all) };
-  onward(news.all ? null : after, events.length);
+  onward(batch.all ? null : after, events.length);
   await setAside(tx, large);
   const dead = await applyBatch(tx, events, {
     ...options,
@@ -194,7 +194,7 @@ async function applyNext(
   await movePositions(tx, projection, { events: taken, dead });
   options.onKeys?.(new Set(events.map(({ key }) => key)));
   if (options.onDelay && events.length > 0) options.onDelay(await delayOf(tx, events));
-  return { applied: taken.length, more: !news.all };
+  return { applied: taken.length, more: !batch.all };
 }
 
 /** Seconds since the oldest of these events was appended: the first of one of their partitions. */
@@ -328,7 +328,7 @@ export type OnBatch = (
   seconds: number,
 ) => void;
 
-/** Partitions, and what is left to settle, of a projector that died are no news. Three times as often as claims must be renewed. */
+/** Partitions, and what is left to settle, of a projector that died are no batch. Three times as often as claims must be renewed. */
 const POLL_MS = 1500;
 /** Where nobody waits, after a batch so many times as long as it took is left for more to come, while it keeps coming, */
 const GATHER = 4;
@@ -375,7 +375,7 @@ export async function runProjector(
   };
   const streamMs = () => gathersUntil - performance.now();
   const restMs = () => restsUntil - performance.now();
-  await onNews(db, LOG_CHANNEL, { signal, pollMs: POLL_MS, gatherMs: 15, streamMs, restMs, onTrouble }, async () => {
+  await onNotify(db, LOG_CHANNEL, { signal, pollMs: POLL_MS, gatherMs: 15, streamMs, restMs, onTrouble }, async () => {
     again = 0;
     const start = performance.now();
     let applied = 0;

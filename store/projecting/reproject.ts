@@ -16,7 +16,7 @@ import { rowsOf, TARGETS } from '../tables/catalogue.ts';
 import { effective } from '../tables/effective.ts';
 import type { Rows } from '../tables/projection.ts';
 import { amended, type Stored } from './amend.ts';
-import type { Read } from './read-news.ts';
+import type { Read } from './read-batch.ts';
 import { RowBuffer } from './row-buffer.ts';
 import { episodesWithForeign, judgedGroups, noteForeign, settle, taskDigests, tasksOf } from './settle.ts';
 import { type BatchOfKey, withDerived } from './traces.ts';

@@ -12,7 +12,7 @@ import { eventsOfTrace, type SpanItem } from '../../ingest/formats/traces/live-t
 import type { Session } from '../db/pool.ts';
 import type { Stored } from './amend.ts';
 import { EARLIER, earlierParams, isEarlier } from './earlier.ts';
-import type { Positions, Read } from './read-news.ts';
+import type { Positions, Read } from './read-batch.ts';
 
 /** The events of a trace, and what no table can hold, with the reason: a derived event, or a span that cannot be mapped. */
 export type TraceEvents = {

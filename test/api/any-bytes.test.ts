@@ -13,7 +13,7 @@ beforeAll(async () => {
 });
 afterAll(() => at.close());
 
-const DOORS = [
+const ENDPOINTS = [
   '/v1/events',
   '/v1/traces',
   '/v1/logs',
@@ -87,7 +87,7 @@ describe('any bytes', () => {
   it('P42: whatever is posted, wherever, is answered with 2xx or 4xx', async () => {
     await fc.assert(
       fc.asyncProperty(
-        fc.constantFrom(...DOORS),
+        fc.constantFrom(...ENDPOINTS),
         fc.constantFrom(...types),
         fc.constantFrom(undefined, 'gzip', 'br', 'identity', 'zstd'),
         body,

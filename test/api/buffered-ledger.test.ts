@@ -10,7 +10,7 @@ const letter = (bytes: number): DeadLetter => ({
   refusal: { code: 'bad_json', field: '', expected: 'JSON', got: 'x' },
 });
 const report = (received: number, rejected: DeadLetter[] = []): IngestReport => ({
-  door: 'http',
+  endpoint: 'http',
   received,
   acknowledged: received - rejected.length,
   duplicates: 0,

@@ -50,7 +50,7 @@ describe('POST /v1/events', () => {
     for (const item of body.items)
       expect(item).toMatchObject({ status: 'rejected', expected: expect.any(String), got: expect.any(String) });
     const { rows } = await at.db.query<{ place: string; raw: Buffer }>(
-      "select place, raw from troupe.dead_letters where door = 'http' order by dead_letter_id",
+      "select place, raw from troupe.dead_letters where endpoint = 'http' order by dead_letter_id",
     );
     expect(rows.map(({ place, raw }) => [place, raw.toString()])).toEqual(
       [1, 2, 3, 4, 5, 6].map((i) => [`line ${i + 1}`, batch[i]]),
@@ -251,7 +251,7 @@ describe('POST /v1/events', () => {
   it('keeps the books: received = acknowledged + duplicates + rejected', async () => {
     const metrics = (await at.app.inject('/metrics')).body;
     const count = (kind: string) =>
-      Number(new RegExp(`troupe_door_events_total\\{door="http",kind="${kind}"\\} (\\d+)`).exec(metrics)?.[1]);
+      Number(new RegExp(`troupe_ingest_events_total\\{endpoint="http",kind="${kind}"\\} (\\d+)`).exec(metrics)?.[1]);
     expect(count('received')).toBe(count('acknowledged') + count('duplicates') + count('rejected'));
     expect(count('rejected')).toBeGreaterThan(6);
   });

@@ -39,7 +39,7 @@ beforeAll(async () => {
   at = await testApp();
   for (let i = 1; i <= 12; i++)
     await at.db.query(
-      `insert into troupe.dead_letters (door, place, code, field, expected, got, raw, digest) values ('file', $1, $2, '', 'JSON', 'other', '{}', $1)`,
+      `insert into troupe.dead_letters (endpoint, place, code, field, expected, got, raw, digest) values ('file', $1, $2, '', 'JSON', 'other', '{}', $1)`,
       [String(i), i % 2 === 0 ? 'bad_json' : 'too_deep'],
     );
 });

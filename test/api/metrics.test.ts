@@ -130,17 +130,17 @@ describe('/metrics', () => {
   });
 
   it('of a process that only takes events has nothing that lies in the database', async () => {
-    const door = await testApp({ ingestOnly: true });
-    const text = (await door.app.inject('/metrics')).body;
+    const endpoint = await testApp({ ingestOnly: true });
+    const text = (await endpoint.app.inject('/metrics')).body;
     expect(text).toContain('process_cpu_seconds_total');
-    expect(text).not.toMatch(/^troupe_(door|log|projected|jobs|table)/m);
-    await door.close();
+    expect(text).not.toMatch(/^troupe_(ingest|log|projected|jobs|table)/m);
+    await endpoint.close();
   });
 
   it('says that the database is away where it holds the connection and says nothing', async () => {
     const away = /^# HELP troupe_database_up .*\n# TYPE troupe_database_up gauge\ntroupe_database_up 0\n$/;
     await at.db.transaction(async (tx) => {
-      await tx.query('lock table troupe.door_counts in access exclusive mode');
+      await tx.query('lock table troupe.ingest_counters in access exclusive mode');
       const began = performance.now();
       expect(prometheusText(await projectMetrics(at.db, postgresLog(at.db)))).toMatch(away);
       expectBelow(performance.now() - began, 9000);

@@ -78,7 +78,7 @@ describe('POST /v1/traces', () => {
     expect(partialSuccess.errorMessage).toContain('spans[0].spanId should be 16 hex digits');
     expect(await steps(trace(3))).toHaveLength(1);
     const { rows } = await at.db.query(
-      "select 1 from troupe.dead_letters where door = 'otlp' and field like '%spanId'",
+      "select 1 from troupe.dead_letters where endpoint = 'otlp' and field like '%spanId'",
     );
     expect(rows).toHaveLength(1);
     const bytes = await post(

@@ -91,7 +91,7 @@ describe('A span', () => {
         error: null,
         attributes: {
           'troupe.request_id': answer.headers['x-request-id'],
-          'troupe.door': 'http',
+          'troupe.endpoint': 'http',
           'troupe.episodes': ['e1', 'e2'],
           'troupe.received': 3,
           'troupe.acknowledged': 2,

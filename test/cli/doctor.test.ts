@@ -43,7 +43,7 @@ describe('troupe doctor', () => {
     );
     expect(checks.get('disk')!.detail).toMatch(/^[\d.]+ \w+ free of [\d.]+ \w+ at \//);
     expect(checks.get('lag')!.detail).toBe('0 events of the log not in the tables');
-    expect(checks.get('sql')!.detail).toContain('only the views of schema traj');
+    expect(checks.get('sql')!.detail).toContain('only the views of schemas traj and report');
   }, 60_000);
 
   it('looks at the disk of a database that lies outside its home too', async () => {

@@ -15,7 +15,7 @@ import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { builtProgram } from './support/built.ts';
 
 /** From its sources a thread takes 3 s of processor time to start, so most are started as shipped. */
-const shipped: typeof serving = await import(join(dirname(builtProgram), 'cli/serving.js'));
+const shipped: typeof serving = await import(join(dirname(builtProgram), 'cli/processes/serving.js'));
 
 let folder: string;
 let database: TestDatabase;

@@ -328,7 +328,10 @@ describe('plans: from recorded episodes to a released checkpoint', () => {
       const dry = await troupe(...backfill, '--dry-run');
       expect([dry.code, dry.out.ticks]).toEqual([0, [{ tick: expect.any(String), events: expect.any(Number) }]]);
       const { tick } = dry.out.ticks[0];
-      expect((await troupe(...backfill)).out).toEqual({ name: 'late', ticks: [tick] });
+      expect((await troupe(...backfill)).out).toEqual({
+        ...{ name: 'late', started: true },
+        ticks: [{ tick, events: null }],
+      });
       const roles = ['project', 'judge', 'work'].map((role) => at.start(['run', role, '--json']));
       const ended = { job_id: `schedule/late/${tick}`, as_of: tick, state: 'finished', outcome: 'done' };
       await expect

@@ -24,7 +24,7 @@ afterAll(async () => {
 });
 
 describe('an import into the embedded log', () => {
-  it('is durable once, with its artifacts, its refusals as dead letters and its door counted', async () => {
+  it('is durable once, with its artifacts, its refusals as dead letters and its endpoint counted', async () => {
     const records = [
       SERVICE_RUN,
       FAILURE_LOG,
@@ -53,7 +53,7 @@ describe('an import into the embedded log', () => {
     );
     expect(letters.rows).toEqual([{ place: `${join(dir, 'bad.jsonl')}:2`, attempts: 2 }]);
     const counts = await home.db.query<Record<string, number>>(
-      `select received::integer, acknowledged::integer, duplicates::integer, rejected::integer from troupe.door_counts where door = 'import'`,
+      `select received::integer, acknowledged::integer, duplicates::integer, rejected::integer from troupe.ingest_counters where endpoint = 'import'`,
     );
     expect(counts.rows).toEqual([
       {

@@ -17,9 +17,9 @@ const PARTITIONS = 4;
 logContract('Kafka', async () => {
   const fresh = await freshDatabase();
   const topic = `contract-${randomBytes(6).toString('hex')}`;
-  const door = openKafka({ brokers, topic, ...accessOf(process.env) });
-  const log = kafkaLog(door, { partitions: PARTITIONS });
-  const source = kafkaSource(door, { group: topic });
+  const client = openKafka({ brokers, topic, ...accessOf(process.env) });
+  const log = kafkaLog(client, { partitions: PARTITIONS });
+  const source = kafkaSource(client, { group: topic });
   return {
     log,
     answersDuplicates: false,

@@ -5,7 +5,7 @@ import { decodeEnvelope } from '../../ingest/events/decode.ts';
 import { createRecorder, envelope, RecorderError, type RecorderOptions } from '../../ingest/recorder/recorder.ts';
 
 type Envelope = { readonly id: string; readonly type: string; readonly time?: string };
-type Door = {
+type Endpoint = {
   readonly url: string;
   /** Bodies of the requests that were answered with 2xx. */
   readonly taken: Envelope[][];
@@ -20,10 +20,10 @@ afterEach(() => {
   open = null;
 });
 
-/** A server that lets events in through the real door, unless `behave` answers first (null: it did, an object: this 200). */
-async function door(behave: Behave = report): Promise<Door> {
+/** A server that lets events in through the real endpoint, unless `behave` answers first (null: it did, an object: this 200). */
+async function endpoint(behave: Behave = report): Promise<Endpoint> {
   const taken: Envelope[][] = [];
-  const requests: Door['requests'] = [];
+  const requests: Endpoint['requests'] = [];
   open = createServer(async (request, response) => {
     const chunks: Buffer[] = [];
     for await (const chunk of request) chunks.push(chunk as Buffer);
@@ -72,7 +72,7 @@ const failure = (promise: Promise<unknown>): Promise<RecorderError> =>
 
 describe('the recorder', () => {
   it('sends valid events, in the order they were recorded', async () => {
-    const { url, taken } = await door();
+    const { url, taken } = await endpoint();
     const { task, episode: start, feedback, finish, event, flush } = recorder(url);
     task({ task_id: 't', query: 'add 2 and 3', ground_truth: '5' });
     start(episode('e'));
@@ -96,7 +96,7 @@ describe('the recorder', () => {
 
   it('sends batches of the asked size, by itself when one is full, one request at a time', async () => {
     let inside = 0;
-    const { url, taken, requests } = await door((batch, _, response) => {
+    const { url, taken, requests } = await endpoint((batch, _, response) => {
       inside++;
       expect(inside).toBe(1);
       setTimeout(() => {
@@ -117,7 +117,7 @@ describe('the recorder', () => {
   });
 
   it('keeps a request under 4 MiB, and sends a larger event alone', async () => {
-    const { url, taken } = await door();
+    const { url, taken } = await endpoint();
     const { event, flush } = recorder(url);
     for (const [i, mega] of [1, 1, 1, 1, 6, 1].entries()) {
       const content = 'x'.repeat(mega * 2 ** 20);
@@ -128,7 +128,7 @@ describe('the recorder', () => {
   });
 
   it('sends the same again while the server is away, waiting longer each time', async () => {
-    const { url, taken, requests } = await door((batch, attempt, response) => {
+    const { url, taken, requests } = await endpoint((batch, attempt, response) => {
       if (attempt === 1) return busy(response);
       if (attempt === 2) {
         response.destroy();
@@ -148,7 +148,7 @@ describe('the recorder', () => {
 
   it('keeps what could not be sent for the next flush', async () => {
     let away = true;
-    const { url, taken, requests } = await door((batch, _, response) => (away ? busy(response) : report(batch)));
+    const { url, taken, requests } = await endpoint((batch, _, response) => (away ? busy(response) : report(batch)));
     const { episode: start, flush } = recorder(url, { tries: 3, batchSize: 2 });
     for (let i = 0; i < 5; i++) start(episode(`e${i}`));
     const error = await failure(flush());
@@ -161,7 +161,7 @@ describe('the recorder', () => {
   });
 
   it('says so when nobody listens', async () => {
-    const { url } = await door();
+    const { url } = await endpoint();
     open!.close();
     const { episode: start, flush } = recorder(url, { tries: 2 });
     start(episode('e'));
@@ -169,7 +169,7 @@ describe('the recorder', () => {
   });
 
   it('throws on refused events, naming the first, and keeps the good ones', async () => {
-    const { url, taken } = await door();
+    const { url, taken } = await endpoint();
     const { episode: start, event, flush } = recorder(url, { batchSize: 2 });
     start(episode('a'));
     event({ name: 'episode.finished', id: 'bad', data: { episode_id: 'a', outcome: 'wonderful' as 'success' } });
@@ -185,7 +185,7 @@ describe('the recorder', () => {
 
   it('takes no answer that leaves an event unaccounted for as an acknowledgement', async () => {
     let partly = true;
-    const { url } = await door((batch) =>
+    const { url } = await endpoint((batch) =>
       partly ? { accepted: batch.length - 1, duplicates: 0, errors: [] } : report(batch),
     );
     const { episode: start, flush } = recorder(url);
@@ -197,7 +197,7 @@ describe('the recorder', () => {
   });
 
   it('does not ask again where asking again cannot help', async () => {
-    const { url, requests } = await door((_, __, response) => {
+    const { url, requests } = await endpoint((_, __, response) => {
       response.writeHead(401).end('{"title":"no such key"}');
       return null;
     });
@@ -208,7 +208,7 @@ describe('the recorder', () => {
   });
 
   it('takes an event as it was when it was recorded', async () => {
-    const { url, taken } = await door();
+    const { url, taken } = await endpoint();
     const { task, flush } = recorder(url);
     const tags = { colour: 'red' };
     task({ task_id: 't', tags });

@@ -148,7 +148,7 @@ describe('What is read of a log outside the database', () => {
       keys: new Set(['t/task-1', 'e/e1', 'e/c', 'e/e2']),
     });
     const { rows } = await fresh.db.query<{ place: string; code: string; raw: Uint8Array }>(
-      'select door, place, code, raw from troupe.dead_letters order by place',
+      'select endpoint, place, code, raw from troupe.dead_letters order by place',
     );
     expect(rows.map(({ place, code }) => [place, code])).toEqual([
       ['t/0/13', 'id_conflict'],

@@ -31,7 +31,7 @@ describe('dead letters', () => {
     );
     const letter = await letterOf(fresh.db, rows[0]!.id);
     expect(letter).toMatchObject({
-      door: 'projector',
+      endpoint: 'projector',
       place: expect.stringMatching(/^embedded\/\d+\/\d+$/),
       code: 'bad_shape',
       replayed_at: null,
@@ -76,7 +76,7 @@ describe('dead letters', () => {
       refusal: { code: 'unknown_event', field: 'type', expected: 'another release', got: 'this' } as const,
     }));
     await postgresBook(fresh.db).report({
-      door: 'http',
+      endpoint: 'http',
       received: 2,
       acknowledged: 0,
       duplicates: 0,

@@ -146,7 +146,7 @@ describe('an erasure', () => {
     await artifacts.put([BODY]);
     await log.append(all);
     await postgresBook(db).report({
-      door: 'http',
+      endpoint: 'http',
       received: 1,
       acknowledged: 0,
       duplicates: 0,
@@ -294,7 +294,7 @@ describe('an erasure', () => {
       refusal: { code: 'bad_json', field: '', expected: 'one JSON value', got: text } as const,
     });
     await postgresBook(fresh.db).report({
-      door: 'http',
+      endpoint: 'http',
       received: 2,
       acknowledged: 0,
       duplicates: 0,

@@ -61,7 +61,7 @@ const AS_THEN = `
       from troupe.messages_of('e/' || c.episode_id, c.context) m) end as input
     from facts.calls c;
   alter table facts.calls_then drop column context;
-  drop schema traj cascade;
+  drop schema traj, report cascade;
   drop index facts.episodes_tags, facts.tasks_tags;
   alter table facts.episodes alter column tags type json using replace(tags::text, '": ', '":')::json, alter column flags type json, alter column policies type json;
   alter table facts.tasks alter column tags type json;

@@ -74,8 +74,10 @@ describe('projectors that die or are too many', () => {
       const poison = event('artifact.attached', { artifact_id: 'd', role: 'dataset', rows: { train: 5 } });
       await postgresLog(fresh.db).append([...anEpisode('e1'), poison, ...anEpisode('e2')]);
       expect(await projectAll(fresh.db)).toBe(25);
-      const { rows } = await fresh.db.query<{ door: string; raw: Buffer }>('select door, raw from troupe.dead_letters');
-      expect(rows.map((row) => [row.door, JSON.parse(row.raw.toString()).data.artifact_id])).toEqual([
+      const { rows } = await fresh.db.query<{ endpoint: string; raw: Buffer }>(
+        'select endpoint, raw from troupe.dead_letters',
+      );
+      expect(rows.map((row) => [row.endpoint, JSON.parse(row.raw.toString()).data.artifact_id])).toEqual([
         ['projector', 'd'],
       ]);
       expect(await reconcile(fresh.db)).toMatchObject({ ok: true, tables: { applied: 24, dead: 1, lag: 0 } });

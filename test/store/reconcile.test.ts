@@ -16,7 +16,7 @@ describe('the reconciliation', () => {
   afterEach(() => fresh.close());
 
   /** An endpoint as an import has one: takes what it can, records the rest as dead letters with its bytes. */
-  async function bring(door: string, lines: readonly string[]): Promise<void> {
+  async function bring(endpoint: string, lines: readonly string[]): Promise<void> {
     const events: Event[] = [];
     const rejected: DeadLetter[] = [];
     for (const [i, line] of lines.entries()) {
@@ -27,7 +27,7 @@ describe('the reconciliation', () => {
     const answers = await postgresLog(fresh.db).append(events);
     const count = (what: string) => answers.filter((answer) => answer === what).length;
     await postgresBook(fresh.db).report({
-      door,
+      endpoint,
       received: lines.length,
       acknowledged: count('accepted'),
       duplicates: count('duplicate'),
@@ -51,9 +51,9 @@ describe('the reconciliation', () => {
     await projectAll(fresh.db);
     expect(await reconcile(fresh.db)).toEqual({
       ok: true,
-      doors: [
-        { door: 'http', received: 1, acknowledged: 1, duplicates: 0, rejected: 0, balanced: true },
-        { door: 'import', received: 10, acknowledged: 1, duplicates: 3, rejected: 6, balanced: true },
+      endpoints: [
+        { endpoint: 'http', received: 1, acknowledged: 1, duplicates: 0, rejected: 0, balanced: true },
+        { endpoint: 'import', received: 10, acknowledged: 1, duplicates: 3, rejected: 6, balanced: true },
       ],
       log: { events: 2, positions: 2, pruned: 0, gaps: 0 },
       tables: { applied: 2, dead: 0, lag: 0 },
@@ -85,7 +85,7 @@ describe('the reconciliation', () => {
     ]);
   });
 
-  it('P8: says so when an event vanished, a position was skipped, or a door does not add up', async () => {
+  it('P8: says so when an event vanished, a position was skipped, or a endpoint does not add up', async () => {
     await postgresLog(fresh.db).append(anEpisode('e1'));
     await projectAll(fresh.db);
     expect(await reconcile(fresh.db)).toMatchObject({ ok: true });
@@ -98,7 +98,7 @@ describe('the reconciliation', () => {
         'update troupe.positions set applied = applied + 1 where partition = 3',
         'update troupe.positions set applied = applied - 1 where partition = 3',
       ],
-      [`insert into troupe.door_counts values ('x', 3, 1, 1, 0)`, `delete from troupe.door_counts`],
+      [`insert into troupe.ingest_counters values ('x', 3, 1, 1, 0)`, `delete from troupe.ingest_counters`],
       [
         `insert into facts.episodes (episode_id, steps) values ('ghost', 1)`,
         `delete from facts.episodes where episode_id = 'ghost'`,
@@ -111,7 +111,7 @@ describe('the reconciliation', () => {
         `update troupe.positions set dead = dead + 1 where partition = 3`,
         `update troupe.positions set dead = dead - 1 where partition = 3`,
       ],
-      [`insert into troupe.door_counts values ('y', 1, 0, 0, 1)`, `delete from troupe.door_counts`],
+      [`insert into troupe.ingest_counters values ('y', 1, 0, 0, 1)`, `delete from troupe.ingest_counters`],
       [`delete from troupe.events where name = 'agent.defined'`, 'select 1'],
     ] as const) {
       await fresh.db.query(harm);

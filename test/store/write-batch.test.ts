@@ -187,8 +187,8 @@ describe('The projector', () => {
       `update troupe.stored_events set time = 'infinity', data = '{"episode_id":"crowd-1","message_id":"late","turn":1e30}' where id = 'bad'`,
     );
     await projectAll(db);
-    const { rows: letters } = await db.query(`select door, code from troupe.dead_letters`);
-    expect(letters).toEqual([{ door: 'projector', code: 'bad_shape' }]);
+    const { rows: letters } = await db.query(`select endpoint, code from troupe.dead_letters`);
+    expect(letters).toEqual([{ endpoint: 'projector', code: 'bad_shape' }]);
     const { rows } = await db.query(`select count(*)::integer as n from traj.episodes where episode_id like 'crowd-%'`);
     expect(rows).toEqual([{ n: 40 }]);
   });

@@ -22,7 +22,7 @@ it.each([
   ['freeze', { recipe: { ...RECIPE, unit: 'page' } }, /unit/],
   ['judge', { methods: [{ method: 'no_such_method' }] }, /no_such_method/],
   ['judge', {}, /spec does not fit/],
-  ['plan', { plan: { name: 'p' } }, /gate should be a map/],
+  ['plan', { plan: { name: 'p' } }, /should have gate/],
   ['plan', { plan: { name: 'p', gate: { kind: 'manual' } } }, /policies/],
   ['plan', { plan: PLAYED }, /rollout.tasks should be the tasks as a list/],
   ['reward', { use: 'matches', wher: 'x' }, /spec does not fit/],

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import type { FastifyInstance } from 'fastify';
 import { type TObject, Type } from 'typebox';
 import { TroupeError } from '../../../errors.ts';
-import { sharedNews } from '../../../store/db/news.ts';
+import { sharedNotifications } from '../../../store/db/notifications.ts';
 import { firstOf, query } from '../../../store/db/query.ts';
 import { ATTEMPTS_ADDED, attemptCounts } from '../../../store/loop/play/attempts.ts';
 import { requestRollout } from '../../../store/loop/play/request.ts';
@@ -91,7 +91,7 @@ export type RolloutRoutes = JobContext & { readonly runners: readonly Runner[]; 
 
 export function rolloutRoutes(app: FastifyInstance, { runners, bodyLimit, ...context }: RolloutRoutes): void {
   const { db } = context;
-  const added = sharedNews(db, ATTEMPTS_ADDED);
+  const added = sharedNotifications(db, ATTEMPTS_ADDED);
   app.addHook('preClose', added.close);
   app.post(
     '/v1/rollouts',

@@ -14,7 +14,7 @@ type Coded = { readonly code?: string };
 export function list({ db }: ReadContext, { code, ...page }: Asked & Coded) {
   const letters = query
     .selectFrom('traj.dead_letters')
-    .select(['dead_letter_id', 'door', 'place', 'code', 'field', 'expected', 'got', 'bytes', 'attempts'])
+    .select(['dead_letter_id', 'endpoint', 'place', 'code', 'field', 'expected', 'got', 'bytes', 'attempts'])
     .select(['first_at', 'last_at', 'replayed_at'])
     .$if(code !== undefined, (all) => all.where('code', '=', code!));
   return readList<ListedLetter>(db, letters, { columns: { dead_letter_id: 'bigint' }, id: 'dead_letter_id' }, page);

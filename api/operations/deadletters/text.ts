@@ -8,8 +8,8 @@ export const listed = ({ items }: Output<'list'>, { table }: Printer): string =>
   items.length === 0
     ? 'No dead letters: nothing was rejected.'
     : table(
-        ['id', 'door', 'place', 'code', 'field', 'expected', 'got'],
-        items.map((row) => [row.dead_letter_id, row.door, row.place, row.code, row.field, row.expected, row.got]),
+        ['id', 'endpoint', 'place', 'code', 'field', 'expected', 'got'],
+        items.map((row) => [row.dead_letter_id, row.endpoint, row.place, row.code, row.field, row.expected, row.got]),
       );
 
 export function shown({ raw, raw_base64, ...letter }: Output<'show'>, { table }: Printer): string {

@@ -3,7 +3,7 @@
  * divide the groups: each takes a share that nobody else is judging.
  */
 import type { EventLog } from '../../../ingest/log/log.ts';
-import { onNews } from '../../db/news.ts';
+import { onNotify } from '../../db/notifications.ts';
 import type { Db } from '../../db/pool.ts';
 import { scalarOf, sql } from '../../db/query.ts';
 import { PROJECTED_CHANNEL } from '../../projecting/projector.ts';
@@ -25,21 +25,21 @@ export type StandingOptions = {
 
 /** Groups come in bursts; judging a few hundred at once costs little more than one. */
 const GATHER_MS = 250;
-/** A group that nobody adds to any more completes without news. */
+/** A group that nobody adds to any more completes without a notification. */
 const LOOK_MS = 10_000;
 
 /** Judges until stopped. */
 export const runJudge = (db: Db, log: EventLog, options: StandingOptions): Promise<void> =>
-  onNews(db, PROJECTED_CHANNEL, { signal: options.signal, gatherMs: GATHER_MS, pollMs: LOOK_MS }, async () => {
+  onNotify(db, PROJECTED_CHANNEL, { signal: options.signal, gatherMs: GATHER_MS, pollMs: LOOK_MS }, async () => {
     try {
-      await judgeNews(db, log, options);
+      await judgeCompleted(db, log, options);
     } catch (error) {
       options.onError(error);
     }
     return false;
   });
 
-async function judgeNews(
+async function judgeCompleted(
   db: Db,
   log: EventLog,
   { methods, signal, now, closeAfter = CLOSE_AFTER, onJudged = () => {} }: StandingOptions,

@@ -3,7 +3,7 @@
  * deadline, both by the database's clock, and ends once; what its holder reports after it lost the attempt is kept as late and changes
  * nothing else. An attempt that failed is followed by another row, never leased again, so each has an episode of its own.
  */
-import { notify } from '../../db/news.ts';
+import { notify } from '../../db/notifications.ts';
 import type { Session } from '../../db/pool.ts';
 import { anyOf, countOf, firstOf, query, rowsOf, type SqlBool, sql } from '../../db/query.ts';
 import { below, playedIn } from './ids.ts';
@@ -78,9 +78,9 @@ export type LeasedAttempt = {
   readonly secondsLeft: number;
 };
 
-/** News that attempts wait to be leased. */
+/** The channel that says that attempts wait to be leased. */
 export const ATTEMPTS_ADDED = 'troupe_attempts_added';
-/** News that workers ended attempts. */
+/** The channel that says that workers ended attempts. */
 export const ATTEMPTS_ENDED = 'troupe_attempts';
 
 const KIND = 'attempt/';

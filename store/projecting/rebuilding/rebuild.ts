@@ -262,17 +262,17 @@ async function lockOut(tx: Session, views: readonly string[]): Promise<void> {
  */
 async function keepRevisions(tx: Session): Promise<void> {
   await tx.query(
-    `with news as (
+    `with touched as (
        select distinct e.key from troupe.positions p join troupe.events e on e.log = p.log and e.partition = p.partition and e.position >= p.position
        where p.projection = 'facts'
      ), changed as (
-       select substr(key, 3) as episode_id from news where key like 'e/%'
-       union select resolved_episode_id from ${NEXT}.feedback join news using (key) where resolved_episode_id is not null
+       select substr(key, 3) as episode_id from touched where key like 'e/%'
+       union select resolved_episode_id from ${NEXT}.feedback join touched using (key) where resolved_episode_id is not null
        union select o.resolved_episode_id from facts.feedback o join ${NEXT}.feedback n using (key, feedback_id)
          where o.target_kind = 'foreign' and o.resolved_episode_id is distinct from n.resolved_episode_id
        union select episode_id from ${NEXT}.episodes where task_id in (
-         select substr(key, 3) from news where key like 't/%'
-         union select task_id from ${NEXT}.told_tasks t join news on news.key = 'e/' || t.episode_id
+         select substr(key, 3) from touched where key like 't/%'
+         union select task_id from ${NEXT}.told_tasks t join touched on touched.key = 'e/' || t.episode_id
        )
      )
      update ${NEXT}.episodes n set revision = now.revision

@@ -9,7 +9,7 @@ import { TroupeError } from '../../../errors.ts';
 import type { Draft } from '../../../ingest/events/events.ts';
 import type { EventLog } from '../../../ingest/log/log.ts';
 import { appendOwn } from '../../../ingest/log/own-event.ts';
-import { notify } from '../../db/news.ts';
+import { notify } from '../../db/notifications.ts';
 import type { Db, Session } from '../../db/pool.ts';
 import { countOf, firstOf, prepare, query, rowsOf, rowsOfPrepared, type SqlBool, sql } from '../../db/query.ts';
 

@@ -5,7 +5,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { TroupeError } from '../../../errors.ts';
 import { environmentError, isTransient } from '../../db/faults.ts';
-import { onNews } from '../../db/news.ts';
+import { onNotify } from '../../db/notifications.ts';
 import { patiently } from '../../db/patience.ts';
 import type { Db } from '../../db/pool.ts';
 import {
@@ -34,7 +34,7 @@ import {
 } from './jobs.ts';
 
 const LEASE_MS = 30_000;
-/** A worker looks at least this often for a job: what is requested is news, what is left by a worker that died, or by another project, is none. */
+/** A worker looks at least this often for a job: what is requested notifies it, what is left by a worker that died, or by another project, notifies nobody. */
 const POLL_MS = 2000;
 /** A worker looks at least this often whether its job was cancelled. */
 const LOOK_MS = 3000;
@@ -110,7 +110,7 @@ export async function runJobs(
     if (next === undefined || giveBack === null) return false;
     return take(inTurn, next.job_id).finally(giveBack);
   };
-  await onNews(
+  await onNotify(
     db,
     JOB_CHANNEL,
     { signal, pollMs, onTrouble },

@@ -9,7 +9,7 @@ import type { Place } from '../../../ingest/log/postgres.ts';
 import type { Db } from '../../db/pool.ts';
 import { countOf, firstOf, query, rowsOf, type SqlBool, sql } from '../../db/query.ts';
 import { logEnds } from '../../projecting/positions.ts';
-import type { Positions } from '../../projecting/read-news.ts';
+import type { Positions } from '../../projecting/read-batch.ts';
 import { type Happening, type HappeningName, happeningsSince, WINDOW } from './happenings.ts';
 
 const KIND = 'notify';

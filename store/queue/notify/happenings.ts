@@ -7,7 +7,7 @@ import type { Db } from '../../db/pool.ts';
 import { query, rowsOf, sql } from '../../db/query.ts';
 import { ROLLBACK } from '../../loop/release/releases.ts';
 import { logEnds } from '../../projecting/positions.ts';
-import { type Positions, partitionName } from '../../projecting/read-news.ts';
+import { type Positions, partitionName } from '../../projecting/read-batch.ts';
 
 export const HAPPENINGS = [
   'run_done',

@@ -3,7 +3,7 @@ import type { Session } from '../../db/pool.ts';
 import { query, rowsOf, type SqlBool, sql } from '../../db/query.ts';
 import { liveUnitsOf, liveValue, MOST_LIVE } from '../../loop/comparison/live-units.ts';
 import { evidenceOf, type LiveUnit, type Watched, watchedBy } from '../../loop/comparison/watch.ts';
-import type { Positions } from '../../projecting/read-news.ts';
+import type { Positions } from '../../projecting/read-batch.ts';
 import type { ScheduleDefinition } from './definition-schema.ts';
 import { driftNow } from './drift.ts';
 import { newEpisodes } from './new-episodes.ts';

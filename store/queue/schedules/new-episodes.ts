@@ -1,7 +1,7 @@
 /** How many episodes were judged since a job started: by the places of the log, not by times, since what is late has an old time. */
 import type { Session } from '../../db/pool.ts';
 import { logEnds } from '../../projecting/positions.ts';
-import type { Positions } from '../../projecting/read-news.ts';
+import type { Positions } from '../../projecting/read-batch.ts';
 
 export type NewEpisodes = {
   /** Episodes that were judged in between, and not before. */

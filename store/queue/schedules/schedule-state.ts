@@ -1,5 +1,5 @@
 /** A schedule as it stands in its row of the queue: what it is, and how far it came. */
-import type { Positions } from '../../projecting/read-news.ts';
+import type { Positions } from '../../projecting/read-batch.ts';
 import type { ScheduleDefinition } from './definition-schema.ts';
 import type { Decision } from './due.ts';
 

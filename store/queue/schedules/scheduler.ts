@@ -4,7 +4,7 @@
  */
 import { snapshotAt } from '../../datasets/as-of.ts';
 import { isTransient } from '../../db/faults.ts';
-import { onNews } from '../../db/news.ts';
+import { onNotify } from '../../db/notifications.ts';
 import type { Db } from '../../db/pool.ts';
 import type { JobContext } from '../jobs/jobs.ts';
 import { conditionNow, type Since } from './condition.ts';
@@ -173,7 +173,7 @@ export type SchedulerOptions = SchedulerTrouble & { readonly signal: AbortSignal
 export async function runScheduler(context: JobContext, options: SchedulerOptions): Promise<void> {
   let pollMs = LONGEST_MS;
   const wake = { signal: options.signal, ...(options.onTrouble ? { onTrouble: options.onTrouble } : {}) };
-  await onNews(context.db, SCHEDULE_CHANNEL, { ...wake, pollMs: () => pollMs }, async () => {
+  await onNotify(context.db, SCHEDULE_CHANNEL, { ...wake, pollMs: () => pollMs }, async () => {
     const next = await scheduleOnce(context, options);
     pollMs = Math.max(1, Math.min(LONGEST_MS, next ?? LONGEST_MS));
     return false;

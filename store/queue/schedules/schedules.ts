@@ -4,7 +4,7 @@
  * What happened is in the log: `schedule.changed` and `schedule.skipped` under the key of the schedule, and the jobs it requested.
  */
 import { got, TroupeError } from '../../../errors.ts';
-import { notify } from '../../db/news.ts';
+import { notify } from '../../db/notifications.ts';
 import type { Db } from '../../db/pool.ts';
 import { countOf, firstOf, query, rowsOf, sql } from '../../db/query.ts';
 import { logEnds } from '../../projecting/positions.ts';

@@ -2,7 +2,7 @@
 import { EventEmitter, once } from 'node:events';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { LOG_CHANNEL, postgresLog } from '../../../ingest/log/postgres.ts';
-import { AT_ONCE, notify, onNews } from '../../../store/db/news.ts';
+import { AT_ONCE, notify, onNotify } from '../../../store/db/notifications.ts';
 import { waitProjected } from '../../../store/projecting/positions.ts';
 import { projectAll } from '../../../store/projecting/projector.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
@@ -23,7 +23,7 @@ describe('Work that waits for news', () => {
     const began = new EventEmitter();
     let done = 0;
     let asked = false;
-    const working = onNews(
+    const working = onNotify(
       db,
       'news',
       { signal: stop.signal, pollMs: AN_HOUR, restMs: () => (done === 0 ? 0 : AN_HOUR) },
@@ -56,7 +56,7 @@ describe('Work that waits for news', () => {
     const stop = new AbortController();
     const began = new EventEmitter();
     const starts: number[] = [];
-    const working = onNews(
+    const working = onNotify(
       db,
       'news',
       { signal: stop.signal, pollMs: AN_HOUR, streamMs: () => AN_HOUR, quietMs: 1000 },

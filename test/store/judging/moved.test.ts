@@ -16,7 +16,7 @@ describe('what is compared with each other', () => {
   afterEach(() => base.close());
 
   /** Judges what changed since, as `troupe judge` does, and says of which episodes that was. */
-  const judgeNews = async () => {
+  const judgeCompleted = async () => {
     const ids = await unjudged(base.db, [{ method: METHOD }], { now: new Date('2027-01-01') });
     await base.run([METHOD], ids);
     return ids;
@@ -42,18 +42,18 @@ describe('what is compared with each other', () => {
       played('a3', { group: 'A', task: 't', reward: 0, calls: [call] }),
       played('z1', { group: 'Z', task: 't', reward: 0, calls: [call] }),
     );
-    await judgeNews();
+    await judgeCompleted();
     const { source, id } = first[0]!;
     const moved = { key: 'e/a1', target: { source, id }, op: 'merge' as const, patch: { group_id: 'Z' } };
     await base.load([event('record.amended', moved, { time: at(50) })]);
-    expect(await judgeNews()).toEqual(['a2', 'a3', 'a1']);
+    expect(await judgeCompleted()).toEqual(['a2', 'a3', 'a1']);
     expect(await credits()).toEqual([
       ['a1', rounded(half), null],
       ['a2', 0, 'zero_variance'],
       ['a3', 0, 'zero_variance'],
       ['z1', rounded(-half), null],
     ]);
-    expect(await judgeNews()).toEqual([]);
+    expect(await judgeCompleted()).toEqual([]);
     await equalsRebuilt();
   }, 60_000);
 
@@ -63,9 +63,9 @@ describe('what is compared with each other', () => {
       played('h1', { task: 'H', reward: 1, calls: [call] }),
       played('h2', { task: 'H', reward: 0, calls: [call] }),
     );
-    await judgeNews();
+    await judgeCompleted();
     await base.load([event('generation.requested', late, { time: at(10) })]);
-    await judgeNews();
+    await judgeCompleted();
     expect(await credits()).toEqual([
       ['h1', rounded(1 / (1 + 1e-6)), 'group_of_one'],
       ['h2', 0, 'group_of_one'],
@@ -97,9 +97,9 @@ describe('what is compared with each other', () => {
       played('h1', { task: 'H', reward: 1, calls: [call] }),
       played('h2', { task: 'other', group: 'H', reward: 0, calls: [call] }),
     );
-    await judgeNews();
+    await judgeCompleted();
     await base.load([say('h1', { kind: 'episode' }, 'reward', -1, { second: 50 })]);
-    await judgeNews();
+    await judgeCompleted();
     expect(await credits()).toEqual([
       ['h1', rounded(-half), null],
       ['h2', rounded(half), null],

@@ -150,5 +150,5 @@ it('A webhook is an address; its reward is the answer, not standard output', () 
   expect(read({})()[0]).toMatchObject({ by: 'webhook', concurrency: 4, reward: { from: 'team' } });
   expect(read({ webhook: 'host/play' })).toThrow(/runners.hosted.webhook should be an address/);
   expect(read({ reward: 'stdout' })).toThrow(/should be team, answer, or a map/);
-  expect(read({ command: ['x'] })).toThrow(/a field of runners.hosted with webhook/);
+  expect(read({ command: ['x'] })).toThrow(/runners.hosted should be a map with command, webhook or workers/);
 });

@@ -4,7 +4,7 @@
  */
 import { TroupeError } from '../../../errors.ts';
 import { appendOwn } from '../../../ingest/log/own-event.ts';
-import { notify } from '../../../store/db/news.ts';
+import { notify } from '../../../store/db/notifications.ts';
 import { anyOf, firstOf, query, rowsOf } from '../../../store/db/query.ts';
 import {
   type Accepted,

@@ -1,6 +1,6 @@
 /** The job of a rollout whose attempts workers lease over HTTP: it fails what was lost, plans what comes next, and ends at the deadline. */
 import { TroupeError } from '../../../errors.ts';
-import { onNews } from '../../../store/db/news.ts';
+import { onNotify } from '../../../store/db/notifications.ts';
 import {
   ATTEMPTS_ENDED,
   type AttemptCounts,
@@ -73,7 +73,7 @@ export async function awaitWorkers(
   };
   const over = new AbortController();
   const pollMs = () => Math.min(LOOK_MS, Math.max(0, until - performance.now()));
-  await onNews(db, ATTEMPTS_ENDED, { signal: AbortSignal.any([signal, over.signal]), pollMs }, async () => {
+  await onNotify(db, ATTEMPTS_ENDED, { signal: AbortSignal.any([signal, over.signal]), pollMs }, async () => {
     if (await look()) over.abort();
     return false;
   });

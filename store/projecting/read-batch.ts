@@ -32,7 +32,7 @@ export type Portion = {
   readonly aside: number;
 };
 
-export type News = {
+export type LogBatch = {
   /** In the order of partition and position. */
   readonly events: readonly Read[];
   /** Those that are set aside, which were not read. */
@@ -47,11 +47,11 @@ export type News = {
  * What comes after the positions. A batch maps the traces of its spans from the beginning, so of a partition that has more to read
  * as many events are taken as these traces have spans already: batches double, and n spans that wait are mapped n log n times, not n².
  */
-export async function readNews(tx: Session, positions: Positions, portion: Portion): Promise<News> {
-  const news = await read(tx, positions, portion);
-  if (news.all) return news;
-  const spans = news.events.filter(({ name }) => name === 'span.recorded');
-  if (spans.length === 0) return news;
+export async function readBatch(tx: Session, positions: Positions, portion: Portion): Promise<LogBatch> {
+  const batch = await read(tx, positions, portion);
+  if (batch.all) return batch;
+  const spans = batch.events.filter(({ name }) => name === 'span.recorded');
+  if (spans.length === 0) return batch;
   const begins = new Map(positions.map((place) => [partitionName(place), place.position]));
   const keys = new Map(spans.map((span) => [span.key, begins.get(partitionName(span))!]));
   const { rows } = await tx.query<{ earlier: string }>(
@@ -62,7 +62,7 @@ export async function readNews(tx: Session, positions: Positions, portion: Porti
     { name: 'spans_told' },
   );
   const again = Math.min(Number(rows[0]!.earlier), MOST_AT_ONCE);
-  return again > portion.perPartition ? read(tx, positions, { ...portion, perPartition: again }) : news;
+  return again > portion.perPartition ? read(tx, positions, { ...portion, perPartition: again }) : batch;
 }
 
 /** Events of a partition in the largest batch: a transaction stays within seconds, and its rows within memory. */
@@ -87,7 +87,7 @@ export const STORED_SIZE = `case when name = 'artifact.attached' then 4 * octet_
  * By COPY: rows of the wire protocol cost the server and the reader twice as much. Of each partition the first events come before the
  * later ones of the others, so that a partition of large events leaves room for one of small ones.
  */
-async function read(tx: Session, positions: Positions, { perPartition, most, aside }: Portion): Promise<News> {
+async function read(tx: Session, positions: Positions, { perPartition, most, aside }: Portion): Promise<LogBatch> {
   const places = positions.map(
     ({ log, partition, position }) => `(${log}::smallint, ${partition}::smallint, ${position}::bigint)`,
   );

@@ -160,7 +160,7 @@ describe('serving', () => {
     await own.close();
   });
 
-  it('shows counts of doors, log, tables and requests in the Prometheus format', async () => {
+  it('shows counts of endpoints, log, tables and requests in the Prometheus format', async () => {
     await post(at.app, '[1]');
     const answer = await at.app.inject('/metrics');
     expect(answer.headers['content-type']).toContain('version=0.0.4');
@@ -169,7 +169,7 @@ describe('serving', () => {
         /^(?:# (?:HELP|TYPE) (?:troupe|process|nodejs)_\w+ .+|(?:troupe|process|nodejs)_\w+(?:\{\w+="[^"]*"(?:,\w+="[^"]*")*\})? -?[\d.e+-]+)$/,
       );
     }
-    expect(answer.body).toContain('troupe_dead_letters{door="http",code="bad_shape"} 1\n');
+    expect(answer.body).toContain('troupe_dead_letters{endpoint="http",code="bad_shape"} 1\n');
     expect(answer.body).toMatch(
       /troupe_http_requests_total\{method="POST",route="\/v1\/events",status="207"\} [1-9]\d*\n/,
     );
@@ -177,10 +177,11 @@ describe('serving', () => {
   });
 
   it('serves only the events endpoint with `ingestOnly`', async () => {
-    const door = await testApp({ ingestOnly: true });
-    expect((await post(door.app, anEvent('i'))).statusCode).toBe(200);
-    for (const url of ['/', '/v1/episodes', '/v1/models']) expect((await door.app.inject(url)).statusCode).toBe(404);
-    await door.close();
+    const endpoint = await testApp({ ingestOnly: true });
+    expect((await post(endpoint.app, anEvent('i'))).statusCode).toBe(200);
+    for (const url of ['/', '/v1/episodes', '/v1/models'])
+      expect((await endpoint.app.inject(url)).statusCode).toBe(404);
+    await endpoint.close();
   });
 });
 

@@ -5,7 +5,7 @@ import { decodeDraft } from '../../ingest/events/decode.ts';
 import type { Draft, Event } from '../../ingest/events/events.ts';
 import { PARTITIONS, partitionOf } from '../../ingest/log/partition.ts';
 import { placeIn, postgresLog, withSplit, writePlaced } from '../../ingest/log/postgres.ts';
-import { asRead, readNews } from '../../store/projecting/read-news.ts';
+import { asRead, readBatch } from '../../store/projecting/read-batch.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import '../support/replay.ts';
 import { event } from './support/events.ts';
@@ -86,9 +86,9 @@ describe('Events that were just placed', () => {
             expect(answers.every((answer) => answer === 'accepted')).toBe(true);
             await writePlaced(tx, placed);
             const read = asRead(placed.map(withSplit));
-            const { events: news } = await readNews(tx, before, portion(100));
-            expect(JSON.stringify(read)).toBe(JSON.stringify(news));
-            expect(read).toEqual(news);
+            const { events: batch } = await readBatch(tx, before, portion(100));
+            expect(JSON.stringify(read)).toBe(JSON.stringify(batch));
+            expect(read).toEqual(batch);
             throw undone;
           })
           .catch((error) => {
@@ -113,7 +113,7 @@ describe('A batch that does not take all of a partition', () => {
       await postgresLog(db).append([...messagesOf(one, 3), ...messagesOf(two, 4), ...messagesOf(long, 9)]);
       const keysFrom = async (position: number) => {
         const { events, all } = await db.transaction((tx) =>
-          readNews(tx, [{ log: 0, partition: 0, position }], portion(5)),
+          readBatch(tx, [{ log: 0, partition: 0, position }], portion(5)),
         );
         return { keys: events.map(({ key }) => key.slice(2)), all };
       };
@@ -136,8 +136,8 @@ describe('A batch that does not take all of a partition', () => {
     try {
       await postgresLog(db).append(calls);
       const before = [{ log: 0, partition: partitionOf('e/long'), position: 0 }];
-      const news = await db.transaction((tx) => readNews(tx, before, portion(100)));
-      expect([news.events.length, news.all]).toEqual([2, false]);
+      const batch = await db.transaction((tx) => readBatch(tx, before, portion(100)));
+      expect([batch.events.length, batch.all]).toEqual([2, false]);
     } finally {
       await close();
     }
@@ -151,7 +151,7 @@ describe('A batch that does not take all of a partition', () => {
         event('message.sent', { episode_id: 'named', message_id: 'm', from: 'user', content }),
       ]);
       const before = [{ log: 0, partition: partitionOf('e/named'), position: 0 }];
-      const { events } = await db.transaction((tx) => readNews(tx, before, portion(100)));
+      const { events } = await db.transaction((tx) => readBatch(tx, before, portion(100)));
       expect((events[0]!.data as { content: string }).content).toMatch(/^\uFFFE#[0-9a-f-]{36}$/);
     } finally {
       await close();
@@ -167,7 +167,7 @@ describe('A batch that does not take all of a partition', () => {
       ]);
       await db.query('delete from troupe.bodies');
       const before = [{ log: 0, partition: partitionOf('e/torn'), position: 0 }];
-      await expect(db.transaction((tx) => readNews(tx, before, portion(100)))).rejects.toThrow(/torn/);
+      await expect(db.transaction((tx) => readBatch(tx, before, portion(100)))).rejects.toThrow(/torn/);
     } finally {
       await close();
     }

@@ -47,7 +47,7 @@ async function kept(name: string, text: string): Promise<string> {
     ...events.map(({ id, source, key, json }) => `${id} ${source} ${key} ${json}`),
     ...[...bodies.values()].map((body) => body.toString('utf8')),
     ...letters,
-    JSON.stringify(reports.map(({ door }) => door)),
+    JSON.stringify(reports.map(({ endpoint }) => endpoint)),
   ].join('\n');
 }
 

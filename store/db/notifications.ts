@@ -1,18 +1,18 @@
-/** Work that waits for news: woken by a notification, and looking by itself now and then in case one was lost. */
+/** Work that waits for notifications, and polls now and then in case one was lost. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { patiently } from './patience.ts';
 import type { Db, Session } from './pool.ts';
 import { scalarOf, sql } from './query.ts';
 
-export type NewsOptions = {
+export type NotifyOptions = {
   readonly signal: AbortSignal;
   /** Polls at the latest after so many milliseconds, with or without a notification; a function is asked after each piece of work. */
   readonly pollMs?: number | (() => number);
-  /** After news, waits so long for more of it: one larger piece of work is cheaper than several small ones. */
+  /** After a notification, waits so long for more: one larger piece of work is cheaper than several small ones. */
   readonly gatherMs?: number;
   /** And then while more keeps coming, but no longer than so, unless somebody waits for the work and says so by the payload {@link AT_ONCE}. */
   readonly streamMs?: () => number;
-  /** More keeps coming where no more than so much lies between one piece of news and the next. */
+  /** More keeps coming where no more than so much lies between one notification and the next. */
   readonly quietMs?: number;
   /** And then so long in any case, with the same exception. */
   readonly restMs?: () => number;
@@ -22,16 +22,16 @@ export type NewsOptions = {
 
 const MOST_PAUSE_MS = 2000;
 
-/** Payload of a notification by whoever waits for what is done at this news. */
+/** Payload of a notification by whoever waits for the work that it asks for. */
 export const AT_ONCE = 'at once';
 
 /** Wakes whoever waits on the channel, once the transaction is committed. */
 export const notify = (session: Pick<Session, 'query'>, channel: string, payload = ''): Promise<unknown> =>
   scalarOf(session, sql`pg_notify(${channel}, ${payload})`, { name: 'notify' });
 
-/** News for requests that wait: they share one connection, which the first of them opens. */
-export type SharedNews = {
-  /** What `look` finds: it is asked at once, and after each piece of news. Null once `ms` have passed, the signal fires or the news is closed. */
+/** Notifications for requests that wait: they share one connection, which the first of them opens. */
+export type SharedNotifications = {
+  /** What `look` finds: it is asked at once, and after each notification. Null once `ms` have passed, the signal fires or they are closed. */
   readonly until: <T>(
     look: () => Promise<T | null>,
     options: { readonly ms: number; readonly signal: AbortSignal },
@@ -40,7 +40,7 @@ export type SharedNews = {
   readonly close: () => Promise<void>;
 };
 
-export function sharedNews(db: Db, channel: string): SharedNews {
+export function sharedNotifications(db: Db, channel: string): SharedNotifications {
   const waiting = new Set<() => void>();
   const closed = new AbortController();
   let subscription: ReturnType<Db['listen']> | null = null;
@@ -61,15 +61,15 @@ export function sharedNews(db: Db, channel: string): SharedNews {
       subscription ??= subscribe();
       await subscription;
       while (!signal.aborted && !closed.signal.aborted) {
-        const news = new AbortController();
-        const wake = () => news.abort();
+        const woken = new AbortController();
+        const wake = () => woken.abort();
         // Before the look, so that nothing is missed between the two.
         waiting.add(wake);
         try {
           const found = await look();
           const left = deadline - performance.now();
           if (found !== null || left <= 0) return found;
-          await sleep(left, undefined, { signal: AbortSignal.any([news.signal, signal, closed.signal]) }).catch(
+          await sleep(left, undefined, { signal: AbortSignal.any([woken.signal, signal, closed.signal]) }).catch(
             () => {},
           );
         } finally {
@@ -85,8 +85,8 @@ export function sharedNews(db: Db, channel: string): SharedNews {
   };
 }
 
-/** Calls `work` until the signal fires: at once, after each piece of news on the channel, and again while it answers true. */
-export async function onNews(
+/** Calls `work` until the signal fires: at once, after each notification on the channel, and again while it answers true. */
+export async function onNotify(
   db: Db,
   channel: string,
   {
@@ -97,7 +97,7 @@ export async function onNews(
     quietMs = 30,
     restMs = () => 0,
     onTrouble = () => {},
-  }: NewsOptions,
+  }: NotifyOptions,
   work: () => Promise<boolean>,
 ): Promise<void> {
   const patience = { signal, onTrouble, mostMs: MOST_PAUSE_MS };
@@ -106,11 +106,11 @@ export async function onNews(
     return null;
   };
   let wake: () => void = () => {};
-  let news = true;
+  let notified = true;
   let isAwaited = false;
   let last = Number.NEGATIVE_INFINITY;
   const onNotification = (payload: string | null) => {
-    news = true;
+    notified = true;
     last = performance.now();
     isAwaited ||= payload === AT_ONCE;
     wake();
@@ -131,10 +131,10 @@ export async function onNews(
   signal.addEventListener('abort', stop);
   try {
     while (!signal.aborted) {
-      news = false;
+      notified = false;
       isAwaited = false;
       if (await patiently(work, patience).catch(unlessStopped)) continue;
-      await pause(typeof pollMs === 'number' ? pollMs : pollMs(), () => news);
+      await pause(typeof pollMs === 'number' ? pollMs : pollMs(), () => notified);
       await pause(gatherMs, () => false);
       const streamsUntil = performance.now() + streamMs();
       const streamsFor = () => (signal.aborted ? 0 : Math.min(streamsUntil, last + quietMs) - performance.now());
