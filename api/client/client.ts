@@ -27,14 +27,14 @@ export function connect({ url = 'http://127.0.0.1:7717', key, fetch: send = fetc
     const path = route.replace(/:(\w+)/, (_, field: string) => {
       const value = rest[field];
       delete rest[field];
-      return encodeURIComponent(String(value));
+      return encodeURIComponent(textOf(value));
     });
     const query = new URLSearchParams(
       Object.entries(rest).flatMap(([field, value]) =>
-        value === undefined ? [] : [[field, String(value)] as [string, string]],
+        value === undefined ? [] : [[field, textOf(value)] as [string, string]],
       ),
     );
-    const asked = method === 'POST' ? path : `${path}${query.size === 0 ? '' : `?${query}`}`;
+    const asked = method === 'POST' ? path : `${path}${query.size === 0 ? '' : `?${query.toString()}`}`;
     const answer = await send(new URL(asked, url), {
       method,
       headers,
@@ -46,6 +46,8 @@ export function connect({ url = 'http://127.0.0.1:7717', key, fetch: send = fetc
     if (answer.ok) return output;
     const { code = 'internal', detail = `The server answered ${answer.status}.`, field, expected, got, hint } = output;
     const more = Object.entries({ field, expected, got, hint }).filter(([, value]) => value !== undefined);
-    throw new TroupeError(code as ErrorCode, String(detail), Object.fromEntries(more));
+    throw new TroupeError(code as ErrorCode, textOf(detail), Object.fromEntries(more));
   });
 }
+
+const textOf = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value));

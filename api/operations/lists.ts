@@ -1,6 +1,7 @@
 /** Lists: how many rows there are, in which order, and one page of them, which costs the same however deep it is. */
 import { type TObject, Type } from 'typebox';
 import { got, TroupeError } from '../../errors.ts';
+import { asText } from '../../ingest/events/json.ts';
 import { needsEscape } from '../../ingest/events/text.ts';
 import { defaulted } from './operation.ts';
 
@@ -49,7 +50,7 @@ export function pageOf<R extends Readonly<Record<string, unknown>>>(
 
 /** Texts in the order of the values; numbers count something. */
 const sortable = (value: unknown): string =>
-  typeof value === 'number' ? String(value).padStart(20, '0') : String(value ?? '');
+  typeof value === 'number' ? String(value).padStart(20, '0') : asText(value ?? '');
 
 const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 

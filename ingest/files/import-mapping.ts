@@ -3,7 +3,7 @@
  * again, and where the change shows is where the field goes.
  */
 import type { Draft } from '../events/events.ts';
-import { canonicalJson, isRecord } from '../events/json.ts';
+import { asText, canonicalJson, isRecord } from '../events/json.ts';
 import type { Format, NativeRecord } from '../formats/kit/format.ts';
 
 /** Counts the fields of an event that have no place of their own. */
@@ -181,8 +181,10 @@ function changeOf(old: unknown): readonly [changed: unknown, isMark: (value: unk
     return [YEAR + text.slice(4), (value) => typeof value === 'string' && value.startsWith(YEAR)];
   }
   // JSON in a text stays JSON.
-  const changed = text.replace(/^(\s*)([[{])(?=\s*(\S))|$/, (_, space, open, next) =>
-    open === undefined ? MARK : `${space}${open}"${MARK}"${open === '{' ? ':1' : ''}${/[\]}]/.test(next) ? '' : ','}`,
+  const changed = text.replace(
+    /^(\s*)([[{])(?=\s*(\S))|$/,
+    (_, space: string, open: string | undefined, next: string) =>
+      open === undefined ? MARK : `${space}${open}"${MARK}"${open === '{' ? ':1' : ''}${/[\]}]/.test(next) ? '' : ','}`,
   );
   return [changed, (value) => typeof value === 'string' && value.includes(MARK)];
 }
@@ -236,7 +238,7 @@ function shown(drafts: readonly Draft[]): Shown {
   const walk = (value: unknown, path: string): void => {
     if (Array.isArray(value)) for (const one of value) walk(one, `${path}[]`);
     else if (isRecord(value)) for (const [member, one] of Object.entries(value)) walk(one, `${path}.${member}`);
-    else if (value !== undefined && !/[0-9a-f]{12}/.test(String(value)))
+    else if (value !== undefined && !/[0-9a-f]{12}/.test(asText(value)))
       count(`${targetName(path)} ${JSON.stringify(value)}`);
   };
   for (const draft of drafts) if (draft.name !== 'artifact.attached') walk(draft.data, draft.name);
