@@ -14,13 +14,13 @@ export {
 export { type Config, loadConfig, SETTINGS } from './config.ts';
 export { ERRORS, type ErrorCode, EXIT, type Refusal, TroupeError } from './errors.ts';
 // ingest: facts come in
-export { type Decoded, decodeDraft, decodeEnvelope, decodeText } from './ingest/events/decode.ts';
+export { type DecodeResult, decodeDraft, decodeEnvelope, decodeText } from './ingest/events/decode.ts';
 export { type Draft, type Event, type EventData, type EventName, typeOf, VOCABULARY } from './ingest/events/events.ts';
 // store: facts are remembered, judged, frozen
 export { type ImportOptions, type ImportReport, importFiles } from './ingest/files/import.ts';
-export type { Appended, EventLog } from './ingest/log/log.ts';
+export type { AppendResult, EventLog } from './ingest/log/log.ts';
 export { postgresLog } from './ingest/log/postgres.ts';
-export { type Frozen, freeze } from './store/datasets/freeze.ts';
+export { type FreezeResult, freeze } from './store/datasets/freeze.ts';
 export { type OpenedDataset, openDataset } from './store/datasets/read.ts';
 export { type Recipe, readRecipe, recipeSchema } from './store/datasets/recipe.ts';
 export { type Database, type DatabaseOptions, openDatabase } from './store/db/database.ts';

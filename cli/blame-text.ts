@@ -1,11 +1,19 @@
 /** What people read of attributions: tables of scores, of failure modes, and what a round of annotation did. */
 import { countText } from '../errors.ts';
-import type { Annotated } from '../store/evaluate/attribution/annotate.ts';
+import type { AnnotationResult } from '../store/evaluate/attribution/annotate.ts';
 import type { AttributionReport, evaluateModes } from '../store/evaluate/attribution/evaluate.ts';
-import type { Scored } from '../store/evaluate/attribution/score.ts';
+import type { ScoreRow } from '../store/evaluate/attribution/score.ts';
 import { table } from './output.ts';
 
-export function annotatedText({ episodes, cached, annotated, refused, failed, stopped, usage }: Annotated): string {
+export function annotatedText({
+  episodes,
+  cached,
+  annotated,
+  refused,
+  failed,
+  stopped,
+  usage,
+}: AnnotationResult): string {
   const left = episodes - cached - annotated - failed;
   return [
     `Annotated: ${annotated} of ${countText(episodes, 'episode')} (${refused} without an answer that can be used), before: ${cached}.`,
@@ -53,10 +61,10 @@ const HEAD = [
   'silent',
 ];
 
-function scoreRow(one: Scored): unknown[] {
-  const range = (interval: Scored['agent_interval']) =>
+function scoreRow(one: ScoreRow): unknown[] {
+  const range = (interval: ScoreRow['agent_interval']) =>
     interval === null ? '' : `${(100 * interval[0]).toFixed(0)}–${(100 * interval[1]).toFixed(0)}`;
-  const over = (difference: Scored['agent_over_baseline']) =>
+  const over = (difference: ScoreRow['agent_over_baseline']) =>
     difference === null
       ? ''
       : `${points(difference.difference)} (${points(difference.interval[0])} to ${points(difference.interval[1])}) ${difference.baseline}`;

@@ -4,7 +4,7 @@ import { type Command, CommanderError, InvalidArgumentError } from 'commander';
 import { countText, EXIT, TroupeError } from '../errors.ts';
 import { environmentError } from '../store/db/faults.ts';
 import type { Context } from './context.ts';
-import type { Opened } from './database.ts';
+import type { OpenDatabase } from './database.ts';
 import { printJson, say } from './output.ts';
 import { refuseUnknownVariables } from './variables.ts';
 
@@ -45,7 +45,7 @@ export function processCommand(
 /** A command that only reads the database of a project, or writes what does not pass the log. */
 export function databaseCommand(
   command: Command,
-  work: (opened: Opened, args: readonly string[], flags: Flags) => Promise<number | undefined>,
+  work: (opened: OpenDatabase, args: readonly string[], flags: Flags) => Promise<number | undefined>,
 ): Command {
   return plainCommand(command, async (args, flags) => {
     const { patientReads, withDatabase } = await import('./database.ts');

@@ -17,11 +17,11 @@ import { originalsIn } from '../store/log/originals.ts';
 import { projectAll } from '../store/projecting/projector.ts';
 import { type Home, homeAt, openHome } from '../store/server/home.ts';
 import { sealedFile } from '../store/server/sealed.ts';
-import { type Opened, type OpenOptions, patientReads, withDatabase } from './database.ts';
+import { type OpenDatabase, type OpenOptions, patientReads, withDatabase } from './database.ts';
 import { kafkaAccess } from './kafka-access.ts';
 import { troubleReporter } from './output.ts';
 
-export type Context = Opened & {
+export type Context = OpenDatabase & {
   readonly home: Home;
   readonly log: EventLog;
   /** Where the log is read, if it lies outside the database. */
@@ -50,7 +50,7 @@ export function withContext<T>(
 }
 
 /** The same on a database that is open already. */
-export async function withLog<T>(opened: Opened, work: (context: Context) => Promise<T>): Promise<T> {
+export async function withLog<T>(opened: OpenDatabase, work: (context: Context) => Promise<T>): Promise<T> {
   const { config, database, db } = opened;
   const redactor = createRedactor(ownRules(config.redact ?? {}));
   const episodes = readEpisodeRules(config.spans);

@@ -9,7 +9,7 @@ import { paint, table } from './output.ts';
 /** Characters of one text that are shown unless all is asked for. */
 const SHOWN = 1200;
 
-export type Shown = { readonly full: boolean };
+export type ConversationOptions = { readonly full: boolean };
 
 /** The flags of an episode that are shown, such as incomplete. The flag of sources without token ids is left out: most have it. */
 export const shownFlags = ({ flags }: Readonly<Record<string, unknown>>): readonly string[] =>
@@ -27,7 +27,7 @@ export function heading({ episode }: EpisodePage): string {
 }
 
 /** One entry of the conversation: who, what is known about it, and the texts below. */
-export function entryText(entry: Entry, shown: Shown): string {
+export function entryText(entry: Entry, shown: ConversationOptions): string {
   const who = entry.who ?? 'unknown';
   if (entry.kind === 'call') return callText(entry, shown);
   if (entry.kind === 'tool_call') return toolText(entry, shown);
@@ -35,7 +35,7 @@ export function entryText(entry: Entry, shown: Shown): string {
   return block(who, [entry.channel && `to ${entry.channel}`], contentText(entry), shown);
 }
 
-function callText(call: CallEntry, shown: Shown): string {
+function callText(call: CallEntry, shown: ConversationOptions): string {
   const parts = call.prompt.map((message) => promptText(message, shown));
   const about = [
     call.role !== null && call.role !== call.who ? call.role : null,
@@ -67,7 +67,7 @@ function callText(call: CallEntry, shown: Shown): string {
   return parts.join('\n\n');
 }
 
-const promptText = (message: PromptMessage, shown: Shown): string =>
+const promptText = (message: PromptMessage, shown: ConversationOptions): string =>
   block(
     message.sender ?? message.role ?? 'unknown',
     [message.sender === null ? null : message.role, 'prompt'],
@@ -115,7 +115,7 @@ const candidateNotes = (one: Candidate): readonly (string | null)[] => [
   ...one.credits.map(({ method, value }) => (value === null ? null : `credit ${rounded(value)} by ${method}`)),
 ];
 
-function toolText(tool: ToolEntry, shown: Shown): string {
+function toolText(tool: ToolEntry, shown: ConversationOptions): string {
   const { name, status, flags, arguments: given, arguments_raw, output, error } = tool;
   const texts = [plain(given) || (arguments_raw ?? ''), plain(output), plain(error)].filter(Boolean);
   return block(`tool ${name ?? 'unknown'}`, [status ?? 'no result', ...flags], texts.join('\n→ '), shown);
@@ -150,7 +150,7 @@ export function judgementTables(lists: {
 const some = (head: readonly string[], rows: readonly Row[], cells: (row: Row) => readonly unknown[]): string[] =>
   rows.length === 0 ? [] : [table(head, rows.map(cells))];
 
-function block(who: string, notes: readonly (string | null)[], text: string, { full }: Shown): string {
+function block(who: string, notes: readonly (string | null)[], text: string, { full }: ConversationOptions): string {
   const all = Array.from(text);
   const cut = full || all.length <= SHOWN ? '' : `\n… ${all.length - SHOWN} more characters (--full)`;
   const body = `${cut ? all.slice(0, SHOWN).join('') : text}${cut}`;

@@ -7,7 +7,7 @@ import type { Db } from '../store/db/pool.ts';
 import { openLateDatabase } from '../store/server/late-database.ts';
 import { troubleReporter } from './output.ts';
 
-export type Opened = {
+export type OpenDatabase = {
   readonly config: Config;
   readonly database: Database;
   readonly db: Db;
@@ -38,7 +38,7 @@ export type OpenOptions = {
  */
 export async function withDatabase<T>(
   flags: Readonly<Record<string, unknown>>,
-  work: (opened: Opened) => Promise<T>,
+  work: (opened: OpenDatabase) => Promise<T>,
   { create = false, late = false }: OpenOptions = {},
 ): Promise<T> {
   const config = loadConfig(flags, process.env);
@@ -50,7 +50,7 @@ export async function withDatabase<T>(
   };
   const report = troubleReporter('troupe: Events are taken into the log; what else needs the database');
   const opening = late ? openLateDatabase(options, (error) => report(naming(error, config))) : openDatabase(options);
-  const database: Opened['database'] & { readonly failed?: Promise<never> } = await opening.catch((error) => {
+  const database: OpenDatabase['database'] & { readonly failed?: Promise<never> } = await opening.catch((error) => {
     throw naming(error, config);
   });
   try {
@@ -73,7 +73,7 @@ export const namedProject = (config: Config): { readonly project?: string } =>
   config.origins.project === 'default' && config.database_url ? {} : { project: config.project };
 
 /** The same database, where a `select` is retried when the environment failed. Not for a process, whose clients must not wait. */
-export const patientReads = ({ db, patiently: tried }: Opened): Db => ({
+export const patientReads = ({ db, patiently: tried }: OpenDatabase): Db => ({
   ...db,
   query: (sql, params, options) => {
     const ask = () => db.query(sql, params, options);

@@ -10,7 +10,7 @@ import { perform } from '../api/operations/perform.ts';
 import type { ErrorCode, Refusal } from '../errors.ts';
 import { TroupeError } from '../errors.ts';
 import { type ImportReport, importFiles } from '../ingest/files/import.ts';
-import { type FreezeOptions, type Frozen, freeze } from '../store/datasets/freeze.ts';
+import { type FreezeOptions, type FreezeResult, freeze } from '../store/datasets/freeze.ts';
 import type { Db } from '../store/db/pool.ts';
 import { noReader, openReader } from '../store/db/reader.ts';
 import { type Judging, judge, type MethodAsked, unjudged } from '../store/evaluate/judging/judge.ts';
@@ -79,7 +79,7 @@ export type Project = Methods & {
   /** Runs methods over these episodes and the others of their groups; without a list, over those that `unjudged` returns. */
   readonly judge: (methods: readonly MethodAsked[], episodes?: readonly string[]) => Promise<Judging>;
   /** Freezes a recipe into an immutable dataset in the home. */
-  readonly freeze: (recipe: unknown, options?: Pick<FreezeOptions, 'allowEmpty'>) => Promise<Frozen>;
+  readonly freeze: (recipe: unknown, options?: Pick<FreezeOptions, 'allowEmpty'>) => Promise<FreezeResult>;
   /** Trains in a process of its own, since a training step blocks the event loop. */
   readonly train: (method: 'sft' | 'dpo' | 'rl', options: TrainOptions) => Promise<TrainResult>;
   /** Rebuilds every table from the log; with `archived` the tables show what was pruned too, which stays in its archives. */

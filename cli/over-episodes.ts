@@ -15,7 +15,7 @@ export const RECORD = 'append the results to the log, where the judge reads them
 /** Refused steps that are shown. */
 export const EXAMPLES = 10;
 
-type Printed = {
+type PassLine = {
   readonly episode_id: string;
   readonly step_id: string;
   readonly without?: string;
@@ -32,7 +32,7 @@ export async function overEpisodes(flags: Flags, pass: Pass): Promise<number> {
     const bar = progressBar(pass.of === 'values' ? 'Values' : 'Log-probabilities', {
       quiet: flags.quiet === true || flags.json === true,
     });
-    const printed: Printed[] = [];
+    const printed: PassLine[] = [];
     const passed = await passEpisodes(episodes, pass, {
       db,
       log: flags.record ? log : null,

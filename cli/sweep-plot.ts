@@ -1,14 +1,14 @@
 /** Reward against tokens of each combination of a sweep: as characters for a terminal, and as SVG. Both are pure. */
 import type { Settings, SweepPoint } from '../trainer/loop/play/sweep.ts';
 
-type Placed = SweepPoint & { readonly reward: number; readonly tokens: number };
+type PlotPoint = SweepPoint & { readonly reward: number; readonly tokens: number };
 
 const WIDTH = 60;
 const HEIGHT = 14;
 
 /** Combinations that have both numbers; the others are in the table only. */
-const placed = (points: readonly SweepPoint[]): Placed[] =>
-  points.filter((point): point is Placed => point.reward !== null && point.tokens !== null);
+const placed = (points: readonly SweepPoint[]): PlotPoint[] =>
+  points.filter((point): point is PlotPoint => point.reward !== null && point.tokens !== null);
 
 /** A setting such as `agents=2 max_tokens=512`. */
 export const settingsText = (params: Settings): string =>

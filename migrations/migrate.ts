@@ -26,7 +26,7 @@ export type Migration = {
 /** The numbered files and the views after them; null where a folder has no views. */
 export type Schema = { readonly migrations: readonly Migration[]; readonly views: Views | null };
 
-export type Applied = Pick<Migration, 'number' | 'name' | 'sha256' | 'works_with'>;
+export type AppliedMigration = Pick<Migration, 'number' | 'name' | 'sha256' | 'works_with'>;
 
 /**
  * `current`: nothing to do. `behind`: `pending` names the files that are missing, or the views are of another version. `compatible`: newer
@@ -101,13 +101,13 @@ function readMigration(path: string): Migration {
   };
 }
 
-async function appliedIn(session: Session): Promise<readonly Applied[]> {
+async function appliedIn(session: Session): Promise<readonly AppliedMigration[]> {
   const { rows } = await session.query<{ there: boolean }>(
     `select to_regclass('troupe.migrations') is not null as there`,
   );
   if (!rows[0]!.there) return [];
   // The first databases have no works_with.
-  const applied = await session.query<Applied>(
+  const applied = await session.query<AppliedMigration>(
     `select number, name, sha256, (to_jsonb(m) ->> 'works_with')::integer as works_with from troupe.migrations m order by number`,
   );
   return applied.rows;
@@ -117,12 +117,12 @@ async function appliedIn(session: Session): Promise<readonly Applied[]> {
  * Compares without changing anything.
  * @throws TroupeError `schema_newer`; `conflict` for a file changed after it was applied, and for a database made before these files
  */
-export function compareSchema(applied: readonly Applied[], { migrations: known, views }: Schema): SchemaState {
+export function compareSchema(applied: readonly AppliedMigration[], { migrations: known, views }: Schema): SchemaState {
   const newest = known.at(-1)?.number ?? 0;
   const viewsThere = applied.find(({ number }) => number === VIEWS);
   const numbered = applied.filter(({ number }) => number !== VIEWS);
   const done = new Set<number>();
-  const newer: Applied[] = [];
+  const newer: AppliedMigration[] = [];
   for (const there of numbered) {
     const file = known.find((migration) => migration.number === there.number);
     if (file === undefined && there.works_with !== null && there.works_with <= newest) newer.push(there);
@@ -204,7 +204,7 @@ async function apply(tx: Session, known: Schema): Promise<readonly number[]> {
   return pending.map(({ number }) => number);
 }
 
-async function note(tx: Session, { number, name, sha256, works_with }: Applied): Promise<void> {
+async function note(tx: Session, { number, name, sha256, works_with }: AppliedMigration): Promise<void> {
   await tx.query(
     `insert into troupe.migrations (number, name, sha256, works_with) values ($1, $2, $3, $4)
      on conflict (number) do update set sha256 = excluded.sha256, applied_at = excluded.applied_at`,

@@ -35,18 +35,18 @@ export function readViews(folder: string): Views | null {
 }
 
 /** A view that was taken down: `again` are the statements that bring back what is not in our files. */
-type Down = { readonly name: string; readonly kind: 'v' | 'm'; readonly again: readonly string[] };
+type DroppedView = { readonly name: string; readonly kind: 'v' | 'm'; readonly again: readonly string[] };
 
 /** Takes down every view of ours and what was built on it. @returns what `makeViews` needs to bring it back */
-export async function takeDownViews(tx: Session): Promise<readonly Down[]> {
-  const { rows } = await tx.query<Down>(DOWN);
+export async function takeDownViews(tx: Session): Promise<readonly DroppedView[]> {
+  const { rows } = await tx.query<DroppedView>(DOWN);
   for (const { name, kind } of rows.toReversed())
     await tx.query(`drop ${kind === 'm' ? 'materialized ' : ''}view ${name}`);
   return rows;
 }
 
 /** @throws TroupeError `conflict` naming a view of other people that the views of now cannot carry */
-export async function makeViews(tx: Session, views: Views, down: readonly Down[]): Promise<void> {
+export async function makeViews(tx: Session, views: Views, down: readonly DroppedView[]): Promise<void> {
   await tx.query(views.sql);
   for (const { name, again } of down) {
     for (const statement of again)

@@ -5,7 +5,7 @@ import type { Choice, SampleAnswer, SampleBegun, TopLogprob } from '../../traine
 import type { CompletionRequest } from './request.ts';
 import { finishOf, messageOf } from './tools.ts';
 
-export type Recorded = {
+export type CallRecord = {
   readonly callId: string;
   readonly episodeId: string;
   /** When the call was made, in seconds of Unix time. */
@@ -14,7 +14,7 @@ export type Recorded = {
 export type AnswerBody = (
   answer: SampleAnswer,
   request: CompletionRequest,
-  ids: Recorded,
+  ids: CallRecord,
 ) => Record<string, unknown> & { readonly id: string };
 
 /** The body of /v1/chat/completions. */
@@ -46,7 +46,7 @@ function about(
   object: string,
   { usage: { prompt_tokens, completion_tokens }, ...answer }: SampleAnswer,
   { model }: CompletionRequest,
-  ids: Recorded,
+  ids: CallRecord,
 ): ReturnType<AnswerBody> {
   return {
     id: ids.callId,
@@ -68,7 +68,7 @@ export const emptyAnswer = (begun: SampleBegun, n: number): SampleAnswer => ({
 });
 
 /** The ids of the record, in the response of any API. */
-export const troupeOf = (answer: Pick<SampleAnswer, 'choices' | 'checkpoint'>, { callId, episodeId }: Recorded) => ({
+export const troupeOf = (answer: Pick<SampleAnswer, 'choices' | 'checkpoint'>, { callId, episodeId }: CallRecord) => ({
   episode_id: episodeId,
   call_id: callId,
   step_ids: answer.choices.map((_, index) => `${callId}/${index}`),
@@ -84,13 +84,13 @@ const tokensOf = ({ token_ids, raw_logprobs }: Choice) => ({
 const NEVER = -9999;
 const finite = (logprob: number | null | undefined): number => logprob ?? NEVER;
 
-type Named = { readonly token_id: number; readonly token?: string | undefined };
+type TokenName = { readonly token_id: number; readonly token?: string | undefined };
 
 /** A token by its text, or by its id if the request asks for that. */
-const nameOf = ({ token_id, token }: Named, byId: boolean): string =>
+const nameOf = ({ token_id, token }: TokenName, byId: boolean): string =>
   byId || token === undefined ? tokenName(token_id) : token;
 
-const named = (one: Named & { readonly logprob: number | null | undefined }, byId: boolean) => {
+const named = (one: TokenName & { readonly logprob: number | null | undefined }, byId: boolean) => {
   const token = nameOf(one, byId);
   return { token, token_id: one.token_id, logprob: finite(one.logprob), bytes: bytesOfText(token) };
 };

@@ -16,7 +16,7 @@ import { within } from '../http/within.ts';
 import type { IngestItem, Ingestion } from '../ingestion/ingestion.ts';
 import { type AnswerBody, emptyAnswer } from './answer.ts';
 import { type OwnModel, type PolicyServers, unknownModel } from './policy-servers.ts';
-import { draftsOf, type RecordedCall, type Sent } from './record.ts';
+import { draftsOf, type PartialTexts, type RecordedCall } from './record.ts';
 import { type CallContext, type CompletionRequest, toAsk } from './request.ts';
 import type { Price } from './upstream/settings.ts';
 
@@ -94,7 +94,7 @@ export async function complete(
   };
 
   let before: ReturnType<AnswerBody> | null = null;
-  let sent: Sent | undefined;
+  let sent: PartialTexts | undefined;
   const onPart: OnPart = ({ choice, text }, begun) => {
     before ??= bodyOf(emptyAnswer(begun, request.sampling.n), request, ids);
     sent ??= { begun, texts: new Map() };

@@ -30,7 +30,7 @@ export type PolicyServers = {
 
 export type SamplingClient = Pick<InferClient, 'sample' | 'prompt' | 'status' | 'close'>;
 
-type Registered = { readonly policy: string; readonly address: string; readonly released: boolean };
+type Registration = { readonly policy: string; readonly address: string; readonly released: boolean };
 
 /** How long a look-up is cached. A process that has stopped is noticed at once: its connection fails. */
 const CACHED_MS = 1000;
@@ -46,9 +46,9 @@ export function registeredPolicyServers(
   const clients = new Map<string, SamplingClient>();
   /** Models that are named by their checkpoint, which are never replaced by another: who asks them again needs no status first. */
   const lasting = new WeakMap<SamplingClient, Map<string, string>>();
-  let known: { readonly at: number; readonly processes: Promise<readonly Registered[]> } | null = null;
+  let known: { readonly at: number; readonly processes: Promise<readonly Registration[]> } | null = null;
 
-  const processes = (fresh: boolean): Promise<readonly Registered[]> => {
+  const processes = (fresh: boolean): Promise<readonly Registration[]> => {
     const now = performance.now();
     if (known && !fresh && now - known.at < CACHED_MS) return known.processes;
     const asked = lookUp(db);
@@ -84,9 +84,9 @@ export function registeredPolicyServers(
   const avoided = new Map<string, number>();
 
   /** Those that serve what is released come first, then those with the fewest requests of this gateway, the newest first among equals. */
-  const inOrder = (list: readonly Registered[]): readonly Registered[] => {
+  const inOrder = (list: readonly Registration[]): readonly Registration[] => {
     const now = performance.now();
-    const rank = ({ address, released }: Registered): readonly number[] => [
+    const rank = ({ address, released }: Registration): readonly number[] => [
       (avoided.get(address) ?? 0) > now ? 1 : 0,
       released ? 0 : 1,
       underWay.get(address) ?? 0,
@@ -97,7 +97,7 @@ export function registeredPolicyServers(
   };
 
   /** Tries each process that may serve the name; without an answer if none can, with the error of the first. */
-  const attempt = async <T>(who: OwnModel, ask: Ask<T>, { signal, fresh }: Attempt): Promise<Attempted<T>> => {
+  const attempt = async <T>(who: OwnModel, ask: Ask<T>, { signal, fresh }: Attempt): Promise<AttemptResult<T>> => {
     let error: TroupeError | null = null;
     for (const { policy, address } of inOrder(await processes(fresh))) {
       if (who.kind === 'policy' && policy !== who.name) continue;
@@ -183,7 +183,7 @@ export function registeredPolicyServers(
 
 type Ask<T> = (client: SamplingClient, model: string) => Promise<T>;
 type Attempt = { readonly signal: AbortSignal | undefined; readonly fresh: boolean };
-type Attempted<T> = { readonly answer?: T; readonly error?: TroupeError | null };
+type AttemptResult<T> = { readonly answer?: T; readonly error?: TroupeError | null };
 
 /** Text of one answer: left out where it was given before, for a request that was cut off is sent once more; and of one version of the weights. */
 function givenText(onPart: OnPart): { readonly take: OnPart; readonly isOf: (begun: Version) => boolean } {
@@ -207,7 +207,7 @@ type Version = Pick<SampleAnswer, 'checkpoint'>;
 const otherVersion = (): TroupeError =>
   new TroupeError('interrupted', 'The process that began the answer is gone, and another one has other weights.');
 
-async function lookUp(db: Pick<Db, 'query'>): Promise<readonly Registered[]> {
+async function lookUp(db: Pick<Db, 'query'>): Promise<readonly Registration[]> {
   return (await servingNow(db)).flatMap(({ policy, address, checkpoint, released }) =>
     address === null ? [] : [{ policy, address, released: checkpoint !== null && checkpoint === released }],
   );

@@ -27,11 +27,11 @@ export type RecordedCall = {
   /** The response, or the error with what was sent before it. */
   readonly outcome:
     | { readonly answer: SampleAnswer; readonly responseId: string }
-    | { readonly error: unknown; readonly sent?: Sent | undefined };
+    | { readonly error: unknown; readonly sent?: PartialTexts | undefined };
 };
 
 /** Text that a client got of a response that did not end, by choice. */
-export type Sent = { readonly begun: SampleBegun; readonly texts: Map<number, string> };
+export type PartialTexts = { readonly begun: SampleBegun; readonly texts: Map<number, string> };
 
 /**
  * generation.requested and generation.completed, with all candidates. A call without an episode is an episode of its own, opened,
@@ -129,7 +129,7 @@ function completion({
 }
 
 /** Token ids come with the end of a response, so one that was cut off has its text alone. */
-const cutOff = (sent: Sent | undefined) =>
+const cutOff = (sent: PartialTexts | undefined) =>
   sent === undefined
     ? { choices: [] }
     : {

@@ -127,8 +127,8 @@ export const observe = {
 export const processMetrics = (): Promise<string> => registry.metrics();
 
 /** The same as plain objects, to be sent to another process. */
-export type Counted = MetricObjectWithValues<MetricValue<string>>[];
-export const processCounts = (): Promise<Counted> => registry.getMetricsAsJSON();
+export type CounterValues = MetricObjectWithValues<MetricValue<string>>[];
+export const processCounts = (): Promise<CounterValues> => registry.getMetricsAsJSON();
 
 export type Role = { readonly role: string; readonly policy?: string };
 
@@ -137,7 +137,7 @@ export type Role = { readonly role: string; readonly policy?: string };
  * are no counts.
  */
 export function metricsOfRoles(
-  processes: readonly { readonly labels: Role; readonly counts: Counted | null }[],
+  processes: readonly { readonly labels: Role; readonly counts: CounterValues | null }[],
 ): Promise<string> {
   const up = new Gauge({
     name: 'troupe_role_up',

@@ -25,7 +25,7 @@ export type Readiness = {
   readonly serving: readonly Omit<Serving, 'address'>[];
 };
 
-export type Asked = {
+export type ReadinessContext = {
   readonly db: Db;
   readonly log: EventLog;
   readonly known: Schema;
@@ -34,7 +34,7 @@ export type Asked = {
 };
 
 /** Never throws: what cannot be reached is part of the result. */
-export async function readiness({ db, log, known, ingestOnly }: Asked): Promise<Readiness> {
+export async function readiness({ db, log, known, ingestOnly }: ReadinessContext): Promise<Readiness> {
   const [own, { partitions: outer, why }] = await Promise.all([databaseState(db, known), outerLog(log)]);
   const reasons = [...own.reasons];
   if (why !== null) reasons.push(why.message);
@@ -99,7 +99,7 @@ async function outerLog(log: EventLog) {
   }
 }
 
-async function databaseState(db: Db, known: Asked['known']) {
+async function databaseState(db: Db, known: ReadinessContext['known']) {
   try {
     const { state, why } = await checkSchema(db, known);
     const schema = { database: 'ok', schema: state, why } as const;

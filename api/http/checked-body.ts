@@ -11,7 +11,7 @@ import { BodyRefused } from './problem.ts';
 export const JSON_TYPE = ['application/json'] as const;
 
 /** The parts of a request that are read. */
-type Sent = { readonly headers: IncomingHttpHeaders; readonly body?: unknown };
+type BodyRequest = { readonly headers: IncomingHttpHeaders; readonly body?: unknown };
 
 /** A body as JSON, and its inflated bytes. */
 export type JsonBody = { readonly value: unknown; readonly bytes: Uint8Array };
@@ -21,7 +21,7 @@ export type JsonBody = { readonly value: unknown; readonly bytes: Uint8Array };
  * @throws TroupeError `unsupported_media` for what is not JSON by its Content-Type, `too_large`; BodyRefused for what is no JSON
  */
 export async function readJson(
-  { headers, body }: Sent,
+  { headers, body }: BodyRequest,
   limit = BODY_LIMIT,
   { longIntegers = false }: { readonly longIntegers?: boolean } = {},
 ): Promise<JsonBody> {
@@ -38,7 +38,11 @@ export async function readJson(
 }
 
 /** @throws as `readJson`; TroupeError `usage` naming the field that does not fit */
-export async function bodyOf<T extends TObject>(request: Sent, schema: T, limit = BODY_LIMIT): Promise<Static<T>> {
+export async function bodyOf<T extends TObject>(
+  request: BodyRequest,
+  schema: T,
+  limit = BODY_LIMIT,
+): Promise<Static<T>> {
   const { value } = await readJson(request, limit);
   return read(schema, value, { called: 'it', before: 'The body does not fit: ' });
 }

@@ -7,7 +7,7 @@ import { TroupeError } from '../../errors.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { digestOf, KEY_PREFIX, lookupOf, type Scope } from '../../store/keys/api-key.ts';
 import { type KnownKey, knownKeys } from '../../store/keys/api-keys.ts';
-import type { Sealed } from '../../store/server/sealed.ts';
+import type { SealedFile } from '../../store/server/sealed.ts';
 import { within } from './within.ts';
 
 /** The caller, as identified by a key. */
@@ -34,7 +34,7 @@ const PATIENCE_MS = 1_000;
 
 const NOBODY: KnownKey = { lookup: '', sha256: Buffer.alloc(32), scopes: [], expires_at: null, revoked_at: null };
 
-type Read = { readonly at: number; readonly keys: ReadonlyMap<string, KnownKey> };
+type KeySnapshot = { readonly at: number; readonly keys: ReadonlyMap<string, KnownKey> };
 
 export type RingOptions = {
   /** SHA-256 of a key that the environment gives: it may do everything and never expires. */
@@ -47,14 +47,14 @@ export type RingOptions = {
    * unreachable, also from the start: a key that was revoked meanwhile ends once the database is back. Without a copy every request is
    * refused until the database answers.
    */
-  readonly seal?: Sealed<readonly KnownKey[]>;
+  readonly seal?: SealedFile<readonly KnownKey[]>;
 };
 
 export function openKeyRing(
   db: Pick<Db, 'query'>,
   { firstKey = null, clock = () => performance.now(), now = () => new Date(), seal }: RingOptions = {},
 ): KeyRing {
-  let last: Read | null = null;
+  let last: KeySnapshot | null = null;
   let failedAt = Number.NEGATIVE_INFINITY;
   let running: Promise<void> | null = null;
   let waiting: Promise<void> | null = null;
@@ -90,7 +90,7 @@ export function openKeyRing(
   };
   const fresh = (): Promise<void> => patiently(readAnew());
 
-  const believed = async (): Promise<Read> => {
+  const believed = async (): Promise<KeySnapshot> => {
     const age = last === null ? Number.POSITIVE_INFINITY : clock() - last.at;
     if (age > BELIEVED_MS) {
       if (seal !== undefined && last !== null && clock() - failedAt < REFRESH_MS) return last;
@@ -111,7 +111,7 @@ export function openKeyRing(
     return last!;
   };
 
-  const find = (text: string, { keys }: Read): Identity | null => {
+  const find = (text: string, { keys }: KeySnapshot): Identity | null => {
     const digest = digestOf(text);
     const held = keys.get(lookupOf(text) ?? '') ?? NOBODY;
     const same = timingSafeEqual(digest, held.sha256);
@@ -136,12 +136,12 @@ export function openKeyRing(
   };
 }
 
-const sealedIn = (seal: Sealed<readonly KnownKey[]>): Read | null => {
+const sealedIn = (seal: SealedFile<readonly KnownKey[]>): KeySnapshot | null => {
   const keys = seal.read();
   return keys === null ? null : { at: Number.NEGATIVE_INFINITY, keys: byLookup(keys) };
 };
 
-const byLookup = (keys: readonly KnownKey[]): Read['keys'] => new Map(keys.map((key) => [key.lookup, key]));
+const byLookup = (keys: readonly KnownKey[]): KeySnapshot['keys'] => new Map(keys.map((key) => [key.lookup, key]));
 
 const away = (cause: unknown): TroupeError =>
   new TroupeError('unreachable', 'API keys cannot be checked now, because the database does not answer.', { cause });

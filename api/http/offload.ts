@@ -8,7 +8,7 @@ import type { Worker } from 'node:worker_threads';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { TroupeError } from '../../errors.ts';
 import type { KeptCall } from '../gateway/upstream/keep.ts';
-import type { Shown } from '../gateway/upstream/shown.ts';
+import type { VisibleChange } from '../gateway/upstream/shown.ts';
 import { BODY_LIMIT, inflate } from './body.ts';
 import { processLog } from './log.ts';
 
@@ -31,7 +31,7 @@ export type Offload = {
   /** Records a call to a model server; answers whether the log has it. Throws as `handle`. */
   readonly keep: (call: KeptCall) => Promise<boolean>;
   /** The response as its client is shown it. Throws as `handle`. */
-  readonly show: (answer: Shown) => Promise<Uint8Array>;
+  readonly show: (answer: VisibleChange) => Promise<Uint8Array>;
   /** How many texts each rule of redaction changed on the thread. */
   readonly found: () => Readonly<Record<string, number>>;
   /** Ends the thread once it has finished its requests. */
@@ -42,7 +42,7 @@ export type Offload = {
 export type ToThread =
   | { readonly kind: 'request'; readonly id: number; readonly request: OffloadedRequest }
   | { readonly kind: 'keep'; readonly id: number; readonly call: KeptCall }
-  | { readonly kind: 'show'; readonly id: number; readonly answer: Shown }
+  | { readonly kind: 'show'; readonly id: number; readonly answer: VisibleChange }
   | { readonly kind: 'abort'; readonly id: number }
   | { readonly kind: 'close' };
 /** Messages from it: a head, chunks, and an end; whether a call was recorded; what is shown; an error in place of any of them. */

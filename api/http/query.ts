@@ -37,18 +37,18 @@ export function readQuery<T extends TObject>(
       tags[name.slice(TAG.length)] = written;
       continue;
     }
-    const expected = schema.properties[name] as Described;
+    const expected = schema.properties[name] as FieldSchema;
     if (!names.includes(name) || name === `${TAG}KEY`) throw wrong(name, `one of ${names.join(', ')}`, name);
     const value = typed(expected, written);
     if (!Check(expected, value)) throw wrong(name, typeText(expected), written);
     values[name] = value;
   }
   const missing = (schema.required as readonly string[] | undefined)?.find((name) => !Object.hasOwn(values, name));
-  if (missing !== undefined) throw wrong(missing, typeText(schema.properties[missing] as Described), undefined);
+  if (missing !== undefined) throw wrong(missing, typeText(schema.properties[missing] as FieldSchema), undefined);
   return { values: values as Static<T>, tags };
 }
 
-type Described = TSchema & Record<string, unknown>;
+type FieldSchema = TSchema & Record<string, unknown>;
 
 function typed(schema: Record<string, unknown>, written: string): unknown {
   if (schema.type === 'integer' || schema.type === 'number')

@@ -14,7 +14,7 @@ const PAGE_BYTES = 2 * 1024 * 1024;
 /** The time that orders a list, and the column that orders equal times. */
 export type Order = { readonly time: RawBuilder<string | null>; readonly id: RawBuilder<string | null> };
 
-type Measured = Record<string, unknown> & {
+type SizedRow = Record<string, unknown> & {
   readonly page_at: string;
   readonly page_id: string;
   readonly page_rows: number;
@@ -42,7 +42,7 @@ export async function readPage<Tables, From extends keyof Tables, Row>(
     query
       .selectFrom(
         query
-          .selectFrom(sql<Measured>`(${page})`.as('p'))
+          .selectFrom(sql<SizedRow>`(${page})`.as('p'))
           .selectAll('p')
           .select(sql<number>`sum(octet_length(p::text)) over (order by page_at desc, page_id desc)`.as('page_bytes'))
           .select(sql<number>`octet_length(p::text)`.as('page_row_bytes'))
@@ -53,7 +53,7 @@ export async function readPage<Tables, From extends keyof Tables, Row>(
       .where(sql<SqlBool>`page_bytes - page_row_bytes < ${sql.lit(PAGE_BYTES)}`)
       .orderBy('page_at', 'desc')
       .orderBy('page_id', 'desc'),
-  )) as unknown as readonly Measured[];
+  )) as unknown as readonly SizedRow[];
   const kept = rows.slice(0, limit);
   const items = kept.map(({ page_at, page_id, page_bytes, page_row_bytes, page_rows, ...row }) => row);
   const last = kept.at(-1);

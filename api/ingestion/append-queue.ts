@@ -2,13 +2,13 @@
 import { TroupeError } from '../../errors.ts';
 import type { Event } from '../../ingest/events/events.ts';
 import { fullLength, writtenAs } from '../../ingest/events/long-context.ts';
-import type { Appended, EventLog } from '../../ingest/log/log.ts';
+import type { AppendResult, EventLog } from '../../ingest/log/log.ts';
 import { isFullDisk, isTransient } from '../../store/db/faults.ts';
 import { groupCommit } from './group-commit.ts';
 
 export type AppendQueue = {
   /** Answers, in the order given, once the log has answered. Throws `unreachable`, `disk_full` or `busy` where the log cannot take them now. */
-  readonly append: (events: readonly Event[]) => Promise<readonly Appended[]>;
+  readonly append: (events: readonly Event[]) => Promise<readonly AppendResult[]>;
   readonly idle: () => Promise<void>;
 };
 
@@ -19,7 +19,7 @@ const ENVELOPE = 500;
 
 export function createAppendQueue(log: Pick<EventLog, 'append'>): AppendQueue {
   const group = groupCommit(
-    async (calls: readonly (readonly Event[])[]): Promise<(readonly Appended[])[]> => {
+    async (calls: readonly (readonly Event[])[]): Promise<(readonly AppendResult[])[]> => {
       const answers = await log.append(calls.flat());
       let from = 0;
       return calls.map((events) => {

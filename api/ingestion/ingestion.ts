@@ -3,7 +3,7 @@
  * counted. Acknowledged events are durable.
  */
 import type { Refusal } from '../../errors.ts';
-import type { Decoded } from '../../ingest/events/decode.ts';
+import type { DecodeResult } from '../../ingest/events/decode.ts';
 import {
   type DeadLetter,
   ERASED_REFUSAL,
@@ -21,7 +21,7 @@ import { groupCommit } from './group-commit.ts';
 /** A record to ingest: its decoded event, and the raw bytes, which are read only if it is rejected. */
 export type IngestItem = {
   readonly id: string | null;
-  readonly decoded: Decoded;
+  readonly decoded: DecodeResult;
   readonly raw: () => string | Uint8Array;
   readonly place: string | null;
 };

@@ -8,14 +8,14 @@ import type { IngestItem, Ingestion, ItemAnswer } from './ingestion.ts';
 export const MAX_ITEMS = 10_000;
 
 /** Why one item was rejected; null if it was stored, or had nothing to store. */
-export type Rejected = Pick<ItemAnswer, 'code' | 'field' | 'expected' | 'got'> | null;
+export type ItemRefusal = Pick<ItemAnswer, 'code' | 'field' | 'expected' | 'got'> | null;
 
 /** Takes all items of a request; returns results in their order once all are durable. Throws `too_large`, `unreachable` or `busy`. */
 export async function takeItems(
   ingestion: Ingestion,
   name: string,
   items: readonly LiveItem[],
-): Promise<readonly Rejected[]> {
+): Promise<readonly ItemRefusal[]> {
   if (items.length > MAX_ITEMS) throw tooMany(items.length);
   const owners: number[] = [];
   const records = items.flatMap((item, i): IngestItem[] => {
@@ -29,7 +29,7 @@ export async function takeItems(
       return { id: draft.id, decoded: decodeDraft(draft), raw: () => JSON.stringify(draft.data), place: `[${i}]` };
     });
   });
-  const rejected: Rejected[] = items.map(() => null);
+  const rejected: ItemRefusal[] = items.map(() => null);
   for (const answer of await ingestion.take(name, records)) {
     if (answer.status === 'rejected') rejected[owners[answer.index]!] = answer;
   }
@@ -44,5 +44,5 @@ const tooMany = (count: number): BodyRefused =>
     got: `${count}`,
   });
 
-export const sentenceOf = ({ code, field, expected, got }: NonNullable<Rejected>): string =>
+export const sentenceOf = ({ code, field, expected, got }: NonNullable<ItemRefusal>): string =>
   `${code}: ${field === '' ? '' : `${field} `}should be ${expected}, is ${got}`;

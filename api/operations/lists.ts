@@ -28,7 +28,7 @@ export const listOf = <R extends TObject>(row: R) =>
     warnings: Type.Optional(Type.Array(Type.String(), { description: 'a sentence on each thing to look at' })),
   });
 
-export type Asked = { readonly sort: string; readonly limit: number; readonly after?: string | undefined };
+export type PageRequest = { readonly sort: string; readonly limit: number; readonly after?: string | undefined };
 export type Page<R> = { readonly items: readonly R[]; readonly total: number; readonly next: string | null };
 export type Place = { readonly value: string; readonly id: string };
 
@@ -36,7 +36,7 @@ export type Place = { readonly value: string; readonly id: string };
 export function pageOf<R extends Readonly<Record<string, unknown>>>(
   rows: readonly R[],
   id: keyof R,
-  { sort, limit, after }: Asked,
+  { sort, limit, after }: PageRequest,
 ): Page<R> {
   const [name, sign] = sort.startsWith('-') ? [sort.slice(1), -1] : [sort, 1];
   const placeOf = (row: R): Place => ({ value: sortable(row[name]), id: sortable(row[id]) });

@@ -1,11 +1,11 @@
 /** The name of an operation and its parts. Pure. */
 
-type Named = { readonly name: string };
+type OperationName = { readonly name: string };
 
 /** `schedule` of `schedule.dry-run`. */
-export const nounOf = ({ name }: Named): string => name.split('.', 1)[0]!;
+export const nounOf = ({ name }: OperationName): string => name.split('.', 1)[0]!;
 /** `dry-run` of `schedule.dry-run`. */
-export const verbOf = ({ name }: Named): string => name.slice(nounOf({ name }).length + 1);
+export const verbOf = ({ name }: OperationName): string => name.slice(nounOf({ name }).length + 1);
 /** `dryRun` of `schedule.dry-run`: how a program writes the verb. */
-export const methodOf = (named: Named): string =>
+export const methodOf = (named: OperationName): string =>
   verbOf(named).replace(/-([a-z])/g, (_, letter: string) => letter.toUpperCase());

@@ -53,28 +53,28 @@ type Plain<T> = T extends readonly (infer E)[]
 type Context<C extends boolean> = C extends true ? ChangeContext : ReadContext;
 
 /** A field that may be left out, and has a value then. */
-type Defaulted = { readonly '~defaulted': true };
+type DefaultMark = { readonly '~defaulted': true };
 type WithDefault<P> = {
-  [K in keyof P as P[K] extends Defaulted ? K : never]: P[K] extends TSchema ? Static<P[K]> : never;
+  [K in keyof P as P[K] extends DefaultMark ? K : never]: P[K] extends TSchema ? Static<P[K]> : never;
 };
 /** The input as it is given, and as `run` gets it. */
-type Given<I extends TObject> = Static<I>;
-type Filled<I extends TObject> = Static<I> & WithDefault<I['properties']>;
+type GivenInput<I extends TObject> = Static<I>;
+type FullInput<I extends TObject> = Static<I> & WithDefault<I['properties']>;
 
-type Declared<I extends TObject, O extends TSchema, C extends boolean, R> = {
+type Declaration<I extends TObject, O extends TSchema, C extends boolean, R> = {
   /** `schedule.pause` is `troupe schedule pause`, `POST /v1/schedules/NAME/pause` and `project.schedule.pause({…})`. */
   readonly name: string;
   /** One sentence in the imperative, without a full stop. */
   readonly about: string;
   /** What else its help and its page say. */
   readonly notes?: string;
-  readonly examples: readonly Given<I>[];
+  readonly examples: readonly GivenInput<I>[];
   readonly input: I;
   readonly output: O;
   /** What a key needs over HTTP. */
   readonly scope: Scope;
   readonly changes: C;
-  readonly run: () => Promise<(context: Context<C>, input: Filled<I>) => Promise<R>>;
+  readonly run: () => Promise<(context: Context<C>, input: FullInput<I>) => Promise<R>>;
   /** The output as text for people. */
   readonly text: () => Promise<(output: R, printer: Printer) => string>;
   /** The exit code of the command, where it is not 0. */
@@ -82,7 +82,7 @@ type Declared<I extends TObject, O extends TSchema, C extends boolean, R> = {
 };
 
 /** Any operation. */
-export type Operation = Omit<Declared<TObject, TSchema, boolean, unknown>, 'examples' | 'run' | 'text' | 'exit'> & {
+export type Operation = Omit<Declaration<TObject, TSchema, boolean, unknown>, 'examples' | 'run' | 'text' | 'exit'> & {
   readonly examples: readonly Values[];
   readonly run: () => Promise<(context: ChangeContext, input: Values) => Promise<unknown>>;
   readonly text: () => Promise<(output: unknown, printer: Printer) => string>;
@@ -92,13 +92,13 @@ export type Operation = Omit<Declared<TObject, TSchema, boolean, unknown>, 'exam
 /** How a program calls an operation: the type of a method of the library and of the client. */
 export type Method<T> = T extends { readonly '~call': infer Call } ? Call : never;
 type Call<I extends TObject, O extends TSchema> =
-  Record<never, never> extends Given<I>
-    ? (input?: Given<I>) => Promise<Plain<Static<O>>>
-    : (input: Given<I>) => Promise<Plain<Static<O>>>;
+  Record<never, never> extends GivenInput<I>
+    ? (input?: GivenInput<I>) => Promise<Plain<Static<O>>>
+    : (input: GivenInput<I>) => Promise<Plain<Static<O>>>;
 
 /** Declares an operation. */
 export const operation = <I extends TObject, O extends TSchema, C extends boolean, R extends Plain<Static<O>>>(
-  declared: Declared<I, O, C, R>,
+  declared: Declaration<I, O, C, R>,
 ) => declared as unknown as Operation & { readonly '~call': Call<I, O> };
 
 /** How a field is written on the command line, where it is not as an option of its name with its value. */
@@ -151,8 +151,8 @@ export const language = <S extends TSchema>(schema: S, check: (text: string) => 
   });
 
 /** A field that has this value where it is left out. */
-export const defaulted = <S extends TSchema>(schema: S, value: Static<S>): TOptional<S> & Defaulted =>
-  Type.Optional(withKeywords(schema, { default: value })) as TOptional<S> & Defaulted;
+export const defaulted = <S extends TSchema>(schema: S, value: Static<S>): TOptional<S> & DefaultMark =>
+  Type.Optional(withKeywords(schema, { default: value })) as TOptional<S> & DefaultMark;
 
 /** A schema as documents show it: without what only the command line reads. */
 export const shownSchema = <S extends TSchema>(schema: S): S =>

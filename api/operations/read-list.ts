@@ -1,7 +1,7 @@
 /** One page of a list that the database holds. */
 import type { Db } from '../../store/db/pool.ts';
 import { firstOf, query, rowsOf, type SelectQueryBuilder, type SqlBool, sql } from '../../store/db/query.ts';
-import { type Asked, type Page, readCursor, writeCursor, wrongCursor } from './lists.ts';
+import { type Page, type PageRequest, readCursor, writeCursor, wrongCursor } from './lists.ts';
 
 /** Least values, in the place of one that is not known. */
 const LEAST = { text: '', bigint: '-1' } as const;
@@ -14,7 +14,7 @@ export async function readList<R>(
   db: Db,
   list: object,
   { columns, id }: Order,
-  { sort, limit, after }: Asked,
+  { sort, limit, after }: PageRequest,
 ): Promise<Page<R>> {
   const rows = list as SelectQueryBuilder<object, never, Record<string, unknown>>;
   const [name, direction] = sort.startsWith('-') ? ([sort.slice(1), 'desc'] as const) : ([sort, 'asc'] as const);

@@ -5,7 +5,7 @@ import { EXIT, TroupeError } from '../../errors.ts';
 import { query, rowsOf, sql } from '../../store/db/query.ts';
 import {
   ANNOTATIONS,
-  type Annotated,
+  type AnnotationResult,
   annotateHandler,
   annotateSpec,
 } from '../../store/evaluate/attribution/annotate.ts';
@@ -183,9 +183,9 @@ async function annotate(context: Context, _: readonly string[], flags: Flags): P
     { db, log, now },
     { worker: `blame-${process.pid}`, handlers: { annotate: handler }, signal: done.signal, pollMs: 50 },
   );
-  let annotated: Annotated;
+  let annotated: AnnotationResult;
   try {
-    annotated = (await waitForJob(db, jobId, { timeoutMs: LONGEST_JOB_MS })) as Annotated;
+    annotated = (await waitForJob(db, jobId, { timeoutMs: LONGEST_JOB_MS })) as AnnotationResult;
   } finally {
     done.abort();
     await working;

@@ -1,7 +1,7 @@
 /** Which of two is better: checkpoints, models or teams on the same tasks. */
 import type { Command } from 'commander';
 import { countText, TroupeError } from '../../errors.ts';
-import { type Compared, type Comparison, compare } from '../../store/explore/comparing/compare.ts';
+import { type Comparison, type ComparisonLine, compare } from '../../store/explore/comparing/compare.ts';
 import { fewestTasks } from '../../store/loop/comparison/gate.ts';
 import { number, projectCommand } from '../command.ts';
 import { answer, table } from '../output.ts';
@@ -45,7 +45,7 @@ export function comparisonText(found: Comparison): string {
     'p (McNemar)',
     'the second is',
   ];
-  const line = (over: string, one: Compared): unknown[] => [
+  const line = (over: string, one: ComparisonLine): unknown[] => [
     over,
     one.measure === 'episodes' ? 'episodes solved' : 'right candidates',
     one.tasks,

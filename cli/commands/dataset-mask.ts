@@ -46,7 +46,7 @@ Examples:
   );
 }
 
-type Masked = {
+type MaskedRow = {
   readonly row: number;
   readonly episode_id: unknown;
   readonly step_id: unknown;
@@ -61,7 +61,7 @@ async function masked(
   model: OpenModel,
   split: string,
   most: number,
-): Promise<readonly Masked[]> {
+): Promise<readonly MaskedRow[]> {
   const [{ maskParts }, { supervisedRow }, { branchRow }, { preferenceRows }] = await Promise.all([
     import('../../trainer/learn/data/mask-parts.ts'),
     import('../../trainer/learn/data/training-rows.ts'),
@@ -80,14 +80,14 @@ async function masked(
     );
   }
   const parts = (one: Parameters<typeof maskParts>[0]) => maskParts(one, (ids) => model.tokenizer.decode(ids));
-  const partsOf = (row: Readonly<Record<string, unknown>>): Masked['parts'] => {
+  const partsOf = (row: Readonly<Record<string, unknown>>): MaskedRow['parts'] => {
     if (unit === 'branch') return { answers: parts(branchRow(row as never, model)) };
     if (unit !== 'pair') return { answer: parts(supervisedRow(row as never, model)) };
     const [pair] = preferenceRows({ rows: () => [row] }, model);
     const { promptIds, chosen, rejected } = pair!;
     return { chosen: parts({ promptIds, ...chosen }), rejected: parts({ promptIds, ...rejected }) };
   };
-  const rows: Masked[] = [];
+  const rows: MaskedRow[] = [];
   for (const row of dataset.rows(split)) {
     const { episode_id, step_id = null } = row;
     const about = { row: rows.length, episode_id, step_id };
@@ -102,7 +102,7 @@ async function masked(
   return rows;
 }
 
-function rowText({ row, episode_id, step_id, parts, refused }: Masked): string {
+function rowText({ row, episode_id, step_id, parts, refused }: MaskedRow): string {
   const head = paint.bold(`row ${row}  ${[episode_id, step_id].filter((id) => id !== null).join(' ')}`);
   if (refused !== null) return `${head}\nRefused: ${refused}`;
   const texts = Object.entries(parts).map(([name, all]) => {

@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import { countText, got, TroupeError } from '../../errors.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { query, rowsOf } from '../../store/db/query.ts';
-import { type Compared, comparedBy } from '../../store/evaluate/judging/compared.ts';
+import { type ComparedEpisodes, comparedBy } from '../../store/evaluate/judging/compared.ts';
 import {
   compareEverything,
   judge,
@@ -119,7 +119,7 @@ function printJudged(
     silent,
     unread,
   }: Awaited<ReturnType<typeof judge>> & { readonly unread: readonly UnreadReward[] },
-  compared: Compared,
+  compared: ComparedEpisodes,
   methods: readonly MethodAsked[],
   flags: Flags,
 ): void {
@@ -149,7 +149,10 @@ function printJudged(
 }
 
 /** What could not be compared, and why; nothing where everything could. */
-export function comparedText({ groups, of_one, partial, open, waiting }: Compared, closeAfter: number): string[] {
+export function comparedText(
+  { groups, of_one, partial, open, waiting }: ComparedEpisodes,
+  closeAfter: number,
+): string[] {
   const ones = of_one.alone + of_one.unplaced;
   const opens = open.unfinished + open.reopened;
   return [

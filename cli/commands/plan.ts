@@ -6,7 +6,7 @@ import type { Command } from 'commander';
 import { countText, EXIT, TroupeError, unreadable } from '../../errors.ts';
 import { canonicalJson, isRecord, without } from '../../ingest/events/json.ts';
 import { firstOf, query, rowsOf, sql } from '../../store/db/query.ts';
-import { type Spent, spentBelow } from '../../store/loop/play/budget.ts';
+import { type Spending, spentBelow } from '../../store/loop/play/budget.ts';
 import { requestJob } from '../../store/queue/jobs/jobs.ts';
 import { madeBy, readRun, runMinutes, whyEnded } from '../../store/queue/jobs/run-of-plan.ts';
 import { readEngines } from '../../trainer/engines/engines.ts';
@@ -323,7 +323,7 @@ const budgetText = ({ minutes, tokens, usd }: NonNullable<PlanCheck['budget']>):
 
 /** What a run has used of its budget. What is unknown is shown as unknown, not as 0; US dollars not where nothing has a price. Pure. */
 export function spentText(
-  { tokens, usd, uncounted, unpriced, untold, minutes }: Spent & { readonly minutes: number | null },
+  { tokens, usd, uncounted, unpriced, untold, minutes }: Spending & { readonly minutes: number | null },
   budget: NonNullable<PlanCheck['budget']>,
 ): string {
   const of = (most: number | undefined) => (most === undefined ? '' : ` of ${most}`);

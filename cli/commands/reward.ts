@@ -7,7 +7,7 @@ import { parseFilter } from '../../store/filter/select.ts';
 import { requestJob, waitForJob } from '../../store/queue/jobs/jobs.ts';
 import { runJobs } from '../../store/queue/jobs/worker.ts';
 import { programEnv } from '../../trainer/loop/play/by-command.ts';
-import { REWARD, type Rewarded, rewardHandler } from '../../trainer/loop/rewards/job.ts';
+import { REWARD, type RewardReport, rewardHandler } from '../../trainer/loop/rewards/job.ts';
 import { findScorer, readScorers } from '../../trainer/loop/rewards/source.ts';
 import { projectCommand, untilInterrupted, wholeNumber } from '../command.ts';
 import { print, printJson } from '../output.ts';
@@ -57,7 +57,7 @@ export function addTo(program: Command): void {
         signal: done.signal,
         pollMs: 50,
       });
-      const result = (await waitForJob(db, id, { timeoutMs: LONGEST_MS }).finally(() => done.abort())) as Rewarded;
+      const result = (await waitForJob(db, id, { timeoutMs: LONGEST_MS }).finally(() => done.abort())) as RewardReport;
       await working;
       await catchUp();
       if (flags.json) printJson({ job_id: id, ...result });

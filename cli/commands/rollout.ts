@@ -128,7 +128,7 @@ export function addTo(program: Command): void {
       findRunner(readRunners(config.runners, readScorers(config.rewards)), String(flags.runner));
       const id = flags.id === undefined ? madeUpId(now()) : checkedRolloutId(String(flags.id));
       const asked = { ...specOf(flags), ...(flags.team === undefined ? {} : { team: teamOf(String(flags.team)) }) };
-      const sweep = combinations(flags.vary as Varied);
+      const sweep = combinations(flags.vary as ParameterGrid);
       if (sweep.length === 1) {
         const result = await played({ db, log, now }, id, asked, flags);
         if (result === null) return EXIT.interrupted;
@@ -184,9 +184,9 @@ async function played(
   return result;
 }
 
-type Varied = Readonly<Record<string, readonly Setting[]>>;
+type ParameterGrid = Readonly<Record<string, readonly Setting[]>>;
 
-function varied(text: string, so_far: Varied): Varied {
+function varied(text: string, so_far: ParameterGrid): ParameterGrid {
   const [, name, values] = /^([A-Za-z_][\w.-]*)=(.+)$/.exec(text) ?? [];
   const parts = values?.split(',').map((value) => value.trim()) ?? [];
   if (name === undefined || parts.some((part) => part === '') || new Set(parts).size < parts.length)

@@ -6,7 +6,7 @@ import type { Db } from '../../store/db/pool.ts';
 import type { SqlCaps } from '../../store/explore/sql/sql.ts';
 import { bytesText } from '../bytes.ts';
 import { databaseCommand, type Flags, untilInterrupted, wholeNumber } from '../command.ts';
-import type { Opened } from '../database.ts';
+import type { OpenDatabase } from '../database.ts';
 import { answer, print, printJson, say, table } from '../output.ts';
 
 const FORMATS = ['csv', 'arrow', 'parquet'] as const;
@@ -86,7 +86,7 @@ function requireOneAnswer(sql: string | undefined, flags: Flags): void {
 }
 
 /** @throws TroupeError `sql_refused` where the server lets no login be made */
-async function loginOf({ database }: Opened): Promise<URL> {
+async function loginOf({ database }: OpenDatabase): Promise<URL> {
   const { noReader, toolAddress } = await import('../../store/db/reader.ts');
   const address = await toolAddress(database);
   if (address === null) throw noReader();
@@ -99,14 +99,14 @@ function urlOf({ username, password, hostname, port, pathname, href }: URL): str
   return `postgresql://${username}:${password}@${pathname}?host=${hostname}&port=${port || 5432}`;
 }
 
-async function printUrl(opened: Opened, flags: Flags): Promise<number> {
+async function printUrl(opened: OpenDatabase, flags: Flags): Promise<number> {
   const url = urlOf(await loginOf(opened));
   answer(flags, { url }, url);
   if (opened.database.embedded) say('The embedded server runs while `troupe up` or `troupe sql --listen` does.');
   return EXIT.done;
 }
 
-async function takeTools(opened: Opened, flags: Flags): Promise<number> {
+async function takeTools(opened: OpenDatabase, flags: Flags): Promise<number> {
   if (!opened.database.embedded)
     throw new TroupeError(
       'usage',
@@ -171,7 +171,7 @@ async function printViews(db: Db, flags: Flags): Promise<void> {
   );
 }
 
-async function runQuery(db: Db, sql: string, { patiently }: Opened, flags: Flags): Promise<void> {
+async function runQuery(db: Db, sql: string, { patiently }: OpenDatabase, flags: Flags): Promise<void> {
   const caps: SqlCaps = {
     ...(flags.timeout === undefined ? {} : { timeoutMs: Number(flags.timeout) }),
     ...(flags.limit === undefined ? {} : { limit: Number(flags.limit) }),

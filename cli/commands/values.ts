@@ -1,6 +1,6 @@
 /** `troupe values`: value estimates of recorded steps. */
 import { type Command, Option } from 'commander';
-import type { Valued } from '../../trainer/learn/data/value-rows.ts';
+import type { ValueTarget } from '../../trainer/learn/data/value-rows.ts';
 import { plainCommand, wholeNumber } from '../command.ts';
 import { EPISODES, overEpisodes, RECORD } from '../over-episodes.ts';
 
@@ -23,7 +23,7 @@ export function addTo(program: Command): void {
       .addHelpText('after', '\nExample:\n  troupe values --model ./value-model --episodes ep-1,ep-2 --record'),
     async (_, flags) => {
       const { valuePass, valuesPass } = await import('../../trainer/sample/passes.ts');
-      return overEpisodes(flags, flags.of === 'tokens' ? valuesPass : valuePass(flags.of as Valued));
+      return overEpisodes(flags, flags.of === 'tokens' ? valuesPass : valuePass(flags.of as ValueTarget));
     },
   );
 }

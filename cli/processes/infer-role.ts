@@ -9,7 +9,7 @@ import { got, TroupeError } from '../../errors.ts';
 import { onNotify } from '../../store/db/notifications.ts';
 import { pathHere, query, rowsOf } from '../../store/db/query.ts';
 import { type Weights, weightsAtPlay } from '../../store/loop/play/weights.ts';
-import { type Given, givenTo } from '../../store/loop/release/releases.ts';
+import { givenTo, type ReleaseInput } from '../../store/loop/release/releases.ts';
 import { JOB_CHANNEL } from '../../store/queue/jobs/jobs.ts';
 import { registerProcess, reportModels } from '../../store/queue/jobs/processes.ts';
 import type { Home } from '../../store/server/home.ts';
@@ -74,7 +74,7 @@ export async function infer(
     };
     let missed = '';
     /** Whether a release could be loaded; one whose files are not there is looked for again. */
-    const loads = async ({ checkpoint_id, directory }: Given): Promise<boolean> => {
+    const loads = async ({ checkpoint_id, directory }: ReleaseInput): Promise<boolean> => {
       if (directory === null) {
         server.unload(policy);
         return true;

@@ -1,6 +1,6 @@
 /** Reads the counts of the processes under `troupe up`, over the channel to each. */
 import type { ChildProcess } from 'node:child_process';
-import { type Counted, processCounts } from '../../api/health/prometheus.ts';
+import { type CounterValues, processCounts } from '../../api/health/prometheus.ts';
 
 const ASK = 'metrics';
 /** A process whose event loop is held up by a model answers late. */
@@ -16,16 +16,16 @@ export function answerCounts(): void {
 }
 
 /** Asks for the counts of a process; null where it does not answer in time. */
-export function countsOf(child: ChildProcess): Promise<Counted | null> {
+export function countsOf(child: ChildProcess): Promise<CounterValues | null> {
   if (!child.connected) return Promise.resolve(null);
   return new Promise((resolve) => {
-    const end = (counts: Counted | null) => {
+    const end = (counts: CounterValues | null) => {
       clearTimeout(late);
       child.off('message', take);
       resolve(counts);
     };
     const take = (message: unknown) => {
-      const { counts } = (message ?? {}) as { readonly counts?: Counted };
+      const { counts } = (message ?? {}) as { readonly counts?: CounterValues };
       if (counts !== undefined) end(counts);
     };
     const late = setTimeout(() => end(null), PATIENCE_MS);

@@ -33,20 +33,20 @@ import { say } from '../output.ts';
 import {
   type Head,
   numbersOf,
-  type Prepared,
   prepared,
   requireMemory,
   runTraining,
+  type TrainingSetup,
   withReferenceModel,
 } from './training.ts';
 
 export async function trainSft(flags: Flags): Promise<number> {
-  const ready = await prepared<Named>(flags, 'sft', (start, longest) => ({
+  const ready = await prepared<NamedRow>(flags, 'sft', (start, longest) => ({
     ofLine: (value) => supervisedLine(value, start),
     ofDataset: (dataset, split) => {
       const { unit } = dataset.manifest.recipe;
       if (unit !== 'branch') requireUnit(unit);
-      return readRows<unknown, Named>(dataset.rows(split), (row) =>
+      return readRows<unknown, NamedRow>(dataset.rows(split), (row) =>
         unit === 'branch' ? branchRow(row as BranchRow, start) : supervisedRow(row as StepRow, start),
       );
     },
@@ -176,7 +176,7 @@ export async function trainRl(flags: Flags): Promise<number> {
 }
 
 /** A row that may know its problem and its role. */
-type Named = TokenRow & { readonly problem?: string; readonly role?: string };
+type NamedRow = TokenRow & { readonly problem?: string; readonly role?: string };
 
 /** A row with what it knows beside its tokens, cut to a length; null where nothing learnt is left. */
 export function fitted<R extends TokenRow>(row: R, longest: number): R | null {
@@ -196,7 +196,7 @@ type Plan = {
 const smallerBatch = ({ largest, settings }: Plan) =>
   settings.batch === null ? {} : { smaller: { flag: '--batch', now: largest } };
 
-export function requireRowMemory(flags: Flags, ready: Prepared<TokenRow>, plan: Plan): void {
+export function requireRowMemory(flags: Flags, ready: TrainingSetup<TokenRow>, plan: Plan): void {
   const longest = ready.rows.reduce((most, row) => Math.max(most, row.promptIds.length + row.tokenIds.length), 0);
   requireMemory(flags, ready, { tokensPerStep: longest * plan.largest, longest, ...smallerBatch(plan) });
 }
@@ -206,7 +206,7 @@ export async function preparedPairs(
   flags: Flags,
   method: string,
   head: Head = 'lm',
-): Promise<Prepared<PreferenceRow> & { readonly plan: Plan }> {
+): Promise<TrainingSetup<PreferenceRow> & { readonly plan: Plan }> {
   const problem = (row: PreferenceRow) => row.promptIds.join();
   const ready = await prepared<PreferenceRow>(
     flags,
@@ -225,7 +225,7 @@ export async function preparedPairs(
   return { ...ready, plan: planOf(flags, ready.rows.map(problem)) };
 }
 
-export function requirePairMemory(flags: Flags, ready: Prepared<PreferenceRow>, plan: Plan): void {
+export function requirePairMemory(flags: Flags, ready: TrainingSetup<PreferenceRow>, plan: Plan): void {
   const longest = ready.rows.reduce(
     (most, { promptIds, chosen, rejected }) =>
       Math.max(most, promptIds.length + chosen.tokenIds.length + rejected.tokenIds.length),

@@ -11,7 +11,7 @@ import {
   trainingTurn,
 } from '../../trainer/loop/jobs/training-place.ts';
 import type { Context } from '../context.ts';
-import type { Opened } from '../database.ts';
+import type { OpenDatabase } from '../database.ts';
 import { say } from '../output.ts';
 
 /** The turn of the workers of this process. */
@@ -20,13 +20,16 @@ export const turnOf = ({ config, database, db, home }: Context): Turn => {
   return trainingTurn({ count: config.trainings }, { project: database.project, home: home.root, say, free });
 };
 
-type Listed = { readonly job_id: string | null; readonly kind: string | null; readonly state: string | null };
+type WaitingJob = { readonly job_id: string | null; readonly kind: string | null; readonly state: string | null };
 
 /** Whom a job of this project waits for because the machine trains already; null where it does not wait for that. */
-export async function waitsForTraining({ config, database }: Opened): Promise<(job: Listed) => string | null> {
+export async function waitsForTraining({
+  config,
+  database,
+}: OpenDatabase): Promise<(job: WaitingJob) => string | null> {
   const home = homeAt(config.home);
   const ahead = await placeHolders({ count: config.trainings });
-  const isAhead = ({ job_id }: Listed) =>
+  const isAhead = ({ job_id }: WaitingJob) =>
     ahead.some((one) => one?.job_id === job_id && one?.project === database.project && one?.home === home.root);
   return (job) =>
     ahead.length === config.trainings &&

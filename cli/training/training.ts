@@ -42,7 +42,7 @@ const adapterOf = ({ targets, ...rest }: LoraFlag): Adapter => ({ ...rest, targe
 /** What is trained on top of the layers: a language model's distribution, or one number a token. */
 export type Head = 'lm' | 'value' | 'reward';
 
-export type Prepared<R> = {
+export type TrainingSetup<R> = {
   readonly config: Config;
   readonly start: OpenModel;
   readonly data: TrainingData<R>;
@@ -60,7 +60,7 @@ export async function prepared<R>(
   method: string,
   readerFor: (start: OpenModel, longest: number) => DataReader<R>,
   head: Head = 'lm',
-): Promise<Prepared<R>> {
+): Promise<TrainingSetup<R>> {
   const config = loadConfig(flags, process.env);
   const { datasets } = homeAt(config.home);
   const start = withHead(await openModelForIds(String(flags.model)), head, { method, seed: Number(flags.seed) });
@@ -164,7 +164,7 @@ export type StepSize = Omit<MemoryOptions, 'adapter' | 'recompute'> & {
 /** Refuses a run that does not fit into memory: that of this machine, or --memory-limit. */
 export function requireMemory(
   flags: Flags,
-  { start, adapter }: Prepared<unknown>,
+  { start, adapter }: TrainingSetup<unknown>,
   { smaller, ...step }: StepSize,
 ): void {
   if (flags.memoryCheck === false) return;
@@ -193,7 +193,7 @@ const halves = (from: number): number[] => (from < 2 ? [] : [Math.floor(from / 2
 /** A model that only computes log-probabilities of rows: the one of --reference, or the one the run starts from. */
 export async function withReferenceModel<T>(
   flags: Flags,
-  { start, config }: Prepared<unknown>,
+  { start, config }: TrainingSetup<unknown>,
   work: (model: TrainableModel) => Promise<T>,
 ): Promise<T> {
   const open = flags.reference === undefined ? start : await openModelForIds(String(flags.reference));
@@ -205,7 +205,7 @@ export async function withReferenceModel<T>(
   }
 }
 
-export type Trained = {
+export type TrainingOutcome = {
   readonly progress: Progress;
   /** What the method adds to the document. */
   readonly more?: Readonly<Record<string, unknown>>;
@@ -217,7 +217,7 @@ export type Trained = {
  */
 export async function runTraining(
   flags: Flags,
-  prepared: Prepared<unknown>,
+  prepared: TrainingSetup<unknown>,
   settings: Settings,
   steps: number,
   {
@@ -225,7 +225,7 @@ export async function runTraining(
     train,
   }: {
     readonly reference?: () => Promise<RunState['reference']>;
-    readonly train: (run: OpenRun, watch: Watch, reference: RunState['reference']) => Promise<Trained>;
+    readonly train: (run: OpenRun, watch: Watch, reference: RunState['reference']) => Promise<TrainingOutcome>;
   },
 ): Promise<number> {
   const { config, start, data, adapter } = prepared;

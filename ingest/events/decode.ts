@@ -6,7 +6,7 @@ import { Compile } from 'typebox/compile';
 import { got, type Refusal } from '../../errors.ts';
 import { CANONICAL, type Draft, type Event, type EventName, keyOf, typeOf } from './events.ts';
 import { asText, canonicalJson, isRecord, MAX_DATA_DEPTH, notJson } from './json.ts';
-import { sha256Around, textOf, type Written, withJson, writtenAs, writtenOf } from './long-context.ts';
+import { sha256Around, textOf, type WrittenJson, withJson, writtenAs, writtenOf } from './long-context.ts';
 import { parseBody } from './parse-body.ts';
 import { holdsSecret } from './redact-rules.ts';
 import { keepSpelling } from './spelling.ts';
@@ -14,7 +14,7 @@ import { asTaught } from './taught.ts';
 import { ESCAPED_FLAG, escapeText, mapStrings, needsEscape, unescapeText } from './text.ts';
 import { EVENT_NAMES, newestVersion, schemaOf, upcast } from './upcast/catalogue.ts';
 
-export type Decoded =
+export type DecodeResult =
   | { readonly event: Event; readonly refusal?: never }
   | { readonly refusal: Refusal; readonly event?: never };
 
@@ -48,7 +48,7 @@ function checkerOf(name: EventName, version: number): Checker {
 export const typeNamed = (type: unknown): EventType | null => types.get(type as string) ?? null;
 
 /** A version after those that this code knows is what newer code writes: `unknown_version`, which waits for that code. */
-function unknownType(type: string): Decoded {
+function unknownType(type: string): DecodeResult {
   const name = /^troupe\.(.+)\.v[1-9]\d*$/.exec(type)?.[1] as EventName | undefined;
   if (name === undefined || !EVENT_NAMES.includes(name))
     return refuse(
@@ -69,13 +69,13 @@ export function parseEvent(text: string): ReturnType<typeof parseBody> {
 }
 
 /** Reads one JSON text as an event. Never throws. */
-export function decodeText(text: string): Decoded {
+export function decodeText(text: string): DecodeResult {
   const parsed = parseEvent(text);
   return 'refusal' in parsed ? parsed : decodeEnvelope(parsed.value);
 }
 
 /** Reads one CloudEvents envelope in structured JSON form. Never throws. */
-export function decodeEnvelope(value: unknown): Decoded {
+export function decodeEnvelope(value: unknown): DecodeResult {
   if (!isRecord(value)) return refuse('bad_shape', '', 'an event object', value);
   const version = value.specversion;
   if (version !== undefined && version !== '1.0') return refuse('bad_type', 'specversion', '"1.0"', version);
@@ -95,7 +95,7 @@ export function decodeEnvelope(value: unknown): Decoded {
 }
 
 /** Checks a draft field by field and gives it its key and digest. Never throws. */
-export function decodeDraft(draft: Draft): Decoded {
+export function decodeDraft(draft: Draft): DecodeResult {
   const { event, refusal } = checkDraft(draft);
   if (refusal) return { refusal };
   const json = writtenAs(event);
@@ -103,12 +103,12 @@ export function decodeDraft(draft: Draft): Decoded {
   return { event: Object.assign(event, { digest: digestOf(event, json) }) as Event };
 }
 
-type Checked =
+type CheckResult =
   | { readonly event: Omit<Event, 'digest'>; readonly refusal?: never }
   | { readonly refusal: Refusal; readonly event?: never };
 
 /** The same for what never enters the log: nothing there has to separate duplicates from conflicts, and the digest is most of the work. */
-export function checkDraft(draft: Draft): Checked {
+export function checkDraft(draft: Draft): CheckResult {
   for (const field of ['id', 'source'] as const) {
     const problem = badIdentifier(draft[field]);
     if (problem) return refuse('bad_identifier', field, problem, draft[field]);
@@ -128,7 +128,7 @@ export function checkDraft(draft: Draft): Checked {
   const badName = names?.(data, 'data') ?? null;
   if (badName) return { refusal: badName };
   const canonical = draft[CANONICAL];
-  let json: Written = canonical?.of === data ? canonical.json : writtenOf(data);
+  let json: WrittenJson = canonical?.of === data ? canonical.json : writtenOf(data);
   if (mightHoldEscapes(data, json)) {
     const badKey = findBadKey(data, 'data');
     if (badKey) return refuse('bad_identifier', badKey, STORABLE, 'a key with one of them');
@@ -154,7 +154,7 @@ export function checkDraft(draft: Draft): Checked {
 /** Distinguishes a repeated event from a conflicting one; `json` is its canonical data. */
 export const digestOf = (
   { name, type_version, time }: EventType & { readonly time: string | null },
-  json: Written,
+  json: WrittenJson,
 ): string => sha256Around(`${name}${type_version === 1 ? '' : `.v${type_version}`}\n${time ?? ''}\n`, json);
 
 /** An event as the CloudEvents envelope that `decodeEnvelope` reads, text given back as it was sent. */
@@ -208,7 +208,7 @@ const mightNeedEscape = (json: string): boolean =>
   (json.includes('\\u') || json.includes('\uFFFE')) && MIGHT_NEED_ESCAPE.test(json);
 
 /** The same for an event: of messages that never change it is asked once, since each call of a conversation repeats them. */
-function mightHoldEscapes(data: Record<string, unknown>, json: Written): boolean {
+function mightHoldEscapes(data: Record<string, unknown>, json: WrittenJson): boolean {
   if (typeof json === 'string') return mightNeedEscape(json);
   return mightNeedEscape(json.before + json.after) || (data.input as object[]).some(messageMightNeedEscape);
 }
@@ -451,6 +451,6 @@ const problem = (code: Refusal['code'], field: string, expected: string, value: 
   expected,
   got: got(value),
 });
-const refuse = (code: Refusal['code'], field: string, expected: string, value: unknown): Decoded => ({
+const refuse = (code: Refusal['code'], field: string, expected: string, value: unknown): DecodeResult => ({
   refusal: problem(code, field, expected, value),
 });

@@ -6,7 +6,7 @@
 /** Where a value keeps what is known of it. No copy has it. */
 const KNOWN = Symbol('known');
 
-export type Known = {
+export type JsonMemo = {
   /** Its canonical JSON; empty until it was written. */
   json: string;
   /** It is JSON of no more than so many levels; 0 where nobody has looked. */
@@ -16,9 +16,9 @@ export type Known = {
 };
 
 /** What is known of a value, where anything is. */
-export const knownOf = (value: object): Known | undefined => (value as { [KNOWN]?: Known })[KNOWN];
+export const knownOf = (value: object): JsonMemo | undefined => (value as { [KNOWN]?: JsonMemo })[KNOWN];
 
-const mark = (value: object, known: Known): void =>
+const mark = (value: object, known: JsonMemo): void =>
   void Object.defineProperty(value, KNOWN, { value: known, enumerable: false });
 
 /**

@@ -16,7 +16,7 @@ export type LongJson = {
 };
 
 /** Canonical JSON, in one text or in parts. */
-export type Written = string | LongJson;
+export type WrittenJson = string | LongJson;
 
 /** Fewer messages are written anew: it takes no longer. */
 const FEWEST = 8;
@@ -24,7 +24,7 @@ const FEWEST = 8;
 const WRITTEN = new WeakMap<object, LongJson>();
 
 /** The canonical JSON of data: in parts where `input` is a list of at least 8 messages that never change (`writeOnce`). */
-export function writtenOf(data: unknown): Written {
+export function writtenOf(data: unknown): WrittenJson {
   if (!isRecord(data) || !Array.isArray(data.input) || data.input.length < FEWEST) return canonicalJson(data);
   const known = WRITTEN.get(data);
   if (known !== undefined) return known;
@@ -45,16 +45,16 @@ export function writtenOf(data: unknown): Written {
 }
 
 /** The canonical JSON of an event's data. */
-export const writtenAs = (event: Pick<Event, 'data' | 'json'>): Written => WRITTEN.get(event.data) ?? event.json;
+export const writtenAs = (event: Pick<Event, 'data' | 'json'>): WrittenJson => WRITTEN.get(event.data) ?? event.json;
 
 /** The same object with the member `json`, which of parts is put together each time it is asked for. */
-export const withJson = <T extends object>(event: T, written: Written): T & { readonly json: string } =>
+export const withJson = <T extends object>(event: T, written: WrittenJson): T & { readonly json: string } =>
   typeof written === 'string'
     ? Object.assign(event, { json: written })
     : (Object.defineProperty(event, 'json', { get: () => textOf(written), enumerable: true }) as T & { json: string });
 
 /** The one text of it. */
-export const textOf = (written: Written): string =>
+export const textOf = (written: WrittenJson): string =>
   typeof written === 'string'
     ? written
     : written.before +
@@ -62,7 +62,7 @@ export const textOf = (written: Written): string =>
       written.after;
 
 /** SHA-256 (hex) of JSON between two other texts. */
-export function sha256Around(before: string, written: Written, after = ''): string {
+export function sha256Around(before: string, written: WrittenJson, after = ''): string {
   if (typeof written === 'string') return sha256(before + written + after);
   const hash = createHash('sha256')
     .update(before + written.before)
@@ -71,11 +71,11 @@ export function sha256Around(before: string, written: Written, after = ''): stri
 }
 
 /** Characters that it holds for itself, without what it shares with other calls. */
-export const ownLength = (written: Written): number =>
+export const ownLength = (written: WrittenJson): number =>
   typeof written === 'string' ? written.length : written.before.length + written.after.length;
 
 /** Its characters, of the messages their bytes. */
-export const fullLength = (written: Written): number =>
+export const fullLength = (written: WrittenJson): number =>
   ownLength(written) + (typeof written === 'string' ? 0 : written.messages.length);
 
 /** The messages of the longest context so far that begins with the same message. Bytes that a call has are never written again. */

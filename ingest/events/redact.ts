@@ -31,7 +31,7 @@ export type OwnRule = {
 };
 
 /** Rules that may find something, and whether something was found before. */
-type Seen = { readonly rules: readonly Rule[]; readonly holdsMark: boolean };
+type Suspicion = { readonly rules: readonly Rule[]; readonly holdsMark: boolean };
 
 /** A redactor by the built-in rules and these. */
 export function createRedactor(own: readonly OwnRule[] = []): Redactor {
@@ -54,10 +54,10 @@ export function createRedactor(own: readonly OwnRule[] = []): Redactor {
     const applied = applying(written);
     return applied.length === 0 ? hidden : mapTexts(hidden, (raw) => applyAll(applied, raw, note));
   };
-  const look = (json: string): Seen => ({ rules: applying(json), holdsMark: json.includes('[redacted:') });
+  const look = (json: string): Suspicion => ({ rules: applying(json), holdsMark: json.includes('[redacted:') });
   /** What was found in messages that never change: each call of a conversation repeats those of the call before it. */
-  const seen = new WeakMap<object, Seen>();
-  const lookAt = (given: Event): Seen => {
+  const seen = new WeakMap<object, Suspicion>();
+  const lookAt = (given: Event): Suspicion => {
     const json = writtenAs(given);
     if (typeof json === 'string') return look(json);
     const own = look(json.before + json.after);

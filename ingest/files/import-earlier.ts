@@ -9,7 +9,7 @@ import type { Draft } from '../events/events.ts';
 import { canonicalJson, hashId, sha256 } from '../events/json.ts';
 import { parseOwn, writtenJson } from '../events/spelling.ts';
 import { FORMATS } from '../formats/catalogue.ts';
-import type { Converted, Format } from '../formats/kit/format.ts';
+import type { Conversion, Format } from '../formats/kit/format.ts';
 import { joinParts, type Part } from '../formats/kit/join-parts.ts';
 import type { ArtifactStore, Originals } from '../log/log.ts';
 import type { Member } from './import-gather.ts';
@@ -20,7 +20,7 @@ export type Earlier = { readonly originals: Originals; readonly artifacts: Artif
 export type IdsElsewhere = ReadonlyMap<string, string>;
 
 /** A run as it is read now: its own lines, or with those of earlier imports, which stand in no file of this one. */
-export type Reading = { readonly part: Part<Member>; readonly converted: Converted };
+export type Reading = { readonly part: Part<Member>; readonly converted: Conversion };
 
 /**
  * Reads a run of lines beside what is stored of it. `native` is the record that they are alone, where it is not their list; `copied` names
@@ -35,7 +35,7 @@ export async function readRun(
 ): Promise<Reading> {
   const joins = format.joins!;
   const path = part.members.find((member) => member !== undefined)?.place.file;
-  const convert = ({ lines: value }: Part<Member>): Converted =>
+  const convert = ({ lines: value }: Part<Member>): Conversion =>
     format.convert({ value, canonical: canonicalJson(value), ordinal: 0, copied, path });
   const canonical = canonicalJson(native);
   const alone = (): Reading => ({
@@ -80,7 +80,7 @@ async function storedIn({ artifacts }: Earlier, name: string): Promise<unknown> 
  */
 export async function recordedElsewhere(
   format: Format,
-  { drafts }: Converted,
+  { drafts }: Conversion,
   here: ReadonlyMap<string, string>,
   { originals }: Earlier,
 ): Promise<Refusal | null> {
@@ -116,9 +116,9 @@ const otherForms = ({ name, restatesRunsOf = [] }: Format): readonly string[] =>
 export async function readBeside(
   format: Format,
   lists: readonly (readonly unknown[])[],
-  converted: Converted,
+  converted: Conversion,
   earlier: Earlier,
-): Promise<Converted> {
+): Promise<Conversion> {
   const { rereads } = format;
   if (!rereads) return converted;
   const own = new Map<string, Map<string, unknown>>();
@@ -133,7 +133,7 @@ export async function readBeside(
       for (const name of names) if (name !== episodes.get(episode)) others.push(rereads(await storedIn(earlier, name)));
   }
   if (others.length === 0) return converted;
-  const read = (value: readonly (readonly unknown[])[]): Converted =>
+  const read = (value: readonly (readonly unknown[])[]): Conversion =>
     format.convert({ value, canonical: canonicalJson(value), ordinal: 0 });
   const now = read([...lists, ...others]);
   const places = lists.reduce((sum, list) => sum + list.length, 0);
@@ -151,10 +151,10 @@ const taskIn = ({ name, data }: Draft): unknown =>
  */
 async function inPlaceOf(
   format: Format,
-  before: readonly Converted[],
-  now: Converted,
+  before: readonly Conversion[],
+  now: Conversion,
   { originals }: Earlier,
-): Promise<Converted> {
+): Promise<Conversion> {
   const stale = staleOf(format, before, now);
   const all = [...stale, ...now.drafts];
   const keys = [...new Set(all.flatMap(keyOf))];
@@ -195,7 +195,7 @@ function keyOf({ data }: Draft): string[] {
 }
 
 /** What smaller readings recorded of these episodes and the fuller one does not. */
-function staleOf(format: Format, before: readonly Converted[], now: Converted): Draft[] {
+function staleOf(format: Format, before: readonly Conversion[], now: Conversion): Draft[] {
   const kept = new Set(now.drafts.map(({ id }) => id));
   // A task that only the smaller reading names may be that of another run.
   const tasks = new Set(now.drafts.map(taskIn));

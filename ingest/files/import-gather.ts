@@ -8,7 +8,7 @@ import { openRecordFile } from './read-file.ts';
 /** One record of a file, as part of a native record. */
 export type Member = { readonly place: Place; readonly raw: Uint8Array };
 
-export type Gathered = {
+export type FileRecords = {
   /** The values of each file in their order. */
   readonly lists: readonly (readonly unknown[])[];
   /** Where each value stands, file after file. */
@@ -20,7 +20,7 @@ export type Gathered = {
  * Reads all records of these files. What cannot be read is refused by itself; together they may have as many bytes as a document,
  * beyond which nothing of them is taken. `check` is called before each record and may throw.
  */
-export async function gatherRecords(paths: readonly string[], check: () => void): Promise<Gathered> {
+export async function gatherRecords(paths: readonly string[], check: () => void): Promise<FileRecords> {
   const members: Member[] = [];
   const refused: (Member & { refusal: Refusal })[] = [];
   const lists: unknown[][] = [];
@@ -56,7 +56,7 @@ export async function* gatherFiles(
   files: readonly InputFile[],
   check: () => void,
   limit = PART_BYTES,
-): AsyncGenerator<Gathered> {
+): AsyncGenerator<FileRecords> {
   for (let from = 0; from < files.length; ) {
     let to = from + 1;
     for (let held = files[from]!.bytes; to < files.length && held + files[to]!.bytes <= limit; to++)
@@ -78,7 +78,7 @@ export async function* gatherParts(
   paths: readonly string[],
   check: () => void,
   limit = PART_BYTES,
-): AsyncGenerator<Gathered> {
+): AsyncGenerator<FileRecords> {
   let members: Member[] = [];
   let refused: (Member & { refusal: Refusal })[] = [];
   let lists: unknown[][] = [];

@@ -142,7 +142,7 @@ function placesIn(value: unknown): ReadonlyMap<string, readonly Place[]> {
 function* targetsFrom(
   value: unknown,
   place: Place,
-  before: Shown,
+  before: TrialResult,
   convert: (native: unknown) => readonly Draft[],
 ): Iterable<string> {
   const old = place.reduce<unknown>((one, key) => (one as Record<string | number, unknown>)[key], value);
@@ -229,10 +229,10 @@ function targetsIn({ name, time, data }: Draft, isMark: (value: unknown) => bool
   return found;
 }
 
-type Shown = { readonly drafts: readonly Draft[]; readonly fields: ReadonlyMap<string, number> };
+type TrialResult = { readonly drafts: readonly Draft[]; readonly fields: ReadonlyMap<string, number> };
 
 /** Each scalar of the events with how often it is there; digests, which change with anything, are left out. */
-function shown(drafts: readonly Draft[]): Shown {
+function shown(drafts: readonly Draft[]): TrialResult {
   const fields = new Map<string, number>();
   const count = (key: string): void => void fields.set(key, (fields.get(key) ?? 0) + 1);
   const walk = (value: unknown, path: string): void => {
@@ -246,7 +246,7 @@ function shown(drafts: readonly Draft[]): Shown {
 }
 
 /** The fields whose values are others; none where the record was refused. */
-function differences(before: Shown, after: Shown): ReadonlySet<string> {
+function differences(before: TrialResult, after: TrialResult): ReadonlySet<string> {
   const found = new Set<string>();
   if (after.drafts.length === 0) return found;
   for (const [key, count] of after.fields)

@@ -46,12 +46,13 @@ export function tallier(): { readonly add: (event: Event) => void; readonly tota
         if (episode !== null) tasked.add(episode);
       } else if (episode !== null) untasked.add(episode);
     } else if (name === 'generation.completed') {
-      const { episode_id: episode, call_id: call, choices } = data as unknown as Named & { choices: unknown[] };
+      const { episode_id: episode, call_id: call, choices } = data as unknown as TalliedIds & { choices: unknown[] };
       steps.set(shortHash(episode, call), choices.length);
     } else if (name === 'tool.called') {
-      const { episode_id: episode, tool_call_id: id } = data as unknown as Named;
+      const { episode_id: episode, tool_call_id: id } = data as unknown as TalliedIds;
       toolCalls.add(shortHash(episode, id));
-    } else if (name === 'feedback.recorded') feedback.add(shortHash(event.key, (data as unknown as Named).feedback_id));
+    } else if (name === 'feedback.recorded')
+      feedback.add(shortHash(event.key, (data as unknown as TalliedIds).feedback_id));
   };
   const total = (): Tally => ({
     episodes: episodes.size,
@@ -65,7 +66,7 @@ export function tallier(): { readonly add: (event: Event) => void; readonly tota
   return { add, total };
 }
 
-type Named = {
+type TalliedIds = {
   readonly episode_id: string;
   readonly call_id: string;
   readonly tool_call_id: string;

@@ -9,7 +9,7 @@ import type { Event, EventName } from '../events/events.ts';
 import { canonicalJson } from '../events/json.ts';
 import { createRedactor, type Redactor } from '../events/redact.ts';
 import { FORMATS, formatNamed, recognise } from '../formats/catalogue.ts';
-import type { Converted, Format, Head } from '../formats/kit/format.ts';
+import type { Conversion, Format, Head } from '../formats/kit/format.ts';
 import { joinParts, type Part } from '../formats/kit/join-parts.ts';
 import type { ArtifactStore, EventLog, IngestLedger, Originals } from '../log/log.ts';
 import { type EpisodeRule, withEpisodes } from '../traces/otlp/episode-rules.ts';
@@ -17,7 +17,7 @@ import { type Counts, openBatches, type Place } from './import-batches.ts';
 import { copyFinder, oldestFirst } from './import-copies.ts';
 import { type Earlier, type IdsElsewhere, readBeside, readRun, recordedElsewhere } from './import-earlier.ts';
 import { findFiles, type InputFile, type SkippedFile } from './import-files.ts';
-import { type Gathered, gatherFiles, gatherParts, gatherRecords, type Member } from './import-gather.ts';
+import { type FileRecords, gatherFiles, gatherParts, gatherRecords, type Member } from './import-gather.ts';
 import { countUnmapped, fieldFinder, unmappedOf } from './import-mapping.ts';
 import { ordinals, type Tally, tallier } from './import-tally.ts';
 import { nearMiss } from './near-miss.ts';
@@ -151,7 +151,7 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
 
   /** A refusal names the member that it concerns; one of a line that an earlier import read was reported then. */
   async function keepConverted(
-    converted: Converted,
+    converted: Conversion,
     format: Format,
     members: readonly (Member | undefined)[],
     { place, raw } = members[0]!,
@@ -240,7 +240,11 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
     await keepGathered(await gatherRecords(paths, check), format, folder);
   }
 
-  async function keepGathered({ lists, members, refused }: Gathered, format: Format, folder: boolean): Promise<void> {
+  async function keepGathered(
+    { lists, members, refused }: FileRecords,
+    format: Format,
+    folder: boolean,
+  ): Promise<void> {
     for (const { refusal, place, raw } of refused) await batches.refuse(refusal, place, raw);
     if (members.length === 0) return;
     if (!folder) return keep(lists[0], format, members);
@@ -358,7 +362,7 @@ const FRAME: ReadonlySet<EventName> = new Set([
 ]);
 
 /** True where so much of a record was refused that an episode without content would be left. */
-const isRefusedWhole = ({ drafts, refusals }: Converted): boolean =>
+const isRefusedWhole = ({ drafts, refusals }: Conversion): boolean =>
   refusals.length > 0 &&
   drafts.some(({ name }) => name === 'episode.started') &&
   drafts.every(({ name, data }) => FRAME.has(name) && !('role' in data && data.role !== 'raw-record'));

@@ -80,7 +80,7 @@ function typeBeside(holder: Readonly<Record<string, unknown>>): string | null {
 }
 
 /** A file inside of a longer text, such as an attribute of a span that holds messages as JSON: from `from` to `to` it is base64. */
-export type Embedded = { readonly from: number; readonly to: number; readonly media_type: string };
+export type EmbeddedFile = { readonly from: number; readonly to: number; readonly media_type: string };
 
 /** Begins where a run of such letters does: in a shorter one each letter would be the beginning of another try. */
 const RUN = /(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{1366,}={0,2}/g;
@@ -91,8 +91,8 @@ const TYPE_BESIDE = /"(?:media_type|mime_type|mimeType|mediaType)\\*"\s*:\s*\\*"
 const NEAR = 300;
 
 /** The files in a text, in their order. */
-export function filesIn(text: string): readonly Embedded[] {
-  const found: Embedded[] = [];
+export function filesIn(text: string): readonly EmbeddedFile[] {
+  const found: EmbeddedFile[] = [];
   for (const { 0: run, index: from } of text.matchAll(RUN)) {
     const to = from + run.length;
     const before = text.slice(Math.max(0, from - NEAR), from);

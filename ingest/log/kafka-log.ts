@@ -49,7 +49,7 @@ const BREATH_MS = 500;
 /** What a batch of records takes besides them. */
 const BATCH_OVERHEAD = 100;
 
-type Open = { readonly producer: Producer; readonly partitions: number };
+type OpenProducer = { readonly producer: Producer; readonly partitions: number };
 
 /**
  * The topic as an event log. Nothing is connected before the first append.
@@ -62,7 +62,7 @@ export function kafkaLog(
   { partitions, accepts = null, deadlineMs = 5000, guard }: KafkaLogOptions,
 ): EventLog {
   const { topic } = kafka;
-  let open: Promise<Open> | null = null;
+  let open: Promise<OpenProducer> | null = null;
   let admin: Promise<Admin> | null = null;
   let known: number | null = null;
   let limit = DEFAULT_MAX_BYTES;
@@ -126,7 +126,7 @@ export function kafkaLog(
         looking = false;
       });
   }, LOOK_MS).unref();
-  const connect = async (): Promise<Open> => {
+  const connect = async (): Promise<OpenProducer> => {
     await look();
     const made = await ensureTopic(await connectAdmin(), topic, partitions);
     limit = made.maxBytes;

@@ -5,7 +5,7 @@
  */
 import { createHash } from 'node:crypto';
 import { got, type Refusal } from '../../errors.ts';
-import { type Decoded, decodeEnvelope, decodeText, digestOf, parseEvent, typeNamed } from '../events/decode.ts';
+import { type DecodeResult, decodeEnvelope, decodeText, digestOf, parseEvent, typeNamed } from '../events/decode.ts';
 import { type Event, keyOf, typeOf } from '../events/events.ts';
 import { canonicalJson, isRecord, parseRecord } from '../events/json.ts';
 import { upcast } from '../events/upcast/catalogue.ts';
@@ -60,7 +60,7 @@ export function recordBytes({ key, value, headers }: WrittenRecord): number {
 }
 
 /** Reads a record as an event. Never throws, whatever the bytes. */
-export function readRecord(record: LogRecord): Decoded {
+export function readRecord(record: LogRecord): DecodeResult {
   const unread = record.headers[UNREAD];
   if (unread !== undefined) return refuse('too_large', '', UNREAD_EXPECTED, String(unread));
   if (record.value === null) return refuse('bad_shape', '', 'an event', 'a record without a value');
@@ -100,7 +100,7 @@ export function rawOf(record: LogRecord): Uint8Array {
 }
 
 /** Reads again what {@link rawOf} kept. Never throws. */
-export function readKept(raw: Uint8Array): Decoded {
+export function readKept(raw: Uint8Array): DecodeResult {
   const read = textOf(raw);
   if ('refusal' in read) return read;
   const parsed = parseRecord(read.text);
@@ -128,13 +128,13 @@ export function recordDigest({ timestamp, key, value, headers }: LogRecord): str
   return hash.digest('hex');
 }
 
-type Read = {
+type RecordHead = {
   readonly attributes: Readonly<Record<string, string>>;
   readonly contentType: string | undefined;
   readonly digest: string | undefined;
 };
 
-function textHeaders(headers: LogRecord['headers']): Read | { readonly refusal: Refusal } {
+function textHeaders(headers: LogRecord['headers']): RecordHead | { readonly refusal: Refusal } {
   const attributes: Record<string, string> = Object.create(null);
   let contentType: string | undefined;
   let digest: string | undefined;

@@ -101,14 +101,14 @@ export function kafkaSource(kafka: KafkaClient, { group, accepts = null }: Kafka
   };
 }
 
-type Ended = { readonly thrown?: unknown; readonly trouble?: unknown };
+type Ending = { readonly thrown?: unknown; readonly trouble?: unknown };
 
 /** One membership in the group, until the signal, a failure of the log, or what the reader throws. */
-async function readOnce(kafka: KafkaClient, group: string, reader: Reader): Promise<Ended> {
+async function readOnce(kafka: KafkaClient, group: string, reader: Reader): Promise<Ending> {
   const { topic } = kafka;
   const consumer = kafka.consumer(group);
-  let end: (ended: Ended) => void = () => {};
-  const ended = new Promise<Ended>((resolve) => {
+  let end: (ended: Ending) => void = () => {};
+  const ended = new Promise<Ending>((resolve) => {
     end = resolve;
   });
   const stop = () => end({});

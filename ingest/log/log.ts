@@ -7,15 +7,15 @@ import type { Event } from '../events/events.ts';
 
 /**
  * What became of one event. `conflict`: the identity is known with another body; the first stays, this one is a dead letter. `erased`:
- * it is about something that was erased; it is refused, and its bytes are not kept. {@link Pruned}: what it is about lies in an archive.
+ * it is about something that was erased; it is refused, and its bytes are not kept. {@link PrunedKey}: what it is about lies in an archive.
  */
-export type Appended = 'accepted' | 'duplicate' | 'conflict' | 'erased' | Pruned;
+export type AppendResult = 'accepted' | 'duplicate' | 'conflict' | 'erased' | PrunedKey;
 
 /** The folder of the archive that holds the events of this key. */
-export type Pruned = { readonly pruned: string };
+export type PrunedKey = { readonly pruned: string };
 
 /** Why an event about something that was pruned is refused; its bytes are kept, so that it can be replayed after a restore. */
-export const prunedRefusal = ({ pruned }: Pruned): Refusal => ({
+export const prunedRefusal = ({ pruned }: PrunedKey): Refusal => ({
   code: 'pruned',
   field: '',
   expected: `an event about something that is in the database; \`troupe prune --restore ${pruned}\` brings this back`,
@@ -51,7 +51,7 @@ export type EventLog = {
    * log holds with the same body is a duplicate; with another body a conflict. Nothing is answered from memory. A log that cannot look
    * up what it holds answers `accepted` for all; duplicates and conflicts are then separated where the log is read.
    */
-  readonly append: (events: readonly Event[]) => Promise<readonly Appended[]>;
+  readonly append: (events: readonly Event[]) => Promise<readonly AppendResult[]>;
   /** Why this log can never take an event that is valid otherwise, and null where it can. Absent where it takes every event. */
   readonly refuse?: (event: Event) => Refusal | null;
   /**

@@ -2,7 +2,7 @@
 import { type ErrorCode, TroupeError } from '../../errors.ts';
 import { decodeDraft } from '../events/decode.ts';
 import type { Draft, Event } from '../events/events.ts';
-import { type EventLog, type Pruned, prunedRefusal } from './log.ts';
+import { type EventLog, type PrunedKey, prunedRefusal } from './log.ts';
 
 /** Events of one append: a transaction of the log stays short. */
 const BATCH = 1_000;
@@ -30,7 +30,7 @@ export async function appendOwn(
   return accepted;
 }
 
-function archived(where: Pruned): TroupeError {
+function archived(where: PrunedKey): TroupeError {
   const { expected, got } = prunedRefusal(where);
   return new TroupeError('conflict', `What was to be recorded should be ${expected}; it is ${got}.`);
 }

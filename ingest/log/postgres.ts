@@ -10,16 +10,16 @@ import { bytesOf } from './base64.ts';
 import { type CopyColumn, copyRows } from './copy-rows.ts';
 import { KEYED } from './keyed.ts';
 import {
-  type Appended,
+  type AppendResult,
   type DeadLetter,
   ERASED_REFUSAL,
   type EventLog,
   type IngestLedger,
   type IngestReport,
-  type Pruned,
+  type PrunedKey,
 } from './log.ts';
 import { partitionOf } from './partition.ts';
-import { type Body, type Split, splitEvent } from './split.ts';
+import { type Body, type SplitEvent, splitEvent } from './split.ts';
 
 /** The little of a database that the log needs; `Db` of the store is one. */
 export type SqlClient = {
@@ -48,7 +48,7 @@ export function postgresLog(db: SqlDatabase): EventLog {
 }
 
 /** The same inside a transaction of the caller, which has the settings `KEYED`. */
-export async function appendIn(tx: SqlClient, events: readonly Event[]): Promise<readonly Appended[]> {
+export async function appendIn(tx: SqlClient, events: readonly Event[]): Promise<readonly AppendResult[]> {
   const { answers, placed } = await placeIn(tx, events);
   await writePlaced(tx, placed);
   return answers;
@@ -64,13 +64,13 @@ export type Place = { readonly log: number; readonly partition: number; readonly
 export type PlacedEvent = Place & { readonly event: Event };
 
 /** With what the archive holds of it. */
-export type SplitPlaced = PlacedEvent & { readonly split: Split };
+export type SplitPlaced = PlacedEvent & { readonly split: SplitEvent };
 
 export const withSplit = (placed: PlacedEvent): SplitPlaced => ({ ...placed, split: splitEvent(placed.event) });
 
 export type Places = {
   /** What becomes of each event. */
-  readonly answers: readonly Appended[];
+  readonly answers: readonly AppendResult[];
   /** Those that were accepted, in the order they came. */
   readonly placed: readonly PlacedEvent[];
 };
@@ -97,7 +97,7 @@ export async function placeIn(tx: SqlClient, events: readonly Event[]): Promise<
 }
 
 /** What becomes of each event: whether it is new. The transaction holds the lock under which alone events of these keys are written. */
-export async function lookUp(tx: SqlClient, events: readonly Event[]): Promise<readonly Appended[]> {
+export async function lookUp(tx: SqlClient, events: readonly Event[]): Promise<readonly AppendResult[]> {
   const keys = [...new Set(events.map(({ key }) => key))];
   const gone = await goneAmong(tx, keys);
   // Under the lock nobody else writes these keys, so what is known now is all there is to know. Most keys of a batch are new. One event
@@ -114,7 +114,7 @@ export async function lookUp(tx: SqlClient, events: readonly Event[]): Promise<r
   );
   const digests = new Map(known.rows.map((row) => [row.identity, row.digest]));
 
-  return events.map((event): Appended => {
+  return events.map((event): AppendResult => {
     const went = gone.get(event.key);
     if (went !== undefined && !(went === 'erased' && isErasure(event))) return went;
     const name = identityOf(event);
@@ -273,7 +273,7 @@ const NAMES = COLUMNS.map(({ name }) => name).join(', ');
 async function goneAmong(
   tx: SqlClient,
   keys: readonly string[],
-): Promise<ReadonlyMap<string, Extract<Appended, 'erased' | Pruned>>> {
+): Promise<ReadonlyMap<string, Extract<AppendResult, 'erased' | PrunedKey>>> {
   const { rows } = await tx.query<{ key: string; uri: string | null }>(
     `select key, null as uri from troupe.erased where key = any($1::text[])
      union all

@@ -5,14 +5,14 @@
  * Protobuf bytes follow that only the schema explains.
  */
 
-export type Framed = {
+export type FrameContent = {
   /** The id of the schema, as text; null where the value has no such frame. */
   readonly schema: string | null;
   readonly payload: Uint8Array;
 };
 
 /** No JSON text begins with a byte 0, so nothing else is taken for a frame. */
-export function unframed(value: Uint8Array): Framed {
+export function unframed(value: Uint8Array): FrameContent {
   if (value.length < 5 || value[0] !== 0) return { schema: null, payload: value };
   const schema = new DataView(value.buffer, value.byteOffset).getUint32(1);
   return { schema: String(schema), payload: value.subarray(5) };

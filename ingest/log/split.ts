@@ -7,7 +7,7 @@
 import type { Event, EventName } from '../events/events.ts';
 import { canonicalJson, isRecord, sha256 } from '../events/json.ts';
 import { knownOf } from '../events/known-json.ts';
-import { textOf, type Written, writtenAs } from '../events/long-context.ts';
+import { textOf, type WrittenJson, writtenAs } from '../events/long-context.ts';
 import { type Base64Text, base64Text, filesIn } from './base64.ts';
 
 /** One row of `troupe.bodies`. `hash` is of `previous` and `body`, in the form of a UUID. */
@@ -24,7 +24,7 @@ export type Body = {
 };
 
 /** What the archive holds of an event. */
-export type Split = {
+export type SplitEvent = {
   /** Canonical JSON of the data, with contexts and long texts by name, and a mark for the id that its key names. */
   readonly json: string;
   /** The data with its context, and the text of {@link namedMember}, by name, and every other text in its place. */
@@ -120,7 +120,7 @@ export function namedFiles(key: string, value: unknown): { readonly value: unkno
 }
 
 /** What the archive holds of an event of this name and key. `written` is the canonical JSON of its data. */
-export function splitData(name: EventName, key: string, data: unknown, written: Written): Split {
+export function splitData(name: EventName, key: string, data: unknown, written: WrittenJson): SplitEvent {
   const input = name === 'generation.requested' && isRecord(data) ? data.input : null;
   if (typeof written === 'string' && written.length <= LONGEST && !Array.isArray(input))
     return { json: withoutId(key, written), data, bodies: [] };
@@ -148,7 +148,7 @@ function withoutId(key: string, json: string): string {
   return MARKABLE.test(id) ? json.replaceAll(`"${id}"`, OWN_ID) : json;
 }
 
-export const splitEvent = (event: Event): Split => splitData(event.name, event.key, event.data, writtenAs(event));
+export const splitEvent = (event: Event): SplitEvent => splitData(event.name, event.key, event.data, writtenAs(event));
 
 /** What stands in the place of a long text, which stands in this member of this object or in a list there. */
 type Replace = (text: string, member: string, holder: unknown) => string;

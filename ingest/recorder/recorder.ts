@@ -7,10 +7,10 @@ import { randomUUID } from 'node:crypto';
 import type { EventData, EventName } from '../events/events.ts';
 import { noteUnsent } from './exit.ts';
 import { nextTime } from './next-time.ts';
-import { type Entry, head, post, RecorderError, type Rejected, rejection } from './send.ts';
+import { type Entry, head, post, RecorderError, type Rejection, rejection } from './send.ts';
 import { openSpill } from './spill.ts';
 
-export { RecorderError, type Rejected } from './send.ts';
+export { RecorderError, type Rejection } from './send.ts';
 
 /** An event as its producer gives it. `id` repeats when the same fact is sent again; `time` is null where it is unknown. */
 export type RecorderDraft<N extends EventName = EventName> = {
@@ -26,12 +26,12 @@ export type RecorderDraft<N extends EventName = EventName> = {
 
 type Stamp = { readonly time?: string | null };
 
-type Asked = EventData<'generation.requested'>;
+type RequestData = EventData<'generation.requested'>;
 type Choice = EventData<'generation.completed'>['choices'][number];
 
 /** A model call and all its candidates. A candidate that is a text is numbered by its place. */
 export type StepInput = Omit<EventData<'generation.completed'>, 'call_id' | 'choices'> &
-  Pick<Asked, 'model' | 'params' | 'input' | 'tools' | 'parent_call_id'> & {
+  Pick<RequestData, 'model' | 'params' | 'input' | 'tools' | 'parent_call_id'> & {
     /** Default: a random id. */
     readonly call_id?: string;
     readonly choices: readonly (string | Choice)[];
@@ -68,11 +68,11 @@ export type Recorder = {
    * with `rejected` when the server refused events (the others are kept and nothing is sent again), without when it could not be
    * reached and there is no spill folder, or no room in it (everything unsent stays for the next flush).
    */
-  readonly flush: () => Promise<Flushed>;
+  readonly flush: () => Promise<FlushReport>;
 };
 
 /** What became of the events since the flush before. `duplicates` were known to the server already. */
-export type Flushed = {
+export type FlushReport = {
   readonly sent: number;
   readonly accepted: number;
   readonly duplicates: number;
@@ -126,7 +126,7 @@ export function createRecorder(options: RecorderOptions): Recorder {
   const url = new URL('v1/events', baseUrl.endsWith('/') ? baseUrl : `${baseUrl}/`);
   const spill = options.spill === undefined ? null : openSpill(options.spill, spillBytes);
   const queue: Entry[] = [];
-  const rejected: Rejected[] = [];
+  const rejected: Rejection[] = [];
   let counts = { sent: 0, accepted: 0, duplicates: 0, spilled: 0 };
   let flushing = 0;
   let away = false;
@@ -192,7 +192,7 @@ export function createRecorder(options: RecorderOptions): Recorder {
     if (queue.length >= batchSize && running === null) void run();
   };
 
-  const flush = async (): Promise<Flushed> => {
+  const flush = async (): Promise<FlushReport> => {
     flushing++;
     try {
       do {
@@ -238,7 +238,7 @@ export function createRecorder(options: RecorderOptions): Recorder {
       const { episode_id, agent_id, role, turn } = completed;
       const who = { episode_id, call_id, agent_id, role, turn };
       // What is undefined is left out when the event is written.
-      const asked = { ...who, model, params, input, tools, parent_call_id } as Asked;
+      const asked = { ...who, model, params, input, tools, parent_call_id } as RequestData;
       const { requested = null, ...answered } = stamp;
       event({ name: 'generation.requested', id: `${call_id}/requested`, time: requested, data: asked });
       const numbered = choices.map((one, index) => (typeof one === 'string' ? { index, content: one } : one));

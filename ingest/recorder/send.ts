@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 /** An event as it leaves: one line of JSON. */
 export type Entry = { readonly id: string; readonly type: string; readonly json: string };
 
-export type Rejected = {
+export type Rejection = {
   readonly id: string;
   readonly type: string;
   readonly code: string;
@@ -15,11 +15,11 @@ export type Rejected = {
 
 /** Why a flush failed: events the server refused, or no answer from it. */
 export class RecorderError extends Error {
-  readonly rejected: readonly Rejected[];
+  readonly rejected: readonly Rejection[];
   /** True where sending the same again later can help. */
   readonly away: boolean;
 
-  constructor(message: string, rejected: readonly Rejected[] = [], cause?: unknown, away = false) {
+  constructor(message: string, rejected: readonly Rejection[] = [], cause?: unknown, away = false) {
     super(message, cause === undefined ? undefined : { cause });
     this.name = 'RecorderError';
     this.rejected = rejected;
@@ -30,7 +30,7 @@ export class RecorderError extends Error {
 export type Answer = {
   readonly accepted: number;
   readonly duplicates: number;
-  readonly errors: readonly (Partial<Rejected> & { readonly index?: number })[];
+  readonly errors: readonly (Partial<Rejection> & { readonly index?: number })[];
 };
 
 export type Sending = {
@@ -110,7 +110,7 @@ function answerOf(status: number, text: string, batch: readonly Entry[], url: UR
   );
 }
 
-export function rejection(batch: readonly Entry[], error: Answer['errors'][number]): Rejected {
+export function rejection(batch: readonly Entry[], error: Answer['errors'][number]): Rejection {
   const entry = batch[error.index ?? -1];
   return {
     id: error.id ?? entry?.id ?? 'unknown',

@@ -5,7 +5,7 @@
 import type { Draft } from '../events/events.ts';
 import { canonicalJson, hashId, isRecord } from '../events/json.ts';
 import { pushAll } from '../events/push-all.ts';
-import { type Converted, listed, listsOf, type NativeRecord, type NativeRefusal } from '../formats/kit/format.ts';
+import { type Conversion, listed, listsOf, type NativeRecord, type NativeRefusal } from '../formats/kit/format.ts';
 import { isLangfuseSpan, langfuseSpanAct } from './langfuse-spans.ts';
 import { isLangsmithSpan, LANGSMITH, langsmithSpanAct } from './langsmith-spans.ts';
 import { isLitellmCall, litellmCall } from './litellm-spans.ts';
@@ -192,7 +192,7 @@ const BARE: OtlpSpan = {
 };
 
 /** All requests of an import as one record: their spans by trace, each trace with its original. */
-export function convertOtlp(record: NativeRecord): Converted {
+export function convertOtlp(record: NativeRecord): Conversion {
   const spans: OtlpSpan[] = [];
   const logs: OtlpLog[] = [];
   const refusals: NativeRefusal[] = [];

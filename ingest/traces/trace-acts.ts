@@ -3,7 +3,7 @@ import type { Draft } from '../events/events.ts';
 import { given, without } from '../events/json.ts';
 import type { Act } from './trace.ts';
 import { generationDrafts, toolDrafts } from './trace-calls.ts';
-import { type Emit, type Kept, seqOf } from './trace-emit.ts';
+import { type Emit, type Provenance, seqOf } from './trace-emit.ts';
 import type { TraceTree } from './trace-tree.ts';
 
 export function actDrafts(emit: Emit, act: Act, tree: TraceTree): Draft[] {
@@ -98,7 +98,7 @@ export function actDrafts(emit: Emit, act: Act, tree: TraceTree): Draft[] {
   }
 }
 
-function keptOf(act: Act, tree: TraceTree): Kept {
+function keptOf(act: Act, tree: TraceTree): Provenance {
   const { what, error } = act;
   const isError =
     what.kind === 'tool' ||
@@ -120,7 +120,7 @@ function keptOf(act: Act, tree: TraceTree): Kept {
 }
 
 /** Something seen; or a span that stands around others: kept, so that nothing of it is lost, and counted as nothing. */
-function observed(emit: Emit, act: Act, kept: Kept, kind: string, content: unknown): Draft {
+function observed(emit: Emit, act: Act, kept: Provenance, kind: string, content: unknown): Draft {
   const { trace, id, start, end, revision } = act;
   const seen = {
     content,

@@ -4,10 +4,16 @@ import { isRecord, parseRecord } from '../events/json.ts';
 import { readArguments } from '../formats/kit/chat-message.ts';
 import { APPARENT_ERROR } from '../formats/kit/conversation.ts';
 import type { Act } from './trace.ts';
-import { type Emit, type Kept, millisecondsBetween, seqOf } from './trace-emit.ts';
+import { type Emit, millisecondsBetween, type Provenance, seqOf } from './trace-emit.ts';
 import type { TraceTree } from './trace-tree.ts';
 
-export function generationDrafts(emit: Emit, act: Act, agent: string | null, tree: TraceTree, kept: Kept): Draft[] {
+export function generationDrafts(
+  emit: Emit,
+  act: Act,
+  agent: string | null,
+  tree: TraceTree,
+  kept: Provenance,
+): Draft[] {
   const { what, trace, id, start, end, revision } = act;
   if (what.kind !== 'generation') return [];
   const reading = { revision, full: agent !== null };
@@ -79,7 +85,7 @@ export function generationDrafts(emit: Emit, act: Act, agent: string | null, tre
   return drafts;
 }
 
-export function toolDrafts(emit: Emit, act: Act, agent: string | null, tree: TraceTree, kept: Kept): Draft[] {
+export function toolDrafts(emit: Emit, act: Act, agent: string | null, tree: TraceTree, kept: Provenance): Draft[] {
   const { what, trace, id, start, end, revision } = act;
   if (what.kind !== 'tool') return [];
   const asked = tree.answers(act);

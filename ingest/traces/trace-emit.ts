@@ -21,7 +21,7 @@ export type Emit = <N extends EventName>(
 ) => Draft;
 
 /** What every event of an act has beside its own data: where it came from, and what has no place. */
-export type Kept = {
+export type Provenance = {
   readonly flags: string[] | undefined;
   readonly native: Record<string, unknown>;
   readonly unmapped: Record<string, unknown> | undefined;

@@ -34,16 +34,16 @@ export function judgementDraft(emit: Emit, judgement: Judgement, trees: Readonly
   });
 }
 
-type Aimed = { readonly target: EventData<'feedback.recorded'>['target']; readonly full: boolean };
+type FeedbackTarget = { readonly target: EventData<'feedback.recorded'>['target']; readonly full: boolean };
 
-const foreignTarget = (id: string): Aimed => ({ target: { kind: 'foreign', id }, full: true });
+const foreignTarget = (id: string): FeedbackTarget => ({ target: { kind: 'foreign', id }, full: true });
 
 /** What a judgement is about: the trace, or one of its acts as what it is known to be; a call, where the act did not come. */
-function targetIn(trace: string, id: string | null, tree: TraceTree | undefined): Aimed {
-  const whole: Aimed = { target: { kind: 'episode', id: trace, episode_id: trace }, full: true };
+function targetIn(trace: string, id: string | null, tree: TraceTree | undefined): FeedbackTarget {
+  const whole: FeedbackTarget = { target: { kind: 'episode', id: trace, episode_id: trace }, full: true };
   if (id === null || id === trace) return whole;
   const act = tree?.byId.get(id);
-  const inside = (kind: 'call' | 'tool_call' | 'agent', named: string, full = true): Aimed => ({
+  const inside = (kind: 'call' | 'tool_call' | 'agent', named: string, full = true): FeedbackTarget => ({
     target: { kind, id: named, episode_id: trace },
     full,
   });

@@ -2,7 +2,7 @@
 import type { Draft } from '../events/events.ts';
 import { canonicalJson } from '../events/json.ts';
 import { writtenJson } from '../events/spelling.ts';
-import type { Converted, NativeRefusal } from '../formats/kit/format.ts';
+import type { Conversion, NativeRefusal } from '../formats/kit/format.ts';
 import type { Act, Judgement } from './trace.ts';
 import { traceDrafts } from './trace-drafts.ts';
 
@@ -13,7 +13,7 @@ export type TraceReading = {
   /** Keeps an item as part of the original of its trace. */
   readonly keep: (trace: string, item: unknown) => void;
   /** The events of all that was read, as a whole. */
-  readonly converted: () => Converted;
+  readonly converted: () => Conversion;
   /** The same of what has come so far: no episode begins without its root, none ends before a root of it did. */
   readonly live: () => readonly Draft[];
 };

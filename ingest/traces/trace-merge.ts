@@ -8,7 +8,7 @@ import type { Act, Choice, SpanKind } from './trace.ts';
 
 type Call = Act & { readonly what: Extract<SpanKind, { kind: 'generation' }> };
 
-export type Merged = {
+export type MergedActs = {
   /** Acts as they are to be read, in the order given. */
   readonly acts: readonly Act[];
   /** For each span that is no call of its own, the id of the call it is part of; null for a span around several calls. */
@@ -18,7 +18,7 @@ export type Merged = {
 const isCall = (act: Act): act is Call => act.what.kind === 'generation';
 
 /** Acts come in order; `around` gives the acts around one, from the inside out. */
-export function mergeCalls(acts: readonly Act[], around: (act: Act) => readonly Act[]): Merged {
+export function mergeCalls(acts: readonly Act[], around: (act: Act) => readonly Act[]): MergedActs {
   const merging = new Merging();
   const inner = new Map<Call, Call[]>();
   const outermost: Call[] = [];

@@ -11,7 +11,7 @@ import type { Act, Choice } from './trace.ts';
 import { mergeCalls } from './trace-merge.ts';
 
 /** A tool call as a model asked for it. */
-type Asked = {
+type ToolRequest = {
   /** Its id in the episode. */
   readonly id: string;
   readonly nativeId: string | null;
@@ -38,9 +38,9 @@ export type TraceTree = {
   readonly isLeaf: (act: Act) => boolean;
   /** The id of the call that this span is, or is part of; null for a span around several calls. */
   readonly callOf: (act: Act) => string | null;
-  readonly askedBy: (act: Act) => readonly Asked[];
+  readonly askedBy: (act: Act) => readonly ToolRequest[];
   /** The call that a tool run answers; null where nobody is known to have asked. */
-  readonly answers: (tool: Act) => Asked | null;
+  readonly answers: (tool: Act) => ToolRequest | null;
   /** Whether only the order says which of several calls a tool run answers: neither an id nor arguments do. */
   readonly isByOrder: (tool: Act) => boolean;
 };
@@ -94,7 +94,7 @@ export function treeOf(unordered: readonly Act[]): TraceTree {
   const isLeaf = ({ id }: Act): boolean => !partOf.has(id);
   const callOf = ({ id }: Act): string | null => (partOf.has(id) ? partOf.get(id)! : id);
 
-  const asked = new Map<Act, Asked[]>();
+  const asked = new Map<Act, ToolRequest[]>();
   const taken = new Set<string>();
   for (const act of acts) {
     if (act.what.kind === 'generation' && isLeaf(act)) asked.set(act, askedIn(act, act.what.choices, taken));
@@ -115,7 +115,7 @@ export function treeOf(unordered: readonly Act[]): TraceTree {
 }
 
 /** The tool calls in the candidates of a call. A native id that another call of the trace has already becomes `ID#2`. */
-function askedIn(act: Act, choices: readonly Choice[], taken: Set<string>): Asked[] {
+function askedIn(act: Act, choices: readonly Choice[], taken: Set<string>): ToolRequest[] {
   return choices.flatMap((choice) =>
     partsOf(choice)
       .filter((part) => part.type === 'tool_call')
@@ -156,18 +156,18 @@ const partsOf = ({ content }: Choice): readonly CallPart[] => (Array.isArray(con
  */
 function pair(
   acts: readonly Act[],
-  calls: readonly Asked[],
+  calls: readonly ToolRequest[],
   { around, callOf }: { readonly around: (act: Act) => readonly Act[]; readonly callOf: (act: Act) => string | null },
-): { readonly pairs: ReadonlyMap<Act, Asked>; readonly byOrder: ReadonlySet<Act> } {
-  const pairs = new Map<Act, Asked>();
+): { readonly pairs: ReadonlyMap<Act, ToolRequest>; readonly byOrder: ReadonlySet<Act> } {
+  const pairs = new Map<Act, ToolRequest>();
   const byOrder = new Set<Act>();
   const open = new Set(calls);
-  const take = (tool: Act, call: Asked | undefined): void => {
+  const take = (tool: Act, call: ToolRequest | undefined): void => {
     if (!call) return;
     open.delete(call);
     pairs.set(tool, call);
   };
-  const before = (tool: Act, { call }: Asked): boolean => byTime(call.start, tool.start) <= 0;
+  const before = (tool: Act, { call }: ToolRequest): boolean => byTime(call.start, tool.start) <= 0;
   const byId = groupBy(calls, ({ nativeId }) => nativeId);
   const nameless: { readonly tool: Act; readonly what: Act['what'] & { readonly kind: 'tool' } }[] = [];
   for (const tool of acts) {
@@ -219,8 +219,8 @@ const plain = (name: string): string => name.toLowerCase().replace(/[^\p{L}\p{N}
 const MAX_WAITING = 256;
 
 /** The first calls that are open; what is answered leaves the list, so that it is not passed over again and again. */
-function firstOpen(calls: Asked[], open: ReadonlySet<Asked>): Asked[] {
-  const found: Asked[] = [];
+function firstOpen(calls: ToolRequest[], open: ReadonlySet<ToolRequest>): ToolRequest[] {
+  const found: ToolRequest[] = [];
   let kept = 0;
   for (let i = 0; i < calls.length && found.length < MAX_WAITING; i++) {
     if (open.has(calls[i]!)) found.push(calls[i]!);

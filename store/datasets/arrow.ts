@@ -446,9 +446,9 @@ const frameOf = (
   };
 };
 
-type Known = { readonly name: string; readonly kind: ColumnKind | undefined };
+type KnownColumn = { readonly name: string; readonly kind: ColumnKind | undefined };
 
-function* eachRow(batches: Iterable<RecordBatch>, columns: readonly Known[]): Generator<Row, void, undefined> {
+function* eachRow(batches: Iterable<RecordBatch>, columns: readonly KnownColumn[]): Generator<Row, void, undefined> {
   for (const batch of batches) {
     const readers = batch.data.children.map((data, i) => readerOf(data, columns[i]!.kind));
     for (let row = 0; row < batch.numRows; row++) {

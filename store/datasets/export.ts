@@ -7,7 +7,7 @@ import { nestedStreams } from './arrow.ts';
 import { type CardFile, cardText } from './card.ts';
 import type { SplitName } from './columns.ts';
 import { LAYOUTS } from './layouts/catalogue.ts';
-import { type Counted, counter } from './layouts/counter.ts';
+import { type Count, counter } from './layouts/counter.ts';
 import { countNotHeld } from './layouts/held.ts';
 import type { Layout, LayoutFile } from './layouts/layout.ts';
 import { NEEDED, turnsOf } from './layouts/turn.ts';
@@ -25,13 +25,13 @@ type LayoutManifest = {
   /** Rows of each file that has rows. */
   readonly rows: Readonly<Record<string, number>>;
   /** Rows of the dataset that are not in the files, by the reason. */
-  readonly left_out: readonly Counted[];
+  readonly left_out: readonly Count[];
   /** What rows of the dataset hold and the files do not, with the number of rows. */
-  readonly not_held: readonly Counted[];
+  readonly not_held: readonly Count[];
   readonly files: readonly FileFacts[];
 };
 
-export type Exported = { readonly manifest: LayoutManifest; readonly directory: string };
+export type ExportResult = { readonly manifest: LayoutManifest; readonly directory: string };
 
 /** @throws TroupeError `usage` for a name that is no layout. */
 export function layoutNamed(name: string): Layout {
@@ -51,7 +51,7 @@ export function layoutNamed(name: string): Layout {
  * @throws TroupeError `usage` where no row of the dataset fits the layout or columns are missing; `conflict` where `out` is taken;
  * `home_unwritable` where the folder or disk refuses.
  */
-export async function exportDataset(dataset: OpenedDataset, layout: Layout, out: string): Promise<Exported> {
+export async function exportDataset(dataset: OpenedDataset, layout: Layout, out: string): Promise<ExportResult> {
   const directory = resolve(out);
   const { files, leftOut, notHeld } = filesIn(dataset, layout);
   const { dataset_id, name, content_sha256 } = dataset.manifest;
@@ -119,7 +119,7 @@ function filesIn(dataset: OpenedDataset, layout: Layout) {
   return { files, leftOut: leftOut.list(), notHeld: notHeld.list() };
 }
 
-const listed = (title: string, counts: readonly Counted[]): readonly string[] =>
+const listed = (title: string, counts: readonly Count[]): readonly string[] =>
   counts.length === 0 ? [] : [`${title}\n\n${counts.map(({ what, count }) => `- ${count} × ${what}`).join('\n')}`];
 
 type Parts = AsyncIterable<Uint8Array> | Iterable<Uint8Array>;

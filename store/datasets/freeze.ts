@@ -23,7 +23,7 @@ import { datasetId, type FunnelStage, type Manifest, manifestText, type Position
 import { momentOf } from './moment.ts';
 import { pairCountQuery, worthQuery } from './pair-query.ts';
 import { parquetOf } from './parquet.ts';
-import { isThinned, type Picked, pickRows } from './picked.ts';
+import { isThinned, type PickedRows, pickRows } from './picked.ts';
 import { mixture, type Provenance, readAnswers, readErased, readOrigins } from './provenance.ts';
 import {
   draftAt,
@@ -35,7 +35,7 @@ import {
   writeError,
 } from './publish.ts';
 import {
-  type Chosen,
+  type ChosenColumns,
   chosenOf,
   columnsOf,
   droppedQuery,
@@ -50,15 +50,15 @@ import {
 } from './query.ts';
 import { openDataset } from './read.ts';
 import { type Pairs, parseRecipe, type Recipe, recipeText } from './recipe.ts';
-import { type Begun, type RowFiles, reopenRows, writeRows } from './row-files.ts';
+import { type OpenFile, type RowFiles, reopenRows, writeRows } from './row-files.ts';
 import { type Cap, capText } from './thinning.ts';
 import {
   forgetUnfinished,
   keepUnfinished,
   leaveUnfinished,
-  type TakenUp,
+  type ResumedFreeze,
   takeUp,
-  type Written,
+  type WrittenFile,
   whyAnew,
 } from './unfinished.ts';
 import { type Weight, weightFilters, weightText } from './weights.ts';
@@ -83,7 +83,7 @@ export type FreezeOptions = {
   readonly allowEmpty?: boolean;
 };
 
-export type Frozen = {
+export type FreezeResult = {
   readonly manifest: Manifest;
   /** The dataset's own folder, absolute. */
   readonly directory: string;
@@ -98,7 +98,7 @@ export type Frozen = {
  * @throws TroupeError `recipe_invalid`; `dataset_empty` where no row is found; `not_found` where a named method has judged nothing; `dataset_damaged` where the same
  * dataset is there but not as it was written; `home_unwritable` where the folder or disk refuses.
  */
-export async function freeze(db: Db, recipe: unknown, options: FreezeOptions): Promise<Frozen> {
+export async function freeze(db: Db, recipe: unknown, options: FreezeOptions): Promise<FreezeResult> {
   const canonical = parseRecipe(recipe);
   const parent = resolve(options.directory);
   await sweepDrafts(parent);
@@ -106,7 +106,7 @@ export async function freeze(db: Db, recipe: unknown, options: FreezeOptions): P
   const left = await takeUp(parent, asked);
   const draft = left?.draft ?? (await draftAt(draftPath(parent)));
   const drafts = { draft };
-  let frozen: Frozen;
+  let frozen: FreezeResult;
   try {
     const read = await db.transaction((tx) => readInto(drafts, tx, { recipe: canonical, asked, left }, options), {
       isolation: 'repeatable read',
@@ -123,7 +123,7 @@ export async function freeze(db: Db, recipe: unknown, options: FreezeOptions): P
   return frozen;
 }
 
-function refuseEmpty({ manifest, warnings }: Read): void {
+function refuseEmpty({ manifest, warnings }: DraftFiles): void {
   if (Object.values(manifest.rows).some((rows) => rows > 0)) return;
   const why = whyEmpty(manifest.funnel);
   throw new TroupeError('dataset_empty', [`${manifest.name} would have no row: ${why}.`, ...warnings].join(' '), {
@@ -134,7 +134,7 @@ function refuseEmpty({ manifest, warnings }: Read): void {
   });
 }
 
-type Read = {
+type DraftFiles = {
   readonly warnings: readonly string[];
   readonly manifest: Manifest;
   /** The files of rows, flushed. */
@@ -148,9 +148,9 @@ const SETTINGS = "set local jit = off; set local work_mem = '64MB'; set local en
 async function readInto(
   drafts: { draft: LocalDraft },
   tx: Session,
-  of: { readonly recipe: Recipe; readonly asked: string; readonly left: TakenUp | null },
+  of: { readonly recipe: Recipe; readonly asked: string; readonly left: ResumedFreeze | null },
   options: FreezeOptions,
-): Promise<Read> {
+): Promise<DraftFiles> {
   await tx.query(SETTINGS);
   const { asOf } = options;
   const { recipe: written, asked, left } = of;
@@ -167,7 +167,7 @@ async function readInto(
   const { chosen: found, stages } = await chooseEpisodes(tx, recipe, asOf);
   await tx.query(found.ids === null ? WHOLE_SETTINGS : LISTED_SETTINGS);
   const conditions = [...stages, ...(await countStages(tx, { recipe, methods, chosen: found }))];
-  const picked: Picked = isThinned(recipe)
+  const picked: PickedRows = isThinned(recipe)
     ? await pickRows(tx, recipe, methods, found, {
         benchmarks: options.benchmarks ?? null,
         datasets: options.datasets ?? options.directory,
@@ -182,11 +182,11 @@ async function readInto(
   const [begun, stopped] = await goneOn(drafts, left, { ...frame, moment }, recipe.unit);
   const now = options.positions ?? (await (asOf ? labelled(tx, asOf) : readPositions(tx)));
   const positions = begun ? left!.state.positions : now;
-  const keep = async (so: Written): Promise<void> => {
+  const keep = async (so: WrittenFile): Promise<void> => {
     if (moment !== null)
       await keepUnfinished(drafts.draft, { ...frame, moment, name: recipe.name, positions, written: so });
   };
-  const taken: Taken = { recipe, methods, chosen };
+  const taken: Selection = { recipe, methods, chosen };
   const files = await writeRows(tx, drafts.draft, taken, begun, keep);
   const count = Object.values(files.rows).reduce((sum, rows) => sum + rows, 0);
   const funnel = [
@@ -229,10 +229,10 @@ async function readInto(
 /** The files to go on with, and what there is to say about it. */
 async function goneOn(
   drafts: { draft: LocalDraft },
-  left: TakenUp | null,
+  left: ResumedFreeze | null,
   now: Parameters<typeof whyAnew>[1],
   unit: Unit,
-): Promise<readonly [Begun | null, readonly string[]]> {
+): Promise<readonly [OpenFile | null, readonly string[]]> {
   if (left === null) return [null, []];
   const rows = left.state.written.splits.reduce((sum, split) => sum + split.rows, 0);
   const stopped = `A freeze of this recipe that was stopped had written ${rows} rows`;
@@ -303,7 +303,7 @@ async function chooseEpisodes(
   tx: Session,
   recipe: Recipe,
   asOf: AsOf | undefined,
-): Promise<{ chosen: Chosen; stages: readonly FunnelStage[] }> {
+): Promise<{ chosen: ChosenColumns; stages: readonly FunnelStage[] }> {
   const condition = episodeCondition(recipe);
   const [found] = await rowsOf(tx, episodesQuery(recipe));
   const { total } = found!;
@@ -325,9 +325,9 @@ async function chooseEpisodes(
 }
 
 /** What rows are read by. */
-type Taken = { readonly recipe: Recipe; readonly methods: MethodsUsed; readonly chosen: Chosen };
+type Selection = { readonly recipe: Recipe; readonly methods: MethodsUsed; readonly chosen: ChosenColumns };
 
-async function countStages(tx: Session, { recipe, methods, chosen }: Taken): Promise<readonly FunnelStage[]> {
+async function countStages(tx: Session, { recipe, methods, chosen }: Selection): Promise<readonly FunnelStage[]> {
   const rows = await rowsOf(tx, funnelQuery(recipe, methods, chosen));
   const byStage = new Map(rows.map((row) => [row.stage, row]));
   let left = rows.reduce((sum, row) => sum + row.rows, 0);
@@ -340,7 +340,7 @@ async function countStages(tx: Session, { recipe, methods, chosen }: Taken): Pro
 }
 
 /** Where no pair was made: answers without a worth are in none. */
-async function worthStage(tx: Session, { recipe, methods, chosen }: Taken): Promise<readonly FunnelStage[]> {
+async function worthStage(tx: Session, { recipe, methods, chosen }: Selection): Promise<readonly FunnelStage[]> {
   if (recipe.pairs === undefined || recipe.pairs.from === 'corrections') return [];
   const [counted] = await rowsOf(tx, worthQuery(recipe, methods, chosen));
   return [{ name: 'an advantage or a reward is known', of: 'steps', ...counted!, dropped: [] }];
@@ -349,7 +349,7 @@ async function worthStage(tx: Session, { recipe, methods, chosen }: Taken): Prom
 /** The pairs that the steps made, and what each cap left of them; they are counted by themselves only where rows are fewer. */
 async function pairStages(
   tx: Session,
-  { recipe, methods, chosen }: Taken,
+  { recipe, methods, chosen }: Selection,
   rows: number,
 ): Promise<readonly FunnelStage[]> {
   if (recipe.pairs === undefined) return [];
@@ -414,8 +414,8 @@ function pairsText({ from, margin, threshold }: Pairs): string {
 async function publish(
   draft: LocalDraft,
   parent: string,
-  { manifest, warnings, files: written }: Read,
-): Promise<Frozen> {
+  { manifest, warnings, files: written }: DraftFiles,
+): Promise<FreezeResult> {
   const directory = join(parent, manifest.dataset_id);
   if (await isThere(directory)) return reuse(draft, directory, warnings);
   const files = [...(await written())];
@@ -456,7 +456,7 @@ async function otherLayouts(
 
 const isThere = async (path: string): Promise<boolean> => (await stat(path).catch(() => null)) !== null;
 
-async function reuse(draft: LocalDraft, directory: string, warnings: readonly string[]): Promise<Frozen> {
+async function reuse(draft: LocalDraft, directory: string, warnings: readonly string[]): Promise<FreezeResult> {
   const { manifest } = await openDataset(directory);
   await forgetUnfinished(draft);
   await draft.discard();
@@ -464,6 +464,6 @@ async function reuse(draft: LocalDraft, directory: string, warnings: readonly st
 }
 
 /** A dataset that the log knows already, at another time, is a conflict of times only: the first announcement stays. */
-async function announce(log: EventLog, { directory, manifest }: Frozen, at: string): Promise<void> {
+async function announce(log: EventLog, { directory, manifest }: FreezeResult, at: string): Promise<void> {
   for await (const draft of announcements(directory, manifest, { at, uri: directory })) await appendOwn(log, [draft]);
 }

@@ -12,7 +12,7 @@ import type { Shape } from './shape.ts';
 type Plain = Readonly<Record<string, unknown>>;
 
 /** How the values of a column are stored, and what they are outside the file. */
-type Nested = {
+type NestedColumn = {
   readonly shape: Shape;
   /** From what the JSON text of PostgreSQL says. */
   readonly stored: (value: unknown) => unknown;
@@ -126,7 +126,7 @@ const flat = (value: unknown): unknown => {
 /** Definitions as they were sent, one that came alone as a list of one. */
 const toolList = (value: unknown): unknown => (Array.isArray(value) || value === null ? value : [value]);
 
-export const NESTED: Readonly<Partial<Record<ColumnKind, Nested>>> = {
+export const NESTED: Readonly<Partial<Record<ColumnKind, NestedColumn>>> = {
   messages: {
     shape: { list: { struct: MESSAGE } },
     stored: listOf(storedMessage),

@@ -8,7 +8,7 @@ import { freeze } from './freeze.ts';
 import type { Manifest } from './manifest.ts';
 import { type OpenedDataset, openDataset } from './read.ts';
 
-export type Outdated = {
+export type FreshnessReport = {
   /** False where freezing the recipe again gives the same dataset. */
   readonly outdated: boolean;
   readonly rows: DatasetDiff;
@@ -25,7 +25,7 @@ export async function outdated(
   db: Db,
   dataset: OpenedDataset,
   { folder, ...options }: { readonly folder: string; readonly codeVersion: string; readonly benchmarks?: string },
-): Promise<Outdated> {
+): Promise<FreshnessReport> {
   const directory = await mkdtemp(join(folder, 'outdated-'));
   try {
     const frozen = await freeze(db, dataset.manifest.recipe, {

@@ -10,7 +10,7 @@ import { type Column, PROMPT } from './columns.ts';
 import { CAP_KEYS, capOrder } from './picked.ts';
 import {
   andAll,
-  type Chosen,
+  type ChosenColumns,
   columnsOf,
   EPISODES,
   eventOf,
@@ -39,7 +39,7 @@ const KEYS: Readonly<Record<Pairs['from'], string>> = {
 const ROUNDING = 1e-12;
 
 /** The pairs of one split in order, as text for COPY: the columns of the recipe, then twice those of `LINEAGE`, the preferred answer first. */
-export function pairRowsQuery(recipe: Recipe, used: MethodsUsed, chosen: Chosen, split: SplitName): string {
+export function pairRowsQuery(recipe: Recipe, used: MethodsUsed, chosen: ChosenColumns, split: SplitName): string {
   const answers = answersOf(recipe, used, chosen, split);
   const asked = recipe.pairs!.from === 'corrections' ? 'w' : 'b';
   const at = (table: string, alias: string, of: string, ...keys: readonly string[]) => {
@@ -76,7 +76,11 @@ export function pairRowsQuery(recipe: Recipe, used: MethodsUsed, chosen: Chosen,
 }
 
 /** How many pairs there are in all parts together. */
-export const pairCountQuery = (recipe: Recipe, used: MethodsUsed, chosen: Chosen): Statement<{ pairs: number }> =>
+export const pairCountQuery = (
+  recipe: Recipe,
+  used: MethodsUsed,
+  chosen: ChosenColumns,
+): Statement<{ pairs: number }> =>
   withPairs(recipe, answersOf({ ...recipe, split: null }, used, chosen, 'train'))
     .selectFrom('pairs')
     .select(sql<number>`count(*)::float8`.as('pairs'));
@@ -85,7 +89,7 @@ export const pairCountQuery = (recipe: Recipe, used: MethodsUsed, chosen: Chosen
 export const worthQuery = (
   recipe: Recipe,
   used: MethodsUsed,
-  chosen: Chosen,
+  chosen: ChosenColumns,
 ): Statement<{ before: number; after: number }> =>
   tables
     .selectFrom(answersOf({ ...recipe, split: null }, used, chosen, 'train').as('a'))
@@ -97,7 +101,7 @@ const withPairs = (recipe: Recipe, answers: Rows): typeof tables =>
     .with('pairs', (q) => pairsAmong(recipe, q as unknown as typeof tables)) as unknown as typeof tables;
 
 /** The answers that meet the recipe, with what decides which of them are a pair. */
-function answersOf(recipe: Recipe, used: MethodsUsed, chosen: Chosen, split: SplitName): Rows {
+function answersOf(recipe: Recipe, used: MethodsUsed, chosen: ChosenColumns, split: SplitName): Rows {
   const { reward, advantage } = judgedValues(used);
   const order = [...EPISODES[recipe.order], ...IN_EPISODE];
   const inSplit = recipe.split === null ? sql<SqlBool>`true` : splitCondition(recipe.split, split);

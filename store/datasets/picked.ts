@@ -19,7 +19,7 @@ import { nearDuplicates } from './near-duplicates.ts';
 import { makePassRates } from './pass-rates.ts';
 import {
   andAll,
-  type Chosen,
+  type ChosenColumns,
   chosenOf,
   EPISODES,
   IN_EPISODE,
@@ -52,8 +52,8 @@ export const isThinned = ({
   (caps !== undefined && unit !== 'pair') ||
   replay !== undefined;
 
-export type Picked = {
-  readonly chosen: Chosen;
+export type PickedRows = {
+  readonly chosen: ChosenColumns;
   /** What each step took. */
   readonly stages: readonly FunnelStage[];
   readonly warnings: readonly string[];
@@ -70,9 +70,9 @@ export async function pickRows(
   tx: Session,
   recipe: Recipe,
   used: MethodsUsed,
-  chosen: Chosen,
+  chosen: ChosenColumns,
   folders: { readonly benchmarks: string | null; readonly datasets: string },
-): Promise<Picked> {
+): Promise<PickedRows> {
   const { decontaminate, near_duplicates: near, pass_rate: rate } = recipe;
   const caps = recipe.caps ?? [];
   const benchmarks = decontaminate && (await readBenchmarks(folders.benchmarks, decontaminate));
@@ -85,7 +85,7 @@ export async function pickRows(
   const warnings = [...(rates?.warnings ?? []), ...(benchmarks?.warnings ?? [])];
   let of: FunnelStage['of'] = isWhole(recipe.unit) ? 'episodes' : 'steps';
   let before = await countRows(tx);
-  const taken = (name: string, { rows, ids }: Removed) => {
+  const taken = (name: string, { rows, ids }: RemovedRows) => {
     stages.push({ name, of, before, after: before - rows, dropped: ids });
     before -= rows;
   };
@@ -127,7 +127,7 @@ export async function pickRows(
   return { chosen: await chosenAmong(tx), stages, warnings, pinned };
 }
 
-function pickedRows(recipe: Recipe, used: MethodsUsed, chosen: Chosen) {
+function pickedRows(recipe: Recipe, used: MethodsUsed, chosen: ChosenColumns) {
   const whole = isWhole(recipe.unit);
   const { reward, advantage } = judgedValues(used);
   const worth = `coalesce(${advantage}, ${reward})`;
@@ -265,9 +265,9 @@ async function countUnrated(tx: Session): Promise<{ readonly rows: number; reado
 }
 
 /** How many rows were taken, and the first three by id, with the reason where it differs from row to row. */
-type Removed = { readonly rows: number; readonly ids: readonly string[] };
+type RemovedRows = { readonly rows: number; readonly ids: readonly string[] };
 
-async function remove(tx: Session, which: RawBuilder<SqlBool>): Promise<Removed> {
+async function remove(tx: Session, which: RawBuilder<SqlBool>): Promise<RemovedRows> {
   const [gone] = await rowsOf(
     tx,
     tables
@@ -289,7 +289,7 @@ async function removePlaces(
   tx: Session,
   places: readonly number[],
   why: (place: number) => string | Promise<string>,
-): Promise<Removed> {
+): Promise<RemovedRows> {
   const first = await rowsOf(
     tx,
     tables
@@ -305,7 +305,7 @@ async function removePlaces(
   return { rows: (await remove(tx, atPlaces(places))).rows, ids };
 }
 
-async function removeNear(tx: Session, dropped: ReadonlyMap<number, number>): Promise<Removed> {
+async function removeNear(tx: Session, dropped: ReadonlyMap<number, number>): Promise<RemovedRows> {
   const idOf = async (place: number) => {
     const [row] = await rowsOf(
       tx,
@@ -320,7 +320,7 @@ async function removeNear(tx: Session, dropped: ReadonlyMap<number, number>): Pr
   return removePlaces(tx, [...dropped.keys()], async (place) => `like ${await idOf(dropped.get(place)!)}`);
 }
 
-async function removeContaminated(tx: Session, benchmarks: Benchmarks): Promise<Removed> {
+async function removeContaminated(tx: Session, benchmarks: Benchmarks): Promise<RemovedRows> {
   const found = await contaminatedRows(tx, benchmarks);
   return removePlaces(tx, [...found.keys()], (place) => found.get(place)!);
 }
@@ -334,7 +334,7 @@ const countRows = async (tx: Session): Promise<number> => {
 };
 
 /** The episodes of the rows that are left. */
-async function chosenAmong(tx: Session): Promise<Chosen> {
+async function chosenAmong(tx: Session): Promise<ChosenColumns> {
   const [found] = await rowsOf(
     tx,
     tables.selectFrom('picked').select(sql<string[] | null>`array_agg(distinct episode_id)`.as('ids')),

@@ -3,7 +3,7 @@ import { MARK } from '../../ingest/events/redact-rules.ts';
 import type { Session } from '../db/pool.ts';
 import { anyOf, rowsOf, sql } from '../db/query.ts';
 import { fieldSql } from '../filter/filter-fields.ts';
-import { type Chosen, episodeCondition, type MethodsUsed, type Rows, tables, takenRows } from './query.ts';
+import { type ChosenColumns, episodeCondition, type MethodsUsed, type Rows, tables, takenRows } from './query.ts';
 import type { Recipe } from './recipe.ts';
 
 export type Provenance = {
@@ -33,7 +33,7 @@ export type Provenance = {
 };
 
 /** The episodes `e` that rows were chosen from, with their tasks `t`. */
-function chosenEpisodes(recipe: Recipe, { ids, all }: Chosen): Rows {
+function chosenEpisodes(recipe: Recipe, { ids, all }: ChosenColumns): Rows {
   const episodes = tables
     .selectFrom('facts.episodes as e')
     .leftJoin('facts.tasks as t', 't.task_id', 'e.task_id') as unknown as Rows;
@@ -42,7 +42,7 @@ function chosenEpisodes(recipe: Recipe, { ids, all }: Chosen): Rows {
 }
 
 /** Over the episodes that rows were chosen from. */
-export async function readOrigins(tx: Session, recipe: Recipe, chosen: Chosen): Promise<Provenance['origins']> {
+export async function readOrigins(tx: Session, recipe: Recipe, chosen: ChosenColumns): Promise<Provenance['origins']> {
   const license = sql<string | null>`coalesce(${sql.join(
     ['t.tags', 'e.tags'].flatMap((tags) => ['license', 'licence'].map((key) => sql`${sql.raw(tags)} ->> ${key}`)),
   )})`;
@@ -65,7 +65,7 @@ export async function readAnswers(
   tx: Session,
   recipe: Recipe,
   used: MethodsUsed,
-  chosen: Chosen,
+  chosen: ChosenColumns,
 ): Promise<Required<Pick<Provenance, 'models' | 'sources' | 'failed' | 'test'>>> {
   const found = await rowsOf(
     tx,
@@ -120,7 +120,7 @@ export function mixture({ models = [], sources = [], failed = 0, test = 0 }: Pro
   ];
 }
 
-export async function readErased(tx: Session, recipe: Recipe, chosen: Chosen): Promise<Provenance['erased']> {
+export async function readErased(tx: Session, recipe: Recipe, chosen: ChosenColumns): Promise<Provenance['erased']> {
   const [found] = await rowsOf(
     tx,
     tables

@@ -20,7 +20,7 @@ import { filterText } from '../filter/filter-text.ts';
 import { comparisonsOf, type Filter, looksAtTask, lowerFilter, splitFilter } from '../filter/select.ts';
 import type { ChosenMethod } from './chosen-methods.ts';
 import { COLUMNS, type Column, isWhole, PROMPT, type SplitName } from './columns.ts';
-import type { Recipe, Split } from './recipe.ts';
+import type { Recipe, TaskSplit } from './recipe.ts';
 import { WEIGHT_COLUMN, weightFilters, weightSql } from './weights.ts';
 
 /** The methods a recipe names, found in the tables. */
@@ -124,7 +124,7 @@ export function droppedQuery(recipe: Recipe, most: number): Statement<{ episode_
 }
 
 /** Chosen episodes: by their ids, or all that meet the condition (`all`: every one there is) where listing them would not pay. */
-export type Chosen = {
+export type ChosenColumns = {
   readonly ids: readonly string[] | null;
   readonly all: boolean;
   /** True where the table `picked` of the transaction holds the steps that meet all conditions. */
@@ -132,7 +132,7 @@ export type Chosen = {
 };
 
 /** `total` is null where it was not counted. Lookups by key beat reading the tables up to about a quarter of them. */
-export function chosenOf(ids: readonly string[], total: number | null): Chosen {
+export function chosenOf(ids: readonly string[], total: number | null): ChosenColumns {
   const few = ids.length <= FEW_IDS || (ids.length <= LISTED_IDS && (total === null || ids.length <= total / 4));
   return few ? { ids, all: false } : { ids: null, all: total === ids.length };
 }
@@ -179,7 +179,7 @@ export function stagesOf(recipe: Recipe, used: MethodsUsed): readonly Stage[] {
 }
 
 /** The rows that the recipe takes: those that meet its conditions, or what caps left of them. */
-export function takenRows(recipe: Recipe, used: MethodsUsed, chosen: Chosen): Rows {
+export function takenRows(recipe: Recipe, used: MethodsUsed, chosen: ChosenColumns): Rows {
   if (!chosen.picked)
     return joins(recipe, used, chosen, 'values').where(andAll(stagesOf(recipe, used).map(({ sql }) => sql)));
   return joins({ ...recipe, where: null, verdicts: [] }, { ...used, verdicts: [] }, chosen, 'values').innerJoin(
@@ -205,7 +205,7 @@ export const LISTED_SETTINGS = 'set local enable_nestloop = off; set local enabl
 export const WHOLE_SETTINGS = 'set local enable_nestloop = off';
 
 /** What every query over chosen episodes begins with: where they are listed, they are the table `chosen`. */
-const beginning = ({ ids }: Chosen): Kysely<Tables> =>
+const beginning = ({ ids }: ChosenColumns): Kysely<Tables> =>
   ids === null
     ? tables
     : (tables.with(
@@ -219,7 +219,7 @@ const beginning = ({ ids }: Chosen): Kysely<Tables> =>
  * 2,688 of 53,760 steps took 1.3 s, because all steps were read first. Judgements are looked up by episode and hashed, which is
  * three times as fast as a lookup for each step. A verdict on the step itself takes precedence over one on its episode; so does a reward.
  */
-export function joins(recipe: Recipe, used: MethodsUsed, chosen: Chosen, extra: 'conditions' | 'values'): Rows {
+export function joins(recipe: Recipe, used: MethodsUsed, chosen: ChosenColumns, extra: 'conditions' | 'values'): Rows {
   const listed = chosen.ids !== null;
   const { step } = splitFilter(recipe.where);
   const whole = (table: string, alias: string): Rows =>
@@ -287,7 +287,7 @@ export function joins(recipe: Recipe, used: MethodsUsed, chosen: Chosen, extra: 
 export function funnelQuery(
   recipe: Recipe,
   used: MethodsUsed,
-  chosen: Chosen,
+  chosen: ChosenColumns,
 ): Statement<{ stage: number; rows: number; examples: string[] | null }> {
   const cases = stagesOf(recipe, used).map(({ sql: met }, i) => sql`when (${met}) is not true then ${sql.lit(i + 1)}`);
   const staged = joins(recipe, used, chosen, 'conditions').select([
@@ -306,7 +306,7 @@ export function funnelQuery(
 }
 
 /** A task is in the split in whose share its hash falls; the hash of an episode without a task is that of its own id. */
-export function splitCondition(split: Split, name: SplitName): RawBuilder<SqlBool> {
+export function splitCondition(split: TaskSplit, name: SplitName): RawBuilder<SqlBool> {
   const seed = escapeText(`${split.seed}/`);
   const hash = sql`sha256(convert_to(${seed} || coalesce('t/' || e.task_id, 'e/' || e.episode_id), 'UTF8'))`;
   const bits = sql`(('x' || left(encode(${hash}, 'hex'), 8))::bit(32)::bigint & 4294967295)`;
@@ -318,7 +318,7 @@ export function splitCondition(split: Split, name: SplitName): RawBuilder<SqlBoo
 }
 
 /** The parts beside train, and which shares of the tasks they are: those whose hash, as a share of all hashes, lies between. */
-export const sharesOf = (split: Split): readonly { name: SplitName; from: number; to: number }[] =>
+export const sharesOf = (split: TaskSplit): readonly { name: SplitName; from: number; to: number }[] =>
   'held_out' in split
     ? [{ name: 'held_out', from: 0, to: split.held_out }]
     : [
@@ -396,7 +396,7 @@ export function weightOfRow({ weight, unit }: Recipe, used: MethodsUsed): string
 }
 
 /** The rows of one split in order, for units other than pairs and branches, as text for COPY: the columns of the recipe, then those of `LINEAGE`. */
-export function rowsQuery(recipe: Recipe, used: MethodsUsed, chosen: Chosen, split: SplitName): string {
+export function rowsQuery(recipe: Recipe, used: MethodsUsed, chosen: ChosenColumns, split: SplitName): string {
   const values = {
     ...judgedValues(used),
     weight: weightOfRow(recipe, used),

@@ -165,20 +165,20 @@ async function readManifest(directory: string): Promise<Manifest> {
   return manifest;
 }
 
-export type Listed = {
+export type DatasetSummary = {
   readonly directory: string;
   readonly manifest: Manifest | null;
   readonly problem: string | null;
 };
 
 /** The datasets under a folder, by name and id; a damaged manifest is listed with its problem. Drafts of a freeze under way are not seen. */
-export async function listDatasets(parent: string): Promise<readonly Listed[]> {
+export async function listDatasets(parent: string): Promise<readonly DatasetSummary[]> {
   const entries = await readdir(parent, { withFileTypes: true }).catch(() => []);
   const folders = entries
     .filter((entry) => entry.isDirectory() && !isTemporary(entry.name))
     .map((entry) => join(parent, entry.name));
   const listed = await Promise.all(
-    folders.map(async (directory): Promise<Listed> => {
+    folders.map(async (directory): Promise<DatasetSummary> => {
       try {
         return { directory, manifest: await readManifest(directory), problem: null };
       } catch (error) {
@@ -186,7 +186,7 @@ export async function listDatasets(parent: string): Promise<readonly Listed[]> {
       }
     }),
   );
-  const key = ({ manifest, directory }: Listed) => `${manifest?.name ?? '\uFFFF'}\n${directory}`;
+  const key = ({ manifest, directory }: DatasetSummary) => `${manifest?.name ?? '\uFFFF'}\n${directory}`;
   return listed.sort((a, b) => (key(a) < key(b) ? -1 : 1));
 }
 

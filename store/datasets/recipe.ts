@@ -138,7 +138,7 @@ export type MethodChoice = {
 type VerdictChoice = MethodChoice & { readonly keep: boolean };
 
 /** Shares of the tasks outside train: one part held out, or two with a name each. */
-export type Split =
+export type TaskSplit =
   | { readonly held_out: number; readonly seed: string }
   | { readonly validation: number; readonly test: number; readonly seed: string };
 
@@ -167,7 +167,7 @@ export type Recipe = Thinning & {
   readonly reward: MethodChoice | null;
   readonly credit: MethodChoice | null;
   readonly order: (typeof ORDER)[number];
-  readonly split: Split | null;
+  readonly split: TaskSplit | null;
   readonly columns: readonly string[];
   readonly layout: readonly Layout[];
   readonly limit: number | null;
@@ -306,7 +306,7 @@ function pairsOf(unit: Unit, pairs: NonNullable<RecipeInput['pairs']> | null): {
   return { pairs: { from, margin, threshold } };
 }
 
-function splitOf({ held_out, validation, test, seed = 0 }: NonNullable<RecipeInput['split']>): Split {
+function splitOf({ held_out, validation, test, seed = 0 }: NonNullable<RecipeInput['split']>): TaskSplit {
   const named = { expected: 'held_out, or validation and test', field: 'split' };
   if (held_out !== undefined) {
     if (validation === undefined && test === undefined) return { held_out, seed: String(seed) };

@@ -11,7 +11,7 @@ import { findDataset, openDataset } from './read.ts';
 import type { Recipe } from './recipe.ts';
 import { type Replay, sumOf } from './replay.ts';
 
-export type Replayed = {
+export type ReplayedRows = {
   readonly stages: readonly FunnelStage[];
   readonly warnings: readonly string[];
   /** The datasets by id. */
@@ -29,7 +29,7 @@ export async function addReplayed(
   tx: Session,
   recipe: Recipe,
   { folder, own, of }: { readonly folder: string; readonly own: number; readonly of: FunnelStage['of'] },
-): Promise<Replayed> {
+): Promise<ReplayedRows> {
   const asked = recipe.replay!;
   const train = await countTrain(tx, recipe);
   const stages: FunnelStage[] = [];

@@ -12,9 +12,9 @@ import { lineageLines } from './lineage-lines.ts';
 import { pairRowsQuery } from './pair-query.ts';
 import { markCounter, type Provenance } from './provenance.ts';
 import type { FileFacts, LocalDraft, MarkedSink } from './publish.ts';
-import { type Chosen, columnsOf, type MethodsUsed, rowsQuery, splitsOf } from './query.ts';
+import { type ChosenColumns, columnsOf, type MethodsUsed, rowsQuery, splitsOf } from './query.ts';
 import type { Recipe } from './recipe.ts';
-import type { SplitWritten, Written } from './unfinished.ts';
+import type { SplitWritten, WrittenFile } from './unfinished.ts';
 import { WEIGHT_COLUMN, weightCounter } from './weights.ts';
 
 export type RowFiles = {
@@ -30,14 +30,14 @@ export type RowFiles = {
 };
 
 /** The files of a draft as they were when it was stopped. */
-export type Begun = {
-  readonly written: Written;
+export type OpenFile = {
+  readonly written: WrittenFile;
   readonly sinks: ReadonlyMap<string, MarkedSink>;
   readonly trails: ReadonlyMap<string, RowTrail>;
 };
 
 /** Opens the files of rows behind what is written; null where one is not as it was written. */
-export async function reopenRows(draft: LocalDraft, written: Written, unit: Unit): Promise<Begun | null> {
+export async function reopenRows(draft: LocalDraft, written: WrittenFile, unit: Unit): Promise<OpenFile | null> {
   const sinks = new Map<string, MarkedSink>();
   const marks = [
     [LINEAGE_FILE, written.lineage] as const,
@@ -66,9 +66,9 @@ const compress = (lines: Buffer): Promise<Buffer> => promisify(gzip)(lines, { le
 export async function writeRows(
   tx: Session,
   draft: LocalDraft,
-  from: { readonly recipe: Recipe; readonly methods: MethodsUsed; readonly chosen: Chosen },
-  begun: Begun | null,
-  keep: (written: Written) => Promise<void>,
+  from: { readonly recipe: Recipe; readonly methods: MethodsUsed; readonly chosen: ChosenColumns },
+  begun: OpenFile | null,
+  keep: (written: WrittenFile) => Promise<void>,
 ): Promise<RowFiles> {
   const { recipe, methods, chosen } = from;
   const columns = columnsOf(recipe);

@@ -15,7 +15,7 @@ import { draftAt, draftPath, isTemporary, type LocalDraft, type Mark, STATE_FILE
 import type { WeightSums } from './weights.ts';
 
 /** How far the files of rows are written: up to the end of a batch. */
-export type Written = {
+export type WrittenFile = {
   readonly splits: readonly SplitWritten[];
   readonly lineage: Mark;
   readonly weights: WeightSums;
@@ -40,10 +40,10 @@ export type Frame = {
   readonly moment: Moment;
 };
 
-export type Unfinished = Frame & {
+export type UnfinishedFreeze = Frame & {
   readonly name: string;
   readonly positions: Positions;
-  readonly written: Written;
+  readonly written: WrittenFile;
   readonly host: string;
   readonly pid: number;
 };
@@ -52,7 +52,7 @@ export type Unfinished = Frame & {
 const own = new Set<string>();
 
 /** Notes beside the files how far they are written. */
-export async function keepUnfinished(draft: LocalDraft, state: Omit<Unfinished, 'host' | 'pid'>): Promise<void> {
+export async function keepUnfinished(draft: LocalDraft, state: Omit<UnfinishedFreeze, 'host' | 'pid'>): Promise<void> {
   own.add(draft.path);
   const place = join(draft.path, STATE_FILE);
   // A power failure may take bytes of the files that the state names: whoever goes on compares their hashes.
@@ -73,10 +73,10 @@ export async function leaveUnfinished(draft: LocalDraft): Promise<boolean> {
   return kept;
 }
 
-export type TakenUp = { readonly draft: LocalDraft; readonly state: Unfinished };
+export type ResumedFreeze = { readonly draft: LocalDraft; readonly state: UnfinishedFreeze };
 
 /** The draft of a dead process for the same recipe; null where there is none. */
-export async function takeUp(parent: string, asked: string): Promise<TakenUp | null> {
+export async function takeUp(parent: string, asked: string): Promise<ResumedFreeze | null> {
   for (const { directory, state } of await unfinishedIn(parent)) {
     if (state.asked !== asked || isAlive(state, directory)) continue;
     const path = draftPath(parent);
@@ -114,7 +114,7 @@ export function whyAnew(before: Frame, now: Omit<Frame, 'moment'> & { readonly m
 /** The drafts under a folder that another process could go on with. */
 export async function unfinishedIn(
   parent: string,
-): Promise<readonly { readonly directory: string; readonly state: Unfinished }[]> {
+): Promise<readonly { readonly directory: string; readonly state: UnfinishedFreeze }[]> {
   const names = (await readdir(parent).catch(() => [] as string[])).filter(isTemporary).sort();
   const found = names.map(async (name) => {
     const directory = join(parent, name);
@@ -126,9 +126,9 @@ export async function unfinishedIn(
 }
 
 /** Null for the state of an earlier version, and for one that was cut short. */
-function stateIn(text: string): Unfinished | null {
+function stateIn(text: string): UnfinishedFreeze | null {
   try {
-    const state = JSON.parse(text) as Unfinished;
+    const state = JSON.parse(text) as UnfinishedFreeze;
     return state.written === undefined ? null : state;
   } catch {
     return null;
@@ -136,7 +136,7 @@ function stateIn(text: string): Unfinished | null {
 }
 
 /** Another machine that shares the folder may be at work on it; this cannot be checked from here. */
-function isAlive({ host, pid }: Pick<Unfinished, 'host' | 'pid'>, directory: string): boolean {
+function isAlive({ host, pid }: Pick<UnfinishedFreeze, 'host' | 'pid'>, directory: string): boolean {
   if (host !== hostname() || own.has(directory)) return true;
   if (pid === process.pid) return false;
   try {

@@ -5,7 +5,7 @@
 import type { ColumnType } from 'kysely';
 
 /** A column that the server fills in where an insert leaves it out. */
-export type Filled<T> =
+export type NotNull<T> =
   T extends ColumnType<infer Read, infer Insert, infer Update>
     ? ColumnType<Read, Insert | undefined, Update>
     : ColumnType<T, T | undefined, T>;

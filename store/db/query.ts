@@ -138,7 +138,7 @@ class Placeholder {
 }
 
 /** A statement that is compiled once, and prepared under its name on each connection. */
-export type Prepared<Values, Row> = {
+export type PreparedStatement<Values, Row> = {
   readonly text: string;
   readonly options: QueryOptions;
   readonly params: (values: Values) => Params;
@@ -153,7 +153,7 @@ export type Prepared<Values, Row> = {
 export function prepare<Values extends Readonly<Record<string, unknown>>>(name: string) {
   return <Row>(
     build: (value: <Name extends keyof Values & string>(name: Name) => Values[Name]) => Compilable<Row>,
-  ): Prepared<Values, Row> => {
+  ): PreparedStatement<Values, Row> => {
     const { sql: text, parameters } = build((value) => new Placeholder(value) as never).compile();
     return {
       text,
@@ -164,12 +164,12 @@ export function prepare<Values extends Readonly<Record<string, unknown>>>(name: 
 }
 
 /** A row of a prepared statement, so that its select list is the only place where its columns stand. */
-export type RowOf<Of> = Of extends Prepared<never, infer Row> ? Readonly<Row> : never;
+export type RowOf<Of> = Of extends PreparedStatement<never, infer Row> ? Readonly<Row> : never;
 
 /** Runs a prepared statement with these values and returns its rows. */
 export const rowsOfPrepared = async <Values, Row>(
   session: Pick<Session, 'query'>,
-  { text, options, params }: Prepared<Values, Row>,
+  { text, options, params }: PreparedStatement<Values, Row>,
   values: Values,
 ): Promise<Row[]> => (await session.query<Row>(text, params(values), options)).rows;
 

@@ -33,14 +33,17 @@ export const TOOL_MS = 300_000;
 /** Memory of its own that the backend of a query may have; set on the embedded server. */
 export const BACKEND_BYTES = 512 * 1024 * 1024;
 
-type Asked = Pick<Database, 'db' | 'url' | 'embedded'>;
+type ReaderTarget = Pick<Database, 'db' | 'url' | 'embedded'>;
 
 /**
  * A small pool that logs in as the project's reader, whose role is made or brought up to date first. Null where there can be none:
  * the server's user may not make roles, or came in without a password that the reader's could be derived from. Then whoever asks has
  * only what a read-only transaction forbids. Close it before the database.
  */
-export async function openReader(database: Asked, { max = 4 }: { readonly max?: number } = {}): Promise<Db | null> {
+export async function openReader(
+  database: ReaderTarget,
+  { max = 4 }: { readonly max?: number } = {},
+): Promise<Db | null> {
   const role = readerRole(database);
   const address = await logIn(database, role);
   if (address === null) return null;
@@ -76,7 +79,7 @@ export const toolRole = (database: Pick<Database, 'url'>): string => roleOf(data
  * The address, with password, at which such a program logs in, with the rights of the reader. It may change its own settings, so of
  * the limits only its rights, its number of connections and its disk hold; `watchTools` is the clock outside. Null as `openReader`.
  */
-export const toolAddress = (database: Asked): Promise<URL | null> =>
+export const toolAddress = (database: ReaderTarget): Promise<URL | null> =>
   logIn(database, toolRole(database), {
     statement_timeout: TOOL_MS,
     search_path: `${VIEW_SCHEMAS.join(', ')}, pg_catalog`,
@@ -88,7 +91,7 @@ const roleOf = ({ url }: Pick<Database, 'url'>, suffix: string): string => `${da
 
 /** Makes the role, or brings it up to date (with `settings` in any case), and returns the address at which it logs in; null where there can be none. */
 async function logIn(
-  { db, url, embedded }: Asked,
+  { db, url, embedded }: ReaderTarget,
   role: string,
   settings?: Readonly<Record<string, string | number>>,
 ): Promise<URL | null> {

@@ -1,5 +1,5 @@
 /** The tables and views as types. Written by `npm run schema` from a migrated database: change `corrections.ts` instead. */
-import type { Bytes, Fields, Filled, Int8, Json, JudgedMethod, Matrix, Time } from './corrections.ts';
+import type { Bytes, Fields, Int8, Json, JudgedMethod, Matrix, NotNull, Time } from './corrections.ts';
 
 /** Schema troupe. */
 export interface LogTables {
@@ -8,7 +8,7 @@ export interface LogTables {
     name: string;
     sha256: Bytes;
     scopes: string[];
-    created_at: Filled<Time>;
+    created_at: NotNull<Time>;
     expires_at: Time | null;
     revoked_at: Time | null;
   };
@@ -18,9 +18,9 @@ export interface LogTables {
     draft: string | null;
     state: 'writing' | 'kept' | 'restored' | 'replaced';
     sha256: string | null;
-    episodes: Filled<number>;
-    events: Filled<Int8>;
-    bytes: Filled<Int8>;
+    episodes: NotNull<number>;
+    events: NotNull<Int8>;
+    bytes: NotNull<Int8>;
     written_at: Time;
   };
   blobs: {
@@ -36,7 +36,7 @@ export interface LogTables {
     media_type: string | null;
   };
   dead_letters: {
-    dead_letter_id: Filled<Int8>;
+    dead_letter_id: NotNull<Int8>;
     endpoint: string;
     place: string | null;
     raw: Bytes;
@@ -45,9 +45,9 @@ export interface LogTables {
     expected: string;
     got: string;
     digest: string;
-    attempts: Filled<number>;
-    first_at: Filled<Time>;
-    last_at: Filled<Time>;
+    attempts: NotNull<number>;
+    first_at: NotNull<Time>;
+    last_at: NotNull<Time>;
     replayed_at: Time | null;
   };
   erased: {
@@ -61,7 +61,7 @@ export interface LogTables {
     events: number;
     episodes: number;
     erased_at: Time;
-    used: Filled<Json>;
+    used: NotNull<Json>;
   };
   events: {
     key: string;
@@ -79,21 +79,21 @@ export interface LogTables {
   };
   ingest_counters: {
     endpoint: string;
-    received: Filled<Int8>;
-    acknowledged: Filled<Int8>;
-    duplicates: Filled<Int8>;
-    rejected: Filled<Int8>;
+    received: NotNull<Int8>;
+    acknowledged: NotNull<Int8>;
+    duplicates: NotNull<Int8>;
+    rejected: NotNull<Int8>;
   };
   job_queue: {
     job_id: string;
     kind: string;
     spec: Json;
-    state: Filled<'waiting' | 'running' | 'finished'>;
+    state: NotNull<'waiting' | 'running' | 'finished'>;
     worker: string | null;
-    token: Filled<Int8>;
-    attempts: Filled<number>;
+    token: NotNull<Int8>;
+    attempts: NotNull<number>;
     leased_until: Time | null;
-    requested_at: Filled<Time>;
+    requested_at: NotNull<Time>;
     outcome: 'done' | 'failed' | 'cancelled' | null;
     result: Json | null;
     error: Json | null;
@@ -108,23 +108,23 @@ export interface LogTables {
   };
   log_partitions: {
     partition: number;
-    next_position: Filled<Int8>;
+    next_position: NotNull<Int8>;
   };
   logs: {
     log: number;
     name: string;
-    generation: Filled<number>;
+    generation: NotNull<number>;
     cluster_id: string | null;
     partitions: number;
-    first_read: Filled<Time>;
+    first_read: NotNull<Time>;
     replaced_at: Time | null;
-    label: Filled<string>;
+    label: NotNull<string>;
   };
   migrations: {
     number: number;
     name: string;
     sha256: string;
-    applied_at: Filled<Time>;
+    applied_at: NotNull<Time>;
     works_with: number | null;
   };
   partition_leases: {
@@ -135,10 +135,10 @@ export interface LogTables {
   positions: {
     projection: string;
     partition: number;
-    position: Filled<Int8>;
-    applied: Filled<Int8>;
-    duplicates: Filled<Int8>;
-    dead: Filled<Int8>;
+    position: NotNull<Int8>;
+    applied: NotNull<Int8>;
+    duplicates: NotNull<Int8>;
+    dead: NotNull<Int8>;
     began: Int8 | null;
     last_offset: Int8 | null;
     last_digest: string | null;
@@ -150,8 +150,8 @@ export interface LogTables {
     policy: string | null;
     address: string | null;
     pid: number;
-    started_at: Filled<Time>;
-    heartbeat_at: Filled<Time>;
+    started_at: NotNull<Time>;
+    heartbeat_at: NotNull<Time>;
     models: Json | null;
   };
   pruned: {
@@ -163,18 +163,18 @@ export interface LogTables {
     last_at: Time | null;
     revision: Int8 | null;
     judged: Json | null;
-    erased: Filled<boolean>;
+    erased: NotNull<boolean>;
     pruned_at: Time;
-    in_tables: Filled<boolean>;
+    in_tables: NotNull<boolean>;
   };
   pruned_positions: {
     partition: number;
-    events: Filled<Int8>;
+    events: NotNull<Int8>;
     log: number;
   };
   stored_events: {
     position: Int8;
-    recorded_at: Filled<Time>;
+    recorded_at: NotNull<Time>;
     time: Time | null;
     partition: number;
     log: number;
@@ -184,7 +184,7 @@ export interface LogTables {
     name: string;
     digest: Bytes;
     data: Json;
-    type_version: Filled<number>;
+    type_version: NotNull<number>;
   };
   unneeded_bodies: {
     sha256: string;
@@ -232,7 +232,7 @@ export interface FactTables {
     entry: number | null;
     value: number | null;
     reason: string | null;
-    rank: Filled<number>;
+    rank: NotNull<number>;
     detail: Json | null;
   };
   calls: {

@@ -44,9 +44,9 @@ export type Lineage = {
   readonly led_to: Branches;
 };
 
-type Related = Pick<LineageNode, 'kind' | 'id' | 'relation'> &
+type RelatedNode = Pick<LineageNode, 'kind' | 'id' | 'relation'> &
   Partial<Pick<LineageNode, 'rows' | 'episodes' | 'steps'>>;
-type Relations = Readonly<Record<LineageKind, (db: Session, id: string) => Promise<readonly Related[]>>>;
+type Relations = Readonly<Record<LineageKind, (db: Session, id: string) => Promise<readonly RelatedNode[]>>>;
 
 const checkpoint = (id: string, relation: string) => ({ kind: 'checkpoint' as const, id, relation });
 
@@ -76,10 +76,10 @@ export async function lineageOf(db: Session, id: string, depth = 2): Promise<rea
   return found;
 }
 
-const below = ({ children }: { readonly children: Open[] }): Open[] =>
+const below = ({ children }: { readonly children: MutableNode[] }): MutableNode[] =>
   children.flatMap((child) => [child, ...below(child)]);
 
-async function markErased(db: Session, nodes: readonly Open[]): Promise<void> {
+async function markErased(db: Session, nodes: readonly MutableNode[]): Promise<void> {
   for (const kind of ['dataset', 'checkpoint'] as const) {
     const used = nodes.filter((node) => node.kind === kind);
     const marks = used.length === 0 ? null : await erasuresOf(db, kind, [...new Set(used.map(({ id }) => id))]);
@@ -87,9 +87,9 @@ async function markErased(db: Session, nodes: readonly Open[]): Promise<void> {
   }
 }
 
-type Open = { -readonly [K in keyof LineageNode]: K extends 'children' ? Open[] : LineageNode[K] };
+type MutableNode = { -readonly [K in keyof LineageNode]: K extends 'children' ? MutableNode[] : LineageNode[K] };
 
-const opened = (one: Related): Open => ({
+const opened = (one: RelatedNode): MutableNode => ({
   rows: null,
   episodes: null,
   steps: null,
@@ -105,14 +105,14 @@ async function follow(
   relations: Relations,
   of: Pick<LineageNode, 'kind' | 'id'>,
   depth: number,
-): Promise<Branches & { readonly children: Open[] }> {
+): Promise<Branches & { readonly children: MutableNode[] }> {
   const root = opened({ ...of, relation: '' });
-  const key = ({ kind, id }: Open): string => `${kind} ${id}`;
+  const key = ({ kind, id }: MutableNode): string => `${kind} ${id}`;
   const followed = new Map([[key(root), root]]);
-  const again: Open[] = [];
+  const again: MutableNode[] = [];
   let [level, room] = [[root], LINEAGE_LIMIT];
   for (let d = 0; d < depth; d++) {
-    const next: Open[] = [];
+    const next: MutableNode[] = [];
     for (const node of level) {
       if (room === 0) {
         node.cut = 'limit';
@@ -274,10 +274,10 @@ async function generatedBy(db: Session, checkpoint: string): Promise<{ episodes:
   return row!;
 }
 
-const nothing = async (): Promise<readonly Related[]> => [];
+const nothing = async (): Promise<readonly RelatedNode[]> => [];
 
 /** What generated the calls of an episode. */
-const generatorsOf = async (db: Session, episode: string): Promise<readonly Related[]> => {
+const generatorsOf = async (db: Session, episode: string): Promise<readonly RelatedNode[]> => {
   const rows = await rowsOf(
     db,
     query
@@ -297,7 +297,7 @@ const generatorsOf = async (db: Session, episode: string): Promise<readonly Rela
 };
 
 /** The version of the team that played an episode. */
-const versionsOf = async (db: Session, episode: string): Promise<readonly Related[]> => {
+const versionsOf = async (db: Session, episode: string): Promise<readonly RelatedNode[]> => {
   const named = query
     .selectFrom('facts.episodes')
     .select('team_id')
@@ -314,7 +314,7 @@ const SOURCES: Relations = {
   episode: async (db, id) => [...(await versionsOf(db, id)), ...(await generatorsOf(db, id))],
   async step(db, id) {
     const rows = await rowsOf(db, stepsNamed(id).select(['s.episode_id', 'c.checkpoint_id']).orderBy('s.episode_id'));
-    return rows.flatMap(({ episode_id, checkpoint_id }): Related[] => [
+    return rows.flatMap(({ episode_id, checkpoint_id }): RelatedNode[] => [
       { kind: 'episode', id: episode_id, relation: 'is its episode' },
       ...(checkpoint_id === null ? [] : [{ kind: 'checkpoint', id: checkpoint_id, relation: 'generated it' } as const]),
     ]);
@@ -324,7 +324,7 @@ const SOURCES: Relations = {
     const steps = await rowsOf(db, found.orderBy(sql`length(r.split)`).orderBy('r.split'));
     const parts = steps.map(({ split }) => placeIn(split).place);
     const own = parts.includes('rejected') ? 'is its preferred answer' : 'is its last answer';
-    return steps.map(({ episode_id, call_id, candidate }, i): Related => {
+    return steps.map(({ episode_id, call_id, candidate }, i): RelatedNode => {
       const relation = parts[i] !== null ? `is its ${parts[i]} answer` : steps.length > 1 ? own : 'is the row';
       return call_id === null
         ? { kind: 'episode', id: episode_id, relation }
@@ -364,9 +364,9 @@ const SOURCES: Relations = {
         .orderBy('r.episode_id'),
     );
     return [
-      ...rows.map((row): Related => ({ kind: 'checkpoint', ...row, relation: 'generated its rows' })),
+      ...rows.map((row): RelatedNode => ({ kind: 'checkpoint', ...row, relation: 'generated its rows' })),
       // What generated these is not recorded, so they are named by where they come from.
-      ...others.map((row): Related => ({ kind: 'episode', ...row, relation: 'has rows in it' })),
+      ...others.map((row): RelatedNode => ({ kind: 'episode', ...row, relation: 'has rows in it' })),
     ];
   },
   async checkpoint(db, id) {
@@ -426,7 +426,7 @@ const SOURCES: Relations = {
 async function datasetsWith(
   db: Session,
   rows: (is: ReturnType<typeof datasetRows>) => ReturnType<typeof datasetRows>,
-): Promise<readonly Related[]> {
+): Promise<readonly RelatedNode[]> {
   const found = await rowsOf(
     db,
     rows(datasetRows())

@@ -55,12 +55,15 @@ const NAMED = 8;
 type Value = string | number | boolean;
 
 /** What a filter is over: its fields, and the rows that each is read from. */
-export type Searched = { readonly fields: Fields; readonly rows: Readonly<Record<FieldScope, string>> };
+export type SearchSpace = { readonly fields: Fields; readonly rows: Readonly<Record<FieldScope, string>> };
 
-const STORED: Searched = { fields: FIELDS, rows: ROWS };
+const STORED: SearchSpace = { fields: FIELDS, rows: ROWS };
 
 /** A comparison with the values that it names, and where they are looked up. */
-type Asked = Omit<Comparison, 'value'> & { readonly value: readonly Value[]; readonly searched: Searched };
+type CheckedComparison = Omit<Comparison, 'value'> & {
+  readonly value: readonly Value[];
+  readonly searched: SearchSpace;
+};
 
 /** What finds, or with `!=` and `not in` leaves out, nothing where nothing has the value. */
 const isEquality = (op: string): boolean => ['=', '!=', 'in', 'has'].includes(op);
@@ -75,11 +78,11 @@ const MOST_LOOKED_UP = 100;
 export async function unknownValues(
   tx: Pick<Session, 'query'>,
   filter: Filter | null,
-  searched: Searched = STORED,
+  searched: SearchSpace = STORED,
 ): Promise<readonly string[]> {
-  const asked = new Map<string, Asked>();
+  const asked = new Map<string, CheckedComparison>();
   for (const one of askedIn(filter, searched)) asked.set(JSON.stringify([one.field, one.op, one.value]), one);
-  const unknown = new Map<string, readonly [Asked, Value]>();
+  const unknown = new Map<string, readonly [CheckedComparison, Value]>();
   const unknownFeedback = new Set<string>();
   for (const comparison of [...asked.values()].slice(0, MOST_LOOKED_UP)) {
     for (const value of await absentOf(tx, comparison))
@@ -99,7 +102,7 @@ export async function unknownValues(
   return warnings;
 }
 
-function askedIn(filter: Filter | null, searched: Searched): readonly Asked[] {
+function askedIn(filter: Filter | null, searched: SearchSpace): readonly CheckedComparison[] {
   return comparisonsOf(filter).flatMap((comparison) => {
     const { tag, kind, counted } = factsOf(comparison.field, 'where', searched.fields);
     if (counted)
@@ -163,7 +166,7 @@ const LONG_TEXTS: readonly string[] = ['text', 'answer', 'task.query'];
 const ONE_BY_ONE = 8;
 
 /** The values that occur nowhere; of a tag that is compared by size or with a pattern, the value where no such tag has its type. */
-async function absentOf(tx: Pick<Session, 'query'>, asked: Asked): Promise<readonly Value[]> {
+async function absentOf(tx: Pick<Session, 'query'>, asked: CheckedComparison): Promise<readonly Value[]> {
   const { field, op, value: values, searched } = asked;
   const { tag, kind, sql: column } = factsOf(field, 'where', searched.fields);
   if (op === 'in' && kind === 'text' && !tag && values.length > ONE_BY_ONE) {
@@ -187,13 +190,13 @@ async function absentOf(tx: Pick<Session, 'query'>, asked: Asked): Promise<reado
   return absent;
 }
 
-const rowsOfField = ({ field, searched }: Pick<Asked, 'field' | 'searched'>): RawBuilder<unknown> =>
+const rowsOfField = ({ field, searched }: Pick<CheckedComparison, 'field' | 'searched'>): RawBuilder<unknown> =>
   sql.raw(searched.rows[factsOf(field, 'where', searched.fields).scope]);
 
 /** What an expression reads in the rows of the field, each value once, in order; at most so many. */
 async function valuesOf(
   tx: Pick<Session, 'query'>,
-  asked: Pick<Asked, 'field' | 'searched'>,
+  asked: Pick<CheckedComparison, 'field' | 'searched'>,
   read: RawBuilder<string>,
   where: RawBuilder<SqlBool>,
   most: number | null,
@@ -207,7 +210,7 @@ async function valuesOf(
 const TYPES = { string: 'text', number: 'number', boolean: 'truth value' } as const;
 
 /** That a value occurs nowhere, as a sentence. */
-async function absence(tx: Pick<Session, 'query'>, asked: Asked, value: Value): Promise<string> {
+async function absence(tx: Pick<Session, 'query'>, asked: CheckedComparison, value: Value): Promise<string> {
   const { field, op, searched } = asked;
   const { tag, sql: column } = factsOf(field, 'where', searched.fields);
   if (op === 'has') return `${field} has ${got(value)} nowhere.`;
@@ -234,7 +237,7 @@ function hint(field: string, value: Value, known: readonly string[]): string {
 
 async function nearestTag(
   tx: Pick<Session, 'query'>,
-  asked: Asked,
+  asked: CheckedComparison,
   { json, key }: { readonly json: string; readonly key: string },
 ): Promise<string> {
   const tags = sql.raw(json);

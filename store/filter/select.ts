@@ -82,7 +82,7 @@ const counts = (called: string, scope: FieldScope): readonly string[] =>
   Object.entries(COLLECTIONS).flatMap(([name, { of }]) => (of[scope] === undefined ? [] : [`${called}(${name})`]));
 
 type Tag = { readonly json: string; readonly key: string };
-type Resolved = FieldFacts & {
+type ResolvedField = FieldFacts & {
   readonly tag?: Tag;
   /** The name in one spelling. */
   readonly name: string;
@@ -97,7 +97,7 @@ const TAG = /^(tags|task\.tags)\.(.+)$/su;
 const TASK_TAG = /^(task\.tags)\.(.+)$/su;
 const FUNCTION = /^([a-z_.]+)\s*\((.*)\)$/su;
 
-function resolve(name: string, at: string, fields: Fields = FIELDS): Resolved {
+function resolve(name: string, at: string, fields: Fields = FIELDS): ResolvedField {
   const field = fields.get(name);
   if (field) return { ...field, name };
   const [, called, argument] = (fields === FIELDS && FUNCTION.exec(name)) || [];
@@ -131,7 +131,7 @@ function resolve(name: string, at: string, fields: Fields = FIELDS): Resolved {
 const METHOD = /^(?:[\w.@#-]+|'[^']+'|"[^"]+")$/u;
 
 /** The key of the latest version, or exactly the key that is named; the method's parameters are distinguished by `pinMethods`. */
-function judgement(called: string, argument: string, at: string): Resolved {
+function judgement(called: string, argument: string, at: string): ResolvedField {
   if (!METHOD.test(argument)) return refuse(`${at}.field`, `${called}(METHOD) with the name of one method`, argument);
   const method = argument.replace(/^['"]|['"]$/gu, '');
   const { sql: read, ...facts } = JUDGEMENTS[called]!;
@@ -141,7 +141,7 @@ function judgement(called: string, argument: string, at: string): Resolved {
 }
 
 /** Feedback has names that people gave it, which may need quotes. */
-function feedbackField(called: string, argument: string, at: string): Resolved {
+function feedbackField(called: string, argument: string, at: string): ResolvedField {
   if (!METHOD.test(argument)) return refuse(`${at}.field`, `${called}(NAME) with the name of feedback`, argument);
   const feedback = argument.replace(/^['"]|['"]$/gu, '');
   const { sql: read, ...facts } = FEEDBACK[called]!;
@@ -156,7 +156,7 @@ function feedbackField(called: string, argument: string, at: string): Resolved {
 
 const COUNT = /^([a-z_]+)(?:\s+where\s(.+))?$/isu;
 
-function counted(called: 'count' | 'step.count', argument: string, at: string): Resolved {
+function counted(called: 'count' | 'step.count', argument: string, at: string): ResolvedField {
   const [, name = '', where] = COUNT.exec(argument) ?? [];
   const collection = Object.hasOwn(COLLECTIONS, name) ? COLLECTIONS[name]! : null;
   const scope = called === 'count' ? 'episode' : 'step';
@@ -418,7 +418,8 @@ export function comparisonsOf(filter: Filter | null): readonly Comparison[] {
 }
 
 /** What is known about a field. @throws TroupeError `recipe_invalid` for a name that is none */
-export const factsOf = (field: string, at = 'where', fields: Fields = FIELDS): Resolved => resolve(field, at, fields);
+export const factsOf = (field: string, at = 'where', fields: Fields = FIELDS): ResolvedField =>
+  resolve(field, at, fields);
 
 /** True where the filter, at any depth, looks at this scope. */
 export const looksAt = (filter: Filter, scope: FieldScope): boolean =>

@@ -41,7 +41,7 @@ export async function sweepArchives(db: Db, places: Places): Promise<void> {
   }
 }
 
-export type Written = ArchiveFacts & {
+export type WrittenArchive = ArchiveFacts & {
   readonly uri: string;
   readonly manifest: ArchiveManifest;
   readonly sha256: string;
@@ -59,7 +59,7 @@ export async function keepArchive(
     readonly events: AsyncIterable<readonly ArchivedEvent[]>;
     readonly body: (sha256: string) => Promise<Uint8Array | null>;
   },
-): Promise<Written> {
+): Promise<WrittenArchive> {
   const { archive_id, written_at } = facts;
   const place = await places(parent);
   const uri = below(parent, archive_id);
@@ -82,7 +82,7 @@ export async function keepArchive(
 }
 
 /** In the transaction from which on its events are nowhere else. */
-export async function keep(tx: Session, { archive_id, manifest, sha256 }: Written): Promise<void> {
+export async function keep(tx: Session, { archive_id, manifest, sha256 }: WrittenArchive): Promise<void> {
   const bytes = manifest.files.reduce((sum, file) => sum + file.bytes, 0);
   const { episodes, events } = manifest;
   await countOf(

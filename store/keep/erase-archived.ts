@@ -8,7 +8,7 @@ import { EXTENSIONS } from '../../ingest/events/decode.ts';
 import { isRecord } from '../../ingest/events/json.ts';
 import type { Db, Session } from '../db/pool.ts';
 import { anyOf, countOf, firstOf, query, rowsOf } from '../db/query.ts';
-import type { Stored } from '../projecting/amend.ts';
+import type { LoggedEvent } from '../projecting/amend.ts';
 import { takeLock } from '../projecting/rebuilding/lock.ts';
 import { dropRemains } from '../projecting/rebuilding/rebuild.ts';
 import { traceEventsOf } from '../projecting/traces.ts';
@@ -71,13 +71,13 @@ async function unplayed(db: Db, keys: readonly string[], naming: ReadonlySet<str
   return keys.filter((key) => naming.has(key) || !played.has(key));
 }
 
-type Found = { readonly keys: string[]; readonly naming: readonly string[]; readonly events: number };
+type ArchiveMatch = { readonly keys: string[]; readonly naming: readonly string[]; readonly events: number };
 
 /**
  * The keys of one archive that belong to them: what names the subject, episodes that play a task which does (`tasks`: those of the database),
  * and tasks that none of its other episodes plays. `naming`: its tasks that name the subject.
  */
-async function keysIn(files: ArchiveFiles, what: EraseWhat, tasks: ReadonlySet<string>): Promise<Found> {
+async function keysIn(files: ArchiveFiles, what: EraseWhat, tasks: ReadonlySet<string>): Promise<ArchiveMatch> {
   const { manifest } = await readManifest(files);
   const found = new Set<string>('episode' in what ? [`e/${what.episode}`] : []);
   const counts = new Map<string, number>();
@@ -116,11 +116,11 @@ async function keysIn(files: ArchiveFiles, what: EraseWhat, tasks: ReadonlySet<s
 }
 
 /** Events derived from spans do not depend on when these were recorded. */
-const storedOf = ({ key, source, id, name, type_version, data }: ArchivedEvent): Stored => ({
+const storedOf = ({ key, source, id, name, type_version, data }: ArchivedEvent): LoggedEvent => ({
   key,
   source,
   id,
-  name: name as Stored['name'],
+  name: name as LoggedEvent['name'],
   type_version,
   time: null,
   data: JSON.parse(data),

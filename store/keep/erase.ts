@@ -19,7 +19,7 @@ import type { Patiently } from '../db/patience.ts';
 import type { Db, Session } from '../db/pool.ts';
 import { anyOf, countOf, firstOf, query, rowsOf, type SqlBool, sql, typed } from '../db/query.ts';
 import { judgingsAbout } from '../evaluate/judging/judgings-about.ts';
-import type { Stored } from '../projecting/amend.ts';
+import type { LoggedEvent } from '../projecting/amend.ts';
 import { dropRemains } from '../projecting/rebuilding/rebuild.ts';
 import { forgetKeys, reprojectKeys } from '../projecting/reproject.ts';
 import { traceEventsOf } from '../projecting/traces.ts';
@@ -59,7 +59,7 @@ export async function erase(db: Db, what: EraseWhat, options: EraseOptions): Pro
   const erasureId = randomBytes(8).toString('hex');
   const now = options.now().toISOString();
   const { patiently = (work) => work() } = options;
-  let done: Done | null = null;
+  let done: EraseResult | null = null;
   await patiently(async () => {
     // A commit whose answer was lost has happened, or not.
     if (done !== null && (await isNoted(db, erasureId))) return;
@@ -67,7 +67,7 @@ export async function erase(db: Db, what: EraseWhat, options: EraseOptions): Pro
       done = await eraseIn(tx, what, { ...options, erasureId, now });
     });
   });
-  const { erasure, amended } = done! as Done;
+  const { erasure, amended } = done! as EraseResult;
   // The amendments go through the log like every event; they record that, not what, was erased.
   const drafts = amended.map(
     ({ key, source, id }): Draft => ({
@@ -88,13 +88,16 @@ async function isNoted(db: Db, erasureId: string): Promise<boolean> {
 }
 
 type Change = Omit<EraseOptions, 'now'> & { readonly erasureId: string; readonly now: string };
-type Done = { readonly erasure: Erasure; readonly amended: readonly Pick<Stored, 'key' | 'source' | 'id'>[] };
+type EraseResult = {
+  readonly erasure: Erasure;
+  readonly amended: readonly Pick<LoggedEvent, 'key' | 'source' | 'id'>[];
+};
 
 async function eraseIn(
   tx: Session,
   what: EraseWhat,
   change: Omit<Change, 'now'> & { readonly now: string },
-): Promise<Done> {
+): Promise<EraseResult> {
   // What an interrupted rebuild left holds the text too; one that runs learns of it by the amendments.
   await dropRemains(tx);
   // An event that is appended or projected meanwhile would bring text back beside us.
@@ -145,15 +148,15 @@ async function shownAmong(tx: Session, keys: readonly string[]): Promise<string[
   return (await rowsOf(tx, shown)).map((row) => row.key);
 }
 
-type Scrubbed = {
-  readonly events: readonly Stored[];
+type ScrubResult = {
+  readonly events: readonly LoggedEvent[];
   /** Bodies of artifacts that they named. */
   readonly bodies: ReadonlySet<string>;
   /** Images and files of their messages that nothing else named, and that are gone. */
   readonly files: number;
 };
 
-async function scrub(tx: Session, keys: readonly string[], digest: (hash: string) => string): Promise<Scrubbed> {
+async function scrub(tx: Session, keys: readonly string[], digest: (hash: string) => string): Promise<ScrubResult> {
   const events = (await rowsOf(
     tx,
     query
@@ -163,7 +166,7 @@ async function scrub(tx: Session, keys: readonly string[], digest: (hash: string
       .orderBy('key')
       .orderBy('position')
       .forUpdate(),
-  )) as (Stored & { readonly digest: string })[];
+  )) as (LoggedEvent & { readonly digest: string })[];
   const bodies = new Set<string>();
   const byIdentity = new Map(events.map((event) => [`${event.source}\n${event.id}`, event.name as EventName]));
   const traces = erasedTraces(events, digest);
@@ -218,12 +221,15 @@ async function scrub(tx: Session, keys: readonly string[], digest: (hash: string
 }
 
 /** Spans are of many formats, so the events derived from them are erased and take their place: rows and ids stay as they were. */
-function erasedTraces(events: readonly Stored[], digest: (hash: string) => string): ReadonlyMap<Stored, SpanItem> {
+function erasedTraces(
+  events: readonly LoggedEvent[],
+  digest: (hash: string) => string,
+): ReadonlyMap<LoggedEvent, SpanItem> {
   const spans = groupBy(
     events.filter(({ name }) => name === 'span.recorded'),
     ({ key }) => key,
   );
-  const items = new Map<Stored, SpanItem>();
+  const items = new Map<LoggedEvent, SpanItem>();
   for (const [first, ...others] of spans.values()) {
     const derived = traceEventsOf([first!, ...others]).events.map(({ name, source, id, time, data }) => {
       const text = eraseText(name, data, digest);
@@ -239,7 +245,7 @@ function erasedTraces(events: readonly Stored[], digest: (hash: string) => strin
 const ERASED_DIGEST = 'erased:';
 
 /** An event that validation would refuse could not be read again. */
-function requireValid(event: Stored, data: Record<string, unknown>): unknown {
+function requireValid(event: LoggedEvent, data: Record<string, unknown>): unknown {
   const decoded = decodeDraft({ ...event, data } as unknown as Draft);
   if (decoded.event && decoded.event.key === event.key) return decoded.event.data;
   const why = decoded.refusal ? `${decoded.refusal.field} should be ${decoded.refusal.expected}` : 'its key changed';
@@ -267,12 +273,12 @@ async function scrubLetters(tx: Session, letters: readonly number[], digest: (ha
   }
 }
 
-type Noted = Omit<Scope, 'datasets'> & { readonly change: Change; readonly datasets: Erasure['datasets'] };
+type ErasureNote = Omit<Scope, 'datasets'> & { readonly change: Change; readonly datasets: Erasure['datasets'] };
 
 async function note(
   tx: Session,
   what: EraseWhat,
-  { keys, events, episodes, checkpoints, datasets, change: { erasureId, now, reason = null } }: Noted,
+  { keys, events, episodes, checkpoints, datasets, change: { erasureId, now, reason = null } }: ErasureNote,
 ): Promise<void> {
   const kind = 'subject' in what ? 'subject' : 'episode';
   const used = JSON.stringify([

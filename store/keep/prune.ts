@@ -8,7 +8,7 @@ import type { Db, Session } from '../db/pool.ts';
 import { firstOf, query } from '../db/query.ts';
 import { takeLock } from '../projecting/rebuilding/lock.ts';
 import { episodesOf } from '../projecting/reproject.ts';
-import { keepArchive, sweepArchives, type Written } from './archives.ts';
+import { keepArchive, sweepArchives, type WrittenArchive } from './archives.ts';
 import type { ArchivedEvent } from './files.ts';
 import { heldEpisodes } from './held.ts';
 import type { Places } from './places.ts';
@@ -33,7 +33,7 @@ export type PruneOptions = PruneWhat & {
   readonly bodies: Bodies;
   readonly onProgress?: (progress: { readonly events: number; readonly total: number }) => void;
   /** Called between the two halves of a batch; what it throws ends the run there. */
-  readonly onArchived?: (archive: Written) => Promise<void> | void;
+  readonly onArchived?: (archive: WrittenArchive) => Promise<void> | void;
 };
 
 export type PrunePlan = {
@@ -115,7 +115,7 @@ export const prune = (db: Db, options: PruneOptions): Promise<Pruning> =>
     return { ...sumOf(removed), archives, artifacts, changed };
   });
 
-const archiveReport = ({ archive_id, uri, manifest }: Written): Pruning['archives'][number] => ({
+const archiveReport = ({ archive_id, uri, manifest }: WrittenArchive): Pruning['archives'][number] => ({
   archive_id,
   uri,
   episodes: manifest.episodes,
@@ -141,7 +141,7 @@ async function pruneBatch(
   db: Db,
   batch: readonly PrunableGroup[],
   options: PruneOptions,
-): Promise<Written | null | 'changed'> {
+): Promise<WrittenArchive | null | 'changed'> {
   const archive = await archiveOf(db, batch, options);
   if (archive !== null) await options.onArchived?.(archive);
   const done = await db.transaction((tx) => removeArchived(tx, batch, archive, options, options.judge));
@@ -155,7 +155,7 @@ async function archiveOf(
   db: Db,
   batch: readonly PrunableGroup[],
   { now, to, places, codeVersion, bodies }: PruneOptions,
-): Promise<Written | null> {
+): Promise<WrittenArchive | null> {
   const leaving = batch.filter((group) => group.archived.length < group.keys.length);
   if (leaving.length === 0) return null;
   const { episodes, archived } = sumOf(leaving);
@@ -180,13 +180,13 @@ export async function schemaOf(db: Session): Promise<number> {
   return (await firstOf(db, newest))!.number;
 }
 
-type Read = Omit<ArchivedEvent, 'time' | 'recorded_at'> & {
+type ArchiveRow = Omit<ArchivedEvent, 'time' | 'recorded_at'> & {
   readonly time: string | null;
   readonly recorded_at: string;
 };
 
 async function* storedEvents(db: Db, keys: readonly string[]): AsyncGenerator<ArchivedEvent[]> {
-  const rows = db.stream<Read>(
+  const rows = db.stream<ArchiveRow>(
     `select log, partition, position, key, source, id, name, type_version, (extract(epoch from time) * 1000000)::bigint::text as time, data::text as data, digest,
             (extract(epoch from recorded_at) * 1000000)::bigint::text as recorded_at
      from troupe.events where key = any($1::text[]) order by log, partition, position`,

@@ -9,7 +9,7 @@ import { anyOf, countOf, firstOf, query, type SqlBool, sql, streamOf } from '../
 import { waitForJudges } from '../evaluate/judging/lock.ts';
 import { projectBatchIn } from '../projecting/projector.ts';
 import { forgetKeys } from '../projecting/reproject.ts';
-import { keep, type Written } from './archives.ts';
+import { keep, type WrittenArchive } from './archives.ts';
 import { bodiesOf, CONTENT_SQL } from './files.ts';
 import { heldEpisodes } from './held.ts';
 import { judgingsWithout } from './judged-again.ts';
@@ -36,7 +36,7 @@ export async function standStill(tx: Session): Promise<void> {
 export async function removeArchived(
   tx: Session,
   groups: readonly PrunableGroup[],
-  archive: Written | null,
+  archive: WrittenArchive | null,
   what: PruneWhat,
   judge: JudgeAgain,
 ): Promise<boolean> {
@@ -73,7 +73,7 @@ export async function removeArchived(
   return true;
 }
 
-async function noteKeys(tx: Session, groups: readonly PrunableGroup[], archive: Written | null): Promise<void> {
+async function noteKeys(tx: Session, groups: readonly PrunableGroup[], archive: WrittenArchive | null): Promise<void> {
   const pairs = groups.flatMap(({ group_id, keys }) => keys.map((key) => ({ key, group_id })));
   await tx.query(
     `insert into troupe.pruned (key, archive_id, group_id, events, first_at, last_at, revision, judged, erased, pruned_at)

@@ -25,7 +25,7 @@ export type RestoreOptions = {
   readonly onProgress?: (progress: { readonly events: number; readonly total: number }) => void;
 };
 
-export type Restored = {
+export type RestoreResult = {
   readonly archives: readonly {
     readonly archive_id: string;
     readonly uri: string;
@@ -56,7 +56,7 @@ async function archivesAt(address: string, places: Places): Promise<ArchiveFiles
  * @throws TroupeError `dataset_damaged` for a file that is not as it was written, `conflict` for an archive of another database and
  * while a rebuild or prune runs. What was restored before stays.
  */
-export const restore = (db: Db, address: string, options: RestoreOptions): Promise<Restored> =>
+export const restore = (db: Db, address: string, options: RestoreOptions): Promise<RestoreResult> =>
   db.transaction(async (lock) => {
     await takeLock(lock);
     await sweepArchives(db, options.places);
@@ -64,7 +64,7 @@ export const restore = (db: Db, address: string, options: RestoreOptions): Promi
     for (const files of await archivesAt(address, options.places))
       found.push({ files, manifest: (await readManifest(files)).manifest });
     const total = found.reduce((sum, { manifest }) => sum + manifest.events, 0);
-    const archives: Restored['archives'][number][] = [];
+    const archives: RestoreResult['archives'][number][] = [];
     let [events, artifacts] = [0, 0];
     for (const { files, manifest } of found) {
       for await (const rows of artifactsIn(files, manifest)) {
@@ -84,7 +84,7 @@ async function restoreIn(
   files: ArchiveFiles,
   manifest: ArchiveManifest,
   judge: JudgeAgain,
-): Promise<Restored['archives'][number]> {
+): Promise<RestoreResult['archives'][number]> {
   await standStill(tx);
   const { archive_id } = manifest;
   await requireOurs(tx, archive_id, files.uri);

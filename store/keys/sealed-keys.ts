@@ -1,12 +1,12 @@
 /** The keys of a project as they were last read, for a process that must know them while the database is away. */
-import { type Sealed, sealedFile } from '../server/sealed.ts';
+import { type SealedFile, sealedFile } from '../server/sealed.ts';
 import type { KnownKey } from './api-keys.ts';
 
-type Written = Omit<KnownKey, 'sha256'> & { readonly sha256: string };
+type SealedKey = Omit<KnownKey, 'sha256'> & { readonly sha256: string };
 
 /** Holds no key's text: what is written is what the database keeps. */
-export function sealedKeys(path: string, secret: () => string | null): Sealed<readonly KnownKey[]> {
-  const file = sealedFile<readonly Written[]>(path, secret);
+export function sealedKeys(path: string, secret: () => string | null): SealedFile<readonly KnownKey[]> {
+  const file = sealedFile<readonly SealedKey[]>(path, secret);
   return {
     read: () => file.read()?.map((key) => ({ ...key, sha256: Buffer.from(key.sha256, 'hex') })) ?? null,
     write: (keys) =>

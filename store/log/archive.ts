@@ -5,10 +5,10 @@
  */
 import { setImmediate as pause } from 'node:timers/promises';
 import { type Refusal, TroupeError } from '../../errors.ts';
-import { type Decoded, encodeEnvelope } from '../../ingest/events/decode.ts';
+import { type DecodeResult, encodeEnvelope } from '../../ingest/events/decode.ts';
 import { type LogRecord, rawOf, readRecord, recordDigest } from '../../ingest/log/kafka-record.ts';
 import { KEYED } from '../../ingest/log/keyed.ts';
-import { type Appended, ERASED_REFUSAL, prunedRefusal } from '../../ingest/log/log.ts';
+import { type AppendResult, ERASED_REFUSAL, prunedRefusal } from '../../ingest/log/log.ts';
 import {
   copyEvents,
   lookUp,
@@ -25,13 +25,13 @@ import { applyBatch } from '../projecting/apply.ts';
 import { LARGE_TEXT, nameOf, setAside } from '../projecting/late.ts';
 import { ARCHIVE, FACTS, lockPartitions, partitionsAmong, partitionsByKey } from '../projecting/partitions.ts';
 import { positionsOf } from '../projecting/positions.ts';
-import { type Prepared, prepare } from '../projecting/prepare.ts';
+import { type PreparedBatch, prepare } from '../projecting/prepare.ts';
 import { APPLYING, movePositions } from '../projecting/projector.ts';
-import { asRead, type Positions, type Read } from '../projecting/read-batch.ts';
+import { asRead, type LogEvent, type Positions } from '../projecting/read-batch.ts';
 import { settleLater } from '../projecting/settle.ts';
 import { type Incarnation, otherRecord, topicOf } from './known-log.ts';
 
-export type Archived = {
+export type ArchiveResult = {
   readonly accepted: number;
   /** The keys of what was accepted. */
   readonly keys: ReadonlySet<string>;
@@ -44,7 +44,7 @@ export type Archived = {
 /** Settings of a transaction that archives. What the server loses of it is read again from the stored positions: the log has it. */
 export const ARCHIVING = `${APPLYING}; ${KEYED}`;
 
-type Stored = {
+type StoredPosition = {
   readonly partition: number;
   readonly position: number;
   readonly last_offset: number | null;
@@ -63,7 +63,7 @@ export async function archiveIn(
   { log: number, name: log, label }: Incarnation,
   readings: readonly Reading[],
   { aside: allAside = false }: { readonly aside?: boolean } = {},
-): Promise<Archived> {
+): Promise<ArchiveResult> {
   await tx.query('set local search_path = facts, pg_catalog');
   const read = readings.map((reading) => ({ reading, records: reading.records.map(readOf) }));
   const keys = read.flatMap(({ records }) => records.flatMap(({ event }) => (event ? [event.key] : [])));
@@ -132,7 +132,7 @@ export async function archiveIn(
   return { ...sum, keys: new Set(placed.map(({ key }) => key)), skipped };
 }
 
-const READ = new WeakMap<LogRecord, Decoded>();
+const READ = new WeakMap<LogRecord, DecodeResult>();
 
 const readOf = (record: LogRecord) => ({ record, ...(READ.get(record) ?? readRecord(record)) });
 
@@ -157,11 +157,11 @@ async function lockPlaces(
   log: number,
   readings: readonly Reading[],
   keys: readonly string[],
-): Promise<ReadonlyMap<number, Stored>> {
+): Promise<ReadonlyMap<number, StoredPosition>> {
   const partitions = readings.map(({ partition }) => partition);
   const own = partitions.map((partition) => ({ log, partition }));
   await lockPartitions(tx, [...own, ...partitionsAmong(new Set(keys), await partitionsByKey(tx))]);
-  const { rows } = await tx.query<Stored>(
+  const { rows } = await tx.query<StoredPosition>(
     `select partition, position, last_offset, last_digest from troupe.positions
      where projection = $1 and log = $2 and partition = any($3::smallint[])`,
     [ARCHIVE, log, partitions],
@@ -179,14 +179,14 @@ async function lockPlaces(
   );
 }
 
-const fenced = (log: string, { partition, from }: Reading, place: Stored | undefined): TroupeError =>
+const fenced = (log: string, { partition, from }: Reading, place: StoredPosition | undefined): TroupeError =>
   new TroupeError(
     'fenced',
     `Partition ${partition} of ${log} was read from offset ${from}, but its stored position is ${place?.position ?? 'gone'}; nothing of it was applied.`,
   );
 
 /** The record that was applied last must still be the same. */
-function checkSame(log: string, { partition, records }: Reading, place: Stored): void {
+function checkSame(log: string, { partition, records }: Reading, place: StoredPosition): void {
   const again = records.find(({ offset }) => offset === place.last_offset);
   if (again === undefined || recordDigest(again) === place.last_digest) return;
   throw otherRecord(log, partition, again.offset);
@@ -200,11 +200,11 @@ export const truncated = (log: string, partition: number, position: number, begi
   );
 
 type Appending = {
-  readonly answers: readonly (Appended | Refusal)[];
+  readonly answers: readonly (AppendResult | Refusal)[];
   /** What was accepted, in the order of the log. */
-  readonly placed: readonly Read[];
+  readonly placed: readonly LogEvent[];
   /** What was made of it meanwhile, where all of it was appended at once. */
-  readonly prepared: Prepared | null;
+  readonly prepared: PreparedBatch | null;
   /** The names of those that are set aside. */
   readonly aside: ReadonlySet<string>;
 };
@@ -220,7 +220,7 @@ async function appendOrBury(tx: Session, events: readonly PlacedEvent[], how: Pr
   if (events.length === 0) return { answers: [], placed: [], prepared: null, aside: new Set() };
   const whole = await attempt(tx, () => appendAndPrepare(tx, events, how));
   if (!('reason' in whole)) return whole.value;
-  const answers: (Appended | Refusal)[] = [];
+  const answers: (AppendResult | Refusal)[] = [];
   const accepted: SplitPlaced[] = [];
   for (const event of events) {
     const one = await attempt(tx, () => append(tx, [event]));
@@ -288,7 +288,7 @@ async function movePlaces(
   tx: Session,
   log: number,
   readings: readonly Reading[],
-  places: ReadonlyMap<number, Stored>,
+  places: ReadonlyMap<number, StoredPosition>,
   ends: ReadonlyMap<number, { readonly dead: number; readonly accepted: number; readonly duplicates: number }>,
 ): Promise<void> {
   const moved = readings.flatMap(({ partition, next, records }) => {

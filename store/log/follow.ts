@@ -242,13 +242,13 @@ async function stored(
   return new Map(readings.map(({ partition }) => [partition, positions.get(partition)!]));
 }
 
-type Looked = { readonly log: Incarnation; readonly partitions: readonly LogPartition[] };
+type TopicState = { readonly log: Incarnation; readonly partitions: readonly LogPartition[] };
 
 /**
  * Looks at the topic and compares it with what is known of it; opens a position for each partition of a new one. Null while there is no
  * topic and none was ever read.
  */
-async function openLog(db: Db, source: LogSource): Promise<Looked | null> {
+async function openLog(db: Db, source: LogSource): Promise<TopicState | null> {
   const { name } = source;
   const topic = topicOf(name);
   // What is known is asked first: it grows while the topic is looked at.

@@ -7,7 +7,7 @@ import { type KnownLog, type KnownPlace, replaced, type TopicNow } from '../../i
 import type { LogSource } from '../../ingest/log/source.ts';
 import type { Session } from '../db/pool.ts';
 import { ARCHIVE } from '../projecting/partitions.ts';
-import type { Sealed } from '../server/sealed.ts';
+import type { SealedFile } from '../server/sealed.ts';
 
 /** One incarnation of a log: the first that was read under its name, or one that took the place of that. */
 export type Incarnation = {
@@ -94,7 +94,7 @@ export const otherRecord = (name: string, partition: number, offset: number): Tr
 const PATIENCE_MS = { ask: 1500, compare: 20_000 };
 
 /** What whoever writes to the log compares it with: what the database knows, or knew when it was asked last. */
-export const guardOf = (db: Pick<Session, 'query'>, source: LogSource, seal: Sealed<KnownLog>): LogGuard => ({
+export const guardOf = (db: Pick<Session, 'query'>, source: LogSource, seal: SealedFile<KnownLog>): LogGuard => ({
   known: async () => {
     let known: KnownLog | null;
     try {

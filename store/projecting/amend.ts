@@ -7,7 +7,7 @@ import type { Draft, EventData, EventName } from '../../ingest/events/events.ts'
 import { canonicalJson, isRecord } from '../../ingest/events/json.ts';
 import { versionOf } from '../tables/projection.ts';
 
-export type Stored = {
+export type LoggedEvent = {
   readonly key: string;
   readonly source: string;
   readonly id: string;
@@ -19,7 +19,7 @@ export type Stored = {
 };
 
 /** The corrected event, or null where it was rejected. An amendment that would make the event invalid is left out. */
-export function amended(event: Stored, amendments: readonly Stored[]): Stored | null {
+export function amended(event: LoggedEvent, amendments: readonly LoggedEvent[]): LoggedEvent | null {
   const mine = amendments
     .filter((a) => {
       const target = (a.data as EventData<'record.amended'>).target;

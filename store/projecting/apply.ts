@@ -9,9 +9,9 @@ import { isAboutData } from '../db/faults.ts';
 import type { Session } from '../db/pool.ts';
 import { rowsOf, TARGETS } from '../tables/catalogue.ts';
 import { effective } from '../tables/effective.ts';
-import type { Stored } from './amend.ts';
-import { type Prepared, prepare } from './prepare.ts';
-import { type Positions, partitionName, type Read } from './read-batch.ts';
+import type { LoggedEvent } from './amend.ts';
+import { type PreparedBatch, prepare } from './prepare.ts';
+import { type LogEvent, type Positions, partitionName } from './read-batch.ts';
 import { episodesOf, reproject, revisionsOf } from './reproject.ts';
 import { RowBuffer } from './row-buffer.ts';
 import { episodesWithForeign, judgedGroups, noteForeign, type Settle, settle, taskDigests, tasksOf } from './settle.ts';
@@ -33,7 +33,7 @@ type Applying = {
 };
 
 type Batch = Applying & {
-  readonly prepared: Prepared | null;
+  readonly prepared: PreparedBatch | null;
   /** True for events that were set aside: others of their keys that follow them in the log may be in the tables already. */
   readonly late?: boolean;
 };
@@ -45,11 +45,11 @@ type Batch = Applying & {
  */
 export async function applyBatch(
   tx: Session,
-  events: readonly Read[],
+  events: readonly LogEvent[],
   { onReplayedSpans = () => {}, ...batch }: ApplyOptions & Batch,
-): Promise<ReadonlySet<Read>> {
+): Promise<ReadonlySet<LogEvent>> {
   const newer = events.filter((event) => !isKnown(event));
-  const dead = new Set<Read>(newer);
+  const dead = new Set<LogEvent>(newer);
   for (const event of newer) await bury(tx, await placeText(tx, event), encodeEnvelope(event), ofNewerCode(event));
   const known = newer.length === 0 ? events : events.filter(isKnown);
   if (known.length === 0) return dead;
@@ -86,7 +86,7 @@ async function failure(tx: Session, work: () => Promise<void>): Promise<string |
 }
 
 /** With the context and the text that are names here. */
-async function asItCame(tx: Session, event: Read): Promise<Read> {
+async function asItCame(tx: Session, event: LogEvent): Promise<LogEvent> {
   const members = Object.values(event.data as object);
   if (!members.some((value) => contextNamed(value) !== null || isTextName(value))) return event;
   const { rows } = await tx.query<{ data: unknown }>(
@@ -96,7 +96,7 @@ async function asItCame(tx: Session, event: Read): Promise<Read> {
   return { ...event, data: rows[0]!.data };
 }
 
-export async function placeText(tx: Session, { log, partition, position }: Read): Promise<string> {
+export async function placeText(tx: Session, { log, partition, position }: LogEvent): Promise<string> {
   const { rows } = await tx.query<{ label: string }>('select label from troupe.logs where log = $1', [log]);
   return `${rows[0]!.label}/${partition}/${position}`;
 }
@@ -106,7 +106,7 @@ export const bury = (tx: Session, place: string, envelope: object, refusal: Refu
   writeLetters(tx, 'projector', [{ place, raw: Buffer.from(JSON.stringify(envelope)), refusal }]);
 
 /** Newer code appended it to the embedded log; the first process of that code applies it. */
-const ofNewerCode = ({ name, type_version }: Read): Refusal => ({
+const ofNewerCode = ({ name, type_version }: LogEvent): Refusal => ({
   code: 'unknown_version',
   field: 'type',
   expected: 'a type that this Troupe knows; a newer one does',
@@ -114,7 +114,7 @@ const ofNewerCode = ({ name, type_version }: Read): Refusal => ({
 });
 
 /** Applies events; returns how many spans of earlier batches were mapped again. */
-async function applyEvents(tx: Session, events: readonly Read[], batch: Batch): Promise<number> {
+async function applyEvents(tx: Session, events: readonly LogEvent[], batch: Batch): Promise<number> {
   const history = batch.late ? await lateHistoryOf(tx, events) : await historyOf(tx, events);
   const { corrected } = history;
   // What was prepared knew nothing of amendments.
@@ -124,7 +124,7 @@ async function applyEvents(tx: Session, events: readonly Read[], batch: Batch): 
 }
 
 /** Each event derived from spans is tried by itself first, and refused where the tables cannot hold it. */
-async function applyCarefully(tx: Session, event: Read, batch: Applying): Promise<number> {
+async function applyCarefully(tx: Session, event: LogEvent, batch: Applying): Promise<number> {
   const history = await historyOf(tx, [event]);
   const prepared = await prepare(tx, without([event], history.corrected), batch.applied, (traces) =>
     holdable(tx, traces),
@@ -132,7 +132,7 @@ async function applyCarefully(tx: Session, event: Read, batch: Applying): Promis
   return write(tx, [event], history, { ...batch, prepared });
 }
 
-const without = (events: readonly Read[], keys: ReadonlySet<string>): readonly Read[] =>
+const without = (events: readonly LogEvent[], keys: ReadonlySet<string>): readonly LogEvent[] =>
   keys.size === 0 ? events : events.filter(({ key }) => !keys.has(key));
 
 type History = {
@@ -142,8 +142,8 @@ type History = {
   readonly begun: ReadonlySet<string>;
 };
 
-async function historyOf(tx: Session, events: readonly Read[]): Promise<History> {
-  const firsts = new Map<string, Read>();
+async function historyOf(tx: Session, events: readonly LogEvent[]): Promise<History> {
+  const firsts = new Map<string, LogEvent>();
   for (const event of events) if (!firsts.has(event.key)) firsts.set(event.key, event);
   const { rows } = await tx.query<{ key: string; corrected: boolean; begun: boolean }>(
     `select key, exists (select from troupe.stored_events e where e.key = b.key and e.name = 'record.amended' offset 0) as corrected,
@@ -163,14 +163,14 @@ async function historyOf(tx: Session, events: readonly Read[]): Promise<History>
 }
 
 /** Of events that were set aside: nothing begins with them, and a trace is mapped anew, since its later spans were applied as if they were. */
-async function lateHistoryOf(tx: Session, events: readonly Read[]): Promise<History> {
+async function lateHistoryOf(tx: Session, events: readonly LogEvent[]): Promise<History> {
   const { corrected } = await historyOf(tx, events);
   const traces = events.filter(({ name }) => name === 'span.recorded').map(({ key }) => key);
   return { corrected: new Set([...corrected, ...traces]), begun: new Set() };
 }
 
 /** Keys of which only spans came that concern neither agents nor models: they make no episode. */
-function silentTraces(events: readonly Read[], { now, retracted }: TraceDiff): ReadonlySet<string> {
+function silentTraces(events: readonly LogEvent[], { now, retracted }: TraceDiff): ReadonlySet<string> {
   const silent = new Set([...now].flatMap(([key, derived]) => (derived.length === 0 ? [key] : [])));
   for (const { key, name } of events) if (name !== 'span.recorded') silent.delete(key);
   for (const { key } of retracted) silent.delete(key);
@@ -179,14 +179,14 @@ function silentTraces(events: readonly Read[], { now, retracted }: TraceDiff): R
 
 async function write(
   tx: Session,
-  events: readonly Read[],
+  events: readonly LogEvent[],
   { corrected, begun }: History,
   {
     applied,
     settle,
     late = false,
     prepared: { buffer, traces, foreign: named },
-  }: Batch & { readonly prepared: Prepared },
+  }: Batch & { readonly prepared: PreparedBatch },
 ): Promise<number> {
   const keys = [...new Set(events.map((event) => event.key))];
   const touched = new Map<string, number>();
@@ -217,7 +217,7 @@ async function write(
 }
 
 /** Removes the rows of these events. A task stays: `keepTasks` knows whether other traces define it too. */
-async function takeAway(tx: Session, retracted: readonly Stored[], foreign: Set<string>): Promise<void> {
+async function takeAway(tx: Session, retracted: readonly LoggedEvent[], foreign: Set<string>): Promise<void> {
   if (retracted.length === 0) return;
   const gone = new RowBuffer();
   for (const event of retracted) {
@@ -230,7 +230,7 @@ async function takeAway(tx: Session, retracted: readonly Stored[], foreign: Set<
 
 /** Applies events that were put back into the log at these places, in their order. The transaction's search_path names the schema. */
 export async function applyAt(tx: Session, places: readonly (readonly unknown[])[]): Promise<void> {
-  const { rows } = await tx.query<Read>(
+  const { rows } = await tx.query<LogEvent>(
     `select e.key, e.source, e.id, e.name, e.type_version, e.time, e.data, e.log, e.partition, e.position
      from unnest($1::smallint[], $2::smallint[], $3::bigint[]) p (log, partition, position) join troupe.events e using (log, partition, position)
      order by e.log, e.partition, e.position`,

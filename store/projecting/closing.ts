@@ -58,7 +58,7 @@ const open = (condition: Expression<SqlBool>, after: string) =>
     .orderBy('e.episode_id')
     .limit(BATCH);
 
-type Open = InferResult<ReturnType<typeof open>>[number];
+type OpenEpisode = InferResult<ReturnType<typeof open>>[number];
 
 type Closing = { readonly reason: string; readonly onRefused?: OnRefused | undefined };
 
@@ -85,7 +85,7 @@ async function closeAll(
 
 /** The data of its producer at an earlier end still hold. */
 function closingOf(
-  { episode_id, last_at, outcome, answer, final, exit_status, totals }: Open,
+  { episode_id, last_at, outcome, answer, final, exit_status, totals }: OpenEpisode,
   reason: string,
   onRefused: OnRefused,
 ) {

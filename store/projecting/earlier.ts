@@ -6,10 +6,10 @@
 import type { Place } from '../../ingest/log/postgres.ts';
 import { type Positions, partitionName } from './read-batch.ts';
 
-type Keyed = Place & { readonly key: string };
+type KeyedPlace = Place & { readonly key: string };
 
 /** The parameters `$2` to `$9` of a query that ends in {@link EARLIER}; `$1` is for the keys. */
-export function earlierParams(batch: readonly Keyed[], applied: Positions | null): unknown[] {
+export function earlierParams(batch: readonly KeyedPlace[], applied: Positions | null): unknown[] {
   const firsts = [...firstsOf(batch).values()];
   const others = applied ?? [];
   return [
@@ -28,7 +28,7 @@ export const EARLIER = `
   where e.position < coalesce(b.first, a.next, $9::bigint)`;
 
 /** The same for rows that were read. */
-export function isEarlier(batch: readonly Keyed[], applied: Positions | null): (event: Keyed) => boolean {
+export function isEarlier(batch: readonly KeyedPlace[], applied: Positions | null): (event: KeyedPlace) => boolean {
   const firsts = firstsOf(batch);
   const others = new Map(applied?.map((place) => [partitionName(place), place.position]));
   const rest = applied === null ? Number.POSITIVE_INFINITY : 0;
@@ -36,11 +36,11 @@ export function isEarlier(batch: readonly Keyed[], applied: Positions | null): (
     Number(event.position) < (firsts.get(nameOf(event))?.position ?? others.get(partitionName(event)) ?? rest);
 }
 
-const nameOf = (event: Keyed): string => `${partitionName(event)}/${event.key}`;
+const nameOf = (event: KeyedPlace): string => `${partitionName(event)}/${event.key}`;
 
 /** Of each key and partition the first event of the batch. */
-function firstsOf(batch: readonly Keyed[]): ReadonlyMap<string, Keyed> {
-  const firsts = new Map<string, Keyed>();
+function firstsOf(batch: readonly KeyedPlace[]): ReadonlyMap<string, KeyedPlace> {
+  const firsts = new Map<string, KeyedPlace>();
   for (const { key, log, partition, position } of batch) {
     const place = { key, log, partition, position: Number(position) };
     const before = firsts.get(nameOf(place));

@@ -12,8 +12,8 @@ import type { Db, Session } from '../db/pool.ts';
 import { applyBatch, bury, placeText } from './apply.ts';
 import { FACTS, lockPartitions, partitionLabel, partitionsAmong, partitionsByKey } from './partitions.ts';
 import { positionsOf } from './positions.ts';
-import { type Prepared, prepare } from './prepare.ts';
-import { eventOf, type Keyed, partitionName, type Read, storedRow } from './read-batch.ts';
+import { type PreparedBatch, prepare } from './prepare.ts';
+import { eventOf, type KeyedPlace, type LogEvent, partitionName, storedRow } from './read-batch.ts';
 import { settle, settleLater } from './settle.ts';
 import { withTexts } from './stored-texts.ts';
 import { settleRest } from './unsettled.ts';
@@ -34,13 +34,13 @@ function placeOf(name: string): Place {
 }
 
 /** Leaves these events to {@link lateEvents}. They count as applied from here on. */
-export async function setAside(tx: Session, events: readonly Keyed[]): Promise<void> {
+export async function setAside(tx: Session, events: readonly KeyedPlace[]): Promise<void> {
   if (events.length === 0) return;
   const what = events.map((event) => JSON.stringify({ late: nameOf(event) }));
   await tx.query('insert into troupe.unsettled (what) select unnest($1::json[])', [what], { name: 'set_aside' });
 }
 
-type Ahead = { readonly event: Read; readonly prepared: Prepared | null; readonly version: string };
+type Ahead = { readonly event: LogEvent; readonly prepared: PreparedBatch | null; readonly version: string };
 
 export type LateOptions = {
   readonly signal: AbortSignal;
@@ -126,8 +126,8 @@ async function applyAhead(tx: Session, place: Place, ahead: Ahead | null): Promi
 
 async function apply(
   tx: Session,
-  event: Read,
-  how: { readonly prepared: Prepared | null; readonly settle: typeof settle },
+  event: LogEvent,
+  how: { readonly prepared: PreparedBatch | null; readonly settle: typeof settle },
 ): Promise<void> {
   const applied = await positionsOf(tx, FACTS);
   const dead = await applyBatch(tx, [event], { applied, ...how, late: true });

@@ -4,13 +4,13 @@ import { isKnown } from '../../ingest/events/upcast/catalogue.ts';
 import type { Session } from '../db/pool.ts';
 import { rowsOf } from '../tables/catalogue.ts';
 import { effective } from '../tables/effective.ts';
-import type { Stored } from './amend.ts';
-import type { Positions, Read } from './read-batch.ts';
+import type { LoggedEvent } from './amend.ts';
+import type { LogEvent, Positions } from './read-batch.ts';
 import { RowBuffer } from './row-buffer.ts';
 import { noteForeign } from './settle.ts';
 import { diffTraces, type TraceDiff } from './traces.ts';
 
-export type Prepared = {
+export type PreparedBatch = {
   readonly buffer: RowBuffer;
   readonly traces: TraceDiff;
   /** Ids by which feedback from elsewhere may find its target. */
@@ -23,13 +23,13 @@ const AT_A_TIME = 100;
 /** Reads no more than the log, so it may be done for events whose time has not come. `mend` may remove some of the events derived from spans. */
 export async function prepare(
   tx: Session,
-  events: readonly Read[],
+  events: readonly LogEvent[],
   applied: Positions | null,
   mend: (traces: TraceDiff) => Promise<TraceDiff> = async (traces) => traces,
-): Promise<Prepared> {
+): Promise<PreparedBatch> {
   const buffer = new RowBuffer();
   const foreign = new Set<string>();
-  const addAll = async (some: readonly Stored[]) => {
+  const addAll = async (some: readonly LoggedEvent[]) => {
     for (const [i, event] of some.filter(isKnown).entries()) {
       if (i % AT_A_TIME === AT_A_TIME - 1) await pause();
       noteForeign(foreign, event);

@@ -8,9 +8,9 @@ import { copiedRows } from '../db/copied-rows.ts';
 import type { Db, Session } from '../db/pool.ts';
 import { applyBatch } from './apply.ts';
 import { logEnds } from './positions.ts';
-import { type Prepared, prepare } from './prepare.ts';
+import { type PreparedBatch, prepare } from './prepare.ts';
 import { APPLYING } from './projector.ts';
-import { eventOf, type Positions, partitionName, type Read, STORED_SIZE, storedRow } from './read-batch.ts';
+import { eventOf, type LogEvent, type Positions, partitionName, STORED_SIZE, storedRow } from './read-batch.ts';
 import { settle } from './settle.ts';
 import { withTexts } from './stored-texts.ts';
 
@@ -74,9 +74,9 @@ type After = Place & { readonly key: string };
 const BEGINNING: After = { key: '', log: -1, partition: -1, position: -1 };
 
 type Portion = {
-  readonly events: readonly Read[];
+  readonly events: readonly LogEvent[];
   /** Null where it could not be made, which is so again when the events are applied one by one. */
-  readonly prepared: Prepared | null;
+  readonly prepared: PreparedBatch | null;
   /** How far a key was read that the portion goes on with. */
   readonly applied: Positions;
   readonly next: After | null;
@@ -130,7 +130,7 @@ function readUntil(from: After, name: string, end: number): Place {
 }
 
 /** More of the last key may follow; a key that fills a portion alone is cut. */
-function withoutLastKey(events: readonly Read[]): readonly Read[] {
+function withoutLastKey(events: readonly LogEvent[]): readonly LogEvent[] {
   const { key } = events.at(-1)!;
   const begin = events.findIndex((event) => event.key === key);
   return begin === 0 ? events : events.slice(0, begin);

@@ -14,8 +14,8 @@ import { applyLateIn, LARGE, lateEvents, setAside } from './late.ts';
 import { partitionShare } from './leases.ts';
 import { ARCHIVE, FACTS, lockAllPartitions, lockPartitions, partitionsAmong, partitionsByKey } from './partitions.ts';
 import { lag, placesOf, positionsOf } from './positions.ts';
-import { type Prepared, prepare } from './prepare.ts';
-import { type LogBatch, type Portion, type Positions, partitionName, type Read, readBatch } from './read-batch.ts';
+import { type PreparedBatch, prepare } from './prepare.ts';
+import { type LogBatch, type LogEvent, type Portion, type Positions, partitionName, readBatch } from './read-batch.ts';
 import { settle, settleLater } from './settle.ts';
 import { settleRest, settleRestIn } from './unsettled.ts';
 
@@ -66,7 +66,7 @@ type Batch = { readonly applied: number; readonly more: boolean };
 type From = { readonly own: Positions; readonly all: Positions };
 
 /** A batch that was read before its turn, and what was made of it. */
-type Ahead = { readonly from: From; readonly batch: LogBatch; readonly prepared: Prepared };
+type Ahead = { readonly from: From; readonly batch: LogBatch; readonly prepared: PreparedBatch };
 
 type Turn = {
   readonly ahead: Ahead | null;
@@ -198,7 +198,7 @@ async function applyNext(
 }
 
 /** Seconds since the oldest of these events was appended: the first of one of their partitions. */
-async function delayOf(tx: Session, events: readonly Read[]): Promise<number> {
+async function delayOf(tx: Session, events: readonly LogEvent[]): Promise<number> {
   const firsts = new Map(events.toReversed().map((event) => [partitionName(event), event]));
   const column = (name: 'log' | 'partition' | 'position') => [...firsts.values()].map((first) => first[name]);
   const { rows } = await tx.query<{ seconds: number }>(
@@ -222,7 +222,7 @@ function movedBy(events: readonly Place[], positions: Positions): Positions {
   return [...after.values()];
 }
 
-async function lockForeignHomes(tx: Session, events: readonly Read[]): Promise<void> {
+async function lockForeignHomes(tx: Session, events: readonly LogEvent[]): Promise<void> {
   const partitions = partitionsAmong(new Set(events.map(({ key }) => key)), await partitionsByKey(tx));
   await lockPartitions(
     tx,
@@ -264,10 +264,10 @@ const samePositions = (a: Positions, b: Positions): boolean => {
   return a.length === b.length && a.every((place) => places.get(partitionName(place)) === place.position);
 };
 
-type Applied = { readonly events: readonly Place[]; readonly dead: ReadonlySet<Place> };
+type AppliedEvents = { readonly events: readonly Place[]; readonly dead: ReadonlySet<Place> };
 
 /** Moves the positions behind these events, which were applied or became dead letters. */
-export async function movePositions(tx: Session, projection: string, { events, dead }: Applied): Promise<void> {
+export async function movePositions(tx: Session, projection: string, { events, dead }: AppliedEvents): Promise<void> {
   const next = new Map<string, Place & { applied: number; dead: number }>();
   for (const event of events) {
     const { log, partition, position } = event;

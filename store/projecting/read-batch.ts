@@ -7,11 +7,11 @@ import type { Place, SplitPlaced } from '../../ingest/log/postgres.ts';
 import { copiedRows } from '../db/copied-rows.ts';
 import type { Session } from '../db/pool.ts';
 import { parseTimestamptz } from '../db/values.ts';
-import type { Stored } from './amend.ts';
+import type { LoggedEvent } from './amend.ts';
 import { withTexts } from './stored-texts.ts';
 
 /** An event with every text in its place. A context that its call names stays a name, as does a text that its row names: the tables hold the names. */
-export type Read = Stored & Place;
+export type LogEvent = LoggedEvent & Place;
 
 /** Of each partition, the place that is to be read next. */
 export type Positions = readonly Place[];
@@ -20,7 +20,7 @@ export type Positions = readonly Place[];
 export const partitionName = ({ log, partition }: Pick<Place, 'log' | 'partition'>): string => `${log}/${partition}`;
 
 /** Where an event lies, and what it is about. */
-export type Keyed = Place & { readonly key: string };
+export type KeyedPlace = Place & { readonly key: string };
 
 /** How much is read at a time. */
 export type Portion = {
@@ -34,9 +34,9 @@ export type Portion = {
 
 export type LogBatch = {
   /** In the order of partition and position. */
-  readonly events: readonly Read[];
+  readonly events: readonly LogEvent[];
   /** Those that are set aside, which were not read. */
-  readonly large: readonly Keyed[];
+  readonly large: readonly KeyedPlace[];
   /** Of what was read, as it came. */
   readonly bytes: number;
   /** False where some partition may hold more. */
@@ -144,7 +144,7 @@ async function read(tx: Session, positions: Positions, { perPartition, most, asi
  * Without the events at the end of these partitions that have one key, of which more may follow: what is written once need not be looked
  * for, mapped again and summed up again. A key that fills the batch of its partition is cut.
  */
-function withoutCut<Event extends Keyed>(events: readonly Event[], full: ReadonlySet<string>): readonly Event[] {
+function withoutCut<Event extends KeyedPlace>(events: readonly Event[], full: ReadonlySet<string>): readonly Event[] {
   const firsts = new Map<string, number>();
   // Where the last run of events of one key begins.
   const runs = new Map<string, number>();
@@ -156,7 +156,7 @@ function withoutCut<Event extends Keyed>(events: readonly Event[], full: Readonl
     if (before?.name !== name || before.key !== key) runs.set(name, position);
     before = { name, key };
   }
-  const isCut = (event: Keyed): boolean => {
+  const isCut = (event: KeyedPlace): boolean => {
     const name = partitionName(event);
     return full.has(name) && runs.get(name) !== firsts.get(name) && event.position >= runs.get(name)!;
   };
@@ -164,9 +164,9 @@ function withoutCut<Event extends Keyed>(events: readonly Event[], full: Readonl
 }
 
 /** Events that were just placed, as the log would give them back, in its order. */
-export const asRead = (placed: readonly SplitPlaced[]): readonly Read[] =>
+export const asRead = (placed: readonly SplitPlaced[]): readonly LogEvent[] =>
   placed
-    .map(({ event, split, log, partition, position }): Read => {
+    .map(({ event, split, log, partition, position }): LogEvent => {
       const { key, source, id, name, type_version, json } = event;
       const data = name === 'span.recorded' ? readRecorded(json) : inCanonicalOrder(split.data);
       return { key, source, id, name, type_version, time: keptTime(event.time), data, log, partition, position };
@@ -201,7 +201,7 @@ export const storedRow = ([key, source, id, name, time, data, log, partition, po
 type StoredEvent = ReturnType<typeof storedRow> & { readonly data: string };
 
 /** The event of a row that has its texts. */
-export const eventOf = ({ until, ...event }: StoredEvent): Read => ({
+export const eventOf = ({ until, ...event }: StoredEvent): LogEvent => ({
   ...event,
   data: event.name === 'span.recorded' ? readRecorded(event.data) : JSON.parse(event.data),
 });

@@ -15,8 +15,8 @@ import {
 import { rowsOf, TARGETS } from '../tables/catalogue.ts';
 import { effective } from '../tables/effective.ts';
 import type { Rows } from '../tables/projection.ts';
-import { amended, type Stored } from './amend.ts';
-import type { Read } from './read-batch.ts';
+import { amended, type LoggedEvent } from './amend.ts';
+import type { LogEvent } from './read-batch.ts';
 import { RowBuffer } from './row-buffer.ts';
 import { episodesWithForeign, judgedGroups, noteForeign, settle, taskDigests, tasksOf } from './settle.ts';
 import { type BatchOfKey, withDerived } from './traces.ts';
@@ -41,8 +41,8 @@ export async function reproject(
   key: string,
   foreign: Set<string>,
   batch: BatchOfKey | null,
-): Promise<readonly Stored[] | null> {
-  const stored = (await rowsOfPrepared(tx, EVENTS_OF_KEY, { key })) as Read[];
+): Promise<readonly LoggedEvent[] | null> {
+  const stored = (await rowsOfPrepared(tx, EVENTS_OF_KEY, { key })) as LogEvent[];
   const { events, retracted, derived } = withDerived(
     stored,
     batch && { ...batch, events: batch.events.filter((event) => event.key === key) },
@@ -50,14 +50,14 @@ export async function reproject(
   const amendments = events.filter((event) => event.name === 'record.amended');
   const before = new RowBuffer();
   const after = new RowBuffer();
-  const add = (buffer: RowBuffer, event: Stored): Rows => {
+  const add = (buffer: RowBuffer, event: LoggedEvent): Rows => {
     noteForeign(foreign, event);
     const rows = rowsOf(effective(event));
     buffer.add(rows);
     return rows;
   };
   // A task derived from spans is not this key's: other traces may define it too, and `keepTasks` combines them.
-  const own = (event: Stored): boolean => event.key === key && isKnown(event);
+  const own = (event: LoggedEvent): boolean => event.key === key && isKnown(event);
   for (const event of retracted.filter(own)) add(before, event);
   for (const event of events) {
     if (!own(event)) continue;
@@ -117,7 +117,7 @@ export async function reprojectKeys(tx: Session, keys: readonly string[]): Promi
   const tasks = tasksOf(keys);
   const digestsBefore = await taskDigests(tx, tasks);
   await takeRows(tx, keys);
-  const derived = new Map<string, readonly Stored[]>();
+  const derived = new Map<string, readonly LoggedEvent[]>();
   for (const key of keys) {
     const now = await reproject(tx, key, foreign, null);
     if (now) derived.set(key, now);

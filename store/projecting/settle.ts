@@ -2,14 +2,14 @@
 import type { EventData } from '../../ingest/events/events.ts';
 import type { Session } from '../db/pool.ts';
 import { anyOf, facts, type NotNull, prepare, rowsOf, rowsOfPrepared, sql } from '../db/query.ts';
-import type { Stored } from './amend.ts';
+import type { LoggedEvent } from './amend.ts';
 import { attachForeign } from './resolver.ts';
 import { summarise } from './summaries.ts';
 import { keepTasks, mendTasks } from './tasks-of-traces.ts';
 
-type Changed = {
+type BatchChanges = {
   /** The events derived from spans now, by key. */
-  readonly derived: ReadonlyMap<string, readonly Stored[]>;
+  readonly derived: ReadonlyMap<string, readonly LoggedEvent[]>;
   /** Episodes that changed, each with the least that its revision is now. */
   readonly touched: ReadonlyMap<string, number>;
   /** What those of them that somebody has judged were compared with. */
@@ -22,7 +22,7 @@ type Changed = {
 };
 
 /** What a batch means for keys that are not its own: sets of ids. */
-export type Unsettled = {
+export type PendingChanges = {
   /** Ids by which feedback from elsewhere may find, or now lose, its target. */
   readonly foreign: readonly string[];
   /** Tasks whose definition by traces changed. */
@@ -34,7 +34,7 @@ export type Unsettled = {
 };
 
 /** How what follows from a batch is done. The transaction's search_path names the schema. */
-export type Settle = (tx: Session, changed: Changed) => Promise<void>;
+export type Settle = (tx: Session, changed: BatchChanges) => Promise<void>;
 
 /** At once: the transaction holds the locks of all keys. */
 export const settle: Settle = async (tx, changed) => {
@@ -56,8 +56,8 @@ export const settleLater: Settle = async (tx, changed) => {
 /** What matters to the keys of the batch alone. Returns the rest. */
 async function settleOwn(
   tx: Session,
-  { derived, touched, groupsBefore, tasks, digestsBefore, foreign, orphaned }: Changed,
-): Promise<Unsettled> {
+  { derived, touched, groupsBefore, tasks, digestsBefore, foreign, orphaned }: BatchChanges,
+): Promise<PendingChanges> {
   const changed = await keepTasks(tx, derived);
   await summarise(tx, touched);
   const played = await changedTasks(tx, digestsBefore, tasks);
@@ -151,7 +151,7 @@ async function touch(tx: Session, episodes: readonly string[]): Promise<void> {
 }
 
 /** Notes the ids by which feedback from elsewhere may find, or now lose, its target. */
-export function noteForeign(ids: Set<string>, event: Stored): void {
+export function noteForeign(ids: Set<string>, event: LoggedEvent): void {
   if (event.name === 'generation.completed') {
     const { response_id } = event.data as EventData<'generation.completed'>;
     if (response_id) ids.add(response_id);

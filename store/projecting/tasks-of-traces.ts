@@ -9,7 +9,7 @@ import { rowsOf } from '../tables/catalogue.ts';
 import { effective } from '../tables/effective.ts';
 import { TASKS } from '../tables/episodes.ts';
 import type { Row } from '../tables/projection.ts';
-import { amended, type Stored } from './amend.ts';
+import { amended, type LoggedEvent } from './amend.ts';
 import { RowBuffer } from './row-buffer.ts';
 import { remove, upsert } from './write-rows.ts';
 
@@ -64,7 +64,7 @@ const DEFINED = prepare<{ keys: readonly string[] }>('tasks_defined')((value) =>
 /** Stores the tasks that these traces, by key, define now. Returns the tasks whose definition by one of them changed. */
 export async function keepTasks(
   tx: Session,
-  traces: ReadonlyMap<string, readonly Stored[]>,
+  traces: ReadonlyMap<string, readonly LoggedEvent[]>,
 ): Promise<readonly string[]> {
   if (traces.size === 0) return [];
   const rows = [...traces].flatMap(([key, events]) =>
@@ -90,19 +90,19 @@ type TraceTask = {
 const textOf = ({ episode_id, task_id, told, version }: TraceTask): string =>
   JSON.stringify([episode_id, task_id, version, told]);
 
-function traceTaskRow(event: Stored): { readonly task_id: string; readonly told: Row; readonly version: string } {
+function traceTaskRow(event: LoggedEvent): { readonly task_id: string; readonly told: Row; readonly version: string } {
   const task = tasksIn(event)[0]!;
   return { task_id: task.task_id as string, told: task, version: task.version as string };
 }
 
-const tasksIn = (event: Stored): readonly Row[] =>
+const tasksIn = (event: LoggedEvent): readonly Row[] =>
   rowsOf(effective(event)).flatMap(([target, rows]) => (target === TASKS ? rows : []));
 
 /** Rebuilds these tasks from everything that defines them. */
 export async function mendTasks(tx: Session, tasks: readonly string[]): Promise<void> {
   if (tasks.length === 0) return;
   const latest = await rowsOfPrepared(tx, LAST_TASKS, { tasks });
-  const defined = (await rowsOfPrepared(tx, DEFINED, { keys: tasks.map((task) => `t/${task}`) })) as Stored[];
+  const defined = (await rowsOfPrepared(tx, DEFINED, { keys: tasks.map((task) => `t/${task}`) })) as LoggedEvent[];
   const buffer = new RowBuffer();
   buffer.add([[TASKS, latest.map((one) => one.told as Row)]]);
   const amendments = defined.filter(({ name }) => name === 'record.amended');

@@ -10,20 +10,20 @@ import { inCanonicalOrder, isRecord } from '../../ingest/events/json.ts';
 import { pushAll } from '../../ingest/events/push-all.ts';
 import { eventsOfTrace, type SpanItem } from '../../ingest/formats/traces/live-traces.ts';
 import type { Session } from '../db/pool.ts';
-import type { Stored } from './amend.ts';
+import type { LoggedEvent } from './amend.ts';
 import { EARLIER, earlierParams, isEarlier } from './earlier.ts';
-import type { Positions, Read } from './read-batch.ts';
+import type { LogEvent, Positions } from './read-batch.ts';
 
 /** The events of a trace, and what no table can hold, with the reason: a derived event, or a span that cannot be mapped. */
 export type TraceEvents = {
-  readonly events: readonly Stored[];
-  readonly refused: readonly Refused[];
+  readonly events: readonly LoggedEvent[];
+  readonly refused: readonly RefusedDraft[];
 };
-type Refused = { readonly draft: Draft | Stored; readonly reason: string };
+type RefusedDraft = { readonly draft: Draft | LoggedEvent; readonly reason: string };
 
 /** The events derived from the spans of one trace together. A span that makes this fail is refused, the others are mapped. Never throws. */
-export function traceEventsOf(spans: readonly Stored[]): TraceEvents {
-  const events: Stored[] = [];
+export function traceEventsOf(spans: readonly LoggedEvent[]): TraceEvents {
+  const events: LoggedEvent[] = [];
   const { derived, refused } = deriveEvents(spans);
   for (const draft of derived) {
     const { event, refusal } = checkDraft(draft);
@@ -37,9 +37,14 @@ export function traceEventsOf(spans: readonly Stored[]): TraceEvents {
 }
 
 /** The events derived from the spans, without those that fail: first each that fails by itself, then, by id, each that fails beside others. */
-function deriveEvents(spans: readonly Stored[]): { readonly derived: readonly Draft[]; readonly refused: Refused[] } {
-  const refused: Refused[] = [];
-  const derive = (some: readonly Stored[]): { readonly derived: readonly Draft[] } | { readonly reason: string } => {
+function deriveEvents(spans: readonly LoggedEvent[]): {
+  readonly derived: readonly Draft[];
+  readonly refused: RefusedDraft[];
+} {
+  const refused: RefusedDraft[] = [];
+  const derive = (
+    some: readonly LoggedEvent[],
+  ): { readonly derived: readonly Draft[] } | { readonly reason: string } => {
     try {
       const derived = eventsOfTrace(some.map(({ data }) => asSent(data) as unknown as SpanItem));
       return derived.every(isDraft) ? { derived } : { reason: 'it maps to something that is not an event' };
@@ -72,17 +77,17 @@ function deriveEvents(spans: readonly Stored[]): { readonly derived: readonly Dr
 const isDraft = (draft: unknown): boolean =>
   isRecord(draft) && isRecord(draft.data) && Object.hasOwn(VOCABULARY, String(draft.name));
 
-const byIdentity = (a: Stored, b: Stored): number => (identity(a) < identity(b) ? -1 : 1);
+const byIdentity = (a: LoggedEvent, b: LoggedEvent): number => (identity(a) < identity(b) ? -1 : 1);
 
 /** How the tables of some traces change by the spans of a batch. */
 export type TraceDiff = {
   /** Events whose rows are to be written, besides those of the batch itself. */
-  readonly added: readonly Stored[];
+  readonly added: readonly LoggedEvent[];
   /** Events that were derived before and are derived no longer. */
-  readonly retracted: readonly Stored[];
+  readonly retracted: readonly LoggedEvent[];
   readonly refused: TraceEvents['refused'];
   /** By key, all events of these traces now. */
-  readonly now: ReadonlyMap<string, readonly Stored[]>;
+  readonly now: ReadonlyMap<string, readonly LoggedEvent[]>;
   /** Spans of earlier batches that had to be mapped again. */
   readonly replayedSpans: number;
 };
@@ -91,15 +96,19 @@ export type TraceDiff = {
  * What changes by the spans of this batch, whose events of one key follow each other in the log. Of a trace that retracts something all
  * events are added again, since rows are removed whole.
  */
-export async function diffTraces(tx: Session, batch: readonly Read[], applied: Positions | null): Promise<TraceDiff> {
+export async function diffTraces(
+  tx: Session,
+  batch: readonly LogEvent[],
+  applied: Positions | null,
+): Promise<TraceDiff> {
   const spans = batch.filter(({ name }) => name === 'span.recorded');
   const traces = groupBy(spans, ({ key }) => key);
   if (traces.size === 0) return { added: [], retracted: [], refused: [], now: new Map(), replayedSpans: 0 };
   const known = await spansBefore(tx, spans, applied);
-  const added: Stored[] = [];
-  const retracted: Stored[] = [];
-  const refused: Refused[] = [];
-  const all = new Map<string, readonly Stored[]>();
+  const added: LoggedEvent[] = [];
+  const retracted: LoggedEvent[] = [];
+  const refused: RefusedDraft[] = [];
+  const all = new Map<string, readonly LoggedEvent[]>();
   const anew = new Set<string>();
   for (const [key, spans] of traces) {
     const earlier = known.get(key) ?? [];
@@ -127,7 +136,7 @@ export async function diffTraces(tx: Session, batch: readonly Read[], applied: P
 
 /** The events of a batch, what they are applied to, and whether they were set aside before. */
 export type BatchOfKey = {
-  readonly events: readonly Read[];
+  readonly events: readonly LogEvent[];
   readonly applied: Positions | null;
   readonly late: boolean;
 };
@@ -137,18 +146,18 @@ export type BatchOfKey = {
  * Without a batch all spans are mapped, and nothing is retracted.
  */
 export function withDerived(
-  stored: readonly Read[],
+  stored: readonly LogEvent[],
   batch: BatchOfKey | null,
 ): {
-  readonly events: readonly Stored[];
-  readonly retracted: readonly Stored[];
-  readonly derived: readonly Stored[] | null;
+  readonly events: readonly LoggedEvent[];
+  readonly retracted: readonly LoggedEvent[];
+  readonly derived: readonly LoggedEvent[] | null;
 } {
   const spans = stored.filter(({ name }) => name === 'span.recorded');
   if (spans.length === 0) return { events: stored, retracted: [], derived: null };
   const here = batch === null ? null : new Set(batch.events.map(identity));
   const isApplied = batch === null ? () => false : isEarlier(batch.late ? [] : batch.events, batch.applied);
-  const isBefore = (span: Read) => isApplied(span) && !here?.has(identity(span));
+  const isBefore = (span: LogEvent) => isApplied(span) && !here?.has(identity(span));
   const before = spans.filter(isBefore);
   const now = traceEventsOf(
     here === null ? spans : spans.filter((span) => isBefore(span) || here.has(identity(span))),
@@ -161,14 +170,14 @@ export function withDerived(
   };
 }
 
-const identity = ({ key, source, id }: Stored): string => `${key}\u0000${source}\u0000${id}`;
+const identity = ({ key, source, id }: LoggedEvent): string => `${key}\u0000${source}\u0000${id}`;
 
 async function spansBefore(
   tx: Session,
-  batch: readonly Read[],
+  batch: readonly LogEvent[],
   applied: Positions | null,
-): Promise<ReadonlyMap<string, Stored[]>> {
-  const { rows } = await tx.query<Stored>(
+): Promise<ReadonlyMap<string, LoggedEvent[]>> {
+  const { rows } = await tx.query<LoggedEvent>(
     `select e.key, e.source, e.id, e.name, e.type_version, e.time, e.data
      from unnest($1::text[]) as t (key) cross join lateral (
        select * from troupe.events e where e.key = t.key and e.name = 'span.recorded' offset 0
@@ -183,11 +192,11 @@ async function spansBefore(
 async function othersUntil(
   tx: Session,
   keys: ReadonlySet<string>,
-  batch: readonly Read[],
+  batch: readonly LogEvent[],
   applied: Positions | null,
-): Promise<readonly Stored[]> {
+): Promise<readonly LoggedEvent[]> {
   const here = batch.filter(({ key, name }) => keys.has(key) && name !== 'span.recorded');
-  const { rows } = await tx.query<Stored>(
+  const { rows } = await tx.query<LoggedEvent>(
     `select e.key, e.source, e.id, e.name, e.type_version, e.time, e.data
      from unnest($1::text[]) as t (key) cross join lateral (
        select * from troupe.events e where e.key = t.key and e.name <> 'span.recorded' offset 0

@@ -4,7 +4,7 @@ import { isAboutData } from '../db/faults.ts';
 import type { Session } from '../db/pool.ts';
 import { rowsOf, TARGETS } from '../tables/catalogue.ts';
 import { effective } from '../tables/effective.ts';
-import type { Stored } from './amend.ts';
+import type { LoggedEvent } from './amend.ts';
 import { RowBuffer } from './row-buffer.ts';
 import type { TraceDiff } from './traces.ts';
 import { upsert } from './write-rows.ts';
@@ -14,12 +14,12 @@ export async function holdable(
   tx: Session,
   { added, retracted, refused, now, replayedSpans }: TraceDiff,
 ): Promise<TraceDiff> {
-  const bad = new Map<Stored, string>();
+  const bad = new Map<LoggedEvent, string>();
   for (const event of new Set([...added, ...retracted, ...[...now.values()].flat()])) {
     const reason = await trial(tx, event);
     if (reason !== null) bad.set(event, reason);
   }
-  const isHeld = (event: Stored): boolean => !bad.has(event);
+  const isHeld = (event: LoggedEvent): boolean => !bad.has(event);
   return {
     added: added.filter(isHeld),
     retracted: retracted.filter(isHeld),
@@ -30,7 +30,7 @@ export async function holdable(
 }
 
 /** Why the tables cannot hold this event; null where they can. Writes nothing. */
-async function trial(tx: Session, event: Stored): Promise<string | null> {
+async function trial(tx: Session, event: LoggedEvent): Promise<string | null> {
   await tx.query('savepoint trial');
   try {
     const buffer = new RowBuffer();

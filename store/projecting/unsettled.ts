@@ -8,7 +8,7 @@ import { KEYED } from '../../ingest/log/keyed.ts';
 import type { Db, Session } from '../db/pool.ts';
 import { partitionLabel, partitionsAmong, partitionsByKey, tryPartitions } from './partitions.ts';
 import { attachForeign } from './resolver.ts';
-import { changedTasks, judgedEpisodesOf, taskDigests, type Unsettled } from './settle.ts';
+import { changedTasks, judgedEpisodesOf, type PendingChanges, taskDigests } from './settle.ts';
 import { summarise } from './summaries.ts';
 import { mendTasks } from './tasks-of-traces.ts';
 
@@ -23,14 +23,14 @@ export async function settleRest(db: Db): Promise<void> {
 
 /** The same inside a transaction of the caller, whose search_path names the schema. Returns whether there may be more to settle. */
 export async function settleRestIn(tx: Session): Promise<boolean> {
-  const { rows } = await tx.query<{ what: Unsettled }>(
+  const { rows } = await tx.query<{ what: PendingChanges }>(
     `delete from troupe.unsettled where ctid = any(array(
        select ctid from troupe.unsettled where what->>'late' is null limit ${AT_ONCE} for update skip locked)) returning what`,
     [],
     { name: 'unsettled' },
   );
   if (rows.length === 0) return false;
-  const all = (name: keyof Unsettled): string[] => [...new Set(rows.flatMap(({ what }) => what[name]))];
+  const all = (name: keyof PendingChanges): string[] => [...new Set(rows.flatMap(({ what }) => what[name]))];
   const partitionOfKey = await partitionsByKey(tx);
   const split = async (prefix: string, ids: readonly string[]) => {
     const keyOf = (id: string) => `${prefix}/${id}`;
@@ -50,7 +50,7 @@ export async function settleRestIn(tx: Session): Promise<boolean> {
   // A summary counts as a touch.
   await summarise(tx, new Map(episodes.mine.map((id) => [id, 0])));
 
-  const rest: Unsettled = { foreign: foreign.left, tasks: tasks.left, played: [], episodes: episodes.left };
+  const rest: PendingChanges = { foreign: foreign.left, tasks: tasks.left, played: [], episodes: episodes.left };
   const isDone = Object.values(rest).every((ids) => ids.length === 0);
   if (!isDone) await tx.query('insert into troupe.unsettled (what) values ($1)', [JSON.stringify(rest)]);
   if (isDone) return rows.length === AT_ONCE;

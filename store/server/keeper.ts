@@ -53,10 +53,10 @@ function onLog(text: string): void {
   }
 }
 
-type Launched = { server: Server; restart: () => Promise<Server> };
+type RunningServer = { server: Server; restart: () => Promise<Server> };
 
 /** Null when another keeper holds the cluster. */
-async function launch(): Promise<Launched | null> {
+async function launch(): Promise<RunningServer | null> {
   const binaries = prepareBinaries(order.base);
   const durable = order.durable ?? true;
   const cluster = await ensureCluster(binaries, home.data, durable);
@@ -100,7 +100,7 @@ async function restarted(start: () => Promise<Server>): Promise<Server> {
 }
 
 /** Keeps the server until nobody uses it. */
-async function keep({ server: first, restart }: Launched): Promise<void> {
+async function keep({ server: first, restart }: RunningServer): Promise<void> {
   let server = first;
   let stopping = false;
   let idle: NodeJS.Timeout | undefined;

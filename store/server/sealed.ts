@@ -7,7 +7,7 @@ import { closeSync, fsyncSync, openSync, readFileSync, renameSync, rmSync, write
 import { dirname } from 'node:path';
 import { makeFolder } from '../../ingest/files/make-folder.ts';
 
-export type Sealed<T> = {
+export type SealedFile<T> = {
   /** What was written last; null where there is nothing, or the seal is broken. */
   readonly read: () => T | null;
   /** Writes what changed, whole and durable. Throws what the disk refuses. */
@@ -15,7 +15,7 @@ export type Sealed<T> = {
 };
 
 /** `secret` is asked for each time; without one nothing is read or written. */
-export function sealedFile<T>(path: string, secret: () => string | null): Sealed<T> {
+export function sealedFile<T>(path: string, secret: () => string | null): SealedFile<T> {
   let last: string | null = null;
   const sealOf = (text: string, key: string): Buffer => createHmac('sha256', key).update(text).digest();
   return {

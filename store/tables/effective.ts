@@ -1,9 +1,9 @@
 /** A stored event as the projections see it, before any amendment: its data in the newest version of its type. */
 import { upcast } from '../../ingest/events/upcast/catalogue.ts';
-import type { Stored } from '../projecting/amend.ts';
+import type { LoggedEvent } from '../projecting/amend.ts';
 import { type Effective, versionOf } from './projection.ts';
 
-export const effective = (event: Stored): Effective =>
+export const effective = (event: LoggedEvent): Effective =>
   ({
     name: event.name,
     source: event.source,

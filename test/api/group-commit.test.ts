@@ -4,7 +4,7 @@ import { createAppendQueue } from '../../api/ingestion/append-queue.ts';
 import { groupCommit } from '../../api/ingestion/group-commit.ts';
 import { TroupeError } from '../../errors.ts';
 import type { Event } from '../../ingest/events/events.ts';
-import type { Appended } from '../../ingest/log/log.ts';
+import type { AppendResult } from '../../ingest/log/log.ts';
 import { event } from '../store/support/events.ts';
 
 const options = { weigh: () => 1, maxWeight: 10, maxWaiting: 1000 };
@@ -107,7 +107,7 @@ describe('the append queue', () => {
     const queue = createAppendQueue({
       append: async (events: readonly Event[]) => {
         await ticks(1);
-        return events.map(({ id, digest }): Appended => {
+        return events.map(({ id, digest }): AppendResult => {
           const before = seen.get(id);
           if (before === undefined) seen.set(id, digest);
           return before === undefined ? 'accepted' : before === digest ? 'duplicate' : 'conflict';

@@ -7,7 +7,7 @@ import { runProjector } from '../../store/projecting/projector.ts';
 import { waitForJob } from '../../store/queue/jobs/jobs.ts';
 import { runJobs } from '../../store/queue/jobs/worker.ts';
 import { type RolloutResult, rolloutHandlers } from '../../trainer/loop/play/handler.ts';
-import type { Leased } from '../../trainer/loop/play/leases.ts';
+import type { Lease } from '../../trainer/loop/play/leases.ts';
 import { readRunners } from '../../trainer/loop/play/runners.ts';
 import { expectBelow } from '../support/measured.ts';
 import { post, type TestApp, testApp } from './support/app.ts';
@@ -50,9 +50,9 @@ const ask = async (path: string, body: object, headers = {}) => {
 };
 const begin = (more: object = {}) =>
   ask('', { id: 'r', runner: 'pool', tasks: [{ task_id: 'a', prompt: 'x' }], samples: 2, ...more });
-const lease = async (runner: string, count: number) => (await ask('/lease', { runner, count })).attempts as Leased[];
+const lease = async (runner: string, count: number) => (await ask('/lease', { runner, count })).attempts as Lease[];
 /** The next attempt: the job plans them a moment after it was asked for. */
-const leased = async (runner = 'pool'): Promise<Leased> => {
+const leased = async (runner = 'pool'): Promise<Lease> => {
   for (let tries = 0; tries < 1000; tries++) {
     const [attempt] = await lease(runner, 1);
     if (attempt) return attempt;
@@ -60,7 +60,7 @@ const leased = async (runner = 'pool'): Promise<Leased> => {
   }
   throw new Error('no attempt came');
 };
-const call = ({ base_path }: Leased) =>
+const call = ({ base_path }: Lease) =>
   post(
     at.app,
     { model: 'policy:solver', messages: [{ role: 'user', content: 'x' }] },
@@ -68,7 +68,7 @@ const call = ({ base_path }: Leased) =>
     `${base_path}/chat/completions`,
   );
 const finish = (...attempts: object[]) => ask('/finish', { attempts });
-const end = async ({ attempt_id, token }: Leased, more: object = { outcome: 'done', reward: 1 }) => {
+const end = async ({ attempt_id, token }: Lease, more: object = { outcome: 'done', reward: 1 }) => {
   const { status, attempts } = await finish({ attempt_id, token, ...more });
   return { status, ...(attempts as object[])[0] };
 };
@@ -174,7 +174,7 @@ describe('workers', () => {
     const rest = await lease('pool', 10);
     expect([first, ...rest].map(({ attempt_id }) => attempt_id)).toEqual(['r/a/0', 'r/a/1', 'r/a/2']);
     for (const attempt of [first, ...rest]) await call(attempt);
-    const done = ({ attempt_id, token }: Leased, reward: number) => ({ attempt_id, token, outcome: 'done', reward });
+    const done = ({ attempt_id, token }: Lease, reward: number) => ({ attempt_id, token, outcome: 'done', reward });
     expect(await finish(done(first, 1), { attempt_id: 'r/none/0', token: 1, outcome: 'done' })).toMatchObject({
       status: 404,
     });

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { postgresLog } from '../../ingest/log/postgres.ts';
-import type { Scored } from '../../store/evaluate/attribution/score.ts';
+import type { ScoreRow } from '../../store/evaluate/attribution/score.ts';
 import { projectAll } from '../../store/projecting/projector.ts';
 import { type Endpoint, type Reply, startEndpoint } from '../store/attribution/support/endpoint.ts';
 import { label, lostRun } from '../store/attribution/support/lost-runs.ts';
@@ -80,7 +80,7 @@ describe('troupe blame', () => {
     expect((await at.run(['judge', '--methods', 'failure_signs', '--quiet'])).code).toBe(0);
     const report = document(await at.run(['blame', 'evaluate', '--json']));
     expect(report).toMatchObject({ cases: 2, unlabelled: 1, ambiguous: 0, match: 'exact' });
-    const byName = Object.fromEntries(report.groups[0].scores.map((one: Scored) => [one.name, one]));
+    const byName = Object.fromEntries(report.groups[0].scores.map((one: ScoreRow) => [one.name, one]));
     expect(Object.keys(byName)).toEqual(
       expect.arrayContaining(['first', 'last', 'longest', 'most_frequent_agent', 'random', 'failure_signs']),
     );
@@ -107,7 +107,7 @@ describe.skipIf(!data)('published failure logs (TROUPE_DATA names their folder)'
     const report = document(await at.run(['blame', 'evaluate', '--cross-validate', '10', '--json']));
     expect(report.cases).toBe(document(imported).episodes);
     for (const method of ['failure_signs, 10-fold', 'failure_signs_with_reference, 10-fold']) {
-      const held: Scored = report.groups[0].scores.find(({ name }: Scored) => name === method);
+      const held: ScoreRow = report.groups[0].scores.find(({ name }: ScoreRow) => name === method);
       expect(held.step_over_baseline!.interval[0]).toBeGreaterThan(0);
       expect(held.agent_over_baseline!.difference).toBeGreaterThan(-0.03);
     }

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Refusal } from '../../errors.ts';
 import {
-  type Decoded,
+  type DecodeResult,
   decodeDraft,
   decodeEnvelope,
   decodeText,
@@ -25,11 +25,11 @@ const envelope = (type: string, data: unknown, more: Json = {}): Json => ({
   data,
   ...more,
 });
-const refusalOf = (decoded: Decoded): Refusal => {
+const refusalOf = (decoded: DecodeResult): Refusal => {
   if (!decoded.refusal) throw new Error(`it was taken: ${decoded.event.json}`);
   return decoded.refusal;
 };
-const eventOf = (decoded: Decoded) => {
+const eventOf = (decoded: DecodeResult) => {
   if (!decoded.event) throw new Error(JSON.stringify(decoded.refusal));
   return decoded.event;
 };

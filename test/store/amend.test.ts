@@ -2,17 +2,17 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { encodeEnvelope } from '../../ingest/events/decode.ts';
 import type { Event, EventData } from '../../ingest/events/events.ts';
-import { amended, mergePatch, type Stored, setAt } from '../../store/projecting/amend.ts';
+import { amended, type LoggedEvent, mergePatch, setAt } from '../../store/projecting/amend.ts';
 import { event } from './support/events.ts';
 
-const stored = (one: Event): Stored => ({ ...one, data: JSON.parse(one.json) });
-const finished = (data: Partial<EventData<'episode.finished'>> = {}): Stored =>
+const stored = (one: Event): LoggedEvent => ({ ...one, data: JSON.parse(one.json) });
+const finished = (data: Partial<EventData<'episode.finished'>> = {}): LoggedEvent =>
   stored(event('episode.finished', { episode_id: 'e', outcome: 'unknown', answer: '4', ...data }, { id: 'f' }));
-const amend = (id: string, time: string | null, data: Partial<EventData<'record.amended'>>): Stored =>
+const amend = (id: string, time: string | null, data: Partial<EventData<'record.amended'>>): LoggedEvent =>
   stored(
     event('record.amended', { key: 'e/e', target: { source: '/test', id: 'f' }, op: 'merge', ...data }, { id, time }),
   );
-const dataOf = (one: Stored | null) => one?.data as Record<string, unknown> | undefined;
+const dataOf = (one: LoggedEvent | null) => one?.data as Record<string, unknown> | undefined;
 
 describe('an amended event', () => {
   it('says what the amendments make of it in the order of time, whatever the order of arrival', () => {

@@ -119,21 +119,21 @@ export const answerMeta = ({ open: { template } }: Pick<Learner, 'open'>): Pick<
 export const adapterMeta = ({
   base,
   model: { adapter },
-}: Pick<Learner, 'base'> & { readonly model: Pick<Adapted, 'adapter'> }): Pick<CheckpointMeta, 'adapter'> =>
+}: Pick<Learner, 'base'> & { readonly model: Pick<AdapterModel, 'adapter'> }): Pick<CheckpointMeta, 'adapter'> =>
   adapter === null || base === null ? {} : { adapter: { base: base.id, ...adapter } };
 
 /** The weights as they are served: with the adapter merged in. */
 const servedWeights = ({ model: { config, weights, adapter, trained } }: Learner): Weights =>
   adapter === null ? weights : mergeAdapter(config, weights, adapter, trained);
 
-type Adapted = Pick<TrainableModel, 'adapter' | 'trained' | 'config'>;
+type AdapterModel = Pick<TrainableModel, 'adapter' | 'trained' | 'config'>;
 
 /**
  * Publishes the adapter of a learner beside the checkpoint that it was saved as, as PEFT and model servers load it. Null where weights were
  * trained.
  */
 export async function publishAdapter(
-  { id, base, model }: Pick<Learner, 'id' | 'base'> & { readonly model: Adapted },
+  { id, base, model }: Pick<Learner, 'id' | 'base'> & { readonly model: AdapterModel },
   folder: string,
 ): Promise<string | null> {
   const { adapter, trained, config } = model;

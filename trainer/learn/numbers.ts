@@ -12,10 +12,10 @@ import type { SftMean, SftOptions } from './sft.ts';
 import type { TrainableModel } from './step.ts';
 import type { Adam } from './training-loop.ts';
 
-type Left<T> = { readonly [Name in keyof T]?: T[Name] | undefined };
+type Partials<T> = { readonly [Name in keyof T]?: T[Name] | undefined };
 
 /** Of every method. */
-export type Numbers = Left<{
+export type Numbers = Partials<{
   learning_rate: number;
   schedule: ScheduleName;
   /** Steps of the rise, or below 1 a share of all steps. */
@@ -25,17 +25,17 @@ export type Numbers = Left<{
   weight_decay: number;
   clip: number;
 }>;
-export type SftNumbers = Numbers & Left<{ loss: SftMean; entropy: number }>;
-export type DpoNumbers = Numbers & Left<{ beta: number; label_smoothing: number }>;
-export type RlRole = { readonly role: string } & Left<{ groups: number; learning_rate: number; entropy: number }>;
+export type SftNumbers = Numbers & Partials<{ loss: SftMean; entropy: number }>;
+export type DpoNumbers = Numbers & Partials<{ beta: number; label_smoothing: number }>;
+export type RlRole = { readonly role: string } & Partials<{ groups: number; learning_rate: number; entropy: number }>;
 export type RlNumbers = Omit<Numbers, 'learning_rate'> &
-  Left<{ loss: PolicyLossName; kl: number; epochs: number; clip_low: number; clip_high: number }> & {
+  Partials<{ loss: PolicyLossName; kl: number; epochs: number; clip_low: number; clip_high: number }> & {
     readonly roles: readonly RlRole[];
     readonly seed: number;
   };
 
 /** Which rows each step takes. */
-export type Taken = { readonly steps: number; readonly order: Order };
+export type RowOrder = { readonly steps: number; readonly order: Order };
 
 const adamOf = ({ beta1, beta2, weight_decay, clip }: Numbers): Adam => ({
   beta1: beta1 ?? DEFAULTS.beta1,
@@ -46,7 +46,7 @@ const adamOf = ({ beta1, beta2, weight_decay, clip }: Numbers): Adam => ({
 });
 
 /** Steps, order, rate and optimizer of a method whose steps take rows. */
-export const courseOf = (method: keyof typeof DEFAULTS.schedule, { steps, order }: Taken, numbers: Numbers) => ({
+export const courseOf = (method: keyof typeof DEFAULTS.schedule, { steps, order }: RowOrder, numbers: Numbers) => ({
   steps,
   order,
   schedule: namedSchedule(numbers.schedule ?? DEFAULTS.schedule[method], {
@@ -57,13 +57,13 @@ export const courseOf = (method: keyof typeof DEFAULTS.schedule, { steps, order 
   adam: adamOf(numbers),
 });
 
-export const sftOptions = (taken: Taken, numbers: SftNumbers): SftOptions => ({
+export const sftOptions = (taken: RowOrder, numbers: SftNumbers): SftOptions => ({
   ...courseOf('sft', taken, numbers),
   mean: numbers.loss ?? DEFAULTS.sft_loss,
   entropy: numbers.entropy ?? DEFAULTS.entropy,
 });
 
-export const dpoOptions = (taken: Taken, numbers: DpoNumbers): Omit<PreferenceOptions, 'reference'> => ({
+export const dpoOptions = (taken: RowOrder, numbers: DpoNumbers): Omit<PreferenceOptions, 'reference'> => ({
   ...courseOf('dpo', taken, numbers),
   beta: numbers.beta ?? DEFAULTS.beta,
   labelSmoothing: numbers.label_smoothing ?? DEFAULTS.label_smoothing,

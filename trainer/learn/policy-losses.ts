@@ -76,7 +76,7 @@ function requireClip(bounds: Required<Pick<PolicyLossOptions, 'clipLow' | 'clipH
 }
 
 /** What a completion and its row get from the aggregation; a row's segments are distinguished once completions share it. */
-type Weighed = {
+type TokenWeights = {
   /** Advantage and mean in one, for each token. */
   readonly weights: readonly number[];
   /** The mean alone: what bonus and divergence are taken with. */
@@ -85,7 +85,7 @@ type Weighed = {
   readonly turn: number | null;
 };
 
-function byTokens(rows: readonly PolicyRow[], name: Exclude<PolicyLossName, 'turn-ratio'>): Weighed[] {
+function byTokens(rows: readonly PolicyRow[], name: Exclude<PolicyLossName, 'turn-ratio'>): TokenWeights[] {
   const shares =
     name === 'clipped-policy'
       ? rows.map(({ trained }) => {
@@ -104,7 +104,7 @@ function byTokens(rows: readonly PolicyRow[], name: Exclude<PolicyLossName, 'tur
 }
 
 /** A row is one turn: one answer of one agent. */
-function byTurns(rows: readonly PolicyRow[]): Weighed[] {
+function byTurns(rows: readonly PolicyRow[]): TokenWeights[] {
   const turns = turnSegments(
     rows.map(({ trained, advantage }) => [
       { turn: trained.map((on) => (on ? 0 : NO_TURN)), advantage: trained.map(() => advantage!) },
@@ -125,7 +125,7 @@ function byTurns(rows: readonly PolicyRow[]): Weighed[] {
 /** Completions of one call share its prompt. */
 function batchOf(
   rows: readonly PolicyRow[],
-  weighed: readonly Weighed[],
+  weighed: readonly TokenWeights[],
   { entropy, kl }: { readonly entropy: number; readonly kl: number },
 ): Row[] {
   const calls = new Map<string, number[]>();

@@ -6,7 +6,7 @@ import { TroupeError } from '../../errors.ts';
 import { hashInts, randomStream } from '../tensor/random.ts';
 import { shuffledOrder, stepsFor } from './data/orders.ts';
 import { shuffle } from './data/shuffle.ts';
-import type { Taken } from './numbers.ts';
+import type { RowOrder } from './numbers.ts';
 import type { StepDone } from './training-loop.ts';
 
 export type RoleSteps = {
@@ -18,7 +18,7 @@ export type RoleSteps = {
   readonly seed: number;
 };
 
-export type RoleOrder = Taken & {
+export type RoleOrder = RowOrder & {
   /** The role of a step, counted from 0. */
   readonly roleOf: (step: number) => string;
   /** Steps of each role that has some. */

@@ -135,7 +135,7 @@ const isDue = (step: number, every: number): boolean => every > 0 && step % ever
 const tokensOf = ({ promptIds, completions }: Row): number =>
   completions.reduce((sum, { tokenIds }) => sum + tokenIds.length, promptIds.length);
 
-type Noted = {
+type StepNote = {
   readonly loss: number;
   readonly gradientNorm: number;
   readonly learningRate: number;
@@ -143,7 +143,7 @@ type Noted = {
 };
 
 /** Curves grow in place: copying them at each step would cost the square of the steps. */
-function note(curves: Curves, { loss, gradientNorm, learningRate, metrics }: Noted): void {
+function note(curves: Curves, { loss, gradientNorm, learningRate, metrics }: StepNote): void {
   const before = curves.loss.length;
   curves.loss.push(loss);
   curves.gradientNorm.push(gradientNorm);

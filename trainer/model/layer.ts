@@ -10,16 +10,16 @@ import { type Adapter, adaptedMaps, adapterShapes } from './lora.ts';
 import { type ParameterShape, parameterShapes } from './parameters.ts';
 import type { ModelConfig } from './weights.ts';
 
-type Named = readonly [name: string, value: Value];
+type NamedValue = readonly [name: string, value: Value];
 
 export type Parameters = {
   readonly get: (name: string) => Value;
   /** x [N, in] through the linear map `name`: x·Wᵀ, with its bias and its adapter where it has them. [N, out]. */
   readonly project: (x: Value, name: string) => Value;
   /** What training updates: every parameter, or with an adapter its matrices only. */
-  readonly trained: readonly Named[];
+  readonly trained: readonly NamedValue[];
   /** Every input, those of the adapter last. */
-  readonly all: readonly Named[];
+  readonly all: readonly NamedValue[];
 };
 
 /** How a parameter of a shape becomes a value of the graph. */
@@ -34,7 +34,7 @@ export const parameterInputs = (config: ModelConfig, adapter: Adapter | null = n
 
 /** The parameters of a model and its adapter as the values that `source` gives. Throws as `parameterInputs` does. */
 export function parametersFrom(config: ModelConfig, source: Source, adapter: Adapter | null = null): Parameters {
-  const made = ([name, shape]: ParameterShape): Named => [name, source(name, shape)];
+  const made = ([name, shape]: ParameterShape): NamedValue => [name, source(name, shape)];
   const base = parameterShapes(config).map(made);
   const low = adapter === null ? [] : adapterShapes(config, adapter).map(made);
   const values = new Map([...base, ...low]);

@@ -9,7 +9,7 @@ import { checkpointDamaged, SIDE_FILES, WEIGHTS } from './checkpoints/checkpoint
 import { type FileFacts, type Files, type FilesFacts, together } from './files/atomic.ts';
 import { fill, hashFile, readSmallFile, withFile } from './files/read-file.ts';
 import { readSafetensorsFile } from './files/safetensors-file.ts';
-import { SNIFFED_BYTES, type Sniffed, sniffFile } from './files/sniff.ts';
+import { type FileGuess, SNIFFED_BYTES, sniffFile } from './files/sniff.ts';
 import type { Tensor, Weights } from './weights.ts';
 
 export const INDEX = 'model.safetensors.index.json';
@@ -114,7 +114,7 @@ async function refuseOthers(dir: string, names: readonly string[]): Promise<neve
 }
 
 /** What a file is by its first bytes. Throws as `withFile` does. */
-const sniffed = (path: string): Promise<Sniffed> =>
+const sniffed = (path: string): Promise<FileGuess> =>
   withFile(path, async ({ file, bytes }) => {
     const first = new Uint8Array(Math.min(SNIFFED_BYTES, bytes));
     await fill(file, 0, [{ into: first }], () => {});

@@ -1,6 +1,6 @@
 /** One request to a sampling process, whichever way it came: what it asks is checked and done, and a failure becomes its reply. */
 import { got, TroupeError } from '../../errors.ts';
-import type { Asked, Batches } from './infer-batches.ts';
+import type { Batches, InferTask } from './infer-batches.ts';
 import type { ErrorReply, OnPart } from './infer-wire.ts';
 
 /** The JSON object of a line. @throws TroupeError `input_refused` */
@@ -19,12 +19,13 @@ export function parseRequest(line: string): Record<string, unknown> {
 /** Does one of these operations. @throws TroupeError `input_refused` for any other, and what the operation throws */
 export function perform(
   batches: Batches,
-  operations: readonly Asked['op'][],
+  operations: readonly InferTask['op'][],
   { op, ask }: { readonly op: unknown; readonly ask: Record<string, unknown> },
   { signal, onPart }: { readonly signal: AbortSignal; readonly onPart: OnPart },
 ): Promise<object> | object {
   if (op === 'status') return batches.status();
-  if (operations.includes(op as Asked['op'])) return batches.submit({ op, ask, signal, onPart } as unknown as Asked);
+  if (operations.includes(op as InferTask['op']))
+    return batches.submit({ op, ask, signal, onPart } as unknown as InferTask);
   throw new TroupeError('input_refused', `op must be ${operations.join(', ')} or status, it is ${got(op)}.`, {
     field: 'op',
   });

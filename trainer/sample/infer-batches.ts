@@ -54,7 +54,7 @@ export type BatchOptions = {
 };
 
 /** What is asked, and what ends it early. */
-export type Asked = { readonly signal?: AbortSignal } & (
+export type InferTask = { readonly signal?: AbortSignal } & (
   | { readonly op: 'sample'; readonly ask: SampleAsk; readonly onPart?: OnPart }
   | { readonly op: 'logprobs'; readonly ask: LogprobsAsk }
   | { readonly op: 'prompt'; readonly ask: PromptAsk }
@@ -66,7 +66,7 @@ type Answer = SampleAnswer | LogprobsAnswer | LoadAnswer | PromptAnswer;
 
 export type Batches = {
   /** Answers when it is done; rejects with a `TroupeError` that concerns this request alone. */
-  submit(asked: Asked): Promise<Answer>;
+  submit(asked: InferTask): Promise<Answer>;
   status(): StatusAnswer;
   /** Takes no more requests for a model; those under way are answered. A name that is not loaded changes nothing. */
   unload(name: string): void;
@@ -75,7 +75,7 @@ export type Batches = {
 };
 
 /** A loaded model without its weights, which the speaker has. */
-type Loaded = Omit<OpenModel, 'weights' | 'optimizer' | 'state'> & {
+type LoadedModel = Omit<OpenModel, 'weights' | 'optimizer' | 'state'> & {
   readonly name: string;
   readonly shapes: string;
   readonly speaker: Speaker;
@@ -89,7 +89,7 @@ export function startBatches(
   { threads, maxRows = 4096, maxWaiting = 10_000 }: BatchOptions,
   loadPolicy: LoadPolicy,
 ): Batches {
-  const models = new Map<string, Loaded>();
+  const models = new Map<string, LoadedModel>();
   /** One for each request without an answer. */
   const withdrawals = new Set<AbortController>();
   let closed = false;
@@ -98,7 +98,7 @@ export function startBatches(
   const underWay = new Set<Promise<unknown>>();
   const counts = { requests: 0, samples: 0, tokens: 0 };
 
-  const modelFor = (name: string | undefined): Loaded => {
+  const modelFor = (name: string | undefined): LoadedModel => {
     const model = name === undefined && models.size === 1 ? [...models.values()][0] : models.get(name ?? '');
     if (model) return model;
     const names = [...models.keys()].join(', ') || 'none';
@@ -162,7 +162,7 @@ export function startBatches(
   }
 
   /** A model with a value head answers with one number: the value of the prompt as it is read. Nothing is drawn. */
-  async function value(model: Loaded, ask: SampleAsk, onPart: OnPart | undefined): Promise<SampleAnswer> {
+  async function value(model: LoadedModel, ask: SampleAsk, onPart: OnPart | undefined): Promise<SampleAnswer> {
     const asked =
       ask.json_schema !== undefined ? 'JSON of a schema' : ask.tool_choice !== undefined ? 'the call of a tool' : null;
     if (asked !== null)
@@ -209,7 +209,7 @@ export function startBatches(
   }
 
   /** Begins a request in its turn: after what came before has begun, and loads are done. */
-  function begin(asked: Asked, { signal }: AbortController): Promise<object> {
+  function begin(asked: InferTask, { signal }: AbortController): Promise<object> {
     const { op, ask } = asked;
     const answered = begun.then((): Promise<object> => {
       if (signal.aborted) throw interrupted();

@@ -6,7 +6,7 @@
 import type { Readable } from 'node:stream';
 import { TroupeError } from '../../errors.ts';
 import type { ChatMessage } from '../model/tokens/template-messages.ts';
-import type { Called } from '../model/tokens/tool-calls.ts';
+import type { ParsedCalls } from '../model/tokens/tool-calls.ts';
 
 /** What to continue: exactly one of `messages`, `prompt_ids` and `prompt`. */
 export type SampleAsk = {
@@ -81,7 +81,7 @@ export type Choice = {
   /** Without what ended it. */
   readonly text: string;
   /** The tool calls in the text, and the rest of the text; set if tools were offered and called. */
-  readonly called?: Called;
+  readonly called?: ParsedCalls;
   readonly finish_reason: 'stop' | 'length';
   /** The stop text that ended it; there if one did. */
   readonly stop_text?: string;

@@ -4,7 +4,7 @@
  */
 import { type Grammar, SPACE } from './json-schema.ts';
 
-type Expected =
+type Expectation =
   | { readonly kind: 'bytes'; readonly bytes: Uint8Array; readonly at: number }
   | { readonly kind: 'space' }
   | { readonly kind: 'value'; readonly grammar: Grammar }
@@ -27,11 +27,11 @@ type Expected =
       readonly place: 'first' | 'name' | 'after';
     };
 type ObjectOf<K extends Grammar['kind']> = Extract<Grammar, { kind: K }>;
-type InString = Extract<Expected, { kind: 'string' }>;
+type InString = Extract<Expectation, { kind: 'string' }>;
 type NumberPlace = 'start' | 'sign' | 'zero' | 'whole' | 'point' | 'fraction';
 
 /** Null: nothing more may come. */
-type Stack = { readonly id: number; readonly expected: Expected; readonly below: Stack } | null;
+type Stack = { readonly id: number; readonly expected: Expectation; readonly below: Stack } | null;
 
 /** What may come, as one text names it; two states with the same key allow the same. */
 export type State = { readonly key: string; readonly stacks: readonly Stack[] };
@@ -63,7 +63,7 @@ export function automatonOf(grammar: Grammar): Automaton {
     names.set(one, known);
     return known;
   };
-  const keyOf = (one: Expected): string => {
+  const keyOf = (one: Expectation): string => {
     switch (one.kind) {
       case 'bytes':
         return `b${Buffer.from(one.bytes.subarray(one.at)).toString('latin1')}`;
@@ -83,7 +83,7 @@ export function automatonOf(grammar: Grammar): Automaton {
         return one.kind;
     }
   };
-  const push = (expected: Expected, below: Stack): Stack => {
+  const push = (expected: Expectation, below: Stack): Stack => {
     const key = `${below?.id ?? 0} ${keyOf(expected)}`;
     let stack = made.get(key);
     if (stack === undefined) {
@@ -92,9 +92,9 @@ export function automatonOf(grammar: Grammar): Automaton {
     }
     return stack;
   };
-  const text = (written: string): Expected => ({ kind: 'bytes', bytes: Buffer.from(written), at: 0 });
-  const value = (one: Grammar): Expected => ({ kind: 'value', grammar: one });
-  const all = (parts: readonly Expected[], below: Stack): Stack =>
+  const text = (written: string): Expectation => ({ kind: 'bytes', bytes: Buffer.from(written), at: 0 });
+  const value = (one: Grammar): Expectation => ({ kind: 'value', grammar: one });
+  const all = (parts: readonly Expectation[], below: Stack): Stack =>
     parts.reduceRight<Stack>((stack, part) => push(part, stack), below);
 
   /** The ways in which a value may begin. */
@@ -127,7 +127,7 @@ export function automatonOf(grammar: Grammar): Automaton {
         return begin(one.grammar(), below);
     }
   };
-  const member = (object: ObjectOf<'object'>): readonly Expected[] => [
+  const member = (object: ObjectOf<'object'>): readonly Expectation[] => [
     INSIDE,
     text(':'),
     { kind: 'space' },
@@ -183,7 +183,7 @@ export function automatonOf(grammar: Grammar): Automaton {
             : [];
         const last = left.findIndex(({ required }) => required);
         return left.slice(0, last < 0 ? left.length : last + 1).flatMap(({ key, grammar }, i) => {
-          const rest: Expected = { ...expected, at: at + i + 1, place: 'after' };
+          const rest: Expectation = { ...expected, at: at + i + 1, place: 'after' };
           return next(all([text(`${key}:`), { kind: 'space' }, value(grammar), rest], below), byte);
         });
       }
@@ -227,7 +227,7 @@ function inString(now: InString, byte: number): InString | 'end' | null {
   return rest(3, byte === 0xf0 ? 0x90 : 0x80, byte === 0xf4 ? 0x8f : 0xbf);
 }
 
-type InNumber = Extract<Expected, { kind: 'number' }>;
+type InNumber = Extract<Expectation, { kind: 'number' }>;
 const isNumber = ({ place }: InNumber): boolean => place === 'zero' || place === 'whole' || place === 'fraction';
 
 function inNumber(now: InNumber, byte: number): InNumber | null {

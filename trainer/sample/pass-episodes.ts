@@ -24,7 +24,7 @@ const EPISODES_AT_ONCE = 100;
 const TOKENS_AT_ONCE = 16_384;
 
 /** What a pass came to: rows that the model could read, of which some were recorded anew and some known, and steps that it refused. */
-export type Passed = {
+export type PassSummary = {
   readonly rows: number;
   readonly recorded: number;
   readonly known: number;
@@ -62,7 +62,7 @@ export async function passEpisodes(
     readonly now: () => Date;
     readonly onPart: (part: PassPart) => void | Promise<void>;
   },
-): Promise<Passed> {
+): Promise<PassSummary> {
   const policy = await Policy.load(model.config, model.weights, { threads });
   const refused: RefusedStep[] = [];
   const counts = { rows: 0, recorded: 0, known: 0, tokens: 0 };

@@ -12,7 +12,7 @@ import type { Db } from '../../store/db/pool.ts';
 import { anyOf, query, rowsOf, sql } from '../../store/db/query.ts';
 import { TOKEN_LOGPROBS, TOKEN_VALUES } from '../../store/evaluate/judging/token-facts.ts';
 import { ifd } from '../../store/evaluate/methods/star-agents.ts';
-import { VALUED, type Valued, valuedTokens } from '../learn/data/value-rows.ts';
+import { VALUED, type ValueTarget, valuedTokens } from '../learn/data/value-rows.ts';
 import type { ModelConfig } from '../model/weights.ts';
 import type { Policy } from './policy.ts';
 
@@ -46,7 +46,7 @@ export type PassAs = (typeof PASS_AS)[number];
 
 /** A kind of pass: which sequences it makes of the steps of an episode, and what is asked of the model. */
 export type Pass = {
-  readonly name: 'reference' | 'masked' | 'alone' | 'ifd' | 'values' | `value-of-${Valued}`;
+  readonly name: 'reference' | 'masked' | 'alone' | 'ifd' | 'values' | `value-of-${ValueTarget}`;
   readonly of: 'logprobs' | 'values';
   /** Which of two models it is by, for a pass whose models methods distinguish by this alone. It is part of the recorded name. */
   readonly as?: PassAs;
@@ -85,7 +85,7 @@ export const ifdPass = (as: PassAs): Pass => ({
 export const valuesPass: Pass = { name: 'values', of: 'values', rows: (steps) => eachStep(steps, plainRow) };
 
 /** Of each step one number: the value of its prompt, as a critic has it, or of its answer, as a process reward model has it. */
-export const valuePass = (of: Valued): Pass => ({
+export const valuePass = (of: ValueTarget): Pass => ({
   name: `value-of-${of}`,
   of: 'values',
   rows: (steps) =>

@@ -44,7 +44,7 @@ export type RunningBatch = {
   idle(): Promise<void>;
 };
 
-type Asked = {
+type BatchRequest = {
   readonly request: SampleRequest;
   readonly samples: GrowingSample[];
   readonly done: (outcome: Sample[] | Error) => void;
@@ -56,7 +56,7 @@ type Asked = {
   open: boolean;
 };
 
-type Row = { readonly asked: Asked; readonly sample: GrowingSample };
+type Row = { readonly asked: BatchRequest; readonly sample: GrowingSample };
 
 /** Share of the rows that one request may have: the rest is for those who come later. */
 const SHARE = 0.75;
@@ -70,33 +70,33 @@ export function startBatch(model: StepModel, limits: BatchLimits): RunningBatch 
   /** What a step writes: new memory for each would make the runtime collect garbage all the time. */
   const results = new Map<string, Float32Array>();
   /** In order of arrival; those that have not been read, and those that have samples left to join. */
-  let unread: Asked[] = [];
-  let joining: Asked[] = [];
+  let unread: BatchRequest[] = [];
+  let joining: BatchRequest[] = [];
   let held = 0;
   let running: Promise<void> | null = null;
 
   const inUse = (): number => rows.length - free.length;
 
-  const end = (asked: Asked, outcome: Sample[] | Error): void => {
+  const end = (asked: BatchRequest, outcome: Sample[] | Error): void => {
     if (!asked.open) return;
     asked.open = false;
     asked.done(outcome);
   };
 
-  const endIfComplete = (asked: Asked): void => {
+  const endIfComplete = (asked: BatchRequest): void => {
     if (asked.rows > 0 || asked.samples.length < asked.request.n) return;
     end(asked, asked.samples.map(finished));
   };
 
-  const isOpen = (asked: Asked): boolean => {
+  const isOpen = (asked: BatchRequest): boolean => {
     if (asked.open && asked.signal?.aborted) end(asked, gone());
     return asked.open;
   };
 
-  const floatsOf = ({ request }: Asked) => rowFloats(sizes, request.promptIds.length + request.maxTokens);
+  const floatsOf = ({ request }: BatchRequest) => rowFloats(sizes, request.promptIds.length + request.maxTokens);
 
   /** Runs `body`; if it fails, so do those it was for. */
-  const guarded = async (whose: readonly Asked[], body: () => Promise<void>): Promise<void> => {
+  const guarded = async (whose: readonly BatchRequest[], body: () => Promise<void>): Promise<void> => {
     try {
       await body();
     } catch (error) {
@@ -105,7 +105,7 @@ export function startBatch(model: StepModel, limits: BatchLimits): RunningBatch 
   };
 
   /** Next token of a sample; a request whose weights give none ends alone. */
-  const take = (asked: Asked, sample: GrowingSample, from: Distributions, row: number): void => {
+  const take = (asked: BatchRequest, sample: GrowingSample, from: Distributions, row: number): void => {
     try {
       takeToken(sample, from, row);
     } catch (error) {
@@ -121,7 +121,7 @@ export function startBatch(model: StepModel, limits: BatchLimits): RunningBatch 
     if (long !== undefined) await guarded([long], () => readPiece(long));
     let budget = limits.readTokens;
     while (short.length > 0 && joining.length < limits.rows) {
-      const P = (short[0] as Asked).request.promptIds.length;
+      const P = (short[0] as BatchRequest).request.promptIds.length;
       if (P > budget) return;
       // A prompt of one token is read alone, as a product of one row.
       const most = P === 1 ? 1 : Math.max(1, Math.floor(budget / P));
@@ -132,7 +132,7 @@ export function startBatch(model: StepModel, limits: BatchLimits): RunningBatch 
     }
   }
 
-  async function readWhole(group: readonly Asked[]): Promise<void> {
+  async function readWhole(group: readonly BatchRequest[]): Promise<void> {
     unread = unread.filter((asked) => !group.includes(asked));
     const readings = group.map(({ request }) => ({
       ids: request.promptIds,
@@ -152,7 +152,7 @@ export function startBatch(model: StepModel, limits: BatchLimits): RunningBatch 
     }
   }
 
-  async function readPiece(asked: Asked): Promise<void> {
+  async function readPiece(asked: BatchRequest): Promise<void> {
     const { promptIds } = asked.request;
     const from = asked.read?.tokens ?? 0;
     const left = promptIds.length - from;
@@ -181,7 +181,7 @@ export function startBatch(model: StepModel, limits: BatchLimits): RunningBatch 
     if (more > 1 && held + more * rowFloats(sizes, longest) <= limits.cacheFloats) cache.reserve(more, longest);
     let turn = joining;
     while (turn.length > 0) {
-      const next: Asked[] = [];
+      const next: BatchRequest[] = [];
       for (const asked of turn) {
         const fits = inUse() === 0 || held + floatsOf(asked) <= limits.cacheFloats;
         if (inUse() >= limits.rows || asked.rows >= most || !fits) continue;
@@ -308,7 +308,7 @@ export function startBatch(model: StepModel, limits: BatchLimits): RunningBatch 
     generate: (request, signal) =>
       new Promise((resolve, reject) => {
         const onAbort = () => end(asked, gone());
-        const asked: Asked = {
+        const asked: BatchRequest = {
           request,
           samples: [],
           signal,

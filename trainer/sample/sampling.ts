@@ -16,9 +16,14 @@ export type Truncation = {
  * The tokens that a truncation keeps: all that are more probable than `least`, and of those exactly as probable the first
  * `ties` in order of their ids. `count` tokens of probability `mass` together.
  */
-export type Kept = { readonly least: number; readonly ties: number; readonly count: number; readonly mass: number };
+export type NucleusCut = {
+  readonly least: number;
+  readonly ties: number;
+  readonly count: number;
+  readonly mass: number;
+};
 
-const EVERYTHING: Kept = { least: -1, ties: 0, count: Number.POSITIVE_INFINITY, mass: 1 };
+const EVERYTHING: NucleusCut = { least: -1, ties: 0, count: Number.POSITIVE_INFINITY, mass: 1 };
 
 export const truncates = ({ topK = 0, topP = 1, minP = 0 }: Truncation): boolean => topK > 0 || topP < 1 || minP > 0;
 
@@ -31,7 +36,7 @@ export function drawToken(
   at: number,
   vocabulary: number,
   uniform: number,
-  { least, ties, mass }: Kept = EVERYTHING,
+  { least, ties, mass }: NucleusCut = EVERYTHING,
 ): Draw {
   const wanted = uniform * mass;
   let equal = ties;
@@ -82,7 +87,7 @@ const BUCKETS = (0x3f800000 >>> DROPPED_BITS) + 2;
  * What a truncation keeps of a row of probabilities. One pass counts them by size and only the tokens of the bucket in which
  * a border falls are sorted, so that a vocabulary of 152,000 costs a pass and not a sort.
  */
-export function keep(probabilities: Float32Array, at: number, vocabulary: number, truncation: Truncation): Kept {
+export function keep(probabilities: Float32Array, at: number, vocabulary: number, truncation: Truncation): NucleusCut {
   const { topK = 0, topP = 1, minP = 0 } = truncation;
   const bits = new Uint32Array(probabilities.buffer, probabilities.byteOffset + 4 * at, vocabulary);
   const counts = new Int32Array(BUCKETS);
@@ -98,7 +103,7 @@ export function keep(probabilities: Float32Array, at: number, vocabulary: number
     if (p > most) most = p;
   }
   /** Goes down from the most probable token until `enough`, or to tokens below `floor`. */
-  const down = (enough: (count: number, mass: number) => boolean, floor: number): Kept => {
+  const down = (enough: (count: number, mass: number) => boolean, floor: number): NucleusCut => {
     let count = 0;
     let mass = 0;
     let least = 0;
@@ -148,7 +153,7 @@ export function bestTokens(
   at: number,
   vocabulary: number,
   count: number,
-  { mass, count: kept }: Kept = EVERYTHING,
+  { mass, count: kept }: NucleusCut = EVERYTHING,
 ): Draw[] {
   const wanted = Math.min(count, kept, vocabulary);
   const best: number[] = [];

@@ -3,15 +3,15 @@
 import { asText } from '../../../ingest/events/json.ts';
 import { writtenJson } from '../../../ingest/events/spelling.ts';
 import { readArguments } from '../../../ingest/formats/kit/chat-message.ts';
-import { type AnswerBody, type Recorded, troupeOf } from '../answer.ts';
+import { type AnswerBody, type CallRecord, troupeOf } from '../answer.ts';
 import { restOf, type StreamEvent, type StreamOf } from '../events.ts';
 import { finishOf, messageOf } from '../tools.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
-type Asked = { readonly id: string; readonly function: { readonly name: string; readonly arguments: string } };
+type OutputCall = { readonly id: string; readonly function: { readonly name: string; readonly arguments: string } };
 
 /** The id of a response of this API. */
-const messageId = ({ callId }: Pick<Recorded, 'callId'>): string => `msg_${callId}`;
+const messageId = ({ callId }: Pick<CallRecord, 'callId'>): string => `msg_${callId}`;
 
 const REASONS = { stop: 'end_turn', length: 'max_tokens', tool_calls: 'tool_use' } as const;
 
@@ -19,7 +19,9 @@ const REASONS = { stop: 'end_turn', length: 'max_tokens', tool_calls: 'tool_use'
 export const messagesBody: AnswerBody = (answer, { model }, ids) => {
   const [choice] = answer.choices;
   if (choice === undefined) throw new Error('A response needs at least one choice.');
-  const { content, tool_calls: calls = [] } = messageOf(choice, ids.callId, 0) as Fields & { tool_calls?: Asked[] };
+  const { content, tool_calls: calls = [] } = messageOf(choice, ids.callId, 0) as Fields & {
+    tool_calls?: OutputCall[];
+  };
   const reason = finishOf(choice);
   const stop = reason === 'stop' ? (choice.stop_text ?? null) : null;
   return {

@@ -1,14 +1,14 @@
 /** A response in the shapes of the OpenAI Responses API, whole and as events. Pure. */
 import { asText } from '../../../ingest/events/json.ts';
-import { type AnswerBody, chatLogprobs, type Recorded, troupeOf } from '../answer.ts';
+import { type AnswerBody, type CallRecord, chatLogprobs, troupeOf } from '../answer.ts';
 import { restOf, type StreamEvent, type StreamOf } from '../events.ts';
 import { finishOf, messageOf } from '../tools.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
-type Asked = { readonly id: string; readonly function: { readonly name: string; readonly arguments: string } };
+type OutputCall = { readonly id: string; readonly function: { readonly name: string; readonly arguments: string } };
 
 /** The id of a response of this API. */
-const responseId = ({ callId }: Pick<Recorded, 'callId'>): string => `resp_${callId}`;
+const responseId = ({ callId }: Pick<CallRecord, 'callId'>): string => `resp_${callId}`;
 
 /** Settings of a request that a response repeats, with their defaults. */
 const REPEATED = {
@@ -32,7 +32,9 @@ const REPEATED = {
 export const responsesBody: AnswerBody = (answer, { model, repeats, logprobs }, ids) => {
   const [choice] = answer.choices;
   if (choice === undefined) throw new Error('A response needs at least one choice.');
-  const { content, tool_calls: calls = [] } = messageOf(choice, ids.callId, 0) as Fields & { tool_calls?: Asked[] };
+  const { content, tool_calls: calls = [] } = messageOf(choice, ids.callId, 0) as Fields & {
+    tool_calls?: OutputCall[];
+  };
   const cut = finishOf(choice) === 'length';
   const status = cut ? 'incomplete' : 'completed';
   const part = {

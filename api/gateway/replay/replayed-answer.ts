@@ -8,7 +8,7 @@ import type { CompletionRequest, Lineage } from '../request.ts';
 import type { Kind } from '../upstream/kind.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
-type Asked = { readonly function: { readonly name: string; readonly arguments?: string } };
+type FunctionCall = { readonly function: { readonly name: string; readonly arguments?: string } };
 
 /** The answer of a policy as it was sampled, from generation.completed. */
 export function answerOf(completed: Fields): SampleAnswer {
@@ -26,7 +26,7 @@ export function answerOf(completed: Fields): SampleAnswer {
 function choiceOf({ content, index: _, finish_reason, ...drawn }: Fields): Choice {
   const message = fromMessage({ role: 'assistant', content }) as ChatMessage;
   const text = typeof message.content === 'string' ? message.content : '';
-  const calls = (Array.isArray(message.tool_calls) ? message.tool_calls : []) as Asked[];
+  const calls = (Array.isArray(message.tool_calls) ? message.tool_calls : []) as FunctionCall[];
   return {
     ...drawn,
     token_ids: (drawn.token_ids as number[] | null) ?? [],
@@ -37,7 +37,7 @@ function choiceOf({ content, index: _, finish_reason, ...drawn }: Fields): Choic
   };
 }
 
-const calledOf = (content: string, calls: readonly Asked[]) => ({
+const calledOf = (content: string, calls: readonly FunctionCall[]) => ({
   content,
   calls: calls.map(({ function: { name, arguments: written = '{}' } }) => ({ name, arguments: written })),
 });
@@ -47,7 +47,7 @@ export function answerGiven(given: ReplayAnswer, model: string, n: number): Samp
   const { content, tool_calls: calls = [] } =
     typeof given === 'string'
       ? { content: given }
-      : (given as Fields & { content?: string | null; tool_calls?: Asked[] });
+      : (given as Fields & { content?: string | null; tool_calls?: FunctionCall[] });
   const text = content ?? '';
   const choice: Choice = {
     token_ids: [],

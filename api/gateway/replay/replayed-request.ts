@@ -11,7 +11,7 @@ import { upstreamDrafts } from '../upstream/record.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 /** The data of generation.requested. */
-export type Requested = Fields & { readonly input?: readonly unknown[]; readonly tools?: unknown };
+export type RequestData = Fields & { readonly input?: readonly unknown[]; readonly tools?: unknown };
 
 /** A call before it is answered. */
 export type CallAsked = {
@@ -29,7 +29,7 @@ const FRAME = { callId: 'call', episodeId: 'episode', requestedAt: AT, completed
 export function requestsAs(
   { kind, body, context, read }: CallAsked,
   redact: (event: Event) => Event,
-): readonly Requested[] {
+): readonly RequestData[] {
   const drafts = [
     ...(read === null ? [] : [draftsOf({ ...FRAME, context, request: read, seed: 0, outcome: { error: null } })]),
     upstreamDrafts({
@@ -50,14 +50,14 @@ export function requestsAs(
   return drafts.flatMap((own) => {
     const requested = own.find(({ name }) => name === 'generation.requested') as Draft;
     const { event } = decodeDraft(requested);
-    return event === undefined ? [] : [redact(event).data as Requested];
+    return event === undefined ? [] : [redact(event).data as RequestData];
   });
 }
 
 const NO_UPSTREAM = { name: 'none', prices: {}, tokenIds: null, logprobs: null, checkpoints: {} } as never;
 
 /** What two equal requests have in common; of each of them. */
-export const keysOf = (requests: readonly Requested[], body: Fields): string[] => {
+export const keysOf = (requests: readonly RequestData[], body: Fields): string[] => {
   const ids = Array.isArray(body.prompt) && body.prompt.every(Number.isSafeInteger) ? (body.prompt as number[]) : null;
   return requests.map(({ input, tools }) =>
     requestKey({ context: input ? contextOf('', input).hash : null, promptIds: ids, tools }),

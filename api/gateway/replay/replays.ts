@@ -19,7 +19,7 @@ import {
 } from '../../../store/loop/play/source.ts';
 import { type Replaying, replayingOf } from '../../../trainer/loop/play/replaying.ts';
 import type { Ingestion } from '../../ingestion/ingestion.ts';
-import type { AnswerBody, Recorded } from '../answer.ts';
+import type { AnswerBody, CallRecord } from '../answer.ts';
 import { record } from '../gateway.ts';
 import { callDrafts, draftsOf } from '../record.ts';
 import type { CallContext, Lineage } from '../request.ts';
@@ -30,7 +30,7 @@ import {
   differenceOf,
   instructed,
   keysOf,
-  type Requested,
+  type RequestData,
   requestsAs,
   reseeded,
   withoutText,
@@ -47,24 +47,24 @@ export type ReplayOptions = {
   readonly redact: (event: Event) => Event;
 };
 
-type Taken =
+type AnswerSource =
   /** A model answers: this request, in this context. */
   | { readonly by: 'model'; readonly body: Fields; readonly context: CallContext }
   /** Answered, and recorded. */
   | {
       readonly by: 'record';
       readonly body: Fields & { readonly id?: string };
-      readonly ids: Recorded;
+      readonly ids: CallRecord;
       readonly recorded: boolean;
     };
 
 export type Replays = {
   /** Null for a call of an episode that replays none. @throws TroupeError `diverged` for one that was not recorded so */
-  readonly take: (call: CallAsked & { readonly bodyOf: AnswerBody | null }) => Promise<Taken | null>;
+  readonly take: (call: CallAsked & { readonly bodyOf: AnswerBody | null }) => Promise<AnswerSource | null>;
 };
 
 /** One attempt under way. */
-type Run = Replaying & {
+type ReplayRun = Replaying & {
   readonly episode: string;
   readonly walk: Walk;
   readonly calls: readonly SourceCall[];
@@ -80,8 +80,8 @@ type Run = Replaying & {
 const REMEMBERED = 1024;
 
 export function openReplays(options: ReplayOptions): Replays {
-  const runs = new Map<string, Promise<Run | null>>();
-  const runOf = (episode: string): Promise<Run | null> => {
+  const runs = new Map<string, Promise<ReplayRun | null>>();
+  const runOf = (episode: string): Promise<ReplayRun | null> => {
     const known = runs.get(episode);
     if (known) return known;
     if (runs.size >= REMEMBERED) runs.delete(runs.keys().next().value!);
@@ -99,7 +99,7 @@ export function openReplays(options: ReplayOptions): Replays {
 }
 
 /** Null where it replays nothing. What an earlier process answered is known to be answered. */
-async function begin(db: Db, episode: string): Promise<Run | null> {
+async function begin(db: Db, episode: string): Promise<ReplayRun | null> {
   const replaying = await replayingOf(db, episode);
   if (replaying === null) return null;
   const { place } = replaying;
@@ -132,7 +132,7 @@ const atOf = ({ origin, call_id }: SourceCall): Lineage => ({ at: { episode_id: 
 
 type Call = Parameters<Replays['take']>[0];
 
-async function takeTurn(run: Run, call: Call, options: ReplayOptions): Promise<Taken> {
+async function takeTurn(run: ReplayRun, call: Call, options: ReplayOptions): Promise<AnswerSource> {
   if (run.diverged !== null) throw run.diverged;
   try {
     return await answerTurn(run, call, options);
@@ -145,7 +145,7 @@ async function takeTurn(run: Run, call: Call, options: ReplayOptions): Promise<T
 /** The record of a call cannot be read, though it could be when the replay was asked for. */
 class Unreadable extends Error {}
 
-async function answerTurn(run: Run, call: Call, options: ReplayOptions): Promise<Taken> {
+async function answerTurn(run: ReplayRun, call: Call, options: ReplayOptions): Promise<AnswerSource> {
   const requests = requestsAs(call, options.redact);
   const { agent } = call.context;
   const turn = run.walk.next({ agent, requests: keysOf(requests, call.body) });
@@ -162,11 +162,11 @@ async function answerTurn(run: Run, call: Call, options: ReplayOptions): Promise
 }
 
 async function atPlace(
-  run: Run,
+  run: ReplayRun,
   { call: source, parent }: { readonly call: SourceCall; readonly parent: string | null },
   call: Call,
   options: ReplayOptions,
-): Promise<Taken> {
+): Promise<AnswerSource> {
   const { fault, skip } = run.asked;
   if (skip === true) {
     run.leftOut = textOf((await readCall(run, source, options)).completed);
@@ -195,7 +195,7 @@ async function atPlace(
 }
 
 /** A call from the place on. */
-async function onward(run: Run, call: Call, options: ReplayOptions): Promise<Taken> {
+async function onward(run: ReplayRun, call: Call, options: ReplayOptions): Promise<AnswerSource> {
   const agent = call.context.agent ?? NO_AGENT;
   const answer = run.answers.get(agent);
   const { episode_id, call_id } = run.place;
@@ -210,7 +210,7 @@ async function onward(run: Run, call: Call, options: ReplayOptions): Promise<Tak
   return toModel(run, { ...call, body, context });
 }
 
-const toModel = ({ sample }: Run, { body, context }: Call): Taken => ({
+const toModel = ({ sample }: ReplayRun, { body, context }: Call): AnswerSource => ({
   by: 'model',
   body: reseeded(body, sample),
   context,
@@ -220,21 +220,21 @@ const toModel = ({ sample }: Run, { body, context }: Call): Taken => ({
 const givenId = (episode: string, lineage: Lineage | undefined): string =>
   hashId('given', episode, lineage ?? null).replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
 
-async function readCall({ place }: Run, { call_id }: SourceCall, { db }: ReplayOptions): Promise<RecordedSource> {
+async function readCall({ place }: ReplayRun, { call_id }: SourceCall, { db }: ReplayOptions): Promise<RecordedSource> {
   const found = (await recordedCalls(db, place.episode_id, [call_id])).get(call_id);
   const why = whyUnreadable(found);
   if (why === null) return found!;
   throw new Unreadable(`Call ${call_id} cannot be answered from the record, since ${why}.`);
 }
 
-const momentOf = (callId: string, episodeId: string, at: Date): Recorded => ({
+const momentOf = (callId: string, episodeId: string, at: Date): CallRecord => ({
   callId,
   episodeId,
   created: Math.floor(at.getTime() / 1000),
 });
 
 /** The recorded answer, under the id of its call, so that what is made of the id is the same again. */
-async function fromRecord(run: Run, source: SourceCall, call: Call, options: ReplayOptions): Promise<Taken> {
+async function fromRecord(run: ReplayRun, source: SourceCall, call: Call, options: ReplayOptions): Promise<AnswerSource> {
   const found = await readCall(run, source, options);
   const now = new Date();
   const ids = momentOf(source.call_id, run.episode, now);
@@ -297,12 +297,12 @@ async function rawRecord({ completed }: RecordedSource, { artifacts }: ReplayOpt
 
 /** An answer that the replay names; the context of the call has its lineage. */
 async function given(
-  run: Run,
+  run: ReplayRun,
   chosen: ReplayAnswer,
   call: Call,
   how: { readonly copied: boolean },
   options: ReplayOptions,
-): Promise<Taken> {
+): Promise<AnswerSource> {
   const { kind, body, bodyOf, context } = call;
   if (bodyOf === null) throw await refuse(run, 'Embeddings cannot be given as an answer.', call, options);
   const now = new Date();
@@ -335,17 +335,17 @@ async function given(
 async function kept(
   drafts: Parameters<typeof asCopied>[0],
   body: Fields,
-  ids: Recorded,
+  ids: CallRecord,
   { ingestion, recordTimeoutMs }: ReplayOptions,
-): Promise<Taken> {
+): Promise<AnswerSource> {
   return { by: 'record', body, ids, recorded: await record(ingestion, async () => drafts, recordTimeoutMs) };
 }
 
 /** Why a call is not the recorded one, with what differs where both are known. */
 async function reasonOf(
-  { place }: Run,
+  { place }: ReplayRun,
   { why, call }: { readonly why: string; readonly call: SourceCall | null },
-  requests: readonly Requested[],
+  requests: readonly RequestData[],
   { db }: ReplayOptions,
 ): Promise<string> {
   if (call === null) return why;
@@ -358,7 +358,7 @@ async function reasonOf(
 
 /** The refusal of a call, which is recorded as one that failed. All calls of the attempt after it are refused too. */
 async function refuse(
-  run: Run,
+  run: ReplayRun,
   why: string,
   call: Call,
   { ingestion, recordTimeoutMs }: ReplayOptions,

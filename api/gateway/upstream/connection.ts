@@ -7,7 +7,7 @@ import { TroupeError } from '../../../errors.ts';
 import { mayReach } from './address.ts';
 import type { Upstream } from './settings.ts';
 
-type Sent = {
+type UpstreamRequest = {
   readonly method: 'GET' | 'POST';
   /** Below the base address, such as `/chat/completions`. */
   readonly path: string;
@@ -24,7 +24,7 @@ export type Connection = {
    * The response once its headers have arrived, whatever its status. Throws `upstream_failed`, `upstream_timeout`, or `interrupted`;
    * reading the body throws the same.
    */
-  readonly send: (sent: Sent) => Promise<IncomingMessage>;
+  readonly send: (sent: UpstreamRequest) => Promise<IncomingMessage>;
   readonly close: () => void;
 };
 
@@ -37,7 +37,7 @@ export function connectUpstream(upstream: Upstream, lookup: typeof systemLookup 
 
   const look = lookupAllowed(hostname, isPrivate, (host) => notAllowed(name, host), lookup);
 
-  const attempt = ({ method, path, headers, body, signal, timeoutMs: patience = timeoutMs }: Sent) =>
+  const attempt = ({ method, path, headers, body, signal, timeoutMs: patience = timeoutMs }: UpstreamRequest) =>
     new Promise<IncomingMessage>((resolve, reject) => {
       const asked: ClientRequest = request(`${baseUrl}${path}`, {
         method,

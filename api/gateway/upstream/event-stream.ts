@@ -39,7 +39,7 @@ export function eventsOf(bytes: Uint8Array): readonly string[] {
   return [...stream.take(bytes), ...stream.end()];
 }
 
-export type Cut = {
+export type StreamParts = {
   /** Events that are whole, as they came; empty where none ended. */
   readonly events: Uint8Array;
   /** Bytes that stand before these events and are passed on unchanged. */
@@ -51,7 +51,7 @@ const ENDS = ['\n\n', '\n\r', '\r\r'].map((end) => Buffer.from(end));
 
 /** Cuts a stream behind its last whole event, as bytes. From an event of more than `limit` bytes on nothing is cut. */
 export function wholeEvents(limit: number): {
-  readonly take: (chunk: Uint8Array) => Cut;
+  readonly take: (chunk: Uint8Array) => StreamParts;
   /** What is left of the stream: an event that no empty line ends. */
   readonly end: () => Uint8Array;
 } {

@@ -22,21 +22,21 @@ import { wholeEvents } from './event-stream.ts';
 import type { KeptCall } from './keep.ts';
 import type { Kind } from './kind.ts';
 import { ANTHROPIC_VERSION, keyHeaders } from './settings.ts';
-import type { Shown } from './shown.ts';
+import type { VisibleChange } from './shown.ts';
 import { tokenFields } from './token-ids.ts';
-import type { Found } from './upstreams.ts';
+import type { UpstreamMatch } from './upstreams.ts';
 
 export type ForwardOptions = {
   readonly keys: KeyRing;
   /** Records a call whose response had so many bytes; answers whether the log has it. */
   readonly keep: (call: KeptCall, size: number) => Promise<boolean>;
   /** A response, or whole events of its stream, without what the gateway asked for itself. */
-  readonly show: (answer: Shown) => Promise<Uint8Array>;
+  readonly show: (answer: VisibleChange) => Promise<Uint8Array>;
   /** How many bytes of a response are stored for its record. */
   readonly recordLimit: number;
 };
 
-export type Forwarded = Found & {
+export type ForwardedCall = UpstreamMatch & {
   readonly kind: Kind;
   readonly request: Record<string, unknown>;
   /** The request body, unchanged. */
@@ -72,7 +72,11 @@ const TURN_BYTES = 256 * 1024;
 const SHORTEST_SECRET = 8;
 
 /** Sends the response through `reply`. Throws `upstream_failed`, `upstream_timeout` or `interrupted` if there is none. */
-export async function forward(call: Forwarded, reply: FastifyReply, options: ForwardOptions): Promise<FastifyReply> {
+export async function forward(
+  call: ForwardedCall,
+  reply: FastifyReply,
+  options: ForwardOptions,
+): Promise<FastifyReply> {
   const { kind, upstream, connection, model, request, callId, episodeId, context, signal } = call;
   const requestedAt = nextTime();
   const began = performance.now();
@@ -225,7 +229,7 @@ const picked = (headers: IncomingHttpHeaders, wanted: RegExp) =>
  * Which credential the model server gets: a bearer token that is not a key of this project is forwarded, and so is an `x-api-key` to
  * /v1/messages; otherwise the configured key is sent.
  */
-function credentials({ kind, headers, upstream }: Pick<Forwarded, 'kind' | 'headers' | 'upstream'>, keys: KeyRing) {
+function credentials({ kind, headers, upstream }: Pick<ForwardedCall, 'kind' | 'headers' | 'upstream'>, keys: KeyRing) {
   const sent = headers.authorization;
   const secret = secretOf(sent);
   const apiKey = typeof headers['x-api-key'] === 'string' ? headers['x-api-key'] : null;
@@ -242,7 +246,7 @@ function credentials({ kind, headers, upstream }: Pick<Forwarded, 'kind' | 'head
 
 /** How many tokens a request to /v1/messages has, as the server counts them. Nothing is generated, and nothing recorded. */
 export async function forwardCount(
-  call: Omit<Forwarded, 'kind' | 'callId' | 'episodeId' | 'context' | 'flags' | 'requestId'>,
+  call: Omit<ForwardedCall, 'kind' | 'callId' | 'episodeId' | 'context' | 'flags' | 'requestId'>,
   reply: FastifyReply,
   { keys, recordLimit }: Pick<ForwardOptions, 'keys' | 'recordLimit'>,
 ): Promise<FastifyReply> {
@@ -275,7 +279,7 @@ export async function forwardCount(
 }
 
 /** Headers of a forwarded request. */
-const sentHeaders = (call: Pick<Forwarded, 'kind' | 'headers' | 'upstream'>, keys: KeyRing) => ({
+const sentHeaders = (call: Pick<ForwardedCall, 'kind' | 'headers' | 'upstream'>, keys: KeyRing) => ({
   ...(call.kind === 'messages' ? { 'anthropic-version': ANTHROPIC_VERSION } : {}),
   ...picked(call.headers, SENT_ON),
   ...passedOn(),

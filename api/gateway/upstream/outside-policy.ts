@@ -30,7 +30,7 @@ type Ask = (
 ) => Promise<{ readonly status: number; readonly answer: Fields | null }>;
 
 /** How a server holds a checkpoint: the name that requests call it by, and the directory of the whole weights that have to be there. */
-type Held = {
+type ServedModel = {
   readonly name: string;
   readonly weights: string;
   /** Directory of the adapter over these weights; null where the checkpoint is the weights. */
@@ -55,7 +55,7 @@ type Engine = {
   /** Paths that load and unload an adapter. */
   readonly adapters: readonly [load: string, unload: string];
   readonly path: string;
-  readonly body: (held: Held, request: SampleRequest) => Fields;
+  readonly body: (held: ServedModel, request: SampleRequest) => Fields;
   /** The choices of an answer, each with what `tokensOf` reads. */
   readonly choices: (answer: unknown) => readonly Fields[];
 };
@@ -249,17 +249,17 @@ function serverOf({ name, policies, checkpoints }: Upstream, engine: Engine, ask
   /** How many speakers use an adapter: one that is played with may be released while it is. */
   const users = new Map<string, number>();
 
-  const heldAs = async ({ id, dir }: ModelPlace): Promise<Held> => {
+  const heldAs = async ({ id, dir }: ModelPlace): Promise<ServedModel> => {
     const { name, weights } = await engine.state(ask);
     const adapter = await adapterOver(dir, weights);
     return adapter === null ? { name, weights: dir, adapter } : { name: id, weights, adapter };
   };
-  const has = async ({ name, weights, adapter }: Held): Promise<boolean> => {
+  const has = async ({ name, weights, adapter }: ServedModel): Promise<boolean> => {
     const now = await engine.state(ask);
     return now.weights === weights && (adapter === null || now.adapters.includes(name));
   };
   /** Loads what it has not, waits until it is healthy, and asks whether it serves it. Within a turn of the weights. */
-  const bring = async (held: Held): Promise<void> => {
+  const bring = async (held: ServedModel): Promise<void> => {
     const until = performance.now() + LOADED_WITHIN_MS;
     const { name, weights, adapter } = held;
     if (adapter !== null && !(await has(held))) {
@@ -280,19 +280,23 @@ function serverOf({ name, policies, checkpoints }: Upstream, engine: Engine, ask
 
   return {
     /** Loads a checkpoint; it stays until as many have let it go. */
-    async take(place: ModelPlace): Promise<Held> {
+    async take(place: ModelPlace): Promise<ServedModel> {
       const held = await heldAs(place);
       await turns.use(held.weights, () => bring(held));
       if (held.adapter !== null) users.set(held.name, (users.get(held.name) ?? 0) + 1);
       return held;
     },
-    async leave({ name, adapter }: Held): Promise<void> {
+    async leave({ name, adapter }: ServedModel): Promise<void> {
       if (adapter === null) return;
       users.set(name, users.get(name)! - 1);
       if (users.get(name) === 0) await ask('POST', engine.adapters[1], { lora_name: name }).catch(() => {});
     },
     /** The choices of a request, by these weights alone: an answer is taken only if the server has them after it too. */
-    async generate(held: Held, request: SampleRequest, signal: AbortSignal | undefined): Promise<readonly Fields[]> {
+    async generate(
+      held: ServedModel,
+      request: SampleRequest,
+      signal: AbortSignal | undefined,
+    ): Promise<readonly Fields[]> {
       for (let attempt = 1; ; attempt++) {
         const { found, isTheirs } = await turns.use(held.weights, async () => {
           if (attempt > 1) await bring(held);

@@ -16,10 +16,10 @@ import { toolCallId } from '../../../ingest/formats/kit/chat-tools.ts';
 import { APPARENT_ERROR, hasError } from '../../../ingest/formats/kit/conversation.ts';
 import {
   calledIn,
-  type Returned,
   responseContent,
   responseInput,
   returnedIn,
+  type ToolOutput,
 } from '../../../ingest/formats/kit/openai-responses.ts';
 import { answerUsage } from '../../../ingest/formats/kit/usage.ts';
 import { named } from '../../../ingest/formats/training/completion-log.ts';
@@ -235,7 +235,7 @@ function servedIn(call: UpstreamCall): Draft[] {
 
 const isFailure = (content: unknown): boolean => isRecord(content) && /_error$/.test(asText(content.type));
 
-type Result = Omit<Returned, 'id'> & { readonly of: ChatToolCall };
+type Result = Omit<ToolOutput, 'id'> & { readonly of: ChatToolCall };
 
 /** Of a call that an earlier response made and the request does not repeat nothing but its id is known. */
 const UNKNOWN_CALL = { name: '', type: '', arguments: null, arguments_raw: null, parse_error: null };

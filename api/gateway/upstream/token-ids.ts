@@ -43,12 +43,12 @@ export function tokenFields({ tokenIds }: Pick<Upstream, 'tokenIds'>, kind: Kind
 export const LOST = 'lost_token_ids';
 
 /** What a server returns for a field that was added: on the response, in its extension `sglext`, and on each of its choices. */
-type Returned = {
+type ReturnedFields = {
   readonly body?: readonly string[];
   readonly sglext?: readonly string[];
   readonly choice?: readonly string[];
 };
-const RETURNED: Readonly<Record<string, Returned>> = {
+const RETURNED: Readonly<Record<string, ReturnedFields>> = {
   stream_options: { body: ['usage'] },
   return_token_ids: { body: ['prompt_token_ids'], choice: ['prompt_token_ids', 'token_ids', LOST] },
   return_prompt_token_ids: { choice: ['prompt_token_ids'] },
@@ -61,7 +61,7 @@ const RETURNED: Readonly<Record<string, Returned>> = {
 /** A response, or an event of its stream, without what the added fields brought; null for an event that held nothing else. */
 export function withoutAdded(body: unknown, added: Fields): unknown {
   if (!isRecord(body)) return body;
-  const names = (of: keyof Returned) => Object.keys(added).flatMap((name) => ownOf(RETURNED, name)?.[of] ?? []);
+  const names = (of: keyof ReturnedFields) => Object.keys(added).flatMap((name) => ownOf(RETURNED, name)?.[of] ?? []);
   const choices = Array.isArray(body.choices) ? body.choices : null;
   const choice = (one: unknown): unknown => {
     if (!isRecord(one)) return one;
@@ -112,7 +112,7 @@ function messageIds({ input_messages: read, output_messages: written }: Fields) 
   return prompt && output ? { prompt, output } : null;
 }
 
-type Answered = {
+type UpstreamExchange = {
   readonly upstream: Pick<Upstream, 'tokenIds' | 'logprobs'>;
   readonly request: Fields;
   readonly response: Fields | null;
@@ -132,7 +132,7 @@ export function responseChoice(response: Fields | null): Fields {
  */
 export function answerTokens(
   choices: readonly Fields[],
-  answered: Answered,
+  answered: UpstreamExchange,
 ): { readonly tokens: readonly object[]; readonly lost: boolean } {
   const tokens = choices.map((choice) => tokensOf(choice, answered));
   const sizes = tokens.map((one) => ('token_ids' in one ? (one.token_ids as readonly number[]).length : null));
@@ -153,7 +153,7 @@ const countedOf = ({ meta_info: meta }: Fields): number => (isRecord(meta) ? Num
  * the distribution that the tokens were drawn from, log-probabilities are recorded as `raw_logprobs`; without token ids they are recorded as
  * a server gives them that the configuration says nothing about.
  */
-export function tokensOf(choice: Fields, { upstream, request, response }: Answered): object {
+export function tokensOf(choice: Fields, { upstream, request, response }: UpstreamExchange): object {
   const tokens =
     isRecord(choice.logprobs) && Array.isArray(choice.logprobs.content) ? choice.logprobs.content.filter(isRecord) : [];
   const triples = triplesOf(choice.meta_info);

@@ -5,11 +5,11 @@ import { isRecord } from '../../../ingest/events/json.ts';
 import { type Connection, connectUpstream } from './connection.ts';
 import { ANTHROPIC_VERSION, findUpstream, keyHeaders, type Upstream } from './settings.ts';
 
-export type Found = { readonly upstream: Upstream; readonly connection: Connection; readonly model: string };
+export type UpstreamMatch = { readonly upstream: Upstream; readonly connection: Connection; readonly model: string };
 
 export type Upstreams = {
   /** The server of a model name; null if there is none. */
-  readonly find: (name: string) => Found | null;
+  readonly find: (name: string) => UpstreamMatch | null;
   /** Model names that are served, sorted: those of the setting, and those that servers for other names list. */
   readonly models: () => Promise<readonly string[]>;
   readonly close: () => void;

@@ -60,16 +60,16 @@ export function passedOn(): Readonly<Record<string, string>> {
 }
 
 /** A span that was begun. It ends once; what comes after the first end counts for nothing. */
-export type Begun = {
+export type OpenSpan = {
   /** Runs work below it. */
   readonly run: <T>(work: () => T) => T;
   readonly end: (attributes?: Attributes, error?: unknown) => void;
 };
 
-const NOTHING: Begun = { run: (work) => work(), end: () => {} };
+const NOTHING: OpenSpan = { run: (work) => work(), end: () => {} };
 
 /** Begins a span for the request that is being handled. */
-export function beginSpan(name: string, attributes: Attributes = {}): Begun {
+export function beginSpan(name: string, attributes: Attributes = {}): OpenSpan {
   const at = here.getStore();
   const above = at?.place ?? null;
   if (take === null || above?.sampled === false) return NOTHING;

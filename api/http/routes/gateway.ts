@@ -39,7 +39,7 @@ import { refuse } from '../../gateway/sampling.ts';
 import { type ForwardOptions, forward, forwardCount } from '../../gateway/upstream/forward.ts';
 import type { Kind } from '../../gateway/upstream/kind.ts';
 import { tokenFields, withoutAdded } from '../../gateway/upstream/token-ids.ts';
-import type { Found, Upstreams } from '../../gateway/upstream/upstreams.ts';
+import type { UpstreamMatch, Upstreams } from '../../gateway/upstream/upstreams.ts';
 import { type JsonBody, readJson } from '../checked-body.ts';
 import { type Offload, relay } from '../offload.ts';
 import { documented } from '../openapi.ts';
@@ -127,7 +127,7 @@ export function gatewayRoutes(app: FastifyInstance, options: RouteOptions): void
   /** Forwards a call to a model server. `flags`: those of its record, with the policy in whose place it answers. */
   const pass = (
     kind: Kind,
-    found: Found,
+    found: UpstreamMatch,
     ask: Ask,
     { flags = [], policy }: { readonly flags?: readonly string[]; readonly policy?: string | undefined } = {},
   ) => {
@@ -201,7 +201,7 @@ export function gatewayRoutes(app: FastifyInstance, options: RouteOptions): void
   const byRoute = async <T>(
     route: Route,
     reply: FastifyReply,
-    answers: { readonly policy: () => Promise<T>; readonly fallback: (found: Found) => Promise<T> },
+    answers: { readonly policy: () => Promise<T>; readonly fallback: (found: UpstreamMatch) => Promise<T> },
   ): Promise<T> => {
     reply.header('troupe-route', route.name);
     try {
@@ -229,7 +229,7 @@ export function gatewayRoutes(app: FastifyInstance, options: RouteOptions): void
     { episode }: CallContext,
     route: Route | null,
     own: OwnModel | null,
-  ): Promise<Found | null> => {
+  ): Promise<UpstreamMatch | null> => {
     const policy = route?.policy ?? (own?.kind === 'policy' ? own.name : null);
     const checkpoint = policy === null ? null : await options.bound(policy, episode);
     const model = checkpoint === null ? null : hostedModel(checkpoint);
@@ -238,7 +238,7 @@ export function gatewayRoutes(app: FastifyInstance, options: RouteOptions): void
   };
 
   /** What is recorded as the weights of its answers: the name that maps of weights have for the model. */
-  const asHosted = (found: Found, checkpoint_id: string): Found => {
+  const asHosted = (found: UpstreamMatch, checkpoint_id: string): UpstreamMatch => {
     const { upstream, model } = found;
     return { ...found, upstream: { ...upstream, checkpoints: { ...upstream.checkpoints, [model]: checkpoint_id } } };
   };
@@ -308,7 +308,7 @@ export function gatewayRoutes(app: FastifyInstance, options: RouteOptions): void
       const { prompt_token_ids: ids } = await policyServers.prompt(serving, promptOf(readMessagesPrompt(fields)));
       return { input_tokens: ids.length };
     };
-    const other = (server: Found): Promise<object> => {
+    const other = (server: UpstreamMatch): Promise<object> => {
       const { value, bytes } = sent;
       const passed = { request: value as Record<string, unknown>, bytes, headers: request.headers };
       return forwardCount({ ...server, ...passed, signal: untilGone(reply) }, reply, options);

@@ -11,10 +11,10 @@ import { JSON_TYPE, readJson } from '../checked-body.ts';
 import { documented, type RouteDoc } from '../openapi.ts';
 import { readQuery } from '../query.ts';
 
-type Served = Pick<ChangeContext, 'db' | 'log' | 'artifacts' | 'project'> & Partial<ChangeContext>;
+type ServerContext = Pick<ChangeContext, 'db' | 'log' | 'artifacts' | 'project'> & Partial<ChangeContext>;
 
 /** What operations work with here. The projector is a process of its own. */
-export const operationContext = (served: Served): ChangeContext => ({
+export const operationContext = (served: ServerContext): ChangeContext => ({
   settings: { notify: null, judge: null },
   env: {},
   redactor: createRedactor([]),

@@ -7,7 +7,7 @@ import { Type } from 'typebox';
 import { isRecord } from '../../../ingest/events/json.ts';
 import { cutRequest, type LiveFormat } from '../../../ingest/formats/traces/live-traces.ts';
 import type { Ingestion } from '../../ingestion/ingestion.ts';
-import { type Rejected, sentenceOf, takeItems } from '../../ingestion/trace-items.ts';
+import { type ItemRefusal, sentenceOf, takeItems } from '../../ingestion/trace-items.ts';
 import { BODY_LIMIT } from '../body.ts';
 import { JSON_TYPE, readJson } from '../checked-body.ts';
 import { documented } from '../openapi.ts';
@@ -26,16 +26,16 @@ type ClientEndpoint = {
   /** What a body that is a list is a list of. */
   readonly list?: string;
   /** The response that the client expects. */
-  readonly answer: (rejected: readonly Rejected[], body: Request) => Answer;
+  readonly answer: (rejected: readonly ItemRefusal[], body: Request) => Answer;
 };
 
 const asItIs = (body: Request): unknown => body;
-const errorsOf = (rejected: readonly Rejected[]) =>
+const errorsOf = (rejected: readonly ItemRefusal[]) =>
   rejected.flatMap((one, index) => (one === null ? [] : [{ index, ...one, message: sentenceOf(one) }]));
 /** The client accepts any 2xx; rejected items are listed in the body. */
 const plain =
   (status: number) =>
-  (rejected: readonly Rejected[]): Answer => {
+  (rejected: readonly ItemRefusal[]): Answer => {
     const errors = errorsOf(rejected);
     return errors.length === 0 ? { status, body: {} } : { status: 207, body: { errors } };
   };

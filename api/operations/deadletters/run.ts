@@ -5,13 +5,13 @@ import { join } from 'node:path';
 import { TroupeError } from '../../../errors.ts';
 import { query } from '../../../store/db/query.ts';
 import { letterOf, replay as replayLetters } from '../../../store/log/dead-letters.ts';
-import type { Asked } from '../lists.ts';
+import type { PageRequest } from '../lists.ts';
 import type { ChangeContext, ReadContext } from '../operation.ts';
 import { readList } from '../read-list.ts';
 
-type Coded = { readonly code?: string };
+type CodeFilter = { readonly code?: string };
 
-export function list({ db }: ReadContext, { code, ...page }: Asked & Coded) {
+export function list({ db }: ReadContext, { code, ...page }: PageRequest & CodeFilter) {
   const letters = query
     .selectFrom('traj.dead_letters')
     .select(['dead_letter_id', 'endpoint', 'place', 'code', 'field', 'expected', 'got', 'bytes', 'attempts'])
@@ -31,7 +31,7 @@ export async function show({ db }: ReadContext, { id }: { readonly id: number })
 
 export async function replay(
   context: ChangeContext,
-  { id = [], all, code }: Coded & { readonly id?: readonly number[]; readonly all: boolean },
+  { id = [], all, code }: CodeFilter & { readonly id?: readonly number[]; readonly all: boolean },
 ) {
   if (id.length === 0 && !all && code === undefined)
     throw new TroupeError('usage', 'Missing ids, --code CODE or --all.');

@@ -5,9 +5,9 @@ import { lifetimeOf } from '../durations.ts';
 import { pageOf } from '../lists.ts';
 import type { ReadContext } from '../operation.ts';
 
-type Asked = { readonly name: string; readonly scopes: readonly Scope[]; readonly expires: string };
+type NewKey = { readonly name: string; readonly scopes: readonly Scope[]; readonly expires: string };
 
-export async function create({ db, now }: ReadContext, { scopes, expires, ...asked }: Asked) {
+export async function create({ db, now }: ReadContext, { scopes, expires, ...asked }: NewKey) {
   const name = asked.name.trim();
   const seconds = lifetimeOf(expires);
   const expiresAt = seconds === null ? null : new Date(now().getTime() + seconds * 1000);

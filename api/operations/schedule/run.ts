@@ -23,7 +23,7 @@ import { pageOf } from '../lists.ts';
 import type { ChangeContext, ReadContext } from '../operation.ts';
 import { whenText } from './words.ts';
 
-type Named = { readonly name: string };
+type ScheduleName = { readonly name: string };
 
 /** Times that are looked ahead. */
 const AHEAD = 5;
@@ -35,13 +35,13 @@ const stateOf = ({ name, definition, state }: Schedule, now: Date) => ({
   next: state.paused ? [] : nextTimes(definition, { name, ...timesOf(state), now: now.getTime() }, AHEAD),
 });
 
-type Asked = Named &
+type NewSchedule = ScheduleName &
   Omit<ScheduleDefinition, 'pause_after'> & {
     readonly pause_after?: { readonly [K in keyof typeof PAUSE_AFTER]?: number | undefined } | undefined;
     readonly dry_run: boolean;
   };
 
-export async function add(context: ChangeContext, { name, dry_run, ...asked }: Asked) {
+export async function add(context: ChangeContext, { name, dry_run, ...asked }: NewSchedule) {
   const { requireJob } = await import('../../../trainer/loop/jobs/checked-job.ts');
   const at = context.now();
   requireName(name);
@@ -71,7 +71,10 @@ export async function list({ db, now, settings }: ReadContext, page: Parameters<
   return { ...pageOf(schedules, 'name', page), warnings };
 }
 
-export async function show({ db, now, catchUp }: ReadContext, { name, limit }: Named & { readonly limit: number }) {
+export async function show(
+  { db, now, catchUp }: ReadContext,
+  { name, limit }: ScheduleName & { readonly limit: number },
+) {
   const { scheduleHistory } = await import('../../../store/queue/schedules/history.ts');
   // Skipped ticks that came by another log are read where they are archived.
   await catchUp();
@@ -84,22 +87,22 @@ export async function show({ db, now, catchUp }: ReadContext, { name, limit }: N
   };
 }
 
-export async function pause(context: ChangeContext, { name, reason }: Named & { readonly reason: string }) {
+export async function pause(context: ChangeContext, { name, reason }: ScheduleName & { readonly reason: string }) {
   await pauseSchedule(context, name, { by: context.by, reason });
   return stateOf(await findSchedule(context.db, name), context.now());
 }
 
-type WithReason = Named & { readonly reason?: string | null | undefined };
+type WithReason = ScheduleName & { readonly reason?: string | null | undefined };
 
 export const resume = async (context: ChangeContext, { name, reason = null }: WithReason) =>
   stateOf(await resumeSchedule(context, name, { by: context.by, reason }), context.now());
 
-export const run = async (context: ChangeContext, { name }: Named) => ({
+export const run = async (context: ChangeContext, { name }: ScheduleName) => ({
   name,
   job_id: await runScheduleNow(context, name),
 });
 
-export async function dryRun({ db, now }: ReadContext, { name }: Named) {
+export async function dryRun({ db, now }: ReadContext, { name }: ScheduleName) {
   const [{ conditionNow }, { dayBudgetOver }, { badJobs, lastStart }] = await Promise.all([
     import('../../../store/queue/schedules/condition.ts'),
     import('../../../store/queue/schedules/day-budget.ts'),
@@ -123,7 +126,7 @@ export async function dryRun({ db, now }: ReadContext, { name }: Named) {
   };
 }
 
-type Span = Named & { readonly from: string; readonly to?: string | undefined; readonly dry_run: boolean };
+type Span = ScheduleName & { readonly from: string; readonly to?: string | undefined; readonly dry_run: boolean };
 
 export async function backfill(context: ChangeContext, { name, dry_run, ...written }: Span) {
   const { db, now } = context;
@@ -141,7 +144,7 @@ export async function backfill(context: ChangeContext, { name, dry_run, ...writt
   return { name, started: false, ticks };
 }
 
-export const endBackfill = async (context: ChangeContext, { name }: Named) => ({
+export const endBackfill = async (context: ChangeContext, { name }: ScheduleName) => ({
   name,
   ended: await end(context, name, context),
 });

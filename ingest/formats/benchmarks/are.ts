@@ -7,7 +7,7 @@
 import type { Message } from '../../events/events.ts';
 import { asText, given, hashId, isRecord, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
-import type { Converted, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
+import type { Conversion, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
 import { emitterFor, refusal, refused } from '../kit/native.ts';
 import { isWhole } from '../kit/reader.ts';
 import type { Fields } from '../kit/rollout-calls.ts';
@@ -39,9 +39,9 @@ export const are: Format = {
 };
 
 /** What is known of the agents and of the task besides the events. */
-type Known = Pick<AgentLogs, 'agents' | 'answer' | 'asked'>;
+type AgentFacts = Pick<AgentLogs, 'agents' | 'answer' | 'asked'>;
 
-function convert(record: NativeRecord): Converted {
+function convert(record: NativeRecord): Conversion {
   const { value } = record;
   const trace = new Trace(emit, NAME, record);
   if (isLite(value)) return runOf(trace, value, addHistories(trace, value));
@@ -91,7 +91,7 @@ function taskIn(about: Fields, asked: unknown, events: readonly unknown[]): Retu
 }
 
 /** A scenario that nobody has run, such as a row of a dataset. */
-function scenario(record: NativeRecord, about: Fields, events: readonly unknown[]): Converted {
+function scenario(record: NativeRecord, about: Fields, events: readonly unknown[]): Conversion {
   const task = taskIn(about, firstUserMessage(events), events);
   if (!task)
     return refused(
@@ -103,9 +103,9 @@ function scenario(record: NativeRecord, about: Fields, events: readonly unknown[
 function runOf(
   trace: Trace,
   about: Fields,
-  { agents, answer, asked }: Known,
+  { agents, answer, asked }: AgentFacts,
   { oracle = [], refusals = [], incomplete = false }: More = {},
-): Converted {
+): Conversion {
   const { validation_decision: decision, validation_rationale: why, run_number: attempt } = about;
   const failed = about.has_exception === true;
   const reward = failed ? null : decision === 'Valid' ? 1 : decision === 'Invalid' ? 0 : null;
@@ -217,7 +217,7 @@ const READ: ReadonlyMap<string, (text: string) => unknown> = new Map(
 );
 
 /** The lite form: a history for each agent, in which actions and what came of them stand as texts, and the usage of its answers. */
-function addHistories(trace: Trace, value: Fields): Known {
+function addHistories(trace: Trace, value: Fields): AgentFacts {
   const histories = Object.entries(value.per_agent_interaction_histories as Fields);
   const usages = isRecord(value.per_agent_llm_usage_stats) ? value.per_agent_llm_usage_stats : {};
   const main = isIdentifier(value.main_agent_type) ? value.main_agent_type : 'agent';

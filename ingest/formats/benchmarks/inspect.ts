@@ -8,7 +8,7 @@ import { asText, hashId, isRecord, ownOf, without } from '../../events/json.ts';
 import { writtenJson } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { finishReasonIn } from '../kit/finish-reason.ts';
-import type { Converted, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
+import type { Conversion, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
 import { refusal, refused, revisedEmitter } from '../kit/native.ts';
 import { isWhole, Reader } from '../kit/reader.ts';
 import { NO_TOKEN_IDS, taskOf } from '../kit/run.ts';
@@ -44,7 +44,7 @@ export function logOfSample(header: unknown, sample: unknown): unknown {
   return { eval: Object.fromEntries(read.map((name) => [name, run[name]])), samples: [sample] };
 }
 
-function convert(record: NativeRecord): Converted {
+function convert(record: NativeRecord): Conversion {
   const { value: log } = record;
   if (!isLog(log))
     return refused(refusal('bad_shape', 'eval', 'an Inspect log {eval: {run_id, task, model}, samples}', log));

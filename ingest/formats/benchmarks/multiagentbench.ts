@@ -3,7 +3,7 @@
  * result names no task. The output of a tool is only in the text of a result.
  */
 import { canonicalJson, hashId, isRecord } from '../../events/json.ts';
-import type { Converted, NativeRecord } from '../kit/format.ts';
+import type { Conversion, NativeRecord } from '../kit/format.ts';
 import { badIdentifier, emitterFor } from '../kit/native.ts';
 import { demand, format, isBoolean, Reader, unreadable } from '../kit/reader.ts';
 import { taskOf } from '../kit/run.ts';
@@ -23,7 +23,7 @@ export const multiagentbench = format({
   restates: ['task.defined', 'team.defined'],
 });
 
-function convertResult(row: Reader, record: NativeRecord): Converted {
+function convertResult(row: Reader, record: NativeRecord): Conversion {
   const task = taskOf(NAME, row.text('task', 'the text of the task'));
   const trace = new Trace(emit, NAME, record);
   let seq = 0;
@@ -144,7 +144,7 @@ const isConfig = (row: Native): boolean =>
   ('coordinate_mode' in row || 'relationships' in row);
 
 /** The configuration of a task: the task and the team that is to do it. */
-function convertConfig(row: Reader, { canonical }: NativeRecord): Converted {
+function convertConfig(row: Reader, { canonical }: NativeRecord): Conversion {
   const native = row.object('task', 'the task as an object');
   const content = native.any('content');
   const output = native.any('output_format');

@@ -5,7 +5,7 @@
 import type { Draft, Matrix } from '../../events/events.ts';
 import { canonicalJson, hashId, isRecord, parseRecord, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
-import { type Converted, type Format, listsOf, type NativeRecord, type NativeRefusal } from '../kit/format.ts';
+import { type Conversion, type Format, listsOf, type NativeRecord, type NativeRefusal } from '../kit/format.ts';
 import { badIdentifier, emitterFor, refusal } from '../kit/native.ts';
 import { demand, Reader, Unreadable, unreadable } from '../kit/reader.ts';
 import { patchDraft, runDrafts } from '../kit/run.ts';
@@ -38,7 +38,7 @@ export const sweBench: Format = {
 type Prediction = { readonly instance: string; readonly row: Reader; readonly canonical: string };
 type Report = Prediction;
 
-function convert(record: NativeRecord): Converted {
+function convert(record: NativeRecord): Conversion {
   const refusals: NativeRefusal[] = [];
   const drafts: Draft[] = [];
   const bodies = new Set<string>();

@@ -4,7 +4,7 @@
  */
 import { canonicalJson, hashId, isRecord, sha256 } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
-import type { Converted, NativeRecord } from '../kit/format.ts';
+import type { Conversion, NativeRecord } from '../kit/format.ts';
 import { emitterFor, recordId } from '../kit/native.ts';
 import { format, type Reader, unreadable } from '../kit/reader.ts';
 import { taskOf } from '../kit/run.ts';
@@ -31,7 +31,7 @@ export const sweDev = format({
   },
 });
 
-function convertTask(row: Reader, { canonical }: NativeRecord): Converted {
+function convertTask(row: Reader, { canonical }: NativeRecord): Conversion {
   const text = row.any('PRD');
   const about = { reference: row.any('GT_file_code'), tests: row.any('test_file') };
   const task = taskOf(NAME, text, { ...about, unmapped: row.rest() });
@@ -39,7 +39,7 @@ function convertTask(row: Reader, { canonical }: NativeRecord): Converted {
   return { drafts: [emit.state('task.defined', task)], refusals: [], raw: canonical };
 }
 
-function convertResult(row: Reader, record: NativeRecord): Converted {
+function convertResult(row: Reader, record: NativeRecord): Conversion {
   const task = taskOf(NAME, row.native.query);
   if (!task) return unreadable('bad_type', 'query', 'the text of the task', row.native.query);
   const error = row.any('error');
@@ -82,7 +82,7 @@ function convertResult(row: Reader, record: NativeRecord): Converted {
 }
 
 /** The total of pytest's summary counts warnings too, so it is not divided by. */
-function convertCounts(row: Reader, record: NativeRecord): Converted {
+function convertCounts(row: Reader, record: NativeRecord): Conversion {
   const [passed, failed, errors] = ['passed', 'failed', 'errors'].map((name) => {
     const count = row.whole(name);
     return count !== undefined && count >= 0

@@ -7,7 +7,7 @@ import type { Draft } from '../../events/events.ts';
 import { canonicalJson, hashId, isRecord, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import {
-  type Converted,
+  type Conversion,
   type Format,
   type Head,
   listsOf,
@@ -47,7 +47,7 @@ export const tau2Bench: Format = {
   restates: new Set(['task.defined', 'team.defined']),
 };
 
-function convert(record: NativeRecord): Converted {
+function convert(record: NativeRecord): Conversion {
   const records = isComplete(record.value) ? [record.value] : listsOf(record.value).flat();
   const refusals: NativeRefusal[] = [];
   const results: Native[] = [];

@@ -11,7 +11,7 @@ import { writtenJson } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { readArguments } from '../kit/chat-message.ts';
 import { toolLedger } from '../kit/conversation.ts';
-import type { Converted, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
+import type { Conversion, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
 import { marksOf } from '../kit/marks.ts';
 import { refusal, refused, revisedEmitter } from '../kit/native.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfText } from '../kit/run.ts';
@@ -70,12 +70,12 @@ type Fields = Readonly<Record<string, unknown>>;
 /** `at` is the number of the message in its run. */
 type Turn = { readonly at: number; readonly message: Fields; readonly blocks: readonly Block[] };
 
-function convert(record: NativeRecord): Converted {
+function convert(record: NativeRecord): Conversion {
   const list = listed(record.value);
   if (list.length === 0) return refused(refusal('bad_shape', '', 'at least one message', list));
   const refusals: NativeRefusal[] = [];
   const messages = placed(list);
-  const runs: Converted[] = [...statesIn(list)].map(([session, states]) =>
+  const runs: Conversion[] = [...statesIn(list)].map(([session, states]) =>
     runOf(record, contextOf(states), { session, states }),
   );
   if (messages.length > 0) runs.push(runOf(record, messages));
@@ -85,14 +85,14 @@ function convert(record: NativeRecord): Converted {
   return { drafts, refusals, raw: null, bodies, repeated: record.ordinal > 0 };
 }
 
-type Placed = { readonly native: unknown; readonly at: number };
+type PlacedRecord = { readonly native: unknown; readonly at: number };
 
 /** One run: messages that stand in the file themselves, or those of a session in the states of its agent. */
 function runOf(
   record: NativeRecord,
-  messages: readonly Placed[],
+  messages: readonly PlacedRecord[],
   state?: { readonly session: string; readonly states: readonly Fields[] },
-): Converted {
+): Conversion {
   const refusals: NativeRefusal[] = [];
   const ordered = inOrder(messages);
   const turns = ordered.flatMap(({ native, at }, number): Turn[] => {
@@ -152,9 +152,9 @@ const isRemembered = (message: unknown): boolean =>
   isRecord(message) && ['id', 'name', 'role', 'content', 'timestamp'].every((name) => name in message);
 
 /** The messages of a file that are of no state of version 2; what several memories hold is there once. */
-function placed(list: readonly unknown[]): Placed[] {
+function placed(list: readonly unknown[]): PlacedRecord[] {
   const seen = new Set<unknown>();
-  return list.flatMap((native, at): Placed[] => {
+  return list.flatMap((native, at): PlacedRecord[] => {
     if (isState(native)) return [];
     const remembered = memoryIn(native)?.filter((message) => {
       const { id } = message as Fields;
@@ -179,7 +179,7 @@ function statesIn(list: readonly unknown[]): ReadonlyMap<string, readonly Fields
 }
 
 /** The messages of all states of a session. A message that a later state holds with more blocks has grown. */
-function contextOf(states: readonly Fields[]): readonly Placed[] {
+function contextOf(states: readonly Fields[]): readonly PlacedRecord[] {
   const found = new Map<unknown, unknown>();
   const sizeOf = (message: unknown): number =>
     isRecord(message) && Array.isArray(message.content) ? message.content.length : 0;
@@ -205,7 +205,7 @@ const whenOf = (message: unknown): string | undefined => {
 };
 
 /** By their own times where all have one of a kind, otherwise as they stand; lines may have been shuffled. */
-function inOrder(list: readonly Placed[]): readonly Placed[] {
+function inOrder(list: readonly PlacedRecord[]): readonly PlacedRecord[] {
   const members = list.map((one) => ({ ...one, when: whenOf(one.native) }));
   if (!members.every(({ when }) => when !== undefined)) return list;
   return members.toSorted((a, b) => (a.when === b.when ? a.at - b.at : a.when! < b.when! ? -1 : 1));

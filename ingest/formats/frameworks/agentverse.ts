@@ -4,7 +4,7 @@
  */
 import type { Draft } from '../../events/events.ts';
 import { canonicalJson, given, hashId, isRecord, without } from '../../events/json.ts';
-import type { Converted, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
+import type { Conversion, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
 import { badIdentifier, emitterFor, recordId, refusal, refused } from '../kit/native.ts';
 import { runDrafts, taskOf } from '../kit/run.ts';
 
@@ -28,7 +28,7 @@ export const agentverse: Format = {
 
 type Entry = { readonly speaker: string; readonly content: string | Record<string, unknown>; readonly rest?: object };
 
-function convert(record: NativeRecord): Converted {
+function convert(record: NativeRecord): Conversion {
   const { value: line } = record;
   if (!isRecord(line)) return refused(refusal('bad_type', '', 'a result object', line));
   const task = taskOf(NAME, line.input, given('ground_truth', line.label ?? undefined));

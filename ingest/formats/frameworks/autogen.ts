@@ -9,7 +9,7 @@ import { isIdentifier } from '../../events/text.ts';
 import { kindOf } from '../kit/authors.ts';
 import { CHAT_ROLES } from '../kit/chat-message.ts';
 import { toolLedger } from '../kit/conversation.ts';
-import type { Converted, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
+import type { Conversion, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
 import { badIdentifier, type Emitter, emitterFor, recordId, refusal, refused } from '../kit/native.ts';
 import { partsOf } from '../kit/parts.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfText } from '../kit/run.ts';
@@ -80,7 +80,7 @@ const MODEL_MESSAGES: ReadonlySet<unknown> = new Set([
   'FunctionExecutionResultMessage',
 ]);
 
-function convert(record: NativeRecord): Converted {
+function convert(record: NativeRecord): Conversion {
   const result = Array.isArray(record.value) ? { chat_history: record.value } : record.value;
   if (!isRecord(result)) return refused(refusal('bad_type', '', 'a task result object', result));
   if (isLoggedCall(result)) return convertCompletionLog(emitterFor(NAME), NAME, completionOf(result), record);
@@ -144,9 +144,9 @@ function badMessage(native: unknown, field: string): AutogenMessage | NativeRefu
   return badIdentifier(native.source, `${field}.source`) ?? (native as AutogenMessage);
 }
 
-type Numbered = { readonly seq: number; readonly message: AutogenMessage };
+type NumberedMessage = { readonly seq: number; readonly message: AutogenMessage };
 
-function messageDrafts(emit: Emitter, episodeId: string, messages: readonly Numbered[]): Draft[] {
+function messageDrafts(emit: Emitter, episodeId: string, messages: readonly NumberedMessage[]): Draft[] {
   const thoughts = new Map<string, string[]>();
   const tools = autogenTools(emit, episodeId, toolLedger());
   return messages.flatMap(({ seq, message }): Draft[] => {

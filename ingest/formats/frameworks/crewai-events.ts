@@ -7,12 +7,12 @@ import type { Emitter } from '../kit/native.ts';
 import { usageOf } from '../kit/usage.ts';
 import { type CrewEvent, inputOf, scoreDraft } from './crewai-values.ts';
 
-type Open = { readonly id: string; readonly tool: string; readonly asked: string };
+type OpenTool = { readonly id: string; readonly tool: string; readonly asked: string };
 
 /** Maps events in their order; a call or a tool is paired with earlier events. */
 export function crewEmitter(emit: Emitter, episodeId: string): (event: CrewEvent) => Draft[] {
   const latest = new Map<string | null, { readonly callId: string; count: number }>();
-  const open: Open[] = [];
+  const open: OpenTool[] = [];
 
   const draftsOf = (event: CrewEvent): Draft[] => {
     const { type, id, data, agent, sequence, time, parent } = event;
@@ -210,7 +210,7 @@ export function crewEmitter(emit: Emitter, episodeId: string): (event: CrewEvent
     ].find((at) => at >= 0);
     // An older version reports only the end: the call was made nevertheless.
     const unseen = place === undefined ? [called({ ...event, time: null }, about)] : [];
-    const [{ id: callId }] = open.splice(place ?? open.length - 1, 1) as [Open];
+    const [{ id: callId }] = open.splice(place ?? open.length - 1, 1) as [OpenTool];
     const { output, error, from_cache: cached, started_at: from, finished_at: to } = data;
     const failed = type === 'tool_usage_error';
     const took = typeof from === 'string' && typeof to === 'string' ? Date.parse(to) - Date.parse(from) : Number.NaN;

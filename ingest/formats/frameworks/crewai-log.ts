@@ -3,7 +3,7 @@ import type { Draft } from '../../events/events.ts';
 import { asText, canonicalJson, given, hashId, isRecord, without } from '../../events/json.ts';
 import { writtenJson } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
-import type { Converted, NativeRecord, NativeRefusal } from '../kit/format.ts';
+import type { Conversion, NativeRecord, NativeRefusal } from '../kit/format.ts';
 import { type Emitter, refusal, refused } from '../kit/native.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf } from '../kit/run.ts';
 
@@ -16,7 +16,7 @@ export const isCrewLogEntry = (value: unknown): boolean =>
   'timestamp' in value;
 
 type Entry = { readonly native: Readonly<Record<string, unknown>>; readonly agent: string };
-type Run = { readonly episodeId: string; readonly entries: readonly Entry[] };
+type CrewRun = { readonly episodeId: string; readonly entries: readonly Entry[] };
 
 /** The names of the runs that these entries hold. */
 export const logsIn = (format: string, entries: readonly unknown[]): string[] =>
@@ -41,7 +41,7 @@ function entriesIn(list: readonly unknown[], refusals: NativeRefusal[] = []): En
  * Each kickoff appends to the file, and nothing stands between two of them: a run ends where a task of it is given out again. It is named
  * by its first entry, so that a log that has grown holds the same runs; of equal ones, within a second, by their number.
  */
-function runsIn(format: string, entries: readonly Entry[]): Run[] {
+function runsIn(format: string, entries: readonly Entry[]): CrewRun[] {
   const runs: { readonly episodeId: string; readonly entries: Entry[] }[] = [];
   const equal = new Map<string, number>();
   let begun = new Set<string>();
@@ -61,7 +61,7 @@ function runsIn(format: string, entries: readonly Entry[]): Run[] {
   return runs;
 }
 
-export function convertCrewLog(emit: Emitter, format: string, record: NativeRecord): Converted {
+export function convertCrewLog(emit: Emitter, format: string, record: NativeRecord): Conversion {
   const refusals: NativeRefusal[] = [];
   const runs = runsIn(format, entriesIn(record.value as unknown[], refusals));
   if (runs.length === 0)
@@ -71,7 +71,7 @@ export function convertCrewLog(emit: Emitter, format: string, record: NativeReco
   return { drafts, refusals, raw: null, bodies, repeated: record.ordinal > 0 };
 }
 
-function logDrafts(emit: Emitter, format: string, { episodeId, entries }: Run, canonical: string): Draft[] {
+function logDrafts(emit: Emitter, format: string, { episodeId, entries }: CrewRun, canonical: string): Draft[] {
   const [first] = entries as readonly [Entry];
   const events = entries.map(({ native, agent }, seq) => {
     const about = {

@@ -7,7 +7,7 @@ import { given, isRecord, without } from '../../events/json.ts';
 import { pushAll } from '../../events/push-all.ts';
 import type { ChatMessage } from '../kit/chat-message.ts';
 import { badConversation, conversationDrafts, toolLedger } from '../kit/conversation.ts';
-import type { Converted, NativeRecord, NativeRefusal } from '../kit/format.ts';
+import type { Conversion, NativeRecord, NativeRefusal } from '../kit/format.ts';
 import { badIdentifier, type Emitter, recordId, refusal, refused } from '../kit/native.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf } from '../kit/run.ts';
 
@@ -17,7 +17,7 @@ type Task = { readonly native: Fields; readonly agent: string; readonly messages
 export const isCrewOutput = (value: unknown): value is Fields & { readonly tasks_output: readonly unknown[] } =>
   isRecord(value) && 'raw' in value && Array.isArray(value.tasks_output);
 
-export function convertCrewOutput(emit: Emitter, format: string, record: NativeRecord): Converted {
+export function convertCrewOutput(emit: Emitter, format: string, record: NativeRecord): Conversion {
   const { value: output } = record;
   if (!isCrewOutput(output)) return refused(refusal('bad_type', '', 'the output of a crew', output));
   const refusals: NativeRefusal[] = [];

@@ -5,7 +5,7 @@
 import type { Draft } from '../../events/events.ts';
 import { given, isRecord, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
-import type { Converted, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
+import type { Conversion, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
 import { marksOf } from '../kit/marks.ts';
 import { badIdentifier, recordId, refusal, refused, revisedEmitter } from '../kit/native.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfText } from '../kit/run.ts';
@@ -47,7 +47,7 @@ export const crewai: Format = {
   restates: new Set(['task.defined', 'agent.defined']),
 };
 
-function convertBatch(record: NativeRecord): Converted {
+function convertBatch(record: NativeRecord): Conversion {
   const { value: batch } = record;
   if (!isRecord(batch)) return refused(refusal('bad_type', '', 'a trace batch object', batch));
   if (!Array.isArray(batch.events)) return refused(refusal('bad_type', 'events', 'a list of events', batch.events));

@@ -3,7 +3,7 @@
  * answered and what it used, {query, gt, tag, source, response, token_stats}. The messages between its agents are not in the file.
  */
 import { given, isRecord, without } from '../../events/json.ts';
-import type { Converted, Format, NativeRecord } from '../kit/format.ts';
+import type { Conversion, Format, NativeRecord } from '../kit/format.ts';
 import { emitterFor, recordId, refusal, refused } from '../kit/native.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf } from '../kit/run.ts';
 
@@ -31,7 +31,7 @@ export const maslab: Format = {
   restates: new Set(['task.defined']),
 };
 
-function convert(record: NativeRecord): Converted {
+function convert(record: NativeRecord): Conversion {
   const { value: row } = record;
   if (!isRecord(row)) return refused(refusal('bad_type', '', 'a result object', row));
   const { query, gt, tag, source, response, error, token_stats: stats } = row;

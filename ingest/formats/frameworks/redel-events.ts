@@ -11,16 +11,16 @@ import type { RedelEvent } from './redel-rules.ts';
 
 const STATES = new Set(['running', 'waiting', 'stopped', 'errored']);
 
-type Numbered = { readonly event: RedelEvent; readonly seq: number };
+type NumberedEvent = { readonly event: RedelEvent; readonly seq: number };
 type Fields = Readonly<Record<string, unknown>>;
 
 /** The facts of a session; `seq` is the line of the event. */
-export function sessionDrafts(emit: Emitter, episodeId: string, events: readonly Numbered[]): Draft[] {
+export function sessionDrafts(emit: Emitter, episodeId: string, events: readonly NumberedEvent[]): Draft[] {
   const ledgers = new Map<string, ReturnType<typeof toolLedger>>();
   const calledBy = new Map<string, number>();
   const usage = usageBySeq(events);
 
-  const spawn = ({ event, seq }: Numbered, time: string | null): Draft[] => {
+  const spawn = ({ event, seq }: NumberedEvent, time: string | null): Draft[] => {
     const {
       id,
       name,
@@ -67,7 +67,7 @@ export function sessionDrafts(emit: Emitter, episodeId: string, events: readonly
     ];
   };
 
-  const messageDrafts = ({ event, seq }: Numbered, time: string | null): Draft[] => {
+  const messageDrafts = ({ event, seq }: NumberedEvent, time: string | null): Draft[] => {
     const agent = event.id as string;
     const native = event.msg as Fields & { readonly role: string };
     const ledger = ledgers.get(agent) ?? toolLedger();
@@ -219,7 +219,7 @@ export function sessionDrafts(emit: Emitter, episodeId: string, events: readonly
 }
 
 /** Usage by the line of the message it belongs to: the last of the same agent that a model wrote. */
-function usageBySeq(events: readonly Numbered[]): ReadonlyMap<number, Record<string, unknown>> {
+function usageBySeq(events: readonly NumberedEvent[]): ReadonlyMap<number, Record<string, unknown>> {
   const latest = new Map<unknown, number>();
   const usage = new Map<number, Record<string, unknown>>();
   for (const { event, seq } of events) {

@@ -7,7 +7,7 @@ import { canonicalJson, given, hashId, isRecord, without } from '../../events/js
 import { writtenJson } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
 import {
-  type Converted,
+  type Conversion,
   type Format,
   type JoinRules,
   listed,
@@ -37,18 +37,18 @@ export const redel: Format = {
 };
 
 type State = Readonly<Record<string, unknown>>;
-type Placed = { readonly state: State; readonly at: number };
+type PlacedState = { readonly state: State; readonly at: number };
 type Log = {
   readonly events: readonly { readonly event: RedelEvent; readonly seq: number }[];
   readonly size: number;
   readonly bad: boolean;
 };
 
-function convert(record: NativeRecord): Converted {
+function convert(record: NativeRecord): Conversion {
   const lists = listsOf(record.value);
   const refusals: NativeRefusal[] = [];
   const logs: Log[] = [];
-  const states: Placed[] = [];
+  const states: PlacedState[] = [];
   let at = 0;
   const parts = lists.map((list): Part<number> => {
     const placed = list.map((value) => ({ value, at: at++ }));
@@ -113,13 +113,13 @@ const LOGS: JoinRules = {
 const sessionIdOf = ({ events }: Log): unknown =>
   events.map(({ event }) => (event.type === 'round_complete' ? event.session_id : undefined)).find(isIdentifier);
 
-const byAge = (a: Placed, b: Placed): number => Number(a.state.last_modified) - Number(b.state.last_modified);
+const byAge = (a: PlacedState, b: PlacedState): number => Number(a.state.last_modified) - Number(b.state.last_modified);
 
 /** The state of a log: of the same session, or the only one beside the only log. */
-function stateOf(log: Log, states: readonly Placed[], logs: number): State | null {
+function stateOf(log: Log, states: readonly PlacedState[], logs: number): State | null {
   const id = sessionIdOf(log);
   // Of a session that was saved again the last state counts.
-  const latest = (of: readonly Placed[]): State | undefined => of.toSorted(byAge).at(-1)?.state;
+  const latest = (of: readonly PlacedState[]): State | undefined => of.toSorted(byAge).at(-1)?.state;
   const own = latest(states.filter(({ state }) => state.id === id));
   const alone = logs === 1 && id === undefined && new Set(states.map(({ state }) => state.id)).size === 1;
   return own ?? (alone ? latest(states)! : null);

@@ -34,7 +34,7 @@ export type NativeRecord = {
  */
 export type NativeRefusal = Refusal & { readonly at?: number; readonly raw?: string };
 
-export type Converted = {
+export type Conversion = {
   readonly drafts: readonly Draft[];
   /** What was refused inside the record, by native field; the rest of the record is kept. */
   readonly refusals: readonly NativeRefusal[];
@@ -75,7 +75,7 @@ export type Format = {
   readonly rereads?: (stored: unknown) => readonly unknown[];
   /** Formats from whose runs a record of this one is often made, with their id: one of the two is recorded, the other refused. */
   readonly restatesRunsOf?: readonly string[];
-  readonly convert: (record: NativeRecord) => Converted;
+  readonly convert: (record: NativeRecord) => Conversion;
   /** Events that many records state in equal words, such as the task of each attempt: emitted once per import. */
   readonly restates: ReadonlySet<EventName>;
   /** The way back, for two-way formats: all events of one episode to native records. */

@@ -10,7 +10,7 @@ import type { JoinRules } from './format.ts';
 /** Lines of one file, and where each of them stands; of stored lines nowhere. */
 export type Part<M> = { readonly lines: readonly unknown[]; readonly members: readonly (M | undefined)[] };
 
-type Known<M> = {
+type KnownPart<M> = {
   readonly part: Part<M>;
   readonly names: readonly string[];
   readonly holds: ReadonlySet<string>;
@@ -20,14 +20,14 @@ type Known<M> = {
 
 type Run<M> = Part<M> & { readonly sources: readonly Part<M>[] };
 
-export type Joined<M> = {
+export type JoinResult<M> = {
   /** The lines of each run and the parts that they are of, in the order of the first of these. */
   readonly runs: readonly Run<M>[];
   /** Parts that name no run and that belong to none of these, or perhaps to several. */
   readonly strays: readonly Part<M>[];
 };
 
-export function joinParts<M>(parts: readonly Part<M>[], joins: JoinRules): Joined<M> {
+export function joinParts<M>(parts: readonly Part<M>[], joins: JoinRules): JoinResult<M> {
   const known = parts.map((part) => knownOf(part, joins));
   const groups = byName(known.filter(({ names }) => names.length > 0));
   let nameless = known.filter(({ names }) => names.length === 0);
@@ -44,7 +44,7 @@ export function joinParts<M>(parts: readonly Part<M>[], joins: JoinRules): Joine
   return { runs: groups.map((group) => merged(group, joins)), strays: nameless.map(({ part }) => part) };
 }
 
-function knownOf<M>(part: Part<M>, { names, marks }: JoinRules): Known<M> {
+function knownOf<M>(part: Part<M>, { names, marks }: JoinRules): KnownPart<M> {
   const found = part.lines.map(marks);
   const holds = new Set(found.flatMap((mark) => mark.holds));
   const refers = new Set(found.flatMap((mark) => mark.refers).filter((mark) => !holds.has(mark)));
@@ -52,14 +52,14 @@ function knownOf<M>(part: Part<M>, { names, marks }: JoinRules): Known<M> {
 }
 
 /** Whether one part refers to what the other holds. */
-function isLinked({ refers }: Known<unknown>, { holds }: Known<unknown>): boolean {
+function isLinked({ refers }: KnownPart<unknown>, { holds }: KnownPart<unknown>): boolean {
   for (const mark of refers) if (holds.has(mark)) return true;
   return false;
 }
 
 /** Parts that share a name, also by way of others. */
-function byName<M>(parts: readonly Known<M>[]): Known<M>[][] {
-  const groups = new Map<string, Known<M>[]>();
+function byName<M>(parts: readonly KnownPart<M>[]): KnownPart<M>[][] {
+  const groups = new Map<string, KnownPart<M>[]>();
   for (const part of parts) {
     const met = new Set(part.names.flatMap((name) => groups.get(name) ?? []).flatMap(({ names }) => names));
     const together = [...new Set([...met].flatMap((name) => groups.get(name) ?? []))];
@@ -74,7 +74,7 @@ function byName<M>(parts: readonly Known<M>[]): Known<M>[][] {
  * One list of lines: what several parts hold counts once. Each part keeps its order, a line comes after those it refers to, and of
  * several that may come next the earliest does; a line without a time goes with the line before it.
  */
-function merged<M>(group: readonly Known<M>[], { marks, timeOf }: JoinRules): Run<M> {
+function merged<M>(group: readonly KnownPart<M>[], { marks, timeOf }: JoinRules): Run<M> {
   const sources = group.map(({ part }) => part);
   if (sources.length === 1) return { ...sources[0]!, sources };
   const queues = [...sources]

@@ -6,7 +6,7 @@ import { writeOnce } from '../../events/known-json.ts';
 import { sha256Around, writtenOf } from '../../events/long-context.ts';
 import { asTaught } from '../../events/taught.ts';
 import { isIdentifier } from '../../events/text.ts';
-import type { Converted, NativeRecord, RestoredEvent } from './format.ts';
+import type { Conversion, NativeRecord, RestoredEvent } from './format.ts';
 
 /** A refusal of one native field, such as `messages[2].tool_call_id`. */
 export const refusal = (code: Refusal['code'], field: string, expected: string, value: unknown): Refusal => ({
@@ -17,7 +17,7 @@ export const refusal = (code: Refusal['code'], field: string, expected: string, 
 });
 
 /** A record of which nothing is kept. */
-export const refused = (...refusals: readonly Refusal[]): Converted => ({ drafts: [], refusals, raw: null });
+export const refused = (...refusals: readonly Refusal[]): Conversion => ({ drafts: [], refusals, raw: null });
 
 /** The id of what a record holds, for formats that name none. */
 export const recordId = (format: string, record: NativeRecord): string =>
@@ -35,10 +35,10 @@ export function badIdentifier(value: unknown, field: string): Refusal | null {
 }
 
 /** Data of an event in which what may be absent may be undefined; the emitter drops it. */
-export type Stated<T> = {
+export type Optionals<T> = {
   [K in keyof T]:
     | (object extends Pick<T, K> ? undefined : never)
-    | (NonNullable<T[K]> extends readonly (infer Item extends { index: number })[] ? readonly Stated<Item>[] : T[K]);
+    | (NonNullable<T[K]> extends readonly (infer Item extends { index: number })[] ? readonly Optionals<Item>[] : T[K]);
 };
 
 /** The same data without members that are undefined, in it, in its choices and agents and in the objects of ours that it holds. */
@@ -67,11 +67,11 @@ export type Emitter = {
   readonly event: <N extends EventName>(
     name: N,
     place: readonly (string | number)[],
-    data: Stated<EventData<N>>,
+    data: Optionals<EventData<N>>,
     time?: string | null,
   ) => Draft;
   /** A fact that other records may state equally: its id is derived from its content. */
-  readonly state: <N extends EventName>(name: N, data: Stated<EventData<N>>) => Draft;
+  readonly state: <N extends EventName>(name: N, data: Optionals<EventData<N>>) => Draft;
 };
 
 /**

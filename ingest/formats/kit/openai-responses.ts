@@ -47,10 +47,10 @@ export function calledIn(item: Fields): ChatToolCall | null {
   return { id, name, type: kind, arguments: asked ?? null, arguments_raw: null, parse_error: null };
 }
 
-export type Returned = { readonly id: string; readonly status: 'ok' | 'error'; readonly output?: unknown };
+export type ToolOutput = { readonly id: string; readonly status: 'ok' | 'error'; readonly output?: unknown };
 
 /** What a tool returned: an item of the next request, or part of the call where the model server carried it out; else null. */
-export function returnedIn(item: Fields): Returned | null {
+export function returnedIn(item: Fields): ToolOutput | null {
   const id = isIdentifier(item.call_id) ? item.call_id : item.id;
   if (!isIdentifier(id)) return null;
   const status = item.status === 'failed' || item.error != null ? 'error' : 'ok';

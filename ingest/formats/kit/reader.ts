@@ -6,7 +6,7 @@ import type { Refusal } from '../../../errors.ts';
 import type { EventName } from '../../events/events.ts';
 import { isRecord, put } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
-import type { Converted, Format, Head, NativeRecord, NativeRefusal } from './format.ts';
+import type { Conversion, Format, Head, NativeRecord, NativeRefusal } from './format.ts';
 import { badIdentifier, refusal, refused } from './native.ts';
 import { timeOfText } from './run.ts';
 
@@ -196,7 +196,7 @@ type Declaration = Omit<Format, 'recognises' | 'convert' | 'restates'> & {
   readonly recognises: (record: Native) => boolean;
   /** What a record is, for the refusal of one that is no object. */
   readonly called: string;
-  readonly convert: (record: Reader, native: NativeRecord) => Converted;
+  readonly convert: (record: Reader, native: NativeRecord) => Conversion;
   /** Without it the task. */
   readonly restates?: readonly EventName[];
 };

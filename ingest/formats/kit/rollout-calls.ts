@@ -10,7 +10,7 @@ import type { Emitter } from './native.ts';
 
 export type Fields = Readonly<Record<string, unknown>>;
 
-type Sampled = {
+type SampledTokens = {
   readonly prompt?: unknown;
   readonly ids?: unknown;
   /** One a token of `ids`. */
@@ -27,7 +27,7 @@ export type RolloutCall = {
   /** Null where the call failed. */
   readonly answer: ChatMessage | null;
   readonly finish?: unknown;
-  readonly sampled?: Sampled;
+  readonly sampled?: SampledTokens;
   readonly asked?: Partial<EventData<'generation.requested'>>;
   readonly completed?: Partial<EventData<'generation.completed'>>;
   readonly unmapped?: Record<string, unknown> | undefined;

@@ -2,7 +2,7 @@
 import type { Draft, EventData } from '../../events/events.ts';
 import { sha256 } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
-import { type Emitter, rawRecord, type Stated, taskIdOfText } from './native.ts';
+import { type Emitter, type Optionals, rawRecord, taskIdOfText } from './native.ts';
 
 /** Flag of an episode whose source holds text alone: what the model sampled can only be guessed by tokenising again. */
 export const NO_TOKEN_IDS = 'no_token_ids';
@@ -12,15 +12,15 @@ export type Run = {
   readonly episodeId: string;
   /** The record as JSON, in the form in which it is kept. */
   readonly canonical: string;
-  readonly task: Stated<EventData<'task.defined'>> | null;
-  readonly team?: Stated<EventData<'team.defined'>> | null;
-  readonly started?: Omit<Stated<EventData<'episode.started'>>, 'episode_id'>;
+  readonly task: Optionals<EventData<'task.defined'>> | null;
+  readonly team?: Optionals<EventData<'team.defined'>> | null;
+  readonly started?: Omit<Optionals<EventData<'episode.started'>>, 'episode_id'>;
   readonly startedAt?: string | null;
   /** Names, or what else is known of each. */
-  readonly agents?: Iterable<string | Omit<Stated<EventData<'agent.defined'>>, 'episode_id'>>;
+  readonly agents?: Iterable<string | Omit<Optionals<EventData<'agent.defined'>>, 'episode_id'>>;
   readonly events: readonly Draft[];
   /** Null where the record has no end. */
-  readonly finished: Omit<Stated<EventData<'episode.finished'>>, 'episode_id'> | null;
+  readonly finished: Omit<Optionals<EventData<'episode.finished'>>, 'episode_id'> | null;
   readonly finishedAt?: string | null;
 };
 
@@ -72,9 +72,9 @@ export function runDrafts(emit: Emitter, run: Run): Draft[] {
 export function taskOf(
   format: string,
   text: unknown,
-  more: Omit<Stated<EventData<'task.defined'>>, 'task_id'> = {},
+  more: Omit<Optionals<EventData<'task.defined'>>, 'task_id'> = {},
   id?: unknown,
-): Stated<EventData<'task.defined'>> | null {
+): Optionals<EventData<'task.defined'>> | null {
   const query = typeof text === 'string' && text.trim() !== '' ? text : null;
   const taskId = isIdentifier(id) ? id : query === null ? null : taskIdOfText(query);
   if (taskId === null) return null;

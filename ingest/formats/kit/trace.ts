@@ -7,12 +7,12 @@ import { hashId } from '../../events/json.ts';
 import { pushAll } from '../../events/push-all.ts';
 import type { ChatMessage } from './chat-message.ts';
 import { type ConversationOptions, conversationDrafts, toolLedger } from './conversation.ts';
-import type { Converted, NativeRecord, NativeRefusal } from './format.ts';
-import { type Emitter, recordId, type Stated } from './native.ts';
+import type { Conversion, NativeRecord, NativeRefusal } from './format.ts';
+import { type Emitter, type Optionals, recordId } from './native.ts';
 import { type Run, runDrafts } from './run.ts';
 
 /** Data of an event of this episode. */
-type InEpisode<N extends EventName> = Omit<Stated<EventData<N>>, 'episode_id'>;
+type InEpisode<N extends EventName> = Omit<Optionals<EventData<N>>, 'episode_id'>;
 type Place = readonly (string | number)[];
 
 export class Trace {
@@ -33,7 +33,7 @@ export class Trace {
 
   /** An event of the episode; `place` is what no other event of its name has in it. */
   add<N extends EventName>(name: N, place: Place, data: InEpisode<N>, time: string | null = null): void {
-    const whole = { episode_id: this.episodeId, ...data } as unknown as Stated<EventData<N>>;
+    const whole = { episode_id: this.episodeId, ...data } as unknown as Optionals<EventData<N>>;
     this.events.push(this.#emit.event(name, [this.episodeId, ...place], whole, time));
   }
 
@@ -96,7 +96,7 @@ export class Trace {
   /** Feedback on the episode, unless it names another target. `place` names it among the feedback of the episode. */
   feedback(
     place: Place,
-    data: Omit<Stated<EventData<'feedback.recorded'>>, 'feedback_id' | 'target'> &
+    data: Omit<Optionals<EventData<'feedback.recorded'>>, 'feedback_id' | 'target'> &
       Partial<Pick<EventData<'feedback.recorded'>, 'target'>>,
     eventPlace: Place = place,
   ): void {
@@ -121,7 +121,7 @@ export class Trace {
   finish(
     run: Partial<Omit<Run, 'format' | 'episodeId' | 'events'>> & Pick<Run, 'task' | 'finished'>,
     refusals: readonly NativeRefusal[] = [],
-  ): Converted {
+  ): Conversion {
     const { canonical } = this.#record;
     const described = [...(run.agents ?? [])];
     const known = new Set(described.map((one) => (typeof one === 'string' ? one : one.agent_id)));

@@ -19,13 +19,13 @@ type Ledger = ReturnType<typeof toolLedger>;
 type ContextMessage = Readonly<Record<string, unknown>> & { readonly role: string; readonly content: Part[] };
 
 /** A message as a later call was shown it. */
-type Shown = { readonly uuid: unknown; readonly message: ContextMessage };
+type VisibleMessage = { readonly uuid: unknown; readonly message: ContextMessage };
 
 /** Lines of one answer: each block of it has a line of its own, and results of tools may stand between them. */
 type Answer = {
   readonly first: Line;
   lines: Line[];
-  readonly shown: Shown;
+  readonly shown: VisibleMessage;
   /** Null where the lines before the first are not in the file. */
   readonly input: Message[] | null;
   /** When the last message before it was written: the program calls the model then. */
@@ -51,7 +51,7 @@ export function threadDrafts(emit: Emitter, lines: readonly Line[], thread: Thre
   const pending: (() => Draft[])[] = [];
   const ids = new Set<string>();
   const parents = new Map(lines.map(({ fields }) => [fields.uuid, fields.parentUuid]));
-  let context: Shown[] = [];
+  let context: VisibleMessage[] = [];
   let askedAt: string | null = null;
   let open: Answer | null = null;
   let whole = !isHeadless(lines, thread.agentId);
@@ -138,7 +138,7 @@ export function hasGap(lines: readonly Line[], agentId: string): boolean {
 /** Whether a model wrote this answer in this session. */
 const isCall = ({ fields, copied }: Line): boolean => (fields.message as Fields).model !== SYNTHETIC && !copied;
 
-function upTo(context: Shown[], parent: unknown, parents: ReadonlyMap<unknown, unknown>): Shown[] {
+function upTo(context: VisibleMessage[], parent: unknown, parents: ReadonlyMap<unknown, unknown>): VisibleMessage[] {
   const seen = new Set<unknown>();
   for (let uuid = parent; isIdentifier(uuid) && !seen.has(uuid); uuid = parents.get(uuid)) {
     seen.add(uuid);

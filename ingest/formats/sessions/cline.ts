@@ -8,7 +8,7 @@ import type { EventData } from '../../events/events.ts';
 import { canonicalJson, given, hashId, isRecord, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { toolLedger } from '../kit/conversation.ts';
-import type { Converted, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
+import type { Conversion, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
 import { marksOf } from '../kit/marks.ts';
 import { refusal, refused, revisedEmitter } from '../kit/native.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfSeconds } from '../kit/run.ts';
@@ -59,7 +59,7 @@ function isBegun([first]: readonly unknown[]): boolean {
   return badLine(line) === null && promptOf(line as Fields) !== null;
 }
 
-function convert(record: NativeRecord): Converted {
+function convert(record: NativeRecord): Conversion {
   const value = record.value;
   const session: Fields = isSession(value) ? value : { messages: Array.isArray(value) ? value : [value] };
   const messages = session.messages as readonly unknown[];

@@ -8,7 +8,7 @@ import type { Draft, EventData } from '../../events/events.ts';
 import { given, isRecord, without } from '../../events/json.ts';
 import { writtenJson } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
-import type { Converted, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
+import type { Conversion, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
 import { marksOf } from '../kit/marks.ts';
 import { rawRecord, refusal, refused, revisedEmitter } from '../kit/native.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfText } from '../kit/run.ts';
@@ -31,7 +31,7 @@ export const codex: Format = {
   restates: new Set(['task.defined']),
 };
 
-function convert(record: NativeRecord): Converted {
+function convert(record: NativeRecord): Conversion {
   const list = Array.isArray(record.value) ? (record.value as unknown[]) : [record.value];
   const refusals: NativeRefusal[] = [];
   const lines = list.flatMap((native, seq): Line[] => {

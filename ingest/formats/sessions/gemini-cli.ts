@@ -8,7 +8,7 @@
 import { given, isRecord, without } from '../../events/json.ts';
 import { writtenJson } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
-import type { Converted, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
+import type { Conversion, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
 import { marksOf } from '../kit/marks.ts';
 import { badIdentifier, recordId, refusal, refused, revisedEmitter } from '../kit/native.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfText } from '../kit/run.ts';
@@ -86,7 +86,7 @@ const HEADLESS =
 
 const UNSAID = 'at least one message of a chat; of one that was cut, import all parts in one command';
 
-function convert(record: NativeRecord): Converted {
+function convert(record: NativeRecord): Conversion {
   const list = Array.isArray(record.value) ? (record.value as unknown[]) : [record.value];
   const [only] = list;
   const history = historyIn(only) ?? (list.some(isContent) && list.every((one) => !isHeader(one)) ? list : null);
@@ -101,7 +101,7 @@ function convert(record: NativeRecord): Converted {
 }
 
 /** A saved history has neither ids nor times: its contents are messages by their place. */
-function historyConverted(record: NativeRecord, history: readonly unknown[]): Converted {
+function historyConverted(record: NativeRecord, history: readonly unknown[]): Conversion {
   const bad: NativeRefusal[] = [];
   const messages: Fields[] = [];
   let open: readonly ToolCall[] = [];
@@ -136,7 +136,7 @@ function historyConverted(record: NativeRecord, history: readonly unknown[]): Co
 const withoutResults = (parts: readonly unknown[]): readonly unknown[] =>
   parts.filter((part) => !isRecord(part) || !('functionResponse' in part));
 
-function chatConverted(episodeId: string, head: Fields, lines: readonly unknown[], record: NativeRecord): Converted {
+function chatConverted(episodeId: string, head: Fields, lines: readonly unknown[], record: NativeRecord): Conversion {
   const chat = readChat(lines);
   if (chat.messages.length + chat.answers.length === 0)
     return refused(...chat.refusals, refusal('bad_shape', '', UNSAID, lines));

@@ -15,7 +15,7 @@ import {
 } from '../kit/chat-message.ts';
 import { APPARENT_ERROR, toolLedger } from '../kit/conversation.ts';
 import { finishReasonIn } from '../kit/finish-reason.ts';
-import type { Converted, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
+import type { Conversion, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
 import { badIdentifier, emitterFor, recordId, refusal, refused } from '../kit/native.ts';
 import { calledIn, responseContent, responseInput } from '../kit/openai-responses.ts';
 import { NO_TOKEN_IDS, patchDraft, runDrafts, taskOf, timeOfSeconds } from '../kit/run.ts';
@@ -39,7 +39,7 @@ export const miniSweAgent: Format = {
   restates: new Set(['task.defined']),
 };
 
-function convert(record: NativeRecord): Converted {
+function convert(record: NativeRecord): Conversion {
   if (!isTrajectory(record.value)) return refused(refusal('bad_shape', '', 'a trajectory', record.value));
   const { messages, info: about, instance_id: instance, trajectory_format: version, ...more } = record.value;
   if (!Array.isArray(messages) || messages.length === 0)

@@ -10,7 +10,7 @@ import type { Draft, EventData } from '../../events/events.ts';
 import { given, isRecord, without } from '../../events/json.ts';
 import { writtenJson } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
-import { type Converted, type Format, listed, listsOf, type NativeRecord } from '../kit/format.ts';
+import { type Conversion, type Format, listed, listsOf, type NativeRecord } from '../kit/format.ts';
 import { rawRecord, refusal, refused, revisedEmitter } from '../kit/native.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfSeconds } from '../kit/run.ts';
 import { isOpencode, parentOf, type Session, type SessionMessage, sessionsIn } from './opencode-records.ts';
@@ -32,7 +32,7 @@ export const opencode: Format = {
   restates: new Set(['task.defined']),
 };
 
-function convert(record: NativeRecord): Converted {
+function convert(record: NativeRecord): Conversion {
   const { sessions, refusals, broken } = sessionsIn(listsOf(record.value).flat());
   const byId = new Map(sessions.map((session) => [session.id, session]));
   const nonEmpty = sessions.filter(({ messages }) => messages.length > 0);

@@ -48,8 +48,8 @@ export type Item =
   | { readonly kind: 'observed'; readonly name: string; readonly content: unknown }
   | { readonly kind: 'end'; readonly answer?: string; readonly stop?: string };
 
-type Shown = { readonly ids: readonly string[]; readonly message: Message };
-type Context = { readonly agent: string; shown: Shown[]; tools: unknown };
+type VisibleMessage = { readonly ids: readonly string[]; readonly message: Message };
+type Context = { readonly agent: string; shown: VisibleMessage[]; tools: unknown };
 
 export type EpisodeDrafts = {
   readonly drafts: readonly Draft[];

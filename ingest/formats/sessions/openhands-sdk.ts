@@ -119,11 +119,11 @@ export function sdkItems(events: readonly Fields[], state: Fields | null): Item[
 const isNamed = (call: unknown): boolean =>
   isRecord(call) && isRecord(call.function) && isIdentifier(call.function.name);
 
-type Billed = { usage?: Record<string, unknown> | undefined; model?: unknown; latency?: unknown };
+type BilledUsage = { usage?: Record<string, unknown> | undefined; model?: unknown; latency?: unknown };
 
 /** What each response was billed and how long it took, over all models of the conversation. */
-function billedIn(state: Fields | null): ReadonlyMap<string, Billed> {
-  const billed = new Map<string, Billed>();
+function billedIn(state: Fields | null): ReadonlyMap<string, BilledUsage> {
+  const billed = new Map<string, BilledUsage>();
   const stats = isRecord(state?.stats) ? state.stats : {};
   const metrics = [stats.usage_to_metrics, stats.service_to_metrics].find(isRecord) ?? {};
   for (const one of Object.values(metrics).filter(isRecord)) {

@@ -8,7 +8,7 @@ import type { Draft } from '../../events/events.ts';
 import { asText, canonicalJson, given, hashId, isRecord, without } from '../../events/json.ts';
 import { writtenJson } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
-import type { Converted, Format, Head, NativeRecord, NativeRefusal } from '../kit/format.ts';
+import type { Conversion, Format, Head, NativeRecord, NativeRefusal } from '../kit/format.ts';
 import { listsOf } from '../kit/format.ts';
 import { marksOf } from '../kit/marks.ts';
 import { recordId, refusal, refused, revisedEmitter } from '../kit/native.ts';
@@ -44,13 +44,13 @@ export const openhands: Format = {
   restates: new Set(['task.defined']),
 };
 
-type Run = {
+type OpenhandsRun = {
   readonly events: readonly { readonly event: Fields; readonly at: number }[];
   readonly state: Fields | null;
   readonly output: Fields | null;
 };
 
-function convert(record: NativeRecord): Converted {
+function convert(record: NativeRecord): Conversion {
   const refusals: NativeRefusal[] = [];
   const run = runOf(record.value, refusals);
   const events = run.events.map(({ event }) => event);
@@ -98,7 +98,7 @@ function convert(record: NativeRecord): Converted {
 }
 
 /** The events of a record in their order, whatever it is made of. */
-function runOf(value: unknown, refusals: NativeRefusal[]): Run {
+function runOf(value: unknown, refusals: NativeRefusal[]): OpenhandsRun {
   const output = isOutput(value) ? value : null;
   const list = output ? output.history.flat() : Array.isArray(value) ? listsOf(value).flat().flat() : [value];
   const states = list.filter(isSdkState);
@@ -161,7 +161,7 @@ function openhandsMarks(line: unknown) {
 }
 
 /** The id of the run, and whether it depends on what a run begins with alone, so that it stays when the run grows. */
-function idOf({ state, output }: Run, events: readonly Fields[], record: NativeRecord): [string, boolean] {
+function idOf({ state, output }: OpenhandsRun, events: readonly Fields[], record: NativeRecord): [string, boolean] {
   if (output) return [recordId(NAME, record), false];
   if (isIdentifier(state?.id)) return [state.id, true];
   const [first] = events as [Fields];

@@ -8,7 +8,7 @@ import { given, isRecord, without } from '../../events/json.ts';
 import { writtenJson } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { resultFlags, toolLedger } from '../kit/conversation.ts';
-import type { Converted, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
+import type { Conversion, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
 import { marksOf } from '../kit/marks.ts';
 import { badIdentifier, refusal, refused, revisedEmitter } from '../kit/native.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfSeconds, timeOfText } from '../kit/run.ts';
@@ -71,7 +71,7 @@ function sessionsIn(lines: readonly unknown[]): string[] {
   return isIdentifier(id) ? [id] : [];
 }
 
-function convert(record: NativeRecord): Converted {
+function convert(record: NativeRecord): Conversion {
   const list = Array.isArray(record.value) ? (record.value as unknown[]) : [record.value];
   const header = list.find(isHeader);
   const badHeader = header
@@ -230,13 +230,13 @@ function shownIn(entry: Entry): Message | null {
 }
 const SHOWN = new WeakMap<Entry, Message | null>();
 
-type Shown = { readonly input: Message[]; readonly tools: readonly Fields[] };
+type VisibleContext = { readonly input: Message[]; readonly tools: readonly Fields[] };
 
 /**
  * What a call was shown: the messages on the branch before its entry, from what the last compaction on it kept, as later entries of the
  * branch edited them, behind the prompt that system messages declare. A compaction with a prompt of its own stands for those before it.
  */
-function shownTo(entry: Entry, byId: ReadonlyMap<string, Entry>): Shown {
+function shownTo(entry: Entry, byId: ReadonlyMap<string, Entry>): VisibleContext {
   const branch: Entry[] = [];
   const seen = new Set<string>();
   for (let at = byId.get(entry.parent ?? ''); at && !seen.has(at.id); at = byId.get(at.parent ?? '')) {
@@ -277,7 +277,7 @@ const systemIn = (fields: Fields): Fields | null => {
 function answerDrafts(
   { fields, id }: Entry,
   message: Fields,
-  { input, tools }: Shown,
+  { input, tools }: VisibleContext,
   call: { episode_id: string; seq: number; call_id: string; agent_id: string },
   ledger: ReturnType<typeof toolLedger>,
 ): Draft[] {

@@ -10,7 +10,7 @@ import { isIdentifier } from '../../events/text.ts';
 import { badMessage, type ChatMessage, textIn, toMessage, toolCallsOf } from '../kit/chat-message.ts';
 import { APPARENT_ERROR, hasError, toolLedger } from '../kit/conversation.ts';
 import { finishReasonIn } from '../kit/finish-reason.ts';
-import type { Converted, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
+import type { Conversion, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
 import { marksOf } from '../kit/marks.ts';
 import { badIdentifier, refusal, refused, revisedEmitter } from '../kit/native.ts';
 import { chatCall } from '../kit/rollout-calls.ts';
@@ -65,7 +65,7 @@ function sessionsIn(lines: readonly unknown[]): string[] {
 const HEAD =
   'a line {type: "session", harness, id} before the messages of a session; import one that was cut as a whole';
 
-function convert(record: NativeRecord): Converted {
+function convert(record: NativeRecord): Conversion {
   const list = Array.isArray(record.value) ? (record.value as unknown[]) : [record.value];
   const refusals: NativeRefusal[] = [];
   const sessions: { readonly header: Fields; readonly lines: [number, unknown][] }[] = [];

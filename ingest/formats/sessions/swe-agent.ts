@@ -6,7 +6,7 @@ import type { Refusal } from '../../../errors.ts';
 import type { Draft } from '../../events/events.ts';
 import { given, isRecord, parseRecord, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
-import type { Converted, Format, NativeRecord } from '../kit/format.ts';
+import type { Conversion, Format, NativeRecord } from '../kit/format.ts';
 import { emitterFor, recordId, refusal, refused } from '../kit/native.ts';
 import { NO_TOKEN_IDS, patchDraft, runDrafts, taskOf } from '../kit/run.ts';
 import { type Entry, entriesOf, openingMessages, stepDrafts } from './swe-agent-steps.ts';
@@ -38,7 +38,7 @@ export const sweAgent: Format = {
   restates: new Set(['task.defined']),
 };
 
-function convert(record: NativeRecord): Converted {
+function convert(record: NativeRecord): Conversion {
   const { value: document } = record;
   if (!isRecord(document)) return refused(refusal('bad_type', '', 'a trajectory object', document));
   const bad = badDocument(document);

@@ -118,7 +118,7 @@ export function exported(trace: Fields): Upsert[] {
   ];
 }
 
-export type Merged = {
+export type MergedObject = {
   readonly kind: Upsert['kind'];
   readonly type: string;
   readonly body: Fields;
@@ -129,7 +129,7 @@ export type Merged = {
 };
 
 /** What is known of each id after all its events in the order of their times; a score without an id is kept by itself. */
-export function merged(upserts: readonly Upsert[]): Merged[] {
+export function merged(upserts: readonly Upsert[]): MergedObject[] {
   const groups = new Map<string, Upsert[]>();
   for (const one of upserts) {
     const key = JSON.stringify([one.kind, one.body.id ?? [one.time, one.body]]);
@@ -153,7 +153,7 @@ export function merged(upserts: readonly Upsert[]): Merged[] {
   });
 }
 
-export const traceOf = ({ kind, body }: Merged): string | null => {
+export const traceOf = ({ kind, body }: MergedObject): string | null => {
   const id = kind === 'trace' ? body.id : body.traceId;
   return isIdentifier(id) ? id : null;
 };

@@ -19,7 +19,7 @@ import {
   exported,
   isBatch,
   isExport,
-  type Merged,
+  type MergedObject,
   merged,
   traceOf,
   type Upsert,
@@ -132,7 +132,7 @@ export function readLangfuse(requests: readonly unknown[]): TraceReading {
   return reading;
 }
 
-function traceAct({ body, first, revision }: Merged, observed: ReadonlySet<unknown>): Act {
+function traceAct({ body, first, revision }: MergedObject, observed: ReadonlySet<unknown>): Act {
   const metadata = isRecord(body.metadata) ? body.metadata : {};
   const named = Array.isArray(body.observations) ? body.observations.filter(isIdentifier) : [];
   return {
@@ -189,7 +189,7 @@ const MAPPED = [
 ];
 const CONTENT = ['input', 'output', 'model', 'modelParameters', 'usageDetails', 'usage'];
 
-function observationAct({ body, type, revision }: Merged, trace: string): Act {
+function observationAct({ body, type, revision }: MergedObject, trace: string): Act {
   const { what, agent } = langfuseSpanKind(type, body);
   const failed = body.level === 'ERROR';
   const parent = body.parentObservationId;
@@ -210,7 +210,7 @@ function observationAct({ body, type, revision }: Merged, trace: string): Act {
   };
 }
 
-function scoreOf({ body, revision, first }: Merged): Judgement {
+function scoreOf({ body, revision, first }: MergedObject): Judgement {
   const { value, dataType } = body;
   const observation = isIdentifier(body.observationId) ? body.observationId : null;
   const trace = isIdentifier(body.traceId) ? body.traceId : null;

@@ -19,7 +19,7 @@ import { withObjects } from '../kit/span-attributes.ts';
 const NAME = 'langsmith';
 
 type Fields = Readonly<Record<string, unknown>>;
-type Placed = { readonly run: Fields; readonly field: string; readonly at: number; readonly patch: boolean };
+type PlacedRun = { readonly run: Fields; readonly field: string; readonly at: number; readonly patch: boolean };
 
 export const langsmith: Format = {
   name: NAME,
@@ -60,7 +60,7 @@ const isFeedback = (value: unknown): value is Fields =>
 /** Batches, run trees, single runs and feedback, read together. */
 export function readLangsmith(requests: readonly unknown[]): TraceReading {
   const reading = traceReading(NAME);
-  const placed: Placed[] = [];
+  const placed: PlacedRun[] = [];
   for (const [at, one] of requests.entries()) {
     const add = (list: unknown, field: string, patch: boolean): void => {
       for (const [i, run] of (Array.isArray(list) ? list : []).entries())
@@ -76,10 +76,10 @@ export function readLangsmith(requests: readonly unknown[]): TraceReading {
     } else if (isRecord(one) && ('run_type' in one || 'child_runs' in one)) pushAll(placed, unfolded(one, '', at));
     else reading.refusals.push({ ...refusal('bad_shape', '', 'runs or feedback', one), at });
   }
-  const refuse = ({ at, run }: Placed, bad: NativeRefusal): void => {
+  const refuse = ({ at, run }: PlacedRun, bad: NativeRefusal): void => {
     reading.refusals.push({ ...bad, at, raw: JSON.stringify(run ?? null) });
   };
-  const runs = new Map<string, { posts: Fields[]; patches: Placed[] }>();
+  const runs = new Map<string, { posts: Fields[]; patches: PlacedRun[] }>();
   const keep = (id: string) => {
     const known = runs.get(id) ?? { posts: [], patches: [] };
     runs.set(id, known);
@@ -122,7 +122,7 @@ export function traceOfPatch(request: unknown): string | null {
 }
 
 /** A tree of runs as a list; a child without a parent id belongs to the run around it. */
-function unfolded(run: Fields, field: string, at: number, parent: Fields | null = null): Placed[] {
+function unfolded(run: Fields, field: string, at: number, parent: Fields | null = null): PlacedRun[] {
   const { child_runs: children, ...own } = run;
   const known = parent ? { parent_run_id: parent.id, ...given('trace_id', parent.trace_id ?? parent.id), ...own } : own;
   return [
@@ -139,7 +139,7 @@ function unfolded(run: Fields, field: string, at: number, parent: Fields | null 
 const UUID = '[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}';
 const DOTTED = new RegExp(`^\\d{8}T\\d{12}Z${UUID}(?:\\.\\d{8}T\\d{12}Z${UUID})*$`);
 
-function badRun({ run, field, patch }: Placed): NativeRefusal | null {
+function badRun({ run, field, patch }: PlacedRun): NativeRefusal | null {
   if (!isRecord(run)) return refusal('bad_type', field, 'a run object', run);
   const badId = badIdentifier(run.id, `${field}.id`);
   if (badId) return badId;

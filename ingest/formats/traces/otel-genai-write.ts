@@ -73,7 +73,7 @@ function spansOf(events: readonly RestoredEvent[]): Native[] {
     return answers.get(asked?.data.call_id)?.has(id) ? id : undefined;
   };
   const finished = named('episode.finished')[0];
-  const span = (id: string, parent: string | null, name: string, kind: number, more: Spanned): Native => ({
+  const span = (id: string, parent: string | null, name: string, kind: number, more: SpanParts): Native => ({
     scope: { name: 'troupe' },
     span: {
       traceId,
@@ -152,7 +152,7 @@ const idsIn = (choices: unknown): ReadonlySet<unknown> =>
     ),
   );
 
-type Spanned = {
+type SpanParts = {
   readonly start: string | null;
   readonly end: string | null;
   readonly attributes: Fields;

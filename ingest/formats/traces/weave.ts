@@ -34,11 +34,11 @@ export const weave: Format = {
   restates: new Set(['task.defined']),
 };
 
-type Known = { readonly call: Fields & { readonly id: string }; readonly native: unknown };
+type CallRecord = { readonly call: Fields & { readonly id: string }; readonly native: unknown };
 
 function readWeave(records: readonly unknown[]): TraceReading {
   const reading = traceReading(NAME);
-  const calls = new Map<string, Known>();
+  const calls = new Map<string, CallRecord>();
   const feedback: { readonly row: Fields; readonly at: number }[] = [];
   if (records.length === 0)
     reading.refusals.push({ ...refusal('bad_shape', '', 'calls or feedback', records), at: 0, raw: '[]' });
@@ -55,7 +55,7 @@ function readWeave(records: readonly unknown[]): TraceReading {
       }
       // Inputs are an object; where they are a text, the row comes from a table.
       const read = isRecord(one) && typeof one.inputs === 'string' ? withObjects(one, OBJECTS) : one;
-      const call = plain(read) as Known['call'];
+      const call = plain(read) as CallRecord['call'];
       const before = calls.get(call.id);
       // A call that was exported while it ran, and again after it.
       if (!before || fuller(call, before.call)) calls.set(call.id, { call, native: one });
@@ -131,7 +131,7 @@ function plain(value: unknown): unknown {
 const isExample = (call: Fields): boolean => opName(call) === 'Evaluation.predict_and_score';
 
 /** The episode of each call: the example of an evaluation around it, else its trace; null for a call that is not there. */
-function traces(calls: ReadonlyMap<string, Known>): (id: string) => string | null {
+function traces(calls: ReadonlyMap<string, CallRecord>): (id: string) => string | null {
   const found = new Map<string, string>();
   return (id) => {
     const way = new Set<string>();
@@ -161,7 +161,7 @@ const READ = [
   'project_id',
 ];
 
-function actOf(call: Known['call'], trace: string, { what, agent, flags }: ReturnType<typeof weaveSpanKind>): Act {
+function actOf(call: CallRecord['call'], trace: string, { what, agent, flags }: ReturnType<typeof weaveSpanKind>): Act {
   const isContent = what.kind === 'generation' || what.kind === 'tool' || what.kind === 'observation';
   const { exception } = call;
   return {
@@ -189,7 +189,7 @@ function actOf(call: Known['call'], trace: string, { what, agent, flags }: Retur
 /** A traceback names the files of the machine; the record keeps it. */
 const withoutPlaces = (error: unknown): unknown => (isRecord(error) ? without(error, 'traceback') : error);
 
-function aboutOf(call: Known['call'], trace: string): About {
+function aboutOf(call: CallRecord['call'], trace: string): About {
   const attributes = isRecord(call.attributes) ? call.attributes : {};
   const root = call.parent_id == null || call.id === trace;
   const tags = without(attributes, ...OF_WEAVE, 'task_id');
@@ -224,7 +224,7 @@ const scoresIn = (call: Fields | undefined): Fields =>
   call && isExample(call) && isRecord(call.output) && isRecord(call.output.scores) ? call.output.scores : {};
 
 /** What the scorers of an evaluation found: each number and boolean of them is a score of the example. */
-function scoresOf(call: Known['call']): Judgement[] {
+function scoresOf(call: CallRecord['call']): Judgement[] {
   return Object.entries(scoresIn(call))
     .flatMap(([name, value]) => leaves(value, name))
     .filter(([name]) => isIdentifier(name))

@@ -8,7 +8,7 @@ import { asText, canonicalJson, given, hashId, isRecord, without } from '../../e
 import { writtenArguments } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
 import type { ChatMessage } from '../kit/chat-message.ts';
-import type { Converted, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
+import type { Conversion, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
 import { recordId, refusal, refused, revisedEmitter } from '../kit/native.ts';
 import { distinct, type Fields, lastResultDrafts, rolloutCallDrafts } from '../kit/rollout-calls.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf } from '../kit/run.ts';
@@ -38,7 +38,7 @@ type Conversation = {
   readonly rewards: ReadonlyMap<number, readonly number[]>;
 };
 
-function convert(record: NativeRecord): Converted {
+function convert(record: NativeRecord): Conversion {
   const { value } = record;
   if (!isTrajectory(value))
     return refused(refusal('bad_shape', 'content', 'a trajectory {id, content} of actions and observations', value));

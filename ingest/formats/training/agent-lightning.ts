@@ -6,7 +6,7 @@ import { asText, given, hashId, isRecord, ownOf, without } from '../../events/js
 import { isIdentifier } from '../../events/text.ts';
 import type { Act, Judgement } from '../../traces/trace.ts';
 import { traceReading } from '../../traces/trace-import.ts';
-import { type Converted, type Format, listed, listsOf, type NativeRecord, type NativeRefusal } from '../kit/format.ts';
+import { type Conversion, type Format, listed, listsOf, type NativeRecord, type NativeRefusal } from '../kit/format.ts';
 import { badIdentifier, refusal } from '../kit/native.ts';
 import { timeOfSeconds } from '../kit/run.ts';
 import { lightningCall } from './agent-lightning-calls.ts';
@@ -35,7 +35,7 @@ const isRollout = (value: unknown): boolean =>
 const isSpan = (value: unknown): boolean =>
   isRecord(value) && 'rollout_id' in value && 'span_id' in value && isRecord(value.attributes);
 
-function convert(record: NativeRecord): Converted {
+function convert(record: NativeRecord): Conversion {
   const reading = traceReading(NAME);
   const rollouts: Fields[] = [];
   for (const [at, one] of listsOf(record.value).flat().entries()) {

@@ -8,7 +8,7 @@ import { pushAll } from '../../events/push-all.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { textIn } from '../kit/chat-message.ts';
 import { toolLedger } from '../kit/conversation.ts';
-import type { Converted, Format, NativeRecord } from '../kit/format.ts';
+import type { Conversion, Format, NativeRecord } from '../kit/format.ts';
 import { type Emitter, emitterFor, recordId, refused, revisedEmitter } from '../kit/native.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfText } from '../kit/run.ts';
 import { breaches, type Fields, isGiven } from './atif-rules.ts';
@@ -38,7 +38,7 @@ export const atif: Format = {
   write: writeAtif,
 };
 
-function convert(record: NativeRecord): Converted {
+function convert(record: NativeRecord): Conversion {
   const refusals = breaches(record.value);
   if (refusals.length > 0) return refused(...refusals);
   const document = record.value as Fields;

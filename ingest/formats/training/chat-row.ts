@@ -5,7 +5,7 @@ import { isIdentifier } from '../../events/text.ts';
 import { fromAnthropic } from '../kit/anthropic-blocks.ts';
 import { type ChatMessage, fromMessage, textIn } from '../kit/chat-message.ts';
 import { badConversation, conversationDrafts } from '../kit/conversation.ts';
-import type { Converted, NativeRecord, RestoredEvent } from '../kit/format.ts';
+import type { Conversion, NativeRecord, RestoredEvent } from '../kit/format.ts';
 import { type Emitter, rawRecord, recordId, refused, taskIdOfText } from '../kit/native.ts';
 import { withCallIds } from './chat-unnamed.ts';
 
@@ -28,7 +28,7 @@ export function convertChatRow(
   format: string,
   row: Record<string, unknown>,
   record: NativeRecord,
-): Converted {
+): Conversion {
   const read = withCallIds(fromAnthropic(row.messages, row.system));
   const bad = badConversation(read, 'messages');
   if (bad) return refused(bad);

@@ -9,7 +9,7 @@ import { isIdentifier } from '../../events/text.ts';
 import { anthropicChoice, fromAnthropic } from '../kit/anthropic-blocks.ts';
 import { badMessage, type ChatMessage, toMessage } from '../kit/chat-message.ts';
 import { prefixIds, resultDrafts, toolDrafts } from '../kit/chat-tools.ts';
-import type { Converted, NativeRecord } from '../kit/format.ts';
+import type { Conversion, NativeRecord } from '../kit/format.ts';
 import { badIdentifier, type Emitter, rawRecord, recordId, refusal, refused } from '../kit/native.ts';
 import { answerUsage, withOurs } from '../kit/usage.ts';
 import { taskDraft } from './chat-row.ts';
@@ -20,7 +20,7 @@ import { spendRow } from './litellm-rows.ts';
 type Fields = Readonly<Record<string, unknown>>;
 type NativeChoice = Fields & { readonly index: number; readonly message: ChatMessage };
 
-export function convertCompletionLog(emit: Emitter, format: string, native: Fields, record: NativeRecord): Converted {
+export function convertCompletionLog(emit: Emitter, format: string, native: Fields, record: NativeRecord): Conversion {
   const row = spendRow(native);
   const log = named(fromAnthropicLog('request' in native ? native : nested(row?.log ?? native)));
   const bad = badLog(log);

@@ -7,7 +7,7 @@ import type { Draft } from '../../events/events.ts';
 import { asText, given, hashId, isRecord, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import type { ChatMessage } from '../kit/chat-message.ts';
-import type { Converted, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
+import type { Conversion, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
 import { refusal, refused, revisedEmitter } from '../kit/native.ts';
 import {
   chatMessages,
@@ -40,7 +40,7 @@ export const primeRl: Format = {
 
 type Member = { readonly trace: Fields; readonly name: string; readonly agentId: string; readonly place: string };
 
-function convert(record: NativeRecord): Converted {
+function convert(record: NativeRecord): Conversion {
   const { value } = record;
   if (isResult(value)) return resultDrafts(emit, NAME, record);
   if (!isEpisode(value) && !isTrace(value))

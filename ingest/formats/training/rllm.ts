@@ -7,7 +7,7 @@ import type { Draft } from '../../events/events.ts';
 import { asText, canonicalJson, given, hashId, isRecord, ownOf, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import type { ChatMessage } from '../kit/chat-message.ts';
-import type { Converted, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
+import type { Conversion, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
 import { refusal, refused, revisedEmitter } from '../kit/native.ts';
 import {
   chatCall,
@@ -45,7 +45,7 @@ export const rllm: Format = {
   restates: new Set(['task.defined']),
 };
 
-function convert(record: NativeRecord): Converted {
+function convert(record: NativeRecord): Conversion {
   const { value } = record;
   if (!isEpisode(value) && !isTrajectory(value))
     return refused(

@@ -9,7 +9,7 @@ import { parseWritten } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
 import type { ChatMessage } from '../kit/chat-message.ts';
 import { conversationDrafts } from '../kit/conversation.ts';
-import type { Converted, Format, NativeRecord } from '../kit/format.ts';
+import type { Conversion, Format, NativeRecord } from '../kit/format.ts';
 import { emitterFor, recordId, refusal, refused } from '../kit/native.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf } from '../kit/run.ts';
 
@@ -48,7 +48,7 @@ const FROM_USER: readonly Speaker[] = ['human', 'observation'];
 /** Roles of the second, fourth … message, after a system message. */
 const FROM_MODEL: readonly Speaker[] = ['gpt', 'function_call'];
 
-function convert(record: NativeRecord): Converted {
+function convert(record: NativeRecord): Conversion {
   const { value: row } = record;
   if (!isRecord(row)) return refused(refusal('bad_type', '', 'a row with conversations', row));
   const bad = badRow(row);

@@ -7,7 +7,7 @@ import type { Draft } from '../../events/events.ts';
 import { asText, given, hashId, isRecord, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { textIn } from '../kit/chat-message.ts';
-import type { Converted, NativeRecord } from '../kit/format.ts';
+import type { Conversion, NativeRecord } from '../kit/format.ts';
 import { type Emitter, recordId, refusal, refused } from '../kit/native.ts';
 import { chatMessages, type Fields, lastResultDrafts, rolloutCallDrafts } from '../kit/rollout-calls.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf } from '../kit/run.ts';
@@ -21,7 +21,7 @@ export const isResult = (record: unknown): record is Fields =>
   'completion' in record &&
   'reward' in record;
 
-export function resultDrafts(emit: Emitter, format: string, record: NativeRecord): Converted {
+export function resultDrafts(emit: Emitter, format: string, record: NativeRecord): Conversion {
   const value = record.value as Fields;
   const prompt = chatMessages(value.prompt, 'prompt');
   // A text completion is the one answer to a text prompt; a rollout that failed at once has none.

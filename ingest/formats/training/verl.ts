@@ -8,7 +8,7 @@ import type { Draft } from '../../events/events.ts';
 import { asText, canonicalJson, given, hashId, isRecord, without } from '../../events/json.ts';
 import { writtenJson } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
-import { type Converted, type Format, listsOf, type NativeRecord, type NativeRefusal } from '../kit/format.ts';
+import { type Conversion, type Format, listsOf, type NativeRecord, type NativeRefusal } from '../kit/format.ts';
 import { refusal, revisedEmitter } from '../kit/native.ts';
 import { type Fields, rolloutCallDrafts } from '../kit/rollout-calls.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf } from '../kit/run.ts';
@@ -40,7 +40,7 @@ export const verl: Format = {
 
 type Row = { readonly row: Fields; readonly turn: number };
 
-function convert(record: NativeRecord): Converted {
+function convert(record: NativeRecord): Conversion {
   const rows: readonly unknown[] = Array.isArray(record.value) ? listsOf(record.value).flat().flat() : [record.value];
   const refusals: NativeRefusal[] = [];
   const rollouts = new Map<string, { readonly group: string; readonly rows: Row[] }>();

@@ -5,7 +5,7 @@
 import { given, isRecord, without } from '../../events/json.ts';
 import type { ChatMessage } from '../kit/chat-message.ts';
 import { badConversation, conversationDrafts } from '../kit/conversation.ts';
-import type { Converted, Format, NativeRecord } from '../kit/format.ts';
+import type { Conversion, Format, NativeRecord } from '../kit/format.ts';
 import { badIdentifier, refusal, refused, revisedEmitter } from '../kit/native.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf } from '../kit/run.ts';
 
@@ -26,7 +26,7 @@ export const xlam: Format = {
   restates: new Set(['task.defined']),
 };
 
-function convert(record: NativeRecord): Converted {
+function convert(record: NativeRecord): Conversion {
   const { value: row } = record;
   if (!isRecord(row)) return refused(refusal('bad_type', '', 'a trajectory object', row));
   const { unique_trajectory_id: id, conversation, task_instruction: instruction, tools, split, dataset } = row;

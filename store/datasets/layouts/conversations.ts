@@ -13,7 +13,7 @@ export type Conversation = {
   readonly turns: readonly Chat[];
 };
 
-type Open = Conversation & { readonly keys: readonly string[] };
+type OpenConversation = Conversation & { readonly keys: readonly string[] };
 
 /**
  * A turn whose prompt begins with the whole conversation of an earlier turn of the same agent and episode, or branch, continues it. What an agent
@@ -22,8 +22,8 @@ type Open = Conversation & { readonly keys: readonly string[] };
  * are learnt: templates leave out thoughts before a later question
  */
 export function conversationsOf(chats: readonly Chat[], thoughts: 'apart' | 'joined' = 'joined'): Conversation[] {
-  const open = new Map<string, Open[]>();
-  const order: Open[][] = [];
+  const open = new Map<string, OpenConversation[]>();
+  const order: OpenConversation[][] = [];
   for (const chat of chats) {
     const author = JSON.stringify([chat.branch ?? chat.episode_id, chat.agent, chat.role]);
     let of = open.get(author);
@@ -36,8 +36,11 @@ export function conversationsOf(chats: readonly Chat[], thoughts: 'apart' | 'joi
     const fits = of
       .filter((one) => thoughts === 'joined' || one.last.answer.reasoning === null)
       .filter(({ keys }) => keys.length <= prompt.length && keys.every((key, i) => key === prompt[i]));
-    const before = fits.reduce<Open | null>((a, b) => (a === null || b.keys.length > a.keys.length ? b : a), null);
-    const joined: Open = {
+    const before = fits.reduce<OpenConversation | null>(
+      (a, b) => (a === null || b.keys.length > a.keys.length ? b : a),
+      null,
+    );
+    const joined: OpenConversation = {
       messages: [...thinking(chat.prompt, before), chat.answer],
       learnt: [...(before?.learnt ?? []), chat.prompt.length],
       last: chat,

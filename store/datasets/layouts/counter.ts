@@ -1,9 +1,9 @@
 /** Counts of named things, in the order in which they were first seen. */
-export type Counted = { readonly what: string; readonly count: number };
+export type Count = { readonly what: string; readonly count: number };
 
 export type Counter = {
   readonly add: (what: string, count?: number) => void;
-  readonly list: () => readonly Counted[];
+  readonly list: () => readonly Count[];
 };
 
 export function counter(): Counter {

@@ -1,12 +1,12 @@
 /** Counts what a dataset's turns hold and a layout does not. */
 import type { Counter } from './counter.ts';
-import type { Held, Turn } from './turn.ts';
+import type { HeldTurn, Turn } from './turn.ts';
 
 /** Adds, for each thing that `holds` lacks, in how many rows it is. */
-export function countNotHeld(turns: readonly Turn[], holds: ReadonlySet<Held>, notHeld: Counter): void {
+export function countNotHeld(turns: readonly Turn[], holds: ReadonlySet<HeldTurn>, notHeld: Counter): void {
   for (const turn of turns) {
     const messages = [...(turn.prompt ?? []), ...(turn.answer === null ? [] : [turn.answer])];
-    const there: Readonly<Record<Held, boolean>> = {
+    const there: Readonly<Record<HeldTurn, boolean>> = {
       'names of speakers': messages.some(({ name }) => name !== null),
       reasoning: messages.some(({ reasoning }) => reasoning !== null),
       'tool calls': messages.some(({ calls }) => calls.length > 0),
@@ -20,7 +20,7 @@ export function countNotHeld(turns: readonly Turn[], holds: ReadonlySet<Held>, n
       'ground truth': turn.ground_truth !== null,
       'step ids': true,
     };
-    for (const [what, is] of Object.entries(there)) if (is && !holds.has(what as Held)) notHeld.add(what);
+    for (const [what, is] of Object.entries(there)) if (is && !holds.has(what as HeldTurn)) notHeld.add(what);
     for (const type of new Set(messages.flatMap(({ media }) => media))) notHeld.add(`parts of type ${type}`);
     for (const name of new Set(messages.flatMap(({ others }) => others))) notHeld.add(`member ${name} of messages`);
     if (messages.some(({ borders }) => borders > 0)) notHeld.add('borders between text parts');

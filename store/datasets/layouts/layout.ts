@@ -2,7 +2,7 @@
 import type { SplitName, Unit } from '../columns.ts';
 import type { Shapes } from '../shape.ts';
 import type { Counter } from './counter.ts';
-import type { Held, Turn } from './turn.ts';
+import type { HeldTurn, Turn } from './turn.ts';
 
 type SplitTurns = { readonly split: SplitName; readonly turns: readonly Turn[] };
 
@@ -39,7 +39,7 @@ export type Layout = {
   /** Units that it has no rows for, with the reason. A dataset of pairs has rejected answers, which nobody is to learn. */
   readonly refuses?: Readonly<Partial<Record<Unit, string>>>;
   /** What its rows hold beside roles and text; the rest is counted as not held. */
-  readonly holds: ReadonlySet<Held>;
+  readonly holds: ReadonlySet<HeldTurn>;
   /** All splits at once, so that their columns are the same. */
   readonly files: (splits: readonly SplitTurns[], about: About) => readonly LayoutFile[];
 };

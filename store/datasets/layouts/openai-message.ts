@@ -1,8 +1,8 @@
 /** Messages as the OpenAI API takes them, and as trainers do that read the same with thoughts: arguments are JSON text, and members that are null are left out. */
 import type { Message } from './message.ts';
-import type { Held } from './turn.ts';
+import type { HeldTurn } from './turn.ts';
 
-export const OPENAI_HOLDS: readonly Held[] = [
+export const OPENAI_HOLDS: readonly HeldTurn[] = [
   'names of speakers',
   'tool calls',
   'ids of tool calls',

@@ -1,9 +1,9 @@
 /** Messages as TRL and the chat templates of transformers read them: arguments are objects. */
 import type { Shape } from '../shape.ts';
 import { argumentsOf, type Message } from './message.ts';
-import type { Held } from './turn.ts';
+import type { HeldTurn } from './turn.ts';
 
-export const TRL_HOLDS: readonly Held[] = ['names of speakers', 'reasoning', 'tool calls', 'ids of tool calls'];
+export const TRL_HOLDS: readonly HeldTurn[] = ['names of speakers', 'reasoning', 'tool calls', 'ids of tool calls'];
 
 /**
  * Content is text throughout: templates add it to other text. Arguments that are no object stay the text that the model wrote. A member that a

@@ -59,9 +59,9 @@ export const trlTokens: Layout = {
   },
 };
 
-type Sampled = Turn & { readonly tokens: Tokens };
+type SampledTurn = Turn & { readonly tokens: Tokens };
 
-const isSampled = (row: readonly Turn[]): row is readonly Sampled[] => row.every(({ tokens }) => tokens !== null);
+const isSampled = (row: readonly Turn[]): row is readonly SampledTurn[] => row.every(({ tokens }) => tokens !== null);
 
 /** The answers of a row: those of a branch stand together, each other one is a row. */
 function rowsOf(turns: readonly Turn[]): readonly (readonly Turn[])[] {
@@ -75,7 +75,7 @@ function rowsOf(turns: readonly Turn[]): readonly (readonly Turn[])[] {
 }
 
 /** Each answer stands where its prompt ends; of a branch it is in the prompts of those after it. */
-function labelsOf(row: readonly Sampled[]): readonly number[] {
+function labelsOf(row: readonly SampledTurn[]): readonly number[] {
   const { prompt, answer } = row.at(-1)!.tokens;
   const labels = new Array<number>(prompt.length + answer.length).fill(IGNORED);
   for (const { tokens } of row)

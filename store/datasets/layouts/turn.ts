@@ -48,7 +48,7 @@ export type Turn = {
 export type Chat = Turn & { readonly prompt: readonly Message[]; readonly answer: Message };
 
 /** What a turn may hold beside roles and text, in the words of a manifest. */
-export type Held =
+export type HeldTurn =
   | 'names of speakers'
   | 'reasoning'
   | 'tool calls'

@@ -24,7 +24,7 @@ import {
 import { type Ask, NoAnswer, type TokenBudget, type Usage } from './chat.ts';
 import { type Entry, readEntries } from './entries.ts';
 import { HAS_FAILED } from './failed.ts';
-import { blameFound, type Found, modesFound, nothingFound } from './findings.ts';
+import { blameFound, type FindingDraft, modesFound, nothingFound } from './findings.ts';
 import { contentHash, transcriptOf } from './transcript.ts';
 
 const DIAGNOSES: Readonly<Record<string, Diagnosis>> = {
@@ -66,7 +66,7 @@ export type AnnotateSettings = {
   readonly caughtUp: (db: Db) => Promise<unknown>;
 };
 
-export type Annotated = {
+export type AnnotationResult = {
   /** Episodes that were to be annotated. */
   readonly episodes: number;
   readonly cached: number;
@@ -117,7 +117,7 @@ export function annotateHandler(context: JobContext, { askOf, wait, signal, caug
       }
     };
     await Promise.all(Array.from({ length: spec.concurrency ?? CONCURRENCY }, work));
-    return { ...tally, stopped, usage: budget.spent } satisfies Annotated;
+    return { ...tally, stopped, usage: budget.spent } satisfies AnnotationResult;
   };
 }
 
@@ -149,7 +149,7 @@ async function annotateOne(
   const agentLines = entries.flatMap(({ kind, agent }, at) => (kind === 'agent' && agent !== null ? [at] : []));
   const run: AskedRun = { question: episode.query, reference, lines: transcript.lines, agentLines };
   const own: Usage = { calls: 0, input_tokens: 0, output_tokens: 0 };
-  let found: Found;
+  let found: FindingDraft;
   try {
     if (agentLines.length === 0) throw new NoAnswer('refused', 'no_agents');
     found = mast

@@ -26,7 +26,7 @@ export type LabelledCase = {
   readonly mismatch: boolean;
 };
 
-export type Labelled = {
+export type CaseSet = {
   readonly cases: readonly LabelledCase[];
   /** Failed episodes without a label that names agent and entry. */
   readonly unlabelled: number;
@@ -40,7 +40,7 @@ type Label = InferResult<typeof LABELS>[number];
 export const numberOf = (entries: readonly Entry[], at: number): number => entries[at]?.seq ?? at;
 
 /** Episodes that people labelled with an agent and an entry. `gold` is one annotator to be taken as right; null takes every label not given by a model. */
-export async function labelledCases(tx: Session, gold: string | null): Promise<Labelled> {
+export async function labelledCases(tx: Session, gold: string | null): Promise<CaseSet> {
   const isGold = gold === null ? sql<SqlBool>`coalesce(f.author, '') <> 'model'` : sql<SqlBool>`f.annotator = ${gold}`;
   const labels = await rowsOf(tx, LABELS.where(isGold).orderBy('f.key').orderBy('f.version'));
   const byEpisode = groupBy(labels, (label) => label.episode_id);

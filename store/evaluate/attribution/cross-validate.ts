@@ -15,7 +15,7 @@ import { type FitCase, fitCoefficients } from './fit.ts';
 /** The penalty that the published coefficients were fitted with. */
 const L2 = 2;
 
-export type Fitted = {
+export type FittedFold = {
   /** Held-out predictions: each case by coefficients fitted without any run of its task. */
   readonly attribution: Attribution;
   /** By sign, fitted to all cases: what may be given to the method as parameters. */
@@ -29,7 +29,7 @@ export function crossValidate(
   method: 'failure_signs' | 'failure_signs_with_reference',
   cases: readonly LabelledCase[],
   folds: number,
-): Fitted {
+): FittedFold {
   const withReference = method === 'failure_signs_with_reference';
   const names: readonly string[] = withReference ? [...SIGNS, ...REFERENCE_SIGNS] : SIGNS;
   const rows = cases

@@ -31,7 +31,7 @@ export async function readEntries(
   return new Map([...groupBy(rows, (row) => row.episode_id)].map(([id, own]) => [id, inOrder(own)]));
 }
 
-type Asked = RawBuilder<string>;
+type EpisodeQuery = RawBuilder<string>;
 
 /** Whether `agent` handed over at `seq`: its text there is a decision, too. */
 const handsOver = (episode: string, agent: string, seq: string) =>
@@ -45,7 +45,7 @@ const handsOver = (episode: string, agent: string, seq: string) =>
     .limit(1)
     .as('d');
 
-const steps = (asked: Asked) =>
+const steps = (asked: EpisodeQuery) =>
   facts
     .selectFrom((all) =>
       all
@@ -97,7 +97,7 @@ const steps = (asked: Asked) =>
       sql<boolean>`d.author is not null`.as('hands_over'),
     ]);
 
-const messages = (asked: Asked) =>
+const messages = (asked: EpisodeQuery) =>
   facts
     .selectFrom('messages as m')
     .leftJoin('agents as a', (on) => on.onRef('a.episode_id', '=', 'm.episode_id').onRef('a.agent_id', '=', 'm.sender'))
@@ -130,7 +130,7 @@ const messages = (asked: Asked) =>
 const OUTPUT = sql.raw(shownJson('t', 'output'));
 const CONTENT = sql.raw(shownJson('o', 'content'));
 
-const tools = (asked: Asked) =>
+const tools = (asked: EpisodeQuery) =>
   facts
     .selectFrom('tool_calls as t')
     .select([
@@ -150,7 +150,7 @@ const tools = (asked: Asked) =>
     .where('episode_id', '=', asked)
     .where((tool) => tool.or([tool('status', 'is not', null), tool('output', 'is not', null)]));
 
-const observations = (asked: Asked) =>
+const observations = (asked: EpisodeQuery) =>
   facts
     .selectFrom('observations as o')
     .select([

@@ -12,7 +12,7 @@ import {
 } from './cases.ts';
 import { crossValidate } from './cross-validate.ts';
 import { agreements, distributions, readModes } from './mast-agreement.ts';
-import { type Match, type Scored, score } from './score.ts';
+import { type Match, type ScoreRow, score } from './score.ts';
 
 export const GROUPINGS = ['origin', 'difficulty', 'coordination'] as const;
 export type Grouping = (typeof GROUPINGS)[number];
@@ -31,7 +31,7 @@ export type AttributionReport = {
   readonly ambiguous: number;
   readonly agent_mismatch: number;
   /** The first is all of them; a group of its own only where there is more than one. */
-  readonly groups: readonly { readonly group: string; readonly cases: number; readonly scores: readonly Scored[] }[];
+  readonly groups: readonly { readonly group: string; readonly cases: number; readonly scores: readonly ScoreRow[] }[];
   /** Fitted to all cases, by method; nothing without cross-validation. */
   readonly coefficients: Readonly<Record<string, Readonly<Record<string, number>>>>;
 };

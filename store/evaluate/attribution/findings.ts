@@ -4,11 +4,11 @@ import type { Modes } from './ask-mast.ts';
 import type { Finding } from './ask-who-and-when.ts';
 import type { Entry } from './entries.ts';
 
-export type Found = Pick<EventData<'feedback.recorded'>, 'target' | 'kind' | 'name'> &
+export type FindingDraft = Pick<EventData<'feedback.recorded'>, 'target' | 'kind' | 'name'> &
   Partial<Pick<EventData<'feedback.recorded'>, 'value' | 'label' | 'explanation' | 'flags' | 'unmapped'>>;
 
 /** By the number of the entry where the source counts; by its step where it does not. */
-export function blameFound(id: string, entries: readonly Entry[], { agent, at, reason }: Finding): Found {
+export function blameFound(id: string, entries: readonly Entry[], { agent, at, reason }: Finding): FindingDraft {
   const { seq, step_id, agent: speaker } = entries[at]!;
   const counted = { kind: 'agent' as const, id: agent, episode_id: id, ...(seq === null ? {} : { entry: seq }) };
   const stepped = seq === null && step_id !== null && speaker === agent;
@@ -21,7 +21,7 @@ export function blameFound(id: string, entries: readonly Entry[], { agent, at, r
   };
 }
 
-export const modesFound = (id: string, { codes, reason }: Modes): Found => ({
+export const modesFound = (id: string, { codes, reason }: Modes): FindingDraft => ({
   target: { kind: 'episode', episode_id: id },
   kind: 'label',
   name: 'mast',
@@ -30,7 +30,7 @@ export const modesFound = (id: string, { codes, reason }: Modes): Found => ({
 });
 
 /** No answer, and why: it is recorded, so that the same is not asked again. */
-export const nothingFound = (id: string, mast: boolean, reason: string): Found => ({
+export const nothingFound = (id: string, mast: boolean, reason: string): FindingDraft => ({
   target: { kind: 'episode', episode_id: id },
   kind: mast ? 'label' : 'failure',
   name: mast ? 'mast' : 'mistake',

@@ -13,7 +13,7 @@ export type Match = 'exact' | 'contains';
 type Point = { readonly agent: number; readonly step: number };
 type Interval = readonly [low: number, high: number];
 
-export type Scored = {
+export type ScoreRow = {
   readonly name: string;
   readonly baseline: boolean;
   readonly n: number;
@@ -38,14 +38,14 @@ const TOLERANCES = [1, 3, 5] as const;
 const DRAWS = 2000;
 
 /** Scores of the baselines and of these attributions over the same cases. */
-export function score(cases: readonly LabelledCase[], attributions: readonly Attribution[], match: Match): Scored[] {
+export function score(cases: readonly LabelledCase[], attributions: readonly Attribution[], match: Match): ScoreRow[] {
   const baselines = Object.entries(BASELINES).map(([name, of]) => measured(name, cases, of, match));
   const others = attributions.map(({ name, blames }) =>
     measured(name, cases, ({ episode_id }) => [...(blames.has(episode_id) ? [blames.get(episode_id)!] : [])], match),
   );
   const draws = resampled(cases);
   const best = (of: keyof Point) => baselines.reduce((a, b) => (average(b.points, of) > average(a.points, of) ? b : a));
-  const over = (one: Measured, of: keyof Point): Difference | null => {
+  const over = (one: MeasuredMethod, of: keyof Point): Difference | null => {
     if (cases.length === 0) return null;
     const { name: baseline, points } = best(of);
     const differences = one.points.map((point, i) => point[of] - points[i]![of]);
@@ -79,11 +79,11 @@ export function score(cases: readonly LabelledCase[], attributions: readonly Att
   }));
 }
 
-type Measured = {
+type MeasuredMethod = {
   readonly name: string;
   readonly points: readonly Point[];
   readonly silent: number;
-  readonly agent_f1: Scored['agent_f1'];
+  readonly agent_f1: ScoreRow['agent_f1'];
   readonly within: Readonly<Record<string, number | null>>;
 };
 
@@ -92,7 +92,7 @@ function measured(
   cases: readonly LabelledCase[],
   of: (run: LabelledCase) => readonly Blame[],
   match: Match,
-): Measured {
+): MeasuredMethod {
   const predicted = cases.map((run) => of(run));
   const points = cases.map((run, i) => pointsOf(predicted[i]!, run, match));
   const near = (far: number) =>
@@ -110,7 +110,7 @@ function measured(
 }
 
 /** Agents with the number of the entry in the place of an error mode, which nobody named. */
-function agentF1(cases: readonly LabelledCase[], predicted: readonly (readonly Blame[])[]): Scored['agent_f1'] {
+function agentF1(cases: readonly LabelledCase[], predicted: readonly (readonly Blame[])[]): ScoreRow['agent_f1'] {
   const pair = ({ agent, entry }: Blame): [string, string][] => (agent === null ? [] : [[agent, String(entry)]]);
   return runMethod(attributionF1, {
     cases: cases.map(({ truth }, i) => ({ gold: pair(truth), pred: predicted[i]!.flatMap(pair) })),

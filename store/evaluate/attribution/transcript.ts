@@ -6,12 +6,12 @@ import type { Entry } from './entries.ts';
 export type Line = { readonly number: number; readonly speaker: string; readonly text: string };
 
 /** What was left out, for the record. */
-type Cut = { readonly rule: 'longest_first'; readonly entries: number; readonly characters: number };
+type CutRule = { readonly rule: 'longest_first'; readonly entries: number; readonly characters: number };
 
 export type Transcript = {
   /** One for each entry, in order. */
   readonly lines: readonly Line[];
-  readonly cut: Cut | null;
+  readonly cut: CutRule | null;
 };
 
 /** A shorter entry carries no information; a conversation of so many entries stays too long. */

@@ -7,13 +7,13 @@ import { onwardOf } from './over-episodes.ts';
 
 export const idOf = ({ episode_id, step_id }: StepFacts): string => stepKey(episode_id, step_id);
 
-export type Run = {
+export type MethodRun = {
   readonly episode: EpisodeFacts;
   readonly steps: readonly StepFacts[];
   readonly onward: ReadonlySet<StepFacts>;
 };
 
-export const runsWithSteps = ({ episodes, steps }: MethodFacts): Run[] => {
+export const runsWithSteps = ({ episodes, steps }: MethodFacts): MethodRun[] => {
   const own = groupBy(steps, (step) => step.episode_id);
   return episodes.map((episode) => {
     const mine = own.get(episode.episode_id) ?? [];
@@ -23,7 +23,7 @@ export const runsWithSteps = ({ episodes, steps }: MethodFacts): Run[] => {
 
 /** A verdict on every step, and one on the episode: kept if any of its steps is, with the steps under the name they were collected by. */
 export function collected(
-  { episode, steps, onward }: Run,
+  { episode, steps, onward }: MethodRun,
   collector: 'agent' | 'role',
   kept: ReadonlySet<string | number>,
   reason: string | null,

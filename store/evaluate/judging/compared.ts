@@ -4,7 +4,7 @@ import { anyOf, firstOf, query, type SqlBool, sql } from '../../db/query.ts';
 import { GROUP } from './lock.ts';
 import { awaitedGroups, CLOSE_AFTER, type UnjudgedOptions } from './unjudged.ts';
 
-export type Compared = {
+export type ComparedEpisodes = {
   readonly groups: number;
   /** Groups with one member: `alone` is the only episode of its task or group, `unplaced` names neither. */
   readonly of_one: { readonly alone: number; readonly unplaced: number };
@@ -21,7 +21,7 @@ export async function comparedBy(
   db: Db,
   episodes: readonly string[],
   { now, closeAfter = CLOSE_AFTER }: Pick<UnjudgedOptions, 'now' | 'closeAfter'>,
-): Promise<Compared> {
+): Promise<ComparedEpisodes> {
   const asked = query
     .selectFrom('facts.episodes as e')
     .distinct()

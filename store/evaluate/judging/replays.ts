@@ -23,7 +23,7 @@ export function succeeded({ outcome }: EpisodeFacts): boolean | null {
 
 export type Place = { readonly index: number; readonly step: StepFacts };
 export type Replay = { readonly episode: EpisodeFacts; readonly intervention: Tags; readonly place: Place | null };
-export type Run = {
+export type ReplayRun = {
   readonly episode: EpisodeFacts;
   /** The steps it went on from. */
   readonly steps: readonly StepFacts[];
@@ -35,7 +35,7 @@ export type Run = {
 };
 
 /** Every judged episode as a run, with its replays among the others. */
-export function runsOf({ episodes, steps }: MethodFacts): Run[] {
+export function runsOf({ episodes, steps }: MethodFacts): ReplayRun[] {
   const own = groupBy(steps, (step) => step.episode_id);
   const runs = episodes.map((episode) => ({
     episode,
@@ -71,7 +71,7 @@ export function placeOf(steps: readonly StepFacts[], { step_id, step }: Tags): P
   return found === undefined ? null : { index: index as number, step: found };
 }
 
-export const ofKind = (run: Run, kind: string): Replay[] =>
+export const ofKind = (run: ReplayRun, kind: string): Replay[] =>
   run.replays.filter(({ intervention }) => intervention.kind === kind);
 
 export const bit = (success: boolean): 0 | 1 => (success ? 1 : 0);

@@ -9,7 +9,7 @@
 
 import { Type } from 'typebox';
 import { groupBy } from '../../../ingest/events/group-by.ts';
-import { collected, idOf, type Run, runsWithSteps } from '../judging/collected.ts';
+import { collected, idOf, type MethodRun, runsWithSteps } from '../judging/collected.ts';
 import type { Judgement } from '../judging/judgement.ts';
 import { succeeded, tagged } from '../judging/replays.ts';
 import { method } from './method.ts';
@@ -61,8 +61,8 @@ export const siriusLibrary = method({
      */
     rows: (facts, ask) => {
       const rows = runsWithSteps(facts);
-      const base = (row: Run) => tagged(row.episode, 'regenerated_from');
-      const stepsOf = (row: Run) =>
+      const base = (row: MethodRun) => tagged(row.episode, 'regenerated_from');
+      const stepsOf = (row: MethodRun) =>
         [...row.onward].flatMap((step) => (step.agent === null ? [] : [{ agent: step.agent, id: idOf(step) }]));
       const again = groupBy(
         rows.filter((row) => base(row) !== null && succeeded(row.episode) !== null),
@@ -85,7 +85,7 @@ export const siriusLibrary = method({
       const output = ask.run({ trajectories });
       const kept = new Set(Object.values(output.library).flat());
       const known = new Set(first.map((row) => row.episode.episode_id));
-      const reasonOf = (row: Run): string | null => {
+      const reasonOf = (row: MethodRun): string | null => {
         const from = base(row);
         if (from === null) return row.episode.reward === null ? 'missing_reward' : 'not_a_success';
         if (!known.has(from)) return 'no_base';

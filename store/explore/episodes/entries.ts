@@ -3,7 +3,7 @@ import { isRecord } from '../../../ingest/events/json.ts';
 import type { Selectable } from '../../db/query.ts';
 import type { Database } from '../../db/schema.ts';
 import { textOf } from '../../tables/projection.ts';
-import type { Outlined } from './outline.ts';
+import type { OutlineItem } from './outline.ts';
 
 export type Row = Readonly<Record<string, unknown>>;
 
@@ -20,7 +20,7 @@ type Columns<View extends keyof Database, Names extends keyof Selectable<Databas
   Pick<Selectable<Database[View]>, Names>
 >;
 
-type Judged = Columns<'traj.rewards', 'value' | 'reason'> & { readonly method: string };
+type JudgedReward = Columns<'traj.rewards', 'value' | 'reason'> & { readonly method: string };
 
 export type Candidate = Columns<'traj.steps', 'text' | 'content' | 'chosen' | 'finish_reason'> & {
   readonly step_id: string;
@@ -29,8 +29,8 @@ export type Candidate = Columns<'traj.steps', 'text' | 'content' | 'chosen' | 'f
   readonly tokens: number | null;
   /** Why it cannot be trained on as sampled; null where it can. */
   readonly untrainable: string | null;
-  readonly rewards: readonly Judged[];
-  readonly credits: readonly Judged[];
+  readonly rewards: readonly JudgedReward[];
+  readonly credits: readonly JudgedReward[];
   readonly verdicts: readonly (Columns<'traj.verdicts', 'keep' | 'reason'> & { readonly method: string })[];
 };
 
@@ -58,9 +58,9 @@ export type CallEntry = Common &
 export type MessageEntry = Common &
   Columns<'traj.messages', 'channel' | 'text' | 'content'> & { readonly kind: 'message' };
 
-type Called = 'call_id' | 'name' | 'type' | 'arguments' | 'output' | 'error' | 'duration_ms';
+type CallColumn = 'call_id' | 'name' | 'type' | 'arguments' | 'output' | 'error' | 'duration_ms';
 export type ToolEntry = Common &
-  Columns<'traj.tool_calls', Called> & {
+  Columns<'traj.tool_calls', CallColumn> & {
     readonly kind: 'tool_call';
     /** As the model wrote them, where they could not be read. */
     readonly arguments_raw: string | null;
@@ -103,7 +103,7 @@ export function promptMessage(message: unknown): PromptMessage {
 
 /** `call` is its row of facts.calls with the agent's name and role, `steps` are its rows of traj.steps. */
 export function callEntry(
-  { id, at, promptMessages }: Outlined,
+  { id, at, promptMessages }: OutlineItem,
   call: Row,
   { steps, prompt, judgements }: { steps: readonly Row[]; prompt: readonly PromptMessage[]; judgements: Judgements },
 ): CallEntry {
@@ -130,7 +130,7 @@ export function callEntry(
 
 function candidate(step: Row, { rewards, credits, verdicts }: Judgements): Candidate {
   const mine = (rows: readonly Row[]) => rows.filter((row) => row.step_id === step.step_id);
-  const judged = (row: Row): Judged => ({
+  const judged = (row: Row): JudgedReward => ({
     method: String(row.method),
     value: number(row.value),
     reason: text(row.reason),
@@ -155,7 +155,7 @@ function candidate(step: Row, { rewards, credits, verdicts }: Judgements): Candi
 }
 
 /** A row of traj.messages. */
-export const messageEntry = ({ id, at }: Outlined, row: Row): MessageEntry => ({
+export const messageEntry = ({ id, at }: OutlineItem, row: Row): MessageEntry => ({
   kind: 'message',
   id,
   at,
@@ -168,7 +168,7 @@ export const messageEntry = ({ id, at }: Outlined, row: Row): MessageEntry => ({
 });
 
 /** A row of traj.tool_calls; `agent` is the name of the agent that called it. */
-export const toolEntry = ({ id, at }: Outlined, row: Row, agent: string | null): ToolEntry => ({
+export const toolEntry = ({ id, at }: OutlineItem, row: Row, agent: string | null): ToolEntry => ({
   kind: 'tool_call',
   id,
   at,
@@ -189,7 +189,7 @@ export const toolEntry = ({ id, at }: Outlined, row: Row, agent: string | null):
 });
 
 /** A row of traj.decisions. */
-export const decisionEntry = ({ id, at }: Outlined, row: Row): DecisionEntry => ({
+export const decisionEntry = ({ id, at }: OutlineItem, row: Row): DecisionEntry => ({
   kind: 'decision',
   id,
   at,

@@ -31,7 +31,7 @@ export type Link = {
 };
 
 /** A thing with the messages that its context has and no context before it had; in order. */
-export type Outlined = Thing & {
+export type OutlineItem = Thing & {
   readonly prompt: readonly string[];
   /** Messages of the whole context. */
   readonly promptMessages: number;
@@ -57,7 +57,7 @@ const compareTimes = (a: string | null, b: string | null): number =>
 const withoutZone = (time: string): string => (time.endsWith('Z') ? time.slice(0, -1) : time);
 
 /** The things in order, each with what is new in its context. A message that occurs twice in one context is new twice. */
-export function outline(things: readonly Thing[], links: ReadonlyMap<string, Link>): readonly Outlined[] {
+export function outline(things: readonly Thing[], links: ReadonlyMap<string, Link>): readonly OutlineItem[] {
   const lengths = new Map<string, number>();
   const known = new Map<string, number>();
   return inOrder(things).map((thing) => {

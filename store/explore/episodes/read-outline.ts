@@ -3,19 +3,19 @@ import { EMPTY_CONTEXT } from '../../../ingest/log/split.ts';
 import type { Session } from '../../db/pool.ts';
 import { type Compilable, firstOf, query, rowsOf, sql } from '../../db/query.ts';
 import { shownText } from '../../tables/long-texts.ts';
-import { type Link, type Outlined, outline, type Thing } from './outline.ts';
+import { type Link, type OutlineItem, outline, type Thing } from './outline.ts';
 
 /** Things of one kind that are read of one episode; if there are more, the result is marked. */
 const MOST_THINGS = 100_000;
 
 /** The things of an episode in order, and the kinds of which it has more than {@link MOST_THINGS}. */
-export type EpisodeOutline = { readonly things: readonly Outlined[]; readonly truncated: readonly string[] };
+export type EpisodeOutline = { readonly things: readonly OutlineItem[]; readonly truncated: readonly string[] };
 
 /** Things of the outlines that are kept for the next page, over all episodes. */
 const MOST_KEPT = MOST_THINGS;
 
-type Kept = { readonly revision: number; readonly outline: EpisodeOutline };
-const keptOf = new WeakMap<Session, Map<string, Kept>>();
+type CachedOutline = { readonly revision: number; readonly outline: EpisodeOutline };
+const keptOf = new WeakMap<Session, Map<string, CachedOutline>>();
 
 /**
  * The outline of an episode; with `tokens` their bytes count too. To make one, every byte of the episode is read, so it is kept for the
@@ -28,7 +28,7 @@ export async function readOutline(
 ): Promise<EpisodeOutline> {
   const read = query.selectFrom('facts.episodes').select('revision').where('episode_id', '=', id);
   const revision = (await firstOf(db, read))?.revision ?? null;
-  const kept = keptOf.get(db) ?? new Map<string, Kept>();
+  const kept = keptOf.get(db) ?? new Map<string, CachedOutline>();
   keptOf.set(db, kept);
   const name = JSON.stringify([id, tokens]);
   const before = kept.get(name);

@@ -26,7 +26,7 @@ import {
   toolEntry,
 } from './entries.ts';
 import { type ExecutionMatrix, matricesOf } from './matrices.ts';
-import type { Outlined } from './outline.ts';
+import type { OutlineItem } from './outline.ts';
 import { readOutline } from './read-outline.ts';
 
 export type PageOptions = {
@@ -77,15 +77,15 @@ export async function readEpisodePage(
   const page = pageOf(things, from, bytes);
   const truncated = new Set(cutKinds);
 
-  const read = async (name: string, list: Listed): Promise<readonly Row[]> => {
+  const read = async (name: string, list: OrderedRows): Promise<readonly Row[]> => {
     const { rows, cut } = await readMost(db, list);
     if (cut) truncated.add(name);
     return rows;
   };
-  const ids = (kind: Outlined['kind']) => page.filter((thing) => thing.kind === kind).map((thing) => thing.id);
+  const ids = (kind: OutlineItem['kind']) => page.filter((thing) => thing.kind === kind).map((thing) => thing.id);
   const callIds = ids('call');
   const first = after === undefined;
-  const whole = (name: string, list: Listed) => (first ? read(name, list) : Promise.resolve([]));
+  const whole = (name: string, list: OrderedRows) => (first ? read(name, list) : Promise.resolve([]));
 
   /** The rows of a view about the episode, each whole: what is read of them is a `Row`. */
   const all = (view: OfEpisode) =>
@@ -94,7 +94,7 @@ export async function readEpisodePage(
       .selectAll()
       .where('episode_id', '=', id) as Rows;
   /** Those of this page by their ids; of messages those that were sent, not those of a context. */
-  const named = (view: OfEpisode, kind: Exclude<Outlined['kind'], 'call'>): Promise<readonly Row[]> => {
+  const named = (view: OfEpisode, kind: Exclude<OutlineItem['kind'], 'call'>): Promise<readonly Row[]> => {
     const those = all(view).where(sql.ref(`${kind}_id`), 'in', oneAtLeast(ids(kind)));
     return rowsOf(db, kind === 'message' ? those.where(sql.ref('kind'), '=', 'sent') : those);
   };
@@ -196,15 +196,15 @@ export function joinPages(pages: readonly EpisodePage[]): Omit<EpisodePage, 'nex
 }
 
 /** The things from `from` on until the page is full, one at least where there is one. */
-function pageOf(things: readonly Outlined[], from: number, bytes: number): readonly Outlined[] {
+function pageOf(things: readonly OutlineItem[], from: number, bytes: number): readonly OutlineItem[] {
   let to = from;
   for (let sum = 0; to < things.length && sum < bytes && to - from < MOST; to++) sum += things[to]!.bytes;
   return things.slice(from, to);
 }
 
-const cursorOf = ({ kind, id }: Outlined): string => Buffer.from(JSON.stringify([kind, id])).toString('base64url');
+const cursorOf = ({ kind, id }: OutlineItem): string => Buffer.from(JSON.stringify([kind, id])).toString('base64url');
 
-function placeAfter(things: readonly Outlined[], after: string): number {
+function placeAfter(things: readonly OutlineItem[], after: string): number {
   const place = things.findIndex((thing) => cursorOf(thing) === after);
   if (place >= 0) return place + 1;
   const expected = 'the `next` of an earlier page of this episode';
@@ -215,7 +215,7 @@ function placeAfter(things: readonly Outlined[], after: string): number {
   });
 }
 
-const textsOf = ({ kind, texts }: Outlined): readonly string[] => texts.map((digest) => `${kind} ${digest}`);
+const textsOf = ({ kind, texts }: OutlineItem): readonly string[] => texts.map((digest) => `${kind} ${digest}`);
 
 /** True where the text was shown before: as a message between members, a candidate, or the result of a tool. */
 function has(shown: ReadonlySet<string>, { role, text }: PromptMessage): boolean {
@@ -253,10 +253,10 @@ type OfEpisode =
   `traj.${'tool_calls' | 'messages' | 'decisions' | 'feedback' | 'executions' | 'blames' | 'verdicts' | 'rewards' | 'credits'}`;
 type Rows = SelectQueryBuilder<Database, 'traj.rewards', Row>;
 
-type Listed = { readonly rows: Compilable<Row>; readonly order: readonly string[] };
+type OrderedRows = { readonly rows: Compilable<Row>; readonly order: readonly string[] };
 
 /** Rows in order until there are {@link MOST} of them or they have {@link PAGE_BYTES} bytes. */
-async function readMost(db: Session, { rows, order }: Listed): Promise<{ rows: readonly Row[]; cut: boolean }> {
+async function readMost(db: Session, { rows, order }: OrderedRows): Promise<{ rows: readonly Row[]; cut: boolean }> {
   const places = sql.join(order.map((column) => sql`${sql.ref(column)} asc nulls first`));
   const most = sql<Row>`(select * from (${rows as never}) l order by ${places} limit ${sql.lit(MOST + 1)})`;
   const read = await rowsOf(

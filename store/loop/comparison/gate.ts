@@ -74,7 +74,7 @@ const SEED = 0;
 export const fewestTasks = (level: number): number => Math.max(2, Math.ceil(Math.log2(2 / (1 - level))));
 
 /** What is compared, pair by pair: a task or, of a canary, a block of live episodes. */
-export type Compared = {
+export type ComparisonInput = {
   readonly of: string;
   readonly pairs: readonly Both[];
   /** Loss that counts as not worse. */
@@ -92,7 +92,7 @@ export function decide(
   rules: GateRules,
   guarded: readonly string[] = [],
   draws = DRAWS,
-  beside: readonly Compared[] = [],
+  beside: readonly ComparisonInput[] = [],
 ): Decision {
   const { guardrails } = rules;
   const intervalOf = (differences: readonly number[]) => meanInterval(differences, rules.level, SEED, draws);
@@ -134,7 +134,7 @@ export function decide(
 
 /** What a guardrail holds to so many times the incumbent's. */
 export const LIMITED = ['tokens', 'latency', 'usd'] as const;
-export type Limited = (typeof LIMITED)[number];
+export type LimitName = (typeof LIMITED)[number];
 
 /** What stands in a report where a guardrail on roles found none. */
 export const ANY_ROLE = 'any role';
@@ -145,7 +145,7 @@ type IntervalOf = (differences: readonly number[]) => Interval | null;
 
 /** One comparison, by the interval of its differences. */
 export function compare(
-  { of, pairs, margin }: Compared,
+  { of, pairs, margin }: ComparisonInput,
   accept: GateRules['accept'],
   intervalOf: IntervalOf,
 ): Comparison {
@@ -165,7 +165,7 @@ export function compare(
 
 /** Whether the candidate takes at most `limit` times what the incumbent takes, over the pairs of which both are known. */
 export function withinLimit(
-  { of, pairs, limit }: Omit<Compared, 'margin'> & { readonly limit: number },
+  { of, pairs, limit }: Omit<ComparisonInput, 'margin'> & { readonly limit: number },
   intervalOf: IntervalOf,
 ): Comparison {
   const left = pairs.map(({ incumbent, candidate }) => limit * incumbent - candidate);

@@ -1,7 +1,7 @@
 /** Live episodes as the units that a fall is looked for in: a group counts once, with the mean of its members. */
 import type { Db } from '../../db/pool.ts';
 import { firstOf, query, type RawBuilder, type SqlBool, sql } from '../../db/query.ts';
-import type { LiveUnit, Watched } from './watch.ts';
+import type { FullWatchRules, LiveUnit } from './watch.ts';
 
 /** Episodes that one look reads. */
 export const MOST_LIVE = 20_000;
@@ -10,7 +10,7 @@ export const MOST_LIVE = 20_000;
 const NEWEST = 500;
 
 /** Standard deviation of the metric over the newest live episodes that have a value; null for fewer than two. */
-export async function liveDeviation(db: Pick<Db, 'query'>, metric: Watched['metric']): Promise<number | null> {
+export async function liveDeviation(db: Pick<Db, 'query'>, metric: FullWatchRules['metric']): Promise<number | null> {
   const newest = query
     .selectFrom('facts.episodes as e')
     .select(liveValue(metric).as('value'))
@@ -27,7 +27,7 @@ export async function liveDeviation(db: Pick<Db, 'query'>, metric: Watched['metr
 }
 
 /** The metric of an episode (alias `e`); null where it is unknown. */
-export const liveValue = (metric: Watched['metric']): RawBuilder<number | null> =>
+export const liveValue = (metric: FullWatchRules['metric']): RawBuilder<number | null> =>
   metric === 'reward' ? sql`e.reward` : sql`case e.outcome when 'success' then 1.0 when 'failure' then 0.0 end::float8`;
 
 export type LiveEpisode = {

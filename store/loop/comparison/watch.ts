@@ -48,10 +48,10 @@ export const WatchRules = Type.Object(
 );
 export type WatchRules = Static<typeof WatchRules>;
 
-export type Watched = Required<Omit<WatchRules, 'range'>> & { readonly range: readonly [number, number] };
+export type FullWatchRules = Required<Omit<WatchRules, 'range'>> & { readonly range: readonly [number, number] };
 
 /** The rules with what was left out filled in. */
-export const watchedBy = (rules: WatchRules): Watched => ({
+export const watchedBy = (rules: WatchRules): FullWatchRules => ({
   level: 0.95,
   at_least: 30,
   before: 500,
@@ -92,7 +92,7 @@ const LEAST_BOUND = 0.001;
  * @returns `fell` with a chance of at most 1 − level, over all looks together, where the mean fell by no more than `fall`: half of it for the
  * reference, half for the bet
  */
-export function evidenceOf(rules: Watched, before: readonly LiveUnit[], after: readonly LiveUnit[]): Evidence {
+export function evidenceOf(rules: FullWatchRules, before: readonly LiveUnit[], after: readonly LiveUnit[]): Evidence {
   const { range, fall, level, at_least } = rules;
   const [least, greatest] = range;
   const [known, live] = [valuesOf(before), valuesOf(after)];
@@ -151,14 +151,14 @@ export type WatchReport = {
   /** `watching` until it ends. `held`: the time ended without a fall; `no_data`: without enough data. */
   readonly outcome: 'watching' | 'held' | 'fell' | 'superseded' | 'no_data';
   readonly reason: string;
-  readonly rules: Watched;
+  readonly rules: FullWatchRules;
   readonly evidence: Evidence | null;
   /** The release that went back, and to which; null where none did. */
   readonly rollback: { readonly release_id: string; readonly back_to: string } | null;
 };
 
 /** The evidence in a sentence. */
-export function evidenceText({ metric, fall, level }: Watched, evidence: Evidence): string {
+export function evidenceText({ metric, fall, level }: FullWatchRules, evidence: Evidence): string {
   const { before, after, reference, capital, needed } = evidence;
   const shown = (value: number | null) => (value === null ? 'unknown' : String(Number(value.toPrecision(4))));
   const means = `the mean ${metric} of ${after.units} live episodes is ${shown(after.mean)}, of ${before.units} before the release ${shown(before.mean)}`;

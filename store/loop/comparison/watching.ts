@@ -18,8 +18,8 @@ import { liveUnitsOf, liveValue, MOST_LIVE } from './live-units.ts';
 import {
   evidenceOf,
   evidenceText,
+  type FullWatchRules,
   type LiveUnit,
-  type Watched,
   type WatchReport,
   WatchRules,
   watchedBy,
@@ -159,7 +159,7 @@ export const reasonOf = async (db: Db, release_id: string): Promise<string> =>
  */
 async function liveUnits(
   db: Db,
-  { metric, before }: Watched,
+  { metric, before }: FullWatchRules,
   map: Release,
   other: Release,
   since: string | null,
@@ -194,10 +194,10 @@ type Pairs = readonly (readonly [string, string])[];
 const only = (map: Readonly<Record<string, string>>, other: Readonly<Record<string, string>>): Pairs =>
   Object.entries(map).filter(([name, id]) => other[name] !== id);
 
-type Changed = { readonly weights: Pairs; readonly versions: Pairs };
+type ReleaseChange = { readonly weights: Pairs; readonly versions: Pairs };
 
 /** A row for each episode that weights of the one map or the other answered, and for each that names a version of a team. */
-function answeredOrPlayed(ours: Changed, theirs: Changed) {
+function answeredOrPlayed(ours: ReleaseChange, theirs: ReleaseChange) {
   const by = (pairs: Pairs) =>
     pairs.length === 0
       ? sql<boolean>`false`

@@ -241,7 +241,7 @@ export async function attemptsById(
 }
 
 /** `accepted`: this ended the attempt. `late`: it was lost before; kept beside it. `duplicate`: it had ended by this token already. */
-export type Accepted = 'accepted' | 'late' | 'duplicate' | 'unknown';
+export type ReportVerdict = 'accepted' | 'late' | 'duplicate' | 'unknown';
 
 export type EndedAttempt = Pick<LeasedAttempt, 'id' | 'token'> & { readonly end: AttemptEnd };
 
@@ -249,7 +249,7 @@ export type EndedAttempt = Pick<LeasedAttempt, 'id' | 'token'> & { readonly end:
 export function endAttempts(
   db: Session & { transaction<T>(work: (tx: Session) => Promise<T>): Promise<T> },
   ended: readonly EndedAttempt[],
-): Promise<Accepted[]> {
+): Promise<ReportVerdict[]> {
   return db.transaction(async (tx) => {
     // All lock in the same order, so that two reports never wait for each other.
     const rows = await rowsOf(
@@ -262,9 +262,9 @@ export function endAttempts(
         .orderBy('job_id')
         .forUpdate(),
     );
-    const held = new Map(rows.map((row) => [row.job_id, row as unknown as Held]));
-    const written = new Map<string, Written>();
-    const found = ended.map(({ id, token, end }): Accepted => {
+    const held = new Map(rows.map((row) => [row.job_id, row as unknown as AttemptState]));
+    const written = new Map<string, AttemptOutcome>();
+    const found = ended.map(({ id, token, end }): ReportVerdict => {
       const row = held.get(id);
       if (row === undefined) return 'unknown';
       const { accepted, values } = ending(row, token, end);
@@ -280,19 +280,19 @@ export function endAttempts(
 }
 
 /** What of a row decides how a report ends it. */
-type Held = Pick<AttemptRow, 'state' | 'outcome' | 'result' | 'error'> & {
+type AttemptState = Pick<AttemptRow, 'state' | 'outcome' | 'result' | 'error'> & {
   readonly token: string | number;
   readonly past: boolean | null;
 };
 
-type Written = Pick<AttemptEnd, 'outcome' | 'result' | 'error'>;
+type AttemptOutcome = Pick<AttemptEnd, 'outcome' | 'result' | 'error'>;
 
 /** What becomes of a report, and what is written of it; null: nothing. Pure. */
 function ending(
-  row: Held,
+  row: AttemptState,
   token: number,
   { outcome, result, error }: AttemptEnd,
-): { readonly accepted: Exclude<Accepted, 'unknown'>; readonly values: Written | null } {
+): { readonly accepted: Exclude<ReportVerdict, 'unknown'>; readonly values: AttemptOutcome | null } {
   if (Number(row.token) !== token) return { accepted: 'late', values: null };
   if (row.state === 'running' && (outcome === 'failed' || row.past !== true))
     return { accepted: 'accepted', values: { outcome, result, error } };
@@ -302,9 +302,9 @@ function ending(
   return { accepted: 'late', values: { outcome: 'failed', result: { ...result, late: true }, error: lost } };
 }
 
-async function writeEnds(tx: Session, written: ReadonlyMap<string, Written>): Promise<void> {
+async function writeEnds(tx: Session, written: ReadonlyMap<string, AttemptOutcome>): Promise<void> {
   if (written.size === 0) return;
-  const column = (of: (values: Written) => string | null) => [...written.values()].map(of);
+  const column = (of: (values: AttemptOutcome) => string | null) => [...written.values()].map(of);
   await countOf(
     tx,
     query

@@ -8,7 +8,7 @@ import { requestedOf } from './request.ts';
 import { ROLLOUT, type RolloutSpec } from './rollout.ts';
 
 /** Of all attempts, failed ones included. */
-export type Spent = {
+export type Spending = {
   /** Of prompts and answers, as far as calls give them; null where no call gives any. */
   readonly tokens: number | null;
   /** Calls that ended without an error and without a number of tokens. */
@@ -31,7 +31,11 @@ export const episodeCost = (episode: string) =>
     from facts.calls where episode_id = ${sql.ref(`${episode}.episode_id`)})`;
 
 /** Of rollouts. @param since RFC 3339; only calls requested from then on */
-export async function spentOf(db: Pick<Session, 'query'>, rollouts: readonly string[], since?: string): Promise<Spent> {
+export async function spentOf(
+  db: Pick<Session, 'query'>,
+  rollouts: readonly string[],
+  since?: string,
+): Promise<Spending> {
   const row = await firstOf(
     db,
     query
@@ -60,7 +64,7 @@ export async function spentOf(db: Pick<Session, 'query'>, rollouts: readonly str
  * program reports what it has used until then, so the greatest number counts.
  * @param since RFC 3339; only calls requested, and programs that had not ended, from then on
  */
-export async function spentBelow(db: Pick<Session, 'query'>, job: string, since?: string): Promise<Spent> {
+export async function spentBelow(db: Pick<Session, 'query'>, job: string, since?: string): Promise<Spending> {
   const calls = await spentOf(db, await rolloutsBelow(db, job, since), since);
   const reported = (name: 'tokens' | 'usd') =>
     sql<
@@ -109,7 +113,7 @@ async function rolloutsBelow(db: Pick<Session, 'query'>, job: string, since?: st
  * Why no further attempt is handed out; null while the budget lasts. A budget that cannot be measured ends too: unknown is not 0.
  * @param age seconds since the rollout was requested
  */
-export function overBudget({ budget }: Pick<RolloutSpec, 'budget'>, spent: Spent, age: number): AttemptError | null {
+export function overBudget({ budget }: Pick<RolloutSpec, 'budget'>, spent: Spending, age: number): AttemptError | null {
   const over = (message: string): AttemptError => ({ code: 'budget', message });
   const { tokens, seconds, usd } = budget ?? {};
   if (seconds !== undefined && age >= seconds) return over(`The budget of ${seconds} s was used up.`);

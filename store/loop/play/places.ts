@@ -12,8 +12,8 @@ import { drawnBy, groupAt, type RolloutSpec, type RolloutTask } from './rollout.
 import { requireReplayable, sourceCalls } from './source.ts';
 import { storedTask } from './stored-tasks.ts';
 
-type Read = Pick<Session, 'query'>;
-type Found = Pick<Place, 'episode_id' | 'call_id' | 'step_id' | 'agent'>;
+type ReadSession = Pick<Session, 'query'>;
+type FoundPlace = Pick<Place, 'episode_id' | 'call_id' | 'step_id' | 'agent'>;
 /** Of a spec, what a replay finds when it is requested. */
 export type ReplayFound = { readonly tasks: RolloutTask[]; readonly places: Place[] } & Pick<RolloutSpec, 'team'>;
 
@@ -27,7 +27,7 @@ const refused = (message: string): TroupeError => new TroupeError('usage', messa
  * @throws TroupeError `usage` where the request does not fit together, `not_found` where there is no such place, `input_refused` for an
  *   episode whose calls the record cannot answer, `recipe_invalid` for the filter
  */
-export async function findReplay(db: Read, asked: ReplayAsked): Promise<ReplayFound> {
+export async function findReplay(db: ReadSession, asked: ReplayAsked): Promise<ReplayFound> {
   checkReplay(asked);
   const found = await placesAsked(db, asked);
   if (found.length === 0)
@@ -70,7 +70,7 @@ export async function findReplay(db: Read, asked: ReplayAsked): Promise<ReplayFo
 }
 
 /** In the order of the episodes and, in each, of its calls. */
-async function placesAsked(db: Read, { episode_id, from, where }: ReplayAsked): Promise<Found[]> {
+async function placesAsked(db: ReadSession, { episode_id, from, where }: ReplayAsked): Promise<FoundPlace[]> {
   const own: Filter[] = episode_id === undefined ? [] : [{ field: 'episode_id', op: '=', value: episode_id }];
   const filter: Filter = { and: [...own, ...(where === undefined ? [] : [await readWhere(db, where)])] };
   const rows = await rowsOf(
@@ -103,7 +103,7 @@ async function placesAsked(db: Read, { episode_id, from, where }: ReplayAsked): 
       .orderBy(sql`min(coalesce(c.requested_at, c.completed_at))`)
       .orderBy('c.call_id'),
   );
-  const place = ({ copied: _, steps: __, ...found }: (typeof rows)[number]): Found => found;
+  const place = ({ copied: _, steps: __, ...found }: (typeof rows)[number]): FoundPlace => found;
   if (from === 'end')
     return [...new Set(rows.map((row) => row.episode_id))].map((episode_id) => ({
       episode_id,
@@ -116,7 +116,7 @@ async function placesAsked(db: Read, { episode_id, from, where }: ReplayAsked): 
   return named === undefined ? [] : [{ ...place(named), step_id: named.call_id === from ? named.step_id : from }];
 }
 
-async function readWhere(db: Read, where: NonNullable<ReplayAsked['where']>): Promise<Filter> {
+async function readWhere(db: ReadSession, where: NonNullable<ReplayAsked['where']>): Promise<Filter> {
   const filter = parseFilter(where, 'replay.where');
   if (comparisonsOf(filter).some(({ field }) => field === 'advantage'))
     throw refused('advantage is that of the credit method of a recipe; name the method: credit(METHOD).');
@@ -124,7 +124,11 @@ async function readWhere(db: Read, where: NonNullable<ReplayAsked['where']>): Pr
 }
 
 /** The calls that are answered from the record at one of these places; a fault or a skipped step needs the one at the place as well. */
-function reached(calls: readonly SourceCall[], places: readonly Found[], asked: ReplayAsked): readonly SourceCall[] {
+function reached(
+  calls: readonly SourceCall[],
+  places: readonly FoundPlace[],
+  asked: ReplayAsked,
+): readonly SourceCall[] {
   if (places.some(({ call_id }) => call_id === null)) return calls;
   const last = Math.max(...places.map((place) => calls.findIndex(({ call_id }) => call_id === place.call_id)));
   return calls.slice(0, last + (asked.skip === true || asked.fault !== undefined ? 1 : 0));
@@ -133,7 +137,7 @@ function reached(calls: readonly SourceCall[], places: readonly Found[], asked: 
 type PlayedAs = Pick<Place, 'seed' | 'params'> & { readonly task: RolloutTask; readonly team?: RolloutSpec['team'] };
 
 /** What the team was given when it played an episode: by its rollout where it is known, else as far as its task is stored. */
-async function playedAs(db: Read, episode: string): Promise<PlayedAs> {
+async function playedAs(db: ReadSession, episode: string): Promise<PlayedAs> {
   const row = await firstOf(
     db,
     query
@@ -165,7 +169,7 @@ async function playedAs(db: Read, episode: string): Promise<PlayedAs> {
 
 /** At each place the answers that are put there, by agent; null where none are. A candidate of the source is replaced by its content. */
 async function answersAsked(
-  db: Read,
+  db: ReadSession,
   { answer, answers }: ReplayAsked,
   places: readonly Place[],
 ): Promise<((place: Place) => NonNullable<Place['answers']>) | null> {

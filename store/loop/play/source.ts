@@ -21,13 +21,13 @@ export const requestKey = (asked: {
   return `${prompt} ${tools == null ? '' : sha256(canonicalJson(tools))}`;
 };
 
-type Read = Pick<Session, 'query'>;
+type ReadSession = Pick<Session, 'query'>;
 
 /**
  * The calls of an episode that were answered, in the order in which they were asked for. One that failed is left out: the team did not go on
  * from it.
  */
-export async function sourceCalls(db: Read, episode: string): Promise<SourceCall[]> {
+export async function sourceCalls(db: ReadSession, episode: string): Promise<SourceCall[]> {
   const rows = await rowsOf(
     db,
     query
@@ -68,7 +68,7 @@ export type RecordedSource = { readonly requested: Fields; readonly completed: F
 
 /** The records of these calls by their ids; those that the log does not hold are missing. */
 export async function recordedCalls(
-  db: Read,
+  db: ReadSession,
   episode: string,
   calls: readonly string[],
 ): Promise<ReadonlyMap<string, RecordedSource>> {
@@ -117,7 +117,7 @@ export const isUpstream = ({ completed }: Pick<RecordedSource, 'completed'>): bo
 
 /** @throws TroupeError `input_refused` naming the first call before the place that the record cannot answer */
 export async function requireReplayable(
-  db: Read,
+  db: ReadSession,
   episode: string,
   calls: readonly Pick<SourceCall, 'call_id'>[],
 ): Promise<void> {

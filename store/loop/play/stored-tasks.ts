@@ -14,10 +14,10 @@ const TASKS = query
   .selectFrom('facts.tasks as t')
   .select(['t.task_id', 't.query', 't.content', 't.ground_truth', 't.reference', 't.tests', 't.constraints'])
   .select(['t.origin', 't.split', 't.difficulty', 't.domain', 't.tags', 't.unmapped']);
-type Stored = Awaited<ReturnType<(typeof TASKS)['executeTakeFirstOrThrow']>>;
+type TaskRow = Awaited<ReturnType<(typeof TASKS)['executeTakeFirstOrThrow']>>;
 
 /** A stored task as a line of a file of tasks. */
-const asPlayed = ({ task_id, query: asked, content, ground_truth, unmapped, ...named }: Stored): RolloutTask => ({
+const asPlayed = ({ task_id, query: asked, content, ground_truth, unmapped, ...named }: TaskRow): RolloutTask => ({
   ...(isRecord(unmapped) ? unmapped : {}),
   ...Object.fromEntries(Object.entries(named).filter(([, value]) => value !== null)),
   task_id,

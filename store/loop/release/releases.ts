@@ -26,14 +26,14 @@ export const saysOf = (policy: ReturnType<typeof sql<string>>) =>
 /** The policy that a call (alias `c`) was for, also where a configured server answered in its place. */
 export const ASKED_POLICY = sql<string | null>`coalesce(c.policy, c.completed_unmapped ->> 'policy')`;
 
-export type Given = {
+export type ReleaseInput = {
   readonly checkpoint_id: string;
   /** Where its files are on this machine; null for the model of a configured server. */
   readonly directory: string | null;
 };
 
 /** What a policy was given last, where its files are known; null before its first release, and after a rollback to before it. */
-export async function givenTo(session: Pick<Session, 'query'>, policy: string): Promise<Given | null> {
+export async function givenTo(session: Pick<Session, 'query'>, policy: string): Promise<ReleaseInput | null> {
   const id = sql<string | null>`r.policies ->> ${typed(policy, 'text')}`;
   const given = query
     .selectFrom('facts.releases as r')

@@ -25,7 +25,7 @@ export const PruneSpec = Type.Object({
   team: TeamVersionSpec,
 });
 
-export type Pruned = {
+export type PruneResult = {
   readonly team: TeamVersion;
   readonly removed: readonly string[];
   /** Mean over the episodes that have one, by member. */
@@ -39,7 +39,7 @@ export type Pruned = {
 export async function prunedTeam(
   db: Pick<Session, 'query'>,
   { rollout_id, method_key, keep, team }: { rollout_id: string; method_key: string; keep: number; team: TeamVersion },
-): Promise<Pruned> {
+): Promise<PruneResult> {
   const rows = await rowsOf(
     db,
     query

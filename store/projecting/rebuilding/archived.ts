@@ -12,7 +12,7 @@ import { lookedAgain, restorable } from '../../keep/notes.ts';
 import type { ArchiveFiles, Places } from '../../keep/places.ts';
 import { putBack } from '../../keep/put-back.ts';
 
-export type Archived = {
+export type ArchivedFiles = {
   readonly archive_id: string;
   readonly files: ArchiveFiles;
   readonly manifest: ArchiveManifest;
@@ -28,7 +28,7 @@ export async function archivedToRead(
   db: Db,
   all: boolean,
   places: Places,
-): Promise<{ readonly archives: readonly Archived[]; readonly leftOut: number }> {
+): Promise<{ readonly archives: readonly ArchivedFiles[]; readonly leftOut: number }> {
   const rows = await rowsOf(
     db,
     query
@@ -41,7 +41,7 @@ export async function archivedToRead(
       .orderBy('a.archive_id'),
   );
   const wanted = rows.filter((row) => all || row.in_tables);
-  const archives: Archived[] = [];
+  const archives: ArchivedFiles[] = [];
   for (const archive_id of new Set(wanted.map((row) => row.archive_id))) {
     const own = wanted.filter((row) => row.archive_id === archive_id);
     const files = (await places(own[0]!.uri)).at(own[0]!.uri);
@@ -71,7 +71,7 @@ function unread(error: unknown, { uri }: ArchiveFiles): unknown {
 /** Makes the rows of an archive in a schema. Holds one file of it at a time. @throws TroupeError as `archivedToRead`, for its files */
 export async function projectArchived(
   db: Db,
-  { archive_id, files, manifest, events }: Archived,
+  { archive_id, files, manifest, events }: ArchivedFiles,
   {
     schema,
     all,
@@ -106,7 +106,7 @@ export async function projectArchived(
 }
 
 /** Notes that the tables which take the place of the old ones, in this schema, hold what these archives do. */
-export async function noteShown(tx: Session, archives: readonly Archived[], schema: string): Promise<void> {
+export async function noteShown(tx: Session, archives: readonly ArchivedFiles[], schema: string): Promise<void> {
   await tx.query(
     lookedAgain(
       `back as (

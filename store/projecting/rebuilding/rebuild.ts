@@ -13,7 +13,7 @@ import { inFolders, type Places } from '../../keep/places.ts';
 import { lockAllPartitions } from '../partitions.ts';
 import { projectByKey } from '../project-by-key.ts';
 import { batches, projectBatchIn } from '../projector.ts';
-import { type Archived, archivedToRead, dropBodies, noteShown, projectArchived } from './archived.ts';
+import { type ArchivedFiles, archivedToRead, dropBodies, noteShown, projectArchived } from './archived.ts';
 import { takeLock, tryLock } from './lock.ts';
 
 export type RebuildOptions = {
@@ -198,7 +198,7 @@ async function tablesOf(tx: Session): Promise<readonly string[]> {
   return rows.map(({ name }) => name);
 }
 
-async function swap(tx: Session, shown: readonly Archived[]): Promise<void> {
+async function swap(tx: Session, shown: readonly ArchivedFiles[]): Promise<void> {
   await tx.query('set local search_path = pg_catalog');
   const { rows: views } = await tx.query<{ name: string; definition: string }>(
     `select format('%I.%I', c.relnamespace::regnamespace, c.relname) as name, pg_get_viewdef(c.oid) as definition

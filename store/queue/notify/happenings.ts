@@ -34,7 +34,7 @@ export type Happening = {
   readonly at: string | null;
 };
 
-export type Found = {
+export type HappeningPage = {
   /** In the order of time, and of each partition. */
   readonly happenings: readonly (Happening & { readonly place: Place })[];
   /** Up to where the log was read. */
@@ -49,7 +49,7 @@ export const WINDOW = 5000;
 const LONGEST_REASON = 2000;
 
 /** What happened from these positions on; from the beginning of a partition that they lack. */
-export async function happeningsSince(db: Db, positions: Positions): Promise<Found> {
+export async function happeningsSince(db: Db, positions: Positions): Promise<HappeningPage> {
   const begins = new Map(positions.map((place) => [partitionName(place), place.position]));
   const until: Place[] = [];
   const happenings: (Happening & { place: Place })[] = [];

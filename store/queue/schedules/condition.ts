@@ -2,7 +2,7 @@
 import type { Session } from '../../db/pool.ts';
 import { query, rowsOf, type SqlBool, sql } from '../../db/query.ts';
 import { liveUnitsOf, liveValue, MOST_LIVE } from '../../loop/comparison/live-units.ts';
-import { evidenceOf, type LiveUnit, type Watched, watchedBy } from '../../loop/comparison/watch.ts';
+import { evidenceOf, type FullWatchRules, type LiveUnit, watchedBy } from '../../loop/comparison/watch.ts';
 import type { Positions } from '../../projecting/read-batch.ts';
 import type { ScheduleDefinition } from './definition-schema.ts';
 import { driftNow } from './drift.ts';
@@ -10,7 +10,7 @@ import { newEpisodes } from './new-episodes.ts';
 
 export type Condition = NonNullable<ScheduleDefinition['when']>;
 
-export type Found = {
+export type ConditionResult = {
   readonly holds: boolean;
   readonly detail: string;
   /** Judged episodes that are new; null for a condition on a metric. */
@@ -23,7 +23,7 @@ export type Found = {
 export type Since = { readonly positions: Positions; readonly at: string };
 
 /** Looks once. Nothing is changed. */
-export async function conditionNow(db: Session, when: Condition, since: Since): Promise<Found> {
+export async function conditionNow(db: Session, when: Condition, since: Since): Promise<ConditionResult> {
   if ('fell' in when) return metricNow(db, when.fell, since.at);
   if ('drift' in when) return { ...(await driftNow(db, when.drift, since.at)), new_episodes: null, until: null };
   const { count, until } = await newEpisodes(db, since.positions);
@@ -40,7 +40,7 @@ async function metricNow(
   db: Session,
   { metric, by, range }: Extract<Condition, { fell: unknown }>['fell'],
   since: string,
-): Promise<Found> {
+): Promise<ConditionResult> {
   const rules = watchedBy({ metric, fall: by, ...(range === undefined ? {} : { range }) });
   const before = await liveEpisodes(db, rules, { before: since });
   const evidence = evidenceOf(rules, before, await liveEpisodes(db, rules, { from: since }));
@@ -56,7 +56,7 @@ async function metricNow(
 /** Closed episodes outside of rollouts and gates on one side of a time, in the order of their ends; of those before it the last ones. */
 async function liveEpisodes(
   db: Session,
-  { metric, before: last }: Watched,
+  { metric, before: last }: FullWatchRules,
   side: { readonly before: string } | { readonly from: string },
 ): Promise<LiveUnit[]> {
   const isBefore = 'before' in side;

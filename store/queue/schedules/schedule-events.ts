@@ -4,10 +4,10 @@ import { hashId } from '../../../ingest/events/json.ts';
 import type { EventLog } from '../../../ingest/log/log.ts';
 import { appendOwn } from '../../../ingest/log/own-event.ts';
 
-type Written = Pick<Draft<'schedule.changed'> | Draft<'schedule.skipped'>, 'name' | 'data'>;
+type ScheduleDraft = Pick<Draft<'schedule.changed'> | Draft<'schedule.skipped'>, 'name' | 'data'>;
 
 /** A skipped tick is one event, whoever records it; a change is one for each time. */
-export async function recordScheduleEvent(log: EventLog, at: Date, { name, data }: Written): Promise<void> {
+export async function recordScheduleEvent(log: EventLog, at: Date, { name, data }: ScheduleDraft): Promise<void> {
   const id =
     name === 'schedule.skipped'
       ? `skipped/${(data as EventData<'schedule.skipped'>).first_due_at}`

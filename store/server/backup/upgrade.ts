@@ -93,10 +93,10 @@ async function startAlone(
   }
 }
 
-type Asked = { readonly home: Home; readonly project: string; readonly version: string; readonly now: Date };
+type UpgradeRequest = { readonly home: Home; readonly project: string; readonly version: string; readonly now: Date };
 
 /** The files of the home stay where they are. */
-async function backUpTables(old: Server, file: string, { home, ...rest }: Asked): Promise<void> {
+async function backUpTables(old: Server, file: string, { home, ...rest }: UpgradeRequest): Promise<void> {
   const none = join(home.root, '.upgrading', 'none');
   const db = openPool(old.url(rest.project));
   const tables = { ...home, ...Object.fromEntries(FOLDERS.map((folder) => [folder, none])) };

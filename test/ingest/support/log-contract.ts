@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Event } from '../../../ingest/events/events.ts';
-import type { Appended, EventLog } from '../../../ingest/log/log.ts';
+import type { AppendResult, EventLog } from '../../../ingest/log/log.ts';
 import type { Db } from '../../../store/db/pool.ts';
 import { at, event } from '../../store/support/events.ts';
 import { startProgram } from '../../store/support/process.ts';
@@ -44,7 +44,7 @@ export function logContract(name: string, open: () => Promise<Subject>): void {
       subject = await open();
     });
     afterAll(() => subject.close());
-    const answersOf = (answers: readonly Appended[]) =>
+    const answersOf = (answers: readonly AppendResult[]) =>
       subject.answersDuplicates ? answers : answers.map(() => 'accepted');
     const of = async (episode: string): Promise<Kept[]> =>
       (await subject.kept()).filter((row) => row.key === `e/${episode}`);
@@ -73,7 +73,7 @@ export function logContract(name: string, open: () => Promise<Subject>): void {
       const answers = await Promise.all(
         Array.from({ length: 8 }, (_, i) => subject.log.append(i % 2 ? fresh : [...fresh].reverse())),
       );
-      const counts = (wanted: Appended) => answers.flat().filter((answer) => answer === wanted).length;
+      const counts = (wanted: AppendResult) => answers.flat().filter((answer) => answer === wanted).length;
       expect([counts('accepted'), counts('duplicate')]).toEqual(subject.answersDuplicates ? [2, 14] : [16, 0]);
       expect(await of('twice')).toHaveLength(3);
       expect(await of('sides')).toHaveLength(2);

@@ -1,7 +1,7 @@
 /** The rows that the tables would hold of these events, by the projections alone: the last version of each group of columns. */
 import type { Event } from '../../../ingest/events/events.ts';
 import { canonicalJson } from '../../../ingest/events/json.ts';
-import { amended, type Stored } from '../../../store/projecting/amend.ts';
+import { amended, type LoggedEvent } from '../../../store/projecting/amend.ts';
 import { rowsOf } from '../../../store/tables/catalogue.ts';
 import { effective } from '../../../store/tables/effective.ts';
 
@@ -10,10 +10,10 @@ const OF_FILES = new Set(['raw_artifact_id']);
 
 /** A line for each row, sorted; without versions and original records, which tell one import from another. */
 export function tablesOf(events: readonly Event[]): string[] {
-  const amendments = events.filter(({ name }) => name === 'record.amended') as unknown as Stored[];
+  const amendments = events.filter(({ name }) => name === 'record.amended') as unknown as LoggedEvent[];
   const rows = new Map<string, { version: string; line: string }>();
   for (const event of events) {
-    const now = amended(event as unknown as Stored, amendments);
+    const now = amended(event as unknown as LoggedEvent, amendments);
     if (now === null) continue;
     for (const [target, found] of rowsOf(effective(now))) {
       if (target.name === 'bodies') continue;

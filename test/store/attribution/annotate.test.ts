@@ -1,7 +1,11 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { chatEndpoint } from '../../../cli/training/chat-endpoint.ts';
 import { postgresLog } from '../../../ingest/log/postgres.ts';
-import { type Annotated, annotateHandler, failedEpisodes } from '../../../store/evaluate/attribution/annotate.ts';
+import {
+  type AnnotationResult,
+  annotateHandler,
+  failedEpisodes,
+} from '../../../store/evaluate/attribution/annotate.ts';
 import { evaluateModes } from '../../../store/evaluate/attribution/evaluate.ts';
 import { projectAll } from '../../../store/projecting/projector.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
@@ -44,7 +48,7 @@ describe('annotation by a judge model', () => {
     endpoint = await startEndpoint(reply);
   };
   /** One job, done here and now; pauses are noted and not waited for. */
-  const annotate = async (spec: Readonly<Record<string, unknown>> = {}): Promise<Annotated> => {
+  const annotate = async (spec: Readonly<Record<string, unknown>> = {}): Promise<AnnotationResult> => {
     const handler = annotateHandler(
       { db: fresh.db, log: postgresLog(fresh.db), now: () => new Date(Date.UTC(2026, 10, 1)) },
       {
@@ -65,7 +69,7 @@ describe('annotation by a judge model', () => {
     const job = { job_id: 'j', kind: 'annotate', spec: full, token: 1 };
     const result = await handler(job, async () => {}, new AbortController().signal);
     await projectAll(fresh.db);
-    return result as Annotated;
+    return result as AnnotationResult;
   };
   const recorded = async () =>
     (

@@ -3,7 +3,7 @@
 import { keepBodies } from '../../../ingest/log/postgres.ts';
 import { type Body, contextOf } from '../../../ingest/log/split.ts';
 import { announcements } from '../../../store/datasets/announced.ts';
-import type { Frozen } from '../../../store/datasets/freeze.ts';
+import type { FreezeResult } from '../../../store/datasets/freeze.ts';
 import type { CompactRow, CompactRows } from '../../../store/datasets/manifest.ts';
 import type { Db } from '../../../store/db/pool.ts';
 
@@ -144,7 +144,10 @@ export async function seed(db: Db, team: Team = {}, shuffle: <T>(rows: T[]) => T
 }
 
 /** The rows that the events about a dataset name, all parts together as the tables have them. */
-export async function rowsTold({ directory, manifest }: Pick<Frozen, 'directory' | 'manifest'>): Promise<CompactRows> {
+export async function rowsTold({
+  directory,
+  manifest,
+}: Pick<FreezeResult, 'directory' | 'manifest'>): Promise<CompactRows> {
   const rowsOfSplits: Record<string, CompactRow[]> = {};
   for await (const { data } of announcements(directory, manifest, { at: null })) {
     for (const [split, rows] of Object.entries(data.rows as CompactRows))

@@ -10,7 +10,7 @@ import { keepBodies } from '../../../ingest/log/postgres.ts';
 import { contextOf, EMPTY_CONTEXT } from '../../../ingest/log/split.ts';
 import { arrowStream, nestedStreams } from '../../../store/datasets/arrow.ts';
 import { datasetDiff } from '../../../store/datasets/diff.ts';
-import { type Frozen, freeze } from '../../../store/datasets/freeze.ts';
+import { type FreezeResult, freeze } from '../../../store/datasets/freeze.ts';
 import { parquetOf } from '../../../store/datasets/parquet.ts';
 import { openDataset } from '../../../store/datasets/read.ts';
 import type { Shapes } from '../../../store/datasets/shape.ts';
@@ -36,7 +36,7 @@ afterAll(async () => {
 });
 
 const home = () => join(folder, `home-${homes++}`);
-const make = (recipe: object, directory = home(), from = db): Promise<Frozen> =>
+const make = (recipe: object, directory = home(), from = db): Promise<FreezeResult> =>
   freeze(from, { name: 'test', ...recipe }, { directory, codeVersion: 'test' });
 
 const plain = (value: unknown): unknown => {
@@ -44,11 +44,11 @@ const plain = (value: unknown): unknown => {
   if (ArrayBuffer.isView(value)) return Array.from(value as unknown as ArrayLike<number>);
   return value;
 };
-const rowsOf = async (frozen: Frozen, split?: string) =>
+const rowsOf = async (frozen: FreezeResult, split?: string) =>
   [...(await openDataset(frozen.directory)).rows(split)].map((row) =>
     Object.fromEntries(Object.entries(row).map(([k, v]) => [k, plain(v)])),
   );
-const idsOf = async (frozen: Frozen, split?: string) =>
+const idsOf = async (frozen: FreezeResult, split?: string) =>
   (await rowsOf(frozen, split)).map((row) => `${row.episode_id} ${row.step_id}`);
 
 const bytesOf = async (directory: string): Promise<Record<string, string>> => {

@@ -9,7 +9,7 @@ import { sha256 } from '../../../ingest/events/json.ts';
 import { freeze } from '../../../store/datasets/freeze.ts';
 import { changedBetween, type Moment, momentOf } from '../../../store/datasets/moment.ts';
 import { listDatasets } from '../../../store/datasets/read.ts';
-import { takeUp, type Unfinished, unfinishedIn, whyAnew } from '../../../store/datasets/unfinished.ts';
+import { takeUp, type UnfinishedFreeze, unfinishedIn, whyAnew } from '../../../store/datasets/unfinished.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
 import { compiledProgram } from '../../support/program.ts';
 import { insert, rowsTold, seed } from './fixture.ts';
@@ -75,9 +75,9 @@ async function killed(
 }
 const has = (file: string) => (draft: string) => readdirSync(draft).includes(file);
 
-const stateIn = (draft: string): Unfinished | null => {
+const stateIn = (draft: string): UnfinishedFreeze | null => {
   try {
-    return JSON.parse(readFileSync(join(draft, 'unfinished.json'), 'utf8')) as Unfinished;
+    return JSON.parse(readFileSync(join(draft, 'unfinished.json'), 'utf8')) as UnfinishedFreeze;
   } catch {
     return null;
   }

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { sha256 } from '../../../ingest/events/json.ts';
 import { arrowOfRows } from '../../../store/datasets/arrow.ts';
 import { exportDataset, layoutNamed } from '../../../store/datasets/export.ts';
-import { type Frozen, freeze } from '../../../store/datasets/freeze.ts';
+import { type FreezeResult, freeze } from '../../../store/datasets/freeze.ts';
 import { datasetId } from '../../../store/datasets/manifest.ts';
 import { listIn } from '../../../store/datasets/nested-columns.ts';
 import { findDataset, listDatasets, openDataset } from '../../../store/datasets/read.ts';
@@ -19,7 +19,7 @@ const CONTENT = { name: 'content', kind: 'text' } as const;
 describe('a dataset on disk', () => {
   let folder: string;
   let database: TestDatabase;
-  let whole: Frozen;
+  let whole: FreezeResult;
   let homes = 0;
   const home = () => join(folder, `home-${homes++}`);
   const make = (recipe: object, directory = home()) =>

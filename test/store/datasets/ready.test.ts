@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parseMethods } from '../../../cli/methods/methods-asked.ts';
 import { openProject, type Project } from '../../../cli/open-project.ts';
-import { type Frozen, freeze } from '../../../store/datasets/freeze.ts';
+import { type FreezeResult, freeze } from '../../../store/datasets/freeze.ts';
 import { openDataset } from '../../../store/datasets/read.ts';
 import { readyRecipe, readyRecipes } from '../../../store/datasets/ready.ts';
 import { readRecipe } from '../../../store/datasets/recipe.ts';
@@ -54,7 +54,7 @@ describe.skipIf(!data)('published logs (TROUPE_DATA names their folder)', () => 
   let database: TestDatabase;
   let folder: string;
   let project: Project;
-  const frozen = new Map<string, Frozen>();
+  const frozen = new Map<string, FreezeResult>();
   beforeAll(async () => {
     database = await freshDatabase();
     folder = mkdtempSync(join(tmpdir(), 'troupe-recipes-'));

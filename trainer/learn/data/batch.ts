@@ -20,7 +20,7 @@ export const TOKENS_AT_ONCE = 4096;
 export type Layout = 'sequences' | 'shared-prompts';
 
 /** Which tokens become the K of a batch: those that a loss trains, or all of the completions. */
-export type Wanted = 'trained' | 'all';
+export type TokenChoice = 'trained' | 'all';
 
 export type Batch = {
   readonly rows: readonly Row[];
@@ -33,7 +33,7 @@ export type Batch = {
 };
 
 /** What of a model shapes its batches. */
-export type Shaped = { readonly config: ModelConfig; readonly rotary: RotaryTable };
+export type BatchModel = { readonly config: ModelConfig; readonly rotary: RotaryTable };
 
 const COLUMNS: Readonly<Record<TokenColumn, keyof Completion>> = {
   weight: 'weights',
@@ -60,8 +60,8 @@ function isTrained({ weights, entropyWeights, klWeights }: Completion, token: nu
  */
 export function makeBatch(
   rows: readonly Row[],
-  model: Shaped,
-  { wanted = 'trained', layout = layoutOf(rows) }: { readonly wanted?: Wanted; readonly layout?: Layout } = {},
+  model: BatchModel,
+  { wanted = 'trained', layout = layoutOf(rows) }: { readonly wanted?: TokenChoice; readonly layout?: Layout } = {},
 ): Batch {
   if (rows.length === 0) throw new TroupeError('training_failed', 'a batch needs at least one row, got none');
   const places: [number, number, number][] = [];

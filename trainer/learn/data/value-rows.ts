@@ -26,7 +26,7 @@ export function valueRow(step: RewardedStep, model: OpenModel, range: RewardRang
 
 /** Whose value it is: that of the state before an answer (a critic), or of the answer (a process reward model). */
 export const VALUED = ['state', 'answer'] as const;
-export type Valued = (typeof VALUED)[number];
+export type ValueTarget = (typeof VALUED)[number];
 
 /**
  * The one position of a step whose value is trained or read: at the end of its prompt, or of its answer. The token that follows is
@@ -34,7 +34,7 @@ export type Valued = (typeof VALUED)[number];
  */
 export const valuedTokens = (
   { promptIds, tokenIds }: Pick<TokenRow, 'promptIds' | 'tokenIds'>,
-  of: Valued,
+  of: ValueTarget,
 ): Pick<TokenRow, 'promptIds' | 'tokenIds'> => ({
   promptIds: of === 'state' ? promptIds : [...promptIds, ...tokenIds],
   tokenIds: [promptIds[0]!],
@@ -44,7 +44,7 @@ export const valuedTokens = (
 export function valuedStep(
   step: RewardedStep,
   model: OpenModel,
-  { of, by, range }: { readonly of: Valued; readonly by: 'advantage' | 'reward'; readonly range: RewardRange },
+  { of, by, range }: { readonly of: ValueTarget; readonly by: 'advantage' | 'reward'; readonly range: RewardRange },
 ): (ValueRow & Pick<TrainingRow, 'role'>) | null {
   if (step[by] === null || step[by] === undefined) return null;
   const { role, ...row } = unweighed(supervisedRow(step, model));

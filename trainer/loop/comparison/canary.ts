@@ -16,7 +16,7 @@ import {
   familyName,
   type GateRules,
   LIMITED,
-  type Limited,
+  type LimitName,
   withinLimit,
 } from '../../../store/loop/comparison/gate.ts';
 import { SIDES, type Side } from './play.ts';
@@ -97,7 +97,7 @@ export function decideCanary(
   const within = (most: number) => (differences: readonly number[]) =>
     anytimeInterval(differences, [-most, most], level);
   const main = compare({ of: 'all episodes', pairs: pairsOf(({ value }) => value), margin }, accept, within(width));
-  const found: Guarded[] = [];
+  const found: GuardedComparison[] = [];
   const guard = (of: string, loss: number, valueIn: (unit: CanaryUnit) => number | null, most = width) =>
     found.push({
       floor: -loss,
@@ -131,9 +131,10 @@ export function decideCanary(
 }
 
 /** A comparison, and what its difference has to reach to pass. */
-type Guarded = { readonly floor: number; readonly comparison: Comparison };
+type GuardedComparison = { readonly floor: number; readonly comparison: Comparison };
 
-const isBelow = ({ floor, comparison: { interval } }: Guarded): boolean => interval !== null && interval.high < floor;
+const isBelow = ({ floor, comparison: { interval } }: GuardedComparison): boolean =>
+  interval !== null && interval.high < floor;
 
 /** Units of the incumbent whose use says what is much; they are not compared. */
 const CALIBRATING = 20;
@@ -146,7 +147,7 @@ const MUCH = 2;
  */
 function limited(
   units: readonly CanaryUnit[],
-  of: Limited,
+  of: LimitName,
   limit: number,
   within: (most: number) => Parameters<typeof withinLimit>[1],
 ): Comparison {

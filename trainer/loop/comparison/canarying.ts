@@ -120,14 +120,19 @@ const idsOf = ({ incumbent, candidate }: NonNullable<CanaryAsked['teams']>) => (
   candidate: candidate.team_id,
 });
 
-type Found = { readonly passed: boolean; readonly reason: string };
+type CanaryVerdict = { readonly passed: boolean; readonly reason: string };
 
-const overReason = (found: Found, { at_least }: CanaryAsked['rules'], least: number): string =>
+const overReason = (found: CanaryVerdict, { at_least }: CanaryAsked['rules'], least: number): string =>
   found.passed
     ? `It ended with ${countText(least, 'episode')} of a side with a value; needed: ${at_least}. ${found.reason}`
     : `It ended without a decision. ${found.reason}`;
 
-function goingReason(found: Found, rules: CanaryAsked['rules'], began_at: string | null, least: number): string {
+function goingReason(
+  found: CanaryVerdict,
+  rules: CanaryAsked['rules'],
+  began_at: string | null,
+  least: number,
+): string {
   if (began_at === null) return 'It is under way, and the candidate has answered no call yet.';
   return found.passed
     ? `It is under way. ${found.reason} It has ${least} of ${countText(rules.at_least, 'episode')} a side, and bakes for ${countText(rules.bake_hours, 'hour')}.`

@@ -4,7 +4,7 @@ import type { Job, JobContext } from '../../../store/queue/jobs/jobs.ts';
 import type { SavedCheckpoint } from '../../model/checkpoints/checkpoint.ts';
 import type { CheckpointMeta } from '../../model/checkpoints/checkpoint-format.ts';
 
-export type Trained = Pick<CheckpointMeta, 'adapter'> & {
+export type TrainedCheckpoint = Pick<CheckpointMeta, 'adapter'> & {
   readonly job: Job;
   readonly saved: SavedCheckpoint;
   /** Id of the weights it was trained from. */
@@ -21,7 +21,7 @@ export type Trained = Pick<CheckpointMeta, 'adapter'> & {
 /** Appends `checkpoint.saved`. */
 export async function announceCheckpoint(
   { log, now }: JobContext,
-  { job, saved, parent, policy, datasetId, keep, step, metrics, codeVersion, adapter }: Trained,
+  { job, saved, parent, policy, datasetId, keep, step, metrics, codeVersion, adapter }: TrainedCheckpoint,
 ): Promise<void> {
   await appendOwn(log, [
     {

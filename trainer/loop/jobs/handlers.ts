@@ -58,7 +58,7 @@ export type TrainerSettings = {
   readonly onStep?: (seconds: number, job: string) => void;
 };
 
-type Asked = { readonly job: Job; readonly report: Report; readonly signal: AbortSignal };
+type JobRun = { readonly job: Job; readonly report: Report; readonly signal: AbortSignal };
 /** What a training reports to; with the role of each step where it has rows of one. */
 type WatchOf = (roleOf?: Reporting['roleOf']) => Watch;
 
@@ -80,7 +80,7 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
 
   /** Trains and saves; whatever goes wrong, the weights in memory are not trusted again. */
   async function training<Metrics extends object>(
-    { job, report, signal }: Asked,
+    { job, report, signal }: JobRun,
     spec: TrainSpec,
     train: (learner: Learner, dataset: OpenedDataset, watch: WatchOf) => Promise<Metrics>,
     opens: typeof openValueModel = openModelForIds,

@@ -3,11 +3,11 @@ import { freemem } from 'node:os';
 import type { Learner } from '../../learn/learner.ts';
 import { checkTrainingMemory, estimateTrainingMemory, type MemoryOptions } from '../../learn/memory.ts';
 
-type Sized = { readonly tokens: readonly number[]; readonly rowsPerStep: number; readonly what: string };
+type MemoryInput = { readonly tokens: readonly number[]; readonly rowsPerStep: number; readonly what: string };
 
 export type JobMemory = {
   /** Throws `training_failed` with the numbers where a job of such rows does not fit. */
-  readonly require: (learner: Learner, job: Sized & Pick<MemoryOptions, 'sharedPrompts'>) => void;
+  readonly require: (learner: Learner, job: MemoryInput & Pick<MemoryOptions, 'sharedPrompts'>) => void;
 };
 
 const available = (): number => process.availableMemory?.() ?? freemem();

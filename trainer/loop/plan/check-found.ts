@@ -87,7 +87,7 @@ export type RolloutCheck = {
   readonly tasks_sha256: string | null;
 };
 
-export type Asked = {
+export type CheckContext = {
   readonly db: Db;
   readonly folder: string;
   readonly codeVersion: string;
@@ -100,7 +100,7 @@ export type Asked = {
 };
 
 /** What a check needs to know beside the plan. */
-export type Checking = Asked & {
+export type Checking = CheckContext & {
   /** Those of the configuration. */
   readonly runners: readonly Runner[];
   readonly engines: readonly Engine[];
@@ -108,4 +108,4 @@ export type Checking = Asked & {
 };
 
 /** Filled in by each part of the check: what keeps the plan from running, and what is worth knowing. */
-export type Found = { readonly problems: string[]; readonly notes: string[] };
+export type Findings = { readonly problems: string[]; readonly notes: string[] };

@@ -6,7 +6,7 @@ import type { GateRules } from '../../../store/loop/comparison/gate.ts';
 import { liveDeviation } from '../../../store/loop/comparison/live-units.ts';
 import type { GateReport } from '../comparison/report.ts';
 import { episodesForCanary, type SizeAsked, tasksForGate } from '../comparison/size.ts';
-import type { Found, PlanCheck, PolicyCheck } from './check-found.ts';
+import type { Findings, PlanCheck, PolicyCheck } from './check-found.ts';
 import { isJudgedBy } from './check-policies.ts';
 import { type CanaryGate, canaryRulesOf, rulesOf } from './gate-schema.ts';
 import { requireTasks } from './plan-parts.ts';
@@ -118,7 +118,7 @@ async function canaryCheck(
 export function canaryWithin(
   { minutes }: NonNullable<Plan['budget']> = {},
   { bake_hours, hours }: ReturnType<typeof canaryRulesOf>,
-  { problems, notes }: Found,
+  { problems, notes }: Findings,
 ): void {
   if (minutes === undefined || hours * 60 <= minutes) return;
   const ends = `budget.minutes is ${minutes}, and a canary ends with them`;

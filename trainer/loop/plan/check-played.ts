@@ -5,7 +5,7 @@ import { type Engine, findEngine } from '../../engines/engines.ts';
 import { checkProgram } from '../play/command.ts';
 import { findRunner, missingVariables, type Runner } from '../play/runners.ts';
 import { servedNow } from '../play/serving.ts';
-import type { Checking, Found, RolloutCheck } from './check-found.ts';
+import type { Checking, Findings, RolloutCheck } from './check-found.ts';
 import type { PlayGate } from './gate-schema.ts';
 import { requireTasks, rolloutOf } from './plan-parts.ts';
 import { isWhere, type Plan, type PlanTasks, servedPolicies } from './plan-schema.ts';
@@ -14,7 +14,7 @@ import { tasksOf } from './plan-tasks.ts';
 export async function rolloutCheck(
   { db, runners }: { readonly db: Db; readonly runners: readonly Runner[] },
   plan: Plan,
-  { problems, notes }: Found,
+  { problems, notes }: Findings,
 ): Promise<RolloutCheck | null> {
   const rollout = rolloutOf(plan);
   if (rollout === null) return null;
@@ -109,7 +109,7 @@ async function tasksNow(
   db: Db,
   at: 'rollout' | 'gate',
   tasks: PlanTasks,
-  { problems, notes }: Found,
+  { problems, notes }: Findings,
 ): Promise<readonly RolloutTask[]> {
   if (isWhere(tasks))
     notes.push(`${at}.tasks is a filter: the tasks counted are those of now; the stage reads it again when it begins.`);
@@ -159,7 +159,7 @@ export function noteMissing(
 export function enginesCheck(
   { engines, env }: { readonly engines: readonly Engine[]; readonly env: Checking['env'] },
   { policies }: Plan,
-  { problems, notes }: Found,
+  { problems, notes }: Findings,
 ): void {
   const used = Object.values(policies).flatMap(({ train }) => (train.engine === 'command' ? [train.use] : []));
   for (const name of new Set(used))

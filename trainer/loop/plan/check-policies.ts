@@ -16,7 +16,7 @@ import { cutRow, type StepRow, supervisedRow } from '../../learn/data/training-r
 import { DEFAULTS } from '../../learn/defaults.ts';
 import { NO_SIGNAL } from '../../learn/rl.ts';
 import { type OpenModel, openModelForIds } from '../../model/model-directory.ts';
-import type { Asked, Found, PolicyCheck, RolloutCheck } from './check-found.ts';
+import type { CheckContext, Findings, PolicyCheck, RolloutCheck } from './check-found.ts';
 import { rolesCheck } from './check-roles.ts';
 import type { Plan, PlanPolicy } from './plan-schema.ts';
 import { asJudged, withoutGates } from './round-rows.ts';
@@ -28,7 +28,7 @@ const SAMPLE = 200;
 
 /** The recipe as a dataset of now; null where its methods have not been run. */
 export async function frozen(
-  { db, folder, ...options }: Asked,
+  { db, folder, ...options }: CheckContext,
   recipe: Readonly<Record<string, unknown>>,
   plan: Plan,
   notes: string[],
@@ -79,7 +79,7 @@ export async function policyCheck(
     readonly rollout: RolloutCheck | null;
     readonly rounds: number;
   },
-  { problems, notes }: Found,
+  { problems, notes }: Findings,
 ): Promise<PolicyCheck> {
   const { train } = policy;
   const method = train.engine === 'command' ? `program ${train.use}` : train.method;
@@ -191,7 +191,11 @@ export function emptied(name: string, { manifest }: OpenedDataset): string {
 }
 
 /** Methods that a recipe reads and the plan does not run: nobody has judged episodes that are yet to be played. One that is none is a problem. */
-export async function noteUnjudged(db: Db, { policies, judge = [] }: Plan, { problems, notes }: Found): Promise<void> {
+export async function noteUnjudged(
+  db: Db,
+  { policies, judge = [] }: Plan,
+  { problems, notes }: Findings,
+): Promise<void> {
   const run = new Set<string>(judge.map(({ method }) => method));
   const judged = new Set((await judgedMethods(db)).flatMap(({ method, method_key }) => [method, method_key]));
   const known = new Set<string>([...METHOD_NAMES, ...judged]);

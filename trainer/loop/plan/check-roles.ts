@@ -168,7 +168,7 @@ async function lastTraining(db: Db, policy: string, kind: string): Promise<Befor
   );
   const byRole = new Map<string, { steps: number; moved: number }>();
   for (const { result } of jobs)
-    for (const [role, { steps, moved }] of Object.entries((result as Moved).by_role ?? {})) {
+    for (const [role, { steps, moved }] of Object.entries((result as MovedWeights).by_role ?? {})) {
       const so = byRole.get(role) ?? { steps: 0, moved: 0 };
       byRole.set(role, { steps: so.steps + steps, moved: so.moved + moved });
     }
@@ -176,6 +176,6 @@ async function lastTraining(db: Db, policy: string, kind: string): Promise<Befor
 }
 
 /** Of the result of a training job. */
-type Moved = {
+type MovedWeights = {
   readonly by_role?: Readonly<Record<string, { readonly steps: number; readonly moved: number }>>;
 };

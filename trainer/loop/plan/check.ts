@@ -12,7 +12,7 @@ import { fewestTasks } from '../../../store/loop/comparison/gate.ts';
 import { watchedBy } from '../../../store/loop/comparison/watch.ts';
 import { openModelForIds } from '../../model/model-directory.ts';
 import { countEpisodes } from '../../sample/pass-episodes.ts';
-import type { Checking, Found, PlanCheck, PolicyCheck, RolloutCheck } from './check-found.ts';
+import type { Checking, Findings, PlanCheck, PolicyCheck, RolloutCheck } from './check-found.ts';
 import { canaryWithin, gateCheck, mostTasks } from './check-gates.ts';
 import { enginesCheck, noteMissing, playCheck, rolloutCheck } from './check-played.ts';
 import { emptied, frozen, isJudgedBy, noteUnjudged, policyCheck, stepsOf, unjudged } from './check-policies.ts';
@@ -41,7 +41,7 @@ export async function requireUnblocked(asked: Checking, plan: Plan): Promise<voi
  * @param asked.folder in which datasets are frozen for the count, and removed again
  */
 export async function checkPlan(asked: Checking, plan: Plan): Promise<PlanCheck> {
-  const found: Found = { problems: [], notes: [] };
+  const found: Findings = { problems: [], notes: [] };
   await mkdir(asked.folder, { recursive: true });
   const folder = await mkdtemp(join(asked.folder, 'plan-check-'));
   try {
@@ -78,7 +78,7 @@ export async function checkPlan(asked: Checking, plan: Plan): Promise<PlanCheck>
   }
 }
 
-type Check = { readonly asked: Checking; readonly plan: Plan; readonly found: Found };
+type Check = { readonly asked: Checking; readonly plan: Plan; readonly found: Findings };
 
 /** Rewards of steps that are recorded and that no method of the plan reads. */
 async function noteUnread({ asked, plan, found }: Check): Promise<void> {
@@ -121,7 +121,7 @@ async function startCheck(
   db: Db,
   name: string,
   policy: PlanPolicy,
-  { problems, notes }: Found,
+  { problems, notes }: Findings,
 ): Promise<Checkpoint | null> {
   const { from = 'released', base } = policy;
   const start = await startOf(db, name, policy, null).catch((error: TroupeError) => {
@@ -196,7 +196,7 @@ async function offlineTasks(
   );
 }
 
-type Note = (of: { readonly plan: Plan; readonly gate: PlanCheck['gate']; readonly found: Found }) => void;
+type Note = (of: { readonly plan: Plan; readonly gate: PlanCheck['gate']; readonly found: Findings }) => void;
 
 const tooFewTasks: Note = ({ plan, gate, found }) => {
   if (gate.tasks === null || plan.gate.kind === 'manual') return;

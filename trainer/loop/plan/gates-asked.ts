@@ -13,23 +13,23 @@ import type { Side } from '../comparison/play.ts';
 import type { GateReport, ManualReport } from '../comparison/report.ts';
 import { type CanaryGate, canaryRulesOf, type OfflineGate, type PlayGate, rulesOf } from './gate-schema.ts';
 import { type Iteration, mapped } from './iteration.ts';
-import type { Done } from './parts.ts';
+import type { PartResult } from './parts.ts';
 import { requireTasks } from './plan-parts.ts';
 import { paramsOfGate } from './plan-rollout.ts';
 import { type Plan, type PlanPolicy, servedPolicies } from './plan-schema.ts';
 import { tasksOf } from './plan-tasks.ts';
 import { playAsked } from './play-gate.ts';
-import { asJudged, type Frozen, withoutGates } from './round-rows.ts';
+import { asJudged, type FrozenRows, withoutGates } from './round-rows.ts';
 import type { Stages } from './stages.ts';
-import type { Trained } from './training-asked.ts';
-import { type Checkpoint, type Hosted, releasedOf } from './weights.ts';
+import type { TrainingResult } from './training-asked.ts';
+import { type Checkpoint, type HostedModels, releasedOf } from './weights.ts';
 
 /** What a round trained, as its gate needs it. */
-type Shown = {
+type GateInput = {
   readonly round: number;
-  readonly candidates: Readonly<Record<string, Trained>>;
+  readonly candidates: Readonly<Record<string, TrainingResult>>;
   /** The rows of the last iteration, by policy. */
-  readonly frozen: Readonly<Record<string, Frozen>>;
+  readonly frozen: Readonly<Record<string, FrozenRows>>;
   /** All iterations of the round. */
   readonly ended: () => Promise<readonly Iteration[]>;
 };
@@ -39,9 +39,9 @@ export async function gateOf(
   context: JobContext,
   plan: Plan,
   stages: Stages,
-  shown: Shown,
-  hosted: Hosted,
-): Promise<Done<GateReport | ManualReport>> {
+  shown: GateInput,
+  hosted: HostedModels,
+): Promise<PartResult<GateReport | ManualReport>> {
   const { gate } = plan;
   const { candidates } = shown;
   switch (gate.kind) {
@@ -59,11 +59,11 @@ export async function gateOf(
 }
 
 /** What a policy is answered with until something is released, by policy: its base, else the weights that the round began with. */
-const basesOf = async ({ policies }: Plan, ended: Shown['ended']): Promise<Record<string, string>> =>
+const basesOf = async ({ policies }: Plan, ended: GateInput['ended']): Promise<Record<string, string>> =>
   mapped((await ended())[0]!.trained, ({ spec }, name) => policies[name]!.base ?? String(spec.base));
 
 /** The rows of a gate that has a recipe of its own, frozen. */
-const gateRows = (plan: Plan, stages: Stages, recipe: PlanPolicy['recipe']): Promise<Frozen> =>
+const gateRows = (plan: Plan, stages: Stages, recipe: PlanPolicy['recipe']): Promise<FrozenRows> =>
   stages.freeze('freeze-gate', () =>
     asJudged(parseRecipe({ ...withoutGates(recipe), name: `${plan.name}-gate` }), plan.judge),
   );
@@ -72,8 +72,8 @@ async function offlineAsked(
   { db }: JobContext,
   plan: Plan,
   gate: OfflineGate,
-  rows: Frozen | null,
-  { candidates, frozen, ended }: Shown,
+  rows: FrozenRows | null,
+  { candidates, frozen, ended }: GateInput,
 ): Promise<Record<string, unknown>> {
   const bases = await basesOf(plan, ended);
   const policies: Record<string, unknown> = {};
@@ -97,8 +97,8 @@ async function playGateAsked(
   context: JobContext,
   plan: Plan,
   gate: PlayGate,
-  { round, candidates, ended }: Shown,
-  hosted: Hosted,
+  { round, candidates, ended }: GateInput,
+  hosted: HostedModels,
 ): Promise<Record<string, unknown>> {
   const all = await ended();
   const served = servedPolicies(plan);
@@ -127,9 +127,9 @@ const only = <T>(names: readonly string[], of: Readonly<Record<string, T>>): Rec
  */
 export async function mapsOf(
   { db, log }: JobContext,
-  candidates: Readonly<Record<string, Trained>>,
+  candidates: Readonly<Record<string, TrainingResult>>,
   bases: Readonly<Record<string, string>>,
-  hosted: Hosted = {},
+  hosted: HostedModels = {},
 ): Promise<Record<Side, Record<string, Checkpoint>>> {
   await waitProjected(db, { log });
   const incumbent: Record<string, Checkpoint> = {};
@@ -145,7 +145,7 @@ export async function mapsOf(
   return { incumbent, candidate: { ...incumbent, ...mapped(candidates, weightsOf) } };
 }
 
-const weightsOf = ({ checkpoint_id, directory }: Trained): Checkpoint => ({ checkpoint_id, directory });
+const weightsOf = ({ checkpoint_id, directory }: TrainingResult): Checkpoint => ({ checkpoint_id, directory });
 
 /**
  * What a canary is asked for. One at a time answers the live calls of a policy.
@@ -155,8 +155,8 @@ async function canaryAsked(
   context: JobContext,
   plan: Plan,
   gate: CanaryGate,
-  { candidates: all, ended }: Shown,
-  hosted: Hosted,
+  { candidates: all, ended }: GateInput,
+  hosted: HostedModels,
 ): Promise<Record<string, unknown>> {
   const candidates = only(servedPolicies(plan), all);
   const other = await canaryOf(context.db, { policies: Object.keys(candidates), team: null });

@@ -16,7 +16,7 @@ import { PASS } from '../jobs/passes.ts';
 import type { RolloutResult } from '../play/handler.ts';
 import { repairTasks, withRepairs } from '../play/repairs.ts';
 import type { ServingResult } from '../play/serving.ts';
-import { type Done, partOf } from './parts.ts';
+import { type PartResult, partOf } from './parts.ts';
 import { rolloutOf } from './plan-parts.ts';
 import {
   branchAsked,
@@ -34,10 +34,18 @@ import {
 } from './plan-rollout.ts';
 import { type Plan, type PlanRollout, type PlanWriters, passStage, servedPolicies } from './plan-schema.ts';
 import { tasksOf } from './plan-tasks.ts';
-import { asJudged, type Frozen, lacksSignal, requireRows, whereOf, withinRound, withoutGates } from './round-rows.ts';
+import {
+  asJudged,
+  type FrozenRows,
+  lacksSignal,
+  requireRows,
+  whereOf,
+  withinRound,
+  withoutGates,
+} from './round-rows.ts';
 import { NothingToLearn, type OfStage, type Stages, stageId, stagesOf } from './stages.ts';
-import { learnsFromSignal, loraBase, type Trained, trainingKind, trainSpec } from './training-asked.ts';
-import { type Hosted, releasedOf, startOf } from './weights.ts';
+import { learnsFromSignal, loraBase, type TrainingResult, trainingKind, trainSpec } from './training-asked.ts';
+import { type HostedModels, releasedOf, startOf } from './weights.ts';
 
 /** How long a plan waits for the processes that serve its policies. */
 const SERVING_WITHIN_S = 120;
@@ -48,17 +56,17 @@ export type Iteration = {
   readonly played: readonly RolloutResult[];
   /** The tasks that writers wrote for it; null where they stand in the plan or are stored. */
   readonly written: WrittenTasks | null;
-  readonly frozen: Readonly<Record<string, Frozen>>;
-  readonly trained: Readonly<Record<string, Done<Trained>>>;
+  readonly frozen: Readonly<Record<string, FrozenRows>>;
+  readonly trained: Readonly<Record<string, PartResult<TrainingResult>>>;
 };
 
 type OfIteration = OfStage & {
   /** The candidates of the iteration before; null in the first one. */
-  readonly before: Readonly<Record<string, Trained>> | null;
+  readonly before: Readonly<Record<string, TrainingResult>> | null;
   /** Ids of the candidates of the round before. */
   readonly candidates: Readonly<Record<string, string>>;
   /** The models that answer for policies which were never released. */
-  readonly hosted: Hosted;
+  readonly hosted: HostedModels;
 };
 
 /** Play, where the plan has a rollout, judge, freeze and train once. */
@@ -98,7 +106,7 @@ export async function iterate(context: JobContext, plan: Plan, of: OfIteration):
     }));
   if (plan.judge)
     await stages.job('judge', 'judge', async () => ({ methods: plan.judge, where: whereOf(plan, taken) }));
-  const frozen: Record<string, Frozen> = {};
+  const frozen: Record<string, FrozenRows> = {};
   const silent: string[] = [];
   const count = countEpisodes(context.db);
   for (const name of names) {
@@ -114,11 +122,11 @@ export async function iterate(context: JobContext, plan: Plan, of: OfIteration):
     throw new NothingToLearn(`Nothing to learn for ${names.join(', ')}: ${whyEmpty(frozen[names[0]!]!.funnel)}.`);
   // An iteration without a signal leaves the weights as they are: the next one has other tasks.
   for (const name of silent) if (trainingKind(plan.policies[name]!) !== 'rl') requireRows(name, frozen[name]!);
-  const trained: Record<string, Done<Trained>> = {};
+  const trained: Record<string, PartResult<TrainingResult>> = {};
   for (const name of names) {
     const policy = plan.policies[name]!;
     const dataset = frozen[name]!.directory;
-    trained[name] = await stages.job<Trained>(`train-${name}`, trainingKind(policy), async () => ({
+    trained[name] = await stages.job<TrainingResult>(`train-${name}`, trainingKind(policy), async () => ({
       ...(await trainSpec(policy, dataset)),
       base: await start(name),
       ...loraBase(policy),
@@ -154,8 +162,8 @@ export async function iterationsOf(
         )
       ).flatMap((found) => (found === null ? [] : [found.result])),
       written: plan.rollout?.writers === undefined ? null : (await part<WrittenTasks>('tasks')).result,
-      frozen: mapped(await each<Frozen>('freeze'), ({ result }) => result),
-      trained: await each<Trained>('train'),
+      frozen: mapped(await each<FrozenRows>('freeze'), ({ result }) => result),
+      trained: await each<TrainingResult>('train'),
     });
   }
   return found;
@@ -181,7 +189,7 @@ export async function iterationToGoOn(
   if (iteration === 1) return { iteration, before: null };
   const before = await Promise.all(
     names.map(async (name) => {
-      const part = await partOf<Trained>(db, stageId({ ...of, iteration: iteration - 1 }, `train-${name}`));
+      const part = await partOf<TrainingResult>(db, stageId({ ...of, iteration: iteration - 1 }, `train-${name}`));
       return [name, part!.result] as const;
     }),
   );
@@ -257,7 +265,7 @@ async function playTrees(
   return { played, written };
 }
 
-const weightsOf = (before: Readonly<Record<string, Trained>>) =>
+const weightsOf = (before: Readonly<Record<string, TrainingResult>>) =>
   mapped(before, ({ checkpoint_id, directory }) => ({ checkpoint_id, directory }));
 
 /** Of the policies that go on from their last checkpoint, that one where it was not released: else the first iteration would be off-policy. */
@@ -265,8 +273,8 @@ async function lastUnreleased(
   db: JobContext['db'],
   { policies }: Plan,
   { served, candidates }: { readonly served: readonly string[]; readonly candidates: Readonly<Record<string, string>> },
-): Promise<Record<string, Trained>> {
-  const found: Record<string, Trained> = {};
+): Promise<Record<string, TrainingResult>> {
+  const found: Record<string, TrainingResult> = {};
   for (const name of served) {
     const policy = policies[name]!;
     if (policy.from !== 'last') continue;
@@ -288,7 +296,7 @@ async function play(
     readonly names: readonly string[];
     readonly round: number;
     readonly seed: number;
-    readonly answering: Readonly<Record<string, Trained>>;
+    readonly answering: Readonly<Record<string, TrainingResult>>;
     readonly basesOf: (unreleased: readonly string[]) => Promise<Readonly<Record<string, string>>>;
   },
 ): Promise<{ readonly result: RolloutResult; readonly written: WrittenTasks | null }> {

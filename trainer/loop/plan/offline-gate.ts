@@ -57,7 +57,7 @@ const NOTHING_SPENT = { tokens: null, uncounted: 0, usd: null, unpriced: 0 };
 /** Rows scored at once. */
 const AT_ONCE = 32;
 
-type Scored = Both & { readonly task: string; readonly role: string };
+type ScoredPair = Both & { readonly task: string; readonly role: string };
 
 /** @returns handler of kind `gate`, whose result is a `GateReport` */
 export function offlineGate({ db }: JobContext, settings: { readonly threads: number; readonly codeVersion: string }) {
@@ -70,7 +70,7 @@ export function offlineGate({ db }: JobContext, settings: { readonly threads: nu
       return over !== null;
     };
     const leftOut: Record<string, number> = { [TRAINED_ON]: 0, [NOTHING_TO_SCORE]: 0 };
-    const scored: Scored[] = [];
+    const scored: ScoredPair[] = [];
     const content: string[] = [];
     const models: Record<string, { incumbent: string; candidate: string }> = {};
     for (const [name, policy] of Object.entries(policies)) {
@@ -165,7 +165,7 @@ function withinContext(row: StepRow, open: OpenModel): TokenRow | null {
 }
 
 /** By task: the mean over its rows, and over those of each role. */
-async function measured(db: Db, scored: readonly Scored[]): Promise<TaskMeasured[]> {
+async function measured(db: Db, scored: readonly ScoredPair[]): Promise<TaskMeasured[]> {
   const byTask = groupBy(scored, ({ task }) => task);
   const families = await recordedFamilies(db, [...byTask.keys()]);
   return [...byTask]

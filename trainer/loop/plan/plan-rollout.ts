@@ -125,7 +125,7 @@ export const playingStages = (plan: Pick<Plan, 'rollout'>): string[] =>
 /** What the replays of a branch are asked for: of the steps that fit, those in complete groups of the rollouts of the round before it. Pure. */
 export const branchAsked = (
   { where, samples: _, repair: __, ...atPlace }: PlanBranch,
-  played: readonly Played[],
+  played: readonly RolloutSummary[],
 ): ReplayAsked => ({
   ...atPlace,
   where: { and: [completeGroupsOf(...played), parseFilter(where, 'rollout.branches.where')] },
@@ -134,17 +134,17 @@ export const branchAsked = (
 /** Attempts that were accepted: those that failed or came late are in no group. */
 const MEMBERS: Filter = { not: { field: 'group_id', op: 'is null' } };
 
-type Played = Pick<RolloutResult, 'rollout_id' | 'partial' | 'staleness'>;
+type RolloutSummary = Pick<RolloutResult, 'rollout_id' | 'partial' | 'staleness'>;
 
 /** The episodes of complete groups of one or several rollouts, as a filter. Pure. */
-export const completeGroupsOf = (...played: readonly Played[]): Filter =>
+export const completeGroupsOf = (...played: readonly RolloutSummary[]): Filter =>
   played.length === 1 ? groupsIn(played[0]!) : { or: played.map(groupsIn) };
 
 /**
  * The episodes of complete groups: those that the result of the rollout lists. An attempt that failed or came late is in no group, and one that
  * is too stale is withheld.
  */
-function groupsIn({ rollout_id, partial, staleness: { withheld } }: Played): Filter {
+function groupsIn({ rollout_id, partial, staleness: { withheld } }: RolloutSummary): Filter {
   const left_out = partial.map(({ group_id }) => group_id);
   return {
     and: [

@@ -17,7 +17,7 @@ import type { Plan } from './plan-schema.ts';
 import { endRound, type PlanResult, type Round } from './round.ts';
 import { BudgetSpent, NothingToLearn, type OfStage, requireDecided, stagesOf } from './stages.ts';
 import { teamRound } from './team-round.ts';
-import type { Hosted } from './weights.ts';
+import type { HostedModels } from './weights.ts';
 
 /**
  * What a job of kind `plan` needs: the plan as JSON with absolute paths. The name of the run is the id of the job. With `as_of` its
@@ -32,7 +32,7 @@ export const PlanSpec = Type.Object({
   checked: Type.Optional(Type.Boolean()),
 });
 
-export type RunSettings = { readonly checking: Omit<Checking, 'db'>; readonly hosted?: Hosted };
+export type RunSettings = { readonly checking: Omit<Checking, 'db'>; readonly hosted?: HostedModels };
 
 /**
  * @returns handler of kind `plan`, whose result is a `PlanResult`; it fails with `plan_blocked` before the first stage of a run that
@@ -107,7 +107,7 @@ async function runRound(
   context: JobContext,
   plan: Plan,
   { before, ...ofRound }: Pick<OfStage, 'run' | 'round' | 'as_of'> & { readonly before: Round | null },
-  hosted: Hosted,
+  hosted: HostedModels,
 ): Promise<Round> {
   const { run, round } = ofRound;
   if (plan.team !== undefined) return teamRound(context, plan, plan.team, { run, round });

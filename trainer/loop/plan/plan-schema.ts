@@ -212,9 +212,9 @@ export const planSchema = Type.Object(
   { ...strict, description: 'How a model is retrained.' },
 );
 
-type Written = Static<typeof planSchema>;
+type PlanDocument = Static<typeof planSchema>;
 /** A plan that was checked; one with a team has no policies. */
-export type Plan = Omit<Written, 'policies'> & { readonly policies: NonNullable<Written['policies']> };
+export type Plan = Omit<PlanDocument, 'policies'> & { readonly policies: NonNullable<PlanDocument['policies']> };
 export type PlanTeam = Static<typeof Team>;
 export type PlanPolicy = Static<typeof Policy>;
 /** Tasks of a plan that is run: the tasks themselves, or a filter over the stored ones. */

@@ -260,7 +260,7 @@ type Episode = {
   readonly roles: ReadonlyMap<string, number>;
 };
 
-type Played = {
+type PlayedSide = {
   /** By task, all samples of it: only complete groups. */
   readonly tasks: ReadonlyMap<string, readonly Episode[]>;
   /** Share of the samples of each task that were played. */
@@ -270,7 +270,7 @@ type Played = {
 };
 
 /** What one side played, from the tables. */
-async function playedBy(db: Db, asked: Spec, side: Side, result: RolloutResult | null): Promise<Played> {
+async function playedBy(db: Db, asked: Spec, side: Side, result: RolloutResult | null): Promise<PlayedSide> {
   if (result === null) return { tasks: new Map(), played: new Map(), foreign: new Set() };
   const { rollout_id: id, partial } = result;
   const episodes = await rowsOf(
@@ -341,7 +341,7 @@ function policyOf(
 async function paired(
   db: Db,
   { tasks: asked, teams }: Spec,
-  sides: Readonly<Record<Side, Played>>,
+  sides: Readonly<Record<Side, PlayedSide>>,
 ): Promise<{ readonly tasks: TaskMeasured[]; readonly left_out: Record<string, number> }> {
   const foreign = teams === undefined ? OTHER_WEIGHTS : OTHER_VERSION;
   const left_out = { [NOT_PLAYED.incumbent]: 0, [NOT_PLAYED.candidate]: 0, [NO_REWARD]: 0, [foreign]: 0 };

@@ -10,7 +10,7 @@ import { beforeSignal, type CountEpisodes } from '../../learn/signal.ts';
 import type { Plan, PlanPolicy } from './plan-schema.ts';
 
 /** What a job of kind `freeze` came to. */
-export type Frozen = {
+export type FrozenRows = {
   readonly dataset_id: string;
   readonly directory: string;
   readonly rows: Readonly<Record<string, number>>;
@@ -76,7 +76,7 @@ const SIGNAL = /^where advantage (?!is not null)/;
 
 /** Whether rows were there, and none of their groups carried a signal. */
 export async function lacksSignal(
-  { rows, funnel }: Pick<Frozen, 'rows' | 'funnel'>,
+  { rows, funnel }: Pick<FrozenRows, 'rows' | 'funnel'>,
   { where }: Pick<Recipe, 'where'>,
   count: CountEpisodes,
 ): Promise<boolean> {
@@ -88,7 +88,7 @@ export async function lacksSignal(
 }
 
 /** @throws TroupeError `training_failed` with the step of the funnel that left no row, and what those before it took */
-export function requireRows(name: string, { rows, funnel }: Frozen): void {
+export function requireRows(name: string, { rows, funnel }: FrozenRows): void {
   if ((rows.train ?? 0) > 0) return;
   throw new TroupeError('training_failed', `There is nothing to learn for ${name}: ${whyEmpty(funnel)}.`, {
     hint: 'troupe plan check shows how many rows each recipe has.',

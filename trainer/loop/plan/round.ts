@@ -8,7 +8,7 @@ import { type JobContext, requestJob } from '../../../store/queue/jobs/jobs.ts';
 import type { GateReport, ManualReport } from '../comparison/report.ts';
 import type { RoundRollout } from './plan-rollout.ts';
 import type { Plan } from './plan-schema.ts';
-import type { Hosted } from './weights.ts';
+import type { HostedModels } from './weights.ts';
 
 export type Round = {
   readonly round: number;
@@ -33,21 +33,21 @@ export type PlanResult = {
   readonly nothing_to_learn: string | null;
 };
 
-type Released = {
+type ReleasedRound = {
   readonly run: string;
   readonly round: number;
   readonly plan: Plan;
   readonly policies: Readonly<Record<string, string>>;
   readonly teams?: Readonly<Record<string, string>>;
   readonly gate: GateReport | ManualReport;
-  readonly hosted: Hosted;
+  readonly hosted: HostedModels;
 };
 
 /** What a round ends with: its release, or why there is none. */
 type RoundEnd = Pick<Round, 'passed' | 'reason' | 'release_id'>;
 
 /** Where the gate passed, appends the release once, and has it watched where the plan says so. */
-export async function endRound(context: JobContext, of: Released): Promise<RoundEnd> {
+export async function endRound(context: JobContext, of: ReleasedRound): Promise<RoundEnd> {
   const { passed, reason } = of.gate;
   if (!passed) return { passed, reason, release_id: null };
   const { run, round, plan } = of;
@@ -66,7 +66,7 @@ export async function endRound(context: JobContext, of: Released): Promise<Round
 /** The whole map, with the other policies and teams as they are; nothing where a policy has other weights than the gate compared with. */
 async function releaseOnce(
   { db, log, now }: JobContext,
-  { run, round, plan, policies, teams, gate, hosted }: Released,
+  { run, round, plan, policies, teams, gate, hosted }: ReleasedRound,
 ): Promise<string | { readonly overtaken: string }> {
   const release_id = `${run}/${round}`;
   return inReleaseTurn(db, async () => {

@@ -5,10 +5,10 @@ import type { Budget } from '../../../store/loop/play/budget-schema.ts';
 import { waitProjected } from '../../../store/projecting/positions.ts';
 import { type JobContext, requestJob, WaitsFor } from '../../../store/queue/jobs/jobs.ts';
 import type { GateReport, ManualReport } from '../comparison/report.ts';
-import { type Done, partOf } from './parts.ts';
+import { type PartResult, partOf } from './parts.ts';
 import { runOver, stageBudget } from './plan-budget.ts';
 import type { Plan } from './plan-schema.ts';
-import type { Frozen } from './round-rows.ts';
+import type { FrozenRows } from './round-rows.ts';
 
 /** No stage may begin: the budget of the plan is used up, or cannot be measured. */
 export class BudgetSpent extends Error {}
@@ -42,9 +42,13 @@ export type OfStage = {
 
 export type Stages = {
   /** Asks for a stage, or finds that it was asked for; `spec` is computed once. Throws `WaitsFor` until it has ended. */
-  readonly job: <T>(stage: string, kind: string, spec: () => Promise<Record<string, unknown>>) => Promise<Done<T>>;
+  readonly job: <T>(
+    stage: string,
+    kind: string,
+    spec: () => Promise<Record<string, unknown>>,
+  ) => Promise<PartResult<T>>;
   /** The rows of a recipe, frozen; a dataset without rows is not refused. */
-  readonly freeze: (stage: string, recipe: () => Recipe) => Promise<Frozen>;
+  readonly freeze: (stage: string, recipe: () => Recipe) => Promise<FrozenRows>;
 };
 
 /** Id of the job of a stage; the iteration is part of it where a round has several. */
@@ -75,6 +79,6 @@ export function stagesOf(context: JobContext, plan: Plan, of: OfStage): Stages {
   return {
     job,
     freeze: async (stage, recipe) =>
-      (await job<Frozen>(stage, 'freeze', async () => ({ recipe: recipe(), allow_empty: true, ...asOf }))).result,
+      (await job<FrozenRows>(stage, 'freeze', async () => ({ recipe: recipe(), allow_empty: true, ...asOf }))).result,
   };
 }

@@ -3,7 +3,7 @@ import { TroupeError } from '../../../errors.ts';
 import { appendOwn } from '../../../ingest/log/own-event.ts';
 import type { Db } from '../../../store/db/pool.ts';
 import { resolveMethods } from '../../../store/evaluate/judging/judge.ts';
-import { PRUNE, type Pruned } from '../../../store/loop/team/prune.ts';
+import { PRUNE, type PruneResult } from '../../../store/loop/team/prune.ts';
 import { releasedTeam, type TeamVersion, teamDraft } from '../../../store/loop/team/version.ts';
 import { waitProjected } from '../../../store/projecting/positions.ts';
 import { type JobContext, WaitsFor } from '../../../store/queue/jobs/jobs.ts';
@@ -14,7 +14,7 @@ import type { GateReport, ManualReport } from '../comparison/report.ts';
 import type { RolloutResult } from '../play/handler.ts';
 import { canaryRulesOf, type PlayGate } from './gate-schema.ts';
 import { mapsOf } from './gates-asked.ts';
-import type { Done } from './parts.ts';
+import type { PartResult } from './parts.ts';
 import { requireTasks, rolloutOf, versionOf } from './plan-parts.ts';
 import { completeGroupsOf, paramsOfGate, requireCompleteGroup, rolloutAsked, roundRollout } from './plan-rollout.ts';
 import type { Plan, PlanTeam } from './plan-schema.ts';
@@ -92,7 +92,7 @@ async function pruneStages(context: JobContext, plan: Plan, stages: Stages, team
   });
   requireCompleteGroup(1, played.result);
   await stages.job('judge', 'judge', async () => ({ methods: plan.judge, where: completeGroupsOf(played.result) }));
-  const { result } = await stages.job<Pruned>('prune', PRUNE, async () => ({
+  const { result } = await stages.job<PruneResult>('prune', PRUNE, async () => ({
     rollout_id: played.result.rollout_id,
     keep,
     team: played.spec.team,
@@ -107,7 +107,7 @@ async function teamGate(
   plan: Plan,
   stages: Stages,
   { team, candidate }: { readonly team: PlanTeam; readonly candidate: TeamVersion },
-): Promise<Done<GateReport | ManualReport>> {
+): Promise<PartResult<GateReport | ManualReport>> {
   const { gate } = plan;
   switch (gate.kind) {
     case 'manual':

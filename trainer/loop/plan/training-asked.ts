@@ -3,7 +3,7 @@ import { openDataset } from '../../../store/datasets/read.ts';
 import type { PlanPolicy } from './plan-schema.ts';
 
 /** What a job that trains came to. */
-export type Trained = {
+export type TrainingResult = {
   readonly checkpoint_id: string;
   readonly directory: string;
   /** Optimizer steps; unknown of programs. */

@@ -10,7 +10,7 @@ import type { PlanPolicy } from './plan-schema.ts';
 export type Checkpoint = { readonly checkpoint_id: string; readonly directory: string };
 
 /** The model of a configured server that the calls of each policy fall back to, where a route names one. */
-export type Hosted = Readonly<Record<string, string>>;
+export type HostedModels = Readonly<Record<string, string>>;
 
 /** The checkpoint that the policy was given last, where its files are known; null where it has none, as while another server's model answers. */
 export async function releasedOf(db: Db, policy: string): Promise<Checkpoint | null> {

@@ -45,9 +45,9 @@ const isNamed = (name: string, value: unknown): boolean =>
     : ['reference', 'tests', 'constraints'].includes(name) ||
       (['domain', 'split', 'difficulty'].includes(name) && typeof value === 'string' && value !== '');
 
-type Started = { readonly id: string; readonly spec: AttemptSpec; readonly startedAt: string };
+type StartedAttempt = { readonly id: string; readonly spec: AttemptSpec; readonly startedAt: string };
 
-const started = (rollout: RolloutSpec, { id, spec, startedAt }: Started, member: boolean): Draft => {
+const started = (rollout: RolloutSpec, { id, spec, startedAt }: StartedAttempt, member: boolean): Draft => {
   const { task, group_id, place } = groupAt(rollout, spec.rollout, spec.task);
   return {
     name: 'episode.started',
@@ -111,7 +111,7 @@ function faultDrafts(rollout: RolloutSpec, { id, result }: AttemptRow): Draft[] 
 }
 
 /** What is recorded before a team begins. */
-export const startDraft = (rollout: RolloutSpec, attempt: Started): Draft => started(rollout, attempt, false);
+export const startDraft = (rollout: RolloutSpec, attempt: StartedAttempt): Draft => started(rollout, attempt, false);
 
 /** What is recorded of an attempt that ended; nothing of one that never began. */
 export function endDrafts(rollout: RolloutSpec, row: AttemptRow): Draft[] {

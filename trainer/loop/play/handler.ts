@@ -15,13 +15,13 @@ import {
   type LeasedAttempt,
   leaseAttempts,
 } from '../../../store/loop/play/attempts.ts';
-import { budgetOver, roomLeft, type Spent, spentOf } from '../../../store/loop/play/budget.ts';
+import { budgetOver, roomLeft, type Spending, spentOf } from '../../../store/loop/play/budget.ts';
 import { episodeId } from '../../../store/loop/play/ids.ts';
 import { requestedOf } from '../../../store/loop/play/request.ts';
 import { groupAt, groupsOf, ROLLOUT, type RolloutSpec, rolloutSpec } from '../../../store/loop/play/rollout.ts';
 import { waitProjected } from '../../../store/projecting/positions.ts';
 import type { Handler, JobContext } from '../../../store/queue/jobs/jobs.ts';
-import { type Rewarded, rewardEpisodes } from '../rewards/job.ts';
+import { type RewardReport, rewardEpisodes } from '../rewards/job.ts';
 import type { Post } from '../rewards/score.ts';
 import { programEnv } from './by-command.ts';
 import { checkProgram } from './command.ts';
@@ -48,14 +48,14 @@ export type RolloutSettings = {
 
 /** What a rollout came to. */
 export type RolloutResult = Tally &
-  Pick<Spent, 'tokens' | 'usd'> & {
+  Pick<Spending, 'tokens' | 'usd'> & {
     readonly rollout_id: string;
     /** How far behind the weights were, and which episodes are left out of `episodes` for that. */
     readonly staleness: Staleness;
     /** Accepted episodes without a reward. */
     readonly without_reward: number;
     /** Why the source of the runner gave episodes of workers no reward, with how many; missing where it was not asked. */
-    readonly reward_failed?: Rewarded['failed'];
+    readonly reward_failed?: RewardReport['failed'];
     /** Of a replay, calls of accepted attempts that were answered from the record. */
     readonly replayed_calls?: number;
     /** Complete groups whose rewards are all equal. */
@@ -137,7 +137,7 @@ async function rewardAll(
   { env, post, signal }: RolloutSettings,
   { name, reward }: Runner,
   rows: readonly AttemptRow[],
-): Promise<Rewarded['failed'] | null> {
+): Promise<RewardReport['failed'] | null> {
   if (reward.from === 'team' || reward.from === 'output') return null;
   const scoring = { db: context.db, post, env: programEnv(env, []), keys: env, hide: (text: string) => text, signal };
   const ids = rows.flatMap(({ id, outcome, result }) => (outcome === 'done' && result?.reward === null ? [id] : []));

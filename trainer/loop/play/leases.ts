@@ -7,7 +7,6 @@ import { appendOwn } from '../../../ingest/log/own-event.ts';
 import { notify } from '../../../store/db/notifications.ts';
 import { anyOf, firstOf, query, rowsOf } from '../../../store/db/query.ts';
 import {
-  type Accepted,
   ATTEMPTS_ADDED,
   ATTEMPTS_ENDED,
   type AttemptEnd,
@@ -20,6 +19,7 @@ import {
   failWaiting,
   type LeasedAttempt,
   leaseAttempts,
+  type ReportVerdict,
 } from '../../../store/loop/play/attempts.ts';
 import { budgeted, budgetOver, roomLeft } from '../../../store/loop/play/budget.ts';
 import { drawnBy, groupAt, type RolloutSpec, type RolloutTask } from '../../../store/loop/play/rollout.ts';
@@ -27,7 +27,7 @@ import type { TeamVersion } from '../../../store/loop/team/version.ts';
 import { waitProjected } from '../../../store/projecting/positions.ts';
 import type { JobContext } from '../../../store/queue/jobs/jobs.ts';
 import { endDrafts, startDraft } from './episodes.ts';
-import { type Recorded, type Replayed, recordedOf, replayedOf } from './recorded.ts';
+import { type RecordedEpisode, type ReplayResult, recordedOf, replayedOf } from './recorded.ts';
 import { findRunner, type Runner, type WorkersRunner } from './runners.ts';
 
 /** The facts of an episode that its team gets. */
@@ -51,7 +51,7 @@ export type EpisodeFacts = {
 };
 
 /** What a worker plays. */
-export type Leased = EpisodeFacts & {
+export type Lease = EpisodeFacts & {
   readonly token: number;
   /** Seconds within which the next sign of life is due. */
   readonly lease_s: number;
@@ -68,9 +68,9 @@ export type Finish = {
   readonly reason?: string | null;
 };
 
-export type Finished = {
+export type FinishedAttempt = {
   readonly attempt_id: string;
-  readonly state: Exclude<Accepted, 'unknown'>;
+  readonly state: Exclude<ReportVerdict, 'unknown'>;
   readonly outcome: 'done' | 'failed';
   readonly why: string | null;
 };
@@ -90,7 +90,7 @@ export function workersRunner(runners: readonly Runner[], name: string): Workers
 }
 
 /** The next attempts of a runner, at most `count`; of a rollout with a budget no more than fit into it (`roomLeft`), and none once it is used up. */
-export async function lease(context: JobContext, runner: WorkersRunner, count: number): Promise<Leased[]> {
+export async function lease(context: JobContext, runner: WorkersRunner, count: number): Promise<Lease[]> {
   const { db, log } = context;
   const { name, leaseS, timeoutS, agent } = runner;
   const limited = await endOverBudget(context, name);
@@ -185,7 +185,7 @@ export async function beat(
  * Ends attempts; late and duplicate reports are answered like others.
  * @throws TroupeError `not_found` where one of them never was; then none is ended
  */
-export async function finish(context: JobContext, reports: readonly Finish[]): Promise<Finished[]> {
+export async function finish(context: JobContext, reports: readonly Finish[]): Promise<FinishedAttempt[]> {
   const { db, log, now } = context;
   const ids = reports.map(({ attempt_id }) => attempt_id);
   const known = await attemptsById(db, ids);
@@ -241,7 +241,7 @@ const notThere = (id: string): TroupeError => new TroupeError('not_found', `Ther
 /** How an attempt ends by the report of its worker and what the tables hold of its episode. Pure. */
 function endOf(
   report: Finish,
-  { seen, replayed }: { readonly seen: Recorded; readonly replayed: Replayed | null },
+  { seen, replayed }: { readonly seen: RecordedEpisode; readonly replayed: ReplayResult | null },
   at: string,
 ): AttemptEnd {
   const failed = (code: AttemptErrorCode, message: string, outcome: EpisodeOutcome = 'error'): AttemptEnd => ({

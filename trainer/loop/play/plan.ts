@@ -5,7 +5,7 @@ import { type AttemptError, type AttemptRow, type AttemptSpec, isLostByUs } from
 import { episodeId } from '../../../store/loop/play/ids.ts';
 import { groupsOf, type RolloutSpec } from '../../../store/loop/play/rollout.ts';
 
-type Played = Pick<RolloutSpec, 'tasks' | 'places' | 'samples'>;
+type PlaySpec = Pick<RolloutSpec, 'tasks' | 'places' | 'samples'>;
 type NewAttempt = { readonly id: string; readonly spec: AttemptSpec };
 
 const slot = ({ task, sample }: Pick<AttemptSpec, 'task' | 'sample'>): string => `${task}/${sample}`;
@@ -18,7 +18,7 @@ const bySlot = (rows: readonly AttemptRow[]): Map<string, AttemptRow[]> => group
  */
 export function nextAttempts(
   rollout: string,
-  spec: Played,
+  spec: PlaySpec,
   rows: readonly AttemptRow[],
   retries: number,
 ): NewAttempt[] {
@@ -82,7 +82,7 @@ export type Tally = {
 };
 
 /** What the rows add up to. */
-export function tally(rollout: string, spec: Played, rows: readonly AttemptRow[]): Tally {
+export function tally(rollout: string, spec: PlaySpec, rows: readonly AttemptRow[]): Tally {
   const { samples } = spec;
   const slots = bySlot(rows);
   const groups = groupsOf(rollout, spec);

@@ -3,7 +3,7 @@ import type { AttemptError } from '../../../store/loop/play/attempts.ts';
 import type { Place } from '../../../store/loop/play/replay.ts';
 import type { RolloutSpec } from '../../../store/loop/play/rollout.ts';
 import type { Scoring } from '../rewards/score.ts';
-import type { Recorded, Replayed } from './recorded.ts';
+import type { RecordedEpisode, ReplayResult } from './recorded.ts';
 import type { PlayedRunner } from './runners.ts';
 
 /** Where the team finds Troupe, and the key that it needs there; null where it needs none. */
@@ -19,9 +19,9 @@ export type PlayOptions = {
   readonly signal: AbortSignal;
   readonly why: () => AttemptError;
   /** What the tables hold of an episode, once they have all that was recorded until now. */
-  readonly recorded: (episode: string) => Promise<Recorded>;
+  readonly recorded: (episode: string) => Promise<RecordedEpisode>;
   /** Of an attempt that replays, how far it got. */
-  readonly replayed: (episode: string, place: Place) => Promise<Replayed>;
+  readonly replayed: (episode: string, place: Place) => Promise<ReplayResult>;
   readonly now: () => Date;
   /** For rewards that other servers or the tables give. */
   readonly scoring: Pick<Scoring, 'db' | 'post'>;

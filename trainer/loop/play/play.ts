@@ -58,7 +58,7 @@ async function endOf(attempt: LeasedAttempt, team: TeamEnd, options: PlayOptions
   };
 }
 
-type Rewarded =
+type RewardResult =
   | { readonly reward: number | null; readonly answer: string | null; readonly outcome: EpisodeOutcome | null }
   | { readonly error: { readonly code: AttemptErrorCode; readonly message: string } };
 
@@ -66,7 +66,7 @@ async function rewardOf(
   { id, spec }: LeasedAttempt,
   { output, words, env, hide }: TeamEnd,
   { rollout, runner, scoring, env: keys, signal, why }: PlayOptions,
-): Promise<Rewarded> {
+): Promise<RewardResult> {
   const { reward: source } = runner;
   if (source.from === 'team') return { reward: null, answer: null, outcome: null };
   if (source.from === 'output')

@@ -5,7 +5,7 @@ import { playedIn } from '../../../store/loop/play/ids.ts';
 import type { Place, ReplayAsked } from '../../../store/loop/play/replay.ts';
 import { sourceCalls } from '../../../store/loop/play/source.ts';
 
-export type Recorded = {
+export type RecordedEpisode = {
   /** Calls, steps, messages and tool calls. */
   readonly entries: number;
   /** As the team closed it; null where it did not. */
@@ -18,7 +18,7 @@ export type Recorded = {
 export async function recordedOf(
   db: Pick<Session, 'query'>,
   episodes: readonly string[],
-): Promise<(episode: string) => Recorded> {
+): Promise<(episode: string) => RecordedEpisode> {
   const rows = await rowsOf(
     db,
     query
@@ -44,7 +44,7 @@ export async function recordedOf(
   return (episode) => known.get(episode) ?? { entries: 0, outcome: null, closed: false };
 }
 
-export type Replayed = {
+export type ReplayResult = {
   /** Why the gateway refused a call that was not the recorded one; null where it refused none. */
   readonly diverged: string | null;
   /** Why the place was not reached; null where it was. */
@@ -61,7 +61,7 @@ export async function replayedOf(
   episode: string,
   { episode_id: source, call_id }: Pick<Place, 'episode_id' | 'call_id'>,
   { skip = false }: Pick<ReplayAsked, 'skip'> = {},
-): Promise<Replayed> {
+): Promise<ReplayResult> {
   const row = await firstOf(
     db,
     query

@@ -9,12 +9,12 @@ import type { ReplayFound } from '../../../store/loop/play/places.ts';
 import { NO_AGENT, type Place } from '../../../store/loop/play/replay.ts';
 import type { RolloutTask } from '../../../store/loop/play/rollout.ts';
 
-type Read = Pick<Session, 'query'>;
+type ReadSession = Pick<Session, 'query'>;
 
 const repairOf = ({ step_id }: Place): string => `repair/${step_id}`;
 
 /** A task for each place: that of the episode, with `failed`, the step. It has a split of its own, so that no filter of tasks takes it for another. */
-export async function repairTasks(db: Read, { tasks, places }: ReplayFound): Promise<RolloutTask[]> {
+export async function repairTasks(db: ReadSession, { tasks, places }: ReplayFound): Promise<RolloutTask[]> {
   const steps = await rowsOf(
     db,
     query
@@ -38,7 +38,11 @@ export async function repairTasks(db: Read, { tasks, places }: ReplayFound): Pro
  * The replay with the answers that a rollout of such tasks gave, without the places that it has none for.
  * @throws TroupeError `not_found` where it has none at all
  */
-export async function withRepairs(db: Read, rollout: string, { places, ...found }: ReplayFound): Promise<ReplayFound> {
+export async function withRepairs(
+  db: ReadSession,
+  rollout: string,
+  { places, ...found }: ReplayFound,
+): Promise<ReplayFound> {
   const rows = await rowsOf(
     db,
     query

@@ -11,7 +11,7 @@ import {
   type Scorers,
 } from '../rewards/source.ts';
 
-type Shared = {
+type RunnerBase = {
   readonly name: string;
   /** Seconds an episode may take. */
   readonly timeoutS: number;
@@ -23,7 +23,7 @@ type Shared = {
 };
 
 /** What `run work` plays itself. */
-type Played = Shared & {
+type PlayedBase = RunnerBase & {
   /** Episodes at a time. */
   readonly concurrency: number;
   /** Where the API answers for the team; null: where `run serve` listens. */
@@ -31,7 +31,7 @@ type Played = Shared & {
 };
 
 /** A program that is started for each episode. */
-export type CommandRunner = Played & {
+export type CommandRunner = PlayedBase & {
   readonly by: 'command';
   /** The program and its arguments. */
   readonly command: readonly string[];
@@ -40,13 +40,13 @@ export type CommandRunner = Played & {
 };
 
 /** A server of the team that gets each episode by POST, and answers once it is over. */
-export type WebhookRunner = Played & {
+export type WebhookRunner = PlayedBase & {
   readonly by: 'webhook';
   readonly at: Omit<Address, 'timeoutS'>;
 };
 
 /** Programs that run for long, and lease episodes over HTTP. */
-export type WorkersRunner = Shared & {
+export type WorkersRunner = RunnerBase & {
   readonly by: 'workers';
   /** Seconds without a sign of life after which an episode is lost. */
   readonly leaseS: number;
@@ -100,7 +100,7 @@ export function readRunners(
 ): readonly Runner[] {
   return readSetting('runners', Setting, setting).map(([name, value]) => {
     const { timeout_s: timeoutS = 600, retries = 1, agent = 'agent' } = value;
-    const shared: Shared = { name, timeoutS, retries, agent, reward: rewardOf(value.reward, scorers) };
+    const shared: RunnerBase = { name, timeoutS, retries, agent, reward: rewardOf(value.reward, scorers) };
     if ('workers' in value) return { ...shared, by: 'workers', leaseS: value.lease_s ?? 60 };
     const { concurrency = 4, url } = value;
     const played = { ...shared, concurrency, url: url === undefined ? null : plainAddress(url) };

@@ -20,7 +20,7 @@ import type { WorkersRunner } from './runners.ts';
 const LOOK_MS = 500;
 const REPORT_MS = 2000;
 
-type Awaited = {
+type AwaitedRollout = {
   readonly id: string;
   readonly rollout: RolloutSpec;
   readonly runner: WorkersRunner;
@@ -33,7 +33,7 @@ type Awaited = {
 /** Returns once no attempt waits or runs. @throws TroupeError `interrupted` when this process is asked to end; workers go on meanwhile */
 export async function awaitWorkers(
   { db, log, now }: JobContext,
-  { id, rollout, runner, lastsS, report, signal }: Awaited,
+  { id, rollout, runner, lastsS, report, signal }: AwaitedRollout,
 ): Promise<void> {
   const until = performance.now() + lastsS * 1000;
   let failed = -1;

@@ -28,7 +28,7 @@ export function rewardSpec(spec: unknown) {
   return { ...checked, where: checked.where === undefined ? null : parseFilter(checked.where) };
 }
 
-export type Rewarded = {
+export type RewardReport = {
   /** Episodes without a reward that the filter selects. */
   readonly episodes: number;
   readonly rewarded: number;
@@ -55,7 +55,7 @@ export function rewardHandler(
   { scorers, scoring, caughtUp, signal: stopped }: RewardSettings,
 ): Handler {
   const { db } = context;
-  return async (job, report, fenced): Promise<Rewarded> => {
+  return async (job, report, fenced): Promise<RewardReport> => {
     const { use, where, limit } = rewardSpec(job.spec);
     const signal = stopped ? AbortSignal.any([fenced, stopped]) : fenced;
     const scorer = findScorer(scorers, use);
@@ -90,7 +90,7 @@ export async function rewardEpisodes(
   { ids, by, scorer }: { readonly ids: readonly string[]; readonly by: string; readonly scorer: Scorer },
   scoring: Scoring,
   onEach: (rewarded: number, looked: number) => Promise<void> = async () => {},
-): Promise<Pick<Rewarded, 'rewarded' | 'failed'>> {
+): Promise<Pick<RewardReport, 'rewarded' | 'failed'>> {
   const failed: Record<string, number> = {};
   let rewarded = 0;
   let looked = 0;

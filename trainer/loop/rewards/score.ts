@@ -10,7 +10,7 @@ import { type Ran, runCommand } from '../play/command.ts';
 import type { Scorer } from './source.ts';
 
 /** What a source reads, as JSON. */
-export type Scored = {
+export type ScorerInput = {
   readonly task: RolloutTask | null;
   readonly episode_id: string;
   /** Standard output of the team, or the recorded answer of the episode. */
@@ -57,7 +57,7 @@ const SHOWN = 400;
  */
 export async function scoreOf(
   scorer: Scorer,
-  episode: Scored,
+  episode: ScorerInput,
   scoring: Scoring,
   retries: number,
 ): Promise<RewardLine | { readonly error: string }> {
@@ -69,7 +69,11 @@ export async function scoreOf(
 
 const reasonOf = (error: unknown): string => (error instanceof Error ? error.message : String(error)).slice(0, SHOWN);
 
-function once(scorer: Scorer, episode: Scored, scoring: Scoring): Promise<RewardLine | { readonly error: string }> {
+function once(
+  scorer: Scorer,
+  episode: ScorerInput,
+  scoring: Scoring,
+): Promise<RewardLine | { readonly error: string }> {
   switch (scorer.from) {
     case 'command':
       return byCommand(scorer, episode, scoring);
@@ -87,7 +91,7 @@ export const NO_LINE = 'a line of its output that is a JSON object with a number
 
 async function byCommand(
   { command, timeoutS }: Extract<Scorer, { from: 'command' }>,
-  episode: Scored,
+  episode: ScorerInput,
   { env, hide, signal }: Scoring,
 ): Promise<RewardLine | { readonly error: string }> {
   const ran = await runCommand(command, { env, input: `${JSON.stringify(episode)}\n`, timeoutS, signal });
@@ -100,7 +104,7 @@ async function byCommand(
 
 async function byUrl(
   scorer: Extract<Scorer, { from: 'url' }>,
-  episode: Scored,
+  episode: ScorerInput,
   scoring: Scoring,
 ): Promise<RewardLine | { readonly error: string }> {
   const text = await posted(scorer, scorer.url, episode, scoring);
@@ -111,7 +115,7 @@ const ASKED = `You grade the work of a team of agents. You get a JSON object wit
 
 async function byModel(
   scorer: Extract<Scorer, { from: 'model' }>,
-  episode: Scored,
+  episode: ScorerInput,
   scoring: Scoring,
 ): Promise<RewardLine | { readonly error: string }> {
   const { model, rubric, range, url } = scorer;
@@ -135,7 +139,7 @@ async function byModel(
 
 async function bySql(
   { sql: text, timeoutS }: Extract<Scorer, { from: 'sql' }>,
-  { episode_id }: Scored,
+  { episode_id }: ScorerInput,
   { db, signal }: Scoring,
 ): Promise<RewardLine | { readonly error: string }> {
   const query = text.replaceAll(/(?<!:):episode\b/g, () => literalSql(sql`${typed(episode_id, 'text')}`));

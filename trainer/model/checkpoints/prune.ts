@@ -31,11 +31,11 @@ export type Candidate = {
   readonly base: string | null;
 };
 
-export type Kept = { readonly id: string; readonly why: readonly string[] };
-type Removed = { readonly id: string; readonly step: number | null; readonly bytes: number };
-export type Pruned = {
-  readonly kept: readonly Kept[];
-  readonly removed: readonly Removed[];
+export type KeptCheckpoint = { readonly id: string; readonly why: readonly string[] };
+type RemovedCheckpoint = { readonly id: string; readonly step: number | null; readonly bytes: number };
+export type PruneReport = {
+  readonly kept: readonly KeptCheckpoint[];
+  readonly removed: readonly RemovedCheckpoint[];
   /** What processes that died had left half written or half removed; taken away too. */
   readonly swept: readonly string[];
 };
@@ -45,7 +45,11 @@ export type Pruned = {
  * reason: removing what nobody could look at is not a rule's business. The base of the adapter of a kept one is kept.
  * Throws `usage` for a rule that would keep nothing or is not one.
  */
-export function chooseKept(candidates: readonly Candidate[], latest: string | null, rule: PruneRule): readonly Kept[] {
+export function chooseKept(
+  candidates: readonly Candidate[],
+  latest: string | null,
+  rule: PruneRule,
+): readonly KeptCheckpoint[] {
   checkRule(rule);
   const { keepLast, keepEvery, keepBest, protectedIds = [] } = rule;
   const newest = candidates.toSorted(
@@ -113,11 +117,11 @@ export async function pruneCheckpoints(
   folder: string,
   rule: PruneRule,
   { dryRun = false }: { readonly dryRun?: boolean } = {},
-): Promise<Pruned> {
+): Promise<PruneReport> {
   const candidates = await Promise.all((await listCheckpoints(folder)).map((id) => candidateAt(folder, id)));
   const chosen = chooseKept(candidates, await latestId(folder), rule);
-  const kept: Kept[] = chosen.filter(({ why }) => why.length > 0);
-  const removed: Removed[] = [];
+  const kept: KeptCheckpoint[] = chosen.filter(({ why }) => why.length > 0);
+  const removed: RemovedCheckpoint[] = [];
   for (const { id } of chosen.filter(({ why }) => why.length === 0)) {
     if (!dryRun && !(await removeUnlessLatest(folder, id))) {
       kept.push({ id, why: ['latest'] });

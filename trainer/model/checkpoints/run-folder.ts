@@ -130,11 +130,11 @@ export async function bestOf(folder: string, settings: Settings, progress: Progr
   return own.find(({ step }) => step === progress.best?.step)?.dir ?? null;
 }
 
-type Kept = { readonly dir: string; readonly id: string; readonly step: number };
+type KeptCheckpoint = { readonly dir: string; readonly id: string; readonly step: number };
 
 /** Checkpoints of one plan, the oldest first, by the run's own steps. */
-async function checkpointsOf(folder: string, plan: string): Promise<Kept[]> {
-  const found: Kept[] = [];
+async function checkpointsOf(folder: string, plan: string): Promise<KeptCheckpoint[]> {
+  const found: KeptCheckpoint[] = [];
   for (const id of await listCheckpoints(folder)) {
     const dir = join(folder, id);
     const manifest = await readCheckpointManifest(dir).catch(() => null);

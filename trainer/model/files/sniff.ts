@@ -30,7 +30,7 @@ export type FileKind =
   | 'program'
   | 'unknown';
 
-export type Sniffed = {
+export type FileGuess = {
   readonly kind: FileKind;
   /** To be read after "it is": "a pickle of Python, which can run code when it is loaded". */
   readonly says: string;
@@ -77,7 +77,7 @@ const SAYS: Readonly<Record<FileKind, readonly [says: string, hint: string | nul
 };
 
 /** Names what begins with these bytes; the first `SNIFFED_BYTES` of a file are enough. */
-export function sniffFile(bytes: Uint8Array): Sniffed {
+export function sniffFile(bytes: Uint8Array): FileGuess {
   const kind = kindOf(bytes);
   const [says, hint] = SAYS[kind];
   return { kind, says, hint };

@@ -9,10 +9,10 @@ import { isIdentifier } from '../../../ingest/events/text.ts';
 type ToolCall = { readonly name: string; readonly arguments: string };
 
 /** Calls, and the text beside them. */
-export type Called = { readonly content: string; readonly calls: readonly ToolCall[] };
+export type ParsedCalls = { readonly content: string; readonly calls: readonly ToolCall[] };
 
 /** The calls of a text; null where it holds none that can be read. */
-export type ReadCalls = (text: string) => Called | null;
+export type ReadCalls = (text: string) => ParsedCalls | null;
 
 /** How the calls of a model with this chat template are read; null where the template shows no form that is known. */
 export function callReader(template: string): ReadCalls | null {

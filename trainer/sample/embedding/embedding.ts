@@ -18,11 +18,11 @@ export type Embedder = {
   /** Tokens of a text at most; what is longer is cut. */
   readonly maxTokens: number;
   /** One for each text, in order. `onProgress` is called with the number done. */
-  readonly embed: (texts: readonly string[], onProgress?: (done: number) => void) => Promise<Embedded[]>;
+  readonly embed: (texts: readonly string[], onProgress?: (done: number) => void) => Promise<EmbeddingResult[]>;
   readonly close: () => Promise<void>;
 };
 
-type Embedded = {
+type EmbeddingResult = {
   /** Of length 1; null with the reason: `no_tokens`, `not_finite`, `zero_vector`. */
   readonly vector: Float32Array | null;
   readonly reason: string | null;
@@ -110,7 +110,7 @@ export async function openEmbedder(
     maxTokens,
     embed: async (given, onProgress = () => {}) => {
       const tokens = given.map((text) => fitted(tokenizer, text, maxTokens));
-      const embedded: Embedded[] = tokens.map(({ cut }) => ({ vector: null, reason: 'no_tokens', cut }));
+      const embedded: EmbeddingResult[] = tokens.map(({ cut }) => ({ vector: null, reason: 'no_tokens', cut }));
       let done = tokens.filter(({ ids }) => ids.length === 0).length;
       for (const batch of batchesOf(tokens.map(({ ids }) => ids.length))) {
         const vectors = await run(batch.map((i) => tokens[i]!.ids));
@@ -144,7 +144,7 @@ export function meanOfTokens(
   });
 }
 
-function unit(vector: Float32Array): Pick<Embedded, 'vector' | 'reason'> {
+function unit(vector: Float32Array): Pick<EmbeddingResult, 'vector' | 'reason'> {
   const norm = Math.sqrt(vector.reduce((sum, x) => sum + x * x, 0));
   if (!Number.isFinite(norm)) return { vector: null, reason: 'not_finite' };
   return norm === 0 ? { vector: null, reason: 'zero_vector' } : { vector: vector.map((x) => x / norm), reason: null };

@@ -3,11 +3,11 @@ import { decodeDraft } from '../../../../ingest/events/decode.ts';
 import type { EventName } from '../../../../ingest/events/events.ts';
 import { canonicalJson } from '../../../../ingest/events/json.ts';
 import { formatNamed, recognise } from '../../../../ingest/formats/catalogue.ts';
-import type { Converted } from '../../../../ingest/formats/kit/format.ts';
+import type { Conversion } from '../../../../ingest/formats/kit/format.ts';
 
 export type Data = Record<string, unknown>;
 
-export type Read = Converted & {
+export type Read = Conversion & {
   /** The data of all events of a name, in the order of the conversion. */
   readonly of: (name: EventName) => Data[];
   readonly times: (name: EventName) => (string | null)[];
