@@ -1,4 +1,5 @@
 /** How OpenAI's two interfaces, Anthropic's and Gemini's put what is asked and answered, whole and streamed. */
+import type { JsonObject } from '../ingest/events/json.ts';
 /** Tokens of one answer: [input, output]. */
 export type Billed = readonly [input: number, output: number];
 
@@ -42,12 +43,11 @@ export function dialectOf(url: string): { readonly dialect: Dialect; readonly st
   return dialect ? { dialect, streamed: pathname.endsWith(':streamGenerateContent') } : null;
 }
 
-type Fields = Readonly<Record<string, unknown>>;
-const list = (value: unknown): readonly Fields[] =>
+const list = (value: unknown): readonly JsonObject[] =>
   Array.isArray(value) ? value.filter((one) => typeof one === 'object' && one !== null) : [];
 const names = (values: readonly unknown[]): string[] =>
   values.flatMap((name) => (typeof name === 'string' ? [name] : []));
-const field = (value: unknown, name: string): unknown => (value as Fields | undefined)?.[name];
+const field = (value: unknown, name: string): unknown => (value as JsonObject | undefined)?.[name];
 const offered = (tool: unknown, schema: string): Offered => {
   const parameters = field(tool, schema);
   return {

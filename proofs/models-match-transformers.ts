@@ -3,7 +3,9 @@
  * every shape, scaling and number type that is read, give the same log-probabilities, values and rewards of rows of different lengths
  * and the same greedy samples; and so do adapters that PEFT wrote, beside the weights and folded into them.
  */
+
 import { join } from 'node:path';
+import type { JsonObject } from '../ingest/events/json.ts';
 import { openAdapter } from '../trainer/model/adapter-directory.ts';
 import { mergeAdapter } from '../trainer/model/lora.ts';
 import { openModel } from '../trainer/model/model-directory.ts';
@@ -13,15 +15,14 @@ import type { Outcome, Proof, Setting } from './proof.ts';
 import { startPython } from './python-worker.ts';
 import { scored } from './scored.ts';
 
-type Fields = Readonly<Record<string, unknown>>;
 type Family = 'llama' | 'qwen2' | 'qwen3';
 type Case = {
   readonly family: Family;
   readonly head?: 'value' | 'reward';
-  readonly config?: Fields;
+  readonly config?: JsonObject;
   readonly dtype?: 'bfloat16' | 'float16';
   readonly shard?: string;
-  readonly adapter?: Fields;
+  readonly adapter?: JsonObject;
   readonly threads?: number;
 };
 
@@ -38,9 +39,9 @@ const NEW_TOKENS = 24;
 /** The id of `random_models.py` that ends a sample. */
 const END = 2;
 
-const rope = (fields: Fields): Fields => ({ rope_parameters: { rope_theta: 10000, ...fields } });
+const rope = (fields: JsonObject): JsonObject => ({ rope_parameters: { rope_theta: 10000, ...fields } });
 const early = { original_max_position_embeddings: 16 };
-const ROPES: Readonly<Record<string, Fields>> = {
+const ROPES: Readonly<Record<string, JsonObject>> = {
   base: rope({ rope_type: 'default', rope_theta: 500 }),
   linear: rope({ rope_type: 'linear', factor: 3 }),
   dynamic: rope({ rope_type: 'dynamic', factor: 2 }),
@@ -160,7 +161,7 @@ const nameOf = ({ family, head, config = {}, dtype, shard, adapter, threads }: C
   [
     `${family}${head ? ` with a ${head} head` : ''}`,
     ...Object.entries(config).map(([name, value]) =>
-      name === 'rope_parameters' ? `rope ${(value as Fields).rope_type}` : `${name} ${value}`,
+      name === 'rope_parameters' ? `rope ${(value as JsonObject).rope_type}` : `${name} ${value}`,
     ),
     ...(dtype ? [dtype] : []),
     ...(shard ? [`files of ${shard}`] : []),

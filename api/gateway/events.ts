@@ -1,9 +1,7 @@
 /** A response as the events of a stream. */
-import { isRecord } from '../../ingest/events/json.ts';
+import { isRecord, type JsonObject } from '../../ingest/events/json.ts';
 import { writtenJson } from '../../ingest/events/spelling.ts';
 import type { CompletionRequest } from './request.ts';
-
-type Fields = Readonly<Record<string, unknown>>;
 
 /** One server-sent event. */
 export type StreamEvent = { readonly event?: string; readonly data: unknown };
@@ -15,11 +13,11 @@ export type StreamEvent = { readonly event?: string; readonly data: unknown };
 export type StreamWriter = {
   readonly text: (choice: number, text: string) => readonly StreamEvent[];
   /** @throws Error if the text of the body does not begin with what was written. */
-  readonly end: (body: Fields) => readonly StreamEvent[];
+  readonly end: (body: JsonObject) => readonly StreamEvent[];
 };
 
 /** A writer for one response; `before` is its body before any text, or the whole body. */
-export type StreamOf = (before: Fields, request: CompletionRequest) => StreamWriter;
+export type StreamOf = (before: JsonObject, request: CompletionRequest) => StreamWriter;
 
 /** What of a text was not written yet. */
 export function restOf(whole: string, written: string): string {
@@ -52,13 +50,13 @@ export const chatStream: StreamOf = (before, { stream }) => {
     (index, text, isFirst) => [...(isFirst ? [open(index, '')] : []), chunk(index, { content: text })],
     ({ message, ...choice }, written) => {
       const { index, finish_reason, logprobs, ...tokens } = choice;
-      const { content, tool_calls: calls, role: _, ...other } = message as Fields;
+      const { content, tool_calls: calls, role: _, ...other } = message as JsonObject;
       const rest = restOf(typeof content === 'string' ? content : '', written ?? '');
       return [
         ...(written === undefined ? [open(index, content === null ? null : '')] : []),
         chunk(index, { ...(rest === '' ? {} : { content: rest }), ...other }, { logprobs, ...tokens }),
         ...(Array.isArray(calls)
-          ? calls.map((call: Fields, place) => chunk(index, { tool_calls: [{ index: place, ...call }] }))
+          ? calls.map((call: JsonObject, place) => chunk(index, { tool_calls: [{ index: place, ...call }] }))
           : []),
         chunk(index, {}, { finish_reason }),
       ];
@@ -82,10 +80,10 @@ export const textStream: StreamOf = (before, { stream }) => {
 
 /** `grow` gives the chunks of new text of a choice, `rest` those that end it; `written` is undefined where no text was. */
 function chunked(
-  { choices: _, usage: __, prompt_token_ids, troupe, ...head }: Fields,
+  { choices: _, usage: __, prompt_token_ids, troupe, ...head }: JsonObject,
   how: { readonly object: string; readonly usage: boolean },
   grow: (index: number, text: string, isFirst: boolean) => readonly object[],
-  rest: (choice: Fields, written: string | undefined) => readonly object[],
+  rest: (choice: JsonObject, written: string | undefined) => readonly object[],
 ): StreamWriter {
   const all = { ...head, object: how.object, ...(how.usage ? { usage: null } : {}) };
   const written = new Map<number, string>();

@@ -1,7 +1,7 @@
 /** A completion request, checked field by field: a field that is silently ignored would make the record wrong. */
 import type { IncomingHttpHeaders } from 'node:http';
 import { TroupeError } from '../../errors.ts';
-import { isRecord } from '../../ingest/events/json.ts';
+import { isRecord, type JsonObject } from '../../ingest/events/json.ts';
 import { writtenArguments } from '../../ingest/events/spelling.ts';
 import { isIdentifier } from '../../ingest/events/text.ts';
 import { badMessage, type ChatMessage } from '../../ingest/formats/kit/chat-message.ts';
@@ -34,7 +34,7 @@ export type CompletionRequest = {
   readonly stream: { readonly usage: boolean } | null;
   /** The route that sent it to a policy, if it names another model. */
   readonly route?: string;
-  /** Fields of the body that a response of the Responses API repeats. */
+  /** JsonObject of the body that a response of the Responses API repeats. */
   readonly repeats: Readonly<Record<string, unknown>>;
 };
 
@@ -61,8 +61,6 @@ export type CallContext = {
   /** Of a call of a replay: what of its source it takes the place of. */
   readonly replay?: Lineage;
 };
-
-type Fields = Readonly<Record<string, unknown>>;
 
 /** As many as the OpenAI interface allows. */
 export const MAX_TOP_LOGPROBS = 20;
@@ -144,11 +142,11 @@ function checkMessage(message: unknown, field: string): void {
 
 /** The arguments of calls are text in the chat interface; some clients send an object. */
 function withWrittenCalls(message: ChatMessage): ChatMessage {
-  const calls = Array.isArray(message.tool_calls) ? (message.tool_calls as Fields[]) : [];
-  const isObject = ({ function: asked }: Fields): boolean => isRecord(asked) && isRecord(asked.arguments);
+  const calls = Array.isArray(message.tool_calls) ? (message.tool_calls as JsonObject[]) : [];
+  const isObject = ({ function: asked }: JsonObject): boolean => isRecord(asked) && isRecord(asked.arguments);
   if (!calls.some(isObject)) return message;
-  const written = (call: Fields): Fields => {
-    const asked = call.function as Fields;
+  const written = (call: JsonObject): JsonObject => {
+    const asked = call.function as JsonObject;
     return isObject(call) ? { ...call, function: { ...asked, arguments: writtenArguments(asked.arguments) } } : call;
   };
   return { ...message, tool_calls: calls.map(written) };

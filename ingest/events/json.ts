@@ -7,6 +7,9 @@ import { hash } from 'node:crypto';
 import type { Refusal } from '../../errors.ts';
 import { isSettled, knownOf } from './known-json.ts';
 
+/** A map of names to values. */
+export type JsonObject = Readonly<Record<string, unknown>>;
+
 /** Deepest nesting that is taken, in arrays and objects together. */
 export const MAX_DEPTH = 128;
 /** Largest single record that is taken, in bytes of UTF-8. */

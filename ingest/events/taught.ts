@@ -3,20 +3,18 @@
  * gives an object, the text is written here, in the order and spelling of the source, since the log keeps objects in the order of canonical
  * JSON, which is for digests alone. Tools that were offered are a list, also where a source keeps it as JSON in a text.
  */
-import { isRecord } from './json.ts';
+import { isRecord, type JsonObject } from './json.ts';
 import { knownOf, writeOnce } from './known-json.ts';
 import { parseWritten, writtenArguments } from './spelling.ts';
 
-type Fields = Readonly<Record<string, unknown>>;
+const hasNoText = ({ arguments: asked, arguments_raw: raw }: JsonObject): boolean => isRecord(asked) && raw == null;
 
-const hasNoText = ({ arguments: asked, arguments_raw: raw }: Fields): boolean => isRecord(asked) && raw == null;
+const isCall = (part: unknown): part is JsonObject => isRecord(part) && part.type === 'tool_call' && hasNoText(part);
 
-const isCall = (part: unknown): part is Fields => isRecord(part) && part.type === 'tool_call' && hasNoText(part);
-
-const withText = (call: Fields): Fields => ({ ...call, arguments_raw: writtenArguments(call.arguments) });
+const withText = (call: JsonObject): JsonObject => ({ ...call, arguments_raw: writtenArguments(call.arguments) });
 
 /** The same messages or choices where no call in them lacks its text. */
-function inParts(holders: unknown, one: (holder: Fields) => Fields): unknown {
+function inParts(holders: unknown, one: (holder: JsonObject) => JsonObject): unknown {
   if (!Array.isArray(holders)) return holders;
   let copy: unknown[] | null = null;
   for (let i = 0; i < holders.length; i++) {
@@ -29,15 +27,15 @@ function inParts(holders: unknown, one: (holder: Fields) => Fields): unknown {
   return copy ?? holders;
 }
 
-const withTexts = (holder: Fields): Fields => ({
+const withTexts = (holder: JsonObject): JsonObject => ({
   ...holder,
   content: (holder.content as readonly unknown[]).map((part) => (isCall(part) ? withText(part) : part)),
 });
 
 /** Each call of a conversation repeats the messages of the call before it, which stay the same objects. */
-const WRITTEN = new WeakMap<object, Fields>();
+const WRITTEN = new WeakMap<object, JsonObject>();
 
-function messageWithTexts(message: Fields): Fields {
+function messageWithTexts(message: JsonObject): JsonObject {
   const known = WRITTEN.get(message);
   if (known !== undefined) return known;
   const written = withTexts(message);

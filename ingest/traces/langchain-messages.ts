@@ -1,11 +1,9 @@
 /** Messages of LangChain as ours: serialised constructors, their plain form `{type, content}`, and `{role, content}`. */
 import type { Message, Part } from '../events/events.ts';
-import { asText, given, isRecord, ownOf, without } from '../events/json.ts';
+import { asText, given, isRecord, type JsonObject, ownOf, without } from '../events/json.ts';
 import { isIdentifier } from '../events/text.ts';
 import { badMessage, type ChatMessage, toMessage } from '../formats/kit/chat-message.ts';
 import { contentOf, messageOf } from '../formats/kit/span-attributes.ts';
-
-type Fields = Readonly<Record<string, unknown>>;
 
 const ROLES: Readonly<Record<string, string>> = {
   human: 'user',
@@ -21,7 +19,7 @@ const ROLES: Readonly<Record<string, string>> = {
 };
 
 /** The members of a message, whatever form it has, and its class. */
-export function unfold(value: unknown): { readonly kind: string | null; readonly fields: Fields } {
+export function unfold(value: unknown): { readonly kind: string | null; readonly fields: JsonObject } {
   if (!isRecord(value)) return { kind: null, fields: {} };
   const path = value.id;
   if (value.type === 'constructor' && Array.isArray(path) && isRecord(value.kwargs)) {
@@ -78,7 +76,7 @@ export function generationContent(generation: unknown): string | Part[] | undefi
   return parts.length > 0 ? contentOf(parts) : typeof text === 'string' ? text : undefined;
 }
 
-function partsOf(fields: Fields): Part[] {
+function partsOf(fields: JsonObject): Part[] {
   const { content } = fields;
   const { tool_calls: own = [] } = isRecord(fields.additional_kwargs) ? fields.additional_kwargs : {};
   const calls = [fields.tool_calls, own].map(recordsIn).find((list) => list.length > 0) ?? [];
@@ -94,7 +92,7 @@ function partsOf(fields: Fields): Part[] {
   return [...parts, ...[...calls, ...invalid].map(toCall)];
 }
 
-const recordsIn = (list: unknown): Fields[] => (Array.isArray(list) ? list.filter(isRecord) : []);
+const recordsIn = (list: unknown): JsonObject[] => (Array.isArray(list) ? list.filter(isRecord) : []);
 
 function toPart(part: unknown): Part {
   if (typeof part === 'string') return { type: 'text', content: part };
@@ -103,7 +101,7 @@ function toPart(part: unknown): Part {
   return isRecord(part) && typeof part.type === 'string' ? (part as Part) : { type: 'raw', content: part };
 }
 
-function toCall(call: Fields): Part {
+function toCall(call: JsonObject): Part {
   const asked = isRecord(call.function) ? call.function : call;
   return {
     type: 'tool_call',

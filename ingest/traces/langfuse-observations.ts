@@ -1,6 +1,6 @@
 /** What an observation of Langfuse is. Its input and output have no fixed form: messages where they look like messages, else JSON. */
 import type { Message } from '../events/events.ts';
-import { canonicalJson, given, isRecord, without } from '../events/json.ts';
+import { canonicalJson, given, isRecord, type JsonObject, without } from '../events/json.ts';
 import { isIdentifier } from '../events/text.ts';
 import { badMessage, type ChatMessage, toMessage } from '../formats/kit/chat-message.ts';
 import { finishReasonIn } from '../formats/kit/finish-reason.ts';
@@ -11,11 +11,9 @@ import { isLangchain, toLangchainMessage, toolResult } from './langchain-message
 import { nodeOf } from './langgraph.ts';
 import type { Choice, SpanKind } from './trace.ts';
 
-type Fields = Readonly<Record<string, unknown>>;
-
 export function langfuseSpanKind(
   type: string,
-  body: Fields,
+  body: JsonObject,
 ): { readonly what: SpanKind; readonly agent: string | null } {
   const name = isIdentifier(body.name) ? body.name : 'unknown';
   const metadata = isRecord(body.metadata) ? body.metadata : {};
@@ -53,7 +51,7 @@ export function langfuseSpanKind(
   }
 }
 
-function generationOf(body: Fields): SpanKind {
+function generationOf(body: JsonObject): SpanKind {
   const { model, modelParameters: params, input, output, usageDetails, usage: oldUsage } = body;
   const asked = messagesOf(input);
   const counts = [usageDetails, oldUsage].find(isRecord);

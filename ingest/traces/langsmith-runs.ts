@@ -1,6 +1,6 @@
 /** What a LangSmith run is. LangGraph names its agents in the metadata of each run. */
 import type { Message } from '../events/events.ts';
-import { asText, given, isRecord, without } from '../events/json.ts';
+import { asText, given, isRecord, type JsonObject, without } from '../events/json.ts';
 import { isIdentifier } from '../events/text.ts';
 import { finishReasonIn } from '../formats/kit/finish-reason.ts';
 import { timeOfMixed } from '../formats/kit/run-times.ts';
@@ -9,9 +9,7 @@ import { generationContent, toLangchainMessage, toolResult, unfold } from './lan
 import { nodeOf } from './langgraph.ts';
 import type { About, Act, Choice, SpanKind } from './trace.ts';
 
-type Fields = Readonly<Record<string, unknown>>;
-
-export function langsmithAct(format: string, run: Fields, trace: string): Act {
+export function langsmithAct(format: string, run: JsonObject, trace: string): Act {
   const metadata = isRecord(run.extra) && isRecord(run.extra.metadata) ? run.extra.metadata : {};
   const what = langsmithSpanKind(run);
   const isModelOrTool = what.kind === 'generation' || what.kind === 'tool';
@@ -41,11 +39,11 @@ export function langsmithAct(format: string, run: Fields, trace: string): Act {
 }
 
 /** A node of a graph is the agent of what happens inside it; it becomes a member where a model is called in it. */
-const agentOf = (metadata: Fields): string | null =>
+const agentOf = (metadata: JsonObject): string | null =>
   [metadata.lc_agent_name, metadata.agent_name].find(isIdentifier) ?? nodeOf(metadata);
 
 /** What a run is by its type: also runs of LangChain that another tracer records. */
-export function langsmithSpanKind(run: Fields): SpanKind {
+export function langsmithSpanKind(run: JsonObject): SpanKind {
   const inputs = isRecord(run.inputs) ? run.inputs : {};
   const outputs = isRecord(run.outputs) ? run.outputs : {};
   switch (run.run_type) {
@@ -67,7 +65,7 @@ export function langsmithSpanKind(run: Fields): SpanKind {
   }
 }
 
-function generationOf(run: Fields, inputs: Fields, outputs: Fields): SpanKind {
+function generationOf(run: JsonObject, inputs: JsonObject, outputs: JsonObject): SpanKind {
   const metadata = isRecord(run.extra) && isRecord(run.extra.metadata) ? run.extra.metadata : {};
   const params = isRecord(run.extra) && isRecord(run.extra.invocation_params) ? run.extra.invocation_params : undefined;
   const model = [metadata.ls_model_name, params?.model, params?.model_name].find((name) => typeof name === 'string');
@@ -83,7 +81,7 @@ function generationOf(run: Fields, inputs: Fields, outputs: Fields): SpanKind {
   };
 }
 
-function messagesOf(inputs: Fields): Message[] | undefined {
+function messagesOf(inputs: JsonObject): Message[] | undefined {
   const { messages, prompts, prompt } = inputs;
   if (Array.isArray(messages)) {
     const list = messages.length > 0 && Array.isArray(messages[0]) ? (messages[0] as unknown[]) : messages;
@@ -94,12 +92,12 @@ function messagesOf(inputs: Fields): Message[] | undefined {
 }
 
 /** The generations of the one prompt; each is a candidate. */
-function generationsOf({ generations }: Fields): readonly unknown[] | null {
+function generationsOf({ generations }: JsonObject): readonly unknown[] | null {
   if (!Array.isArray(generations)) return null;
   return Array.isArray(generations[0]) ? (generations[0] as unknown[]) : generations;
 }
 
-function choicesOf(outputs: Fields): Choice[] {
+function choicesOf(outputs: JsonObject): Choice[] {
   const generations = generationsOf(outputs);
   if (generations) {
     return generations.map((generation, index) => ({
@@ -129,7 +127,7 @@ function reasonOf(generation: unknown): string | undefined {
   return finishReasonIn(generation.generation_info, unfold(generation.message).fields.response_metadata);
 }
 
-function billedIn(outputs: Fields): Record<string, unknown> | undefined {
+function billedIn(outputs: JsonObject): Record<string, unknown> | undefined {
   const [first] = generationsOf(outputs) ?? [];
   const metadata = isRecord(first) ? unfold(first.message).fields.usage_metadata : undefined;
   const usage = isRecord(outputs.llm_output)
@@ -139,32 +137,35 @@ function billedIn(outputs: Fields): Record<string, unknown> | undefined {
 }
 
 /** What the server counted itself, in runs that it exported; 0 is what it says where it does not know. */
-function countedIn({ prompt_tokens: input, completion_tokens: output }: Fields): Record<string, unknown> | undefined {
+function countedIn({
+  prompt_tokens: input,
+  completion_tokens: output,
+}: JsonObject): Record<string, unknown> | undefined {
   return typeof input === 'number' && typeof output === 'number' && input + output > 0
     ? { prompt_tokens: input, completion_tokens: output }
     : undefined;
 }
 
 /** Tools are logged with their arguments, or with these as one text. */
-function argumentsOf(inputs: Fields): unknown {
+function argumentsOf(inputs: JsonObject): unknown {
   if (Object.keys(inputs).length === 1 && 'input' in inputs) return inputs.input ?? undefined;
   return Object.keys(inputs).length > 0 ? inputs : undefined;
 }
 
-function outputOf(outputs: Fields, written: unknown): unknown {
+function outputOf(outputs: JsonObject, written: unknown): unknown {
   if (written === undefined || written === null) return undefined;
   const output = 'output' in outputs ? outputs.output : written;
   return toolResult(output).output;
 }
 
 /** The id of the call, which only the tool's message knows. */
-function callIdOf(outputs: Fields, run: Fields): string | null {
+function callIdOf(outputs: JsonObject, run: JsonObject): string | null {
   const { fields } = unfold(outputs.output);
   const metadata = isRecord(run.extra) && isRecord(run.extra.metadata) ? run.extra.metadata : {};
   return [fields.tool_call_id, run.tool_call_id, metadata.tool_call_id].find(isIdentifier) ?? null;
 }
 
-function aboutOf(run: Fields, metadata: Fields, trace: string): About {
+function aboutOf(run: JsonObject, metadata: JsonObject, trace: string): About {
   const root = run.id === trace;
   const session = [metadata.session_id, metadata.thread_id, metadata.conversation_id].find(isIdentifier);
   const tags = Array.isArray(run.tags) && run.tags.length > 0 ? run.tags : undefined;

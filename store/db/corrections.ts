@@ -2,10 +2,13 @@
  * What PostgreSQL's catalogue does not know of our columns, for the types that `npm run schema` writes: what a value is in
  * JavaScript when it was read and what may be written (see `values.ts`), and columns that are narrower than their type.
  */
+
 import type { ColumnType } from 'kysely';
 
+export type { JsonObject } from '../../ingest/events/json.ts';
+
 /** A column that the server fills in where an insert leaves it out. */
-export type NotNull<T> =
+export type WithDefault<T> =
   T extends ColumnType<infer Read, infer Insert, infer Update>
     ? ColumnType<Read, Insert | undefined, Update>
     : ColumnType<T, T | undefined, T>;
@@ -18,9 +21,6 @@ export type Time = ColumnType<string, string | Date, string | Date>;
 
 /** Read as a value, written as JSON text: the driver would write a list as an array of PostgreSQL. */
 export type Json<Value = unknown> = ColumnType<Value, string, string>;
-
-/** A plain object of JSON. */
-export type Fields = Readonly<Record<string, unknown>>;
 
 /** A method as a recorded judging names it. */
 export type JudgedMethod = {
@@ -37,11 +37,11 @@ export type Bytes = ColumnType<Buffer, Uint8Array, Uint8Array>;
 
 /** What a JSON column of a table of facts holds, by its name; a column that is not here may hold anything. */
 export const SHAPES: Readonly<Record<string, string>> = {
-  tags: 'Fields',
-  unmapped: 'Fields',
-  budgets: 'Fields',
-  params: 'Fields',
-  taxonomy: 'Fields',
+  tags: 'JsonObject',
+  unmapped: 'JsonObject',
+  budgets: 'JsonObject',
+  params: 'JsonObject',
+  taxonomy: 'JsonObject',
   matrix: 'Matrix',
   flags: 'string[]',
 };
@@ -51,7 +51,7 @@ export const NARROWER: Readonly<Record<string, string>> = {
   'facts.calls.seed': 'number | string | null',
   'facts.judgings.episodes': 'Json<string[]>',
   'facts.judgings.methods': 'Json<readonly JudgedMethod[]>',
-  'facts.teams.agents': 'Json<readonly Fields[]> | null',
+  'facts.teams.agents': 'Json<readonly JsonObject[]> | null',
   'facts.teams.edges': 'Json<readonly (readonly string[])[]> | null',
   'troupe.archives.state': `'writing' | 'kept' | 'restored' | 'replaced'`,
   'troupe.job_queue.state': `'waiting' | 'running' | 'finished'`,

@@ -67,12 +67,12 @@ export type Database = ${members.join(' & ')};
 }
 
 const HEAD = `/** The tables and views as types. Written by \`npm run schema\` from a migrated database: change \`corrections.ts\` instead. */
-import type { Bytes, Fields, Filled, Int8, Json, JudgedMethod, Matrix, Time } from './corrections.ts';
+import type { Bytes, Int8, Json, JsonObject, JudgedMethod, Matrix, Time, WithDefault } from './corrections.ts';
 `;
 
 function typeOf({ schema, table, column, type, required, filled }: Column): string {
   const narrower = NARROWER[`${schema}.${table}.${column}`];
-  if (narrower !== undefined) return filled ? `Filled<${narrower}>` : narrower;
+  if (narrower !== undefined) return filled ? `WithDefault<${narrower}>` : narrower;
   const element = TYPES[type.replace(/^_/, '')];
   if (element === undefined)
     throw new TroupeError(
@@ -82,7 +82,7 @@ function typeOf({ schema, table, column, type, required, filled }: Column): stri
   const shape = schema === 'facts' && element === 'Json' ? SHAPES[column] : undefined;
   const value = type.startsWith('_') ? `${element}[]` : shape ? `Json<${shape}>` : element;
   const nullable = required ? value : `${value} | null`;
-  return filled ? `Filled<${nullable}>` : nullable;
+  return filled ? `WithDefault<${nullable}>` : nullable;
 }
 
 const COLUMNS = `

@@ -1,5 +1,5 @@
 /** The tables and views as types. Written by `npm run schema` from a migrated database: change `corrections.ts` instead. */
-import type { Bytes, Fields, Int8, Json, JudgedMethod, Matrix, NotNull, Time } from './corrections.ts';
+import type { Bytes, Int8, Json, JsonObject, JudgedMethod, Matrix, Time, WithDefault } from './corrections.ts';
 
 /** Schema troupe. */
 export interface LogTables {
@@ -8,7 +8,7 @@ export interface LogTables {
     name: string;
     sha256: Bytes;
     scopes: string[];
-    created_at: NotNull<Time>;
+    created_at: WithDefault<Time>;
     expires_at: Time | null;
     revoked_at: Time | null;
   };
@@ -18,9 +18,9 @@ export interface LogTables {
     draft: string | null;
     state: 'writing' | 'kept' | 'restored' | 'replaced';
     sha256: string | null;
-    episodes: NotNull<number>;
-    events: NotNull<Int8>;
-    bytes: NotNull<Int8>;
+    episodes: WithDefault<number>;
+    events: WithDefault<Int8>;
+    bytes: WithDefault<Int8>;
     written_at: Time;
   };
   blobs: {
@@ -36,7 +36,7 @@ export interface LogTables {
     media_type: string | null;
   };
   dead_letters: {
-    dead_letter_id: NotNull<Int8>;
+    dead_letter_id: WithDefault<Int8>;
     endpoint: string;
     place: string | null;
     raw: Bytes;
@@ -45,9 +45,9 @@ export interface LogTables {
     expected: string;
     got: string;
     digest: string;
-    attempts: NotNull<number>;
-    first_at: NotNull<Time>;
-    last_at: NotNull<Time>;
+    attempts: WithDefault<number>;
+    first_at: WithDefault<Time>;
+    last_at: WithDefault<Time>;
     replayed_at: Time | null;
   };
   erased: {
@@ -61,7 +61,7 @@ export interface LogTables {
     events: number;
     episodes: number;
     erased_at: Time;
-    used: NotNull<Json>;
+    used: WithDefault<Json>;
   };
   events: {
     key: string;
@@ -79,21 +79,21 @@ export interface LogTables {
   };
   ingest_counters: {
     endpoint: string;
-    received: NotNull<Int8>;
-    acknowledged: NotNull<Int8>;
-    duplicates: NotNull<Int8>;
-    rejected: NotNull<Int8>;
+    received: WithDefault<Int8>;
+    acknowledged: WithDefault<Int8>;
+    duplicates: WithDefault<Int8>;
+    rejected: WithDefault<Int8>;
   };
   job_queue: {
     job_id: string;
     kind: string;
     spec: Json;
-    state: NotNull<'waiting' | 'running' | 'finished'>;
+    state: WithDefault<'waiting' | 'running' | 'finished'>;
     worker: string | null;
-    token: NotNull<Int8>;
-    attempts: NotNull<number>;
+    token: WithDefault<Int8>;
+    attempts: WithDefault<number>;
     leased_until: Time | null;
-    requested_at: NotNull<Time>;
+    requested_at: WithDefault<Time>;
     outcome: 'done' | 'failed' | 'cancelled' | null;
     result: Json | null;
     error: Json | null;
@@ -108,23 +108,23 @@ export interface LogTables {
   };
   log_partitions: {
     partition: number;
-    next_position: NotNull<Int8>;
+    next_position: WithDefault<Int8>;
   };
   logs: {
     log: number;
     name: string;
-    generation: NotNull<number>;
+    generation: WithDefault<number>;
     cluster_id: string | null;
     partitions: number;
-    first_read: NotNull<Time>;
+    first_read: WithDefault<Time>;
     replaced_at: Time | null;
-    label: NotNull<string>;
+    label: WithDefault<string>;
   };
   migrations: {
     number: number;
     name: string;
     sha256: string;
-    applied_at: NotNull<Time>;
+    applied_at: WithDefault<Time>;
     works_with: number | null;
   };
   partition_leases: {
@@ -135,10 +135,10 @@ export interface LogTables {
   positions: {
     projection: string;
     partition: number;
-    position: NotNull<Int8>;
-    applied: NotNull<Int8>;
-    duplicates: NotNull<Int8>;
-    dead: NotNull<Int8>;
+    position: WithDefault<Int8>;
+    applied: WithDefault<Int8>;
+    duplicates: WithDefault<Int8>;
+    dead: WithDefault<Int8>;
     began: Int8 | null;
     last_offset: Int8 | null;
     last_digest: string | null;
@@ -150,8 +150,8 @@ export interface LogTables {
     policy: string | null;
     address: string | null;
     pid: number;
-    started_at: NotNull<Time>;
-    heartbeat_at: NotNull<Time>;
+    started_at: WithDefault<Time>;
+    heartbeat_at: WithDefault<Time>;
     models: Json | null;
   };
   pruned: {
@@ -163,18 +163,18 @@ export interface LogTables {
     last_at: Time | null;
     revision: Int8 | null;
     judged: Json | null;
-    erased: NotNull<boolean>;
+    erased: WithDefault<boolean>;
     pruned_at: Time;
-    in_tables: NotNull<boolean>;
+    in_tables: WithDefault<boolean>;
   };
   pruned_positions: {
     partition: number;
-    events: NotNull<Int8>;
+    events: WithDefault<Int8>;
     log: number;
   };
   stored_events: {
     position: Int8;
-    recorded_at: NotNull<Time>;
+    recorded_at: WithDefault<Time>;
     time: Time | null;
     partition: number;
     log: number;
@@ -184,7 +184,7 @@ export interface LogTables {
     name: string;
     digest: Bytes;
     data: Json;
-    type_version: NotNull<number>;
+    type_version: WithDefault<number>;
   };
   unneeded_bodies: {
     sha256: string;
@@ -207,8 +207,8 @@ export interface FactTables {
     policy: string | null;
     system_instructions: string | null;
     tools: Json | null;
-    params: Json<Fields> | null;
-    unmapped: Json<Fields> | null;
+    params: Json<JsonObject> | null;
+    unmapped: Json<JsonObject> | null;
     version: string | null;
   };
   artifacts: {
@@ -232,7 +232,7 @@ export interface FactTables {
     entry: number | null;
     value: number | null;
     reason: string | null;
-    rank: NotNull<number>;
+    rank: WithDefault<number>;
     detail: Json | null;
   };
   calls: {
@@ -242,7 +242,7 @@ export interface FactTables {
     requested_role: string | null;
     requested_turn: number | null;
     model: string | null;
-    params: Json<Fields> | null;
+    params: Json<JsonObject> | null;
     tools: Json | null;
     parent_call_id: string | null;
     copied: boolean | null;
@@ -327,7 +327,7 @@ export interface FactTables {
     turn: number | null;
     seq: Int8 | null;
     occurred_at: Time | null;
-    unmapped: Json<Fields> | null;
+    unmapped: Json<JsonObject> | null;
     version: string;
   };
   episodes: {
@@ -341,10 +341,10 @@ export interface FactTables {
     env_id: string | null;
     parent_episode_id: string | null;
     policies: Json | null;
-    budgets: Json<Fields> | null;
-    tags: Json<Fields> | null;
+    budgets: Json<JsonObject> | null;
+    tags: Json<JsonObject> | null;
     flags: Json<string[]> | null;
-    unmapped: Json<Fields> | null;
+    unmapped: Json<JsonObject> | null;
     raw_artifact_id: string | null;
     started_at: Time | null;
     started_version: string | null;
@@ -389,13 +389,13 @@ export interface FactTables {
     value_json: Json | null;
     label: string | null;
     matrix: Json<Matrix> | null;
-    taxonomy: Json<Fields> | null;
+    taxonomy: Json<JsonObject> | null;
     author: string | null;
     annotator: string | null;
     explanation: string | null;
     confidence: number | null;
     flags: Json<string[]> | null;
-    unmapped: Json<Fields> | null;
+    unmapped: Json<JsonObject> | null;
     occurred_at: Time | null;
     version: string;
     resolved_episode_id: string | null;
@@ -432,7 +432,7 @@ export interface FactTables {
     method: string;
     version: number;
     kind: string;
-    params: Json<Fields>;
+    params: Json<JsonObject>;
   };
   judgings: {
     judge_id: string;
@@ -456,7 +456,7 @@ export interface FactTables {
     seq: Int8 | null;
     sent_at: Time | null;
     flags: Json<string[]> | null;
-    unmapped: Json<Fields> | null;
+    unmapped: Json<JsonObject> | null;
     version: string;
   };
   observations: {
@@ -470,7 +470,7 @@ export interface FactTables {
     turn: number | null;
     seq: Int8 | null;
     occurred_at: Time | null;
-    unmapped: Json<Fields> | null;
+    unmapped: Json<JsonObject> | null;
     version: string;
   };
   releases: {
@@ -524,19 +524,19 @@ export interface FactTables {
     split: string | null;
     difficulty: string | null;
     domain: string | null;
-    tags: Json<Fields> | null;
-    unmapped: Json<Fields> | null;
+    tags: Json<JsonObject> | null;
+    unmapped: Json<JsonObject> | null;
     version: string;
   };
   teams: {
     team_id: string;
     name: string | null;
     team_version: string | null;
-    agents: Json<readonly Fields[]> | null;
+    agents: Json<readonly JsonObject[]> | null;
     edges: Json<readonly (readonly string[])[]> | null;
     content_hash: string | null;
-    tags: Json<Fields> | null;
-    unmapped: Json<Fields> | null;
+    tags: Json<JsonObject> | null;
+    unmapped: Json<JsonObject> | null;
     version: string;
   };
   told_tasks: {

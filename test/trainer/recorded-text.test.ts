@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeAll, expect, it } from 'vitest';
 import { promptOf, readChatRequest } from '../../api/gateway/request.ts';
-import { isRecord } from '../../ingest/events/json.ts';
+import { isRecord, type JsonObject } from '../../ingest/events/json.ts';
 import { parseWritten, writtenArguments } from '../../ingest/events/spelling.ts';
 import { importFiles } from '../../ingest/files/import.ts';
 import { CHAT_ROLES } from '../../ingest/formats/kit/chat-message.ts';
@@ -35,15 +35,14 @@ const named = (name: string): OpenModel => modelWith(TEMPLATES.find((one) => one
 const QWEN = named('Qwen3');
 const MODELS = [QWEN, named('DeepSeek'), named('Llama 3')];
 
-type Fields = Readonly<Record<string, unknown>>;
-type Line = { readonly messages?: readonly Fields[] } & Fields;
+type Line = { readonly messages?: readonly JsonObject[] } & JsonObject;
 
 /** Layouts whose rows `train sft --data` reads, each with how it says which answers are learnt and what it changes of messages. */
 const READ: Readonly<
   Record<
     string,
     {
-      readonly line?: (row: Line) => Fields;
+      readonly line?: (row: Line) => JsonObject;
       readonly values?: true;
       readonly objects?: true;
       readonly thoughtless?: true;
@@ -62,8 +61,8 @@ const READ: Readonly<
   'prime-rl-sft': { line: (row) => LAST_LEARNT(row) },
 };
 
-function marked(learnt: (message: Fields, i: number, all: readonly Fields[]) => boolean) {
-  return ({ messages = [], ...row }: Line): Fields => ({
+function marked(learnt: (message: JsonObject, i: number, all: readonly JsonObject[]) => boolean) {
+  return ({ messages = [], ...row }: Line): JsonObject => ({
     ...row,
     messages: messages.map((message, i) => ({ ...message, weight: learnt(message, i, messages) ? 1 : 0 })),
   });
@@ -88,8 +87,8 @@ const WITHOUT_CALLS = new Set(['maslab', 'swe-bench', 'swe-dev']);
 
 const rows = new Map<string, Row[]>();
 /** What the events of a format say of a call: its input and tools by call, its answers by step. What is told twice is a list of two. */
-const asked = new Map<string, Fields[]>();
-const said = new Map<string, Fields[]>();
+const asked = new Map<string, JsonObject[]>();
+const said = new Map<string, JsonObject[]>();
 const into = <Value>(map: Map<string, Value[]>, key: string, value: Value) =>
   map.set(key, [...(map.get(key) ?? []), value]);
 
@@ -102,12 +101,12 @@ beforeAll(async () => {
       // Two samples are of one session: alone, neither is a copy of the other.
       const memory = memoryLog();
       await importFiles([sample], memory);
-      for (const { name, data } of memory.events as unknown as { name: string; data: Fields }[]) {
+      for (const { name, data } of memory.events as unknown as { name: string; data: JsonObject }[]) {
         const call = `${data.episode_id} ${data.call_id}`;
         if (name === 'episode.started') formatOf.set(String(data.episode_id), format);
         if (name === 'generation.requested') into(asked, call, data);
         if (name === 'generation.completed')
-          for (const choice of data.choices as Fields[]) into(said, `${call} ${choice.index ?? 0}`, choice);
+          for (const choice of data.choices as JsonObject[]) into(said, `${call} ${choice.index ?? 0}`, choice);
       }
       await postgresLog(fresh.db).append(memory.events);
     }
@@ -131,7 +130,7 @@ const attempt = <Value>(work: () => Value): Value | null => {
 };
 
 /** The only event that tells of a call or step. Null where there is none; what is told twice in other words has no one expectation. */
-const only = (told: readonly Fields[] | undefined, member: string): Fields | null => {
+const only = (told: readonly JsonObject[] | undefined, member: string): JsonObject | null => {
   const [first] = told ?? [];
   return first !== undefined && new Set(told!.map((one) => JSON.stringify(one[member]))).size === 1 ? first : null;
 };
@@ -139,7 +138,7 @@ const only = (told: readonly Fields[] | undefined, member: string): Fields | nul
 type Conversation = {
   readonly messages: readonly ChatMessage[];
   readonly answer: ChatMessage;
-  readonly tools: Fields[];
+  readonly tools: JsonObject[];
 };
 
 /** The conversation of a step by its events; what the agent was given once and for all is that of the row. Null where it is not known. */
@@ -148,7 +147,7 @@ function conversationOf(row: Row): Conversation | null {
   const request = only(asked.get(call), 'input');
   const choice = only(said.get(`${call} ${row.candidate}`), 'content');
   if (!Array.isArray(request?.input) || choice?.content == null) return null;
-  const sent = (request.input as Fields[]).map(sentMessage);
+  const sent = (request.input as JsonObject[]).map(sentMessage);
   const isLed = sent.some(({ role }) => role === 'system' || role === 'developer');
   const messages = isLed || !row.system ? sent : [sentMessage({ role: 'system', content: row.system }), ...sent];
   const tools = shownTools(((request.tools ?? row.tools) as unknown[] | null) ?? []);

@@ -3,7 +3,7 @@
  * and no others. Pure.
  */
 import { got, TroupeError } from '../../errors.ts';
-import { isRecord } from '../../ingest/events/json.ts';
+import { isRecord, type JsonObject } from '../../ingest/events/json.ts';
 
 /** Which texts are allowed: text stands for itself, `space` is one space or none. */
 export type Grammar =
@@ -48,7 +48,6 @@ const ANY: Grammar = {
   ],
 };
 
-type Fields = Readonly<Record<string, unknown>>;
 type Root = {
   readonly schema: unknown;
   readonly known: Map<string, Grammar | null>;
@@ -127,7 +126,7 @@ const KEYWORDS: Readonly<Record<TypeName, readonly string[]>> = {
   object: ['properties', 'required', 'additionalProperties'],
 };
 
-function ofType(field: string, type: TypeName, schema: Fields, root: Root): Grammar {
+function ofType(field: string, type: TypeName, schema: JsonObject, root: Root): Grammar {
   if (type === 'string') return { kind: 'string' };
   if (type === 'number' || type === 'integer') return { kind: 'number', integer: type === 'integer' };
   if (type === 'boolean') return { kind: 'texts', texts: ['true', 'false'] };
@@ -135,7 +134,7 @@ function ofType(field: string, type: TypeName, schema: Fields, root: Root): Gram
   return type === 'array' ? list(field, schema, root) : object(field, schema, root);
 }
 
-function list(field: string, { items = true, minItems, maxItems }: Fields, root: Root): Grammar {
+function list(field: string, { items = true, minItems, maxItems }: JsonObject, root: Root): Grammar {
   const count = (name: string, value: unknown, without: number): number => {
     if (value === undefined) return without;
     if (Number.isSafeInteger(value) && (value as number) >= 0) return value as number;
@@ -147,10 +146,10 @@ function list(field: string, { items = true, minItems, maxItems }: Fields, root:
 }
 
 /** Keywords of one type, where the type is left out: a value of another type would be valid too. */
-const impliedBy = (schema: Fields): readonly TypeName[] | null =>
+const impliedBy = (schema: JsonObject): readonly TypeName[] | null =>
   'properties' in schema ? ['object'] : 'items' in schema ? ['array'] : null;
 
-function object(field: string, schema: Fields, root: Root): Grammar {
+function object(field: string, schema: JsonObject, root: Root): Grammar {
   const { properties, required = [], additionalProperties: more = true } = schema;
   if (!(properties === undefined || isRecord(properties))) throw refuse(`${field}.properties`, 'an object', properties);
   const entries = Object.entries(properties ?? {});
@@ -166,7 +165,7 @@ function object(field: string, schema: Fields, root: Root): Grammar {
   return { kind: 'properties', members };
 }
 
-function fixed(field: string, schema: Fields, types: readonly TypeName[] | null): Grammar {
+function fixed(field: string, schema: JsonObject, types: readonly TypeName[] | null): Grammar {
   if ('enum' in schema && !Array.isArray(schema.enum)) throw refuse(`${field}.enum`, 'a list of values', schema.enum);
   const values = 'const' in schema ? [schema.const] : (schema.enum as unknown[]);
   const texts = values
@@ -267,7 +266,7 @@ function typesOf(field: string, type: unknown): readonly TypeName[] | null {
   throw refuse(field, `one or more of ${TYPES.join(', ')}`, type);
 }
 
-function only(field: string, schema: Fields, known: readonly string[]): void {
+function only(field: string, schema: JsonObject, known: readonly string[]): void {
   const other = Object.keys(schema).find((name) => !known.includes(name) && !NOTES.includes(name));
   if (other === undefined) return;
   throw refuse(`${field}.${other}`, 'left out', schema[other], 'Sampling cannot enforce it.');

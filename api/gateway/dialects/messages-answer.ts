@@ -1,13 +1,12 @@
 /** A response in the shapes of Anthropic's Messages API, whole and as events. Pure. */
 
-import { asText } from '../../../ingest/events/json.ts';
+import { asText, type JsonObject } from '../../../ingest/events/json.ts';
 import { writtenJson } from '../../../ingest/events/spelling.ts';
 import { readArguments } from '../../../ingest/formats/kit/chat-message.ts';
 import { type AnswerBody, type CallRecord, troupeOf } from '../answer.ts';
 import { restOf, type StreamEvent, type StreamOf } from '../events.ts';
 import { finishOf, messageOf } from '../tools.ts';
 
-type Fields = Readonly<Record<string, unknown>>;
 type OutputCall = { readonly id: string; readonly function: { readonly name: string; readonly arguments: string } };
 
 /** The id of a response of this API. */
@@ -19,7 +18,7 @@ const REASONS = { stop: 'end_turn', length: 'max_tokens', tool_calls: 'tool_use'
 export const messagesBody: AnswerBody = (answer, { model }, ids) => {
   const [choice] = answer.choices;
   if (choice === undefined) throw new Error('A response needs at least one choice.');
-  const { content, tool_calls: calls = [] } = messageOf(choice, ids.callId, 0) as Fields & {
+  const { content, tool_calls: calls = [] } = messageOf(choice, ids.callId, 0) as JsonObject & {
     tool_calls?: OutputCall[];
   };
   const reason = finishOf(choice);
@@ -55,7 +54,7 @@ export const messagesStream: StreamOf = (before) => {
   let written: string | null = null;
   const start = (): StreamEvent => {
     const { stop_reason: _, stop_sequence: __, ...message } = before;
-    const usage = { ...(message.usage as Fields), output_tokens: 0 };
+    const usage = { ...(message.usage as JsonObject), output_tokens: 0 };
     return say('message_start', {
       message: { ...message, content: [], stop_reason: null, stop_sequence: null, usage },
     });
@@ -68,7 +67,9 @@ export const messagesStream: StreamOf = (before) => {
       return [...(isFirst ? [start(), opened({ type: 'text' }, 0)] : []), grow(text)];
     },
     end: (body) => {
-      const { content, stop_reason, stop_sequence, usage } = body as Fields & { readonly content: readonly Fields[] };
+      const { content, stop_reason, stop_sequence, usage } = body as JsonObject & {
+        readonly content: readonly JsonObject[];
+      };
       const so = written ?? '';
       const rest = restOf(content[0]?.type === 'text' ? asText(content[0].text) : '', so);
       return [
@@ -85,7 +86,7 @@ export const messagesStream: StreamOf = (before) => {
 
 const say = (type: string, fields: object): StreamEvent => ({ event: type, data: { type, ...fields } });
 
-const opened = (whole: Fields, index: number): StreamEvent =>
+const opened = (whole: JsonObject, index: number): StreamEvent =>
   say('content_block_start', { index, content_block: { ...whole, ...EMPTY[whole.type as string] } });
 
 /** What a block has before its deltas; a block of another type comes whole. */
@@ -95,7 +96,7 @@ const EMPTY: Readonly<Record<string, object>> = {
   thinking: { thinking: '', signature: '' },
 };
 
-function deltasOf(whole: Fields): object[] {
+function deltasOf(whole: JsonObject): object[] {
   switch (whole.type) {
     case 'text':
       return [{ type: 'text_delta', text: whole.text }];
@@ -111,7 +112,7 @@ function deltasOf(whole: Fields): object[] {
   }
 }
 
-const block = (whole: Fields, index: number): StreamEvent[] => [
+const block = (whole: JsonObject, index: number): StreamEvent[] => [
   opened(whole, index),
   ...deltasOf(whole).map((delta) => say('content_block_delta', { index, delta })),
   say('content_block_stop', { index }),

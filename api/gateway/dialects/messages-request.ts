@@ -3,7 +3,7 @@
  * is refused with the name of its field.
  */
 
-import { isRecord } from '../../../ingest/events/json.ts';
+import { isRecord, type JsonObject } from '../../../ingest/events/json.ts';
 import { writtenArguments } from '../../../ingest/events/spelling.ts';
 import { isIdentifier } from '../../../ingest/events/text.ts';
 import type { ChatMessage } from '../../../ingest/formats/kit/chat-message.ts';
@@ -12,9 +12,7 @@ import { type CompletionRequest, opened, ownModel, type Prompt } from '../reques
 import { flag, readSampling, readStops, refuse, refuseUnsupported, whole } from '../sampling.ts';
 import type { Tool } from '../tools.ts';
 
-type Fields = Readonly<Record<string, unknown>>;
-
-/** Fields that would change the output and are not supported. */
+/** JsonObject that would change the output and are not supported. */
 const UNSUPPORTED = {
   container: [],
   context_management: [],
@@ -53,13 +51,13 @@ export function readMessagesRequest(body: unknown): CompletionRequest {
 }
 
 /** Whether the choice of a tool says that a response has one call at most. */
-function readOneCall({ tool_choice: choice }: Fields, tools: readonly Tool[] | null): boolean {
+function readOneCall({ tool_choice: choice }: JsonObject, tools: readonly Tool[] | null): boolean {
   if (!isRecord(choice)) return false;
   return flag('tool_choice.disable_parallel_tool_use', choice.disable_parallel_tool_use) && tools !== null;
 }
 
 /** The format of the response: `output_config.format`, or `output_format` as older clients write it. */
-function readOutput({ output_config: config, output_format: format }: Fields): Constraint | null {
+function readOutput({ output_config: config, output_format: format }: JsonObject): Constraint | null {
   if (config == null) return readFormat('output_format', format);
   if (!isRecord(config)) throw refuse('output_config', 'an object', config);
   const { format: own, effort, ...others } = config;
@@ -72,7 +70,7 @@ function readOutput({ output_config: config, output_format: format }: Fields): C
 }
 
 /** The prompt in a body of /v1/messages and of /v1/messages/count_tokens. */
-export function readMessagesPrompt(fields: Fields): Extract<Prompt, { readonly messages: unknown }> {
+export function readMessagesPrompt(fields: JsonObject): Extract<Prompt, { readonly messages: unknown }> {
   const { messages, system, thinking } = fields;
   refuseUnsupported(fields, UNSUPPORTED);
   if (thinking != null && !(isRecord(thinking) && thinking.type === 'disabled'))
@@ -92,7 +90,7 @@ export function readMessagesPrompt(fields: Fields): Extract<Prompt, { readonly m
   };
 }
 
-function readTools({ tools, tool_choice: choice }: Fields): readonly Tool[] | null {
+function readTools({ tools, tool_choice: choice }: JsonObject): readonly Tool[] | null {
   if (tools == null) return null;
   if (!Array.isArray(tools)) throw refuse('tools', 'a list', tools);
   // A tool that is deferred is not shown to the model before it was searched for.
@@ -134,12 +132,12 @@ function ofUser(content: readonly unknown[], field: string): ChatMessage[] {
   const late = rest.findIndex((block) => isOf(block, 'tool_result'));
   if (late >= 0) throw refuse(`${field}.content[${results.length + late}]`, 'before the texts of the user', rest[late]);
   return [
-    ...results.map((block, i) => toResult(block as Fields, `${field}.content[${i}]`)),
+    ...results.map((block, i) => toResult(block as JsonObject, `${field}.content[${i}]`)),
     ...(rest.length > 0 ? [{ role: 'user', content: texts(rest, `${field}.content`, results.length) }] : []),
   ];
 }
 
-function toResult({ tool_use_id: id, content, is_error: failed }: Fields, field: string): ChatMessage {
+function toResult({ tool_use_id: id, content, is_error: failed }: JsonObject, field: string): ChatMessage {
   if (!isIdentifier(id)) throw refuse(`${field}.tool_use_id`, 'the id of a tool_use', id);
   return {
     role: 'tool',
@@ -169,7 +167,7 @@ function ofAssistant(content: readonly unknown[], field: string): ChatMessage[] 
   ];
 }
 
-const isOf = (block: unknown, type: string): block is Fields => isRecord(block) && block.type === type;
+const isOf = (block: unknown, type: string): block is JsonObject => isRecord(block) && block.type === type;
 
 /** A text, or the texts of blocks; cache marks are dropped. `from` is the place of the first block. */
 function texts(content: unknown, field: string, from = 0): unknown {

@@ -1,10 +1,9 @@
 /** A response in the shapes of the OpenAI Responses API, whole and as events. Pure. */
-import { asText } from '../../../ingest/events/json.ts';
+import { asText, type JsonObject } from '../../../ingest/events/json.ts';
 import { type AnswerBody, type CallRecord, chatLogprobs, troupeOf } from '../answer.ts';
 import { restOf, type StreamEvent, type StreamOf } from '../events.ts';
 import { finishOf, messageOf } from '../tools.ts';
 
-type Fields = Readonly<Record<string, unknown>>;
 type OutputCall = { readonly id: string; readonly function: { readonly name: string; readonly arguments: string } };
 
 /** The id of a response of this API. */
@@ -32,7 +31,7 @@ const REPEATED = {
 export const responsesBody: AnswerBody = (answer, { model, repeats, logprobs }, ids) => {
   const [choice] = answer.choices;
   if (choice === undefined) throw new Error('A response needs at least one choice.');
-  const { content, tool_calls: calls = [] } = messageOf(choice, ids.callId, 0) as Fields & {
+  const { content, tool_calls: calls = [] } = messageOf(choice, ids.callId, 0) as JsonObject & {
     tool_calls?: OutputCall[];
   };
   const cut = finishOf(choice) === 'length';
@@ -96,13 +95,13 @@ export const responsesStream: StreamOf = (before) => {
     text: (_, text) => {
       const isFirst = written === null;
       written = (written ?? '') + text;
-      const item = (before.output as Fields[])[0] as Fields;
+      const item = (before.output as JsonObject[])[0] as JsonObject;
       return numbered([...(isFirst ? [...start(), ...openMessage(item, 0)] : []), grown(item, 0, text, [])]);
     },
     end: (body) => {
-      const output = body.output as readonly Fields[];
+      const output = body.output as readonly JsonObject[];
       if (written !== null && output[0]?.type !== 'message') restOf('', written);
-      const ofItem = (item: Fields, index: number) => {
+      const ofItem = (item: JsonObject, index: number) => {
         if (item.type === 'function_call') return called(item, index);
         if (!isOneText(item)) return unread(item, index);
         return [...(written === null ? openMessage(item, index) : []), ...closeMessage(item, index, written ?? '')];
@@ -116,10 +115,10 @@ export const responsesStream: StreamOf = (before) => {
   };
 };
 
-const placeOf = (item: Fields, output_index: number) => ({ item_id: item.id, output_index, content_index: 0 });
+const placeOf = (item: JsonObject, output_index: number) => ({ item_id: item.id, output_index, content_index: 0 });
 
-function openMessage(item: Fields, output_index: number): [string, object][] {
-  const [part] = item.content as [Fields];
+function openMessage(item: JsonObject, output_index: number): [string, object][] {
+  const [part] = item.content as [JsonObject];
   const added = { ...item, status: 'in_progress', content: [] };
   return [
     ['response.output_item.added', { output_index, item: added }],
@@ -127,13 +126,13 @@ function openMessage(item: Fields, output_index: number): [string, object][] {
   ];
 }
 
-const grown = (item: Fields, output_index: number, delta: string, logprobs: unknown): [string, object] => [
+const grown = (item: JsonObject, output_index: number, delta: string, logprobs: unknown): [string, object] => [
   'response.output_text.delta',
   { ...placeOf(item, output_index), delta, logprobs },
 ];
 
-function closeMessage(item: Fields, output_index: number, written: string): [string, object][] {
-  const [part] = item.content as [Fields];
+function closeMessage(item: JsonObject, output_index: number, written: string): [string, object][] {
+  const [part] = item.content as [JsonObject];
   const at = placeOf(item, output_index);
   const rest = restOf(part.text as string, written);
   const isWhole = written !== '' && rest === '' && (part.logprobs as readonly unknown[]).length === 0;
@@ -145,16 +144,16 @@ function closeMessage(item: Fields, output_index: number, written: string): [str
   ];
 }
 
-const isOneText = ({ type, content }: Fields): boolean =>
+const isOneText = ({ type, content }: JsonObject): boolean =>
   type === 'message' && Array.isArray(content) && content.length === 1 && content[0].type === 'output_text';
 
 /** An item of a model server that a policy has none of: it comes whole. */
-const unread = (item: Fields, output_index: number): [string, object][] => [
+const unread = (item: JsonObject, output_index: number): [string, object][] => [
   ['response.output_item.added', { output_index, item }],
   ['response.output_item.done', { output_index, item }],
 ];
 
-function called(item: Fields, output_index: number): [string, object][] {
+function called(item: JsonObject, output_index: number): [string, object][] {
   const at = { item_id: item.id, output_index };
   const { name, arguments: written } = item;
   return [

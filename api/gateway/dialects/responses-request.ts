@@ -3,7 +3,7 @@
  * is refused with the name of its field.
  */
 
-import { isRecord } from '../../../ingest/events/json.ts';
+import { isRecord, type JsonObject } from '../../../ingest/events/json.ts';
 import { isIdentifier } from '../../../ingest/events/text.ts';
 import type { ChatMessage } from '../../../ingest/formats/kit/chat-message.ts';
 import { qualifiedName } from '../../../ingest/formats/kit/openai-responses.ts';
@@ -12,12 +12,10 @@ import { type CompletionRequest, MAX_TOP_LOGPROBS, opened, ownModel } from '../r
 import { flag, readSampling, refuse, refuseUnsupported, whole } from '../sampling.ts';
 import { readOneCall, readTools, type Tool } from '../tools.ts';
 
-type Fields = Readonly<Record<string, unknown>>;
-
 /** The conversation up to an earlier response and with it, without its instructions. Throws `usage` where it is not recorded. */
 export type Recall = (responseId: string) => Promise<readonly ChatMessage[]>;
 
-/** Fields that would change the output and are not supported. */
+/** JsonObject that would change the output and are not supported. */
 const UNSUPPORTED = {
   background: [false],
   context_management: [],
@@ -67,11 +65,11 @@ export async function readResponsesRequest(body: unknown, recall: Recall): Promi
   };
 }
 
-const prefixed = (name: string, fields: Fields): Fields =>
+const prefixed = (name: string, fields: JsonObject): JsonObject =>
   Object.fromEntries(Object.entries(fields).map(([field, value]) => [`${name}.${field}`, value]));
 
 /** Tools as this API writes them: the function's fields stand beside its type. */
-function readFlatTools({ tools, tool_choice: choice }: Fields): readonly Tool[] | null {
+function readFlatTools({ tools, tool_choice: choice }: JsonObject): readonly Tool[] | null {
   if (tools == null) return null;
   if (!Array.isArray(tools)) throw refuse('tools', 'a list', tools);
   const nested = tools.map((tool, i) => {

@@ -1,12 +1,10 @@
 /** Messages and response of an earlier call, read back from the log: `previous_response_id` of the Responses API. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { got, TroupeError } from '../../../errors.ts';
-import { isRecord } from '../../../ingest/events/json.ts';
+import { isRecord, type JsonObject } from '../../../ingest/events/json.ts';
 import { type ChatMessage, fromMessage } from '../../../ingest/formats/kit/chat-message.ts';
 import type { Db } from '../../../store/db/pool.ts';
 import { recordedCalls } from '../../../store/loop/play/source.ts';
-
-type Fields = Readonly<Record<string, unknown>>;
 
 export type RecallOptions = {
   /** How long a call may be on its way from the log to the database, in milliseconds; 0 where the log is the database. */
@@ -49,7 +47,7 @@ async function lookUp(db: Pick<Db, 'query'>, callId: string, episode: string | n
     const { input, params } = call.requested;
     const [choice] = Array.isArray(call.completed.choices) ? call.completed.choices : [];
     if (!isRecord(choice) || !Array.isArray(input)) return null;
-    return { input: input as Fields[], params, answer: { role: 'assistant', content: choice.content } };
+    return { input: input as JsonObject[], params, answer: { role: 'assistant', content: choice.content } };
   }
   return null;
 }

@@ -1,21 +1,20 @@
 /** Answers that are not sampled: those of the record of an episode, and those that a replay puts in their place. Pure. */
 import type { Draft } from '../../../ingest/events/events.ts';
-import { asText, isRecord } from '../../../ingest/events/json.ts';
+import { asText, isRecord, type JsonObject } from '../../../ingest/events/json.ts';
 import { type ChatMessage, fromMessage } from '../../../ingest/formats/kit/chat-message.ts';
 import type { ReplayAnswer } from '../../../store/loop/play/replay.ts';
 import type { Choice, SampleAnswer } from '../../../trainer/sample/infer-wire.ts';
 import type { CompletionRequest, Lineage } from '../request.ts';
 import type { Kind } from '../upstream/kind.ts';
 
-type Fields = Readonly<Record<string, unknown>>;
 type FunctionCall = { readonly function: { readonly name: string; readonly arguments?: string } };
 
 /** The answer of a policy as it was sampled, from generation.completed. */
-export function answerOf(completed: Fields): SampleAnswer {
+export function answerOf(completed: JsonObject): SampleAnswer {
   const { choices, prompt_token_ids, response_model, checkpoint_id, usage } = completed;
   const used = isRecord(usage) ? usage : {};
   return {
-    choices: (choices as readonly Fields[]).map(choiceOf),
+    choices: (choices as readonly JsonObject[]).map(choiceOf),
     prompt_token_ids: (prompt_token_ids as number[] | null) ?? [],
     model: asText(response_model ?? ''),
     checkpoint: asText(checkpoint_id ?? ''),
@@ -23,7 +22,7 @@ export function answerOf(completed: Fields): SampleAnswer {
   };
 }
 
-function choiceOf({ content, index: _, finish_reason, ...drawn }: Fields): Choice {
+function choiceOf({ content, index: _, finish_reason, ...drawn }: JsonObject): Choice {
   const message = fromMessage({ role: 'assistant', content }) as ChatMessage;
   const text = typeof message.content === 'string' ? message.content : '';
   const calls = (Array.isArray(message.tool_calls) ? message.tool_calls : []) as FunctionCall[];
@@ -47,7 +46,7 @@ export function answerGiven(given: ReplayAnswer, model: string, n: number): Samp
   const { content, tool_calls: calls = [] } =
     typeof given === 'string'
       ? { content: given }
-      : (given as Fields & { content?: string | null; tool_calls?: FunctionCall[] });
+      : (given as JsonObject & { content?: string | null; tool_calls?: FunctionCall[] });
   const text = content ?? '';
   const choice: Choice = {
     token_ids: [],
@@ -66,13 +65,13 @@ export function answerGiven(given: ReplayAnswer, model: string, n: number): Samp
 }
 
 /** The text of a recorded call: that of the candidate it went on with. */
-export function textOf({ choices }: Fields): string {
-  const all = (Array.isArray(choices) ? choices : []) as readonly Fields[];
+export function textOf({ choices }: JsonObject): string {
+  const all = (Array.isArray(choices) ? choices : []) as readonly JsonObject[];
   return choiceOf(all.find(({ chosen }) => chosen === true) ?? all[0] ?? {}).text;
 }
 
 /** What the writers of responses look at in a request that no policy reads. */
-export function plainRequest(kind: Kind, body: Fields): CompletionRequest {
+export function plainRequest(kind: Kind, body: JsonObject): CompletionRequest {
   const options = isRecord(body.stream_options) ? body.stream_options : {};
   return {
     model: asText(body.model),
@@ -102,7 +101,7 @@ export function plainRequest(kind: Kind, body: Fields): CompletionRequest {
 }
 
 /** The API whose response this is; null where it is unknown. */
-export function kindOf(response: Fields): Kind | null {
+export function kindOf(response: JsonObject): Kind | null {
   if (response.object === 'chat.completion') return 'chat';
   if (response.object === 'text_completion') return 'text';
   if (response.object === 'response') return 'responses';
@@ -114,7 +113,7 @@ export function kindOf(response: Fields): Kind | null {
  * The drafts of a call as those of one that the record answered: a copy, with the tokens, log-probabilities and weights of its source. What
  * names the response, its cost and its time stay with the source.
  */
-export const asCopied = (drafts: readonly Draft[], completed: Fields, lineage: Lineage): Draft[] =>
+export const asCopied = (drafts: readonly Draft[], completed: JsonObject, lineage: Lineage): Draft[] =>
   drafts.map((draft) => {
     if (draft.name === 'generation.requested')
       return withData(draft, { ...draft.data, copied: true, unmapped: { ...unmappedOf(draft), replay: lineage } });
@@ -137,8 +136,8 @@ export const asGiven = (drafts: readonly Draft[], { copied }: { readonly copied:
       policy: ___,
       usage: ____,
       ...kept
-    } = draft.data as Fields & {
-      readonly choices: readonly Fields[];
+    } = draft.data as JsonObject & {
+      readonly choices: readonly JsonObject[];
     };
     const withoutTokens = choices.map(({ token_ids: _____, logprobs: ______, ...choice }) => choice);
     return withData(draft, { ...kept, choices: withoutTokens, flags: ['given_answer'] });

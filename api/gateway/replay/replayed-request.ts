@@ -1,7 +1,7 @@
 /** What a replay changes in a request, and by what requests are compared. Pure. */
 import { decodeDraft } from '../../../ingest/events/decode.ts';
 import type { Draft, Event } from '../../../ingest/events/events.ts';
-import { asText, hashId, isRecord } from '../../../ingest/events/json.ts';
+import { asText, hashId, isRecord, type JsonObject } from '../../../ingest/events/json.ts';
 import { contextOf } from '../../../ingest/log/split.ts';
 import { requestKey } from '../../../store/loop/play/source.ts';
 import { draftsOf } from '../record.ts';
@@ -9,14 +9,13 @@ import type { CallContext, CompletionRequest } from '../request.ts';
 import type { Kind } from '../upstream/kind.ts';
 import { upstreamDrafts } from '../upstream/record.ts';
 
-type Fields = Readonly<Record<string, unknown>>;
 /** The data of generation.requested. */
-export type RequestData = Fields & { readonly input?: readonly unknown[]; readonly tools?: unknown };
+export type RequestData = JsonObject & { readonly input?: readonly unknown[]; readonly tools?: unknown };
 
 /** A call before it is answered. */
 export type CallAsked = {
   readonly kind: Kind;
-  readonly body: Fields;
+  readonly body: JsonObject;
   readonly context: CallContext;
   /** As a policy reads it; null where none can. */
   readonly read: CompletionRequest | null;
@@ -57,7 +56,7 @@ export function requestsAs(
 const NO_UPSTREAM = { name: 'none', prices: {}, tokenIds: null, logprobs: null, checkpoints: {} } as never;
 
 /** What two equal requests have in common; of each of them. */
-export const keysOf = (requests: readonly RequestData[], body: Fields): string[] => {
+export const keysOf = (requests: readonly RequestData[], body: JsonObject): string[] => {
   const ids = Array.isArray(body.prompt) && body.prompt.every(Number.isSafeInteger) ? (body.prompt as number[]) : null;
   return requests.map(({ input, tools }) =>
     requestKey({ context: input ? contextOf('', input).hash : null, promptIds: ids, tools }),
@@ -88,7 +87,7 @@ function shown(text: string, from: number): string {
 }
 
 /** Another seed for each sample, where the request names one: the team names the one of the source again, which would give its answer again. */
-export const reseeded = (body: Fields, sample: number): Fields =>
+export const reseeded = (body: JsonObject, sample: number): JsonObject =>
   Number.isSafeInteger(body.seed)
     ? { ...body, seed: Number.parseInt(hashId('replay', body.seed, sample).slice(0, 8), 16) >>> 1 }
     : body;
@@ -96,7 +95,7 @@ export const reseeded = (body: Fields, sample: number): Fields =>
 const CONVERSATION = ['messages', 'input', 'prompt'] as const;
 
 /** The request with an instruction at the end of its last message of the user, or as one more. */
-export function instructed(body: Fields, text: string): Fields {
+export function instructed(body: JsonObject, text: string): JsonObject {
   const field = CONVERSATION.find((name) => body[name] !== undefined);
   if (field === undefined) return body;
   const value = body[field];
@@ -114,7 +113,7 @@ const CLEANED = ['content', 'text', 'input', 'output', 'parts'];
  * The request without a text, wherever a message holds it; a message with nothing else is left out. One word stands in other texts by chance:
  * where it is a message, only such are left out. `removed`: whether any held it.
  */
-export function withoutText(body: Fields, text: string): { readonly body: Fields; readonly removed: boolean } {
+export function withoutText(body: JsonObject, text: string): { readonly body: JsonObject; readonly removed: boolean } {
   const sought = text.trim();
   let removed = false;
   if (sought === '') return { body, removed };

@@ -5,7 +5,7 @@
  */
 import { TroupeError } from '../../../errors.ts';
 import type { Event } from '../../../ingest/events/events.ts';
-import { asText, hashId, isRecord } from '../../../ingest/events/json.ts';
+import { asText, hashId, isRecord, type JsonObject } from '../../../ingest/events/json.ts';
 import type { ArtifactStore } from '../../../ingest/log/log.ts';
 import type { Db } from '../../../store/db/pool.ts';
 import { faultOf } from '../../../store/loop/play/faults.ts';
@@ -36,8 +36,6 @@ import {
   withoutText,
 } from './replayed-request.ts';
 
-type Fields = Readonly<Record<string, unknown>>;
-
 export type ReplayOptions = {
   readonly db: Db;
   readonly ingestion: Ingestion;
@@ -49,11 +47,11 @@ export type ReplayOptions = {
 
 type AnswerSource =
   /** A model answers: this request, in this context. */
-  | { readonly by: 'model'; readonly body: Fields; readonly context: CallContext }
+  | { readonly by: 'model'; readonly body: JsonObject; readonly context: CallContext }
   /** Answered, and recorded. */
   | {
       readonly by: 'record';
-      readonly body: Fields & { readonly id?: string };
+      readonly body: JsonObject & { readonly id?: string };
       readonly ids: CallRecord;
       readonly recorded: boolean;
     };
@@ -234,7 +232,12 @@ const momentOf = (callId: string, episodeId: string, at: Date): CallRecord => ({
 });
 
 /** The recorded answer, under the id of its call, so that what is made of the id is the same again. */
-async function fromRecord(run: ReplayRun, source: SourceCall, call: Call, options: ReplayOptions): Promise<AnswerSource> {
+async function fromRecord(
+  run: ReplayRun,
+  source: SourceCall,
+  call: Call,
+  options: ReplayOptions,
+): Promise<AnswerSource> {
   const found = await readCall(run, source, options);
   const now = new Date();
   const ids = momentOf(source.call_id, run.episode, now);
@@ -334,7 +337,7 @@ async function given(
 
 async function kept(
   drafts: Parameters<typeof asCopied>[0],
-  body: Fields,
+  body: JsonObject,
   ids: CallRecord,
   { ingestion, recordTimeoutMs }: ReplayOptions,
 ): Promise<AnswerSource> {

@@ -11,7 +11,7 @@ import { isAbsolute, join } from 'node:path';
 import { json } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { got, TroupeError } from '../../../errors.ts';
-import { asText, isRecord } from '../../../ingest/events/json.ts';
+import { asText, isRecord, type JsonObject } from '../../../ingest/events/json.ts';
 import { MANIFEST } from '../../../trainer/model/checkpoints/checkpoint-format.ts';
 import type { Sample, SampleRequest } from '../../../trainer/model/weights.ts';
 import { seedOfSample } from '../../../trainer/sample/growing-sample.ts';
@@ -20,14 +20,13 @@ import { connectUpstream } from './connection.ts';
 import { keyHeaders, type Upstream } from './settings.ts';
 import { isDrawn, tokensOf } from './token-ids.ts';
 
-type Fields = Readonly<Record<string, unknown>>;
 /** A request to the server; `answer` is null where its body is no JSON object. */
 type Ask = (
   method: 'GET' | 'POST',
   path: string,
-  body?: Fields,
+  body?: JsonObject,
   signal?: AbortSignal,
-) => Promise<{ readonly status: number; readonly answer: Fields | null }>;
+) => Promise<{ readonly status: number; readonly answer: JsonObject | null }>;
 
 /** How a server holds a checkpoint: the name that requests call it by, and the directory of the whole weights that have to be there. */
 type ServedModel = {
@@ -55,9 +54,9 @@ type Engine = {
   /** Paths that load and unload an adapter. */
   readonly adapters: readonly [load: string, unload: string];
   readonly path: string;
-  readonly body: (held: ServedModel, request: SampleRequest) => Fields;
+  readonly body: (held: ServedModel, request: SampleRequest) => JsonObject;
   /** The choices of an answer, each with what `tokensOf` reads. */
-  readonly choices: (answer: unknown) => readonly Fields[];
+  readonly choices: (answer: unknown) => readonly JsonObject[];
 };
 
 /** How long a server may take to load weights and answer as healthy again. */
@@ -67,7 +66,7 @@ const LOOK_MS = 200;
 const refused = (what: string, { status, answer }: { readonly status: number; readonly answer: unknown }) =>
   new TroupeError('upstream_failed', `The model server did not ${what}: status ${status}, ${got(answer)}.`);
 
-const modelsOf = async (ask: Ask): Promise<readonly Fields[]> => {
+const modelsOf = async (ask: Ask): Promise<readonly JsonObject[]> => {
   const { answer } = await ask('GET', '/v1/models');
   return Array.isArray(answer?.data) ? answer.data.filter(isRecord) : [];
 };
@@ -89,7 +88,7 @@ const vllm: Engine = {
     };
   },
   async replace(ask, dir) {
-    const asked = async (what: string, path: string, body: Fields = {}): Promise<void> => {
+    const asked = async (what: string, path: string, body: JsonObject = {}): Promise<void> => {
       const found = await ask('POST', path, body);
       if (found.status >= 400) throw refused(what, found);
     };
@@ -137,7 +136,7 @@ const vllm: Engine = {
  */
 async function isTied(dir: string): Promise<boolean> {
   const config = await readFile(join(dir, 'config.json'), 'utf8').catch(() => '{}');
-  return (JSON.parse(config) as Fields).tie_word_embeddings === true;
+  return (JSON.parse(config) as JsonObject).tie_word_embeddings === true;
 }
 
 const sglang: Engine = {
@@ -178,7 +177,7 @@ const sglang: Engine = {
 const ENGINES = { vllm, sglang } as const;
 
 /** Both servers take a top_k of -1 for none. What is left out they may take from the model's own defaults, penalties too. */
-const sampling = ({ temperature, topK = 0, topP = 1, minP = 0 }: SampleRequest): Fields => ({
+const sampling = ({ temperature, topK = 0, topP = 1, minP = 0 }: SampleRequest): JsonObject => ({
   temperature,
   top_k: topK === 0 ? -1 : topK,
   top_p: topP,
@@ -220,7 +219,7 @@ export function outsidePolicies(upstream: Upstream): LoadPolicy {
           : error;
       });
     const value: unknown = await json(answer).catch(() => null);
-    return { status: answer.statusCode!, answer: value as Fields | null };
+    return { status: answer.statusCode!, answer: value as JsonObject | null };
   };
   const server = serverOf(upstream, engine, ask);
   return async (_config, _weights, { model }) => speakerOf(server, upstream, model);
@@ -296,7 +295,7 @@ function serverOf({ name, policies, checkpoints }: Upstream, engine: Engine, ask
       held: ServedModel,
       request: SampleRequest,
       signal: AbortSignal | undefined,
-    ): Promise<readonly Fields[]> {
+    ): Promise<readonly JsonObject[]> {
       for (let attempt = 1; ; attempt++) {
         const { found, isTheirs } = await turns.use(held.weights, async () => {
           if (attempt > 1) await bring(held);
@@ -321,7 +320,7 @@ function serverOf({ name, policies, checkpoints }: Upstream, engine: Engine, ask
 async function adapterOver(dir: string, weights: string): Promise<string | null> {
   const adapter = `${dir}-adapter`;
   const config = await readFile(join(adapter, 'adapter_config.json'), 'utf8').catch(() => null);
-  const base = config === null ? null : (JSON.parse(config) as Fields).base_model_name_or_path;
+  const base = config === null ? null : (JSON.parse(config) as JsonObject).base_model_name_or_path;
   if (typeof base !== 'string') return null;
   if (base === weights) return adapter;
   // A name at a hub stands for any copy of it, which is not what training wrote.
@@ -415,7 +414,7 @@ function requireServable(request: SampleRequest, upstream: Upstream): void {
 const AS_DRAWN = { upstream: { tokenIds: 'vllm', logprobs: 'processed' }, request: {}, response: null } as const;
 
 /** The tokens of a choice, up to where the request ends it. @throws TroupeError `upstream_failed` where ids and log-probabilities do not fit together */
-function sampleOf(choice: Fields, { ended, drew, rawLogprobs }: SampleRequest, at = 0): Sample {
+function sampleOf(choice: JsonObject, { ended, drew, rawLogprobs }: SampleRequest, at = 0): Sample {
   const { token_ids: ids, logprobs } = tokensOf(choice, AS_DRAWN) as {
     readonly token_ids?: readonly number[];
     readonly logprobs?: readonly number[];

@@ -2,7 +2,16 @@
 import type { TroupeError } from '../../../errors.ts';
 import type { Content, Draft, Message, Part } from '../../../ingest/events/events.ts';
 import { GATEWAY } from '../../../ingest/events/gateway-events.ts';
-import { asText, canonicalJson, given, hashId, isRecord, sha256, without } from '../../../ingest/events/json.ts';
+import {
+  asText,
+  canonicalJson,
+  given,
+  hashId,
+  isRecord,
+  type JsonObject,
+  sha256,
+  without,
+} from '../../../ingest/events/json.ts';
 import { isIdentifier } from '../../../ingest/events/text.ts';
 import { anthropicChoice, fromAnthropic } from '../../../ingest/formats/kit/anthropic-blocks.ts';
 import {
@@ -31,8 +40,6 @@ import { costOf } from './price.ts';
 import type { Upstream } from './settings.ts';
 import { answerTokens, LOST, promptIdsOf, responseChoice } from './token-ids.ts';
 
-type Fields = Readonly<Record<string, unknown>>;
-
 export type UpstreamCall = CallFrame & {
   readonly kind: Kind;
   readonly upstream: Pick<Upstream, 'name' | 'prices' | 'tokenIds' | 'logprobs' | 'checkpoints'>;
@@ -40,9 +47,9 @@ export type UpstreamCall = CallFrame & {
   readonly policy?: string | undefined;
   /** The server's name of the model. */
   readonly model: string;
-  readonly request: Fields;
+  readonly request: JsonObject;
   /** The response, or the part of it that arrived. */
-  readonly response: Fields | null;
+  readonly response: JsonObject | null;
   readonly status: number | null;
   /** Why it is incomplete: the connection, the caller, or the size. */
   readonly error: Pick<TroupeError, 'code' | 'message'> | null;
@@ -137,7 +144,7 @@ function ofChoices(call: UpstreamCall): AnswerParts {
   const native = (Array.isArray(response?.choices) ? response.choices.filter(isRecord) : []).map((choice, i) => ({
     ...choice,
     index: Number.isSafeInteger(choice.index) && (choice.index as number) >= 0 ? (choice.index as number) : i,
-  })) as (Fields & { readonly index: number })[];
+  })) as (JsonObject & { readonly index: number })[];
   const { tokens, lost } = answerTokens(native, { upstream, request, response });
   const choices = native.map((choice, i) => ({
     index: choice.index,
@@ -150,8 +157,9 @@ function ofChoices(call: UpstreamCall): AnswerParts {
   const messages = Array.isArray(request.messages) ? request.messages : [];
   const input = messages.map(asMessage);
   if (!messages.every(isMessage)) return { input, choices, tools: [], lost };
-  const asking = native.filter((choice): choice is Fields & { readonly index: number; readonly message: ChatMessage } =>
-    isMessage(choice.message),
+  const asking = native.filter(
+    (choice): choice is JsonObject & { readonly index: number; readonly message: ChatMessage } =>
+      isMessage(choice.message),
   );
   return { input, choices, tools: toolEvents(placeOf(call), messages, asking, { source: GATEWAY, completedAt }), lost };
 }
@@ -163,7 +171,7 @@ const finishOf = (reason: unknown, { incomplete }: UpstreamCall): string | undef
 /** A call of Anthropic's Messages API, with its conversation and response in the shapes of the chat interface. */
 function asChat(call: UpstreamCall): UpstreamCall {
   const { request, response } = call;
-  const { messages, system } = withoutCacheMarks({ messages: request.messages, system: request.system }) as Fields;
+  const { messages, system } = withoutCacheMarks({ messages: request.messages, system: request.system }) as JsonObject;
   const instructions = system == null ? [] : [{ role: 'system', content: system }];
   const converted = fromAnthropic(messages);
   const choice = response === null ? null : anthropicChoice(response);
@@ -296,7 +304,7 @@ function contentOf(message: unknown): Content | null | undefined {
 }
 
 /** What a model answers with that stands beside the content: a refusal, speech with its words, pictures. */
-const besideContent = ({ refusal, audio, images }: Fields): Part[] => [
+const besideContent = ({ refusal, audio, images }: JsonObject): Part[] => [
   ...(typeof refusal === 'string' && refusal !== '' ? [{ type: 'refusal', refusal } as Part] : []),
   ...(isRecord(audio) ? [{ ...audio, type: 'audio' }] : []),
   ...(Array.isArray(images) ? (images.filter((one) => isRecord(one) && typeof one.type === 'string') as Part[]) : []),
@@ -318,13 +326,13 @@ const LONGEST_REASON = 2000;
 const BROKEN = /^(?:error|network_error|insufficient_system_resource|abort|failed|cancelled)$/i;
 
 /** Why an answer ended that a failure ended; undefined where none did. */
-function brokenBecause(response: Fields | null): unknown {
+function brokenBecause(response: JsonObject | null): unknown {
   const choices = Array.isArray(response?.choices) ? response.choices.filter(isRecord) : [];
   for (const { finish_reason: reason, native_finish_reason: native, error } of [
     ...choices,
     { finish_reason: response?.status },
     { finish_reason: response?.stop_reason },
-  ] as readonly Fields[])
+  ] as readonly JsonObject[])
     if (typeof reason === 'string' && BROKEN.test(reason))
       return error ?? { message: `The model server ended the answer with the reason ${asText(native ?? reason)}.` };
   return undefined;

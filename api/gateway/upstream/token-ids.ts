@@ -3,14 +3,12 @@
  * entrypoints/openai/protocol.py) return if a request asks for them. The gateway asks for its record; the client gets what it asked for
  * itself. Pure.
  */
-import { asText, isRecord, ownOf } from '../../../ingest/events/json.ts';
+import { asText, isRecord, type JsonObject, ownOf } from '../../../ingest/events/json.ts';
 import type { Kind } from './kind.ts';
 import type { Upstream } from './settings.ts';
 
-type Fields = Readonly<Record<string, unknown>>;
-
 /** What asks for token ids in an interface; null where a server returns none. */
-function asked(tokenIds: NonNullable<Upstream['tokenIds']>, kind: Kind, request: Fields): readonly string[] | null {
+function asked(tokenIds: NonNullable<Upstream['tokenIds']>, kind: Kind, request: JsonObject): readonly string[] | null {
   if (kind === 'text') return ['return_token_ids'];
   if (tokenIds === 'vllm') {
     if (kind === 'chat') return ['return_token_ids'];
@@ -26,7 +24,11 @@ function asked(tokenIds: NonNullable<Upstream['tokenIds']>, kind: Kind, request:
  * The fields to add to a request; none where they are there already. Null if the server returns no token ids for it. Log-probabilities
  * are not asked of the Responses API: vLLM refuses them there for gpt-oss. A stream is asked for its usage, which says how many ids there are.
  */
-export function tokenFields({ tokenIds }: Pick<Upstream, 'tokenIds'>, kind: Kind, request: Fields): Fields | null {
+export function tokenFields(
+  { tokenIds }: Pick<Upstream, 'tokenIds'>,
+  kind: Kind,
+  request: JsonObject,
+): JsonObject | null {
   const names = tokenIds === null ? null : asked(tokenIds, kind, request);
   if (names === null) return null;
   const hasLogprobs = kind === 'chat' ? request.logprobs === true : kind !== 'text' || request.logprobs != null;
@@ -59,7 +61,7 @@ const RETURNED: Readonly<Record<string, ReturnedFields>> = {
 };
 
 /** A response, or an event of its stream, without what the added fields brought; null for an event that held nothing else. */
-export function withoutAdded(body: unknown, added: Fields): unknown {
+export function withoutAdded(body: unknown, added: JsonObject): unknown {
   if (!isRecord(body)) return body;
   const names = (of: keyof ReturnedFields) => Object.keys(added).flatMap((name) => ownOf(RETURNED, name)?.[of] ?? []);
   const choices = Array.isArray(body.choices) ? body.choices : null;
@@ -85,7 +87,7 @@ export function withoutAdded(body: unknown, added: Fields): unknown {
   };
 }
 
-const dropped = (fields: Fields, names: readonly string[]): Fields =>
+const dropped = (fields: JsonObject, names: readonly string[]): JsonObject =>
   Object.fromEntries(Object.entries(fields).filter(([name]) => !names.includes(name)));
 
 const isIds = (value: unknown): value is number[] =>
@@ -94,7 +96,7 @@ const isNumbers = (values: readonly unknown[]): values is number[] =>
   values.every((value) => typeof value === 'number' && Number.isFinite(value) && Math.abs(value) < 3.4e38);
 
 /** Token ids of the prompt: of the response, or the same in all of its choices; null where there are none. */
-export function promptIdsOf(response: Fields | null): readonly number[] | null {
+export function promptIdsOf(response: JsonObject | null): readonly number[] | null {
   if (isIds(response?.prompt_token_ids)) return response.prompt_token_ids;
   if (isRecord(response?.sglext) && isIds(response.sglext.input_ids)) return response.sglext.input_ids;
   if (response !== null && 'input_messages' in response) return messageIds(response)?.prompt ?? null;
@@ -105,7 +107,7 @@ export function promptIdsOf(response: Fields | null): readonly number[] | null {
 }
 
 /** Of the Responses API of vLLM: what the model read and wrote, each as one text with its tokens; null where it is more than one call. */
-function messageIds({ input_messages: read, output_messages: written }: Fields) {
+function messageIds({ input_messages: read, output_messages: written }: JsonObject) {
   const [prompt, output] = [read, written].map((list) =>
     Array.isArray(list) && list.length === 1 && isRecord(list[0]) && isIds(list[0].tokens) ? list[0].tokens : null,
   );
@@ -114,12 +116,12 @@ function messageIds({ input_messages: read, output_messages: written }: Fields) 
 
 type UpstreamExchange = {
   readonly upstream: Pick<Upstream, 'tokenIds' | 'logprobs'>;
-  readonly request: Fields;
-  readonly response: Fields | null;
+  readonly request: JsonObject;
+  readonly response: JsonObject | null;
 };
 
 /** The output of the Responses API as a choice: its text is one, and its log-probabilities are those of all tokens. */
-export function responseChoice(response: Fields | null): Fields {
+export function responseChoice(response: JsonObject | null): JsonObject {
   const output = Array.isArray(response?.output) ? response.output.filter(isRecord) : [];
   const parts = output.flatMap(({ content }) => (Array.isArray(content) ? content.filter(isRecord) : []));
   const logprobs = { content: parts.find(({ logprobs }) => Array.isArray(logprobs))?.logprobs };
@@ -131,7 +133,7 @@ export function responseChoice(response: Fields | null): Fields {
  * (vllm-project/vllm#27482). Ids that are fewer than the tokens that were counted are not the answer's, so they stay in the raw record.
  */
 export function answerTokens(
-  choices: readonly Fields[],
+  choices: readonly JsonObject[],
   answered: UpstreamExchange,
 ): { readonly tokens: readonly object[]; readonly lost: boolean } {
   const tokens = choices.map((choice) => tokensOf(choice, answered));
@@ -139,21 +141,22 @@ export function answerTokens(
   const { usage } = answered.response ?? {};
   const counted = isRecord(usage) ? Number(usage.completion_tokens ?? usage.output_tokens ?? 0) : 0;
   const isShort = sizes.reduce<number>((sum, size) => sum + (size ?? 0), 0) < counted;
-  const isLost = (choice: Fields, size: number | null) =>
+  const isLost = (choice: JsonObject, size: number | null) =>
     size !== null && (isShort || choice[LOST] === true || size < countedOf(choice));
   const lost = choices.map((choice, i) => isLost(choice, sizes[i]!));
   return { tokens: tokens.map((one, i) => (lost[i] ? {} : one)), lost: lost.includes(true) };
 }
 
 /** SGLang counts the tokens of each choice. */
-const countedOf = ({ meta_info: meta }: Fields): number => (isRecord(meta) ? Number(meta.completion_tokens ?? 0) : 0);
+const countedOf = ({ meta_info: meta }: JsonObject): number =>
+  isRecord(meta) ? Number(meta.completion_tokens ?? 0) : 0;
 
 /**
  * Token ids of a choice and one log-probability a token. What does not fit together stays in the raw record. Where they are not those of
  * the distribution that the tokens were drawn from, log-probabilities are recorded as `raw_logprobs`; without token ids they are recorded as
  * a server gives them that the configuration says nothing about.
  */
-export function tokensOf(choice: Fields, { upstream, request, response }: UpstreamExchange): object {
+export function tokensOf(choice: JsonObject, { upstream, request, response }: UpstreamExchange): object {
   const tokens =
     isRecord(choice.logprobs) && Array.isArray(choice.logprobs.content) ? choice.logprobs.content.filter(isRecord) : [];
   const triples = triplesOf(choice.meta_info);
@@ -183,7 +186,7 @@ function triplesOf(meta: unknown): readonly (readonly [unknown, unknown])[] | nu
 }
 
 /** The ids of tokens that are named `token_id:N`; null if one is not. */
-function namedIds(tokens: readonly Fields[]): number[] | null {
+function namedIds(tokens: readonly JsonObject[]): number[] | null {
   const ids = tokens.map(({ token }) => Number(/^token_id:(\d+)$/.exec(asText(token))?.[1] ?? Number.NaN));
   return ids.every(Number.isSafeInteger) ? ids : null;
 }
@@ -209,7 +212,7 @@ const FROM_MODEL = Object.keys(NEUTRAL).filter((name) => name !== 'logit_bias');
  * names parameters that change nothing. SGLang's are not where the request cuts tokens off. What a request to a vLLM or SGLang server
  * leaves out is not known: they take defaults from the model.
  */
-export function isDrawn({ tokenIds, logprobs }: Pick<Upstream, 'tokenIds' | 'logprobs'>, request: Fields): boolean {
+export function isDrawn({ tokenIds, logprobs }: Pick<Upstream, 'tokenIds' | 'logprobs'>, request: JsonObject): boolean {
   const changesNothing = (name: string): boolean =>
     request[name] == null
       ? tokenIds === null || !FROM_MODEL.includes(name)

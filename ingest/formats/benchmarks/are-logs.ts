@@ -3,17 +3,16 @@
  * what came of them. Thoughts, rationales and plans repeat the answer they were read from.
  */
 import type { Message } from '../../events/events.ts';
-import { asText, isRecord, ownOf, without } from '../../events/json.ts';
+import { asText, isRecord, type JsonObject, ownOf, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import type { NativeRefusal } from '../kit/format.ts';
 import { refusal } from '../kit/native.ts';
-import type { Fields } from '../kit/rollout-calls.ts';
 import { jsonIn } from '../kit/span-attributes.ts';
 import type { Trace } from '../kit/trace.ts';
 import { usageOf } from '../kit/usage.ts';
 
 /** A log with the number of its place, and the agent around it where it is that of a sub-agent. */
-type Log = { readonly log: Fields; readonly seq: number };
+type Log = { readonly log: JsonObject; readonly seq: number };
 
 export type AgentLogs = {
   /** Native agent id to what is known of it, in the order in which they speak. */
@@ -47,7 +46,7 @@ export function addAgentLogs(
     if (!agents.has(name)) agents.set(name, {});
     return name;
   };
-  const nested = (child: Fields, parent: Fields): void => {
+  const nested = (child: JsonObject, parent: JsonObject): void => {
     const [caller, own] = [named(parent.agent_id), named(child.agent_id)];
     if (own === null || caller === null || own === caller) return;
     const name = isIdentifier(parent.name) ? { name: parent.name } : {};
@@ -129,10 +128,10 @@ export function addAgentLogs(
 function flat(
   native: readonly unknown[],
   refusals: NativeRefusal[],
-  nested: (child: Fields, parent: Fields) => void,
+  nested: (child: JsonObject, parent: JsonObject) => void,
 ): Log[] {
-  const logs: Fields[] = [];
-  const add = (one: unknown, field: string, parent: Fields | null): void => {
+  const logs: JsonObject[] = [];
+  const add = (one: unknown, field: string, parent: JsonObject | null): void => {
     const log = typeof one === 'string' ? jsonIn(one) : one;
     if (!isRecord(log) || typeof log.log_type !== 'string') {
       refusals.push(refusal('bad_shape', field, 'a log {log_type, agent_id, …}, also as JSON in a text', one));
@@ -150,7 +149,11 @@ function flat(
 }
 
 /** Without an answer of the engine all of them are 0. */
-const billed = ({ prompt_tokens, completion_tokens, reasoning_tokens }: Fields): Record<string, unknown> | undefined =>
+const billed = ({
+  prompt_tokens,
+  completion_tokens,
+  reasoning_tokens,
+}: JsonObject): Record<string, unknown> | undefined =>
   prompt_tokens || completion_tokens
     ? usageOf({ prompt_tokens, completion_tokens, reasoning_tokens: reasoning_tokens || null })
     : undefined;
@@ -172,7 +175,7 @@ export function messagesIn(native: unknown): Message[] {
 /** An image or file is named by its kind and what it holds. */
 const attachment = (file: unknown) => ({ ...(isRecord(file) ? file : { content: file }), type: 'attachment' });
 
-const shown = ({ content, attachments }: Fields): unknown =>
+const shown = ({ content, attachments }: JsonObject): unknown =>
   Array.isArray(attachments) && attachments.length > 0
     ? [{ type: 'text', content: content ?? null }, ...attachments.map(attachment)]
     : content;

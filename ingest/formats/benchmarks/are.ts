@@ -5,12 +5,11 @@
  * Times are those of the simulated world.
  */
 import type { Message } from '../../events/events.ts';
-import { asText, given, hashId, isRecord, without } from '../../events/json.ts';
+import { asText, given, hashId, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import type { Conversion, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
 import { emitterFor, refusal, refused } from '../kit/native.ts';
 import { isWhole } from '../kit/reader.ts';
-import type { Fields } from '../kit/rollout-calls.ts';
 import { NO_TOKEN_IDS, taskOf } from '../kit/run.ts';
 import { jsonIn } from '../kit/span-attributes.ts';
 import { Trace } from '../kit/trace.ts';
@@ -19,14 +18,14 @@ import { type AgentLogs, addAgentLogs, messagesIn } from './are-logs.ts';
 const NAME = 'are';
 const emit = emitterFor(NAME);
 
-const isTrace = (record: unknown): record is Fields =>
+const isTrace = (record: unknown): record is JsonObject =>
   isRecord(record) &&
   isRecord(record.metadata) &&
   isRecord(record.metadata.definition) &&
   'scenario_id' in record.metadata.definition &&
   ('completed_events' in record || 'world_logs' in record || 'events' in record);
 
-const isLite = (record: unknown): record is Fields =>
+const isLite = (record: unknown): record is JsonObject =>
   isRecord(record) && 'scenario_id' in record && isRecord(record.per_agent_interaction_histories);
 
 export const are: Format = {
@@ -49,8 +48,8 @@ function convert(record: NativeRecord): Conversion {
     const expected = 'a trace {metadata.definition.scenario_id, completed_events, …} or its lite form';
     return refused(refusal('bad_shape', '', expected, value));
   }
-  const { definition, simulation, annotation } = value.metadata as Record<string, Fields>;
-  const about: Fields = {
+  const { definition, simulation, annotation } = value.metadata as Record<string, JsonObject>;
+  const about: JsonObject = {
     ...(isRecord(simulation) && { main_agent_type: simulation.agent_id, model_id: simulation.model_id }),
     ...(isRecord(annotation) && {
       validation_decision: annotation.validation_decision,
@@ -83,7 +82,7 @@ type More = {
   readonly incomplete?: boolean;
 };
 
-function taskIn(about: Fields, asked: unknown, events: readonly unknown[]): ReturnType<typeof taskOf> {
+function taskIn(about: JsonObject, asked: unknown, events: readonly unknown[]): ReturnType<typeof taskOf> {
   const oracle = events.filter((event) => isRecord(event) && event.class_name === 'OracleEvent');
   const id = isIdentifier(about.scenario_id) ? `${NAME}/${about.scenario_id}` : undefined;
   const tags = list(about.tags).length > 0 ? { tags: about.tags } : undefined;
@@ -91,7 +90,7 @@ function taskIn(about: Fields, asked: unknown, events: readonly unknown[]): Retu
 }
 
 /** A scenario that nobody has run, such as a row of a dataset. */
-function scenario(record: NativeRecord, about: Fields, events: readonly unknown[]): Conversion {
+function scenario(record: NativeRecord, about: JsonObject, events: readonly unknown[]): Conversion {
   const task = taskIn(about, firstUserMessage(events), events);
   if (!task)
     return refused(
@@ -102,7 +101,7 @@ function scenario(record: NativeRecord, about: Fields, events: readonly unknown[
 
 function runOf(
   trace: Trace,
-  about: Fields,
+  about: JsonObject,
   { agents, answer, asked }: AgentFacts,
   { oracle = [], refusals = [], incomplete = false }: More = {},
 ): Conversion {
@@ -142,7 +141,7 @@ function runOf(
   );
 }
 
-const ofUser = (action: Fields): boolean =>
+const ofUser = (action: JsonObject): boolean =>
   action.app === 'AgentUserInterface' && action.function === 'send_message_to_agent';
 
 /** The user's first message, in the order of the events. */
@@ -194,7 +193,7 @@ function addEvents(trace: Trace, events: readonly unknown[], agent: string, refu
 }
 
 /** Arguments are texts with the type that they had. */
-function argumentsOf({ args }: Fields): Record<string, unknown> {
+function argumentsOf({ args }: JsonObject): Record<string, unknown> {
   return Object.fromEntries(
     list(args).flatMap((arg): [string, unknown][] => {
       if (!isRecord(arg) || !isIdentifier(arg.name)) return [];
@@ -217,8 +216,8 @@ const READ: ReadonlyMap<string, (text: string) => unknown> = new Map(
 );
 
 /** The lite form: a history for each agent, in which actions and what came of them stand as texts, and the usage of its answers. */
-function addHistories(trace: Trace, value: Fields): AgentFacts {
-  const histories = Object.entries(value.per_agent_interaction_histories as Fields);
+function addHistories(trace: Trace, value: JsonObject): AgentFacts {
+  const histories = Object.entries(value.per_agent_interaction_histories as JsonObject);
   const usages = isRecord(value.per_agent_llm_usage_stats) ? value.per_agent_llm_usage_stats : {};
   const main = isIdentifier(value.main_agent_type) ? value.main_agent_type : 'agent';
   const agents = new Map<string, { system?: string }>();
@@ -237,9 +236,9 @@ function addHistories(trace: Trace, value: Fields): AgentFacts {
   return { agents, answer: undefined, asked };
 }
 
-const isResult = (entry: Fields): boolean => entry.role === 'tool-response';
+const isResult = (entry: JsonObject): boolean => entry.role === 'tool-response';
 
-const firstText = (messages: readonly Message[], entries: readonly Fields[]): string | undefined => {
+const firstText = (messages: readonly Message[], entries: readonly JsonObject[]): string | undefined => {
   const first = messages.find(({ role }, i) => role === 'user' && !isResult(entries[i]!));
   return unframed(typeof first?.content === 'string' ? first.content : undefined);
 };
@@ -247,7 +246,7 @@ const firstText = (messages: readonly Message[], entries: readonly Fields[]): st
 type History = {
   readonly agent: string;
   readonly native: string;
-  readonly entries: readonly Fields[];
+  readonly entries: readonly JsonObject[];
   readonly messages: readonly Message[];
   readonly usage: unknown;
   /** Number of messages before it. */

@@ -1,11 +1,11 @@
 /** The events of an Inspect sample as ours. Attachments must stand in their places. */
 import type { EventData, Message } from '../../events/events.ts';
-import { isRecord, without } from '../../events/json.ts';
+import { isRecord, type JsonObject, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { Reader } from '../kit/reader.ts';
 import type { Trace } from '../kit/trace.ts';
 import { usageOf } from '../kit/usage.ts';
-import { type Fields, messageOf, partsOf, toolsIn } from './inspect-messages.ts';
+import { messageOf, partsOf, toolsIn } from './inspect-messages.ts';
 
 /** Who acts in a span: the agent of the nearest enclosing span of type agent. */
 type Agent = { readonly id: string; readonly name: string; readonly parent: string | null };
@@ -17,8 +17,8 @@ const SOLVER = 'solver';
 const SILENT = new Set(['sample_init', 'span_begin', 'span_end', 'step', 'state', 'store', 'score', 'compaction']);
 
 /** Who acts in a span, of all spans; steps of type agent, before there were spans (version 0.3.90), enclosed an agent in the same way. */
-function agentsOf(events: readonly Fields[]): (span: unknown) => Agent | null {
-  const spans = new Map<unknown, Fields>();
+function agentsOf(events: readonly JsonObject[]): (span: unknown) => Agent | null {
+  const spans = new Map<unknown, JsonObject>();
   for (const event of events) if (event.event === 'span_begin') spans.set(event.id, event);
   const agents = new Map<unknown, Agent | null>();
   return function agentOf(span: unknown): Agent | null {
@@ -37,7 +37,7 @@ function agentsOf(events: readonly Fields[]): (span: unknown) => Agent | null {
 }
 
 /** Events in their order. An agent that is run twice is one member, by its name and parent. */
-export function addEvents(trace: Trace, events: readonly Fields[], pool: readonly Message[]): void {
+export function addEvents(trace: Trace, events: readonly JsonObject[], pool: readonly Message[]): void {
   const agentOf = agentsOf(events);
   const defined = new Set<string>();
   const define = ({ id, name, parent }: Agent): void => {
@@ -135,13 +135,13 @@ function addResult(trace: Trace, event: Reader, seq: number, by: string): void {
   trace.add('tool.returned', [seq], result, event.time('completed'));
 }
 
-function statusOf(error: Fields | undefined): EventData<'tool.returned'>['status'] {
+function statusOf(error: JsonObject | undefined): EventData<'tool.returned'>['status'] {
   if (error === undefined) return 'ok';
   return error.type === 'timeout' ? 'timeout' : error.type === 'approval' ? 'denied' : 'error';
 }
 
 /** The messages a model was shown: written out, or as ranges of the pool of the sample. Undefined where a range names no message. */
-function inputOf({ input, input_refs: refs }: Fields, pool: readonly Message[]): Message[] | undefined {
+function inputOf({ input, input_refs: refs }: JsonObject, pool: readonly Message[]): Message[] | undefined {
   if (!Array.isArray(refs)) return Array.isArray(input) ? input.map(messageOf) : undefined;
   const ranges = refs.flatMap((ref: unknown) => (Array.isArray(ref) ? [ref as unknown[]] : []));
   const whole = ranges.every(
@@ -150,7 +150,7 @@ function inputOf({ input, input_refs: refs }: Fields, pool: readonly Message[]):
   return whole ? ranges.flatMap(([from, to]) => pool.slice(from as number, to as number)) : undefined;
 }
 
-function unmappedOf(event: Fields, choices: readonly Fields[]): Record<string, unknown> | undefined {
+function unmappedOf(event: JsonObject, choices: readonly JsonObject[]): Record<string, unknown> | undefined {
   const logprobs = choices.map(({ logprobs }) => logprobs ?? null);
   return without({
     ...without(

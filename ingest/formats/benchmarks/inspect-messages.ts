@@ -1,14 +1,12 @@
 /** Messages of Inspect AI, and the texts that a sample keeps apart from them. */
 import type { Message, Part } from '../../events/events.ts';
-import { given, isRecord, put } from '../../events/json.ts';
+import { given, isRecord, type JsonObject, put } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
-
-export type Fields = Readonly<Record<string, unknown>>;
 
 const NAMED = /^(?:attachment|tc):\/\/([0-9a-f]{32})$/;
 
 /** A value in which each text that names an attachment is that attachment; a name without one stays. */
-export function resolved(value: unknown, attachments: Fields): unknown {
+export function resolved(value: unknown, attachments: JsonObject): unknown {
   if (typeof value === 'string') return attachments[NAMED.exec(value)?.[1] ?? ''] ?? value;
   if (Array.isArray(value)) return value.map((one) => resolved(one, attachments));
   if (!isRecord(value)) return value;
@@ -18,7 +16,7 @@ export function resolved(value: unknown, attachments: Fields): unknown {
 }
 
 /** A content as parts: reasoning, texts and tool calls; other blocks under their own type. */
-export function partsOf({ content, tool_calls: calls }: Fields): Part[] {
+export function partsOf({ content, tool_calls: calls }: JsonObject): Part[] {
   const blocks =
     typeof content === 'string' ? (content === '' ? [] : [content]) : Array.isArray(content) ? content : [];
   return [
@@ -53,8 +51,8 @@ export const textOf = (content: unknown): string =>
     .join('\n');
 
 /** The tool calls of a message that name themselves and their tool. */
-export function toolsIn({ tool_calls: calls }: Fields) {
-  type Asked = Fields & { readonly id: string; readonly function: string };
+export function toolsIn({ tool_calls: calls }: JsonObject) {
+  type Asked = JsonObject & { readonly id: string; readonly function: string };
   const isAsked = (one: unknown): one is Asked => isRecord(one) && isIdentifier(one.id) && isIdentifier(one.function);
   return (Array.isArray(calls) ? (calls as unknown[]) : []).filter(isAsked);
 }

@@ -4,7 +4,7 @@
  * `attachments`, the messages of model calls once in `events_data`. An `.eval` file is a ZIP of such parts, read sample by sample.
  */
 import type { Draft, Message, Part } from '../../events/events.ts';
-import { asText, hashId, isRecord, ownOf, without } from '../../events/json.ts';
+import { asText, hashId, isRecord, type JsonObject, ownOf, without } from '../../events/json.ts';
 import { writtenJson } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { finishReasonIn } from '../kit/finish-reason.ts';
@@ -15,12 +15,12 @@ import { NO_TOKEN_IDS, taskOf } from '../kit/run.ts';
 import { Trace } from '../kit/trace.ts';
 import { usageOf } from '../kit/usage.ts';
 import { addEvents } from './inspect-events.ts';
-import { type Fields, messageOf, partsOf, resolved, textOf, toolsIn } from './inspect-messages.ts';
+import { messageOf, partsOf, resolved, textOf, toolsIn } from './inspect-messages.ts';
 
 const NAME = 'inspect';
 const emit = revisedEmitter(NAME);
 
-const isLog = (record: unknown): record is Fields =>
+const isLog = (record: unknown): record is JsonObject =>
   isRecord(record) &&
   isRecord(record.eval) &&
   'run_id' in record.eval &&
@@ -59,10 +59,10 @@ function convert(record: NativeRecord): Conversion {
       refusals.push(bad);
       return [];
     }
-    const sample = native as Fields;
+    const sample = native as JsonObject;
     const original = writtenJson(sample);
     bodies.push(original);
-    return sampleDrafts(header.eval as Fields, sample, original);
+    return sampleDrafts(header.eval as JsonObject, sample, original);
   });
   if (samples.length === 0) refusals.push(refusal('bad_shape', 'samples', 'at least one sample', samples));
   return { drafts, refusals, raw: null, bodies, repeated: record.ordinal > 0 };
@@ -80,7 +80,7 @@ function badSample(native: unknown, place: string): NativeRefusal | null {
   return null;
 }
 
-function sampleDrafts(native: Fields, sampled: Fields, canonical: string): readonly Draft[] {
+function sampleDrafts(native: JsonObject, sampled: JsonObject, canonical: string): readonly Draft[] {
   const [run, sample] = [new Reader(native), new Reader(sampled)];
   const { id, uuid, attachments, transcript: old, events_data: pools } = sample.native;
   const task = run.id('task') ?? NAME;
@@ -138,7 +138,7 @@ const askedIn = (messages: readonly unknown[]): string | null => {
 };
 
 /** A log that was written without its events: the messages at the end, and what the last output was billed, are all that is known. */
-function addMessages(trace: Trace, messages: readonly Fields[], output: Reader): void {
+function addMessages(trace: Trace, messages: readonly JsonObject[], output: Reader): void {
   const last = messages.findLast(({ role }) => role === 'assistant');
   const [chosen] = output.list('choices') ?? [];
   const before: Message[] = [];
@@ -176,7 +176,7 @@ function addMessages(trace: Trace, messages: readonly Fields[], output: Reader):
 /** The letters that Inspect writes for values, as it reads them back itself: correct, partial, incorrect, no answer. */
 const LETTERS: Readonly<Record<string, number>> = { C: 1, P: 0.5, I: 0, N: 0 };
 
-function addScores(trace: Trace, scores: Fields): void {
+function addScores(trace: Trace, scores: JsonObject): void {
   for (const [name, native] of Object.entries(scores)) {
     if (!isRecord(native) || !isIdentifier(name)) continue;
     const score = new Reader(native);

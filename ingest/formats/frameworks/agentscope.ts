@@ -5,7 +5,7 @@
  * with a member for each agent) the messages in the memories of its agents.
  */
 import type { Content, Draft } from '../../events/events.ts';
-import { asText, canonicalJson, given, hashId, isRecord, ownOf, without } from '../../events/json.ts';
+import { asText, canonicalJson, given, hashId, isRecord, type JsonObject, ownOf, without } from '../../events/json.ts';
 import { pushAll } from '../../events/push-all.ts';
 import { writtenJson } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
@@ -51,7 +51,7 @@ export const agentscope: Format = {
     episodes: namesOf,
     marks: (message) => {
       const blocks = placed([message]).flatMap(({ native }) =>
-        badMessage(native) === null ? blocksOf((native as Fields).content) : [],
+        badMessage(native) === null ? blocksOf((native as JsonObject).content) : [],
       );
       const ids = (is: (type: string) => boolean) => blocks.filter(({ type }) => is(type)).map(({ id }) => id);
       return marksOf(
@@ -66,9 +66,8 @@ export const agentscope: Format = {
   restates: new Set(['task.defined']),
 };
 
-type Fields = Readonly<Record<string, unknown>>;
 /** `at` is the number of the message in its run. */
-type Turn = { readonly at: number; readonly message: Fields; readonly blocks: readonly Block[] };
+type Turn = { readonly at: number; readonly message: JsonObject; readonly blocks: readonly Block[] };
 
 function convert(record: NativeRecord): Conversion {
   const list = listed(record.value);
@@ -91,14 +90,14 @@ type PlacedRecord = { readonly native: unknown; readonly at: number };
 function runOf(
   record: NativeRecord,
   messages: readonly PlacedRecord[],
-  state?: { readonly session: string; readonly states: readonly Fields[] },
+  state?: { readonly session: string; readonly states: readonly JsonObject[] },
 ): Conversion {
   const refusals: NativeRefusal[] = [];
   const ordered = inOrder(messages);
   const turns = ordered.flatMap(({ native, at }, number): Turn[] => {
     const bad = badMessage(native);
     if (bad) refusals.push({ ...bad, ...(state ? {} : { at }) });
-    return bad ? [] : [{ at: number, message: native as Fields, blocks: blocksOf((native as Fields).content) }];
+    return bad ? [] : [{ at: number, message: native as JsonObject, blocks: blocksOf((native as JsonObject).content) }];
   });
   const [first] = turns;
   if (!first && !state) return refused(...refusals);
@@ -131,7 +130,7 @@ function runOf(
 const listed = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : [value]);
 
 /** The state of an agent of version 2, as `AgentState.model_dump_json` writes it. */
-const isState = (value: unknown): value is Fields & { readonly session_id: string; readonly context: unknown[] } =>
+const isState = (value: unknown): value is JsonObject & { readonly session_id: string; readonly context: unknown[] } =>
   isRecord(value) && isIdentifier(value.session_id) && Array.isArray(value.context) && 'reply_context' in value;
 
 /** The messages of a saved state of version 1; null for what is none. In 1.0.21 each stands beside its marks, before that alone. */
@@ -157,7 +156,7 @@ function placed(list: readonly unknown[]): PlacedRecord[] {
   return list.flatMap((native, at): PlacedRecord[] => {
     if (isState(native)) return [];
     const remembered = memoryIn(native)?.filter((message) => {
-      const { id } = message as Fields;
+      const { id } = message as JsonObject;
       return !seen.has(id) && seen.add(id);
     });
     return remembered ? remembered.map((message) => ({ native: message, at })) : [{ native, at }];
@@ -167,8 +166,8 @@ function placed(list: readonly unknown[]): PlacedRecord[] {
 const isGiven = (summary: unknown): boolean =>
   Array.isArray(summary) || (typeof summary === 'string' && summary !== '');
 
-function statesIn(list: readonly unknown[]): ReadonlyMap<string, readonly Fields[]> {
-  const sessions = new Map<string, Fields[]>();
+function statesIn(list: readonly unknown[]): ReadonlyMap<string, readonly JsonObject[]> {
+  const sessions = new Map<string, JsonObject[]>();
   for (const one of list) {
     if (!isState(one)) continue;
     const known = sessions.get(one.session_id);
@@ -179,7 +178,7 @@ function statesIn(list: readonly unknown[]): ReadonlyMap<string, readonly Fields
 }
 
 /** The messages of all states of a session. A message that a later state holds with more blocks has grown. */
-function contextOf(states: readonly Fields[]): readonly PlacedRecord[] {
+function contextOf(states: readonly JsonObject[]): readonly PlacedRecord[] {
   const found = new Map<unknown, unknown>();
   const sizeOf = (message: unknown): number =>
     isRecord(message) && Array.isArray(message.content) ? message.content.length : 0;
@@ -194,7 +193,7 @@ function contextOf(states: readonly Fields[]): readonly PlacedRecord[] {
 function namesOf(list: readonly unknown[]): string[] {
   const sessions = [...statesIn(list).keys()];
   const messages = placed(list);
-  const first = inOrder(messages).find(({ native }) => badMessage(native) === null)?.native as Fields | undefined;
+  const first = inOrder(messages).find(({ native }) => badMessage(native) === null)?.native as JsonObject | undefined;
   if (!first || blocksOf(first.content).some(({ type }) => type === 'tool_result')) return sessions;
   return [...sessions, hashId(NAME, canonicalJson(first))];
 }
@@ -211,7 +210,7 @@ function inOrder(list: readonly PlacedRecord[]): readonly PlacedRecord[] {
   return members.toSorted((a, b) => (a.when === b.when ? a.at - b.at : a.when! < b.when! ? -1 : 1));
 }
 
-const timeOf = (message: Fields): string | null => timeOfText(message.timestamp ?? message.created_at);
+const timeOf = (message: JsonObject): string | null => timeOfText(message.timestamp ?? message.created_at);
 
 /** What a message holds of one call of a model: hints added to its input, its output, and the results of its tools. */
 type Part = {
@@ -266,7 +265,7 @@ function messageDrafts(episodeId: string, turns: readonly Turn[]): Draft[] {
   });
 
   function partDrafts(
-    message: Fields,
+    message: JsonObject,
     { blocks, results }: { readonly blocks: readonly Block[]; readonly results: readonly Block[] },
     place: { readonly episode_id: string; readonly seq: number },
     own: {
@@ -277,7 +276,7 @@ function messageDrafts(episodeId: string, turns: readonly Turn[]): Draft[] {
       readonly several: boolean;
     },
   ): Draft[] {
-    const { role, name, usage, finished_reason: reason } = message as Fields & { name: string };
+    const { role, name, usage, finished_reason: reason } = message as JsonObject & { name: string };
     const { id, time, content, isLast, several } = own;
     const plain = content.length === 1 && typeof message.content === 'string' ? message.content : content.map(partOf);
     const native = {
@@ -333,7 +332,7 @@ function messageDrafts(episodeId: string, turns: readonly Turn[]): Draft[] {
   }
 
   /** A hint is shown to the model as a message of a user. */
-  function hintDraft(block: Block, message: Fields, id: string, seq: number): Draft {
+  function hintDraft(block: Block, message: JsonObject, id: string, seq: number): Draft {
     const { hint, source } = block;
     return emit.event(
       'message.sent',
@@ -406,7 +405,7 @@ const STATES: Readonly<Record<string, 'ok' | 'error' | 'cancelled' | 'denied'>> 
 };
 
 /** A field with its empty value carries no information. */
-function restOf(message: Fields): Record<string, unknown> | undefined {
+function restOf(message: JsonObject): Record<string, unknown> | undefined {
   const known = ['id', 'name', 'role', 'content', 'timestamp', 'created_at', 'error'];
   const read = [
     ...(isRecord(message.usage) ? ['usage'] : []),

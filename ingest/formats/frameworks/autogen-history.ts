@@ -2,7 +2,7 @@
  * The `chat_history` of AutoGen 0.2 and AG2: messages of the chat API in the view of the agent that began the chat. What asks for tools
  * has no name (`_append_oai_message`), a message of a tool may hold several results, and up to 0.2.34 nothing has a name.
  */
-import { given, isRecord, without } from '../../events/json.ts';
+import { given, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { toolCallsOf, badMessage as unreadable } from '../kit/chat-message.ts';
 import type { NativeRefusal } from '../kit/format.ts';
@@ -14,8 +14,6 @@ import type { AutogenMessage } from './autogen-tools.ts';
 export const BEGUN = 'chat_history[0]';
 /** What running code or an agent without a model answered. */
 export const OUTPUT = 'chat_history[output]';
-
-type Fields = Readonly<Record<string, unknown>>;
 
 /** The messages as those of later versions, or why one cannot be read. */
 export function oldMessages(natives: readonly unknown[]): (AutogenMessage | NativeRefusal)[] {
@@ -38,17 +36,17 @@ export function oldMessages(natives: readonly unknown[]): (AutogenMessage | Nati
   });
 }
 
-const nameOf = ({ name }: Fields): string | undefined => (isIdentifier(name) ? name : undefined);
+const nameOf = ({ name }: JsonObject): string | undefined => (isIdentifier(name) ? name : undefined);
 
 const SWAPPED: ReadonlyMap<unknown, string> = new Map([
   ['assistant', 'user'],
   ['user', 'assistant'],
 ]);
 
-const asks = ({ tool_calls: calls, role }: Fields): boolean =>
+const asks = ({ tool_calls: calls, role }: JsonObject): boolean =>
   role === 'assistant' && Array.isArray(calls) && calls.length > 0;
 
-const isResult = ({ role, tool_responses: results, tool_call_id: id }: Fields): boolean =>
+const isResult = ({ role, tool_responses: results, tool_call_id: id }: JsonObject): boolean =>
   role === 'function' || (role === 'tool' && (Array.isArray(results) || isIdentifier(id)));
 
 /** In a chat of two the one who did not speak before; undefined where more or fewer have names. */
@@ -57,7 +55,7 @@ function otherOf(names: ReadonlySet<string>, before: string | undefined): string
   return before !== undefined && others.length === 1 ? others[0] : undefined;
 }
 
-function resultOf(native: Fields, field: string): AutogenMessage | NativeRefusal {
+function resultOf(native: JsonObject, field: string): AutogenMessage | NativeRefusal {
   const { tool_responses: several } = native;
   const results: unknown[] = Array.isArray(several) ? several : [native];
   for (const [i, result] of results.entries()) {
@@ -70,7 +68,7 @@ function resultOf(native: Fields, field: string): AutogenMessage | NativeRefusal
     // The name beside a single result may be that of the function.
     source: (Array.isArray(several) ? nameOf(native) : undefined) ?? 'environment',
     type: 'ToolCallExecutionEvent',
-    content: (results as Fields[]).map((result) => ({
+    content: (results as JsonObject[]).map((result) => ({
       ...without(result, 'tool_call_id', 'role', 'content', ...(result === native ? ['name'] : [])),
       call_id: result.tool_call_id,
       ...given('content', result.content),
@@ -81,7 +79,7 @@ function resultOf(native: Fields, field: string): AutogenMessage | NativeRefusal
 /** The text that AutoGen's code executors answer with. */
 const EXECUTED = /^exitcode: -?\d+ \(/;
 
-function messageOf(native: Fields, source: string, seq: number): AutogenMessage | NativeRefusal {
+function messageOf(native: JsonObject, source: string, seq: number): AutogenMessage | NativeRefusal {
   const message = { ...native, source };
   if (seq === 0 && !asks(native)) return { ...message, type: BEGUN };
   if (asks(native)) {

@@ -3,7 +3,7 @@
  * task. Its `token_usage` adds up the counts of the agents, and counts a model that two of them share twice.
  */
 import type { Draft } from '../../events/events.ts';
-import { given, isRecord, without } from '../../events/json.ts';
+import { given, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { pushAll } from '../../events/push-all.ts';
 import type { ChatMessage } from '../kit/chat-message.ts';
 import { badConversation, conversationDrafts, toolLedger } from '../kit/conversation.ts';
@@ -11,10 +11,9 @@ import type { Conversion, NativeRecord, NativeRefusal } from '../kit/format.ts';
 import { badIdentifier, type Emitter, recordId, refusal, refused } from '../kit/native.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf } from '../kit/run.ts';
 
-type Fields = Readonly<Record<string, unknown>>;
-type Task = { readonly native: Fields; readonly agent: string; readonly messages: readonly ChatMessage[] };
+type Task = { readonly native: JsonObject; readonly agent: string; readonly messages: readonly ChatMessage[] };
 
-export const isCrewOutput = (value: unknown): value is Fields & { readonly tasks_output: readonly unknown[] } =>
+export const isCrewOutput = (value: unknown): value is JsonObject & { readonly tasks_output: readonly unknown[] } =>
   isRecord(value) && 'raw' in value && Array.isArray(value.tasks_output);
 
 export function convertCrewOutput(emit: Emitter, format: string, record: NativeRecord): Conversion {

@@ -2,7 +2,7 @@
  * Results of MASLab (MASWorks/MASLab at 4ecccf58, inference.py and methods/mas_base/mas_base.py): a row of the data set with what a team
  * answered and what it used, {query, gt, tag, source, response, token_stats}. The messages between its agents are not in the file.
  */
-import { given, isRecord, without } from '../../events/json.ts';
+import { given, isRecord, type JsonObject, without } from '../../events/json.ts';
 import type { Conversion, Format, NativeRecord } from '../kit/format.ts';
 import { emitterFor, recordId, refusal, refused } from '../kit/native.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf } from '../kit/run.ts';
@@ -10,9 +10,7 @@ import { NO_TOKEN_IDS, runDrafts, taskOf } from '../kit/run.ts';
 const NAME = 'maslab';
 const emit = emitterFor(NAME);
 
-type Fields = Readonly<Record<string, unknown>>;
-
-const isStats = (stats: unknown): stats is Readonly<Record<string, Fields>> =>
+const isStats = (stats: unknown): stats is Readonly<Record<string, JsonObject>> =>
   isRecord(stats) && Object.values(stats).every((one) => isRecord(one) && 'num_llm_calls' in one);
 
 export const maslab: Format = {
@@ -80,7 +78,7 @@ const COUNTS = {
   output_tokens: 'completion_tokens',
 } as const;
 
-function totalsOf(stats: Readonly<Record<string, Fields>>): Record<string, unknown> {
+function totalsOf(stats: Readonly<Record<string, JsonObject>>): Record<string, unknown> {
   const sum = (name: string): number =>
     Object.values(stats).reduce((all, one) => all + (typeof one[name] === 'number' ? one[name] : 0), 0);
   return { ...Object.fromEntries(Object.entries(COUNTS).map(([ours, native]) => [ours, sum(native)])), models: stats };

@@ -2,7 +2,7 @@
  * Traces of the OpenAI Agents SDK, `{data: [trace, trace.span …]}` (openai-agents-js, openai-agents-python). A tool span has no call
  * id; with the Responses API a span may hold nothing but the id of the response.
  */
-import { given, isRecord, without } from '../../events/json.ts';
+import { given, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import type { Act, Choice, SpanKind } from '../../traces/trace.ts';
 import { type TraceReading, traceReading } from '../../traces/trace-import.ts';
@@ -16,8 +16,6 @@ import { contentOf, messageOf } from '../kit/span-attributes.ts';
 import { usageOf } from '../kit/usage.ts';
 
 const NAME = 'openai-agents';
-
-type Fields = Readonly<Record<string, unknown>>;
 
 export const openaiAgents: Format = {
   name: NAME,
@@ -49,7 +47,7 @@ export function readOpenaiAgents(requests: readonly unknown[]): TraceReading {
         reading.refusals.push({ ...bad, at, raw: JSON.stringify(item ?? null) });
         continue;
       }
-      const act = (item as Fields).object === 'trace' ? traceAct(item as Fields) : spanAct(item as Fields);
+      const act = (item as JsonObject).object === 'trace' ? traceAct(item as JsonObject) : spanAct(item as JsonObject);
       reading.acts.push(act);
       reading.keep(act.trace, item);
     }
@@ -82,7 +80,7 @@ function badItem(item: unknown, field: string): NativeRefusal | null {
   return null;
 }
 
-function traceAct(item: Fields): Act {
+function traceAct(item: JsonObject): Act {
   const metadata = isRecord(item.metadata) ? item.metadata : {};
   const id = item.id as string;
   return {
@@ -104,8 +102,8 @@ function traceAct(item: Fields): Act {
   };
 }
 
-function spanAct(item: Fields): Act {
-  const data = item.span_data as Fields & { readonly type: string };
+function spanAct(item: JsonObject): Act {
+  const data = item.span_data as JsonObject & { readonly type: string };
   const cut = isCut(data);
   const silent = data.type === 'response' && data._response === undefined && data.response === undefined;
   const { what, agent = null, mapped } = spanKindOf(data);
@@ -132,7 +130,7 @@ type Reading = { readonly what: SpanKind; readonly agent?: string | null; readon
 
 const nameIn = (value: unknown): string => (isIdentifier(value) ? value : 'unknown');
 
-function spanKindOf(data: Fields & { readonly type: string }): Reading {
+function spanKindOf(data: JsonObject & { readonly type: string }): Reading {
   switch (data.type) {
     case 'agent':
       return {
@@ -187,7 +185,7 @@ function spanKindOf(data: Fields & { readonly type: string }): Reading {
 }
 
 /** The output is a list of messages, or of one answer as a whole: a completion of the chat API (SDK for JavaScript), or a response. */
-function generationOf({ input, output: written, model, model_config: params, usage: reported }: Fields): SpanKind {
+function generationOf({ input, output: written, model, model_config: params, usage: reported }: JsonObject): SpanKind {
   const [first] = Array.isArray(written) ? written : [];
   const completion = isRecord(first) && Array.isArray(first.choices) ? first : null;
   const output = completion === null ? written : completion.choices;
@@ -224,7 +222,7 @@ function choiceOf(value: unknown, index: number): Choice {
 }
 
 /** A response: with its content only where a custom exporter kept `_input` and `_response`. */
-function responseOf(data: Fields): SpanKind {
+function responseOf(data: JsonObject): SpanKind {
   const response = data._response ?? data.response;
   const known = isRecord(response) ? response : {};
   const asked = data._input ?? data.input;
@@ -245,7 +243,7 @@ function responseOf(data: Fields): SpanKind {
   };
 }
 
-/** Fields of more than 100,000 bytes are cut by the SDK. */
+/** JsonObject of more than 100,000 bytes are cut by the SDK. */
 function isCut(value: unknown): boolean {
   if (typeof value === 'string') return value.endsWith('... [truncated]') || value.endsWith('… [truncated]');
   if (Array.isArray(value)) return value.some(isCut);

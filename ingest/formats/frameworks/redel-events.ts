@@ -1,6 +1,6 @@
 /** The events of a ReDel session, one by one, as ours. */
 import type { Draft } from '../../events/events.ts';
-import { asText, given, isRecord, without } from '../../events/json.ts';
+import { asText, given, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { toolLedger } from '../kit/conversation.ts';
 import type { Emitter } from '../kit/native.ts';
@@ -12,8 +12,6 @@ import type { RedelEvent } from './redel-rules.ts';
 const STATES = new Set(['running', 'waiting', 'stopped', 'errored']);
 
 type NumberedEvent = { readonly event: RedelEvent; readonly seq: number };
-type Fields = Readonly<Record<string, unknown>>;
-
 /** The facts of a session; `seq` is the line of the event. */
 export function sessionDrafts(emit: Emitter, episodeId: string, events: readonly NumberedEvent[]): Draft[] {
   const ledgers = new Map<string, ReturnType<typeof toolLedger>>();
@@ -29,7 +27,7 @@ export function sessionDrafts(emit: Emitter, episodeId: string, events: readonly
       engine_repr: model,
       functions,
       always_included_messages: always,
-    } = event as Fields;
+    } = event as JsonObject;
     const system = Array.isArray(always)
       ? always.find((message) => isRecord(message) && message.role === 'system')
       : undefined;
@@ -69,7 +67,7 @@ export function sessionDrafts(emit: Emitter, episodeId: string, events: readonly
 
   const messageDrafts = ({ event, seq }: NumberedEvent, time: string | null): Draft[] => {
     const agent = event.id as string;
-    const native = event.msg as Fields & { readonly role: string };
+    const native = event.msg as JsonObject & { readonly role: string };
     const ledger = ledgers.get(agent) ?? toolLedger();
     ledgers.set(agent, ledger);
     const about = { episode_id: episodeId, seq };

@@ -1,14 +1,13 @@
 /** Messages of kani, the library under ReDel: their text, their tool calls and their other members. */
-import { given, isRecord, without } from '../../events/json.ts';
+import { given, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { type ChatMessage, readArguments, toMessage } from '../kit/chat-message.ts';
 import { partsOf } from '../kit/parts.ts';
 
-type Fields = Readonly<Record<string, unknown>>;
 type Ask = { readonly id: string | null; readonly name: string; readonly asked: ReturnType<typeof readArguments> };
 
 /** The output of the model with what it requested: a list of tool calls, or one function call without an id. */
-export function answerOf(native: Fields & { readonly role: string }) {
+export function answerOf(native: JsonObject & { readonly role: string }) {
   const { function_call: single, tool_calls: several, ...fields } = native;
   const list =
     Array.isArray(several) && several.length > 0 ? several : isRecord(single) ? [{ id: null, function: single }] : [];
@@ -38,11 +37,11 @@ export function answerOf(native: Fields & { readonly role: string }) {
 }
 
 /** The text of a message; empty for one without content. */
-export const textOf = ({ content }: Fields) =>
+export const textOf = ({ content }: JsonObject) =>
   content === undefined || content === null ? {} : { content: partsOf(content) };
 
 /** Members of a message that are not empty and have no place. */
-export function restOf(event: Fields, native: Fields): { unmapped?: Record<string, unknown> } {
+export function restOf(event: JsonObject, native: JsonObject): { unmapped?: Record<string, unknown> } {
   const more = Object.entries(
     without(native, 'role', 'content', 'function_call', 'tool_calls', 'tool_call_id', 'is_tool_call_error') ?? {},
   ).filter(([, value]) => value !== null && !(isRecord(value) && Object.keys(value).length === 0));

@@ -2,16 +2,14 @@
  * Messages of Anthropic's Messages API as messages of the OpenAI chat API: tool calls are blocks `tool_use` of the assistant, results
  * are blocks `tool_result` of the user, reasoning is a block `thinking`. Files labelled as OpenAI chat often hold them.
  */
-import { asText, given, isRecord, ownOf, without } from '../../events/json.ts';
+import { asText, given, isRecord, type JsonObject, ownOf, without } from '../../events/json.ts';
 import { writtenArguments } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
 import type { ChatMessage } from './chat-message.ts';
 
-type Fields = Readonly<Record<string, unknown>>;
-
 const BLOCKS = new Set(['tool_use', 'tool_result', 'thinking', 'redacted_thinking']);
 
-const blocksOf = (message: unknown): readonly Fields[] =>
+const blocksOf = (message: unknown): readonly JsonObject[] =>
   isRecord(message) && Array.isArray(message.content) ? message.content.filter(isRecord) : [];
 
 /** Whether a message holds blocks that the OpenAI chat API does not have. */
@@ -32,7 +30,7 @@ export function fromAnthropic(messages: unknown, system?: unknown): unknown {
 }
 
 /** An answer of the Messages API, `{type: "message", content, stop_reason}`, as a choice of the chat API; null where it is none. */
-export function anthropicChoice(response: Fields): Fields | null {
+export function anthropicChoice(response: JsonObject): JsonObject | null {
   if (response.type !== 'message' || !Array.isArray(response.content)) return null;
   const { role = 'assistant', content, stop_reason: reason } = response;
   const [message] = hasAnthropicBlocks(response) ? chatMessages({ role, content }) : [{ role, content }];
@@ -41,9 +39,9 @@ export function anthropicChoice(response: Fields): Fields | null {
 
 const STOPS: Readonly<Record<string, string>> = { end_turn: 'stop', tool_use: 'tool_call', max_tokens: 'length' };
 
-function chatMessages(message: Fields): ChatMessage[] {
+function chatMessages(message: JsonObject): ChatMessage[] {
   const parts = message.content as readonly unknown[];
-  const typed = (type: string) => parts.filter((part): part is Fields => isRecord(part) && part.type === type);
+  const typed = (type: string) => parts.filter((part): part is JsonObject => isRecord(part) && part.type === type);
   const results = typed('tool_result').filter(({ tool_use_id: id }) => isIdentifier(id));
   const calls = typed('tool_use').filter(({ id, name }) => isIdentifier(id) && isIdentifier(name));
   const read = new Set<unknown>([...results, ...calls]);
@@ -58,14 +56,14 @@ function chatMessages(message: Fields): ChatMessage[] {
   return [...results.map(toResult), ...(rest.length > 0 || calls.length > 0 ? [chatMessage] : [])];
 }
 
-const toCall = ({ id, name, input }: Fields) => ({
+const toCall = ({ id, name, input }: JsonObject) => ({
   id,
   type: 'function',
   // A text that was cut off while it was streamed is not read.
   function: { name, arguments: typeof input === 'string' ? input : writtenArguments(input ?? {}) },
 });
 
-function toResult(block: Fields): ChatMessage {
+function toResult(block: JsonObject): ChatMessage {
   const { tool_use_id: id, content, is_error: failed } = block;
   return {
     ...without(block, 'type', 'tool_use_id', 'content', 'is_error'),

@@ -1,11 +1,9 @@
 /** Items of the OpenAI Responses API as messages and parts: messages, calls of tools and their outputs, reasoning. */
 import type { Message, Part } from '../../events/events.ts';
-import { asText, given, isRecord, without } from '../../events/json.ts';
+import { asText, given, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { type ChatToolCall, readArguments } from './chat-message.ts';
 import { messageOf } from './span-attributes.ts';
-
-type Fields = Readonly<Record<string, unknown>>;
 
 /** Input items as messages; a plain text is a message of the user. */
 export function responseInput(input: unknown, instructions?: unknown): Message[] {
@@ -29,11 +27,11 @@ const SERVER = new Set([
 ]);
 
 /** The name of a tool with its namespace: two namespaces may have a tool of one name. */
-export const qualifiedName = ({ name, namespace }: Fields): unknown =>
+export const qualifiedName = ({ name, namespace }: JsonObject): unknown =>
   isIdentifier(name) && isIdentifier(namespace) ? `${namespace}.${name}` : name;
 
 /** The tool call of an item; null for an item that is none. */
-export function calledIn(item: Fields): ChatToolCall | null {
+export function calledIn(item: JsonObject): ChatToolCall | null {
   const type = asText(item.type);
   const id = isIdentifier(item.call_id) ? item.call_id : item.id;
   const name = qualifiedName(item) ?? type.replace(/_call$/, '');
@@ -50,7 +48,7 @@ export function calledIn(item: Fields): ChatToolCall | null {
 export type ToolOutput = { readonly id: string; readonly status: 'ok' | 'error'; readonly output?: unknown };
 
 /** What a tool returned: an item of the next request, or part of the call where the model server carried it out; else null. */
-export function returnedIn(item: Fields): ToolOutput | null {
+export function returnedIn(item: JsonObject): ToolOutput | null {
   const id = isIdentifier(item.call_id) ? item.call_id : item.id;
   if (!isIdentifier(id)) return null;
   const status = item.status === 'failed' || item.error != null ? 'error' : 'ok';

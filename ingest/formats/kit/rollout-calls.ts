@@ -1,14 +1,12 @@
 /** Model calls that are recorded one by one, each with the conversation a model was shown, its answer, and the tokens of both as sampled. */
 import { got, type Refusal } from '../../../errors.ts';
 import type { Draft, EventData, Message } from '../../events/events.ts';
-import { given, isRecord, without } from '../../events/json.ts';
+import { given, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { parseWritten, writtenArguments } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { badMessage, type ChatMessage, toMessage } from './chat-message.ts';
 import { prefixIds, resultDrafts, toolDrafts } from './chat-tools.ts';
 import type { Emitter } from './native.ts';
-
-export type Fields = Readonly<Record<string, unknown>>;
 
 type SampledTokens = {
   readonly prompt?: unknown;
@@ -130,17 +128,17 @@ export function chatMessages(native: unknown, field: string): { messages: ChatMe
     const bad = badMessage(message, `${field}[${i}]`);
     if (bad) return { refusal: bad };
     const { role, tool_calls: calls, tool_call_id: answered } = message as ChatMessage;
-    if (role === 'assistant') open = ((calls ?? []) as Fields[]).map(({ id }) => id);
+    if (role === 'assistant') open = ((calls ?? []) as JsonObject[]).map(({ id }) => id);
     else if (role === 'tool') open = open.filter((id) => id !== answered);
     messages.push(message as ChatMessage);
   }
   return { messages };
 }
 
-const isAnonymous = (message: unknown): message is Fields =>
+const isAnonymous = (message: unknown): message is JsonObject =>
   isRecord(message) && message.role === 'tool' && message.tool_call_id == null;
 
-function chatMessage(native: Fields, place: number): Fields {
+function chatMessage(native: JsonObject, place: number): JsonObject {
   const { tool_calls: calls, reasoning, name, ...rest } = native;
   const asked = Array.isArray(calls) ? calls.map((call: unknown, i) => chatCall(parsed(call), `m${place}/${i}`)) : [];
   return {

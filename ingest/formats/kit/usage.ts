@@ -3,9 +3,7 @@
  * all that it wrote; `cached_input_tokens` came from a cache, `cache_write_input_tokens` went into one and `reasoning_tokens` were
  * thought: parts of these two. Sources count the parts within the whole or beside it; their total says which, else the name of the part.
  */
-import { isRecord, without } from '../../events/json.ts';
-
-type Fields = Readonly<Record<string, unknown>>;
+import { isRecord, type JsonObject, without } from '../../events/json.ts';
 
 /** The names in the field, in snake case; a member of a member is named `member.name`, as conventions of spans write it too. */
 const WHOLES = {
@@ -115,7 +113,7 @@ type Counts = ReadonlyMap<string, number>;
 const isCost = (name: string): boolean => (WHOLES.cost_usd as readonly string[]).includes(name);
 
 /** The counts by their names in the table, and the members that are none. */
-function countsIn(native: Fields): { readonly counts: Counts; readonly rest: Fields } {
+function countsIn(native: JsonObject): { readonly counts: Counts; readonly rest: JsonObject } {
   const counts = new Map<string, number>();
   const rest: Record<string, unknown> = {};
   for (const [member, value] of Object.entries(native)) {
@@ -210,10 +208,10 @@ export function answerUsage(response: unknown): Record<string, unknown> | undefi
 }
 
 /** The usage of a source that is written back: its own members beside ours. */
-export const withOurs = (native: Fields): Record<string, unknown> => ({ ...native, ...usageOf(native) });
+export const withOurs = (native: JsonObject): Record<string, unknown> => ({ ...native, ...usageOf(native) });
 
 /** The source's own members of {@link withOurs}; of any other usage all. */
-export function withoutOurs(usage: Fields): Fields {
+export function withoutOurs(usage: JsonObject): JsonObject {
   let own = usage;
   for (const name of ADDED) {
     const { [name]: added, ...others } = own;
@@ -242,5 +240,5 @@ export function laterUsage(before: unknown, after: unknown): unknown {
 
 const READ = /^(?:input_tokens|cache_read_input_tokens|cache_creation_input_tokens)$/;
 
-const isReading = (usage: Fields): boolean =>
+const isReading = (usage: JsonObject): boolean =>
   Object.entries(usage).some(([name, value]) => READ.test(name) && (count(value) ?? 0) > 0);

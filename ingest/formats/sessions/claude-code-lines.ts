@@ -1,13 +1,11 @@
 /** Lines of a Claude Code session, and how they are divided by agent. */
-import { asText, isRecord } from '../../events/json.ts';
+import { asText, isRecord, type JsonObject } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import type { NativeRefusal } from '../kit/format.ts';
 import { badIdentifier, refusal } from '../kit/native.ts';
 
 /** A line that passed `badLine`; `seq` is its place in the file. A copied one belongs to another session. */
-export type Line = { readonly seq: number; readonly fields: Fields; readonly copied?: boolean };
-export type Fields = Readonly<Record<string, unknown>>;
-
+export type Line = { readonly seq: number; readonly fields: JsonObject; readonly copied?: boolean };
 /** The agent that the person talks to. */
 export const MAIN = 'main';
 
@@ -25,10 +23,10 @@ const NOTES = new Set([
 ]);
 
 /** The kind of a line of which nothing is read though nobody knows what it says; null for messages and notes. */
-export const unknownKind = (line: Fields): string | null =>
+export const unknownKind = (line: JsonObject): string | null =>
   isMessage(line) || NOTES.has(line.type as string) ? null : asText(line.type);
 
-const isMessage = ({ type }: Fields): boolean => type === 'user' || type === 'assistant';
+const isMessage = ({ type }: JsonObject): boolean => type === 'user' || type === 'assistant';
 
 /** Programs that were made after Claude Code write such lines around messages of other providers, which have `parts`. */
 const isSaid = (message: unknown): boolean => isRecord(message) && 'content' in message;
@@ -69,19 +67,19 @@ export function badLine(native: unknown): NativeRefusal | null {
 }
 
 /** What a line is known by: itself, and its answer with its time, since some model servers number their answers anew in each session. */
-export function idsOf(line: Fields): string[] {
+export function idsOf(line: JsonObject): string[] {
   const response = responseOf(line);
   return [line.uuid, isIdentifier(response) ? `${response} ${asText(line.timestamp)}` : null].filter(isIdentifier);
 }
 
-const responseOf = ({ type, message }: Fields): unknown =>
+const responseOf = ({ type, message }: JsonObject): unknown =>
   type === 'assistant' && isRecord(message) && message.model !== SYNTHETIC ? message.id : undefined;
 
 /** The model of what the program wrote in the place of an answer. */
 export const SYNTHETIC = '<synthetic>';
 
 /** Whether a line says that it was copied from another session. */
-const saysCopied = ({ forkedFrom }: Fields): boolean => isRecord(forkedFrom);
+const saysCopied = ({ forkedFrom }: JsonObject): boolean => isRecord(forkedFrom);
 
 /** The ids of lines that say of themselves that they were copied: some versions write such a line a second time without a word. */
 export const copiesIn = (lines: readonly unknown[]): ReadonlySet<string> =>
@@ -90,19 +88,19 @@ export const copiesIn = (lines: readonly unknown[]): ReadonlySet<string> =>
 /** The ids of all other lines, and of the answers among them. */
 export function originalsIn(lines: readonly unknown[]): { readonly ids: string[]; readonly responses: string[] } {
   const copies = copiesIn(lines);
-  const own = lines.filter((line): line is Fields => isRecord(line) && !idsOf(line).some((id) => copies.has(id)));
+  const own = lines.filter((line): line is JsonObject => isRecord(line) && !idsOf(line).some((id) => copies.has(id)));
   const responses = new Set(own.map(responseOf).filter(isIdentifier));
   return { ids: [...new Set(own.flatMap(idsOf))], responses: [...responses] };
 }
 
-export const blocksOf = ({ message }: Fields): readonly Fields[] => {
+export const blocksOf = ({ message }: JsonObject): readonly JsonObject[] => {
   const content = isRecord(message) ? message.content : undefined;
   if (typeof content === 'string') return [{ type: 'text', text: content }];
-  return Array.isArray(content) ? (content as Fields[]) : [];
+  return Array.isArray(content) ? (content as JsonObject[]) : [];
 };
 
 /** The text of a line that a person wrote; null for results of tools, for what the program added, and for its own commands. */
-export function promptOf(fields: Fields): string | null {
+export function promptOf(fields: JsonObject): string | null {
   if (fields.type !== 'user' || fields.isMeta === true || fields.isCompactSummary === true) return null;
   const blocks = blocksOf(fields);
   if (blocks.some(({ type }) => type === 'tool_result')) return null;

@@ -1,12 +1,12 @@
 /** The lines of one agent of a Claude Code session as events. */
 import type { Draft, Message, Part } from '../../events/events.ts';
-import { asText, given, isRecord, without } from '../../events/json.ts';
+import { asText, given, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { resultFlags, type toolLedger } from '../kit/conversation.ts';
 import type { Emitter } from '../kit/native.ts';
 import { timeOfText } from '../kit/run.ts';
 import { usageOf } from '../kit/usage.ts';
-import { blocksOf, type Fields, type Line, MAIN, promptOf, SYNTHETIC } from './claude-code-lines.ts';
+import { blocksOf, type Line, MAIN, promptOf, SYNTHETIC } from './claude-code-lines.ts';
 
 /** Lines of one session stand in several files, so that their times order them; the place in the file does where there is no time. */
 export const placeOf = ({ fields, seq }: Line, episodeId: string): { episode_id: string; seq?: number } => ({
@@ -59,7 +59,7 @@ export function threadDrafts(emit: Emitter, lines: readonly Line[], thread: Thre
     const { fields } = line;
     if (whole && context.length > 0 && isAfterGap(fields, parents)) whole = false;
     if (fields.type === 'assistant' && isCall(line)) {
-      const { id } = fields.message as Fields;
+      const { id } = fields.message as JsonObject;
       const key = JSON.stringify([id ?? fields.uuid, fields.requestId]);
       const known = answers.get(key);
       const blocks = blocksOf(fields).map(partOf);
@@ -125,7 +125,7 @@ export function isHeadless(lines: readonly Line[], agentId: string): boolean {
 }
 
 /** Whether lines are missing before this one: what it hangs on is not there. */
-const isAfterGap = ({ type, parentUuid }: Fields, parents: ReadonlyMap<unknown, unknown>): boolean =>
+const isAfterGap = ({ type, parentUuid }: JsonObject, parents: ReadonlyMap<unknown, unknown>): boolean =>
   (type === 'user' || type === 'assistant') && isIdentifier(parentUuid) && !parents.has(parentUuid);
 
 /** Whether lines are missing anywhere in the thread. */
@@ -136,7 +136,7 @@ export function hasGap(lines: readonly Line[], agentId: string): boolean {
 }
 
 /** Whether a model wrote this answer in this session. */
-const isCall = ({ fields, copied }: Line): boolean => (fields.message as Fields).model !== SYNTHETIC && !copied;
+const isCall = ({ fields, copied }: Line): boolean => (fields.message as JsonObject).model !== SYNTHETIC && !copied;
 
 function upTo(context: VisibleMessage[], parent: unknown, parents: ReadonlyMap<unknown, unknown>): VisibleMessage[] {
   const seen = new Set<unknown>();
@@ -159,7 +159,7 @@ function answerDrafts(
 ): Draft[] {
   const { episodeId, agentId, ledger } = thread;
   const last = lines.at(-1)!;
-  const native = last.fields.message as Fields;
+  const native = last.fields.message as JsonObject;
   const wanted = isIdentifier(native.id) ? native.id : (first.fields.uuid as string);
   const id = ids.has(wanted) ? (first.fields.uuid as string) : wanted;
   ids.add(wanted);
@@ -270,19 +270,19 @@ function messageDrafts(emit: Emitter, line: Line, thread: Thread): Draft[] {
 }
 
 /** A sub-agent is asked by the agent that started it, which its lines do not name. */
-function authorOf({ type, isMeta, isSidechain }: Fields, agentId: string): string | undefined {
+function authorOf({ type, isMeta, isSidechain }: JsonObject, agentId: string): string | undefined {
   if (type === 'assistant') return agentId;
   return isMeta === true ? 'claude-code' : isSidechain === true ? undefined : 'user';
 }
 
 /** What the program writes where a person ends an answer; where tools ran, the answer was whole. */
-const isInterruption = (fields: Fields): boolean =>
+const isInterruption = (fields: JsonObject): boolean =>
   blocksOf(fields).some(({ text }) => text === '[Request interrupted by user]');
 
 /** The refusals of a person, as the program words them for the model. */
 const REFUSED = /^(The user doesn't want to (proceed|take)|Permission to use|\[Request interrupted)/;
 
-function resultDraft(emit: Emitter, block: Fields, i: number, line: Line, thread: Thread): Draft {
+function resultDraft(emit: Emitter, block: JsonObject, i: number, line: Line, thread: Thread): Draft {
   const { fields } = line;
   const { episodeId, ledger } = thread;
   const output = typeof block.content === 'string' ? block.content : listed(block.content).map(partOf);
@@ -345,7 +345,7 @@ const LINE = [
 const listed = (content: unknown): readonly unknown[] =>
   Array.isArray(content) ? content : content == null ? [] : [content];
 
-function messagesOf(fields: Fields): ContextMessage[] {
+function messagesOf(fields: JsonObject): ContextMessage[] {
   const blocks = blocksOf(fields);
   const results = blocks.filter(({ type }) => type === 'tool_result');
   const rest = blocks.filter((block) => !results.includes(block)).map(partOf);
@@ -362,7 +362,7 @@ function messagesOf(fields: Fields): ContextMessage[] {
 
 function partOf(native: unknown): Part {
   if (!isRecord(native)) return { type: 'text', content: native };
-  const { type, text, thinking, ...rest } = native as Fields;
+  const { type, text, thinking, ...rest } = native as JsonObject;
   if (type === 'text') return { ...rest, type, content: text };
   if (type === 'thinking') return { ...rest, type: 'reasoning', content: thinking };
   if (typeof type === 'string' && /tool_use$/.test(type)) {

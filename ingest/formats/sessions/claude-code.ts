@@ -6,7 +6,7 @@
  * A file is one record: a sub-agent's names the session it belongs to in each line, so that both are one episode.
  */
 import type { Draft, EventData } from '../../events/events.ts';
-import { given, isRecord, without } from '../../events/json.ts';
+import { given, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { writtenJson } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { toolLedger } from '../kit/conversation.ts';
@@ -19,7 +19,6 @@ import {
   badLine,
   blocksOf,
   copiesIn,
-  type Fields,
   idsOf,
   isSessionLine,
   type Line,
@@ -67,7 +66,7 @@ function convert(record: NativeRecord): Conversion {
       if (isRecord(native)) broken.add(native.sessionId);
       continue;
     }
-    const fields = native as Fields;
+    const fields = native as JsonObject;
     const { sessionId, uuid } = fields;
     const unknown = unknownKind(fields);
     if (unknown !== null) unread.push(unknown);
@@ -103,9 +102,9 @@ function convert(record: NativeRecord): Conversion {
 /** The sessions in these lines, each with the agent whose file they are of: null for the main agent's, which older sub-agents share. */
 function namesOf(lines: readonly unknown[]): [session: string, agent: string | null][] {
   const found = new Map<string, [string, string | null]>();
-  const named = lines.filter((line): line is Fields => isRecord(line) && isIdentifier(line.sessionId));
+  const named = lines.filter((line): line is JsonObject => isRecord(line) && isIdentifier(line.sessionId));
   const messages = named.filter(({ type }) => type === 'user' || type === 'assistant');
-  for (const line of (messages.length > 0 ? messages : named) as (Fields & { sessionId: string })[]) {
+  for (const line of (messages.length > 0 ? messages : named) as (JsonObject & { sessionId: string })[]) {
     const agent = isIdentifier(line.agentId) ? line.agentId : null;
     found.set(JSON.stringify([line.sessionId, agent]), [line.sessionId, agent]);
   }
@@ -166,7 +165,7 @@ function sessionDrafts(
   const answer = last && blocksOf(last.fields).flatMap(({ text }) => (typeof text === 'string' ? [text] : []));
   const { cwd, gitBranch, version, teamName, agentName, forkedFrom } = first.fields;
   const parent = isRecord(forkedFrom) ? forkedFrom.sessionId : origin;
-  const reason = (last?.fields.message as Fields | undefined)?.stop_reason;
+  const reason = (last?.fields.message as JsonObject | undefined)?.stop_reason;
   return runDrafts(emit, {
     format: NAME,
     episodeId,
@@ -210,7 +209,7 @@ function startedAgents(
   threads: ReadonlyMap<string, readonly Line[]>,
   workflow: string | undefined,
 ): Draft[] {
-  const calls = new Map<unknown, { readonly block: Fields; readonly line: Line }>();
+  const calls = new Map<unknown, { readonly block: JsonObject; readonly line: Line }>();
   for (const line of lines.filter(({ fields, copied }) => fields.type === 'assistant' && !copied)) {
     for (const block of blocksOf(line.fields))
       if (STARTS.has(block.name as string)) calls.set(block.id, { block, line });
@@ -246,7 +245,7 @@ function startedAgents(
   function agentDrafts(
     agentId: string,
     type: unknown,
-    call: { readonly block: Fields; readonly line: Line } | undefined,
+    call: { readonly block: JsonObject; readonly line: Line } | undefined,
     time: string | null,
   ): Draft[] {
     const from = call ? agentOf(call.line) : MAIN;
@@ -288,4 +287,4 @@ function startedAgents(
 /** The type of the agents of a workflow: its script starts them, no call of a model. */
 const WORKFLOW_AGENT = 'workflow-subagent';
 
-const inputOf = (block: Fields | undefined): Fields => (isRecord(block?.input) ? block.input : {});
+const inputOf = (block: JsonObject | undefined): JsonObject => (isRecord(block?.input) ? block.input : {});

@@ -5,21 +5,21 @@
  * cb83656.
  */
 import type { EventData } from '../../events/events.ts';
-import { canonicalJson, given, hashId, isRecord, without } from '../../events/json.ts';
+import { canonicalJson, given, hashId, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { toolLedger } from '../kit/conversation.ts';
 import type { Conversion, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
 import { marksOf } from '../kit/marks.ts';
 import { refusal, refused, revisedEmitter } from '../kit/native.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfSeconds } from '../kit/run.ts';
-import { badLine, type Fields, type Line, promptOf } from './claude-code-lines.ts';
+import { badLine, type Line, promptOf } from './claude-code-lines.ts';
 import { threadDrafts } from './claude-code-thread.ts';
 
 const NAME = 'cline';
 const emit = revisedEmitter(NAME);
 const MAIN = 'main';
 
-export const isSession = (record: unknown): record is Fields =>
+export const isSession = (record: unknown): record is JsonObject =>
   isRecord(record) &&
   Array.isArray(record.messages) &&
   'sessionId' in record &&
@@ -27,7 +27,7 @@ export const isSession = (record: unknown): record is Fields =>
   'updated_at' in record;
 
 /** A message of a task, which has its time beside it. */
-const isTaskMessage = (record: unknown): record is Fields =>
+const isTaskMessage = (record: unknown): record is JsonObject =>
   isRecord(record) &&
   (record.role === 'user' || record.role === 'assistant') &&
   'content' in record &&
@@ -56,12 +56,12 @@ const timeOfMs = (ts: unknown): string | null => (typeof ts === 'number' ? timeO
 /** Whether these messages begin with what a person asks. */
 function isBegun([first]: readonly unknown[]): boolean {
   const line = lineOf(first, 0, NAME);
-  return badLine(line) === null && promptOf(line as Fields) !== null;
+  return badLine(line) === null && promptOf(line as JsonObject) !== null;
 }
 
 function convert(record: NativeRecord): Conversion {
   const value = record.value;
-  const session: Fields = isSession(value) ? value : { messages: Array.isArray(value) ? value : [value] };
+  const session: JsonObject = isSession(value) ? value : { messages: Array.isArray(value) ? value : [value] };
   const messages = session.messages as readonly unknown[];
   const named = isIdentifier(session.sessionId) ? session.sessionId : null;
   const episodeId = named ?? nameOf(messages);
@@ -76,14 +76,16 @@ function convert(record: NativeRecord): Conversion {
         field: `messages[${seq}].${bad.field.replace('message.', '')}`,
         ...(named ? {} : { at: seq }),
       });
-    return bad ? [] : [{ seq, fields: fields as Fields }];
+    return bad ? [] : [{ seq, fields: fields as JsonObject }];
   });
   if (lines.length === 0)
     return refused(...(refusals.length > 0 ? refusals : [refusal('bad_shape', 'messages', 'a message', messages)]));
   const system =
     typeof session.system_prompt === 'string' && session.system_prompt !== '' ? session.system_prompt : null;
   const answers = lines.filter(({ fields }) => fields.type === 'assistant');
-  const model = answers.map(({ fields }) => (fields.message as Fields).model).find((one) => typeof one === 'string');
+  const model = answers
+    .map(({ fields }) => (fields.message as JsonObject).model)
+    .find((one) => typeof one === 'string');
   const member = {
     episode_id: episodeId,
     agent_id: MAIN,

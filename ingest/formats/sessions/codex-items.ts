@@ -1,19 +1,18 @@
 /** Lines of a Codex rollout and the items of the Responses API they hold. */
 import type { Message, Part } from '../../events/events.ts';
-import { asText, given, isRecord, without } from '../../events/json.ts';
+import { asText, given, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import type { ChatToolCall } from '../kit/chat-message.ts';
 import type { NativeRefusal } from '../kit/format.ts';
 import { badIdentifier, refusal } from '../kit/native.ts';
 import { calledIn } from '../kit/openai-responses.ts';
 
-export type Fields = Readonly<Record<string, unknown>>;
 /** A line that passed `badLine`; `seq` is its place in the file. */
 export type Line = {
   readonly seq: number;
   readonly type: string;
   readonly timestamp: unknown;
-  readonly payload: Fields;
+  readonly payload: JsonObject;
   /** Its number in the rollout, which versions before 2026 did not write. */
   readonly ordinal?: number;
 };
@@ -53,15 +52,15 @@ export function badLine(native: unknown): NativeRefusal | null {
 }
 
 /** Whether the model wrote this item. */
-export const isAnswer = (item: Fields): boolean =>
+export const isAnswer = (item: JsonObject): boolean =>
   item.type === 'reasoning' || callOf(item) !== null || (item.type === 'message' && item.role === 'assistant');
 
 /** The tool call of an item. What the model server ran had no id until 2026 (`web_search_call` of 0.104): its kind names it. */
-export const callOf = (item: Fields): ChatToolCall | null =>
+export const callOf = (item: JsonObject): ChatToolCall | null =>
   calledIn(isIdentifier(item.call_id) || isIdentifier(item.id) ? item : { ...item, id: item.type });
 
 /** The content of an item, as parts. */
-export function partsOf(item: Fields): Part[] {
+export function partsOf(item: JsonObject): Part[] {
   if (item.type === 'message') return (item.content as readonly unknown[]).map(textPart);
   if (item.type === 'reasoning') {
     const texts = [item.summary, item.content].flatMap((list) => (Array.isArray(list) ? list : []));
@@ -88,7 +87,7 @@ function textPart(part: unknown): Part {
 }
 
 /** An item as a later call is shown it; null for one that a model is not shown as words. */
-export function shownOf(item: Fields): Message | null {
+export function shownOf(item: JsonObject): Message | null {
   if (isAnswer(item)) return { role: 'assistant', content: partsOf(item) };
   if (item.type === 'message' && Array.isArray(item.content))
     return { role: item.role as string, content: partsOf(item) };
@@ -96,11 +95,11 @@ export function shownOf(item: Fields): Message | null {
   return { role: 'tool', content: outputOf(item), tool_call_id: item.call_id } as Message;
 }
 
-export const resultOf = ({ output, tools }: Fields): unknown =>
+export const resultOf = ({ output, tools }: JsonObject): unknown =>
   isRecord(output) && 'content' in output ? output.content : (output ?? tools);
 
 /** The output of a tool: a text, parts, or in old versions `{content, success}`. */
-export function outputOf(item: Fields): string | Part[] {
+export function outputOf(item: JsonObject): string | Part[] {
   const result = resultOf(item);
   if (typeof result === 'string') return result;
   return (Array.isArray(result) ? result : result == null ? [] : [result]).map(textPart);
@@ -111,7 +110,7 @@ const ADDED =
   /^\s*(<(environment_context|user_instructions|turn_aborted|subagent_notification|skill|user_shell_command)|# AGENTS\.md)/;
 
 /** The text that a person wrote; null for any other item. */
-export function promptOf(item: Fields): string | null {
+export function promptOf(item: JsonObject): string | null {
   if (item.type !== 'message' || item.role !== 'user') return null;
   const text = partsOf(item)
     .flatMap(({ content }) => (typeof content === 'string' ? [content] : []))

@@ -1,22 +1,12 @@
 /** The conversation of one agent of Codex as events. */
 import type { Draft, Message, Part } from '../../events/events.ts';
-import { asText, given, isRecord, without } from '../../events/json.ts';
+import { asText, given, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { APPARENT_ERROR, resultFlags, toolLedger } from '../kit/conversation.ts';
 import type { Emitter } from '../kit/native.ts';
 import { timeOfText } from '../kit/run.ts';
 import { usageOf } from '../kit/usage.ts';
-import {
-  callOf,
-  type Fields,
-  isAnswer,
-  type Line,
-  outputOf,
-  partsOf,
-  promptOf,
-  resultOf,
-  shownOf,
-} from './codex-items.ts';
+import { callOf, isAnswer, type Line, outputOf, partsOf, promptOf, resultOf, shownOf } from './codex-items.ts';
 
 /** Items that one response of the model brought. */
 type Answer = {
@@ -26,7 +16,7 @@ type Answer = {
   /** When the last message before it was written: the program calls the model then. */
   readonly askedAt: string | null;
   readonly model: unknown;
-  usage?: Fields;
+  usage?: JsonObject;
   responseId?: unknown;
   /** Whether `usage` is that of a record, which stands for one call. */
   isRecorded?: boolean;
@@ -64,7 +54,7 @@ export function threadDrafts(emit: Emitter, lines: readonly Line[], thread: Thre
   let model: unknown;
   let total: unknown;
   const isBilledFirst = billsFirst(lines.slice(thread.inherited));
-  let billed: Fields | undefined;
+  let billed: JsonObject | undefined;
   for (const [at, line] of lines.entries()) {
     const { type, payload } = line;
     const isInherited = at < thread.inherited;
@@ -84,10 +74,10 @@ export function threadDrafts(emit: Emitter, lines: readonly Line[], thread: Thre
       // It is written again, with the same total, when only the limits of the account changed, and after a record of the same usage.
       const isNew = !isInherited && isRecord(info.last_token_usage) && sum !== total;
       if (isNew && isBilledFirst) {
-        billed = info.last_token_usage as Fields;
+        billed = info.last_token_usage as JsonObject;
         open = null;
       } else if (isNew && last && !last.usage) {
-        last.usage = info.last_token_usage as Fields;
+        last.usage = info.last_token_usage as JsonObject;
         open = null;
       }
       total = sum;

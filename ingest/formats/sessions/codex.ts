@@ -5,7 +5,7 @@
  * names the session and the thread that started it.
  */
 import type { Draft, EventData } from '../../events/events.ts';
-import { given, isRecord, without } from '../../events/json.ts';
+import { given, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { writtenJson } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
 import type { Conversion, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
@@ -13,7 +13,7 @@ import { marksOf } from '../kit/marks.ts';
 import { rawRecord, refusal, refused, revisedEmitter } from '../kit/native.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfText } from '../kit/run.ts';
 import { inheritedLines } from './codex-inherited.ts';
-import { badLine, type Fields, isRolloutLine, type Line, promptOf } from './codex-items.ts';
+import { badLine, isRolloutLine, type Line, promptOf } from './codex-items.ts';
 import { threadDrafts } from './codex-thread.ts';
 
 const NAME = 'codex';
@@ -38,7 +38,7 @@ function convert(record: NativeRecord): Conversion {
     const bad = badLine(native);
     if (bad) refusals.push({ ...bad, at: seq });
     if (bad) return [];
-    const { type, timestamp, payload, ordinal } = native as Fields & { type: string; payload: Fields };
+    const { type, timestamp, payload, ordinal } = native as JsonObject & { type: string; payload: JsonObject };
     const number = Number.isSafeInteger(ordinal) ? { ordinal: ordinal as number } : {};
     return [{ seq, type, timestamp, payload, ...number }];
   });
@@ -56,12 +56,12 @@ function convert(record: NativeRecord): Conversion {
 const HEADLESS =
   'a line session_meta, with which a rollout begins; of a rollout that was cut, import the first part before this one, or all parts in one command';
 
-const payloadsOf = (lines: readonly unknown[]): Fields[] =>
+const payloadsOf = (lines: readonly unknown[]): JsonObject[] =>
   lines.flatMap((line) => (isRecord(line) && isRecord(line.payload) ? [line.payload] : []));
 
 /** The thread: of its first line, else as later lines name it since 2026. */
 function namesOf(lines: readonly unknown[]): string[] {
-  const meta = lines.find((line) => isRecord(line) && line.type === 'session_meta') as Fields | undefined;
+  const meta = lines.find((line) => isRecord(line) && line.type === 'session_meta') as JsonObject | undefined;
   const id = isRecord(meta?.payload) ? meta.payload.id : undefined;
   return [id, ...payloadsOf(lines).map((payload) => payload.thread_id)].filter(isIdentifier).slice(0, 1);
 }
@@ -82,7 +82,7 @@ function codexMarks(line: unknown) {
 function lineTime(line: unknown): string | null {
   const time = isRecord(line) ? timeOfText(line.timestamp) : null;
   if (time === null) return null;
-  const { ordinal, type } = line as Fields;
+  const { ordinal, type } = line as JsonObject;
   const number = Number.isSafeInteger(ordinal) ? (ordinal as number) : type === 'session_meta' ? 0 : 1;
   return `${time} ${String(number).padStart(9, '0')}`;
 }
@@ -165,12 +165,12 @@ function hasGap(lines: readonly Line[]): boolean {
 const ENDS = new Set(['task_complete', 'turn_aborted']);
 
 /** The thread that started this one; null for the thread of a person. */
-function parentOf(payload: Fields): string | null {
+function parentOf(payload: JsonObject): string | null {
   const parent = payload.parent_thread_id ?? spawnOf(payload).parent_thread_id;
   return isIdentifier(parent) ? parent : null;
 }
 
-function spawnOf({ source }: Fields): Fields {
+function spawnOf({ source }: JsonObject): JsonObject {
   const subagent = isRecord(source) && isRecord(source.subagent) ? source.subagent : {};
   return isRecord(subagent.thread_spawn) ? subagent.thread_spawn : {};
 }

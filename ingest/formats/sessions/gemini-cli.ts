@@ -5,7 +5,7 @@
  * packages/core/src/services/chatRecordingService.ts, core/logger.ts and utils/checkpointUtils.ts (commit 5411f11), which also define
  * saved histories: `checkpoint-<tag>.json` of `/chat save`, and those that stand beside a tool call.
  */
-import { given, isRecord, without } from '../../events/json.ts';
+import { given, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { writtenJson } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
 import type { Conversion, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
@@ -14,7 +14,6 @@ import { badIdentifier, recordId, refusal, refused, revisedEmitter } from '../ki
 import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfText } from '../kit/run.ts';
 import {
   callsIn,
-  type Fields,
   historyIn,
   isAdded,
   isBareContent,
@@ -95,7 +94,7 @@ function convert(record: NativeRecord): Conversion {
   const badHeader = header ? badIdentifier(header.sessionId, 'sessionId') : refusal('bad_shape', '', HEADLESS, list);
   if (badHeader) return refused(badHeader);
   const sets = list.map(setIn).filter((set) => set !== null);
-  const head: Fields = {};
+  const head: JsonObject = {};
   for (const part of [...list.filter(isHeader).toReversed(), ...sets]) Object.assign(head, part);
   return chatConverted(header!.sessionId as string, head, list, record);
 }
@@ -103,7 +102,7 @@ function convert(record: NativeRecord): Conversion {
 /** A saved history has neither ids nor times: its contents are messages by their place. */
 function historyConverted(record: NativeRecord, history: readonly unknown[]): Conversion {
   const bad: NativeRefusal[] = [];
-  const messages: Fields[] = [];
+  const messages: JsonObject[] = [];
   let open: readonly ToolCall[] = [];
   for (const [i, content] of history.entries()) {
     if (!isContent(content)) {
@@ -136,7 +135,12 @@ function historyConverted(record: NativeRecord, history: readonly unknown[]): Co
 const withoutResults = (parts: readonly unknown[]): readonly unknown[] =>
   parts.filter((part) => !isRecord(part) || !('functionResponse' in part));
 
-function chatConverted(episodeId: string, head: Fields, lines: readonly unknown[], record: NativeRecord): Conversion {
+function chatConverted(
+  episodeId: string,
+  head: JsonObject,
+  lines: readonly unknown[],
+  record: NativeRecord,
+): Conversion {
   const chat = readChat(lines);
   if (chat.messages.length + chat.answers.length === 0)
     return refused(...chat.refusals, refusal('bad_shape', '', UNSAID, lines));
@@ -168,5 +172,5 @@ function chatConverted(episodeId: string, head: Fields, lines: readonly unknown[
   };
 }
 
-const modelOf = (fields: Fields | undefined): string | undefined =>
+const modelOf = (fields: JsonObject | undefined): string | undefined =>
   typeof fields?.model === 'string' ? fields.model : undefined;

@@ -1,21 +1,19 @@
 /** Records of Gemini CLI: lines of a chat, whole chats, saved histories; and Gemini's contents as messages. */
 import type { Message, Part } from '../../events/events.ts';
-import { given, isRecord, without } from '../../events/json.ts';
+import { given, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import type { NativeRefusal } from '../kit/format.ts';
 import { badIdentifier, refusal } from '../kit/native.ts';
 
-export type Fields = Readonly<Record<string, unknown>>;
-
 /** The head of a chat; in versions before 0.40 of 2026 the whole chat, with its messages. */
-export const isHeader = (line: unknown): line is Fields =>
+export const isHeader = (line: unknown): line is JsonObject =>
   isRecord(line) && 'sessionId' in line && 'projectHash' in line;
 /** A change of the head, or of the whole conversation where it brings messages. */
-export const setIn = (line: unknown): Fields | null => (isRecord(line) && isRecord(line.$set) ? line.$set : null);
+export const setIn = (line: unknown): JsonObject | null => (isRecord(line) && isRecord(line.$set) ? line.$set : null);
 export const isRewind = (line: unknown): line is { readonly $rewindTo: string } =>
   isRecord(line) && typeof line.$rewindTo === 'string';
 const TYPES = new Set(['user', 'gemini', 'info', 'error', 'warning']);
-export const isMessage = (line: unknown): line is Fields =>
+export const isMessage = (line: unknown): line is JsonObject =>
   isRecord(line) && TYPES.has(line.type as string) && 'id' in line && 'timestamp' in line && 'content' in line;
 export const isContent = (value: unknown): value is { readonly role: string; readonly parts: readonly unknown[] } =>
   isRecord(value) && (value.role === 'user' || value.role === 'model') && Array.isArray(value.parts);
@@ -54,17 +52,17 @@ export function badMessage(value: unknown, field: string): NativeRefusal | null 
   return null;
 }
 
-export type ToolCall = Fields & { readonly id: string; readonly name: string };
-export const toolCallsOf = ({ toolCalls }: Fields): readonly ToolCall[] =>
+export type ToolCall = JsonObject & { readonly id: string; readonly name: string };
+export const toolCallsOf = ({ toolCalls }: JsonObject): readonly ToolCall[] =>
   Array.isArray(toolCalls) ? (toolCalls as ToolCall[]) : [];
 
 /** Contents are a text, a part, or a list of both. */
 const piecesOf = (content: unknown): readonly unknown[] =>
   Array.isArray(content) ? content : content === '' || content == null ? [] : [content];
 
-const functionIn = (piece: unknown, name: string): Fields | null =>
-  isRecord(piece) && isRecord(piece[name]) ? (piece[name] as Fields) : null;
-export const responsesIn = (content: unknown): readonly Fields[] =>
+const functionIn = (piece: unknown, name: string): JsonObject | null =>
+  isRecord(piece) && isRecord(piece[name]) ? (piece[name] as JsonObject) : null;
+export const responsesIn = (content: unknown): readonly JsonObject[] =>
   piecesOf(content)
     .map((piece) => functionIn(piece, 'functionResponse'))
     .filter((response) => response !== null);
@@ -99,7 +97,7 @@ export const textOf = (content: unknown): string =>
     .join('\n');
 
 /** A summary of what the model thought has a subject and a description. */
-export const thoughtsOf = ({ thoughts }: Fields): Part[] =>
+export const thoughtsOf = ({ thoughts }: JsonObject): Part[] =>
   (Array.isArray(thoughts) ? thoughts : []).filter(isRecord).map(({ subject, description, ...rest }) => ({
     ...rest,
     type: 'reasoning',
@@ -110,14 +108,14 @@ export const callParts = (calls: readonly ToolCall[]): Part[] =>
   calls.map(({ id, name, args }) => ({ type: 'tool_call', id, name, arguments: args ?? null }) as Part);
 
 /** The tool result as the model sees it: `output` or `error` of the response, else all of it. */
-export function outputOf({ response }: Fields): string | Part[] {
+export function outputOf({ response }: JsonObject): string | Part[] {
   const result = isRecord(response) ? (response.output ?? response.error ?? response) : response;
   return typeof result === 'string' ? result : [{ type: 'json', content: result ?? null }];
 }
 
-export const isErrorResponse = ({ response }: Fields): boolean => isRecord(response) && 'error' in response;
+export const isErrorResponse = ({ response }: JsonObject): boolean => isRecord(response) && 'error' in response;
 
-export const resultShown = (response: Fields, id: unknown): Message =>
+export const resultShown = (response: JsonObject, id: unknown): Message =>
   ({ role: 'tool', content: outputOf(response), tool_call_id: id }) as Message;
 
 /** What the program adds to a conversation in the name of the user. */

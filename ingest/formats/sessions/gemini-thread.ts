@@ -1,6 +1,6 @@
 /** A chat of Gemini CLI as events. */
 import type { Draft, Message } from '../../events/events.ts';
-import { asText, given, isRecord, without } from '../../events/json.ts';
+import { asText, given, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { resultFlags } from '../kit/conversation.ts';
 import type { NativeRefusal } from '../kit/format.ts';
@@ -11,7 +11,6 @@ import {
   badMessage,
   callParts,
   callsIn,
-  type Fields,
   isAdded,
   isErrorResponse,
   isMessage,
@@ -30,7 +29,7 @@ import {
 
 type Line = {
   readonly seq: number;
-  readonly fields: Fields & { readonly id: string };
+  readonly fields: JsonObject & { readonly id: string };
   /** Messages of two types may have one id. */
   readonly key: string;
   /** As later calls are shown it, made once: they share these messages, or a long chat would fill the memory. */
@@ -100,22 +99,22 @@ export function readChat(lines: readonly unknown[]): Chat {
 }
 
 /** What the program puts into a conversation in the name of the model has neither a model nor tokens. */
-const isCall = (fields: Fields): boolean =>
+const isCall = (fields: JsonObject): boolean =>
   typeof fields.model === 'string' || isRecord(fields.tokens) || toolCallsOf(fields).length > 0;
 
 /** The results of tools stand beside their calls; the message that sends them says nothing. */
-const isResult = ({ type, content }: Fields): boolean => type === 'user' && wordsOf(content).length === 0;
+const isResult = ({ type, content }: JsonObject): boolean => type === 'user' && wordsOf(content).length === 0;
 
-const callsOf = (fields: Fields): readonly ToolCall[] => {
+const callsOf = (fields: JsonObject): readonly ToolCall[] => {
   const recorded = toolCallsOf(fields);
   return recorded.length > 0 ? recorded : callsIn(fields.content);
 };
 
-const responsesOf = (call: ToolCall): readonly Fields[] =>
+const responsesOf = (call: ToolCall): readonly JsonObject[] =>
   responsesIn(call.result).filter(({ id }) => id === undefined || id === call.id);
 
 /** When a message was last added to: an answer when the last of its tools ended. */
-export const endOf = (fields: Fields): string =>
+export const endOf = (fields: JsonObject): string =>
   [fields.timestamp, ...toolCallsOf(fields).map(({ timestamp }) => timestamp)]
     .filter((time) => typeof time === 'string')
     .sort()
@@ -128,7 +127,7 @@ function putLine(context: Line[], line: Line): void {
   else context[at] = line;
 }
 
-function shownIn(fields: Fields): Message[] {
+function shownIn(fields: JsonObject): Message[] {
   const words = wordsOf(fields.content);
   if (fields.type === 'gemini') {
     const calls = callsOf(fields);
@@ -146,9 +145,9 @@ function shownIn(fields: Fields): Message[] {
 function shownOf(lines: readonly Line[]): Message[] {
   const known = new Set<unknown>();
   return lines.flatMap(({ fields, shown }) => {
-    const isResultSent = (message: Message & Fields) =>
+    const isResultSent = (message: Message & JsonObject) =>
       fields.type === 'user' && message.role === 'tool' && known.has(message.tool_call_id);
-    const fresh = (shown as readonly (Message & Fields)[]).filter((message) => !isResultSent(message));
+    const fresh = (shown as readonly (Message & JsonObject)[]).filter((message) => !isResultSent(message));
     for (const { role, tool_call_id: id } of fresh) if (role === 'tool' && id !== undefined) known.add(id);
     return fresh;
   });

@@ -4,7 +4,7 @@
  * scripted model server, and from the writer of version 1.17.3, whose files (`mini-swe-agent-1`) hold no actions beside the answers.
  */
 import type { Draft, Message } from '../../events/events.ts';
-import { asText, given, isRecord, without } from '../../events/json.ts';
+import { asText, given, isRecord, type JsonObject, without } from '../../events/json.ts';
 import {
   badMessage,
   type ChatMessage,
@@ -25,10 +25,8 @@ const NAME = 'mini-swe-agent';
 const AGENT = 'agent';
 const emit = emitterFor(NAME);
 
-type Fields = Readonly<Record<string, unknown>>;
-
-const fieldsOf = (value: unknown): Fields => (isRecord(value) ? value : {});
-export const isTrajectory = (record: unknown): record is Fields =>
+const fieldsOf = (value: unknown): JsonObject => (isRecord(value) ? value : {});
+export const isTrajectory = (record: unknown): record is JsonObject =>
   isRecord(record) && asText(record.trajectory_format).startsWith('mini-swe-agent-') && 'messages' in record;
 
 export const miniSweAgent: Format = {
@@ -48,10 +46,10 @@ function convert(record: NativeRecord): Conversion {
   const { exit_status: status, submission, model_stats: stats, ...facts } = info;
   const episodeId = recordId(NAME, record);
   const refusals: NativeRefusal[] = [];
-  const entries = messages.flatMap((native: unknown, seq): [number, Fields][] => {
+  const entries = messages.flatMap((native: unknown, seq): [number, JsonObject][] => {
     const bad = badEntry(native, `messages[${seq}]`);
     if (bad) refusals.push(bad);
-    return bad ? [] : [[seq, native as Fields]];
+    return bad ? [] : [[seq, native as JsonObject]];
   });
   const patch = typeof submission === 'string' && submission !== '' ? submission : null;
   const model = fieldsOf(fieldsOf(info.config).model).model_name;
@@ -88,10 +86,10 @@ function convert(record: NativeRecord): Conversion {
 }
 
 /** Version 1 notes the time of every message, version 2 those of answers and results. */
-const timeOf = (native: Fields | undefined): string | null =>
+const timeOf = (native: JsonObject | undefined): string | null =>
   timeOfSeconds(fieldsOf(native?.extra).timestamp ?? native?.timestamp);
-const isResponse = (native: Fields): boolean => native.object === 'response';
-const isOutput = (native: Fields): boolean => native.type === 'function_call_output';
+const isResponse = (native: JsonObject): boolean => native.object === 'response';
+const isOutput = (native: JsonObject): boolean => native.type === 'function_call_output';
 
 /** Why an entry is not read; null where it is. `exit` says how the run ended, and is shown to nobody. */
 function badEntry(native: unknown, field: string): NativeRefusal | null {
@@ -108,7 +106,7 @@ function badEntry(native: unknown, field: string): NativeRefusal | null {
 }
 
 /** What the model server answered, as a message, and the tool calls in it. */
-function answerOf(native: Fields): { readonly message: Message; readonly calls: readonly ChatToolCall[] } {
+function answerOf(native: JsonObject): { readonly message: Message; readonly calls: readonly ChatToolCall[] } {
   if (isResponse(native)) {
     const output = native.output as readonly unknown[];
     const calls = output.flatMap((item) => (isRecord(item) ? (calledIn(item) ?? []) : []));
@@ -145,7 +143,11 @@ function commandsIn(text: string): string[] {
   return found;
 }
 
-function messageDrafts(entries: readonly (readonly [number, Fields])[], episodeId: string, isFirst: boolean): Draft[] {
+function messageDrafts(
+  entries: readonly (readonly [number, JsonObject])[],
+  episodeId: string,
+  isFirst: boolean,
+): Draft[] {
   const drafts: Draft[] = [];
   const before: Message[] = [];
   const ledger = toolLedger();
@@ -153,7 +155,7 @@ function messageDrafts(entries: readonly (readonly [number, Fields])[], episodeI
   const open: string[] = [];
   let turn = 0;
 
-  const answered = (seq: number, native: Fields, extra: Fields): Message => {
+  const answered = (seq: number, native: JsonObject, extra: JsonObject): Message => {
     const { message, calls } = answerOf(native);
     const response = isResponse(native) ? native : fieldsOf(extra.response);
     const call = { episode_id: episodeId, seq, call_id: `m${seq}`, agent_id: AGENT, turn: turn++ };
@@ -250,14 +252,14 @@ function messageDrafts(entries: readonly (readonly [number, Fields])[], episodeI
 }
 
 /** The commands of an answer in text: those that the program read, in the first version the only one there is. */
-function actionsOf(native: Fields, extra: Fields, isFirst: boolean): unknown[] {
+function actionsOf(native: JsonObject, extra: JsonObject, isFirst: boolean): unknown[] {
   if (Array.isArray(extra.actions)) return extra.actions.map((action) => fieldsOf(action).command ?? action);
   const found = isFirst ? commandsIn(String(textIn(native.content) ?? '')) : [];
   return found.length === 1 ? found : [];
 }
 
 /** A message as later calls are shown it: what the program notes of it (`extra`) is not. */
-function shownOf(native: Fields): Message {
+function shownOf(native: JsonObject): Message {
   const { extra, timestamp, ...shown } = native;
   return isOutput(native) || native.type === 'message' ? responseInput([shown])[0]! : toMessage(shown as ChatMessage);
 }

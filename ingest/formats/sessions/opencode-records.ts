@@ -1,22 +1,26 @@
 /** Records of opencode: sessions, messages and parts, from an export or as files of their own, by session. */
-import { canonicalJson, isRecord } from '../../events/json.ts';
+import { canonicalJson, isRecord, type JsonObject } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import type { NativeRefusal } from '../kit/format.ts';
 import { badIdentifier, refusal } from '../kit/native.ts';
 
-export type Fields = Readonly<Record<string, unknown>>;
 /** A message with its parts, in the order of their ids, which are made of times. */
-export type SessionMessage = { readonly info: Fields & { readonly id: string }; readonly parts: readonly Fields[] };
+export type SessionMessage = {
+  readonly info: JsonObject & { readonly id: string };
+  readonly parts: readonly JsonObject[];
+};
 export type Session = {
   readonly id: string;
   /** Null where only messages of it are known. */
-  readonly info: Fields | null;
+  readonly info: JsonObject | null;
   readonly messages: readonly SessionMessage[];
   /** What all of this was read from, in one order however it came: the original of the session. */
-  readonly records: readonly Fields[];
+  readonly records: readonly JsonObject[];
 };
 
-export const isExport = (value: unknown): value is { readonly info: Fields; readonly messages: readonly unknown[] } =>
+export const isExport = (
+  value: unknown,
+): value is { readonly info: JsonObject; readonly messages: readonly unknown[] } =>
   isRecord(value) && isRecord(value.info) && isSession(value.info) && Array.isArray(value.messages);
 const isSession = (value: unknown): boolean =>
   isRecord(value) && typeof value.id === 'string' && value.id.startsWith('ses_') && isRecord(value.time);
@@ -31,7 +35,7 @@ export const isOpencode = (value: unknown): boolean =>
 /** The sessions in these files, and what could not be read, by its place. */
 export function sessionsIn(records: readonly unknown[]) {
   const refusals: NativeRefusal[] = [];
-  const found = new Map<string, Fields>();
+  const found = new Map<string, JsonObject>();
   const broken = new Set<unknown>();
   const keep = (at: number, field: string, value: unknown): void => {
     const bad = badRecord(value, field);
@@ -40,7 +44,7 @@ export function sessionsIn(records: readonly unknown[]) {
       if (isRecord(value)) broken.add(value.sessionID ?? value.id);
       return;
     }
-    const record = value as Fields;
+    const record = value as JsonObject;
     const key = record.id as string;
     const known = found.get(key);
     if (!known || isNewer(record, known)) found.set(key, record);
@@ -58,7 +62,7 @@ export function sessionsIn(records: readonly unknown[]) {
       else for (const [p, part] of parts.entries()) keep(at, `messages[${i}].parts[${p}]`, part);
     }
   }
-  const bySession = new Map<string, Fields[]>();
+  const bySession = new Map<string, JsonObject[]>();
   for (const record of [...found.values()].sort(byId)) {
     const id = (isMessage(record) || isPart(record) ? record.sessionID : record.id) as string;
     bySession.set(id, [...(bySession.get(id) ?? []), record]);
@@ -66,8 +70,8 @@ export function sessionsIn(records: readonly unknown[]) {
   return { sessions: [...bySession].map(([id, own]) => sessionOf(id, own)), refusals, broken };
 }
 
-function sessionOf(id: string, records: readonly Fields[]): Session {
-  const parts = new Map<unknown, Fields[]>();
+function sessionOf(id: string, records: readonly JsonObject[]): Session {
+  const parts = new Map<unknown, JsonObject[]>();
   for (const part of records.filter(isPart)) parts.set(part.messageID, [...(parts.get(part.messageID) ?? []), part]);
   const messages = records
     .filter((one) => !isPart(one) && isMessage(one))
@@ -77,19 +81,20 @@ function sessionOf(id: string, records: readonly Fields[]): Session {
 }
 
 /** Milliseconds since 1970; 0 where nothing says so. */
-const createdOf = ({ time }: Fields): number => (isRecord(time) && typeof time.created === 'number' ? time.created : 0);
+const createdOf = ({ time }: JsonObject): number =>
+  isRecord(time) && typeof time.created === 'number' ? time.created : 0;
 
-const byId = (a: Fields, b: Fields): number => ((a.id as string) < (b.id as string) ? -1 : 1);
+const byId = (a: JsonObject, b: JsonObject): number => ((a.id as string) < (b.id as string) ? -1 : 1);
 
 /** Whether `a` is the newer of two states of a record: the one with the later time, else the longer one. */
-function isNewer(a: Fields, b: Fields): boolean {
+function isNewer(a: JsonObject, b: JsonObject): boolean {
   const [late, early] = [latest(a), latest(b)];
   if (late !== early) return late > early;
   const [more, less] = [canonicalJson(a), canonicalJson(b)];
   return more.length === less.length ? more > less : more.length > less.length;
 }
 
-function latest(record: Fields): number {
+function latest(record: JsonObject): number {
   const times = [record.time, isRecord(record.state) ? record.state.time : undefined].flatMap((time) =>
     isRecord(time) ? Object.values(time) : [],
   );

@@ -1,12 +1,12 @@
 /** The messages of one session of opencode as events. */
 import type { Draft, Message, Part } from '../../events/events.ts';
-import { given, isRecord, without } from '../../events/json.ts';
+import { given, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { resultFlags } from '../kit/conversation.ts';
 import type { Emitter } from '../kit/native.ts';
 import { timeOfSeconds } from '../kit/run.ts';
 import { usageOf } from '../kit/usage.ts';
-import type { Fields, SessionMessage } from './opencode-records.ts';
+import type { SessionMessage } from './opencode-records.ts';
 
 export type Thread = {
   readonly episodeId: string;
@@ -16,7 +16,7 @@ export type Thread = {
 };
 
 /** One call of the model: an answer of several steps is one message in versions before 2026. */
-type Step = { readonly parts: readonly Fields[]; readonly number: number; readonly isLast: boolean };
+type Step = { readonly parts: readonly JsonObject[]; readonly number: number; readonly isLast: boolean };
 
 /** The events of a session. A call's input is the messages before it, from the last compaction that completed. */
 export function threadDrafts(emit: Emitter, messages: readonly SessionMessage[], thread: Thread): Draft[] {
@@ -58,8 +58,8 @@ const tailOf = ({ parts }: SessionMessage): string | null => {
   return isIdentifier(tail) ? tail : null;
 };
 
-function stepsOf(parts: readonly Fields[]): Step[] {
-  const lists: Fields[][] = [[]];
+function stepsOf(parts: readonly JsonObject[]): Step[] {
+  const lists: JsonObject[][] = [[]];
   for (const part of parts) {
     if (part.type === 'step-start' && lists.at(-1)!.some(({ type }) => type === 'step-finish')) lists.push([]);
     lists.at(-1)!.push(part);
@@ -69,11 +69,11 @@ function stepsOf(parts: readonly Fields[]): Step[] {
 
 const timeOfMs = (milliseconds: unknown): string | null =>
   typeof milliseconds === 'number' ? timeOfSeconds(milliseconds / 1000) : null;
-const timesOf = (part: Fields): Fields => {
+const timesOf = (part: JsonObject): JsonObject => {
   const of = part.type === 'tool' ? stateOf(part).time : part.time;
   return isRecord(of) ? of : {};
 };
-const stateOf = ({ state }: Fields): Fields => state as Fields;
+const stateOf = ({ state }: JsonObject): JsonObject => state as JsonObject;
 
 /** Sessions of one run stand beside each other, so that times order them; the place does where there is no time. */
 const placeOf = ({ episodeId }: Thread, seq: number, time: string | null) => ({
@@ -110,7 +110,7 @@ function stepDrafts(
   const { info } = message;
   const { parts, number, isLast } = step;
   const id = number === 1 ? info.id : `${info.id}/${number}`;
-  const time: Fields = isRecord(info.time) ? info.time : {};
+  const time: JsonObject = isRecord(info.time) ? info.time : {};
   const tools = parts.filter(({ type }) => type === 'tool');
   // The message ends when its tools have; the model had answered when the first of them began.
   const began = tools.map((part) => timesOf(part).start).filter((start) => typeof start === 'number');
@@ -171,7 +171,7 @@ function cutBy(error: unknown): string | undefined {
 
 function toolDrafts(
   emit: Emitter,
-  part: Fields,
+  part: JsonObject,
   call: { readonly call_id: string; readonly agent_id: string; readonly index: number },
   seq: number,
   thread: Thread,
@@ -240,23 +240,23 @@ function toolDrafts(
   ];
 }
 
-const bodyOf = (part: Fields): Fields | undefined => without(part, 'id', 'sessionID', 'messageID', 'type');
+const bodyOf = (part: JsonObject): JsonObject | undefined => without(part, 'id', 'sessionID', 'messageID', 'type');
 
-function partOf(part: Fields): Part {
+function partOf(part: JsonObject): Part {
   const { text, ...rest } = bodyOf(part) ?? {};
   const type = part.type as string;
   return typeof text === 'string' ? { ...rest, type, content: text } : { ...rest, type };
 }
 
 /** What the model wrote of a part. */
-function answerPart(part: Fields): Part[] {
+function answerPart(part: JsonObject): Part[] {
   if (part.type === 'tool')
     return [{ type: 'tool_call', id: part.id, name: part.tool, arguments: stateOf(part).input } as Part];
   return part.type === 'text' || part.type === 'reasoning' ? [partOf(part)] : [];
 }
 
 /** The result of a tool as a later call is shown it. Old outputs are cleared (`time.compacted`), calls without an end are left out. */
-function resultShown(part: Fields): Message[] {
+function resultShown(part: JsonObject): Message[] {
   const { status, output, error, time } = stateOf(part);
   if (status !== 'completed' && status !== 'error') return [];
   const cleared = isRecord(time) && typeof time.compacted === 'number';

@@ -7,8 +7,6 @@ import { APPARENT_ERROR, toolLedger } from '../kit/conversation.ts';
 import type { Emitter } from '../kit/native.ts';
 import { isTokenIds } from '../kit/rollout-calls.ts';
 
-export type Fields = Readonly<Record<string, unknown>>;
-
 /** `ids` are those of the native events, by which a condensation forgets. */
 export type Item =
   | {

@@ -1,13 +1,13 @@
 /** Events of OpenHands until 2025: actions {id, source, action, args} and observations {source, observation, content, extras, cause}. */
-import { asText, canonicalJson, isRecord, without } from '../../events/json.ts';
+import { asText, canonicalJson, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { badMessage, type ChatMessage } from '../kit/chat-message.ts';
 import { partsOf } from '../kit/parts.ts';
 import { chatCall } from '../kit/rollout-calls.ts';
 import { usageOf } from '../kit/usage.ts';
-import { type Fields, type Item, idsIn } from './openhands-drafts.ts';
+import { type Item, idsIn } from './openhands-drafts.ts';
 
-export const isEarlyEvent = (record: unknown): record is Fields =>
+export const isEarlyEvent = (record: unknown): record is JsonObject =>
   isRecord(record) &&
   typeof record.source === 'string' &&
   (typeof record.action === 'string'
@@ -26,7 +26,7 @@ const SILENT = new Set([
   'resume',
 ]);
 
-export function earlyItems(events: readonly Fields[]): Item[] {
+export function earlyItems(events: readonly JsonObject[]): Item[] {
   const answered = new Set<string>();
   const asked = new Map<string, string>();
   const billed = { input: 0, output: 0 };
@@ -59,7 +59,7 @@ export function earlyItems(events: readonly Fields[]): Item[] {
   });
   return [...items, { kind: 'end', ...(answer ? { answer } : {}), ...(stop === undefined ? {} : { stop }) }];
 
-  function observationItems(event: Fields, ids: string[]): Item[] {
+  function observationItems(event: JsonObject, ids: string[]): Item[] {
     const kind = event.observation as string;
     const extras = isRecord(event.extras) ? event.extras : {};
     if (kind === 'agent_state_changed' && extras.agent_state === 'error') stop = 'error';
@@ -77,7 +77,7 @@ export function earlyItems(events: readonly Fields[]): Item[] {
   }
 
   /** The whole response is stored beside each of its actions; without it the action is all that is known of the model's output. */
-  function answerOf(event: Fields, args: Fields, place: number) {
+  function answerOf(event: JsonObject, args: JsonObject, place: number) {
     const metadata = isRecord(event.tool_call_metadata) ? event.tool_call_metadata : {};
     const response = isRecord(metadata.model_response) ? metadata.model_response : {};
     const [choice] = Array.isArray(response.choices) ? response.choices.filter(isRecord) : [];
@@ -116,7 +116,7 @@ export function earlyItems(events: readonly Fields[]): Item[] {
 }
 
 /** A message of LiteLLM without the members that are null; null where it is no message. */
-function messageOf(native: Fields): ChatMessage | null {
+function messageOf(native: JsonObject): ChatMessage | null {
   const { tool_calls: calls, provider_specific_fields: _, ...rest } = native;
   const asked = Array.isArray(calls) ? calls.map((call, i) => chatCall(call, `call/${i}`)) : [];
   const filled = Object.fromEntries(
@@ -126,7 +126,7 @@ function messageOf(native: Fields): ChatMessage | null {
   return badMessage(message, 'message') === null ? (message as ChatMessage) : null;
 }
 
-function messageFrom(event: Fields, args: Fields, id: string): ChatMessage {
+function messageFrom(event: JsonObject, args: JsonObject, id: string): ChatMessage {
   if (event.action === 'message')
     return { role: 'assistant', content: typeof args.content === 'string' ? args.content : '' };
   const call = { id, name: event.action, arguments: without(args, 'thought') ?? {} };
@@ -137,7 +137,7 @@ function messageFrom(event: Fields, args: Fields, id: string): ChatMessage {
   };
 }
 
-const systemOf = (args: Fields, ids: string[]): Item => ({
+const systemOf = (args: JsonObject, ids: string[]): Item => ({
   kind: 'system',
   ids,
   text: typeof args.content === 'string' ? args.content : '',
@@ -145,7 +145,7 @@ const systemOf = (args: Fields, ids: string[]): Item => ({
   ...(isIdentifier(args.agent_class) ? { agent: args.agent_class } : {}),
 });
 
-function contentIn(args: Fields) {
+function contentIn(args: JsonObject) {
   const urls = Array.isArray(args.image_urls) ? args.image_urls.filter((url) => typeof url === 'string') : [];
   const text = typeof args.content === 'string' ? args.content : '';
   if (urls.length === 0) return text;
@@ -153,7 +153,7 @@ function contentIn(args: Fields) {
 }
 
 /** A range forgets all between its ends. */
-function forgottenIn(args: Fields): Item {
+function forgottenIn(args: JsonObject): Item {
   const { forgotten_event_ids: list, forgotten_events_start_id: from, forgotten_events_end_id: to } = args;
   const ids = new Set(Array.isArray(list) ? idsIn(...list) : []);
   if (Number.isSafeInteger(from) && Number.isSafeInteger(to) && (to as number) - (from as number) < 1_000_000)
@@ -167,12 +167,12 @@ function forgottenIn(args: Fields): Item {
   };
 }
 
-function finalIn({ final_thought: final, outputs, thought }: Fields): string | undefined {
+function finalIn({ final_thought: final, outputs, thought }: JsonObject): string | undefined {
   const content = isRecord(outputs) ? outputs.content : undefined;
   return [final, content, thought].find((text): text is string => typeof text === 'string' && text !== '');
 }
 
-function exitCodeOf({ metadata, exit_code: code }: Fields): number {
+function exitCodeOf({ metadata, exit_code: code }: JsonObject): number {
   const found = isRecord(metadata) ? metadata.exit_code : code;
   return typeof found === 'number' ? found : 0;
 }

@@ -1,20 +1,20 @@
 /** Events of the OpenHands SDK, {kind, id, timestamp, source}, and the state of a conversation, which holds what was billed. */
 import type { Content } from '../../events/events.ts';
-import { asText, canonicalJson, isRecord, without } from '../../events/json.ts';
+import { asText, canonicalJson, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import type { ChatMessage } from '../kit/chat-message.ts';
 import { chatCall } from '../kit/rollout-calls.ts';
 import { usageOf } from '../kit/usage.ts';
-import { type Fields, type Item, idsIn } from './openhands-drafts.ts';
+import { type Item, idsIn } from './openhands-drafts.ts';
 
-export const isSdkEvent = (record: unknown): record is Fields & { readonly kind: string } =>
+export const isSdkEvent = (record: unknown): record is JsonObject & { readonly kind: string } =>
   isRecord(record) &&
   typeof record.kind === 'string' &&
   typeof record.source === 'string' &&
   'id' in record &&
   'timestamp' in record;
 
-export const isSdkState = (record: unknown): record is Fields =>
+export const isSdkState = (record: unknown): record is JsonObject =>
   isRecord(record) &&
   isRecord(record.agent) &&
   isRecord(record.workspace) &&
@@ -24,8 +24,8 @@ export const isSdkState = (record: unknown): record is Fields =>
 /** Notes for clients of a running conversation. */
 const SILENT = new Set(['ConversationStateUpdateEvent', 'StreamingDeltaEvent', 'CondensationRequest', 'PauseEvent']);
 
-export function sdkItems(events: readonly Fields[], state: Fields | null): Item[] {
-  const byResponse = new Map<string, Fields[]>();
+export function sdkItems(events: readonly JsonObject[], state: JsonObject | null): Item[] {
+  const byResponse = new Map<string, JsonObject[]>();
   for (const event of events)
     if (event.kind === 'ActionEvent' && isIdentifier(event.llm_response_id))
       byResponse.set(event.llm_response_id, [...(byResponse.get(event.llm_response_id) ?? []), event]);
@@ -88,10 +88,10 @@ export function sdkItems(events: readonly Fields[], state: Fields | null): Item[
   ];
 
   function answerItem(
-    group: readonly Fields[],
+    group: readonly JsonObject[],
     { text, thought }: { text: readonly unknown[]; thought: unknown },
   ): Item {
-    const [event] = group as [Fields];
+    const [event] = group as [JsonObject];
     const calls = group.flatMap((one) => (isRecord(one.tool_call) ? [chatCall(one.tool_call, asText(one.id))] : []));
     const response = isIdentifier(event.llm_response_id) ? event.llm_response_id : null;
     const { usage, model, latency } = (response === null ? null : billed.get(response)) ?? {};
@@ -122,7 +122,7 @@ const isNamed = (call: unknown): boolean =>
 type BilledUsage = { usage?: Record<string, unknown> | undefined; model?: unknown; latency?: unknown };
 
 /** What each response was billed and how long it took, over all models of the conversation. */
-function billedIn(state: Fields | null): ReadonlyMap<string, BilledUsage> {
+function billedIn(state: JsonObject | null): ReadonlyMap<string, BilledUsage> {
   const billed = new Map<string, BilledUsage>();
   const stats = isRecord(state?.stats) ? state.stats : {};
   const metrics = [stats.usage_to_metrics, stats.service_to_metrics].find(isRecord) ?? {};
@@ -140,7 +140,7 @@ function billedIn(state: Fields | null): ReadonlyMap<string, BilledUsage> {
   return billed;
 }
 
-function resultOf(event: Fields, ids: string[]): Item {
+function resultOf(event: JsonObject, ids: string[]): Item {
   const seen = isRecord(event.observation) ? event.observation : {};
   const callId = isIdentifier(event.tool_call_id) ? event.tool_call_id : `e${ids[0] ?? ''}`;
   if (event.kind === 'UserRejectObservation')
@@ -164,7 +164,7 @@ function resultOf(event: Fields, ids: string[]): Item {
   return { kind: 'result', ids, callId, status: failed ? 'error' : 'ok', output: contentOf(content), isFailed };
 }
 
-const roleOf = ({ role }: Fields, { source }: Fields): string =>
+const roleOf = ({ role }: JsonObject, { source }: JsonObject): string =>
   role === 'user' || role === 'system' ? role : source === 'user' ? 'user' : 'environment';
 
 const textIn = (blocks: readonly unknown[]): string =>
@@ -186,4 +186,4 @@ function contentOf(blocks: readonly unknown[]): Content {
       : parts;
 }
 
-const finalIn = ({ message }: Fields): string | undefined => (typeof message === 'string' ? message : undefined);
+const finalIn = ({ message }: JsonObject): string | undefined => (typeof message === 'string' ? message : undefined);

@@ -5,7 +5,7 @@
  * 1.58.0 (PyPI), openhands/sdk/event/: a folder `events` beside `base_state.json`, or the `history` of such a line.
  */
 import type { Draft } from '../../events/events.ts';
-import { asText, canonicalJson, given, hashId, isRecord, without } from '../../events/json.ts';
+import { asText, canonicalJson, given, hashId, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { writtenJson } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
 import type { Conversion, Format, Head, NativeRecord, NativeRefusal } from '../kit/format.ts';
@@ -13,17 +13,17 @@ import { listsOf } from '../kit/format.ts';
 import { marksOf } from '../kit/marks.ts';
 import { recordId, refusal, refused, revisedEmitter } from '../kit/native.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf } from '../kit/run.ts';
-import { type Fields, type Item, openhandsDrafts } from './openhands-drafts.ts';
+import { type Item, openhandsDrafts } from './openhands-drafts.ts';
 import { earlyItems, isEarlyEvent } from './openhands-early.ts';
 import { isSdkEvent, isSdkState, sdkItems } from './openhands-sdk.ts';
 
 const NAME = 'openhands';
 const emit = revisedEmitter(NAME);
 
-const isEvent = (record: unknown): record is Fields => isEarlyEvent(record) || isSdkEvent(record);
+const isEvent = (record: unknown): record is JsonObject => isEarlyEvent(record) || isSdkEvent(record);
 
 /** A line of an evaluation; long ago its history was pairs of an action and an observation. */
-const isOutput = (record: unknown): record is Fields & { readonly history: readonly unknown[] } =>
+const isOutput = (record: unknown): record is JsonObject & { readonly history: readonly unknown[] } =>
   isRecord(record) && 'instance_id' in record && Array.isArray(record.history) && record.history.flat().some(isEvent);
 
 export const openhands: Format = {
@@ -45,9 +45,9 @@ export const openhands: Format = {
 };
 
 type OpenhandsRun = {
-  readonly events: readonly { readonly event: Fields; readonly at: number }[];
-  readonly state: Fields | null;
-  readonly output: Fields | null;
+  readonly events: readonly { readonly event: JsonObject; readonly at: number }[];
+  readonly state: JsonObject | null;
+  readonly output: JsonObject | null;
 };
 
 function convert(record: NativeRecord): Conversion {
@@ -115,7 +115,7 @@ function runOf(value: unknown, refusals: NativeRefusal[]): OpenhandsRun {
   const early = events.every(({ event }) => isEarlyEvent(event) && Number.isSafeInteger(event.id));
   const sorted = early ? events.toSorted((a, b) => (a.event.id as number) - (b.event.id as number)) : events;
   // Of a conversation that was saved again the state counts that names the last event.
-  const placeOf = (state: Fields): number => events.findIndex(({ event }) => event.id === state.leaf_event_id);
+  const placeOf = (state: JsonObject): number => events.findIndex(({ event }) => event.id === state.leaf_event_id);
   const [state = null] = states.toSorted((a, b) => placeOf(b) - placeOf(a));
   return { events: sorted, state, output };
 }
@@ -124,14 +124,14 @@ const HEADLESS =
   'the event with which a run begins (its system prompt, or the first message of a user); of a run that was cut, import all parts in one command';
 
 /** Events as `runOf` gives them, of lines that were not checked. */
-const eventsIn = (lines: readonly unknown[]): readonly Fields[] =>
+const eventsIn = (lines: readonly unknown[]): readonly JsonObject[] =>
   runOf([...lines], []).events.map(({ event }) => event);
 
 /** An action of the environment that is no part of a run. */
 const STATE = 'change_agent_state';
 
 /** Whether these events are not the later part of a run alone. A conversation of the SDK begins with its system prompt. */
-function beginsRun(events: readonly Fields[]): boolean {
+function beginsRun(events: readonly JsonObject[]): boolean {
   if (events.every(isSdkEvent)) return events.some(({ kind }) => kind === 'SystemPromptEvent');
   // Before the first word the environment may report that it starts.
   const first = events.find(({ source, action }) => source !== 'environment' || (action ?? STATE) !== STATE);
@@ -139,7 +139,7 @@ function beginsRun(events: readonly Fields[]): boolean {
 }
 
 /** Whether they are certainly the beginning: what a user says may come in the middle too, where the numbers of events have grown. */
-const isBeginning = (events: readonly Fields[]): boolean =>
+const isBeginning = (events: readonly JsonObject[]): boolean =>
   beginsRun(events) &&
   (events.every(isSdkEvent) || events.some(({ id, action }) => action === 'system' || !(Number(id) > 2)));
 
@@ -161,10 +161,10 @@ function openhandsMarks(line: unknown) {
 }
 
 /** The id of the run, and whether it depends on what a run begins with alone, so that it stays when the run grows. */
-function idOf({ state, output }: OpenhandsRun, events: readonly Fields[], record: NativeRecord): [string, boolean] {
+function idOf({ state, output }: OpenhandsRun, events: readonly JsonObject[], record: NativeRecord): [string, boolean] {
   if (output) return [recordId(NAME, record), false];
   if (isIdentifier(state?.id)) return [state.id, true];
-  const [first] = events as [Fields];
+  const [first] = events as [JsonObject];
   if (isSdkEvent(first) && isIdentifier(first.id)) return [first.id, true];
   const asked = events.find(({ source, action }) => source === 'user' && action === 'message');
   return asked ? [hashId(NAME, canonicalJson(asked)), true] : [recordId(NAME, record), false];

@@ -1,14 +1,13 @@
 /** Entries of a Pi session: what they say, and as what a later call is shown them. */
 import type { Message, Part } from '../../events/events.ts';
-import { asText, given, isRecord } from '../../events/json.ts';
+import { asText, given, isRecord, type JsonObject } from '../../events/json.ts';
 import type { NativeRefusal } from '../kit/format.ts';
 import { badIdentifier, refusal } from '../kit/native.ts';
 
-export type Fields = Readonly<Record<string, unknown>>;
 /** An entry that passed `badEntry`, with its place in the file and the entry it hangs on. */
 export type Entry = {
   readonly seq: number;
-  readonly fields: Fields;
+  readonly fields: JsonObject;
   readonly id: string;
   readonly parent: string | null;
 };
@@ -75,13 +74,13 @@ export const textOf = (content: unknown): string =>
     .join('\n');
 
 /** An entry as a later call is shown it; null for one that is no part of the context. Pi frames summaries and commands in words of its own. */
-export function shownOf(fields: Fields): Message | null {
+export function shownOf(fields: JsonObject): Message | null {
   const { type, summary, content } = fields;
   if (type === 'compaction' || type === 'branch_summary')
     return typeof summary === 'string' ? { role: 'user', content: partsOf(summary) } : null;
   if (type === 'custom_message') return { role: 'user', content: partsOf(content) };
   if (type !== 'message') return null;
-  const message = fields.message as Fields;
+  const message = fields.message as JsonObject;
   switch (message.role) {
     // Its sections are patches of the prompt that stands first; a text of its own stands where it is.
     case 'system':
@@ -105,7 +104,7 @@ export function shownOf(fields: Fields): Message | null {
 }
 
 /** The prompt and the tools that system messages declare, one after the other. */
-export type Prompt = { readonly text: string; readonly tools: readonly Fields[] };
+export type Prompt = { readonly text: string; readonly tools: readonly JsonObject[] };
 
 /** The order in which Pi builds its prompt. A stored record keeps no order of keys, so those of extensions follow by name. */
 const SECTIONS = ['preamble', 'tools', 'rules', 'docs', 'addendum', 'project_context', 'skills', 'cwd'];
@@ -115,10 +114,10 @@ const placeOf = (name: string): string => {
 };
 
 /** Sections are patched by name, null removes one; Pi sends them with an empty line between two. */
-export function promptOf(messages: readonly Fields[]): Prompt {
+export function promptOf(messages: readonly JsonObject[]): Prompt {
   const sections = new Map<string, string>();
-  const tools = new Map<string, Fields>();
-  const listed = (value: unknown): Fields[] => (Array.isArray(value) ? value.filter(isRecord) : []);
+  const tools = new Map<string, JsonObject>();
+  const listed = (value: unknown): JsonObject[] => (Array.isArray(value) ? value.filter(isRecord) : []);
   for (const { sections: patch, toolsAdded, toolsRemoved } of messages) {
     for (const [name, text] of Object.entries(isRecord(patch) ? patch : {})) {
       if (typeof text === 'string') sections.set(name, text);

@@ -4,7 +4,7 @@
  * docs/session-format.md. Version 1 of the file has no tree: each entry follows the one before it.
  */
 import type { Draft, Message } from '../../events/events.ts';
-import { given, isRecord, without } from '../../events/json.ts';
+import { given, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { writtenJson } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { resultFlags, toolLedger } from '../kit/conversation.ts';
@@ -13,7 +13,7 @@ import { marksOf } from '../kit/marks.ts';
 import { badIdentifier, refusal, refused, revisedEmitter } from '../kit/native.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfSeconds, timeOfText } from '../kit/run.ts';
 import { usageOf } from '../kit/usage.ts';
-import { badEntry, type Entry, type Fields, partsOf, promptOf, shownOf, textOf } from './pi-entries.ts';
+import { badEntry, type Entry, partsOf, promptOf, shownOf, textOf } from './pi-entries.ts';
 
 const NAME = 'pi';
 const emit = revisedEmitter(NAME);
@@ -21,7 +21,7 @@ const emit = revisedEmitter(NAME);
 const MAIN = 'main';
 
 /** Another program that writes the format of Pi says so (`harness`); without a version its lines are session traces. */
-const isHeader = (record: unknown): record is Fields =>
+const isHeader = (record: unknown): record is JsonObject =>
   isRecord(record) &&
   record.type === 'session' &&
   'id' in record &&
@@ -91,7 +91,7 @@ function convert(record: NativeRecord): Conversion {
       refusals.push({ ...bad, at: seq });
       continue;
     }
-    const fields = native as Fields;
+    const fields = native as JsonObject;
     const before = entries.at(-1)?.id ?? null;
     entries.push({
       seq,
@@ -110,7 +110,7 @@ function convert(record: NativeRecord): Conversion {
   };
 }
 
-function sessionDrafts(header: Fields, entries: readonly Entry[], original: string, broken: boolean): Draft[] {
+function sessionDrafts(header: JsonObject, entries: readonly Entry[], original: string, broken: boolean): Draft[] {
   const episodeId = header.id as string;
   const { cwd, parentSession, version, harness } = header;
   const asked = entries.find(({ fields }) => messageOf(fields)?.role === 'user');
@@ -151,7 +151,7 @@ function mainOf(entries: readonly Entry[]) {
   };
 }
 
-const messageOf = (fields: Fields): Fields | null =>
+const messageOf = (fields: JsonObject): JsonObject | null =>
   fields.type === 'message' && isRecord(fields.message) ? fields.message : null;
 
 function entryDrafts(episodeId: string, entries: readonly Entry[]): Draft[] {
@@ -230,7 +230,7 @@ function shownIn(entry: Entry): Message | null {
 }
 const SHOWN = new WeakMap<Entry, Message | null>();
 
-type VisibleContext = { readonly input: Message[]; readonly tools: readonly Fields[] };
+type VisibleContext = { readonly input: Message[]; readonly tools: readonly JsonObject[] };
 
 /**
  * What a call was shown: the messages on the branch before its entry, from what the last compaction on it kept, as later entries of the
@@ -269,14 +269,14 @@ function shownTo(entry: Entry, byId: ReadonlyMap<string, Entry>): VisibleContext
   return { input: first === '' ? messages : [{ role: 'system', content: partsOf(first) }, ...messages], tools };
 }
 
-const systemIn = (fields: Fields): Fields | null => {
+const systemIn = (fields: JsonObject): JsonObject | null => {
   const message = messageOf(fields);
   return message?.role === 'system' ? message : null;
 };
 
 function answerDrafts(
   { fields, id }: Entry,
-  message: Fields,
+  message: JsonObject,
   { input, tools }: VisibleContext,
   call: { episode_id: string; seq: number; call_id: string; agent_id: string },
   ledger: ReturnType<typeof toolLedger>,

@@ -4,7 +4,7 @@
  * `llama.app`): its messages have ids and parents, which form a tree, times, models and counts of tokens. Read from both descriptions.
  */
 import type { Draft, Message } from '../../events/events.ts';
-import { given, isRecord, without } from '../../events/json.ts';
+import { given, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { parseWritten, writtenJson } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { badMessage, type ChatMessage, textIn, toMessage, toolCallsOf } from '../kit/chat-message.ts';
@@ -22,23 +22,22 @@ const NAME = 'session-traces';
 const MAIN = 'main';
 const emit = revisedEmitter(NAME);
 
-type Fields = Readonly<Record<string, unknown>>;
 type SessionMessage = {
   readonly seq: number;
   readonly id: string;
   /** Undefined where messages name none: each follows the one before it. */
   readonly parent: string | null | undefined;
-  readonly native: Fields;
+  readonly native: JsonObject;
   readonly chat: ChatMessage;
 };
 
 /** A session of Pi may name its harness too; its header has a version. */
-const isHeader = (line: unknown): line is Fields =>
+const isHeader = (line: unknown): line is JsonObject =>
   isRecord(line) && line.type === 'session' && 'harness' in line && 'id' in line && !('version' in line);
 /** Messages of Pi stand in entries with a time. */
-const isMessage = (line: unknown): line is Fields & { readonly message: unknown } =>
+const isMessage = (line: unknown): line is JsonObject & { readonly message: unknown } =>
   isRecord(line) && line.type === 'message' && 'message' in line && !('timestamp' in line) && !('parentId' in line);
-const messageIn = (line: unknown): Fields => (isMessage(line) && isRecord(line.message) ? line.message : {});
+const messageIn = (line: unknown): JsonObject => (isMessage(line) && isRecord(line.message) ? line.message : {});
 
 export const sessionTraces: Format = {
   name: NAME,
@@ -68,7 +67,7 @@ const HEAD =
 function convert(record: NativeRecord): Conversion {
   const list = Array.isArray(record.value) ? (record.value as unknown[]) : [record.value];
   const refusals: NativeRefusal[] = [];
-  const sessions: { readonly header: Fields; readonly lines: [number, unknown][] }[] = [];
+  const sessions: { readonly header: JsonObject; readonly lines: [number, unknown][] }[] = [];
   for (const [at, line] of list.entries()) {
     if (isHeader(line)) {
       const bad = badIdentifier(line.id, 'id');
@@ -89,7 +88,7 @@ function convert(record: NativeRecord): Conversion {
 }
 
 function sessionDrafts(
-  header: Fields,
+  header: JsonObject,
   lines: readonly (readonly [number, unknown])[],
   original: string,
   refusals: NativeRefusal[],

@@ -1,31 +1,29 @@
 /** The entries of a SWE-agent trajectory beside the history that has more of each, and the events of each. */
 import type { Draft, Message, Part } from '../../events/events.ts';
-import { given, isRecord, parseRecord, without } from '../../events/json.ts';
+import { given, isRecord, type JsonObject, parseRecord, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { badMessage, type ChatMessage, readArguments, textIn, toContent, toMessage } from '../kit/chat-message.ts';
 import type { Emitter } from '../kit/native.ts';
 
-type Fields = Readonly<Record<string, unknown>>;
-
 /** One step: its entry in the trajectory, and the history of the same answer. */
 export type Entry = {
-  readonly step: Fields;
+  readonly step: JsonObject;
   readonly query: unknown;
-  readonly calls: readonly Fields[];
+  readonly calls: readonly JsonObject[];
   /** Tool results of the history, by the id of their call. */
   readonly results: ReadonlyMap<unknown, unknown>;
 };
 
-const isAnswer = (entry: Fields): boolean => entry.role === 'assistant' && entry.is_demo !== true;
+const isAnswer = (entry: JsonObject): boolean => entry.role === 'assistant' && entry.is_demo !== true;
 
 /** The steps of a run: of its trajectory, each with its answer in the history; or of the history alone. */
-export function entriesOf(trajectory: readonly Fields[] | undefined, history: readonly Fields[]): Entry[] {
+export function entriesOf(trajectory: readonly JsonObject[] | undefined, history: readonly JsonObject[]): Entry[] {
   const results = new Map<unknown, unknown>();
   for (const entry of history) {
     const ids = Array.isArray(entry.tool_call_ids) ? entry.tool_call_ids : [];
     if (entry.role === 'tool' && entry.is_demo !== true) for (const id of ids) results.set(id, entry.content);
   }
-  const callsOf = (answer: Fields | undefined): Fields[] =>
+  const callsOf = (answer: JsonObject | undefined): JsonObject[] =>
     (Array.isArray(answer?.tool_calls) ? answer.tool_calls : []).filter(isRecord);
   if (!trajectory) {
     return history.flatMap((entry, i) => {
@@ -50,13 +48,13 @@ export function entriesOf(trajectory: readonly Fields[] | undefined, history: re
 }
 
 /** An answer of the history that is this step of the trajectory: it has the same text or action. */
-const isSame = (answer: Fields, step: Fields): boolean =>
+const isSame = (answer: JsonObject, step: JsonObject): boolean =>
   answer.action === step.action && (textIn(answer.content) === step.response || answer.thought === step.thought);
 
 export type Opening = { readonly message: Message; readonly text: string | undefined; readonly demonstration: boolean };
 
 /** The messages before the model's first answer, from the history or else from its first query. */
-export function openingMessages(history: readonly Fields[], query: unknown): Opening[] {
+export function openingMessages(history: readonly JsonObject[], query: unknown): Opening[] {
   const before = history.length > 0 ? history : Array.isArray(query) ? query.filter(isRecord) : [];
   const end = before.findIndex(isAnswer);
   return (end < 0 ? before : before.slice(0, end)).flatMap((entry) => {
@@ -190,7 +188,7 @@ type Ask = {
 };
 
 /** The calls of a step; ids of the source may repeat, so a call is named by its step too. */
-function asksOf({ action }: Fields, calls: readonly Fields[], place: number): Ask[] {
+function asksOf({ action }: JsonObject, calls: readonly JsonObject[], place: number): Ask[] {
   const asked = calls.flatMap((call, k): Ask[] => {
     const { id } = call;
     const asked = isRecord(call.function) ? call.function : {};

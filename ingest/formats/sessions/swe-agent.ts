@@ -4,7 +4,7 @@
  */
 import type { Refusal } from '../../../errors.ts';
 import type { Draft } from '../../events/events.ts';
-import { given, isRecord, parseRecord, without } from '../../events/json.ts';
+import { given, isRecord, type JsonObject, parseRecord, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import type { Conversion, Format, NativeRecord } from '../kit/format.ts';
 import { emitterFor, recordId, refusal, refused } from '../kit/native.ts';
@@ -13,8 +13,6 @@ import { type Entry, entriesOf, openingMessages, stepDrafts } from './swe-agent-
 
 const NAME = 'swe-agent';
 const emit = emitterFor(NAME);
-
-type Fields = Readonly<Record<string, unknown>>;
 
 const isHistory = (history: unknown): boolean =>
   Array.isArray(history) &&
@@ -45,14 +43,14 @@ function convert(record: NativeRecord): Conversion {
   if (bad.length > 0) return refused(...bad);
   const episodeId = recordId(NAME, record);
   const history = ((document.history ?? []) as unknown[]).filter(isRecord);
-  const entries = entriesOf(document.trajectory as readonly Fields[] | undefined, history);
+  const entries = entriesOf(document.trajectory as readonly JsonObject[] | undefined, history);
   const config = configOf(document.replay_config);
   const problem = isRecord(config?.problem_statement) ? config.problem_statement : {};
   const opening = openingMessages(history, entries[0]?.query);
   const asked = opening.find(({ message, demonstration }) => message.role === 'user' && !demonstration);
   const agent = history.map((entry) => entry.agent).find(isIdentifier) ?? 'main';
   const model = modelOf(config);
-  const info = (document.info ?? {}) as Fields;
+  const info = (document.info ?? {}) as JsonObject;
   const { submission, exit_status: status, model_stats: stats, ...more } = info;
   const patch = typeof submission === 'string' && submission !== '' ? submission : null;
   let seq = 0;
@@ -115,7 +113,7 @@ function convert(record: NativeRecord): Conversion {
   };
 }
 
-function badDocument({ trajectory, history, info }: Fields): Refusal[] {
+function badDocument({ trajectory, history, info }: JsonObject): Refusal[] {
   const found: Refusal[] = [];
   if (trajectory === undefined && history === undefined) {
     found.push(refusal('bad_type', 'trajectory', 'a list of steps', trajectory));
@@ -135,14 +133,14 @@ function badDocument({ trajectory, history, info }: Fields): Refusal[] {
 }
 
 /** A configuration is JSON in a text, in older files an object; null where it cannot be read. */
-function configOf(config: unknown): Fields | null {
+function configOf(config: unknown): JsonObject | null {
   if (isRecord(config)) return config;
   if (typeof config !== 'string') return null;
   const parsed = parseRecord(config);
   return 'refusal' in parsed || !isRecord(parsed.value) ? null : parsed.value;
 }
 
-function modelOf(config: Fields | null): string | undefined {
+function modelOf(config: JsonObject | null): string | undefined {
   const agent = config?.agent;
   const name = isRecord(agent) && isRecord(agent.model) ? agent.model.name : undefined;
   return typeof name === 'string' ? name : undefined;

@@ -1,28 +1,27 @@
 /** Events of Langfuse's ingestion API and the members of its exports, checked, and what is known of each id after all of them. */
-import { asText, given, isRecord } from '../../events/json.ts';
+import { asText, given, isRecord, type JsonObject } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import type { NativeRefusal } from '../kit/format.ts';
 import { badIdentifier, refusal } from '../kit/native.ts';
 import { utcOf } from '../kit/run-times.ts';
 
-type Fields = Readonly<Record<string, unknown>>;
 /** One event of a batch, or the equivalent member of an export. */
 export type Upsert = {
   readonly kind: 'trace' | 'score' | 'observation';
   readonly type: string;
   readonly time: string;
-  readonly body: Fields;
+  readonly body: JsonObject;
   readonly at?: number;
 };
 
 const TYPES =
   /^(?:trace|score|event|span|generation|agent|tool|chain|retriever|evaluator|embedding|guardrail|observation)-(?:create|update)$|^sdk-log$/;
 
-export const isBatch = (value: unknown): value is Fields & { readonly batch: readonly unknown[] } =>
+export const isBatch = (value: unknown): value is JsonObject & { readonly batch: readonly unknown[] } =>
   isRecord(value) &&
   Array.isArray(value.batch) &&
   value.batch.some((event) => isRecord(event) && TYPES.test(asText(event.type)));
-export const isExport = (value: unknown): value is Fields =>
+export const isExport = (value: unknown): value is JsonObject =>
   isRecord(value) &&
   typeof value.id === 'string' &&
   Array.isArray(value.observations) &&
@@ -58,7 +57,7 @@ export function badEvent(event: unknown, field: string): NativeRefusal | null {
 }
 
 /** Why a score cannot be read; null where it can. */
-export function badScore(body: Fields, field: string): NativeRefusal | null {
+export function badScore(body: JsonObject, field: string): NativeRefusal | null {
   const badName = badIdentifier(body.name, `${field}.name`);
   if (badName) return badName;
   const { value, dataType } = body;
@@ -74,9 +73,9 @@ export function badScore(body: Fields, field: string): NativeRefusal | null {
     : refusal('bad_reference', field, 'a traceId, sessionId, observationId or datasetRunId', body.traceId);
 }
 
-export function upsertOf({ type, timestamp, body }: Fields): Upsert {
+export function upsertOf({ type, timestamp, body }: JsonObject): Upsert {
   const [what = ''] = asText(type).split(/-(?:create|update)$/);
-  const fields = body as Fields;
+  const fields = body as JsonObject;
   const named = what === 'observation' && typeof fields.type === 'string' ? fields.type : what;
   return {
     kind: what === 'trace' || what === 'score' ? what : 'observation',
@@ -86,13 +85,13 @@ export function upsertOf({ type, timestamp, body }: Fields): Upsert {
   };
 }
 
-export function exported(trace: Fields): Upsert[] {
+export function exported(trace: JsonObject): Upsert[] {
   const { observations, scores, ...own } = trace;
   // The list of traces of the API names what belongs to them by ids alone.
   const named = (list: unknown): unknown => (Array.isArray(list) && list.some(isIdentifier) ? list : undefined);
   const body = { ...own, ...given('observations', named(observations)), ...given('scores', named(scores)) };
   const time = utcOf(trace.updatedAt) ?? utcOf(trace.timestamp) ?? '';
-  const members = (list: unknown): Fields[] => (Array.isArray(list) ? list.filter(isRecord) : []);
+  const members = (list: unknown): JsonObject[] => (Array.isArray(list) ? list.filter(isRecord) : []);
   return [
     { kind: 'trace', type: 'TRACE', time, body },
     ...members(observations)
@@ -121,7 +120,7 @@ export function exported(trace: Fields): Upsert[] {
 export type MergedObject = {
   readonly kind: Upsert['kind'];
   readonly type: string;
-  readonly body: Fields;
+  readonly body: JsonObject;
   readonly events: readonly Upsert[];
   /** Time of the first and of the last event about it. */
   readonly first: string;

@@ -3,15 +3,13 @@
  * pages, and blob storage, which holds the columns of its database: names in snake case, times in UTC without a zone, values as texts
  * (langfuse/langfuse, packages/shared/src/server/repositories).
  */
-import { asText, isRecord } from '../../events/json.ts';
+import { asText, isRecord, type JsonObject } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import type { NativeRefusal } from '../kit/format.ts';
 import { refusal } from '../kit/native.ts';
 import { timeOfMixed, utcOf } from '../kit/run-times.ts';
 import { jsonIn } from '../kit/span-attributes.ts';
 import type { Upsert } from './langfuse-events.ts';
-
-type Fields = Readonly<Record<string, unknown>>;
 
 const TYPES = /^(?:EVENT|SPAN|GENERATION|AGENT|TOOL|CHAIN|RETRIEVER|EVALUATOR|EMBEDDING|GUARDRAIL)$/;
 
@@ -25,7 +23,7 @@ export function itemsIn(record: unknown): readonly unknown[] {
 }
 
 const isOf =
-  ({ id }: Fields) =>
+  ({ id }: JsonObject) =>
   (observation: unknown): boolean =>
     isRecord(observation) &&
     typeof id === 'string' &&
@@ -33,11 +31,11 @@ const isOf =
     TYPES.test(asText(observation.type));
 
 /** The rows of a page, or the record as the one row; none where it holds no row of Langfuse. */
-export function rowsIn(record: unknown): Fields[] {
-  return itemsIn(record).filter((row): row is Fields => isRecord(row) && kindOf(camel(row)) !== null);
+export function rowsIn(record: unknown): JsonObject[] {
+  return itemsIn(record).filter((row): row is JsonObject => isRecord(row) && kindOf(camel(row)) !== null);
 }
 
-function kindOf(row: Fields): Upsert['kind'] | null {
+function kindOf(row: JsonObject): Upsert['kind'] | null {
   if (!isIdentifier(row.id)) return null;
   if (isIdentifier(row.traceId) && TYPES.test(asText(row.type)) && 'startTime' in row) return 'observation';
   if (isIdentifier(row.name) && 'dataType' in row && 'source' in row && ('value' in row || 'stringValue' in row))
@@ -46,7 +44,7 @@ function kindOf(row: Fields): Upsert['kind'] | null {
 }
 
 /** Rows as what a batch would say of them. A row without a parent is the root of its trace, of which nothing else may be there. */
-export function rowUpserts(rows: readonly Fields[]): Upsert[] {
+export function rowUpserts(rows: readonly JsonObject[]): Upsert[] {
   return rows.flatMap((native): Upsert[] => {
     const row = read(camel(native));
     const kind = kindOf(row)!;
@@ -69,7 +67,7 @@ export function badRowTime({ body }: Upsert): NativeRefusal | null {
   return name === undefined ? null : refusal('bad_time', name, 'an ISO 8601 time', body[name]);
 }
 
-const camel = (row: Fields): Fields =>
+const camel = (row: JsonObject): JsonObject =>
   Object.fromEntries(
     Object.entries(row).map(([name, value]) => [
       name === 'provided_model_name' ? 'model' : name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase()),
@@ -82,7 +80,7 @@ const TIMES = new Set(['startTime', 'endTime', 'timestamp', 'createdAt', 'update
 const OBJECTS = new Set(['metadata', 'modelParameters', 'usageDetails', 'costDetails', 'tags']);
 
 /** Times with their zone, and values that are JSON in texts as what they are. */
-const read = (row: Fields): Fields =>
+const read = (row: JsonObject): JsonObject =>
   withValues(
     Object.fromEntries(
       Object.entries(row).map(([name, value]) => [
@@ -93,7 +91,7 @@ const read = (row: Fields): Fields =>
   );
 
 /** Values that are JSON in texts as what they are. */
-export const withValues = (row: Fields): Fields =>
+export const withValues = (row: JsonObject): JsonObject =>
   Object.fromEntries(
     Object.entries(row).map(([name, value]) => {
       if (name === 'input' || name === 'output') return [name, messagesIn(value)];

@@ -2,7 +2,7 @@
  * Langfuse: batches for its ingestion API, exported traces and scores (langfuse/langfuse, ingestion/types.ts), and its OpenTelemetry
  * spans. A body is an upsert: of several values for one id, the later one that is not null counts.
  */
-import { given, isRecord, without } from '../../events/json.ts';
+import { given, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { pushAll } from '../../events/push-all.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { langfuseSpanKind, textOfAny } from '../../traces/langfuse-observations.ts';
@@ -27,7 +27,6 @@ import {
 } from './langfuse-events.ts';
 import { badRowTime, itemsIn, rowsIn, rowUpserts, withValues } from './langfuse-rows.ts';
 
-type Fields = Readonly<Record<string, unknown>>;
 export const langfuse: Format = {
   name: LANGFUSE,
   summary:
@@ -53,7 +52,7 @@ export const langfuse: Format = {
 function storedRecords(stored: unknown): readonly unknown[] {
   const items = listed(stored).filter(isRecord);
   if (items.some((item) => 'span' in item || 'log' in item)) return otlpRequests(items);
-  const isRow = ({ type }: Fields): boolean => typeof type === 'string' && type === type.toUpperCase();
+  const isRow = ({ type }: JsonObject): boolean => typeof type === 'string' && type === type.toUpperCase();
   // A trace of which only the id is known, from a row of an observation, is derived from that row again.
   const rows = items
     .filter(isRow)
@@ -63,7 +62,7 @@ function storedRecords(stored: unknown): readonly unknown[] {
 }
 
 /** An exported trace whose values, and those of its observations, may be JSON in texts. */
-const withTexts = ({ observations, ...trace }: Fields): Fields => ({
+const withTexts = ({ observations, ...trace }: JsonObject): JsonObject => ({
   ...withValues(trace),
   observations: (observations as readonly unknown[]).map((one) => (isRecord(one) ? withValues(one) : one)),
 });
@@ -93,7 +92,7 @@ export function readLangfuse(requests: readonly unknown[]): TraceReading {
       for (const [i, event] of one.batch.entries()) {
         const bad = badEvent(event, `batch[${i}]`);
         if (bad) reading.refusals.push({ ...bad, at, raw: JSON.stringify(event ?? null) });
-        else if ((event as Fields).type !== 'sdk-log') upserts.push({ ...upsertOf(event as Fields), at });
+        else if ((event as JsonObject).type !== 'sdk-log') upserts.push({ ...upsertOf(event as JsonObject), at });
       }
     } else {
       const rows = rowUpserts(rowsIn(one).filter((row) => !isExport(row)));

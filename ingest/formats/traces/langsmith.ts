@@ -2,7 +2,7 @@
  * LangSmith runs of LangChain and LangGraph (langchain-ai/langsmith-sdk, js/src/schemas.ts): batches `{post, patch}`, trees with
  * `child_runs`, single runs and feedback. A patch changes the run that was posted, whichever comes first.
  */
-import { given, isRecord, without } from '../../events/json.ts';
+import { given, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { pushAll } from '../../events/push-all.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { langsmithAct } from '../../traces/langsmith-runs.ts';
@@ -18,8 +18,7 @@ import { withObjects } from '../kit/span-attributes.ts';
 
 const NAME = 'langsmith';
 
-type Fields = Readonly<Record<string, unknown>>;
-type PlacedRun = { readonly run: Fields; readonly field: string; readonly at: number; readonly patch: boolean };
+type PlacedRun = { readonly run: JsonObject; readonly field: string; readonly at: number; readonly patch: boolean };
 
 export const langsmith: Format = {
   name: NAME,
@@ -45,13 +44,13 @@ const isSent = (run: unknown): boolean =>
 const runsIn = (value: unknown): readonly unknown[] =>
   isBatch(value) ? [value.post, value.patch].flatMap((runs) => (Array.isArray(runs) ? runs : [])) : [];
 
-const isBatch = (value: unknown): value is Fields =>
+const isBatch = (value: unknown): value is JsonObject =>
   isRecord(value) && (Array.isArray(value.post) || Array.isArray(value.patch)) && !('batch' in value);
-const isRun = (value: unknown): value is Fields =>
+const isRun = (value: unknown): value is JsonObject =>
   isRecord(value) &&
   typeof value.run_type === 'string' &&
   ('dotted_order' in value || 'trace_id' in value || 'child_runs' in value);
-const isFeedback = (value: unknown): value is Fields =>
+const isFeedback = (value: unknown): value is JsonObject =>
   isRecord(value) &&
   typeof value.key === 'string' &&
   ('run_id' in value || 'trace_id' in value) &&
@@ -64,7 +63,7 @@ export function readLangsmith(requests: readonly unknown[]): TraceReading {
   for (const [at, one] of requests.entries()) {
     const add = (list: unknown, field: string, patch: boolean): void => {
       for (const [i, run] of (Array.isArray(list) ? list : []).entries())
-        placed.push({ run: run as Fields, field: `${field}[${i}]`, at, patch });
+        placed.push({ run: run as JsonObject, field: `${field}[${i}]`, at, patch });
     };
     if (isFeedback(one)) {
       const feedback = feedbackOf(one);
@@ -79,7 +78,7 @@ export function readLangsmith(requests: readonly unknown[]): TraceReading {
   const refuse = ({ at, run }: PlacedRun, bad: NativeRefusal): void => {
     reading.refusals.push({ ...bad, at, raw: JSON.stringify(run ?? null) });
   };
-  const runs = new Map<string, { posts: Fields[]; patches: PlacedRun[] }>();
+  const runs = new Map<string, { posts: JsonObject[]; patches: PlacedRun[] }>();
   const keep = (id: string) => {
     const known = runs.get(id) ?? { posts: [], patches: [] };
     runs.set(id, known);
@@ -122,7 +121,7 @@ export function traceOfPatch(request: unknown): string | null {
 }
 
 /** A tree of runs as a list; a child without a parent id belongs to the run around it. */
-function unfolded(run: Fields, field: string, at: number, parent: Fields | null = null): PlacedRun[] {
+function unfolded(run: JsonObject, field: string, at: number, parent: JsonObject | null = null): PlacedRun[] {
   const { child_runs: children, ...own } = run;
   const known = parent ? { parent_run_id: parent.id, ...given('trace_id', parent.trace_id ?? parent.id), ...own } : own;
   return [
@@ -163,9 +162,10 @@ function badRun({ run, field, patch }: PlacedRun): NativeRefusal | null {
 }
 
 /** A run after its patches, in the order of the times they give; members that are null change nothing. */
-function mergedRun(posts: readonly Fields[], patches: readonly Fields[]): Fields {
-  const orderOf = (run: Fields): string => `${timeOfMixed(run.end_time) ?? ''}${JSON.stringify(run)}`;
-  const sorted = (runs: readonly Fields[]): Fields[] => [...runs].sort((a, b) => (orderOf(a) < orderOf(b) ? -1 : 1));
+function mergedRun(posts: readonly JsonObject[], patches: readonly JsonObject[]): JsonObject {
+  const orderOf = (run: JsonObject): string => `${timeOfMixed(run.end_time) ?? ''}${JSON.stringify(run)}`;
+  const sorted = (runs: readonly JsonObject[]): JsonObject[] =>
+    [...runs].sort((a, b) => (orderOf(a) < orderOf(b) ? -1 : 1));
   const merged: Record<string, unknown> = {};
   for (const change of [...sorted(posts), ...sorted(patches)]) {
     for (const [name, value] of Object.entries(change)) if (value !== null && value !== undefined) merged[name] = value;
@@ -177,13 +177,13 @@ function mergedRun(posts: readonly Fields[], patches: readonly Fields[]): Fields
 const OBJECTS = ['inputs', 'outputs', 'extra', 'events', 'serialized', 'feedback_stats'];
 
 /** The root of a run: as given, or the first id in its dotted order, or itself. */
-function traceIdOf({ trace_id: trace, dotted_order: dotted, id }: Fields): string {
+function traceIdOf({ trace_id: trace, dotted_order: dotted, id }: JsonObject): string {
   if (typeof trace === 'string') return trace;
   const first = typeof dotted === 'string' ? dotted.split('.')[0]!.replace(/^\d{8}T\d{12}Z/, '') : undefined;
   return first ?? (id as string);
 }
 
-function feedbackOf(fields: Fields): Judgement | null {
+function feedbackOf(fields: JsonObject): Judgement | null {
   const { run_id: run, trace_id: trace, key, score, value, comment, id } = fields;
   if (!isIdentifier(key) || (!isIdentifier(run) && !isIdentifier(trace))) return null;
   const judged = score ?? value;

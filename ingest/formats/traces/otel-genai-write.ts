@@ -2,13 +2,11 @@
  * An episode as OTLP spans and log records of the GenAI conventions. An episode whose calls all came in these conventions is given back
  * unchanged, in the one form of `otlp/normal.ts`; any other is written as spans of its own, with ids derived from its ids.
  */
-import { asText, canonicalJson, given, hashId, isRecord, without } from '../../events/json.ts';
+import { asText, canonicalJson, given, hashId, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { toAttributes } from '../../traces/otlp/any-value.ts';
 import type { Native } from '../../traces/otlp/span.ts';
 import type { RestoredEvent } from '../kit/format.ts';
 import { startOf } from '../kit/native.ts';
-
-type Fields = Readonly<Record<string, unknown>>;
 
 /** One request of traces and, where there are log records, one of logs. */
 export function writeOtlp(events: readonly RestoredEvent[]): readonly unknown[] {
@@ -23,7 +21,7 @@ export function writeOtlp(events: readonly RestoredEvent[]): readonly unknown[] 
   ];
 }
 
-const nativeOf = ({ unmapped }: Fields): Native[] =>
+const nativeOf = ({ unmapped }: JsonObject): Native[] =>
   isRecord(unmapped) && isRecord(unmapped.otlp) ? [unmapped.otlp as Native] : [];
 
 /** Each item once, in the order of its times: an event may have been derived twice, beside more of its trace. */
@@ -155,7 +153,7 @@ const idsIn = (choices: unknown): ReadonlySet<unknown> =>
 type SpanParts = {
   readonly start: string | null;
   readonly end: string | null;
-  readonly attributes: Fields;
+  readonly attributes: JsonObject;
   readonly failed?: boolean;
   readonly message?: unknown;
 };
@@ -163,9 +161,9 @@ type SpanParts = {
 const textOrNone = (value: unknown): string | undefined =>
   value === undefined || value === null ? undefined : typeof value === 'string' ? value : canonicalJson(value);
 
-function callAttributes(asked: Fields, answered: Fields): Fields {
+function callAttributes(asked: JsonObject, answered: JsonObject): JsonObject {
   const usage = isRecord(answered.usage) ? answered.usage : {};
-  const choices = (answered.choices ?? []) as Fields[];
+  const choices = (answered.choices ?? []) as JsonObject[];
   return {
     'gen_ai.operation.name': 'chat',
     ...given('gen_ai.agent.name', answered.agent_id ?? undefined),
@@ -188,12 +186,12 @@ function callAttributes(asked: Fields, answered: Fields): Fields {
   };
 }
 
-const prefixed = (prefix: string, members: unknown): Fields =>
+const prefixed = (prefix: string, members: unknown): JsonObject =>
   isRecord(members) ? Object.fromEntries(Object.entries(members).map(([name, value]) => [prefix + name, value])) : {};
 
 /** A message as the conventions write it: always in parts. */
 function toNative(message: unknown): Record<string, unknown> {
-  const { content, role, ...rest } = message as Fields;
+  const { content, role, ...rest } = message as JsonObject;
   const parts = typeof content === 'string' ? [{ type: 'text', content }] : Array.isArray(content) ? content : [];
   const answers = role === 'tool' && rest.tool_call_id !== undefined && parts.length > 0;
   return answers

@@ -3,7 +3,7 @@
  * model servers stand in `output` as the client library gave them, objects of Python with `_type`, `_class_name` and `_bases` beside.
  */
 import type { Message, Part } from '../../events/events.ts';
-import { given, isRecord } from '../../events/json.ts';
+import { given, isRecord, type JsonObject } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { toLangchainMessage } from '../../traces/langchain-messages.ts';
 import { langsmithSpanKind } from '../../traces/langsmith-runs.ts';
@@ -15,10 +15,8 @@ import { responseContent, responseInput } from '../kit/openai-responses.ts';
 import { contentOf, idAt, messageOf } from '../kit/span-attributes.ts';
 import { usageOf } from '../kit/usage.ts';
 
-type Fields = Readonly<Record<string, unknown>>;
-
 /** The name of the function in a reference `weave:///ENTITY/PROJECT/op/NAME:DIGEST`, or a name as it is. */
-export function opName({ op_name: name }: Fields): string {
+export function opName({ op_name: name }: JsonObject): string {
   const found = typeof name === 'string' ? /^weave:\/\/\/[^/]+\/[^/]+\/op\/(.+):[^:/]*$/.exec(name)?.[1] : undefined;
   if (found === undefined) return typeof name === 'string' ? name : '';
   try {
@@ -28,14 +26,14 @@ export function opName({ op_name: name }: Fields): string {
   }
 }
 
-const kindOf = ({ attributes }: Fields): unknown =>
+const kindOf = ({ attributes }: JsonObject): unknown =>
   isRecord(attributes) && isRecord(attributes.weave) ? attributes.weave.kind : undefined;
 
 /** Functions of client libraries that call a model, from before calls had a kind. */
 const MODEL_CALL =
   /^(?:openai\.(?:chat\.completions|responses|beta\.chat)|anthropic\.|litellm\.|groq\.|mistralai\.|cohere\.|google\.(?:genai|generativeai)\.)/;
 
-const isModelCall = (call: Fields): boolean => {
+const isModelCall = (call: JsonObject): boolean => {
   const kind = kindOf(call);
   if (typeof kind === 'string') return kind === 'llm';
   const { output } = call;
@@ -47,7 +45,7 @@ const isModelCall = (call: Fields): boolean => {
 type Meaning = { readonly what: SpanKind; readonly agent: string | null; readonly flags?: readonly string[] };
 
 /** `asked` are the names of the tools that models of the same trace asked for: a function of such a name is that tool. */
-export function weaveSpanKind(call: Fields, asked: ReadonlySet<string>): Meaning {
+export function weaveSpanKind(call: JsonObject, asked: ReadonlySet<string>): Meaning {
   const name = opName(call);
   const kind = kindOf(call);
   const inputs = isRecord(call.inputs) ? call.inputs : {};
@@ -97,7 +95,7 @@ export function weaveSpanKind(call: Fields, asked: ReadonlySet<string>): Meaning
 const UNKNOWN = { messages: undefined, prompt: undefined, contents: undefined, input: undefined, system: undefined };
 const SHOWN = Object.keys(UNKNOWN);
 
-const refers = (inputs: Fields): boolean => SHOWN.some((name) => hasReference(inputs[name]));
+const refers = (inputs: JsonObject): boolean => SHOWN.some((name) => hasReference(inputs[name]));
 
 function hasReference(value: unknown): boolean {
   if (typeof value === 'string') return /^weave:\/\/\/\S+$/.test(value);
@@ -107,20 +105,22 @@ function hasReference(value: unknown): boolean {
 /** The names of the tools that a model call asked for. */
 export function toolsAsked({ what }: { readonly what: SpanKind }): readonly string[] {
   if (what.kind !== 'generation') return [];
-  const parts = what.choices.flatMap(({ content }) => (Array.isArray(content) ? (content as readonly Fields[]) : []));
+  const parts = what.choices.flatMap(({ content }) =>
+    Array.isArray(content) ? (content as readonly JsonObject[]) : [],
+  );
   return parts.flatMap((part) => (part.type === 'tool_call' && typeof part.name === 'string' ? [part.name] : []));
 }
 
 /** `Tools.population` is the tool `population`. */
 const lastOf = (name: string): string => name.split('.').at(-1) ?? name;
 
-function agentName(call: Fields, self: unknown): string | null {
+function agentName(call: JsonObject, self: unknown): string | null {
   const attributes = isRecord(call.attributes) ? call.attributes : {};
   const named = isRecord(self) ? (idAt(self, 'name', 'role') ?? undefined) : undefined;
   return [attributes.agent_name, named, call.display_name, opName(call)].find(isIdentifier) ?? null;
 }
 
-function generationOf(call: Fields, inputs: Fields): SpanKind {
+function generationOf(call: JsonObject, inputs: JsonObject): SpanKind {
   const output = isRecord(call.output) ? call.output : {};
   const { messages, input, prompt, contents, system, instructions, model, tools, ...params } = inputs;
   const usage = [output.usage, output.usage_metadata, onlyUsage(call.summary)].find(isRecord);
@@ -145,7 +145,7 @@ function onlyUsage(summary: unknown): unknown {
   return counted.length === 1 ? counted[0] : undefined;
 }
 
-function inputOf({ messages, input, system, instructions }: Fields): Message[] | undefined {
+function inputOf({ messages, input, system, instructions }: JsonObject): Message[] | undefined {
   if (input !== undefined && messages === undefined) return responseInput(input, instructions);
   if (typeof messages === 'string') return [{ role: 'user', content: messages }];
   if (!Array.isArray(messages)) return undefined;

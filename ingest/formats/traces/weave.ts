@@ -3,7 +3,7 @@
  * form), as the trace server's `calls/stream_query` and the export of its page give them: one call a line, with feedback in its summary
  * or in rows of its own. Of an evaluation each example is an episode.
  */
-import { asText, given, hashId, isRecord, without } from '../../events/json.ts';
+import { asText, given, hashId, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import type { About, Act, Judgement } from '../../traces/trace.ts';
 import { type TraceReading, traceReading } from '../../traces/trace-import.ts';
@@ -15,11 +15,9 @@ import { opName, toolsAsked, weaveSpanKind } from './weave-calls.ts';
 
 const NAME = 'weave';
 
-type Fields = Readonly<Record<string, unknown>>;
-
-const isCall = (record: unknown): record is Fields =>
+const isCall = (record: unknown): record is JsonObject =>
   isRecord(record) && typeof record.op_name === 'string' && 'trace_id' in record && 'started_at' in record;
-const isFeedback = (record: unknown): record is Fields =>
+const isFeedback = (record: unknown): record is JsonObject =>
   isRecord(record) && typeof record.feedback_type === 'string' && 'weave_ref' in record;
 const isAnswer = (record: unknown): record is { readonly calls: readonly unknown[] } =>
   isRecord(record) && Array.isArray(record.calls) && record.calls.some(isCall);
@@ -34,12 +32,12 @@ export const weave: Format = {
   restates: new Set(['task.defined']),
 };
 
-type CallRecord = { readonly call: Fields & { readonly id: string }; readonly native: unknown };
+type CallRecord = { readonly call: JsonObject & { readonly id: string }; readonly native: unknown };
 
 function readWeave(records: readonly unknown[]): TraceReading {
   const reading = traceReading(NAME);
   const calls = new Map<string, CallRecord>();
-  const feedback: { readonly row: Fields; readonly at: number }[] = [];
+  const feedback: { readonly row: JsonObject; readonly at: number }[] = [];
   if (records.length === 0)
     reading.refusals.push({ ...refusal('bad_shape', '', 'calls or feedback', records), at: 0, raw: '[]' });
   for (const [at, record] of records.entries()) {
@@ -106,7 +104,7 @@ function badCall(call: unknown): NativeRefusal | null {
   return null;
 }
 
-const fuller = (call: Fields, before: Fields): boolean =>
+const fuller = (call: JsonObject, before: JsonObject): boolean =>
   (timeOfMixed(call.ended_at) ?? '') > (timeOfMixed(before.ended_at) ?? '') ||
   (timeOfMixed(call.ended_at) === timeOfMixed(before.ended_at) && JSON.stringify(call) > JSON.stringify(before));
 
@@ -128,7 +126,7 @@ function plain(value: unknown): unknown {
   );
 }
 
-const isExample = (call: Fields): boolean => opName(call) === 'Evaluation.predict_and_score';
+const isExample = (call: JsonObject): boolean => opName(call) === 'Evaluation.predict_and_score';
 
 /** The episode of each call: the example of an evaluation around it, else its trace; null for a call that is not there. */
 function traces(calls: ReadonlyMap<string, CallRecord>): (id: string) => string | null {
@@ -206,7 +204,7 @@ function aboutOf(call: CallRecord['call'], trace: string): About {
 const OF_WEAVE = ['weave', 'integration', '_weave_eval_meta', 'lc_id', 'lc_name', 'parent_run_id'];
 
 /** An example that is the row of a dataset is named by the digest of its content; the trials of a model are a group. */
-function exampleOf({ inputs }: Fields): { readonly taskId: string; readonly groupId: string } | null {
+function exampleOf({ inputs }: JsonObject): { readonly taskId: string; readonly groupId: string } | null {
   const { example, model } = isRecord(inputs) ? inputs : {};
   const row = typeof example === 'string' ? /^weave:\/\/\/.+\/id\/([^/]+)$/.exec(example)?.[1] : undefined;
   if (row === undefined) return null;
@@ -220,7 +218,7 @@ const leaves = (value: unknown, name: string): (readonly [string, number | boole
       ? Object.entries(value).flatMap(([key, member]) => leaves(member, `${name}.${key}`))
       : [];
 
-const scoresIn = (call: Fields | undefined): Fields =>
+const scoresIn = (call: JsonObject | undefined): JsonObject =>
   call && isExample(call) && isRecord(call.output) && isRecord(call.output.scores) ? call.output.scores : {};
 
 /** What the scorers of an evaluation found: each number and boolean of them is a score of the example. */
@@ -240,22 +238,23 @@ function scoresOf(call: CallRecord['call']): Judgement[] {
     }));
 }
 
-const feedbackIn = ({ summary }: Fields): readonly Fields[] => {
+const feedbackIn = ({ summary }: JsonObject): readonly JsonObject[] => {
   const derived = isRecord(summary) && isRecord(summary.weave) ? summary.weave : {};
   return Array.isArray(derived.feedback) ? derived.feedback.filter(isFeedback) : [];
 };
 
 /** The id of the call that feedback is about; null where it names none. */
-function refOf({ weave_ref: ref }: Fields): string | null {
+function refOf({ weave_ref: ref }: JsonObject): string | null {
   const id = typeof ref === 'string' ? /^weave:\/\/\/.+\/call\/([^/]+)/.exec(ref)?.[1] : undefined;
   return isIdentifier(id) ? id : null;
 }
 
 /** The name of the scorer whose result feedback is; empty where it is none. */
-const scorerOf = ({ feedback_type: type }: Fields): string => /^wandb\.runnable\.(.+)$/.exec(asText(type))?.[1] ?? '';
+const scorerOf = ({ feedback_type: type }: JsonObject): string =>
+  /^wandb\.runnable\.(.+)$/.exec(asText(type))?.[1] ?? '';
 
 /** Reactions and notes of people, annotations, results of scorers, and kinds of the program's own. None where it names no call. */
-function feedbackOf(row: Fields, traceOf: (call: string) => string | null): Judgement[] {
+function feedbackOf(row: JsonObject, traceOf: (call: string) => string | null): Judgement[] {
   const id = refOf(row);
   if (id === null) return [];
   const type = row.feedback_type as string;

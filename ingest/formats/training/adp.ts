@@ -4,23 +4,23 @@
  * without an observation between them are one, up to the next that is described.
  */
 import type { Draft } from '../../events/events.ts';
-import { asText, canonicalJson, given, hashId, isRecord, without } from '../../events/json.ts';
+import { asText, canonicalJson, given, hashId, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { writtenArguments } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
 import type { ChatMessage } from '../kit/chat-message.ts';
 import type { Conversion, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
 import { recordId, refusal, refused, revisedEmitter } from '../kit/native.ts';
-import { distinct, type Fields, lastResultDrafts, rolloutCallDrafts } from '../kit/rollout-calls.ts';
+import { distinct, lastResultDrafts, rolloutCallDrafts } from '../kit/rollout-calls.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf } from '../kit/run.ts';
 
 const NAME = 'adp';
 const emit = revisedEmitter(NAME);
 const AGENT = 'agent';
 
-const isItem = (item: unknown): item is Fields & { readonly class_: string } =>
+const isItem = (item: unknown): item is JsonObject & { readonly class_: string } =>
   isRecord(item) && typeof item.class_ === 'string' && /_(?:action|observation)$/.test(item.class_);
 
-const isTrajectory = (record: unknown): record is Fields & { readonly content: readonly unknown[] } =>
+const isTrajectory = (record: unknown): record is JsonObject & { readonly content: readonly unknown[] } =>
   isRecord(record) && 'id' in record && Array.isArray(record.content) && record.content.some(isItem);
 
 export const adp: Format = {
@@ -169,18 +169,18 @@ function conversationOf(content: readonly unknown[], refusals: NativeRefusal[]):
       refusals.push(bad);
       continue;
     }
-    const { class_: kind, tool_call_id: id, reward } = item as Fields & { readonly class_: string };
+    const { class_: kind, tool_call_id: id, reward } = item as JsonObject & { readonly class_: string };
     if (kind === 'message_action') {
-      messages.push(answerOf(item as Fields, []));
+      messages.push(answerOf(item as JsonObject, []));
       open = [];
       joins = false;
     } else if (kind.endsWith('_action')) {
-      const call = callOf(item as Fields, i);
+      const call = callOf(item as JsonObject, i);
       open.push(call.id);
       const before = messages.at(-1);
-      if (joins && before && !isDescribed(item as Fields))
+      if (joins && before && !isDescribed(item as JsonObject))
         messages[messages.length - 1] = { ...before, tool_calls: [...(before.tool_calls as unknown[]), call] };
-      else messages.push(answerOf(item as Fields, [call]));
+      else messages.push(answerOf(item as JsonObject, [call]));
       joins = true;
     } else {
       const answered = isIdentifier(id) ? id : open[0];
@@ -188,7 +188,7 @@ function conversationOf(content: readonly unknown[], refusals: NativeRefusal[]):
       if (answered !== undefined && !known)
         refusals.push(refusal('bad_reference', `content[${i}].tool_call_id`, 'the id of an action before it', id));
       open = open.filter((one) => one !== answered);
-      const message = known ? resultOf(item as Fields, answered) : saidOf(item as Fields);
+      const message = known ? resultOf(item as JsonObject, answered) : saidOf(item as JsonObject);
       if (message.role === 'assistant') quoted.add(message);
       messages.push(message);
       joins = false;
@@ -210,7 +210,7 @@ function badItem(item: unknown, field: string): NativeRefusal | null {
   return null;
 }
 
-const isDescribed = ({ description, reasoning_content: thought }: Fields): boolean => !!description || !!thought;
+const isDescribed = ({ description, reasoning_content: thought }: JsonObject): boolean => !!description || !!thought;
 
 const hasCall = (messages: readonly ChatMessage[], id: string): boolean =>
   messages.some(
@@ -218,7 +218,7 @@ const hasCall = (messages: readonly ChatMessage[], id: string): boolean =>
   );
 
 /** Code is a call of the tool that is called as its language. */
-function callOf({ class_: kind, tool_call_id: id, ...item }: Fields, place: number) {
+function callOf({ class_: kind, tool_call_id: id, ...item }: JsonObject, place: number) {
   const code = kind === 'code_action' || !isIdentifier(item.function);
   const name = code ? item.language : item.function;
   const asked = code ? { code: item.content ?? null } : (item.kwargs ?? {});
@@ -230,7 +230,7 @@ function callOf({ class_: kind, tool_call_id: id, ...item }: Fields, place: numb
 }
 
 function answerOf(
-  { class_: kind, content, description, reasoning_content: thought }: Fields,
+  { class_: kind, content, description, reasoning_content: thought }: JsonObject,
   calls: unknown[],
 ): ChatMessage {
   const [first = '', ...more] = [description, ...(kind === 'message_action' ? [content] : [])].flatMap((part) =>
@@ -244,13 +244,13 @@ function answerOf(
   };
 }
 
-const resultOf = (item: Fields, id: string): ChatMessage => ({
+const resultOf = (item: JsonObject, id: string): ChatMessage => ({
   role: 'tool',
   tool_call_id: id,
   content: shownIn(item),
 });
 
-function saidOf(item: Fields): ChatMessage {
+function saidOf(item: JsonObject): ChatMessage {
   const { source, name } = item;
   const role = source === 'agent' || source === 'assistant' ? 'assistant' : source === 'system' ? 'system' : null;
   const by = role ?? (source === 'user' || source === 'user_msg' ? 'user' : 'environment');
@@ -258,7 +258,7 @@ function saidOf(item: Fields): ChatMessage {
 }
 
 /** Texts as they are; an image is the place where it lies, a page its accessibility tree or else its source. */
-function shownIn(native: Fields): unknown {
+function shownIn(native: JsonObject): unknown {
   const { class_: kind, ...item } = without(native, 'tool_call_id', 'source', 'name', 'reward') ?? {};
   if (kind === 'text_observation' && typeof item.content === 'string') return item.content;
   if (kind === 'image_observation')

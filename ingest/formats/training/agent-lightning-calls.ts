@@ -1,15 +1,14 @@
 /** A model request of Agent Lightning v1: the request and the answer of the chat API, with the tokens that were sampled. */
-import { given, isRecord, without } from '../../events/json.ts';
+import { given, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import type { Act, Choice } from '../../traces/trace.ts';
 import { badMessage, type ChatMessage, toMessage } from '../kit/chat-message.ts';
 import { finishReason, messageOf } from '../kit/span-attributes.ts';
 import { usageOf } from '../kit/usage.ts';
 
-type Fields = Readonly<Record<string, unknown>>;
 type Call = Pick<Act, 'what' | 'agent' | 'about' | 'error' | 'flags' | 'unmapped'>;
 
-export function lightningCall(data: Fields, rest: Record<string, unknown> | undefined): Call {
+export function lightningCall(data: JsonObject, rest: Record<string, unknown> | undefined): Call {
   const request = isRecord(data.request) ? data.request : {};
   const response = isRecord(data.response) ? data.response : {};
   const metadata = isRecord(request.metadata) ? request.metadata : {};
@@ -80,7 +79,7 @@ const messageIn = (value: unknown) =>
 export const isTokenIds = (value: unknown): value is number[] =>
   Array.isArray(value) && value.length > 0 && value.every((id) => Number.isSafeInteger(id) && id >= 0 && id < 2 ** 31);
 
-function choiceOf(native: Fields, index: number): { readonly choice: Choice; readonly mismatch: boolean } {
+function choiceOf(native: JsonObject, index: number): { readonly choice: Choice; readonly mismatch: boolean } {
   const message = isRecord(native.message) ? { role: 'assistant', ...native.message } : null;
   const tokens = isTokenIds(native.token_ids) ? native.token_ids : undefined;
   const logprobs = logprobsIn(native.logprobs);

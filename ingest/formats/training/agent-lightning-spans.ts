@@ -1,5 +1,5 @@
 /** Spans of Agent Lightning v0.3: flattened conversations as Traceloop writes them, with token ids; rewards are annotations. */
-import { asText, given, isRecord, without } from '../../events/json.ts';
+import { asText, given, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { genaiSpanKind } from '../../traces/otel-genai-spans.ts';
 import type { Attributes, OtlpSpan } from '../../traces/otlp/span.ts';
@@ -10,14 +10,12 @@ import { utcOf } from '../kit/run-times.ts';
 import { flattened, idAt, jsonIn, leftover } from '../kit/span-attributes.ts';
 import { isTokenIds, logprobsIn } from './agent-lightning-calls.ts';
 
-type Fields = Readonly<Record<string, unknown>>;
-
 const FLAT = /^gen_ai\.(?:prompt|completion)\.\d+\./;
 const REWARDS = 'agentlightning.reward';
 
 const timeOf = (value: unknown): string | null => timeOfSeconds(value) ?? utcOf(value);
 
-export function lightningSpanAct(format: string, span: Fields, trace: string): Act {
+export function lightningSpanAct(format: string, span: JsonObject, trace: string): Act {
   const attributes = span.attributes as Attributes;
   const name = typeof span.name === 'string' ? span.name : '';
   const status = isRecord(span.status) ? span.status : {};
@@ -95,7 +93,7 @@ function spanKindOf(attributes: Attributes, name: string): { readonly what: Span
 }
 
 /** The rewards of a span; the primary one is the reward of the attempt. */
-export function annotationsOf(format: string, span: Fields, trace: string): Judgement[] {
+export function annotationsOf(format: string, span: JsonObject, trace: string): Judgement[] {
   return flattened(span.attributes as Attributes, REWARDS).map((entry, i) => {
     const name = isIdentifier(entry.name) ? entry.name : 'reward';
     return {

@@ -2,7 +2,7 @@
  * Agent Lightning (microsoft/agent-lightning): v1 events of rollouts and the rollouts themselves (agentlightning/schemas.py), and the
  * spans of v0.3 (types/tracer.py, semconv.py). An attempt at a rollout is an episode; tokens are as they were sampled.
  */
-import { asText, given, hashId, isRecord, ownOf, without } from '../../events/json.ts';
+import { asText, given, hashId, isRecord, type JsonObject, ownOf, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import type { Act, Judgement } from '../../traces/trace.ts';
 import { traceReading } from '../../traces/trace-import.ts';
@@ -13,8 +13,6 @@ import { lightningCall } from './agent-lightning-calls.ts';
 import { annotationsOf, lightningSpanAct } from './agent-lightning-spans.ts';
 
 const NAME = 'agent-lightning';
-
-type Fields = Readonly<Record<string, unknown>>;
 
 export const agentLightning: Format = {
   name: NAME,
@@ -28,7 +26,7 @@ export const agentLightning: Format = {
   restates: new Set(['task.defined']),
 };
 
-const isEvent = (value: unknown): value is Fields =>
+const isEvent = (value: unknown): value is JsonObject =>
   isRecord(value) && typeof value.event_type === 'string' && 'timestamp' in value && 'data' in value;
 const isRollout = (value: unknown): boolean =>
   isRecord(value) && 'rollout_id' in value && 'input' in value && !('event_type' in value);
@@ -37,14 +35,14 @@ const isSpan = (value: unknown): boolean =>
 
 function convert(record: NativeRecord): Conversion {
   const reading = traceReading(NAME);
-  const rollouts: Fields[] = [];
+  const rollouts: JsonObject[] = [];
   for (const [at, one] of listsOf(record.value).flat().entries()) {
     const bad = badRecord(one);
     if (bad) {
       reading.refusals.push({ ...bad, at });
       continue;
     }
-    const item = one as Fields;
+    const item = one as JsonObject;
     if (isRollout(item)) {
       rollouts.push(item);
       continue;
@@ -91,8 +89,8 @@ function badRecord(value: unknown): NativeRefusal | null {
     : refusal('bad_number', 'data.value', 'a number or null', reward);
 }
 
-function eventAct(event: Fields, trace: string): Act {
-  const data = event.data as Fields;
+function eventAct(event: JsonObject, trace: string): Act {
+  const data = event.data as JsonObject;
   const type = event.event_type as string;
   const time = timeOfSeconds(event.timestamp);
   const place = {
@@ -129,8 +127,8 @@ function eventAct(event: Fields, trace: string): Act {
   };
 }
 
-function rewardOf(event: Fields, trace: string): Judgement {
-  const data = event.data as Fields;
+function rewardOf(event: JsonObject, trace: string): Judgement {
+  const data = event.data as JsonObject;
   const known = typeof data.value === 'number' || typeof data.value === 'boolean';
   return {
     format: NAME,
@@ -149,7 +147,7 @@ function rewardOf(event: Fields, trace: string): Judgement {
 
 const OUTCOMES: Readonly<Record<string, 'success' | 'failure'>> = { succeeded: 'success', failed: 'failure' };
 
-function rolloutAct(rollout: Fields, trace: string, last: boolean): Act {
+function rolloutAct(rollout: JsonObject, trace: string, last: boolean): Act {
   const { input, status, metadata, is_train: train } = rollout;
   const asked = isRecord(input) ? input : {};
   const state = isRecord(status) ? status : {};

@@ -4,8 +4,6 @@ import { isRecord } from '../../events/json.ts';
 import { pushAll } from '../../events/push-all.ts';
 import { badIdentifier, refusal } from '../kit/native.ts';
 
-export type Fields = Readonly<Record<string, unknown>>;
-
 const SOURCES = ['system', 'user', 'agent'];
 /** What only a step of an agent may have. */
 const AGENT_ONLY = ['model_name', 'reasoning_effort', 'reasoning_content', 'tool_calls', 'metrics'];

@@ -1,20 +1,19 @@
 /** One step of an ATIF trajectory as events. Each carries the key of its trajectory and the number of its step, to find its way back. */
 import type { Content, Draft, Message } from '../../events/events.ts';
-import { asText, given, isRecord, without } from '../../events/json.ts';
+import { asText, given, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { toContent, toMessage } from '../kit/chat-message.ts';
 import { finishReasonIn } from '../kit/finish-reason.ts';
 import type { Emitter } from '../kit/native.ts';
 import { timeOfText } from '../kit/run.ts';
 import { withOurs } from '../kit/usage.ts';
-import type { Fields } from './atif-rules.ts';
 import { callIdOf, isCall, isCopied, type Numbering, referencesOf, type Trajectory } from './atif-trajectory.ts';
 
 /** The events of a step; `input`, the conversation before it where that is known, is extended by the messages of the step. */
 export function trajectorySteps(
   emit: Emitter,
   trajectory: Trajectory,
-  step: Fields,
+  step: JsonObject,
   input: Message[] | null,
   numbering: Numbering,
 ): Draft[] {
@@ -32,7 +31,7 @@ export function trajectorySteps(
     : calls;
 }
 
-const asChat = (step: Fields) => ({
+const asChat = (step: JsonObject) => ({
   role: 'assistant',
   content: step.message,
   ...given('reasoning_content', typeof step.reasoning_content === 'string' ? step.reasoning_content : undefined),
@@ -47,29 +46,29 @@ const asChat = (step: Fields) => ({
     : {}),
 });
 
-const plainMessage = (step: Fields): Message => ({
+const plainMessage = (step: JsonObject): Message => ({
   role: step.source as string,
   ...given('content', toContent(step.message) as Content),
 });
 
-const callsOf = (step: Fields): Fields[] => (step.tool_calls ?? []) as Fields[];
-const resultsOf = (step: Fields): Fields[] =>
-  isRecord(step.observation) ? ((step.observation.results ?? []) as Fields[]) : [];
+const callsOf = (step: JsonObject): JsonObject[] => (step.tool_calls ?? []) as JsonObject[];
+const resultsOf = (step: JsonObject): JsonObject[] =>
+  isRecord(step.observation) ? ((step.observation.results ?? []) as JsonObject[]) : [];
 
 /** The call that a result answers: the one it names, else the only one of a step with one result. */
-function answeredIn(step: Fields, { source_call_id: source }: Fields): unknown {
+function answeredIn(step: JsonObject, { source_call_id: source }: JsonObject): unknown {
   const [call, ...more] = callsOf(step);
   return source ?? (more.length === 0 && resultsOf(step).length === 1 ? call?.tool_call_id : null) ?? null;
 }
 
-const answersOf = (step: Fields): Message[] =>
+const answersOf = (step: JsonObject): Message[] =>
   resultsOf(step).map((result) => ({
     role: 'tool',
     ...given('tool_call_id', answeredIn(step, result) ?? undefined),
     ...given('content', toContent(result.content) as Content),
   }));
 
-function stepEmitter(emit: Emitter, trajectory: Trajectory, step: Fields, numbering: Numbering) {
+function stepEmitter(emit: Emitter, trajectory: Trajectory, step: JsonObject, numbering: Numbering) {
   const { episodeId, key, agent } = trajectory;
   const time = timeOfText(step.timestamp);
   const callId = callIdOf(trajectory, step);
@@ -108,7 +107,7 @@ function stepEmitter(emit: Emitter, trajectory: Trajectory, step: Fields, number
   const generation = (output: Message, before: readonly Message[] | null): Draft[] => {
     const call = { ...here(), call_id: callId, agent_id: agent };
     const { model_name: model, metrics: given_, ...others } = step;
-    const metrics = (given_ ?? {}) as Fields;
+    const metrics = (given_ ?? {}) as JsonObject;
     const { prompt_token_ids: prompt, completion_token_ids: ids, logprobs, extra, ...usage } = metrics;
     const tokens = isTokenIds(ids) ? ids : undefined;
     const probabilities = isNumbers(logprobs) && (!tokens || tokens.length === logprobs.length) ? logprobs : undefined;
@@ -140,7 +139,7 @@ function stepEmitter(emit: Emitter, trajectory: Trajectory, step: Fields, number
           ...call,
           ...(typeof model === 'string' ? { model } : {}),
           ...(before ? { input: [...before] } : {}),
-          ...given('tools', (trajectory.document.agent as Fields).tool_definitions),
+          ...given('tools', (trajectory.document.agent as JsonObject).tool_definitions),
           native,
         },
         time,
@@ -199,7 +198,7 @@ function stepEmitter(emit: Emitter, trajectory: Trajectory, step: Fields, number
     ];
   };
 
-  const answer = (result: Fields, index: number, own: { call_id?: string }): Draft[] => {
+  const answer = (result: JsonObject, index: number, own: { call_id?: string }): Draft[] => {
     const { source_call_id: source, content, ...more } = result;
     const call = answeredIn(step, result);
     const answered = call === null ? null : numbering.result(`${key}/${asText(call)}`);
@@ -230,7 +229,7 @@ function stepEmitter(emit: Emitter, trajectory: Trajectory, step: Fields, number
     ];
   };
 
-  const handOver = (reference: Fields, toolCall: string | null, at: readonly number[]): Draft[] => {
+  const handOver = (reference: JsonObject, toolCall: string | null, at: readonly number[]): Draft[] => {
     const { trajectory_id: id, session_id: session } = reference;
     const child = trajectory.children.find((one) => one.document.trajectory_id === id);
     const to = child?.agent ?? id ?? session ?? reference.trajectory_path;

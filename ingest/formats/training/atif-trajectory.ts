@@ -1,31 +1,36 @@
 /** A trajectory of ATIF on its way into events: its identity and its steps. */
-import { asText, canonicalJson, isRecord, sha256 } from '../../events/json.ts';
+import { asText, canonicalJson, isRecord, type JsonObject, sha256 } from '../../events/json.ts';
 import { answersIn } from './atif-parts.ts';
-import { type Fields, isGiven } from './atif-rules.ts';
+import { isGiven } from './atif-rules.ts';
 
 /** One trajectory on its way into events, the root or one inside it. */
 export type Trajectory = {
-  readonly document: Fields;
+  readonly document: JsonObject;
   readonly episodeId: string;
   /** Its identity within its run: its own id, or its content. */
   readonly key: string;
   readonly agent: string;
   /** Its steps as they are read: an answer that the document has in parts is one. */
-  readonly steps: readonly Fields[];
+  readonly steps: readonly JsonObject[];
   readonly children: readonly Trajectory[];
 };
 
 /** A document that keeps the rules, with those inside it. */
-export function trajectoryOf(document: Fields, episodeId: string, parent: string | null, place: number): Trajectory {
+export function trajectoryOf(
+  document: JsonObject,
+  episodeId: string,
+  parent: string | null,
+  place: number,
+): Trajectory {
   const own = document.trajectory_id as string | null | undefined;
   const key = own ?? (parent === null ? sha256(canonicalJson(document)).slice(0, 12) : `${parent}/${place}`);
-  const children = (document.subagent_trajectories ?? []) as Fields[];
+  const children = (document.subagent_trajectories ?? []) as JsonObject[];
   return {
     document,
     episodeId,
     key,
     agent: (document.agent as { name: string }).name,
-    steps: answersIn(document.steps as Fields[]),
+    steps: answersIn(document.steps as JsonObject[]),
     children: children.map((child, i) => trajectoryOf(child, episodeId, key, i)),
   };
 }
@@ -38,18 +43,18 @@ export type Numbering = {
 };
 
 /** References from a result, written as a list or as one. */
-export const referencesOf = (result: Fields): Fields[] =>
-  [result.subagent_trajectory_ref].flat().filter((one): one is Fields => isRecord(one));
+export const referencesOf = (result: JsonObject): JsonObject[] =>
+  [result.subagent_trajectory_ref].flat().filter((one): one is JsonObject => isRecord(one));
 
-export const callIdOf = ({ key }: Trajectory, step: Fields): string => `${key}/${asText(step.step_id)}`;
+export const callIdOf = ({ key }: Trajectory, step: JsonObject): string => `${key}/${asText(step.step_id)}`;
 
-export const isCopied = (step: Fields): boolean => step.is_copied_context === true;
+export const isCopied = (step: JsonObject): boolean => step.is_copied_context === true;
 
 /**
  * A step that a model wrote here: not a delegation in code, not a copy of messages from elsewhere, nor what Claude Code put in the place of
  * an answer.
  */
-export const isCall = (step: Fields): boolean =>
+export const isCall = (step: JsonObject): boolean =>
   step.source === 'agent' &&
   !isCopied(step) &&
   !(isGiven(step.llm_call_count) && step.llm_call_count === 0) &&

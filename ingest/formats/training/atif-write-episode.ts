@@ -1,9 +1,8 @@
 /** Any episode as a new ATIF document: its conversation, its calls with their tools, its reward. */
-import { asText, given, isRecord, without } from '../../events/json.ts';
+import { asText, given, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { fromMessage, textIn } from '../kit/chat-message.ts';
 import type { RestoredEvent } from '../kit/format.ts';
 import { startOf } from '../kit/native.ts';
-import type { Fields } from './atif-rules.ts';
 
 const VERSION = 'ATIF-v1.8';
 
@@ -52,9 +51,9 @@ function order(a: RestoredEvent, b: RestoredEvent): number {
   return 0;
 }
 
-const agentOf = (data: Fields): string => (typeof data.agent_id === 'string' ? data.agent_id : 'agent');
+const agentOf = (data: JsonObject): string => (typeof data.agent_id === 'string' ? data.agent_id : 'agent');
 
-function agentFields(name: string, events: readonly RestoredEvent[]): Fields {
+function agentFields(name: string, events: readonly RestoredEvent[]): JsonObject {
   const known = events.findLast((event) => event.name === 'agent.defined' && event.data.agent_id === name)?.data ?? {};
   return {
     name,
@@ -64,10 +63,10 @@ function agentFields(name: string, events: readonly RestoredEvent[]): Fields {
   };
 }
 
-const stamp = ({ time }: RestoredEvent): Fields => (time === null ? {} : { timestamp: time });
+const stamp = ({ time }: RestoredEvent): JsonObject => (time === null ? {} : { timestamp: time });
 
 /** Messages to the team, before and between its calls. */
-const openingSteps = (events: readonly RestoredEvent[]): Fields[] =>
+const openingSteps = (events: readonly RestoredEvent[]): JsonObject[] =>
   events.flatMap((event) => {
     const { data, name } = event;
     const source = data.role === 'user' || data.role === 'system' ? data.role : null;
@@ -75,12 +74,12 @@ const openingSteps = (events: readonly RestoredEvent[]): Fields[] =>
     return [{ ...stamp(event), source, ...messageOf(fromMessage({ content: data.content ?? '' }).content) }];
   });
 
-function agentSteps(agent: string, events: readonly RestoredEvent[]): Fields[] {
+function agentSteps(agent: string, events: readonly RestoredEvent[]): JsonObject[] {
   return events
     .filter((event) => event.name === 'generation.completed' && agentOf(event.data) === agent)
     .map((event) => {
       const { data } = event;
-      const choices = data.choices as Fields[];
+      const choices = data.choices as JsonObject[];
       const choice = choices.find((one) => one.chosen === true) ?? choices[0] ?? {};
       const { content, reasoning_content: thought } = fromMessage({ role: 'assistant', content: choice.content ?? '' });
       const tools = events.filter(({ name, data: call }) => name === 'tool.called' && call.call_id === data.call_id);
@@ -104,7 +103,7 @@ function agentSteps(agent: string, events: readonly RestoredEvent[]): Fields[] {
 }
 
 /** Parts that the format does not know stand in `extra`, beside their text. */
-function messageOf(content: unknown): Fields {
+function messageOf(content: unknown): JsonObject {
   if (!Array.isArray(content)) return { message: typeof content === 'string' ? content : '' };
   return content.every(isPart) ? { message: content } : { message: textIn(content) ?? '', extra: { content } };
 }
@@ -116,20 +115,20 @@ const isPart = (part: unknown): boolean =>
     ? typeof part.text === 'string'
     : (part.type === 'image' || part.type === 'audio') && isRecord(part.source));
 
-const toolCall = (call: Fields): Fields => ({
+const toolCall = (call: JsonObject): JsonObject => ({
   tool_call_id: call.tool_call_id,
   function_name: call.name,
   arguments: isRecord(call.arguments) ? call.arguments : {},
   ...(isRecord(call.arguments) ? {} : { extra: { arguments: call.arguments_raw ?? call.arguments ?? null } }),
 });
 
-const result = (returned: Fields): Fields => ({
+const result = (returned: JsonObject): JsonObject => ({
   source_call_id: returned.tool_call_id,
   content:
     typeof returned.output === 'string' ? returned.output : JSON.stringify(returned.output ?? returned.error ?? null),
 });
 
-function metricsOf(data: Fields, choice: Fields): Fields | undefined {
+function metricsOf(data: JsonObject, choice: JsonObject): JsonObject | undefined {
   const usage = isRecord(data.usage) ? data.usage : {};
   return without({
     prompt_tokens: usage.input_tokens,
@@ -143,7 +142,7 @@ function metricsOf(data: Fields, choice: Fields): Fields | undefined {
 }
 
 /** A step in code, no model was called: the format's way from one agent to another. */
-const delegation = (name: string, id: string, place: number, session: string): Fields => ({
+const delegation = (name: string, id: string, place: number, session: string): JsonObject => ({
   source: 'agent',
   message: '',
   llm_call_count: 0,
@@ -158,10 +157,10 @@ const delegation = (name: string, id: string, place: number, session: string): F
   },
 });
 
-const numbered = (steps: readonly Fields[]): Fields[] => steps.map((step, i) => ({ step_id: i + 1, ...step }));
+const numbered = (steps: readonly JsonObject[]): JsonObject[] => steps.map((step, i) => ({ step_id: i + 1, ...step }));
 
 /** The last reward of the episode. */
-function finalMetrics(events: readonly RestoredEvent[]): Fields {
+function finalMetrics(events: readonly RestoredEvent[]): JsonObject {
   const reward = events.findLast(
     ({ name, data }) =>
       name === 'feedback.recorded' && data.name === 'reward' && isRecord(data.target) && data.target.kind === 'episode',

@@ -3,7 +3,7 @@
  * an agent is a model call, unless it is marked as made without a model or as context copied from elsewhere.
  */
 import type { Draft, EventData, Message } from '../../events/events.ts';
-import { asText, canonicalJson, given, hashId, isRecord, without } from '../../events/json.ts';
+import { asText, canonicalJson, given, hashId, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { pushAll } from '../../events/push-all.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { textIn } from '../kit/chat-message.ts';
@@ -11,7 +11,7 @@ import { toolLedger } from '../kit/conversation.ts';
 import type { Conversion, Format, NativeRecord } from '../kit/format.ts';
 import { type Emitter, emitterFor, recordId, refused, revisedEmitter } from '../kit/native.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfText } from '../kit/run.ts';
-import { breaches, type Fields, isGiven } from './atif-rules.ts';
+import { breaches, isGiven } from './atif-rules.ts';
 import { trajectorySteps } from './atif-steps.ts';
 import {
   callIdOf,
@@ -41,12 +41,12 @@ export const atif: Format = {
 function convert(record: NativeRecord): Conversion {
   const refusals = breaches(record.value);
   if (refusals.length > 0) return refused(...refusals);
-  const document = record.value as Fields;
+  const document = record.value as JsonObject;
   const named = sessionOf(document) ?? (document.trajectory_id as string | null | undefined);
   const episodeId = named ?? recordId(NAME, record);
   const emit = named ? revisedEmitter(NAME) : emitterFor(NAME);
   const root = trajectoryOf(document, episodeId, null, 0);
-  const drafts = (copy: Fields | undefined): Draft[] => episodeDrafts(emit, root, record.canonical, copy);
+  const drafts = (copy: JsonObject | undefined): Draft[] => episodeDrafts(emit, root, record.canonical, copy);
   const exact = canonicalJson(writeAtif(drafts(undefined))) === canonicalJson([document]);
   return {
     drafts: drafts(exact ? undefined : { record: document }),
@@ -56,7 +56,7 @@ function convert(record: NativeRecord): Conversion {
   };
 }
 
-function episodeDrafts(emit: Emitter, root: Trajectory, canonical: string, copy: Fields | undefined): Draft[] {
+function episodeDrafts(emit: Emitter, root: Trajectory, canonical: string, copy: JsonObject | undefined): Draft[] {
   const { document, episodeId, key, steps } = root;
   const extra = isRecord(document.extra) ? document.extra : {};
   // What begins with a copy is a part of another document or a look back at it: that one has the task.
@@ -95,16 +95,16 @@ function episodeDrafts(emit: Emitter, root: Trajectory, canonical: string, copy:
  * The session whose steps a document holds. Terminus 2 names a document that goes on with another one SESSION-cont-N and says N again
  * beside the agent.
  */
-function sessionOf({ session_id: session, agent }: Fields): string | null {
+function sessionOf({ session_id: session, agent }: JsonObject): string | null {
   if (typeof session !== 'string') return null;
   const [, first, part] = /^(.+)-cont-(\d+)$/.exec(session) ?? [];
-  const { extra } = agent as Fields;
+  const { extra } = agent as JsonObject;
   return part !== undefined && isRecord(extra) && extra.continuation_index === Number(part) ? first! : session;
 }
 
 /** Whether a document is one of several of its session. */
-const isPart = ({ steps, continued_trajectory_ref: next }: Fields): boolean => {
-  const [first] = steps as Fields[];
+const isPart = ({ steps, continued_trajectory_ref: next }: JsonObject): boolean => {
+  const [first] = steps as JsonObject[];
   return isGiven(next) || (first !== undefined && isCopied(first));
 };
 
@@ -112,7 +112,7 @@ const isPart = ({ steps, continued_trajectory_ref: next }: Fields): boolean => {
  * Number of the first event. A document that goes on with another one begins with what it copied of it, and the steps of both are those
  * of one session: its numbers begin with the time of its own first step, in milliseconds.
  */
-function firstSeq(steps: readonly Fields[]): number {
+function firstSeq(steps: readonly JsonObject[]): number {
   if (!steps[0] || !isCopied(steps[0])) return 0;
   const own = steps.find((step) => !isCopied(step) && timeOfText(step.timestamp) !== null);
   return own ? Date.parse(timeOfText(own.timestamp)!) : CONTINUED;
@@ -124,7 +124,7 @@ const CONTINUED = 1e6;
 /** The metadata of a trajectory: its agent, and everything about it that is not a step. */
 function memberDrafts(emit: Emitter, trajectory: Trajectory, parent: Trajectory | null, position: number): Draft[] {
   const { document, episodeId, key, agent: name } = trajectory;
-  const { model_name: model, tool_definitions: tools, ...agent } = document.agent as Fields;
+  const { model_name: model, tool_definitions: tools, ...agent } = document.agent as JsonObject;
   const own: EventData<'agent.defined'> = {
     episode_id: episodeId,
     agent_id: name,
@@ -190,7 +190,7 @@ function trajectoryDrafts(emit: Emitter, trajectory: Trajectory, numbering: Numb
  * Whose step it is. The converter of Claude Code puts the steps of sub-agents among those of the agent that called them and says so beside
  * each; those of early sessions have no id, so several sub-agents may be one, and what they were shown is unknown.
  */
-function speakerOf(trajectory: Trajectory, { extra }: Fields): string {
+function speakerOf(trajectory: Trajectory, { extra }: JsonObject): string {
   if (!isRecord(extra) || extra.is_sidechain !== true) return trajectory.agent;
   return isIdentifier(extra.agent_id) ? extra.agent_id : unnamedIn(trajectory);
 }
@@ -198,11 +198,11 @@ function speakerOf(trajectory: Trajectory, { extra }: Fields): string {
 const unnamedIn = ({ agent }: Trajectory): string => `${agent}/sidechain`;
 
 /** After this step the model was shown something else than the steps before; what of them is left is in no document. */
-const replacesContext = ({ extra }: Fields): boolean =>
+const replacesContext = ({ extra }: JsonObject): boolean =>
   isRecord(extra) && isRecord(extra.context_management) && extra.context_management.boundary === 'replace';
 
-const referred = (step: Fields): unknown[] =>
-  (((step.observation as Fields | null | undefined)?.results ?? []) as Fields[])
+const referred = (step: JsonObject): unknown[] =>
+  (((step.observation as JsonObject | null | undefined)?.results ?? []) as JsonObject[])
     .flatMap(referencesOf)
     .map((reference) => reference.trajectory_id)
     .filter(isIdentifier);

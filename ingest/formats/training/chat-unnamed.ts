@@ -2,10 +2,9 @@
  * Tool calls without an id or without `function`, as messages of the chat API that have both: `function_call` and role `function` of the
  * API before November 2023, and the messages of chat templates, where calls may be flat and a result answers the call before it.
  */
-import { isRecord, without } from '../../events/json.ts';
+import { isRecord, type JsonObject, without } from '../../events/json.ts';
 
-type Fields = Readonly<Record<string, unknown>>;
-type Call = Fields & { readonly id: unknown; readonly function?: unknown };
+type Call = JsonObject & { readonly id: unknown; readonly function?: unknown };
 
 /** The messages with an id for each call, by its place, and for each result that of the oldest open call of its name. */
 export function withCallIds(messages: unknown): unknown {
@@ -31,15 +30,15 @@ export function withCallIds(messages: unknown): unknown {
   });
 }
 
-const isFlat = (call: Fields): boolean =>
+const isFlat = (call: JsonObject): boolean =>
   typeof call.name === 'string' && call.function === undefined && call.custom === undefined;
 
-const isNameless = ({ id }: Fields): boolean => id == null || id === '';
+const isNameless = ({ id }: JsonObject): boolean => id == null || id === '';
 
-const needsWrapping = (call: unknown): call is Fields => isRecord(call) && (isNameless(call) || isFlat(call));
+const needsWrapping = (call: unknown): call is JsonObject => isRecord(call) && (isNameless(call) || isFlat(call));
 
 /** A call with its function as a member, without an id that is null or empty. */
-function wrapped(call: Fields): Fields {
+function wrapped(call: JsonObject): JsonObject {
   const named = isNameless(call) ? (without(call, 'id') ?? {}) : call;
   if (!isFlat(call)) return named;
   const { arguments: asked = call.args ?? call.input ?? {}, name } = call;

@@ -1,12 +1,10 @@
 /** The way back from events to completion logs: of records that were imported to the letter, of other episodes as a log would be. */
 import type { Message } from '../../events/events.ts';
-import { given, isRecord, without } from '../../events/json.ts';
+import { given, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { fromMessage } from '../kit/chat-message.ts';
 import type { RestoredEvent } from '../kit/format.ts';
 import { startOf } from '../kit/native.ts';
 import { withoutOurs } from '../kit/usage.ts';
-
-type Fields = Readonly<Record<string, unknown>>;
 
 /**
  * The log records of an episode: one for each model call whose request and answer are known, in the order they were answered. A call
@@ -19,7 +17,7 @@ export function writeCompletionLog(episode: readonly RestoredEvent[]): readonly 
     .filter((event) => event.name === 'generation.completed')
     .sort((a, b) => order(a, b))
     .flatMap((event) => {
-      const unmapped = (event.data.unmapped ?? {}) as Fields;
+      const unmapped = (event.data.unmapped ?? {}) as JsonObject;
       if (unmapped.record !== undefined) return [unmapped.record];
       const asked = requests.get(event.data.call_id);
       return asked ? [recordOf(asked, event, unmapped, taskId)] : [];
@@ -31,7 +29,7 @@ export const unloggedCalls = (episode: readonly RestoredEvent[]): number =>
   episode.filter(({ name }) => name === 'generation.completed').length - writeCompletionLog(episode).length;
 
 /** By call, of those whose input is known. */
-const requestsOf = (episode: readonly RestoredEvent[]): ReadonlyMap<unknown, Fields> =>
+const requestsOf = (episode: readonly RestoredEvent[]): ReadonlyMap<unknown, JsonObject> =>
   new Map(
     episode.flatMap(({ name, data }) =>
       name === 'generation.requested' && Array.isArray(data.input) ? [[data.call_id, data] as const] : [],
@@ -43,13 +41,13 @@ function order(a: RestoredEvent, b: RestoredEvent): number {
   return Number(a.data.seq ?? 0) - Number(b.data.seq ?? 0);
 }
 
-function recordOf(asked: Fields, { data, time }: RestoredEvent, unmapped: Fields, taskId: unknown): unknown {
+function recordOf(asked: JsonObject, { data, time }: RestoredEvent, unmapped: JsonObject, taskId: unknown): unknown {
   const own = isRecord(asked.native) && 'format' in asked.native;
   const metadata = own
-    ? (asked.native as Fields).metadata
+    ? (asked.native as JsonObject).metadata
     : without({ task_id: taskId ?? undefined, run_id: asked.episode_id, agent: asked.agent_id ?? undefined });
-  const rests = (unmapped.choices ?? []) as Fields[];
-  const choices = (data.choices as Fields[]).map((choice, i) => choiceOf(choice, rests[i] ?? {}));
+  const rests = (unmapped.choices ?? []) as JsonObject[];
+  const choices = (data.choices as JsonObject[]).map((choice, i) => choiceOf(choice, rests[i] ?? {}));
   return {
     ...(unmapped.log as object | undefined),
     request: {
@@ -74,7 +72,7 @@ function recordOf(asked: Fields, { data, time }: RestoredEvent, unmapped: Fields
   };
 }
 
-function choiceOf(choice: Fields, rest: Fields): unknown {
+function choiceOf(choice: JsonObject, rest: JsonObject): unknown {
   const { message: more, ...others } = rest;
   const { logprobs, token_ids: ids } = choice;
   const tokens = Array.isArray(logprobs) ? { content: logprobs.map((logprob) => ({ logprob })) } : undefined;

@@ -4,7 +4,7 @@
  */
 import type { Refusal } from '../../../errors.ts';
 import type { Draft, EventData, Message } from '../../events/events.ts';
-import { canonicalJson, given, hashId, isRecord, without } from '../../events/json.ts';
+import { canonicalJson, given, hashId, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { anthropicChoice, fromAnthropic } from '../kit/anthropic-blocks.ts';
 import { badMessage, type ChatMessage, toMessage } from '../kit/chat-message.ts';
@@ -17,17 +17,21 @@ import { withCallIds } from './chat-unnamed.ts';
 import { writeCompletionLog } from './completion-log-write.ts';
 import { spendRow } from './litellm-rows.ts';
 
-type Fields = Readonly<Record<string, unknown>>;
-type NativeChoice = Fields & { readonly index: number; readonly message: ChatMessage };
+type NativeChoice = JsonObject & { readonly index: number; readonly message: ChatMessage };
 
-export function convertCompletionLog(emit: Emitter, format: string, native: Fields, record: NativeRecord): Conversion {
+export function convertCompletionLog(
+  emit: Emitter,
+  format: string,
+  native: JsonObject,
+  record: NativeRecord,
+): Conversion {
   const row = spendRow(native);
   const log = named(fromAnthropicLog('request' in native ? native : nested(row?.log ?? native)));
   const bad = badLog(log);
   if (bad) return refused(bad);
-  const request = log.request as Fields & { readonly messages: readonly ChatMessage[] };
-  const response = log.response as Fields;
-  const metadata = (request.metadata ?? {}) as Fields;
+  const request = log.request as JsonObject & { readonly messages: readonly ChatMessage[] };
+  const response = log.response as JsonObject;
+  const metadata = (request.metadata ?? {}) as JsonObject;
   const { task_id: nativeTask, run_id: run, agent } = metadata as { task_id?: string; run_id?: string; agent?: string };
   const episodeId = run ?? recordId(format, record);
   const callId = hashId(format, 'call', record.canonical, run === undefined ? record.ordinal : 0);
@@ -60,7 +64,7 @@ export function convertCompletionLog(emit: Emitter, format: string, native: Fiel
     },
     row?.askedAt ?? null,
   );
-  const answered = (unmapped: Fields | undefined): Draft =>
+  const answered = (unmapped: JsonObject | undefined): Draft =>
     emit.event(
       'generation.completed',
       [episodeId, callId],
@@ -90,13 +94,13 @@ export function convertCompletionLog(emit: Emitter, format: string, native: Fiel
 }
 
 /** A log with the members of its request beside the response, as LiteLLM and OpenHands write it. */
-function nested({ messages, tools, model, metadata, kwargs, response, ...log }: Fields): Fields {
+function nested({ messages, tools, model, metadata, kwargs, response, ...log }: JsonObject): JsonObject {
   const given = without({ model, metadata, tools }) ?? {};
   return { ...log, request: { ...(isRecord(kwargs) ? kwargs : {}), ...given, messages }, response };
 }
 
 /** A log in which each tool call has an id: of an answer the one that the next request finds at its place. */
-export function named(log: Fields): Fields {
+export function named(log: JsonObject): JsonObject {
   const { request, response } = log;
   if (!isRecord(request) || !isRecord(response) || !Array.isArray(request.messages)) return log;
   const messages = withCallIds(request.messages);
@@ -111,7 +115,7 @@ export function named(log: Fields): Fields {
 }
 
 /** A log of Anthropic's Messages API as one of the chat API; any other log as it is. */
-function fromAnthropicLog(log: Fields): Fields {
+function fromAnthropicLog(log: JsonObject): JsonObject {
   const { request, response } = log;
   const choice = isRecord(response) ? anthropicChoice(response) : null;
   const asked = isRecord(request) ? fromAnthropic(request.messages, request.system) : undefined;
@@ -122,7 +126,7 @@ function fromAnthropicLog(log: Fields): Fields {
     ...(choice
       ? {
           response: {
-            ...without(response as Fields, 'type', 'role', 'content', 'stop_reason'),
+            ...without(response as JsonObject, 'type', 'role', 'content', 'stop_reason'),
             choices: [choice],
           },
         }
@@ -130,7 +134,7 @@ function fromAnthropicLog(log: Fields): Fields {
   };
 }
 
-function badLog({ request, response }: Fields): Refusal | null {
+function badLog({ request, response }: JsonObject): Refusal | null {
   if (!isRecord(request)) return refusal('bad_type', 'request', 'the request object', request);
   if (!isRecord(response)) return refusal('bad_type', 'response', 'the response object', response);
   const { messages, metadata } = request;
@@ -143,14 +147,14 @@ function badLog({ request, response }: Fields): Refusal | null {
     return refusal('bad_type', 'request.metadata', 'an object of texts', metadata);
   }
   for (const name of ['task_id', 'run_id', 'agent']) {
-    const value = (metadata as Fields | undefined)?.[name];
+    const value = (metadata as JsonObject | undefined)?.[name];
     const bad = value === undefined ? null : badIdentifier(value, `request.metadata.${name}`);
     if (bad) return bad;
   }
   return badResponse(response);
 }
 
-function badResponse({ choices, error, prompt_token_ids: prompt }: Fields): Refusal | null {
+function badResponse({ choices, error, prompt_token_ids: prompt }: JsonObject): Refusal | null {
   if (prompt !== undefined && prompt !== null && !isTokenIds(prompt)) {
     return refusal('bad_type', 'response.prompt_token_ids', 'a list of token ids', prompt);
   }
@@ -223,8 +227,8 @@ function agentDrafts(emit: Emitter, episodeId: string, agent: string | undefined
 
 /** What the vocabulary has a place for in an answer. */
 function answerOf(
-  request: Fields,
-  response: Fields,
+  request: JsonObject,
+  response: JsonObject,
   choices: readonly NativeChoice[],
 ): Pick<EventData<'generation.completed'>, 'choices'> & Partial<EventData<'generation.completed'>> {
   const mismatched = choices.some((choice) => logprobsOf(choice) === 'mismatch');
@@ -258,7 +262,11 @@ function logprobsOf({ logprobs, token_ids: ids }: NativeChoice): number[] | 'mis
   return Array.isArray(ids) && ids.length !== values.length ? 'mismatch' : values;
 }
 
-function restOf(log: Fields, response: Fields, choices: readonly NativeChoice[]): Record<string, unknown> | undefined {
+function restOf(
+  log: JsonObject,
+  response: JsonObject,
+  choices: readonly NativeChoice[],
+): Record<string, unknown> | undefined {
   const known = [
     'choices',
     ...(isIdentifier(response.id) ? ['id'] : []),

@@ -2,23 +2,21 @@
  * Rows of LiteLLM's table of spend, `LiteLLM_SpendLogs` (BerriAI/litellm, litellm/proxy/schema.prisma): what was asked and answered, which
  * a proxy keeps where it stores prompts, beside the counts, times and session of the call.
  */
-import { given, isRecord } from '../../events/json.ts';
+import { given, isRecord, type JsonObject } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { timeOfMixed } from '../kit/run-times.ts';
 import { jsonOrText } from '../kit/span-attributes.ts';
 
-type Fields = Readonly<Record<string, unknown>>;
-
 export type SpendRow = {
   /** The row as a log of the call: its answer has the id and the usage that the row holds. */
-  readonly log: Fields;
+  readonly log: JsonObject;
   readonly sessionId: string | undefined;
   readonly askedAt: string | null;
   readonly completedAt: string | null;
 };
 
 /** Null for what is no such row. Its times are in UTC. */
-export function spendRow(native: Fields): SpendRow | null {
+export function spendRow(native: JsonObject): SpendRow | null {
   const { call_type: type, startTime, endTime, request_id: id, session_id: session } = native;
   if (typeof type !== 'string' || startTime === undefined || !('spend' in native)) return null;
   const response = jsonOrText(native.response);

@@ -4,19 +4,12 @@
  * (src/prime_rl/monitors/file.py). A trace is a graph of messages; each holds the tokens that it adds to what is before it.
  */
 import type { Draft } from '../../events/events.ts';
-import { asText, given, hashId, isRecord, without } from '../../events/json.ts';
+import { asText, given, hashId, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import type { ChatMessage } from '../kit/chat-message.ts';
 import type { Conversion, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
 import { refusal, refused, revisedEmitter } from '../kit/native.ts';
-import {
-  chatMessages,
-  distinct,
-  type Fields,
-  isTokenIds,
-  lastResultDrafts,
-  rolloutCallDrafts,
-} from '../kit/rollout-calls.ts';
+import { chatMessages, distinct, isTokenIds, lastResultDrafts, rolloutCallDrafts } from '../kit/rollout-calls.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfSeconds } from '../kit/run.ts';
 import { usageOf } from '../kit/usage.ts';
 import { isResult, resultDrafts } from './verifiers-results.ts';
@@ -24,10 +17,10 @@ import { isResult, resultDrafts } from './verifiers-results.ts';
 const NAME = 'prime-rl';
 const emit = revisedEmitter(NAME);
 
-const isTrace = (record: unknown): record is Fields =>
+const isTrace = (record: unknown): record is JsonObject =>
   isRecord(record) && Array.isArray(record.nodes) && isRecord(record.task) && isRecord(record.agent);
 
-const isEpisode = (record: unknown): record is Fields =>
+const isEpisode = (record: unknown): record is JsonObject =>
   isRecord(record) && isRecord(record.task) && Array.isArray(record.traces) && 'ok' in record;
 
 export const primeRl: Format = {
@@ -38,7 +31,7 @@ export const primeRl: Format = {
   restates: new Set(['task.defined']),
 };
 
-type Member = { readonly trace: Fields; readonly name: string; readonly agentId: string; readonly place: string };
+type Member = { readonly trace: JsonObject; readonly name: string; readonly agentId: string; readonly place: string };
 
 function convert(record: NativeRecord): Conversion {
   const { value } = record;
@@ -55,7 +48,7 @@ function convert(record: NativeRecord): Conversion {
       refusals.push(refusal('bad_shape', `traces[${i}]`, 'a trace {task, agent, nodes}', trace));
       continue;
     }
-    const given = (trace.agent as Fields).name;
+    const given = (trace.agent as JsonObject).name;
     const name = isIdentifier(given) ? given : 'agent';
     const number = (names.get(name) ?? 0) + 1;
     names.set(name, number);
@@ -70,7 +63,7 @@ function convert(record: NativeRecord): Conversion {
 }
 
 /** The version of the policy, where one made the whole episode. */
-function versionOf({ run }: Fields): string | undefined {
+function versionOf({ run }: JsonObject): string | undefined {
   const work = isRecord(run) && isRecord(run.work) ? run.work : {};
   const { start, end } = isRecord(work.policy) ? work.policy : {};
   return Number.isSafeInteger(start) && start === end ? asText(start) : undefined;
@@ -79,20 +72,20 @@ function versionOf({ run }: Fields): string | undefined {
 function episodeDrafts(
   episodeId: string,
   record: NativeRecord,
-  whole: Fields,
+  whole: JsonObject,
   members: readonly Member[],
   calls: readonly Draft[],
   incomplete: boolean,
 ): Draft[] {
   const { env, group, run, timing } = whole;
-  const task = whole.task as Fields;
+  const task = whole.task as JsonObject;
   const data = isRecord(task.data) ? task.data : {};
   const envName = isRecord(env) ? [env.id, env.name].find((one) => isIdentifier(one)) : undefined;
   const key = [task.key, task.hash].find(isIdentifier);
   const prompt = typeof data.prompt === 'string' ? data.prompt : askedIn(data.prompt);
   const hasTokens = calls.some(
     ({ name, data: event }) =>
-      name === 'generation.completed' && (event as { choices: Fields[] }).choices.some(({ token_ids: ids }) => ids),
+      name === 'generation.completed' && (event as { choices: JsonObject[] }).choices.some(({ token_ids: ids }) => ids),
   );
   const faults = [whole, ...members.map(({ trace }) => trace)].flatMap(({ errors: some }) =>
     Array.isArray(some) ? some.filter(isRecord) : [],
@@ -175,7 +168,7 @@ function judgements(episodeId: string, { trace, agentId }: Member, alone: boolea
   ];
 }
 
-type Node = { readonly native: Fields; readonly message: ChatMessage; readonly parent: number | null };
+type Node = { readonly native: JsonObject; readonly message: ChatMessage; readonly parent: number | null };
 
 function traceDrafts(
   episodeId: string,
@@ -242,7 +235,7 @@ function traceDrafts(
 }
 
 /** What the program noted of a call beside its message. */
-function aboutCall(call: Fields, version: string | undefined) {
+function aboutCall(call: JsonObject, version: string | undefined) {
   const { model, sampling, usage, error, time } = call;
   const span = isRecord(time) ? time : {};
   const params = isRecord(sampling) ? without(nonNull(sampling)) : undefined;
@@ -260,7 +253,7 @@ function aboutCall(call: Fields, version: string | undefined) {
   };
 }
 
-const nonNull = (fields: Fields): Fields =>
+const nonNull = (fields: JsonObject): JsonObject =>
   Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null));
 
 /** The messages of a trace; one that is none is refused, and what hangs on it has no known beginning. */
@@ -296,7 +289,7 @@ function pathTo(nodes: readonly (Node | null)[], end: number | null): Node[] | n
 }
 
 /** The template before the first token that was sampled belongs to the prompt. */
-function splitTokens({ token_ids: ids, mask }: Fields): {
+function splitTokens({ token_ids: ids, mask }: JsonObject): {
   readonly scaffold: readonly number[];
   readonly ids?: readonly number[];
   readonly mask?: readonly (0 | 1)[];

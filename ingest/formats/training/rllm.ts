@@ -4,7 +4,7 @@
  * A trajectory is what one agent did, a step one call of its model with the conversation up to its answer.
  */
 import type { Draft } from '../../events/events.ts';
-import { asText, canonicalJson, given, hashId, isRecord, ownOf, without } from '../../events/json.ts';
+import { asText, canonicalJson, given, hashId, isRecord, type JsonObject, ownOf, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import type { ChatMessage } from '../kit/chat-message.ts';
 import type { Conversion, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
@@ -13,7 +13,6 @@ import {
   chatCall,
   chatMessages,
   distinct,
-  type Fields,
   isTokenIds,
   lastResultDrafts,
   rolloutCallDrafts,
@@ -23,13 +22,13 @@ import { NO_TOKEN_IDS, runDrafts, taskOf } from '../kit/run.ts';
 const NAME = 'rllm';
 const emit = revisedEmitter(NAME);
 
-const isEpisode = (record: unknown): record is Fields =>
+const isEpisode = (record: unknown): record is JsonObject =>
   isRecord(record) &&
   Array.isArray(record.trajectories) &&
   'is_correct' in record &&
   ('id' in record || 'episode_id' in record);
 
-const isTrajectory = (record: unknown): record is Fields =>
+const isTrajectory = (record: unknown): record is JsonObject =>
   isRecord(record) &&
   Array.isArray(record.steps) &&
   'name' in record &&
@@ -51,7 +50,7 @@ function convert(record: NativeRecord): Conversion {
     return refused(
       refusal('bad_shape', 'trajectories', 'an episode with trajectories, or a trajectory with steps', value),
     );
-  const whole: Fields = isEpisode(value) ? value : { trajectories: [value], task: (value as Fields).task };
+  const whole: JsonObject = isEpisode(value) ? value : { trajectories: [value], task: (value as JsonObject).task };
   const refusals: NativeRefusal[] = [];
   const uids: unknown[] = [];
   const members: Member[] = [];
@@ -80,7 +79,7 @@ function convert(record: NativeRecord): Conversion {
 
 const UNNAMED = 'default_traj_name';
 
-type Member = { readonly native: Fields; readonly name: string; readonly agentId: string; readonly place: string };
+type Member = { readonly native: JsonObject; readonly name: string; readonly agentId: string; readonly place: string };
 
 /** How an episode ended that has no answer to judge. */
 const BROKEN: Readonly<Record<string, 'error' | 'timeout'>> = { error: 'error', timeout: 'timeout' };
@@ -88,7 +87,7 @@ const BROKEN: Readonly<Record<string, 'error' | 'timeout'>> = { error: 'error', 
 function episodeDrafts(
   episodeId: string,
   record: NativeRecord,
-  whole: Fields,
+  whole: JsonObject,
   members: readonly Member[],
   calls: readonly Draft[],
   incomplete: boolean,
@@ -98,7 +97,7 @@ function episodeDrafts(
   const [, group, attempt] = (isIdentifier(nativeId) ? /^(.+):(\d{1,9})$/.exec(nativeId) : null) ?? [];
   const hasTokens = calls.some(
     ({ name, data }) =>
-      name === 'generation.completed' && (data as { choices: Fields[] }).choices.some(({ token_ids: ids }) => ids),
+      name === 'generation.completed' && (data as { choices: JsonObject[] }).choices.some(({ token_ids: ids }) => ids),
   );
   const feedback = (
     kind: 'reward' | 'score',
@@ -241,7 +240,7 @@ function trajectoryDrafts(episodeId: string, { native, agentId, place }: Member,
 const isFilled = (value: unknown): boolean => Array.isArray(value) && value.length > 0;
 
 /** Lengths that the engine counted, where the tokens themselves are not there. */
-function usageOf(step: Fields, { prompt_length: prompt, completion_length: completion }: Fields) {
+function usageOf(step: JsonObject, { prompt_length: prompt, completion_length: completion }: JsonObject) {
   const known = isTokenIds(step.response_ids) && step.response_ids.length > 0;
   const counted = typeof completion === 'number' && completion > 0 && typeof prompt === 'number';
   return known || !counted ? {} : { usage: { input_tokens: prompt, output_tokens: completion } };
@@ -254,7 +253,7 @@ type Talk = {
 };
 
 /** What the model was shown and answered; an evaluation may hold `input` and `output` alone. */
-function talkOf(step: Fields, field: string): Talk | { readonly refusal: NativeRefusal } {
+function talkOf(step: JsonObject, field: string): Talk | { readonly refusal: NativeRefusal } {
   const filled = isFilled(step.chat_completions);
   const read = filled
     ? chatMessages(step.chat_completions, `${field}.chat_completions`)
@@ -275,7 +274,7 @@ const messagesIn = (input: unknown): unknown => {
 };
 
 /** The answer with the thought and the tool calls that stand beside it in the step. */
-function answerOf(step: Fields, message: ChatMessage): ChatMessage {
+function answerOf(step: JsonObject, message: ChatMessage): ChatMessage {
   const output = isRecord(step.model_output) ? step.model_output : {};
   const calls = Array.isArray(output.tool_calls) ? output.tool_calls.filter(isRecord) : [];
   const thought = step.thought;

@@ -4,17 +4,17 @@
  * texts. Of 2025 the number is `id`, the task `default`, and each metric a column of its own.
  */
 import type { Draft } from '../../events/events.ts';
-import { asText, given, hashId, isRecord, without } from '../../events/json.ts';
+import { asText, given, hashId, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { textIn } from '../kit/chat-message.ts';
 import type { Conversion, NativeRecord } from '../kit/format.ts';
 import { type Emitter, recordId, refusal, refused } from '../kit/native.ts';
-import { chatMessages, type Fields, lastResultDrafts, rolloutCallDrafts } from '../kit/rollout-calls.ts';
+import { chatMessages, lastResultDrafts, rolloutCallDrafts } from '../kit/rollout-calls.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf } from '../kit/run.ts';
 
 const AGENT = 'agent';
 
-export const isResult = (record: unknown): record is Fields =>
+export const isResult = (record: unknown): record is JsonObject =>
   isRecord(record) &&
   ('example_id' in record || ('id' in record && 'task' in record)) &&
   'prompt' in record &&
@@ -22,7 +22,7 @@ export const isResult = (record: unknown): record is Fields =>
   'reward' in record;
 
 export function resultDrafts(emit: Emitter, format: string, record: NativeRecord): Conversion {
-  const value = record.value as Fields;
+  const value = record.value as JsonObject;
   const prompt = chatMessages(value.prompt, 'prompt');
   // A text completion is the one answer to a text prompt; a rollout that failed at once has none.
   const completed =
@@ -86,7 +86,7 @@ const READ = ['prompt', 'completion', 'reward', 'metrics', 'tool_defs', 'stop_co
 const COUNTS = new Set(['id', 'example_id', 'rollout_id', 'reward', 'generation_ms', 'scoring_ms', 'total_ms']);
 
 /** The metrics by name: later writers repeat them as columns, the first wrote them as columns alone. */
-function metricsOf(value: Fields): Fields {
+function metricsOf(value: JsonObject): JsonObject {
   if (isRecord(value.metrics)) return value.metrics;
   return Object.fromEntries(
     Object.entries(value).filter(([name, score]) => typeof score === 'number' && !COUNTS.has(name)),
@@ -94,7 +94,7 @@ function metricsOf(value: Fields): Fields {
 }
 
 /** The reward and the metrics; a rollout that failed was judged by no one, though its reward is 0. */
-function judgements(emit: Emitter, format: string, episodeId: string, value: Fields): Draft[] {
+function judgements(emit: Emitter, format: string, episodeId: string, value: JsonObject): Draft[] {
   if (value.error != null) return [];
   const metrics = Object.entries(metricsOf(value));
   const all = [

@@ -5,12 +5,12 @@
  * special tokens.
  */
 import type { Draft } from '../../events/events.ts';
-import { asText, canonicalJson, given, hashId, isRecord, without } from '../../events/json.ts';
+import { asText, canonicalJson, given, hashId, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { writtenJson } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { type Conversion, type Format, listsOf, type NativeRecord, type NativeRefusal } from '../kit/format.ts';
 import { refusal, revisedEmitter } from '../kit/native.ts';
-import { type Fields, rolloutCallDrafts } from '../kit/rollout-calls.ts';
+import { rolloutCallDrafts } from '../kit/rollout-calls.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf } from '../kit/run.ts';
 
 const NAME = 'verl';
@@ -19,7 +19,7 @@ const emit = revisedEmitter(NAME);
 /** The member of a run that verl trains; it has no name. */
 const AGENT = 'policy';
 
-const isRow = (record: unknown): record is Fields =>
+const isRow = (record: unknown): record is JsonObject =>
   isRecord(record) &&
   'input' in record &&
   'output' in record &&
@@ -38,7 +38,7 @@ export const verl: Format = {
   restates: new Set(['task.defined']),
 };
 
-type Row = { readonly row: Fields; readonly turn: number };
+type Row = { readonly row: JsonObject; readonly turn: number };
 
 function convert(record: NativeRecord): Conversion {
   const rows: readonly unknown[] = Array.isArray(record.value) ? listsOf(record.value).flat().flat() : [record.value];
@@ -51,15 +51,15 @@ function convert(record: NativeRecord): Conversion {
       refusals.push({ ...bad, at });
       continue;
     }
-    const place = placeOf((row as Fields).uid);
+    const place = placeOf((row as JsonObject).uid);
     const canonical = canonicalJson(row);
     const ordinal = record.ordinal + (equal.get(canonical) ?? 0);
     equal.set(canonical, ordinal - record.ordinal + 1);
     const episodeId = place ? `${place.sample}_${place.rollout}` : hashId(NAME, canonical, ordinal);
-    const group = place ? place.sample : hashId(NAME, (row as Fields).input, (row as Fields).step ?? null);
+    const group = place ? place.sample : hashId(NAME, (row as JsonObject).input, (row as JsonObject).step ?? null);
     const rollout = rollouts.get(episodeId) ?? { group, rows: [] };
     if (!rollout.rows.some((one) => one.turn === place?.output))
-      rollout.rows.push({ row: row as Fields, turn: place?.output ?? 0 });
+      rollout.rows.push({ row: row as JsonObject, turn: place?.output ?? 0 });
     rollouts.set(episodeId, rollout);
   }
   const bodies: string[] = [];
@@ -140,7 +140,7 @@ function rolloutDrafts(episodeId: string, group: string, turns: readonly Row[], 
 const READ: ReadonlySet<string> = new Set(['input', 'output', 'gts', 'score', 'step', 'uid', 'reward']);
 
 /** What the reward function returned beside the score: numbers and booleans are scores. A validation repeats its score as `reward`. */
-function restOf(row: Fields): {
+function restOf(row: JsonObject): {
   readonly scores: readonly (readonly [string, number | boolean])[];
   readonly rest: Record<string, unknown> | undefined;
 } {

@@ -4,7 +4,7 @@
  * that cannot be read is refused alone.
  */
 import { got, type Refusal } from '../../../errors.ts';
-import { isRecord, MAX_RECORD_BYTES, notJson } from '../../events/json.ts';
+import { isRecord, type JsonObject, MAX_RECORD_BYTES, notJson } from '../../events/json.ts';
 import { settled, writeOnce } from '../../events/known-json.ts';
 import { parseBody } from '../../events/parse-body.ts';
 import { quoteLongIntegers } from '../../events/spelling.ts';
@@ -22,9 +22,7 @@ export type Otlp = {
   readonly refusals: readonly OtlpRefusal[];
 };
 
-type Fields = Readonly<Record<string, unknown>>;
-
-export const isOtlp = (value: unknown): value is Fields =>
+export const isOtlp = (value: unknown): value is JsonObject =>
   isRecord(value) && (Array.isArray(value.resourceSpans) || Array.isArray(value.resourceLogs));
 
 /** Deepest nesting of a span, below what an event may have. */
@@ -64,7 +62,7 @@ export function decodeOtlp(request: unknown): Otlp {
         for (const [k, item] of entriesOf(isRecord(inner) ? inner[names.items] : null)) {
           const field = `${inside}.${names.items}[${k}]`;
           try {
-            around ??= aroundOf(group as Fields, inner as Fields, place, inside);
+            around ??= aroundOf(group as JsonObject, inner as JsonObject, place, inside);
             take(item, around, field);
           } catch (error) {
             if (!(error instanceof BadValue)) throw error;
@@ -119,7 +117,7 @@ export function decodeNative(native: unknown): { readonly span: OtlpSpan } | { r
 }
 
 /** True for what the log gave back as it was kept, and nothing was put beside it: there is nothing to check, and nothing would change. */
-function isWhole(native: Fields): boolean {
+function isWhole(native: JsonObject): boolean {
   if (!settled(native, MAX_NATIVE_DEPTH)) return false;
   for (const key in native) {
     if (!PARTS.has(key)) return false;
@@ -144,7 +142,7 @@ type Around = {
 };
 
 /** What all spans of a scope share. */
-function aroundOf(group: Fields, inner: Fields, place: string, inside: string): Around {
+function aroundOf(group: JsonObject, inner: JsonObject, place: string, inside: string): Around {
   const resource = isRecord(group.resource) ? group.resource : {};
   const scope = isRecord(inner.scope) ? inner.scope : {};
   attributesOf(scope.attributes, `${inside}.scope.attributes`);
@@ -206,7 +204,7 @@ function spanOf(item: unknown, around: Around, field: string, whole: Native | nu
     error: Number(status?.code) === 2 ? (typeof status?.message === 'string' ? status.message : '') : null,
     scope: around.scope,
     resource: around.resource,
-    native: whole ?? writeOnce({ ...around.native, span: normal(item) as Fields }, around.depth),
+    native: whole ?? writeOnce({ ...around.native, span: normal(item) as JsonObject }, around.depth),
   };
 }
 
@@ -224,11 +222,11 @@ function logOf(item: unknown, around: Around, field: string): OtlpLog {
       timeOf(item.observedTimeUnixNano, `${field}.observedTimeUnixNano`),
     body: valueIn(item.body, `${field}.body`),
     attributes,
-    native: writeOnce({ ...around.native, log: normal(item) as Fields }, around.depth),
+    native: writeOnce({ ...around.native, log: normal(item) as JsonObject }, around.depth),
   };
 }
 
-const bounded = (item: Fields, field: string): void => {
+const bounded = (item: JsonObject, field: string): void => {
   const deep = notJson(item, field, MAX_SPAN_DEPTH);
   if (deep) throw new BadValue(deep.field, deep.expected, deep.got);
 };

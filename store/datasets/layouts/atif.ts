@@ -2,12 +2,11 @@
  * ATIF 1.8 of Harbor (its package harbor 0.25.0, models/trajectories): a trajectory for each conversation of one agent. Answers that are no
  * rows of the dataset are marked as copied context, which is not to be trained on.
  */
+import type { JsonObject } from '../../../ingest/events/json.ts';
 import { type Conversation, conversationsOf } from './conversations.ts';
 import { type Layout, LEARNS_ALL } from './layout.ts';
 import { argumentsOf, isAssistant, type Message, type ToolCall } from './message.ts';
 import { type Chat, chatsOf } from './turn.ts';
-
-type Fields = Readonly<Record<string, unknown>>;
 
 export const atif: Layout = {
   name: 'atif',
@@ -32,7 +31,7 @@ export const atif: Layout = {
     }),
 };
 
-function trajectoryOf({ last, turns }: Conversation, steps: readonly Fields[]): Fields {
+function trajectoryOf({ last, turns }: Conversation, steps: readonly JsonObject[]): JsonObject {
   const { episode_id, task_id, group_id, role, ground_truth } = last;
   return {
     schema_version: 'ATIF-v1.8',
@@ -49,8 +48,8 @@ function trajectoryOf({ last, turns }: Conversation, steps: readonly Fields[]): 
 }
 
 /** Null where a result of a tool has no answer before it, in which it could stand. */
-function stepsOf({ messages, learnt, turns }: Conversation): readonly Fields[] | null {
-  const steps: Fields[] = [];
+function stepsOf({ messages, learnt, turns }: Conversation): readonly JsonObject[] | null {
+  const steps: JsonObject[] = [];
   for (const [place, message] of messages.entries()) {
     const step_id = steps.length + 1;
     const before = steps.at(-1);
@@ -65,9 +64,9 @@ function stepsOf({ messages, learnt, turns }: Conversation): readonly Fields[] |
   return steps;
 }
 
-const extraOf = ({ name }: Message): Fields => (name === null ? {} : { extra: { name } });
+const extraOf = ({ name }: Message): JsonObject => (name === null ? {} : { extra: { name } });
 
-const answerOf = (message: Message, step_id: number, turn: Chat | null): Fields => ({
+const answerOf = (message: Message, step_id: number, turn: Chat | null): JsonObject => ({
   message: message.text ?? '',
   ...known({ reasoning_content: message.reasoning }),
   ...(message.calls.length === 0 ? {} : { tool_calls: message.calls.map((call, i) => callOf(call, step_id, i)) }),
@@ -75,7 +74,7 @@ const answerOf = (message: Message, step_id: number, turn: Chat | null): Fields 
   ...extraOf(message),
 });
 
-function callOf(call: ToolCall, step_id: number, index: number): Fields {
+function callOf(call: ToolCall, step_id: number, index: number): JsonObject {
   const read = argumentsOf(call);
   return {
     tool_call_id: call.id ?? `call_${step_id}_${index}`,
@@ -85,7 +84,7 @@ function callOf(call: ToolCall, step_id: number, index: number): Fields {
   };
 }
 
-const metricsOf = ({ tokens, step_id, reward, advantage, weight }: Chat): Fields => ({
+const metricsOf = ({ tokens, step_id, reward, advantage, weight }: Chat): JsonObject => ({
   ...known({
     prompt_token_ids: tokens?.prompt,
     completion_token_ids: tokens?.answer,
@@ -95,8 +94,8 @@ const metricsOf = ({ tokens, step_id, reward, advantage, weight }: Chat): Fields
 });
 
 /** A result may name a call of its own step only. */
-function withResult(step: Fields, { text, callId, name }: Message): Fields {
-  const calls = (step.tool_calls ?? []) as readonly Fields[];
+function withResult(step: JsonObject, { text, callId, name }: Message): JsonObject {
+  const calls = (step.tool_calls ?? []) as readonly JsonObject[];
   const asked = calls.some((call) => call.tool_call_id === callId);
   const extra = known({ name, tool_call_id: asked ? null : callId });
   const result = {
@@ -104,9 +103,9 @@ function withResult(step: Fields, { text, callId, name }: Message): Fields {
     content: text ?? '',
     ...(Object.keys(extra).length > 0 ? { extra } : {}),
   };
-  const before = (step.observation as { readonly results: readonly Fields[] } | undefined)?.results ?? [];
+  const before = (step.observation as { readonly results: readonly JsonObject[] } | undefined)?.results ?? [];
   return { ...step, observation: { results: [...before, result] } };
 }
 
-const known = (fields: Fields): Fields =>
+const known = (fields: JsonObject): JsonObject =>
   Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null && value !== undefined));

@@ -1,7 +1,7 @@
 /** The record of an episode as the source of a replay: its calls in their order, and why some of them cannot be answered from it. */
 import { TroupeError } from '../../../errors.ts';
 import { GATEWAY, idsOfCall } from '../../../ingest/events/gateway-events.ts';
-import { canonicalJson, isRecord, sha256 } from '../../../ingest/events/json.ts';
+import { canonicalJson, isRecord, type JsonObject, sha256 } from '../../../ingest/events/json.ts';
 import { mapStrings, unescapeText } from '../../../ingest/events/text.ts';
 import { IDENTITY, identityOf } from '../../../ingest/log/postgres.ts';
 import { EMPTY_CONTEXT } from '../../../ingest/log/split.ts';
@@ -62,9 +62,8 @@ export async function sourceCalls(db: ReadSession, episode: string): Promise<Sou
   }));
 }
 
-type Fields = Readonly<Record<string, unknown>>;
 /** A call as the gateway recorded it: the data of its two events. */
-export type RecordedSource = { readonly requested: Fields; readonly completed: Fields };
+export type RecordedSource = { readonly requested: JsonObject; readonly completed: JsonObject };
 
 /** The records of these calls by their ids; those that the log does not hold are missing. */
 export async function recordedCalls(
@@ -80,12 +79,12 @@ export async function recordedCalls(
     db,
     query
       .selectFrom('troupe.events')
-      .select(['name', sql<Fields>`data`.as('data')])
+      .select(['name', sql<JsonObject>`data`.as('data')])
       .where(sql.raw<string>(IDENTITY), 'in', identities),
   );
-  const found = new Map<string, Partial<Record<'requested' | 'completed', Fields>>>();
+  const found = new Map<string, Partial<Record<'requested' | 'completed', JsonObject>>>();
   for (const { name, data } of rows) {
-    const plain = mapStrings(data, unescapeText) as Fields;
+    const plain = mapStrings(data, unescapeText) as JsonObject;
     const part = name === 'generation.requested' ? 'requested' : 'completed';
     found.set(String(plain.call_id), { ...found.get(String(plain.call_id)), [part]: plain });
   }

@@ -1,4 +1,5 @@
 /** An outside team, unchanged, plays episodes again up to a place: what the gateway answers from the record, what goes on, what is recorded. */
+
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -15,6 +16,7 @@ import { buildApp } from '../../../api/http/app.ts';
 import { openKeyRing } from '../../../api/http/key-ring.ts';
 import { postJson } from '../../../api/http/post.ts';
 import { serve } from '../../../api/http/serve.ts';
+import type { JsonObject } from '../../../ingest/events/json.ts';
 import { fileArtifacts } from '../../../ingest/log/artifacts.ts';
 import { postgresBook, postgresLog } from '../../../ingest/log/postgres.ts';
 import { judge } from '../../../store/evaluate/judging/judge.ts';
@@ -30,7 +32,6 @@ import { type TestApp, testApp } from '../../api/support/app.ts';
 import { type OpenaiServer, openaiServer } from '../../api/support/openai-server.ts';
 import { event } from '../../store/support/events.ts';
 
-type Fields = Readonly<Record<string, unknown>>;
 // biome-ignore lint/suspicious/noExplicitAny: bodies of four interfaces
 type Body = any;
 
@@ -122,7 +123,7 @@ const PATHS: Readonly<Record<string, string>> = {
   responses: 'responses',
 };
 /** One call of an agent; a streamed answer comes back put together. */
-async function call({ episode_url }: WebhookBody, agent: string, kind: Kind, body: Fields): Promise<Body> {
+async function call({ episode_url }: WebhookBody, agent: string, kind: Kind, body: JsonObject): Promise<Body> {
   const answer = await fetch(`${episode_url}/a/${agent}/v1/${PATHS[kind]}`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
@@ -179,13 +180,13 @@ const playPair = async (body: WebhookBody, other = body): Promise<number> => {
   return wanted === undefined ? numberIn(answer) % 2 : Number(numberIn(draft) === wanted);
 };
 
-const rollout = async (id: string, spec: Fields): Promise<RolloutResult> => {
+const rollout = async (id: string, spec: JsonObject): Promise<RolloutResult> => {
   await requestRollout(context, id, { runner: 'team', samples: 1, seed: 5, ...spec } as never);
   const result = (await waitForJob(at.db, id, { timeoutMs: 120_000 })) as RolloutResult;
   await at.project();
   return result;
 };
-type Step = Fields & { readonly step_id: string; readonly call_id: string };
+type Step = JsonObject & { readonly step_id: string; readonly call_id: string };
 const stepsOf = async (episode: string): Promise<Step[]> =>
   (
     await at.db.query<Step>(
@@ -196,7 +197,7 @@ const stepsOf = async (episode: string): Promise<Step[]> =>
     )
   ).rows;
 const episodeOf = async (id: string) =>
-  (await at.db.query<Fields>('select * from traj.episodes where episode_id = $1', [id])).rows[0]!;
+  (await at.db.query<JsonObject>('select * from traj.episodes where episode_id = $1', [id])).rows[0]!;
 const judged = async (method: string, where: string) => {
   const { rows } = await at.db.query<{ episode_id: string }>(
     `select episode_id from traj.episodes where episode_id like $1 order by 1`,
@@ -532,7 +533,7 @@ describe('a tree that grew by replays', () => {
       { role: 'refiner', value: mean, n: 8 },
       { role: 'verifier', value: mean, n: 4 },
     ]);
-    const backed = await at.db.query<{ value: number; detail: Fields }>(
+    const backed = await at.db.query<{ value: number; detail: JsonObject }>(
       `select value, detail from traj.scores where method = 'masprm_backprop'`,
     );
     expect(backed.rows).toEqual([{ value: 2 * mean - 1, detail: { visits: 8 } }]);
@@ -556,7 +557,7 @@ describe('a tree that grew by replays', () => {
 });
 
 describe('an episode that cannot be replayed', () => {
-  const asked = (replay: Fields) => rollout('never', { replay });
+  const asked = (replay: JsonObject) => rollout('never', { replay });
   it('is refused with the reason', async () => {
     await expect(asked({ episode_id: 'nowhere', from: 'end' })).rejects.toMatchObject({ code: 'not_found' });
     await context.log.append([

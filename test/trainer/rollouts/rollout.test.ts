@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { postJson } from '../../../api/http/post.ts';
 import { serve } from '../../../api/http/serve.ts';
+import type { JsonObject } from '../../../ingest/events/json.ts';
 import { postgresLog } from '../../../ingest/log/postgres.ts';
 import { parseTaskFilter } from '../../../store/filter/select.ts';
 import { createKey, listKeys } from '../../../store/keys/api-keys.ts';
@@ -68,8 +69,7 @@ afterEach(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-type Fields = Readonly<Record<string, unknown>>;
-const work = (fields: Fields = {}, env: Fields = {}, signal = stop.signal): Promise<void> => {
+const work = (fields: JsonObject = {}, env: JsonObject = {}, signal = stop.signal): Promise<void> => {
   const team = { command: [process.execPath, join(folder, 'team.mjs')], url, reward: 'stdout', ...fields };
   const settings = {
     runners: readRunners({ team }),
@@ -82,7 +82,7 @@ const work = (fields: Fields = {}, env: Fields = {}, signal = stop.signal): Prom
   running.push(done);
   return done;
 };
-const request = (tasks: readonly Fields[], more: Fields = {}) =>
+const request = (tasks: readonly JsonObject[], more: JsonObject = {}) =>
   requestJob(context, { job_id: 'r', kind: 'rollout', spec: { runner: 'team', tasks, samples: 2, ...more } });
 const result = async () => (await waitForJob(at.db, 'r', { timeoutMs: 60_000 })) as RolloutResult;
 const episodes = async () => {
