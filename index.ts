@@ -25,7 +25,7 @@ export { type OpenedDataset, openDataset } from './store/datasets/read.ts';
 export { type Recipe, readRecipe, recipeSchema } from './store/datasets/recipe.ts';
 export { type Database, type DatabaseOptions, openDatabase } from './store/db/database.ts';
 export { openReader } from './store/db/reader.ts';
-export { type Judging, judge, type MethodAsked, unjudged } from './store/evaluate/judging/judge.ts';
+export { type Judging, judge, type MethodRequest, unjudged } from './store/evaluate/judging/judge.ts';
 export { findMethod, METHODS } from './store/evaluate/methods/find.ts';
 export type { Method, MethodKind } from './store/evaluate/methods/method.ts';
 export { runMethod } from './store/evaluate/methods/run.ts';

@@ -5,7 +5,7 @@
 import { Readable } from 'node:stream';
 import { postgresLog } from '../ingest/log/postgres.ts';
 import type { Db } from '../store/db/pool.ts';
-import { judge, type MethodAsked, resolveMethods } from '../store/evaluate/judging/judge.ts';
+import { judge, type MethodRequest, resolveMethods } from '../store/evaluate/judging/judge.ts';
 import type { Settings } from './bench.ts';
 import { compared, interleave, type Result, type Side } from './harness.ts';
 import { type BenchServer, startBenchServer } from './server.ts';
@@ -13,7 +13,7 @@ import { episodeId, fillEpisodes, STEPS_AN_EPISODE } from './stored-steps.ts';
 
 const EPISODES = 50_000;
 
-const ESTIMATORS: readonly (MethodAsked & { readonly as: string })[] = [
+const ESTIMATORS: readonly (MethodRequest & { readonly as: string })[] = [
   { as: 'grpo_advantage', method: 'grpo_advantage' },
   { as: 'dr. grpo', method: 'grpo_advantage', params: { scale_std: false } },
   { as: 'rloo_advantage', method: 'rloo_advantage' },
@@ -94,7 +94,7 @@ async function copyThrough(db: Db): Promise<void> {
   });
 }
 
-async function judgeAll(db: Db, { method, params }: MethodAsked, episodes: readonly string[]): Promise<void> {
+async function judgeAll(db: Db, { method, params }: MethodRequest, episodes: readonly string[]): Promise<void> {
   const now = () => new Date();
   await judge(db, postgresLog(db), { methods: [{ method, ...(params ? { params } : {}) }], episodes, now });
 }

@@ -13,7 +13,7 @@ import { type ImportReport, importFiles } from '../ingest/files/import.ts';
 import { type FreezeOptions, type FreezeResult, freeze } from '../store/datasets/freeze.ts';
 import type { Db } from '../store/db/pool.ts';
 import { noReader, openReader } from '../store/db/reader.ts';
-import { type Judging, judge, type MethodAsked, unjudged } from '../store/evaluate/judging/judge.ts';
+import { type Judging, judge, type MethodRequest, unjudged } from '../store/evaluate/judging/judge.ts';
 import { ask, type SqlAnswer } from '../store/explore/sql/sql.ts';
 import { closeImported } from '../store/projecting/closing.ts';
 import { analyzeGrown } from '../store/projecting/grown-tables.ts';
@@ -75,9 +75,9 @@ export type Project = Methods & {
     options?: { readonly limit?: number; readonly timeoutMs?: number },
   ) => Promise<SqlAnswer>;
   /** Ids of the closed episodes of complete groups that changed since these methods last judged them. */
-  readonly unjudged: (methods: readonly MethodAsked[]) => Promise<string[]>;
+  readonly unjudged: (methods: readonly MethodRequest[]) => Promise<string[]>;
   /** Runs methods over these episodes and the others of their groups; without a list, over those that `unjudged` returns. */
-  readonly judge: (methods: readonly MethodAsked[], episodes?: readonly string[]) => Promise<Judging>;
+  readonly judge: (methods: readonly MethodRequest[], episodes?: readonly string[]) => Promise<Judging>;
   /** Freezes a recipe into an immutable dataset in the home. */
   readonly freeze: (recipe: unknown, options?: Pick<FreezeOptions, 'allowEmpty'>) => Promise<FreezeResult>;
   /** Trains in a process of its own, since a training step blocks the event loop. */
@@ -128,7 +128,7 @@ async function operationMethods(context: Context): Promise<Methods> {
 function methodsOf(context: Context, reader: () => Promise<Db | null>): Omit<Project, 'close' | keyof Methods> {
   const { db, log, source, book, artifacts, originals, redactor, episodes, home, now, config, catchUp, patiently } =
     context;
-  const open = async (methods: readonly MethodAsked[]) => {
+  const open = async (methods: readonly MethodRequest[]) => {
     await catchUp();
     return patiently(() => unjudged(db, methods, { now: now(), closeAfter: config.close_after }));
   };

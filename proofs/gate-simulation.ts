@@ -1,6 +1,6 @@
 /** Teams that succeed at a known rate, before the gates that compare them: how often a gate passes a candidate that is known to be so good. */
 
-import { type Both, decide, type GateRules, type TaskMeasured } from '../store/loop/comparison/gate.ts';
+import { type Both, decide, type GateRules, type MeasuredTask } from '../store/loop/comparison/gate.ts';
 import { type CanaryRules, type CanaryUnit, decideCanary } from '../trainer/loop/comparison/canary.ts';
 import type { Side } from '../trainer/loop/comparison/play.ts';
 
@@ -39,7 +39,7 @@ export function playPasses(
   let passed = 0;
   for (let run = 0; run < runs; run++) {
     const random = uniform(run + 1);
-    const set = Array.from({ length: tasks }, (_, i): TaskMeasured => {
+    const set = Array.from({ length: tasks }, (_, i): MeasuredTask => {
       const rate = rateOf(random);
       const pair = (more: number): Both => ({
         incumbent: solved(random, rate),

@@ -1,7 +1,7 @@
 /** A response in the shapes of the OpenAI interface, with its token ids and the ids of its record. */
 
 import { bytesOfText, tokenName } from '../../trainer/model/tokens/token-text.ts';
-import type { Choice, SampleAnswer, SampleBegun, TopLogprob } from '../../trainer/sample/infer-wire.ts';
+import type { Choice, SampleAnswer, SampleStart, TopLogprob } from '../../trainer/sample/infer-wire.ts';
 import type { CompletionRequest } from './request.ts';
 import { finishOf, messageOf } from './tools.ts';
 
@@ -61,7 +61,7 @@ function about(
 }
 
 /** A response before its first token, from which its body begins. */
-export const emptyAnswer = (begun: SampleBegun, n: number): SampleAnswer => ({
+export const emptyAnswer = (begun: SampleStart, n: number): SampleAnswer => ({
   ...begun,
   choices: Array.from({ length: n }, () => ({ token_ids: [], logprobs: [], text: '', finish_reason: 'stop' as const })),
   usage: { prompt_tokens: begun.prompt_token_ids.length, completion_tokens: 0 },

@@ -4,7 +4,7 @@ import type { Draft } from '../../ingest/events/events.ts';
 import { GATEWAY, gatewayEventId } from '../../ingest/events/gateway-events.ts';
 import { toMessage } from '../../ingest/formats/kit/chat-message.ts';
 import { INCOMPLETE } from '../../ingest/traces/trace.ts';
-import type { SampleAnswer, SampleBegun } from '../../trainer/sample/infer-wire.ts';
+import type { SampleAnswer, SampleStart } from '../../trainer/sample/infer-wire.ts';
 import type { Constraint } from './constraint.ts';
 import type { CallContext, CompletionRequest, Prompt } from './request.ts';
 import type { Sampling } from './sampling.ts';
@@ -31,7 +31,7 @@ export type RecordedCall = {
 };
 
 /** Text that a client got of a response that did not end, by choice. */
-export type PartialTexts = { readonly begun: SampleBegun; readonly texts: Map<number, string> };
+export type PartialTexts = { readonly begun: SampleStart; readonly texts: Map<number, string> };
 
 /**
  * generation.requested and generation.completed, with all candidates. A call without an episode is an episode of its own, opened,

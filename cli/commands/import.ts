@@ -6,7 +6,7 @@ import { factsOf } from '../../ingest/files/import-files.ts';
 import { FORMATS, formatNamed } from '../../ingest/formats/catalogue.ts';
 import type { Patiently } from '../../store/db/patience.ts';
 import type { Db } from '../../store/db/pool.ts';
-import type { OnRefused } from '../../store/projecting/closing.ts';
+import type { RefusalHandler } from '../../store/projecting/closing.ts';
 import { projectBatch } from '../../store/projecting/projector.ts';
 import { projectCommand, untilInterrupted } from '../command.ts';
 import { print, printJson, progressBar, say } from '../output.ts';
@@ -47,7 +47,7 @@ export function addTo(program: Command): void {
         if (source !== null) await catchUp({ signal });
         await projectNow(db, report.events.accepted, { quiet, signal, patiently });
         const { closeImported, staysOpen } = await import('../../store/projecting/closing.ts');
-        const onRefused: OnRefused = (episode, refusal) => say(staysOpen(episode, refusal), 'warn');
+        const onRefused: RefusalHandler = (episode, refusal) => say(staysOpen(episode, refusal), 'warn');
         const closed = await patiently(() => closeImported(db, log, onRefused));
         if (source !== null) await catchUp({ signal });
         await projectNow(db, closed, { quiet: true, signal, patiently });

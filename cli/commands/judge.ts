@@ -7,7 +7,7 @@ import { type ComparedEpisodes, comparedBy } from '../../store/evaluate/judging/
 import {
   compareEverything,
   judge,
-  type MethodAsked,
+  type MethodRequest,
   resolveMethods,
   unjudged,
 } from '../../store/evaluate/judging/judge.ts';
@@ -20,7 +20,7 @@ import { parseMethods } from '../methods/methods-asked.ts';
 import { print, printJson, progressBar } from '../output.ts';
 
 /** Judged when neither the command nor the configuration names any. */
-const DEFAULT_METHODS: readonly MethodAsked[] = [
+const DEFAULT_METHODS: readonly MethodRequest[] = [
   { method: 'correctness_filter' },
   { method: 'agreement_score' },
   { method: 'grpo_advantage' },
@@ -120,7 +120,7 @@ function printJudged(
     unread,
   }: Awaited<ReturnType<typeof judge>> & { readonly unread: readonly UnreadReward[] },
   compared: ComparedEpisodes,
-  methods: readonly MethodAsked[],
+  methods: readonly MethodRequest[],
   flags: Flags,
 ): void {
   if (flags.json)

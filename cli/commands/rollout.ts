@@ -10,9 +10,9 @@ import { firstOf, query, rowsOf, sql } from '../../store/db/query.ts';
 import { attemptCounts, ofRollout } from '../../store/loop/play/attempts.ts';
 import type { Budget } from '../../store/loop/play/budget-schema.ts';
 import { faultList } from '../../store/loop/play/faults.ts';
-import type { ReplayAnswer, ReplayAsked } from '../../store/loop/play/replay.ts';
+import type { ReplayAnswer, ReplayRequest } from '../../store/loop/play/replay.ts';
 import { requestRollout, rolloutWithTasks } from '../../store/loop/play/request.ts';
-import { checkedRolloutId, groupsOf, type RolloutAsked, type RolloutSpec } from '../../store/loop/play/rollout.ts';
+import { checkedRolloutId, groupsOf, type RolloutRequest, type RolloutSpec } from '../../store/loop/play/rollout.ts';
 import type { JobContext } from '../../store/queue/jobs/jobs.ts';
 import type { RolloutResult } from '../../trainer/loop/play/handler.ts';
 import { findRunner, readRunners } from '../../trainer/loop/play/runners.ts';
@@ -156,7 +156,7 @@ export function addTo(program: Command): void {
 async function played(
   context: JobContext,
   id: string,
-  asked: RolloutAsked,
+  asked: RolloutRequest,
   flags: Flags,
 ): Promise<RolloutResult | null> {
   const { db } = context;
@@ -215,7 +215,7 @@ export function sweepSummary(points: readonly SweepPoint[]): string {
   return [table(head, rows), ...(left_out === 0 ? [] : [note]), ...(plot === null ? [] : ['', plot])].join('\n');
 }
 
-function teamOf(text: string): NonNullable<RolloutAsked['team']> {
+function teamOf(text: string): NonNullable<RolloutRequest['team']> {
   const [, name, file] = /^([^=]+)(?:=(.+))?$/.exec(text) ?? [];
   if (name === undefined) throw new TroupeError('usage', `--team should be NAME or NAME=FILE, but it is ${got(text)}.`);
   if (file === undefined) return { name };
@@ -233,7 +233,7 @@ function collected(text: string, so_far: Readonly<Record<string, string>>): Reco
 const madeUpId = (now: Date): string =>
   `r${now.toISOString().slice(0, 19).replace(/[-:]/g, '').replace('T', '-')}-${randomBytes(2).toString('hex')}`;
 
-function specOf(flags: Flags): RolloutAsked {
+function specOf(flags: Flags): RolloutRequest {
   const { runner, tasks, tasksWhere, samples, seed, deadline, budget, maxStaleness, tag, policy } = flags;
   const filled = (map: unknown): boolean => Object.keys(map as object).length > 0;
   return {
@@ -252,7 +252,7 @@ function specOf(flags: Flags): RolloutAsked {
 }
 
 /** The options of a replay; the request is checked where it is made. */
-function replayOf(flags: Flags): Pick<RolloutAsked, 'replay'> {
+function replayOf(flags: Flags): Pick<RolloutRequest, 'replay'> {
   const { replay, from, replayWhere, answer, answerStep, answerOf, as, hypothesis, fault, skip } = flags;
   const answers = Object.entries(answerOf as Record<string, string>).map(([agent, text]) => [agent, answerIn(text)]);
   const asked = {
@@ -268,7 +268,7 @@ function replayOf(flags: Flags): Pick<RolloutAsked, 'replay'> {
     ...(answers.length === 0 ? {} : { answers: Object.fromEntries(answers) }),
   };
   const given = Object.fromEntries(Object.entries(asked).filter(([, value]) => value !== undefined));
-  return Object.keys(given).length === 0 ? {} : { replay: given as ReplayAsked };
+  return Object.keys(given).length === 0 ? {} : { replay: given as ReplayRequest };
 }
 
 /** Text, or what a file holds: text, or a message as JSON. */

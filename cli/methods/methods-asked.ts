@@ -1,12 +1,12 @@
 /** Methods as people write them in one line: names, with parameters in braces, separated by commas. */
 import { got, TroupeError } from '../../errors.ts';
-import type { MethodAsked } from '../../store/evaluate/judging/judge.ts';
+import type { MethodRequest } from '../../store/evaluate/judging/judge.ts';
 
 /**
  * `a,b{"x":1}`: what stands in braces is JSON; its `reads` names the reward method whose rewards the method takes.
  * @throws TroupeError `usage` for braces that are not JSON or never close.
  */
-export function parseMethods(list: string): MethodAsked[] {
+export function parseMethods(list: string): MethodRequest[] {
   return partsOf(list).map((item) => {
     const brace = item.indexOf('{');
     if (brace < 0) return { method: item.trim() };
@@ -22,12 +22,12 @@ export function parseMethods(list: string): MethodAsked[] {
 }
 
 /** The methods of the setting `judge`. @throws TroupeError `config_invalid` for what cannot always run */
-export async function standingMethods(judge: string | null): Promise<readonly MethodAsked[]> {
+export async function standingMethods(judge: string | null): Promise<readonly MethodRequest[]> {
   if (judge === null) return [];
   const { compareEverything, requireRunnable, resolveMethods } = await import('../../store/evaluate/judging/judge.ts');
   const wrong = (why: string) =>
     new TroupeError('config_invalid', `The setting judge (TROUPE_JUDGE) cannot run: ${why}`, { field: 'judge' });
-  let methods: readonly MethodAsked[];
+  let methods: readonly MethodRequest[];
   try {
     methods = parseMethods(judge);
     requireRunnable(resolveMethods(methods));

@@ -9,7 +9,7 @@ import { isLoopback } from '../../api/http/origin.ts';
 import { countText, EXIT, type Refusal } from '../../errors.ts';
 import type { LogSource } from '../../ingest/log/source.ts';
 import { patiently } from '../../store/db/patience.ts';
-import type { MethodAsked } from '../../store/evaluate/judging/judge.ts';
+import type { MethodRequest } from '../../store/evaluate/judging/judge.ts';
 import { waitProjected } from '../../store/projecting/positions.ts';
 import { runProjector } from '../../store/projecting/projector.ts';
 import type { Handler } from '../../store/queue/jobs/jobs.ts';
@@ -223,7 +223,7 @@ async function watchToolSessions({ db, database }: Context, signal: AbortSignal)
 /** The methods of the setting `judge`, over every group that completes. */
 async function judgeAlways(
   { db, log, now, config }: Context,
-  methods: readonly MethodAsked[],
+  methods: readonly MethodRequest[],
   signal: AbortSignal,
 ): Promise<void> {
   if (methods.length === 0) return;

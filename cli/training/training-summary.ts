@@ -2,7 +2,7 @@
 import { join, resolve } from 'node:path';
 import type { TrainingData } from '../../trainer/learn/data/training-data.ts';
 import type { Progress, Settings } from '../../trainer/learn/run-state.ts';
-import type { StepDone } from '../../trainer/learn/training-loop.ts';
+import type { FinishedStep } from '../../trainer/learn/training-loop.ts';
 import { trainingReport } from '../../trainer/learn/training-report.ts';
 import { publishFile } from '../../trainer/model/files/atomic.ts';
 import type { Flags } from '../command.ts';
@@ -104,7 +104,7 @@ export type Rates = { readonly tokens: number | null; readonly trained: number |
 export function speedometer() {
   const steps: { readonly step: number; readonly tokens: number; readonly trained: number; readonly ms: number }[] = [];
   return {
-    add: ({ step, tokens, trainedTokens, milliseconds }: StepDone): void => {
+    add: ({ step, tokens, trainedTokens, milliseconds }: FinishedStep): void => {
       steps.push({ step, tokens, trained: trainedTokens, ms: milliseconds });
     },
     rates: (): Rates => {
@@ -127,7 +127,7 @@ export function speedometer() {
 }
 
 /** What stands beside the progress bar; `heldOut` is the latest loss of the rows held out. */
-export function noteOf({ loss, metrics }: StepDone, heldOut: number | null, tokens: number | null): string {
+export function noteOf({ loss, metrics }: FinishedStep, heldOut: number | null, tokens: number | null): string {
   const parts = [`loss ${loss.toFixed(4)}`];
   if (heldOut !== null) parts.push(`held-out ${heldOut.toFixed(4)}`);
   if (metrics.accuracy !== undefined) parts.push(`accuracy ${metrics.accuracy.toFixed(3)}`);

@@ -64,9 +64,9 @@ export type Place = { readonly log: number; readonly partition: number; readonly
 export type PlacedEvent = Place & { readonly event: Event };
 
 /** With what the archive holds of it. */
-export type SplitPlaced = PlacedEvent & { readonly split: SplitEvent };
+export type PlacedSplit = PlacedEvent & { readonly split: SplitEvent };
 
-export const withSplit = (placed: PlacedEvent): SplitPlaced => ({ ...placed, split: splitEvent(placed.event) });
+export const withSplit = (placed: PlacedEvent): PlacedSplit => ({ ...placed, split: splitEvent(placed.event) });
 
 export type Places = {
   /** What becomes of each event. */
@@ -126,7 +126,7 @@ export async function lookUp(tx: SqlClient, events: readonly Event[]): Promise<r
 }
 
 /** Writes new events at their places, with the bodies that they name. */
-export async function copyEvents(tx: SqlClient, placed: readonly SplitPlaced[]): Promise<void> {
+export async function copyEvents(tx: SqlClient, placed: readonly PlacedSplit[]): Promise<void> {
   if (placed.length === 0) return;
   await keepBodies(
     tx,
@@ -246,7 +246,7 @@ export async function removeBodies(tx: SqlClient, keys: readonly string[]): Prom
 }
 
 /** The data is canonical JSON already, and goes as the text that it is. */
-const rowOf = ({ event, split, log, partition, position }: SplitPlaced) => {
+const rowOf = ({ event, split, log, partition, position }: PlacedSplit) => {
   const { key, source, id, name, type_version, time, digest } = event;
   return [
     { key, source, id, name, type_version, time, digest: `\\x${digest}`, log, partition, position, data: split.json },

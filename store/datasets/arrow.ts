@@ -130,7 +130,7 @@ const ARROW_HEAD = 8;
 /** Where a batch stands in a file, as its footer says. */
 export type ArrowBlock = { readonly metaDataLength: number; readonly bodyLength: number; readonly offset: number };
 /** So much of an Arrow file is written: its bytes and the batches in them. */
-export type ArrowBegun = { readonly bytes: number; readonly blocks: readonly ArrowBlock[] };
+export type ArrowStart = { readonly bytes: number; readonly blocks: readonly ArrowBlock[] };
 
 /** Has used the bytes when its promise settles, at the latest before the next batch is asked for: they may be changed then. */
 type ArrowSink = (bytes: Uint8Array) => Promise<void> | void;
@@ -177,7 +177,7 @@ function writingTo(writer: RecordBatchWriter, columns: readonly ColumnShape[], s
 
 /** Before each compressed buffer stands its length uncompressed. The library (21.2) writes the compressed one, by which others refuse the file. */
 class Lz4FileWriter extends RecordBatchFileWriter {
-  begun(): ArrowBegun {
+  begun(): ArrowStart {
     const blocks = this._recordBatchBlocks.map(({ metaDataLength, bodyLength, offset }) => ({
       metaDataLength,
       bodyLength,
@@ -186,7 +186,7 @@ class Lz4FileWriter extends RecordBatchFileWriter {
     return { bytes: this._position, blocks };
   }
   /** Goes on behind what another writer of the same schema wrote. */
-  goOn({ bytes, blocks }: ArrowBegun): void {
+  goOn({ bytes, blocks }: ArrowStart): void {
     this._position = bytes;
     this._recordBatchBlocks = blocks.map((block) => ({ ...block }));
   }
@@ -213,8 +213,8 @@ export async function copyToArrow(
   sink: (bytes: Uint8Array) => Promise<void> | void,
   options: CopyOptions & {
     /** What of the file is there already; `source` then begins with the row behind it. */
-    readonly begun?: ArrowBegun;
-    readonly afterBatch?: (batch: readonly Buffers[], begun: ArrowBegun) => Promise<void>;
+    readonly begun?: ArrowStart;
+    readonly afterBatch?: (batch: readonly Buffers[], begun: ArrowStart) => Promise<void>;
   } = {},
 ): Promise<number> {
   const { begun, afterBatch } = options;

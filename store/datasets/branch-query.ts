@@ -8,18 +8,18 @@ import {
   eventOf,
   judgedValues,
   LINEAGE_OF_STEP,
-  type MethodsUsed,
   type Rows,
   splitCondition,
   tables,
   takenRows,
+  type UsedMethods,
   weightOfRow,
 } from './query.ts';
 import type { Recipe } from './recipe.ts';
 import { WEIGHT_COLUMN } from './weights.ts';
 
 /** The rows of one split in order, as text for COPY: the columns of the recipe, those of `LINEAGE`, and the earlier answers as JSON, the last first. */
-export function branchRowsQuery(recipe: Recipe, used: MethodsUsed, chosen: ChosenColumns, split: SplitName): string {
+export function branchRowsQuery(recipe: Recipe, used: UsedMethods, chosen: ChosenColumns, split: SplitName): string {
   const inSplit = recipe.split === null ? sql<SqlBool>`true` : splitCondition(recipe.split, split);
   const weight = weightOfRow(recipe, used);
   const selected = columnsOf(recipe).map((column) => (column === WEIGHT_COLUMN ? weight : column.sql));
@@ -54,7 +54,7 @@ const inOrder = (text: string, type: string): string =>
   `('{' || string_agg(${text}, ',' order by step) || '}')::${type}`;
 
 /** For each branch (`place`) its answers as JSON, with masks and log-probabilities over all its tokens, and what its rows are known by. */
-function together(recipe: Recipe, used: MethodsUsed, chosen: ChosenColumns): Rows {
+function together(recipe: Recipe, used: UsedMethods, chosen: ChosenColumns): Rows {
   const { reward, advantage, reason } = judgedValues(used);
   const learnt = LEARNT.replaceAll('@reward', reward).replaceAll('@advantage', advantage).replaceAll('@reason', reason);
   const step = `json_build_array(s.episode_id, s.call_id, s.candidate::text, ${eventOf('c.requested_version')}, ${eventOf('s.version')}, null)`;

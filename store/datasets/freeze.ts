@@ -43,9 +43,9 @@ import {
   episodesQuery,
   funnelQuery,
   LISTED_SETTINGS,
-  type MethodsUsed,
   sharesOf,
   stagesOf,
+  type UsedMethods,
   WHOLE_SETTINGS,
 } from './query.ts';
 import { openDataset } from './read.ts';
@@ -286,7 +286,7 @@ async function readPositions(tx: Pick<Session, 'query'>): Promise<Positions> {
   return positions;
 }
 
-async function methodsOf(tx: Session, recipe: Recipe): Promise<MethodsUsed> {
+async function methodsOf(tx: Session, recipe: Recipe): Promise<UsedMethods> {
   if (recipe.verdicts.length === 0 && recipe.reward === null && recipe.credit === null)
     return { verdicts: [], reward: null, credit: null };
   const judged = await judgedMethods(tx);
@@ -325,7 +325,7 @@ async function chooseEpisodes(
 }
 
 /** What rows are read by. */
-type Selection = { readonly recipe: Recipe; readonly methods: MethodsUsed; readonly chosen: ChosenColumns };
+type Selection = { readonly recipe: Recipe; readonly methods: UsedMethods; readonly chosen: ChosenColumns };
 
 async function countStages(tx: Session, { recipe, methods, chosen }: Selection): Promise<readonly FunnelStage[]> {
   const rows = await rowsOf(tx, funnelQuery(recipe, methods, chosen));

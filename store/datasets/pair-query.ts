@@ -16,11 +16,11 @@ import {
   eventOf,
   IN_EPISODE,
   judgedValues,
-  type MethodsUsed,
   type Rows,
   splitCondition,
   tables,
   takenRows,
+  type UsedMethods,
   weightOfRow,
 } from './query.ts';
 import type { Pairs, Recipe } from './recipe.ts';
@@ -39,7 +39,7 @@ const KEYS: Readonly<Record<Pairs['from'], string>> = {
 const ROUNDING = 1e-12;
 
 /** The pairs of one split in order, as text for COPY: the columns of the recipe, then twice those of `LINEAGE`, the preferred answer first. */
-export function pairRowsQuery(recipe: Recipe, used: MethodsUsed, chosen: ChosenColumns, split: SplitName): string {
+export function pairRowsQuery(recipe: Recipe, used: UsedMethods, chosen: ChosenColumns, split: SplitName): string {
   const answers = answersOf(recipe, used, chosen, split);
   const asked = recipe.pairs!.from === 'corrections' ? 'w' : 'b';
   const at = (table: string, alias: string, of: string, ...keys: readonly string[]) => {
@@ -78,7 +78,7 @@ export function pairRowsQuery(recipe: Recipe, used: MethodsUsed, chosen: ChosenC
 /** How many pairs there are in all parts together. */
 export const pairCountQuery = (
   recipe: Recipe,
-  used: MethodsUsed,
+  used: UsedMethods,
   chosen: ChosenColumns,
 ): Statement<{ pairs: number }> =>
   withPairs(recipe, answersOf({ ...recipe, split: null }, used, chosen, 'train'))
@@ -88,7 +88,7 @@ export const pairCountQuery = (
 /** How many answers there are, and how many of them have a worth. */
 export const worthQuery = (
   recipe: Recipe,
-  used: MethodsUsed,
+  used: UsedMethods,
   chosen: ChosenColumns,
 ): Statement<{ before: number; after: number }> =>
   tables
@@ -101,7 +101,7 @@ const withPairs = (recipe: Recipe, answers: Rows): typeof tables =>
     .with('pairs', (q) => pairsAmong(recipe, q as unknown as typeof tables)) as unknown as typeof tables;
 
 /** The answers that meet the recipe, with what decides which of them are a pair. */
-function answersOf(recipe: Recipe, used: MethodsUsed, chosen: ChosenColumns, split: SplitName): Rows {
+function answersOf(recipe: Recipe, used: UsedMethods, chosen: ChosenColumns, split: SplitName): Rows {
   const { reward, advantage } = judgedValues(used);
   const order = [...EPISODES[recipe.order], ...IN_EPISODE];
   const inSplit = recipe.split === null ? sql<SqlBool>`true` : splitCondition(recipe.split, split);

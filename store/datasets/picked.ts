@@ -25,10 +25,10 @@ import {
   IN_EPISODE,
   joins,
   judgedValues,
-  type MethodsUsed,
   ROW_ID,
   stagesOf,
   tables,
+  type UsedMethods,
 } from './query.ts';
 import type { Recipe } from './recipe.ts';
 import { addReplayed } from './replayed-rows.ts';
@@ -69,7 +69,7 @@ export type PickedRows = {
 export async function pickRows(
   tx: Session,
   recipe: Recipe,
-  used: MethodsUsed,
+  used: UsedMethods,
   chosen: ChosenColumns,
   folders: { readonly benchmarks: string | null; readonly datasets: string },
 ): Promise<PickedRows> {
@@ -127,7 +127,7 @@ export async function pickRows(
   return { chosen: await chosenAmong(tx), stages, warnings, pinned };
 }
 
-function pickedRows(recipe: Recipe, used: MethodsUsed, chosen: ChosenColumns) {
+function pickedRows(recipe: Recipe, used: UsedMethods, chosen: ChosenColumns) {
   const whole = isWhole(recipe.unit);
   const { reward, advantage } = judgedValues(used);
   const worth = `coalesce(${advantage}, ${reward})`;

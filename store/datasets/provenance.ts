@@ -3,7 +3,7 @@ import { MARK } from '../../ingest/events/redact-rules.ts';
 import type { Session } from '../db/pool.ts';
 import { anyOf, rowsOf, sql } from '../db/query.ts';
 import { fieldSql } from '../filter/filter-fields.ts';
-import { type ChosenColumns, episodeCondition, type MethodsUsed, type Rows, tables, takenRows } from './query.ts';
+import { type ChosenColumns, episodeCondition, type Rows, tables, takenRows, type UsedMethods } from './query.ts';
 import type { Recipe } from './recipe.ts';
 
 export type Provenance = {
@@ -64,7 +64,7 @@ export async function readOrigins(tx: Session, recipe: Recipe, chosen: ChosenCol
 export async function readAnswers(
   tx: Session,
   recipe: Recipe,
-  used: MethodsUsed,
+  used: UsedMethods,
   chosen: ChosenColumns,
 ): Promise<Required<Pick<Provenance, 'models' | 'sources' | 'failed' | 'test'>>> {
   const found = await rowsOf(

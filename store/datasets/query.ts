@@ -24,7 +24,7 @@ import type { Recipe, TaskSplit } from './recipe.ts';
 import { WEIGHT_COLUMN, weightFilters, weightSql } from './weights.ts';
 
 /** The methods a recipe names, found in the tables. */
-export type MethodsUsed = {
+export type UsedMethods = {
   readonly verdicts: readonly ChosenMethod[];
   readonly reward: ChosenMethod | null;
   readonly credit: ChosenMethod | null;
@@ -156,7 +156,7 @@ function stepStages(filter: Filter): readonly Stage[] {
 const WHOLE = 'not cut off (length, content filter, error, incomplete)';
 
 /** What a row has to meet, beyond its episode being chosen, in the order of the funnel. */
-export function stagesOf(recipe: Recipe, used: MethodsUsed): readonly Stage[] {
+export function stagesOf(recipe: Recipe, used: UsedMethods): readonly Stage[] {
   return [
     { name: 'not copied from another context', sql: sql`c.copied is not true` },
     // What came before a stream broke off is no answer to learn.
@@ -179,7 +179,7 @@ export function stagesOf(recipe: Recipe, used: MethodsUsed): readonly Stage[] {
 }
 
 /** The rows that the recipe takes: those that meet its conditions, or what caps left of them. */
-export function takenRows(recipe: Recipe, used: MethodsUsed, chosen: ChosenColumns): Rows {
+export function takenRows(recipe: Recipe, used: UsedMethods, chosen: ChosenColumns): Rows {
   if (!chosen.picked)
     return joins(recipe, used, chosen, 'values').where(andAll(stagesOf(recipe, used).map(({ sql }) => sql)));
   return joins({ ...recipe, where: null, verdicts: [] }, { ...used, verdicts: [] }, chosen, 'values').innerJoin(
@@ -219,7 +219,7 @@ const beginning = ({ ids }: ChosenColumns): Kysely<Tables> =>
  * 2,688 of 53,760 steps took 1.3 s, because all steps were read first. Judgements are looked up by episode and hashed, which is
  * three times as fast as a lookup for each step. A verdict on the step itself takes precedence over one on its episode; so does a reward.
  */
-export function joins(recipe: Recipe, used: MethodsUsed, chosen: ChosenColumns, extra: 'conditions' | 'values'): Rows {
+export function joins(recipe: Recipe, used: UsedMethods, chosen: ChosenColumns, extra: 'conditions' | 'values'): Rows {
   const listed = chosen.ids !== null;
   const { step } = splitFilter(recipe.where);
   const whole = (table: string, alias: string): Rows =>
@@ -286,7 +286,7 @@ export function joins(recipe: Recipe, used: MethodsUsed, chosen: ChosenColumns, 
 /** For each stage (numbered from 1; 0 is kept) how many rows it was the first to drop, and the first three of them by id. */
 export function funnelQuery(
   recipe: Recipe,
-  used: MethodsUsed,
+  used: UsedMethods,
   chosen: ChosenColumns,
 ): Statement<{ stage: number; rows: number; examples: string[] | null }> {
   const cases = stagesOf(recipe, used).map(({ sql: met }, i) => sql`when (${met}) is not true then ${sql.lit(i + 1)}`);
@@ -381,14 +381,14 @@ const ordered = (rows: Rows, order: readonly string[]): Rows =>
   order.reduce((sorted, term) => sorted.orderBy(sql.raw(term)), rows);
 
 /** What the methods that a recipe names say of a step. */
-export const judgedValues = (used: MethodsUsed) => ({
+export const judgedValues = (used: UsedMethods) => ({
   reward: used.reward ? 'case when rs.step_id is null then re.value else rs.value end' : 'e.reward',
   advantage: used.credit ? 'k.value' : 'null::float8',
   reason: used.credit ? 'k.reason' : 'null::text',
 });
 
 /** The weight of a step, or of its episode where the unit is a whole one. */
-export function weightOfRow({ weight, unit }: Recipe, used: MethodsUsed): string {
+export function weightOfRow({ weight, unit }: Recipe, used: UsedMethods): string {
   if (weight === undefined) return 'null::float8';
   if (weight !== 'advantage') return weightSql(weight, PASS_RATE);
   const { advantage } = judgedValues(used);
@@ -396,7 +396,7 @@ export function weightOfRow({ weight, unit }: Recipe, used: MethodsUsed): string
 }
 
 /** The rows of one split in order, for units other than pairs and branches, as text for COPY: the columns of the recipe, then those of `LINEAGE`. */
-export function rowsQuery(recipe: Recipe, used: MethodsUsed, chosen: ChosenColumns, split: SplitName): string {
+export function rowsQuery(recipe: Recipe, used: UsedMethods, chosen: ChosenColumns, split: SplitName): string {
   const values = {
     ...judgedValues(used),
     weight: weightOfRow(recipe, used),

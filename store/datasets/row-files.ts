@@ -12,9 +12,9 @@ import { lineageLines } from './lineage-lines.ts';
 import { pairRowsQuery } from './pair-query.ts';
 import { markCounter, type Provenance } from './provenance.ts';
 import type { FileFacts, LocalDraft, MarkedSink } from './publish.ts';
-import { type ChosenColumns, columnsOf, type MethodsUsed, rowsQuery, splitsOf } from './query.ts';
+import { type ChosenColumns, columnsOf, rowsQuery, splitsOf, type UsedMethods } from './query.ts';
 import type { Recipe } from './recipe.ts';
-import type { SplitWritten, WrittenFile } from './unfinished.ts';
+import type { WrittenFile, WrittenSplit } from './unfinished.ts';
 import { WEIGHT_COLUMN, weightCounter } from './weights.ts';
 
 export type RowFiles = {
@@ -66,7 +66,7 @@ const compress = (lines: Buffer): Promise<Buffer> => promisify(gzip)(lines, { le
 export async function writeRows(
   tx: Session,
   draft: LocalDraft,
-  from: { readonly recipe: Recipe; readonly methods: MethodsUsed; readonly chosen: ChosenColumns },
+  from: { readonly recipe: Recipe; readonly methods: UsedMethods; readonly chosen: ChosenColumns },
   begun: OpenFile | null,
   keep: (written: WrittenFile) => Promise<void>,
 ): Promise<RowFiles> {
@@ -78,11 +78,11 @@ export async function writeRows(
   const weighed = columns.indexOf(WEIGHT_COLUMN);
   const lineage = begun?.sinks.get(LINEAGE_FILE) ?? (await draft.file(LINEAGE_FILE));
   const sinks: MarkedSink[] = [lineage];
-  const whole: SplitWritten[] = [];
+  const whole: WrittenSplit[] = [];
   const rows: Partial<Record<SplitName, number>> = {};
   let before: Promise<void> = Promise.resolve();
   // While the lineage of a batch is compressed, the next one is read.
-  const note = async (lines: Buffer, splits: readonly SplitWritten[]): Promise<void> => {
+  const note = async (lines: Buffer, splits: readonly WrittenSplit[]): Promise<void> => {
     const [sums, redacted] = [weights.sums(), marks.counts()];
     await before;
     before = (async () => {

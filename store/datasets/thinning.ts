@@ -118,7 +118,7 @@ type Input = {
 /** A file with the SHA-256 it must have; null where it may be any. What is frozen pins it. */
 export type BenchmarkFile = { readonly name: string; readonly sha256: string | null };
 export type Decontaminate = { readonly files: readonly BenchmarkFile[]; readonly words: number };
-export type NearDuplicatesAsked = { readonly threshold: number; readonly characters: number };
+export type NearDuplicatesSetting = { readonly threshold: number; readonly characters: number };
 
 /** Length of the n-grams of characters that texts are compared by, where nothing else is asked for. */
 export const CHARACTERS = 5;
@@ -139,7 +139,7 @@ export type PassRate = { readonly of: Filter; readonly least: number; readonly m
 export type Thinning = {
   readonly pass_rate?: PassRate;
   readonly decontaminate?: Decontaminate;
-  readonly near_duplicates?: NearDuplicatesAsked;
+  readonly near_duplicates?: NearDuplicatesSetting;
   readonly caps?: readonly Cap[];
 };
 
@@ -229,5 +229,5 @@ export const capText = ({ of, rows, take, by }: Cap): string =>
 export const decontaminateText = ({ files, words }: Decontaminate): string =>
   `no ${words} words in a row of ${files.map(({ name }) => name).join(', ')}`;
 
-export const nearText = ({ threshold, characters }: NearDuplicatesAsked): string =>
+export const nearText = ({ threshold, characters }: NearDuplicatesSetting): string =>
   `no text near an earlier one (${threshold} of ${characters} characters in a row)`;

@@ -16,12 +16,12 @@ import type { WeightSums } from './weights.ts';
 
 /** How far the files of rows are written: up to the end of a batch. */
 export type WrittenFile = {
-  readonly splits: readonly SplitWritten[];
+  readonly splits: readonly WrittenSplit[];
   readonly lineage: Mark;
   readonly weights: WeightSums;
   readonly redacted: Provenance['redacted'];
 };
-export type SplitWritten = {
+export type WrittenSplit = {
   readonly split: SplitName;
   readonly rows: number;
   readonly file: Mark;

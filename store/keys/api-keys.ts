@@ -4,7 +4,7 @@ import type { Session } from '../db/pool.ts';
 import { countOf, query, rowsOf, sql } from '../db/query.ts';
 import { newKey, SCOPES, type Scope } from './api-key.ts';
 
-export type KeyAsked = { readonly name: string; readonly scopes: readonly Scope[]; readonly expiresAt: Date | null };
+export type KeyRequest = { readonly name: string; readonly scopes: readonly Scope[]; readonly expiresAt: Date | null };
 
 export type ListedKey = {
   readonly lookup: string;
@@ -24,7 +24,7 @@ export type KnownKey = Pick<ListedKey, 'lookup' | 'expires_at' | 'revoked_at'> &
 /** Makes a key. Its text is in the answer and nowhere else. */
 export async function createKey(
   db: Session,
-  { name, scopes, expiresAt }: KeyAsked,
+  { name, scopes, expiresAt }: KeyRequest,
 ): Promise<{ readonly text: string; readonly lookup: string }> {
   const { text, lookup, digest } = newKey();
   const row = { lookup, name, sha256: digest, scopes: [...scopes], expires_at: expiresAt?.toISOString() ?? null };

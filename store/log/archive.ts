@@ -13,7 +13,7 @@ import {
   copyEvents,
   lookUp,
   type PlacedEvent,
-  type SplitPlaced,
+  type PlacedSplit,
   unstorable,
   withSplit,
   writeLetters,
@@ -212,7 +212,7 @@ type Appending = {
 /** `least`: characters of an event, without its texts, from which on it is set aside. */
 type Preparing = { readonly applied: Positions; readonly least: number };
 
-const largeAmong = (accepted: readonly SplitPlaced[], least: number): ReadonlySet<string> =>
+const largeAmong = (accepted: readonly PlacedSplit[], least: number): ReadonlySet<string> =>
   new Set(accepted.filter(({ split }) => split.json.length >= least).map(nameOf));
 
 /** A record that the database cannot hold must not stop the others: then each is appended alone, and it gets its reason. */
@@ -221,7 +221,7 @@ async function appendOrBury(tx: Session, events: readonly PlacedEvent[], how: Pr
   const whole = await attempt(tx, () => appendAndPrepare(tx, events, how));
   if (!('reason' in whole)) return whole.value;
   const answers: (AppendResult | Refusal)[] = [];
-  const accepted: SplitPlaced[] = [];
+  const accepted: PlacedSplit[] = [];
   for (const event of events) {
     const one = await attempt(tx, () => append(tx, [event]));
     answers.push('reason' in one ? unstorable(one.reason) : one.value.answers[0]!);

@@ -13,12 +13,12 @@ import { type Expression, type InferResult, query, rowsOf, type SqlBool, sql } f
 /** Closed in one append. */
 const BATCH = 500;
 
-export type OnRefused = (episode: string, refusal: Refusal) => void;
+export type RefusalHandler = (episode: string, refusal: Refusal) => void;
 export type IdleOptions = {
   readonly now: Date;
   readonly closeAfter: number;
   /** Called for an episode that stays open, since the event that would close it is none. */
-  readonly onRefused?: OnRefused;
+  readonly onRefused?: RefusalHandler;
 };
 
 /** Closes the episodes to which nothing was added for `closeAfter` seconds, whatever times their events name. Returns how many. */
@@ -31,7 +31,7 @@ export const closeIdle = (db: Db, log: EventLog, { now, closeAfter, onRefused }:
   );
 
 /** Closes the episodes all of whose events came from files: nobody adds to them until somebody imports again. Returns how many. */
-export const closeImported = (db: Db, log: EventLog, onRefused?: OnRefused): Promise<number> =>
+export const closeImported = (db: Db, log: EventLog, onRefused?: RefusalHandler): Promise<number> =>
   closeAll(
     db,
     log,
@@ -60,7 +60,7 @@ const open = (condition: Expression<SqlBool>, after: string) =>
 
 type OpenEpisode = InferResult<ReturnType<typeof open>>[number];
 
-type Closing = { readonly reason: string; readonly onRefused?: OnRefused | undefined };
+type Closing = { readonly reason: string; readonly onRefused?: RefusalHandler | undefined };
 
 /** A sentence for people about an episode that stays open. */
 export const staysOpen = (episode: string, { field, expected, got }: Refusal): string =>
@@ -87,7 +87,7 @@ async function closeAll(
 function closingOf(
   { episode_id, last_at, outcome, answer, final, exit_status, totals }: OpenEpisode,
   reason: string,
-  onRefused: OnRefused,
+  onRefused: RefusalHandler,
 ) {
   const { event, refusal } = decodeDraft({
     name: 'episode.finished',

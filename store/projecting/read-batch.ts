@@ -3,7 +3,7 @@ import type { EventName } from '../../ingest/events/events.ts';
 import { groupBy } from '../../ingest/events/group-by.ts';
 import { inCanonicalOrder } from '../../ingest/events/json.ts';
 import { readRecorded } from '../../ingest/formats/traces/live-traces.ts';
-import type { Place, SplitPlaced } from '../../ingest/log/postgres.ts';
+import type { Place, PlacedSplit } from '../../ingest/log/postgres.ts';
 import { copiedRows } from '../db/copied-rows.ts';
 import type { Session } from '../db/pool.ts';
 import { parseTimestamptz } from '../db/values.ts';
@@ -164,7 +164,7 @@ function withoutCut<Event extends KeyedPlace>(events: readonly Event[], full: Re
 }
 
 /** Events that were just placed, as the log would give them back, in its order. */
-export const asRead = (placed: readonly SplitPlaced[]): readonly LogEvent[] =>
+export const asRead = (placed: readonly PlacedSplit[]): readonly LogEvent[] =>
   placed
     .map(({ event, split, log, partition, position }): LogEvent => {
       const { key, source, id, name, type_version, json } = event;

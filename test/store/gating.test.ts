@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { type Gain, playPasses, TASK_DEVIATION } from '../../proofs/gate-simulation.ts';
-import { type Both, decide, fewestTasks, type GateRules, type TaskMeasured } from '../../store/loop/comparison/gate.ts';
+import { type Both, decide, fewestTasks, type GateRules, type MeasuredTask } from '../../store/loop/comparison/gate.ts';
 import { gateMarkdown } from '../../trainer/loop/comparison/report.ts';
 import { tasksForGate } from '../../trainer/loop/comparison/size.ts';
 
@@ -15,7 +15,7 @@ const guarding = (of: Partial<GateRules['guardrails']>): GateRules => ({
   guardrails: { ...RULES.guardrails, ...of },
 });
 
-const measured = (task: number, pair: Both, more: Partial<TaskMeasured> = {}): TaskMeasured => ({
+const measured = (task: number, pair: Both, more: Partial<MeasuredTask> = {}): MeasuredTask => ({
   task_id: `task-${task}`,
   family: null,
   roles: {},
@@ -26,7 +26,7 @@ const measured = (task: number, pair: Both, more: Partial<TaskMeasured> = {}): T
 });
 
 describe('A gate decides over tasks', () => {
-  const pairs = (differences: readonly number[], more: Partial<TaskMeasured> = {}) =>
+  const pairs = (differences: readonly number[], more: Partial<MeasuredTask> = {}) =>
     differences.map((difference, i) => measured(i, { incumbent: 0.5, candidate: 0.5 + difference }, more));
   const up = pairs([0.1, 0.2, 0.1, 0.3, 0.2, 0.1, 0.2, 0.3]);
 

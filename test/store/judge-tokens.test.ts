@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { EventData } from '../../ingest/events/events.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
-import { judge, judgeAgain, type MethodAsked } from '../../store/evaluate/judging/judge.ts';
+import { judge, judgeAgain, type MethodRequest } from '../../store/evaluate/judging/judge.ts';
 import { projectAll } from '../../store/projecting/projector.ts';
 import { checksum } from '../../store/projecting/rebuilding/checksum.ts';
 import { rebuild } from '../../store/projecting/rebuilding/rebuild.ts';
@@ -75,7 +75,7 @@ describe('credit from recorded forward passes', () => {
     await postgresLog(fresh.db).append(events.flat());
     await projectAll(fresh.db);
   };
-  const run = async (methods: readonly MethodAsked[], episodes: readonly string[]) => {
+  const run = async (methods: readonly MethodRequest[], episodes: readonly string[]) => {
     await judge(fresh.db, postgresLog(fresh.db), { methods, episodes, now });
     await projectAll(fresh.db);
   };

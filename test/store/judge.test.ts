@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { postgresLog } from '../../ingest/log/postgres.ts';
-import { judge, type MethodAsked, unjudged } from '../../store/evaluate/judging/judge.ts';
+import { judge, type MethodRequest, unjudged } from '../../store/evaluate/judging/judge.ts';
 import type { Filter } from '../../store/filter/select.ts';
 import { projectAll } from '../../store/projecting/projector.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
@@ -20,7 +20,7 @@ describe('the judge', () => {
     await postgresLog(fresh.db).append(events.flat());
     await projectAll(fresh.db);
   };
-  const run = async (methods: readonly MethodAsked[], episodes: readonly string[]) => {
+  const run = async (methods: readonly MethodRequest[], episodes: readonly string[]) => {
     const judging = await judge(fresh.db, postgresLog(fresh.db), { methods, episodes, now });
     await projectAll(fresh.db);
     return judging;

@@ -5,7 +5,7 @@ import { maskedRow, type TokenRow } from '../../trainer/learn/data/training-rows
 import { namedSchedule } from '../../trainer/learn/schedules.ts';
 import { supervisedBatch } from '../../trainer/learn/sft.ts';
 import { closeTrainable, trainable } from '../../trainer/learn/step.ts';
-import { ADAM, type Course, type StepDone, trainingLoop } from '../../trainer/learn/training-loop.ts';
+import { ADAM, type Course, type FinishedStep, trainingLoop } from '../../trainer/learn/training-loop.ts';
 import { sftLoss } from '../../trainer/model/losses/sft.ts';
 import { initialWeights } from '../../trainer/model/parameters.ts';
 import { TINY } from './tiny-model.ts';
@@ -90,7 +90,7 @@ describe('schedules', () => {
 describe('the training loop', () => {
   it('gives each step its rows and rate and reports its numbers', async () => {
     const model = fresh();
-    const seen: StepDone[] = [];
+    const seen: FinishedStep[] = [];
     const { curves, step } = await trainingLoop(model, course({ schedule: (at) => 0.01 / (at + 1) }), {
       accuracy: true,
       onStep: (done) => void seen.push(done),

@@ -12,7 +12,7 @@ import type { Schedule } from './optimizer.ts';
 import { type PolicyLossName, type PolicyLossOptions, type PolicyRow, policyLoss } from './policy-losses.ts';
 import { beginning, type Progress } from './run-state.ts';
 import { evaluate, type TrainableModel } from './step.ts';
-import { type Adam, type StepDone, trainingLoop, type Watch } from './training-loop.ts';
+import { type Adam, type FinishedStep, trainingLoop, type Watch } from './training-loop.ts';
 
 type RoleOptions = {
   readonly role: string;
@@ -63,8 +63,8 @@ export async function rlPass(
     throw new TroupeError('training_failed', 'A divergence needs the log-probabilities of a reference for each row.');
   }
   const plan = policyPlan(rows, options);
-  const seen = new Map<string, StepDone[]>();
-  const onStep = async (done: StepDone) => {
+  const seen = new Map<string, FinishedStep[]>();
+  const onStep = async (done: FinishedStep) => {
     const { role } = plan.steps[done.step - 1]!;
     seen.set(role, [...(seen.get(role) ?? []), done]);
     await watch.onStep?.(done);
@@ -150,8 +150,8 @@ function groupsOf(rows: readonly PolicyRow[]): PolicyRow[][] {
   return [...groups.values()];
 }
 
-function roleMetrics(steps: readonly StepDone[], signal: number): RoleMetrics {
-  const mean = (of: (step: StepDone) => number): number =>
+function roleMetrics(steps: readonly FinishedStep[], signal: number): RoleMetrics {
+  const mean = (of: (step: FinishedStep) => number): number =>
     steps.length === 0 ? 0 : steps.reduce((sum, step) => sum + of(step), 0) / steps.length;
   return {
     steps: steps.length,

@@ -7,7 +7,7 @@ import { hashInts, randomStream } from '../tensor/random.ts';
 import { shuffledOrder, stepsFor } from './data/orders.ts';
 import { shuffle } from './data/shuffle.ts';
 import type { RowOrder } from './numbers.ts';
-import type { StepDone } from './training-loop.ts';
+import type { FinishedStep } from './training-loop.ts';
 
 export type RoleSteps = {
   /** Optimizer steps of each role, or by role; a role that has no rows is left out, and rows of others are. */
@@ -67,7 +67,7 @@ export function roleOrder(roles: readonly string[], { steps, epochs = 1, batch, 
 }
 
 /** Mean over sequences of the mean negative log-likelihood of their trained tokens. */
-export function likelihood(logprobs: StepDone['logprobs']): number {
+export function likelihood(logprobs: FinishedStep['logprobs']): number {
   const means = logprobs
     .flat()
     .map((tokens) => tokens.filter((logprob) => logprob !== null))

@@ -46,14 +46,14 @@ export type Watch = {
   readonly checkpointEvery?: number;
   /** Called when a checkpoint is due; `better` where the last evaluation was the best so far. The last call is the end of the run. */
   readonly save?: (progress: Progress, why: { readonly better: boolean }) => Promise<void>;
-  readonly onStep?: (done: StepDone) => void | Promise<void>;
+  readonly onStep?: (done: FinishedStep) => void | Promise<void>;
   /** Once aborted the step under way is finished and saved, and the loop throws `interrupted`. */
   readonly signal?: AbortSignal;
   /** Milliseconds from any beginning. */
   readonly now?: () => number;
 };
 
-export type StepDone = {
+export type FinishedStep = {
   /** Steps done, from 1. */
   readonly step: number;
   readonly steps: number;

@@ -18,7 +18,7 @@ import {
   readLines,
   type SampleAnswer,
   type SampleAsk,
-  type SampleBegun,
+  type SampleStart,
   type StatusAnswer,
 } from './infer-wire.ts';
 
@@ -43,7 +43,7 @@ type Pending = {
   readonly resolve: (answer: never) => void;
   readonly reject: (error: TroupeError) => void;
   readonly onPart: OnPart | undefined;
-  begun: SampleBegun | null;
+  begun: SampleStart | null;
 };
 
 const unreachable = (path: string, why: string, cause?: unknown): TroupeError =>

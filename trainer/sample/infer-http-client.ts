@@ -10,7 +10,7 @@ import {
   type Operations,
   type PartLine,
   readLines,
-  type SampleBegun,
+  type SampleStart,
 } from './infer-wire.ts';
 
 /** How long is waited, in milliseconds: for a connection, and for any byte of a response that is under way. */
@@ -75,7 +75,7 @@ export function connectInferHttp(
     try {
       const { asked, response } = await send({ ...request, op }, signal);
       asked.on('error', (error) => response.destroy(error));
-      let begun: SampleBegun | null = null;
+      let begun: SampleStart | null = null;
       let reply: (Operations[Op]['answer'] & Partial<ErrorReply>) | null = null;
       await readToEnd(response, (line) => {
         const { part, ...rest } = JSON.parse(line) as Partial<PartLine>;

@@ -51,14 +51,14 @@ export type SampleAsk = {
 };
 
 /** What is known of a response before its first token. */
-export type SampleBegun = Pick<SampleAnswer, 'prompt_token_ids' | 'model' | 'checkpoint'>;
+export type SampleStart = Pick<SampleAnswer, 'prompt_token_ids' | 'model' | 'checkpoint'>;
 /** Takes new text of a choice. */
 /** New text of a choice, which begins at character `at` of its text. */
 export type TextPart = { readonly choice: number; readonly at: number; readonly text: string };
 
-export type OnPart = (part: TextPart, begun: SampleBegun) => void;
+export type OnPart = (part: TextPart, begun: SampleStart) => void;
 /** A line before the reply of the request with that id. The first of a request has `begun`. */
-export type PartLine = { readonly id: unknown; readonly part: TextPart; readonly begun?: SampleBegun };
+export type PartLine = { readonly id: unknown; readonly part: TextPart; readonly begun?: SampleStart };
 
 export type TopLogprob = {
   readonly token_id: number;

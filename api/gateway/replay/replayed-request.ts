@@ -13,7 +13,7 @@ import { upstreamDrafts } from '../upstream/record.ts';
 export type RequestData = JsonObject & { readonly input?: readonly unknown[]; readonly tools?: unknown };
 
 /** A call before it is answered. */
-export type CallAsked = {
+export type CallRequest = {
   readonly kind: Kind;
   readonly body: JsonObject;
   readonly context: CallContext;
@@ -26,7 +26,7 @@ const FRAME = { callId: 'call', episodeId: 'episode', requestedAt: AT, completed
 
 /** How each recorder would write the request: that of policies, and that of model servers. What was redacted is redacted here too. */
 export function requestsAs(
-  { kind, body, context, read }: CallAsked,
+  { kind, body, context, read }: CallRequest,
   redact: (event: Event) => Event,
 ): readonly RequestData[] {
   const drafts = [

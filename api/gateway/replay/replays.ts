@@ -26,7 +26,7 @@ import type { CallContext, Lineage } from '../request.ts';
 import { upstreamDrafts } from '../upstream/record.ts';
 import { answerGiven, answerOf, asCopied, asGiven, kindOf, plainRequest, textOf } from './replayed-answer.ts';
 import {
-  type CallAsked,
+  type CallRequest,
   differenceOf,
   instructed,
   keysOf,
@@ -58,7 +58,7 @@ type AnswerSource =
 
 export type Replays = {
   /** Null for a call of an episode that replays none. @throws TroupeError `diverged` for one that was not recorded so */
-  readonly take: (call: CallAsked & { readonly bodyOf: AnswerBody | null }) => Promise<AnswerSource | null>;
+  readonly take: (call: CallRequest & { readonly bodyOf: AnswerBody | null }) => Promise<AnswerSource | null>;
 };
 
 /** One attempt under way. */

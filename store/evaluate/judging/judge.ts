@@ -29,7 +29,7 @@ import { withReplays } from './with-replays.ts';
 import { clear, nameMethod, put } from './writing.ts';
 
 /** What to run, as given by a recipe, a plan or the command line. `reads`: the reward method whose rewards a credit method takes. */
-export type MethodAsked = {
+export type MethodRequest = {
   readonly method: string;
   readonly params?: Readonly<Record<string, unknown>>;
   readonly reads?: string;
@@ -49,7 +49,7 @@ export type Judging = {
 };
 
 /** Fills in versions and defaults. Throws `method_unknown` and `method_input` before anything is written. */
-export function resolveMethods(asked: readonly MethodAsked[]): MethodRun[] {
+export function resolveMethods(asked: readonly MethodRequest[]): MethodRun[] {
   return asked.map(({ method: name, params = {}, reads }) => {
     const method = findMethod(name);
     const full = methodParams(method, params) as Record<string, unknown>;
@@ -83,7 +83,7 @@ export function requireRunnable(runs: readonly MethodRun[]): void {
 }
 
 export type JudgeOptions = {
-  readonly methods: readonly MethodAsked[];
+  readonly methods: readonly MethodRequest[];
   readonly episodes: readonly string[];
   readonly now: () => Date;
   readonly onProgress?: (progress: { readonly judged: number; readonly total: number }) => void;
@@ -185,7 +185,7 @@ const judgePortion = (db: Db, runs: readonly MethodRun[], { episodes, shares }: 
  * Closed episodes of complete groups that changed since these methods last judged them; all of them when they never did, and all again
  * where one of the methods compares everything with everything and anything changed.
  */
-export async function unjudged(db: Db, methods: readonly MethodAsked[], options: UnjudgedOptions): Promise<string[]> {
+export async function unjudged(db: Db, methods: readonly MethodRequest[], options: UnjudgedOptions): Promise<string[]> {
   const runs = resolveMethods(methods);
   const keys = runs.map((run) => run.key);
   const changed = await unjudgedEpisodes(db, keys, options);
@@ -193,7 +193,8 @@ export async function unjudged(db: Db, methods: readonly MethodAsked[], options:
 }
 
 /** True for methods that cannot be run group by group: they compare everything that is judged with everything. */
-export const compareEverything = (methods: readonly MethodAsked[]): boolean => judgedTogether(resolveMethods(methods));
+export const compareEverything = (methods: readonly MethodRequest[]): boolean =>
+  judgedTogether(resolveMethods(methods));
 
 /** True where an answer about an episode depends on all others that are judged with it. */
 const judgedTogether = (runs: readonly MethodRun[]): boolean =>

@@ -7,12 +7,12 @@ import { onNotify } from '../../db/notifications.ts';
 import type { Db } from '../../db/pool.ts';
 import { scalarOf, sql } from '../../db/query.ts';
 import { PROJECTED_CHANNEL } from '../../projecting/projector.ts';
-import { judge, type MethodAsked, unjudged } from './judge.ts';
+import { judge, type MethodRequest, unjudged } from './judge.ts';
 import { ALL_SHARES } from './lock.ts';
 import { CLOSE_AFTER } from './unjudged.ts';
 
 export type StandingOptions = {
-  readonly methods: readonly MethodAsked[];
+  readonly methods: readonly MethodRequest[];
   readonly signal: AbortSignal;
   readonly now: () => Date;
   /** Seconds without an event after which a group is no longer waited for. */

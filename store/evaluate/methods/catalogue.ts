@@ -116,7 +116,7 @@ export type MethodName = (typeof FILES)[number]['methods'][number];
 type Exports<Module> = Module extends unknown ? Module[keyof Module] : never;
 type Implementation = Exports<Awaited<ReturnType<(typeof FILES)[number]['load']>>>;
 /** The method of that name, with the types of its input, parameters and output. */
-export type MethodNamed<Name extends MethodName> = Extract<
+export type NamedMethod<Name extends MethodName> = Extract<
   Implementation,
   { readonly name: Name; readonly kind: string }
 >;
@@ -128,7 +128,7 @@ export const methodsIn = (file: (typeof FILES)[number], module: object): readonl
   Object.values(module).filter((one) => (file.methods as readonly unknown[]).includes(one?.name));
 
 /** Loads the file of a method. @throws TroupeError `method_unknown`, with the nearest name where one is near */
-export function loadMethod<Name extends MethodName>(name: Name): Promise<MethodNamed<Name>>;
+export function loadMethod<Name extends MethodName>(name: Name): Promise<NamedMethod<Name>>;
 export function loadMethod(name: string): Promise<Method>;
 export async function loadMethod(name: string): Promise<unknown> {
   const file = FILES.find(({ methods }) => (methods as readonly string[]).includes(name));

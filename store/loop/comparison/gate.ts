@@ -11,7 +11,7 @@ import { type Outcome, outcomeOf } from '../../evaluate/statistics/outcome.ts';
 /** The same measure of both, more being better. */
 export type Both = { readonly incumbent: number; readonly candidate: number };
 
-export type TaskMeasured = Both & {
+export type MeasuredTask = Both & {
   readonly task_id: string;
   /** Kind of the task; null where it is not known. */
   readonly family: string | null;
@@ -88,7 +88,7 @@ export type ComparisonInput = {
  * @param beside further comparisons, each of which has to be not worse
  */
 export function decide(
-  tasks: readonly TaskMeasured[],
+  tasks: readonly MeasuredTask[],
   rules: GateRules,
   guarded: readonly string[] = [],
   draws = DRAWS,

@@ -7,7 +7,7 @@ import { firstOf, query, rowsOf, type SqlBool, sql } from '../../db/query.ts';
 import { pinMethods } from '../../filter/filter-check.ts';
 import { comparisonsOf, type Filter, lowerFilter, parseFilter } from '../../filter/select.ts';
 import { shownJson } from '../../tables/long-texts.ts';
-import { checkReplay, NO_AGENT, type Place, type ReplayAnswer, type ReplayAsked, type SourceCall } from './replay.ts';
+import { checkReplay, NO_AGENT, type Place, type ReplayAnswer, type ReplayRequest, type SourceCall } from './replay.ts';
 import { drawnBy, groupAt, type RolloutSpec, type RolloutTask } from './rollout.ts';
 import { requireReplayable, sourceCalls } from './source.ts';
 import { storedTask } from './stored-tasks.ts';
@@ -15,7 +15,7 @@ import { storedTask } from './stored-tasks.ts';
 type ReadSession = Pick<Session, 'query'>;
 type FoundPlace = Pick<Place, 'episode_id' | 'call_id' | 'step_id' | 'agent'>;
 /** Of a spec, what a replay finds when it is requested. */
-export type ReplayFound = { readonly tasks: RolloutTask[]; readonly places: Place[] } & Pick<RolloutSpec, 'team'>;
+export type FoundReplay = { readonly tasks: RolloutTask[]; readonly places: Place[] } & Pick<RolloutSpec, 'team'>;
 
 /** Places of one rollout. */
 const MOST_PLACES = 10_000;
@@ -27,7 +27,7 @@ const refused = (message: string): TroupeError => new TroupeError('usage', messa
  * @throws TroupeError `usage` where the request does not fit together, `not_found` where there is no such place, `input_refused` for an
  *   episode whose calls the record cannot answer, `recipe_invalid` for the filter
  */
-export async function findReplay(db: ReadSession, asked: ReplayAsked): Promise<ReplayFound> {
+export async function findReplay(db: ReadSession, asked: ReplayRequest): Promise<FoundReplay> {
   checkReplay(asked);
   const found = await placesAsked(db, asked);
   if (found.length === 0)
@@ -70,7 +70,7 @@ export async function findReplay(db: ReadSession, asked: ReplayAsked): Promise<R
 }
 
 /** In the order of the episodes and, in each, of its calls. */
-async function placesAsked(db: ReadSession, { episode_id, from, where }: ReplayAsked): Promise<FoundPlace[]> {
+async function placesAsked(db: ReadSession, { episode_id, from, where }: ReplayRequest): Promise<FoundPlace[]> {
   const own: Filter[] = episode_id === undefined ? [] : [{ field: 'episode_id', op: '=', value: episode_id }];
   const filter: Filter = { and: [...own, ...(where === undefined ? [] : [await readWhere(db, where)])] };
   const rows = await rowsOf(
@@ -116,7 +116,7 @@ async function placesAsked(db: ReadSession, { episode_id, from, where }: ReplayA
   return named === undefined ? [] : [{ ...place(named), step_id: named.call_id === from ? named.step_id : from }];
 }
 
-async function readWhere(db: ReadSession, where: NonNullable<ReplayAsked['where']>): Promise<Filter> {
+async function readWhere(db: ReadSession, where: NonNullable<ReplayRequest['where']>): Promise<Filter> {
   const filter = parseFilter(where, 'replay.where');
   if (comparisonsOf(filter).some(({ field }) => field === 'advantage'))
     throw refused('advantage is that of the credit method of a recipe; name the method: credit(METHOD).');
@@ -127,7 +127,7 @@ async function readWhere(db: ReadSession, where: NonNullable<ReplayAsked['where'
 function reached(
   calls: readonly SourceCall[],
   places: readonly FoundPlace[],
-  asked: ReplayAsked,
+  asked: ReplayRequest,
 ): readonly SourceCall[] {
   if (places.some(({ call_id }) => call_id === null)) return calls;
   const last = Math.max(...places.map((place) => calls.findIndex(({ call_id }) => call_id === place.call_id)));
@@ -170,7 +170,7 @@ async function playedAs(db: ReadSession, episode: string): Promise<PlayedAs> {
 /** At each place the answers that are put there, by agent; null where none are. A candidate of the source is replaced by its content. */
 async function answersAsked(
   db: ReadSession,
-  { answer, answers }: ReplayAsked,
+  { answer, answers }: ReplayRequest,
   places: readonly Place[],
 ): Promise<((place: Place) => NonNullable<Place['answers']>) | null> {
   if (answer === undefined && answers === undefined) return null;

@@ -33,7 +33,7 @@ const Answer = Type.Union(
 export type ReplayAnswer = Static<typeof Answer>;
 
 /** What anybody may ask for. */
-export const ReplayAsked = Type.Object(
+export const ReplayRequest = Type.Object(
   {
     episode_id: Type.Optional(Type.String({ minLength: 1, description: 'the episode to go back to' })),
     from: Type.Optional(
@@ -69,10 +69,10 @@ export const ReplayAsked = Type.Object(
   },
   { additionalProperties: false, description: 'an episode is played again up to a place, and goes on from there' },
 );
-export type ReplayAsked = Static<typeof ReplayAsked>;
+export type ReplayRequest = Static<typeof ReplayRequest>;
 
 /** @throws TroupeError `usage` where the fields do not fit together */
-export function checkReplay(asked: ReplayAsked): void {
+export function checkReplay(asked: ReplayRequest): void {
   const refused = (message: string) => new TroupeError('usage', message, { field: 'replay' });
   const { episode_id, from, where, answer, answers, fault, skip, kind, hypothesis } = asked;
   if (episode_id === undefined && where === undefined)
@@ -115,7 +115,7 @@ export type Place = Static<typeof PlaceSpec>;
 
 /** What happens at the place; null where another sample is drawn there and nothing else. */
 export function interventionOf(
-  { fault, skip, kind = 'correct', hypothesis }: ReplayAsked,
+  { fault, skip, kind = 'correct', hypothesis }: ReplayRequest,
   { step_id, agent, answers }: Pick<Place, 'step_id' | 'agent' | 'answers'>,
 ): Readonly<Record<string, unknown>> | null {
   const at = { step_id, ...(agent === null ? {} : { agent }) };

@@ -8,7 +8,7 @@ import { parseTaskFilter } from '../../filter/select.ts';
 import { type JobContext, requestJob } from '../../queue/jobs/jobs.ts';
 import { requireReleasedTeam, type TeamVersion, teamDraft, teamVersion } from '../team/version.ts';
 import { findReplay } from './places.ts';
-import { ROLLOUT, type RolloutAsked, type RolloutSpec, rolloutSpec } from './rollout.ts';
+import { ROLLOUT, type RolloutRequest, type RolloutSpec, rolloutSpec } from './rollout.ts';
 import { storedTasks } from './stored-tasks.ts';
 
 /**
@@ -20,7 +20,7 @@ import { storedTasks } from './stored-tasks.ts';
 export async function rolloutWithTasks(
   { db }: Pick<JobContext, 'db'>,
   id: string,
-  { tasks, team, ...asked }: RolloutAsked,
+  { tasks, team, ...asked }: RolloutRequest,
 ): Promise<RolloutSpec> {
   if ([tasks, asked.tasks_where, asked.replay].filter((one) => one !== undefined).length !== 1)
     throw new TroupeError('usage', 'A rollout should have one of tasks, tasks_where and replay.', { field: 'tasks' });
@@ -54,7 +54,7 @@ export async function rolloutWithTasks(
 
 async function versionAsked(
   db: JobContext['db'],
-  { name, definition }: NonNullable<RolloutAsked['team']>,
+  { name, definition }: NonNullable<RolloutRequest['team']>,
   before: TeamVersion | undefined,
 ): Promise<TeamVersion> {
   if (definition !== undefined) return teamVersion(name, definition);
@@ -62,7 +62,7 @@ async function versionAsked(
 }
 
 /** Requests it. @throws TroupeError as `rolloutWithTasks` does */
-export async function requestRollout(context: JobContext, id: string, asked: RolloutAsked): Promise<RolloutSpec> {
+export async function requestRollout(context: JobContext, id: string, asked: RolloutRequest): Promise<RolloutSpec> {
   const spec = await rolloutWithTasks(context, id, asked);
   if (spec.team !== undefined)
     await appendOwn(context.log, [teamDraft(spec.team, context.now().toISOString())], 'usage');

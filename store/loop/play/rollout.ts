@@ -9,7 +9,7 @@ import { checkedSpec } from '../../queue/jobs/jobs.ts';
 import { TeamVersionSpec } from '../team/version.ts';
 import { Budget } from './budget-schema.ts';
 import { groupId } from './ids.ts';
-import { type Place, PlaceSpec, ReplayAsked } from './replay.ts';
+import { type Place, PlaceSpec, ReplayRequest } from './replay.ts';
 import { WeightsSpec } from './weights.ts';
 
 const Task = Type.Object(
@@ -74,7 +74,7 @@ export const AskedRollout = Type.Object(
       }),
     ),
     tasks_where: Type.Optional(TasksWhere),
-    replay: Type.Optional(ReplayAsked),
+    replay: Type.Optional(ReplayRequest),
   },
   { additionalProperties: false },
 );
@@ -96,7 +96,7 @@ export const RolloutSpec = Type.Object(
 );
 export type RolloutSpec = Static<typeof RolloutSpec>;
 /** A rollout as it is requested: its tasks, a filter over the stored ones, or a replay, which has those of its sources; its team by name. */
-export type RolloutAsked = Omit<RolloutSpec, 'tasks' | 'team' | 'places'> & {
+export type RolloutRequest = Omit<RolloutSpec, 'tasks' | 'team' | 'places'> & {
   readonly tasks?: RolloutSpec['tasks'];
   readonly team?: Static<typeof TeamAsked>;
 };

@@ -3,7 +3,7 @@ import { Type } from 'typebox';
 import { AsOf } from '../../datasets/as-of.ts';
 import { freeze } from '../../datasets/freeze.ts';
 import { episodesTagged, evaluateEpisodes } from '../../evaluate/judging/evaluate.ts';
-import { judge, type MethodAsked, unjudged } from '../../evaluate/judging/judge.ts';
+import { judge, type MethodRequest, unjudged } from '../../evaluate/judging/judge.ts';
 import { parseFilter } from '../../filter/select.ts';
 import { TASKS, WrittenSpec, writtenTasks } from '../../loop/play/written-tasks.ts';
 import { PRUNE, PruneSpec, prunedTeam } from '../../loop/team/prune.ts';
@@ -53,7 +53,7 @@ export function storeHandlers(
     readonly tags?: Readonly<Record<string, string | number>>;
   }) => episodes ?? (await episodesTagged(db, tags ?? {}));
   /** Closed episodes of complete groups that these methods have not seen as they are. */
-  const changed = (methods: readonly MethodAsked[], where: unknown) =>
+  const changed = (methods: readonly MethodRequest[], where: unknown) =>
     unjudged(db, methods, {
       now: now(),
       where: where === null ? null : parseFilter(where),

@@ -35,10 +35,10 @@ const CanarySpec = Type.Object({
   /** Versions of a team that are compared, instead of policies. */
   teams: Type.Optional(Type.Object({ incumbent: TeamVersionSpec, candidate: TeamVersionSpec })),
 });
-export type CanaryAsked = ReturnType<typeof checkedCanary>;
+export type CanaryRequest = ReturnType<typeof checkedCanary>;
 const checkedCanary = (spec: unknown) => checkedSpec(CanarySpec, spec);
 
-export type OpenCanary = { readonly job_id: string; readonly requested_at: string; readonly asked: CanaryAsked };
+export type OpenCanary = { readonly job_id: string; readonly requested_at: string; readonly asked: CanaryRequest };
 
 /** Canaries under way: jobs that wait, the oldest first. */
 export async function openCanaries(db: Pick<Db, 'query'>): Promise<OpenCanary[]> {
@@ -129,7 +129,7 @@ export async function canaryOf(
   { policies, team }: { readonly policies: readonly string[]; readonly team: string | null },
 ): Promise<string | null> {
   const others = await openCanaries(db);
-  const isSame = ({ weights, teams }: CanaryAsked) =>
+  const isSame = ({ weights, teams }: CanaryRequest) =>
     policies.some((policy) => policy in weights) || (team !== null && teams?.candidate.name === team);
   return others.find(({ asked }) => isSame(asked))?.job_id ?? null;
 }

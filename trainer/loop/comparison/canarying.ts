@@ -11,7 +11,7 @@ import { ASKED_POLICY, releasesOf } from '../../../store/loop/release/releases.t
 import { waitProjected } from '../../../store/projecting/positions.ts';
 import { endWaiting, type JobContext } from '../../../store/queue/jobs/jobs.ts';
 import { CANARY, type CanaryUnit, decideCanary, sideOf } from './canary.ts';
-import { type CanaryAsked, type OpenCanary, openCanaries } from './canary-traffic.ts';
+import { type CanaryRequest, type OpenCanary, openCanaries } from './canary-traffic.ts';
 import type { Side } from './play.ts';
 import type { GateReport } from './report.ts';
 import { roleRewards } from './role-rewards.ts';
@@ -115,21 +115,21 @@ export async function canaryNow(db: Db, { job_id, requested_at, asked }: OpenCan
   };
 }
 
-const idsOf = ({ incumbent, candidate }: NonNullable<CanaryAsked['teams']>) => ({
+const idsOf = ({ incumbent, candidate }: NonNullable<CanaryRequest['teams']>) => ({
   incumbent: incumbent.team_id,
   candidate: candidate.team_id,
 });
 
 type CanaryVerdict = { readonly passed: boolean; readonly reason: string };
 
-const overReason = (found: CanaryVerdict, { at_least }: CanaryAsked['rules'], least: number): string =>
+const overReason = (found: CanaryVerdict, { at_least }: CanaryRequest['rules'], least: number): string =>
   found.passed
     ? `It ended with ${countText(least, 'episode')} of a side with a value; needed: ${at_least}. ${found.reason}`
     : `It ended without a decision. ${found.reason}`;
 
 function goingReason(
   found: CanaryVerdict,
-  rules: CanaryAsked['rules'],
+  rules: CanaryRequest['rules'],
   began_at: string | null,
   least: number,
 ): string {
@@ -140,7 +140,7 @@ function goingReason(
 }
 
 /** A release after which the incumbents are not what they were; null where none is. */
-async function otherRelease(db: Db, { maps, teams }: CanaryAsked): Promise<string | null> {
+async function otherRelease(db: Db, { maps, teams }: CanaryRequest): Promise<string | null> {
   const last = (await releasesOf(db)).at(-1);
   if (last === undefined) return null;
   const version = teams?.incumbent;
@@ -217,7 +217,7 @@ function meanKnown(values: readonly (number | null)[]): number | null {
 }
 
 /** Episodes that began after the canary and that a policy of it answered, in the order in which they ended. */
-function episodesOf(db: Db, { rules, maps }: CanaryAsked, since: string): Promise<Row[]> {
+function episodesOf(db: Db, { rules, maps }: CanaryRequest, since: string): Promise<Row[]> {
   const by = (map: Readonly<Record<string, string>>) =>
     sql<boolean>`bool_or((${ASKED_POLICY}, c.checkpoint_id) in (${sql.join(Object.entries(map).map(([policy, id]) => sql`(${policy}, ${id})`))}))`;
   const checkpoints = [...Object.values(maps.candidate), ...Object.values(maps.incumbent)];
@@ -254,8 +254,8 @@ function episodesOf(db: Db, { rules, maps }: CanaryAsked, since: string): Promis
 /** Episodes that began after the canary in one of the two versions of a team, in the order in which they ended. */
 function episodesOfTeams(
   db: Db,
-  { metric, at_most }: CanaryAsked['rules'],
-  teams: NonNullable<CanaryAsked['teams']>,
+  { metric, at_most }: CanaryRequest['rules'],
+  teams: NonNullable<CanaryRequest['teams']>,
   since: string,
 ) {
   const is = (side: Side) => sql<boolean>`e.team_id = ${teams[side].team_id}`;
@@ -286,7 +286,7 @@ function episodesOfTeams(
   );
 }
 
-async function rewardsOf(db: Db, { rules }: CanaryAsked, rows: readonly Row[]) {
+async function rewardsOf(db: Db, { rules }: CanaryRequest, rows: readonly Row[]) {
   if (rules.guardrails.roles === null) return new Map<string, { role: string; value: number }[]>();
   const ids = rows.map(({ episode_id }) => episode_id);
   const found = await roleRewards(db, sql<SqlBool>`f.episode_id = ${anyOf(ids)}`);

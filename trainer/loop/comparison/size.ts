@@ -3,7 +3,7 @@ import { normalQuantile } from '../../../store/evaluate/statistics/distributions
 import { tasksNeeded } from '../../../store/evaluate/statistics/tasks-needed.ts';
 import { fewestTasks, type GateRules } from '../../../store/loop/comparison/gate.ts';
 
-export type SizeAsked = {
+export type SizeRequest = {
   /** True gain of the candidate, above 0, in the unit of the measure. */
   readonly find: number;
   /** Standard deviation, over tasks, of the difference of the two: of all roles together, and of one role or family. */
@@ -25,7 +25,7 @@ const RESERVE = 1.15;
  * Tasks for the main comparison and for every guardrail of a role or family. What may go wrong is shared out evenly (Bonferroni), so
  * that all of them pass together with the chance asked for. A role is taken to have no gain of its own.
  */
-export function tasksForGate(rules: GateRules, asked: SizeAsked): number {
+export function tasksForGate(rules: GateRules, asked: SizeRequest): number {
   const wanted = (of: number, gap: number, each: number) =>
     Math.ceil(RESERVE * tasksNeeded(of, gap, rules.level, each));
   return Math.max(fewestTasks(rules.level), mostWanted(rules, asked, wanted));
@@ -37,7 +37,7 @@ export function tasksForGate(rules: GateRules, asked: SizeAsked): number {
  * for each block, and has to reach 2 / (1 − level). A block has 1/s + 1/(1 − s) − 1 episodes, and the squared deviation of its difference
  * is that of an episode times 1 plus the entropy of the share, in nats.
  */
-export function episodesForCanary(rules: GateRules & { readonly share: number }, asked: SizeAsked): number {
+export function episodesForCanary(rules: GateRules & { readonly share: number }, asked: SizeRequest): number {
   const { share } = rules;
   const wide = Math.sqrt(1 - share * Math.log(share) - (1 - share) * Math.log(1 - share));
   const long = 1 / share + 1 / (1 - share) - 1;
@@ -52,7 +52,7 @@ export function episodesForCanary(rules: GateRules & { readonly share: number },
 /** The greatest of what the comparisons need: `wanted(deviation, gap, chance)`. */
 function mostWanted(
   rules: GateRules,
-  { find, deviation, partDeviation, guardrails, power }: SizeAsked,
+  { find, deviation, partDeviation, guardrails, power }: SizeRequest,
   wanted: (of: number, gap: number, each: number) => number,
 ): number {
   const each = 1 - (1 - power) / (1 + guardrails);

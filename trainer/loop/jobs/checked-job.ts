@@ -27,10 +27,10 @@ const CHECKS: Readonly<Record<string, (spec: unknown) => unknown>> = {
   plan: (spec) => parseStoredPlan(checkedSpec(PlanSpec, spec).plan),
 };
 
-export type JobAsked = { readonly kind: string; readonly spec: Record<string, unknown> };
+export type JobRequest = { readonly kind: string; readonly spec: Record<string, unknown> };
 
 /** @throws TroupeError `usage` naming the kinds that there are, or the field of the spec that does not fit */
-export function requireJob({ kind, spec }: JobAsked): void {
+export function requireJob({ kind, spec }: JobRequest): void {
   const check = Object.hasOwn(CHECKS, kind) ? CHECKS[kind] : undefined;
   if (check === undefined)
     throw new TroupeError(

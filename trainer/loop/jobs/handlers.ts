@@ -36,7 +36,7 @@ import { policyPlan, rlPass, withReference } from '../../learn/rl.ts';
 import { roleOrder } from '../../learn/role-steps.ts';
 import { sft } from '../../learn/sft.ts';
 import { withSignal } from '../../learn/signal.ts';
-import type { StepDone, Watch } from '../../learn/training-loop.ts';
+import type { FinishedStep, Watch } from '../../learn/training-loop.ts';
 import { trainValueHead } from '../../learn/value-head.ts';
 import { sameAdapter } from '../../model/lora.ts';
 import { openModelForIds, openValueModel } from '../../model/model-directory.ts';
@@ -205,7 +205,7 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
           return cut === null ? [] : [{ ...row!, ...cut }];
         });
         memory.require(learner, { tokens: rows.map(length), rowsPerStep: batch, what: 'rows a step (batch)' });
-        let last: StepDone | null = null;
+        let last: FinishedStep | null = null;
         const watch = watchOf();
         await trainValueHead(
           learner.model,

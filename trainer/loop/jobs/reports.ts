@@ -1,6 +1,6 @@
 /** The numbers that a training job reports while it trains, by the names that they have in `traj.job_metrics`. */
 import type { Handler, Job } from '../../../store/queue/jobs/jobs.ts';
-import type { StepDone, Watch } from '../../learn/training-loop.ts';
+import type { FinishedStep, Watch } from '../../learn/training-loop.ts';
 
 /** Steps from one report of a job to the next. */
 const REPORT_EVERY = 10;
@@ -26,7 +26,7 @@ export function reporting(
   report: Report,
   { accuracy, signal, onStep, tally, roleOf }: Reporting,
 ): Watch {
-  let since: StepDone[] = [];
+  let since: FinishedStep[] = [];
   return {
     accuracy,
     signal,
@@ -59,9 +59,9 @@ export const tallied = (tally: Tally) => ({
 });
 
 /** Of steps that follow each other: means, and of what stands for a moment, such as the learning rate, the last. */
-export function stepMetrics(steps: readonly StepDone[]): Record<string, number> {
+export function stepMetrics(steps: readonly FinishedStep[]): Record<string, number> {
   const last = steps.at(-1)!;
-  const sum = (of: (step: StepDone) => number) => steps.reduce((all, step) => all + of(step), 0);
+  const sum = (of: (step: FinishedStep) => number) => steps.reduce((all, step) => all + of(step), 0);
   return {
     ...means(steps),
     learning_rate: last.learningRate,
@@ -76,7 +76,7 @@ export function stepMetrics(steps: readonly StepDone[]): Record<string, number> 
   };
 }
 
-function means(steps: readonly StepDone[]): Record<string, number> {
+function means(steps: readonly FinishedStep[]): Record<string, number> {
   const found = new Map<string, number[]>();
   for (const { metrics, loss, gradientNorm } of steps)
     for (const [name, value] of Object.entries({ ...metrics, loss, gradient_norm: gradientNorm }))
@@ -84,7 +84,7 @@ function means(steps: readonly StepDone[]): Record<string, number> {
   return Object.fromEntries([...found].map(([name, all]) => [name, all.reduce((a, b) => a + b, 0) / all.length]));
 }
 
-function byRole(steps: readonly StepDone[], roleOf: Reporting['roleOf']): Record<string, number> {
+function byRole(steps: readonly FinishedStep[], roleOf: Reporting['roleOf']): Record<string, number> {
   const roles = new Set(roleOf === undefined ? [] : steps.map(({ step }) => roleOf(step)));
   return Object.fromEntries(
     [...roles]

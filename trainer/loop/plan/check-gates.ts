@@ -5,7 +5,7 @@ import { query, rowsOf, sql } from '../../../store/db/query.ts';
 import type { GateRules } from '../../../store/loop/comparison/gate.ts';
 import { liveDeviation } from '../../../store/loop/comparison/live-units.ts';
 import type { GateReport } from '../comparison/report.ts';
-import { episodesForCanary, type SizeAsked, tasksForGate } from '../comparison/size.ts';
+import { episodesForCanary, type SizeRequest, tasksForGate } from '../comparison/size.ts';
 import type { Findings, PlanCheck, PolicyCheck } from './check-found.ts';
 import { isJudgedBy } from './check-policies.ts';
 import { type CanaryGate, canaryRulesOf, rulesOf } from './gate-schema.ts';
@@ -60,7 +60,7 @@ export async function gateCheck(
 }
 
 /** The smallest gain, in hundredths, that passes at this number of tasks; null where none does. */
-function gainToTell(rules: GateRules, size: Omit<SizeAsked, 'find'>, tasks: number): number | null {
+function gainToTell(rules: GateRules, size: Omit<SizeRequest, 'find'>, tasks: number): number | null {
   for (let hundredth = 1; hundredth <= 100; hundredth++)
     if (tasksForGate(rules, { ...size, find: hundredth / 100 }) <= tasks) return hundredth / 100;
   return null;

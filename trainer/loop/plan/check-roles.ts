@@ -10,7 +10,7 @@ import { ofRole } from './training-asked.ts';
 
 type LocalTrain = Exclude<PlanPolicy['train'], { engine: 'command' }>;
 
-export type RolesAsked = {
+export type RolesRequest = {
   readonly name: string;
   readonly policy: PlanPolicy & { readonly train: LocalTrain };
   readonly config: ModelConfig;
@@ -24,7 +24,7 @@ export type RolesAsked = {
 const MOST_APART = 3;
 
 /** What each role would get in the whole run; numbers that nothing tells are null. */
-export async function rolesCheck(db: Db, asked: RolesAsked, notes: string[]): Promise<Record<string, RoleCheck>> {
+export async function rolesCheck(db: Db, asked: RolesRequest, notes: string[]): Promise<Record<string, RoleCheck>> {
   const { name, policy, config, rollout, rounds } = asked;
   const { train } = policy;
   const trainings = rounds * (rollout?.iterations ?? 1);
@@ -77,7 +77,7 @@ const creditName = (credit: unknown): string | null =>
   typeof credit === 'string' ? credit : ((credit as { readonly method?: string } | null | undefined)?.method ?? null);
 
 /** Optimizer steps of a role in one training; null where nothing tells how many groups it has. */
-function stepsOf({ policy: { train }, groups, rollout }: RolesAsked, role: string, signal: number | null) {
+function stepsOf({ policy: { train }, groups, rollout }: RolesRequest, role: string, signal: number | null) {
   if (train.method === 'sft') return typeof train.steps === 'number' ? train.steps : (train.steps[role] ?? 0);
   if (train.method !== 'rl') return train.steps;
   const { groups: perStep = DEFAULTS.groups } = ofRole({ groups: train.groups }, role);

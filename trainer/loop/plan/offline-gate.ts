@@ -12,8 +12,8 @@ import {
   decide,
   deviationOf,
   type GateRules,
+  type MeasuredTask,
   meanOf,
-  type TaskMeasured,
 } from '../../../store/loop/comparison/gate.ts';
 import { overBudget } from '../../../store/loop/play/budget.ts';
 import { requestedOf } from '../../../store/loop/play/request.ts';
@@ -165,7 +165,7 @@ function withinContext(row: StepRow, open: OpenModel): TokenRow | null {
 }
 
 /** By task: the mean over its rows, and over those of each role. */
-async function measured(db: Db, scored: readonly ScoredPair[]): Promise<TaskMeasured[]> {
+async function measured(db: Db, scored: readonly ScoredPair[]): Promise<MeasuredTask[]> {
   const byTask = groupBy(scored, ({ task }) => task);
   const families = await recordedFamilies(db, [...byTask.keys()]);
   return [...byTask]

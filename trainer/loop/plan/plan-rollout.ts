@@ -3,7 +3,7 @@ import { countText, TroupeError } from '../../../errors.ts';
 import { hashId } from '../../../ingest/events/json.ts';
 import type { Db } from '../../../store/db/pool.ts';
 import { type Filter, parseFilter } from '../../../store/filter/select.ts';
-import type { ReplayAsked } from '../../../store/loop/play/replay.ts';
+import type { ReplayRequest } from '../../../store/loop/play/replay.ts';
 import type { RolloutSpec, RolloutTask } from '../../../store/loop/play/rollout.ts';
 import { countsText, type WrittenTasks } from '../../../store/loop/play/written-tasks.ts';
 import type { RolloutResult } from '../play/handler.ts';
@@ -126,7 +126,7 @@ export const playingStages = (plan: Pick<Plan, 'rollout'>): string[] =>
 export const branchAsked = (
   { where, samples: _, repair: __, ...atPlace }: PlanBranch,
   played: readonly RolloutSummary[],
-): ReplayAsked => ({
+): ReplayRequest => ({
   ...atPlace,
   where: { and: [completeGroupsOf(...played), parseFilter(where, 'rollout.branches.where')] },
 });

@@ -4,7 +4,7 @@
  */
 import { type Static, Type } from 'typebox';
 import { WatchRules } from '../../../store/loop/comparison/watch.ts';
-import { ReplayAsked } from '../../../store/loop/play/replay.ts';
+import { ReplayRequest } from '../../../store/loop/play/replay.ts';
 import { RolloutSpec, type RolloutTask, type TasksWhere } from '../../../store/loop/play/rollout.ts';
 import { PASS_AS, PASS_NAMES } from '../../sample/passes.ts';
 import { Canary, Manual, Offline, PlanRecipe, Play, PlayedTasks } from './gate-schema.ts';
@@ -29,8 +29,8 @@ export const Policy = Type.Object(
 /** A replay of what a round has played so far. */
 const Branch = Type.Object(
   {
-    ...Type.Required(Type.Pick(ReplayAsked, ['where'])).properties,
-    ...Type.Omit(ReplayAsked, ['where', 'episode_id', 'from']).properties,
+    ...Type.Required(Type.Pick(ReplayRequest, ['where'])).properties,
+    ...Type.Omit(ReplayRequest, ['where', 'episode_id', 'from']).properties,
     samples: RolloutSpec.properties.samples,
     repair: Type.Optional(
       Type.Object(

@@ -5,7 +5,7 @@ import { got, TroupeError } from '../../../errors.ts';
 import { isRecord } from '../../../ingest/events/json.ts';
 import { parseYaml } from '../../../ingest/files/parse-yaml.ts';
 import { parseRecipe } from '../../../store/datasets/recipe.ts';
-import { type MethodAsked, requireRunnable, resolveMethods } from '../../../store/evaluate/judging/judge.ts';
+import { type MethodRequest, requireRunnable, resolveMethods } from '../../../store/evaluate/judging/judge.ts';
 import { looksAt, parseFilter, parseTaskFilter } from '../../../store/filter/select.ts';
 import { checkReplay } from '../../../store/loop/play/replay.ts';
 import { rolloutSpec } from '../../../store/loop/play/rollout.ts';
@@ -154,7 +154,7 @@ function requireRange(at: string, range: readonly number[] | undefined): void {
 }
 
 /** Each method on its own, after those before it: the first that does not fit is named with its place. */
-function requireMethods(at: string, judge: readonly MethodAsked[] = []): void {
+function requireMethods(at: string, judge: readonly MethodRequest[] = []): void {
   for (let i = 0; i < judge.length; i++)
     try {
       requireRunnable(resolveMethods(judge.slice(0, i + 1)));
@@ -166,7 +166,7 @@ function requireMethods(at: string, judge: readonly MethodAsked[] = []): void {
 }
 
 /** Which part of an entry of `judge` the error is about; empty for the entry itself. */
-function placeIn({ method }: MethodAsked, { code, detail }: TroupeError): string {
+function placeIn({ method }: MethodRequest, { code, detail }: TroupeError): string {
   if (code === 'method_unknown') return detail.got === got(method) ? '.method' : '.reads';
   return detail.field === undefined ? '' : `.params.${detail.field}`;
 }

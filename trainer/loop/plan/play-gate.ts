@@ -14,7 +14,7 @@ import {
   decide,
   deviationOf,
   type GateRules,
-  type TaskMeasured,
+  type MeasuredTask,
 } from '../../../store/loop/comparison/gate.ts';
 import { episodeCost, overBudget, spentOf } from '../../../store/loop/play/budget.ts';
 import { playedIn } from '../../../store/loop/play/ids.ts';
@@ -342,11 +342,11 @@ async function paired(
   db: Db,
   { tasks: asked, teams }: Spec,
   sides: Readonly<Record<Side, PlayedSide>>,
-): Promise<{ readonly tasks: TaskMeasured[]; readonly left_out: Record<string, number> }> {
+): Promise<{ readonly tasks: MeasuredTask[]; readonly left_out: Record<string, number> }> {
   const foreign = teams === undefined ? OTHER_WEIGHTS : OTHER_VERSION;
   const left_out = { [NOT_PLAYED.incumbent]: 0, [NOT_PLAYED.candidate]: 0, [NO_REWARD]: 0, [foreign]: 0 };
   const families = await familiesOf(db, asked);
-  const tasks: TaskMeasured[] = [];
+  const tasks: MeasuredTask[] = [];
   for (const { task_id } of asked) {
     const [before, after] = [sides.incumbent.tasks.get(task_id), sides.candidate.tasks.get(task_id)];
     if (before === undefined) left_out[NOT_PLAYED.incumbent]++;

@@ -2,7 +2,7 @@
 import type { Session } from '../../../store/db/pool.ts';
 import { anyOf, firstOf, query, rowsOf, sql } from '../../../store/db/query.ts';
 import { playedIn } from '../../../store/loop/play/ids.ts';
-import type { Place, ReplayAsked } from '../../../store/loop/play/replay.ts';
+import type { Place, ReplayRequest } from '../../../store/loop/play/replay.ts';
 import { sourceCalls } from '../../../store/loop/play/source.ts';
 
 export type RecordedEpisode = {
@@ -60,7 +60,7 @@ export async function replayedOf(
   db: Pick<Session, 'query'>,
   episode: string,
   { episode_id: source, call_id }: Pick<Place, 'episode_id' | 'call_id'>,
-  { skip = false }: Pick<ReplayAsked, 'skip'> = {},
+  { skip = false }: Pick<ReplayRequest, 'skip'> = {},
 ): Promise<ReplayResult> {
   const row = await firstOf(
     db,

@@ -5,7 +5,7 @@
 import { TroupeError } from '../../../errors.ts';
 import type { Session } from '../../../store/db/pool.ts';
 import { anyOf, query, rowsOf, type SqlBool, sql } from '../../../store/db/query.ts';
-import type { ReplayFound } from '../../../store/loop/play/places.ts';
+import type { FoundReplay } from '../../../store/loop/play/places.ts';
 import { NO_AGENT, type Place } from '../../../store/loop/play/replay.ts';
 import type { RolloutTask } from '../../../store/loop/play/rollout.ts';
 
@@ -14,7 +14,7 @@ type ReadSession = Pick<Session, 'query'>;
 const repairOf = ({ step_id }: Place): string => `repair/${step_id}`;
 
 /** A task for each place: that of the episode, with `failed`, the step. It has a split of its own, so that no filter of tasks takes it for another. */
-export async function repairTasks(db: ReadSession, { tasks, places }: ReplayFound): Promise<RolloutTask[]> {
+export async function repairTasks(db: ReadSession, { tasks, places }: FoundReplay): Promise<RolloutTask[]> {
   const steps = await rowsOf(
     db,
     query
@@ -41,8 +41,8 @@ export async function repairTasks(db: ReadSession, { tasks, places }: ReplayFoun
 export async function withRepairs(
   db: ReadSession,
   rollout: string,
-  { places, ...found }: ReplayFound,
-): Promise<ReplayFound> {
+  { places, ...found }: FoundReplay,
+): Promise<FoundReplay> {
   const rows = await rowsOf(
     db,
     query

@@ -2,9 +2,9 @@
 import type { Session } from '../../../store/db/pool.ts';
 import { firstOf, query, type SqlBool, sql } from '../../../store/db/query.ts';
 import { MAY_REPLAY } from '../../../store/loop/play/ids.ts';
-import type { Place, ReplayAsked } from '../../../store/loop/play/replay.ts';
+import type { Place, ReplayRequest } from '../../../store/loop/play/replay.ts';
 
-export type Replaying = { readonly asked: ReplayAsked; readonly place: Place; readonly sample: number };
+export type Replaying = { readonly asked: ReplayRequest; readonly place: Place; readonly sample: number };
 
 /** Null for an episode that is no attempt at a replay. */
 export async function replayingOf(db: Pick<Session, 'query'>, episode: string): Promise<Replaying | null> {
@@ -15,7 +15,7 @@ export async function replayingOf(db: Pick<Session, 'query'>, episode: string): 
       .selectFrom('troupe.job_queue as attempt')
       .innerJoin('troupe.job_queue as whole', (on) => on.on(sql<SqlBool>`whole.job_id = attempt.spec ->> 'rollout'`))
       .select([
-        sql<ReplayAsked | null>`whole.spec -> 'replay'`.as('asked'),
+        sql<ReplayRequest | null>`whole.spec -> 'replay'`.as('asked'),
         sql<Place | null>`whole.spec -> 'places' -> (attempt.spec ->> 'task')::integer`.as('place'),
         sql<number>`(attempt.spec ->> 'sample')::integer`.as('sample'),
       ])

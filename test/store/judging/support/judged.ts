@@ -2,7 +2,7 @@
 import { expect } from 'vitest';
 import type { Event } from '../../../../ingest/events/events.ts';
 import { postgresLog } from '../../../../ingest/log/postgres.ts';
-import { judge, judgeAgain, type MethodAsked } from '../../../../store/evaluate/judging/judge.ts';
+import { judge, judgeAgain, type MethodRequest } from '../../../../store/evaluate/judging/judge.ts';
 import { projectAll } from '../../../../store/projecting/projector.ts';
 import { checksum } from '../../../../store/projecting/rebuilding/checksum.ts';
 import { rebuild } from '../../../../store/projecting/rebuilding/rebuild.ts';
@@ -21,7 +21,7 @@ export async function judgedDatabase() {
     await log.append(events.flat());
     await projectAll(fresh.db);
   };
-  const run = async (methods: readonly (string | MethodAsked)[], episodes?: readonly string[]) => {
+  const run = async (methods: readonly (string | MethodRequest)[], episodes?: readonly string[]) => {
     const ids =
       episodes ?? (await rows<{ episode_id: string }>('select episode_id from traj.episodes')).map((r) => r.episode_id);
     const asked = methods.map((method) => (typeof method === 'string' ? { method } : method));
