@@ -343,7 +343,7 @@ describe('plans: from recorded episodes to a released checkpoint', () => {
         [`schedule/late/${tick}/1/freeze-solver`],
       );
       expect(rows[0]!.rows.train! + rows[0]!.rows.held_out!).toBe(48);
-      expect((await troupe(...backfill)).out).toEqual({ name: 'late', ticks: [] });
+      expect((await troupe(...backfill)).out).toEqual({ name: 'late', started: true, ticks: [] });
     },
     SLOW,
   );
