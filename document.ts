@@ -108,7 +108,7 @@ function misfitAt(schema: Schema, value: unknown, place: Place): Misfit | null {
 const ANY_NAME = '^.*$';
 const WALKED = new WeakMap<Schema, boolean>();
 
-/** Whether something in it is more than JSON Schema says: a `reads`, or names that have to match, which JSON Schema lets pass. */
+/** Whether it says more than JSON Schema checks: `reads`, `fits`, or a pattern for names, which JSON Schema lets pass. */
 function isWalked(schema: Schema): boolean {
   const known = WALKED.get(schema);
   if (known !== undefined) return known;
@@ -159,9 +159,10 @@ function misnamed(schema: Schema, value: Members, place: Place): Misfit | null {
   }
   const missing = required.filter((name) => value[name] === undefined);
   if (missing.length === 0) return null;
-  const expecting = missing.find((name) => properties![name]!.expects !== undefined);
-  if (expecting !== undefined)
-    return should({ ...place, path: [...place.path, expecting] }, `be ${properties![expecting]!.expects}`, undefined);
+  for (const name of missing) {
+    const { expects } = properties?.[name] ?? {};
+    if (expects !== undefined) return should({ ...place, path: [...place.path, name] }, `be ${expects}`, undefined);
+  }
   return should(place, `have ${missing.join(', ')}`, shownParts(schema, value));
 }
 
@@ -178,14 +179,15 @@ function misfitOfUnion({ anyOf: alternatives = [], expects }: Schema, value: unk
     return should(place, `be ${expects ?? [...new Set(alternatives.map(nameOf))].join(' or ')}`, value);
   }
   const tagged = typed.filter((one) => tagsOf(one).every((tag) => hasTag(one, value, tag)));
-  const knows = ({ properties = {} }: Schema): number => Object.keys(value).filter((name) => name in properties).length;
+  const names = given(value).map(([name]) => name);
+  const knows = ({ properties = {} }: Schema, name: string): boolean => Object.hasOwn(properties, name);
+  const known = (one: Schema): number => names.filter((name) => knows(one, name)).length;
+  if (tagged.some((one) => fits(one, value, place))) return null;
   if (tagged.length > 0) {
-    const best = tagged.reduce((a, b) => (knows(b) > knows(a) ? b : a));
-    const ofOthers = Object.keys(value).some(
-      (name) => !(name in best.properties!) && typed.some((one) => name in one.properties!),
-    );
-    if (expects !== undefined && (ofOthers || knows(best) === 0))
-      return should(place, `be ${expects}`, Object.keys(value).join(', '));
+    const best = tagged.reduce((a, b) => (known(b) > known(a) ? b : a));
+    const isMixed = names.some((name) => !knows(best, name) && typed.some((one) => knows(one, name)));
+    if (expects !== undefined && (isMixed || known(best) === 0))
+      return should(place, `be ${expects}`, names.join(', '));
     return misfitAt(best, value, place);
   }
   // No alternative has all the tags: the one to blame is that which, if it were right, leaves the most alternatives.
@@ -199,6 +201,16 @@ function misfitOfUnion({ anyOf: alternatives = [], expects }: Schema, value: unk
     blamed = shouldBeOneOf({ ...place, path: [...place.path, name] }, tags, value[name]);
   }
   return blamed ?? misfitAt(typed[0]!, value, place);
+}
+
+/** Whether an alternative fits, where `reads` throws for what does not. */
+function fits(schema: Schema, value: unknown, place: Place): boolean {
+  try {
+    return misfitAt(schema, value, place) === null;
+  } catch (error) {
+    if (error instanceof TroupeError) return false;
+    throw error;
+  }
 }
 
 type Tag = readonly [name: string, is: unknown];

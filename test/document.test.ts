@@ -132,6 +132,46 @@ describe('A document', () => {
     expect(error.message).toContain(`No: ${message}`);
   });
 
+  it('reads a map of any names beside an object with names, whatever the value is called', () => {
+    const schema = Type.Union([
+      Type.Object({ use: Type.String() }, strict),
+      Type.Record(Type.String(), Type.Number()),
+      Type.String(),
+    ]);
+    for (const value of [{ use: 'x' }, { constructor: 1 }, { toString: 2, use: 3 }, 'text'])
+      expect(read(schema, value, { called: 'It' })).toBe(value);
+    for (const value of [{ constructor: 'x' }, { use: [] }, [], null])
+      expect(() => read(schema, value, { called: 'It' })).toThrow(/^(It|use|constructor) (should|has)/);
+  });
+
+  it('takes whichever alternative of a union fits, though another knows more of its names', () => {
+    const even = Type.Number({ fits: (n: number) => n % 2 === 0, expects: 'an even number' });
+    const filter = Document.properties.where;
+    const schema = Type.Union([Type.Object({ a: even, b: filter }), Type.Object({ a: Type.Number() })]);
+    for (const value of [{ a: 2, b: 'reward > 0' }, { a: 3 }, { a: 3, b: 'x' }])
+      expect(read(schema, value, { called: 'It' })).toBe(value);
+    expect(() => read(schema, { a: 'x', b: 'reward > 0' }, { called: 'It' })).toThrow('a should be an even number');
+  });
+
+  it.each([
+    { key: 'sk-1', name: 'a' },
+    { key: 'sk-1' },
+    { key: 'sk-1', name: 2 },
+    { key: 'sk-1', nam: 'a' },
+    { key: 'SK' },
+  ])('shows no secret of %j, wherever something is wrong', (value) => {
+    const secret = Type.String({ expects: 'the name of a variable', pattern: '^[A-Z]+$', secret: true });
+    const schema = Type.Object({ key: secret, name: Type.String() }, strict);
+    let error: unknown;
+    try {
+      read(schema, value, { called: 'It' });
+    } catch (thrown) {
+      error = thrown;
+    }
+    expect(error).toBeInstanceOf(TroupeError);
+    expect(JSON.stringify([(error as TroupeError).message, (error as TroupeError).detail])).not.toMatch(/sk-1|SK/);
+  });
+
   it('leaves a value with a language of its own to its reader, which knows the path', () => {
     const { code, detail } = refused({ name: 'a', where: 'rewrd > 0' });
     expect([code, detail.field]).toEqual(['recipe_invalid', 'where']);
