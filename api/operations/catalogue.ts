@@ -1,4 +1,4 @@
-/** Every operation, by its noun. The file of a noun is loaded when one of its operations is asked for. */
+/** Every operation, by noun. A noun's file loads when one of its operations is used. */
 import { methodOf, nounOf } from './names.ts';
 import type { Method, Operation } from './operation.ts';
 

@@ -10,7 +10,7 @@ import type { EpisodeRule } from '../../ingest/traces/otlp/episode-rules.ts';
 import type { Db } from '../../store/db/pool.ts';
 import type { Scope } from '../../store/keys/api-key.ts';
 
-/** What an operation works with. The interface that was asked builds it. */
+/** The context of an operation, built by the interface that runs it. */
 export type ReadContext = {
   readonly db: Db;
   readonly project: string;
@@ -134,7 +134,7 @@ export const position = <S extends TSchema>(schema: S): S => written(schema, { p
 export const described = <S extends TSchema>(schema: S, description: string): S =>
   withKeywords(schema, { description });
 
-/** A text in a language of its own. What `check` throws completes the sentence "FIELD …, but it is "text"". */
+/** A text with its own syntax. The message that `check` throws completes the sentence "FIELD …, but it is "text"". */
 export const language = <S extends TSchema>(schema: S, check: (text: string) => unknown): S =>
   withKeywords(schema, {
     reads: (value: unknown, path: string) => {

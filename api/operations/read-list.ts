@@ -9,7 +9,7 @@ const LEAST = { text: '', bigint: '-1' } as const;
 /** The columns that a list may be sorted by with their types, and that of the id. */
 type Order = { readonly columns: Readonly<Record<string, keyof typeof LEAST>>; readonly id: string };
 
-/** One page of a query without an order of its own. Rows that have no value to sort by come first, from the last they come last. */
+/** One page of a query that has no `order by`. Rows without a value to sort by come first, and last in the reverse order. */
 export async function readList<R>(
   db: Db,
   list: object,

@@ -28,7 +28,7 @@ export type Upstream = {
   readonly isPrivate: boolean;
   /** Timeout without data from it, in milliseconds. */
   readonly timeoutMs: number;
-  /** The kind of server that is asked for token ids and log-probabilities; null: it is asked for none. */
+  /** The kind of server, where token ids and log-probabilities are requested from it; null: none are. */
   readonly tokenIds: (typeof ENGINES)[number] | null;
   /** Its log-probabilities: after temperature and filters (those of the distribution drawn from), or before. */
   readonly logprobs: (typeof LOGPROBS)[number];

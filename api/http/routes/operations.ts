@@ -13,7 +13,7 @@ import { readQuery } from '../query.ts';
 
 type ServerContext = Pick<ChangeContext, 'db' | 'log' | 'artifacts' | 'project'> & Partial<ChangeContext>;
 
-/** What operations work with here. The projector is a process of its own. */
+/** The context of operations over HTTP. Another process projects, so `catchUp` does nothing. */
 export const operationContext = (served: ServerContext): ChangeContext => ({
   settings: { notify: null, judge: null },
   env: {},

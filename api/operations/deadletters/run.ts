@@ -34,7 +34,7 @@ export async function replay(
   { id = [], all, code }: CodeFilter & { readonly id?: readonly number[]; readonly all: boolean },
 ) {
   if (id.length === 0 && !all && code === undefined)
-    throw new TroupeError('usage', 'Missing ids, --code CODE or --all.');
+    throw new TroupeError('usage', 'Name the ids of letters, a code, or all of them.');
   const { db, log, now, catchUp } = context;
   const ids = id.length === 0 ? null : id;
   const done = await replayLetters(db, {
@@ -48,7 +48,7 @@ export async function replay(
   return done;
 }
 
-/** A record of a file, as a file of its own. Its letter is counted once more only where it is refused again. */
+/** Imports one refused record again, from a temporary file. The caller counts the attempt if it is refused again. */
 async function importAgain(
   { log, artifacts, originals, redactor, episodes }: ChangeContext,
   raw: Uint8Array,
