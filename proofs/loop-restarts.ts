@@ -1,5 +1,5 @@
 /**
- * Proof that the loop lives in the log and the tables alone: after every third stage of its plans (every fifth in the short form) every process is ended, by turns
+ * Proof that the loop lives in the log and the tables alone: after every third stage of its plans (every fourth in the short form) every process is ended, by turns
  * with SIGTERM and kill -9, and `troupe up` starts it again; and yet the loop comes to its end, nothing that was played is missing, the counts of endpoints
  * and tables agree, the tables can be made again from the log, and each checkpoint names the episodes that trained it.
  */
@@ -21,7 +21,7 @@ type Check = readonly [what: string, fine: boolean];
 const SHORT = { scale: 0.25, own: 1, rounds: 1, iterations: 2 };
 const FULL = { scale: 0.5, own: 2, rounds: 2, iterations: 4 };
 /** Every so many stages all processes are killed. */
-const EVERY = { short: 5, full: 3 };
+const EVERY = { short: 4, full: 3 };
 
 export const proof: Proof = {
   name: 'loop-restarts',
