@@ -63,6 +63,7 @@ export const SftSpec = Type.Object({
   loss: Type.Optional(Type.Enum([...SFT_MEANS])),
   entropy: Type.Optional(Type.Number()),
 });
+export type SftSpec = Static<typeof SftSpec>;
 export const RlSpec = Type.Object({
   ...Common,
   ...Adapted,
@@ -81,6 +82,7 @@ export const RlSpec = Type.Object({
   kl: Type.Optional(Type.Number({ minimum: 0, description: 'coefficient of the divergence to the base' })),
   epochs: Type.Optional(Type.Integer({ minimum: 1 })),
 });
+export type RlSpec = Static<typeof RlSpec>;
 export const DpoSpec = Type.Object({
   ...Common,
   ...Adapted,
@@ -89,6 +91,7 @@ export const DpoSpec = Type.Object({
   beta: Type.Optional(Type.Number({ exclusiveMinimum: 0 })),
   label_smoothing: Type.Optional(Type.Number({ minimum: 0, maximum: 0.5 })),
 });
+export type DpoSpec = Static<typeof DpoSpec>;
 export const ValueSpec = Type.Object({
   ...Common,
   ...Batched,
@@ -96,3 +99,4 @@ export const ValueSpec = Type.Object({
   of: Type.Enum([...VALUED]),
   loss: Type.Optional(Type.Enum([...VALUE_LOSSES])),
 });
+export type ValueSpec = Static<typeof ValueSpec>;
