@@ -14,7 +14,7 @@ import { parameterConstants, readGraph, stepGraph } from '../model/sampling-grap
 import type { ModelConfig, Sample, SampleRequest, Tensor, Weights } from '../model/weights.ts';
 import { type Feed, type Feeds, openSession, type Session } from '../tensor/session.ts';
 import type { CacheSizes } from './key-value-cache.ts';
-import { type BatchLimits, type RunningBatch, startBatch } from './running-batch.ts';
+import { type BatchLimits, RunningBatch } from './running-batch.ts';
 
 export type PolicyOptions = {
   readonly threads?: number;
@@ -169,7 +169,7 @@ export class Policy {
       D: headSize(config),
     };
     const read = this.#read;
-    const batch = startBatch(
+    const batch = new RunningBatch(
       {
         session: { run: async (...run) => (await read()).run(...run) },
         parameters,

@@ -34,16 +34,6 @@ export type BatchLimits = {
   readonly cacheFloats: number;
 };
 
-export type RunningBatch = {
-  /**
-   * The n samples of a request that has been checked: n and maxTokens above 0.
-   * @throws TroupeError `checkpoint_damaged` when the weights give no probabilities, `interrupted` when `signal` is aborted.
-   */
-  generate(request: SampleRequest, signal?: AbortSignal): Promise<Sample[]>;
-  /** Resolves when no request runs or waits. */
-  idle(): Promise<void>;
-};
-
 type BatchRequest = {
   readonly request: SampleRequest;
   readonly samples: GrowingSample[];
@@ -61,205 +51,262 @@ type Row = { readonly asked: BatchRequest; readonly sample: GrowingSample };
 /** Share of the rows that one request may have: the rest is for those who come later. */
 const SHARE = 0.75;
 
-export function startBatch(model: StepModel, limits: BatchLimits): RunningBatch {
-  const { sizes, vocabulary } = model;
-  const cache = new KeyValueCache(sizes);
+export class RunningBatch {
+  readonly #model: StepModel;
+  readonly #limits: BatchLimits;
+  readonly #cache: KeyValueCache;
   /** As in the cache; null where a row has left and nobody has its place yet, which is so between two steps only. */
-  const rows: (Row | null)[] = [];
-  const free: number[] = [];
+  readonly #rows: (Row | null)[] = [];
+  readonly #free: number[] = [];
   /** What a step writes: new memory for each would make the runtime collect garbage all the time. */
-  const results = new Map<string, Float32Array>();
+  readonly #results = new Map<string, Float32Array>();
   /** In order of arrival; those that have not been read, and those that have samples left to join. */
-  let unread: BatchRequest[] = [];
-  let joining: BatchRequest[] = [];
-  let held = 0;
-  let running: Promise<void> | null = null;
-
-  const inUse = (): number => rows.length - free.length;
-
-  const end = (asked: BatchRequest, outcome: Sample[] | Error): void => {
-    if (!asked.open) return;
-    asked.open = false;
-    asked.done(outcome);
-  };
-
-  const endIfComplete = (asked: BatchRequest): void => {
-    if (asked.rows > 0 || asked.samples.length < asked.request.n) return;
-    end(asked, asked.samples.map(finished));
-  };
-
-  const isOpen = (asked: BatchRequest): boolean => {
-    if (asked.open && asked.signal?.aborted) end(asked, gone());
+  #unread: BatchRequest[] = [];
+  #joining: BatchRequest[] = [];
+  #held = 0;
+  #running: Promise<void> | null = null;
+  readonly #isOpen = (asked: BatchRequest): boolean => {
+    if (asked.open && asked.signal?.aborted) this.#end(asked, gone());
     return asked.open;
   };
 
-  const floatsOf = ({ request }: BatchRequest) => rowFloats(sizes, request.promptIds.length + request.maxTokens);
+  constructor(model: StepModel, limits: BatchLimits) {
+    this.#model = model;
+    this.#limits = limits;
+    this.#cache = new KeyValueCache(model.sizes);
+  }
+
+  /**
+   * The n samples of a request that has been checked: n and maxTokens above 0.
+   * @throws TroupeError `checkpoint_damaged` when the weights give no probabilities, `interrupted` when `signal` is aborted.
+   */
+  generate(request: SampleRequest, signal?: AbortSignal): Promise<Sample[]> {
+    return new Promise((resolve, reject) => {
+      const onAbort = () => this.#end(asked, gone());
+      const asked: BatchRequest = {
+        request,
+        samples: [],
+        signal,
+        read: null,
+        first: null,
+        rows: 0,
+        open: true,
+        done: (outcome) => {
+          signal?.removeEventListener('abort', onAbort);
+          if (Array.isArray(outcome)) resolve(outcome);
+          else reject(outcome);
+        },
+      };
+      if (signal?.aborted) return onAbort();
+      signal?.addEventListener('abort', onAbort, { once: true });
+      this.#unread.push(asked);
+      // The first run begins a microtask later, so that all who ask in one turn begin together.
+      this.#running ??= Promise.resolve()
+        .then(() => this.#run())
+        .finally(() => {
+          this.#running = null;
+        });
+    });
+  }
+
+  /** Resolves when no request runs or waits. */
+  async idle(): Promise<void> {
+    while (this.#running !== null) await this.#running;
+  }
+
+  #inUse(): number {
+    return this.#rows.length - this.#free.length;
+  }
+
+  #end(asked: BatchRequest, outcome: Sample[] | Error): void {
+    if (!asked.open) return;
+    asked.open = false;
+    asked.done(outcome);
+  }
+
+  #endIfComplete(asked: BatchRequest): void {
+    if (asked.rows > 0 || asked.samples.length < asked.request.n) return;
+    this.#end(asked, asked.samples.map(finished));
+  }
+
+  #floatsOf({ request }: BatchRequest) {
+    return rowFloats(this.#model.sizes, request.promptIds.length + request.maxTokens);
+  }
 
   /** Runs `body`; if it fails, so do those it was for. */
-  const guarded = async (whose: readonly BatchRequest[], body: () => Promise<void>): Promise<void> => {
+  async #guarded(whose: readonly BatchRequest[], body: () => Promise<void>): Promise<void> {
     try {
       await body();
     } catch (error) {
-      for (const asked of whose) end(asked, error as Error);
+      for (const asked of whose) this.#end(asked, error as Error);
     }
-  };
+  }
 
   /** Next token of a sample; a request whose weights give none ends alone. */
-  const take = (asked: BatchRequest, sample: GrowingSample, from: Distributions, row: number): void => {
+  #take(asked: BatchRequest, sample: GrowingSample, from: Distributions, row: number): void {
     try {
       takeToken(sample, from, row);
     } catch (error) {
-      end(asked, error as Error);
+      this.#end(asked, error as Error);
     }
-  };
+  }
 
   /** Reads prompts of the first length that waits, or one piece of a long prompt. */
-  async function read(): Promise<void> {
-    unread = unread.filter(isOpen);
-    const short = unread.filter(({ request }) => request.promptIds.length <= limits.readTokens);
-    const long = unread.find(({ request }) => request.promptIds.length > limits.readTokens);
-    if (long !== undefined) await guarded([long], () => readPiece(long));
-    let budget = limits.readTokens;
-    while (short.length > 0 && joining.length < limits.rows) {
+  async #read(): Promise<void> {
+    this.#unread = this.#unread.filter(this.#isOpen);
+    const short = this.#unread.filter(({ request }) => request.promptIds.length <= this.#limits.readTokens);
+    const long = this.#unread.find(({ request }) => request.promptIds.length > this.#limits.readTokens);
+    if (long !== undefined) await this.#guarded([long], () => this.#readPiece(long));
+    let budget = this.#limits.readTokens;
+    while (short.length > 0 && this.#joining.length < this.#limits.rows) {
       const P = (short[0] as BatchRequest).request.promptIds.length;
       if (P > budget) return;
       // A prompt of one token is read alone, as a product of one row.
       const most = P === 1 ? 1 : Math.max(1, Math.floor(budget / P));
       const group = short.filter(({ request }) => request.promptIds.length === P).slice(0, most);
       for (const asked of group) short.splice(short.indexOf(asked), 1);
-      budget -= Math.max(P * group.length, limits.readTokens / 16);
-      await guarded(group, () => readWhole(group));
+      budget -= Math.max(P * group.length, this.#limits.readTokens / 16);
+      await this.#guarded(group, () => this.#readWhole(group));
     }
   }
 
-  async function readWhole(group: readonly BatchRequest[]): Promise<void> {
-    unread = unread.filter((asked) => !group.includes(asked));
+  async #readWhole(group: readonly BatchRequest[]): Promise<void> {
+    this.#unread = this.#unread.filter((asked) => !group.includes(asked));
     const readings = group.map(({ request }) => ({
       ids: request.promptIds,
       inverseTemperature: inverseTemperature(request),
       past: null,
     }));
     const { probabilities, logits, parts } = await readPrompts(
-      model,
+      this.#model,
       readings,
       group.some(({ request }) => needsLogits(request)),
     );
     for (const [q, asked] of group.entries()) {
-      const row = (data: Float32Array) => data.subarray(q * vocabulary, (q + 1) * vocabulary);
+      const row = (data: Float32Array) => data.subarray(q * this.#model.vocabulary, (q + 1) * this.#model.vocabulary);
       asked.read = parts[q] as ReadPart;
-      asked.first = { probabilities: row(probabilities), logits: logits && row(logits), vocabulary };
-      joining.push(asked);
+      asked.first = {
+        probabilities: row(probabilities),
+        logits: logits && row(logits),
+        vocabulary: this.#model.vocabulary,
+      };
+      this.#joining.push(asked);
     }
   }
 
-  async function readPiece(asked: BatchRequest): Promise<void> {
+  async #readPiece(asked: BatchRequest): Promise<void> {
     const { promptIds } = asked.request;
     const from = asked.read?.tokens ?? 0;
     const left = promptIds.length - from;
     // Two tokens at least stay for the last piece: one row would be summed in another order.
-    const length = left <= limits.readTokens ? left : Math.min(limits.readTokens, left - 2);
+    const length = left <= this.#limits.readTokens ? left : Math.min(this.#limits.readTokens, left - 2);
     const reading = {
       ids: promptIds.slice(from, from + length),
       inverseTemperature: inverseTemperature(asked.request),
       past: asked.read,
     };
-    const { probabilities, logits, parts } = await readPrompts(model, [reading], needsLogits(asked.request));
+    const { probabilities, logits, parts } = await readPrompts(this.#model, [reading], needsLogits(asked.request));
     asked.read = parts[0] as ReadPart;
     if (length < left) return;
-    asked.first = { probabilities, logits, vocabulary };
-    unread = unread.filter((other) => other !== asked);
-    joining.push(asked);
+    asked.first = { probabilities, logits, vocabulary: this.#model.vocabulary };
+    this.#unread = this.#unread.filter((other) => other !== asked);
+    this.#joining.push(asked);
   }
 
   /** Gives free rows to those who wait, one each in turn. */
-  function join(): void {
-    joining = joining.filter(isOpen);
-    const most = Math.max(1, Math.floor(limits.rows * SHARE));
-    const wanted = joining.reduce((sum, { request, samples }) => sum + request.n - samples.length, 0);
-    const longest = joining.reduce((P, { request }) => Math.max(P, request.promptIds.length), 0);
-    const more = Math.min(wanted, limits.rows - inUse()) - free.length;
-    if (more > 1 && held + more * rowFloats(sizes, longest) <= limits.cacheFloats) cache.reserve(more, longest);
-    let turn = joining;
+  #join(): void {
+    this.#joining = this.#joining.filter(this.#isOpen);
+    const most = Math.max(1, Math.floor(this.#limits.rows * SHARE));
+    const wanted = this.#joining.reduce((sum, { request, samples }) => sum + request.n - samples.length, 0);
+    const longest = this.#joining.reduce((P, { request }) => Math.max(P, request.promptIds.length), 0);
+    const more = Math.min(wanted, this.#limits.rows - this.#inUse()) - this.#free.length;
+    if (more > 1 && this.#held + more * rowFloats(this.#model.sizes, longest) <= this.#limits.cacheFloats)
+      this.#cache.reserve(more, longest);
+    let turn = this.#joining;
     while (turn.length > 0) {
       const next: BatchRequest[] = [];
       for (const asked of turn) {
-        const fits = inUse() === 0 || held + floatsOf(asked) <= limits.cacheFloats;
-        if (inUse() >= limits.rows || asked.rows >= most || !fits) continue;
+        const fits = this.#inUse() === 0 || this.#held + this.#floatsOf(asked) <= this.#limits.cacheFloats;
+        if (this.#inUse() >= this.#limits.rows || asked.rows >= most || !fits) continue;
         const sample = newSample(asked.request, asked.samples.length);
         asked.samples.push(sample);
-        take(asked, sample, asked.first as Distributions, 0);
+        this.#take(asked, sample, asked.first as Distributions, 0);
         if (asked.open && sample.finish === null) {
-          const place = free.pop() ?? rows.length;
-          rows[place] = { asked, sample };
-          cache.put(place, (asked.read as ReadPart).arrays);
+          const place = this.#free.pop() ?? this.#rows.length;
+          this.#rows[place] = { asked, sample };
+          this.#cache.put(place, (asked.read as ReadPart).arrays);
           asked.rows += 1;
-          held += floatsOf(asked);
+          this.#held += this.#floatsOf(asked);
         }
         if (asked.open && asked.samples.length < asked.request.n) next.push(asked);
       }
       turn = next;
     }
-    for (const asked of joining) {
+    for (const asked of this.#joining) {
       if (asked.samples.length < asked.request.n) continue;
       asked.read = null;
       asked.first = null;
-      endIfComplete(asked);
+      this.#endIfComplete(asked);
     }
-    joining = joining.filter((asked) => asked.open && asked.samples.length < asked.request.n);
+    this.#joining = this.#joining.filter((asked) => asked.open && asked.samples.length < asked.request.n);
   }
 
-  function leave(): void {
-    for (const [i, row] of rows.entries()) {
-      if (row === null || (isOpen(row.asked) && row.sample.finish === null)) continue;
+  #leave(): void {
+    for (const [i, row] of this.#rows.entries()) {
+      if (row === null || (this.#isOpen(row.asked) && row.sample.finish === null)) continue;
       const { asked } = row;
-      rows[i] = null;
-      free.push(i);
+      this.#rows[i] = null;
+      this.#free.push(i);
       asked.rows -= 1;
-      held -= floatsOf(asked);
-      endIfComplete(asked);
+      this.#held -= this.#floatsOf(asked);
+      this.#endIfComplete(asked);
     }
   }
 
   /** Moves the last rows to the places that nobody took. Returns those that run. */
-  function closeUp(): readonly Row[] {
-    for (const place of free.sort((a, b) => b - a)) {
-      const last = rows.pop() as Row | null;
-      if (place < rows.length) rows[place] = last;
-      cache.remove(place);
+  #closeUp(): readonly Row[] {
+    for (const place of this.#free.sort((a, b) => b - a)) {
+      const last = this.#rows.pop() as Row | null;
+      if (place < this.#rows.length) this.#rows[place] = last;
+      this.#cache.remove(place);
     }
-    free.length = 0;
-    cache.trim();
-    return rows as Row[];
+    this.#free.length = 0;
+    this.#cache.trim();
+    return this.#rows as Row[];
   }
 
   /** Memory for a result of a step, of which no more is read once the step is over. */
-  function memory(name: string, shape: readonly number[]): Feed {
+  #memory(name: string, shape: readonly number[]): Feed {
     const length = shape.reduce((a, b) => a * b, 1);
-    if ((results.get(name)?.length ?? -1) < length) results.set(name, new Float32Array(length));
-    return { shape, data: results.get(name)!.subarray(0, length) };
+    if ((this.#results.get(name)?.length ?? -1) < length) this.#results.set(name, new Float32Array(length));
+    return { shape, data: this.#results.get(name)!.subarray(0, length) };
   }
 
-  async function step(running: readonly Row[]): Promise<void> {
-    const session = await model.step();
+  async #step(running: readonly Row[]): Promise<void> {
+    const session = await this.#model.step();
     const B = running.length;
     const logits = running.some(({ asked }) => needsLogits(asked.request));
-    const names = cacheNames(sizes);
+    const names = cacheNames(this.#model.sizes);
     const wanted = ['probabilities', ...(logits ? ['logits'] : [])];
     const into = Object.fromEntries([
-      ...wanted.map((name) => [name, memory(name, [B, vocabulary])]),
-      ...names.map((name) => [name, memory(name, [B, sizes.H, 1, sizes.D])]),
+      ...wanted.map((name) => [name, this.#memory(name, [B, this.#model.vocabulary])]),
+      ...names.map((name) => [name, this.#memory(name, [B, this.#model.sizes.H, 1, this.#model.sizes.D])]),
     ]) as Record<string, Feed>;
-    await session.run({ ...model.stepParameters, ...cache.feeds(), ...positionFeeds(running) }, into);
+    await session.run({ ...this.#model.stepParameters, ...this.#cache.feeds(), ...this.#positionFeeds(running) }, into);
     const result = (name: string) => (into[name] as Feed).data as Float32Array;
-    cache.append(names.map(result));
-    const from = { probabilities: result('probabilities'), logits: logits ? result('logits') : null, vocabulary };
-    for (const [row, { asked, sample }] of running.entries()) if (asked.open) take(asked, sample, from, row);
+    this.#cache.append(names.map(result));
+    const from = {
+      probabilities: result('probabilities'),
+      logits: logits ? result('logits') : null,
+      vocabulary: this.#model.vocabulary,
+    };
+    for (const [row, { asked, sample }] of running.entries()) if (asked.open) this.#take(asked, sample, from, row);
   }
 
-  function positionFeeds(running: readonly Row[]): Feeds {
+  #positionFeeds(running: readonly Row[]): Feeds {
     const B = running.length;
-    const half = sizes.D / 2;
-    const scale = 1 / Math.sqrt(sizes.D);
+    const half = this.#model.sizes.D / 2;
+    const scale = 1 / Math.sqrt(this.#model.sizes.D);
     const ids = new Int32Array(B);
     const inverse = new Float32Array(B);
     const tables = Array.from({ length: 4 }, () => new Float32Array(B * half));
@@ -267,7 +314,7 @@ export function startBatch(model: StepModel, limits: BatchLimits): RunningBatch 
     for (const [row, { asked, sample }] of running.entries()) {
       ids[row] = sample.tokenIds.at(-1) as number;
       inverse[row] = inverseTemperature(asked.request);
-      const at = model.rotary.rows(asked.request.promptIds.length + sample.tokenIds.length - 1, 1);
+      const at = this.#model.rotary.rows(asked.request.promptIds.length + sample.tokenIds.length - 1, 1);
       for (let i = 0; i < half; i++) {
         const [c, s] = [at.cos.data[i] as number, at.sin.data[i] as number];
         cos[row * half + i] = c;
@@ -287,55 +334,22 @@ export function startBatch(model: StepModel, limits: BatchLimits): RunningBatch 
     };
   }
 
-  async function run(): Promise<void> {
-    while (unread.length + joining.length + inUse() > 0) {
-      if (unread.length > 0 && inUse() < limits.rows) await read();
-      join();
-      leave();
-      const running = closeUp();
+  async #run(): Promise<void> {
+    while (this.#unread.length + this.#joining.length + this.#inUse() > 0) {
+      if (this.#unread.length > 0 && this.#inUse() < this.#limits.rows) await this.#read();
+      this.#join();
+      this.#leave();
+      const running = this.#closeUp();
       if (running.length > 0) {
         const whose = [...new Set(running.map(({ asked }) => asked))];
-        await guarded(whose, () => step(running));
-        leave();
+        await this.#guarded(whose, () => this.#step(running));
+        this.#leave();
       }
     }
     // Memory of many rows is not kept for few.
-    results.clear();
-    closeUp();
+    this.#results.clear();
+    this.#closeUp();
   }
-
-  return {
-    generate: (request, signal) =>
-      new Promise((resolve, reject) => {
-        const onAbort = () => end(asked, gone());
-        const asked: BatchRequest = {
-          request,
-          samples: [],
-          signal,
-          read: null,
-          first: null,
-          rows: 0,
-          open: true,
-          done: (outcome) => {
-            signal?.removeEventListener('abort', onAbort);
-            if (Array.isArray(outcome)) resolve(outcome);
-            else reject(outcome);
-          },
-        };
-        if (signal?.aborted) return onAbort();
-        signal?.addEventListener('abort', onAbort, { once: true });
-        unread.push(asked);
-        // The first run begins a microtask later, so that all who ask in one turn begin together.
-        running ??= Promise.resolve()
-          .then(run)
-          .finally(() => {
-            running = null;
-          });
-      }),
-    idle: async () => {
-      while (running !== null) await running;
-    },
-  };
 }
 
 const gone = (): TroupeError =>
