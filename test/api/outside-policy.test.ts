@@ -10,7 +10,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { outsidePolicies } from '../../api/gateway/upstream/outside-policy.ts';
 import { readUpstreams } from '../../api/gateway/upstream/settings.ts';
 import { type SavedCheckpoint, saveCheckpoint } from '../../trainer/model/checkpoints/checkpoint.ts';
-import { type Batches, startBatches } from '../../trainer/sample/infer-batches.ts';
+import { Batches } from '../../trainer/sample/infer-batches.ts';
 import type { SampleAnswer } from '../../trainer/sample/infer-wire.ts';
 import { tinyConfig, tinyContents } from '../trainer/tiny-checkpoint.ts';
 
@@ -159,7 +159,7 @@ describe('A policy that a model server outside of Troupe serves', () => {
     await new Promise<void>((resolve) => outside.server.listen(0, '127.0.0.1', resolve));
     const { port } = outside.server.address() as AddressInfo;
     const [upstream] = readUpstreams({ gpu: { base_url: `http://127.0.0.1:${port}/v1`, ...settings } }, {});
-    const batches = startBatches({ threads: 1 }, outsidePolicies(upstream!));
+    const batches = new Batches({ threads: 1 }, outsidePolicies(upstream!));
     ends.push(
       () => new Promise((resolve) => outside.server.close(resolve)),
       () => batches.close(),

@@ -64,16 +64,6 @@ export type InferTask = { readonly signal?: AbortSignal } & (
 /** What a request is answered, by its operation. */
 type Answer = SampleAnswer | LogprobsAnswer | LoadAnswer | PromptAnswer;
 
-export type Batches = {
-  /** Answers when it is done; rejects with a `TroupeError` that concerns this request alone. */
-  submit(asked: InferTask): Promise<Answer>;
-  status(): StatusAnswer;
-  /** Takes no more requests for a model; those under way are answered. A name that is not loaded changes nothing. */
-  unload(name: string): void;
-  /** Ends within one run of a model; what has no answer yet is rejected as `interrupted`. */
-  close(): Promise<void>;
-};
-
 /** A loaded model without its weights, which the speaker has. */
 type LoadedModel = Omit<OpenModel, 'weights' | 'optimizer' | 'state'> & {
   readonly name: string;
@@ -84,39 +74,97 @@ type LoadedModel = Omit<OpenModel, 'weights' | 'optimizer' | 'state'> & {
 const shapesOf = ({ config, weights }: Pick<OpenModel, 'config' | 'weights'>): string =>
   JSON.stringify([config, [...weights].map(([name, { shape }]) => [name, shape]).sort()]);
 
-/** Starts taking requests. */
-export function startBatches(
-  { threads, maxRows = 4096, maxWaiting = 10_000 }: BatchOptions,
-  loadPolicy: LoadPolicy,
-): Batches {
-  const models = new Map<string, LoadedModel>();
+export class Batches {
+  readonly #models = new Map<string, LoadedModel>();
   /** One for each request without an answer. */
-  const withdrawals = new Set<AbortController>();
-  let closed = false;
+  readonly #withdrawals = new Set<AbortController>();
+  #closed = false;
   /** Everything that came before and was begun; loads are done. */
-  let begun: Promise<unknown> = Promise.resolve();
-  const underWay = new Set<Promise<unknown>>();
-  const counts = { requests: 0, samples: 0, tokens: 0 };
+  #begun: Promise<unknown> = Promise.resolve();
+  readonly #underWay = new Set<Promise<unknown>>();
+  readonly #counts = { requests: 0, samples: 0, tokens: 0 };
 
-  const modelFor = (name: string | undefined): LoadedModel => {
-    const model = name === undefined && models.size === 1 ? [...models.values()][0] : models.get(name ?? '');
+  readonly #options: Required<BatchOptions>;
+  readonly #loadPolicy: LoadPolicy;
+
+  constructor(options: BatchOptions, loadPolicy: LoadPolicy) {
+    this.#options = { maxRows: 4096, maxWaiting: 10_000, ...options };
+    this.#loadPolicy = loadPolicy;
+  }
+
+  /** Answers when it is done; rejects with a `TroupeError` that concerns this request alone. */
+  async submit(asked: InferTask): Promise<Answer> {
+    if (this.#closed) throw interrupted();
+    if (this.#underWay.size >= this.#options.maxWaiting) {
+      throw new TroupeError('busy', `${this.#underWay.size} requests are under way already; ask again later.`);
+    }
+    const withdrawal = new AbortController();
+    const withdraw = () => withdrawal.abort();
+    this.#withdrawals.add(withdrawal);
+    if (asked.signal?.aborted) withdraw();
+    asked.signal?.addEventListener('abort', withdraw, { once: true });
+    try {
+      return (await this.#track(this.#begin(asked, withdrawal))) as Answer;
+    } catch (error) {
+      throw this.#closed ? interrupted() : error;
+    } finally {
+      asked.signal?.removeEventListener('abort', withdraw);
+      this.#withdrawals.delete(withdrawal);
+    }
+  }
+
+  status(): StatusAnswer {
+    return {
+      pid: process.pid,
+      models: [...this.#models.values()].map(({ name, id, dir, config }) => ({
+        name,
+        checkpoint: id,
+        dir,
+        vocab_size: config.vocab_size,
+        max_tokens: config.max_position_embeddings,
+      })),
+      waiting: this.#underWay.size,
+      ...this.#counts,
+    };
+  }
+
+  /** Takes no more requests for a model; those under way are answered. A name that is not loaded changes nothing. */
+  unload(name: string): void {
+    const model = this.#models.get(name);
+    if (model === undefined) return;
+    this.#models.delete(name);
+    this.#track(Promise.resolve(model.speaker.close()));
+  }
+
+  /** Ends within one run of a model; what has no answer yet is rejected as `interrupted`. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    for (const withdrawal of this.#withdrawals) withdrawal.abort();
+    while (this.#underWay.size > 0) await Promise.all(this.#underWay);
+    for (const { speaker } of this.#models.values()) await speaker.close();
+    this.#models.clear();
+  }
+
+  #modelFor(name: string | undefined): LoadedModel {
+    const model =
+      name === undefined && this.#models.size === 1 ? [...this.#models.values()][0] : this.#models.get(name ?? '');
     if (model) return model;
-    const names = [...models.keys()].join(', ') || 'none';
+    const names = [...this.#models.keys()].join(', ') || 'none';
     throw new TroupeError('not_found', `No model ${name === undefined ? 'is named' : got(name)}; loaded: ${names}.`, {
       field: 'model',
-      hint: models.size === 0 ? 'Load a checkpoint first.' : 'Name one of the loaded models.',
+      hint: this.#models.size === 0 ? 'Load a checkpoint first.' : 'Name one of the loaded models.',
     });
-  };
+  }
 
-  async function load({ dir, name }: LoadAsk): Promise<LoadAnswer> {
+  async #load({ dir, name }: LoadAsk): Promise<LoadAnswer> {
     if (typeof dir !== 'string' || typeof name !== 'string' || name === '') {
       throw new TroupeError('input_refused', `A load needs dir and name, it has ${got({ dir, name })}.`, {
         field: 'dir',
       });
     }
-    const before = models.get(name);
+    const before = this.#models.get(name);
     // Whatever it takes the place of or lies beside: checkpoints of one training have one tokenizer.
-    const like = before ?? [...models.values()].at(-1);
+    const like = before ?? [...this.#models.values()].at(-1);
     const { weights, optimizer: _, state: __, ...model } = await openModel(dir, like);
     const shapes = shapesOf({ config: model.config, weights });
     let speaker = before?.speaker;
@@ -124,7 +172,7 @@ export function startBatches(
       // The same weights are loaded already.
     } else if (before && speaker && before.shapes === shapes) {
       // Should this fail, half of the weights may be new: the model is not there until a load has come through.
-      models.delete(name);
+      this.#models.delete(name);
       try {
         await speaker.setWeights(weights, model);
       } catch (error) {
@@ -132,18 +180,18 @@ export function startBatches(
         throw error;
       }
     } else {
-      speaker = await loadPolicy(model.config, weights, { threads, model });
+      speaker = await this.#loadPolicy(model.config, weights, { threads: this.#options.threads, model });
       // Running requests of the previous model are finished; nothing waits for them.
-      if (before) track(Promise.resolve(before.speaker.close()));
+      if (before) this.#track(Promise.resolve(before.speaker.close()));
     }
-    models.set(name, { ...model, name, shapes, speaker: speaker! });
+    this.#models.set(name, { ...model, name, shapes, speaker: speaker! });
     return { model: name, checkpoint: model.id };
   }
 
-  async function sample(ask: SampleAsk, signal: AbortSignal, onPart: OnPart | undefined): Promise<SampleAnswer> {
-    const model = modelFor(ask.model);
-    if (model.config.head === 'value') return value(model, ask, onPart);
-    const prepared = prepareSample(ask, model, { maxRows });
+  async #sample(ask: SampleAsk, signal: AbortSignal, onPart: OnPart | undefined): Promise<SampleAnswer> {
+    const model = this.#modelFor(ask.model);
+    if (model.config.head === 'value') return this.#value(model, ask, onPart);
+    const prepared = prepareSample(ask, model, this.#options);
     const begun = { prompt_token_ids: prepared.request.promptIds, model: model.name, checkpoint: model.id };
     const drew =
       ask.stream === true && onPart ? textStream(prepared, model.tokenizer, (part) => onPart(part, begun)) : null;
@@ -151,9 +199,9 @@ export function startBatches(
     const [samples = []] = await model.speaker.sample([request], { signal });
     const choices = samples.map((each) => toChoice(each, prepared, model.tokenizer));
     const completion = choices.reduce((sum, choice) => sum + choice.token_ids.length, 0);
-    counts.requests++;
-    counts.samples += choices.length;
-    counts.tokens += completion;
+    this.#counts.requests++;
+    this.#counts.samples += choices.length;
+    this.#counts.tokens += completion;
     return {
       choices,
       ...begun,
@@ -162,7 +210,7 @@ export function startBatches(
   }
 
   /** A model with a value head answers with one number: the value of the prompt as it is read. Nothing is drawn. */
-  async function value(model: LoadedModel, ask: SampleAsk, onPart: OnPart | undefined): Promise<SampleAnswer> {
+  async #value(model: LoadedModel, ask: SampleAsk, onPart: OnPart | undefined): Promise<SampleAnswer> {
     const asked =
       ask.json_schema !== undefined ? 'JSON of a schema' : ask.tool_choice !== undefined ? 'the call of a tool' : null;
     if (asked !== null)
@@ -171,7 +219,7 @@ export function startBatches(
         `This model has a value head and answers with one number, but the request demands ${asked}.`,
         { expected: 'a request without a response format and without a forced tool', got: asked },
       );
-    const { promptIds, n } = prepareSample(ask, model, { maxRows }).request;
+    const { promptIds, n } = prepareSample(ask, model, this.#options).request;
     const begun = { prompt_token_ids: promptIds, model: model.name, checkpoint: model.id };
     const [[found] = []] = await model.speaker.values([{ promptIds, tokenIds: promptIds.slice(0, 1) }]);
     const text = String(Number(found!.toPrecision(9)));
@@ -182,91 +230,44 @@ export function startBatches(
       finish_reason: 'stop' as const,
     }));
     if (ask.stream) for (const choice of choices.keys()) onPart?.({ choice, at: 0, text }, begun);
-    counts.requests++;
-    counts.samples += n;
+    this.#counts.requests++;
+    this.#counts.samples += n;
     return { choices, ...begun, usage: { prompt_tokens: promptIds.length, completion_tokens: 0 } };
   }
 
-  async function logprobs(ask: LogprobsAsk): Promise<LogprobsAnswer> {
-    const model = modelFor(ask.model);
+  async #logprobs(ask: LogprobsAsk): Promise<LogprobsAnswer> {
+    const model = this.#modelFor(ask.model);
     const rows = await model.speaker.logprobs(prepareLogprobs(ask, model));
     return { rows, model: model.name, checkpoint: model.id };
   }
 
-  function read(ask: PromptAsk): PromptAnswer {
-    const model = modelFor(ask.model);
+  #read(ask: PromptAsk): PromptAnswer {
+    const model = this.#modelFor(ask.model);
     return { prompt_token_ids: promptOf(ask, model), model: model.name, checkpoint: model.id };
   }
 
-  function track<T>(work: Promise<T>): Promise<T> {
+  #track<T>(work: Promise<T>): Promise<T> {
     const settled = work.then(
       () => {},
       () => {},
     );
-    underWay.add(settled);
-    void settled.then(() => underWay.delete(settled));
+    this.#underWay.add(settled);
+    void settled.then(() => this.#underWay.delete(settled));
     return work;
   }
 
   /** Begins a request in its turn: after what came before has begun, and loads are done. */
-  function begin(asked: InferTask, { signal }: AbortController): Promise<object> {
+  #begin(asked: InferTask, { signal }: AbortController): Promise<object> {
     const { op, ask } = asked;
-    const answered = begun.then((): Promise<object> => {
+    const answered = this.#begun.then((): Promise<object> => {
       if (signal.aborted) throw interrupted();
-      if (op === 'load') return load(ask);
-      if (op === 'prompt') return Promise.resolve(read(ask));
-      return asked.op === 'sample' ? sample(asked.ask, signal, asked.onPart) : logprobs(asked.ask);
+      if (op === 'load') return this.#load(ask);
+      if (op === 'prompt') return Promise.resolve(this.#read(ask));
+      return asked.op === 'sample' ? this.#sample(asked.ask, signal, asked.onPart) : this.#logprobs(asked.ask);
     });
-    if (op === 'load') begun = answered.catch(() => {});
+    if (op === 'load') this.#begun = answered.catch(() => {});
     return answered;
   }
-
-  return {
-    submit: async (asked) => {
-      if (closed) throw interrupted();
-      if (underWay.size >= maxWaiting) {
-        throw new TroupeError('busy', `${underWay.size} requests are under way already; ask again later.`);
-      }
-      const withdrawal = new AbortController();
-      const withdraw = () => withdrawal.abort();
-      withdrawals.add(withdrawal);
-      if (asked.signal?.aborted) withdraw();
-      asked.signal?.addEventListener('abort', withdraw, { once: true });
-      try {
-        return (await track(begin(asked, withdrawal))) as Answer;
-      } catch (error) {
-        throw closed ? interrupted() : error;
-      } finally {
-        asked.signal?.removeEventListener('abort', withdraw);
-        withdrawals.delete(withdrawal);
-      }
-    },
-    status: () => ({
-      pid: process.pid,
-      models: [...models.values()].map(({ name, id, dir, config }) => ({
-        name,
-        checkpoint: id,
-        dir,
-        vocab_size: config.vocab_size,
-        max_tokens: config.max_position_embeddings,
-      })),
-      waiting: underWay.size,
-      ...counts,
-    }),
-    unload(name) {
-      const model = models.get(name);
-      if (model === undefined) return;
-      models.delete(name);
-      track(Promise.resolve(model.speaker.close()));
-    },
-    async close() {
-      closed = true;
-      for (const withdrawal of withdrawals) withdrawal.abort();
-      while (underWay.size > 0) await Promise.all(underWay);
-      for (const { speaker } of models.values()) await speaker.close();
-      models.clear();
-    },
-  };
 }
 
 const interrupted = (): TroupeError =>

@@ -8,7 +8,7 @@ import type { AddressInfo } from 'node:net';
 import { ERRORS, got, TroupeError } from '../../errors.ts';
 import type { InferServer } from './infer.ts';
 import { errorReply, parseRequest, perform } from './infer-answer.ts';
-import { type BatchOptions, type LoadPolicy, startBatches } from './infer-batches.ts';
+import { Batches, type BatchOptions, type LoadPolicy } from './infer-batches.ts';
 import { INFER_PATH, type LoadAnswer, MAX_LINE_CHARACTERS, type OnPart, SHORTEST_KEY } from './infer-wire.ts';
 
 export type InferHttpOptions = BatchOptions & {
@@ -43,7 +43,7 @@ export async function startInferHttp(
       { field: 'infer_key' },
     );
   const wanted = digest(`Bearer ${key}`);
-  const batches = startBatches(options, loadPolicy);
+  const batches = new Batches(options, loadPolicy);
   const server = createServer((request, response) => void answer(request, response));
 
   function refusal({ method, url, headers }: IncomingMessage): TroupeError | null {
@@ -95,8 +95,8 @@ export async function startInferHttp(
   return {
     port: taken,
     load: (ask) => batches.submit({ op: 'load', ask }) as Promise<LoadAnswer>,
-    unload: batches.unload,
-    status: batches.status,
+    unload: (name) => batches.unload(name),
+    status: () => batches.status(),
     async close() {
       const ended = new Promise<void>((resolve) => server.close(() => resolve()));
       await batches.close();

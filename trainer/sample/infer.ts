@@ -7,7 +7,7 @@ import { createServer, type Server, type Socket } from 'node:net';
 import { TroupeError } from '../../errors.ts';
 import { listensAt } from '../../store/server/sockets.ts';
 import { errorReply, parseRequest, perform } from './infer-answer.ts';
-import { type BatchOptions, type LoadPolicy, startBatches } from './infer-batches.ts';
+import { Batches, type BatchOptions, type LoadPolicy } from './infer-batches.ts';
 import {
   type CancelAnswer,
   checkSocketPath,
@@ -50,7 +50,7 @@ export async function startInfer(
   loadPolicy: LoadPolicy,
 ): Promise<InferServer> {
   checkSocketPath(path);
-  const batches = startBatches(options, loadPolicy);
+  const batches = new Batches(options, loadPolicy);
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {
     sockets.add(socket);
@@ -105,8 +105,8 @@ export async function startInfer(
   await listen(server, path);
   return {
     load: (ask) => batches.submit({ op: 'load', ask }) as Promise<LoadAnswer>,
-    unload: batches.unload,
-    status: batches.status,
+    unload: (name) => batches.unload(name),
+    status: () => batches.status(),
     async close() {
       const ended = new Promise<void>((resolve) => server.close(() => resolve()));
       await batches.close();
