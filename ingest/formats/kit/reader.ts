@@ -124,6 +124,11 @@ export class Reader {
     return this.#take(name, isList, needed);
   }
 
+  /** An object as it is: nobody reads what is in it. */
+  record(name: string): Native | undefined {
+    return this.#take(name, isRecord);
+  }
+
   /** A time in the form of an event; null where it is unknown. */
   time(name: string): string | null {
     this.#taken.add(name);
@@ -197,6 +202,8 @@ type Declaration = Omit<Format, 'recognises' | 'convert' | 'restates'> & {
   /** What a record is, for the refusal of one that is no object. */
   readonly called: string;
   readonly convert: (record: Reader, native: NativeRecord) => Conversion;
+  /** All records of what `gathers` names, as one. Without it each record is read on its own. */
+  readonly convertAll?: (records: readonly unknown[], native: NativeRecord) => Conversion;
   /** Without it the task. */
   readonly restates?: readonly EventName[];
 };
@@ -206,6 +213,7 @@ export const format = ({
   recognises,
   called,
   convert,
+  convertAll,
   restates = ['task.defined'],
   ...declared
 }: Declaration): Format => ({
@@ -214,6 +222,7 @@ export const format = ({
   recognises: ({ records }: Head) => records.some((record) => isRecord(record) && recognises(record)),
   convert: (record) => {
     try {
+      if (convertAll && isList(record.value)) return convertAll(record.value, record);
       if (!isRecord(record.value)) return unreadable('bad_type', '', called, record.value);
       return convert(new Reader(record.value), record);
     } catch (error) {

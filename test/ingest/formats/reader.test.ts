@@ -1,8 +1,9 @@
 /** The kit that formats are made of: fields are taken once, what is left is kept, and a trace states a run. */
 import { describe, expect, it } from 'vitest';
 import { canonicalJson } from '../../../ingest/events/json.ts';
+import type { NativeRecord } from '../../../ingest/formats/kit/format.ts';
 import { emitterFor } from '../../../ingest/formats/kit/native.ts';
-import { format, Reader } from '../../../ingest/formats/kit/reader.ts';
+import { format, Reader, unreadable } from '../../../ingest/formats/kit/reader.ts';
 import { Trace } from '../../../ingest/formats/kit/trace.ts';
 
 const emit = emitterFor('sketch');
@@ -32,6 +33,12 @@ describe('A reader', () => {
     ]);
   });
 
+  it('gives an object that nobody reads further as it is, and nothing of it is left', () => {
+    const row = new Reader({ usage: { tokens: 3, cost: null }, params: 'none' });
+    expect([row.record('usage'), row.record('params')]).toEqual([{ tokens: 3, cost: null }, undefined]);
+    expect(row.rest()).toEqual({ params: 'none' });
+  });
+
   it('refuses the record that lacks a field without which nothing can be read', () => {
     const sketch = format({
       name: 'sketch',
@@ -47,6 +54,27 @@ describe('A reader', () => {
     expect(sketch.convert(record({ info: { query: 4 } })).refusals).toMatchObject([
       { code: 'bad_type', field: 'info.query', expected: 'the text of the task', got: '4' },
     ]);
+  });
+});
+
+describe('A format that gathers', () => {
+  it('reads the list of all records as one, and a record alone on its own', () => {
+    const run = (query: unknown, native: NativeRecord) =>
+      new Trace(emit, 'sketch', native).finish({ task: { task_id: `${query}` }, finished: null });
+    const sketch = format({
+      name: 'sketch',
+      summary: 'a sketch',
+      called: 'a row',
+      recognises: (row) => 'query' in row,
+      gathers: () => 'file',
+      convert: (row, native) => run(row.text('query', 'a text'), native),
+      convertAll: (rows, native) =>
+        rows.length > 0 ? run(rows.length, native) : unreadable('bad_shape', '', 'a row', rows),
+    });
+    const first = (value: unknown) => sketch.convert(record(value)).drafts[0]?.data;
+    expect(first({ query: 'q' })).toMatchObject({ task_id: 'q' });
+    expect(first([{ query: 'q' }, { query: 'r' }])).toMatchObject({ task_id: '2' });
+    expect(sketch.convert(record([])).refusals).toMatchObject([{ code: 'bad_shape', expected: 'a row' }]);
   });
 });
 
