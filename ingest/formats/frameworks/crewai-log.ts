@@ -1,11 +1,11 @@
 /** The log file of a crew (`output_log_file`): who began and ended which task, without models, tools and time zone. */
-import type { Draft } from '../../events/events.ts';
-import { asText, canonicalJson, given, hashId, isRecord, without } from '../../events/json.ts';
+import { asText, canonicalJson, hashId, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { writtenJson } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
 import type { Conversion, NativeRecord, NativeRefusal } from '../kit/format.ts';
 import { type Emitter, refusal, refused } from '../kit/native.ts';
-import { NO_TOKEN_IDS, runDrafts, taskOf } from '../kit/run.ts';
+import { NO_TOKEN_IDS, taskOf } from '../kit/run.ts';
+import { Trace } from '../kit/trace.ts';
 
 export const isCrewLogEntry = (value: unknown): boolean =>
   isRecord(value) &&
@@ -15,19 +15,15 @@ export const isCrewLogEntry = (value: unknown): boolean =>
   'task' in value &&
   'timestamp' in value;
 
-type Entry = { readonly native: Readonly<Record<string, unknown>>; readonly agent: string };
-type CrewRun = { readonly episodeId: string; readonly entries: readonly Entry[] };
+type Entry = { readonly native: JsonObject; readonly agent: string };
 
 /** The names of the runs that these entries hold. */
 export const logsIn = (format: string, entries: readonly unknown[]): string[] =>
   runsIn(format, entriesIn(entries)).map(({ episodeId }) => episodeId);
 
-const agentOf = ({ agent }: Readonly<Record<string, unknown>>): unknown =>
-  typeof agent === 'string' ? agent.trim() : agent;
-
 function entriesIn(list: readonly unknown[], refusals: NativeRefusal[] = []): Entry[] {
   return list.flatMap((native, at): Entry[] => {
-    const agent = isRecord(native) ? agentOf(native) : null;
+    const agent = isRecord(native) && typeof native.agent === 'string' ? native.agent.trim() : null;
     if (isRecord(native) && isIdentifier(agent)) return [{ native, agent }];
     const refused = isRecord(native)
       ? refusal('bad_identifier', 'agent', 'the role of an agent', native.agent)
@@ -41,7 +37,7 @@ function entriesIn(list: readonly unknown[], refusals: NativeRefusal[] = []): En
  * Each kickoff appends to the file, and nothing stands between two of them: a run ends where a task of it is given out again. It is named
  * by its first entry, so that a log that has grown holds the same runs; of equal ones, within a second, by their number.
  */
-function runsIn(format: string, entries: readonly Entry[]): CrewRun[] {
+function runsIn(format: string, entries: readonly Entry[]) {
   const runs: { readonly episodeId: string; readonly entries: Entry[] }[] = [];
   const equal = new Map<string, number>();
   let begun = new Set<string>();
@@ -61,49 +57,39 @@ function runsIn(format: string, entries: readonly Entry[]): CrewRun[] {
   return runs;
 }
 
-export function convertCrewLog(emit: Emitter, format: string, record: NativeRecord): Conversion {
+export function convertCrewLog(
+  emit: Emitter,
+  format: string,
+  list: readonly unknown[],
+  record: NativeRecord,
+): Conversion {
   const refusals: NativeRefusal[] = [];
-  const runs = runsIn(format, entriesIn(record.value as unknown[], refusals));
+  const runs = runsIn(format, entriesIn(list, refusals));
   if (runs.length === 0)
     return refused(...(refusals.length > 0 ? refusals : [refusal('bad_shape', '', 'at least one entry', [])]));
   const bodies = runs.map(({ entries }) => writtenJson(entries.map(({ native }) => native)));
-  const drafts = runs.flatMap((run, i) => logDrafts(emit, format, run, bodies[i]!));
+  const drafts = runs.flatMap(({ episodeId, entries }, i) => {
+    const trace = new Trace(emit, format, record, episodeId);
+    for (const [seq, entry] of entries.entries()) addEntry(trace, seq, entry);
+    // A run begins with a task that is given out.
+    const { task, status } = entries[0]!.native;
+    const begins = status === 'started';
+    return trace.finish({
+      canonical: bodies[i]!,
+      task: taskOf(format, begins ? task : undefined),
+      started: begins ? {} : { flags: [NO_TOKEN_IDS, 'incomplete'] },
+      finished: { outcome: 'unknown', seq: entries.length },
+    }).drafts;
+  });
   return { drafts, refusals, raw: null, bodies, repeated: record.ordinal > 0 };
 }
 
-function logDrafts(emit: Emitter, format: string, { episodeId, entries }: CrewRun, canonical: string): Draft[] {
-  const [first] = entries as readonly [Entry];
-  const events = entries.map(({ native, agent }, seq) => {
-    const about = {
-      episode_id: episodeId,
-      seq,
-      native: given('timestamp', native.timestamp),
-      ...given('unmapped', without(native, 'agent', 'timestamp', 'output', 'task', 'task_name', 'status')),
-    };
-    const { task, task_name: name, status, output } = native;
-    return typeof output === 'string'
-      ? emit.event('generation.completed', [episodeId, seq], {
-          ...about,
-          call_id: `m${seq}`,
-          agent_id: agent,
-          choices: [{ index: 0, content: output }],
-        })
-      : emit.event('decision.made', [episodeId, seq], {
-          ...about,
-          kind: status === 'started' ? 'assign' : asText(status),
-          decision: { ...without({ task, task_name: name, output }), agent },
-        });
-  });
-  // A run begins with a task that is given out.
-  const begins = first.native.status === 'started';
-  return runDrafts(emit, {
-    format,
-    episodeId,
-    canonical,
-    task: taskOf(format, begins ? first.native.task : undefined),
-    ...(begins ? {} : { started: { flags: [NO_TOKEN_IDS, 'incomplete'] } }),
-    agents: new Set(entries.map(({ agent }) => agent)),
-    events,
-    finished: { outcome: 'unknown', seq: entries.length },
-  });
+function addEntry(trace: Trace, seq: number, { native, agent }: Entry): void {
+  const { agent: _, timestamp, output, task, task_name: name, status, ...rest } = native;
+  const about = { native: { timestamp }, unmapped: without(rest) };
+  if (typeof output === 'string') trace.answer(seq, agent, output, about);
+  else {
+    const kind = status === 'started' ? 'assign' : asText(status);
+    trace.decided(seq, kind, { task, task_name: name, output, agent: trace.member(agent) }, about);
+  }
 }

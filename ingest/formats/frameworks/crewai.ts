@@ -2,33 +2,35 @@
  * CrewAI trace batches: the events of one execution, ordered by emission_sequence. Tool events carry no id of a call, so a result is
  * paired by its parent event, else with the latest open call of the same tool. The log file of a crew is `crewai-log.ts`.
  */
-import type { Draft } from '../../events/events.ts';
-import { given, isRecord, without } from '../../events/json.ts';
+import type { Message } from '../../events/events.ts';
+import { canonicalJson, hashId, isRecord, type JsonObject, without } from '../../events/json.ts';
+import { writtenArguments } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
-import type { Conversion, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
+import { badMessage, type ChatMessage, toMessage } from '../kit/chat-message.ts';
+import type { Conversion, NativeRecord } from '../kit/format.ts';
 import { marksOf } from '../kit/marks.ts';
-import { badIdentifier, recordId, refusal, refused, revisedEmitter } from '../kit/native.ts';
-import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfText } from '../kit/run.ts';
-import { crewEmitter } from './crewai-events.ts';
+import { recordId, revisedEmitter } from '../kit/native.ts';
+import { format, isWhole, type Reader, unreadable } from '../kit/reader.ts';
+import { NO_TOKEN_IDS, taskOf } from '../kit/run.ts';
+import { Trace } from '../kit/trace.ts';
+import { usageOf } from '../kit/usage.ts';
 import { convertCrewLog, isCrewLogEntry, logsIn } from './crewai-log.ts';
 import { convertCrewOutput, isCrewOutput } from './crewai-output.ts';
-import type { CrewEvent } from './crewai-values.ts';
 
 const NAME = 'crewai';
 const emit = revisedEmitter(NAME);
 
-const isBatch = (record: unknown): boolean =>
-  isRecord(record) &&
+const isBatch = (record: JsonObject): boolean =>
   Array.isArray(record.events) &&
   (('batch_id' in record && 'execution_metadata' in record) ||
     record.events.some((event) => isRecord(event) && 'emission_sequence' in event));
 
-export const crewai: Format = {
+export const crewai = format({
   name: NAME,
   summary:
     'CrewAI trace batches {batch_id, events: [{event_id, type, event_data, emission_sequence}]}, its log file, and what a kickoff returned',
-  recognises: ({ records }) =>
-    records.some((record) => isBatch(record) || isCrewLogEntry(record) || isCrewOutput(record)),
+  called: 'a trace batch object',
+  recognises: (record) => isBatch(record) || isCrewLogEntry(record) || isCrewOutput(record),
   gathers: ({ records }) => (records.length > 0 && records.every(isCrewLogEntry) ? 'file' : null),
   joins: {
     names: (entries) => logsIn(NAME, entries),
@@ -38,107 +40,279 @@ export const crewai: Format = {
     timeOf: (entry) => (isRecord(entry) && typeof entry.timestamp === 'string' ? entry.timestamp : null),
     needsName: false,
   },
-  convert: (record) =>
-    Array.isArray(record.value)
-      ? convertCrewLog(emit, NAME, record)
-      : isCrewOutput(record.value)
-        ? convertCrewOutput(emit, NAME, record)
-        : convertBatch(record),
-  restates: new Set(['task.defined', 'agent.defined']),
-};
+  convert: (row, record) =>
+    isCrewOutput(row.native) ? convertCrewOutput(emit, NAME, row, record) : convertBatch(row, record),
+  convertAll: (entries, record) => convertCrewLog(emit, NAME, entries, record),
+  restates: ['task.defined', 'agent.defined'],
+});
 
-function convertBatch(record: NativeRecord): Conversion {
-  const { value: batch } = record;
-  if (!isRecord(batch)) return refused(refusal('bad_type', '', 'a trace batch object', batch));
-  if (!Array.isArray(batch.events)) return refused(refusal('bad_type', 'events', 'a list of events', batch.events));
-  const badId =
-    batch.batch_id === undefined || batch.batch_id === null ? null : badIdentifier(batch.batch_id, 'batch_id');
-  if (badId) return refused(badId);
-  const refusals: NativeRefusal[] = [];
-  const read = batch.events.flatMap((native: unknown, i) => {
-    const event = eventOf(native, i);
-    if ('code' in event) refusals.push(event);
-    return 'code' in event ? [] : [event];
-  });
+function convertBatch(batch: Reader, record: NativeRecord): Conversion {
+  batch.list('events', 'a list of events');
+  const named = batch.any('batch_id') === undefined ? undefined : batch.ownId('batch_id');
   const seen = new Set<string>();
-  const events = read
+  const events = batch
+    .each('events', 'a list of events', 'an event object', eventOf)
     .toSorted((a, b) => a.sequence - b.sequence || (a.id < b.id ? -1 : 1))
     .filter(({ id }) => !seen.has(id) && seen.add(id));
-  const named = typeof batch.batch_id === 'string';
-  const episodeId = named ? (batch.batch_id as string) : recordId(NAME, record);
   const start = events.find(({ type }) => /_(?:kickoff|execution)_started$/.test(type) && !type.startsWith('agent'));
   const end = events.findLast(({ type }) => /^(?:crew_kickoff|flow)_(?:completed|failed|finished)$/.test(type));
-  const inputs = isRecord(start?.data.inputs) ? start.data.inputs : {};
+  const asked = start?.data.native.inputs;
+  const inputs = isRecord(asked) ? asked : {};
   // The first task of a later part of a batch is not the first of the run.
   const begins = start !== undefined || (events[0]?.sequence ?? 0) <= 1;
-  const described = begins ? events.find(({ type }) => type === 'task_started')?.data.task_description : undefined;
-  const session = isRecord(batch.user_context) ? batch.user_context.session_id : undefined;
-  const draftsOf = crewEmitter(emit, episodeId);
-  const drafts: Draft[] = events.flatMap((event) => (event === end ? [] : draftsOf(event)));
-  const agents = new Set(events.map(({ agent }) => agent).filter((agent) => agent !== null));
-  const failed = end?.type.endsWith('_failed') ?? false;
-  const { output = end?.data.result, error } = end?.data ?? {};
-  return {
-    drafts: runDrafts(emit, {
-      format: NAME,
-      episodeId,
-      canonical: record.canonical,
-      task: taskOf(NAME, inputs.task ?? described, {}, inputs.task_id),
+  const described = begins ? events.find(({ type }) => type === 'task_started') : undefined;
+  const { user_context: user } = batch.native;
+  const trace = new BatchTrace(emit, NAME, record, named ?? recordId(NAME, record));
+  for (const event of events) if (event !== end) trace.addEvent(event);
+  for (const { agent } of events) if (agent !== undefined && !trace.defined.has(agent)) trace.member(agent);
+  const run = trace.finish(
+    {
+      task: taskOf(NAME, inputs.task ?? described?.data.native.task_description, {}, inputs.task_id),
       started: {
-        native: { format: NAME, ...given('version', batch.version) },
-        ...(isIdentifier(session) ? { session_id: session } : {}),
-        flags: [NO_TOKEN_IDS, ...(refusals.length > 0 ? ['incomplete'] : [])],
-        ...given('unmapped', without(batch, 'version', 'batch_id', 'events')),
+        native: { format: NAME, version: batch.any('version') },
+        session_id: isRecord(user) && isIdentifier(user.session_id) ? user.session_id : undefined,
+        flags: [NO_TOKEN_IDS, ...(batch.problems.length > 0 ? ['incomplete'] : [])],
+        unmapped: batch.rest(),
       },
       startedAt: events[0]?.time ?? null,
-      agents: [...agents].filter(
-        (agent) => !drafts.some((draft) => draft.name === 'agent.defined' && draft.data.agent_id === agent),
-      ),
-      events: drafts,
       finished: {
-        outcome: failed ? 'failure' : 'unknown',
+        outcome: end?.type.endsWith('_failed') ? 'failure' : 'unknown',
         seq: (end ?? events.at(-1))?.sequence ?? 0,
-        ...(typeof output === 'string' ? { answer: output } : {}),
-        ...(typeof error === 'string' ? { stop_reason: error } : {}),
-        ...given(
-          'unmapped',
-          end &&
-            without(
-              end.data,
-              'type',
-              ...(typeof output === 'string' ? ['output'] : []),
-              ...(typeof error === 'string' ? ['error'] : []),
-            ),
-        ),
+        answer: end?.data.text('output') ?? end?.data.text('result'),
+        stop_reason: end?.data.text('error'),
+        unmapped: end?.data.rest(),
       },
       finishedAt: end?.time ?? null,
-    }),
-    refusals,
-    raw: record.canonical,
-    repeated: named && record.ordinal > 0,
+    },
+    batch.problems,
+  );
+  return { ...run, repeated: named !== undefined && record.ordinal > 0 };
+}
+
+type CrewEvent = ReturnType<typeof eventOf>;
+
+function eventOf(event: Reader, i: number) {
+  const type = event.text('type', 'the type of the event');
+  const data = event.object('event_data', 'an object');
+  const order = event.any('emission_sequence');
+  const sequence = typeof order === 'string' && /^\d{1,15}$/.test(order.trim()) ? Number(order) : (order ?? i + 1);
+  if (!isWhole(sequence)) return unreadable('bad_number', event.path('emission_sequence'), 'a whole number', order);
+  data.any('type');
+  // A role is prose, often with a line end after it.
+  const role = data.text('agent_role')?.trim();
+  return {
+    type,
+    id: event.ownId('event_id'),
+    parent: event.text('parent_event_id'),
+    sequence,
+    time: event.time('timestamp'),
+    data,
+    agent: isIdentifier(role) ? role : undefined,
   };
 }
 
-function eventOf(native: unknown, i: number): CrewEvent | NativeRefusal {
-  const field = `events[${i}]`;
-  if (!isRecord(native)) return refusal('bad_type', field, 'an event object', native);
-  const { type, event_data: data, emission_sequence: order, event_id: id, parent_event_id: parent, timestamp } = native;
-  if (typeof type !== 'string') return refusal('bad_type', `${field}.type`, 'the type of the event', type);
-  if (!isRecord(data)) return refusal('bad_type', `${field}.event_data`, 'an object', data);
-  const sequence = typeof order === 'string' && /^\d{1,15}$/.test(order.trim()) ? Number(order) : (order ?? i + 1);
-  if (!Number.isSafeInteger(sequence))
-    return refusal('bad_number', `${field}.emission_sequence`, 'a whole number', order);
-  const bad = badIdentifier(id, `${field}.event_id`);
-  if (bad) return bad;
-  // A role is prose, often with a line end after it.
-  const role = typeof data.agent_role === 'string' ? data.agent_role.trim() : null;
-  return {
-    type,
-    id: id as string,
-    parent: typeof parent === 'string' ? parent : null,
-    sequence: sequence as number,
-    time: timeOfText(timestamp),
-    data,
-    agent: isIdentifier(role) ? role : null,
-  };
+const aboutOf = ({ type, id, sequence: seq, parent }: CrewEvent) => ({
+  seq,
+  parent_id: parent,
+  native: { type, ids: { event_id: id } },
+});
+
+const callIdOf = ({ data, id }: CrewEvent): string => data.id('call_id') ?? id;
+
+/** Takes events in their order; a call or a tool is paired with earlier events. */
+class BatchTrace extends Trace {
+  readonly defined = new Set<string>();
+  readonly #latest = new Map<string | undefined, { readonly callId: string; count: number }>();
+  readonly #open: { readonly id: string; readonly tool: string; readonly asked: string }[] = [];
+
+  addEvent(event: CrewEvent): void {
+    const { type, id, data, agent, time } = event;
+    const about = aboutOf(event);
+    switch (type) {
+      case 'agent_execution_started':
+      case 'agent_execution_completed':
+      case 'agent_execution_error':
+        if (agent !== undefined) this.#changed(event, agent);
+        return;
+      case 'llm_call_started':
+        this.#requested(event);
+        return;
+      case 'llm_call_completed':
+      case 'llm_call_failed':
+        this.#completed(event);
+        return;
+      case 'tool_usage_started':
+        this.#called(event, time);
+        return;
+      case 'tool_usage_finished':
+      case 'tool_usage_error':
+        this.#returned(event);
+        return;
+      case 'task_started': {
+        const decision = { ...data.native, type: undefined, agent_id: agent };
+        this.add('decision.made', [id], { ...about, kind: 'assign', decision }, time);
+        return;
+      }
+      case 'crew_test_result':
+      case 'agent_evaluation_completed':
+        if (this.#scored(event)) return;
+    }
+    this.add('environment.observed', [id], { ...about, kind: type, content: data.native }, time);
+  }
+
+  #changed(event: CrewEvent, agent: string): void {
+    const { type, id, data, time } = event;
+    const persona = [data.text('agent_goal'), data.text('agent_backstory')].filter(Boolean).join('\n\n');
+    const started = type === 'agent_execution_started';
+    if (started) {
+      this.defined.add(agent);
+      const system = persona === '' ? undefined : persona;
+      this.add('agent.defined', [agent], { agent_id: agent, name: agent, role: agent, system_instructions: system });
+    }
+    const state = started ? 'started' : type === 'agent_execution_error' ? 'errored' : 'stopped';
+    const reason = started ? undefined : data.text('error');
+    this.add('agent.changed', [id], { ...aboutOf(event), agent_id: agent, state, reason, unmapped: data.rest() }, time);
+  }
+
+  #requested(event: CrewEvent): void {
+    const { data, agent, time } = event;
+    const callId = callIdOf(event);
+    const messages = data.any('messages');
+    const input = inputOf(messages);
+    const call = { ...aboutOf(event), call_id: callId, agent_id: agent, model: data.text('model'), input };
+    const ids = data.these('task_id', 'agent_id');
+    const unread = without({ ...ids, messages: input ? undefined : messages });
+    this.add(
+      'generation.requested',
+      [callId],
+      { ...call, tools: data.any('tools'), params: data.rest(), unmapped: unread },
+      time,
+    );
+  }
+
+  #completed(event: CrewEvent): void {
+    const { data, agent, time, type } = event;
+    const callId = callIdOf(event);
+    this.#latest.set(agent, { callId, count: 0 });
+    const failed = type === 'llm_call_failed';
+    const response = data.any('response');
+    const content = response === undefined || typeof response === 'string' ? response : writtenArguments(response);
+    const choice = { index: 0, content, finish_reason: data.text('finish_reason') };
+    const error = data.any('error');
+    data.any('messages');
+    this.add(
+      'generation.completed',
+      [callId],
+      {
+        ...aboutOf(event),
+        call_id: callId,
+        agent_id: agent,
+        choices: failed ? [] : [choice],
+        usage: usageOf(data.record('usage')),
+        response_id: data.id('response_id'),
+        response_model: data.text('model'),
+        error: failed ? (error ?? 'failed') : undefined,
+        unmapped: data.rest(),
+      },
+      time,
+    );
+  }
+
+  #called(event: CrewEvent, time: string | null): void {
+    const { id, data, agent } = event;
+    const by = this.#latest.get(agent);
+    const name = data.id('tool_name') ?? 'unknown';
+    data.any('tool_args');
+    const { tool_args: asked } = data.native;
+    this.#open.push({ id, tool: name, asked: canonicalJson(asked ?? null) });
+    this.add(
+      'tool.called',
+      [id],
+      {
+        ...aboutOf(event),
+        tool_call_id: id,
+        call_id: by?.callId,
+        index: by && by.count++,
+        agent_id: agent,
+        name,
+        type: 'function',
+        ...(typeof asked === 'string' ? { arguments_raw: asked } : { arguments: asked }),
+        unmapped: data.rest(),
+      },
+      time,
+    );
+  }
+
+  #returned(event: CrewEvent): void {
+    const { id, data, time, type, parent } = event;
+    const open = this.#open;
+    const asked = canonicalJson(data.any('tool_args') ?? null);
+    const tool = data.any('tool_name');
+    const place = [
+      open.findLastIndex((one) => one.id === parent),
+      open.findLastIndex((one) => one.tool === tool && one.asked === asked),
+      open.findLastIndex((one) => one.tool === tool),
+    ].find((at) => at >= 0);
+    // An older version reports only the end: the call was made nevertheless.
+    if (place === undefined) this.#called(event, null);
+    const [call] = open.splice(place ?? open.length - 1, 1);
+    const failed = type === 'tool_usage_error';
+    const { started_at: from, finished_at: to } = data.native;
+    const took = typeof from === 'string' && typeof to === 'string' ? Date.parse(to) - Date.parse(from) : Number.NaN;
+    data.any('output');
+    this.add(
+      'tool.returned',
+      [id],
+      {
+        ...aboutOf(event),
+        tool_call_id: call!.id,
+        status: failed ? 'error' : 'ok',
+        output: data.native.output,
+        error: failed ? data.any('error') : undefined,
+        from_cache: data.boolean('from_cache'),
+        duration_ms: took >= 0 ? took : undefined,
+        unmapped: data.rest(),
+      },
+      time,
+    );
+  }
+
+  /** A score of the crew or of an agent; false for a result that holds no number. */
+  #scored({ id, type, data, agent, time, sequence }: CrewEvent): boolean {
+    const { episodeId } = this;
+    const whole = type === 'crew_test_result';
+    const { quality, score, metric_category: category } = data.native;
+    const stated = whole ? quality : isRecord(score) ? score.score : score;
+    const value = typeof stated === 'string' && /^-?\d+(\.\d+)?$/.test(stated) ? Number(stated) : stated;
+    if (typeof value !== 'number' && typeof value !== 'boolean') return false;
+    data.these('quality', 'metric_category', 'score');
+    const feedback = isRecord(score) ? score.feedback : undefined;
+    const ofAgent = !whole && agent !== undefined;
+    this.events.push(
+      emit.event(
+        'feedback.recorded',
+        [episodeId, id],
+        {
+          feedback_id: hashId(episodeId, id),
+          target: { kind: ofAgent ? 'agent' : 'episode', id: ofAgent ? agent : episodeId, episode_id: episodeId },
+          kind: 'score',
+          name: whole ? 'quality' : isIdentifier(category) ? category : 'evaluation',
+          value,
+          by: 'model',
+          seq: sequence,
+          explanation: typeof feedback === 'string' ? feedback : undefined,
+          unmapped: data.rest(),
+        },
+        time,
+      ),
+    );
+    return true;
+  }
+}
+
+/** A prompt, or chat messages; undefined where neither can be read. */
+function inputOf(messages: unknown): Message[] | undefined {
+  if (typeof messages === 'string') return [{ role: 'user', content: messages }];
+  if (!Array.isArray(messages) || messages.some((message) => badMessage(message, '') !== null)) return undefined;
+  return messages.map((message) => toMessage(message as ChatMessage));
 }
