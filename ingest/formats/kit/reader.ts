@@ -194,6 +194,14 @@ export class Reader {
     }
     return rest;
   }
+
+  /** The rest without what says nothing there: null, and objects without members. */
+  filledRest(): Record<string, unknown> | undefined {
+    const isFilled = (value: unknown): boolean =>
+      value !== null && !(isRecord(value) && Object.keys(value).length === 0);
+    const filled = Object.entries(this.rest() ?? {}).filter(([, value]) => isFilled(value));
+    return filled.length === 0 ? undefined : Object.fromEntries(filled);
+  }
 }
 
 type Declaration = Omit<Format, 'recognises' | 'convert' | 'restates'> & {

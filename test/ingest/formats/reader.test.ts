@@ -23,6 +23,13 @@ describe('A reader', () => {
     expect(row.rest()).toEqual(row.native);
   });
 
+  it('gives the rest without nulls and objects without members where these say nothing', () => {
+    const row = new Reader({ id: 'a', note: null, metadata: {}, tags: [], info: { model: null } });
+    row.text('id');
+    expect(row.filledRest()).toEqual({ tags: [], info: { model: null } });
+    expect(new Reader({ note: null }).filledRest()).toBeUndefined();
+  });
+
   it('notes the items of a list that cannot be read, by their place, and reads the others', () => {
     const row = new Reader({ logs: [{ by: 'a' }, 7, { by: '' }, { by: 'b' }] });
     const read = row.each('logs', 'a list of entries', 'an entry', (entry) => entry.id('by', 'the name of an agent'));
