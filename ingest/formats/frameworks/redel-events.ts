@@ -1,232 +1,158 @@
-/** The events of a ReDel session, one by one, as ours. */
-import type { Draft } from '../../events/events.ts';
-import { asText, given, isRecord, type JsonObject, without } from '../../events/json.ts';
+/** The events of a ReDel session, one by one, as ours. Their messages are those of kani, the library under ReDel. */
+import type { EventData } from '../../events/events.ts';
+import { asText, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
+import { type ChatMessage, readArguments, toMessage } from '../kit/chat-message.ts';
 import { toolLedger } from '../kit/conversation.ts';
-import type { Emitter } from '../kit/native.ts';
+import { partsOf } from '../kit/parts.ts';
+import { Reader } from '../kit/reader.ts';
 import { timeOfSeconds } from '../kit/run.ts';
+import type { Trace } from '../kit/trace.ts';
 import { usageOf } from '../kit/usage.ts';
-import { answerOf, restOf, textOf } from './redel-messages.ts';
-import type { RedelEvent } from './redel-rules.ts';
 
-const STATES = new Set(['running', 'waiting', 'stopped', 'errored']);
+const STATES: ReadonlySet<unknown> = new Set(['running', 'waiting', 'stopped', 'errored']);
 
-type NumberedEvent = { readonly event: RedelEvent; readonly seq: number };
-/** The facts of a session; `seq` is the line of the event. */
-export function sessionDrafts(emit: Emitter, episodeId: string, events: readonly NumberedEvent[]): Draft[] {
-  const ledgers = new Map<string, ReturnType<typeof toolLedger>>();
-  const calledBy = new Map<string, number>();
+/** An event of a session with its line. */
+export type SessionEvent = { readonly event: JsonObject & { readonly type: string }; readonly seq: number };
+
+/** States the facts of a session; `seq` is the line of the event. */
+export function addEvents(trace: Trace, events: readonly SessionEvent[]): void {
+  const ledgers = new Map<string, AgentLedger>();
   const usage = usageBySeq(events);
+  for (const { event: native, seq } of events) {
+    const event = new Reader(native);
+    const { type } = native;
+    const time = timeOfSeconds(event.any('timestamp'));
+    event.any('type');
+    if (type === 'kani_spawn') addAgent(trace, event, seq, time);
+    else if (type === 'kani_message') {
+      const agent = event.ownId('id');
+      const ledger = ledgers.get(agent) ?? agentLedger(agent);
+      ledgers.set(agent, ledger);
+      addMessage(trace, event, { agent, seq, time, ledger, usage: usage.get(seq) });
+    } else if (type === 'kani_state_change' && STATES.has(native.state)) {
+      const state = event.any('state') as EventData<'agent.changed'>['state'];
+      const agent = event.ownId('id');
+      trace.add('agent.changed', [seq], { seq, agent_id: agent, state, unmapped: event.rest() }, time);
+    } else if (type === 'send_message') {
+      const data = { from: 'user', role: 'user', content: event.text('content'), channel: 'session' };
+      trace.add('message.sent', [seq], { seq, message_id: `user/${seq}`, ...data, unmapped: event.rest() }, time);
+    } else if (type === 'error')
+      trace.add('environment.observed', [seq], { seq, kind: type, content: native.msg }, time);
+    else if (type !== 'tokens_used' && type !== 'root_message' && type !== 'round_complete')
+      trace.add('environment.observed', [seq], { seq, kind: type, content: event.rest() }, time);
+  }
+}
 
-  const spawn = ({ event, seq }: NumberedEvent, time: string | null): Draft[] => {
-    const {
-      id,
-      name,
-      parent,
-      depth,
-      engine_repr: model,
-      functions,
-      always_included_messages: always,
-    } = event as JsonObject;
-    const system = Array.isArray(always)
-      ? always.find((message) => isRecord(message) && message.role === 'system')
-      : undefined;
-    const instructions =
-      isRecord(system) && typeof system.content === 'string' ? { system_instructions: system.content } : {};
-    const rest = without(
-      event,
-      'type',
-      'timestamp',
-      'id',
-      'name',
-      'parent',
-      'depth',
-      'functions',
-      ...(typeof model === 'string' ? ['engine_repr'] : []),
-    );
-    return [
-      emit.event(
-        'agent.defined',
-        [episodeId, id as string],
-        {
-          episode_id: episodeId,
-          agent_id: id as string,
-          seq,
-          ...(isIdentifier(name) ? { name } : {}),
-          ...(isIdentifier(parent) ? { parent_agent_id: parent } : {}),
-          ...(Number.isSafeInteger(depth) ? { depth: depth as number } : {}),
-          ...(typeof model === 'string' && model !== '' ? { model } : {}),
-          ...instructions,
-          ...given('tools', Array.isArray(functions) && functions.length > 0 ? functions : undefined),
-          ...given('unmapped', rest),
-        },
-        time,
-      ),
-    ];
+function addAgent(trace: Trace, event: Reader, seq: number, time: string | null): void {
+  const id = event.ownId('id');
+  const { always_included_messages: always } = event.native;
+  const system = Array.isArray(always) ? always.find((one) => isRecord(one) && one.role === 'system') : undefined;
+  const functions = event.list('functions') ?? [];
+  const data = {
+    name: event.id('name'),
+    parent_agent_id: event.id('parent'),
+    depth: event.whole('depth'),
+    model: event.text('engine_repr') || undefined,
+    system_instructions: typeof system?.content === 'string' ? system.content : undefined,
+    tools: functions.length > 0 ? functions : undefined,
   };
+  trace.add('agent.defined', [id], { agent_id: id, seq, ...data, unmapped: event.rest() }, time);
+}
 
-  const messageDrafts = ({ event, seq }: NumberedEvent, time: string | null): Draft[] => {
-    const agent = event.id as string;
-    const native = event.msg as JsonObject & { readonly role: string };
-    const ledger = ledgers.get(agent) ?? toolLedger();
-    ledgers.set(agent, ledger);
-    const about = { episode_id: episodeId, seq };
-    const rest = restOf(event, native);
-    if (native.role === 'assistant') {
-      const { message, asks } = answerOf(native);
-      const call = { ...about, call_id: `${agent}/${seq}`, agent_id: agent };
-      return [
-        emit.event(
-          'generation.completed',
-          [episodeId, agent, seq],
-          {
-            ...call,
-            choices: [{ index: 0, ...given('content', message.content) }],
-            ...given('usage', usageOf(usage.get(seq))),
-            ...rest,
-          },
-          time,
-        ),
-        ...asks.map(({ id, name, asked }, index) =>
-          emit.event(
-            'tool.called',
-            [episodeId, agent, seq, index],
-            {
-              ...call,
-              tool_call_id: `${agent}/${ledger.call(id ?? nameless(agent, name, 'call'))}`,
-              index,
-              name,
-              type: 'function',
-              ...asked,
-              ...(id === null ? {} : { native: { tool_call_id: id } }),
-            },
-            time,
-          ),
-        ),
-      ];
-    }
-    if (native.role === 'function' || native.role === 'tool') {
-      const id = isIdentifier(native.tool_call_id) ? native.tool_call_id : null;
-      const failed = native.is_tool_call_error === true;
-      return [
-        emit.event(
-          'tool.returned',
-          [episodeId, agent, seq],
-          {
-            ...about,
-            tool_call_id: `${agent}/${ledger.result(id ?? nameless(agent, asText(native.name), 'result'))}`,
-            status: failed ? 'error' : 'ok',
-            ...given('output', native.content),
-            native: given('tool_call_id', native.tool_call_id),
-            ...rest,
-          },
-          time,
-        ),
-      ];
-    }
-    return [
-      emit.event(
-        'message.sent',
-        [episodeId, agent, seq],
-        {
-          ...about,
-          message_id: `${agent}/${seq}`,
-          from: native.role,
-          to: [agent],
-          role: native.role,
-          ...textOf(native),
-          ...rest,
-        },
-        time,
-      ),
-    ];
-  };
+type AgentLedger = ReturnType<typeof agentLedger>;
 
-  /** Old function calls have no id: a result answers the last call of its name. */
-  const nameless = (agent: string, name: string, what: 'call' | 'result'): string => {
-    const key = `${agent} ${name}`;
-    const count = (calledBy.get(key) ?? 0) + (what === 'call' ? 1 : 0);
-    calledBy.set(key, count);
+/** The tool calls of an agent. Old function calls have no id: a result answers the last call of its name. */
+function agentLedger(agent: string) {
+  const ledger = toolLedger();
+  const counts = new Map<string, number>();
+  const nameless = (name: string, more: 0 | 1): string => {
+    const count = (counts.get(name) ?? 0) + more;
+    counts.set(name, count);
     return `${name}.${count}`;
   };
+  return {
+    call: (id: string | null, name: string) => `${agent}/${ledger.call(id ?? nameless(name, 1))}`,
+    result: (id: string | null, name: string) => `${agent}/${ledger.result(id ?? nameless(name, 0))}`,
+  };
+}
 
-  return events.flatMap((numbered): Draft[] => {
-    const { event, seq } = numbered;
-    const time = timeOfSeconds(event.timestamp);
-    const about = { episode_id: episodeId, seq };
-    switch (event.type) {
-      case 'kani_spawn':
-        return spawn(numbered, time);
-      case 'kani_message':
-        return messageDrafts(numbered, time);
-      case 'kani_state_change':
-        if (!STATES.has(event.state as string)) break;
-        return [
-          emit.event(
-            'agent.changed',
-            [episodeId, seq],
-            {
-              ...about,
-              agent_id: event.id as string,
-              state: event.state as 'running',
-              ...given('unmapped', without(event, 'type', 'timestamp', 'id', 'state')),
-            },
-            time,
-          ),
-        ];
-      case 'send_message':
-        return [
-          emit.event(
-            'message.sent',
-            [episodeId, seq],
-            {
-              ...about,
-              message_id: `user/${seq}`,
-              from: 'user',
-              role: 'user',
-              ...(typeof event.content === 'string' ? { content: event.content } : {}),
-              channel: 'session',
-            },
-            time,
-          ),
-        ];
-      case 'tokens_used':
-      case 'root_message':
-      case 'round_complete':
-        return [];
-      case 'error':
-        return [
-          emit.event(
-            'environment.observed',
-            [episodeId, seq],
-            { ...about, kind: 'error', ...given('content', event.msg) },
-            time,
-          ),
-        ];
+function addMessage(
+  trace: Trace,
+  event: Reader,
+  {
+    agent,
+    seq,
+    time,
+    ledger,
+    usage,
+  }: { agent: string; seq: number; time: string | null; ledger: AgentLedger; usage: JsonObject | undefined },
+): void {
+  const message = new Reader(event.any('msg') as JsonObject);
+  const role = message.any('role') as string;
+  const content = message.any('content');
+  const unmapped = () => without({ ...event.rest(), msg: message.filledRest() });
+  if (role === 'assistant') {
+    const asks = asksIn(message);
+    const call = { seq, call_id: `${agent}/${seq}`, agent_id: agent };
+    const choices = [{ index: 0, content: answerOf(message.native.content, asks) }];
+    const answer = { ...call, choices, usage: usageOf(usage), unmapped: unmapped() };
+    trace.add('generation.completed', [agent, seq], answer, time);
+    for (const [index, { id, name, asked }] of asks.entries()) {
+      const native = id === null ? undefined : { tool_call_id: id };
+      const tool = { tool_call_id: ledger.call(id, name), index, name, type: 'function', ...asked, native };
+      trace.add('tool.called', [agent, seq, index], { ...call, ...tool }, time);
     }
-    const content = without(event, 'type', 'timestamp');
-    return [
-      emit.event(
-        'environment.observed',
-        [episodeId, seq],
-        { ...about, kind: event.type, ...given('content', content) },
-        time,
-      ),
-    ];
+  } else if (role === 'function' || role === 'tool') {
+    const { tool_call_id: id, is_tool_call_error: failed, name } = message.native;
+    message.these('tool_call_id', 'is_tool_call_error');
+    const result = {
+      tool_call_id: ledger.result(isIdentifier(id) ? id : null, asText(name)),
+      status: failed === true ? ('error' as const) : ('ok' as const),
+      output: message.native.content,
+      native: { tool_call_id: id },
+    };
+    trace.add('tool.returned', [agent, seq], { seq, ...result, unmapped: unmapped() }, time);
+  } else {
+    const text = content === undefined ? undefined : partsOf(content);
+    const data = { message_id: `${agent}/${seq}`, from: role, to: [agent], role, content: text };
+    trace.add('message.sent', [agent, seq], { seq, ...data, unmapped: unmapped() }, time);
+  }
+}
+
+/** What an assistant asked for: a list of tool calls, or one function call without an id. */
+function asksIn(message: Reader) {
+  const [several, single] = [message.any('tool_calls'), message.any('function_call')];
+  const one = isRecord(single) ? [{ id: null, function: single }] : [];
+  const list: readonly unknown[] = Array.isArray(several) && several.length > 0 ? several : one;
+  return list.flatMap((call) => {
+    const asked = isRecord(call) && isRecord(call.function) ? call.function : {};
+    if (!isRecord(call) || !isIdentifier(asked.name)) return [];
+    const id = isIdentifier(call.id) ? call.id : null;
+    return [{ id, name: asked.name, asked: readArguments(asked.arguments) }];
   });
 }
 
+function answerOf(content: unknown, asks: ReturnType<typeof asksIn>) {
+  const calls = asks.map(({ id, name, asked }) => ({
+    id: id ?? name,
+    type: 'function',
+    function: { name, arguments: asked.arguments_raw ?? asked.arguments },
+  }));
+  const written = typeof content === 'string' || content == null ? content : partsOf(content);
+  const message: ChatMessage = { role: 'assistant', content: written };
+  return toMessage(calls.length > 0 ? { ...message, tool_calls: calls } : message).content;
+}
+
 /** Usage by the line of the message it belongs to: the last of the same agent that a model wrote. */
-function usageBySeq(events: readonly NumberedEvent[]): ReadonlyMap<number, Record<string, unknown>> {
+function usageBySeq(events: readonly SessionEvent[]): ReadonlyMap<number, JsonObject> {
   const latest = new Map<unknown, number>();
-  const usage = new Map<number, Record<string, unknown>>();
+  const usage = new Map<number, JsonObject>();
   for (const { event, seq } of events) {
-    if (event.type === 'kani_message' && isRecord(event.msg) && event.msg.role === 'assistant')
-      latest.set(event.id, seq);
-    if (event.type !== 'tokens_used') continue;
-    const at = latest.get(event.id);
-    const used = without(event, 'type', 'timestamp', 'id');
-    if (at !== undefined && used) usage.set(at, { ...usage.get(at), ...used });
+    const { type, timestamp: _, id, ...used } = event;
+    if (type === 'kani_message' && isRecord(event.msg) && event.msg.role === 'assistant') latest.set(id, seq);
+    const at = type === 'tokens_used' ? latest.get(id) : undefined;
+    if (at !== undefined) usage.set(at, { ...usage.get(at), ...used });
   }
   return usage;
 }

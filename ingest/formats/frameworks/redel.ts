@@ -3,7 +3,7 @@
  * form a tree; one that is spawned again under its id replaces itself. What tokens were used follows its message by order alone.
  */
 
-import { canonicalJson, given, hashId, isRecord, without } from '../../events/json.ts';
+import { canonicalJson, hashId, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { writtenJson } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
 import {
@@ -17,13 +17,49 @@ import {
 } from '../kit/format.ts';
 import { joinParts, type Part } from '../kit/join-parts.ts';
 import { marksOf } from '../kit/marks.ts';
-import { refusal, revisedEmitter } from '../kit/native.ts';
-import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfSeconds } from '../kit/run.ts';
-import { sessionDrafts } from './redel-events.ts';
-import { badEvent, isRedelEvent, isRedelState, type RedelEvent } from './redel-rules.ts';
+import { badIdentifier, refusal, revisedEmitter } from '../kit/native.ts';
+import { NO_TOKEN_IDS, taskOf, timeOfSeconds } from '../kit/run.ts';
+import { Trace } from '../kit/trace.ts';
+import { addEvents, type SessionEvent } from './redel-events.ts';
 
 const NAME = 'redel';
 const emit = revisedEmitter(NAME);
+
+const TYPES: ReadonlySet<unknown> = new Set([
+  'kani_spawn',
+  'kani_state_change',
+  'kani_message',
+  'tokens_used',
+  'root_message',
+  'round_complete',
+  'send_message',
+  'session_meta_update',
+  'error',
+]);
+
+const isRedelEvent = (value: unknown): boolean =>
+  isRecord(value) && TYPES.has(value.type) && typeof value.timestamp === 'number';
+
+const isRedelState = (value: unknown): value is JsonObject =>
+  isRecord(value) && Array.isArray(value.state) && 'n_events' in value && 'last_modified' in value;
+
+const ROLES: ReadonlySet<unknown> = new Set(['system', 'user', 'assistant', 'function', 'tool']);
+
+/** Why an event cannot be read; null where it can. A message that is there is an object. */
+function badEvent(value: unknown): NativeRefusal | null {
+  if (!isRecord(value)) return refusal('bad_type', '', 'an event object', value);
+  const { type, msg } = value;
+  if (typeof type !== 'string') return refusal('bad_type', 'type', 'the type of the event', type);
+  const isMessage = type === 'kani_message' || type === 'root_message';
+  if (type.startsWith('kani_') || type === 'tokens_used') {
+    const bad = badIdentifier(value.id, 'id');
+    if (bad) return bad;
+  }
+  if (type === 'error') return null;
+  if (!isMessage && !('msg' in value)) return null;
+  if (!isRecord(msg)) return refusal('bad_type', 'msg', 'a message object', msg);
+  return ROLES.has(msg.role) ? null : refusal('bad_type', 'msg.role', `one of ${[...ROLES].join(', ')}`, msg.role);
+}
 
 export const redel: Format = {
   name: NAME,
@@ -36,13 +72,8 @@ export const redel: Format = {
   restates: new Set(['task.defined']),
 };
 
-type State = Readonly<Record<string, unknown>>;
-type PlacedState = { readonly state: State; readonly at: number };
-type Log = {
-  readonly events: readonly { readonly event: RedelEvent; readonly seq: number }[];
-  readonly size: number;
-  readonly bad: boolean;
-};
+type PlacedState = { readonly state: JsonObject; readonly at: number };
+type Log = { readonly events: readonly SessionEvent[]; readonly size: number };
 
 function convert(record: NativeRecord): Conversion {
   const lists = listsOf(record.value);
@@ -53,9 +84,7 @@ function convert(record: NativeRecord): Conversion {
   const parts = lists.map((list): Part<number> => {
     const placed = list.map((value) => ({ value, at: at++ }));
     const logLines = placed.filter(({ value }) => !isRedelState(value));
-    states.push(
-      ...placed.filter(({ value }) => isRedelState(value)).map((one) => ({ ...one, state: one.value as State })),
-    );
+    for (const { value, at } of placed) if (isRedelState(value)) states.push({ state: value, at });
     return { lines: logLines.map(({ value }) => value), members: logLines.map((one) => one.at) };
   });
   const { runs, strays } = joinParts(
@@ -69,19 +98,19 @@ function convert(record: NativeRecord): Conversion {
     const events = lines.flatMap((value, seq) => {
       const bad = badEvent(value);
       if (bad) refusals.push({ ...bad, at: members[seq]! });
-      return bad ? [] : [{ event: value as RedelEvent, seq }];
+      return bad ? [] : [{ event: value as SessionEvent['event'], seq }];
     });
-    logs.push({ events, size: lines.length, bad: events.length < lines.length });
+    logs.push({ events, size: lines.length });
   }
   const bodies: string[] = [];
-  const used = new Set<State>();
+  const used = new Set<JsonObject>();
   const drafts = logs.flatMap((log) => {
     if (log.events.length === 0) return [];
     const state = stateOf(log, states, logs.length);
     if (state) used.add(state);
     const body = writtenJson({ events: log.events.map(({ event }) => event), state });
     bodies.push(body);
-    return sessionOf(log, state, body);
+    return sessionOf(record, log, state, body).drafts;
   });
   for (const { state, at } of refusals.length > 0 && logs.length === 0
     ? []
@@ -116,42 +145,38 @@ const sessionIdOf = ({ events }: Log): unknown =>
 const byAge = (a: PlacedState, b: PlacedState): number => Number(a.state.last_modified) - Number(b.state.last_modified);
 
 /** The state of a log: of the same session, or the only one beside the only log. */
-function stateOf(log: Log, states: readonly PlacedState[], logs: number): State | null {
+function stateOf(log: Log, states: readonly PlacedState[], logs: number): JsonObject | null {
   const id = sessionIdOf(log);
   // Of a session that was saved again the last state counts.
-  const latest = (of: readonly PlacedState[]): State | undefined => of.toSorted(byAge).at(-1)?.state;
+  const latest = (of: readonly PlacedState[]): JsonObject | undefined => of.toSorted(byAge).at(-1)?.state;
   const own = latest(states.filter(({ state }) => state.id === id));
   const alone = logs === 1 && id === undefined && new Set(states.map(({ state }) => state.id)).size === 1;
   return own ?? (alone ? latest(states)! : null);
 }
 
-function sessionOf(log: Log, state: State | null, original: string) {
-  const { events } = log;
+function sessionOf(record: NativeRecord, log: Log, state: JsonObject | null, canonical: string): Conversion {
+  const { events, size } = log;
   const first = events[0]!.event;
   const named = sessionIdOf(log) ?? state?.id;
-  const episodeId = isIdentifier(named) ? named : hashId(NAME, canonicalJson(first));
   const asked = events.find(({ event }) => event.type === 'send_message' && typeof event.content === 'string');
-  const query = asked?.event.content ?? firstUserText(log);
   const expected = state?.n_events;
-  const short = typeof expected === 'number' && expected !== log.size;
+  const short = typeof expected === 'number' && expected !== size;
   const last = events.findLast(({ event }) => event.type === 'root_message')?.event.msg;
-  const answer = isRecord(last) && typeof last.content === 'string' ? last.content : undefined;
   const complete = events.some(({ event }) => event.type === 'round_complete');
-  return runDrafts(emit, {
-    format: NAME,
-    episodeId,
-    canonical: original,
-    task: taskOf(NAME, query),
+  const trace = new Trace(emit, NAME, record, isIdentifier(named) ? named : hashId(NAME, canonicalJson(first)));
+  addEvents(trace, events);
+  return trace.finish({
+    canonical,
+    task: taskOf(NAME, asked?.event.content ?? firstUserText(log)),
     started: {
-      flags: [NO_TOKEN_IDS, ...(short || log.bad ? ['incomplete'] : [])],
-      ...given('unmapped', without({ ...(state ? { state: without(state, 'id', 'state') } : {}) })),
+      flags: [NO_TOKEN_IDS, ...(short || events.length < size ? ['incomplete'] : [])],
+      unmapped: state ? without({ state: without(state, 'id', 'state') }) : undefined,
     },
     startedAt: timeOfSeconds(first.timestamp),
-    events: sessionDrafts(emit, episodeId, events),
     finished: {
       outcome: 'unknown',
-      seq: log.size,
-      ...given('answer', answer),
+      seq: size,
+      answer: isRecord(last) && typeof last.content === 'string' ? last.content : undefined,
       stop_reason: complete ? 'round_complete' : 'log_ended',
     },
     finishedAt: timeOfSeconds(events.at(-1)!.event.timestamp),
