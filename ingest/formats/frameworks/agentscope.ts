@@ -4,17 +4,17 @@
  * calls of a reply. A saved state of version 2 holds the messages of its session, one of version 1 (of a memory, an agent, or a session
  * with a member for each agent) the messages in the memories of its agents.
  */
-import type { Content, Draft } from '../../events/events.ts';
+import type { Content } from '../../events/events.ts';
 import { asText, canonicalJson, given, hashId, isRecord, type JsonObject, ownOf, without } from '../../events/json.ts';
-import { pushAll } from '../../events/push-all.ts';
 import { writtenJson } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { readArguments } from '../kit/chat-message.ts';
-import { toolLedger } from '../kit/conversation.ts';
 import type { Conversion, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
 import { marksOf } from '../kit/marks.ts';
 import { refusal, refused, revisedEmitter } from '../kit/native.ts';
-import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfText } from '../kit/run.ts';
+import { Reader } from '../kit/reader.ts';
+import { NO_TOKEN_IDS, taskOf, timeOfText } from '../kit/run.ts';
+import { Trace } from '../kit/trace.ts';
 import { usageOf } from '../kit/usage.ts';
 import {
   type Block,
@@ -70,18 +70,18 @@ export const agentscope: Format = {
 type Turn = { readonly at: number; readonly message: JsonObject; readonly blocks: readonly Block[] };
 
 function convert(record: NativeRecord): Conversion {
-  const list = listed(record.value);
+  const list = Array.isArray(record.value) ? record.value : [record.value];
   if (list.length === 0) return refused(refusal('bad_shape', '', 'at least one message', list));
-  const refusals: NativeRefusal[] = [];
   const messages = placed(list);
-  const runs: Conversion[] = [...statesIn(list)].map(([session, states]) =>
-    runOf(record, contextOf(states), { session, states }),
-  );
+  const runs = [...statesIn(list)].map(([session, states]) => runOf(record, contextOf(states), { session, states }));
   if (messages.length > 0) runs.push(runOf(record, messages));
-  for (const run of runs) pushAll(refusals, run.refusals);
-  const drafts = runs.flatMap((run) => run.drafts);
-  const bodies = runs.flatMap((run) => run.bodies ?? []);
-  return { drafts, refusals, raw: null, bodies, repeated: record.ordinal > 0 };
+  return {
+    drafts: runs.flatMap(({ drafts }) => drafts),
+    refusals: runs.flatMap(({ refusals }) => refusals),
+    raw: null,
+    bodies: runs.flatMap(({ bodies = [] }) => bodies),
+    repeated: record.ordinal > 0,
+  };
 }
 
 type PlacedRecord = { readonly native: unknown; readonly at: number };
@@ -101,33 +101,29 @@ function runOf(
   });
   const [first] = turns;
   if (!first && !state) return refused(...refusals);
-  const episodeId = state?.session ?? hashId(NAME, canonicalJson(first!.message));
   const original = writtenJson(state?.states ?? ordered.map(({ native }) => native));
   const asked = turns.find(({ message }) => message.role === 'user');
   const metadata = isRecord(asked?.message.metadata) ? asked.message.metadata : {};
-  const agents = new Set(
-    turns.filter(({ message }) => message.role === 'assistant').map(({ message }) => message.name as string),
-  );
   // A run begins with what somebody asks; what begins with an answer may be the later part of a file. A state with a summary has lost
   // the messages that it sums up.
   const isCut = state
     ? first === undefined || refusals.length > 0 || state.states.some(({ summary }) => isGiven(summary))
     : first!.message.role === 'assistant' || namesOf(ordered.map(({ native }) => native)).length === 0;
-  const drafts = runDrafts(emit, {
-    format: NAME,
-    episodeId,
-    canonical: original,
-    task: taskOf(NAME, isCut ? undefined : textOf(asked?.blocks ?? []), {}, metadata.task_id),
-    started: { flags: [NO_TOKEN_IDS, ...(isCut ? ['incomplete'] : [])], ...given('session_id', state?.session) },
-    startedAt: first ? timeOf(first.message) : null,
-    agents,
-    events: messageDrafts(episodeId, turns),
-    finished: { outcome: 'unknown' },
-  });
-  return { drafts, refusals, raw: null, bodies: [original], repeated: record.ordinal > 0 };
+  const trace = new Trace(emit, NAME, record, state?.session ?? hashId(NAME, canonicalJson(first!.message)));
+  let seq = 0;
+  for (const turn of turns) addTurn(trace, turn, () => seq++);
+  const run = trace.finish(
+    {
+      canonical: original,
+      task: taskOf(NAME, isCut ? undefined : textOf(asked?.blocks ?? []), {}, metadata.task_id),
+      started: { flags: [NO_TOKEN_IDS, ...(isCut ? ['incomplete'] : [])], session_id: state?.session },
+      startedAt: first ? timeOfText(timestampOf(first.message)) : null,
+      finished: { outcome: 'unknown' },
+    },
+    refusals,
+  );
+  return { ...run, bodies: [original] };
 }
-
-const listed = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : [value]);
 
 /** The state of an agent of version 2, as `AgentState.model_dump_json` writes it. */
 const isState = (value: unknown): value is JsonObject & { readonly session_id: string; readonly context: unknown[] } =>
@@ -210,7 +206,7 @@ function inOrder(list: readonly PlacedRecord[]): readonly PlacedRecord[] {
   return members.toSorted((a, b) => (a.when === b.when ? a.at - b.at : a.when! < b.when! ? -1 : 1));
 }
 
-const timeOf = (message: JsonObject): string | null => timeOfText(message.timestamp ?? message.created_at);
+const timestampOf = (message: JsonObject): unknown => message.timestamp ?? message.created_at;
 
 /** What a message holds of one call of a model: hints added to its input, its output, and the results of its tools. */
 type Part = {
@@ -237,163 +233,97 @@ function partsOf(blocks: readonly Block[]): readonly [Part, ...Part[]] {
   return parts;
 }
 
-function messageDrafts(episodeId: string, turns: readonly Turn[]): Draft[] {
-  const ledger = toolLedger();
-  let seq = 0;
-  return turns.flatMap(({ at, message, blocks }): Draft[] => {
-    const time = timeOf(message);
-    const parts = partsOf(blocks);
-    // A hint behind the last answer is for a call that was not made.
-    const calls = parts.filter(({ written, results }) => written.length > 0 || results.length > 0).length;
-    return parts.flatMap(({ hints, written, results }, n): Draft[] => {
-      const id = n === 0 ? `m${at}` : `m${at}/${n}`;
-      const isLast = n === parts.length - 1;
-      const shown = hints.map((hint, i) => hintDraft(hint, message, `${id}/hint${i}`, seq++));
-      const own = { id, time, content: written, isLast, several: calls > 1 };
-      const place = { episode_id: episodeId, seq: seq++ };
-      const tools = { ...place, call_id: id, agent_id: message.name as string };
-      let index = 0;
-      return [
-        ...shown,
-        ...partDrafts(message, { blocks, results }, place, own),
-        ...written.flatMap((block, i) =>
-          CALLS.has(block.type) ? [calledDraft(block, { ...tools, index: index++ }, i, time)] : [],
-        ),
-        ...results.map((block, i) => returnedDraft(block, place, written.length + i, time)),
-      ];
-    });
-  });
-
-  function partDrafts(
-    message: JsonObject,
-    { blocks, results }: { readonly blocks: readonly Block[]; readonly results: readonly Block[] },
-    place: { readonly episode_id: string; readonly seq: number },
-    own: {
-      readonly id: string;
-      readonly time: string | null;
-      readonly content: readonly Block[];
-      readonly isLast: boolean;
-      readonly several: boolean;
-    },
-  ): Draft[] {
-    const { role, name, usage, finished_reason: reason } = message as JsonObject & { name: string };
-    const { id, time, content, isLast, several } = own;
-    const plain = content.length === 1 && typeof message.content === 'string' ? message.content : content.map(partOf);
-    const native = {
-      native: { ids: given('id', message.id), ...given('timestamp', message.timestamp ?? message.created_at) },
-    };
+function addTurn(trace: Trace, { at, message: native, blocks }: Turn, next: () => number): void {
+  const message = new Reader(native);
+  const name = message.ownId('name');
+  const role = message.any('role') as string;
+  const when = timestampOf(message.native);
+  const time = timeOfText(when);
+  message.these('id', 'content', 'timestamp', 'created_at');
+  if (role === 'assistant') trace.member(name);
+  const parts = partsOf(blocks);
+  // A hint behind the last answer is for a call that was not made.
+  const calls = parts.filter(({ written, results }) => written.length > 0 || results.length > 0).length;
+  for (const [n, { hints, written, results }] of parts.entries()) {
+    const id = n === 0 ? `m${at}` : `m${at}/${n}`;
+    const isLast = n === parts.length - 1;
+    for (const [i, hint] of hints.entries()) addHint(trace, hint, { seq: next(), id: `${id}/hint${i}`, name, time });
+    const seq = next();
+    const about = { seq, native: { ids: given('id', native.id), timestamp: when } };
+    const content = written.length === 1 && typeof native.content === 'string' ? native.content : written.map(partOf);
     // A model that wrote tokens was called, also where the message shows none of them.
-    const wrote = content.length > 0 || (isLast && results.length === 0 && outputTokensOf(message) > 0);
+    const wrote = written.length > 0 || (isLast && results.length === 0 && outputTokensOf(native) > 0);
     if (role === 'assistant' && wrote) {
-      const usageHere = isLast ? usageOf(usage) : undefined;
-      return [
-        emit.event(
-          'generation.completed',
-          [episodeId, place.seq],
-          {
-            ...place,
-            call_id: id,
-            agent_id: name,
-            choices: [
-              {
-                index: 0,
-                ...(content.length > 0 ? { content: plain } : {}),
-                ...(isLast && typeof reason === 'string' ? { finish_reason: reason } : {}),
-              },
-            ],
-            ...given('usage', usageHere),
-            // The usage of the whole reply is recorded at its last call: there is no usage per call.
-            ...(usageHere && several ? { flags: ['usage_of_several_calls'] } : {}),
-            ...(isLast ? given('error', message.error ?? undefined) : {}),
-            ...native,
-            ...(isLast ? given('unmapped', restOf(message)) : {}),
-          },
-          time,
-        ),
-      ];
+      const usage = isLast ? usageOf(message.record('usage')) : undefined;
+      const reason = isLast ? message.text('finished_reason') : undefined;
+      const data = {
+        call_id: id,
+        agent_id: name,
+        choices: [{ index: 0, content: written.length > 0 ? content : undefined, finish_reason: reason }],
+        usage,
+        // The usage of the whole reply is recorded at its last call: there is no usage per call.
+        flags: usage && calls > 1 ? ['usage_of_several_calls'] : undefined,
+        error: isLast ? message.any('error') : undefined,
+        unmapped: isLast ? message.filledRest() : undefined,
+      };
+      trace.add('generation.completed', [seq], { ...about, ...data }, time);
+    } else if (written.length > 0 || blocks.length === 0) {
+      const data = { message_id: id, from: name, role, content, unmapped: message.filledRest() };
+      trace.add('message.sent', [seq], { ...about, ...data }, time);
     }
-    if (content.length === 0 && blocks.length > 0) return [];
-    return [
-      emit.event(
-        'message.sent',
-        [episodeId, place.seq],
-        {
-          ...place,
-          message_id: id,
-          from: name,
-          role: role as string,
-          content: plain,
-          ...native,
-          ...given('unmapped', restOf(message)),
-        },
-        time,
-      ),
-    ];
+    addTools(trace, { written, results }, { seq, call_id: id, agent_id: name }, time);
   }
+}
 
-  /** A hint is shown to the model as a message of a user. */
-  function hintDraft(block: Block, message: JsonObject, id: string, seq: number): Draft {
-    const { hint, source } = block;
-    return emit.event(
-      'message.sent',
-      [episodeId, seq],
-      {
-        episode_id: episodeId,
-        seq,
-        message_id: id,
-        // The display name of a member, or what the framework says of itself as JSON.
-        from: isIdentifier(source) && !source.startsWith('{') ? source : 'system',
-        to: [message.name as string],
-        role: 'user',
-        ...given('content', outputOf(hint) as Content | undefined),
-        native: { ids: given('id', block.id), ...given('source', source ?? undefined) },
-      },
-      timeOfText(block.created_at) ?? timeOf(message),
-    );
+/** A hint is shown to the model as a message of a user. */
+function addHint(
+  trace: Trace,
+  { hint, source, id, created_at: created }: Block,
+  place: { readonly seq: number; readonly id: string; readonly name: string; readonly time: string | null },
+): void {
+  const data = {
+    message_id: place.id,
+    // The display name of a member, or what the framework says of itself as JSON.
+    from: isIdentifier(source) && !source.startsWith('{') ? source : 'system',
+    to: [place.name],
+    role: 'user',
+    content: outputOf(hint) as Content | undefined,
+    native: { ids: given('id', id), source: source ?? undefined },
+  };
+  const { seq } = place;
+  trace.add('message.sent', [seq], { seq, ...data }, timeOfText(created) ?? place.time);
+}
+
+function addTools(
+  trace: Trace,
+  { written, results }: Omit<Part, 'hints'>,
+  call: { readonly seq: number; readonly call_id: string; readonly agent_id: string },
+  time: string | null,
+): void {
+  const { seq } = call;
+  let index = 0;
+  for (const [i, { type, id, name, input, ...rest }] of written.entries()) {
+    if (!CALLS.has(type)) continue;
+    const data = {
+      tool_call_id: trace.ledger.call(id as string),
+      index: index++,
+      name: name as string,
+      type: 'function',
+      ...readArguments(input),
+      native: { tool_call_id: id },
+      unmapped: without(rest),
+    };
+    trace.add('tool.called', [seq, i], { ...call, ...data }, timeOfText(rest.created_at) ?? time);
   }
-
-  function calledDraft(
-    block: Block,
-    call: { episode_id: string; seq: number; index: number },
-    i: number,
-    time: string | null,
-  ): Draft {
-    const own = ledger.call(block.id as string);
-    return emit.event(
-      'tool.called',
-      [episodeId, call.seq, i],
-      {
-        ...call,
-        tool_call_id: own,
-        name: block.name as string,
-        type: 'function',
-        ...readArguments(block.input),
-        native: { tool_call_id: block.id },
-        ...given('unmapped', without(block, 'type', 'id', 'name', 'input')),
-      },
-      timeOfText(block.created_at) ?? time,
-    );
-  }
-
-  function returnedDraft(
-    block: Block,
-    place: { episode_id: string; seq: number },
-    i: number,
-    time: string | null,
-  ): Draft {
-    return emit.event(
-      'tool.returned',
-      [episodeId, place.seq, i],
-      {
-        ...place,
-        tool_call_id: ledger.result(block.id as string),
-        status: ownOf(STATES, asText(block.state ?? 'success')) ?? 'ok',
-        ...given('output', outputOf(block.output)),
-        native: { tool_call_id: block.id },
-        ...given('unmapped', without(block, 'type', 'id', 'output')),
-      },
-      timeOfText(block.finished_at) ?? time,
-    );
+  for (const [i, { type: _, id, output, ...rest }] of results.entries()) {
+    const data = {
+      tool_call_id: trace.ledger.result(id as string),
+      status: ownOf(STATES, asText(rest.state ?? 'success')) ?? 'ok',
+      output: outputOf(output),
+      native: { tool_call_id: id },
+      unmapped: without(rest),
+    };
+    trace.add('tool.returned', [seq, written.length + i], { seq, ...data }, timeOfText(rest.finished_at) ?? time);
   }
 }
 
@@ -403,16 +333,3 @@ const STATES: Readonly<Record<string, 'ok' | 'error' | 'cancelled' | 'denied'>> 
   interrupted: 'cancelled',
   denied: 'denied',
 };
-
-/** A field with its empty value carries no information. */
-function restOf(message: JsonObject): Record<string, unknown> | undefined {
-  const known = ['id', 'name', 'role', 'content', 'timestamp', 'created_at', 'error'];
-  const read = [
-    ...(isRecord(message.usage) ? ['usage'] : []),
-    ...(typeof message.finished_reason === 'string' ? ['finished_reason'] : []),
-  ];
-  const rest = Object.entries(without(message, ...known, ...read) ?? {}).filter(
-    ([, value]) => value !== null && !(isRecord(value) && Object.keys(value).length === 0),
-  );
-  return rest.length === 0 ? undefined : Object.fromEntries(rest);
-}
