@@ -205,8 +205,8 @@ export class Reader {
 }
 
 type Declaration = Omit<Format, 'recognises' | 'convert' | 'restates'> & {
-  /** Whether an object is a record of this format. */
-  readonly recognises: (record: Native) => boolean;
+  /** Whether an object, one of this head, is a record of this format. */
+  readonly recognises: (record: Native, head: Head) => boolean;
   /** What a record is, for the refusal of one that is no object. */
   readonly called: string;
   readonly convert: (record: Reader, native: NativeRecord) => Conversion;
@@ -227,7 +227,7 @@ export const format = ({
 }: Declaration): Format => ({
   ...declared,
   restates: new Set(restates),
-  recognises: ({ records }: Head) => records.some((record) => isRecord(record) && recognises(record)),
+  recognises: (head) => head.records.some((record) => isRecord(record) && recognises(record, head)),
   convert: (record) => {
     try {
       if (convertAll && isList(record.value)) return convertAll(record.value, record);
