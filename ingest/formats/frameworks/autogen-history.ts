@@ -4,35 +4,36 @@
  */
 import { given, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
-import { toolCallsOf, badMessage as unreadable } from '../kit/chat-message.ts';
+import { badMessage, toolCallsOf } from '../kit/chat-message.ts';
 import type { NativeRefusal } from '../kit/format.ts';
-import { badIdentifier, refusal } from '../kit/native.ts';
+import { badIdentifier } from '../kit/native.ts';
+import { demand, Reader, unreadable } from '../kit/reader.ts';
 import { withCallIds } from '../training/chat-unnamed.ts';
-import type { AutogenMessage } from './autogen-tools.ts';
+import type { AutogenMessage, NumberedMessage } from './autogen.ts';
 
 /** What the chat was begun with: a text of the program, never of a model. */
 export const BEGUN = 'chat_history[0]';
 /** What running code or an agent without a model answered. */
 export const OUTPUT = 'chat_history[output]';
 
-/** The messages as those of later versions, or why one cannot be read. */
-export function oldMessages(natives: readonly unknown[]): (AutogenMessage | NativeRefusal)[] {
-  const list = withCallIds(natives) as readonly unknown[];
+/** The messages as those of later versions; what cannot be read goes to the problems. */
+export function oldMessages(natives: readonly unknown[], problems: NativeRefusal[]): NumberedMessage[] {
+  const history = new Reader({ chat_history: withCallIds(natives) }, '', problems);
   const named = natives.map((message) =>
     isRecord(message) && message.role !== 'function' ? nameOf(message) : undefined,
   );
   const names = new Set(named.filter((name) => name !== undefined));
-  // Without a name a role is that of the view: what the agent that began the chat says itself is the assistant's.
-  const swapped = names.size === 0 && isRecord(list[0]) && list[0].role === 'assistant' && !asks(list[0]);
-  return list.map((native, seq): AutogenMessage | NativeRefusal => {
-    const field = `chat_history[${seq}]`;
-    if (!isRecord(native)) return refusal('bad_type', field, 'a message object', native);
-    if (isResult(native)) return resultOf(native, field);
+  let swapped = false;
+  return history.each('chat_history', 'a list of messages', 'a message object', (message, seq) => {
+    const { native } = message;
+    // Without a name a role is that of the view: what the agent that began the chat says itself is the assistant's.
+    if (seq === 0) swapped = names.size === 0 && native.role === 'assistant' && !asks(native);
+    if (isResult(native)) return { seq, message: resultOf(message) };
     const before = named.slice(0, seq).findLast((name) => name !== undefined);
     const role = swapped && !asks(native) ? SWAPPED.get(native.role) : undefined;
     const source = named[seq] ?? (asks(native) ? otherOf(names, before) : undefined) ?? role ?? native.role;
-    const bad = badIdentifier(source, `${field}.${named[seq] === undefined ? 'role' : 'name'}`);
-    return bad ?? messageOf(native, source as string, seq);
+    demand(badIdentifier(source, message.path(named[seq] === undefined ? 'role' : 'name')));
+    return { seq, message: messageOf(message, source as string, seq) };
   });
 }
 
@@ -55,23 +56,25 @@ function otherOf(names: ReadonlySet<string>, before: string | undefined): string
   return before !== undefined && others.length === 1 ? others[0] : undefined;
 }
 
-function resultOf(native: JsonObject, field: string): AutogenMessage | NativeRefusal {
-  const { tool_responses: several } = native;
-  const results: unknown[] = Array.isArray(several) ? several : [native];
-  for (const [i, result] of results.entries()) {
-    const place = Array.isArray(several) ? `${field}.tool_responses[${i}]` : field;
-    if (!isRecord(result)) return refusal('bad_type', place, 'the result of a tool', result);
-    const bad = badIdentifier(result.tool_call_id, `${place}.tool_call_id`);
-    if (bad) return bad;
-  }
+function resultOf(message: Reader): AutogenMessage {
+  const { native } = message;
+  const several = Array.isArray(native.tool_responses);
+  const results = several
+    ? message.list('tool_responses')!.map((result, i) => {
+        const place = `${message.path('tool_responses')}[${i}]`;
+        return isRecord(result)
+          ? new Reader(result, place)
+          : unreadable('bad_type', place, 'the result of a tool', result);
+      })
+    : [message];
   return {
     // The name beside a single result may be that of the function.
-    source: (Array.isArray(several) ? nameOf(native) : undefined) ?? 'environment',
+    source: (several ? nameOf(native) : undefined) ?? 'environment',
     type: 'ToolCallExecutionEvent',
-    content: (results as JsonObject[]).map((result) => ({
-      ...without(result, 'tool_call_id', 'role', 'content', ...(result === native ? ['name'] : [])),
-      call_id: result.tool_call_id,
-      ...given('content', result.content),
+    content: results.map((result) => ({
+      ...without(result.native, 'tool_call_id', 'role', 'content', ...(several ? [] : ['name'])),
+      call_id: result.ownId('tool_call_id'),
+      ...given('content', result.native.content),
     })),
   };
 }
@@ -79,12 +82,11 @@ function resultOf(native: JsonObject, field: string): AutogenMessage | NativeRef
 /** The text that AutoGen's code executors answer with. */
 const EXECUTED = /^exitcode: -?\d+ \(/;
 
-function messageOf(native: JsonObject, source: string, seq: number): AutogenMessage | NativeRefusal {
+function messageOf({ native, at }: Reader, source: string, seq: number): AutogenMessage {
   const message = { ...native, source };
   if (seq === 0 && !asks(native)) return { ...message, type: BEGUN };
   if (asks(native)) {
-    const bad = unreadable(native, `chat_history[${seq}]`);
-    if (bad) return bad;
+    demand(badMessage(native, at));
     const content = toolCallsOf(native).map(({ id, name, arguments: asked, arguments_raw: raw }) => ({
       id,
       name,

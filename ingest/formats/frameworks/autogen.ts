@@ -3,47 +3,52 @@
  * 0.7.5 writes), whose manager holds them. A message that used a model is a step; a
  * thought before it and the tool summary after it belong to that step. Dumps of AutoGen 0.2 and AG2 (`chat_history`) name no models.
  */
-import type { Draft, Part } from '../../events/events.ts';
-import { asText, given, isRecord, ownOf, without } from '../../events/json.ts';
+import type { Part } from '../../events/events.ts';
+import { asText, given, isRecord, type JsonObject, ownOf, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { kindOf } from '../kit/authors.ts';
-import { CHAT_ROLES } from '../kit/chat-message.ts';
-import { toolLedger } from '../kit/conversation.ts';
-import type { Conversion, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
-import { badIdentifier, type Emitter, emitterFor, recordId, refusal, refused } from '../kit/native.ts';
+import { CHAT_ROLES, readArguments } from '../kit/chat-message.ts';
+import { APPARENT_ERROR } from '../kit/conversation.ts';
+import type { Conversion, NativeRecord } from '../kit/format.ts';
+import { emitterFor } from '../kit/native.ts';
 import { partsOf } from '../kit/parts.ts';
-import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfText } from '../kit/run.ts';
+import { format, Reader } from '../kit/reader.ts';
+import { NO_TOKEN_IDS, taskOf, timeOfText } from '../kit/run.ts';
+import { Trace } from '../kit/trace.ts';
 import { usageOf } from '../kit/usage.ts';
 import { convertCompletionLog } from '../training/completion-log.ts';
 import { completionOf, isLoggedCall, otherLine } from './autogen-calls.ts';
 import { BEGUN, OUTPUT, oldMessages } from './autogen-history.ts';
-import { type AutogenMessage, autogenTools } from './autogen-tools.ts';
 
 const NAME = 'autogen';
+const emit = emitterFor(NAME);
 
-export const autogen: Format = {
+/** A message of a team, or one of an older version in the form of it. */
+export type AutogenMessage = JsonObject & { readonly source: string; readonly type: string };
+export type NumberedMessage = { readonly seq: number; readonly message: AutogenMessage };
+
+export const autogen = format({
   name: NAME,
   summary:
     'AutoGen task results {messages: [{source, type, content, models_usage}], stop_reason}, states of teams, chat_history of 0.2 and AG2',
-  recognises: ({ records, shape }) =>
-    records.some(
-      (record) =>
-        (shape === 'array' && isGroupMessage(record) && !records.some(isUnnamed)) ||
-        (isRecord(record) && (isLoggedCall(record) || otherLine(record) !== null)) ||
-        (isRecord(record) &&
-          [threadIn(record) ?? record.messages, record.chat_history]
-            .filter(Array.isArray)
-            .some((list, i) =>
-              list.some((one) => isRecord(one) && isMessage(one, record.chat_history !== undefined && i === 0)),
-            )),
-    ),
+  called: 'a task result object',
+  recognises: (record, { records, shape }) =>
+    (shape === 'array' && isGroupMessage(record) && !records.some(isUnnamed)) ||
+    isLoggedCall(record) ||
+    otherLine(record) !== null ||
+    [threadIn(record) ?? record.messages, record.chat_history]
+      .filter(Array.isArray)
+      .some((list, i) =>
+        list.some((one) => isRecord(one) && isMessage(one, record.chat_history !== undefined && i === 0)),
+      ),
   gathers: ({ records, shape }) => (shape === 'array' && records.some(isGroupMessage) ? 'file' : null),
   convert,
-  restates: new Set(['task.defined', 'episode.started', 'episode.finished', 'agent.defined', 'tool.returned']),
-};
+  convertAll: (history, record) => convert(new Reader({ chat_history: history }), record),
+  restates: ['task.defined', 'episode.started', 'episode.finished', 'agent.defined', 'tool.returned'],
+});
 
 /** The messages in the saved state of a team: its manager, under whatever name, saw all of them. */
-function threadIn({ agent_states: states }: Record<string, unknown>): readonly unknown[] | undefined {
+function threadIn({ agent_states: states }: JsonObject): readonly unknown[] | undefined {
   const threads = Object.values(isRecord(states) ? states : {}).map((state) => isRecord(state) && state.message_thread);
   return threads.find((thread): thread is unknown[] => Array.isArray(thread));
 }
@@ -80,114 +85,76 @@ const MODEL_MESSAGES: ReadonlySet<unknown> = new Set([
   'FunctionExecutionResultMessage',
 ]);
 
-function convert(record: NativeRecord): Conversion {
-  const result = Array.isArray(record.value) ? { chat_history: record.value } : record.value;
-  if (!isRecord(result)) return refused(refusal('bad_type', '', 'a task result object', result));
-  if (isLoggedCall(result)) return convertCompletionLog(emitterFor(NAME), NAME, completionOf(result), record);
+function convert(row: Reader, record: NativeRecord): Conversion {
+  const { native: result, problems } = row;
+  if (isLoggedCall(result)) return convertCompletionLog(emit, NAME, completionOf(result), record);
   const other = otherLine(result);
   if (other !== null) return { drafts: [], refusals: [], raw: null, unread: [other] };
   const thread = threadIn(result);
-  const field =
-    thread || Array.isArray(result.messages) || result.chat_history === undefined ? 'messages' : 'chat_history';
-  const list = thread ?? result[field];
-  if (!Array.isArray(list)) return refused(refusal('bad_type', field, 'a list of messages', list));
-  const emit = emitterFor(NAME);
-  const episodeId = recordId(NAME, record);
-  const refusals: NativeRefusal[] = [];
-  const read =
-    field === 'messages'
-      ? list.map((native: unknown, seq) => badMessage(native, `${thread ? 'message_thread' : field}[${seq}]`))
-      : oldMessages(list);
-  const messages = read.flatMap((message, seq) => {
-    if ('code' in message) refusals.push(message as NativeRefusal);
-    return 'code' in message ? [] : [{ seq, message: message as AutogenMessage }];
-  });
+  const old = !thread && !Array.isArray(result.messages) && result.chat_history !== undefined;
+  const field = old ? 'chat_history' : 'messages';
+  const list = thread ?? row.list(field, LIST);
+  row.these(field, 'agent_states');
+  const named = thread ? 'message_thread' : 'messages';
+  const messages = old
+    ? oldMessages(list, problems)
+    : new Reader({ [named]: list }, '', problems).each(named, LIST, 'a message object', messageIn);
   const asked = messages.find(
-    ({ seq, message }) =>
-      (message.source === 'user' || (field === 'chat_history' && seq === 0)) && typeof message.content === 'string',
+    ({ seq, message }) => (message.source === 'user' || (old && seq === 0)) && typeof message.content === 'string',
   );
-  const agents = new Set(messages.map(({ message }) => message.source).filter((name) => kindOf(name) === 'agent'));
-  const { stop_reason: reason } = result;
-  return {
-    drafts: runDrafts(emit, {
-      format: NAME,
-      episodeId,
-      canonical: record.canonical,
-      task: taskOf(NAME, asked?.message.content, {}, taskIdIn(messages)),
-      started: { flags: [NO_TOKEN_IDS, ...(refusals.length > 0 ? ['incomplete'] : [])] },
+  const taskId = messages
+    .map(({ message: { metadata } }) => (isRecord(metadata) ? metadata.task_id : undefined))
+    .find(isIdentifier);
+  const trace = new Trace(emit, NAME, record);
+  for (const { message } of messages) if (kindOf(message.source) === 'agent') trace.member(message.source);
+  addMessages(trace, messages);
+  return trace.finish(
+    {
+      task: taskOf(NAME, asked?.message.content, {}, taskId),
+      started: { flags: [NO_TOKEN_IDS, ...(problems.length > 0 ? ['incomplete'] : [])] },
       startedAt: timeOfText(messages[0]?.message.created_at),
-      agents,
-      events: messageDrafts(emit, episodeId, messages),
       finished: {
         outcome: 'unknown',
         seq: list.length,
-        ...(typeof reason === 'string' ? { stop_reason: reason } : {}),
-        ...given(
-          'unmapped',
-          without(result, field, 'agent_states', ...(typeof reason === 'string' ? ['stop_reason'] : [])),
-        ),
+        stop_reason: row.text('stop_reason'),
+        unmapped: row.rest(),
       },
-    }),
-    refusals,
-    raw: record.canonical,
-  };
+    },
+    problems,
+  );
 }
 
-/** The task that the first message with one names in its metadata. */
-const taskIdIn = (messages: readonly { readonly message: AutogenMessage }[]): string | undefined =>
-  messages.map(({ message: { metadata } }) => (isRecord(metadata) ? metadata.task_id : undefined)).find(isIdentifier);
+const LIST = 'a list of messages';
 
-function badMessage(native: unknown, field: string): AutogenMessage | NativeRefusal {
-  if (!isRecord(native)) return refusal('bad_type', field, 'a message object', native);
-  if (typeof native.type !== 'string')
-    return refusal('bad_type', `${field}.type`, 'the type of the message', native.type);
-  return badIdentifier(native.source, `${field}.source`) ?? (native as AutogenMessage);
+function messageIn(message: Reader, seq: number): NumberedMessage {
+  message.text('type', 'the type of the message');
+  message.ownId('source');
+  return { seq, message: message.native as AutogenMessage };
 }
 
-type NumberedMessage = { readonly seq: number; readonly message: AutogenMessage };
-
-function messageDrafts(emit: Emitter, episodeId: string, messages: readonly NumberedMessage[]): Draft[] {
+function addMessages(trace: Trace, messages: readonly NumberedMessage[]): void {
   const thoughts = new Map<string, string[]>();
-  const tools = autogenTools(emit, episodeId, toolLedger());
-  return messages.flatMap(({ seq, message }): Draft[] => {
+  for (const numbered of messages) {
+    const { seq, message } = numbered;
     const { type, source, content } = message;
-    const place = { episode_id: episodeId, seq };
-    const time = timeOfText(message.created_at);
-    if (type === CHUNK) return [];
+    if (type === CHUNK) continue;
     if (type === 'ThoughtEvent' && typeof content === 'string') {
       thoughts.set(source, [...(thoughts.get(source) ?? []), content]);
       // A thought that nothing follows still becomes an event.
-      const followed = messages.some(
+      const isFollowed = messages.some(
         (later) => later.seq > seq && later.message.source === source && isStep(later.message),
       );
-      return followed ? [] : [messageDraft(emit, message, place, time)];
+      if (!isFollowed) addOther(trace, numbered);
+    } else if (type === 'ToolCallExecutionEvent') addResults(trace, numbered);
+    else if (isStep(message)) {
+      addStep(trace, numbered, thoughts.get(source) ?? []);
+      thoughts.delete(source);
+      addHandoffs(trace, numbered);
+    } else {
+      if (type !== 'SelectSpeakerEvent') addOther(trace, numbered);
+      addHandoffs(trace, numbered);
     }
-    if (type === 'ToolCallExecutionEvent') return tools.results(message, seq, time);
-    const handed = handOver(emit, message, place, time);
-    if (!isStep(message)) return [...observed(emit, message, place, time), ...handed];
-    const reasons: Part[] = (thoughts.get(source) ?? []).map((thought) => ({ type: 'reasoning', content: thought }));
-    thoughts.delete(source);
-    const call = { ...place, call_id: `m${seq}`, agent_id: source };
-    const text: Part[] = typeof message.text === 'string' ? [{ type: 'text', content: message.text }] : [];
-    const whole = type === 'ToolCallRequestEvent' ? [...text, ...tools.parts(content)] : partsOf(content);
-    const parts = typeof whole === 'string' ? [{ type: 'text', content: whole }] : whole;
-    return [
-      emit.event(
-        'generation.completed',
-        [episodeId, seq],
-        {
-          ...call,
-          choices: [{ index: 0, content: reasons.length === 0 ? whole : [...reasons, ...parts] }],
-          ...given('usage', usageOf(message.models_usage)),
-          native: nativeOf(message),
-          ...given('unmapped', restOf(message)),
-        },
-        time,
-      ),
-      ...(type === 'ToolCallRequestEvent' ? tools.calls(message, call, time) : []),
-      ...handed,
-    ];
-  });
+  }
 }
 
 /** Only a model requests tools, whether or not its token usage is given. */
@@ -197,42 +164,70 @@ const isStep = ({ type, source, models_usage: usage }: AutogenMessage): boolean 
   type !== 'ToolCallExecutionEvent' &&
   (isRecord(usage) || type === 'ToolCallRequestEvent' || type === 'chat_history');
 
-type Place = { readonly episode_id: string; readonly seq: number };
+const nativeOf = ({ id, type }: AutogenMessage) => ({ type, ids: given('id', id) });
 
-const nativeOf = ({ id, type }: AutogenMessage): Record<string, unknown> => ({ type, ids: given('id', id) });
+function aboutOf({ seq, message: native }: NumberedMessage) {
+  const message = new Reader(native);
+  message.these('id', 'source', 'type', 'content', 'created_at', 'target');
+  message.record('models_usage');
+  if ('role' in native) message.these('name', 'role', 'text');
+  if (Object.keys(message.record('metadata') ?? {}).length > 0) message.leave('metadata');
+  return { seq, native: nativeOf(native), unmapped: message.rest() };
+}
 
-const restOf = (message: AutogenMessage): Record<string, unknown> | undefined => {
-  const { metadata, ...rest } = message;
-  const empty = isRecord(metadata) && Object.keys(metadata).length === 0;
-  return without(
-    empty ? rest : { ...rest, ...given('metadata', metadata) },
-    'id',
-    'source',
-    'type',
-    'content',
-    'created_at',
-    'models_usage',
-    'target',
-    ...('role' in message ? ['name', 'role', 'text'] : []),
+function addStep(trace: Trace, numbered: NumberedMessage, thoughts: readonly string[]): void {
+  const { seq, message } = numbered;
+  const { type, source, content, text } = message;
+  const time = timeOfText(message.created_at);
+  const asks = type === 'ToolCallRequestEvent' ? asksIn(content) : [];
+  const parts: Part[] = asks.map(({ id, name, asked }) => ({
+    type: 'tool_call',
+    id,
+    name,
+    arguments: asked.arguments ?? asked.arguments_raw,
+  }));
+  const textPart = (written: string): Part => ({ type: 'text', content: written });
+  const whole =
+    type === 'ToolCallRequestEvent'
+      ? [...(typeof text === 'string' ? [textPart(text)] : []), ...parts]
+      : partsOf(content);
+  const reasons = thoughts.map((thought): Part => ({ type: 'reasoning', content: thought }));
+  const answer =
+    reasons.length === 0 ? whole : [...reasons, ...(typeof whole === 'string' ? [textPart(whole)] : whole)];
+  const call = { call_id: `m${seq}`, agent_id: source };
+  const choices = [{ index: 0, content: answer }];
+  const data = { ...aboutOf(numbered), ...call, choices, usage: usageOf(message.models_usage) };
+  trace.add('generation.completed', [seq], data, time);
+  for (const [index, { id, name, asked, unmapped }] of asks.entries())
+    trace.tool(seq, index, id, { ...call, name, type: 'function', ...asked, unmapped }, time);
+}
+
+/** Calls that have a name and an id; of anything else nothing can be called or answered. */
+const asksIn = (content: unknown) =>
+  (Array.isArray(content) ? content.filter(isRecord) : []).flatMap(({ id, name, arguments: written, ...rest }) =>
+    isIdentifier(id) && isIdentifier(name)
+      ? [{ id, name, asked: readArguments(written), unmapped: without(rest) }]
+      : [],
   );
-};
 
-const messageDraft = (emit: Emitter, message: AutogenMessage, place: Place, time: string | null): Draft =>
-  emit.event(
-    'message.sent',
-    [place.episode_id, place.seq],
-    {
-      ...place,
-      message_id: `m${place.seq}`,
-      from: message.source,
-      ...(kindOf(message.source) === 'user' || message.type === BEGUN ? { role: 'user' } : {}),
-      content: partsOf(message.content),
-      native: nativeOf(message),
-      ...(message.type === 'ToolCallSummaryMessage' ? { flags: ['repeats_results'] } : {}),
-      ...given('unmapped', restOf(message)),
-    },
-    time,
-  );
+function addResults(trace: Trace, { seq, message: { content, created_at: created } }: NumberedMessage): void {
+  for (const [index, result] of (Array.isArray(content) ? content.filter(isRecord) : []).entries()) {
+    const { call_id: id, content: output, is_error: failed, ...rest } = result;
+    if (!isIdentifier(id)) continue;
+    // AutoGen 0.2 marks no tool as failed: its executor puts the error into the text.
+    const apparent = failed === undefined && typeof output === 'string' && output.startsWith('Error: ');
+    const data = {
+      seq,
+      tool_call_id: trace.ledger.result(id),
+      status: failed === true ? ('error' as const) : ('ok' as const),
+      output,
+      flags: apparent ? [APPARENT_ERROR] : undefined,
+      native: { tool_call_id: id },
+      unmapped: without(rest),
+    };
+    trace.add('tool.returned', [seq, index], data, timeOfText(created));
+  }
+}
 
 const OBSERVED: Readonly<Record<string, string>> = {
   CodeExecutionEvent: 'output',
@@ -241,33 +236,34 @@ const OBSERVED: Readonly<Record<string, string>> = {
   UserInputRequestedEvent: 'input_requested',
 };
 
-function observed(emit: Emitter, message: AutogenMessage, place: Place, time: string | null): Draft[] {
-  const kind = kindOf(message.source) === 'environment' ? 'output' : ownOf(OBSERVED, message.type);
-  if (message.type === 'SelectSpeakerEvent') return [];
-  if (kind === undefined) return [messageDraft(emit, message, place, time)];
-  const { content = message.result } = message;
-  return [
-    emit.event(
-      'environment.observed',
-      [place.episode_id, place.seq],
-      { ...place, kind, content, native: nativeOf(message), ...given('unmapped', restOf(message)) },
-      time,
-    ),
-  ];
+/** What no model wrote: a message, or what the environment showed. */
+function addOther(trace: Trace, numbered: NumberedMessage): void {
+  const { seq, message } = numbered;
+  const { type, source, content = message.result } = message;
+  const time = timeOfText(message.created_at);
+  const by = kindOf(source);
+  const kind = type === 'ThoughtEvent' ? undefined : by === 'environment' ? 'output' : ownOf(OBSERVED, type);
+  const about = aboutOf(numbered);
+  if (kind !== undefined) {
+    trace.add('environment.observed', [seq], { ...about, kind, content }, time);
+    return;
+  }
+  const data = {
+    message_id: `m${seq}`,
+    from: source,
+    role: by === 'user' || type === BEGUN ? 'user' : undefined,
+    content: partsOf(message.content),
+    flags: type === 'ToolCallSummaryMessage' ? ['repeats_results'] : undefined,
+  };
+  trace.add('message.sent', [seq], { ...about, ...data }, time);
 }
 
-function handOver(emit: Emitter, message: AutogenMessage, place: Place, time: string | null): Draft[] {
+function addHandoffs(trace: Trace, { seq, message }: NumberedMessage): void {
   const { type, source, target, content } = message;
   const to = type === 'HandoffMessage' ? [target] : type === 'SelectSpeakerEvent' ? [content].flat() : [];
-  const kind = type === 'HandoffMessage' ? ('handoff' as const) : ('select' as const);
-  return to
-    .filter(isIdentifier)
-    .map((name, i) =>
-      emit.event(
-        'control.transferred',
-        [place.episode_id, place.seq, i],
-        { ...place, from_agent: source, to_agent: name, kind, native: nativeOf(message) },
-        time,
-      ),
-    );
+  const about = { seq, kind: type === 'HandoffMessage' ? ('handoff' as const) : ('select' as const) };
+  for (const [i, name] of to.filter(isIdentifier).entries()) {
+    const data = { ...about, from_agent: source, to_agent: name, native: nativeOf(message) };
+    trace.add('control.transferred', [seq, i], data, timeOfText(message.created_at));
+  }
 }
