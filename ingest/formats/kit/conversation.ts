@@ -60,7 +60,7 @@ export function toolLedger() {
 export const APPARENT_ERROR = 'apparent_error';
 
 /** Flag of a tool result of a shape that its format does not know: it stays as it is written. */
-const UNKNOWN_RESULT = 'unknown_result';
+export const UNKNOWN_RESULT = 'unknown_result';
 
 /** The flag of a result that is neither a text nor a list of texts and typed blocks. */
 export function resultFlags(content: unknown): { readonly flags?: string[] } {

@@ -80,8 +80,14 @@ export class Trace {
   }
 
   /** A member hands over to another. */
-  handoff(seq: number, from: string, to: string, kind: EventData<'control.transferred'>['kind']): void {
-    this.add('control.transferred', [seq], { seq, from_agent: from, to_agent: to, kind });
+  handoff(
+    seq: number,
+    from: string,
+    to: string,
+    kind: EventData<'control.transferred'>['kind'],
+    more: Partial<InEpisode<'control.transferred'>> = {},
+  ): void {
+    this.add('control.transferred', [seq], { seq, from_agent: from, to_agent: to, kind, ...more });
   }
 
   /** What the environment showed. */
