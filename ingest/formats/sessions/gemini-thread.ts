@@ -3,6 +3,7 @@ import type { Draft, Message } from '../../events/events.ts';
 import { asText, given, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { resultFlags } from '../kit/conversation.ts';
+import { finishReasonIn } from '../kit/finish-reason.ts';
 import type { NativeRefusal } from '../kit/format.ts';
 import type { Emitter } from '../kit/native.ts';
 import { timeOfText } from '../kit/run.ts';
@@ -44,7 +45,14 @@ const lineOf = (seq: number, fields: Line['fields']): Line => ({
 });
 
 /** An answer of the model: its first state, with its text, and its last state, which has the results of its tools. */
-type Answer = { readonly first: Line; last: Line; readonly input: Message[]; readonly askedAt: string | null };
+type Answer = {
+  readonly first: Line;
+  last: Line;
+  readonly input: Message[];
+  readonly askedAt: string | null;
+  /** Why it is no whole answer. */
+  cut?: string | undefined;
+};
 
 export type Chat = {
   readonly messages: readonly Line[];
@@ -61,6 +69,8 @@ export function readChat(lines: readonly unknown[]): Chat {
   const messages = new Map<string, Line>();
   const answers = new Map<string, Answer>();
   let context: Line[] = [];
+  /** The answer that was the last thing said. */
+  let latest: Answer | undefined;
   const take = (value: unknown, seq: number, field: string): void => {
     const bad = badMessage(value, field);
     if (bad) {
@@ -75,13 +85,17 @@ export function readChat(lines: readonly unknown[]): Chat {
       // The conversation as a whole repeats answers without their calls and tokens.
       const fields = { ...answer.last.fields, ...without(line.fields, 'content') } as Line['fields'];
       answer.last = lineOf(seq, fields);
+      latest = answer;
       putLine(context, answer.last);
       return;
     }
     if (type === 'gemini' && isCall(line.fields)) {
       const askedAt = timeOfText(context.at(-1) && endOf(context.at(-1)!.fields));
-      answers.set(id, { first: line, last: line, input: shownOf(context), askedAt });
+      latest = { first: line, last: line, input: shownOf(context), askedAt };
+      answers.set(id, latest);
     } else if (!messages.has(key) && !isResult(line.fields)) messages.set(key, line);
+    if (type === 'user') latest = undefined;
+    else if (latest && type !== 'gemini') latest.cut ??= cutIn(line.fields, latest);
     putLine(context, line);
   };
   for (const [seq, line] of lines.entries()) {
@@ -97,6 +111,26 @@ export function readChat(lines: readonly unknown[]): Chat {
   }
   return { messages: [...messages.values()], answers: [...answers.values()], refusals };
 }
+
+/**
+ * Why the answer before a note is no whole one. A chat holds no finish reasons: the program shows them as sentences. An answer that calls
+ * a tool was whole when its tool was stopped.
+ */
+function cutIn({ type, content }: JsonObject, { last }: Answer): string | undefined {
+  if (type !== 'info' && type !== 'warning') return undefined;
+  const note = textOf(content);
+  if (/^\W*Request cancelled\.?\s*$/i.test(note)) return callsOf(last.fields).length > 0 ? undefined : 'aborted';
+  const [, how, why = ''] = /^\W*Response (truncated|stopped)\b(.*)/is.exec(note) ?? [];
+  if (how === undefined) return undefined;
+  if (/^truncated$/i.test(how)) return 'length';
+  return CUTS.find(([, words]) => words.test(why))?.[0] ?? 'error';
+}
+
+const CUTS = [
+  ['recitation', /recitation/i],
+  ['malformed_function_call', /function call|tool call/i],
+  ['content_filter', /safety|language|forbidden|prohibited|sensitive/i],
+] as const;
 
 /** What the program puts into a conversation in the name of the model has neither a model nor tokens. */
 const isCall = (fields: JsonObject): boolean =>
@@ -189,7 +223,7 @@ function messageDrafts(emit: Emitter, line: Line, thread: Thread): Draft[] {
   return [emit.event('environment.observed', [episodeId, id], data, time)];
 }
 
-function answerDrafts(emit: Emitter, { first, last, input, askedAt }: Answer, thread: Thread): Draft[] {
+function answerDrafts(emit: Emitter, { first, last, input, askedAt, cut }: Answer, thread: Thread): Draft[] {
   const { episodeId, agentId } = thread;
   const { id, timestamp } = first.fields;
   const { model, tokens } = last.fields;
@@ -211,7 +245,7 @@ function answerDrafts(emit: Emitter, { first, last, input, askedAt }: Answer, th
       {
         ...placeOf(thread, first, time),
         ...call,
-        choices: content.length > 0 ? [{ index: 0, content }] : [],
+        choices: content.length > 0 ? [{ index: 0, content, finish_reason: cut ?? finishReasonIn(last.fields) }] : [],
         ...given('response_model', named),
         ...given('usage', usageOf(tokens)),
       },

@@ -1,11 +1,10 @@
-/** What happened in a run of OpenHands, as both generations of its events say it, and the drafts it becomes. */
-import type { Content, Draft, EventData, Message } from '../../events/events.ts';
-import { asText, given } from '../../events/json.ts';
+/** What happened in a run of OpenHands, as both generations of its events say it, and the events it becomes. */
+import type { Content, EventData, Message } from '../../events/events.ts';
+import { asText } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { type ChatMessage, toMessage, toolCallsOf } from '../kit/chat-message.ts';
-import { APPARENT_ERROR, toolLedger } from '../kit/conversation.ts';
-import type { Emitter } from '../kit/native.ts';
 import { isTokenIds } from '../kit/rollout-calls.ts';
+import type { Trace } from '../kit/trace.ts';
 
 /** `ids` are those of the native events, by which a condensation forgets. */
 export type Item =
@@ -14,7 +13,7 @@ export type Item =
       readonly ids: readonly string[];
       readonly text: string;
       readonly tools: unknown;
-      readonly agent?: string;
+      readonly agent?: string | undefined;
     }
   | { readonly kind: 'message'; readonly ids: readonly string[]; readonly role: string; readonly content: Content }
   | {
@@ -23,7 +22,7 @@ export type Item =
       readonly callId: string;
       readonly message: ChatMessage;
       readonly about: Partial<EventData<'generation.completed'>>;
-      readonly finish?: string;
+      readonly finish?: string | undefined;
     }
   | {
       readonly kind: 'result';
@@ -31,7 +30,7 @@ export type Item =
       readonly callId: string;
       readonly status: EventData<'tool.returned'>['status'];
       readonly output: Content;
-      readonly isFailed: boolean;
+      readonly flags?: string[] | undefined;
     }
   | { readonly kind: 'tokens'; readonly prompt: unknown; readonly sampled: unknown }
   | { readonly kind: 'delegate'; readonly to: string; readonly callId: string; readonly task: Content }
@@ -44,24 +43,18 @@ export type Item =
       readonly content: unknown;
     }
   | { readonly kind: 'observed'; readonly name: string; readonly content: unknown }
-  | { readonly kind: 'end'; readonly answer?: string; readonly stop?: string };
+  | { readonly kind: 'end'; readonly answer?: string | undefined; readonly stop?: string | undefined };
 
-type VisibleMessage = { readonly ids: readonly string[]; readonly message: Message };
-type Context = { readonly agent: string; shown: VisibleMessage[]; tools: unknown };
-
-export type EpisodeDrafts = {
-  readonly drafts: readonly Draft[];
-  readonly agents: readonly (Partial<EventData<'agent.defined'>> & { readonly agent_id: string })[];
-  readonly hasTokens: boolean;
+type Context = {
+  readonly agent: string;
+  shown: { readonly ids: readonly string[]; readonly message: Message }[];
+  tools: unknown;
 };
 
-/** `seq` counts the items. A delegate sees what it was asked, never what came before it. */
-export function openhandsDrafts(
-  emit: Emitter,
-  episodeId: string,
-  items: readonly Item[],
-  agent = 'agent',
-): EpisodeDrafts {
+/**
+ * Adds the events of the items, which `seq` counts, and returns the agents. A delegate sees what it was asked, never what came before it.
+ */
+export function addItems(trace: Trace, items: readonly Item[], agent = 'agent') {
   const first = items.find((item) => item.kind === 'system');
   const main = (first?.kind === 'system' ? first.agent : undefined) ?? agent;
   const agents = new Map<string, Partial<EventData<'agent.defined'>> & { readonly agent_id: string }>([
@@ -69,118 +62,75 @@ export function openhandsDrafts(
   ]);
   const contexts: Context[] = [{ agent: main, shown: [], tools: undefined }];
   const tokens = tokensOf(items);
-  const ledger = toolLedger();
   let turn = 0;
-  const drafts = items.flatMap((item, seq): Draft[] => {
+  for (const [seq, item] of items.entries()) {
     const context = contexts.at(-1)!;
-    const about = { episode_id: episodeId, seq };
-    switch (item.kind) {
-      case 'system': {
-        agents.set(context.agent, {
-          ...agents.get(context.agent),
-          agent_id: context.agent,
-          system_instructions: item.text,
-          ...given('tools', item.tools),
-        });
-        context.tools = item.tools;
-        context.shown.push({ ids: item.ids, message: { role: 'system', content: item.text } });
-        return [];
-      }
-      case 'message': {
-        context.shown.push({ ids: item.ids, message: { role: item.role, content: item.content } });
-        const sent = { ...about, message_id: `m${seq}`, from: item.role, role: item.role, content: item.content };
-        return [emit.event('message.sent', [episodeId, seq], sent)];
-      }
-      case 'answer': {
-        const call = { ...about, call_id: item.callId, agent_id: context.agent, turn: turn++ };
-        const input = context.shown.map(({ message }) => message);
-        const message = toMessage(item.message);
-        context.shown.push({ ids: item.ids, message });
-        const { prompt, sampled } = tokens.get(seq) ?? {};
-        return [
-          emit.event('generation.requested', [episodeId, item.callId], {
-            ...call,
-            input,
-            ...given('tools', context.tools),
-          }),
-          emit.event('generation.completed', [episodeId, item.callId], {
-            ...call,
-            choices: [
-              {
-                index: 0,
-                ...given('content', message.content),
-                ...given('finish_reason', item.finish),
-                ...given('token_ids', sampled),
-              },
-            ],
-            ...given('prompt_token_ids', prompt),
-            ...item.about,
-          }),
-          ...toolCallsOf(item.message).map(({ id, type, ...asked }, index) =>
-            emit.event('tool.called', [episodeId, item.callId, index], {
-              ...call,
-              tool_call_id: ledger.call(id),
-              index,
-              type,
-              ...asked,
-              native: { tool_call_id: id },
-            }),
-          ),
-        ];
-      }
-      case 'result': {
-        const message = { role: 'tool', tool_call_id: item.callId, content: item.output } as Message;
-        context.shown.push({ ids: item.ids, message });
-        return [
-          emit.event('tool.returned', [episodeId, seq], {
-            ...about,
-            tool_call_id: ledger.result(item.callId),
-            status: item.status,
-            output: item.output,
-            native: { tool_call_id: item.callId },
-            ...(item.isFailed && item.status === 'ok' ? { flags: [APPARENT_ERROR] } : {}),
-          }),
-        ];
-      }
-      case 'delegate': {
-        const id = agents.has(item.to) ? `${item.to}#${agents.size}` : item.to;
-        agents.set(id, { agent_id: id, name: item.to, parent_agent_id: context.agent });
-        contexts.push({
-          agent: id,
-          shown: [{ ids: [], message: { role: 'user', content: item.task } }],
-          tools: undefined,
-        });
-        return [
-          emit.event('control.transferred', [episodeId, seq], {
-            ...about,
-            from_agent: context.agent,
-            to_agent: id,
-            kind: 'delegate',
-            tool_call_id: item.callId,
-          }),
-        ];
-      }
-      case 'return': {
-        if (contexts.length > 1) contexts.pop();
-        return [];
-      }
-      case 'forgot': {
-        const kept = context.shown.filter(({ ids }) => ids.length === 0 || !ids.every((id) => item.ids.has(id)));
-        const at = Math.min(item.offset ?? 1, kept.length);
-        const summary = { ids: [], message: { role: 'user', content: item.summary ?? '' } };
-        context.shown = item.summary === null ? kept : [...kept.slice(0, at), summary, ...kept.slice(at)];
-        return [observed('condensation', item.content)];
-      }
-      case 'observed':
-        return [observed(item.name, item.content)];
-      default:
-        return [];
+    const show = (ids: readonly string[], message: Message) => context.shown.push({ ids, message });
+    if (item.kind === 'system') {
+      const { text, tools } = item;
+      const known = agents.get(context.agent);
+      const described = { ...known, agent_id: context.agent, system_instructions: text };
+      agents.set(context.agent, tools === undefined ? described : { ...described, tools });
+      context.tools = tools;
+      show(item.ids, { role: 'system', content: text });
+    } else if (item.kind === 'message') {
+      const { role, content } = item;
+      trace.message(seq, role, content, { role });
+      show(item.ids, { role, content });
+    } else if (item.kind === 'answer') {
+      addAnswer(trace, seq, item, context, turn++, tokens.get(seq));
+      show(item.ids, toMessage(item.message));
+    } else if (item.kind === 'result') {
+      const { callId, status, output, flags } = item;
+      trace.result(seq, callId, { status, output, flags });
+      show(item.ids, { role: 'tool', tool_call_id: callId, content: output } as Message);
+    } else if (item.kind === 'delegate') {
+      const id = agents.has(item.to) ? `${item.to}#${agents.size}` : item.to;
+      agents.set(id, { agent_id: id, name: item.to, parent_agent_id: context.agent });
+      contexts.push({
+        agent: id,
+        shown: [{ ids: [], message: { role: 'user', content: item.task } }],
+        tools: undefined,
+      });
+      trace.handoff(seq, context.agent, id, 'delegate', { tool_call_id: item.callId });
+    } else if (item.kind === 'return' && contexts.length > 1) contexts.pop();
+    else if (item.kind === 'observed') trace.observed(seq, item.name, { content: item.content });
+    else if (item.kind === 'forgot') {
+      const kept = context.shown.filter(({ ids }) => ids.length === 0 || !ids.every((id) => item.ids.has(id)));
+      const at = Math.min(item.offset ?? 1, kept.length);
+      const summary = { ids: [], message: { role: 'user', content: item.summary ?? '' } };
+      context.shown = item.summary === null ? kept : kept.toSpliced(at, 0, summary);
+      trace.observed(seq, 'condensation', { content: item.content });
     }
-    function observed(kind: string, content: unknown): Draft {
-      return emit.event('environment.observed', [episodeId, seq], { ...about, kind, ...given('content', content) });
-    }
+  }
+  return { agents: [...agents.values()], hasTokens: [...tokens.values()].some(({ sampled }) => sampled) };
+}
+
+function addAnswer(
+  trace: Trace,
+  seq: number,
+  { callId, message, finish, about }: Item & { readonly kind: 'answer' },
+  { agent, shown, tools }: Context,
+  turn: number,
+  { prompt, sampled }: { readonly prompt?: number[]; readonly sampled?: number[] } = {},
+): void {
+  const call = { seq, call_id: callId, agent_id: agent, turn };
+  const input = shown.map((one) => one.message);
+  trace.add('generation.requested', [callId], { ...call, input, tools });
+  trace.add('generation.completed', [callId], {
+    ...call,
+    choices: [{ index: 0, content: toMessage(message).content, finish_reason: finish, token_ids: sampled }],
+    prompt_token_ids: prompt,
+    ...about,
   });
-  return { drafts, agents: [...agents.values()], hasTokens: [...tokens.values()].some(({ sampled }) => sampled) };
+  for (const [index, { id, ...asked }] of toolCallsOf(message).entries())
+    trace.add('tool.called', [callId, index], {
+      ...call,
+      tool_call_id: trace.ledger.call(id),
+      index,
+      ...asked,
+      native: { tool_call_id: id },
+    });
 }
 
 /** The tokens of each answer, by its index: their items follow it, before the next answer. */

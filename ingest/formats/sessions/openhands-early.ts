@@ -2,6 +2,8 @@
 import { asText, canonicalJson, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { badMessage, type ChatMessage } from '../kit/chat-message.ts';
+import { APPARENT_ERROR, resultFlags } from '../kit/conversation.ts';
+import { finishReasonIn } from '../kit/finish-reason.ts';
 import { partsOf } from '../kit/parts.ts';
 import { chatCall } from '../kit/rollout-calls.ts';
 import { usageOf } from '../kit/usage.ts';
@@ -29,7 +31,7 @@ const SILENT = new Set([
 export function earlyItems(events: readonly JsonObject[]): Item[] {
   const answered = new Set<string>();
   const asked = new Map<string, string>();
-  const billed = { input: 0, output: 0 };
+  const billed = { input: 0, output: 0, cost: 0 };
   let stop: string | undefined;
   let answer: string | undefined;
   const items = events.flatMap((event, place): Item[] => {
@@ -57,7 +59,7 @@ export function earlyItems(events: readonly JsonObject[]): Item[] {
     const content = typeof task.task === 'string' ? task.task : canonicalJson(task);
     return [...items, { kind: 'delegate', to: args.agent, callId: reply.toolCallId, task: content }];
   });
-  return [...items, { kind: 'end', ...(answer ? { answer } : {}), ...(stop === undefined ? {} : { stop }) }];
+  return [...items, { kind: 'end', answer, stop }];
 
   function observationItems(event: JsonObject, ids: string[]): Item[] {
     const kind = event.observation as string;
@@ -72,8 +74,9 @@ export function earlyItems(events: readonly JsonObject[]): Item[] {
         ? back
         : [...back, { kind: 'observed', name: kind, content: { content: event.content, extras } }];
     const status = kind === 'error' ? 'error' : kind === 'user_rejected' ? 'denied' : 'ok';
-    const isFailed = event.success === false || exitCodeOf(extras) > 0;
-    return [...back, { kind: 'result', ids, callId, status, output: partsOf(event.content ?? ''), isFailed }];
+    const isFailed = status === 'ok' && (event.success === false || exitCodeOf(extras) > 0);
+    const flags = isFailed ? [APPARENT_ERROR] : resultFlags(event.content).flags;
+    return [...back, { kind: 'result', ids, callId, status, output: partsOf(event.content ?? ''), flags }];
   }
 
   /** The whole response is stored beside each of its actions; without it the action is all that is known of the model's output. */
@@ -86,23 +89,36 @@ export function earlyItems(events: readonly JsonObject[]): Item[] {
     const toolCallId = isIdentifier(metadata.tool_call_id) ? metadata.tool_call_id : `e${id}`;
     const callId = written && isIdentifier(response.id) ? response.id : `e${id}`;
     const fresh = !answered.has(callId);
-    const usage = written ? usageOf(response.usage) : grown(event.llm_metrics);
+    const usage = {
+      ...(written ? usageOf(response.usage) : grown(event.llm_metrics)),
+      ...(fresh ? costIn(event.llm_metrics) : {}),
+    };
     if (fresh) {
-      billed.input += Number(usage?.input_tokens ?? 0);
-      billed.output += Number(usage?.output_tokens ?? 0);
+      billed.input += Number(usage.input_tokens ?? 0);
+      billed.output += Number(usage.output_tokens ?? 0);
     }
     const item: Item & { readonly kind: 'answer' } = {
       kind: 'answer',
       ids: idsIn(event.id ?? place),
       callId,
       message: written ?? messageFrom(event, args, toolCallId),
-      about: {
-        ...(typeof response.model === 'string' ? { response_model: response.model } : {}),
-        ...(usage ? { usage } : {}),
-      },
-      ...(typeof choice?.finish_reason === 'string' ? { finish: choice.finish_reason } : {}),
+      about:
+        without({
+          response_model: typeof response.model === 'string' ? response.model : undefined,
+          usage: without(usage),
+        }) ?? {},
+      finish: finishReasonIn(choice, response),
     };
     return { item, toolCallId };
+  }
+
+  /** What the run cost since the answer before. */
+  function costIn(metrics: unknown): Record<string, unknown> {
+    const cost = isRecord(metrics) ? metrics.accumulated_cost : null;
+    if (typeof cost !== 'number' || !(cost > billed.cost)) return {};
+    const own = cost - billed.cost;
+    billed.cost = cost;
+    return { cost_usd: own };
   }
 
   /** What the run was billed since the answer before, where the action alone is known. */

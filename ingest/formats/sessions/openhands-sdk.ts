@@ -1,8 +1,11 @@
 /** Events of the OpenHands SDK, {kind, id, timestamp, source}, and the state of a conversation, which holds what was billed. */
-import type { Content } from '../../events/events.ts';
+import type { Content, Part } from '../../events/events.ts';
 import { asText, canonicalJson, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import type { ChatMessage } from '../kit/chat-message.ts';
+import { APPARENT_ERROR, resultFlags, UNKNOWN_RESULT } from '../kit/conversation.ts';
+import { finishReasonIn } from '../kit/finish-reason.ts';
+import { partsOf } from '../kit/parts.ts';
 import { chatCall } from '../kit/rollout-calls.ts';
 import { usageOf } from '../kit/usage.ts';
 import { type Item, idsIn } from './openhands-drafts.ts';
@@ -84,7 +87,7 @@ export function sdkItems(events: readonly JsonObject[], state: JsonObject | null
   const status = state?.execution_status ?? state?.agent_status;
   return [
     ...items,
-    { kind: 'end', ...(answer ? { answer } : {}), ...(typeof status === 'string' ? { stop: status } : {}) },
+    { kind: 'end', answer: answer || undefined, stop: typeof status === 'string' ? status : undefined },
   ];
 
   function answerItem(
@@ -106,6 +109,7 @@ export function sdkItems(events: readonly JsonObject[], state: JsonObject | null
       ids: idsIn(...group.map(({ id }) => id)),
       callId: response ?? `e${asText(event.id)}`.slice(0, 200),
       message,
+      finish: finishReasonIn(event.llm_message, event),
       about: {
         ...(response === null ? {} : { response_id: response }),
         ...(usage ? { usage } : {}),
@@ -127,10 +131,16 @@ function billedIn(state: JsonObject | null): ReadonlyMap<string, BilledUsage> {
   const stats = isRecord(state?.stats) ? state.stats : {};
   const metrics = [stats.usage_to_metrics, stats.service_to_metrics].find(isRecord) ?? {};
   for (const one of Object.values(metrics).filter(isRecord)) {
-    for (const usage of Array.isArray(one.token_usages) ? one.token_usages.filter(isRecord) : [])
-      if (isIdentifier(usage.response_id))
+    const usages = Array.isArray(one.token_usages) ? one.token_usages : [];
+    // A price is known to be that of a response where each has one.
+    const costs = Array.isArray(one.costs) && one.costs.length === usages.length ? one.costs : [];
+    for (const [i, usage] of usages.entries())
+      if (isRecord(usage) && isIdentifier(usage.response_id))
         billed.set(usage.response_id, {
-          usage: usageOf(without(usage, 'model', 'response_id', 'context_window', 'per_turn_token')),
+          usage: usageOf({
+            ...without(usage, 'model', 'response_id', 'context_window', 'per_turn_token'),
+            ...(isRecord(costs[i]) ? { cost: costs[i].cost } : {}),
+          }),
           model: usage.model,
         });
     for (const took of Array.isArray(one.response_latencies) ? one.response_latencies.filter(isRecord) : [])
@@ -140,28 +150,24 @@ function billedIn(state: JsonObject | null): ReadonlyMap<string, BilledUsage> {
   return billed;
 }
 
-function resultOf(event: JsonObject, ids: string[]): Item {
-  const seen = isRecord(event.observation) ? event.observation : {};
+function resultOf({ kind, observation: seen, ...event }: JsonObject, ids: string[]): Item {
   const callId = isIdentifier(event.tool_call_id) ? event.tool_call_id : `e${ids[0] ?? ''}`;
-  if (event.kind === 'UserRejectObservation')
-    return {
-      kind: 'result',
-      ids,
-      callId,
-      status: 'denied',
-      output: asText(event.rejection_reason ?? ''),
-      isFailed: false,
-    };
-  if (event.kind === 'AgentErrorEvent')
-    return { kind: 'result', ids, callId, status: 'error', output: asText(event.error ?? ''), isFailed: false };
-  const rest = without(seen, 'kind', 'content', 'is_error') ?? {};
+  const result = { kind: 'result', ids, callId } as const;
+  if (kind === 'UserRejectObservation')
+    return { ...result, status: 'denied', output: asText(event.rejection_reason ?? '') };
+  if (kind === 'AgentErrorEvent') return { ...result, status: 'error', output: asText(event.error ?? '') };
+  if (!isRecord(seen)) return { ...result, status: 'ok', output: partsOf(seen ?? ''), flags: [UNKNOWN_RESULT] };
+  const { kind: _, content, is_error, ...rest } = seen;
   const more = Array.isArray(event.extended_content) ? event.extended_content : [];
-  const content = Array.isArray(seen.content)
-    ? [...seen.content, ...more]
-    : [{ type: 'text', text: canonicalJson(rest) }, ...more];
-  const failed = seen.is_error === true || (typeof seen.error === 'string' && seen.error !== '');
-  const isFailed = typeof seen.exit_code === 'number' && seen.exit_code > 0;
-  return { kind: 'result', ids, callId, status: failed ? 'error' : 'ok', output: contentOf(content), isFailed };
+  const blocks = content == null ? [{ type: 'text', text: canonicalJson(rest) }] : [content].flat();
+  const failed = is_error === true || (typeof seen.error === 'string' && seen.error !== '');
+  const isFailed = !failed && typeof seen.exit_code === 'number' && seen.exit_code > 0;
+  return {
+    ...result,
+    status: failed ? 'error' : 'ok',
+    output: contentOf([...blocks, ...more]),
+    flags: isFailed ? [APPARENT_ERROR] : resultFlags(content).flags,
+  };
 }
 
 const roleOf = ({ role }: JsonObject, { source }: JsonObject): string =>
@@ -172,7 +178,8 @@ const textIn = (blocks: readonly unknown[]): string =>
 
 /** One text as it is; images are the places where they lie. */
 function contentOf(blocks: readonly unknown[]): Content {
-  const parts = blocks.filter(isRecord).flatMap((block) => {
+  const parts = blocks.flatMap((block) => {
+    if (!isRecord(block)) return partsOf([block]) as Part[];
     if (typeof block.text === 'string') return [{ type: 'text', content: block.text }];
     if (Array.isArray(block.image_urls))
       return block.image_urls.map((uri: unknown) => ({ type: 'uri', modality: 'image', uri }));

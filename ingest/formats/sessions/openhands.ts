@@ -4,7 +4,6 @@
  * `history` of a line of an evaluation (evaluation/utils/shared.py). Those of its SDK, {kind, id, source}, are read from openhands-sdk
  * 1.58.0 (PyPI), openhands/sdk/event/: a folder `events` beside `base_state.json`, or the `history` of such a line.
  */
-import type { Draft } from '../../events/events.ts';
 import { asText, canonicalJson, given, hashId, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { writtenJson } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
@@ -12,8 +11,9 @@ import type { Conversion, Format, Head, NativeRecord, NativeRefusal } from '../k
 import { listsOf } from '../kit/format.ts';
 import { marksOf } from '../kit/marks.ts';
 import { recordId, refusal, refused, revisedEmitter } from '../kit/native.ts';
-import { NO_TOKEN_IDS, runDrafts, taskOf } from '../kit/run.ts';
-import { type Item, openhandsDrafts } from './openhands-drafts.ts';
+import { NO_TOKEN_IDS, taskOf } from '../kit/run.ts';
+import { Trace } from '../kit/trace.ts';
+import { addItems, type Item } from './openhands-drafts.ts';
 import { earlyItems, isEarlyEvent } from './openhands-early.ts';
 import { isSdkEvent, isSdkState, sdkItems } from './openhands-sdk.ts';
 
@@ -67,34 +67,37 @@ function convert(record: NativeRecord): Conversion {
   const query = typeof output?.instruction === 'string' ? output.instruction : textOf(prompt);
   const metadata = isRecord(output?.metadata) ? output.metadata : {};
   const agent = isIdentifier(metadata.agent_class) ? metadata.agent_class : undefined;
-  const mapped = openhandsDrafts(emit, episodeId, items, agent);
-  const { answer, stop } = endOf(items);
-  const failed = output?.error != null || stop === 'error';
-  const drafts = runDrafts(emit, {
-    format: NAME,
-    episodeId,
-    canonical: writtenJson(record.value),
-    task: taskOf(
-      NAME,
-      query,
-      given('tags', isRecord(output?.instance) ? { instance: output.instance } : undefined),
-      output?.instance_id,
+  const trace = new Trace(emit, NAME, { ...record, canonical: writtenJson(record.value) }, episodeId);
+  const { agents, hasTokens } = addItems(trace, items, agent);
+  if (output) addScores(trace, output.test_result);
+  const end = items.findLast((item) => item.kind === 'end');
+  const { answer, stop } = end?.kind === 'end' ? end : {};
+  return {
+    ...trace.finish(
+      {
+        task: taskOf(
+          NAME,
+          query,
+          given('tags', isRecord(output?.instance) ? { instance: output.instance } : undefined),
+          output?.instance_id,
+        ),
+        started: {
+          flags: [...(hasTokens ? [] : [NO_TOKEN_IDS]), ...(refusals.length > 0 ? ['incomplete'] : [])],
+          tags: output ? without({ metadata: output.metadata ?? undefined }) : undefined,
+        },
+        agents,
+        finished: {
+          outcome: output?.error != null || stop === 'error' ? 'error' : 'unknown',
+          answer,
+          stop_reason: stop,
+          totals: isRecord(output?.metrics) ? { metrics: output.metrics } : undefined,
+          unmapped: output?.error == null ? undefined : { error: output.error },
+        },
+      },
+      refusals,
     ),
-    started: {
-      flags: [...(mapped.hasTokens ? [] : [NO_TOKEN_IDS]), ...(refusals.length > 0 ? ['incomplete'] : [])],
-      ...given('tags', output ? without({ metadata: output.metadata ?? undefined }) : undefined),
-    },
-    agents: mapped.agents,
-    events: [...mapped.drafts, ...(output ? scoreDrafts(episodeId, output.test_result) : [])],
-    finished: {
-      outcome: failed ? 'error' : 'unknown',
-      ...(answer === undefined ? {} : { answer }),
-      ...(stop === undefined ? {} : { stop_reason: stop }),
-      ...given('totals', isRecord(output?.metrics) ? { metrics: output.metrics } : undefined),
-      ...given('unmapped', output?.error == null ? undefined : { error: output.error }),
-    },
-  });
-  return { drafts, refusals, raw: writtenJson(record.value), repeated: named && record.ordinal > 0 };
+    repeated: named && record.ordinal > 0,
+  };
 }
 
 /** The events of a record in their order, whatever it is made of. */
@@ -177,27 +180,13 @@ const textOf = (item: Item | undefined): string | null => {
   return content.flatMap((part) => (part.type === 'text' ? [asText(part.content)] : [])).join('\n');
 };
 
-function endOf(items: readonly Item[]): { readonly answer?: string; readonly stop?: string } {
-  const last = items.findLast((item) => item.kind === 'end');
-  return last?.kind === 'end' ? { ...given('answer', last.answer), ...given('stop', last.stop) } : {};
-}
-
 /** Numbers and booleans that a judgement of the evaluation holds, also one level deeper in its report. */
-function scoreDrafts(episodeId: string, result: unknown): Draft[] {
-  if (!isRecord(result)) return [];
+function addScores(trace: Trace, result: unknown): void {
+  if (!isRecord(result)) return;
   const found = new Map<string, number | boolean>();
   for (const from of [result, ...Object.values(result).filter(isRecord)])
     for (const [name, value] of Object.entries(from))
       if (isIdentifier(name) && (typeof value === 'number' || typeof value === 'boolean') && !found.has(name))
         found.set(name, value);
-  return [...found].map(([name, value]) =>
-    emit.event('feedback.recorded', [episodeId, name], {
-      feedback_id: hashId(NAME, episodeId, name),
-      target: { kind: 'episode', id: episodeId, episode_id: episodeId },
-      kind: 'score',
-      name,
-      value,
-      by: 'env',
-    }),
-  );
+  for (const [name, value] of found) trace.feedback([name], { kind: 'score', name, value, by: 'env' });
 }

@@ -59,8 +59,31 @@ const cline = (text: string) => [
   { ...USER, ts: 1 },
   { role: 'assistant', content: [{ type: 'text', text }], ts: 2 },
 ];
+const gemini = (note: string, type = 'info', more: object = {}) => [
+  { sessionId: 's', projectHash: 'p', startTime: at(0) },
+  { id: '1', timestamp: at(0), type: 'user', content: 'q' },
+  { id: '2', timestamp: at(1), type: 'gemini', content: 'It is', model: 'm', ...more },
+  { id: '3', timestamp: at(2), type, content: note },
+];
+const openhands = (choice: object) => [
+  { id: 0, source: 'user', action: 'message', args: { content: 'q' } },
+  {
+    ...{ id: 1, source: 'agent', action: 'message', args: { content: 'It is' } },
+    tool_call_metadata: { model_response: { id: 'r', choices: [{ message: HALF, ...choice }] } },
+  },
+];
 
 it.each<[string, string, unknown, string]>([
+  ['gemini-cli', 'a note of the limit', gemini('⚠️  Response truncated due to token limits.'), 'length'],
+  ['gemini-cli', 'a note of a filter', gemini('Response stopped due to safety reasons.'), 'content_filter'],
+  ['gemini-cli', 'another filter', gemini('⚠️  Response stopped due to forbidden terms.', 'warning'), 'content_filter'],
+  ['gemini-cli', 'a note of recitation', gemini('Response stopped due to recitation policy.'), 'recitation'],
+  ['gemini-cli', 'a note without a reason', gemini('Response stopped for other reasons.'), 'error'],
+  ['gemini-cli', 'an abort', gemini('Request cancelled.'), 'aborted'],
+  ['gemini-cli', 'a message', gemini('Ready.', 'info', { finishReason: 'MAX_TOKENS' }), 'MAX_TOKENS'],
+  ['openhands', 'a choice', openhands({ finish_reason: 'length' }), 'length'],
+  ['openhands', 'Gemini in a choice', openhands({ finish_reason: 'content-filter' }), 'content_filter'],
+  ['openhands', 'Anthropic in a choice', openhands({ stop_reason: 'max_tokens' }), 'max_tokens'],
   ['openai-chat', 'a message', { messages: [USER, { ...HALF, finish_reason: 'length' }] }, 'length'],
   ['openai-chat', 'a row', { messages: [USER, HALF], finish_reason: 'content_filter' }, 'content_filter'],
   [
@@ -128,7 +151,7 @@ it.each<[string, string, unknown, string]>([
   expect(refused).toEqual([]);
   const choices = of('generation.completed').map((data) => (data.choices as Data[])[0]!.finish_reason);
   expect(choices).toEqual([reason]);
-  expect(CUT_REASONS).toContain(reason);
+  expect(CUT_REASONS).toContain(reason.toLowerCase());
 });
 
 it('an answer that was whole before its tool or its next turn was stopped is not cut', () => {
@@ -142,4 +165,14 @@ it('an answer that was whole before its tool or its next turn was stopped is not
   });
   const { of } = read('codex', [META, ASKED, call, billed, codex(4, 'event_msg', { type: 'turn_aborted' })]);
   expect(of('generation.completed').map((data) => (data.choices as Data[])[0]!.finish_reason)).toEqual([undefined]);
+});
+
+it('a note about something else, and a tool that was stopped, cut no answer of Gemini CLI', () => {
+  const call = { toolCalls: [{ id: 'c', name: 'run', args: {}, status: 'cancelled', timestamp: at(1) }] };
+  const later = [...gemini('Ready.'), { id: '4', timestamp: at(3), type: 'user', content: 'more' }];
+  const truncated = { id: '5', timestamp: at(4), type: 'info', content: 'Response truncated due to token limits.' };
+  for (const lines of [gemini('Ready.'), gemini('Request cancelled.', 'info', call), [...later, truncated]]) {
+    const choices = read('gemini-cli', lines).of('generation.completed')[0]!.choices as Data[];
+    expect(choices[0]).not.toHaveProperty('finish_reason');
+  }
 });

@@ -239,3 +239,33 @@ describe('A trajectory of OpenHands', () => {
     expect(known({ source: 'user', content: 'x' })).toBe(null);
   });
 });
+
+describe('What OpenHands says that a run cost', () => {
+  const costs = (value: unknown) =>
+    read('openhands', value)
+      .of('generation.completed')
+      .map(({ usage }) => (usage as Data | undefined)?.cost_usd);
+
+  it('is the growth of its account, at each answer of its early events', () => {
+    let answers = 0;
+    const spent = EARLY.map((event) =>
+      'llm_metrics' in event
+        ? { ...event, llm_metrics: { ...(event.llm_metrics as Data), accumulated_cost: 0.25 * ++answers } }
+        : event,
+    );
+    const found = costs(spent);
+    expect(found.slice(0, 2)).toEqual([0.25, 0.5]);
+    expect(found.reduce((sum: number, one) => sum + Number(one ?? 0), 0)).toBeLessThanOrEqual(0.25 * answers);
+    expect(costs(EARLY)).toEqual(found.map(() => undefined));
+  });
+
+  it('is the price of each response in the state of a conversation, where each has one', () => {
+    const priced = (...prices: number[]) => {
+      const state = structuredClone(STATE) as { stats: { usage_to_metrics: { agent: Data } } } & Data;
+      state.stats.usage_to_metrics.agent.costs = prices.map((cost) => ({ model: 'm1', cost, timestamp: 1 }));
+      return costs([state, ...SDK]);
+    };
+    expect(priced(0.5, 0.125)).toEqual([0.5, 0.125]);
+    expect(priced(0.5)).toEqual([undefined, undefined]);
+  });
+});

@@ -15,6 +15,20 @@ const pi = (id: string, parentId: string | null, message: object) => ({
   ...{ type: 'message', id, parentId, timestamp: time, message },
 });
 
+const early = (observed: object) => [
+  { id: 0, source: 'user', action: 'message', args: { content: 'q' } },
+  { id: 1, source: 'agent', action: 'run', args: { command: 'ls' } },
+  { id: 2, source: 'agent', observation: 'run', cause: 1, extras: {}, ...observed },
+];
+const sdk = (observation: unknown) => [
+  { kind: 'SystemPromptEvent', id: 's', timestamp: time, source: 'agent', system_prompt: { text: 'You look.' } },
+  {
+    ...{ kind: 'ActionEvent', id: 'a', timestamp: time, source: 'agent', thought: [], llm_response_id: 'r' },
+    tool_call: { id: 'c', name: 'read', arguments: '{}' },
+  },
+  { kind: 'ObservationEvent', id: 'o', timestamp: time, source: 'environment', tool_call_id: 'c', observation },
+];
+
 const SESSIONS: Readonly<Record<string, (content: unknown) => unknown>> = {
   'claude-code': (content) => [
     claude(0, 'user', 'q'),
@@ -31,6 +45,7 @@ const SESSIONS: Readonly<Record<string, (content: unknown) => unknown>> = {
     codex('response_item', { type: 'function_call', call_id: 'c', name: 'read', arguments: '{}' }),
     codex('response_item', { type: 'function_call_output', call_id: 'c', output: content }),
   ],
+  openhands: (content) => early({ content }),
   pi: (content) => [
     { type: 'session', id: 's', cwd: '/', version: 3, timestamp: time },
     pi('1', null, { role: 'assistant', content: [{ type: 'toolCall', id: 'c', name: 'read', arguments: {} }] }),
@@ -47,4 +62,23 @@ it.each(Object.keys(SESSIONS))('%s keeps a result of an unknown shape, flagged',
   }
   const { of } = read(format, SESSIONS[format]!([{ type: 'text', text: 'x' }]));
   expect(of('tool.returned')[0]!.flags).toBeUndefined();
+});
+
+it('openhands keeps results of its SDK that are no objects, or have no list of blocks', () => {
+  const kept = (observation: unknown) => {
+    const { of, refused } = read('openhands', sdk(observation));
+    expect(refused).toEqual([]);
+    expect(of('tool.returned')).toHaveLength(1);
+    const [{ output, flags }] = of('tool.returned') as [Record<string, unknown>];
+    return [output, flags];
+  };
+  const flagged = ['unknown_result'];
+  expect(kept('12 km')).toEqual(['12 km', flagged]);
+  expect(kept(ODD)).toEqual([[{ type: 'json', content: ODD[0] }], flagged]);
+  expect(kept(7)).toEqual([[{ type: 'json', content: 7 }], flagged]);
+  expect(kept(null)).toEqual(['', flagged]);
+  expect(kept({ kind: 'X', content: { rows: 2 } })).toEqual([[{ type: 'json', rows: 2 }], flagged]);
+  expect(kept({ kind: 'X', content: [7] })).toEqual([[{ type: 'json', content: 7 }], flagged]);
+  expect(kept({ kind: 'X', content: '12 km' })).toEqual(['12 km', undefined]);
+  expect(kept({ kind: 'X', content: [{ type: 'text', text: '12 km' }] })).toEqual(['12 km', undefined]);
 });
