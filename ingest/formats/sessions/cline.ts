@@ -33,10 +33,15 @@ const isTaskMessage = (record: unknown): record is JsonObject =>
   'content' in record &&
   typeof record.ts === 'number';
 
+/** What the window of a task shows, `ui_messages.json`: the conversation in words for people, of which the other file has all. */
+const isShown = (record: unknown): boolean =>
+  isRecord(record) && (record.type === 'say' || record.type === 'ask') && typeof record.ts === 'number';
+
 export const cline: Format = {
   name: NAME,
   summary: 'Sessions of Cline {sessionId, agent, messages}; api_conversation_history.json of Cline and Roo Code',
-  recognises: ({ records, shape }) => (shape === 'array' ? records.some(isTaskMessage) : records.some(isSession)),
+  recognises: ({ records, shape }) =>
+    shape === 'array' ? records.some((record) => isTaskMessage(record) || isShown(record)) : records.some(isSession),
   gathers: ({ shape }) => (shape === 'array' ? 'file' : null),
   joins: {
     names: (messages) => (isBegun(messages) ? [nameOf(messages)] : []),
@@ -61,6 +66,8 @@ function isBegun([first]: readonly unknown[]): boolean {
 
 function convert(record: NativeRecord): Conversion {
   const value = record.value;
+  if (Array.isArray(value) && value.length > 0 && value.every(isShown))
+    return { drafts: [], refusals: [], raw: null, unread: ['ui_messages.json'] };
   const session: JsonObject = isSession(value) ? value : { messages: Array.isArray(value) ? value : [value] };
   const messages = session.messages as readonly unknown[];
   const named = isIdentifier(session.sessionId) ? session.sessionId : null;
@@ -128,6 +135,23 @@ function interruptionIn(content: unknown): string | undefined {
   return found ? (/API Error/i.test(found[1]!) ? 'error' : 'aborted') : undefined;
 }
 
+/** What a tool of Cline says of each thing it was asked for, which is no block of a message. */
+const isReport = (one: unknown): one is JsonObject =>
+  isRecord(one) && typeof one.query === 'string' && typeof one.success === 'boolean' && !('type' in one);
+
+/** A result that is a list of reports has a part for each, and has failed where all of them have. */
+function withReports(block: unknown): unknown {
+  if (!isRecord(block) || block.type !== 'tool_result') return block;
+  const { content } = block;
+  if (!Array.isArray(content) || content.length === 0 || !content.every(isReport)) return block;
+  const failed = content.every(({ success }) => success === false);
+  return {
+    ...block,
+    content: content.map((report) => ({ type: 'json', content: report })),
+    ...(failed ? { is_error: true } : {}),
+  };
+}
+
 /** A message as a line of a session: Cline counts what came from a cache among the input, as no line does. */
 function lineOf(message: unknown, seq: number, sessionId: string): unknown {
   if (!isRecord(message)) return { type: 'user', uuid: `m${seq}`, sessionId, message };
@@ -141,7 +165,8 @@ function lineOf(message: unknown, seq: number, sessionId: string): unknown {
           input_tokens: metrics.inputTokens - read - written,
           cache_read_input_tokens: read,
           cache_creation_input_tokens: written,
-          ...(typeof metrics.outputTokens === 'number' ? { output_tokens: metrics.outputTokens } : {}),
+          output_tokens: metrics.outputTokens,
+          cost: metrics.cost,
         }
       : undefined;
   return {
@@ -152,7 +177,7 @@ function lineOf(message: unknown, seq: number, sessionId: string): unknown {
     timestamp: timeOfMs(ts),
     message: {
       role,
-      content,
+      content: Array.isArray(content) ? content.map(withReports) : content,
       ...given('stop_reason', role === 'assistant' ? interruptionIn(content) : undefined),
       ...(isRecord(modelInfo) && typeof modelInfo.id === 'string' ? { model: modelInfo.id } : {}),
       ...(usage === undefined ? {} : { usage }),

@@ -160,6 +160,7 @@ function messageDrafts(
     const response = isResponse(native) ? native : fieldsOf(extra.response);
     const call = { episode_id: episodeId, seq, call_id: `m${seq}`, agent_id: AGENT, turn: turn++ };
     const time = timeOf(native);
+    const usage = usageOf({ ...fieldsOf(response.usage), cost: extra.cost });
     const choice = Array.isArray(response.choices) ? fieldsOf(response.choices[0]) : {};
     drafts.push(
       emit.event('generation.requested', [episodeId, seq], { ...call, input: [...before] }),
@@ -176,8 +177,8 @@ function messageDrafts(
             },
           ],
           ...(typeof response.model === 'string' ? { response_model: response.model } : {}),
-          ...given('usage', usageOf(response.usage)),
-          ...given('unmapped', without({ cost: extra.cost })),
+          usage,
+          unmapped: usage?.cost_usd === undefined ? without({ cost: extra.cost }) : undefined,
         },
         time,
       ),

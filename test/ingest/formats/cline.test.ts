@@ -1,4 +1,5 @@
-import { readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { importFiles } from '../../../ingest/files/import.ts';
@@ -41,5 +42,49 @@ describe('Cline', () => {
       'assistant',
       'tool',
     ]);
+  });
+
+  it('reads the reports of a tool for whether it failed, and keeps what each call cost', () => {
+    const report = (success: boolean) => ({ query: 'ls', result: success ? 'a.py' : '', success });
+    const use = { type: 'tool_use', id: 'c', name: 'run', input: {} };
+    const session = (content: readonly unknown[]) => [
+      { role: 'user', content: 'Which files?', ts: 1 },
+      { role: 'assistant', content: [use], ts: 2, metrics: { inputTokens: 4, outputTokens: 2, cost: 0.5 } },
+      { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'c', content }], ts: 3 },
+    ];
+    const of = (...reports: boolean[]) => read('cline', session(reports.map(report))).of;
+    expect(of(true)('generation.completed')[0]!.usage).toMatchObject({ cost_usd: 0.5 });
+    for (const [reports, status] of [
+      [[true], 'ok'],
+      [[true, false], 'ok'],
+      [[false, false], 'error'],
+    ] as const) {
+      const [returned] = of(...reports)('tool.returned');
+      expect(returned).toMatchObject({
+        status,
+        output: reports.map((success) => ({ type: 'json', content: report(success) })),
+      });
+      expect(returned).not.toHaveProperty('flags');
+    }
+  });
+
+  it('says that what the window of a task showed is not read', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'troupe-cline-'));
+    const shown = [
+      { ts: 1, type: 'say', say: 'text', text: 'Which files?' },
+      { ts: 2, type: 'ask', ask: 'completion_result', text: '' },
+    ];
+    writeFileSync(join(folder, 'ui_messages.json'), JSON.stringify(shown));
+    const report = await importFiles([folder], memoryLog());
+    expect(report).toMatchObject({ episodes: 0, errors: [], unread_lines: [{ type: 'ui_messages.json', lines: 1 }] });
+    writeFileSync(
+      join(folder, 'api_conversation_history.json'),
+      JSON.stringify(contentOf('api_conversation_history.json')),
+    );
+    expect(await importFiles([folder], memoryLog())).toMatchObject({
+      ...{ episodes: 1, calls: 2, errors: [] },
+      unread_lines: [{ type: 'ui_messages.json' }],
+    });
+    rmSync(folder, { recursive: true });
   });
 });

@@ -115,6 +115,20 @@ describe('Trajectories of mini-swe-agent', () => {
     }
   });
 
+  it('keep what each answer cost, in dollars; a cost of 0 is unknown', () => {
+    const { messages, ...rest } = trajectory('tools');
+    const at = (cost: number) =>
+      read('mini-swe-agent', {
+        ...rest,
+        messages: messages.map((message) =>
+          message.role === 'assistant' ? { ...message, extra: { ...(message.extra as Data), cost } } : message,
+        ),
+      }).of('generation.completed')[0]!;
+    expect(at(0.25)).toMatchObject({ usage: { cost_usd: 0.25 } });
+    expect(at(0.25)).not.toHaveProperty('unmapped');
+    expect(at(0).usage).not.toHaveProperty('cost_usd');
+  });
+
   it('keep what can be read beside what cannot', () => {
     const { messages, ...rest } = trajectory('tools');
     const { refused, of } = read('mini-swe-agent', { ...rest, messages: [...messages, 7, { role: 'wizard' }] });

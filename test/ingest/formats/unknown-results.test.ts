@@ -2,7 +2,7 @@
 import { expect, it } from 'vitest';
 import { read } from './support/convert.ts';
 
-const ODD = [{ query: 'a', result: '1 | x', success: true }];
+const ODD = [{ rows: 1, result: '1 | x' }];
 const time = '2026-09-10T10:00:00.000Z';
 const claude = (n: number, type: string, content: unknown) => ({
   ...{ type, uuid: `u${n}`, parentUuid: n === 0 ? null : `u${n - 1}`, sessionId: 's', timestamp: time },
