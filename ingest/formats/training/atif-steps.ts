@@ -1,35 +1,72 @@
 /** One step of an ATIF trajectory as events. Each carries the key of its trajectory and the number of its step, to find its way back. */
-import type { Content, Draft, Message } from '../../events/events.ts';
+import type { Content, Message } from '../../events/events.ts';
 import { asText, given, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { toContent, toMessage } from '../kit/chat-message.ts';
 import { finishReasonIn } from '../kit/finish-reason.ts';
-import type { Emitter } from '../kit/native.ts';
+import { isTokenIds } from '../kit/rollout-calls.ts';
 import { timeOfText } from '../kit/run.ts';
+import type { Trace } from '../kit/trace.ts';
 import { withOurs } from '../kit/usage.ts';
-import { callIdOf, isCall, isCopied, type Numbering, referencesOf, type Trajectory } from './atif-trajectory.ts';
+import { callIdOf, isCall, isCopied, referencesOf, type Trajectory } from './atif-trajectory.ts';
 
-/** The events of a step; `input`, the conversation before it where that is known, is extended by the messages of the step. */
-export function trajectorySteps(
-  emit: Emitter,
+/** Adds the events of a step; `input`, the conversation before it where that is known, is extended by the messages of the step. */
+export function addStep(
+  trace: Trace,
   trajectory: Trajectory,
-  step: JsonObject,
+  native: JsonObject,
   input: Message[] | null,
-  numbering: Numbering,
-): Draft[] {
-  const stepDrafts = stepEmitter(emit, trajectory, step, numbering);
-  const message = step.source === 'agent' ? toMessage(asChat(step)) : plainMessage(step);
+  next: () => number,
+): void {
+  const step: Step = {
+    ...{ trace, trajectory, native, next },
+    callId: callIdOf(trajectory, native),
+    place: [trajectory.key, native.step_id as number],
+    origin: {
+      ...{ trajectory: trajectory.key, step: native.step_id, source: native.source },
+      ...given('timestamp', native.timestamp),
+    },
+    time: timeOfText(native.timestamp),
+  };
+  const message = native.source === 'agent' ? toMessage(asChat(native)) : plainMessage(native);
   const before = input && [...input];
-  input?.push(message, ...answersOf(step));
-  if (step.source !== 'agent') return [stepDrafts.message(step.source as string, message), ...stepDrafts.handOvers()];
-  if (isCopied(step)) return [stepDrafts.message(trajectory.agent, message, ['copied_context'])];
-  if (isCall(step)) return [...stepDrafts.generation(message, before), ...stepDrafts.tools(true)];
-  const calls = stepDrafts.tools(false);
-  const hasText = step.message !== '' || calls.length === 0;
-  return hasText
-    ? [stepDrafts.message(trajectory.agent, plainMessage({ ...step, source: 'assistant' })), ...calls]
-    : calls;
+  input?.push(message, ...answersOf(native));
+  if (native.source !== 'agent') {
+    addMessage(step, native.source as string, message);
+    // A program hands over between its turns, without a call of a tool.
+    for (const [i, result] of resultsOf(native).entries()) addHandOvers(step, result, i);
+  } else if (isCopied(native)) {
+    const calls = callsOf(native).length > 0 ? { tool_calls: native.tool_calls } : {};
+    addMessage(step, trajectory.agent, message, ['tool_calls', 'reasoning_content'], {
+      native: { ...step.origin, ...calls },
+      flags: ['copied_context'],
+    });
+  } else if (isCall(native)) {
+    addGeneration(step, message, before);
+    addTools(step, true);
+  } else {
+    if (native.message !== '' || callsOf(native).length + resultsOf(native).length === 0)
+      addMessage(step, trajectory.agent, plainMessage({ ...native, source: 'assistant' }), [
+        'tool_calls',
+        'observation',
+      ]);
+    addTools(step, false);
+  }
 }
+
+type Step = {
+  readonly trace: Trace;
+  readonly trajectory: Trajectory;
+  readonly native: JsonObject;
+  readonly next: () => number;
+  readonly callId: string;
+  readonly place: readonly (string | number)[];
+  readonly origin: JsonObject;
+  readonly time: string | null;
+};
+
+/** What every step has that is in a place of its own, or in that of its events. */
+const FRAME = ['step_id', 'source', 'message', 'timestamp'];
 
 const asChat = (step: JsonObject) => ({
   role: 'assistant',
@@ -68,202 +105,149 @@ const answersOf = (step: JsonObject): Message[] =>
     ...given('content', toContent(result.content) as Content),
   }));
 
-function stepEmitter(emit: Emitter, trajectory: Trajectory, step: JsonObject, numbering: Numbering) {
-  const { episodeId, key, agent } = trajectory;
-  const time = timeOfText(step.timestamp);
-  const callId = callIdOf(trajectory, step);
-  const native = { trajectory: key, step: step.step_id, source: step.source, ...given('timestamp', step.timestamp) };
-  const place = [episodeId, key, step.step_id as number];
-  const here = () => ({ episode_id: episodeId, seq: numbering.next() });
+function addMessage(
+  { trace, native, next, callId, place, origin, time }: Step,
+  from: string,
+  { role, content }: Message,
+  mapped: readonly string[] = [],
+  more: { readonly native?: JsonObject; readonly flags?: string[] } = {},
+): void {
+  const rest = without(native, ...FRAME, ...mapped);
+  const unmapped = rest && { step: rest };
+  const data = { seq: next(), message_id: callId, from, role, content, native: origin, ...more, unmapped };
+  trace.add('message.sent', place, data, time);
+}
 
-  const message = (from: string, { role, content }: Message, flags?: string[]): Draft => {
-    const mapped = isCall(step) || isCopied(step) || step.source !== 'agent' ? [] : ['tool_calls', 'observation'];
-    const rest = without(
-      step,
-      'step_id',
-      'source',
-      'message',
-      'timestamp',
-      ...mapped,
-      ...(isCopied(step) ? ['tool_calls', 'reasoning_content'] : []),
-    );
-    return emit.event(
-      'message.sent',
-      place,
+function addGeneration(
+  { trace, trajectory, native: step, next, callId, place, origin: native, time }: Step,
+  { content }: Message,
+  before: Message[] | null,
+): void {
+  const { agent, document } = trajectory;
+  const call = { seq: next(), call_id: callId, agent_id: agent };
+  const { model_name, metrics: given_, reasoning_content: thought, ...others } = step;
+  const model = typeof model_name === 'string' ? model_name : undefined;
+  const metrics = (given_ ?? {}) as JsonObject;
+  const { prompt_token_ids: prompt, completion_token_ids: ids, logprobs, extra, ...usage } = metrics;
+  const tokens = isTokenIds(ids) ? ids : undefined;
+  const probabilities = isNumbers(logprobs) && (!tokens || tokens.length === logprobs.length) ? logprobs : undefined;
+  const restOfMetrics = without({
+    extra,
+    ...(isTokenIds(prompt) ? {} : { prompt_token_ids: prompt }),
+    ...(tokens ? {} : { completion_token_ids: ids }),
+    ...(probabilities ? {} : { logprobs }),
+  });
+  const rest = without(
+    {
+      ...others,
+      ...(model === undefined ? { model_name } : {}),
+      ...(isRecord(given_) ? {} : { metrics: given_ }),
+      ...(typeof thought === 'string' ? {} : { reasoning_content: thought }),
+    },
+    ...[...FRAME, 'tool_calls', 'observation'],
+  );
+  const tools = (document.agent as JsonObject).tool_definitions;
+  const shown = before ?? undefined;
+  trace.add('generation.requested', place, { ...call, model, input: shown, tools, native }, time);
+  const choice = {
+    content,
+    finish_reason: finishReasonIn(extra, step.extra),
+    token_ids: tokens,
+    logprobs: probabilities,
+  };
+  trace.add(
+    'generation.completed',
+    place,
+    {
+      ...call,
+      choices: [{ index: 0, ...choice }],
+      prompt_token_ids: isTokenIds(prompt) ? prompt : undefined,
+      response_model: model,
+      usage: isRecord(given_) ? withOurs(usage) : undefined,
+      native,
+      flags: logprobs != null && !probabilities ? ['logprobs_mismatch'] : undefined,
+      unmapped: without({ step: rest, metrics: restOfMetrics }),
+    },
+    time,
+  );
+}
+
+/** The tools of a step and their results. Without a call of a model and a message the first tool call carries what else the step says. */
+function addTools(step: Step, called: boolean): void {
+  const { trace, trajectory, native, next, callId, place, origin, time } = step;
+  const own = { call_id: called ? callId : undefined };
+  for (const [index, call] of callsOf(native).entries()) {
+    const { tool_call_id: id, function_name: name, arguments: asked, ...more } = call;
+    const carries = !called && native.message === '' && index === 0;
+    trace.add(
+      'tool.called',
+      [...place, index],
       {
-        ...here(),
-        message_id: callId,
-        from,
-        role,
-        ...given('content', content),
-        native: { ...native, ...(isCopied(step) && callsOf(step).length > 0 ? { tool_calls: step.tool_calls } : {}) },
-        ...given('flags', flags),
-        ...given('unmapped', rest && { step: rest }),
+        seq: next(),
+        ...own,
+        agent_id: trajectory.agent,
+        tool_call_id: trace.ledger.call(`${trajectory.key}/${asText(id)}`),
+        index,
+        name: name as string,
+        type: 'function',
+        arguments: asked,
+        native: { ...origin, tool_call_id: id, ...(carries ? { carries } : {}) },
+        unmapped: without({
+          call: without(more),
+          step: carries ? without(native, ...FRAME, 'tool_calls', 'observation') : undefined,
+        }),
       },
       time,
     );
-  };
-
-  const generation = (output: Message, before: readonly Message[] | null): Draft[] => {
-    const call = { ...here(), call_id: callId, agent_id: agent };
-    const { model_name: model, metrics: given_, ...others } = step;
-    const metrics = (given_ ?? {}) as JsonObject;
-    const { prompt_token_ids: prompt, completion_token_ids: ids, logprobs, extra, ...usage } = metrics;
-    const tokens = isTokenIds(ids) ? ids : undefined;
-    const probabilities = isNumbers(logprobs) && (!tokens || tokens.length === logprobs.length) ? logprobs : undefined;
-    const restOfMetrics = without({
-      extra,
-      ...(isTokenIds(prompt) ? {} : { prompt_token_ids: prompt }),
-      ...(tokens ? {} : { completion_token_ids: ids }),
-      ...(probabilities ? {} : { logprobs }),
-    });
-    const rest = without(
-      {
-        ...others,
-        ...(typeof model === 'string' ? {} : { model_name: model }),
-        ...(isRecord(given_) ? {} : { metrics: given_ }),
-      },
-      'step_id',
-      'source',
-      'message',
-      'timestamp',
-      'tool_calls',
-      'observation',
-      ...(typeof step.reasoning_content === 'string' ? ['reasoning_content'] : []),
-    );
-    return [
-      emit.event(
-        'generation.requested',
-        place,
-        {
-          ...call,
-          ...(typeof model === 'string' ? { model } : {}),
-          ...(before ? { input: [...before] } : {}),
-          ...given('tools', (trajectory.document.agent as JsonObject).tool_definitions),
-          native,
-        },
-        time,
-      ),
-      emit.event(
-        'generation.completed',
-        place,
-        {
-          ...call,
-          choices: [
-            {
-              index: 0,
-              content: output.content as Content,
-              ...given('finish_reason', finishReasonIn(extra, step.extra)),
-              ...given('token_ids', tokens),
-              ...given('logprobs', probabilities),
-            },
-          ],
-          ...(isTokenIds(prompt) ? { prompt_token_ids: prompt } : {}),
-          ...(typeof model === 'string' ? { response_model: model } : {}),
-          ...(isRecord(given_) ? { usage: withOurs(usage) } : {}),
-          native,
-          ...(logprobs != null && !probabilities ? { flags: ['logprobs_mismatch'] } : {}),
-          ...given('unmapped', without({ step: rest, metrics: restOfMetrics })),
-        },
-        time,
-      ),
-    ];
-  };
-
-  const tools = (called: boolean): Draft[] => {
-    const own = called ? { call_id: callId } : {};
-    const carries = !called && step.message === '';
-    const rest = without(step, 'step_id', 'source', 'message', 'timestamp', 'tool_calls', 'observation');
-    return [
-      ...callsOf(step).map(({ tool_call_id: id, function_name: name, arguments: asked, ...more }, index) =>
-        emit.event(
-          'tool.called',
-          [...place, index],
-          {
-            ...here(),
-            ...own,
-            agent_id: agent,
-            tool_call_id: numbering.call(`${key}/${asText(id)}`),
-            index,
-            name: name as string,
-            type: 'function',
-            arguments: asked,
-            native: { ...native, tool_call_id: id, ...(carries && index === 0 ? { carries: true } : {}) },
-            ...given('unmapped', without({ call: without(more), ...(carries && index === 0 ? { step: rest } : {}) })),
-          },
-          time,
-        ),
-      ),
-      ...resultsOf(step).flatMap((result, i) => answer(result, i, own)),
-    ];
-  };
-
-  const answer = (result: JsonObject, index: number, own: { call_id?: string }): Draft[] => {
+  }
+  for (const [index, result] of resultsOf(native).entries()) {
     const { source_call_id: source, content, ...more } = result;
-    const call = answeredIn(step, result);
-    const answered = call === null ? null : numbering.result(`${key}/${asText(call)}`);
-    const about = { ...here(), ...own, native: { ...native, result: index, ...given('source_call_id', source) } };
-    const unmapped = given('unmapped', without(more));
-    const parts = toContent(content);
-    return [
-      answered === null
-        ? emit.event(
-            'environment.observed',
-            [...place, 'result', index],
-            { ...about, kind: 'output', ...given('content', parts), ...unmapped },
-            time,
-          )
-        : emit.event(
-            'tool.returned',
-            [...place, 'result', index],
-            {
-              ...about,
-              tool_call_id: answered,
-              status: isError(more.extra) ? 'error' : 'ok',
-              ...given('output', parts),
-              ...unmapped,
-            },
-            time,
-          ),
-      ...referencesOf(result).flatMap((reference, n) => handOver(reference, answered, [index, n])),
-    ];
-  };
+    const call = answeredIn(native, result);
+    const answered = call === null ? undefined : trace.ledger.result(`${trajectory.key}/${asText(call)}`);
+    const at = [...place, 'result', index];
+    const about = { seq: next(), ...own, native: { ...origin, result: index, ...given('source_call_id', source) } };
+    const [parts, unmapped] = [toContent(content), without(more)];
+    if (answered === undefined)
+      trace.add('environment.observed', at, { ...about, kind: 'output', content: parts, unmapped }, time);
+    else {
+      const status = isError(more.extra) ? 'error' : 'ok';
+      trace.add('tool.returned', at, { ...about, tool_call_id: answered, status, output: parts, unmapped }, time);
+    }
+    addHandOvers(step, result, index, answered);
+  }
+}
 
-  const handOver = (reference: JsonObject, toolCall: string | null, at: readonly number[]): Draft[] => {
+function addHandOvers(
+  { trace, trajectory, next, place, time }: Step,
+  result: JsonObject,
+  index: number,
+  toolCall?: string,
+): void {
+  for (const [n, reference] of referencesOf(result).entries()) {
     const { trajectory_id: id, session_id: session } = reference;
     const child = trajectory.children.find((one) => one.document.trajectory_id === id);
     const to = child?.agent ?? id ?? session ?? reference.trajectory_path;
-    if (!isIdentifier(to)) return [];
-    const elsewhere = !child && isIdentifier(session) && session !== episodeId;
-    return [
-      emit.event(
-        'control.transferred',
-        [...place, 'to', ...at],
-        {
-          ...here(),
-          from_agent: agent,
-          to_agent: to,
-          kind: 'delegate',
-          ...(toolCall === null ? {} : { tool_call_id: toolCall }),
-          ...(elsewhere ? { child_episode_id: session } : {}),
-        },
-        time,
-      ),
-    ];
-  };
-  /** Hand-overs of a step that calls no tool: a program hands over between its turns. */
-  const handOvers = (): Draft[] =>
-    resultsOf(step).flatMap((result, i) =>
-      referencesOf(result).flatMap((reference, n) => handOver(reference, null, [i, n])),
+    if (!isIdentifier(to)) continue;
+    const elsewhere = !child && isIdentifier(session) && session !== trace.episodeId;
+    trace.add(
+      'control.transferred',
+      [...place, 'to', index, n],
+      {
+        seq: next(),
+        from_agent: trajectory.agent,
+        to_agent: to,
+        kind: 'delegate',
+        tool_call_id: toolCall,
+        child_episode_id: elsewhere ? session : undefined,
+      },
+      time,
     );
-  return { message, generation, tools, handOvers };
+  }
 }
 
 /** Beside a result, as the converters of Harbor say it: of Claude Code, Pi and Kimi. */
 const isError = (extra: unknown): boolean =>
   isRecord(extra) && (extra.tool_result_is_error === true || extra.is_error === true);
 
-const isTokenIds = (value: unknown): value is number[] =>
-  Array.isArray(value) && value.every((id) => Number.isSafeInteger(id) && id >= 0 && id < 2 ** 31);
 const isNumbers = (value: unknown): value is number[] =>
   Array.isArray(value) && value.every((one) => typeof one === 'number' && Math.abs(one) <= 3.4e38);

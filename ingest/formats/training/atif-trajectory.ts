@@ -6,7 +6,6 @@ import { isGiven } from './atif-rules.ts';
 /** One trajectory on its way into events, the root or one inside it. */
 export type Trajectory = {
   readonly document: JsonObject;
-  readonly episodeId: string;
   /** Its identity within its run: its own id, or its content. */
   readonly key: string;
   readonly agent: string;
@@ -16,31 +15,18 @@ export type Trajectory = {
 };
 
 /** A document that keeps the rules, with those inside it. */
-export function trajectoryOf(
-  document: JsonObject,
-  episodeId: string,
-  parent: string | null,
-  place: number,
-): Trajectory {
+export function trajectoryOf(document: JsonObject, parent: string | null = null, place = 0): Trajectory {
   const own = document.trajectory_id as string | null | undefined;
   const key = own ?? (parent === null ? sha256(canonicalJson(document)).slice(0, 12) : `${parent}/${place}`);
   const children = (document.subagent_trajectories ?? []) as JsonObject[];
   return {
     document,
-    episodeId,
     key,
     agent: (document.agent as { name: string }).name,
     steps: answersIn(document.steps as JsonObject[]),
-    children: children.map((child, i) => trajectoryOf(child, episodeId, key, i)),
+    children: children.map((child, i) => trajectoryOf(child, key, i)),
   };
 }
-
-/** How facts of one document are numbered: in native order, and each tool call by an id of its own. */
-export type Numbering = {
-  readonly next: () => number;
-  readonly call: (id: string) => string;
-  readonly result: (id: string) => string;
-};
 
 /** References from a result, written as a list or as one. */
 export const referencesOf = (result: JsonObject): JsonObject[] =>

@@ -2,26 +2,17 @@
  * ATIF, the trajectory format of Harbor, in both directions: one document a run, its sub-agents' trajectories inside it. A step of
  * an agent is a model call, unless it is marked as made without a model or as context copied from elsewhere.
  */
-import type { Draft, EventData, Message } from '../../events/events.ts';
-import { asText, canonicalJson, given, hashId, isRecord, type JsonObject, without } from '../../events/json.ts';
-import { pushAll } from '../../events/push-all.ts';
+import type { Message } from '../../events/events.ts';
+import { asText, canonicalJson, given, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { textIn } from '../kit/chat-message.ts';
-import { toolLedger } from '../kit/conversation.ts';
 import type { Conversion, Format, NativeRecord } from '../kit/format.ts';
-import { type Emitter, emitterFor, recordId, refused, revisedEmitter } from '../kit/native.ts';
-import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfText } from '../kit/run.ts';
+import { emitterFor, refused, revisedEmitter } from '../kit/native.ts';
+import { NO_TOKEN_IDS, taskOf, timeOfText } from '../kit/run.ts';
+import { Trace } from '../kit/trace.ts';
 import { breaches, isGiven } from './atif-rules.ts';
-import { trajectorySteps } from './atif-steps.ts';
-import {
-  callIdOf,
-  isCall,
-  isCopied,
-  type Numbering,
-  referencesOf,
-  type Trajectory,
-  trajectoryOf,
-} from './atif-trajectory.ts';
+import { addStep } from './atif-steps.ts';
+import { callIdOf, isCall, isCopied, referencesOf, type Trajectory, trajectoryOf } from './atif-trajectory.ts';
 import { writeAtif } from './atif-write.ts';
 
 const NAME = 'atif';
@@ -43,52 +34,44 @@ function convert(record: NativeRecord): Conversion {
   if (refusals.length > 0) return refused(...refusals);
   const document = record.value as JsonObject;
   const named = sessionOf(document) ?? (document.trajectory_id as string | null | undefined);
-  const episodeId = named ?? recordId(NAME, record);
   const emit = named ? revisedEmitter(NAME) : emitterFor(NAME);
-  const root = trajectoryOf(document, episodeId, null, 0);
-  const drafts = (copy: JsonObject | undefined): Draft[] => episodeDrafts(emit, root, record.canonical, copy);
-  const exact = canonicalJson(writeAtif(drafts(undefined))) === canonicalJson([document]);
+  const trace = new Trace(emit, NAME, record, named ?? undefined);
+  const run = runOf(trace, trajectoryOf(document));
+  const converted = trace.finish(run);
+  const exact = canonicalJson(writeAtif(converted.drafts)) === canonicalJson([document]);
   return {
-    drafts: drafts(exact ? undefined : { record: document }),
-    refusals: [],
-    raw: record.canonical,
+    ...(exact ? converted : trace.finish({ ...run, started: { ...run.started, unmapped: { record: document } } })),
     repeated: Boolean(named) && record.ordinal > 0,
   };
 }
 
-function episodeDrafts(emit: Emitter, root: Trajectory, canonical: string, copy: JsonObject | undefined): Draft[] {
-  const { document, episodeId, key, steps } = root;
+function runOf(trace: Trace, root: Trajectory) {
+  const { document, key, steps } = root;
   const extra = isRecord(document.extra) ? document.extra : {};
   // What begins with a copy is a part of another document or a look back at it: that one has the task.
   const begins = steps[0] !== undefined && !isCopied(steps[0]);
   const asked = steps.find((step) => begins && step.source === 'user' && speakerOf(root, step) === root.agent);
-  const task = taskOf(NAME, textIn(asked?.message), given('ground_truth', extra.ground_truth), extra.task_id);
-  const ledger = toolLedger();
   let seq = firstSeq(steps);
-  const place = { next: () => seq++, call: ledger.call, result: ledger.result };
-  const drafts = trajectoryDrafts(emit, root, place);
-  const tokens = drafts.some(
+  addMembers(trace, root, null, 0);
+  addTrajectory(trace, root, () => seq++);
+  addRewards(trace, root, true);
+  const tokens = trace.events.some(
     (draft) => draft.name === 'generation.completed' && draft.data.choices.some((choice) => choice.token_ids),
   );
-  return runDrafts(emit, {
-    format: NAME,
-    episodeId,
-    canonical,
-    task,
+  return {
+    task: taskOf(NAME, textIn(asked?.message), given('ground_truth', extra.ground_truth), extra.task_id),
     started: {
       native: { format: NAME, trajectory: key },
-      ...given('session_id', sessionOf(document) ?? undefined),
+      session_id: sessionOf(document) ?? undefined,
       flags: [...(tokens ? [] : [NO_TOKEN_IDS]), ...(steps.length === 0 ? ['incomplete'] : [])],
-      ...given('unmapped', copy as Record<string, unknown> | undefined),
     },
-    events: [...memberDrafts(emit, root, null, 0), ...drafts, ...rewardDrafts(emit, root, true)],
     finished: {
-      outcome: 'unknown',
-      ...(isRecord(document.final_metrics) ? { totals: document.final_metrics } : {}),
+      outcome: 'unknown' as const,
+      totals: isRecord(document.final_metrics) ? document.final_metrics : undefined,
     },
     // Totals go on in the next document, so those of the last one are to show.
-    ...(isPart(document) ? { finishedAt: timeOfText(steps.at(-1)?.timestamp) } : {}),
-  });
+    finishedAt: isPart(document) ? timeOfText(steps.at(-1)?.timestamp) : null,
+  };
 }
 
 /**
@@ -122,68 +105,52 @@ function firstSeq(steps: readonly JsonObject[]): number {
 const CONTINUED = 1e6;
 
 /** The metadata of a trajectory: its agent, and everything about it that is not a step. */
-function memberDrafts(emit: Emitter, trajectory: Trajectory, parent: Trajectory | null, position: number): Draft[] {
-  const { document, episodeId, key, agent: name } = trajectory;
+function addMembers(trace: Trace, trajectory: Trajectory, parent: Trajectory | null, position: number): void {
+  const { document, key, agent: name } = trajectory;
   const { model_name: model, tool_definitions: tools, ...agent } = document.agent as JsonObject;
-  const own: EventData<'agent.defined'> = {
-    episode_id: episodeId,
+  const named = typeof model === 'string' ? model : undefined;
+  const { session_id, trajectory_id } = document;
+  trace.add('agent.defined', [key], {
     agent_id: name,
     name,
-    ...(parent ? { parent_agent_id: parent.agent } : {}),
-    ...(typeof model === 'string' ? { model } : {}),
-    ...given('tools', tools),
+    parent_agent_id: parent?.agent,
+    model: named,
+    tools,
     native: {
       format: NAME,
       version: document.schema_version,
       trajectory: key,
       ...(parent ? { parent: parent.key, position } : {}),
-      ids:
-        without(document, ...Object.keys(document).filter((one) => one !== 'session_id' && one !== 'trajectory_id')) ??
-        {},
+      ids: without({ session_id, trajectory_id }) ?? {},
     },
     unmapped: {
       ...without(document, 'schema_version', 'session_id', 'trajectory_id', 'agent', 'steps', 'subagent_trajectories'),
-      agent: {
-        ...without(agent, 'name'),
-        ...(typeof model === 'string' ? {} : given('model_name', model)),
-      },
+      agent: { ...without(agent, 'name'), ...(named === undefined ? given('model_name', model) : {}) },
     },
-  };
-  const sidechains = [...new Set(trajectory.steps.map((step) => speakerOf(trajectory, step)))].filter(
-    (agent) => agent !== name,
-  );
-  return [
-    emit.event('agent.defined', [episodeId, key], own),
-    ...sidechains.map((agent) =>
-      emit.event('agent.defined', [episodeId, key, agent], {
-        episode_id: episodeId,
-        agent_id: agent,
-        name: agent,
-        parent_agent_id: name,
-        native: { trajectory: key },
-      }),
-    ),
-    ...trajectory.children.flatMap((child, i) => memberDrafts(emit, child, trajectory, i)),
-  ];
+  });
+  for (const agent of new Set(trajectory.steps.map((step) => speakerOf(trajectory, step))))
+    if (agent !== name) {
+      const sidechain = { agent_id: agent, name: agent, parent_agent_id: name, native: { trajectory: key } };
+      trace.add('agent.defined', [key, agent], sidechain);
+    }
+  for (const [i, child] of trajectory.children.entries()) addMembers(trace, child, trajectory, i);
 }
 
 /** The steps of a trajectory, with those of a sub-agent after the step that refers to it. */
-function trajectoryDrafts(emit: Emitter, trajectory: Trajectory, numbering: Numbering): Draft[] {
-  const { children, steps } = trajectory;
-  const waiting = new Set(children);
-  const drafts: Draft[] = [];
+function addTrajectory(trace: Trace, trajectory: Trajectory, next: () => number): void {
+  const waiting = new Set(trajectory.children);
   const inputs = new Map<string, Message[] | null>();
-  for (const step of steps) {
+  for (const step of trajectory.steps) {
     const agent = speakerOf(trajectory, step);
     if (!inputs.has(agent)) inputs.set(agent, agent === unnamedIn(trajectory) ? null : []);
     if (replacesContext(step)) inputs.set(agent, null);
-    pushAll(drafts, trajectorySteps(emit, { ...trajectory, agent }, step, inputs.get(agent)!, numbering));
+    addStep(trace, { ...trajectory, agent }, step, inputs.get(agent)!, next);
     for (const id of referred(step)) {
       const child = [...waiting].find((one) => one.document.trajectory_id === id);
-      if (child && waiting.delete(child)) pushAll(drafts, trajectoryDrafts(emit, child, numbering));
+      if (child && waiting.delete(child)) addTrajectory(trace, child, next);
     }
   }
-  return [...drafts, ...[...waiting].flatMap((child) => trajectoryDrafts(emit, child, numbering))];
+  for (const child of waiting) addTrajectory(trace, child, next);
 }
 
 /**
@@ -208,37 +175,18 @@ const referred = (step: JsonObject): unknown[] =>
     .filter(isIdentifier);
 
 /** Rewards have no place of their own in the format; these are where its users put them. */
-function rewardDrafts(emit: Emitter, trajectory: Trajectory, isRoot: boolean): Draft[] {
-  const { document, episodeId, key, agent } = trajectory;
-  const rewardIn = (metrics: unknown): unknown =>
-    isRecord(metrics) && isRecord(metrics.extra) ? metrics.extra.reward : undefined;
-  const draft = (value: unknown, place: string, target: EventData<'feedback.recorded'>['target']): Draft[] => {
-    if (typeof value !== 'number' && typeof value !== 'boolean') return [];
-    const id = hashId(NAME, episodeId, key, place, 'reward');
-    return [
-      emit.event('feedback.recorded', [episodeId, key, place], {
-        feedback_id: id,
-        target,
-        kind: 'reward',
-        name: 'reward',
-        value: Number(value),
-        by: 'env',
-      }),
-    ];
+function addRewards(trace: Trace, trajectory: Trajectory, isRoot: boolean): void {
+  const { document, key, agent } = trajectory;
+  const { episodeId: episode_id } = trace;
+  const add = (metrics: unknown, place: string, kind: 'episode' | 'agent' | 'step', id: string): void => {
+    const value = isRecord(metrics) && isRecord(metrics.extra) ? metrics.extra.reward : undefined;
+    if (typeof value !== 'number' && typeof value !== 'boolean') return;
+    const reward = { kind: 'reward', name: 'reward', value: Number(value), by: 'env' } as const;
+    trace.feedback([key, place, 'reward'], { target: { kind, id, episode_id }, ...reward }, [key, place]);
   };
-  const whole = isRoot
-    ? ({ kind: 'episode', id: episodeId, episode_id: episodeId } as const)
-    : ({ kind: 'agent', id: agent, episode_id: episodeId } as const);
-  const steps = trajectory.steps.filter(isCall);
-  return [
-    ...draft(rewardIn(document.final_metrics), 'final', whole),
-    ...steps.flatMap((step) =>
-      draft(rewardIn(step.metrics), `${asText(step.step_id)}`, {
-        kind: 'step',
-        id: `${callIdOf(trajectory, step)}/0`,
-        episode_id: episodeId,
-      }),
-    ),
-    ...trajectory.children.flatMap((child) => rewardDrafts(emit, child, false)),
-  ];
+  if (isRoot) add(document.final_metrics, 'final', 'episode', episode_id);
+  else add(document.final_metrics, 'final', 'agent', agent);
+  for (const step of trajectory.steps.filter(isCall))
+    add(step.metrics, asText(step.step_id), 'step', `${callIdOf(trajectory, step)}/0`);
+  for (const child of trajectory.children) addRewards(trace, child, false);
 }
