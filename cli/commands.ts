@@ -176,7 +176,6 @@ export const COMMANDS: Readonly<Record<string, () => Promise<{ readonly addTo: A
   backup: () => import('./commands/backup.ts'),
   restore: () => import('./commands/restore.ts'),
   upgrade: () => import('./commands/upgrade.ts'),
-  rebuild: () => import('./commands/rebuild.ts'),
   checksum: () => import('./commands/checksum.ts'),
   log: () => import('./commands/log.ts'),
   reconcile: () => import('./commands/reconcile.ts'),

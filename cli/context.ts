@@ -1,6 +1,7 @@
 /** What a command works with: the project's database, its log, its artifacts. Opened once, closed at the end, in the one place where rooms meet. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { ChangeContext } from '../api/operations/operation.ts';
 import type { Config } from '../config.ts';
 import { createRedactor, type Redactor } from '../ingest/events/redact.ts';
 import { ownRules } from '../ingest/events/redact-own.ts';
@@ -20,6 +21,7 @@ import { sealedFile } from '../store/server/sealed.ts';
 import { type OpenDatabase, type OpenOptions, patientReads, withDatabase } from './database.ts';
 import { kafkaAccess } from './kafka-access.ts';
 import { troubleReporter } from './output.ts';
+import { VERSION } from './version.ts';
 
 export type Context = OpenDatabase & {
   readonly home: Home;
@@ -103,6 +105,18 @@ export function enduring(context: Context): Context {
     book: { ...book, report: (report) => tried(() => book.report(report)) },
   };
 }
+
+/** The same for operations, whose long work may run until the process ends. */
+export const operationContext = (context: Context, by: string): ChangeContext => ({
+  ...context,
+  project: context.database.project,
+  settings: context.config,
+  env: process.env,
+  version: VERSION,
+  by,
+  progress: () => {},
+  signal: new AbortController().signal,
+});
 
 /** Of the embedded server; null where there is none yet. */
 function passwordOf(home: Home): string | null {

@@ -5,13 +5,15 @@
 import { type Command, Option } from 'commander';
 import type { TObject, TSchema } from 'typebox';
 import { operationsOf } from '../api/operations/catalogue.ts';
-import { nounOf, verbOf } from '../api/operations/names.ts';
-import { type ChangeContext, type Operation, writingOf } from '../api/operations/operation.ts';
+import { verbOf } from '../api/operations/names.ts';
+import { type ChangeContext, type Operation, type ReadContext, writingOf } from '../api/operations/operation.ts';
 import { inputOf, perform } from '../api/operations/perform.ts';
 import { read } from '../document.ts';
 import { EXIT, got, TroupeError } from '../errors.ts';
-import { type Flags, plainCommand, who } from './command.ts';
-import { print, printJson, say, table } from './output.ts';
+import { homeAt } from '../store/server/home.ts';
+import { type Flags, plainCommand, untilInterrupted, who } from './command.ts';
+import { print, printJson, progressBar, say, table } from './output.ts';
+import { VERSION } from './version.ts';
 
 /** A field of an input; of a map with known names each of them is one. */
 type Field = { readonly path: readonly string[]; readonly schema: TSchema & Shape; readonly required: boolean };
@@ -31,6 +33,7 @@ export async function addOperations(program: Command, noun: string): Promise<voi
   const group = program.command(noun);
   const operations = await operationsOf(noun);
   for (const operation of operations) await addOperation(group, operation);
+  if (operations.some((one) => verbOf(one) === '')) return;
   const lines = operations.flatMap((one) => one.examples.slice(0, 1).map((example) => `  ${lineOf(one, example)}`));
   group.addHelpText('after', `\nExamples:\n${lines.join('\n')}`);
 }
@@ -39,7 +42,8 @@ async function addOperation(group: Command, operation: Operation): Promise<void>
   const { about, notes, changes } = operation;
   const verb = verbOf(operation);
   const fields = fieldsOf(operation.input);
-  const command = group.command(verb, { isDefault: verb === 'list' }).description(about);
+  const command = verb === '' ? group : group.command(verb, { isDefault: verb === 'list' });
+  command.description(about);
   for (const { path, schema, required } of fields) {
     const { position, file } = writingOf(schema);
     const [name] = path as [string];
@@ -55,7 +59,7 @@ async function addOperation(group: Command, operation: Operation): Promise<void>
   command.addHelpText('after', `${notes === undefined ? '' : `\n${notes}\n`}\nExamples:\n${examples}`);
   plainCommand(command, async (args, flags) => {
     const input = await inputFrom(operation, fields, args, flags);
-    const output = await withOperationContext(operation, flags, (context) => perform(operation, context, input));
+    const output = await withOperationContext(operation, flags, (context) => showing(operation, context, input, flags));
     if (flags.json) printJson(output);
     else {
       const text = await operation.text();
@@ -66,18 +70,27 @@ async function addOperation(group: Command, operation: Operation): Promise<void>
   });
 }
 
+/** Long work shows a bar, and ends with the first Ctrl-C. */
+async function showing(
+  operation: Operation,
+  context: ChangeContext,
+  input: Readonly<Record<string, unknown>>,
+  flags: Flags,
+): Promise<unknown> {
+  if (operation.long === undefined) return perform(operation, context, input);
+  const bar = progressBar(operation.long, { quiet: flags.quiet === true || flags.json === true });
+  return perform(operation, { ...context, progress: bar.update, signal: untilInterrupted() }, input).finally(bar.stop);
+}
+
 /** What reads alone does not load what the log needs. */
 async function withOperationContext<T>(
   { changes }: Operation,
   flags: Flags,
   work: (context: ChangeContext) => Promise<T>,
 ): Promise<T> {
-  const beside = { by: who(flags), env: process.env };
   if (changes) {
-    const { enduring, withContext } = await import('./context.ts');
-    return withContext(flags, (context) =>
-      work({ ...enduring(context), ...beside, project: context.database.project, settings: context.config }),
-    );
+    const { enduring, operationContext, withContext } = await import('./context.ts');
+    return withContext(flags, (context) => work(operationContext(enduring(context), who(flags))));
   }
   const { patientReads, withDatabase } = await import('./database.ts');
   return withDatabase(flags, (opened) => {
@@ -86,15 +99,21 @@ async function withOperationContext<T>(
       return withLog(opened, (context) => context.catchUp());
     };
     const { database, config } = opened;
-    const context = {
+    const context: ReadContext = {
       ...opened,
-      ...beside,
       db: patientReads(opened),
+      by: who(flags),
+      env: process.env,
       project: database.project,
       settings: config,
+      home: homeAt(config.home),
+      version: VERSION,
       catchUp,
+      progress: () => {},
+      signal: new AbortController().signal,
     };
-    return work(context as unknown as ChangeContext);
+    // An operation that changes nothing asks for no more.
+    return work(context as ChangeContext);
   });
 }
 
@@ -221,7 +240,7 @@ export function wordsOf(operation: Operation, input: Readonly<Record<string, unk
     if (repeated) return Object.entries(value as object).flatMap(([name, one]) => [flag, `${name}=${one}`]);
     return [flag, textOf(schema, value)];
   });
-  return [nounOf(operation), verbOf(operation), ...words];
+  return [...operation.name.split('.'), ...words];
 }
 
 const textOf = (schema: TSchema, value: unknown): string => (writingOf(schema).text ?? String)(value as never);

@@ -17,9 +17,7 @@ import { type Judging, judge, type MethodRequest, unjudged } from '../store/eval
 import { ask, type SqlAnswer } from '../store/explore/sql/sql.ts';
 import { closeImported } from '../store/projecting/closing.ts';
 import { analyzeGrown } from '../store/projecting/grown-tables.ts';
-import type { Rebuilt } from '../store/projecting/rebuilding/rebuild.ts';
-import { archivePlaces } from './archive-places.ts';
-import { type Context, withContext } from './context.ts';
+import { type Context, operationContext, withContext } from './context.ts';
 import { roleSettings } from './processes/children.ts';
 import { openedOnce } from './processes/opened-once.ts';
 import { VERSION } from './version.ts';
@@ -82,8 +80,6 @@ export type Project = Methods & {
   readonly freeze: (recipe: unknown, options?: Pick<FreezeOptions, 'allowEmpty'>) => Promise<FreezeResult>;
   /** Trains in a process of its own, since a training step blocks the event loop. */
   readonly train: (method: 'sft' | 'dpo' | 'rl', options: TrainOptions) => Promise<TrainResult>;
-  /** Rebuilds every table from the log; with `archived` the tables show what was pruned too, which stays in its archives. */
-  readonly rebuild: (options?: { readonly archived?: boolean }) => Promise<Rebuilt>;
   /** Closes the connections; the embedded server stops when nobody uses it. */
   readonly close: () => Promise<void>;
 };
@@ -119,10 +115,10 @@ export function openProject(options: ProjectOptions = {}): Promise<Project> {
 /** Every operation, on the tables as they are once the log is read to its end. */
 async function operationMethods(context: Context): Promise<Methods> {
   const operations = await allOperations();
-  const { database, config } = context;
-  const by = userInfo().username;
-  const asked = { ...context, project: database.project, settings: config, env: process.env, by };
-  return methodsBy(operations, (name, input) => perform(operations.find((one) => one.name === name)!, asked, input));
+  const asked = operationContext(context, userInfo().username);
+  return methodsBy(operations, (name, input, { signal = asked.signal, onProgress: progress = asked.progress }) =>
+    perform(operations.find((one) => one.name === name)!, { ...asked, signal, progress }, input),
+  );
 }
 
 function methodsOf(context: Context, reader: () => Promise<Db | null>): Omit<Project, 'close' | keyof Methods> {
@@ -182,13 +178,6 @@ function methodsOf(context: Context, reader: () => Promise<Db | null>): Omit<Pro
       return frozen;
     },
     train: (method, options) => trained(context, method, options),
-    rebuild: async ({ archived = false } = {}) => {
-      const [{ rebuild }, { judgeAgain }] = await Promise.all([
-        import('../store/projecting/rebuilding/rebuild.ts'),
-        import('../store/evaluate/judging/judge.ts'),
-      ]);
-      return rebuild(db, { judge: judgeAgain, archived, places: archivePlaces });
-    },
   };
 }
 

@@ -1,20 +1,20 @@
 /** What is made of the declared operations: docs/commands.md and the routes that the client knows. */
 import { allOperations } from '../api/operations/catalogue.ts';
-import { methodOf, nounOf, verbOf } from '../api/operations/names.ts';
+import { methodOf, nounOf } from '../api/operations/names.ts';
 import type { Operation } from '../api/operations/operation.ts';
-import { routeOf } from '../api/operations/route.ts';
+import { hasRoute, routeOf } from '../api/operations/route.ts';
 import { lineOf, optionsOf } from '../cli/derive.ts';
 import { page, table } from './pages.ts';
 
 /** api/client/routes.ts. */
 export async function clientRoutes(): Promise<string> {
-  const routes = (await allOperations()).map((operation) => {
+  const routes = (await allOperations()).filter(hasRoute).map((operation) => {
     const { method, url } = routeOf(operation);
-    return `  '${operation.name}': ['${method}', '${url}'],`;
+    return `  '${operation.name}': ['${method}', '${url}'${operation.long === undefined ? '' : ", 'long'"}],`;
   });
   return [
     '/** Made from the operations by `npm run docs`: the method and the path of each, which the client knows without their declarations. */',
-    'export const ROUTES: Readonly<Record<string, readonly [method: string, path: string]>> = {',
+    "export const ROUTES: Readonly<Record<string, readonly [method: string, path: string, long?: 'long']>> = {",
     ...routes,
     '};',
     '',
@@ -35,16 +35,23 @@ export async function commandsPage(): Promise<string> {
 }
 
 function sectionOf(operation: Operation): string[] {
-  const { method, url } = routeOf(operation);
-  const { about, scope, examples, notes } = operation;
+  const { about, examples, notes } = operation;
   const options = optionsOf(operation);
-  const path = url.replace(/:(\w+)/, (_, name: string) => name.toUpperCase());
+  const method = ['project', nounOf(operation), methodOf(operation)].filter((part) => part !== '').join('.');
   return [
-    `### ${nounOf(operation)} ${verbOf(operation)}`,
+    `### ${operation.name.replace('.', ' ')}`,
     `${about[0]!.toUpperCase()}${about.slice(1)}.`,
     ...(notes === undefined ? [] : [notes]),
     ['```sh', ...examples.map((example) => lineOf(operation, example)), '```'].join('\n'),
-    `\`${method} ${path}\`, scope \`${scope}\` · \`project.${nounOf(operation)}.${methodOf(operation)}(${JSON.stringify(examples[0] ?? {})})\``,
+    `${httpText(operation)} · \`${method}(${JSON.stringify(examples[0] ?? {})})\``,
     ...(options.length === 0 ? [] : [table(['field', 'option', 'meaning'], options)]),
   ];
+}
+
+function httpText(operation: Operation): string {
+  if (!hasRoute(operation)) return 'not over HTTP, since it needs a path of its machine';
+  const { method, url } = routeOf(operation);
+  const path = url.replace(/:(\w+)/, (_, name: string) => name.toUpperCase());
+  const answer = operation.long === undefined ? '' : ', answered with a job';
+  return `\`${method} ${path}\`, scope \`${operation.scope}\`${answer}`;
 }

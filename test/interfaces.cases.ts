@@ -1,7 +1,7 @@
 /** What test/interfaces.test.ts asks of every operation, in this order: its input for a name, and what the answer holds. */
 type Case = readonly [operation: string, input: (name: string) => Readonly<Record<string, unknown>>, answer: object];
 
-export const SETTINGS = { judge: null, notify: { ops: { command: ['true'] } } };
+export const SETTINGS = { judge: null, close_after: 1800, notify: { ops: { command: ['true'] } } };
 
 const job = { kind: 'freeze', spec: { recipe: { name: 'solved', where: 'reward >= 1', unit: 'step' } } };
 const unknown = { code: 'not_found' };
@@ -86,4 +86,5 @@ export const CASES: readonly Case[] = [
   ['key.list', () => ({ sort: 'name', limit: 2 }), { total: 5, items: [{ name: 'http', state: 'live' }, {}] }],
   ['key.revoke', (name) => ({ key: name }), { name: 'NAME', state: 'revoked' }],
   ['key.revoke', (name) => ({ key: name }), unknown],
+  ['rebuild', () => ({}), { archived: 0, left_out: 0, not_judged: [] }],
 ];

@@ -4,6 +4,7 @@
  */
 import { type ErrorCode, TroupeError } from '../../errors.ts';
 import { type Methods, methodsBy } from '../operations/catalogue.ts';
+import type { CallOptions } from '../operations/operation.ts';
 import { ROUTES } from './routes.ts';
 
 export type ClientOptions = {
@@ -21,8 +22,11 @@ export function connect({ url = 'http://127.0.0.1:7717', key, fetch: send = fetc
     ...(key === undefined ? {} : { authorization: `Bearer ${key}` }),
   };
   const operations = Object.keys(ROUTES).map((name) => ({ name }));
-  return methodsBy(operations, async (name, input) => {
-    const [method, route] = ROUTES[name]!;
+  const ask = async (
+    [method, route]: readonly [method: string, path: string],
+    input: unknown,
+    { signal }: CallOptions,
+  ): Promise<Record<string, unknown>> => {
     const rest = { ...(input as Record<string, unknown>) };
     const path = route.replace(/:(\w+)/, (_, field: string) => {
       const value = rest[field];
@@ -38,6 +42,7 @@ export function connect({ url = 'http://127.0.0.1:7717', key, fetch: send = fetc
     const answer = await send(new URL(asked, url), {
       method,
       headers,
+      ...(signal === undefined ? {} : { signal }),
       ...(method === 'POST' ? { body: JSON.stringify(rest) } : {}),
     }).catch((cause) => {
       throw new TroupeError('unreachable', `${url} does not answer: ${(cause as Error).message}`, { cause });
@@ -47,7 +52,32 @@ export function connect({ url = 'http://127.0.0.1:7717', key, fetch: send = fetc
     const { code = 'internal', detail = `The server answered ${answer.status}.`, field, expected, got, hint } = output;
     const more = Object.entries({ field, expected, got, hint }).filter(([, value]) => value !== undefined);
     throw new TroupeError(code as ErrorCode, textOf(detail), Object.fromEntries(more));
+  };
+  return methodsBy(operations, async (name, input, options) => {
+    const [method, path, long] = ROUTES[name]!;
+    const output = await ask([method, path], input, options);
+    return long === undefined
+      ? output
+      : resultOf(output, (id) => ask(['GET', '/v1/jobs/:id'], { id }, options), options);
   });
+}
+
+/** What a job ended with, once it has. @throws TroupeError with the code of what failed */
+async function resultOf(
+  { job_id: id }: Record<string, unknown>,
+  look: (id: unknown) => Promise<Record<string, unknown>>,
+  { onProgress }: CallOptions,
+): Promise<unknown> {
+  for (let pause = 20; ; pause = Math.min(2000, pause * 1.5)) {
+    const { state, outcome, result, error, done, total } = await look(id);
+    if (state === 'finished') {
+      if (outcome === 'done') return result;
+      const { code, message } = error as { readonly code: ErrorCode; readonly message: string };
+      throw new TroupeError(code, message);
+    }
+    if (typeof done === 'number' && typeof total === 'number') onProgress?.(done, total);
+    await new Promise((resolve) => setTimeout(resolve, pause));
+  }
 }
 
 const textOf = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value));

@@ -1,5 +1,5 @@
 /** Made from the operations by `npm run docs`: the method and the path of each, which the client knows without their declarations. */
-export const ROUTES: Readonly<Record<string, readonly [method: string, path: string]>> = {
+export const ROUTES: Readonly<Record<string, readonly [method: string, path: string, long?: 'long']>> = {
   'key.create': ['POST', '/v1/keys'],
   'key.list': ['GET', '/v1/keys'],
   'key.revoke': ['POST', '/v1/keys/:key/revoke'],
@@ -18,4 +18,5 @@ export const ROUTES: Readonly<Record<string, readonly [method: string, path: str
   'schedule.show': ['GET', '/v1/schedules/:name'],
   'receiver.list': ['GET', '/v1/receivers'],
   'receiver.test': ['POST', '/v1/receivers/:name/test'],
+  rebuild: ['POST', '/v1/rebuild', 'long'],
 };

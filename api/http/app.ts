@@ -89,6 +89,8 @@ export type AppOptions = OriginOptions & {
   /** What operations look up in the settings, and the variables that settings name. Default: nothing. */
   readonly settings?: ReadContext['settings'];
   readonly env?: ReadContext['env'];
+  /** The folders of this Troupe. */
+  readonly home?: ReadContext['home'];
   readonly version: string;
   /** Another thread, for requests whose bodies are large. Default: they are handled here. */
   readonly offload?: Offload;

@@ -1,18 +1,21 @@
 /** Every operation, by noun. A noun's file loads when one of its operations is used. */
 import { methodOf, nounOf } from './names.ts';
-import type { Method, Operation } from './operation.ts';
+import type { CallOptions, Method, Operation } from './operation.ts';
 
 export const NOUNS = {
   key: () => import('./key.ts'),
   deadletters: () => import('./deadletters.ts'),
   schedule: () => import('./schedule.ts'),
   receiver: () => import('./receiver.ts'),
+  rebuild: () => import('./rebuild.ts'),
 } as const;
 
 type Modules = { readonly [N in keyof typeof NOUNS]: Awaited<ReturnType<(typeof NOUNS)[N]>> };
-/** The operations as methods: `schedule.pause({…})`. */
+/** The operations as methods: `schedule.pause({…})`, and `rebuild({…})` of one without a verb. */
 export type Methods = {
-  readonly [N in keyof Modules]: { readonly [V in keyof Modules[N]]: Method<Modules[N][V]> };
+  readonly [N in keyof Modules]: N extends keyof Modules[N]
+    ? Method<Modules[N][N]>
+    : { readonly [V in keyof Modules[N]]: Method<Modules[N][V]> };
 };
 
 /** Of one noun, by name. */
@@ -25,12 +28,13 @@ export const allOperations = async (): Promise<readonly Operation[]> =>
 /** Methods for these operations, each by one function. */
 export function methodsBy(
   operations: readonly Pick<Operation, 'name'>[],
-  call: (name: string, input: unknown) => Promise<unknown>,
+  call: (name: string, input: unknown, options: CallOptions) => Promise<unknown>,
 ): Methods {
-  const methods: Record<string, Record<string, (input?: unknown) => Promise<unknown>>> = {};
+  const methods: Record<string, unknown> = {};
   for (const { name } of operations) {
-    methods[nounOf({ name })] ??= {};
-    methods[nounOf({ name })]![methodOf({ name })] = (input = {}) => call(name, input);
+    const [noun, verb] = [nounOf({ name }), methodOf({ name })];
+    const method = (input: unknown = {}, options: CallOptions = {}) => call(name, input, options);
+    methods[noun] = verb === '' ? method : { ...(methods[noun] as object | undefined), [verb]: method };
   }
   return methods as unknown as Methods;
 }

@@ -4,7 +4,7 @@ type OperationName = { readonly name: string };
 
 /** `schedule` of `schedule.dry-run`. */
 export const nounOf = ({ name }: OperationName): string => name.split('.', 1)[0]!;
-/** `dry-run` of `schedule.dry-run`. */
+/** `dry-run` of `schedule.dry-run`; nothing of `rebuild`, which is a verb by itself. */
 export const verbOf = ({ name }: OperationName): string => name.slice(nounOf({ name }).length + 1);
 /** `dryRun` of `schedule.dry-run`: how a program writes the verb. */
 export const methodOf = (named: OperationName): string =>

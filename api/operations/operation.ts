@@ -5,10 +5,13 @@
 import { type Static, type TObject, type TOptional, type TSchema, Type } from 'typebox';
 import { got, TroupeError } from '../../errors.ts';
 import type { Redactor } from '../../ingest/events/redact.ts';
-import type { ArtifactStore, EventLog, Originals } from '../../ingest/log/log.ts';
+import type { ArtifactStore, EventLog, IngestLedger, Originals } from '../../ingest/log/log.ts';
+import type { LogSource } from '../../ingest/log/source.ts';
 import type { EpisodeRule } from '../../ingest/traces/otlp/episode-rules.ts';
+import type { Patiently } from '../../store/db/patience.ts';
 import type { Db } from '../../store/db/pool.ts';
 import type { Scope } from '../../store/keys/api-key.ts';
+import type { Home } from '../../store/server/home.ts';
 
 /** The context of an operation, built by the interface that runs it. */
 export type ReadContext = {
@@ -20,7 +23,16 @@ export type ReadContext = {
   readonly settings: {
     readonly notify: Readonly<Record<string, unknown>> | null;
     readonly judge: unknown;
+    readonly close_after: number;
   };
+  readonly home: Home;
+  readonly version: string;
+  /** Retries what can be repeated until the database, the broker and the disk allow it. */
+  readonly patiently: Patiently;
+  /** Says how far long work is. */
+  readonly progress: (done: number, total: number, note?: string) => void;
+  /** Fires when whoever asked no longer wants the work done. */
+  readonly signal: AbortSignal;
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Brings the tables up to what the log holds now, where no projector does. */
   readonly catchUp: () => Promise<unknown>;
@@ -31,6 +43,9 @@ export type ChangeContext = ReadContext & {
   readonly log: EventLog;
   readonly artifacts: ArtifactStore;
   readonly originals: Originals;
+  readonly book: IngestLedger;
+  /** Where the log is read, if it lies outside the database. */
+  readonly source: LogSource | null;
   readonly redactor: Redactor;
   /** Which spans of a program belong together, besides what they say themselves. */
   readonly episodes: readonly EpisodeRule[];
@@ -74,6 +89,13 @@ type Declaration<I extends TObject, O extends TSchema, C extends boolean, R> = {
   /** What a key needs over HTTP. */
   readonly scope: Scope;
   readonly changes: C;
+  /**
+   * What its progress is called, of an operation that may take minutes: the command shows a bar, the library and the client call
+   * `onProgress`, and over HTTP it is a job, which `Idempotency-Key` makes safe to repeat.
+   */
+  readonly long?: string;
+  /** True: the answer may be large or costly, so that it is read on another thread of the server. */
+  readonly large?: true;
   readonly run: () => Promise<(context: Context<C>, input: FullInput<I>) => Promise<R>>;
   /** The output as text for people. */
   readonly text: () => Promise<(output: R, printer: Printer) => string>;
@@ -89,12 +111,18 @@ export type Operation = Omit<Declaration<TObject, TSchema, boolean, unknown>, 'e
   readonly exit?: (output: unknown) => number;
 };
 
+/** What a program may ask for beside the input. */
+export type CallOptions = Partial<Pick<ReadContext, 'signal'>> & {
+  /** Called while long work goes on. */
+  readonly onProgress?: ReadContext['progress'];
+};
+
 /** How a program calls an operation: the type of a method of the library and of the client. */
 export type Method<T> = T extends { readonly '~call': infer Call } ? Call : never;
 type Call<I extends TObject, O extends TSchema> =
   Record<never, never> extends GivenInput<I>
-    ? (input?: GivenInput<I>) => Promise<Plain<Static<O>>>
-    : (input: GivenInput<I>) => Promise<Plain<Static<O>>>;
+    ? (input?: GivenInput<I>, options?: CallOptions) => Promise<Plain<Static<O>>>
+    : (input: GivenInput<I>, options?: CallOptions) => Promise<Plain<Static<O>>>;
 
 /** Declares an operation. */
 export const operation = <I extends TObject, O extends TSchema, C extends boolean, R extends Plain<Static<O>>>(
@@ -103,6 +131,8 @@ export const operation = <I extends TObject, O extends TSchema, C extends boolea
 
 /** How a field is written on the command line, where it is not as an option of its name with its value. */
 export type Writing = {
+  /** It is a path or a program of the machine that does the work: the command and the library have it, HTTP has not. */
+  readonly local?: true;
   /** An argument without a name. */
   readonly position?: true;
   readonly flag?: string;
@@ -128,6 +158,9 @@ const withKeywords = <S extends TSchema>(schema: S, keywords: object): S =>
 
 export const written = <S extends TSchema>(schema: S, writing: Writing): S =>
   withKeywords(schema, { [WRITING]: writing });
+/** A path or a program of this machine, which nobody may name over HTTP. */
+export const local = <S extends TSchema>(schema: S, writing: Writing = {}): S =>
+  written(schema, { ...writing, local: true });
 export const position = <S extends TSchema>(schema: S): S => written(schema, { position: true });
 
 /** A field with another description. */

@@ -1,4 +1,5 @@
 /** The HTTP route of an operation. Pure. */
+import type { TObject } from 'typebox';
 import { nounOf, verbOf } from './names.ts';
 import { type Operation, writingOf } from './operation.ts';
 
@@ -14,19 +15,38 @@ export type Route = {
 const collectionOf = (noun: string): string =>
   `/v1/${noun.endsWith('s') ? noun : noun.endsWith('y') && !noun.endsWith('ey') ? `${noun.slice(0, -1)}ies` : `${noun}s`}`;
 
+/** An operation that needs a path of its machine has no route. */
+export const hasRoute = ({ input }: Operation): boolean =>
+  ((input.required ?? []) as readonly string[]).every((name) => !writingOf(input.properties[name]!).local);
+
+/** The operation as it is over HTTP: without what names a path or a program of the server. */
+export function overHttp(operation: Operation): Operation {
+  const { properties, ...rest } = operation.input;
+  const isLocal = (name: string) => writingOf(properties[name]!).local === true;
+  const without = (values: object) => Object.fromEntries(Object.entries(values).filter(([name]) => !isLocal(name)));
+  const examples = operation.examples.filter((example) => !Object.keys(example).some(isLocal));
+  return { ...operation, input: { ...rest, properties: without(properties) } as unknown as TObject, examples };
+}
+
 /** `list`, `add`, `create`, `show` and `remove` are the methods of HTTP; any other verb is a path of its own. */
 export function routeOf(operation: Operation): Route {
   const verb = verbOf(operation);
   const isNew = verb === 'add' || verb === 'create';
   const inPath = isNew ? null : idOf(operation);
-  const one = `${collectionOf(nounOf(operation))}${inPath === null ? '' : `/:${inPath}`}`;
+  const noun = nounOf(operation);
+  const one = `${verb === '' ? `/v1/${noun}` : collectionOf(noun)}${inPath === null ? '' : `/:${inPath}`}`;
+  if (verb === '') return { method: operation.changes ? 'POST' : 'GET', url: one, inPath };
   if (verb === 'list' || verb === 'show') return { method: 'GET', url: one, inPath };
   if (isNew) return { method: 'POST', url: one, inPath };
   if (verb === 'remove') return { method: 'DELETE', url: one, inPath };
   return { method: operation.changes ? 'POST' : 'GET', url: `${one}/${verb}`, inPath };
 }
 
-const idOf = ({ input }: Operation): string | null =>
-  Object.entries(input.properties).find(
-    ([, schema]) => writingOf(schema).position && 'type' in schema && schema.type !== 'array',
+const idOf = ({ input: { properties, required } }: Operation): string | null =>
+  Object.entries(properties).find(
+    ([name, schema]) =>
+      writingOf(schema).position &&
+      (required as readonly string[] | undefined)?.includes(name) &&
+      'type' in schema &&
+      schema.type !== 'array',
   )?.[0] ?? null;

@@ -16,7 +16,7 @@ import type { Handler } from '../../store/queue/jobs/jobs.ts';
 import { registerProcess } from '../../store/queue/jobs/processes.ts';
 import { handBack, runJobs, type Turn } from '../../store/queue/jobs/worker.ts';
 import type { Receiver } from '../../store/queue/notify/delivery.ts';
-import type { Context } from '../context.ts';
+import { type Context, operationContext } from '../context.ts';
 import { standingMethods } from '../methods/methods-asked.ts';
 import { say, troubleReporter } from '../output.ts';
 import { VERSION } from '../version.ts';
@@ -96,6 +96,7 @@ export const ROLES: Readonly<Record<string, Role>> = {
       { programEnv },
       { postJson },
       { turnOf },
+      { operationHandler },
     ] = await Promise.all([
       import('../../trainer/loop/jobs/handlers.ts'),
       import('../../trainer/loop/plan/handlers.ts'),
@@ -107,6 +108,7 @@ export const ROLES: Readonly<Record<string, Role>> = {
       import('../../trainer/loop/play/by-command.ts'),
       import('../../api/http/post.ts'),
       import('../training/training-turn.ts'),
+      import('../../api/operations/job.ts'),
     ]);
     const scorers = readScorers(context.config.rewards);
     const runners = readRunners(context.config.runners, scorers);
@@ -144,7 +146,8 @@ export const ROLES: Readonly<Record<string, Role>> = {
     const training = { ...trainerHandlers(context, settings), gate, program };
     // A rollout waits for its team for hours, and a plan does milliseconds between two stages: neither holds up a training, nor is held up.
     const playing = Array.from({ length: ROLLOUTS }, () => ({ ...rollouts, reward }));
-    const queues = [training, ...playing, { plan, play }];
+    const operations = operationHandler({ ...operationContext(context, 'work'), signal: options.signal });
+    const queues = [training, ...playing, { plan, play }, operations];
     await working(context, 'work', queues, options, turnOf(context));
     await Promise.all([closing, scheduling, watching, notifying]);
   },

@@ -102,6 +102,7 @@ export async function openServing(context: Context, options: ServingOptions): Pr
     project: context.database.project,
     settings: config,
     env: process.env,
+    home: context.home,
     version: VERSION,
     ingestOnly: role === 'ingest',
     ...(offload ? { offload } : {}),

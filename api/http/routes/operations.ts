@@ -3,19 +3,46 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { type TObject, Type } from 'typebox';
 import { createRedactor } from '../../../ingest/events/redact.ts';
 import { originalsIn } from '../../../store/log/originals.ts';
+import { homeAt } from '../../../store/server/home.ts';
+import { requestOperation, stateOfJob } from '../../operations/job.ts';
 import { nounOf } from '../../operations/names.ts';
 import { type ChangeContext, type Operation, shownSchema } from '../../operations/operation.ts';
 import { perform } from '../../operations/perform.ts';
-import { type Route, routeOf } from '../../operations/route.ts';
+import { hasRoute, overHttp, type Route, routeOf } from '../../operations/route.ts';
 import { JSON_TYPE, readJson } from '../checked-body.ts';
 import { documented, type RouteDoc } from '../openapi.ts';
-import { readQuery } from '../query.ts';
+import { readId, readQuery } from '../query.ts';
 
-type ServerContext = Pick<ChangeContext, 'db' | 'log' | 'artifacts' | 'project'> & Partial<ChangeContext>;
+type ServerContext = Pick<ChangeContext, 'db' | 'log' | 'artifacts' | 'book' | 'project'> & Partial<ChangeContext>;
+
+const Requested = Type.Object({ job_id: Type.String() });
+const JobState = Type.Object(
+  {
+    job_id: Type.String(),
+    kind: Type.String(),
+    state: Type.String({ description: 'waiting, running or finished' }),
+    outcome: Type.Union([Type.String(), Type.Null()], { description: 'done, failed or cancelled' }),
+    result: Type.Unknown(),
+    error: Type.Unknown(),
+    done: Type.Union([Type.Number(), Type.Null()]),
+    total: Type.Union([Type.Number(), Type.Null()]),
+  },
+  { additionalProperties: true },
+);
+const IDEMPOTENCY = {
+  'idempotency-key': 'a text of yours; asked again with it, the answer is the job of the first time',
+};
 
 /** The context of operations over HTTP. Another process projects, so `catchUp` does nothing. */
 export const operationContext = (served: ServerContext): ChangeContext => ({
-  settings: { notify: null, judge: null },
+  settings: { notify: null, judge: null, close_after: 1800 },
+  home: homeAt('.troupe'),
+  version: '',
+  source: null,
+  // A client waits for its answer and asks again itself.
+  patiently: (work) => work(),
+  progress: () => {},
+  signal: new AbortController().signal,
   env: {},
   redactor: createRedactor([]),
   episodes: [],
@@ -27,20 +54,37 @@ export const operationContext = (served: ServerContext): ChangeContext => ({
 });
 
 export function operationRoutes(app: FastifyInstance, operations: readonly Operation[], context: ChangeContext): void {
-  for (const operation of operations) {
+  for (const operation of operations.filter(hasRoute).map(overHttp)) {
     const route = routeOf(operation);
     const rest = withoutPath(operation.input, route);
     app.route<{ Params: Record<string, string> }>({
       method: route.method,
       url: route.url,
       ...documented(docOf(operation, route, rest)),
-      handler: async (request) => {
+      handler: async (request, reply) => {
         const given = route.method === 'POST' ? await bodyOf(request) : readQuery(request.query, rest).values;
         const by = request.identity?.key ?? context.by;
-        return perform(operation, { ...context, by }, { ...(given as object), ...inPathOf(operation, request.params) });
+        const input = { ...(given as object), ...inPathOf(operation, request.params) };
+        if (operation.long === undefined) return perform(operation, { ...context, by }, input);
+        const key = request.headers['idempotency-key'];
+        const job = await requestOperation({ ...context, by }, operation, { input, key: key?.toString() });
+        return reply
+          .code(202)
+          .header('location', `/v1/jobs/${encodeURIComponent(job.job_id)}`)
+          .send(job);
       },
     });
   }
+  app.get<{ Params: { readonly id: string } }>(
+    '/v1/jobs/:id',
+    documented({
+      summary: 'A job: its state, how far it is, and what it ended with.',
+      tag: 'jobs',
+      scope: 'read',
+      answers: { 200: { about: 'the job', schema: JobState } },
+    }),
+    ({ params }) => stateOfJob(context.db, readId(params.id)),
+  );
 }
 
 /** The field of the path, a number where it should be one. */
@@ -66,7 +110,7 @@ function withoutPath({ properties, ...rest }: TObject, { inPath }: Route): TObje
 }
 
 function docOf(operation: Operation, { method, inPath }: Route, rest: TObject): RouteDoc {
-  const { name, about, notes, scope, output, examples } = operation;
+  const { name, about, notes, scope, output, examples, long, large } = operation;
   const schema = shownSchema(rest);
   const bodies = examples.map((example) =>
     Object.fromEntries(Object.entries(example).filter(([field]) => field !== inPath)),
@@ -87,6 +131,11 @@ function docOf(operation: Operation, { method, inPath }: Route, rest: TObject): 
           },
         }
       : { query: schema }),
-    answers: { 200: { about: 'the output', schema: output } },
+    ...(large === undefined ? {} : { large }),
+    ...(long === undefined ? {} : { headers: IDEMPOTENCY }),
+    answers:
+      long === undefined
+        ? { 200: { about: 'the output', schema: output } }
+        : { 202: { about: 'a job; its result is the output', schema: Requested } },
   };
 }

@@ -15,6 +15,8 @@ import { freshDatabase, type TestDatabase } from '../../support/database.ts';
 
 export type TestApp = TestDatabase & {
   readonly app: FastifyInstance;
+  /** What the app works with. */
+  readonly parts: Pick<AppOptions, 'db' | 'log' | 'book' | 'artifacts' | 'project'>;
   /** Waits until everything in the log is in the tables. */
   readonly project: () => Promise<void>;
 };
@@ -23,24 +25,28 @@ export async function testApp(options: Partial<AppOptions> = {}): Promise<TestAp
   const database = await freshDatabase();
   const { db } = database;
   let reader: ReturnType<typeof openReader> | undefined;
-  const app = await buildApp({
+  const parts = {
     db,
     log: postgresLog(db),
     book: postgresBook(db),
     artifacts: fileArtifacts(join(tmpdir(), 'troupe-test-artifacts')),
+    project: 'test',
+  };
+  const app = await buildApp({
+    ...parts,
     policyServers: fixedPolicyServers(),
     keys: openKeyRing(db),
     reader: () => {
       reader ??= openReader({ ...database, embedded: true });
       return reader;
     },
-    project: 'test',
     version: '0.0.0',
     ...options,
   });
   return {
     ...database,
     app,
+    parts,
     project: async () => {
       while ((await projectBatch(db)) > 0);
     },

@@ -3,9 +3,9 @@
  * removed first, so half an archive is none.
  */
 import { createHash } from 'node:crypto';
-import type { Draft, FileSink } from '../store/datasets/publish.ts';
-import { type ArchivePlace, folders, MANIFEST, type Places } from '../store/keep/places.ts';
-import type { Objects } from '../trainer/model/checkpoints/object-store.ts';
+import type { Draft, FileSink } from '../../store/datasets/publish.ts';
+import { type ArchivePlace, folders, MANIFEST, type Places } from '../../store/keep/places.ts';
+import type { Objects } from '../../trainer/model/checkpoints/object-store.ts';
 
 /** A part of an upload, and of a download. */
 const PART_BYTES = 16 * 1024 * 1024;
@@ -14,8 +14,8 @@ const PART_BYTES = 16 * 1024 * 1024;
 export const archivePlaces: Places = async (address) => {
   if (!address.includes('://')) return folders;
   const [{ bucketAt }, { objectAccess }] = await Promise.all([
-    import('../trainer/model/checkpoints/bucket-store.ts'),
-    import('../trainer/model/checkpoints/object-store.ts'),
+    import('../../trainer/model/checkpoints/bucket-store.ts'),
+    import('../../trainer/model/checkpoints/object-store.ts'),
   ]);
   const { objects } = await bucketAt(address, () => objectAccess(process.env));
   return bucketPlace(objects);

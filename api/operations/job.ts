@@ -1,0 +1,76 @@
+/** Long operations over HTTP: each is a job of the queue, done by `troupe run work`. */
+import { randomUUID } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
+import { TroupeError } from '../../errors.ts';
+import { hashId } from '../../ingest/events/json.ts';
+import type { Db } from '../../store/db/pool.ts';
+import { firstOf, query, sql } from '../../store/db/query.ts';
+import { type Handler, requestJob } from '../../store/queue/jobs/jobs.ts';
+import { allOperations } from './catalogue.ts';
+import type { ChangeContext, Operation } from './operation.ts';
+import { inputOf, perform } from './perform.ts';
+
+/** The kind of such jobs. No schedule requests it: what an operation needs is checked where it is asked for. */
+const KIND = 'operation';
+/** Between two reports of progress. */
+const REPORT_MS = 2000;
+
+/**
+ * Requests an operation as a job; a request with a key that was used before is answered with the job of the first.
+ * @throws TroupeError `usage` for an input that does not fit; `conflict` where the key was used with another input
+ */
+export async function requestOperation(
+  context: ChangeContext,
+  operation: Operation,
+  { input: given, key }: { readonly input: unknown; readonly key: string | undefined },
+): Promise<{ readonly job_id: string }> {
+  const { name } = operation;
+  const input = inputOf(operation, given);
+  const job_id = `${KIND}/${name}/${key === undefined ? randomUUID() : hashId([context.by, name, key])}`;
+  const spec = { operation: name, input, by: context.by };
+  await requestJob(context, { job_id, kind: KIND, spec });
+  const queued = query.selectFrom('troupe.job_queue').select('spec').where('job_id', '=', job_id);
+  if (!isDeepStrictEqual((await firstOf(context.db, queued))?.spec, JSON.parse(JSON.stringify(spec))))
+    throw new TroupeError('conflict', `The Idempotency-Key was used for ${name} with another input.`, {
+      field: 'Idempotency-Key',
+    });
+  return { job_id };
+}
+
+/** Does such jobs. */
+export const operationHandler = (context: ChangeContext): Readonly<Record<string, Handler>> => ({
+  [KIND]: async ({ spec: { operation: name, input, by } }, report, fenced) => {
+    const operation = (await allOperations()).find((one) => one.name === name);
+    if (operation === undefined) throw new TroupeError('not_found', `There is no operation ${String(name)}.`);
+    let step = 0;
+    let next = 0;
+    const progress = (done: number, total: number) => {
+      const now = performance.now();
+      if (now < next) return;
+      next = now + REPORT_MS;
+      // A report that is lost is made up by the next one; a job that was cancelled hears of it by its signal.
+      void report(step++, { done, total }).catch(() => {});
+    };
+    const signal = AbortSignal.any([fenced, context.signal]);
+    return perform(operation, { ...context, by: String(by), signal, progress }, input);
+  },
+});
+
+/** A job as whoever waits for it needs it. @throws TroupeError `not_found` */
+export async function stateOfJob(db: Db, jobId: string) {
+  const latest = (name: string) =>
+    sql<
+      number | null
+    >`(select value from facts.job_metrics m where m.job_id = q.job_id and m.name = ${name} order by step desc limit 1)`;
+  const job = await firstOf(
+    db,
+    query
+      .selectFrom('troupe.job_queue as q')
+      .select(['job_id', 'kind', 'state', 'outcome', 'result', 'error', 'requested_at'])
+      .select([latest('done').as('done'), latest('total').as('total')])
+      .where('job_id', '=', jobId)
+      .where('kind', 'not in', ['schedule', 'notify']),
+  );
+  if (job) return job;
+  throw new TroupeError('not_found', `There is no job ${jobId}.`, { field: 'id', hint: 'GET /v1/jobs lists them.' });
+}
