@@ -89,68 +89,139 @@ const NONE: Originals = {
  * signal fires (what was appended stays; importing again goes on), and whatever the log throws.
  */
 export async function importFiles(paths: readonly string[], options: ImportOptions): Promise<ImportReport> {
-  const { dryRun = false, onProgress = () => {}, redactor = createRedactor(), episodes = [], signal } = options;
   const forced = options.format === undefined ? null : formatNamed(options.format);
-  const { files, skipped } = await findFiles(paths);
-  const counts: Counts = { received: 0, accepted: 0, duplicates: 0, rejected: 0 };
-  const errors: ImportError[] = [];
-  const skippedFiles = [...skipped];
-  const formats = new Set<Format>();
-  const unmapped = new Map<string, number>();
-  const unread = new Map<string, number>();
-  const finder = fieldFinder();
-  const tally = tallier();
-  const runs = new Map<Format, InputFile[]>();
-  const folders = new Map<string, { readonly format: Format; readonly paths: string[] }>();
-  const ordinalOf = ordinals();
-  const stated = new Set<string>();
+  return new FileImport(await findFiles(paths), forced, options).run();
+}
+
+/** One import: what it has read, and what it waits to read. */
+class FileImport {
+  readonly #options: ImportOptions;
+  readonly #forced: Format | null;
+  readonly #redactor: Redactor;
+  readonly #files: readonly InputFile[];
+  readonly #skippedFiles: SkippedFile[];
+  readonly #bytesTotal: number;
+  readonly #counts: Counts = { received: 0, accepted: 0, duplicates: 0, rejected: 0 };
+  readonly #errors: ImportError[] = [];
+  readonly #formats = new Set<Format>();
+  readonly #unmapped = new Map<string, number>();
+  readonly #unread = new Map<string, number>();
+  readonly #finder = fieldFinder();
+  readonly #tally = tallier();
+  readonly #runs = new Map<Format, InputFile[]>();
+  readonly #folders = new Map<string, { readonly format: Format; readonly paths: string[] }>();
+  readonly #ordinalOf = ordinals();
+  readonly #stated = new Set<string>();
   /** By episode, the source that began it in this import. */
-  const begun = new Map<string, string>();
-  const deferred: InputFile[] = [];
-  const bytesTotal = files.reduce((sum, file) => sum + file.bytes, 0);
-  let bytesBefore = 0;
-  let position = { file: '', bytes: 0 };
-  let read = 0;
+  readonly #begun = new Map<string, string>();
+  readonly #deferred: InputFile[] = [];
+  readonly #earlier: Earlier;
+  readonly #copies: ReturnType<typeof copyFinder>;
+  readonly #batches: ReturnType<typeof openBatches>;
+  #bytesBefore = 0;
+  #position = { file: '', bytes: 0 };
+  #read = 0;
 
-  const cleaned = <T>(value: T): T => withEpisodes(redactor.value(value) as T, episodes);
-  const { originals = NONE, artifacts } = options;
-  const earlier: Earlier = { originals, artifacts };
-  const copies = copyFinder(earlier);
+  constructor(
+    { files, skipped }: Awaited<ReturnType<typeof findFiles>>,
+    forced: Format | null,
+    options: ImportOptions,
+  ) {
+    const { log, book, artifacts, originals = NONE, redactor = createRedactor() } = options;
+    this.#options = options;
+    this.#forced = forced;
+    this.#redactor = redactor;
+    this.#files = files;
+    this.#skippedFiles = [...skipped];
+    this.#bytesTotal = files.reduce((sum, file) => sum + file.bytes, 0);
+    this.#earlier = { originals, artifacts };
+    this.#copies = copyFinder(this.#earlier);
+    this.#batches = openBatches({
+      ...(options.dryRun ? NOWHERE : { log, book, artifacts }),
+      counts: this.#counts,
+      onRefusal: (refusal, { file, line }) => {
+        if (this.#errors.length < LISTED_ERRORS) this.#errors.push({ file, line, ...refusal });
+      },
+      onBatch: () => this.#progress(),
+    });
+  }
 
-  const batches = openBatches({
-    ...(dryRun ? NOWHERE : { log: options.log, book: options.book, artifacts: options.artifacts }),
-    counts,
-    onRefusal: (refusal, { file, line }) => {
-      if (errors.length < LISTED_ERRORS) errors.push({ file, line, ...refusal });
-    },
-    onBatch: () => onProgress({ ...progressOf(), events: counts.received }),
-  });
-  const progressOf = () => ({ file: position.file, bytesDone: bytesBefore + position.bytes, bytesTotal });
+  async run(): Promise<ImportReport> {
+    try {
+      await this.#takeFiles(this.#files);
+      for (const [format, files] of this.#runs) await this.#takeRuns(files, format);
+      for (const [key, { format, paths }] of this.#folders) {
+        if (!key.startsWith('import:')) await this.#gather(paths.toSorted(), format, true);
+        else
+          for await (const part of gatherParts(paths.toSorted(), this.#check))
+            await this.#keepGathered(part, format, true);
+      }
+      await this.#takeFiles(this.#deferred, true);
+    } catch (error) {
+      // What was read before the fault is kept and reported; the caller gets the fault.
+      await this.#batches.finish().catch(() => {});
+      throw error;
+    }
+    await this.#batches.finish();
+    return this.#report();
+  }
+
+  #report(): ImportReport {
+    const { dryRun } = this.#options;
+    const [only] = this.#formats;
+    const omitted = this.#counts.rejected - this.#errors.length;
+    const unread = [...this.#unread].map(([kind, lines]) => unreadOf(kind, lines));
+    return {
+      format: this.#formats.size > 1 ? 'mixed' : (only?.name ?? null),
+      files: this.#read,
+      skipped_files: this.#skippedFiles,
+      events: dryRun ? { ...this.#counts, accepted: 0, duplicates: 0 } : this.#counts,
+      ...this.#tally.total(),
+      errors: this.#errors,
+      ...(omitted > 0 ? { errors_omitted: omitted } : {}),
+      ...(unread.length > 0 ? { unread_lines: unread } : {}),
+      ...(dryRun ? { mapping: this.#finder.found(), unmapped: unmappedOf(this.#unmapped) } : {}),
+    };
+  }
+
+  #cleaned<T>(value: T): T {
+    return withEpisodes(this.#redactor.value(value) as T, this.#options.episodes ?? []);
+  }
+
+  #progress(): void {
+    const { file, bytes } = this.#position;
+    const bytesDone = this.#bytesBefore + bytes;
+    this.#options.onProgress?.({ file, bytesDone, bytesTotal: this.#bytesTotal, events: this.#counts.received });
+  }
 
   /** True where an event that records repeat was emitted before in this import. */
-  const statedBefore = (event: Event): boolean => {
+  #statedBefore(event: Event): boolean {
     const key = `${event.key} ${event.id} ${event.digest}`;
-    if (stated.has(key)) return true;
-    if (stated.size >= REMEMBERED) stated.delete(stated.values().next().value!);
-    stated.add(key);
+    if (this.#stated.has(key)) return true;
+    if (this.#stated.size >= REMEMBERED) this.#stated.delete(this.#stated.values().next().value!);
+    this.#stated.add(key);
     return false;
-  };
+  }
 
-  async function take(record: FileRecord, format: Format, file: string): Promise<void> {
+  async #take(record: FileRecord, format: Format, file: string): Promise<void> {
     const place: Place = { file, line: record.line };
-    if (record.refusal) return batches.refuse(record.refusal, place, record.raw);
-    return keep(record.value, format, [{ place, raw: record.raw }]);
+    if (record.refusal) return this.#batches.refuse(record.refusal, place, record.raw);
+    return this.#keep(record.value, format, [{ place, raw: record.raw }]);
   }
 
   /** Converts one native record, which `members` of files make up. */
-  async function keep(native: unknown, format: Format, members: readonly Member[]): Promise<void> {
-    const value = cleaned(native);
+  async #keep(native: unknown, format: Format, members: readonly Member[]): Promise<void> {
+    const value = this.#cleaned(native);
     const canonical = canonicalJson(value);
-    await keepConverted(format.convert({ value, canonical, ordinal: ordinalOf(canonical) }), format, members);
+    await this.#keepConverted(
+      format.convert({ value, canonical, ordinal: this.#ordinalOf(canonical) }),
+      format,
+      members,
+    );
   }
 
   /** A refusal names the member that it concerns; one of a line that an earlier import read was reported then. */
-  async function keepConverted(
+  async #keepConverted(
     converted: Conversion,
     format: Format,
     members: readonly (Member | undefined)[],
@@ -159,74 +230,79 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
     for (const { at, raw: part, ...refusal } of converted.refusals) {
       if (at !== undefined && at < members.length && members[at] === undefined) continue;
       const member = members[at ?? 0] ?? { place, raw };
-      await batches.refuse(refusal, member.place, part === undefined ? member.raw : Buffer.from(part));
+      await this.#batches.refuse(refusal, member.place, part === undefined ? member.raw : Buffer.from(part));
     }
     if (isRefusedWhole(converted)) return;
-    const elsewhere = await recordedElsewhere(format, converted, begun, earlier);
-    if (elsewhere) return batches.refuse(elsewhere, place, raw);
+    const elsewhere = await recordedElsewhere(format, converted, this.#begun, this.#earlier);
+    if (elsewhere) return this.#batches.refuse(elsewhere, place, raw);
     if (!converted.repeated)
       for (const type of converted.unread ?? []) {
         const kind = JSON.stringify([format.name, type]);
-        unread.set(kind, (unread.get(kind) ?? 0) + 1);
+        this.#unread.set(kind, (this.#unread.get(kind) ?? 0) + 1);
       }
-    for (const body of converted.bodies ?? []) await batches.body(body);
-    if (converted.raw !== null) await batches.body(converted.raw);
+    for (const body of converted.bodies ?? []) await this.#batches.body(body);
+    if (converted.raw !== null) await this.#batches.body(converted.raw);
     for (const draft of converted.drafts) {
-      if (draft.name === 'episode.started') begun.set(draft.data.episode_id, draft.source);
+      if (draft.name === 'episode.started') this.#begun.set(draft.data.episode_id, draft.source);
       const { event, refusal } = decodeDraft(draft);
       if (refusal) {
         const alone = converted.drafts.length === 1;
-        await batches.refuse(refusal, place, alone ? raw : Buffer.from(JSON.stringify(encodeEnvelope(draft))));
+        await this.#batches.refuse(refusal, place, alone ? raw : Buffer.from(JSON.stringify(encodeEnvelope(draft))));
         continue;
       }
-      const restated = format.restates.has(event.name) && statedBefore(event);
-      if (!converted.repeated && !restated) tally.add(event);
-      if (dryRun && !converted.repeated) countUnmapped(unmapped, format, draft);
+      const restated = format.restates.has(event.name) && this.#statedBefore(event);
+      if (!converted.repeated && !restated) this.#tally.add(event);
+      if (this.#options.dryRun && !converted.repeated) countUnmapped(this.#unmapped, format, draft);
       if (restated) continue;
-      await batches.event(event, place);
+      await this.#batches.event(event, place);
     }
   }
 
-  async function takeFile(input: InputFile, last: boolean): Promise<void> {
+  async #takeFile(input: InputFile, last: boolean): Promise<void> {
     const file = await openRecordFile(input.path);
     try {
       const head = await headOf(file.records);
       const values = head.flatMap((record) => (record.refusal ? [] : [record.value]));
       const seen = { records: values, shape: file.shape };
-      const found = forced && (input.named || forced.recognises(seen)) ? forced : forced ? null : recognise(seen);
-      const format = found && dryRun ? finder.watched(found) : found;
+      const found =
+        this.#forced && (input.named || this.#forced.recognises(seen))
+          ? this.#forced
+          : this.#forced
+            ? null
+            : recognise(seen);
+      const format = found && this.#options.dryRun ? this.#finder.watched(found) : found;
       if (!format || head.length === 0) {
-        if (head.length === 0) skippedFiles.push({ file: input.path, reason: 'empty' });
-        else if (input.named) await refuseFile(input.path, head, file.shape);
-        else skippedFiles.push({ file: input.path, reason: 'no format recognises it' });
+        if (head.length === 0) this.#skippedFiles.push({ file: input.path, reason: 'empty' });
+        else if (input.named) await this.#refuseFile(input.path, head, file.shape);
+        else this.#skippedFiles.push({ file: input.path, reason: 'no format recognises it' });
         return;
       }
       // The original of a run has more than a record derived from it.
       if (format.restatesRunsOf && !last) {
-        deferred.push(input);
+        this.#deferred.push(input);
         return;
       }
-      formats.add(format);
-      read += 1;
+      this.#formats.add(format);
+      this.#read += 1;
       const gathered = format.gathers?.(seen) ?? null;
       if (gathered !== null && gathered !== 'file') {
         const key = gathered.startsWith('import:')
           ? gathered
           : JSON.stringify([format.name, folderOf(input.path, gathered)]);
-        if (!folders.has(key)) folders.set(key, { format, paths: [] });
-        folders.get(key)!.paths.push(input.path);
+        if (!this.#folders.has(key)) this.#folders.set(key, { format, paths: [] });
+        this.#folders.get(key)!.paths.push(input.path);
         return;
       }
       if (gathered === 'file' && format.joins) {
-        if (!runs.has(format)) runs.set(format, []);
-        runs.get(format)!.push(input);
+        if (!this.#runs.has(format)) this.#runs.set(format, []);
+        this.#runs.get(format)!.push(input);
         return;
       }
-      if (gathered === 'file') return gather([input.path], format);
+      if (gathered === 'file') return this.#gather([input.path], format);
       const go = async (record: FileRecord): Promise<void> => {
-        if (signal?.aborted) throw interruption();
-        await take(record, format, input.path);
-        position = { file: input.path, bytes: record.end };
+        if (this.#options.signal?.aborted) throw interruption();
+        await this.#take(record, format, input.path);
+        this.#position = { file: input.path, bytes: record.end };
       };
       for (const record of head) await go(record);
       for await (const record of file.records) await go(record);
@@ -236,40 +312,42 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
   }
 
   /** Takes all records of these files as one native record. */
-  async function gather(paths: readonly string[], format: Format, folder = false): Promise<void> {
-    await keepGathered(await gatherRecords(paths, check), format, folder);
+  async #gather(paths: readonly string[], format: Format, folder = false): Promise<void> {
+    await this.#keepGathered(await gatherRecords(paths, this.#check), format, folder);
   }
 
-  async function keepGathered(
-    { lists, members, refused }: FileRecords,
-    format: Format,
-    folder: boolean,
-  ): Promise<void> {
-    for (const { refusal, place, raw } of refused) await batches.refuse(refusal, place, raw);
+  async #keepGathered({ lists, members, refused }: FileRecords, format: Format, folder: boolean): Promise<void> {
+    for (const { refusal, place, raw } of refused) await this.#batches.refuse(refusal, place, raw);
     if (members.length === 0) return;
-    if (!folder) return keep(lists[0], format, members);
-    const value = cleaned(lists);
+    if (!folder) return this.#keep(lists[0], format, members);
+    const value = this.#cleaned(lists);
     if (format.joins) {
       const part = { lines: value.flat(), members };
-      return keepRun(part, format, await copies(format, part.lines), value);
+      return this.#keepRun(part, format, await this.#copies(format, part.lines), value);
     }
     const canonical = canonicalJson(value);
-    const converted = format.convert({ value, canonical, ordinal: ordinalOf(canonical) });
-    await keepConverted(await readBeside(format, value, converted, earlier), format, members);
+    const converted = format.convert({ value, canonical, ordinal: this.#ordinalOf(canonical) });
+    await this.#keepConverted(await readBeside(format, value, converted, this.#earlier), format, members);
   }
 
-  async function keepRun(part: Part<Member>, format: Format, copied: IdsElsewhere, native?: unknown): Promise<void> {
-    const { converted, part: whole } = await readRun(format, part, ordinalOf, { ...earlier, copied }, native);
-    await keepConverted(converted, format, whole.members, part.members[0]);
+  async #keepRun(part: Part<Member>, format: Format, copied: IdsElsewhere, native?: unknown): Promise<void> {
+    const { converted, part: whole } = await readRun(
+      format,
+      part,
+      this.#ordinalOf,
+      { ...this.#earlier, copied },
+      native,
+    );
+    await this.#keepConverted(converted, format, whole.members, part.members[0]);
   }
 
   /** Takes files whose lines are runs or parts of runs. */
-  async function takeRuns(files: readonly InputFile[], format: Format): Promise<void> {
-    for await (const { lists, members, refused } of gatherFiles(files, check)) {
-      for (const { refusal, place, raw } of refused) await batches.refuse(refusal, place, raw);
+  async #takeRuns(files: readonly InputFile[], format: Format): Promise<void> {
+    for await (const { lists, members, refused } of gatherFiles(files, this.#check)) {
+      for (const { refusal, place, raw } of refused) await this.#batches.refuse(refusal, place, raw);
       let from = 0;
       const parts = lists.map((list) => {
-        const lines: readonly unknown[] = cleaned(list);
+        const lines: readonly unknown[] = this.#cleaned(list);
         from += list.length;
         return { lines, members: members.slice(from - list.length, from) };
       });
@@ -279,29 +357,29 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
       );
       const all = [...runs, ...strays];
       const copied = new Map<Part<Member>, IdsElsewhere>();
-      for (const part of oldestFirst(all, format)) copied.set(part, await copies(format, part.lines));
-      for (const part of all) await keepRun(part, format, copied.get(part)!);
+      for (const part of oldestFirst(all, format)) copied.set(part, await this.#copies(format, part.lines));
+      for (const part of all) await this.#keepRun(part, format, copied.get(part)!);
     }
   }
 
-  async function takeFiles(inputs: readonly InputFile[], last = false): Promise<void> {
+  async #takeFiles(inputs: readonly InputFile[], last = false): Promise<void> {
     for (const input of inputs) {
-      if (signal?.aborted) throw interruption();
-      position = { file: input.path, bytes: 0 };
-      await takeFile(input, last);
-      position = { file: input.path, bytes: 0 };
-      if (!last && deferred.at(-1) === input) continue;
-      bytesBefore += input.bytes;
-      onProgress({ ...progressOf(), events: counts.received });
+      if (this.#options.signal?.aborted) throw interruption();
+      this.#position = { file: input.path, bytes: 0 };
+      await this.#takeFile(input, last);
+      this.#position = { file: input.path, bytes: 0 };
+      if (!last && this.#deferred.at(-1) === input) continue;
+      this.#bytesBefore += input.bytes;
+      this.#progress();
     }
   }
 
-  function check(): void {
-    if (signal?.aborted) throw interruption();
-  }
+  readonly #check = (): void => {
+    if (this.#options.signal?.aborted) throw interruption();
+  };
 
   /** A file that was named and that no format knows: its own fault is reported where it is broken JSON or a broken archive. */
-  async function refuseFile(file: string, head: readonly FileRecord[], shape: Head['shape']): Promise<void> {
+  async #refuseFile(file: string, head: readonly FileRecord[], shape: Head['shape']): Promise<void> {
     const [first] = head;
     // Of an archive that cannot be read there are no bytes.
     const broken =
@@ -318,37 +396,8 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
           expected: `${near ? `${near.hint} Expected ` : ''}JSON or JSON Lines (of a table, such as CSV or SQLite, an object a row) in one of the formats ${FORMATS.map((format) => format.name).join(', ')}`,
           got: got(first?.raw.toString('utf8', 0, 60) ?? ''),
         };
-    await batches.refuse(refusal, { file, line: broken ? first.line : null }, first?.raw ?? new Uint8Array());
+    await this.#batches.refuse(refusal, { file, line: broken ? first.line : null }, first?.raw ?? new Uint8Array());
   }
-
-  try {
-    await takeFiles(files);
-    for (const [format, files] of runs) await takeRuns(files, format);
-    for (const [key, { format, paths }] of folders) {
-      if (!key.startsWith('import:')) await gather(paths.toSorted(), format, true);
-      else for await (const part of gatherParts(paths.toSorted(), check)) await keepGathered(part, format, true);
-    }
-    await takeFiles(deferred, true);
-  } catch (error) {
-    // What was read before the fault is kept and reported; the caller gets the fault.
-    await batches.finish().catch(() => {});
-    throw error;
-  }
-  await batches.finish();
-
-  const [only] = formats;
-  const omitted = counts.rejected - errors.length;
-  return {
-    format: formats.size > 1 ? 'mixed' : (only?.name ?? null),
-    files: read,
-    skipped_files: skippedFiles,
-    events: dryRun ? { ...counts, accepted: 0, duplicates: 0 } : counts,
-    ...tally.total(),
-    errors,
-    ...(omitted > 0 ? { errors_omitted: omitted } : {}),
-    ...(unread.size > 0 ? { unread_lines: [...unread].map(([kind, lines]) => unreadOf(kind, lines)) } : {}),
-    ...(dryRun ? { mapping: finder.found(), unmapped: unmappedOf(unmapped) } : {}),
-  };
 }
 
 /** What frames a run and says nothing of what was done in it. */
