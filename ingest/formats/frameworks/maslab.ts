@@ -2,10 +2,11 @@
  * Results of MASLab (MASWorks/MASLab at 4ecccf58, inference.py and methods/mas_base/mas_base.py): a row of the data set with what a team
  * answered and what it used, {query, gt, tag, source, response, token_stats}. The messages between its agents are not in the file.
  */
-import { given, isRecord, type JsonObject, without } from '../../events/json.ts';
-import type { Conversion, Format, NativeRecord } from '../kit/format.ts';
-import { emitterFor, recordId, refusal, refused } from '../kit/native.ts';
-import { NO_TOKEN_IDS, runDrafts, taskOf } from '../kit/run.ts';
+import { isRecord, type JsonObject } from '../../events/json.ts';
+import { emitterFor } from '../kit/native.ts';
+import { format, unreadable } from '../kit/reader.ts';
+import { NO_TOKEN_IDS, taskOf } from '../kit/run.ts';
+import { Trace } from '../kit/trace.ts';
 
 const NAME = 'maslab';
 const emit = emitterFor(NAME);
@@ -13,73 +14,47 @@ const emit = emitterFor(NAME);
 const isStats = (stats: unknown): stats is Readonly<Record<string, JsonObject>> =>
   isRecord(stats) && Object.values(stats).every((one) => isRecord(one) && 'num_llm_calls' in one);
 
-export const maslab: Format = {
+export const maslab = format({
   name: NAME,
   summary: 'MASLab results: {query, response, token_stats}',
-  recognises: ({ records }) =>
-    records.some(
-      (record) =>
-        isRecord(record) &&
-        'query' in record &&
-        ('response' in record || 'error' in record) &&
-        isStats(record.token_stats) &&
-        Object.keys(record.token_stats).length > 0,
-    ),
-  convert,
-  restates: new Set(['task.defined']),
-};
-
-function convert(record: NativeRecord): Conversion {
-  const { value: row } = record;
-  if (!isRecord(row)) return refused(refusal('bad_type', '', 'a result object', row));
-  const { query, gt, tag, source, response, error, token_stats: stats } = row;
-  const task = taskOf(NAME, query, {
-    ...given('ground_truth', gt ?? undefined),
-    ...given('tags', without({ tag, source })),
-  });
-  if (!task) return refused(refusal('bad_type', 'query', 'the text of the task', query));
-  if (response === undefined && error === undefined)
-    return refused(refusal('bad_shape', 'response', 'the answer of the team, or the error', response));
-  const failed = error !== undefined && error !== null;
-  return {
-    drafts: runDrafts(emit, {
-      format: NAME,
-      episodeId: recordId(NAME, record),
-      canonical: record.canonical,
+  called: 'a result object',
+  recognises: (row) =>
+    'query' in row &&
+    ('response' in row || 'error' in row) &&
+    isStats(row.token_stats) &&
+    Object.keys(row.token_stats).length > 0,
+  convert(row, record) {
+    const tags = row.these('tag', 'source');
+    const task = taskOf(NAME, row.any('query'), { ground_truth: row.any('gt'), tags });
+    if (!task) return unreadable('bad_type', 'query', 'the text of the task', row.native.query);
+    if (!('response' in row.native || 'error' in row.native))
+      return unreadable('bad_shape', 'response', 'the answer of the team, or the error', undefined);
+    const error = row.any('error');
+    const answer = row.any('response');
+    const stats = row.any('token_stats');
+    const isText = typeof answer === 'string';
+    return new Trace(emit, NAME, record).finish({
       task,
-      started: {
-        // No step can be made of it.
-        flags: [NO_TOKEN_IDS, 'incomplete'],
-        ...given('unmapped', without(row, 'query', 'gt', 'tag', 'source', 'response', 'error', 'token_stats')),
-      },
-      events: [],
+      // No step can be made of it.
+      started: { flags: [NO_TOKEN_IDS, 'incomplete'], unmapped: row.rest() },
       finished: {
-        outcome: failed ? 'error' : 'unknown',
-        ...(typeof response === 'string' ? { answer: response } : {}),
-        ...(failed ? { stop_reason: lastLine(error) } : {}),
-        ...(isStats(stats) ? { totals: totalsOf(stats) } : {}),
-        ...(response === undefined || response === null || typeof response === 'string'
-          ? {}
-          : { unmapped: { response } }),
+        outcome: error === undefined ? 'unknown' : 'error',
+        answer: isText ? answer : undefined,
+        stop_reason: error === undefined ? undefined : lastLine(error),
+        totals: isStats(stats) ? totalsOf(stats) : undefined,
+        unmapped: isText || answer === undefined ? undefined : { response: answer },
       },
-    }),
-    refusals: [],
-    raw: record.canonical,
-  };
-}
+    });
+  },
+});
 
 /** The last line of a traceback says what was wrong; the record keeps all of it. */
 const lastLine = (error: unknown): string =>
   (typeof error === 'string' ? error : JSON.stringify(error)).trim().split('\n').at(-1)!.slice(0, 500);
 
-const COUNTS = {
-  llm_calls: 'num_llm_calls',
-  input_tokens: 'prompt_tokens',
-  output_tokens: 'completion_tokens',
-} as const;
-
 function totalsOf(stats: Readonly<Record<string, JsonObject>>): Record<string, unknown> {
   const sum = (name: string): number =>
-    Object.values(stats).reduce((all, one) => all + (typeof one[name] === 'number' ? one[name] : 0), 0);
-  return { ...Object.fromEntries(Object.entries(COUNTS).map(([ours, native]) => [ours, sum(native)])), models: stats };
+    Object.values(stats).reduce((all, { [name]: count }) => all + (typeof count === 'number' ? count : 0), 0);
+  const [calls, input, output] = [sum('num_llm_calls'), sum('prompt_tokens'), sum('completion_tokens')];
+  return { llm_calls: calls, input_tokens: input, output_tokens: output, models: stats };
 }
