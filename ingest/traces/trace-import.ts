@@ -1,8 +1,9 @@
 /** Formats whose traces lie in many records: all records of an import, read together, with each trace's original kept. */
 import type { Draft } from '../events/events.ts';
-import { canonicalJson } from '../events/json.ts';
+import { canonicalJson, isRecord } from '../events/json.ts';
 import { writtenJson } from '../events/spelling.ts';
 import type { Conversion, NativeRefusal } from '../formats/kit/format.ts';
+import { Reader, unreadable } from '../formats/kit/reader.ts';
 import type { Act, Judgement } from './trace.ts';
 import { traceDrafts } from './trace-drafts.ts';
 
@@ -10,6 +11,8 @@ export type TraceReading = {
   readonly acts: Act[];
   readonly judgements: Judgement[];
   readonly refusals: NativeRefusal[];
+  /** Reads an item of the record `at`, an object at this place in it; one that cannot be read is refused and kept with the refusal. */
+  readonly read: (at: number, item: unknown, field: string, called: string, take: (item: Reader) => void) => void;
   /** Keeps an item as part of the original of its trace. */
   readonly keep: (trace: string, item: unknown) => void;
   /** The events of all that was read, as a whole. */
@@ -29,6 +32,13 @@ export function traceReading(format: string): TraceReading {
     acts,
     judgements,
     refusals,
+    read: (at, item, field, called, take) => {
+      const around = new Reader({});
+      around.attempt(() =>
+        take(isRecord(item) ? new Reader(item, field) : unreadable('bad_type', field, called, item)),
+      );
+      for (const problem of around.problems) refusals.push({ ...problem, at, raw: JSON.stringify(item ?? null) });
+    },
     keep: (trace, item) => {
       const items = originals.get(trace) ?? new Map();
       items.set(canonicalJson(item), writtenJson(item));

@@ -118,6 +118,11 @@ export class Reader {
     return this.id(name)!;
   }
 
+  /** An identifier, or nothing: anything else that is there refuses. */
+  idIfAny(name: string): string | undefined {
+    return this.any(name) === undefined ? undefined : this.ownId(name);
+  }
+
   list(name: string): readonly unknown[] | undefined;
   list(name: string, needed: string): readonly unknown[];
   list(name: string, needed?: string): readonly unknown[] | undefined {
@@ -133,6 +138,12 @@ export class Reader {
   time(name: string): string | null {
     this.#taken.add(name);
     return timeOfText(this.native[name]);
+  }
+
+  /** A time in the form that `read` gives, or null for none: anything else that is there refuses. */
+  timeIfAny(name: string, read: (value: unknown) => string | null, expected: string): string | null {
+    const value = this.any(name);
+    return value === undefined ? null : (read(value) ?? unreadable('bad_time', this.path(name), expected, value));
   }
 
   /** An object, to be read in the same way: what nobody takes of it is in the rest of this one too. */

@@ -4,6 +4,7 @@ import { canonicalJson } from '../../../ingest/events/json.ts';
 import type { NativeRecord } from '../../../ingest/formats/kit/format.ts';
 import { emitterFor } from '../../../ingest/formats/kit/native.ts';
 import { format, Reader, unreadable } from '../../../ingest/formats/kit/reader.ts';
+import { utcOf } from '../../../ingest/formats/kit/run-times.ts';
 import { Trace } from '../../../ingest/formats/kit/trace.ts';
 
 const emit = emitterFor('sketch');
@@ -28,6 +29,21 @@ describe('A reader', () => {
     row.text('id');
     expect(row.filledRest()).toEqual({ tags: [], info: { model: null } });
     expect(new Reader({ note: null }).filledRest()).toBeUndefined();
+  });
+
+  it('takes an identifier and a time that may be missing, and refuses anything else in their place', () => {
+    const row = new Reader({ parent: null, id: 'a', start: '2026-01-02T03:04:05Z', end: 'soon', group: 7 }, 'spans[1]');
+    expect([row.idIfAny('parent'), row.idIfAny('id')]).toEqual([undefined, 'a']);
+    expect([row.timeIfAny('start', utcOf, 'a time'), row.timeIfAny('stop', utcOf, 'a time')]).toEqual([
+      '2026-01-02T03:04:05.000000Z',
+      null,
+    ]);
+    row.attempt(() => row.timeIfAny('end', utcOf, 'a time'));
+    row.attempt(() => row.idIfAny('group'));
+    expect(row.problems.map(({ code, field }) => [code, field])).toEqual([
+      ['bad_time', 'spans[1].end'],
+      ['bad_type', 'spans[1].group'],
+    ]);
   });
 
   it('notes the items of a list that cannot be read, by their place, and reads the others', () => {
