@@ -48,7 +48,7 @@ export const crewai = format({
 
 function convertBatch(batch: Reader, record: NativeRecord): Conversion {
   batch.list('events', 'a list of events');
-  const named = batch.any('batch_id') === undefined ? undefined : batch.ownId('batch_id');
+  const named = batch.idIfAny('batch_id');
   const seen = new Set<string>();
   const events = batch
     .each('events', 'a list of events', 'an event object', eventOf)
