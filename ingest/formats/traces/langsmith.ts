@@ -2,7 +2,7 @@
  * LangSmith runs of LangChain and LangGraph (langchain-ai/langsmith-sdk, js/src/schemas.ts): batches `{post, patch}`, trees with
  * `child_runs`, single runs and feedback. A patch changes the run that was posted, whichever comes first.
  */
-import { given, isRecord, type JsonObject, without } from '../../events/json.ts';
+import { given, isRecord, type JsonObject } from '../../events/json.ts';
 import { pushAll } from '../../events/push-all.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { langsmithAct } from '../../traces/langsmith-runs.ts';
@@ -11,14 +11,15 @@ import { isOtlp } from '../../traces/otlp/decode.ts';
 import { convertOtlp, dialectOfRequest } from '../../traces/otlp-traces.ts';
 import type { Judgement } from '../../traces/trace.ts';
 import { type TraceReading, traceReading } from '../../traces/trace-import.ts';
-import { type Format, listed, listsOf, type NativeRefusal } from '../kit/format.ts';
-import { badIdentifier, refusal } from '../kit/native.ts';
+import { type Format, listed, listsOf } from '../kit/format.ts';
+import { refusal } from '../kit/native.ts';
+import { Reader, unreadable } from '../kit/reader.ts';
 import { timeOfMixed } from '../kit/run-times.ts';
 import { withObjects } from '../kit/span-attributes.ts';
 
 const NAME = 'langsmith';
 
-type PlacedRun = { readonly run: JsonObject; readonly field: string; readonly at: number; readonly patch: boolean };
+type PlacedRun = { readonly run: unknown; readonly field: string; readonly at: number; readonly patch: boolean };
 
 export const langsmith: Format = {
   name: NAME,
@@ -61,12 +62,12 @@ export function readLangsmith(requests: readonly unknown[]): TraceReading {
   const reading = traceReading(NAME);
   const placed: PlacedRun[] = [];
   for (const [at, one] of requests.entries()) {
-    const add = (list: unknown, field: string, patch: boolean): void => {
+    const add = (list: unknown, name: string, patch: boolean): void => {
       for (const [i, run] of (Array.isArray(list) ? list : []).entries())
-        placed.push({ run: run as JsonObject, field: `${field}[${i}]`, at, patch });
+        placed.push({ run, field: `${name}[${i}]`, at, patch });
     };
     if (isFeedback(one)) {
-      const feedback = feedbackOf(one);
+      const feedback = feedbackOf(new Reader(one));
       if (feedback) reading.judgements.push(feedback);
       else reading.refusals.push({ ...refusal('bad_identifier', 'run_id', 'the id of a run', one.run_id), at });
     } else if (isBatch(one)) {
@@ -75,35 +76,28 @@ export function readLangsmith(requests: readonly unknown[]): TraceReading {
     } else if (isRecord(one) && ('run_type' in one || 'child_runs' in one)) pushAll(placed, unfolded(one, '', at));
     else reading.refusals.push({ ...refusal('bad_shape', '', 'runs or feedback', one), at });
   }
-  const refuse = ({ at, run }: PlacedRun, bad: NativeRefusal): void => {
-    reading.refusals.push({ ...bad, at, raw: JSON.stringify(run ?? null) });
-  };
   const runs = new Map<string, { posts: JsonObject[]; patches: PlacedRun[] }>();
-  const keep = (id: string) => {
-    const known = runs.get(id) ?? { posts: [], patches: [] };
-    runs.set(id, known);
-    return known;
-  };
-  for (const one of placed) {
-    const bad = badRun(one);
-    if (bad) refuse(one, bad);
-    else if (one.patch) keep(one.run.id as string).patches.push(one);
-    else keep(one.run.id as string).posts.push(one.run);
-  }
-  for (const { posts, patches } of runs.values()) {
+  for (const one of placed)
+    reading.read(one.at, one.run, one.field, 'a run object', (run) => {
+      const id = runId(run, one.patch);
+      const known = runs.get(id) ?? { posts: [], patches: [] };
+      runs.set(id, known);
+      if (one.patch) known.patches.push(one);
+      else known.posts.push(run.native);
+    });
+  for (const [id, { posts, patches }] of runs) {
     if (posts.length === 0) {
-      for (const one of patches)
-        refuse(one, refusal('bad_reference', `${one.field}.id`, 'the id of a run that was posted', one.run.id));
+      for (const { at, run, field } of patches)
+        reading.read(at, run, field, 'a run object', (patch) =>
+          unreadable('bad_reference', patch.path('id'), 'the id of a run that was posted', id),
+        );
       continue;
     }
-    const changes = [...posts, ...patches.map(({ run }) => run)];
-    const run = mergedRun(
-      posts,
-      patches.map(({ run }) => run),
-    );
+    const changes = patches.map(({ run }) => run as JsonObject);
+    const run = mergedRun(posts, changes);
     const act = langsmithAct(NAME, withObjects(run, OBJECTS), traceIdOf(run));
     reading.acts.push(act);
-    for (const change of changes) reading.keep(act.trace, change);
+    for (const change of [...posts, ...changes]) reading.keep(act.trace, change);
   }
   const traces = new Map(reading.acts.map(({ id, trace }) => [id, trace]));
   for (const [i, judgement] of reading.judgements.entries()) {
@@ -116,7 +110,7 @@ export function readLangsmith(requests: readonly unknown[]): TraceReading {
 export function traceOfPatch(request: unknown): string | null {
   if (!isBatch(request) || !Array.isArray(request.patch)) return null;
   const [run] = request.patch as unknown[];
-  if (!isRecord(run) || badRun({ run, field: 'patch[0]', at: 0, patch: true }) !== null) return null;
+  if (!isRecord(run) || new Reader({}).attempt(() => runId(new Reader(run), true)).length === 0) return null;
   return isIdentifier(run.trace_id) || typeof run.dotted_order === 'string' ? traceIdOf(run) : null;
 }
 
@@ -128,9 +122,7 @@ function unfolded(run: JsonObject, field: string, at: number, parent: JsonObject
     { run: known, field: field === '' ? 'run' : field, at, patch: false },
     ...(Array.isArray(children) ? children : []).flatMap((child: unknown, i) => {
       const place = `${field === '' ? '' : `${field}.`}child_runs[${i}]`;
-      return isRecord(child)
-        ? unfolded(child, place, at, known)
-        : [{ run: child as never, field: place, at, patch: false }];
+      return isRecord(child) ? unfolded(child, place, at, known) : [{ run: child, field: place, at, patch: false }];
     }),
   ];
 }
@@ -138,27 +130,19 @@ function unfolded(run: JsonObject, field: string, at: number, parent: JsonObject
 const UUID = '[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}';
 const DOTTED = new RegExp(`^\\d{8}T\\d{12}Z${UUID}(?:\\.\\d{8}T\\d{12}Z${UUID})*$`);
 
-function badRun({ run, field, patch }: PlacedRun): NativeRefusal | null {
-  if (!isRecord(run)) return refusal('bad_type', field, 'a run object', run);
-  const badId = badIdentifier(run.id, `${field}.id`);
-  if (badId) return badId;
-  const { dotted_order: dotted } = run;
-  if (dotted !== undefined && dotted !== null && (typeof dotted !== 'string' || !DOTTED.test(dotted))) {
-    return refusal('bad_shape', `${field}.dotted_order`, 'times and run ids joined by dots', dotted);
-  }
-  for (const name of ['start_time', 'end_time']) {
-    if (run[name] != null && timeOfMixed(run[name]) === null) {
-      return refusal('bad_time', `${field}.${name}`, 'an ISO 8601 time or milliseconds since 1970', run[name]);
-    }
-  }
-  for (const name of ['trace_id', 'parent_run_id']) {
-    const bad = run[name] == null ? null : badIdentifier(run[name], `${field}.${name}`);
-    if (bad) return bad;
-  }
-  if (patch) return null;
-  return typeof run.run_type === 'string' && run.run_type !== ''
-    ? null
-    : refusal('bad_type', `${field}.run_type`, 'chain, llm, tool, retriever …', run.run_type);
+const KINDS = 'chain, llm, tool, retriever …';
+
+/** The id of a run; what cannot be a run ends its reading. */
+function runId(run: Reader, patch: boolean): string {
+  const id = run.ownId('id');
+  const dotted = run.any('dotted_order');
+  if (dotted !== undefined && (typeof dotted !== 'string' || !DOTTED.test(dotted)))
+    return unreadable('bad_shape', run.path('dotted_order'), 'times and run ids joined by dots', dotted);
+  for (const name of ['start_time', 'end_time'])
+    run.timeIfAny(name, timeOfMixed, 'an ISO 8601 time or milliseconds since 1970');
+  for (const name of ['trace_id', 'parent_run_id']) run.idIfAny(name);
+  if (!patch && run.text('run_type', KINDS) === '') return unreadable('bad_type', run.path('run_type'), KINDS, '');
+  return id;
 }
 
 /** A run after its patches, in the order of the times they give; members that are null change nothing. */
@@ -183,31 +167,24 @@ function traceIdOf({ trace_id: trace, dotted_order: dotted, id }: JsonObject): s
   return first ?? (id as string);
 }
 
-function feedbackOf(fields: JsonObject): Judgement | null {
-  const { run_id: run, trace_id: trace, key, score, value, comment, id } = fields;
-  if (!isIdentifier(key) || (!isIdentifier(run) && !isIdentifier(trace))) return null;
-  const judged = score ?? value;
+function feedbackOf(feedback: Reader): Judgement | null {
+  const name = feedback.id('key');
+  const [run = null, trace = null] = [feedback.id('run_id'), feedback.id('trace_id')];
+  if (name === undefined || (run === null && trace === null)) return null;
+  const { value } = feedback.native;
+  const judged = feedback.any('score') ?? value;
   const plain = typeof judged === 'number' || typeof judged === 'boolean' || typeof judged === 'string';
+  if (plain) feedback.any('value');
   return {
     format: NAME,
-    id: isIdentifier(id) ? id : null,
-    trace: isIdentifier(trace) ? trace : null,
-    act: isIdentifier(run) ? run : null,
-    name: key,
+    id: feedback.id('id') ?? null,
+    trace,
+    act: run,
+    name,
     ...(plain ? { value: judged } : judged === undefined ? {} : { value: null }),
-    ...given('label', typeof value === 'string' ? value : undefined),
-    ...given('explanation', typeof comment === 'string' ? comment : undefined),
-    time: timeOfMixed(fields.created_at),
-    unmapped: without(
-      fields,
-      'id',
-      'run_id',
-      'trace_id',
-      'key',
-      'score',
-      'comment',
-      'created_at',
-      ...(plain ? ['value'] : []),
-    ),
+    label: typeof value === 'string' ? value : undefined,
+    explanation: feedback.text('comment'),
+    time: timeOfMixed(feedback.any('created_at')),
+    unmapped: feedback.rest(),
   };
 }

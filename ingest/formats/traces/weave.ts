@@ -3,12 +3,13 @@
  * form), as the trace server's `calls/stream_query` and the export of its page give them: one call a line, with feedback in its summary
  * or in rows of its own. Of an evaluation each example is an episode.
  */
-import { asText, given, hashId, isRecord, type JsonObject, without } from '../../events/json.ts';
+import { asText, hashId, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import type { About, Act, Judgement } from '../../traces/trace.ts';
 import { type TraceReading, traceReading } from '../../traces/trace-import.ts';
-import { type Format, listed, listsOf, type NativeRefusal } from '../kit/format.ts';
-import { badIdentifier, refusal } from '../kit/native.ts';
+import { type Format, listed, listsOf } from '../kit/format.ts';
+import { refusal } from '../kit/native.ts';
+import { Reader } from '../kit/reader.ts';
 import { timeOfMixed } from '../kit/run-times.ts';
 import { jsonIn, withObjects } from '../kit/span-attributes.ts';
 import { opName, toolsAsked, weaveSpanKind } from './weave-calls.ts';
@@ -46,18 +47,20 @@ function readWeave(records: readonly unknown[]): TraceReading {
         feedback.push({ row: one, at });
         continue;
       }
-      const bad = badCall(one);
-      if (bad) {
-        reading.refusals.push({ ...bad, at, raw: JSON.stringify(one ?? null) });
+      if (!isCall(one)) {
+        reading.refusals.push({ ...refusal('bad_shape', '', CALL, one), at, raw: JSON.stringify(one ?? null) });
         continue;
       }
-      // Inputs are an object; where they are a text, the row comes from a table.
-      const read = isRecord(one) && typeof one.inputs === 'string' ? withObjects(one, OBJECTS) : one;
-      const call = plain(read) as CallRecord['call'];
-      const before = calls.get(call.id);
-      // A call that was exported while it ran, and again after it.
-      if (!before || fuller(call, before.call)) calls.set(call.id, { call, native: one });
-      for (const row of feedbackIn(call)) feedback.push({ row, at });
+      reading.read(at, one, '', CALL, (native) => {
+        checkCall(native);
+        // Inputs are an object; where they are a text, the row comes from a table.
+        const read = typeof native.native.inputs === 'string' ? withObjects(native.native, OBJECTS) : native.native;
+        const call = plain(read) as CallRecord['call'];
+        const before = calls.get(call.id);
+        // A call that was exported while it ran, and again after it.
+        if (!before || fuller(call, before.call)) calls.set(call.id, { call, native: one });
+        for (const row of feedbackIn(call)) feedback.push({ row, at });
+      });
     }
   }
   const traceOf = traces(calls);
@@ -91,17 +94,14 @@ function readWeave(records: readonly unknown[]): TraceReading {
 const NONE: ReadonlySet<string> = new Set();
 const OBJECTS = ['inputs', 'output', 'summary', 'attributes'];
 
-function badCall(call: unknown): NativeRefusal | null {
-  if (!isCall(call)) return refusal('bad_shape', '', 'a call {id, op_name, trace_id, started_at} or feedback', call);
-  for (const name of ['id', 'trace_id', ...(call.parent_id == null ? [] : ['parent_id'])]) {
-    const bad = badIdentifier(call[name], name);
-    if (bad) return bad;
-  }
-  for (const name of ['started_at', 'ended_at']) {
-    if (call[name] != null && timeOfMixed(call[name]) === null)
-      return refusal('bad_time', name, 'an ISO 8601 time', call[name]);
-  }
-  return null;
+const CALL = 'a call {id, op_name, trace_id, started_at} or feedback';
+
+/** Ends the reading of what cannot be a call. */
+function checkCall(call: Reader): void {
+  call.ownId('id');
+  call.ownId('trace_id');
+  call.idIfAny('parent_id');
+  for (const name of ['started_at', 'ended_at']) call.timeIfAny(name, timeOfMixed, 'an ISO 8601 time');
 }
 
 const fuller = (call: JsonObject, before: JsonObject): boolean =>
@@ -147,40 +147,33 @@ function traces(calls: ReadonlyMap<string, CallRecord>): (id: string) => string 
   };
 }
 
-const READ = [
-  'id',
-  'trace_id',
-  'parent_id',
-  'started_at',
-  'ended_at',
-  'op_name',
-  'exception',
-  'thread_id',
-  'project_id',
-];
-
-function actOf(call: CallRecord['call'], trace: string, { what, agent, flags }: ReturnType<typeof weaveSpanKind>): Act {
-  const isContent = what.kind === 'generation' || what.kind === 'tool' || what.kind === 'observation';
-  const { exception } = call;
+function actOf(
+  native: CallRecord['call'],
+  trace: string,
+  { what, agent, flags }: ReturnType<typeof weaveSpanKind>,
+): Act {
+  const call = new Reader(Object.fromEntries(Object.entries(native).filter(([, member]) => member !== null)));
+  const exception = call.any('exception');
+  const start = timeOfMixed(call.any('started_at'));
+  const end = timeOfMixed(call.any('ended_at'));
+  const parent = call.id('parent_id') ?? null;
+  call.these('id', 'trace_id', 'op_name', 'thread_id', 'project_id');
+  if (what.kind === 'generation' || what.kind === 'tool' || what.kind === 'observation') call.these('inputs', 'output');
   return {
     format: NAME,
     trace,
-    id: call.id,
-    parent: call.id === trace ? null : ((call.parent_id as string | null | undefined) ?? null),
-    name: opName(call),
-    start: timeOfMixed(call.started_at),
-    end: timeOfMixed(call.ended_at),
+    id: native.id,
+    parent: native.id === trace ? null : parent,
+    name: opName(native),
+    start,
+    end,
     what,
     agent,
     flags,
-    ...(exception == null ? {} : { error: withoutPlaces(jsonIn(exception) ?? exception) }),
-    about: aboutOf(call, trace),
-    revision: timeOfMixed(call.ended_at) ?? '',
-    unmapped: without(
-      Object.fromEntries(Object.entries(call).filter(([, member]) => member !== null)),
-      ...READ,
-      ...(isContent ? ['inputs', 'output'] : []),
-    ),
+    error: exception === undefined ? undefined : withoutPlaces(jsonIn(exception) ?? exception),
+    about: aboutOf(native, trace),
+    revision: end ?? '',
+    unmapped: call.rest(),
   };
 }
 
@@ -197,7 +190,7 @@ function aboutOf(call: CallRecord['call'], trace: string): About {
     taskId: [attributes.task_id, example?.taskId].find(isIdentifier),
     // The text of a row is not in the file, and what a judge was asked is not the task.
     ...(example ? { groupId: example.groupId, taskText: '' } : {}),
-    ...(root ? { tags: without({ ...tags, ...given('project', call.project_id ?? undefined) }) } : {}),
+    ...(root ? { tags: without({ ...tags, project: call.project_id ?? undefined }) } : {}),
   };
 }
 
@@ -274,10 +267,10 @@ function feedbackOf(row: JsonObject, traceOf: (call: string) => string | null): 
       act: id,
       name: one,
       value,
-      ...given('label', typeof value === 'string' ? value : undefined),
-      ...given('explanation', typeof payload.note === 'string' ? payload.note : undefined),
+      label: typeof value === 'string' ? value : undefined,
+      explanation: typeof payload.note === 'string' ? payload.note : undefined,
       by: scored || !type.startsWith('wandb.') ? 'code' : 'human',
-      ...given('annotator', isIdentifier(row.creator) ? row.creator : undefined),
+      annotator: isIdentifier(row.creator) ? row.creator : undefined,
       time: timeOfMixed(row.created_at),
       unmapped: without({ payload: Object.keys(payload).length > 0 ? payload : undefined }),
     }));
