@@ -9,7 +9,8 @@ import type { ChatMessage } from './chat-message.ts';
 import { type ConversationOptions, conversationDrafts, toolLedger } from './conversation.ts';
 import type { Conversion, NativeRecord, NativeRefusal } from './format.ts';
 import { type Emitter, type Optionals, recordId } from './native.ts';
-import { type Run, runDrafts } from './run.ts';
+import { lastResultDrafts, type RolloutCall, rolloutCallDrafts } from './rollout-calls.ts';
+import { NO_TOKEN_IDS, type Run, runDrafts } from './run.ts';
 
 /** Data of an event of this episode. */
 type InEpisode<N extends EventName> = Omit<Optionals<EventData<N>>, 'episode_id'>;
@@ -23,6 +24,7 @@ export class Trace {
   readonly #format: string;
   readonly #record: NativeRecord;
   readonly #agents = new Set<string>();
+  readonly #stated = new Set<string>();
 
   constructor(emit: Emitter, format: string, record: NativeRecord, episodeId = recordId(format, record)) {
     this.#emit = emit;
@@ -115,6 +117,49 @@ export class Trace {
     this.events.push(
       this.#emit.event('feedback.recorded', [episodeId, ...eventPlace], feedback as EventData<'feedback.recorded'>),
     );
+  }
+
+  /** A reward or a score of the environment for a member, or without one for the episode. */
+  judged(
+    kind: 'reward' | 'score',
+    name: string,
+    value: number | boolean,
+    agent?: string,
+    unmapped?: Record<string, unknown>,
+  ): void {
+    const own =
+      agent === undefined ? { kind: 'episode' as const, id: this.episodeId } : { kind: 'agent' as const, id: agent };
+    const target = { ...own, episode_id: this.episodeId };
+    this.feedback([kind, name, own.kind, own.id], { target, kind, name, value, by: 'env', unmapped });
+  }
+
+  /** A model call of a rollout; facts that several branches state equally are stated once. */
+  rollout(call: Omit<RolloutCall, 'episodeId'>): void {
+    this.#once(rolloutCallDrafts(this.#emit, { ...call, episodeId: this.episodeId }));
+  }
+
+  /** Results of tools that no later call was shown: those at the end of a whole conversation. */
+  lastResults(
+    call: Pick<RolloutCall, 'callId' | 'agentId' | 'turn'>,
+    messages: Parameters<typeof lastResultDrafts>[2],
+  ): void {
+    this.#once(lastResultDrafts(this.#emit, { ...call, episodeId: this.episodeId }, messages));
+  }
+
+  #once(drafts: readonly Draft[]): void {
+    for (const draft of drafts) {
+      const fact = `${draft.name} ${draft.id}`;
+      if (!this.#stated.has(fact)) this.events.push(draft);
+      this.#stated.add(fact);
+    }
+  }
+
+  /** `no_token_ids`, unless an answer came with those that were sampled. */
+  tokenFlags(): string[] {
+    const known = this.events.some(
+      (draft) => draft.name === 'generation.completed' && draft.data.choices.some(({ token_ids: ids }) => ids),
+    );
+    return known ? [] : [NO_TOKEN_IDS];
   }
 
   /** A conversation with one agent that passed `badConversation`. */
