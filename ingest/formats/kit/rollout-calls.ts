@@ -107,11 +107,6 @@ export const lastResultDrafts = (
 
 const isReal = (value: unknown): value is number => typeof value === 'number' && Math.abs(value) <= 3.4e38;
 
-/** Facts that several branches of a rollout state equally, each once. */
-export function distinct(drafts: readonly Draft[]): Draft[] {
-  return [...new Map(drafts.map((draft) => [`${draft.name} ${draft.id}`, draft])).values()];
-}
-
 /**
  * Chat messages; tool calls may be written flat, `{id?, name, arguments}`, or as JSON text, and a result without an id answers the oldest
  * open call. The first that is none is the refusal.

@@ -1,9 +1,9 @@
 /** The entries of a SWE-agent trajectory beside the history that has more of each, and the events of each. */
-import type { Draft, Message, Part } from '../../events/events.ts';
+import type { Message, Part } from '../../events/events.ts';
 import { given, isRecord, type JsonObject, parseRecord, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { badMessage, type ChatMessage, readArguments, textIn, toContent, toMessage } from '../kit/chat-message.ts';
-import type { Emitter } from '../kit/native.ts';
+import type { Trace } from '../kit/trace.ts';
 
 /** One step: its entry in the trajectory, and the history of the same answer. */
 export type Entry = {
@@ -51,10 +51,8 @@ export function entriesOf(trajectory: readonly JsonObject[] | undefined, history
 const isSame = (answer: JsonObject, step: JsonObject): boolean =>
   answer.action === step.action && (textIn(answer.content) === step.response || answer.thought === step.thought);
 
-export type Opening = { readonly message: Message; readonly text: string | undefined; readonly demonstration: boolean };
-
 /** The messages before the model's first answer, from the history or else from its first query. */
-export function openingMessages(history: readonly JsonObject[], query: unknown): Opening[] {
+export function openingMessages(history: readonly JsonObject[], query: unknown) {
   const before = history.length > 0 ? history : Array.isArray(query) ? query.filter(isRecord) : [];
   const end = before.findIndex(isAnswer);
   return (end < 0 ? before : before.slice(0, end)).flatMap((entry) => {
@@ -68,18 +66,17 @@ export function openingMessages(history: readonly JsonObject[], query: unknown):
 const isText = (content: unknown): boolean =>
   typeof content === 'string' || (Array.isArray(content) && badMessage({ role: 'user', content }, '') === null);
 
-type Author = { readonly episodeId: string; readonly agent: string; readonly model: string | undefined };
-
-/** The events of a step; `place` is its number, `next` numbers its events. */
-export function stepDrafts(
-  emit: Emitter,
-  { episodeId, agent, model }: Author,
+/** Adds the events of a step; `place` is its number, `next` numbers its events. */
+export function addStep(
+  trace: Trace,
+  agent: string,
+  model: string | undefined,
   { step, query, calls, results }: Entry,
   place: number,
   next: () => number,
-): Draft[] {
+): void {
   const callId = `t${place}`;
-  const call = { episode_id: episodeId, call_id: callId, agent_id: agent };
+  const call = { call_id: callId, agent_id: agent };
   const asks = asksOf(step, calls, place);
   const input = inputOf(query);
   const { response, thought, observation, state, execution_time: seconds } = step;
@@ -101,81 +98,38 @@ export function stepDrafts(
   const known = ['action', 'observation', 'response', 'state', 'query', 'messages', 'execution_time', 'thought'];
   const rest = without({
     ...without(step, ...known),
-    ...given('query', input ? undefined : query),
-    ...(reason === null && thought !== text ? given('thought', thought) : {}),
-    ...given('action', asks.length === 0 || asks[0]!.native === null ? undefined : step.action),
+    query: input ? undefined : query,
+    thought: reason === null && thought !== text ? thought : undefined,
+    action: asks.length === 0 || asks[0]!.native === null ? undefined : step.action,
   });
   const shown = stateOf(state);
-  return [
-    ...(input
-      ? [
-          emit.event('generation.requested', [episodeId, place], {
-            ...call,
-            seq: next(),
-            ...given('model', model),
-            input,
-          }),
-        ]
-      : []),
-    emit.event('generation.completed', [episodeId, place], {
-      ...call,
-      seq: next(),
-      choices: [{ index: 0, content: plain ? text : parts }],
-      ...given('unmapped', rest),
-    }),
-    ...asks.flatMap(({ id, native, name, type, asked }, index) => {
-      const output =
-        asks.length === 1
-          ? observation
-          : (results.get(native) ?? (index === asks.length - 1 ? observation : undefined));
-      const time =
-        typeof seconds === 'number' && seconds >= 0 && asks.length === 1 ? { duration_ms: seconds * 1000 } : {};
-      const about = { episode_id: episodeId, tool_call_id: id, native: given('tool_call_id', native ?? undefined) };
-      return [
-        emit.event('tool.called', [episodeId, place, index], {
-          ...about,
-          ...call,
-          seq: next(),
-          index,
-          name,
-          type,
-          ...asked,
-        }),
-        ...(output === undefined
-          ? []
-          : [
-              emit.event('tool.returned', [episodeId, place, index], {
-                ...about,
-                call_id: callId,
-                seq: next(),
-                status: 'ok',
-                output,
-                ...time,
-              }),
-            ]),
-      ];
-    }),
-    ...(asks.length === 0 && typeof observation === 'string' && observation !== ''
-      ? [
-          emit.event('environment.observed', [episodeId, place, 'output'], {
-            ...call,
-            seq: next(),
-            kind: 'output',
-            content: observation,
-          }),
-        ]
-      : []),
-    ...(shown
-      ? [
-          emit.event('environment.observed', [episodeId, place, 'state'], {
-            ...call,
-            seq: next(),
-            kind: 'state',
-            ...shown,
-          }),
-        ]
-      : []),
-  ];
+  if (input) trace.add('generation.requested', [place], { ...call, seq: next(), model, input });
+  trace.add('generation.completed', [place], {
+    ...call,
+    seq: next(),
+    choices: [{ index: 0, content: plain ? text : parts }],
+    unmapped: rest,
+  });
+  for (const [index, { id, native, name, type, asked }] of asks.entries()) {
+    const isLast = index === asks.length - 1;
+    const output = asks.length === 1 ? observation : (results.get(native) ?? (isLast ? observation : undefined));
+    const timed = typeof seconds === 'number' && seconds >= 0 && asks.length === 1;
+    const about = { tool_call_id: id, native: given('tool_call_id', native ?? undefined) };
+    trace.add('tool.called', [place, index], { ...about, ...call, seq: next(), index, name, type, ...asked });
+    if (output !== undefined)
+      trace.add('tool.returned', [place, index], {
+        ...{ ...about, call_id: callId, seq: next(), status: 'ok' },
+        output,
+        duration_ms: timed ? seconds * 1000 : undefined,
+      });
+  }
+  const observe = (
+    kind: string,
+    more: { readonly state?: Record<string, unknown>; readonly content?: unknown },
+  ): void => trace.add('environment.observed', [place, kind], { ...call, seq: next(), kind, ...more });
+  if (asks.length === 0 && typeof observation === 'string' && observation !== '')
+    observe('output', { content: observation });
+  if (shown) observe('state', shown);
 }
 
 type Ask = {

@@ -3,13 +3,13 @@
  * and where the model wrote commands as text, the action is the call. Demonstrations are no work of the model.
  */
 import type { Refusal } from '../../../errors.ts';
-import type { Draft } from '../../events/events.ts';
 import { given, isRecord, type JsonObject, parseRecord, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
-import type { Conversion, Format, NativeRecord } from '../kit/format.ts';
-import { emitterFor, recordId, refusal, refused } from '../kit/native.ts';
-import { NO_TOKEN_IDS, patchDraft, runDrafts, taskOf } from '../kit/run.ts';
-import { type Entry, entriesOf, openingMessages, stepDrafts } from './swe-agent-steps.ts';
+import { emitterFor, refusal, refused } from '../kit/native.ts';
+import { format } from '../kit/reader.ts';
+import { NO_TOKEN_IDS, patchDraft, taskOf } from '../kit/run.ts';
+import { Trace } from '../kit/trace.ts';
+import { addStep, entriesOf, openingMessages } from './swe-agent-steps.ts';
 
 const NAME = 'swe-agent';
 const emit = emitterFor(NAME);
@@ -22,96 +22,64 @@ const isHistory = (history: unknown): boolean =>
 const isStep = (step: unknown): boolean =>
   isRecord(step) && typeof step.action === 'string' && ('response' in step || 'thought' in step);
 
-export const sweAgent: Format = {
+export const sweAgent = format({
   name: NAME,
   summary: 'SWE-agent trajectories {trajectory, history, info, replay_config}, one document a run',
-  recognises: ({ records }) =>
-    records.some(
-      (record) =>
-        isRecord(record) &&
-        !('mistake_agent' in record) &&
-        ((Array.isArray(record.trajectory) && record.trajectory.some(isStep)) || isHistory(record.history)),
-    ),
-  convert,
-  restates: new Set(['task.defined']),
-};
-
-function convert(record: NativeRecord): Conversion {
-  const { value: document } = record;
-  if (!isRecord(document)) return refused(refusal('bad_type', '', 'a trajectory object', document));
-  const bad = badDocument(document);
-  if (bad.length > 0) return refused(...bad);
-  const episodeId = recordId(NAME, record);
-  const history = ((document.history ?? []) as unknown[]).filter(isRecord);
-  const entries = entriesOf(document.trajectory as readonly JsonObject[] | undefined, history);
-  const config = configOf(document.replay_config);
-  const problem = isRecord(config?.problem_statement) ? config.problem_statement : {};
-  const opening = openingMessages(history, entries[0]?.query);
-  const asked = opening.find(({ message, demonstration }) => message.role === 'user' && !demonstration);
-  const agent = history.map((entry) => entry.agent).find(isIdentifier) ?? 'main';
-  const model = modelOf(config);
-  const info = (document.info ?? {}) as JsonObject;
-  const { submission, exit_status: status, model_stats: stats, ...more } = info;
-  const patch = typeof submission === 'string' && submission !== '' ? submission : null;
-  let seq = 0;
-  const next = () => seq++;
-  const drafts: Draft[] = [
-    ...opening.map(({ message, demonstration }, i) =>
-      emit.event('message.sent', [episodeId, i], {
-        episode_id: episodeId,
-        seq: next(),
-        message_id: `h${i}`,
-        from: message.role,
-        role: message.role,
-        ...given('content', message.content),
-        ...(demonstration ? { flags: ['demonstration'] } : {}),
-      }),
-    ),
-    ...entries.flatMap((entry: Entry, i) => stepDrafts(emit, { episodeId, agent, model }, entry, i, next)),
-  ];
-  return {
-    drafts: runDrafts(emit, {
-      format: NAME,
-      episodeId,
-      canonical: record.canonical,
+  called: 'a trajectory object',
+  recognises: (record) =>
+    !('mistake_agent' in record) &&
+    ((Array.isArray(record.trajectory) && record.trajectory.some(isStep)) || isHistory(record.history)),
+  convert({ native: document }, record) {
+    const bad = badDocument(document);
+    if (bad.length > 0) return refused(...bad);
+    const history = ((document.history ?? []) as unknown[]).filter(isRecord);
+    const entries = entriesOf(document.trajectory as readonly JsonObject[] | undefined, history);
+    const config = configOf(document.replay_config);
+    const problem = isRecord(config?.problem_statement) ? config.problem_statement : {};
+    const opening = openingMessages(history, entries[0]?.query);
+    const asked = opening.find(({ message, demonstration }) => message.role === 'user' && !demonstration);
+    const agent = history.map((entry) => entry.agent).find(isIdentifier) ?? 'main';
+    const model = modelOf(config);
+    const { swe_agent_version: version, ...info } = (document.info ?? {}) as JsonObject;
+    const { submission, exit_status: status, model_stats: stats, ...more } = info;
+    const patch = typeof submission === 'string' && submission !== '' ? submission : undefined;
+    const trace = new Trace(emit, NAME, record);
+    let seq = 0;
+    const next = () => seq++;
+    for (const [i, { message, demonstration }] of opening.entries()) {
+      const { role, content } = message;
+      const flags = demonstration ? ['demonstration'] : undefined;
+      trace.add('message.sent', [i], { seq: next(), message_id: `h${i}`, from: role, role, content, flags });
+    }
+    for (const [i, entry] of entries.entries()) addStep(trace, agent, model, entry, i, next);
+    if (patch !== undefined) trace.events.push(patchDraft(emit, trace.episodeId, patch));
+    const run = trace.finish({
       task: taskOf(NAME, problem.text ?? problem.problem_statement ?? asked?.text, {}, problem.id),
       started: {
-        native: { format: NAME, ...given('version', info.swe_agent_version) },
+        native: { format: NAME, ...given('version', version) },
         flags: [NO_TOKEN_IDS, ...(Array.isArray(document.trajectory) ? [] : ['history_only'])],
-        ...given(
-          'unmapped',
-          without({
-            ...without(document, 'trajectory', 'history', 'info', 'replay_config'),
-            ...given(
-              'replay_config',
-              config ? without(config, 'problem_statement') : (document.replay_config ?? undefined),
-            ),
-            ...given('problem_statement', without(problem, 'id', 'text')),
-          }),
-        ),
+        unmapped: without({
+          ...without(document, 'trajectory', 'history', 'info', 'replay_config'),
+          replay_config: config ? without(config, 'problem_statement') : (document.replay_config ?? undefined),
+          problem_statement: without(problem, 'id', 'text'),
+        }),
       },
-      agents: [{ agent_id: agent, ...given('model', model) }],
-      events: [...drafts, ...(patch === null ? [] : [patchDraft(emit, episodeId, patch)])],
+      agents: [{ agent_id: agent, model }],
       finished: {
         outcome: outcomeOf(status),
         seq,
-        ...(typeof status === 'string' ? { exit_status: status } : {}),
-        ...(isRecord(stats) ? { totals: stats } : {}),
-        ...given(
-          'unmapped',
-          without({
-            ...without(more, 'swe_agent_version'),
-            ...(isRecord(stats) ? {} : given('model_stats', stats)),
-            ...(typeof submission === 'string' ? {} : given('submission', submission)),
-          }),
-        ),
+        exit_status: typeof status === 'string' ? status : undefined,
+        totals: isRecord(stats) ? stats : undefined,
+        unmapped: without({
+          ...more,
+          ...(isRecord(stats) ? {} : { model_stats: stats }),
+          ...(typeof submission === 'string' ? {} : { submission }),
+        }),
       },
-    }),
-    refusals: [],
-    raw: record.canonical,
-    ...(patch === null ? {} : { bodies: [patch] }),
-  };
-}
+    });
+    return { ...run, ...(patch === undefined ? {} : { bodies: [patch] }) };
+  },
+});
 
 function badDocument({ trajectory, history, info }: JsonObject): Refusal[] {
   const found: Refusal[] = [];

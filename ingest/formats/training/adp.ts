@@ -3,15 +3,14 @@
  * versions 1.0 to 1.5): {id, content: actions and observations, details}. It has no mark of where an answer of the model ends: actions
  * without an observation between them are one, up to the next that is described.
  */
-import type { Draft } from '../../events/events.ts';
-import { asText, canonicalJson, given, hashId, isRecord, type JsonObject, without } from '../../events/json.ts';
+import { asText, canonicalJson, hashId, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { writtenArguments } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
 import type { ChatMessage } from '../kit/chat-message.ts';
 import type { Conversion, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
-import { recordId, refusal, refused, revisedEmitter } from '../kit/native.ts';
-import { distinct, lastResultDrafts, rolloutCallDrafts } from '../kit/rollout-calls.ts';
-import { NO_TOKEN_IDS, runDrafts, taskOf } from '../kit/run.ts';
+import { refusal, refused, revisedEmitter } from '../kit/native.ts';
+import { NO_TOKEN_IDS, taskOf } from '../kit/run.ts';
+import { Trace } from '../kit/trace.ts';
 
 const NAME = 'adp';
 const emit = revisedEmitter(NAME);
@@ -47,7 +46,7 @@ function convert(record: NativeRecord): Conversion {
   const { messages, quoted, rewards } = conversationOf(value.content, refusals);
   const isAnswer = (message: ChatMessage): boolean => message.role === 'assistant' && !quoted.has(message);
   const isOurs = isIdentifier(details.episode_id) && Array.isArray(details.step_ids);
-  const episodeId = isOurs ? asText(details.episode_id) : recordId(NAME, record);
+  const trace = new Trace(emit, NAME, record, isOurs ? asText(details.episode_id) : undefined);
   const agentId = isIdentifier(details.agent) ? details.agent : AGENT;
   const system = (Array.isArray(details.system) ? details.system : [])
     .filter((text) => typeof text === 'string')
@@ -55,49 +54,47 @@ function convert(record: NativeRecord): Conversion {
   const whole = [...system, ...messages];
   const callIds = idsOf(isOurs ? details.step_ids : null, messages.map(isAnswer), asText(value.id));
   let turn = 0;
-  const calls = messages.flatMap((message, i): Draft[] => {
-    const call = { episodeId, callId: callIds[i]!, agentId, turn };
-    if (message.role === 'tool') return [];
-    if (!isAnswer(message)) return [sent(episodeId, agentId, callIds[i]!, i, message)];
-    turn += 1;
-    return [
-      ...rolloutCallDrafts(emit, {
-        ...call,
-        input: whole.slice(0, system.length + i),
-        answer: message,
-      }),
-      ...(rewards.get(i) ?? []).map((reward, n) => rewardDraft(episodeId, `${call.callId}/0`, n, reward)),
-    ];
-  });
-  const last = { episodeId, callId: callIds.at(-1) ?? 'end', agentId, turn };
+  for (const [i, message] of messages.entries()) {
+    const callId = callIds[i]!;
+    if (message.role === 'tool') continue;
+    if (!isAnswer(message)) {
+      const { role, content, name } = message;
+      const from = isIdentifier(name) ? name : role === 'assistant' ? agentId : role;
+      const said = content as string | undefined;
+      trace.add('message.sent', [callId], { seq: i, message_id: callId, from, role, content: said });
+      continue;
+    }
+    trace.rollout({ callId, agentId, turn: turn++, input: whole.slice(0, system.length + i), answer: message });
+    for (const [n, value] of (rewards.get(i) ?? []).entries())
+      trace.feedback(['reward', `${callId}/0`, n], {
+        target: { kind: 'step', id: `${callId}/0`, episode_id: trace.episodeId },
+        ...{ kind: 'reward', name: 'reward', value, by: 'env' },
+      });
+  }
+  trace.lastResults({ callId: callIds.at(-1) ?? 'end', agentId, turn }, whole);
   const tools = value.available_custom_tools ?? value.available_apis;
-  const drafts = runDrafts(emit, {
-    format: NAME,
-    episodeId,
-    canonical: record.canonical,
-    task: taskOf(
-      NAME,
-      askedIn(messages),
-      given('ground_truth', details.ground_truth ?? undefined),
-      [details.task_id, details.instance_id].find(isIdentifier),
-    ),
-    started: {
-      native: { format: NAME, ids: { id: value.id } },
-      flags: [NO_TOKEN_IDS, ...(refusals.length > 0 ? ['incomplete'] : [])],
-      ...(isIdentifier(details.group_id) ? { group_id: details.group_id } : {}),
-      ...given('unmapped', without(details, ...READ)),
-    },
-    agents: [
-      {
-        agent_id: agentId,
-        ...(isIdentifier(details.role) ? { role: details.role } : {}),
-        ...given('tools', Array.isArray(tools) ? tools : undefined),
+  const truth = { ground_truth: details.ground_truth ?? undefined };
+  const run = trace.finish(
+    {
+      task: taskOf(NAME, askedIn(messages), truth, [details.task_id, details.instance_id].find(isIdentifier)),
+      started: {
+        native: { format: NAME, ids: { id: value.id } },
+        flags: [NO_TOKEN_IDS, ...(refusals.length > 0 ? ['incomplete'] : [])],
+        group_id: isIdentifier(details.group_id) ? details.group_id : undefined,
+        unmapped: without(details, ...READ),
       },
-    ],
-    events: distinct([...calls, ...lastResultDrafts(emit, last, whole)]),
-    finished: { outcome: 'unknown' },
-  });
-  return { drafts, refusals, raw: record.canonical, repeated: isOurs && record.ordinal > 0 };
+      agents: [
+        {
+          agent_id: agentId,
+          role: isIdentifier(details.role) ? details.role : undefined,
+          tools: Array.isArray(tools) ? tools : undefined,
+        },
+      ],
+      finished: { outcome: 'unknown' },
+    },
+    refusals,
+  );
+  return { ...run, repeated: isOurs && record.ordinal > 0 };
 }
 
 const READ = ['episode_id', 'task_id', 'group_id', 'agent', 'role', 'ground_truth', 'system', 'step_ids'];
@@ -114,23 +111,6 @@ function idsOf(stepIds: unknown, isAnswer: readonly boolean[], id: string): stri
   );
 }
 
-function sent(
-  episodeId: string,
-  agentId: string,
-  messageId: string,
-  seq: number,
-  { role, content, name }: ChatMessage,
-): Draft {
-  return emit.event('message.sent', [episodeId, messageId], {
-    episode_id: episodeId,
-    seq,
-    message_id: messageId,
-    from: isIdentifier(name) ? name : role === 'assistant' ? agentId : role,
-    role,
-    ...given('content', content as string | undefined),
-  });
-}
-
 /** The text of the user's messages before the agent used a tool (data sets often split the task in two messages); without a tool the first text. */
 function askedIn(messages: readonly ChatMessage[]): string | undefined {
   const acts = messages.findIndex(({ tool_calls: calls }) => calls !== undefined);
@@ -139,16 +119,6 @@ function askedIn(messages: readonly ChatMessage[]): string | undefined {
     .flatMap(({ role, content }) => (role === 'user' && typeof content === 'string' ? [content] : []));
   return acts < 0 ? texts[0] : texts.join('\n\n');
 }
-
-const rewardDraft = (episodeId: string, stepId: string, n: number, value: number): Draft =>
-  emit.event('feedback.recorded', [episodeId, 'reward', stepId, n], {
-    feedback_id: hashId(NAME, episodeId, 'reward', stepId, n),
-    target: { kind: 'step', id: stepId, episode_id: episodeId },
-    kind: 'reward',
-    name: 'reward',
-    value,
-    by: 'env',
-  });
 
 /** The messages and rewards in actions and observations. An item that is neither is refused with its index. */
 function conversationOf(content: readonly unknown[], refusals: NativeRefusal[]): Conversation {

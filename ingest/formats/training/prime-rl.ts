@@ -3,16 +3,16 @@
  * PrimeIntellect-ai/verifiers 0.4.0 (verifiers/v1/episode.py, trace.py, graph.py), which PrimeIntellect-ai/prime-rl at 559b4477 dumps
  * (src/prime_rl/monitors/file.py). A trace is a graph of messages; each holds the tokens that it adds to what is before it.
  */
-import type { Draft } from '../../events/events.ts';
-import { asText, given, hashId, isRecord, type JsonObject, without } from '../../events/json.ts';
+import { asText, given, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import type { ChatMessage } from '../kit/chat-message.ts';
 import type { Conversion, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
 import { refusal, refused, revisedEmitter } from '../kit/native.ts';
-import { chatMessages, distinct, isTokenIds, lastResultDrafts, rolloutCallDrafts } from '../kit/rollout-calls.ts';
-import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfSeconds } from '../kit/run.ts';
+import { chatMessages, isTokenIds } from '../kit/rollout-calls.ts';
+import { taskOf, timeOfSeconds } from '../kit/run.ts';
+import { Trace } from '../kit/trace.ts';
 import { usageOf } from '../kit/usage.ts';
-import { isResult, resultDrafts } from './verifiers-results.ts';
+import { convertResult, isResult } from './verifiers-results.ts';
 
 const NAME = 'prime-rl';
 const emit = revisedEmitter(NAME);
@@ -35,7 +35,7 @@ type Member = { readonly trace: JsonObject; readonly name: string; readonly agen
 
 function convert(record: NativeRecord): Conversion {
   const { value } = record;
-  if (isResult(value)) return resultDrafts(emit, NAME, record);
+  if (isResult(value)) return convertResult(emit, NAME, record);
   if (!isEpisode(value) && !isTrace(value))
     return refused(refusal('bad_shape', 'traces', 'an episode {task, traces} or a trace {task, agent, nodes}', value));
   const refusals: NativeRefusal[] = [];
@@ -55,11 +55,11 @@ function convert(record: NativeRecord): Conversion {
     members.push({ trace, name, agentId: number === 1 ? name : `${name}#${number}`, place });
   }
   const named = isIdentifier(value.id);
-  const episodeId = named ? (value.id as string) : hashId(NAME, record.canonical, record.ordinal);
-  const version = versionOf(value);
-  const calls = members.flatMap((member) => traceDrafts(episodeId, member, version, refusals));
-  const drafts = episodeDrafts(episodeId, record, value, members, calls, refusals.length > 0);
-  return { drafts, refusals, raw: record.canonical, repeated: named && record.ordinal > 0 };
+  const trace = new Trace(emit, NAME, record, named ? (value.id as string) : undefined);
+  for (const member of members) addTrace(trace, member, versionOf(value), refusals);
+  const flags = [...trace.tokenFlags(), ...(refusals.length > 0 ? ['incomplete'] : [])];
+  for (const member of members) addJudgements(trace, member, members.length === 1);
+  return { ...trace.finish(runOf(value, members, flags), refusals), repeated: named && record.ordinal > 0 };
 }
 
 /** The version of the policy, where one made the whole episode. */
@@ -69,63 +69,45 @@ function versionOf({ run }: JsonObject): string | undefined {
   return Number.isSafeInteger(start) && start === end ? asText(start) : undefined;
 }
 
-function episodeDrafts(
-  episodeId: string,
-  record: NativeRecord,
-  whole: JsonObject,
-  members: readonly Member[],
-  calls: readonly Draft[],
-  incomplete: boolean,
-): Draft[] {
+function runOf(whole: JsonObject, members: readonly Member[], flags: string[]) {
   const { env, group, run, timing } = whole;
   const task = whole.task as JsonObject;
   const data = isRecord(task.data) ? task.data : {};
   const envName = isRecord(env) ? [env.id, env.name].find((one) => isIdentifier(one)) : undefined;
   const key = [task.key, task.hash].find(isIdentifier);
   const prompt = typeof data.prompt === 'string' ? data.prompt : askedIn(data.prompt);
-  const hasTokens = calls.some(
-    ({ name, data: event }) =>
-      name === 'generation.completed' && (event as { choices: JsonObject[] }).choices.some(({ token_ids: ids }) => ids),
-  );
   const faults = [whole, ...members.map(({ trace }) => trace)].flatMap(({ errors: some }) =>
     Array.isArray(some) ? some.filter(isRecord) : [],
   );
-  const failed = whole.ok === false && faults.length > 0;
   const stops = members.map(({ trace }) => trace.stop_condition).filter((one) => typeof one === 'string');
   const started = [timing, members[0]?.trace.timing].find(isRecord);
-  return runDrafts(emit, {
-    format: NAME,
-    episodeId,
-    canonical: record.canonical,
+  return {
     task: taskOf(
       NAME,
       prompt,
       {
-        ...given('ground_truth', data.answer ?? undefined),
+        ground_truth: data.answer ?? undefined,
         tags: { ...given('env', envName), ...given('type', task.type), data: without(data, 'prompt') ?? {} },
       },
       key === undefined ? undefined : `${envName ?? NAME}/${key}`,
     ),
     started: {
-      flags: [...(hasTokens ? [] : [NO_TOKEN_IDS]), ...(incomplete ? ['incomplete'] : [])],
-      ...(isRecord(group) && isIdentifier(group.id) ? { group_id: group.id } : {}),
-      ...(isRecord(run) && isIdentifier(run.id) ? { session_id: run.id } : {}),
-      ...given('tags', without({ ...given('run', run ?? undefined), ...given('env', envName) })),
+      flags,
+      group_id: isRecord(group) && isIdentifier(group.id) ? group.id : undefined,
+      session_id: isRecord(run) && isIdentifier(run.id) ? run.id : undefined,
+      tags: without({ run: run ?? undefined, env: envName }),
     },
     startedAt: timeOfSeconds(started?.start),
-    agents: members.map(({ agentId, name, trace }) => ({
-      agent_id: agentId,
-      name,
-      role: name,
-      ...given('tools', Array.isArray(trace.tools) && trace.tools.length > 0 ? trace.tools : undefined),
+    agents: members.map(({ agentId, name, trace: { tools } }) => ({
+      ...{ agent_id: agentId, name, role: name },
+      tools: Array.isArray(tools) && tools.length > 0 ? tools : undefined,
     })),
-    events: [...calls, ...members.flatMap((member) => judgements(episodeId, member, members.length === 1))],
     finished: {
-      outcome: failed ? 'error' : 'unknown',
-      ...(stops.length > 0 ? { stop_reason: [...new Set(stops)].join(', ') } : {}),
-      ...given('unmapped', faults.length > 0 ? { errors: faults } : undefined),
-    },
-  });
+      outcome: whole.ok === false && faults.length > 0 ? 'error' : 'unknown',
+      stop_reason: stops.length > 0 ? [...new Set(stops)].join(', ') : undefined,
+      unmapped: faults.length > 0 ? { errors: faults } : undefined,
+    } as const,
+  };
 }
 
 const askedIn = (messages: unknown): string | null => {
@@ -134,104 +116,69 @@ const askedIn = (messages: unknown): string | null => {
 };
 
 /** Rewards that were given and metrics; a reward that is null was never computed. */
-function judgements(episodeId: string, { trace, agentId }: Member, alone: boolean): Draft[] {
-  const feedback = (
-    kind: 'reward' | 'score',
-    name: string,
-    value: number,
-    target: { readonly kind: 'agent' | 'episode'; readonly id: string },
-    unmapped?: Record<string, unknown>,
-  ): Draft =>
-    emit.event('feedback.recorded', [episodeId, kind, name, target.kind, target.id], {
-      feedback_id: hashId(NAME, episodeId, kind, name, target.kind, target.id),
-      target: { ...target, episode_id: episodeId },
-      kind,
-      name,
-      value,
-      by: 'env',
-      ...given('unmapped', unmapped),
-    });
-  const own = { kind: 'agent' as const, id: agentId };
-  const rewards = Object.entries(isRecord(trace.rewards) ? trace.rewards : {}).flatMap(([name, one]) =>
+function addJudgements(trace: Trace, { trace: native, agentId }: Member, alone: boolean): void {
+  const rewards = Object.entries(isRecord(native.rewards) ? native.rewards : {}).flatMap(([name, one]) =>
     isRecord(one) && typeof one.score === 'number' && isIdentifier(name)
       ? [{ name, score: one.score, weight: typeof one.weight === 'number' ? one.weight : 1 }]
       : [],
   );
   const sum = rewards.reduce((all, { score, weight }) => all + score * weight, 0);
-  const whole = rewards.length === 0 ? [] : [own, ...(alone ? [{ kind: 'episode' as const, id: episodeId }] : [])];
-  return [
-    ...whole.map((target) => feedback('reward', 'reward', sum, target)),
-    ...rewards.map(({ name, score, weight }) => feedback('score', name, score, own, { weight })),
-    ...Object.entries(isRecord(trace.metrics) ? trace.metrics : {}).flatMap(([name, value]) =>
-      typeof value === 'number' && isIdentifier(name) ? [feedback('score', name, value, own)] : [],
-    ),
-  ];
+  if (rewards.length > 0) trace.judged('reward', 'reward', sum, agentId);
+  if (rewards.length > 0 && alone) trace.judged('reward', 'reward', sum);
+  for (const { name, score, weight } of rewards) trace.judged('score', name, score, agentId, { weight });
+  for (const [name, value] of Object.entries(isRecord(native.metrics) ? native.metrics : {}))
+    if (typeof value === 'number' && isIdentifier(name)) trace.judged('score', name, value, agentId);
 }
 
 type Node = { readonly native: JsonObject; readonly message: ChatMessage; readonly parent: number | null };
 
-function traceDrafts(
-  episodeId: string,
-  { trace, agentId, place }: Member,
+function addTrace(
+  trace: Trace,
+  { trace: native, agentId, place }: Member,
   version: string | undefined,
   refusals: NativeRefusal[],
-): Draft[] {
-  const nodes = nodesOf(trace.nodes as unknown[], place, refusals);
-  const calls = (Array.isArray(trace.calls) ? trace.calls : []).filter(isRecord);
+): void {
+  const nodes = nodesOf(native.nodes as unknown[], place, refusals);
+  const calls = (Array.isArray(native.calls) ? native.calls : []).filter(isRecord);
   const byNode = new Map(calls.filter(({ node }) => Number.isSafeInteger(node)).map((call) => [call.node, call]));
-  const traceId = isIdentifier(trace.id) ? trace.id : agentId;
+  const traceId = isIdentifier(native.id) ? native.id : agentId;
   let turn = 0;
-  const drafts = nodes.flatMap((node, i): Draft[] => {
-    if (node?.native.sampled !== true) return [];
+  for (const [i, node] of nodes.entries()) {
+    if (node?.native.sampled !== true) continue;
     const path = pathTo(nodes, node.parent);
     const call = byNode.get(i) ?? {};
-    const callId = `${traceId}/${i}`;
     const own = splitTokens(node.native);
-    const before = path?.map(({ native }) => native.token_ids);
-    const prompt = before?.every(isTokenIds) ? [...before.flat(), ...own.scaffold] : undefined;
-    return rolloutCallDrafts(emit, {
-      episodeId,
-      callId,
-      agentId,
-      turn: turn++,
+    const before = path?.map((one) => one.native.token_ids);
+    const { logprobs, advantages, reference_logprobs, timestamp, parent } = node.native;
+    trace.rollout({
+      ...{ callId: `${traceId}/${i}`, agentId, turn: turn++ },
       input: path?.map(({ message }) => message) ?? [],
       answer: node.message,
       finish: call.finish_reason,
-      sampled: { prompt, ids: own.ids, logprobs: node.native.logprobs, mask: own.mask },
+      sampled: {
+        prompt: before?.every(isTokenIds) ? [...before.flat(), ...own.scaffold] : undefined,
+        ...{ ids: own.ids, logprobs, mask: own.mask },
+      },
       ...aboutCall(call, version),
       unmapped: without({
-        ...given('advantages', node.native.advantages ?? undefined),
-        ...given('reference_logprobs', node.native.reference_logprobs ?? undefined),
-        ...(path ? {} : { parent: node.native.parent }),
+        advantages: advantages ?? undefined,
+        reference_logprobs: reference_logprobs ?? undefined,
+        ...(path ? {} : { parent }),
       }),
-      ...(isRecord(call.time) ? {} : { completedAt: timeOfSeconds(node.native.timestamp) }),
+      ...(isRecord(call.time) ? {} : { completedAt: timeOfSeconds(timestamp) }),
     });
-  });
-  const failed = calls
-    .filter(({ node, error }) => node == null && isRecord(error))
-    .flatMap((call, i) =>
-      rolloutCallDrafts(emit, {
-        episodeId,
-        callId: `${traceId}/failed/${i}`,
-        agentId,
-        turn: turn++,
-        input: [],
-        answer: null,
-        ...aboutCall(call, version),
-      }),
-    );
+  }
+  for (const [i, call] of calls.filter(({ node, error }) => node == null && isRecord(error)).entries())
+    trace.rollout({
+      ...{ callId: `${traceId}/failed/${i}`, agentId, turn: turn++, input: [], answer: null },
+      ...aboutCall(call, version),
+    });
   const parents = new Set(nodes.map((node) => node?.parent));
-  const ends = nodes.flatMap((node, i) => {
+  for (const [i, node] of nodes.entries()) {
     const path = node && !parents.has(i) && node.message.role === 'tool' ? pathTo(nodes, i) : null;
-    if (!path) return [];
-    const about = { episodeId, callId: `${traceId}/${i}`, agentId, turn };
-    return lastResultDrafts(
-      emit,
-      about,
-      path.map(({ message }) => message),
-    );
-  });
-  return distinct([...drafts, ...failed, ...ends]);
+    const messages = path?.map(({ message }) => message);
+    if (messages) trace.lastResults({ callId: `${traceId}/${i}`, agentId, turn }, messages);
+  }
 }
 
 /** What the program noted of a call beside its message. */

@@ -3,21 +3,14 @@
  * the trainer's episode log (utils/episode_logger.py) and the evaluation's store (eval/episode_store.py) write; single trajectories too.
  * A trajectory is what one agent did, a step one call of its model with the conversation up to its answer.
  */
-import type { Draft } from '../../events/events.ts';
 import { asText, canonicalJson, given, hashId, isRecord, type JsonObject, ownOf, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import type { ChatMessage } from '../kit/chat-message.ts';
 import type { Conversion, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
 import { refusal, refused, revisedEmitter } from '../kit/native.ts';
-import {
-  chatCall,
-  chatMessages,
-  distinct,
-  isTokenIds,
-  lastResultDrafts,
-  rolloutCallDrafts,
-} from '../kit/rollout-calls.ts';
-import { NO_TOKEN_IDS, runDrafts, taskOf } from '../kit/run.ts';
+import { chatCall, chatMessages, isTokenIds } from '../kit/rollout-calls.ts';
+import { taskOf } from '../kit/run.ts';
+import { Trace } from '../kit/trace.ts';
 
 const NAME = 'rllm';
 const emit = revisedEmitter(NAME);
@@ -70,11 +63,13 @@ function convert(record: NativeRecord): Conversion {
   const ids = uids.length > 0 && uids.every(isIdentifier);
   const nativeId = whole.id ?? whole.episode_id;
   const episodeId = hashId(NAME, ...(ids ? [nativeId ?? null, uids] : [record.canonical, record.ordinal]));
-  const calls = members.flatMap((member) => trajectoryDrafts(episodeId, member, refusals));
   if (members.length === 0 && refusals.length === 0 && whole.task == null)
     return refused(refusal('bad_shape', 'trajectories', 'at least one trajectory', whole.trajectories));
-  const drafts = episodeDrafts(episodeId, record, whole, members, calls, refusals.length > 0);
-  return { drafts, refusals, raw: record.canonical, repeated: ids && record.ordinal > 0 };
+  const trace = new Trace(emit, NAME, record, episodeId);
+  for (const member of members) addTrajectory(trace, member, refusals);
+  const flags = [...trace.tokenFlags(), ...(refusals.length > 0 ? ['incomplete'] : [])];
+  addJudgements(trace, whole, members);
+  return { ...trace.finish(runOf(whole, members, flags), refusals), repeated: ids && record.ordinal > 0 };
 }
 
 const UNNAMED = 'default_traj_name';
@@ -84,77 +79,44 @@ type Member = { readonly native: JsonObject; readonly name: string; readonly age
 /** How an episode ended that has no answer to judge. */
 const BROKEN: Readonly<Record<string, 'error' | 'timeout'>> = { error: 'error', timeout: 'timeout' };
 
-function episodeDrafts(
-  episodeId: string,
-  record: NativeRecord,
-  whole: JsonObject,
-  members: readonly Member[],
-  calls: readonly Draft[],
-  incomplete: boolean,
-): Draft[] {
-  const { is_correct: correct, termination_reason: reason, session_id: session, metrics } = whole;
+function runOf(whole: JsonObject, members: readonly Member[], flags: string[]) {
+  const { is_correct: correct, termination_reason: reason, session_id: session } = whole;
   const nativeId = whole.id ?? whole.episode_id;
   const [, group, attempt] = (isIdentifier(nativeId) ? /^(.+):(\d{1,9})$/.exec(nativeId) : null) ?? [];
-  const hasTokens = calls.some(
-    ({ name, data }) =>
-      name === 'generation.completed' && (data as { choices: JsonObject[] }).choices.some(({ token_ids: ids }) => ids),
-  );
-  const feedback = (
-    kind: 'reward' | 'score',
-    name: string,
-    value: number | boolean,
-    target: { kind: 'episode' | 'agent'; id: string },
-  ): Draft =>
-    emit.event('feedback.recorded', [episodeId, kind, name, target.kind, target.id], {
-      feedback_id: hashId(NAME, episodeId, kind, name, target.kind, target.id),
-      target: { ...target, episode_id: episodeId },
-      kind,
-      name,
-      value,
-      by: 'env',
-    });
-  const onEpisode = { kind: 'episode' as const, id: episodeId };
-  const numbers = (from: unknown) =>
-    Object.entries(isRecord(from) ? from : {}).filter(
-      (entry): entry is [string, number] => isIdentifier(entry[0]) && typeof entry[1] === 'number',
-    );
-  const broken = typeof reason === 'string' ? ownOf(BROKEN, reason) : undefined;
-  return runDrafts(emit, {
-    format: NAME,
-    episodeId,
-    canonical: record.canonical,
+  const stop = typeof reason === 'string' ? reason : undefined;
+  const judged = typeof correct !== 'boolean' ? 'unknown' : correct ? 'success' : 'failure';
+  return {
     task: taskIn(whole.task ?? members[0]?.native.task),
     started: {
       native: { format: NAME, ids: given('id', nativeId) },
-      flags: [...(hasTokens ? [] : [NO_TOKEN_IDS]), ...(incomplete ? ['incomplete'] : [])],
-      ...(isIdentifier(session) ? { session_id: session } : {}),
+      flags,
+      session_id: isIdentifier(session) ? session : undefined,
       ...(group === undefined ? {} : { group_id: hashId(NAME, group), attempt: Number(attempt) }),
-      ...given('tags', without({ step: whole.training_step ?? undefined, epoch: whole.epoch ?? undefined })),
-      ...given('unmapped', without(whole, ...READ_OF_EPISODE)),
+      tags: without({ step: whole.training_step ?? undefined, epoch: whole.epoch ?? undefined }),
+      unmapped: without(whole, ...READ_OF_EPISODE),
     },
     agents: members.map(({ agentId, name }) => ({ agent_id: agentId, name, role: name })),
-    events: [
-      ...calls,
-      ...members.flatMap(({ native, agentId }): Draft[] => {
-        const { reward } = native;
-        const own = { kind: 'agent' as const, id: agentId };
-        return [
-          ...(typeof reward === 'number' ? [feedback('reward', 'reward', reward, own)] : []),
-          ...(typeof reward === 'number' && members.length === 1
-            ? [feedback('reward', 'reward', reward, onEpisode)]
-            : []),
-          ...numbers(native.signals).map(([name, value]) => feedback('score', name, value, own)),
-        ];
-      }),
-      ...(typeof correct === 'boolean' ? [feedback('score', 'is_correct', correct, onEpisode)] : []),
-      ...numbers(metrics).map(([name, value]) => feedback('score', name, value, onEpisode)),
-    ],
-    finished: {
-      outcome: broken ?? (typeof correct !== 'boolean' ? 'unknown' : correct ? 'success' : 'failure'),
-      ...(typeof reason === 'string' ? { stop_reason: reason } : {}),
-    },
-  });
+    finished: { outcome: (stop === undefined ? undefined : ownOf(BROKEN, stop)) ?? judged, stop_reason: stop } as const,
+  };
 }
+
+function addJudgements(trace: Trace, { is_correct: correct, metrics }: JsonObject, members: readonly Member[]): void {
+  for (const { native, agentId } of members) {
+    const { reward, signals } = native;
+    if (typeof reward === 'number') {
+      trace.judged('reward', 'reward', reward, agentId);
+      if (members.length === 1) trace.judged('reward', 'reward', reward);
+    }
+    for (const [name, value] of numbersIn(signals)) trace.judged('score', name, value, agentId);
+  }
+  if (typeof correct === 'boolean') trace.judged('score', 'is_correct', correct);
+  for (const [name, value] of numbersIn(metrics)) trace.judged('score', name, value);
+}
+
+const numbersIn = (from: unknown) =>
+  Object.entries(isRecord(from) ? from : {}).filter(
+    (entry): entry is [string, number] => isIdentifier(entry[0]) && typeof entry[1] === 'number',
+  );
 
 const READ_OF_EPISODE = ['id', 'episode_id', 'task', 'is_correct', 'termination_reason', 'session_id', 'trajectories'];
 READ_OF_EPISODE.push('metrics', 'training_step', 'epoch', 'task_hash');
@@ -173,68 +135,43 @@ function taskIn(task: unknown): ReturnType<typeof taskOf> {
   return taskOf(NAME, text, { ...given('ground_truth', truth), tags: { task } }, id);
 }
 
-function trajectoryDrafts(episodeId: string, { native, agentId, place }: Member, refusals: NativeRefusal[]): Draft[] {
+function addTrajectory(trace: Trace, { native, agentId, place }: Member, refusals: NativeRefusal[]): void {
   const steps = native.steps as unknown[];
   const rewarded = steps.some((step) => isRecord(step) && typeof step.reward === 'number' && step.reward !== 0);
-  let whole: { readonly messages: readonly ChatMessage[]; readonly turn: number } | null = null;
-  const drafts = steps.flatMap((step, turn): Draft[] => {
+  let whole: { readonly messages: readonly ChatMessage[]; readonly turn: number } | undefined;
+  for (const [turn, step] of steps.entries()) {
     const field = `${place}${place === '' ? '' : '.'}steps[${turn}]`;
-    if (!isRecord(step)) {
-      refusals.push(refusal('bad_type', field, 'a step object', step));
-      return [];
-    }
-    const talk = talkOf(step, field);
-    if ('refusal' in talk) {
-      refusals.push(talk.refusal);
-      return [];
+    const talk = isRecord(step) ? talkOf(step, field) : { refusal: refusal('bad_type', field, 'a step object', step) };
+    if (!isRecord(step) || 'refusal' in talk) {
+      if ('refusal' in talk) refusals.push(talk.refusal);
+      continue;
     }
     whole = { messages: talk.messages, turn };
     const callId = `${agentId}/${turn}`;
-    const about = { episodeId, callId, agentId, turn };
     const output = isRecord(step.model_output) ? step.model_output : {};
-    const reward = rewarded && typeof step.reward === 'number' ? step.reward : null;
-    const version = step.weight_version ?? output.weight_version;
-    const target = { kind: 'step' as const, id: `${callId}/0`, episode_id: episodeId };
-    return [
-      ...rolloutCallDrafts(emit, {
-        ...about,
-        input: talk.input,
-        answer: talk.answer,
-        finish: output.finish_reason,
-        sampled: {
-          prompt: isFilled(step.prompt_ids) ? step.prompt_ids : output.prompt_ids,
-          ids: isFilled(step.response_ids) ? step.response_ids : output.completion_ids,
-          logprobs: isFilled(step.logprobs) ? step.logprobs : output.logprobs,
-        },
-        completed: {
-          ...usageOf(step, output),
-          ...(version == null ? {} : { model_version: asText(version) }),
-        },
-        unmapped: without({
-          ...given('action', step.action ?? undefined),
-          ...given('advantage', step.advantage ?? undefined),
-          ...given('info', isRecord(step.info) && Object.keys(step.info).length > 0 ? step.info : undefined),
-        }),
-      }),
-      ...(reward === null
-        ? []
-        : [
-            emit.event('feedback.recorded', [episodeId, 'reward', callId], {
-              feedback_id: hashId(NAME, episodeId, 'reward', callId),
-              target,
-              kind: 'reward',
-              name: 'reward',
-              value: reward,
-              by: 'env',
-            }),
-          ]),
-    ];
-  });
-  const end = whole as { readonly messages: readonly ChatMessage[]; readonly turn: number } | null;
-  const last = end
-    ? lastResultDrafts(emit, { episodeId, callId: `${agentId}/${end.turn}`, agentId, turn: end.turn }, end.messages)
-    : [];
-  return distinct([...drafts, ...last]);
+    const version = step.weight_version ?? output.weight_version ?? undefined;
+    const info = isRecord(step.info) && Object.keys(step.info).length > 0 ? step.info : undefined;
+    trace.rollout({
+      ...{ callId, agentId, turn, input: talk.input, answer: talk.answer },
+      finish: output.finish_reason,
+      sampled: {
+        prompt: isFilled(step.prompt_ids) ? step.prompt_ids : output.prompt_ids,
+        ids: isFilled(step.response_ids) ? step.response_ids : output.completion_ids,
+        logprobs: isFilled(step.logprobs) ? step.logprobs : output.logprobs,
+      },
+      completed: {
+        ...usageOf(step, output),
+        ...given('model_version', version === undefined ? undefined : asText(version)),
+      },
+      unmapped: without({ action: step.action ?? undefined, advantage: step.advantage ?? undefined, info }),
+    });
+    if (rewarded && typeof step.reward === 'number')
+      trace.feedback(['reward', callId], {
+        target: { kind: 'step', id: `${callId}/0`, episode_id: trace.episodeId },
+        ...{ kind: 'reward', name: 'reward', value: step.reward, by: 'env' },
+      });
+  }
+  if (whole) trace.lastResults({ callId: `${agentId}/${whole.turn}`, agentId, turn: whole.turn }, whole.messages);
 }
 
 const isFilled = (value: unknown): boolean => Array.isArray(value) && value.length > 0;

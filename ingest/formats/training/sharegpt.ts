@@ -4,31 +4,18 @@
  */
 import type { Refusal } from '../../../errors.ts';
 import type { Draft } from '../../events/events.ts';
-import { given, hashId, isRecord, parseRecord, without } from '../../events/json.ts';
+import { given, isRecord, parseRecord, without } from '../../events/json.ts';
 import { parseWritten } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
 import type { ChatMessage } from '../kit/chat-message.ts';
 import { conversationDrafts } from '../kit/conversation.ts';
-import type { Conversion, Format, NativeRecord } from '../kit/format.ts';
-import { emitterFor, recordId, refusal, refused } from '../kit/native.ts';
-import { NO_TOKEN_IDS, runDrafts, taskOf } from '../kit/run.ts';
+import { emitterFor, refusal } from '../kit/native.ts';
+import { demand, format } from '../kit/reader.ts';
+import { NO_TOKEN_IDS, taskOf } from '../kit/run.ts';
+import { Trace } from '../kit/trace.ts';
 
 const NAME = 'sharegpt';
 const emit = emitterFor(NAME);
-
-export const sharegpt: Format = {
-  name: NAME,
-  summary: 'ShareGPT rows {conversations: [{from, value}], system?, tools?}, with chosen and rejected or kto_tag',
-  recognises: ({ records }) =>
-    records.some(
-      (record) =>
-        isRecord(record) &&
-        Array.isArray(record.conversations) &&
-        record.conversations.some((entry) => isRecord(entry) && 'from' in entry && 'value' in entry),
-    ),
-  convert,
-  restates: new Set(['task.defined']),
-};
 
 type Speaker = 'human' | 'gpt' | 'function_call' | 'observation' | 'system';
 type Entry = { readonly from: Speaker; readonly value: string };
@@ -48,43 +35,40 @@ const FROM_USER: readonly Speaker[] = ['human', 'observation'];
 /** Roles of the second, fourth … message, after a system message. */
 const FROM_MODEL: readonly Speaker[] = ['gpt', 'function_call'];
 
-function convert(record: NativeRecord): Conversion {
-  const { value: row } = record;
-  if (!isRecord(row)) return refused(refusal('bad_type', '', 'a row with conversations', row));
-  const bad = badRow(row);
-  if (bad) return refused(bad);
-  const entries = (row.conversations as Entry[]).map(({ from, value }) => ({ from: SPEAKERS.get(from)!, value }));
-  const episodeId = recordId(NAME, record);
-  const messages = chatMessages(row, entries);
-  const tools = toolsOf(row.tools);
-  const drafts = conversationDrafts(emit, messages, { episodeId, agentOf: () => null, ...given('tools', tools) });
-  const flags = [
-    ...(entries.some(({ from, value }, i) => from === 'function_call' && !callMessage(value, i).tool_calls)
-      ? ['unparsed_tool_call']
-      : []),
-    ...(alternates(entries) ? [] : ['broken_alternation']),
-  ];
-  const judged = judgedDrafts(row, episodeId, messages, tools);
-  const mapped = ['conversations', ...(typeof row.system === 'string' ? ['system'] : []), 'id', 'tools'];
-  const rated = judged.length > 0 ? ['chosen', 'rejected', 'kto_tag'] : [];
-  return {
-    drafts: runDrafts(emit, {
-      format: NAME,
-      episodeId,
-      canonical: record.canonical,
+export const sharegpt = format({
+  name: NAME,
+  summary: 'ShareGPT rows {conversations: [{from, value}], system?, tools?}, with chosen and rejected or kto_tag',
+  called: 'a row with conversations',
+  recognises: ({ conversations }) =>
+    Array.isArray(conversations) &&
+    conversations.some((entry) => isRecord(entry) && 'from' in entry && 'value' in entry),
+  convert({ native: row }, record) {
+    demand(badRow(row));
+    const entries = (row.conversations as Entry[]).map(({ from, value }) => ({ from: SPEAKERS.get(from)!, value }));
+    const messages = chatMessages(row, entries);
+    const tools = toolsOf(row.tools);
+    const trace = new Trace(emit, NAME, record);
+    trace.conversation(messages, { agentOf: () => null, tools });
+    for (const [i, draft] of trace.events.entries()) trace.events[i] = withoutInventedId(draft);
+    const isBroken = ({ from, value }: Entry, i: number) =>
+      from === 'function_call' && !callMessage(value, i).tool_calls;
+    const flags = [
+      ...(entries.some(isBroken) ? ['unparsed_tool_call'] : []),
+      ...(alternates(entries) ? [] : ['broken_alternation']),
+    ];
+    const rated = addJudgement(trace, row, messages, tools) ? ['chosen', 'rejected', 'kto_tag'] : [];
+    const mapped = ['conversations', ...(typeof row.system === 'string' ? ['system'] : []), 'id', 'tools'];
+    return trace.finish({
       task: taskOf(NAME, entries.find((entry) => entry.from === 'human')?.value),
       started: {
         native: { format: NAME, ids: given('id', row.id) },
         flags: [NO_TOKEN_IDS, ...flags],
-        ...given('unmapped', without(row, ...mapped, ...rated)),
+        unmapped: without(row, ...mapped, ...rated),
       },
-      events: [...drafts.map(withoutInventedId), ...judged],
       finished: { outcome: 'unknown' },
-    }),
-    refusals: [],
-    raw: record.canonical,
-  };
-}
+    });
+  },
+});
 
 function badRow({ conversations, chosen, rejected }: Record<string, unknown>): Refusal | null {
   if (!Array.isArray(conversations)) return refusal('bad_type', 'conversations', 'a list of entries', conversations);
@@ -174,44 +158,30 @@ function toolsOf(tools: unknown): unknown {
   return 'refusal' in parsed ? tools : parsed.value;
 }
 
-function judgedDrafts(
-  row: Record<string, unknown>,
-  episodeId: string,
+/** Whether the row judges: one of two answers, or the last answer by itself. */
+function addJudgement(
+  trace: Trace,
+  { chosen, rejected, kto_tag: tag }: Record<string, unknown>,
   messages: readonly ChatMessage[],
   tools: unknown,
-): Draft[] {
-  const { chosen, rejected, kto_tag: tag } = row;
+): boolean {
+  const { episodeId: episode_id } = trace;
   if (isEntry(chosen) && isEntry(rejected)) {
-    const last = { episodeId, agentOf: () => null, ...given('tools', tools) };
-    const [asked, answered] = conversationDrafts(
-      emit,
-      [...messages, { role: 'assistant', content: chosen.value }],
-      last,
-    ).slice(-2);
+    const last = { episodeId: episode_id, agentOf: () => null, tools };
+    const answer = { role: 'assistant', content: chosen.value };
+    const [asked, answered] = conversationDrafts(emit, [...messages, answer], last).slice(-2) as [Draft, Draft];
     const callId = `m${messages.length}`;
     const choices = [chosen, rejected].map(({ value }, index) => ({ index, content: value, chosen: index === 0 }));
-    return [
-      asked!,
-      { ...answered!, data: { ...answered!.data, choices } } as Draft,
-      emit.event('feedback.recorded', [episodeId, 'preference'], {
-        feedback_id: hashId(NAME, episodeId, 'preference'),
-        target: { kind: 'pair', id: `${callId}/0`, other_id: `${callId}/1`, episode_id: episodeId },
-        kind: 'preference',
-        name: 'preference',
-      }),
-    ];
+    trace.events.push(asked, { ...answered, data: { ...answered.data, choices } } as Draft);
+    const target = { kind: 'pair', id: `${callId}/0`, other_id: `${callId}/1`, episode_id } as const;
+    trace.feedback(['preference'], { target, kind: 'preference', name: 'preference' });
+    return true;
   }
   const answer = messages.findLastIndex((message) => message.role === 'assistant');
-  if (typeof tag !== 'boolean' || answer < 0) return [];
-  return [
-    emit.event('feedback.recorded', [episodeId, 'kto_tag'], {
-      feedback_id: hashId(NAME, episodeId, 'kto_tag'),
-      target: { kind: 'step', id: `m${answer}/0`, episode_id: episodeId },
-      kind: 'label',
-      name: 'kto_tag',
-      value: tag,
-    }),
-  ];
+  if (typeof tag !== 'boolean' || answer < 0) return false;
+  const target = { kind: 'step', id: `m${answer}/0`, episode_id } as const;
+  trace.feedback(['kto_tag'], { target, kind: 'label', name: 'kto_tag', value: tag });
+  return true;
 }
 
 const isEntry = (value: unknown): value is Entry => isRecord(value) && badEntry(value, '') === null;

@@ -3,14 +3,14 @@
  * reward, metrics}, read from PrimeIntellect-ai/verifiers at a60a606e (verifiers/legacy/utils/save_utils.py). Its tool calls are JSON
  * texts. Of 2025 the number is `id`, the task `default`, and each metric a column of its own.
  */
-import type { Draft } from '../../events/events.ts';
-import { asText, given, hashId, isRecord, type JsonObject, without } from '../../events/json.ts';
+import { asText, given, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { textIn } from '../kit/chat-message.ts';
 import type { Conversion, NativeRecord } from '../kit/format.ts';
-import { type Emitter, recordId, refusal, refused } from '../kit/native.ts';
-import { chatMessages, lastResultDrafts, rolloutCallDrafts } from '../kit/rollout-calls.ts';
-import { NO_TOKEN_IDS, runDrafts, taskOf } from '../kit/run.ts';
+import { type Emitter, refusal, refused } from '../kit/native.ts';
+import { chatMessages } from '../kit/rollout-calls.ts';
+import { NO_TOKEN_IDS, taskOf } from '../kit/run.ts';
+import { Trace } from '../kit/trace.ts';
 
 const AGENT = 'agent';
 
@@ -21,7 +21,7 @@ export const isResult = (record: unknown): record is JsonObject =>
   'completion' in record &&
   'reward' in record;
 
-export function resultDrafts(emit: Emitter, format: string, record: NativeRecord): Conversion {
+export function convertResult(emit: Emitter, format: string, record: NativeRecord): Conversion {
   const value = record.value as JsonObject;
   const prompt = chatMessages(value.prompt, 'prompt');
   // A text completion is the one answer to a text prompt; a rollout that failed at once has none.
@@ -32,16 +32,17 @@ export function resultDrafts(emit: Emitter, format: string, record: NativeRecord
   if ('refusal' in completion) return refused(completion.refusal);
   if (value.reward !== null && typeof value.reward !== 'number')
     return refused(refusal('bad_type', 'reward', 'a number', value.reward));
-  const episodeId = recordId(format, record);
+  const trace = new Trace(emit, format, record);
   const shown = prompt.messages;
   const whole = [...shown, ...completion.messages];
-  const about = { episodeId, agentId: AGENT };
   let turn = 0;
-  const calls = completion.messages.flatMap((answer, i): Draft[] => {
-    if (answer.role !== 'assistant') return [];
-    const callId = `m${shown.length + i}`;
-    return rolloutCallDrafts(emit, { ...about, callId, turn: turn++, input: whole.slice(0, shown.length + i), answer });
-  });
+  for (const [i, answer] of completion.messages.entries()) {
+    if (answer.role !== 'assistant') continue;
+    const input = whole.slice(0, shown.length + i);
+    trace.rollout({ callId: `m${shown.length + i}`, agentId: AGENT, turn: turn++, input, answer });
+  }
+  trace.lastResults({ callId: 'end', agentId: AGENT, turn }, whole);
+  addJudgements(trace, value);
   // Every environment calls its task so where its data set names none.
   const env = isIdentifier(value.task) && value.task !== 'default' ? value.task : undefined;
   const asked = textIn(shown.find(({ role }) => role === 'user')?.content);
@@ -53,31 +54,22 @@ export function resultDrafts(emit: Emitter, format: string, record: NativeRecord
     given('ground_truth', value.answer ?? undefined),
     env && `${env}/${asText(value.example_id ?? value.id)}`,
   );
-  const drafts = runDrafts(emit, {
-    format,
-    episodeId,
-    canonical: record.canonical,
+  return trace.finish({
     // An example has its number within its environment alone. No group: the file does not say which run and model it is of.
     task,
     started: {
-      flags: [NO_TOKEN_IDS, ...(calls.length === 0 ? ['incomplete'] : [])],
+      flags: [NO_TOKEN_IDS, ...(turn === 0 ? ['incomplete'] : [])],
       // The ground truth is the task's; without a task it would be nowhere.
-      ...given('unmapped', without(value, ...READ, ...(task ? ['answer'] : []), ...Object.keys(metricsOf(value)))),
+      unmapped: without(value, ...READ, ...(task ? ['answer'] : []), ...Object.keys(metricsOf(value))),
     },
-    agents: [{ agent_id: AGENT, ...given('tools', Array.isArray(tools) ? tools : undefined) }],
-    events: [
-      ...calls,
-      ...lastResultDrafts(emit, { ...about, callId: 'end', turn }, whole),
-      ...judgements(emit, format, episodeId, value),
-    ],
+    agents: [{ agent_id: AGENT, tools: Array.isArray(tools) ? tools : undefined }],
     finished: {
       outcome: failed ? 'error' : 'unknown',
-      ...(typeof value.stop_condition === 'string' ? { stop_reason: value.stop_condition } : {}),
-      ...given('totals', isRecord(value.token_usage) ? value.token_usage : undefined),
-      ...given('unmapped', failed ? { error: value.error } : undefined),
+      stop_reason: typeof value.stop_condition === 'string' ? value.stop_condition : undefined,
+      totals: isRecord(value.token_usage) ? value.token_usage : undefined,
+      unmapped: failed ? { error: value.error } : undefined,
     },
   });
-  return { drafts, refusals: [], raw: record.canonical };
 }
 
 const READ = ['prompt', 'completion', 'reward', 'metrics', 'tool_defs', 'stop_condition', 'token_usage', 'error'];
@@ -94,23 +86,12 @@ function metricsOf(value: JsonObject): JsonObject {
 }
 
 /** The reward and the metrics; a rollout that failed was judged by no one, though its reward is 0. */
-function judgements(emit: Emitter, format: string, episodeId: string, value: JsonObject): Draft[] {
-  if (value.error != null) return [];
-  const metrics = Object.entries(metricsOf(value));
-  const all = [
-    ['reward', value.reward] as const,
-    ...metrics.filter(([name]) => isIdentifier(name) && name !== 'reward'),
-  ];
-  return all.flatMap(([name, score], i) =>
-    typeof score !== 'number'
-      ? []
-      : emit.event('feedback.recorded', [episodeId, name], {
-          feedback_id: hashId(format, episodeId, name),
-          target: { kind: 'episode', id: episodeId, episode_id: episodeId },
-          kind: i === 0 ? 'reward' : 'score',
-          name,
-          value: score,
-          by: 'env',
-        }),
-  );
+function addJudgements(trace: Trace, value: JsonObject): void {
+  if (value.error != null) return;
+  const add = (kind: 'reward' | 'score', name: string, score: unknown): void => {
+    if (typeof score === 'number') trace.feedback([name], { kind, name, value: score, by: 'env' });
+  };
+  add('reward', 'reward', value.reward);
+  for (const [name, score] of Object.entries(metricsOf(value)))
+    if (isIdentifier(name) && name !== 'reward') add('score', name, score);
 }

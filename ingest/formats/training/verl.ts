@@ -4,14 +4,13 @@
  * trainer/ppo/v1/trainer_base.py, where `uid` is SAMPLE_ROLLOUT_OUTPUT. Versions up to 0.5 write no `gts`. Texts are decoded without
  * special tokens.
  */
-import type { Draft } from '../../events/events.ts';
 import { asText, canonicalJson, given, hashId, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { writtenJson } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { type Conversion, type Format, listsOf, type NativeRecord, type NativeRefusal } from '../kit/format.ts';
 import { refusal, revisedEmitter } from '../kit/native.ts';
-import { rolloutCallDrafts } from '../kit/rollout-calls.ts';
-import { NO_TOKEN_IDS, runDrafts, taskOf } from '../kit/run.ts';
+import { NO_TOKEN_IDS, taskOf } from '../kit/run.ts';
+import { Trace } from '../kit/trace.ts';
 
 const NAME = 'verl';
 const emit = revisedEmitter(NAME);
@@ -67,7 +66,7 @@ function convert(record: NativeRecord): Conversion {
     const turns = outputs.toSorted((a, b) => a.turn - b.turn);
     const original = writtenJson(turns.length === 1 ? turns[0]!.row : turns.map(({ row }) => row));
     bodies.push(original);
-    return rolloutDrafts(episodeId, group, turns, original);
+    return convertRollout(new Trace(emit, NAME, { ...record, canonical: original }, episodeId), group, turns).drafts;
   });
   if (rows.length === 0)
     refusals.push(refusal('bad_shape', '', 'at least one row {input, output, score}', record.value));
@@ -90,49 +89,32 @@ function placeOf(uid: unknown): { readonly sample: string; readonly rollout: str
 /** What the environment says inside an answer of several turns, in the templates whose tools verl's agent loop runs. */
 const TOOL_OUTPUT = /<tool_response>|<\|start_header_id\|>ipython/;
 
-function rolloutDrafts(episodeId: string, group: string, turns: readonly Row[], original: string): Draft[] {
+function convertRollout(trace: Trace, group: string, turns: readonly Row[]): Conversion {
   const [{ row: first, turn: begin }] = turns as [Row];
   const { row: last } = turns.at(-1)!;
   const mixed = turns.some(({ row }) => TOOL_OUTPUT.test(asText(row.output)));
   const { scores, rest } = restOf(last);
-  const feedback = (kind: 'reward' | 'score', name: string, value: number | boolean): Draft =>
-    emit.event('feedback.recorded', [episodeId, kind, name], {
-      feedback_id: hashId(NAME, episodeId, kind, name),
-      target: { kind: 'episode', id: episodeId, episode_id: episodeId },
-      kind,
-      name,
-      value,
-      by: 'env',
+  for (const { row, turn } of turns)
+    trace.rollout({
+      ...{ callId: `m${turn}`, agentId: AGENT, turn },
+      input: [{ role: 'user', content: row.input as string }],
+      answer: { role: 'assistant', content: row.output as string },
+      completed: typeof row.step === 'number' || typeof row.step === 'string' ? { model_version: `${row.step}` } : {},
     });
-  return runDrafts(emit, {
-    format: NAME,
-    episodeId,
-    canonical: original,
+  const by = 'env' as const;
+  if (typeof last.score === 'number')
+    trace.feedback(['reward', 'reward'], { kind: 'reward', name: 'reward', value: last.score, by });
+  for (const [name, value] of scores) trace.feedback(['score', name], { kind: 'score', name, value, by });
+  return trace.finish({
     // A later prompt holds what came before it.
-    task: taskOf(NAME, begin === 0 ? first.input : undefined, given('ground_truth', first.gts ?? undefined)),
+    task: taskOf(NAME, begin === 0 ? first.input : undefined, { ground_truth: first.gts ?? undefined }),
     started: {
       group_id: group,
       flags: [NO_TOKEN_IDS, 'decoded_prompt', ...(mixed ? ['unsegmented'] : [])],
-      ...given('tags', without({ step: first.step ?? undefined, uid: first.uid ?? undefined })),
-      ...given('unmapped', rest),
+      tags: without({ step: first.step ?? undefined, uid: first.uid ?? undefined }),
+      unmapped: rest,
     },
     agents: [AGENT],
-    events: [
-      ...turns.flatMap(({ row, turn }) =>
-        rolloutCallDrafts(emit, {
-          episodeId,
-          callId: `m${turn}`,
-          agentId: AGENT,
-          turn,
-          input: [{ role: 'user', content: row.input as string }],
-          answer: { role: 'assistant', content: row.output as string },
-          completed:
-            typeof row.step === 'number' || typeof row.step === 'string' ? { model_version: `${row.step}` } : {},
-        }),
-      ),
-      ...(typeof last.score === 'number' ? [feedback('reward', 'reward', last.score)] : []),
-      ...scores.map(([name, value]) => feedback('score', name, value)),
-    ],
     finished: { outcome: 'unknown' },
   });
 }

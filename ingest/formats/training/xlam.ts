@@ -2,80 +2,43 @@
  * xLAM unified trajectories: one conversation a record with an id of its own. There is no agent; the instruction of the task is its
  * system prompt. A tool message without an id answers the latest open call.
  */
-import { given, isRecord, without } from '../../events/json.ts';
+import { isRecord, without } from '../../events/json.ts';
 import type { ChatMessage } from '../kit/chat-message.ts';
-import { badConversation, conversationDrafts } from '../kit/conversation.ts';
-import type { Conversion, Format, NativeRecord } from '../kit/format.ts';
-import { badIdentifier, refusal, refused, revisedEmitter } from '../kit/native.ts';
-import { NO_TOKEN_IDS, runDrafts, taskOf } from '../kit/run.ts';
+import { badConversation } from '../kit/conversation.ts';
+import { revisedEmitter } from '../kit/native.ts';
+import { demand, format } from '../kit/reader.ts';
+import { NO_TOKEN_IDS, taskOf } from '../kit/run.ts';
+import { Trace } from '../kit/trace.ts';
 
 const NAME = 'xlam';
 const emit = revisedEmitter(NAME);
 
-export const xlam: Format = {
+export const xlam = format({
   name: NAME,
   summary: 'xLAM trajectories {unique_trajectory_id, task_instruction, tools, conversation}',
-  recognises: ({ records }) =>
-    records.some(
-      (record) =>
-        isRecord(record) &&
-        ('unique_trajectory_id' in record || 'task_instruction' in record) &&
-        Array.isArray(record.conversation),
-    ),
-  convert,
-  restates: new Set(['task.defined']),
-};
-
-function convert(record: NativeRecord): Conversion {
-  const { value: row } = record;
-  if (!isRecord(row)) return refused(refusal('bad_type', '', 'a trajectory object', row));
-  const { unique_trajectory_id: id, conversation, task_instruction: instruction, tools, split, dataset } = row;
-  const badId = badIdentifier(id, 'unique_trajectory_id');
-  if (badId) return refused(badId);
-  if (!Array.isArray(conversation))
-    return refused(refusal('bad_type', 'conversation', 'a list of messages', conversation));
-  const messages = withCallIds(conversation);
-  const bad = badConversation(messages, 'conversation');
-  if (bad) return refused(bad);
-  const hasInstruction = typeof instruction === 'string' && instruction !== '';
-  const chat = messages as ChatMessage[];
-  const wholeChat = hasInstruction ? [{ role: 'system', content: instruction }, ...chat] : chat;
-  const episodeId = id as string;
-  const asked = chat.find((message) => message.role === 'user')?.content;
-  const drafts = conversationDrafts(emit, wholeChat, { episodeId, agentOf: () => null, ...given('tools', tools) });
-  const broken = drafts.some((draft) => draft.name === 'tool.called' && draft.data.parse_error);
-  const known = [
-    'unique_trajectory_id',
-    'conversation',
-    'tools',
-    'split',
-    'dataset',
-    ...(hasInstruction ? ['task_instruction'] : []),
-  ];
-  return {
-    drafts: runDrafts(emit, {
-      format: NAME,
-      episodeId,
-      canonical: record.canonical,
-      task: taskOf(NAME, asked, {
-        ...(typeof split === 'string' ? { split } : {}),
-        ...given('tags', without({ dataset })),
-      }),
-      started: {
-        flags: [NO_TOKEN_IDS, ...(broken ? ['unparsed_tool_call'] : [])],
-        ...given(
-          'unmapped',
-          without({ ...without(row, ...known), ...(typeof split === 'string' ? {} : given('split', split)) }),
-        ),
-      },
-      events: drafts,
+  called: 'a trajectory object',
+  recognises: (record) =>
+    ('unique_trajectory_id' in record || 'task_instruction' in record) && Array.isArray(record.conversation),
+  convert(row, record) {
+    const trace = new Trace(emit, NAME, record, row.ownId('unique_trajectory_id'));
+    const messages = withCallIds(row.list('conversation', 'a list of messages'));
+    demand(badConversation(messages, 'conversation'));
+    const chat = messages as ChatMessage[];
+    const instruction = row.text('task_instruction');
+    const opening = instruction ? [{ role: 'system', content: instruction }] : [];
+    trace.conversation([...opening, ...chat], { agentOf: () => null, tools: row.native.tools });
+    row.any('tools');
+    const broken = trace.events.some((draft) => draft.name === 'tool.called' && draft.data.parse_error);
+    const asked = chat.find((message) => message.role === 'user')?.content;
+    const tags = without({ dataset: row.any('dataset') });
+    const run = trace.finish({
+      task: taskOf(NAME, asked, { split: row.text('split'), tags }),
+      started: { flags: [NO_TOKEN_IDS, ...(broken ? ['unparsed_tool_call'] : [])], unmapped: row.rest() },
       finished: { outcome: 'unknown' },
-    }),
-    refusals: [],
-    raw: record.canonical,
-    repeated: record.ordinal > 0,
-  };
-}
+    });
+    return { ...run, repeated: record.ordinal > 0 };
+  },
+});
 
 /** The conversation with an id on each call and on each result: where one has none, results answer calls in their order. */
 function withCallIds(conversation: readonly unknown[]): unknown[] {
