@@ -3,7 +3,7 @@
  * from what version 2.4.6 (PyPI) writes with each of its three models (calls of tools, actions in text, Responses API) against a
  * scripted model server, and from the writer of version 1.17.3, whose files (`mini-swe-agent-1`) hold no actions beside the answers.
  */
-import type { Draft, Message } from '../../events/events.ts';
+import type { Message } from '../../events/events.ts';
 import { asText, given, isRecord, type JsonObject, without } from '../../events/json.ts';
 import {
   badMessage,
@@ -13,12 +13,14 @@ import {
   toMessage,
   toolCallsOf,
 } from '../kit/chat-message.ts';
-import { APPARENT_ERROR, toolLedger } from '../kit/conversation.ts';
+import { APPARENT_ERROR } from '../kit/conversation.ts';
 import { finishReasonIn } from '../kit/finish-reason.ts';
-import type { Conversion, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
-import { badIdentifier, emitterFor, recordId, refusal, refused } from '../kit/native.ts';
+import type { NativeRefusal } from '../kit/format.ts';
+import { badIdentifier, emitterFor, refusal } from '../kit/native.ts';
 import { calledIn, responseContent, responseInput } from '../kit/openai-responses.ts';
-import { NO_TOKEN_IDS, patchDraft, runDrafts, taskOf, timeOfSeconds } from '../kit/run.ts';
+import { format, unreadable } from '../kit/reader.ts';
+import { NO_TOKEN_IDS, patchDraft, taskOf, timeOfSeconds } from '../kit/run.ts';
+import { Trace } from '../kit/trace.ts';
 import { usageOf } from '../kit/usage.ts';
 
 const NAME = 'mini-swe-agent';
@@ -29,61 +31,47 @@ const fieldsOf = (value: unknown): JsonObject => (isRecord(value) ? value : {});
 export const isTrajectory = (record: unknown): record is JsonObject =>
   isRecord(record) && asText(record.trajectory_format).startsWith('mini-swe-agent-') && 'messages' in record;
 
-export const miniSweAgent: Format = {
+export const miniSweAgent = format({
   name: NAME,
   summary: 'Trajectories of mini-swe-agent: {trajectory_format: "mini-swe-agent-1.1", info, messages}',
-  recognises: ({ records }) => records.some(isTrajectory),
-  convert,
-  restates: new Set(['task.defined']),
-};
-
-function convert(record: NativeRecord): Conversion {
-  if (!isTrajectory(record.value)) return refused(refusal('bad_shape', '', 'a trajectory', record.value));
-  const { messages, info: about, instance_id: instance, trajectory_format: version, ...more } = record.value;
-  if (!Array.isArray(messages) || messages.length === 0)
-    return refused(refusal('bad_type', 'messages', 'a list of messages', messages));
-  const info = fieldsOf(about);
-  const { exit_status: status, submission, model_stats: stats, ...facts } = info;
-  const episodeId = recordId(NAME, record);
-  const refusals: NativeRefusal[] = [];
-  const entries = messages.flatMap((native: unknown, seq): [number, JsonObject][] => {
-    const bad = badEntry(native, `messages[${seq}]`);
-    if (bad) refusals.push(bad);
-    return bad ? [] : [[seq, native as JsonObject]];
-  });
-  const patch = typeof submission === 'string' && submission !== '' ? submission : null;
-  const model = fieldsOf(fieldsOf(info.config).model).model_name;
-  const asked = entries.find(([, { role }]) => role === 'user');
-  return {
-    drafts: runDrafts(emit, {
-      format: NAME,
-      episodeId,
-      canonical: record.canonical,
+  called: 'a trajectory',
+  recognises: isTrajectory,
+  convert({ native, problems }, record) {
+    const { messages, info: about, instance_id: instance, trajectory_format: version, ...more } = native;
+    if (!Array.isArray(messages) || messages.length === 0)
+      return unreadable('bad_type', 'messages', 'a list of messages', messages);
+    const { exit_status: status, submission, model_stats: stats, mini_version, ...facts } = fieldsOf(about);
+    const entries = messages.flatMap((message: unknown, seq): [number, JsonObject][] => {
+      const bad = badEntry(message, `messages[${seq}]`);
+      if (bad) problems.push(bad);
+      return bad ? [] : [[seq, message as JsonObject]];
+    });
+    const patch = typeof submission === 'string' && submission !== '' ? submission : undefined;
+    const model = fieldsOf(fieldsOf(facts.config).model).model_name;
+    const asked = entries.find(([, { role }]) => role === 'user');
+    const trace = new Trace(emit, NAME, record);
+    addMessages(trace, entries, version === 'mini-swe-agent-1');
+    if (patch !== undefined) trace.events.push(patchDraft(emit, trace.episodeId, patch));
+    const run = {
       task: taskOf(NAME, textIn(asked?.[1].content), {}, instance),
       started: {
-        native: { format: NAME, ...given('version', facts.mini_version) },
-        flags: [NO_TOKEN_IDS, ...(refusals.length > 0 ? ['incomplete'] : [])],
-        ...given('unmapped', without({ ...more, ...without(facts, 'mini_version') })),
+        native: { format: NAME, ...given('version', mini_version) },
+        flags: [NO_TOKEN_IDS, ...(problems.length > 0 ? ['incomplete'] : [])],
+        unmapped: without({ ...more, ...facts }),
       },
       startedAt: timeOf(entries[0]?.[1]),
-      agents: [{ agent_id: AGENT, ...(typeof model === 'string' ? { model } : {}) }],
-      events: [
-        ...messageDrafts(entries, episodeId, version === 'mini-swe-agent-1'),
-        ...(patch === null ? [] : [patchDraft(emit, episodeId, patch)]),
-      ],
+      agents: [{ agent_id: AGENT, model: typeof model === 'string' ? model : undefined }],
       finished: {
         outcome: outcomeOf(status),
-        ...(patch === null ? {} : { answer: patch }),
-        ...(typeof status === 'string' && status !== '' ? { exit_status: status } : {}),
-        ...(isRecord(stats) ? { totals: stats } : {}),
+        answer: patch,
+        exit_status: typeof status === 'string' && status !== '' ? status : undefined,
+        totals: isRecord(stats) ? stats : undefined,
       },
-      finishedAt: entries.map(([, native]) => timeOf(native)).findLast((time) => time !== null) ?? null,
-    }),
-    refusals,
-    raw: record.canonical,
-    ...(patch === null ? {} : { bodies: [patch] }),
-  };
-}
+      finishedAt: entries.map(([, message]) => timeOf(message)).findLast((time) => time !== null) ?? null,
+    };
+    return { ...trace.finish(run, problems), ...(patch === undefined ? {} : { bodies: [patch] }) };
+  },
+});
 
 /** Version 1 notes the time of every message, version 2 those of answers and results. */
 const timeOf = (native: JsonObject | undefined): string | null =>
@@ -143,113 +131,86 @@ function commandsIn(text: string): string[] {
   return found;
 }
 
-function messageDrafts(
-  entries: readonly (readonly [number, JsonObject])[],
-  episodeId: string,
+/** Adds one answer of the model with its tool calls; what it is in a conversation. Actions in text have no id and stay `open`. */
+function addAnswer(
+  trace: Trace,
+  [seq, turn]: readonly [number, number],
+  native: JsonObject,
+  extra: JsonObject,
+  input: Message[],
   isFirst: boolean,
-): Draft[] {
-  const drafts: Draft[] = [];
+) {
+  const { message, calls } = answerOf(native);
+  const response = isResponse(native) ? native : fieldsOf(extra.response);
+  const call = { seq, call_id: `m${seq}`, agent_id: AGENT, turn };
+  const time = timeOf(native);
+  const usage = usageOf({ ...fieldsOf(response.usage), cost: extra.cost });
+  const choice = Array.isArray(response.choices) ? fieldsOf(response.choices[0]) : {};
+  trace.add('generation.requested', [seq], { ...call, input });
+  trace.add(
+    'generation.completed',
+    [seq],
+    {
+      ...call,
+      choices: [{ index: 0, content: message.content, finish_reason: finishReasonIn(choice, response) }],
+      response_model: typeof response.model === 'string' ? response.model : undefined,
+      usage,
+      unmapped: usage?.cost_usd === undefined ? without({ cost: extra.cost }) : undefined,
+    },
+    time,
+  );
+  const actions = (calls.length > 0 ? [] : actionsOf(native, extra, isFirst)).map((command, i) => ({
+    ...{ id: `m${seq}/${i}`, name: 'bash', type: 'code', arguments: { command } },
+    ...{ arguments_raw: null, parse_error: null },
+  }));
+  for (const [index, { id, ...asked }] of [...calls, ...actions].entries())
+    trace.tool(seq, index, id, { ...call, ...asked }, time);
+  return { message, open: actions.map(({ id }) => id) };
+}
+
+function addMessages(trace: Trace, entries: readonly (readonly [number, JsonObject])[], isFirst: boolean): void {
   const before: Message[] = [];
-  const ledger = toolLedger();
-  /** Actions in text whose output has not come: it has no id. */
-  const open: string[] = [];
+  /** Actions in text whose output has not come. */
+  let open: string[] = [];
   let turn = 0;
-
-  const answered = (seq: number, native: JsonObject, extra: JsonObject): Message => {
-    const { message, calls } = answerOf(native);
-    const response = isResponse(native) ? native : fieldsOf(extra.response);
-    const call = { episode_id: episodeId, seq, call_id: `m${seq}`, agent_id: AGENT, turn: turn++ };
-    const time = timeOf(native);
-    const usage = usageOf({ ...fieldsOf(response.usage), cost: extra.cost });
-    const choice = Array.isArray(response.choices) ? fieldsOf(response.choices[0]) : {};
-    drafts.push(
-      emit.event('generation.requested', [episodeId, seq], { ...call, input: [...before] }),
-      emit.event(
-        'generation.completed',
-        [episodeId, seq],
-        {
-          ...call,
-          choices: [
-            {
-              index: 0,
-              ...given('content', message.content),
-              ...given('finish_reason', finishReasonIn(choice, response)),
-            },
-          ],
-          ...(typeof response.model === 'string' ? { response_model: response.model } : {}),
-          usage,
-          unmapped: usage?.cost_usd === undefined ? without({ cost: extra.cost }) : undefined,
-        },
-        time,
-      ),
-    );
-    const actions = (calls.length > 0 ? [] : actionsOf(native, extra, isFirst)).map((command, i) => ({
-      id: `m${seq}/${i}`,
-      name: 'bash',
-      type: 'code',
-      arguments: { command },
-      arguments_raw: null,
-      parse_error: null,
-    }));
-    open.push(...actions.map(({ id }) => id));
-    const asked = [...calls, ...actions];
-    for (const [index, { id, ...what }] of asked.entries()) {
-      const own = { ...call, tool_call_id: ledger.call(id), index, ...what, native: { tool_call_id: id } };
-      drafts.push(emit.event('tool.called', [episodeId, seq, index], own, time));
-    }
-    return message;
-  };
-
   for (const [seq, native] of entries) {
     const extra = fieldsOf(native.extra);
     if (native.role === 'exit') continue;
     if (native.role === 'assistant' || isResponse(native)) {
-      open.length = 0;
-      before.push(answered(seq, native, extra));
+      const answer = addAnswer(trace, [seq, turn++], native, extra, [...before], isFirst);
+      open = answer.open;
+      before.push(answer.message);
       continue;
     }
     const shown = shownOf(native);
     const isResult = 'returncode' in extra || (isFirst && native.role === 'user');
-    const id =
-      native.role === 'tool'
-        ? native.tool_call_id
-        : isOutput(native)
-          ? native.call_id
-          : isResult
-            ? open.shift()
-            : undefined;
+    const ofAction = (): string | undefined => (isResult ? open.shift() : undefined);
+    const id = native.role === 'tool' ? native.tool_call_id : isOutput(native) ? native.call_id : ofAction();
     const time = timeOf(native);
-    const about = { episode_id: episodeId, seq };
     if (typeof id === 'string') {
       const text = textIn(native.content ?? native.output) ?? '';
       const code = extra.returncode ?? /^<returncode>(-?\d+)</.exec(text)?.[1];
       const failed = typeof extra.exception_info === 'string' && extra.exception_info !== '';
+      const isBad = !failed && code !== undefined && code !== null && Number(code) !== 0;
+      const { returncode, exception_info } = extra;
       const returned = {
-        ...about,
-        tool_call_id: ledger.result(id),
-        status: failed ? ('error' as const) : ('ok' as const),
-        ...given('output', shown.content),
-        ...(!failed && code !== undefined && code !== null && Number(code) !== 0 ? { flags: [APPARENT_ERROR] } : {}),
-        native: { tool_call_id: id },
-        ...given(
-          'unmapped',
-          without({ returncode: extra.returncode, exception_info: failed ? extra.exception_info : undefined }),
-        ),
-      };
-      drafts.push(emit.event('tool.returned', [episodeId, seq], returned, time));
+        status: failed ? 'error' : 'ok',
+        output: shown.content,
+        flags: isBad ? [APPARENT_ERROR] : undefined,
+        unmapped: without({ returncode, exception_info: failed ? exception_info : undefined }),
+      } as const;
+      trace.result(seq, id, returned, time);
     } else {
       // The answer that could not be read stands beside the words about it alone; the model is not shown it again.
       const unread = fieldsOf(extra.response);
       const choice = Array.isArray(unread.choices) ? fieldsOf(unread.choices[0]).message : unread;
       if (extra.interrupt_type === 'FormatError' && badEntry(choice, '') === null && isRecord(choice))
-        answered(seq, choice, extra);
+        open.push(...addAnswer(trace, [seq, turn++], choice, extra, [...before], isFirst).open);
       const { role, content } = shown;
-      const data = { ...about, message_id: `m${seq}`, from: role, role, ...given('content', content) };
-      drafts.push(emit.event('message.sent', [episodeId, seq], data, time));
+      trace.add('message.sent', [seq], { seq, message_id: `m${seq}`, from: role, role, content }, time);
     }
     before.push(shown);
   }
-  return drafts;
 }
 
 /** The commands of an answer in text: those that the program read, in the first version the only one there is. */

@@ -1,26 +1,21 @@
 /** The messages of one session of opencode as events. */
-import type { Draft, Message, Part } from '../../events/events.ts';
-import { given, isRecord, type JsonObject, without } from '../../events/json.ts';
+import type { Message, Part } from '../../events/events.ts';
+import { isRecord, type JsonObject, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { resultFlags } from '../kit/conversation.ts';
-import type { Emitter } from '../kit/native.ts';
 import { timeOfSeconds } from '../kit/run.ts';
+import type { Trace } from '../kit/trace.ts';
 import { usageOf } from '../kit/usage.ts';
 import type { SessionMessage } from './opencode-records.ts';
-
-export type Thread = {
-  readonly episodeId: string;
-  readonly agentId: string;
-  /** Who asks: the user, or the agent that gave the task. */
-  readonly asker: string;
-};
 
 /** One call of the model: an answer of several steps is one message in versions before 2026. */
 type Step = { readonly parts: readonly JsonObject[]; readonly number: number; readonly isLast: boolean };
 
-/** The events of a session. A call's input is the messages before it, from the last compaction that completed. */
-export function threadDrafts(emit: Emitter, messages: readonly SessionMessage[], thread: Thread): Draft[] {
-  const drafts: Draft[] = [];
+/**
+ * Adds the events of a session, of which `asker` is the user or the agent that gave the task. A call's input is the messages before it,
+ * from the last compaction that completed.
+ */
+export function addThread(trace: Trace, messages: readonly SessionMessage[], agentId: string, asker: string): void {
   let context: { readonly id: string; readonly shown: Message }[] = [];
   let compaction: SessionMessage | null = null;
   for (const [seq, message] of messages.entries()) {
@@ -28,13 +23,13 @@ export function threadDrafts(emit: Emitter, messages: readonly SessionMessage[],
     if (message.info.role === 'user') {
       if (message.parts.some(({ type }) => type === 'compaction')) compaction = message;
       const shown = { role: 'user', content: message.parts.filter(({ ignored }) => ignored !== true).map(partOf) };
-      drafts.push(sentDraft(emit, message, seq, thread));
+      addSent(trace, message, seq, asker, agentId);
       context = [...context, { id, shown }];
       continue;
     }
     for (const step of stepsOf(message.parts)) {
       const input = context.map(({ shown }) => shown);
-      drafts.push(...stepDrafts(emit, message, step, input, seq, thread));
+      addStep(trace, message, step, input, seq, agentId);
       const results = step.parts.filter(({ type }) => type === 'tool').flatMap(resultShown);
       // An answer that failed is not shown to later calls.
       const failed = message.info.error !== undefined && step.isLast;
@@ -50,7 +45,6 @@ export function threadDrafts(emit: Emitter, messages: readonly SessionMessage[],
       context = [...context.slice(at), ...(kept < 0 ? [] : context.slice(kept, at))];
     }
   }
-  return drafts;
 }
 
 const tailOf = ({ parts }: SessionMessage): string | null => {
@@ -67,7 +61,7 @@ function stepsOf(parts: readonly JsonObject[]): Step[] {
   return lists.map((own, i) => ({ parts: own, number: i + 1, isLast: i === lists.length - 1 }));
 }
 
-const timeOfMs = (milliseconds: unknown): string | null =>
+export const timeOfMs = (milliseconds: unknown): string | null =>
   typeof milliseconds === 'number' ? timeOfSeconds(milliseconds / 1000) : null;
 const timesOf = (part: JsonObject): JsonObject => {
   const of = part.type === 'tool' ? stateOf(part).time : part.time;
@@ -76,39 +70,23 @@ const timesOf = (part: JsonObject): JsonObject => {
 const stateOf = ({ state }: JsonObject): JsonObject => state as JsonObject;
 
 /** Sessions of one run stand beside each other, so that times order them; the place does where there is no time. */
-const placeOf = ({ episodeId }: Thread, seq: number, time: string | null) => ({
-  episode_id: episodeId,
-  ...(time === null ? { seq } : {}),
-});
+const placeOf = (seq: number, time: string | null) => (time === null ? { seq } : {});
 
-function sentDraft(emit: Emitter, { info, parts }: SessionMessage, seq: number, thread: Thread): Draft {
+function addSent(trace: Trace, { info, parts }: SessionMessage, seq: number, from: string, to: string): void {
   const time = timeOfMs(isRecord(info.time) ? info.time.created : undefined);
-  return emit.event(
-    'message.sent',
-    [thread.episodeId, info.id],
-    {
-      ...placeOf(thread, seq, time),
-      message_id: info.id,
-      from: thread.asker,
-      to: [thread.agentId],
-      role: 'user',
-      content: parts.map(partOf),
-      ...given('unmapped', without(info, 'id', 'sessionID', 'role', 'time')),
-    },
-    time,
-  );
+  const unmapped = without(info, 'id', 'sessionID', 'role', 'time');
+  const sent = { message_id: info.id, from, to: [to], role: 'user', content: parts.map(partOf), unmapped };
+  trace.add('message.sent', [info.id], { ...placeOf(seq, time), ...sent }, time);
 }
 
-function stepDrafts(
-  emit: Emitter,
-  message: SessionMessage,
-  step: Step,
+function addStep(
+  trace: Trace,
+  { info }: SessionMessage,
+  { parts, number, isLast }: Step,
   input: Message[],
   seq: number,
-  thread: Thread,
-): Draft[] {
-  const { info } = message;
-  const { parts, number, isLast } = step;
+  agentId: string,
+): void {
   const id = number === 1 ? info.id : `${info.id}/${number}`;
   const time: JsonObject = isRecord(info.time) ? info.time : {};
   const tools = parts.filter(({ type }) => type === 'tool');
@@ -119,47 +97,39 @@ function stepDrafts(
     began.length > 0 ? Math.min(...began) : isLast ? time.completed : Math.max(...ended, 0) || undefined;
   const [asked, answered] = [number === 1 ? timeOfMs(time.created) : null, timeOfMs(answeredAt)];
   const finish = parts.find(({ type }) => type === 'step-finish');
-  const about = { call_id: id, agent_id: thread.agentId };
+  const about = { call_id: id, agent_id: agentId };
   const model = typeof info.modelID === 'string' ? info.modelID : undefined;
   const content = parts.flatMap(answerPart);
   const error = isLast ? info.error : undefined;
   const reason = finish?.reason ?? (isLast ? info.finish : undefined) ?? cutBy(error);
-  const other = without(
-    { ...info, cost: finish?.cost },
-    ...['id', 'sessionID', 'role', 'time', 'parentID', 'modelID', 'tokens', 'finish', 'error', 'agent', 'path'],
+  trace.add('generation.requested', [id], { ...placeOf(seq, asked), ...about, model, input }, asked);
+  trace.add(
+    'generation.completed',
+    [id],
+    {
+      ...placeOf(seq, answered),
+      ...about,
+      choices:
+        content.length === 0
+          ? []
+          : [{ index: 0, content, finish_reason: typeof reason === 'string' ? reason : undefined }],
+      response_model: model,
+      usage: isRecord(finish?.tokens) ? usageOf({ ...finish.tokens, cost: finish.cost }) : undefined,
+      error,
+      unmapped: without(
+        { ...info, cost: finish?.cost },
+        ...['id', 'sessionID', 'role', 'time', 'parentID', 'modelID', 'tokens', 'finish', 'error', 'agent', 'path'],
+      ),
+    },
+    answered,
   );
-  return [
-    emit.event(
-      'generation.requested',
-      [thread.episodeId, id],
-      { ...placeOf(thread, seq, asked), ...about, ...given('model', model), input },
-      asked,
-    ),
-    emit.event(
-      'generation.completed',
-      [thread.episodeId, id],
-      {
-        ...placeOf(thread, seq, answered),
-        ...about,
-        choices:
-          content.length === 0
-            ? []
-            : [{ index: 0, content, ...(typeof reason === 'string' ? { finish_reason: reason } : {}) }],
-        ...given('response_model', model),
-        ...given('usage', isRecord(finish?.tokens) ? usageOf({ ...finish.tokens, cost: finish.cost }) : undefined),
-        ...given('error', error),
-        ...given('unmapped', other),
-      },
-      answered,
-    ),
-    ...tools.flatMap((part, index) => toolDrafts(emit, part, { ...about, index }, seq, thread)),
-    ...parts.flatMap((part): Draft[] => {
-      if (part.type !== 'retry' && part.type !== 'patch') return [];
-      const at = timeOfMs(timesOf(part).created);
-      const data = { ...placeOf(thread, seq, at), kind: part.type, content: bodyOf(part) };
-      return [emit.event('environment.observed', [thread.episodeId, part.id as string], data, at)];
-    }),
-  ];
+  for (const [index, part] of tools.entries()) addTool(trace, part, { ...about, index }, seq);
+  for (const part of parts) {
+    if (part.type !== 'retry' && part.type !== 'patch') continue;
+    const at = timeOfMs(timesOf(part).created);
+    const data = { ...placeOf(seq, at), kind: part.type, content: bodyOf(part) };
+    trace.add('environment.observed', [part.id as string], data, at);
+  }
 }
 
 /** Why an answer that failed is not whole, by the name of its error. */
@@ -169,75 +139,38 @@ function cutBy(error: unknown): string | undefined {
   return name === 'MessageOutputLengthError' ? 'length' : name === 'MessageAbortedError' ? 'aborted' : 'error';
 }
 
-function toolDrafts(
-  emit: Emitter,
+function addTool(
+  trace: Trace,
   part: JsonObject,
   call: { readonly call_id: string; readonly agent_id: string; readonly index: number },
   seq: number,
-  thread: Thread,
-): Draft[] {
-  const { episodeId, agentId } = thread;
+): void {
   const { status, input, output, error, title, metadata, attachments } = stateOf(part);
   const { start, end } = timesOf(part);
   const [began, ended] = [timeOfMs(start), timeOfMs(end)];
   const id = part.id as string;
-  const native = { tool_call_id: part.callID };
+  const about = { tool_call_id: id, native: { tool_call_id: part.callID } };
+  const asked = { name: part.tool as string, type: 'function', arguments: input ?? null };
+  trace.add('tool.called', [id], { ...placeOf(seq, began), ...call, ...about, ...asked }, began);
   const child = isRecord(metadata) ? (metadata.sessionId ?? metadata.sessionID) : undefined;
+  if (part.tool === 'task' && isIdentifier(child)) {
+    const reason = typeof title === 'string' ? title : undefined;
+    const handed = { from_agent: call.agent_id, to_agent: child, kind: 'delegate', tool_call_id: id, reason } as const;
+    trace.add('control.transferred', [id], { ...placeOf(seq, began), ...handed }, began);
+  }
   const failed = status === 'error';
-  return [
-    emit.event(
-      'tool.called',
-      [episodeId, id],
-      {
-        ...placeOf(thread, seq, began),
-        ...call,
-        tool_call_id: id,
-        name: part.tool as string,
-        type: 'function',
-        arguments: input ?? null,
-        native,
-      },
-      began,
-    ),
-    ...(part.tool === 'task' && isIdentifier(child)
-      ? [
-          emit.event(
-            'control.transferred',
-            [episodeId, id],
-            {
-              ...placeOf(thread, seq, began),
-              from_agent: agentId,
-              to_agent: child,
-              kind: 'delegate' as const,
-              tool_call_id: id,
-              ...(typeof title === 'string' ? { reason: title } : {}),
-            },
-            began,
-          ),
-        ]
-      : []),
-    ...(failed || status === 'completed'
-      ? [
-          emit.event(
-            'tool.returned',
-            [episodeId, id],
-            {
-              ...placeOf(thread, seq, ended),
-              tool_call_id: id,
-              status: failed ? ('error' as const) : ('ok' as const),
-              ...given('output', (failed ? error : output) as string | undefined),
-              ...resultFlags(failed ? error : output),
-              ...(typeof start === 'number' && typeof end === 'number' && end >= start
-                ? { duration_ms: end - start }
-                : {}),
-              native,
-              ...given('unmapped', without({ title, metadata, attachments })),
-            },
-            ended,
-          ),
-        ]
-      : []),
-  ];
+  if (!failed && status !== 'completed') return;
+  const shown = (failed ? error : output) as string | undefined;
+  const returned = {
+    ...placeOf(seq, ended),
+    ...about,
+    status: failed ? 'error' : 'ok',
+    output: shown,
+    ...resultFlags(shown),
+    duration_ms: typeof start === 'number' && typeof end === 'number' && end >= start ? end - start : undefined,
+    unmapped: without({ title, metadata, attachments }),
+  } as const;
+  trace.add('tool.returned', [id], returned, ended);
 }
 
 const bodyOf = (part: JsonObject): JsonObject | undefined => without(part, 'id', 'sessionID', 'messageID', 'type');

@@ -6,15 +6,16 @@
  *
  * A sub-agent has a session of its own that names the session which gave it its task: both are one episode.
  */
-import type { Draft, EventData } from '../../events/events.ts';
-import { given, isRecord, without } from '../../events/json.ts';
+import type { Draft } from '../../events/events.ts';
+import { isRecord, without } from '../../events/json.ts';
 import { writtenJson } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { type Conversion, type Format, listed, listsOf, type NativeRecord } from '../kit/format.ts';
 import { rawRecord, refusal, refused, revisedEmitter } from '../kit/native.ts';
-import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfSeconds } from '../kit/run.ts';
+import { NO_TOKEN_IDS, taskOf } from '../kit/run.ts';
+import { Trace } from '../kit/trace.ts';
 import { isOpencode, parentOf, type Session, type SessionMessage, sessionsIn } from './opencode-records.ts';
-import { threadDrafts } from './opencode-thread.ts';
+import { addThread, timeOfMs } from './opencode-thread.ts';
 
 const NAME = 'opencode';
 const emit = revisedEmitter(NAME);
@@ -39,7 +40,7 @@ function convert(record: NativeRecord): Conversion {
   if (nonEmpty.length === 0 && refusals.length === 0)
     return refused(refusal('bad_shape', '', 'at least one message of a session', record.value));
   return {
-    drafts: nonEmpty.flatMap((session) => sessionDrafts(session, byId, broken.has(session.id))),
+    drafts: nonEmpty.flatMap((session) => sessionDrafts(record, session, byId, broken.has(session.id))),
     refusals,
     raw: null,
     bodies: nonEmpty.map(({ records }) => writtenJson(records)),
@@ -59,63 +60,59 @@ function rootOf(session: Session, byId: ReadonlyMap<string, Session>): string {
   return id;
 }
 
-const timeOfMs = (milliseconds: unknown): string | null =>
-  typeof milliseconds === 'number' ? timeOfSeconds(milliseconds / 1000) : null;
 const textsOf = ({ parts }: SessionMessage): string =>
   parts
     .flatMap(({ type, text, synthetic }) => (type === 'text' && typeof text === 'string' && !synthetic ? [text] : []))
     .join('\n');
 
-function sessionDrafts(session: Session, byId: ReadonlyMap<string, Session>, broken: boolean): Draft[] {
+function sessionDrafts(
+  record: NativeRecord,
+  session: Session,
+  byId: ReadonlyMap<string, Session>,
+  broken: boolean,
+): readonly Draft[] {
   const { id, info, messages, records } = session;
   const parent = parentOf(session);
   const episodeId = rootOf(session, byId);
   const agentId = parent === null ? MAIN : id;
   const asker = parent === null ? 'user' : parent === episodeId ? MAIN : parent;
   const answers = messages.filter((message) => message.info.role === 'assistant');
-  const original = writtenJson(records);
-  const events = threadDrafts(emit, messages, { episodeId, agentId, asker });
-  const named = answers[0]?.info.agent ?? answers[0]?.info.mode;
-  const [model] = answers.map((message) => message.info.modelID).filter(isIdentifier);
+  const named = [answers[0]?.info.agent ?? answers[0]?.info.mode].find(isIdentifier);
   const member = {
-    episode_id: episodeId,
     agent_id: agentId,
-    name: isIdentifier(named) ? named : agentId,
-    ...(parent === null ? {} : { parent_agent_id: asker, ...(isIdentifier(named) ? { role: named } : {}) }),
-    ...given('model', model),
-  } satisfies EventData<'agent.defined'>;
-  const time = isRecord(info?.time) ? info.time : {};
-  const startedAt = timeOfMs(time.created);
+    name: named ?? agentId,
+    ...(parent === null ? {} : { parent_agent_id: asker, role: named }),
+    model: answers.map((message) => message.info.modelID).find(isIdentifier),
+  };
+  const startedAt = timeOfMs(isRecord(info?.time) ? info.time.created : undefined);
+  const canonical = writtenJson(records);
+  const trace = new Trace(emit, NAME, { ...record, canonical }, episodeId);
   // The session of a sub-agent begins and ends within that of the main agent.
-  if (parent !== null)
-    return [
-      rawRecord(emit, episodeId, original).draft,
-      emit.event('agent.defined', [episodeId, agentId], member, startedAt),
-      ...events,
-    ];
+  if (parent !== null) {
+    trace.events.push(rawRecord(emit, episodeId, canonical).draft);
+    trace.add('agent.defined', [agentId], member, startedAt);
+  }
+  addThread(trace, messages, agentId, asker);
+  if (parent !== null) return trace.events;
   const last = answers.at(-1);
   const error = isRecord(last?.info.error) ? last.info.error.name : undefined;
   const first = messages.find((message) => message.info.role === 'user');
   const { directory, version, title } = info ?? {};
-  return runDrafts(emit, {
-    format: NAME,
-    episodeId,
-    canonical: original,
+  return trace.finish({
     // Without the session its first message may not be at hand.
     task: taskOf(NAME, first && info !== null ? textsOf(first) : undefined),
     started: {
       session_id: episodeId,
       flags: [NO_TOKEN_IDS, ...(broken || info === null ? ['incomplete'] : [])],
-      ...given('tags', without({ directory, version, title })),
+      tags: without({ directory, version, title }),
     },
     startedAt: startedAt ?? timeOfMs(isRecord(first?.info.time) ? first.info.time.created : undefined),
     agents: [member],
-    events,
     finished: {
       outcome: error === 'MessageAbortedError' ? 'aborted' : error === undefined ? 'unknown' : 'error',
-      ...(last && textsOf(last) !== '' ? { answer: textsOf(last) } : {}),
-      ...(isIdentifier(error ?? last?.info.finish) ? { stop_reason: (error ?? last?.info.finish) as string } : {}),
+      answer: (last && textsOf(last)) || undefined,
+      stop_reason: [error ?? last?.info.finish].find(isIdentifier),
     },
     finishedAt: timeOfMs(isRecord(last?.info.time) ? last.info.time.completed : undefined),
-  });
+  }).drafts;
 }

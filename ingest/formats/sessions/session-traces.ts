@@ -8,13 +8,14 @@ import { given, isRecord, type JsonObject, without } from '../../events/json.ts'
 import { parseWritten, writtenJson } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { badMessage, type ChatMessage, textIn, toMessage, toolCallsOf } from '../kit/chat-message.ts';
-import { APPARENT_ERROR, hasError, toolLedger } from '../kit/conversation.ts';
+import { APPARENT_ERROR, hasError } from '../kit/conversation.ts';
 import { finishReasonIn } from '../kit/finish-reason.ts';
 import type { Conversion, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
 import { marksOf } from '../kit/marks.ts';
 import { badIdentifier, refusal, refused, revisedEmitter } from '../kit/native.ts';
 import { chatCall } from '../kit/rollout-calls.ts';
-import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfSeconds } from '../kit/run.ts';
+import { NO_TOKEN_IDS, taskOf, timeOfSeconds } from '../kit/run.ts';
+import { Trace } from '../kit/trace.ts';
 import { usageOf } from '../kit/usage.ts';
 
 const NAME = 'session-traces';
@@ -80,7 +81,9 @@ function convert(record: NativeRecord): Conversion {
     return refused(...(refusals.length > 0 ? refusals : [refusal('bad_shape', '', HEAD, list)]));
   const original = writtenJson(list);
   return {
-    drafts: sessions.flatMap(({ header, lines }) => sessionDrafts(header, lines, original, refusals)),
+    drafts: sessions.flatMap(({ header, lines }) =>
+      sessionDrafts(header, lines, { ...record, canonical: original }, refusals),
+    ),
     refusals,
     raw: original,
     repeated: record.ordinal > 0,
@@ -90,10 +93,10 @@ function convert(record: NativeRecord): Conversion {
 function sessionDrafts(
   header: JsonObject,
   lines: readonly (readonly [number, unknown])[],
-  original: string,
+  record: NativeRecord,
   refusals: NativeRefusal[],
-): Draft[] {
-  const episodeId = header.id as string;
+): readonly Draft[] {
+  const trace = new Trace(emit, NAME, record, header.id as string);
   const before = refusals.length;
   const messages = lines.flatMap(([at, line]): SessionMessage[] => {
     const read = readMessage(line, at);
@@ -107,29 +110,26 @@ function sessionDrafts(
   const hasGap = messages.slice(1).some(({ parent }) => parent && !ids.has(parent));
   const answer = textIn(answers.at(-1)?.chat.content);
   const model = answers.find(({ native }) => typeof native.model === 'string')?.native.model;
-  return runDrafts(emit, {
-    format: NAME,
-    episodeId,
-    canonical: original,
+  addMessages(trace, messages);
+  return trace.finish({
     task: taskOf(NAME, textIn(first?.chat.content)),
     started: {
-      session_id: episodeId,
+      session_id: trace.episodeId,
       flags: [NO_TOKEN_IDS, ...(refusals.length > before || answers.length === 0 || hasGap ? ['incomplete'] : [])],
       tags: { harness, ...(typeof name === 'string' ? { name } : {}) },
-      ...given('unmapped', without(more)),
+      unmapped: without(more),
     },
     startedAt: timeOfMs(messages[0]?.native.timestamp),
     agents: [
       {
         agent_id: MAIN,
         ...(isIdentifier(harness) ? { name: harness } : {}),
-        ...(typeof model === 'string' ? { model } : {}),
+        model: typeof model === 'string' ? model : undefined,
       },
     ],
-    events: messageDrafts(episodeId, messages),
-    finished: { outcome: 'unknown', ...(answer ? { answer } : {}) },
+    finished: { outcome: 'unknown', answer: answer || undefined },
     finishedAt: timeOfMs(messages.at(-1)?.native.timestamp),
-  });
+  }).drafts;
 }
 
 /** A line as a chat message, or why it is none. */
@@ -159,8 +159,7 @@ function callsIn(written: unknown): readonly unknown[] {
   return 'value' in read && Array.isArray(read.value) ? read.value : [];
 }
 
-function messageDrafts(episodeId: string, messages: readonly SessionMessage[]): Draft[] {
-  const ledger = toolLedger();
+function addMessages(trace: Trace, messages: readonly SessionMessage[]): void {
   const byId = new Map(messages.map((one) => [one.id, one]));
   const shown = new Map(messages.map((one) => [one, toMessage(one.chat)]));
   /** Null where the branch begins with a message that is not there; an export may leave out the root. */
@@ -179,67 +178,48 @@ function messageDrafts(episodeId: string, messages: readonly SessionMessage[]): 
     }
     return branch.map((other) => shown.get(other)!);
   };
-  return messages.flatMap((one, place): Draft[] => {
+  for (const [place, one] of messages.entries()) {
     const { id, seq, native, chat } = one;
     const time = timeOfMs(native.timestamp);
-    const about = { episode_id: episodeId, seq };
-    const content = given('content', shown.get(one)!.content ?? undefined);
-    if (native.type === 'root') return [];
+    const content = shown.get(one)!.content ?? undefined;
+    const unmapped = without({ extra: native.extra });
+    if (native.type === 'root') continue;
     if (chat.role === 'assistant') {
-      const input = inputOf(one, place);
-      const call = { ...about, call_id: id, agent_id: MAIN };
-      const usage = billed(native.timings);
+      const call = { seq, call_id: id, agent_id: MAIN };
       const calls = toolCallsOf(chat);
       const isNothing = !chat.content && calls.length === 0 && chat.reasoning_content === undefined;
-      return [
-        emit.event('generation.requested', [episodeId, id], { ...call, ...(input ? { input } : {}) }),
-        emit.event(
-          'generation.completed',
-          [episodeId, id],
-          {
-            ...call,
-            choices: isNothing ? [] : [{ index: 0, ...content, ...given('finish_reason', finishReasonIn(native)) }],
-            ...(typeof native.model === 'string' ? { response_model: native.model } : {}),
-            ...(isIdentifier(native.completionId) ? { response_id: native.completionId } : {}),
-            ...given('usage', usage),
-            ...given('unmapped', without({ timings: native.timings, extra: native.extra })),
-          },
-          time,
-        ),
-        ...calls.map(({ id: nativeId, ...asked }, index) =>
-          emit.event(
-            'tool.called',
-            [episodeId, id, index],
-            { ...call, tool_call_id: ledger.call(nativeId), index, ...asked, native: { tool_call_id: nativeId } },
-            time,
-          ),
-        ),
-      ];
-    }
-    if (chat.role === 'tool') {
+      trace.add('generation.requested', [id], { ...call, input: inputOf(one, place) ?? undefined });
+      trace.add(
+        'generation.completed',
+        [id],
+        {
+          ...call,
+          choices: isNothing ? [] : [{ index: 0, content, finish_reason: finishReasonIn(native) }],
+          response_model: typeof native.model === 'string' ? native.model : undefined,
+          response_id: isIdentifier(native.completionId) ? native.completionId : undefined,
+          usage: billed(native.timings),
+          unmapped: without({ timings: native.timings, extra: native.extra }),
+        },
+        time,
+      );
+      for (const [index, { id: nativeId, ...asked }] of calls.entries()) {
+        const own = { tool_call_id: trace.ledger.call(nativeId), index, ...asked, native: { tool_call_id: nativeId } };
+        trace.add('tool.called', [id, index], { ...call, ...own }, time);
+      }
+    } else if (chat.role === 'tool') {
       const nativeId = chat.tool_call_id as string;
-      const data = {
-        ...about,
-        tool_call_id: ledger.result(nativeId),
-        status: 'ok' as const,
-        output: chat.content,
-        ...(hasError(chat.content) ? { flags: [APPARENT_ERROR] } : {}),
+      const returned = {
+        ...{ seq, tool_call_id: trace.ledger.result(nativeId), status: 'ok' as const, output: chat.content },
+        flags: hasError(chat.content) ? [APPARENT_ERROR] : undefined,
         native: { tool_call_id: nativeId },
-        ...given('unmapped', without({ extra: native.extra })),
+        unmapped,
       };
-      return [emit.event('tool.returned', [episodeId, id], data, time)];
+      trace.add('tool.returned', [id], returned, time);
+    } else {
+      const sent = { seq, message_id: id, from: chat.role, to: [MAIN], role: chat.role, content, unmapped };
+      trace.add('message.sent', [id], sent, time);
     }
-    const data = {
-      ...about,
-      message_id: id,
-      from: chat.role,
-      to: [MAIN],
-      role: chat.role,
-      ...content,
-      ...given('unmapped', without({ extra: native.extra })),
-    };
-    return [emit.event('message.sent', [episodeId, id], data, time)];
-  });
+  }
 }
 
 /** What llama.cpp read is known where it says what it read anew and what its cache held. */
