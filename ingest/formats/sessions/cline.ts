@@ -4,14 +4,14 @@
  * sdk/packages/shared/src/llms/messages.ts, commit 21cb8d2, and RooCodeInc/Roo-Code, src/core/task-persistence/apiMessages.ts, commit
  * cb83656.
  */
-import type { EventData } from '../../events/events.ts';
 import { canonicalJson, given, hashId, isRecord, type JsonObject, without } from '../../events/json.ts';
+import { pushAll } from '../../events/push-all.ts';
 import { isIdentifier } from '../../events/text.ts';
-import { toolLedger } from '../kit/conversation.ts';
 import type { Conversion, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
 import { marksOf } from '../kit/marks.ts';
 import { refusal, refused, revisedEmitter } from '../kit/native.ts';
-import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfSeconds } from '../kit/run.ts';
+import { NO_TOKEN_IDS, taskOf, timeOfSeconds } from '../kit/run.ts';
+import { Trace } from '../kit/trace.ts';
 import { badLine, type Line, promptOf } from './claude-code-lines.ts';
 import { threadDrafts } from './claude-code-thread.ts';
 
@@ -87,42 +87,29 @@ function convert(record: NativeRecord): Conversion {
   });
   if (lines.length === 0)
     return refused(...(refusals.length > 0 ? refusals : [refusal('bad_shape', 'messages', 'a message', messages)]));
-  const system =
-    typeof session.system_prompt === 'string' && session.system_prompt !== '' ? session.system_prompt : null;
   const answers = lines.filter(({ fields }) => fields.type === 'assistant');
-  const model = answers
-    .map(({ fields }) => (fields.message as JsonObject).model)
-    .find((one) => typeof one === 'string');
-  const member = {
-    episode_id: episodeId,
-    agent_id: MAIN,
-    name: isIdentifier(session.agent) ? session.agent : MAIN,
-    ...(typeof model === 'string' ? { model } : {}),
-    ...(system === null ? {} : { system_instructions: system }),
-  } satisfies EventData<'agent.defined'>;
-  const events = threadDrafts(emit, lines, { episodeId, agentId: MAIN, ledger: toolLedger() }, system ?? undefined);
-  return {
-    drafts: runDrafts(emit, {
-      format: NAME,
-      episodeId,
-      canonical: record.canonical,
-      // What a later part of a conversation asks first is not what it began with.
-      task: taskOf(NAME, isCut ? undefined : lines.map(({ fields }) => promptOf(fields)).find((text) => text !== null)),
-      started: {
-        session_id: episodeId,
-        flags: [NO_TOKEN_IDS, ...(refusals.length > 0 || answers.length === 0 || isCut ? ['incomplete'] : [])],
-        ...given('unmapped', without(session, 'messages', 'sessionId', 'agent', 'system_prompt', 'updated_at')),
+  const models = answers.map(({ fields }) => (fields.message as JsonObject).model);
+  const system = [session.system_prompt].find((text) => typeof text === 'string' && text !== '') as string | undefined;
+  const trace = new Trace(emit, NAME, record, episodeId);
+  pushAll(trace.events, threadDrafts(emit, lines, { episodeId, agentId: MAIN, ledger: trace.ledger }, system));
+  const run = {
+    // What a later part of a conversation asks first is not what it began with.
+    task: taskOf(NAME, isCut ? undefined : lines.map(({ fields }) => promptOf(fields)).find((text) => text !== null)),
+    started: {
+      session_id: episodeId,
+      flags: [NO_TOKEN_IDS, ...(refusals.length > 0 || answers.length === 0 || isCut ? ['incomplete'] : [])],
+      unmapped: without(session, 'messages', 'sessionId', 'agent', 'system_prompt', 'updated_at'),
+    },
+    agents: [
+      {
+        ...{ agent_id: MAIN, name: isIdentifier(session.agent) ? session.agent : MAIN },
+        model: models.find((one) => typeof one === 'string'),
+        system_instructions: system,
       },
-      startedAt: null,
-      agents: [member],
-      events,
-      finished: { outcome: 'unknown' },
-      finishedAt: null,
-    }),
-    refusals,
-    raw: record.canonical,
-    repeated: record.ordinal > 0,
+    ],
+    finished: { outcome: 'unknown' } as const,
   };
+  return { ...trace.finish(run, refusals), repeated: record.ordinal > 0 };
 }
 
 /** What ended an answer early: Cline and Roo Code write it behind the text that had come. */

@@ -5,13 +5,14 @@
  * packages/core/src/services/chatRecordingService.ts, core/logger.ts and utils/checkpointUtils.ts (commit 5411f11), which also define
  * saved histories: `checkpoint-<tag>.json` of `/chat save`, and those that stand beside a tool call.
  */
-import { given, isRecord, type JsonObject, without } from '../../events/json.ts';
+import { isRecord, type JsonObject, without } from '../../events/json.ts';
 import { writtenJson } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
 import type { Conversion, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
 import { marksOf } from '../kit/marks.ts';
 import { badIdentifier, recordId, refusal, refused, revisedEmitter } from '../kit/native.ts';
-import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfText } from '../kit/run.ts';
+import { NO_TOKEN_IDS, taskOf, timeOfText } from '../kit/run.ts';
+import { Trace } from '../kit/trace.ts';
 import {
   callsIn,
   historyIn,
@@ -27,7 +28,7 @@ import {
   textOf,
   toolCallsOf,
 } from './gemini-records.ts';
-import { chatDrafts, endOf, readChat } from './gemini-thread.ts';
+import { addChat, endOf, readChat } from './gemini-thread.ts';
 
 const NAME = 'gemini-cli';
 const emit = revisedEmitter(NAME);
@@ -147,30 +148,21 @@ function chatConverted(
   const agentId = head.kind === 'subagent' ? episodeId : MAIN;
   const asked = chat.messages.find(({ fields }) => fields.type === 'user' && !isAdded(textOf(fields.content)));
   const last = chat.answers.at(-1);
-  const answer = last ? textOf(last.first.fields.content) : '';
+  const model = last?.last.fields.model;
   const { projectHash: project, kind, summary, directories } = head;
-  return {
-    drafts: runDrafts(emit, {
-      format: NAME,
-      episodeId,
-      canonical: writtenJson(record.value),
-      task: taskOf(NAME, asked && textOf(asked.fields.content)),
-      started: {
-        session_id: episodeId,
-        flags: [NO_TOKEN_IDS, ...(chat.refusals.length > 0 ? ['incomplete'] : [])],
-        ...given('tags', without({ project, kind, summary, directories })),
-      },
-      startedAt: timeOfText(head.startTime),
-      agents: [{ agent_id: agentId, ...given('model', modelOf(last?.last.fields)) }],
-      events: chatDrafts(emit, chat, { episodeId, agentId, asker: agentId === MAIN ? 'user' : MAIN }),
-      finished: { outcome: 'unknown', ...(answer === '' ? {} : { answer }) },
-      finishedAt: timeOfText(last && endOf(last.last.fields)),
-    }),
-    refusals: chat.refusals,
-    raw: writtenJson(record.value),
-    repeated: record.ordinal > 0,
+  const trace = new Trace(emit, NAME, { ...record, canonical: writtenJson(record.value) }, episodeId);
+  addChat(trace, chat, agentId, agentId === MAIN ? 'user' : MAIN);
+  const run = {
+    task: taskOf(NAME, asked && textOf(asked.fields.content)),
+    started: {
+      session_id: episodeId,
+      flags: [NO_TOKEN_IDS, ...(chat.refusals.length > 0 ? ['incomplete'] : [])],
+      tags: without({ project, kind, summary, directories }),
+    },
+    startedAt: timeOfText(head.startTime),
+    agents: [{ agent_id: agentId, model: typeof model === 'string' ? model : undefined }],
+    finished: { outcome: 'unknown', answer: (last && textOf(last.first.fields.content)) || undefined } as const,
+    finishedAt: timeOfText(last && endOf(last.last.fields)),
   };
+  return { ...trace.finish(run, chat.refusals), repeated: record.ordinal > 0 };
 }
-
-const modelOf = (fields: JsonObject | undefined): string | undefined =>
-  typeof fields?.model === 'string' ? fields.model : undefined;

@@ -1,12 +1,12 @@
 /** A chat of Gemini CLI as events. */
-import type { Draft, Message } from '../../events/events.ts';
-import { asText, given, isRecord, type JsonObject, without } from '../../events/json.ts';
+import type { Message } from '../../events/events.ts';
+import { asText, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { resultFlags } from '../kit/conversation.ts';
 import { finishReasonIn } from '../kit/finish-reason.ts';
 import type { NativeRefusal } from '../kit/format.ts';
-import type { Emitter } from '../kit/native.ts';
 import { timeOfText } from '../kit/run.ts';
+import type { Trace } from '../kit/trace.ts';
 import { usageOf } from '../kit/usage.ts';
 import {
   badMessage,
@@ -187,135 +187,88 @@ function shownOf(lines: readonly Line[]): Message[] {
   });
 }
 
-export type Thread = {
-  readonly episodeId: string;
-  readonly agentId: string;
-  /** Who asks: the user, or the agent that started this one. */
-  readonly asker: string;
-};
-
-export function chatDrafts(emit: Emitter, { messages, answers }: Chat, thread: Thread): Draft[] {
+/** Adds the events of a chat with an agent; `asker` is the user, or the agent that started this one. */
+export function addChat(trace: Trace, { messages, answers }: Chat, agentId: string, asker: string): void {
   const ordered = [
-    ...messages.map((line) => ({ seq: line.seq, drafts: () => messageDrafts(emit, line, thread) })),
-    ...answers.map((answer) => ({ seq: answer.first.seq, drafts: () => answerDrafts(emit, answer, thread) })),
+    ...messages.map((line) => ({ seq: line.seq, add: () => addMessage(trace, line, agentId, asker) })),
+    ...answers.map((answer) => ({ seq: answer.first.seq, add: () => addAnswer(trace, answer, agentId) })),
   ];
-  return ordered.sort((a, b) => a.seq - b.seq).flatMap(({ drafts }) => drafts());
+  for (const { add } of ordered.sort((a, b) => a.seq - b.seq)) add();
 }
 
-const placeOf = ({ episodeId }: Thread, { seq }: Line, time: string | null) => ({
-  episode_id: episodeId,
-  ...(time === null ? { seq } : {}),
-});
+/** Times order the events of a chat; the place does where there is no time. */
+const placeOf = ({ seq }: Line, time: string | null) => (time === null ? { seq } : {});
 
-function messageDrafts(emit: Emitter, line: Line, thread: Thread): Draft[] {
-  const { episodeId, agentId, asker } = thread;
+function addMessage(trace: Trace, line: Line, agentId: string, asker: string): void {
   const { id, type, content } = line.fields;
   const time = timeOfText(line.fields.timestamp);
-  const about = placeOf(thread, line, time);
   const words = wordsOf(content);
-  if (type === 'user' || type === 'gemini') {
-    const from = type === 'user' && !isAdded(textOf(content)) ? asker : 'gemini-cli';
-    const role = type === 'user' ? 'user' : 'assistant';
-    const data = { ...about, message_id: `${role}/${id}`, from, to: [agentId], role, content: words };
-    return [emit.event('message.sent', [episodeId, role, id], data, time)];
+  if (type !== 'user' && type !== 'gemini') {
+    trace.add('environment.observed', [id], { ...placeOf(line, time), kind: type as string, content: words }, time);
+    return;
   }
-  const data = { ...about, kind: type as string, content: words };
-  return [emit.event('environment.observed', [episodeId, id], data, time)];
+  const from = type === 'user' && !isAdded(textOf(content)) ? asker : 'gemini-cli';
+  const role = type === 'user' ? 'user' : 'assistant';
+  const sent = { message_id: `${role}/${id}`, from, to: [agentId], role, content: words };
+  trace.add('message.sent', [role, id], { ...placeOf(line, time), ...sent }, time);
 }
 
-function answerDrafts(emit: Emitter, { first, last, input, askedAt, cut }: Answer, thread: Thread): Draft[] {
-  const { episodeId, agentId } = thread;
+function addAnswer(trace: Trace, { first, last, input, askedAt, cut }: Answer, agentId: string): void {
   const { id, timestamp } = first.fields;
-  const { model, tokens } = last.fields;
+  const { model: name, tokens } = last.fields;
   const time = timeOfText(timestamp);
   const calls = callsOf(last.fields);
   const content = [...thoughtsOf(last.fields), ...wordsOf(first.fields.content), ...callParts(calls)];
   const call = { call_id: id, agent_id: agentId };
-  const named = typeof model === 'string' ? model : undefined;
-  return [
-    emit.event(
-      'generation.requested',
-      [episodeId, id],
-      { ...placeOf(thread, first, askedAt), ...call, ...given('model', named), input },
-      askedAt,
-    ),
-    emit.event(
-      'generation.completed',
-      [episodeId, id],
-      {
-        ...placeOf(thread, first, time),
-        ...call,
-        choices: content.length > 0 ? [{ index: 0, content, finish_reason: cut ?? finishReasonIn(last.fields) }] : [],
-        ...given('response_model', named),
-        ...given('usage', usageOf(tokens)),
-      },
-      time,
-    ),
-    ...calls.flatMap((one, index) => toolDrafts(emit, one, { ...call, index }, first, thread)),
-  ];
+  const model = typeof name === 'string' ? name : undefined;
+  const choice = { index: 0, content, finish_reason: cut ?? finishReasonIn(last.fields) };
+  trace.add('generation.requested', [id], { ...placeOf(first, askedAt), ...call, model, input }, askedAt);
+  trace.add(
+    'generation.completed',
+    [id],
+    {
+      ...placeOf(first, time),
+      ...call,
+      choices: content.length > 0 ? [choice] : [],
+      response_model: model,
+      usage: usageOf(tokens),
+    },
+    time,
+  );
+  for (const [index, one] of calls.entries()) addTool(trace, one, { ...call, index }, first);
 }
 
-function toolDrafts(
-  emit: Emitter,
+function addTool(
+  trace: Trace,
   one: ToolCall,
   call: { readonly call_id: string; readonly agent_id: string; readonly index: number },
   first: Line,
-  thread: Thread,
-): Draft[] {
-  const { episodeId, agentId } = thread;
+): void {
   const { id, name, args, status, agentId: child, resultDisplay: display } = one;
   const [began, ended] = [timeOfText(first.fields.timestamp), timeOfText(one.timestamp)];
-  const responses = responsesOf(one);
+  const place = [call.call_id, call.index];
   const about = { tool_call_id: `${call.call_id}/${id}`, native: { tool_call_id: id } };
-  const failed = status === 'error' || (status === undefined && responses.some(isErrorResponse));
+  const asked = { ...call, ...about, name, type: 'function', arguments: args ?? null };
+  trace.add('tool.called', place, { ...placeOf(first, began), ...asked }, began);
+  if (isIdentifier(child)) {
+    const kind = [isRecord(args) ? (args.agent_name ?? args.agentName) : undefined].find(isIdentifier);
+    const parent = call.agent_id;
+    trace.add('agent.defined', [child], { agent_id: child, name: kind ?? child, role: kind, parent_agent_id: parent });
+    const { tool_call_id } = about;
+    const handed = { from_agent: parent, to_agent: child, kind: 'delegate', tool_call_id } as const;
+    trace.add('control.transferred', place, { ...placeOf(first, began), ...handed }, began);
+  }
+  const responses = responsesOf(one);
   const [response] = responses;
-  const kind = isRecord(args) ? (args.agent_name ?? args.agentName) : undefined;
-  return [
-    emit.event(
-      'tool.called',
-      [episodeId, call.call_id, call.index],
-      { ...placeOf(thread, first, began), ...call, ...about, name, type: 'function', arguments: args ?? null },
-      began,
-    ),
-    ...(isIdentifier(child)
-      ? [
-          emit.event('agent.defined', [episodeId, child], {
-            episode_id: episodeId,
-            agent_id: child,
-            name: isIdentifier(kind) ? kind : child,
-            ...(isIdentifier(kind) ? { role: kind } : {}),
-            parent_agent_id: agentId,
-          }),
-          emit.event(
-            'control.transferred',
-            [episodeId, call.call_id, call.index],
-            {
-              ...placeOf(thread, first, began),
-              from_agent: agentId,
-              to_agent: child,
-              kind: 'delegate' as const,
-              tool_call_id: about.tool_call_id,
-            },
-            began,
-          ),
-        ]
-      : []),
-    ...(responses.length > 0 || status === 'error' || status === 'cancelled'
-      ? [
-          emit.event(
-            'tool.returned',
-            [episodeId, call.call_id, call.index],
-            {
-              ...placeOf(thread, first, ended),
-              ...about,
-              status: status === 'cancelled' ? status : failed ? ('error' as const) : ('ok' as const),
-              ...given('output', response && outputOf(response)),
-              ...(response && !isRecord(response.response) ? resultFlags(response.response) : {}),
-              ...given('unmapped', without({ result_display: display || undefined })),
-            },
-            ended,
-          ),
-        ]
-      : []),
-  ];
+  if (!response && status !== 'error' && status !== 'cancelled') return;
+  const failed = status === 'error' || (status === undefined && responses.some(isErrorResponse));
+  const returned = {
+    ...placeOf(first, ended),
+    ...about,
+    status: status === 'cancelled' ? status : failed ? 'error' : 'ok',
+    output: response && outputOf(response),
+    ...(response && !isRecord(response.response) ? resultFlags(response.response) : {}),
+    unmapped: without({ result_display: display || undefined }),
+  } as const;
+  trace.add('tool.returned', place, returned, ended);
 }

@@ -3,15 +3,16 @@
  * from what version 0.73.1 (npm @mariozechner/pi-coding-agent) writes against a scripted model server, and from its
  * docs/session-format.md. Version 1 of the file has no tree: each entry follows the one before it.
  */
-import type { Draft, Message } from '../../events/events.ts';
-import { given, isRecord, type JsonObject, without } from '../../events/json.ts';
+import type { Message } from '../../events/events.ts';
+import { isRecord, type JsonObject, without } from '../../events/json.ts';
 import { writtenJson } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
-import { resultFlags, toolLedger } from '../kit/conversation.ts';
+import { resultFlags } from '../kit/conversation.ts';
 import type { Conversion, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
 import { marksOf } from '../kit/marks.ts';
 import { badIdentifier, refusal, refused, revisedEmitter } from '../kit/native.ts';
-import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfSeconds, timeOfText } from '../kit/run.ts';
+import { NO_TOKEN_IDS, taskOf, timeOfSeconds, timeOfText } from '../kit/run.ts';
+import { Trace } from '../kit/trace.ts';
 import { usageOf } from '../kit/usage.ts';
 import { badEntry, type Entry, partsOf, promptOf, shownOf, textOf } from './pi-entries.ts';
 
@@ -103,41 +104,48 @@ function convert(record: NativeRecord): Conversion {
   if (badHeader) return refused(badHeader, ...refusals);
   const original = writtenJson(list);
   return {
-    drafts: sessionDrafts(header!, entries, original, refusals.length > 0),
-    refusals,
-    raw: original,
+    ...convertSession(
+      new Trace(emit, NAME, { ...record, canonical: original }, header!.id as string),
+      header!,
+      entries,
+      refusals,
+    ),
     repeated: record.ordinal > 0,
   };
 }
 
-function sessionDrafts(header: JsonObject, entries: readonly Entry[], original: string, broken: boolean): Draft[] {
-  const episodeId = header.id as string;
+function convertSession(
+  trace: Trace,
+  header: JsonObject,
+  entries: readonly Entry[],
+  refusals: readonly NativeRefusal[],
+): Conversion {
   const { cwd, parentSession, version, harness } = header;
   const asked = entries.find(({ fields }) => messageOf(fields)?.role === 'user');
   const last = entries.findLast(({ fields }) => messageOf(fields)?.role === 'assistant');
   const reply = last && messageOf(last.fields);
-  const answer = reply ? textOf(reply.content) : '';
+  const stop = reply?.stopReason;
   const title = entries.findLast(({ fields }) => fields.type === 'session_info')?.fields.name;
-  return runDrafts(emit, {
-    format: NAME,
-    episodeId,
-    canonical: original,
-    task: taskOf(NAME, asked && textOf(messageOf(asked.fields)?.content)),
-    started: {
-      session_id: episodeId,
-      flags: [NO_TOKEN_IDS, ...(broken ? ['incomplete'] : [])],
-      ...given('tags', without({ cwd, version, harness, parent_session: parentSession, name: title ?? undefined })),
+  addEntries(trace, entries);
+  return trace.finish(
+    {
+      task: taskOf(NAME, asked && textOf(messageOf(asked.fields)?.content)),
+      started: {
+        session_id: trace.episodeId,
+        flags: [NO_TOKEN_IDS, ...(refusals.length > 0 ? ['incomplete'] : [])],
+        tags: without({ cwd, version, harness, parent_session: parentSession, name: title ?? undefined }),
+      },
+      startedAt: timeOfText(header.timestamp),
+      agents: [mainOf(entries)],
+      finished: {
+        outcome: stop === 'error' || stop === 'aborted' ? stop : 'unknown',
+        answer: (reply && textOf(reply.content)) || undefined,
+        stop_reason: typeof stop === 'string' ? stop : undefined,
+      },
+      finishedAt: timeOfText(entries.at(-1)?.fields.timestamp),
     },
-    startedAt: timeOfText(header.timestamp),
-    agents: [mainOf(entries)],
-    events: entryDrafts(episodeId, entries),
-    finished: {
-      outcome: reply?.stopReason === 'error' ? 'error' : reply?.stopReason === 'aborted' ? 'aborted' : 'unknown',
-      ...(answer === '' ? {} : { answer }),
-      ...(typeof reply?.stopReason === 'string' ? { stop_reason: reply.stopReason } : {}),
-    },
-    finishedAt: timeOfText(entries.at(-1)?.fields.timestamp),
-  });
+    refusals,
+  );
 }
 
 /** The agent with the prompt and the tools that it begins with, where the session says them. */
@@ -146,78 +154,52 @@ function mainOf(entries: readonly Entry[]) {
   const { text, tools } = promptOf(first ? [first] : []);
   return {
     agent_id: MAIN,
-    ...(text === '' ? {} : { system_instructions: partsOf(text) }),
-    ...(tools.length > 0 ? { tools: [...tools] } : {}),
+    system_instructions: text === '' ? undefined : partsOf(text),
+    tools: tools.length > 0 ? [...tools] : undefined,
   };
 }
 
 const messageOf = (fields: JsonObject): JsonObject | null =>
   fields.type === 'message' && isRecord(fields.message) ? fields.message : null;
 
-function entryDrafts(episodeId: string, entries: readonly Entry[]): Draft[] {
-  const ledger = toolLedger();
+function addEntries(trace: Trace, entries: readonly Entry[]): void {
   const byId = new Map(entries.map((entry) => [entry.id, entry]));
-  return entries.flatMap((entry): Draft[] => {
+  for (const entry of entries) {
     const { fields, seq, id } = entry;
     const message = messageOf(fields);
     const time = timeOfText(fields.timestamp);
-    const about = { episode_id: episodeId, seq };
-    if (message?.role === 'assistant')
-      return answerDrafts(entry, message, shownTo(entry, byId), { ...about, call_id: id, agent_id: MAIN }, ledger);
-    if (message?.role === 'toolResult') {
-      return [
-        emit.event(
-          'tool.returned',
-          [episodeId, id],
-          {
-            ...about,
-            tool_call_id: ledger.result(message.toolCallId as string),
-            status: message.isError === true ? 'error' : 'ok',
-            ...given('output', message.content === undefined ? undefined : partsOf(message.content)),
-            ...resultFlags(message.content),
-            native: { tool_call_id: message.toolCallId },
-            ...given('unmapped', without(message, 'role', 'toolCallId', 'toolName', 'content', 'isError', 'timestamp')),
-          },
-          time,
-        ),
-      ];
-    }
-    if (message?.role === 'bashExecution') {
-      const content = without(message, 'role', 'timestamp');
-      return [
-        emit.event(
-          'environment.observed',
-          [episodeId, id],
-          { ...about, kind: 'output', ...given('content', content) },
-          time,
-        ),
-      ];
-    }
+    const observe = (kind: string, content: unknown): void =>
+      trace.add('environment.observed', [id], { seq, kind, content }, time);
+    if (message?.role === 'assistant') addAnswer(trace, entry, message, shownTo(entry, byId));
+    else if (message?.role === 'toolResult') {
+      const { toolCallId, content, isError } = message;
+      const returned = {
+        ...{ seq, tool_call_id: trace.ledger.result(toolCallId as string) },
+        status: isError === true ? 'error' : 'ok',
+        output: content === undefined ? undefined : partsOf(content),
+        ...resultFlags(content),
+        native: { tool_call_id: toolCallId },
+        unmapped: without(message, 'role', 'toolCallId', 'toolName', 'content', 'isError', 'timestamp'),
+      } as const;
+      trace.add('tool.returned', [id], returned, time);
+    } else if (message?.role === 'bashExecution') observe('output', without(message, 'role', 'timestamp'));
     // Tokens that were billed for no answer, such as those that keep a cache warm.
-    if (fields.type === 'usage') {
-      const content = { kind: fields.kind ?? null, model: fields.model ?? null, usage: usageOf(fields.usage) ?? null };
-      return [emit.event('environment.observed', [episodeId, id], { ...about, kind: 'usage', content }, time)];
+    else if (fields.type === 'usage')
+      observe('usage', {
+        ...{ kind: fields.kind ?? null, model: fields.model ?? null, usage: usageOf(fields.usage) ?? null },
+      });
+    else {
+      const shown = shownOf(fields);
+      if (!shown) continue;
+      const author = message?.role === 'user' ? 'user' : (message?.customType ?? fields.customType);
+      const sent = {
+        ...{ seq, message_id: id, from: isIdentifier(author) ? author : NAME, to: [MAIN], role: shown.role },
+        content: shown.content ?? undefined,
+        unmapped: without({ details: fields.details, usage: fields.usage }),
+      };
+      trace.add('message.sent', [id], sent, time);
     }
-    const shown = shownOf(fields);
-    if (!shown) return [];
-    const author = message?.role === 'user' ? 'user' : (message?.customType ?? fields.customType);
-    return [
-      emit.event(
-        'message.sent',
-        [episodeId, id],
-        {
-          ...about,
-          message_id: id,
-          from: isIdentifier(author) ? author : NAME,
-          to: [MAIN],
-          role: shown.role,
-          ...given('content', shown.content ?? undefined),
-          ...given('unmapped', without({ ...given('details', fields.details), ...given('usage', fields.usage) })),
-        },
-        time,
-      ),
-    ];
-  });
+  }
 }
 
 /** One message for all calls that are shown an entry. */
@@ -274,70 +256,45 @@ const systemIn = (fields: JsonObject): JsonObject | null => {
   return message?.role === 'system' ? message : null;
 };
 
-function answerDrafts(
-  { fields, id }: Entry,
+function addAnswer(
+  trace: Trace,
+  { fields, id, seq }: Entry,
   message: JsonObject,
   { input, tools }: VisibleContext,
-  call: { episode_id: string; seq: number; call_id: string; agent_id: string },
-  ledger: ReturnType<typeof toolLedger>,
-): Draft[] {
+): void {
   const { model, stopReason: reason, errorMessage: error, responseId } = message;
+  const call = { seq, call_id: id, agent_id: MAIN };
   const content = partsOf(message.content);
   const usage = usageOf(message.usage);
   const time = timeOfText(fields.timestamp);
   // The message is made when the model is called, the entry is written when it has answered.
   const askedAt = typeof message.timestamp === 'number' ? timeOfSeconds(message.timestamp / 1000) : null;
-  const named = typeof model === 'string' ? { model } : {};
+  const named = typeof model === 'string' ? model : undefined;
   const nothing = content.length === 0 && !((usage?.output_tokens as number) > 0);
-  let index = 0;
-  return [
-    emit.event(
-      'generation.requested',
-      [call.episode_id, id],
-      { ...call, ...named, input, ...(tools.length > 0 ? { tools: [...tools] } : {}) },
-      askedAt,
-    ),
-    emit.event(
-      'generation.completed',
-      [call.episode_id, id],
-      {
-        ...call,
-        choices: nothing
-          ? []
-          : [{ index: 0, content, ...(typeof reason === 'string' ? { finish_reason: reason } : {}) }],
-        ...(isIdentifier(responseId) ? { response_id: responseId } : {}),
-        ...(typeof model === 'string' ? { response_model: model } : {}),
-        ...given('usage', usage),
-        ...given('error', error ?? (nothing ? reason : undefined)),
-        ...given(
-          'unmapped',
-          without(
-            message,
-            'role',
-            'content',
-            'model',
-            'stopReason',
-            'errorMessage',
-            'responseId',
-            'timestamp',
-            ...(usage ? ['usage'] : []),
-          ),
-        ),
-      },
-      time,
-    ),
-    ...(Array.isArray(message.content) ? message.content : []).flatMap((block: unknown): Draft[] => {
-      if (!isRecord(block) || block.type !== 'toolCall') return [];
-      const data = {
-        ...call,
-        tool_call_id: ledger.call(block.id as string),
-        index: index++,
-        name: block.name as string,
-        type: 'function',
-        arguments: block.arguments ?? null,
-        native: { tool_call_id: block.id },
-      };
-      return [emit.event('tool.called', [call.episode_id, id, data.index], data, time)];
-    }),
-  ];
+  const defined = tools.length > 0 ? [...tools] : undefined;
+  trace.add('generation.requested', [id], { ...call, model: named, input, tools: defined }, askedAt);
+  trace.add(
+    'generation.completed',
+    [id],
+    {
+      ...call,
+      choices: nothing ? [] : [{ index: 0, content, finish_reason: typeof reason === 'string' ? reason : undefined }],
+      response_id: isIdentifier(responseId) ? responseId : undefined,
+      response_model: named,
+      usage,
+      error: error ?? (nothing ? reason : undefined),
+      unmapped: without(
+        message,
+        ...['role', 'content', 'model', 'stopReason', 'errorMessage', 'responseId', 'timestamp'],
+        ...(usage ? ['usage'] : []),
+      ),
+    },
+    time,
+  );
+  const blocks = (Array.isArray(message.content) ? message.content : []).filter(isRecord);
+  for (const [index, block] of blocks.filter(({ type }) => type === 'toolCall').entries()) {
+    const about = { tool_call_id: trace.ledger.call(block.id as string), native: { tool_call_id: block.id } };
+    const asked = { index, name: block.name as string, type: 'function', arguments: block.arguments ?? null };
+    trace.add('tool.called', [id, index], { ...call, ...about, ...asked }, time);
+  }
 }
