@@ -1,4 +1,4 @@
--- Driven by episodes: every episode of which the tables have a row has one there, and a join with a few of them reads no more than theirs.
+-- Starts from episodes, which has a row for every episode in the tables, so a join with a few episodes reads only their rows.
 create view report.agent_shares as
   select e.episode_id, x.task_id, x.team_id, x.agent_id, x.agent, x.role, x.members, x.calls, x.steps, x.tool_calls, x.output_tokens,
          x.share_of_steps, x.share_of_tool_calls, x.share_of_tokens, x.of_fair_share, x.influence, x.importance, x.solved
@@ -51,8 +51,8 @@ create view report.agent_shares as
     window w as (partition by c.episode_id)
   ) x;
 
-comment on view report.agent_shares is 'What each member of an episode did of all that was done: lazy agents have a small share and, where it was judged, little influence. Saying little is not doing little: a reviewer who agrees in a word is not lazy, an agent of many steps that nobody heeds is. agent_id is null for what no agent is named for.';
+comment on view report.agent_shares is 'Each member''s share of the work in an episode. Lazy agents have a small share and, if judged, little influence. A small share alone is not laziness: a reviewer may agree in one word, and an agent of many steps may be ignored. agent_id is null for work without a named agent.';
 comment on column report.agent_shares.share_of_tokens is 'of output tokens; null unless every call of the episode was counted';
-comment on column report.agent_shares.of_fair_share is 'share of steps times members: 1 is an equal share, 0 a member who never spoke';
-comment on column report.agent_shares.influence is 'mean of causal_influence over its steps: what the next step loses without it; null where it was not judged';
-comment on column report.agent_shares.importance is 'sum of dylan_importance over its steps; null where it was not judged';
+comment on column report.agent_shares.of_fair_share is 'share of steps times members: 1 is an equal share, 0 a member without a call';
+comment on column report.agent_shares.influence is 'mean of causal_influence over its steps: what the next step loses without it; null if not judged';
+comment on column report.agent_shares.importance is 'sum of dylan_importance over its steps; null if not judged';

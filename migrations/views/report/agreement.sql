@@ -32,11 +32,11 @@ create view report.agreement as
   cross join lateral (select case when json_typeof(k.ground_truth) in ('string', 'number', 'boolean') then report.plain_answer(k.ground_truth #>> '{}') end as truth) t
   where r.place = 1;
 
-comment on view report.agreement is 'How far the finished episodes of a task, team, policy, weights and rollout give the same answer. Misleads where answers are long texts, which never agree word for word, and where a team agrees on a wrong answer: read majority_right beside it. Pools: the finished episodes of one task by one team with the same weights in one rollout; those that no rollout played, whenever they were played.';
-comment on column report.agreement.answered is 'episodes with an answer; the others count as votes for nothing';
-comment on column report.agreement.majority is 'the most frequent answer, the one of the lowest episode id where two are equally frequent; null when nobody answered';
-comment on column report.agreement.agreement is 'its share of all finished episodes, null when nobody answered';
-comment on column report.agreement.tied is 'another answer was given as often';
-comment on column report.agreement.majority_right is 'equals the ground truth as text or as a number; null where that is unknown or not a plain value. Letters of a multiple choice are compared by correctness_filter';
-comment on column report.agreement.majority_solve_rate is 'share of the episodes with that answer that are solved, of those where it is known';
-comment on column report.agreement.rollout is 'the rollout that played the episodes; null where none did';
+comment on view report.agreement is 'How often the finished episodes of a task, team, policy, weights and rollout give the same answer. Misleads for long texts, which never match word for word, and when a team agrees on a wrong answer: read majority_right too. Pools: episodes of one task by one team with the same weights in one rollout; episodes without a rollout, of any time.';
+comment on column report.agreement.answered is 'episodes with an answer; the others vote for nothing';
+comment on column report.agreement.majority is 'the most frequent answer; ties go to the lowest episode id; null if nobody answered';
+comment on column report.agreement.agreement is 'its share of all finished episodes; null if nobody answered';
+comment on column report.agreement.tied is 'another answer is as frequent';
+comment on column report.agreement.majority_right is 'equals the ground truth as text or number; null if that is unknown or not a plain value. For multiple-choice letters use correctness_filter';
+comment on column report.agreement.majority_solve_rate is 'solve rate of the episodes with that answer, where known';
+comment on column report.agreement.rollout is 'the rollout that played the episodes; null if none did';

@@ -1,4 +1,4 @@
--- No `with` here: a view that has one is computed whole before it is joined.
+-- No `with` here: PostgreSQL computes a view with one whole before joining it.
 create view report.blame_check as
   select g.episode_id, g.feedback_id, g."by", g.agent as gold_agent, g.step_id as gold_step_id, g.entry as gold_entry,
          b.method, b.method_key, b.rank, coalesce(a.name, b.agent_id) as blamed_agent, b.step_id as blamed_step_id, b.entry as blamed_entry, b.value, b.reason,
@@ -19,6 +19,6 @@ create view report.blame_check as
   ) b on b.episode_id = g.episode_id
   left join facts.agents a on a.episode_id = b.episode_id and a.agent_id = b.agent_id;
 
-comment on view report.blame_check is 'What a person or program noted as the failure, beside what each blame method attributes it to, for each rank. Rank 0 is a method''s answer; count over it. A row without method is a failure that no method was run on. Null is no answer, not a wrong one: divide by all rows for accuracy, by those with an answer for precision.';
-comment on column report.blame_check.gold_entry is 'the entry that was named, else the number in order (seq) of the step''s call, which are the same where a source counts its entries; null where its numbers are times, as in traces';
-comment on column report.blame_check.entries_off is 'how far the blamed entry is from the true one';
+comment on view report.blame_check is 'Each recorded failure with what each blame method attributes it to, by rank. Rank 0 is the method''s answer: count over it. A row without a method is a failure that no method has judged. Null is no answer, not a wrong one: divide by all rows for accuracy, by answered rows for precision.';
+comment on column report.blame_check.gold_entry is 'the labelled entry, otherwise the order number (seq) of the step''s call, which is the same if the source counts its entries; null if its numbers are times, as in traces';
+comment on column report.blame_check.entries_off is 'distance from the blamed to the true entry';

@@ -1,4 +1,4 @@
--- Driven by episodes: every episode of which the tables have a row has one there, and a join with a few of them reads no more than theirs.
+-- Starts from episodes, which has a row for every episode in the tables, so a join with a few episodes reads only their rows.
 create view report.corrections as
   select e.episode_id, x.task_id, x.team_id, x.basis, x.name, x.step_id, x.agent_id, x.agent, x.role, x.compared_with, x.before_step_id,
          x.was_right, x.is_right, x.change, x.after_agent_id, x.after_agent, x.after_role, x.solved
@@ -21,7 +21,7 @@ create view report.corrections as
       from facts.verdicts v join facts.judged_methods m using (method_key)
       where v.episode_id = e.episode_id and v.step_id <> '' and m.method in ('correctness_filter', 'public_tests_filter')
       union all
-      -- A step may stand in several matrices of one name: it is right where it is right in all of them.
+      -- A step in several matrices of one name is right if it is right in all of them.
       select x.episode_id, 'execution', x.name, x.step_id, case when bool_or(x.is_right is false) then false when bool_and(x.is_right is not null) then true end
       from (
         select coalesce(f.episode_id, f.resolved_episode_id) as episode_id, f.name, p.step_id,
@@ -56,13 +56,13 @@ create view report.corrections as
       from facts.calls where episode_id = e.episode_id
       window w as (partition by episode_id order by coalesce(requested_seq, completed_seq), coalesce(requested_at, completed_at), call_id)
     ),
-    -- The other agent that spoke last before a call, and where: carried along its place, since the largest place is the last.
+    -- The last other agent with a call before this one, carried with its place: the largest place is the last.
     runs as (
       select *, max(case when agent_id is distinct from before_id and place > 1 then array[lpad((place - 1)::text, 10, '0'), before_id] end)
                   over (partition by episode_id order by place) as other
       from spoken
     ),
-    -- The step that a step revises is found among all that were judged by the same measure, which a join would compare each with each.
+    -- Finds the revised step among all steps judged by the same measure; a join would compare every pair.
     states as (
       select j.*, r.agent_id, r.role, r.place, r.other,
              lag(j.step_id) over own as own_step_id, lag(j.is_right) over own as own_right, lag(r.place) over own as own_place,
@@ -94,7 +94,7 @@ create view report.corrections as
     where c.before_step_id is not null
   ) x;
 
-comment on view report.corrections is 'A step that something said was right or wrong, beside an earlier one by the same measure: corrected (wrong, then right), spoiled (right, then wrong), or stayed. Right and wrong are said by feedback on the step (a reward of 1 or more or of 0 or less, a score or label that is a boolean, a label correct, right, incorrect, wrong), by the step verdicts of correctness_filter and public_tests_filter, or by all ground-truth tests of an execution matrix. Steps that nobody judged are passed over; of several candidates of a call only a chosen one counts. Rows compared with team mislead where agents answer side by side and nobody revises.';
-comment on column report.corrections.basis is 'feedback, verdict or execution; name is the feedback, the method_key or the matrix. Count one of them at a time';
-comment on column report.corrections.compared_with is 'revision: the step it says it revises (parent_step_id); own: the same agent''s last judged step; team: else the last judged step of anyone';
-comment on column report.corrections.after_agent is 'the last other agent whose call lies between the two, the earlier step included; null when nobody else spoke';
+comment on view report.corrections is 'A step judged right or wrong, with an earlier one by the same measure: corrected (wrong, then right), spoiled (right, then wrong), or stayed. The judgement comes from feedback on the step (a reward of 1 or more or of 0 or less, a boolean score or label, a label correct, right, incorrect, wrong), from step verdicts of correctness_filter and public_tests_filter, or from all ground-truth tests of an execution matrix. Unjudged steps are skipped; of several candidates of a call only the chosen one counts. Rows compared with team mislead if agents answer side by side and nobody revises.';
+comment on column report.corrections.basis is 'feedback, verdict or execution; name is the feedback, the method_key or the matrix. Count one at a time';
+comment on column report.corrections.compared_with is 'revision: the step it revises (parent_step_id); own: the same agent''s previous judged step; team: otherwise anyone''s previous judged step';
+comment on column report.corrections.after_agent is 'the last other agent with a call between the two, the earlier step included; null if there is none';

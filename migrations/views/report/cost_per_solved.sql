@@ -27,9 +27,9 @@ create view report.cost_per_solved as
          fewer as (partition by split, weights order by tokens_per_episode groups between unbounded preceding and 1 preceding),
          as_few as (partition by split, weights, tokens_per_episode);
 
-comment on view report.cost_per_solved is 'What a team spends for each task it solves, by split, policy and weights, over the episodes of which it is known whether they were solved. Dominated: with the same weights and split another row solves at least as large a share for less (or more for the same), so nothing speaks for this one. Misleads where teams were given other tasks of the split: compare tasks first. The row without team_id is all episodes that name no team. Pools: all tasks of a split, and all rollouts of a team.';
+comment on view report.cost_per_solved is 'What a team spends per solved task, by split, policy and weights, over episodes with a known outcome. Dominated: another row with the same weights and split solves at least as large a share for less, or more for the same. Misleads if teams had other tasks of the split: compare tasks first. The row without team_id holds all episodes that name no team. Pools: all tasks of a split, and all rollouts of a team.';
 comment on column report.cost_per_solved.metered is 'known episodes with token counts; tokens are summed over these only';
-comment on column report.cost_per_solved.calls_per_solved is 'calls of solved and failed episodes alike, for each solved one; null when none was solved';
+comment on column report.cost_per_solved.calls_per_solved is 'calls of solved and failed episodes, per solved one; null if none was solved';
 comment on column report.cost_per_solved.dominated_on_tokens is 'null unless every known episode of the team has token counts';
 comment on column report.cost_per_solved.cost_usd is 'US dollars of all calls of known episodes; null unless each of them has a cost';
-comment on column report.cost_per_solved.cost_usd_per_solved is 'of solved and failed episodes alike, for each solved one; null when none was solved or a call has no cost';
+comment on column report.cost_per_solved.cost_usd_per_solved is 'cost of solved and failed episodes, per solved one; null if none was solved or a call has no cost';

@@ -12,7 +12,7 @@ create view report.credit_pairs as
   where a.value is not null and b.value is not null
   group by 1, 2, 3;
 
-comment on view report.credit_pairs is 'Two estimators over the steps of one group. Within a group many estimators are the same numbers scaled, so that a correlation of 1 is expected; what tells them apart is their size, between groups and between agents. Filter by both method keys on a large database.';
-comment on column report.credit_pairs.zero_in_one is 'steps that one estimator gives nothing and the other something';
-comment on column report.credit_pairs.correlation is 'Pearson; null where either gives all steps of the group the same';
-comment on column report.credit_pairs.size is 'mean absolute credit by method_key: how much weight the group gets; other_size by the other';
+comment on view report.credit_pairs is 'Two estimators over the steps of one group. Within a group many estimators are the same numbers scaled, so expect a correlation of 1; they differ in size between groups and agents. Filter by both method keys on a large database.';
+comment on column report.credit_pairs.zero_in_one is 'steps with credit 0 by one estimator and not by the other';
+comment on column report.credit_pairs.correlation is 'Pearson; null if either gives every step of the group the same credit';
+comment on column report.credit_pairs.size is 'mean absolute credit by method_key: the weight of the group; other_size is by the other';

@@ -23,5 +23,5 @@ create view report.credit_ranks as
   join facts.credits c on c.episode_id = d.episode_id and c.method_key = g.method_key
   where c.value is not null;
 
-comment on view report.credit_ranks is 'The place of each step among the steps of its group by one estimator, 1 for the lowest credit. The correlation of two methods'' places is Spearman''s. Filter by method_key or group_id: over everything it sorts every credit there is.';
-comment on column report.credit_ranks.place is 'equal credits share their mean place';
+comment on view report.credit_ranks is 'The rank of each step in its group by one estimator, 1 for the lowest credit. The correlation of two methods'' places is Spearman''s. Filter by method_key or group_id: otherwise it sorts every credit in the database.';
+comment on column report.credit_ranks.place is 'ties share their mean place';

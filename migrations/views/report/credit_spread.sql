@@ -1,5 +1,5 @@
--- Driven by episodes: every episode of which the tables have a row has one there, and a join with a few of them reads no more than theirs.
--- The mean size of each method is taken once, and only where a step has two of them: it was most of the time for one episode.
+-- Starts from episodes, which has a row for every episode in the tables, so a join with a few episodes reads only their rows.
+-- Computes each method's mean size once, and only if a step has two methods: it took most of the time for one episode.
 create view report.credit_spread as
   select e.episode_id, c.step_id, coalesce(e.group_id, e.task_id, e.episode_id) as group_id, c.methods, c.silent, c.positive, c.negative,
          c.positive > 0 and c.negative > 0 as signs_differ,
@@ -21,6 +21,6 @@ create view report.credit_spread as
     group by c.step_id
   ) c;
 
-comment on view report.credit_spread is 'How far the estimators of one step are apart; their numbers are in traj.credits. A credit of 0 is no sign: it neither agrees nor differs. Read reason in traj.credits where one is silent.';
-comment on column report.credit_spread.silent is 'methods that have a row and no number for the step';
-comment on column report.credit_spread.spread is 'largest less smallest, each method divided by the mean of its absolute credits over the whole database; null for fewer than one number';
+comment on view report.credit_spread is 'How far apart the estimators of one step are; their numbers are in traj.credits. A credit of 0 has no sign: it neither agrees nor differs. If a method is silent, read reason in traj.credits.';
+comment on column report.credit_spread.silent is 'methods that have a row but no number for the step';
+comment on column report.credit_spread.spread is 'largest minus smallest, each method divided by the mean of its absolute credits over the whole database; null without a number';

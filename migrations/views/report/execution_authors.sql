@@ -6,7 +6,7 @@ create view report.execution_authors as
          t.verdicts as test_verdicts, case t.cell when '1' then true when '0' then false end as pass
   from facts.feedback f
   cross join lateral (select coalesce(f.episode_id, f.resolved_episode_id) as episode_id) k
-  -- Authors and verdicts of the episode, read once; each test and each program finds its own in them.
+  -- Authors and verdicts of the episode, read once and looked up for each test and program.
   cross join lateral (
     select array_agg(c.call_id) as calls, array_agg(coalesce(a.name, a.agent_id)) as agents,
            array_agg(coalesce(c.completed_role, c.requested_role, a.role, a.name, a.agent_id collate "default")) as roles
@@ -39,7 +39,7 @@ create view report.execution_authors as
       json_to_recordset(f.matrix -> 'programs') as (step_id text, name text, valid boolean, reference boolean),
       json_array_elements(f.matrix -> 'pass')
     ) with ordinality as p (step_id, name, valid, reference, cells, place)
-    -- Once for each program, not for each of its cells.
+    -- Once per program, not per cell.
     offset 0
   ) p
   cross join lateral (
@@ -49,6 +49,6 @@ create view report.execution_authors as
   ) t
   where f.kind = 'execution' and f.matrix is not null;
 
-comment on view report.execution_authors is 'Every cell of an execution matrix with who wrote the program and the test and what filters said of each. An episode can have several matrices: choose one by name or feedback_id, or cells count twice. pass null means not run.';
-comment on column report.execution_authors.program_right is 'passes every ground-truth test of the matrix; null where there is none or one was not run and none failed';
-comment on column report.execution_authors.program_verdicts is 'keep by method_key; null where no filter judged it';
+comment on view report.execution_authors is 'Every cell of an execution matrix, with the authors of program and test and the verdicts of filters on each. An episode can have several matrices: choose one by name or feedback_id, or cells count twice. pass null means not run.';
+comment on column report.execution_authors.program_right is 'passes every ground-truth test of the matrix; null if there is none, or if one was not run and none failed';
+comment on column report.execution_authors.program_verdicts is 'keep by method_key; null if no filter judged it';

@@ -10,5 +10,5 @@ create view report.failure_modes as
          count(*) filter (where solved) as in_solved, split, policy, checkpoint_id, weights
   from noted group by taxonomy, taxonomy_version, mode, title, category, team_id, role, split, policy, checkpoint_id, weights;
 
-comment on view report.failure_modes is 'How often each mode was noted, by team and role of whoever it was noted about, split, policy and weights. Shares are of the episodes of that team, split and weights that have any failure of that taxonomy, not of all episodes, and do not add up to 1: an episode can have several. Pools: all annotators and all tasks of a split.';
-comment on column report.failure_modes.in_solved is 'noted in episodes that were solved all the same';
+comment on view report.failure_modes is 'How often each failure mode was recorded, by team, role of the target, split, policy and weights. Shares are of the episodes of that team, split and weights with any failure of that taxonomy, not of all episodes. They do not add up to 1, because an episode can have several. Pools: all annotators and all tasks of a split.';
+comment on column report.failure_modes.in_solved is 'recorded in episodes that were solved anyway';

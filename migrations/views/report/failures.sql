@@ -1,4 +1,4 @@
--- No `with` here: a view that has one is computed whole before it is joined.
+-- No `with` here: PostgreSQL computes a view with one whole before joining it.
 create view report.failures as
   select s.episode_id, o.task_id, o.team_id, o.team, s.feedback_id, s.key, s.kind, s.name, s.label, s.taxonomy, s.taxonomy_version,
          coalesce(m.code, s.label, s.name) as mode, m.title, m.category_code, m.category, s."by", s.annotator, s.target_kind,
@@ -35,6 +35,6 @@ create view report.failures as
   left join facts.calls c on c.episode_id = s.episode_id and c.call_id = s.call_id
   left join facts.agents a on a.episode_id = s.episode_id and a.agent_id = coalesce(s.agent_id, c.completed_agent_id, c.requested_agent_id);
 
-comment on view report.failures is 'Every failure that somebody noted, with its mode: feedback of kind failure, and labels that name a taxonomy; one with the value 0 or false says that the mode is absent and is left out. Two annotators of one failure are two rows. No row means that nobody noted a failure, not that there was none.';
-comment on column report.failures.mode is 'the code of the MAST taxonomy (arXiv 2503.13657) where the name or the label is one, else the label, else the name';
-comment on column report.failures.title is 'of that code in the released taxonomy, in which 3.2 includes no verification; an older taxonomy_version may mean something else by 3.2 and 3.3';
+comment on view report.failures is 'Every recorded failure with its mode: feedback of kind failure, and labels that name a taxonomy. The value 0 or false means that the mode is absent and is left out. Two annotators of one failure give two rows. No row means that no failure was recorded, not that there was none.';
+comment on column report.failures.mode is 'the code of the MAST taxonomy (arXiv 2503.13657) if the name or label is one, otherwise the label, otherwise the name';
+comment on column report.failures.title is 'title of that code in the released taxonomy, where 3.2 includes no verification; an older taxonomy_version may define 3.2 and 3.3 differently';

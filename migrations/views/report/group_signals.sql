@@ -26,12 +26,12 @@ create view report.group_signals as
          not (g.one_team and g.same_weights) as mixed
   from counted c join groups g using (group_id);
 
-comment on view report.group_signals is 'Does a group tell an estimator that compares its members anything? kind episodes: over recorded episode rewards. kind candidates: over the rewards of the steps of one agent in a group, for each recorded or computed reward; count one kind and one reward at a time. A group without signal trains nothing, with one exception: GRPO as verl has it gives a group of one its reward itself as the advantage. Pools: what the estimators pool, which is everything in the group; mixed says where that is several teams or weights.';
-comment on column report.group_signals.episodes is 'of the group, also where candidates are compared';
-comment on column report.group_signals.missing is 'members without a reward; also in a group with a signal they get no advantage';
+comment on view report.group_signals is 'Whether a group gives a signal to an estimator that compares its members. kind episodes: by recorded episode rewards. kind candidates: by the rewards of the steps of one agent in a group, for each recorded or computed reward; count one kind and one reward at a time. A group without signal trains nothing, with one exception: GRPO as in verl gives a group of one its reward as the advantage. Pools: everything in the group, as the estimators do; mixed marks several teams or weights.';
+comment on column report.group_signals.episodes is 'episodes of the group, also for kind candidates';
+comment on column report.group_signals.missing is 'members without a reward; they get no advantage, even in a group with a signal';
 comment on column report.group_signals.deviation is 'sample standard deviation (divisor n - 1)';
-comment on column report.group_signals.solved is 'members with a reward of 1 or more; null for computed rewards, whose scale is their own';
-comment on column report.group_signals.reason is 'why there is no signal, in the words of traj.credits: missing_reward (none has one), group_of_one (one has), zero_variance (all equal)';
+comment on column report.group_signals.solved is 'members with a reward of 1 or more; null for computed rewards, which have scales of their own';
+comment on column report.group_signals.reason is 'why there is no signal, as in traj.credits: missing_reward (none has one), group_of_one (one has), zero_variance (all equal)';
 comment on column report.group_signals.kind is 'episodes or candidates: what is compared';
-comment on column report.group_signals.members is 'how many are compared, with and without a reward';
-comment on column report.group_signals.mixed is 'several teams or several weights played it: then team_id or weights are null, and a difference within the group may be theirs';
+comment on column report.group_signals.members is 'number compared, with and without a reward';
+comment on column report.group_signals.mixed is 'several teams or weights played it: team_id or weights are null, and they may explain a difference within the group';

@@ -1,5 +1,4 @@
--- What was said is a plain union of two tables, and there is no `with`, which would be computed whole: so a join with a few episodes reads
--- no more than theirs.
+-- A plain union of two tables without `with`, which would be computed whole: a join with a few episodes reads only their rows.
 create view report.local_rewards as
   select s.episode_id, o.task_id, o.team_id, s.origin, coalesce(s.name, m.method) as name, s.method_key, s.target_kind, s.step_id, s.call_id,
          a.agent_id, coalesce(a.name, a.agent_id) as agent,
@@ -20,6 +19,6 @@ create view report.local_rewards as
   left join facts.calls c on c.episode_id = s.episode_id and c.call_id = s.call_id
   left join facts.agents a on a.episode_id = s.episode_id and a.agent_id = coalesce(s.agent_id, c.completed_agent_id, c.requested_agent_id);
 
-comment on view report.local_rewards is 'What an agent, call or step was given, beside what its episode was given: recorded rewards, and computed ones of reward methods (choose one by name and method_key before averaging). Scales may differ: compare orders, not sizes.';
+comment on view report.local_rewards is 'Rewards of an agent, call or step, with the reward of their episode: recorded ones, and computed ones of reward methods (choose one name and method_key before averaging). Scales may differ: compare ranks, not sizes.';
 comment on column report.local_rewards.origin is 'recorded: feedback of kind reward; computed: a row of traj.rewards';
-comment on column report.local_rewards.weights is 'of the episode, as in report.outcomes; so are policy and checkpoint_id';
+comment on column report.local_rewards.weights is 'of the episode, as in report.outcomes; likewise policy and checkpoint_id';

@@ -15,14 +15,14 @@ create view report.outcomes as
           from facts.calls c where c.episode_id = e.episode_id and c.copied is not true) as cost_usd
   from facts.episodes e left join facts.teams t using (team_id) left join facts.tasks k on k.task_id = e.task_id;
 
-comment on view report.outcomes is 'What every view below means by solved: a recorded reward decides (1 or more), where there is none the outcome (success, or failure and timeout). Error, aborted, unknown and unfinished episodes without a reward are null: neither solved nor failed. Misleads where rewards have another scale than 0 to 1. Before you average over it, group by team_id, split, policy and weights.';
-comment on column report.outcomes.group_id is 'what it is compared with: the announced group, else its task, else the episode alone';
+comment on view report.outcomes is 'The definition of solved for every report: a recorded reward of 1 or more; without a reward, the outcome (success, or failure and timeout). Error, aborted, unknown and unfinished episodes without a reward are null: neither solved nor failed. Misleads if rewards have another scale than 0 to 1. Group by team_id, split, policy and weights before you average.';
+comment on column report.outcomes.group_id is 'the comparison group: the announced group, otherwise its task, otherwise the episode alone';
 comment on column report.outcomes.solved_by is 'reward or outcome: which of the two decided';
-comment on column report.outcomes.members is 'agents that were named in the episode; null when none was';
-comment on column report.outcomes.tokens is 'null unless both sides were counted; calls without a count are missing from the sum';
-comment on column report.outcomes.split is 'of its task: training, validation, test or what the source calls it; null where nobody said';
-comment on column report.outcomes.policy is 'the policies that spoke, joined by " + " where they are several; null where no call names one';
-comment on column report.outcomes.checkpoint_id is 'the checkpoints that spoke, joined by " + " where they are several; null where no call names one';
-comment on column report.outcomes.weights is 'what spoke: of each call its checkpoint or, where none is recorded, its model; joined by " + " where they are several. The views of rates keep weights apart and compare only the same ones';
-comment on column report.outcomes.rollout is 'the rollout that played it (its tag rollout); null where none did';
+comment on column report.outcomes.members is 'agents named in the episode; null if there are none';
+comment on column report.outcomes.tokens is 'null unless input and output were counted; the sum omits calls without a count';
+comment on column report.outcomes.split is 'of its task: training, validation, test or the source''s name; null if not recorded';
+comment on column report.outcomes.policy is 'the policies that generated its calls, joined by " + "; null if no call names one';
+comment on column report.outcomes.checkpoint_id is 'the checkpoints that generated its calls, joined by " + "; null if no call names one';
+comment on column report.outcomes.weights is 'what generated its calls: the checkpoint of each or, if none is recorded, its model, joined by " + ". Reports of rates separate weights and compare only equal ones';
+comment on column report.outcomes.rollout is 'the rollout that played it (its tag rollout); null if none did';
 comment on column report.outcomes.cost_usd is 'US dollars of its calls; null unless each of them has a cost';

@@ -60,7 +60,7 @@ create view report.pair_performance as
          team_id, split, policy, checkpoint_id, weights
   from matched group by agent, other_agent, team_id, split, policy, checkpoint_id, weights;
 
-comment on view report.pair_performance is 'Two agents, by name, that dealt with each other: one sent the other a message, handed over to it, or spoke right after it. How often such episodes were solved, by team, split, policy and weights, and the episodes of the same tasks and weights in which the two did not. Taking turns is weak evidence where agents speak in a fixed order; a difference is not a cause. Pools: the episodes of one team with the same weights over the tasks of a split; those without the pair are those of every team.';
+comment on view report.pair_performance is 'Two agents, by name, that interacted: one sent the other a message, handed over to it, or made the next call. Shows how often such episodes were solved, by team, split, policy and weights, and episodes of the same tasks and weights in which the two did not interact. Turns are weak evidence if agents act in a fixed order; a difference is not a cause. Pools: episodes of one team with the same weights over the tasks of a split; episodes without the pair are those of every team.';
 comment on column report.pair_performance.agent is 'the name that sorts first; the pair has no direction';
-comment on column report.pair_performance.by_turns is 'episodes in which one spoke right after the other; an episode can count under message and handover too';
-comment on column report.pair_performance.difference is 'solve rate with less without, task by task and with the same weights, mean over tasks that have both (tasks_compared)';
+comment on column report.pair_performance.by_turns is 'episodes in which one made the call right after the other''s; an episode can also count under message and handover';
+comment on column report.pair_performance.difference is 'solve rate with the pair minus without, per task and with the same weights, averaged over tasks that have both (tasks_compared)';

@@ -10,9 +10,9 @@ create view report.pass_at_k as
   from counted q left join lateral generate_series(1, q.n) as k (k) on true
   window w as (partition by q.task_id, q.team_id, q.policy, q.checkpoint_id, q.weights, q.rollout order by k.k);
 
-comment on view report.pass_at_k is 'For each task, team, policy, weights and rollout, and k up to the number n of its episodes: the chance that at least one of k episodes drawn from them solves it, 1 - C(n-c,k)/C(n,k), and that all k do. Average over tasks, not over rows, and only over tasks that have the same k. Misleads when many episodes are unknown: they are left out, not counted as failures. Pools: the episodes of one task by one team with the same weights in one rollout; those that no rollout played, whenever they were played.';
-comment on column report.pass_at_k.k is 'null, with both chances, where no episode of the task is known to be solved or not';
+comment on view report.pass_at_k is 'For each task, team, policy, weights and rollout, and k up to the number n of its episodes: the chance that at least one of k episodes drawn from them solves it, 1 - C(n-c,k)/C(n,k), and the chance that all k do. Average over tasks, not rows, and only over tasks with the same k. Misleads when many episodes are unknown: they are left out, not counted as failures. Pools: episodes of one task by one team with the same weights in one rollout; episodes without a rollout, of any time.';
+comment on column report.pass_at_k.k is 'null, with both chances, if no episode of the task has a known outcome';
 comment on column report.pass_at_k.c is 'solved among n';
 comment on column report.pass_at_k.unknown is 'episodes left out: neither solved nor failed';
 comment on column report.pass_at_k.pass_all_k is 'C(c,k)/C(n,k): how reliable the team is';
-comment on column report.pass_at_k.rollout is 'the rollout that played the episodes; null where none did';
+comment on column report.pass_at_k.rollout is 'the rollout that played the episodes; null if none did';

@@ -7,5 +7,5 @@ create view report.reward_alignment as
          team_id, split, policy, checkpoint_id, weights
   from report.local_rewards group by origin, name, method_key, role, team_id, split, policy, checkpoint_id, weights;
 
-comment on view report.reward_alignment is 'Does pleasing the local reward please the team? By reward and role, team, split, policy and weights. A correlation near 0, or much praise in failures, says that an agent can earn without helping. Episodes with many steps weigh more. Pools: easy and hard tasks of a split, so that a correlation may be that of the tasks.';
-comment on column report.reward_alignment.correlation is 'of local and team reward over targets that have both; null when either never varies';
+comment on view report.reward_alignment is 'Whether a higher local reward goes with a higher team reward, by reward and role, team, split, policy and weights. A correlation near 0, or many local rewards in failures, means that an agent can earn without helping. Episodes with many steps weigh more. Pools: easy and hard tasks of a split, so a correlation may come from the tasks.';
+comment on column report.reward_alignment.correlation is 'between local and team reward over targets that have both; null if either never varies';

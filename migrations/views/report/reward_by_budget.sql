@@ -9,5 +9,5 @@ create view report.reward_by_budget as
   join report.outcomes o on o.episode_id = e.episode_id
   group by o.team_id, b.key, b.value, o.split, o.policy, o.checkpoint_id, o.weights;
 
-comment on view report.reward_by_budget is 'Solve rate by what an episode was allowed, for each team, split, policy and weights: one row for each limit in budgets as it was recorded, and each of its values. Rows of other limits hold the same episodes again. Episodes without recorded budgets are in no row; what was used, allowed or not, is in report.reward_by_length. Pools: all tasks of a split, which may have been given to one budget and not to the other.';
-comment on column report.reward_by_budget.used_up is 'episodes that made as many tool calls as they were allowed; null for limits on something else';
+comment on view report.reward_by_budget is 'Solve rate by the budget of an episode, for each team, split, policy and weights: one row for each limit as recorded and each of its values. Rows of different limits contain the same episodes. Episodes without recorded budgets have no row; report.reward_by_length shows what was used. Pools: all tasks of a split, which may differ between budgets.';
+comment on column report.reward_by_budget.used_up is 'episodes that used all their tool calls; null for other limits';

@@ -7,4 +7,4 @@ create view report.reward_by_depth as
   from report.outcomes o left join depths d using (episode_id)
   group by o.team_id, d.depth, o.split, o.policy, o.checkpoint_id, o.weights;
 
-comment on view report.reward_by_depth is 'Solve rate by the depth of the deepest agent of an episode, for each team, split, policy and weights. depth is what the source says; null where no agent has one, which is not depth 0. Pools: all tasks of a split.';
+comment on view report.reward_by_depth is 'Solve rate by the depth of the deepest agent of an episode, for each team, split, policy and weights. depth is the source''s; null if no agent has one, which is not depth 0. Pools: all tasks of a split.';

@@ -14,5 +14,5 @@ create view report.reward_by_length as
          split, policy, checkpoint_id, weights
   from bucketed group by team_id, measure, at_least, split, policy, checkpoint_id, weights;
 
-comment on view report.reward_by_length is 'Solve rate and mean reward by how long an episode was, in buckets that double (0, 1, 2 to 3, 4 to 7 …), for each team, split, policy, weights and measure: calls, steps, tool_calls, input_tokens, output_tokens, members. Hard tasks take longer and fail more, so that a fall with length says nothing about one task. Pools: all tasks of a split.';
-comment on column report.reward_by_length.at_least is 'null: the episodes whose length was not recorded';
+comment on view report.reward_by_length is 'Solve rate and mean reward by the length of an episode, in buckets that double (0, 1, 2 to 3, 4 to 7 …), for each team, split, policy, weights and measure: calls, steps, tool_calls, input_tokens, output_tokens, members. Hard tasks take longer and fail more, so a fall with length says nothing about one task. Pools: all tasks of a split.';
+comment on column report.reward_by_length.at_least is 'null: episodes of unrecorded length';

@@ -65,10 +65,10 @@ create view report.role_performance as
   left join splits s on s.split = coalesce(r.split, '') and s.weights = r.others
   left join there_in_split h on h.role = r.role and h.split = coalesce(r.split, '') and h.weights = r.others;
 
-comment on view report.role_performance is 'How often episodes with a role were solved, by team, split, policy and weights, and the episodes of the same tasks without it, in which the same weights spoke as in the other roles here. Weigh difference by tasks_compared when you average it over rows, and split_difference by known. A difference is not a cause: teams that have the role differ in more than the role. Pools: the episodes of one team with the same weights over the tasks of a split; the episodes without the role are those of every team.';
-comment on column report.role_performance.known is 'episodes of which it is known whether they were solved; the rates are over these';
-comment on column report.role_performance.known_without is 'episodes of the same tasks, by any team with the same weights in the other roles, in which the role is absent';
-comment on column report.role_performance.difference is 'solve rate with less without, task by task, mean over tasks that have both (tasks_compared); null when there are none';
-comment on column report.role_performance.weights is 'that spoke in the episodes with the role. Those without it are matched on the weights of the other roles, or on these where no other role spoke';
-comment on column report.role_performance.split_known_without is 'episodes of the same split without the role, with the same weights in the other roles, whatever their tasks; null where the other roles spoke with several weights';
-comment on column report.role_performance.split_difference is 'solve_rate less split_solve_rate_without. For tasks that are drawn at random and seldom twice; misleads where the role is called for harder tasks';
+comment on view report.role_performance is 'How often episodes with a role were solved, by team, split, policy and weights, compared with episodes of the same tasks without it, whose weights are those of the other roles here. When averaging over rows, weigh difference by tasks_compared and split_difference by known. A difference is not a cause: teams with the role differ in more than the role. Pools: episodes of one team with the same weights over the tasks of a split; episodes without the role are those of every team.';
+comment on column report.role_performance.known is 'episodes with a known outcome; the rates are over these';
+comment on column report.role_performance.known_without is 'episodes of the same tasks without the role, by any team with the same weights in the other roles';
+comment on column report.role_performance.difference is 'solve rate with the role minus without, per task, averaged over tasks that have both (tasks_compared); null if there are none';
+comment on column report.role_performance.weights is 'weights in the episodes with the role. Episodes without it are matched on the weights of the other roles, or on these if there is no other role';
+comment on column report.role_performance.split_known_without is 'episodes of the same split without the role, with the same weights in the other roles, on any tasks; null if the other roles used several weights';
+comment on column report.role_performance.split_difference is 'solve_rate minus split_solve_rate_without. For tasks that are drawn at random and seldom repeat; misleads if the role is called for harder tasks';

@@ -36,9 +36,9 @@ create view report.team_vs_single as
          m.team_id, m.split, m.policy, m.checkpoint_id, m.weights, m.single_weights
   from met m left join unnamed u using (task_id);
 
-comment on view report.team_vs_single is 'Task by task, the episodes of one team with several members against episodes with one, where the weights of the single agent spoke in the team too. A row for each task, team and its weights, and weights of a single agent; one without a match has nulls on the other side. Average the difference over tasks that have both, for one team_id and one pair of weights at a time; a gain that costs many more calls is to be compared with as many attempts of the single one (report.pass_at_k). Pools: all single agents with those weights, whichever team_id they had.';
-comment on column report.team_vs_single.difference is 'solve rate of the team less that of single agents; null unless both are known for the task';
-comment on column report.team_vs_single.single_calls is 'mean calls of an episode';
-comment on column report.team_vs_single.unknown_size is 'episodes of the task in which no member was named';
-comment on column report.team_vs_single.weights is 'of the team; null where no team with the weights of the single agent tried the task';
-comment on column report.team_vs_single.single_weights is 'of the single agents; equal to weights, or a part of them';
+comment on view report.team_vs_single is 'Per task, episodes of one team with several members against single-agent episodes, if the single agent''s weights were also used in the team. One row per task, team and its weights, and single agent''s weights; without a match the other side is null. Average the difference over tasks that have both, for one team_id and one pair of weights at a time. If the team makes many more calls, compare it with as many attempts of the single agent (report.pass_at_k). Pools: all single agents with those weights, whatever their team_id.';
+comment on column report.team_vs_single.difference is 'solve rate of the team minus that of single agents; null unless both are known for the task';
+comment on column report.team_vs_single.single_calls is 'mean calls per episode';
+comment on column report.team_vs_single.unknown_size is 'episodes of the task without a named member';
+comment on column report.team_vs_single.weights is 'of the team; null if no team with the single agent''s weights tried the task';
+comment on column report.team_vs_single.single_weights is 'of the single agents; equal to weights or part of them';

@@ -5,5 +5,5 @@ create view traj.agents as
   from facts.agents;
 
 comment on view traj.agents is 'Members of an episode. agent_id is unique in its episode; agent is the name.';
-comment on column traj.agents.role is 'the role that was given; where none was, the name of the agent';
-comment on column traj.agents.role_source is 'given, or agent name where no role was given';
+comment on column traj.agents.role is 'the recorded role, otherwise the name of the agent';
+comment on column traj.agents.role_source is 'given, or agent name if no role was recorded';

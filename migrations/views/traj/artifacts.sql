@@ -8,8 +8,8 @@ create view traj.artifacts as
          case when b.blob is null then '["unreadable_blob"]'::json end, b.key
   from (select distinct key, blob, media_type, case when blob is null then hash end as unread from troupe.bodies where media_type is not null) b;
 
-comment on view traj.artifacts is 'One row for each file that an event attached, and for each image or file in the messages of an episode or task.';
-comment on column traj.artifacts.artifact_id is 'of an image or file in messages the SHA-256 of its bytes; null where its base64 would not come back as it was';
+comment on view traj.artifacts is 'One row for each file attached by an event, and for each image or file in the messages of an episode or task.';
+comment on column traj.artifacts.artifact_id is 'for an image or file in messages, the SHA-256 of its bytes; null if its base64 cannot be restored exactly';
 comment on column traj.artifacts.role is 'patch, code, file, image, log, raw-record, checkpoint or dataset';
 comment on column traj.artifacts.size is 'bytes';
-comment on column traj.artifacts.flags is 'unreadable_blob: base64 that would not come back as it was; it stays in its message';
+comment on column traj.artifacts.flags is 'unreadable_blob: base64 that cannot be restored exactly; it stays in its message';

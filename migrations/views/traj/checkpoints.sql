@@ -5,5 +5,5 @@ create view traj.checkpoints as
             and m ->> 'name' = p.policy and m ->> 'checkpoint' = c.checkpoint_id) as served_by
   from facts.checkpoints c;
 
-comment on view traj.checkpoints is 'Weights with their lineage. kept is false for live weights between two checkpoints, whose files are gone.';
-comment on column traj.checkpoints.served_by is 'The sampling processes that answer for their policy with it now; null where none does.';
+comment on view traj.checkpoints is 'Weights with their lineage. kept is false for live weights between two checkpoints, whose files no longer exist.';
+comment on column traj.checkpoints.served_by is 'The sampling processes that serve it for their policy now; null if none does.';

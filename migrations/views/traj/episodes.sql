@@ -6,10 +6,10 @@ create view traj.episodes as
   from facts.episodes e;
 
 comment on view traj.episodes is 'Attempts by a team at a task. reward is the feedback of kind reward named "reward" on the episode, the last by (time, id) that has a value; null when there is none.';
-comment on column traj.episodes.closed is 'true once episode.finished came and nothing later was said';
+comment on column traj.episodes.closed is 'true after episode.finished, if nothing later was recorded';
 comment on column traj.episodes.calls is 'model calls; steps counts their candidates';
-comment on column traj.episodes.tool_calls is 'calls that were made; a result without a call is in traj.tool_calls alone';
-comment on column traj.episodes.feedback is 'given by the ids of the episode; what was given by a foreign id is beside it in traj.feedback';
-comment on column traj.episodes.input_tokens is 'of the calls that were counted, without what was copied from elsewhere; null where none was. A call without a count is missing from the sum';
+comment on column traj.episodes.tool_calls is 'calls made; a result without a call is only in traj.tool_calls';
+comment on column traj.episodes.feedback is 'by the ids of the episode; feedback by a foreign id is only in traj.feedback';
+comment on column traj.episodes.input_tokens is 'of calls with a count, without copied ones; null if there are none. The sum omits calls without a count';
 comment on column traj.episodes.output_tokens is 'as input_tokens';
-comment on column traj.episodes.last_at is 'time of the last call, tool call, message, observation or decision; beginning, end and feedback do not count. Null where none has a time';
+comment on column traj.episodes.last_at is 'time of the last call, tool call, message, observation or decision; beginning, end and feedback do not count. Null if none has a time';

@@ -3,4 +3,4 @@ create view traj.events as
   from troupe.events e join troupe.logs l using (log);
 
 comment on view traj.events is 'The log: every fact, immutable.';
-comment on column traj.events.log is 'the log that partition and position belong to: embedded, or a topic; #1, #2 … after its name where it took the place of another';
+comment on column traj.events.log is 'the log of partition and position: embedded, or a topic; #1, #2 … after the name if it replaced another';

@@ -22,4 +22,4 @@ create view traj.executions as
   ) t
   where f.kind = 'execution' and f.matrix is not null;
 
-comment on view traj.executions is 'A row for each cell of an execution matrix: did this program pass this test; null = not run. reference and ground_truth flag the truth.';
+comment on view traj.executions is 'One row for each cell of an execution matrix: whether this program passed this test; null = not run. reference and ground_truth mark the truth.';

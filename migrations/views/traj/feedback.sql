@@ -16,5 +16,5 @@ create view traj.feedback as
            ) as no_such_step
   from facts.feedback f;
 
-comment on view traj.feedback is 'Anything said about a target after the fact. pending: its target is known by a foreign id that has not been seen yet.';
-comment on column traj.feedback.no_such_step is 'true: its call is complete without this candidate, or its episode closed without this step; until the call comes';
+comment on view traj.feedback is 'Feedback on a target, recorded afterwards. pending: the target has a foreign id that has not been seen yet.';
+comment on column traj.feedback.no_such_step is 'true: its call is complete without this candidate, or its episode closed without this step; changes when the call arrives';

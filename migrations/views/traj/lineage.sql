@@ -14,4 +14,4 @@ create view traj.lineage as
   from facts.calls c join facts.steps s using (episode_id, call_id)
   where c.checkpoint_id is not null;
 
-comment on view traj.lineage is 'From an event to a checkpoint and back. relation: trained on, held out, validation, test (dataset, episode, step, by the part of the dataset: only what was trained on is in the weights), child of (other_checkpoint_id), adapter over (other_checkpoint_id, its base), spoke (episode, step).';
+comment on view traj.lineage is 'From an event to a checkpoint and back. relation: trained on, held out, validation, test (dataset, episode, step, by the part of the dataset: only data trained on is in the weights), child of (other_checkpoint_id), adapter over (other_checkpoint_id, its base), spoke (episode, step; the checkpoint generated it).';

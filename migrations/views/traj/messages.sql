@@ -1,4 +1,4 @@
--- Driven by episodes: every episode of which the tables have a row has one there, and a join with a few of them reads no more than theirs.
+-- Starts from episodes, which has a row for every episode in the tables, so a join with a few episodes reads only their rows.
 create view traj.messages as
   select e.episode_id, m.message_id, m.kind, m.call_id, m.place, m.sender, m.role, m.text, m.content, m.channel, m.turn, m.seq, m.at,
          m.artifacts
@@ -39,6 +39,6 @@ create view traj.messages as
     where m.episode_id = e.episode_id
   ) m;
 
-comment on view traj.messages is 'Every occurrence of a message: kind input = part of the context of a call, sent = said between members, users and environment. Bodies are stored once.';
-comment on column traj.messages.seq is 'as in traj.steps; of an input the number of its call';
-comment on column traj.messages.artifacts is 'the images and files that it shows, as in traj.artifacts';
+comment on view traj.messages is 'Every occurrence of a message: kind input = part of the context of a call, sent = exchanged between members, users and environment. Bodies are stored once.';
+comment on column traj.messages.seq is 'as in traj.steps; for an input the number of its call';
+comment on column traj.messages.artifacts is 'its images and files, as in traj.artifacts';

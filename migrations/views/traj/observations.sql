@@ -7,5 +7,5 @@ create view traj.observations as
          o.event_source, o.event_id
   from facts.observations o;
 
-comment on view traj.observations is 'What the environment showed: outputs, states, milestones, progress.';
+comment on view traj.observations is 'Output of the environment: results, states, milestones, progress.';
 comment on column traj.observations.seq is 'as in traj.steps';

@@ -5,4 +5,4 @@ create view traj.redactions as
   cross join lateral json_each_text(case when json_typeof(e.data -> 'redactions') = 'object' then e.data -> 'redactions' else '{}' end) r
   where strpos(e.data::text, '"redactions":{') > 0;
 
-comment on view traj.redactions is 'Secrets that were replaced before the log, a row for each event and rule. The value is nowhere; a mark with the name of the rule stands where it was.';
+comment on view traj.redactions is 'Secrets replaced before they reached the log, one row for each event and rule. The value is stored nowhere; a mark with the rule''s name replaces it.';

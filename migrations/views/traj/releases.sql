@@ -6,5 +6,5 @@ create view traj.releases as
   select r.release_id, null, null, r.reason, r.author, r.metrics, r.released_at, t.key, t.value
   from facts.releases r cross join lateral json_each_text(r.teams) t;
 
-comment on view traj.releases is 'Which checkpoint each policy was given, which version each team was given, and when: a row for each of them, so that either policy and checkpoint_id or team and team_id are null. A release is an atomic map; rolling back restores the whole map.';
-comment on column traj.releases.checkpoint_id is 'upstream:MODEL where the policy was given the model that its route falls back to, as before its first release';
+comment on view traj.releases is 'Which checkpoint each policy and which version each team was given, and when: one row for each, so either policy and checkpoint_id or team and team_id are null. A release is an atomic map; rolling back restores the whole map.';
+comment on column traj.releases.checkpoint_id is 'upstream:MODEL if the policy was given its route''s fallback model, as before its first release';

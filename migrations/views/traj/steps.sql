@@ -21,11 +21,11 @@ create view traj.steps as
   left join facts.agents a on a.episode_id = s.episode_id and a.agent_id = coalesce(c.completed_agent_id, c.requested_agent_id);
 
 comment on view traj.steps is 'One row for each candidate output of a model call. A call with n choices is n steps; at most one is chosen.';
-comment on column traj.steps.role is 'the role that the call or the agent was given; where none was, the name of the agent';
-comment on column traj.steps.seq is 'order inside the episode, never null: the number that the source gives its call, else the beginning of the call in microseconds since 1970 (its end where that is unknown), else its turn; order by seq, step_id';
+comment on column traj.steps.role is 'the recorded role of the call or agent, otherwise the name of the agent';
+comment on column traj.steps.seq is 'order inside the episode, never null: the source''s number of the call, otherwise the call''s start in microseconds since 1970 (its end if that is unknown), otherwise its turn; order by seq, step_id';
 comment on column traj.steps.logprobs is 'under the distribution the tokens were sampled from';
-comment on column traj.steps.checkpoint_id is 'the weights that spoke, where known';
-comment on column traj.steps.role_source is 'given, or agent name where no role was given; null where the agent is unknown';
-comment on column traj.steps.trainable is 'whether a policy gradient can be computed from it as it was sampled';
-comment on column traj.steps.untrainable is 'why not: copied, call_failed, incomplete (a stream ended before its last event), lost_token_ids (the server returned fewer than it counted), no_token_ids, no_tokens, no_prompt_token_ids, no_logprobs (one for each token), unknown_weights (neither checkpoint nor version), constrained (sampled within a JSON Schema or a forced tool: the log-probabilities are those among the tokens allowed), greedy (temperature 0: the token was not drawn, so its log-probability is not that of the choice), truncated (top_p, top_k or min_p: the policy that is trained also has the tokens that were cut off, so a ratio to it is biased); null where trainable';
-comment on column traj.steps.cost_usd is 'US dollars of the call, as its source states them or by the price of its upstream; null where neither does. The candidates of a call repeat it, as they repeat its tokens';
+comment on column traj.steps.checkpoint_id is 'the weights that generated it, if known';
+comment on column traj.steps.role_source is 'given, or agent name if no role was recorded; null if the agent is unknown';
+comment on column traj.steps.trainable is 'whether a policy gradient can be computed from it as sampled';
+comment on column traj.steps.untrainable is 'why not: copied, call_failed, incomplete (a stream ended before its last event), lost_token_ids (the server returned fewer than it counted), no_token_ids, no_tokens, no_prompt_token_ids, no_logprobs (one for each token), unknown_weights (neither checkpoint nor version), constrained (sampled within a JSON Schema or a forced tool: the log-probabilities are relative to the allowed tokens), greedy (temperature 0: the token was not drawn, so its log-probability is not that of the choice), truncated (top_p, top_k or min_p: the trained policy includes the cut-off tokens, so the ratio is biased); null if trainable';
+comment on column traj.steps.cost_usd is 'US dollars of the call, from its source or the price of its upstream; null if neither has it. Candidates of a call repeat it, as they repeat its tokens';

@@ -7,9 +7,9 @@ create view traj.tool_calls as
          duration_ms, from_cache, truncated, turn, troupe.seq_of(coalesce(seq, returned_seq), coalesce(called_at, returned_at), turn) as seq, called_at, returned_at, returned_flags as flags, parent_tool_call_id
   from facts.tool_calls;
 
-comment on view traj.tool_calls is 'One row for each emitted tool call; status is null while no result came, name is null for a result without a call.';
-comment on column traj.tool_calls.arguments is 'in the order and with the numbers of the source; null where the model wrote no JSON object';
-comment on column traj.tool_calls.arguments_raw is 'the text of the arguments that a model learns';
-comment on column traj.tool_calls.seq is 'as in traj.steps, by the time of the call; of a result without a call by that of the result';
-comment on column traj.tool_calls.flags is 'of the result: apparent_error = the output reports an error though the source says ok, by the rules of its format';
-comment on column traj.tool_calls.parent_tool_call_id is 'the tool call whose code made this one';
+comment on view traj.tool_calls is 'One row for each emitted tool call; status is null before a result arrives, name is null for a result without a call.';
+comment on column traj.tool_calls.arguments is 'in the order and with the numbers of the source; null if the model wrote no JSON object';
+comment on column traj.tool_calls.arguments_raw is 'the arguments as text, as a model is trained on them';
+comment on column traj.tool_calls.seq is 'as in traj.steps, by the time of the call; for a result without a call by the time of the result';
+comment on column traj.tool_calls.flags is 'of the result: apparent_error = by the rules of its format, the output reports an error although the source says ok';
+comment on column traj.tool_calls.parent_tool_call_id is 'the tool call whose code made this call';
