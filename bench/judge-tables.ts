@@ -116,7 +116,7 @@ async function verify(
   { as, method, params }: (typeof ESTIMATORS)[number],
   steps: number,
 ): Promise<Verdict> {
-  const key = resolveMethods([{ method, ...(params ? { params } : {}) }])[0]!.key;
+  const key = (await resolveMethods([{ method, ...(params ? { params } : {}) }]))[0]!.key;
   const { rows } = await db.query<{ n: number; far: number }>(
     `select count(*)::integer as n, coalesce(max(abs(c.value - (${FORMULAS[as] ?? 'c.value'}))), 1) as far
      from facts.credits c join facts.episodes e using (episode_id)

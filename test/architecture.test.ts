@@ -290,12 +290,19 @@ describe('Methods, losses, gradients, formats and projections are pure', () => {
     expect(wrong).toEqual([]);
   });
 
-  it('freezing a dataset loads no method: names are in the catalogue, and a file is loaded when a method runs', () => {
-    const seen = new Set(['store/datasets/freeze.ts']);
+  it.each([
+    ['freezing a dataset', 'store/datasets/freeze.ts'],
+    ['judging', 'cli/commands/judge.ts'],
+    ['checking a plan', 'trainer/loop/plan/check.ts'],
+    ['a plan that runs', 'trainer/loop/plan/plan-run.ts'],
+    ['restoring what was archived', 'store/keep/restore.ts'],
+  ])('%s loads no method: names are in the catalogue, and a file is loaded when its method is named', (_, entry) => {
+    const seen = new Set([entry]);
     for (const file of seen)
       for (const one of imports.filter((it) => it.file === file && !it.typeOnly && !it.later && relative(it)))
         seen.add(target(one));
     expect(seen).toContain('store/evaluate/methods/catalogue.ts');
+    expect(seen).not.toContain('store/evaluate/methods/find.ts');
     expect([...seen].filter(holdsMethod)).toEqual([]);
   });
 

@@ -59,9 +59,9 @@ export function addTo(program: Command): void {
         : config.judge === null
           ? DEFAULT_METHODS
           : parseMethods(config.judge);
-      resolveMethods(methods);
+      await resolveMethods(methods);
       const shares = flags.share === undefined ? undefined : sharesOf(String(flags.share));
-      if (shares && compareEverything(methods)) {
+      if (shares && (await compareEverything(methods))) {
         throw new TroupeError(
           'usage',
           '--share divides groups, and one of these methods compares all of them; leave --share out.',

@@ -171,7 +171,7 @@ export async function planOf(file: string, flags: Flags): Promise<Plan> {
   const written = await (file === '-' ? text(process.stdin) : readFile(file, 'utf8')).catch((cause) => {
     throw unreadable(`The plan ${file}`, cause);
   });
-  const plan = readPlan(written, file === '-' ? 'The plan' : `The plan ${file}`, setIn(flags).set);
+  const plan = await readPlan(written, file === '-' ? 'The plan' : `The plan ${file}`, setIn(flags).set);
   const folder = file === '-' ? '.' : dirname(file);
   const policies = Object.entries(plan.policies).map(([name, policy]) => [
     name,

@@ -30,11 +30,11 @@ export async function standingMethods(judge: string | null): Promise<readonly Me
   let methods: readonly MethodRequest[];
   try {
     methods = parseMethods(judge);
-    requireRunnable(resolveMethods(methods));
+    requireRunnable(await resolveMethods(methods));
   } catch (error) {
     throw error instanceof TroupeError ? wrong(error.message) : error;
   }
-  if (compareEverything(methods))
+  if (await compareEverything(methods))
     throw wrong('it names a method that compares all episodes; run that by `troupe judge --methods …`.');
   return methods;
 }

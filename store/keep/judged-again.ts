@@ -2,10 +2,9 @@
 import type { JudgedMethod } from '../db/corrections.ts';
 import type { Session } from '../db/pool.ts';
 import { anyOf, facts, rowsOf } from '../db/query.ts';
-import { compareEverything } from '../evaluate/judging/judge.ts';
+import { compareEverything, versionsOf } from '../evaluate/judging/judge.ts';
 import { judgingsAbout } from '../evaluate/judging/judgings-about.ts';
 import { GROUP } from '../evaluate/judging/lock.ts';
-import { METHODS } from '../evaluate/methods/find.ts';
 
 const recorded = (tx: Session) =>
   rowsOf(tx, facts.selectFrom('judgings').select(['judge_id', 'methods', 'episodes']).orderBy('version'));
@@ -17,9 +16,12 @@ const recorded = (tx: Session) =>
 export async function judgingsWithout(tx: Session, episodes: readonly string[]): Promise<string[]> {
   const rows = await recorded(tx);
   const gone = new Set(episodes);
-  const touched = new Set(rows.filter((one) => one.episodes.some((id) => gone.has(id))).flatMap(comparing));
+  const compared = await Promise.all(rows.map(async (row) => ({ ...row, names: await comparing(row) })));
+  const touched = new Set(
+    compared.filter(({ episodes }) => episodes.some((id) => gone.has(id))).flatMap(({ names }) => names),
+  );
   if (touched.size === 0) return [];
-  const same = rows.filter((one) => comparing(one).some((name) => touched.has(name)));
+  const same = compared.filter(({ names }) => names.some((name) => touched.has(name)));
   return judgingsAbout(tx, [...new Set(same.flatMap((one) => one.episodes))]);
 }
 
@@ -52,8 +54,10 @@ async function groupsOf(tx: Session, episodes: readonly string[]): Promise<strin
 }
 
 /** Its methods that compare everything, as far as this release has them. */
-const comparing = ({ methods }: { readonly methods: readonly JudgedMethod[] }): string[] =>
-  methods
-    .filter(({ name, version }) => METHODS.some((known) => known.name === name && known.version === version))
-    .filter(({ name, params }) => compareEverything([{ method: name, params }]))
-    .map(({ name }) => name);
+async function comparing({ methods }: { readonly methods: readonly JudgedMethod[] }): Promise<string[]> {
+  const versions = await versionsOf(methods);
+  const found: string[] = [];
+  for (const { name, version, params } of methods)
+    if (versions.get(name) === version && (await compareEverything([{ method: name, params }]))) found.push(name);
+  return found;
+}

@@ -9,11 +9,11 @@ const PLAYED = {
 };
 const RECIPE = { name: 'good', where: { field: 'reward', op: '>=', value: 1 }, unit: 'step' };
 
-it('A job that its kind can read is accepted', () => {
-  requireJob({ kind: 'judge', spec: { methods: [{ method: 'majority_filter' }] } });
-  requireJob({ kind: 'freeze', spec: { recipe: RECIPE } });
-  requireJob({ kind: 'evaluate', spec: { sets: { all: {} } } });
-  requireJob({ kind: 'reward', spec: { use: 'matches', where: 'tags.rollout is null' } });
+it('A job that its kind can read is accepted', async () => {
+  await requireJob({ kind: 'judge', spec: { methods: [{ method: 'majority_filter' }] } });
+  await requireJob({ kind: 'freeze', spec: { recipe: RECIPE } });
+  await requireJob({ kind: 'evaluate', spec: { sets: { all: {} } } });
+  await requireJob({ kind: 'reward', spec: { use: 'matches', where: 'tags.rollout is null' } });
 });
 
 it.each([
@@ -28,6 +28,6 @@ it.each([
   ['reward', { use: 'matches', wher: 'x' }, /spec does not fit/],
   ['reward', { use: 'matches', where: 'tags.rollot' }, /tags.rollot/],
   ['sft', { base: 'model', dataset: 'data' }, /spec does not fit/],
-])('A job of kind %s with %j is refused', (kind, spec, why) => {
-  expect(() => requireJob({ kind, spec })).toThrow(why);
+])('A job of kind %s with %j is refused', async (kind, spec, why) => {
+  await expect(requireJob({ kind, spec })).rejects.toThrow(why);
 });

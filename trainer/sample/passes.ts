@@ -11,7 +11,7 @@ import { appendOwn } from '../../ingest/log/own-event.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { anyOf, query, rowsOf, sql } from '../../store/db/query.ts';
 import { TOKEN_LOGPROBS, TOKEN_VALUES } from '../../store/evaluate/judging/token-facts.ts';
-import { ifd } from '../../store/evaluate/methods/star-agents.ts';
+import { loadMethod } from '../../store/evaluate/methods/catalogue.ts';
 import { VALUED, type ValueTarget, valuedTokens } from '../learn/data/value-rows.ts';
 import type { ModelConfig } from '../model/weights.ts';
 import type { Policy } from './policy.ts';
@@ -312,5 +312,6 @@ async function difficulties(
   policy: Pick<Policy, 'logprobs'>,
 ): Promise<number[][]> {
   const alone = await policy.logprobs(rows.map((row) => ({ ...row, promptIds: row.promptIds.slice(0, 1) })));
+  const ifd = await loadMethod('ifd');
   return rows.map((_, i) => [ifd.run({ cond_logprobs: [...given[i]!], uncond_logprobs: alone[i]! }, {})]);
 }

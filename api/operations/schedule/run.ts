@@ -45,7 +45,7 @@ export async function add(context: ChangeContext, { name, dry_run, ...asked }: N
   const { requireJob } = await import('../../../trainer/loop/jobs/checked-job.ts');
   const at = context.now();
   requireName(name);
-  requireJob(asked.job);
+  await requireJob(asked.job);
   const written = { ...asked, pause_after: { ...PAUSE_AFTER, ...asked.pause_after } };
   const definition = dry_run
     ? checkedDefinition(written, at.getTime())

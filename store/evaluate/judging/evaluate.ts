@@ -7,7 +7,7 @@ import { KEYED } from '../../../ingest/log/keyed.ts';
 import type { Db, Session } from '../../db/pool.ts';
 import { query, rowsOf } from '../../db/query.ts';
 import { tagReads } from '../../filter/select.ts';
-import { findMethod } from '../methods/find.ts';
+import { loadMethod } from '../methods/catalogue.ts';
 import { runMethod } from '../methods/run.ts';
 import { executionReports } from './facts.ts';
 import { readSteps } from './step-facts.ts';
@@ -39,10 +39,13 @@ export async function evaluateEpisodes(db: Db, episodes: readonly string[]): Pro
     { readOnly: true },
   );
   const input = { reports: [...reports.values()] };
-  const score = (name: string): number | null =>
-    input.reports.length === 0 ? null : (runMethod(findMethod(name), input) as number | null);
-  const scores = Object.fromEntries(Object.entries(METHODS).map(([field, name]) => [field, score(name)]));
-  return { episodes: reports.size, ...scores } as Evaluation;
+  const scores = await Promise.all(
+    Object.entries(METHODS).map(async ([field, name]) => [
+      field,
+      input.reports.length === 0 ? null : runMethod(await loadMethod(name), input),
+    ]),
+  );
+  return { episodes: reports.size, ...Object.fromEntries(scores) } as Evaluation;
 }
 
 /** Episodes whose tags have these values. */

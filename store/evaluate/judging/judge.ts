@@ -12,13 +12,13 @@ import { appendOwn } from '../../../ingest/log/own-event.ts';
 import type { Patiently } from '../../db/patience.ts';
 import type { Db, Session } from '../../db/pool.ts';
 import { facts, firstOf, query, rowsOf, sql } from '../../db/query.ts';
-import { findMethod, METHODS } from '../methods/find.ts';
-import type { Method } from '../methods/method.ts';
+import { loadMethod, METHOD_NAMES } from '../methods/catalogue.ts';
+import type { Method, MethodRun } from '../methods/method.ts';
 import { methodParams } from '../methods/run.ts';
 import { EarlierResults } from './earlier-results.ts';
 import { type StepFacts, stepKey } from './facts.ts';
 import { readingsOf, readsRewards, requireJudged, runOver, tablesOf } from './judged.ts';
-import type { Judgement, MethodRun } from './judgement.ts';
+import type { Judgement } from './judgement.ts';
 import { ALL_SHARES, takeTurn } from './lock.ts';
 import type { MethodFacts } from './method-facts.ts';
 import { passedOver } from './over-episodes.ts';
@@ -38,7 +38,7 @@ export type MethodRequest = {
 export type Judging = {
   /** One for each portion. */
   readonly judge_ids: readonly string[];
-  readonly methods: readonly MethodRun[];
+  readonly methods: readonly Omit<MethodRun, 'method'>[];
   readonly episodes: number;
   /** By table. */
   readonly rows: Readonly<Record<string, number>>;
@@ -48,15 +48,18 @@ export type Judging = {
   readonly silent: readonly string[];
 };
 
-/** Fills in versions and defaults. Throws `method_unknown` and `method_input` before anything is written. */
-export function resolveMethods(asked: readonly MethodRequest[]): MethodRun[] {
-  return asked.map(({ method: name, params = {}, reads }) => {
-    const method = findMethod(name);
-    const full = methodParams(method, params) as Record<string, unknown>;
-    if (reads) findMethod(reads);
-    const key = `${method.name}@${method.version}#${hashId(full, reads ?? null).slice(0, 8)}`;
-    return { name: method.name, version: method.version, params: full, reads: reads ?? null, key };
-  });
+/** Loads the methods and fills in versions and defaults. Throws `method_unknown` and `method_input` before anything is written. */
+export function resolveMethods(asked: readonly MethodRequest[]): Promise<MethodRun[]> {
+  return Promise.all(
+    asked.map(async ({ method: name, params = {}, reads }) => {
+      const method = await loadMethod(name);
+      const { version } = method;
+      const full = methodParams(method, params) as Record<string, unknown>;
+      if (reads) await loadMethod(reads);
+      const key = `${name}@${version}#${hashId(full, reads ?? null).slice(0, 8)}`;
+      return { method, name, version, params: full, reads: reads ?? null, key };
+    }),
+  );
 }
 
 /**
@@ -65,9 +68,8 @@ export function resolveMethods(asked: readonly MethodRequest[]): MethodRun[] {
  */
 export function requireRunnable(runs: readonly MethodRun[]): void {
   for (const [i, run] of runs.entries()) {
-    const method = findMethod(run.name);
-    requireJudged(method);
-    if (run.reads !== null && !readsRewards(method)) {
+    requireJudged(run.method);
+    if (run.reads !== null && !readsRewards(run.method)) {
       throw new TroupeError(
         'method_input',
         `${run.name} compares no rewards of steps, so it cannot read those of ${run.reads}.`,
@@ -98,7 +100,7 @@ export type JudgeOptions = {
  */
 export async function judge(db: Db, log: EventLog, options: JudgeOptions): Promise<Judging> {
   const { patiently = (work) => work() } = options;
-  const runs = resolveMethods(options.methods);
+  const runs = await resolveMethods(options.methods);
   requireRunnable(runs);
   const { episodes, linked } = await patiently(() => withReplays(db, options.episodes));
   const portions = await patiently(() => portionsOf(db, episodes, { together: linked || judgedTogether(runs) }));
@@ -132,7 +134,8 @@ export async function judge(db: Db, log: EventLog, options: JudgeOptions): Promi
   // The other lane finishes what it has begun before the failure of the one is reported.
   for (const ended of await Promise.allSettled(lanes)) if (ended.status === 'rejected') throw ended.reason;
   const silent = total === 0 ? [] : runs.filter(({ name }) => results[name] === 0).map(({ name }) => name);
-  return { judge_ids, methods: runs, episodes: total, rows, without_value, silent };
+  const methods = runs.map(({ method: _, ...run }) => run);
+  return { judge_ids, methods, episodes: total, rows, without_value, silent };
 }
 
 function addTo(sums: Record<string, number>, counts: Readonly<Record<string, number>>): void {
@@ -143,7 +146,7 @@ function addTo(sums: Record<string, number>, counts: Readonly<Record<string, num
 const nameMethods = (db: Db, runs: readonly MethodRun[]): Promise<void> =>
   db.transaction(async (tx) => {
     await tx.query('set local search_path = facts, pg_catalog');
-    for (const run of runs) await nameMethod(tx, run, findMethod(run.name).kind);
+    for (const run of runs) await nameMethod(tx, run);
   });
 
 /** The event goes first: should the rows be lost with this process, judging again or a rebuild makes them. */
@@ -186,19 +189,19 @@ const judgePortion = (db: Db, runs: readonly MethodRun[], { episodes, shares }: 
  * where one of the methods compares everything with everything and anything changed.
  */
 export async function unjudged(db: Db, methods: readonly MethodRequest[], options: UnjudgedOptions): Promise<string[]> {
-  const runs = resolveMethods(methods);
+  const runs = await resolveMethods(methods);
   const keys = runs.map((run) => run.key);
   const changed = await unjudgedEpisodes(db, keys, options);
   return changed.length > 0 && judgedTogether(runs) ? closedEpisodes(db, options) : changed;
 }
 
 /** True for methods that cannot be run group by group: they compare everything that is judged with everything. */
-export const compareEverything = (methods: readonly MethodRequest[]): boolean =>
-  judgedTogether(resolveMethods(methods));
+export const compareEverything = async (methods: readonly MethodRequest[]): Promise<boolean> =>
+  judgedTogether(await resolveMethods(methods));
 
 /** True where an answer about an episode depends on all others that are judged with it. */
 const judgedTogether = (runs: readonly MethodRun[]): boolean =>
-  runs.some((run) => requireJudged(findMethod(run.name)).scope?.(run.params) === 'set');
+  runs.some(({ method, params }) => requireJudged(method).scope?.(params) === 'set');
 
 /**
  * Recomputes the results of recorded judgings into the schema of the transaction's search_path. A method that this release does not have
@@ -216,9 +219,10 @@ export async function judgeAgain(
       facts.selectFrom('judgings').select(['methods', 'episodes']).where('judge_id', '=', id),
     );
     if (!judging) continue;
-    const runs = resolveMethods(
+    const versions = await versionsOf(judging.methods);
+    const runs = await resolveMethods(
       judging.methods
-        .filter(({ name, version }) => METHODS.some((known) => known.name === name && known.version === version))
+        .filter(({ name, version }) => versions.get(name) === version)
         .map(({ name, params, reads }) => ({ method: name, params, ...(reads ? { reads } : {}) })),
     );
     const readable = runs.filter((run) => run.reads === null || runs.some((other) => other.name === run.reads));
@@ -235,6 +239,16 @@ export async function judgeAgain(
   }
 }
 
+/** The version in which this release has each of these methods; null where it has none of that name. */
+export const versionsOf = async (methods: readonly { readonly name: string }[]): Promise<Map<string, number | null>> =>
+  new Map(
+    await Promise.all(
+      methods.map(
+        async ({ name }) => [name, METHOD_NAMES.includes(name) ? (await loadMethod(name)).version : null] as const,
+      ),
+    ),
+  );
+
 /** A method of recorded judgings that `judgeAgain` leaves out. */
 export type LapsedMethod = {
   readonly name: string;
@@ -248,8 +262,9 @@ export async function lapsedMethods(db: Session): Promise<readonly LapsedMethod[
   const each = sql<{ name: string; version: number }>`jsonb_array_elements(to_jsonb(methods))`;
   const rows = await rowsOf(db, query.selectFrom('facts.judgings').select(each.as('ran')).distinct());
   const ran = rows.map((row) => row.ran).map(({ name, version }) => ({ name, version }));
+  const versions = await versionsOf(ran);
   return [...new Map(ran.map((one) => [`${one.name} ${one.version}`, one])).values()]
-    .map((one) => ({ ...one, known: METHODS.find(({ name }) => name === one.name)?.version ?? null }))
+    .map((one) => ({ ...one, known: versions.get(one.name)! }))
     .filter(({ name, version, known }) => {
       if (version === known) return false;
       return !ran.some((other) => other.name === name && other.version === known);
@@ -269,18 +284,18 @@ async function writeJudgements(
   readonly results: Readonly<Record<string, number>>;
   readonly revisions: ReadonlyMap<string, number>;
 }> {
-  const readings = new Set(runs.flatMap(({ name, params }) => readingsOf(findMethod(name), params)));
+  const readings = new Set(runs.flatMap(({ method, params }) => readingsOf(method, params)));
   const facts = await readFacts(tx, ids, readings);
   const earlier = new EarlierResults();
   const counts: Record<string, number> = {};
   const valueless: Record<string, number> = {};
   const results: Record<string, number> = {};
   for (const run of runs) {
-    const method = findMethod(run.name);
+    const { method } = run;
     const rewards = run.reads === null ? null : earlier.rewardsOf(run.reads);
     const judgements = runOver(method, run.params, assembled(method, facts, earlier, rewards));
     earlier.note(run.name, judgements);
-    await nameMethod(tx, run, method.kind);
+    await nameMethod(tx, run);
     await clear(tx, tablesOf(method), run.key, facts.episodes);
     addTo(counts, await put(tx, run.key, judgements));
     addTo(results, { [run.name]: judgements.length });

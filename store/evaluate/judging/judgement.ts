@@ -37,16 +37,6 @@ export type Judgement =
 
 export type JudgementTable = Judgement['table'];
 
-/** A method to run, its parameters filled in, and whose rewards a credit method reads: a reward method's name, or null for the recorded ones. */
-export type MethodRun = {
-  readonly name: string;
-  readonly version: number;
-  readonly params: Readonly<Record<string, unknown>>;
-  readonly reads: string | null;
-  /** Names method, version, parameters and what it reads: the key of its rows. */
-  readonly key: string;
-};
-
 /** `reward` or `credit`: a row about a step. */
 export type OnStep = (
   step: Pick<StepFacts, 'episode_id' | 'step_id'>,

@@ -2,7 +2,7 @@
 import { countText } from '../../../errors.ts';
 import type { Db } from '../../db/pool.ts';
 import { anyOf, query, rowsOf, sql } from '../../db/query.ts';
-import type { MethodRun } from './judgement.ts';
+import type { MethodRun } from '../methods/method.ts';
 import { EARNED, NAMED_FEEDBACK } from './named-feedback.ts';
 
 export type UnreadReward = {

@@ -4,8 +4,9 @@ import { groupBy } from '../../../ingest/events/group-by.ts';
 import { type ColumnType, type CopyColumn, copyRows } from '../../../ingest/log/copy-rows.ts';
 import type { Session } from '../../db/pool.ts';
 import { anyOf, countOf, facts, sql } from '../../db/query.ts';
+import type { MethodRun } from '../methods/method.ts';
 import { type EpisodeFacts, groupOf } from './facts.ts';
-import type { Judgement, JudgementTable, MethodRun } from './judgement.ts';
+import type { Judgement, JudgementTable } from './judgement.ts';
 
 const REWARDS = { episode_id: 'text', step_id: 'text', value: 'float8', reason: 'text' } as const;
 /** Columns of each table beside `detail` and the key of the method. */
@@ -18,9 +19,15 @@ const COLUMNS: Readonly<Record<JudgementTable, Readonly<Record<string, ColumnTyp
 };
 
 /** Names a method with its version and parameters once, so that its rows need only the key. */
-export async function nameMethod(tx: Session, run: MethodRun, kind: string): Promise<void> {
+export async function nameMethod(tx: Session, run: MethodRun): Promise<void> {
   const params = run.reads === null ? run.params : { ...run.params, reads: run.reads };
-  const row = { method_key: run.key, method: run.name, version: run.version, kind, params: JSON.stringify(params) };
+  const row = {
+    method_key: run.key,
+    method: run.name,
+    version: run.version,
+    kind: run.method.kind,
+    params: JSON.stringify(params),
+  };
   await countOf(
     tx,
     facts

@@ -88,6 +88,17 @@ export type Method<Name extends string = string, Input = unknown, Params = unkno
   readonly judged?: Application<Input, Params, Output>;
 };
 
+/** A method to run, its parameters filled in, and whose rewards a credit method reads: a reward method's name, or null for the recorded ones. */
+export type MethodRun = {
+  readonly method: Method;
+  readonly name: string;
+  readonly version: number;
+  readonly params: Readonly<Record<string, unknown>>;
+  readonly reads: string | null;
+  /** Names method, version, parameters and what it reads: the key of its rows. */
+  readonly key: string;
+};
+
 /** A method whose types are read off its definition. It has no parameters where it names none. */
 export const method = <
   const Name extends string,

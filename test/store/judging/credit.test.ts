@@ -89,8 +89,8 @@ describe('credit that the judge computes from what is stored', () => {
       say('a', { kind: 'step', id: 'c0/0' }, 'local', 1, { kind: 'reward' }),
       say('a', { kind: 'step', id: 'c0/0' }, 'style', 1),
     ]);
-    const unread = (...methods: Parameters<typeof resolveMethods>[0]) =>
-      unreadRewards(base.db, resolveMethods(methods), ['a']);
+    const unread = async (...methods: Parameters<typeof resolveMethods>[0]) =>
+      unreadRewards(base.db, await resolveMethods(methods), ['a']);
     const local = { target: 'step', name: 'local', count: 1 };
     expect(await unread({ method: 'grpo_advantage' })).toEqual([
       { ...local, readers: [] },

@@ -42,7 +42,7 @@ beforeAll(async () => {
 afterAll(() => database.close());
 
 it('The budget of a plan is over once all calls of the run, of every round and gate, have used it', async () => {
-  const over = (budget?: object) => runOver(database, plan(budget), 'nightly-1');
+  const over = async (budget?: object) => runOver(database, await plan(budget), 'nightly-1');
   expect(await over()).toBeNull();
   expect(await over({ tokens: 301, usd: 1.1 })).toBeNull();
   expect(await over({ tokens: 300 })).toBe('The budget of 300 tokens was used up: 300 recorded.');
@@ -50,16 +50,21 @@ it('The budget of a plan is over once all calls of the run, of every round and g
 });
 
 it('A rollout may use what is left of the budget of its plan, beside what it used itself, and never more than its own', async () => {
-  const of = (budget: object, own?: object) =>
-    stageBudget(database, plan(budget), { run: 'nightly-1', job_id: 'nightly-1/2/rollout', kind: 'rollout', own });
+  const of = async (budget: object, own?: object) =>
+    stageBudget(database, await plan(budget), {
+      run: 'nightly-1',
+      job_id: 'nightly-1/2/rollout',
+      kind: 'rollout',
+      own,
+    });
   expect(await of({ tokens: 1000, usd: 3 })).toEqual({ budget: { tokens: 800, usd: 2.25 } });
   expect(await of({ tokens: 1000 }, { tokens: 50, seconds: 9 })).toEqual({ budget: { tokens: 50, seconds: 9 } });
   expect(await of({ usd: 3 }, { tokens: 50 })).toEqual({ budget: { tokens: 50, usd: 2.25 } });
 });
 
 it('A gate has what is left of the budget, both sides together; where it plays nothing, the time alone; trainings have none', async () => {
-  const of = (kind: string, budget: object) =>
-    stageBudget(database, plan(budget), { run: 'nightly-1', job_id: 'nightly-1/1/gate', kind });
+  const of = async (kind: string, budget: object) =>
+    stageBudget(database, await plan(budget), { run: 'nightly-1', job_id: 'nightly-1/1/gate', kind });
   expect(await of('play', { tokens: 1000, usd: 3 })).toEqual({ budget: { tokens: 800, usd: 2.25 } });
   for (const kind of ['gate', 'canary']) expect(await of(kind, { tokens: 1000, usd: 3 })).toEqual({});
   expect(await of('sft', { tokens: 1000, minutes: 1 })).toEqual({});
@@ -74,7 +79,7 @@ it('The minutes of a plan end its rollouts and gates too, by what is left of the
       [5, 210],
     ] as const) {
       const of = { run: 'timed-1', job_id: 'timed-1/1/gate', kind };
-      const { budget } = await stageBudget(database, plan({ minutes }), of);
+      const { budget } = await stageBudget(database, await plan({ minutes }), of);
       expect(budget!.seconds).toBeGreaterThan(seconds - 20);
       expect(budget!.seconds).toBeLessThanOrEqual(seconds);
     }
@@ -90,7 +95,7 @@ it('What a training program reported counts, the greatest number of each job; wh
         [job, step, name, value],
       );
   };
-  const over = (budget: object) => runOver(database, plan(budget), 'trained-1');
+  const over = async (budget: object) => runOver(database, await plan(budget), 'trained-1');
   await call('trained-1/1/rollout', 0, null, { cost_usd: 0.5 });
   await program(
     'trained-1/1/train-solver',
@@ -106,7 +111,7 @@ it('What a training program reported counts, the greatest number of each job; wh
   await program('trained-1/2/train-solver', false);
   await program('trained-1/3/train-solver', true, ['tokens', 1, 0.5], ['usd', 1, 0]);
   const next = { run: 'trained-1', job_id: 'trained-1/3/rollout', kind: 'rollout' };
-  expect(await stageBudget(database, plan({ tokens: 1100 }), next)).toEqual({ budget: { tokens: 99 } });
+  expect(await stageBudget(database, await plan({ tokens: 1100 }), next)).toEqual({ budget: { tokens: 99 } });
   expect(await over({ tokens: 1001, usd: 2.6 })).toBeNull();
   await program('trained-1/1/train-judge', true, ['usd', 1, 0]);
   expect(await over({ usd: 2.6 })).toBeNull();
@@ -118,10 +123,12 @@ it('What a training program reported counts, the greatest number of each job; wh
 
 it('A budget of money ends where a call of a hosted model has no price: unknown is not 0', async () => {
   await call('nightly-2/1/rollout', 0, 'solver', null);
-  expect(await runOver(database, plan({ usd: 100 }), 'nightly-2')).toBeNull();
+  expect(await runOver(database, await plan({ usd: 100 }), 'nightly-2')).toBeNull();
   await call('nightly-2/1/rollout', 1, null, null);
-  expect(await runOver(database, plan({ usd: 100 }), 'nightly-2')).toContain('cannot be held: 1 call without a price');
-  expect(await runOver(database, plan({ tokens: 1000 }), 'nightly-2')).toBeNull();
+  expect(await runOver(database, await plan({ usd: 100 }), 'nightly-2')).toContain(
+    'cannot be held: 1 call without a price',
+  );
+  expect(await runOver(database, await plan({ tokens: 1000 }), 'nightly-2')).toBeNull();
 });
 
 it('An answer that a replay gave is no call without a count or a price', async () => {
@@ -130,9 +137,9 @@ it('An answer that a replay gave is no call without a count or a price', async (
     `insert into facts.calls (episode_id, call_id, completed_flags, completed_version) values ($1, 'given', '["given_answer"]', '1')`,
     [episodeId(groupId('nightly-3/1/rollout/branch-1', 'a', 0), 0, 0)],
   );
-  expect(await runOver(database, plan({ tokens: 1000, usd: 100 }), 'nightly-3')).toBeNull();
+  expect(await runOver(database, await plan({ tokens: 1000, usd: 100 }), 'nightly-3')).toBeNull();
 });
 
-it('A budget names at least one limit', () => {
-  expect(() => parsePlan({ ...plan(), budget: {} })).toThrow('budget');
+it('A budget names at least one limit', async () => {
+  await expect(parsePlan({ ...(await plan()), budget: {} })).rejects.toThrow('budget');
 });

@@ -34,10 +34,10 @@ const run = (spec: object) =>
     { checking: { folder, codeVersion: '0', runners: [], engines: [], env: {} } },
   )({ job_id: 'nightly-1', kind: 'plan', spec: { plan, ...spec }, token: 1 }, async () => {}, stop.signal);
 
-const checked = (more: object) =>
+const checked = async (more: object) =>
   checkPlan(
     { db: database.db, folder, codeVersion: '0', runners: [], engines: [], env: {} },
-    parsePlan({ ...plan, ...more }),
+    await parsePlan({ ...plan, ...more }),
   );
 
 beforeAll(async () => {
@@ -85,7 +85,7 @@ it('An engine that is not configured is a problem, and one whose program is not 
     const asked = { db: database.db, folder, codeVersion: '0', runners: [], engines: readEngines({ ...engines }) };
     const { problems, notes } = await checkPlan(
       { ...asked, env: { PATH: process.env.PATH } },
-      parsePlan({ ...plan, policies }),
+      await parsePlan({ ...plan, policies }),
     );
     return {
       problem: /no engine "trl"/.test(problems.join()),
@@ -106,7 +106,7 @@ it('A program of a runner that is not found here is a note', async () => {
   const runners = readRunners({ team: { command: ['no-such-team'] } });
   const gate = { kind: 'play', runner: 'team', tasks: [{ task_id: 'a' }, { task_id: 'b' }], samples: 1 };
   const asked = { db: database.db, folder, codeVersion: '0', runners, engines: [], env: {} };
-  const { notes } = await checkPlan(asked, parsePlan({ ...plan, gate }));
+  const { notes } = await checkPlan(asked, await parsePlan({ ...plan, gate }));
   expect(notes.join()).toContain('"no-such-team" of runners.team is in no folder of PATH');
 });
 

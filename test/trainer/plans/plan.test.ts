@@ -27,30 +27,30 @@ const rollout = { runner: 'team', tasks: [{ task_id: 'a' }, { task_id: 'b' }], s
 const changed = (more: object) => plan({ policies: { solver: { ...solver, ...more } } });
 
 describe('A plan', () => {
-  it('is read from YAML and from JSON alike', () => {
-    expect(readPlan(stringify(plan()))).toEqual(plan());
-    expect(readPlan(JSON.stringify(plan()))).toEqual(plan());
+  it('is read from YAML and from JSON alike', async () => {
+    expect(await readPlan(stringify(plan()))).toEqual(plan());
+    expect(await readPlan(JSON.stringify(plan()))).toEqual(plan());
   });
 
-  it('says in messages which text is no YAML', () => {
-    expect(() => readPlan('{name: [', 'The plan nightly.yaml')).toThrow(
+  it('says in messages which text is no YAML', async () => {
+    await expect(readPlan('{name: [', 'The plan nightly.yaml')).rejects.toThrow(
       /^The plan nightly.yaml is neither YAML nor JSON/,
     );
   });
 
-  it('has values that are set beside its text, by their paths, and is checked with them', () => {
+  it('has values that are set beside its text, by their paths, and is checked with them', async () => {
     const judge = [{ method: 'grpo_advantage' }, { method: 'majority_filter' }];
     const text = stringify(plan({ judge }));
     const read = (values: object) => readPlan(text, 'The plan', { ...values });
-    expect(read({ seed: 2, 'policies.solver.train.steps': 7, 'judge.1.method': 'well_formed_filter' })).toEqual({
+    expect(await read({ seed: 2, 'policies.solver.train.steps': 7, 'judge.1.method': 'well_formed_filter' })).toEqual({
       ...plan({ judge: [judge[0], { method: 'well_formed_filter' }], seed: 2 }),
       policies: { solver: { ...solver, train: { ...solver.train, steps: 7 } } },
     });
     // A map that is not there is made.
     const lora = { 'policies.solver.train.lora.r': 4, 'policies.solver.train.lora.alpha': 8 };
-    expect(read(lora).policies.solver!.train).toMatchObject({ lora: { r: 4, alpha: 8 } });
+    expect((await read(lora)).policies.solver!.train).toMatchObject({ lora: { r: 4, alpha: 8 } });
     expect(
-      readPlan(stringify(plan({ policies: { 'v1.2': solver } })), '', { 'policies.v1.2.from': 'last' }),
+      await readPlan(stringify(plan({ policies: { 'v1.2': solver } })), '', { 'policies.v1.2.from': 'last' }),
     ).toMatchObject({ policies: { 'v1.2': { from: 'last' } } });
     for (const [values, why] of [
       [{ 'policies.solver.train.stepz': 7 }, 'Did you mean steps?'],
@@ -58,7 +58,7 @@ describe('A plan', () => {
       [{ 'name.x': 1 }, 'name.x cannot be set: name is "nightly", which has no parts.'],
       [{ 'judge.2.method': 'x' }, 'judge.2.method cannot be set: judge has 2 elements, from 0, and no "2".'],
     ] as const)
-      expect(() => read(values)).toThrow(why);
+      await expect(read(values)).rejects.toThrow(why);
   });
 
   it.each([
@@ -241,10 +241,10 @@ describe('A plan', () => {
       'should have no answer',
     ],
     ['a hash of other tasks', plan({ rollout: { ...rollout, tasks_sha256: 'ab' } }), 'rollout.tasks_sha256', 'hash'],
-  ])('with %s is refused, with the path and what was meant', (_, value, field, meant) => {
+  ])('with %s is refused, with the path and what was meant', async (_, value, field, meant) => {
     let error: TroupeError | null = null;
     try {
-      parsePlan(value);
+      await parsePlan(value);
     } catch (thrown) {
       error = thrown as TroupeError;
     }
@@ -252,7 +252,7 @@ describe('A plan', () => {
     expect(JSON.stringify([error?.message, error?.detail])).toContain(meant);
   });
 
-  it('may train an adapter by each method of a language model', () => {
+  it('may train an adapter by each method of a language model', async () => {
     const lora = { r: 8, alpha: 16, targets: ['q_proj', 'v_proj'] };
     const rows = { unit: 'step', credit: 'grpo_advantage' };
     for (const [recipe, train] of [
@@ -260,15 +260,15 @@ describe('A plan', () => {
       [{ unit: 'pair' }, { method: 'dpo', steps: 4, batch: 2, learning_rate: 1e-3, lora }],
       [rows, { method: 'rl', groups: 4, learning_rate: 1e-3, lora: { r: 1, alpha: 0.5 } }],
     ])
-      expect(parsePlan({ ...changed({ recipe, train }), gate: { kind: 'manual' } }).policies.solver!.train).toEqual(
-        train,
-      );
+      expect(
+        (await parsePlan({ ...changed({ recipe, train }), gate: { kind: 'manual' } })).policies.solver!.train,
+      ).toEqual(train);
   });
 
-  it('with a team may have a gate that plays its two versions, or a range of two values', () => {
-    expect(parsePlan(versions({ kind: 'play', ...rollout })).gate.kind).toBe('play');
+  it('with a team may have a gate that plays its two versions, or a range of two values', async () => {
+    expect((await parsePlan(versions({ kind: 'play', ...rollout }))).gate.kind).toBe('play');
     const canary = { kind: 'canary', share: 0.5, metric: 'reward', range: [0, 0.5], hours: 1 };
-    expect(parsePlan(versions(canary)).gate).toMatchObject({ range: [0, 0.5] });
+    expect((await parsePlan(versions(canary))).gate).toMatchObject({ range: [0, 0.5] });
   });
 
   it.each([
@@ -277,7 +277,7 @@ describe('A plan', () => {
     [{ method: 'grpo_advantage', params: { eps: 'small' } }, 'judge.1.params.eps', 'should be number'],
     // It is run, but after the method that reads it.
     [{ method: 'drmas_advantage', reads: 'rema_reward' }, 'judge.1', 'not among the methods before it'],
-  ])('that judges by %j is refused with its place and what was meant', (asked, field, meant) => {
+  ])('that judges by %j is refused with its place and what was meant', async (asked, field, meant) => {
     const judge = [{ method: 'majority_filter' }, asked, { method: 'rema_reward' }];
     const rollout = { runner: 'team', tasks: [{ task_id: 'a' }], samples: 1 };
     const writers = { runner: 'writers', samples: 1, judge, accept: 'reward > 0' };
@@ -285,37 +285,34 @@ describe('A plan', () => {
       [plan({ judge }), field],
       [plan({ rollout: { ...rollout, writers } }), `rollout.writers.${field}`],
     ] as const) {
-      const error = (() => {
-        try {
-          return parsePlan(value);
-        } catch (thrown) {
-          return thrown;
-        }
-      })() as TroupeError;
+      const error: TroupeError = await parsePlan(value).then(
+        () => expect.fail('was accepted'),
+        (thrown) => thrown,
+      );
       expect(error.detail.field).toBe(at);
       expect(error.message).toContain(`${at}: `);
       expect(error.message).toContain(meant);
     }
   });
 
-  it('that learns from rows which are not all good needs rows of its own for an offline gate', () => {
+  it('that learns from rows which are not all good needs rows of its own for an offline gate', async () => {
     const dpo = { ...solver, train: { method: 'dpo', steps: 4, batch: 2, learning_rate: 1e-3 } };
-    expect(() => parsePlan(plan({ policies: { solver: dpo } }))).toThrow('gate.recipe');
+    await expect(parsePlan(plan({ policies: { solver: dpo } }))).rejects.toThrow('gate.recipe');
     const gate = { kind: 'offline', recipe: solver.recipe };
-    expect(parsePlan(plan({ policies: { solver: dpo }, gate })).gate).toEqual(gate);
-    expect(parsePlan(plan({ policies: { solver: dpo }, gate: { kind: 'manual' } })).gate.kind).toBe('manual');
+    expect((await parsePlan(plan({ policies: { solver: dpo }, gate }))).gate).toEqual(gate);
+    expect((await parsePlan(plan({ policies: { solver: dpo }, gate: { kind: 'manual' } }))).gate.kind).toBe('manual');
   });
 
-  it('with a rollout names a file of tasks as people write it, and holds the tasks where it is run', () => {
-    const asWritten = parsePlan(plan({ rollout: { ...rollout, tasks: 'tasks.jsonl' } }));
-    expect(() => parseStoredPlan(asWritten)).toThrow('it is the file "tasks.jsonl"');
+  it('with a rollout names a file of tasks as people write it, and holds the tasks where it is run', async () => {
+    const asWritten = await parsePlan(plan({ rollout: { ...rollout, tasks: 'tasks.jsonl' } }));
+    await expect(parseStoredPlan(asWritten)).rejects.toThrow('it is the file "tasks.jsonl"');
     const stored = withTasks(asWritten, () => rollout.tasks);
     // printf '[{"task_id":"a"},{"task_id":"b"}]' | sha256sum
     expect(stored.rollout?.tasks_sha256).toBe('df54113dd2024fba4ff6a77eb56bd35a3a3ef5fc1331b84945e66beb3754a820');
-    expect(parseStoredPlan(JSON.parse(JSON.stringify(stored)))).toEqual(stored);
+    expect(await parseStoredPlan(JSON.parse(JSON.stringify(stored)))).toEqual(stored);
   });
 
-  it('with a gate that plays holds its tasks where it is run, and reaches guardrails on tokens, latency and money', () => {
+  it('with a gate that plays holds its tasks where it is run, and reaches guardrails on tokens, latency and money', async () => {
     const gate = {
       kind: 'play',
       runner: 'team',
@@ -323,9 +320,9 @@ describe('A plan', () => {
       samples: 2,
       guardrails: { tokens: 1.5, usd: 2 },
     };
-    const asWritten = parsePlan(plan({ gate }));
-    expect(() => parseStoredPlan(asWritten)).toThrow('gate.tasks should be the tasks as a list');
-    const stored = parseStoredPlan(withTasks(asWritten, () => rollout.tasks));
+    const asWritten = await parsePlan(plan({ gate }));
+    await expect(parseStoredPlan(asWritten)).rejects.toThrow('gate.tasks should be the tasks as a list');
+    const stored = await parseStoredPlan(withTasks(asWritten, () => rollout.tasks));
     expect(stored.gate).toEqual({
       ...gate,
       tasks: rollout.tasks,
@@ -340,7 +337,7 @@ describe('A plan', () => {
     });
   });
 
-  it('with a critic has all but the critic answer the team; a judge that no pass reads answers as well', () => {
+  it('with a critic has all but the critic answer the team; a judge that no pass reads answers as well', async () => {
     const value = { method: 'value', of: 'state', steps: 4, batch: 2, learning_rate: 1e-3 };
     const policies = { solver, critic: { ...solver, recipe: { unit: 'step' }, train: value } };
     const passes = [
@@ -348,8 +345,8 @@ describe('A plan', () => {
       { pass: 'masked', policy: 'solver' },
     ];
     const gate = { kind: 'manual' };
-    expect(servedPolicies(parsePlan(plan({ policies, passes, gate })))).toEqual(['solver']);
-    expect(servedPolicies(parsePlan(plan({ policies, gate })))).toEqual(['solver', 'critic']);
+    expect(servedPolicies(await parsePlan(plan({ policies, passes, gate })))).toEqual(['solver']);
+    expect(servedPolicies(await parsePlan(plan({ policies, gate })))).toEqual(['solver', 'critic']);
   });
 
   it('that says nothing of its gate asks for better at the level 0.95, without guardrails', () => {

@@ -13,7 +13,7 @@ beforeAll(async () => {
 });
 afterAll(() => database.close());
 
-const plan = parsePlan({
+const plan = await parsePlan({
   name: 'nightly',
   policies: {
     solver: {

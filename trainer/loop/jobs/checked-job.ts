@@ -30,12 +30,12 @@ const CHECKS: Readonly<Record<string, (spec: unknown) => unknown>> = {
 export type JobRequest = { readonly kind: string; readonly spec: Record<string, unknown> };
 
 /** @throws TroupeError `usage` naming the kinds that there are, or the field of the spec that does not fit */
-export function requireJob({ kind, spec }: JobRequest): void {
+export async function requireJob({ kind, spec }: JobRequest): Promise<void> {
   const check = Object.hasOwn(CHECKS, kind) ? CHECKS[kind] : undefined;
   if (check === undefined)
     throw new TroupeError(
       'usage',
       `There is no job of kind ${got(kind)}; the kinds are ${Object.keys(CHECKS).join(', ')}.`,
     );
-  check(spec);
+  await check(spec);
 }

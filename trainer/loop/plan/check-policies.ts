@@ -34,7 +34,7 @@ export async function frozen(
   notes: string[],
 ): Promise<OpenedDataset | null> {
   try {
-    const { directory } = await freeze(db, asJudged(parseRecipe(recipe), plan.judge), {
+    const { directory } = await freeze(db, await asJudged(parseRecipe(recipe), plan.judge), {
       ...options,
       directory: folder,
       allowEmpty: true,

@@ -83,7 +83,8 @@ type Check = { readonly asked: Checking; readonly plan: Plan; readonly found: Fi
 /** Rewards of steps that are recorded and that no method of the plan reads. */
 async function noteUnread({ asked, plan, found }: Check): Promise<void> {
   if (plan.judge === undefined) return;
-  for (const one of await unreadRewards(asked.db, resolveMethods(plan.judge))) found.notes.push(unreadText(one));
+  const runs = await resolveMethods(plan.judge);
+  for (const one of await unreadRewards(asked.db, runs)) found.notes.push(unreadText(one));
 }
 
 /** What each policy would learn from now. */

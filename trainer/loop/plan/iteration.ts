@@ -353,7 +353,7 @@ async function write(
   const { rollout_id } = wrote;
   const { result } = await stages.job<WrittenTasks>('tasks', TASKS, async () => ({
     rollout_id,
-    accept: pinnedTo(parseFilter(accept), resolveMethods(judge ?? [])),
+    accept: pinnedTo(parseFilter(accept), await resolveMethods(judge ?? [])),
     ...(at_most === undefined ? {} : { at_most }),
   }));
   requireWritten(round, rollout_id, result);

@@ -46,7 +46,7 @@ export function planHandler(context: JobContext, { checking, hosted = {} }: RunS
   return async ({ job_id, spec }) => {
     const { plan: written, as_of, checked = false } = checkedSpec(PlanSpec, spec);
     if (last?.run !== job_id) {
-      const plan = parseStoredPlan(written);
+      const plan = await parseStoredPlan(written);
       if (!checked && !(await hasBegun(context, job_id))) {
         await waitProjected(context.db, { log: context.log });
         await requireUnblocked({ ...checking, ...(as_of === undefined ? {} : { asOf: as_of }), db: context.db }, plan);

@@ -31,7 +31,7 @@ import { type PlanValues, withValues } from './plan-values.ts';
  * @param values set in it before it is checked, by their paths
  * @throws TroupeError `plan_invalid`
  */
-export function readPlan(text: string, called = 'The plan', values: PlanValues = {}): Plan {
+export async function readPlan(text: string, called = 'The plan', values: PlanValues = {}): Promise<Plan> {
   let value: unknown;
   try {
     value = parseYaml(text);
@@ -46,13 +46,13 @@ export function readPlan(text: string, called = 'The plan', values: PlanValues =
  * Checks a plan, its recipes and its methods.
  * @throws TroupeError `plan_invalid` with the path of what is wrong and what was expected; `method_unknown` and `method_input` with theirs
  */
-export function parsePlan(value: unknown): Plan {
+export async function parsePlan(value: unknown): Promise<Plan> {
   const written = read(planSchema, value, { called: 'A plan', code: 'plan_invalid' });
   const plan: Plan = { ...written, policies: written.policies ?? {} };
   requireCandidate(plan);
-  requireMethods('judge', plan.judge);
+  await requireMethods('judge', plan.judge);
   if (plan.rollout) requirePlayable(plan.name, 'rollout', plan.rollout);
-  if (plan.rollout?.writers) requireWriters(plan.rollout.writers);
+  if (plan.rollout?.writers) await requireWriters(plan.rollout.writers);
   for (const [i, branch] of (plan.rollout?.branches ?? []).entries()) requireBranch(branch, `rollout.branches.${i}`);
   if (plan.gate.kind === 'play') requirePlayable(plan.name, 'gate', plan.gate);
   requireRange('watch.range', plan.watch?.range);
@@ -86,8 +86,8 @@ function requirePass({ policies }: Plan, { pass, policy, model, as }: PlanPass, 
  * Checks a plan that is to be run: it holds the tasks of its rollout itself.
  * @throws TroupeError as `parsePlan` does
  */
-export function parseStoredPlan(value: unknown): Plan {
-  const plan = parsePlan(value);
+export async function parseStoredPlan(value: unknown): Promise<Plan> {
+  const plan = await parsePlan(value);
   rolloutOf(plan);
   if (plan.gate.kind === 'play') requireTasks('gate', plan.gate.tasks);
   if (plan.team) for (const at of ['candidate', 'base'] as const) versionOf(plan.team, at);
@@ -154,10 +154,10 @@ function requireRange(at: string, range: readonly number[] | undefined): void {
 }
 
 /** Each method on its own, after those before it: the first that does not fit is named with its place. */
-function requireMethods(at: string, judge: readonly MethodRequest[] = []): void {
+async function requireMethods(at: string, judge: readonly MethodRequest[] = []): Promise<void> {
   for (let i = 0; i < judge.length; i++)
     try {
-      requireRunnable(resolveMethods(judge.slice(0, i + 1)));
+      requireRunnable(await resolveMethods(judge.slice(0, i + 1)));
     } catch (error) {
       if (!(error instanceof TroupeError)) throw error;
       const field = `${at}.${i}${placeIn(judge[i]!, error)}`;
@@ -171,8 +171,8 @@ function placeIn({ method }: MethodRequest, { code, detail }: TroupeError): stri
   return detail.field === undefined ? '' : `.params.${detail.field}`;
 }
 
-function requireWriters({ accept, judge }: PlanWriters): void {
-  requireMethods('rollout.writers.judge', judge);
+async function requireWriters({ accept, judge }: PlanWriters): Promise<void> {
+  await requireMethods('rollout.writers.judge', judge);
   if (looksAt(parseFilter(accept, 'rollout.writers.accept'), 'step'))
     throw invalid(
       'rollout.writers.accept',

@@ -19,10 +19,10 @@ export type FrozenRows = {
 
 /**
  * The recipe with the parameters that the plan judges by, where it names a method of the plan and not which parameters: what was judged
- * with others before is not meant. A method that the plan runs twice, or not at all, stays as it is. Pure.
+ * with others before is not meant. A method that the plan runs twice, or not at all, stays as it is.
  */
-export function asJudged(recipe: Recipe, judge: NonNullable<Plan['judge']> = []): Recipe {
-  const runs = resolveMethods(judge).map(({ params, reads, ...run }) => ({
+export async function asJudged(recipe: Recipe, judge: NonNullable<Plan['judge']> = []): Promise<Recipe> {
+  const runs = (await resolveMethods(judge)).map(({ params, reads, ...run }) => ({
     ...run,
     params: reads === null ? params : { ...params, reads },
   }));

@@ -48,7 +48,7 @@ export type Stages = {
     spec: () => Promise<Record<string, unknown>>,
   ) => Promise<PartResult<T>>;
   /** The rows of a recipe, frozen; a dataset without rows is not refused. */
-  readonly freeze: (stage: string, recipe: () => Recipe) => Promise<FrozenRows>;
+  readonly freeze: (stage: string, recipe: () => Promise<Recipe>) => Promise<FrozenRows>;
 };
 
 /** Id of the job of a stage; the iteration is part of it where a round has several. */
@@ -79,6 +79,7 @@ export function stagesOf(context: JobContext, plan: Plan, of: OfStage): Stages {
   return {
     job,
     freeze: async (stage, recipe) =>
-      (await job<FrozenRows>(stage, 'freeze', async () => ({ recipe: recipe(), allow_empty: true, ...asOf }))).result,
+      (await job<FrozenRows>(stage, 'freeze', async () => ({ recipe: await recipe(), allow_empty: true, ...asOf })))
+        .result,
   };
 }

@@ -96,7 +96,7 @@ async function pruneStages(context: JobContext, plan: Plan, stages: Stages, team
     rollout_id: played.result.rollout_id,
     keep,
     team: played.spec.team,
-    method_key: resolveMethods(plan.judge!).find(({ name }) => name === by)!.key,
+    method_key: (await resolveMethods(plan.judge!)).find(({ name }) => name === by)!.key,
   }));
   return { team: result.team, rollout: await roundRollout(db, played.result, {}) };
 }
