@@ -79,7 +79,34 @@ export type ComparisonInput = {
   readonly pairs: readonly Both[];
   /** Loss that counts as not worse. */
   readonly margin: number;
+  /** The greatest difference that there may be; that of the values if left out. */
+  readonly most?: number;
 };
+
+/** Where the plays of both come from, and how what they are worth becomes pairs. `Value` is that of a unit: of both, or of one side. */
+type Source<Unit extends MeasuredUnit<Value>, Value> = {
+  /** What the main comparison is over, and what its pairs are called. */
+  readonly all: string;
+  readonly called: string;
+  readonly units: readonly Unit[];
+  readonly worth: (unit: Unit) => Value | null;
+  /** The pairs of the units that have a value. */
+  readonly pairsOf: (value: (unit: Unit) => Value | null) => readonly Both[];
+  /** The interval of the mean of differences, none of which is greater than `most`. */
+  readonly intervalOf: (differences: readonly number[], most?: number) => Interval | null;
+  /** False where the main comparison has too few to decide anything. */
+  readonly isEnough: boolean;
+  /** What units of which the use is known took; the greatest difference where it has one. */
+  readonly usedOf: (known: readonly Unit[], of: LimitName, limit: number) => Pick<ComparisonInput, 'pairs' | 'most'>;
+  /** Further comparisons, each of which has to be not worse. */
+  readonly beside: readonly ComparisonInput[];
+};
+
+type MeasuredUnit<Value> = {
+  readonly family: string | null;
+  readonly roles: Readonly<Record<string, Value>>;
+  readonly usd?: unknown;
+} & Readonly<Record<Exclude<LimitName, 'usd'>, unknown>>;
 
 /**
  * Decides over tasks that both were tried on.
@@ -87,109 +114,109 @@ export type ComparisonInput = {
  * @param draws of the bootstrap
  * @param beside further comparisons, each of which has to be not worse
  */
-export function decide(
+export const decide = (
   tasks: readonly MeasuredTask[],
   rules: GateRules,
   guarded: readonly string[] = [],
   draws = DRAWS,
   beside: readonly ComparisonInput[] = [],
-): Decision {
-  const { guardrails } = rules;
-  const intervalOf = (differences: readonly number[]) => meanInterval(differences, rules.level, SEED, draws);
-  const enough = tasks.length >= fewestTasks(rules.level);
+): Decision =>
+  compareArms<MeasuredTask, Both>(rules, guarded, {
+    all: 'all tasks',
+    called: 'task',
+    units: tasks,
+    worth: (task) => task,
+    pairsOf: (value) => tasks.flatMap((task) => value(task) ?? []),
+    intervalOf: (differences) => meanInterval(differences, rules.level, SEED, draws),
+    isEnough: tasks.length >= fewestTasks(rules.level),
+    usedOf: (known, of) => ({ pairs: known.map((task) => task[of]!) }),
+    beside,
+  }).decision;
+
+/**
+ * The one comparison: whether the candidate is better than the incumbent, and whether a role, a family of tasks or the cost is hurt.
+ * @returns also the first comparison that no further unit could make pass, by name: its interval lies below what it has to reach
+ */
+export function compareArms<Unit extends MeasuredUnit<Value>, Value>(
+  rules: GateRules,
+  guarded: readonly string[],
+  { units, worth, pairsOf, intervalOf, usedOf, ...source }: Source<Unit, Value>,
+): { readonly decision: Decision; readonly refused: string | null } {
+  const { guardrails, accept, margin } = rules;
   const main = compare(
-    { of: 'all tasks', pairs: tasks, margin: rules.margin },
-    rules.accept,
-    enough ? intervalOf : () => null,
+    { of: source.all, pairs: pairsOf(worth), margin },
+    accept,
+    source.isEnough ? intervalOf : () => null,
   );
-  const found: Comparison[] = [];
+  const found = [{ floor: accept === 'better' ? 0 : -margin, comparison: main }];
+  const guard = (input: ComparisonInput, limit?: number) =>
+    found.push({ floor: -input.margin, comparison: compare(input, 'not_worse', intervalOf, limit) });
   if (guardrails.roles !== null) {
-    const roles = new Set([...guarded, ...tasks.flatMap((task) => Object.keys(task.roles))]);
+    const margin = guardrails.roles;
+    const roles = new Set([...guarded, ...units.flatMap((unit) => Object.keys(unit.roles))]);
     // Asked for and seen nowhere: that has no data, which does not pass.
-    if (roles.size === 0)
-      found.push(compare({ of: ANY_ROLE, pairs: [], margin: guardrails.roles }, 'not_worse', intervalOf));
-    for (const role of [...roles].sort()) {
-      const pairs = tasks.flatMap((task) => task.roles[role] ?? []);
-      found.push(compare({ of: `role ${role}`, pairs, margin: guardrails.roles }, 'not_worse', intervalOf));
-    }
+    if (roles.size === 0) guard({ of: 'any role', pairs: [], margin });
+    for (const role of [...roles].sort())
+      guard({ of: `role ${role}`, pairs: pairsOf((unit) => unit.roles[role] ?? null), margin });
   }
-  if (guardrails.families !== null) {
-    for (const family of [...new Set(tasks.map((task) => task.family))].sort()) {
-      const pairs = tasks.filter((task) => task.family === family);
-      found.push(compare({ of: familyName(family), pairs, margin: guardrails.families }, 'not_worse', intervalOf));
-    }
-  }
+  if (guardrails.families !== null)
+    for (const family of [...new Set(units.map((unit) => unit.family))].sort())
+      guard({
+        of: family === null ? 'family unknown' : `family ${family}`,
+        pairs: pairsOf((unit) => (unit.family === family ? worth(unit) : null)),
+        margin: guardrails.families,
+      });
   for (const of of LIMITED) {
     const limit = guardrails[of] ?? null;
-    if (limit !== null) {
-      const known = tasks.flatMap((task) => task[of] ?? []);
-      // A call without a price may be the one that costs.
-      const pairs = of === 'usd' && known.length < tasks.length ? [] : known;
-      found.push(withinLimit({ of, pairs, limit }, intervalOf));
-    }
+    if (limit === null) continue;
+    // A call without a price may be the one that costs.
+    const isUnknown = of === 'usd' && units.some(({ usd }) => usd === null);
+    const known = isUnknown ? [] : units.filter((unit) => unit[of] != null);
+    guard({ of, margin: 0, ...usedOf(known, of, limit) }, limit);
   }
-  for (const one of beside) found.push(compare(one, 'not_worse', intervalOf));
-  return concluded(main, found, rules, 'task');
+  for (const one of source.beside) guard(one);
+  const below = found.find(({ floor, comparison: { interval } }) => interval !== null && interval.high < floor);
+  const comparisons = found.slice(1).map(({ comparison }) => comparison);
+  const passed = main.passed && comparisons.every((one) => one.passed);
+  const reason = reasonOf(main, comparisons, rules, source.called);
+  return {
+    decision: { outcome: main.outcome, passed, reason, main, guardrails: comparisons },
+    refused: below?.comparison.of ?? null,
+  };
 }
 
 /** What a guardrail holds to so many times the incumbent's. */
 export const LIMITED = ['tokens', 'latency', 'usd'] as const;
 export type LimitName = (typeof LIMITED)[number];
 
-/** What stands in a report where a guardrail on roles found none. */
-export const ANY_ROLE = 'any role';
-
-export const familyName = (family: string | null): string => (family === null ? 'family unknown' : `family ${family}`);
-
-type IntervalOf = (differences: readonly number[]) => Interval | null;
-
-/** One comparison, by the interval of its differences. */
-export function compare(
-  { of, pairs, margin }: ComparisonInput,
+/**
+ * One comparison, by the interval of its differences.
+ * @param limit how many times what the incumbent takes the candidate may take: the differences are then what the limit leaves
+ */
+function compare(
+  { of, pairs, margin, most }: ComparisonInput,
   accept: GateRules['accept'],
-  intervalOf: IntervalOf,
+  intervalOf: (differences: readonly number[], most?: number) => Interval | null,
+  limit?: number,
 ): Comparison {
-  const differences = pairs.map(({ incumbent, candidate }) => candidate - incumbent);
-  const interval = intervalOf(differences);
+  const differences = pairs.map(({ incumbent, candidate }) =>
+    limit === undefined ? candidate - incumbent : limit * incumbent - candidate,
+  );
+  const interval = intervalOf(differences, most);
   const outcome = outcomeOf(interval, margin);
   return {
     of,
     tasks: pairs.length,
-    ...meansOf(pairs),
+    incumbent: meanOf(pairs.map((pair) => pair.incumbent)),
+    candidate: meanOf(pairs.map((pair) => pair.candidate)),
     difference: meanOf(differences),
     interval,
     outcome,
-    passed: outcome === 'better' || (accept === 'not_worse' && outcome === 'not_worse'),
+    passed:
+      limit === undefined
+        ? outcome === 'better' || (accept === 'not_worse' && outcome === 'not_worse')
+        : interval !== null && interval.low >= 0,
   };
-}
-
-/** Whether the candidate takes at most `limit` times what the incumbent takes, over the pairs of which both are known. */
-export function withinLimit(
-  { of, pairs, limit }: Omit<ComparisonInput, 'margin'> & { readonly limit: number },
-  intervalOf: IntervalOf,
-): Comparison {
-  const left = pairs.map(({ incumbent, candidate }) => limit * incumbent - candidate);
-  const interval = intervalOf(left);
-  return {
-    of,
-    tasks: pairs.length,
-    ...meansOf(pairs),
-    difference: meanOf(left),
-    interval,
-    outcome: outcomeOf(interval, 0),
-    passed: interval !== null && interval.low >= 0,
-  };
-}
-
-/** What the comparisons come to: the main one has to pass, and every guardrail. */
-export function concluded(
-  main: Comparison,
-  guardrails: readonly Comparison[],
-  rules: GateRules,
-  unit: string,
-): Decision {
-  const passed = main.passed && guardrails.every((one) => one.passed);
-  return { outcome: main.outcome, passed, reason: reasonOf(main, guardrails, rules, unit), main, guardrails };
 }
 
 /** Standard deviation over tasks of candidate − incumbent; null for fewer than two. */
@@ -218,11 +245,6 @@ function reasonOf(main: Comparison, guardrails: readonly Comparison[], rules: Ga
   );
   return `${how} over ${main.of}, but a guardrail did not pass: ${failures.join(', ')}.`;
 }
-
-const meansOf = (pairs: readonly Both[]) => ({
-  incumbent: meanOf(pairs.map((pair) => pair.incumbent)),
-  candidate: meanOf(pairs.map((pair) => pair.candidate)),
-});
 
 /** Null where there are none. */
 export const meanOf = (values: readonly number[]): number | null =>

@@ -6,19 +6,7 @@
 import { hashId } from '../../../ingest/events/json.ts';
 import { anytimeInterval } from '../../../store/evaluate/statistics/betting.ts';
 import { blocksOf } from '../../../store/evaluate/statistics/two-arms.ts';
-import {
-  ANY_ROLE,
-  type Both,
-  type Comparison,
-  compare,
-  concluded,
-  type Decision,
-  familyName,
-  type GateRules,
-  LIMITED,
-  type LimitName,
-  withinLimit,
-} from '../../../store/loop/comparison/gate.ts';
+import { compareArms, type Decision, type GateRules, type LimitName } from '../../../store/loop/comparison/gate.ts';
 import { SIDES, type Side } from './play.ts';
 
 /** Job kind of a gate on live traffic. */
@@ -83,10 +71,9 @@ export function decideCanary(
   rules: CanaryRules,
   guarded: readonly string[],
 ): CanaryDecision {
-  const { guardrails, accept, margin, level, range } = rules;
+  const { level, range } = rules;
   const [least, greatest] = range;
-  const width = greatest - least;
-  const pairsOf = (of: (unit: CanaryUnit) => number | null): Both[] =>
+  const pairsOf = (of: (unit: CanaryUnit) => number | null) =>
     blocksOf(
       SIDES,
       units.flatMap((unit) => {
@@ -94,47 +81,31 @@ export function decideCanary(
         return value === null ? [] : [{ arm: unit.side, value }];
       }),
     );
-  const within = (most: number) => (differences: readonly number[]) =>
-    anytimeInterval(differences, [-most, most], level);
-  const main = compare({ of: 'all episodes', pairs: pairsOf(({ value }) => value), margin }, accept, within(width));
-  const found: GuardedComparison[] = [];
-  const guard = (of: string, loss: number, valueIn: (unit: CanaryUnit) => number | null, most = width) =>
-    found.push({
-      floor: -loss,
-      comparison: compare({ of, pairs: pairsOf(valueIn), margin: loss }, 'not_worse', within(most)),
-    });
-  if (guardrails.roles !== null) {
-    const roles = new Set([...guarded, ...units.flatMap((unit) => Object.keys(unit.roles))]);
-    if (roles.size === 0) guard(ANY_ROLE, guardrails.roles, () => null);
-    for (const role of [...roles].sort()) guard(`role ${role}`, guardrails.roles, (unit) => unit.roles[role] ?? null);
-  }
-  if (guardrails.families !== null)
-    for (const family of [...new Set(units.map((unit) => unit.family))].sort())
-      guard(familyName(family), guardrails.families, (unit) => (unit.family === family ? unit.value : null));
-  for (const of of LIMITED) {
-    const limit = guardrails[of] ?? null;
-    if (limit !== null) found.push({ floor: 0, comparison: limited(units, of, limit, within) });
-  }
-  guard('episodes with a value', rules.unknown, ({ value }) => Number(value !== null), 1);
-  const all = [{ floor: accept === 'better' ? 0 : -margin, comparison: main }, ...found];
+  const { decision, refused } = compareArms<CanaryUnit, number>(rules, guarded, {
+    all: 'all episodes',
+    called: 'block',
+    units,
+    worth: ({ value }) => value,
+    pairsOf,
+    intervalOf: (differences, most = greatest - least) => anytimeInterval(differences, [-most, most], level),
+    isEnough: true,
+    usedOf: usedBeyondCalibration,
+    beside: [
+      {
+        of: 'episodes with a value',
+        pairs: pairsOf(({ value }) => Number(value !== null)),
+        margin: rules.unknown,
+        most: 1,
+      },
+    ],
+  });
   return {
-    ...concluded(
-      main,
-      found.map(({ comparison }) => comparison),
-      rules,
-      'block',
-    ),
+    ...decision,
     sides: { incumbent: counted(units, 'incumbent'), candidate: counted(units, 'candidate') },
-    refused: all.find(isBelow)?.comparison.of ?? null,
+    refused,
     outside: outsideOf(units, range),
   };
 }
-
-/** A comparison, and what its difference has to reach to pass. */
-type GuardedComparison = { readonly floor: number; readonly comparison: Comparison };
-
-const isBelow = ({ floor, comparison: { interval } }: GuardedComparison): boolean =>
-  interval !== null && interval.high < floor;
 
 /** Units of the incumbent whose use says what is much; they are not compared. */
 const CALIBRATING = 20;
@@ -145,24 +116,17 @@ const MUCH = 2;
  * Tokens, time and money have no greatest value, and a bet needs one: it is set by the first units of the incumbent, before those that are
  * compared. So a candidate is held to the mean of its use up to there.
  */
-function limited(
-  units: readonly CanaryUnit[],
-  of: LimitName,
-  limit: number,
-  within: (most: number) => Parameters<typeof withinLimit>[1],
-): Comparison {
-  // A call without a price may be the one that costs.
-  if (of === 'usd' && units.some(({ usd }) => usd === null)) return withinLimit({ of, pairs: [], limit }, within(1));
-  const known = units.flatMap((unit) => (unit[of] == null ? [] : [{ arm: unit.side, value: unit[of] }]));
+function usedBeyondCalibration(units: readonly CanaryUnit[], of: LimitName, limit: number) {
+  const known = units.map((unit) => ({ arm: unit.side, value: unit[of]! }));
   const calibrating = known.filter(({ arm }) => arm === 'incumbent').slice(0, CALIBRATING);
   const most = MUCH * Math.max(...calibrating.map(({ value }) => value));
-  if (calibrating.length < CALIBRATING || most <= 0) return withinLimit({ of, pairs: [], limit }, within(1));
+  if (calibrating.length < CALIBRATING || most <= 0) return { pairs: [] };
   const rest = known.slice(known.indexOf(calibrating.at(-1)!) + 1);
   const cut = rest.map(({ arm, value }) => ({
     arm,
     value: Math.min(value, arm === 'incumbent' ? most : limit * most),
   }));
-  return withinLimit({ of, pairs: blocksOf(SIDES, cut), limit }, within(limit * most));
+  return { pairs: blocksOf(SIDES, cut), most: limit * most };
 }
 
 /** The first value outside of the range; null where none is. */
