@@ -1,6 +1,7 @@
 /** Teams that succeed at a known rate, before the gates that compare them: how often a gate passes a candidate that is known to be so good. */
 
-import { type Both, decide, type GateRules, type MeasuredTask } from '../store/loop/comparison/gate.ts';
+import type { Both } from '../store/evaluate/statistics/paired.ts';
+import { decide, type GateRules, type MeasuredTask } from '../store/loop/comparison/gate.ts';
 import { type CanaryRules, type CanaryUnit, decideCanary } from '../trainer/loop/comparison/canary.ts';
 import type { Side } from '../trainer/loop/comparison/play.ts';
 

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { type Gain, playPasses, TASK_DEVIATION } from '../../proofs/gate-simulation.ts';
-import { type Both, decide, fewestTasks, type GateRules, type MeasuredTask } from '../../store/loop/comparison/gate.ts';
+import type { Both } from '../../store/evaluate/statistics/paired.ts';
+import { decide, fewestTasks, type GateRules, type MeasuredTask } from '../../store/loop/comparison/gate.ts';
 import { gateMarkdown } from '../../trainer/loop/comparison/report.ts';
 import { tasksForGate } from '../../trainer/loop/comparison/size.ts';
 

@@ -9,7 +9,9 @@ import type { Db, Session } from '../../db/pool.ts';
 import { query, rowsOf, sql } from '../../db/query.ts';
 import { executionReports } from '../../evaluate/judging/facts.ts';
 import { readReport } from '../../evaluate/methods/execution-report.ts';
-import { type PairedDifference, pairedDifference } from '../../evaluate/statistics/paired.ts';
+import { type Interval, meanInterval } from '../../evaluate/statistics/bootstrap.ts';
+import { type McNemar, mcnemar } from '../../evaluate/statistics/mcnemar.ts';
+import { type Both, pairedMeans } from '../../evaluate/statistics/paired.ts';
 import { type Attempts, meanPassAtK, type PassAtK } from '../../evaluate/statistics/pass-at-k.ts';
 import { fewestTasks } from '../../loop/comparison/gate.ts';
 import { findSide, generatedBy, type Side } from './side.ts';
@@ -27,15 +29,25 @@ type Cost = {
   readonly usd_per_solved: number | null;
 };
 
-/** What a difference shows about the second side. */
-export type ComparedVerdict = 'better' | 'worse' | 'no_difference_shown' | 'too_few_tasks';
-
-export type ComparisonLine = PairedDifference & {
+export type ComparisonLine = PairedLine & {
   /** `episodes`: solved by its reward or outcome. `candidates`: programs that pass every ground-truth test. */
   readonly measure: 'episodes' | 'candidates';
   readonly only_in_first: number;
   readonly only_in_second: number;
-  readonly verdict: ComparedVerdict;
+};
+
+type PairedLine = {
+  readonly tasks: number;
+  /** Means over tasks of the share of attempts that solve one. */
+  readonly first: number | null;
+  readonly second: number | null;
+  /** second − first, and its interval over tasks; null where there is no task, or only one. */
+  readonly difference: number | null;
+  readonly interval: Interval | null;
+  /** Over the majority of each task's attempts; tasks where half of the attempts solve it, on either side, are not informative. */
+  readonly mcnemar: McNemar;
+  /** What the difference shows about the second side. */
+  readonly verdict: 'better' | 'worse' | 'no_difference_shown' | 'too_few_tasks';
 };
 
 export type Comparison = {
@@ -141,29 +153,35 @@ function compared(
     .sort((x, y) => (x.task_id < y.task_id ? -1 : 1));
   const pairs = both.map((one) => {
     const other = second.get(one.task_id)!;
-    return { first: one.solved / one.n, second: other.solved / other.n };
+    return { incumbent: one.solved / one.n, candidate: other.solved / other.n };
   });
-  const difference = pairedDifference(pairs, level, SEED);
-  return [
-    {
-      measure,
-      ...difference,
-      only_in_first: first.size - both.length,
-      only_in_second: second.size - both.length,
-      verdict: verdictOn(difference, level),
-    },
-  ];
+  const only_in_first = first.size - both.length;
+  return [{ measure, ...pairedLine(pairs, level), only_in_first, only_in_second: second.size - both.length }];
 }
 
 /**
  * The second is better, or worse, where the interval of the difference leaves out 0 and McNemar's test over the tasks is below 1 − level
  * too: the interval alone is too narrow for few tasks, and the test alone does not see how large a difference is.
  */
-export function verdictOn({ tasks, interval, mcnemar }: PairedDifference, level: number): ComparedVerdict {
-  if (interval === null || tasks < fewestTasks(level)) return 'too_few_tasks';
-  if (mcnemar.mid_p >= 1 - level) return 'no_difference_shown';
-  if (interval.low > 0) return 'better';
-  return interval.high < 0 ? 'worse' : 'no_difference_shown';
+export function pairedLine(pairs: readonly Both[], level: number): PairedLine {
+  const {
+    incumbent: first,
+    candidate: second,
+    ...means
+  } = pairedMeans(pairs, (differences) => meanInterval(differences, level, SEED));
+  const only = (a: keyof Both, b: keyof Both): number => pairs.filter((pair) => pair[a] > 0.5 && pair[b] < 0.5).length;
+  const test = mcnemar(only('incumbent', 'candidate'), only('candidate', 'incumbent'));
+  const { tasks, interval } = means;
+  const isShown = test.mid_p < 1 - level;
+  const verdict =
+    interval === null || tasks < fewestTasks(level)
+      ? 'too_few_tasks'
+      : isShown && interval.low > 0
+        ? 'better'
+        : isShown && interval.high < 0
+          ? 'worse'
+          : 'no_difference_shown';
+  return { first, second, ...means, mcnemar: test, verdict };
 }
 
 /** For k = 1 and powers of 2 up to the attempts that most tasks of both sides have. */

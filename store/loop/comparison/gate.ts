@@ -7,9 +7,7 @@ import { countText } from '../../../errors.ts';
 import { standardDeviation } from '../../evaluate/methods/statistics.ts';
 import { DRAWS, type Interval, meanInterval } from '../../evaluate/statistics/bootstrap.ts';
 import { type Outcome, outcomeOf } from '../../evaluate/statistics/outcome.ts';
-
-/** The same measure of both, more being better. */
-export type Both = { readonly incumbent: number; readonly candidate: number };
+import { type Both, pairedMeans } from '../../evaluate/statistics/paired.ts';
 
 export type MeasuredTask = Both & {
   readonly task_id: string;
@@ -189,34 +187,20 @@ export function compareArms<Unit extends MeasuredUnit<Value>, Value>(
 export const LIMITED = ['tokens', 'latency', 'usd'] as const;
 export type LimitName = (typeof LIMITED)[number];
 
-/**
- * One comparison, by the interval of its differences.
- * @param limit how many times what the incumbent takes the candidate may take: the differences are then what the limit leaves
- */
+/** One comparison, by the interval of its differences; with a limit, of what that leaves. */
 function compare(
   { of, pairs, margin, most }: ComparisonInput,
   accept: GateRules['accept'],
   intervalOf: (differences: readonly number[], most?: number) => Interval | null,
   limit?: number,
 ): Comparison {
-  const differences = pairs.map(({ incumbent, candidate }) =>
-    limit === undefined ? candidate - incumbent : limit * incumbent - candidate,
-  );
-  const interval = intervalOf(differences, most);
-  const outcome = outcomeOf(interval, margin);
-  return {
-    of,
-    tasks: pairs.length,
-    incumbent: meanOf(pairs.map((pair) => pair.incumbent)),
-    candidate: meanOf(pairs.map((pair) => pair.candidate)),
-    difference: meanOf(differences),
-    interval,
-    outcome,
-    passed:
-      limit === undefined
-        ? outcome === 'better' || (accept === 'not_worse' && outcome === 'not_worse')
-        : interval !== null && interval.low >= 0,
-  };
+  const means = pairedMeans(pairs, (differences) => intervalOf(differences, most), limit);
+  const outcome = outcomeOf(means.interval, margin);
+  const passed =
+    limit === undefined
+      ? outcome === 'better' || (accept === 'not_worse' && outcome === 'not_worse')
+      : means.interval !== null && means.interval.low >= 0;
+  return { of, ...means, outcome, passed };
 }
 
 /** Standard deviation over tasks of candidate − incumbent; null for fewer than two. */
@@ -245,7 +229,3 @@ function reasonOf(main: Comparison, guardrails: readonly Comparison[], rules: Ga
   );
   return `${how} over ${main.of}, but a guardrail did not pass: ${failures.join(', ')}.`;
 }
-
-/** Null where there are none. */
-export const meanOf = (values: readonly number[]): number | null =>
-  values.length === 0 ? null : values.reduce((a, b) => a + b, 0) / values.length;

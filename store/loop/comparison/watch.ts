@@ -8,7 +8,7 @@ import { countText } from '../../../errors.ts';
 import { groupBy } from '../../../ingest/events/group-by.ts';
 import { bettor } from '../../evaluate/statistics/betting.ts';
 import { meanInterval } from '../../evaluate/statistics/bootstrap.ts';
-import { meanOf } from './gate.ts';
+import { meanOf } from '../../evaluate/statistics/paired.ts';
 
 const positive = (description: string) => Type.Optional(Type.Number({ exclusiveMinimum: 0, description }));
 

@@ -6,10 +6,10 @@ import { anytimeInterval, bettor } from '../../../store/evaluate/statistics/bett
 import { meanInterval } from '../../../store/evaluate/statistics/bootstrap.ts';
 import { mcnemar } from '../../../store/evaluate/statistics/mcnemar.ts';
 import { outcomeOf } from '../../../store/evaluate/statistics/outcome.ts';
-import { pairedDifference } from '../../../store/evaluate/statistics/paired.ts';
 import { meanPassAtK, passAtK } from '../../../store/evaluate/statistics/pass-at-k.ts';
 import { tasksNeeded } from '../../../store/evaluate/statistics/tasks-needed.ts';
 import { blocksOf } from '../../../store/evaluate/statistics/two-arms.ts';
+import { pairedLine } from '../../../store/explore/comparing/compare.ts';
 
 /** A stream of numbers from 0 to 1. */
 function uniform(seed: number): () => number {
@@ -128,18 +128,18 @@ describe('The bootstrap interval over tasks', () => {
 describe('Two candidates on the same tasks', () => {
   it('give the second less the first, and count tasks that only one solves', () => {
     const pairs = [
-      { first: 0, second: 1 },
-      { first: 0.25, second: 0.75 },
-      { first: 1, second: 1 },
-      { first: 0.5, second: 0 },
+      { incumbent: 0, candidate: 1 },
+      { incumbent: 0.25, candidate: 0.75 },
+      { incumbent: 1, candidate: 1 },
+      { incumbent: 0.5, candidate: 0 },
     ];
-    const found = pairedDifference(pairs, 0.95, 1);
+    const found = pairedLine(pairs, 0.95);
     expect(found).toMatchObject({ tasks: 4, first: 0.4375, second: 0.6875, difference: 0.25 });
     expect(found.mcnemar).toMatchObject({ only_first: 0, only_second: 2 });
   });
 
   it('of no task know nothing', () => {
-    expect(pairedDifference([], 0.95, 1)).toMatchObject({ tasks: 0, first: null, difference: null, interval: null });
+    expect(pairedLine([], 0.95)).toMatchObject({ tasks: 0, first: null, difference: null, interval: null });
   });
 });
 

@@ -7,14 +7,8 @@ import { groupBy } from '../../../ingest/events/group-by.ts';
 import { hashId } from '../../../ingest/events/json.ts';
 import { type OpenedDataset, openDataset } from '../../../store/datasets/read.ts';
 import type { Db } from '../../../store/db/pool.ts';
-import {
-  type Both,
-  decide,
-  deviationOf,
-  type GateRules,
-  type MeasuredTask,
-  meanOf,
-} from '../../../store/loop/comparison/gate.ts';
+import { type Both, meanOf } from '../../../store/evaluate/statistics/paired.ts';
+import { decide, deviationOf, type GateRules, type MeasuredTask } from '../../../store/loop/comparison/gate.ts';
 import { overBudget } from '../../../store/loop/play/budget.ts';
 import { requestedOf } from '../../../store/loop/play/request.ts';
 import { checkedSpec, type Handler, type JobContext } from '../../../store/queue/jobs/jobs.ts';

@@ -9,13 +9,8 @@ import { hashId, sha256 } from '../../../ingest/events/json.ts';
 import { openDataset } from '../../../store/datasets/read.ts';
 import type { Db } from '../../../store/db/pool.ts';
 import { query, rowsOf, sql } from '../../../store/db/query.ts';
-import {
-  type Both,
-  decide,
-  deviationOf,
-  type GateRules,
-  type MeasuredTask,
-} from '../../../store/loop/comparison/gate.ts';
+import type { Both } from '../../../store/evaluate/statistics/paired.ts';
+import { decide, deviationOf, type GateRules, type MeasuredTask } from '../../../store/loop/comparison/gate.ts';
 import { episodeCost, overBudget, spentOf } from '../../../store/loop/play/budget.ts';
 import { playedIn } from '../../../store/loop/play/ids.ts';
 import { requestedOf } from '../../../store/loop/play/request.ts';
