@@ -1,6 +1,8 @@
 /** Live episodes as the units that a fall is looked for in: a group counts once, with the mean of its members. */
 import type { Db } from '../../db/pool.ts';
 import { firstOf, query, type RawBuilder, type SqlBool, sql } from '../../db/query.ts';
+import { meanOf } from '../../evaluate/statistics/paired.ts';
+import { ASKED_POLICY } from '../release/releases.ts';
 import type { FullWatchRules, LiveUnit } from './watch.ts';
 
 /** Episodes that one look reads. */
@@ -15,7 +17,7 @@ export async function liveDeviation(db: Pick<Db, 'query'>, metric: FullWatchRule
     .selectFrom('facts.episodes as e')
     .select(liveValue(metric).as('value'))
     .where('e.closed', '=', true)
-    .where(sql<SqlBool>`e.tags ->> 'rollout' is null`)
+    .where(IS_LIVE)
     .where(sql<SqlBool>`${liveValue(metric)} is not null`)
     .orderBy(sql`coalesce(e.finished_at, e.last_at)`, 'desc')
     .limit(NEWEST);
@@ -25,6 +27,15 @@ export async function liveDeviation(db: Pick<Db, 'query'>, metric: FullWatchRule
   );
   return row?.deviation ?? null;
 }
+
+/** Whether an episode (alias `e`) is of no rollout and no gate. */
+export const IS_LIVE = sql<SqlBool>`e.tags ->> 'rollout' is null`;
+
+/** Whether one of the calls (alias `c`) of an episode was for one of these policies and answered by the weights beside it. */
+export const answeredBy = (weights: readonly (readonly [policy: string, checkpoint: string])[]): RawBuilder<boolean> =>
+  weights.length === 0
+    ? sql`false`
+    : sql`bool_or((${ASKED_POLICY}, c.checkpoint_id) in (${sql.join(weights.map(([policy, id]) => sql`(${policy}, ${id})`))}))`;
 
 /** The metric of an episode (alias `e`); null where it is unknown. */
 export const liveValue = (metric: FullWatchRules['metric']): RawBuilder<number | null> =>
@@ -48,6 +59,6 @@ export function liveUnitsOf(episodes: readonly LiveEpisode[]): LiveUnit[] {
   }
   return [...units.values()].map(({ task, values }) => ({
     task,
-    value: values.length === 0 ? null : values.reduce((a, b) => a + b, 0) / values.length,
+    value: meanOf(values),
   }));
 }

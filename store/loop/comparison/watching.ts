@@ -5,16 +5,8 @@ import type { Db } from '../../db/pool.ts';
 import { anyOf, firstOf, query, rowsOf, type SqlBool, sql } from '../../db/query.ts';
 import { waitProjected } from '../../projecting/positions.ts';
 import { checkedSpec, endWaiting, type JobContext } from '../../queue/jobs/jobs.ts';
-import {
-  ASKED_POLICY,
-  inForce,
-  inReleaseTurn,
-  type Release,
-  ROLLBACK,
-  recordRelease,
-  releasesOf,
-} from '../release/releases.ts';
-import { liveUnitsOf, liveValue, MOST_LIVE } from './live-units.ts';
+import { inForce, inReleaseTurn, type Release, ROLLBACK, recordRelease, releasesOf } from '../release/releases.ts';
+import { answeredBy, IS_LIVE, liveUnitsOf, liveValue, MOST_LIVE } from './live-units.ts';
 import {
   evidenceOf,
   evidenceText,
@@ -175,7 +167,7 @@ async function liveUnits(
       .innerJoin('facts.episodes as e', 'e.episode_id', 's.episode_id')
       .select(['e.episode_id', 'e.group_id', 'e.task_id', liveValue(metric).as('value')])
       .where('e.closed', '=', true)
-      .where(sql<SqlBool>`e.tags ->> 'rollout' is null`)
+      .where(IS_LIVE)
       .$if(since !== null, (rows) =>
         rows.where(sql<SqlBool>`coalesce(e.started_at, e.last_at) >= ${since}::timestamptz`),
       )
@@ -198,10 +190,6 @@ type ReleaseChange = { readonly weights: Pairs; readonly versions: Pairs };
 
 /** A row for each episode that weights of the one map or the other answered, and for each that names a version of a team. */
 function answeredOrPlayed(ours: ReleaseChange, theirs: ReleaseChange) {
-  const by = (pairs: Pairs) =>
-    pairs.length === 0
-      ? sql<boolean>`false`
-      : sql<boolean>`bool_or((${ASKED_POLICY}, c.checkpoint_id) in (${sql.join(pairs.map(([policy, id]) => sql`(${policy}, ${id})`))}))`;
   const ids = (pairs: Pairs) => anyOf(pairs.map(([, id]) => id));
   const played = query
     .selectFrom('facts.episodes as p')
@@ -210,7 +198,7 @@ function answeredOrPlayed(ours: ReleaseChange, theirs: ReleaseChange) {
     .where('p.team_id', '=', ids([...ours.versions, ...theirs.versions]));
   return query
     .selectFrom('facts.calls as c')
-    .select(['c.episode_id', by(ours.weights).as('ours'), by(theirs.weights).as('theirs')])
+    .select(['c.episode_id', answeredBy(ours.weights).as('ours'), answeredBy(theirs.weights).as('theirs')])
     .where('c.checkpoint_id', '=', ids([...ours.weights, ...theirs.weights]))
     .groupBy('c.episode_id')
     .unionAll(played);

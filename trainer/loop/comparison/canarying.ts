@@ -5,7 +5,8 @@ import { hashId } from '../../../ingest/events/json.ts';
 import type { Db } from '../../../store/db/pool.ts';
 import { anyOf, query, rowsOf, type SqlBool, sql } from '../../../store/db/query.ts';
 import { standardDeviation } from '../../../store/evaluate/methods/statistics.ts';
-import { liveValue } from '../../../store/loop/comparison/live-units.ts';
+import { meanOf } from '../../../store/evaluate/statistics/paired.ts';
+import { answeredBy, IS_LIVE, liveValue } from '../../../store/loop/comparison/live-units.ts';
 import { episodeCost } from '../../../store/loop/play/budget.ts';
 import { ASKED_POLICY, releasesOf } from '../../../store/loop/release/releases.ts';
 import { waitProjected } from '../../../store/projecting/positions.ts';
@@ -211,15 +212,11 @@ const mapped = <From, To>(values: ReadonlyMap<string, From>, to: (value: From) =
 const earlier = (first: string | null, other: string | null): string | null =>
   other === null || (first !== null && Date.parse(first) <= Date.parse(other)) ? first : other;
 
-function meanKnown(values: readonly (number | null)[]): number | null {
-  const known = values.flatMap((value) => (value === null ? [] : [Number(value)]));
-  return known.length === 0 ? null : known.reduce((a, b) => a + b, 0) / known.length;
-}
+const meanKnown = (values: readonly (number | null)[]): number | null =>
+  meanOf(values.flatMap((value) => (value === null ? [] : [Number(value)])));
 
 /** Episodes that began after the canary and that a policy of it answered, in the order in which they ended. */
 function episodesOf(db: Db, { rules, maps }: CanaryRequest, since: string): Promise<Row[]> {
-  const by = (map: Readonly<Record<string, string>>) =>
-    sql<boolean>`bool_or((${ASKED_POLICY}, c.checkpoint_id) in (${sql.join(Object.entries(map).map(([policy, id]) => sql`(${policy}, ${id})`))}))`;
   const checkpoints = [...Object.values(maps.candidate), ...Object.values(maps.incumbent)];
   return rowsOf(
     db,
@@ -234,13 +231,13 @@ function episodesOf(db: Db, { rules, maps }: CanaryRequest, since: string): Prom
         sql<number | null>`case when count(c.latency_ms) = count(*) then sum(c.latency_ms) end`.as('latency'),
         episodeCost('e').as('usd'),
         sql<string | null>`min(c.requested_at)`.as('first_at'),
-        by(maps.candidate).as('candidate'),
-        by(maps.incumbent).as('incumbent'),
+        answeredBy(Object.entries(maps.candidate)).as('candidate'),
+        answeredBy(Object.entries(maps.incumbent)).as('incumbent'),
       ])
       .where('c.checkpoint_id', '=', anyOf(checkpoints))
       .where(ASKED_POLICY, '=', anyOf(Object.keys(maps.candidate)))
       .where('e.last_at', '>=', since)
-      .where(sql<SqlBool>`e.tags ->> 'rollout' is null`)
+      .where(IS_LIVE)
       .groupBy(['e.episode_id', 't.domain'])
       .groupBy(['e.group_id', 'e.closed', 'e.reward', 'e.outcome', 'e.input_tokens', 'e.output_tokens'])
       .groupBy(['e.finished_at', 'e.last_at'])
@@ -279,7 +276,7 @@ function episodesOfTeams(
       ])
       .where('e.team_id', '=', anyOf([teams.candidate.team_id, teams.incumbent.team_id]))
       .where(sql<SqlBool>`e.started_at >= ${since}::timestamptz`)
-      .where(sql<SqlBool>`e.tags ->> 'rollout' is null`)
+      .where(IS_LIVE)
       .orderBy(sql`coalesce(e.finished_at, e.last_at)`)
       .orderBy('e.episode_id')
       .limit(at_most),
