@@ -179,6 +179,7 @@ describe('A canary under way', () => {
       by = null as string | null,
       at = '2026-01-01T01:00:00Z',
       group = null as string | null,
+      tags = {},
     },
   ) => {
     const side = sideOf(JOB, group ?? episode_id, RULES.share);
@@ -188,7 +189,7 @@ describe('A canary under way', () => {
     });
     const call = { call_id: `${episode_id}-c` };
     await tell([
-      say('episode.started', { group_id: group }),
+      say('episode.started', { group_id: group, tags }),
       say('generation.requested', { ...call, input: [{ role: 'user', content: 'x' }] }),
       say('generation.completed', {
         ...{ ...call, checkpoint_id: by ?? (side === 'candidate' ? 'b' : 'a'), choices: [] },
@@ -263,7 +264,8 @@ describe('A canary under way', () => {
     for (let i = 0; i < 20; i++) sides[await episode(`e${i}`, { reward: 0.5 })]++;
     for (const member of ['m1', 'm2']) await episode(member, { reward: 1, group: 'g' });
     sides[sideOf(JOB, 'g', 0.5)]++;
-    // The other side answered; and one without a reward.
+    // Of a rollout; the other side answered; and one without a reward.
+    await episode(named('candidate', 'p'), { reward: 1, tags: { rollout: 'r' } });
     await episode(named('candidate', 'o'), { reward: 1, by: 'a' });
     await episode(named('incumbent', 'o'), { reward: null });
     const { canary, left_out, reason } = await report();
