@@ -9,7 +9,10 @@ import type { NativeRefusal } from '../kit/format.ts';
 import { badIdentifier } from '../kit/native.ts';
 import { demand, Reader, unreadable } from '../kit/reader.ts';
 import { withCallIds } from '../training/chat-unnamed.ts';
-import type { AutogenMessage, NumberedMessage } from './autogen.ts';
+
+/** A message of a team, or one of an older version in the form of it. */
+export type AutogenMessage = JsonObject & { readonly source: string; readonly type: string };
+export type NumberedMessage = { readonly seq: number; readonly message: AutogenMessage };
 
 /** What the chat was begun with: a text of the program, never of a model. */
 export const BEGUN = 'chat_history[0]';

@@ -18,14 +18,10 @@ import { Trace } from '../kit/trace.ts';
 import { usageOf } from '../kit/usage.ts';
 import { convertCompletionLog } from '../training/completion-log.ts';
 import { completionOf, isLoggedCall, otherLine } from './autogen-calls.ts';
-import { BEGUN, OUTPUT, oldMessages } from './autogen-history.ts';
+import { type AutogenMessage, BEGUN, type NumberedMessage, OUTPUT, oldMessages } from './autogen-history.ts';
 
 const NAME = 'autogen';
 const emit = emitterFor(NAME);
-
-/** A message of a team, or one of an older version in the form of it. */
-export type AutogenMessage = JsonObject & { readonly source: string; readonly type: string };
-export type NumberedMessage = { readonly seq: number; readonly message: AutogenMessage };
 
 export const autogen = format({
   name: NAME,
