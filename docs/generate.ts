@@ -8,11 +8,13 @@ import { sampleFolders } from '../test/golden/recorded.ts';
 import { memoryLog } from '../test/ingest/support/memory-log.ts';
 import { clientRoutes, commandsPage } from './operations-page.ts';
 import { errorsPage, eventsPage, fieldsPage, methodsPage, viewPages } from './pages.ts';
+import { tablesPage } from './tables-page.ts';
 
 const write = (name: string, text: string): void => writeFileSync(join(import.meta.dirname, name), text);
 
 write('events.md', eventsPage());
 write('errors.md', errorsPage());
+write('tables.md', tablesPage());
 write('methods.md', methodsPage());
 write('commands.md', await commandsPage());
 write('../api/client/routes.ts', await clientRoutes());

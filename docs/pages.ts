@@ -86,7 +86,7 @@ function typeName(schema: Schema, inside?: string): string {
 }
 
 /** The description stands on the field, or on the kind beside null. */
-const meaningOf = (schema: Schema): string =>
+export const meaningOf = (schema: Schema): string =>
   schema.description ?? schema.anyOf?.find((kind) => kind.description)?.description ?? '';
 
 function fieldsTable(schema: Schema, leftOut: ReadonlySet<string> = new Set()): string {

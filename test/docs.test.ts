@@ -8,6 +8,7 @@ import { COMMANDS } from '../cli/commands.ts';
 import { SETTINGS } from '../config.ts';
 import { clientRoutes, commandsPage } from '../docs/operations-page.ts';
 import { errorsPage, eventsPage, fieldsOfFormat, methodFile, methodsPage, viewPages } from '../docs/pages.ts';
+import { tablesPage } from '../docs/tables-page.ts';
 import { importFiles } from '../ingest/files/import.ts';
 import { FORMATS } from '../ingest/formats/catalogue.ts';
 import { createRecorder } from '../ingest/recorder/recorder.ts';
@@ -37,6 +38,7 @@ const ROOMS = /^(ingest|store|trainer|api|cli|migrations|examples|test|proofs|do
 
 describe('Pages made from the code say what the code says (if not: npm run docs)', () => {
   it('docs/events.md', () => expect(read('docs/events.md')).toBe(eventsPage()));
+  it('docs/tables.md', () => expect(read('docs/tables.md')).toBe(tablesPage()));
   it('docs/errors.md', () => expect(read('docs/errors.md')).toBe(errorsPage()));
   it('docs/commands.md', async () => expect(read('docs/commands.md')).toBe(await commandsPage()));
   it('api/client/routes.ts', async () => expect(read('api/client/routes.ts')).toBe(await clientRoutes()));

@@ -12,7 +12,7 @@ import {
   rowsOf as readRows,
   rowsOfPrepared,
 } from '../db/query.ts';
-import { rowsOf, TARGETS } from '../tables/catalogue.ts';
+import { rowsOf, TABLES, TARGETS } from '../tables/catalogue.ts';
 import { effective } from '../tables/effective.ts';
 import type { Rows } from '../tables/projection.ts';
 import { amended, type LoggedEvent } from './amend.ts';
@@ -87,22 +87,11 @@ export async function revisionsOf(tx: Session, keys: ReadonlySet<string>): Promi
   return rows.map((row) => [row.episode_id, row.revision ?? 0] as const);
 }
 
-/** Tables about an episode by its id, and those by its key. */
-const BY_EPISODE = [
-  'episodes',
-  'agents',
-  'calls',
-  'steps',
-  'messages',
-  'tool_calls',
-  'decisions',
-  'observations',
-  'verdicts',
-  'rewards',
-  'credits',
-  'blames',
-] as const;
-const BY_KEY = ['feedback', 'artifacts', 'scores'] as const;
+/** Tables about an episode by its id, and those by its key. What traces say of tasks `keepTasks` takes away. */
+const tablesBy = <Name extends string>(key: string): Name[] =>
+  TABLES.flatMap(({ name, keys }) => (Object.keys(keys)[0] === key && name !== 'told_tasks' ? [name as Name] : []));
+const BY_EPISODE = tablesBy<'calls'>('episode_id');
+const BY_KEY = tablesBy<'feedback'>('key');
 
 /**
  * Makes the rows of these keys anew from their events, whatever the tables held: judgements about them are gone. The transaction's

@@ -7,11 +7,13 @@ import type { Session } from '../db/pool.ts';
 import { anyOf, facts, prepare, query, rowsOfPrepared, sql } from '../db/query.ts';
 import { rowsOf } from '../tables/catalogue.ts';
 import { effective } from '../tables/effective.ts';
-import { TASKS } from '../tables/episodes.ts';
-import type { Row } from '../tables/projection.ts';
+import type { Row, Target } from '../tables/projection.ts';
+import { tasks as taskTable } from '../tables/tasks.ts';
 import { amended, type LoggedEvent } from './amend.ts';
 import { RowBuffer } from './row-buffer.ts';
 import { remove, upsert } from './write-rows.ts';
+
+const [TASKS] = taskTable.targets as [Target];
 
 const TAKE_TASKS = prepare<{ episodes: readonly string[] }>('told_tasks_before')((value) =>
   facts

@@ -5,9 +5,9 @@
 import { keepBodies } from '../../ingest/log/postgres.ts';
 import type { Body } from '../../ingest/log/split.ts';
 import type { Session } from '../db/pool.ts';
-import { STEPS } from '../tables/calls.ts';
 import { BODIES } from '../tables/long-texts.ts';
 import type { Row, Target } from '../tables/projection.ts';
+import { steps } from '../tables/steps.ts';
 
 /** Inserts new rows and updates those whose version is not newer than what comes. */
 export async function upsert(tx: Session, target: Target, rows: readonly Row[]): Promise<void> {
@@ -15,7 +15,7 @@ export async function upsert(tx: Session, target: Target, rows: readonly Row[]):
   if (target === BODIES) return keepBodies(tx, rows as unknown as readonly Body[]);
   const values = [JSON.stringify(rows)];
   // The constraint that holds steps apart is no unique index, which an update on conflict needs.
-  if (target === STEPS) await tx.query(OLDER_STEPS, values, { name: 'take_older_steps' });
+  if (target === steps.targets[0]) await tx.query(OLDER_STEPS, values, { name: 'take_older_steps' });
   await tx.query(statementOf(target), values, { name: `put_${target.name}` });
 }
 
@@ -50,7 +50,7 @@ function statementOf(target: Target): string {
     const columns = Object.keys(types).filter((column) => !keys.includes(column));
     const typed = Object.entries(types).map(([column, type]) => `${quote(column)} ${type}`);
     const conflict =
-      target.version === null || target === STEPS
+      target.version === null || target === steps.targets[0]
         ? 'do nothing'
         : `(${keys.map(quote).join(', ')}) do update set ${columns.map((c) => `${quote(c)} = excluded.${quote(c)}`).join(', ')}
            where t.${target.version} is null or excluded.${target.version} >= t.${target.version}`;

@@ -1,242 +1,73 @@
-/** Episodes opened and closed, their members, and what they belong to: tasks and teams. */
 import type { EventData } from '../../ingest/events/events.ts';
 import { NO_TOKEN_IDS } from '../../ingest/formats/kit/run.ts';
-import { named } from './long-texts.ts';
-import { json, type Projection, type Target, textOf, unmapped } from './projection.ts';
-
-export const TASKS: Target = {
-  name: 'tasks',
-  table: 'tasks',
-  keys: { task_id: 'text' },
-  columns: {
-    query: 'text',
-    content: 'json',
-    ground_truth: 'json',
-    reference: 'json',
-    tests: 'json',
-    constraints: 'json',
-    origin: 'text',
-    split: 'text',
-    difficulty: 'text',
-    domain: 'text',
-    tags: 'jsonb',
-    unmapped: 'json',
-  },
-  version: 'version',
-};
-
-export const TEAMS: Target = {
-  name: 'teams',
-  table: 'teams',
-  keys: { team_id: 'text' },
-  columns: {
-    name: 'text',
-    team_version: 'text',
-    agents: 'json',
-    edges: 'json',
-    content_hash: 'text',
-    tags: 'jsonb',
-    unmapped: 'json',
-  },
-  version: 'version',
-};
-
-export const EPISODES_STARTED: Target = {
-  name: 'episodes_started',
-  table: 'episodes',
-  keys: { episode_id: 'text' },
-  columns: {
-    attempt: 'integer',
-    started_group_id: 'text',
-    group_size: 'integer',
-    session_id: 'text',
-    team_id: 'text',
-    env_id: 'text',
-    parent_episode_id: 'text',
-    policies: 'jsonb',
-    budgets: 'json',
-    tags: 'jsonb',
-    flags: 'jsonb',
-    unmapped: 'json',
-    raw_artifact_id: 'text',
-    started_at: 'timestamptz',
-  },
-  version: 'started_version',
-};
-
-/** The task of an episode, apart from the rest: one that was named beats one made of its text, whichever comes last. */
-export const EPISODE_TASKS: Target = {
-  name: 'episode_tasks',
-  table: 'episodes',
-  keys: { episode_id: 'text' },
-  columns: { started_task_id: 'text' },
-  version: 'task_version',
-};
-
-export const EPISODES_FINISHED: Target = {
-  name: 'episodes_finished',
-  table: 'episodes',
-  keys: { episode_id: 'text' },
-  columns: {
-    outcome: 'text',
-    answer: 'text',
-    final: 'json',
-    stop_reason: 'text',
-    exit_status: 'text',
-    totals: 'json',
-    finished_at: 'timestamptz',
-  },
-  version: 'finished_version',
-};
-
-export const AGENTS: Target = {
-  name: 'agents',
-  table: 'agents',
-  keys: { episode_id: 'text', agent_id: 'text' },
-  columns: {
-    name: 'text',
-    role: 'text',
-    parent_agent_id: 'text',
-    depth: 'integer',
-    model: 'text',
-    policy: 'text',
-    system_instructions: 'text',
-    tools: 'json',
-    params: 'json',
-    unmapped: 'json',
-  },
-  version: 'version',
-};
-
-export const taskDefined: Projection<'task.defined'> = ({ data, version }) => [
-  [
-    TASKS,
-    [
-      {
-        task_id: data.task_id,
-        query: textOf(data.query),
-        content: Array.isArray(data.query) ? data.query : null,
-        ground_truth: json(data.ground_truth),
-        reference: json(data.reference),
-        tests: json(data.tests),
-        constraints: json(data.constraints),
-        origin: data.source ?? null,
-        split: data.split ?? null,
-        difficulty: data.difficulty ?? null,
-        domain: data.domain ?? null,
-        tags: json(data.tags),
-        unmapped: unmapped(data.unmapped),
-        version,
-      },
-    ],
-  ],
-];
-
-export const teamDefined: Projection<'team.defined'> = ({ data, version }) => [
-  [
-    TEAMS,
-    [
-      {
-        team_id: data.team_id,
-        name: data.name ?? null,
-        team_version: data.team_version ?? null,
-        agents: json(data.agents),
-        edges: json(data.edges),
-        content_hash: data.content_hash ?? null,
-        tags: json(data.tags),
-        unmapped: unmapped(data.unmapped),
-        version,
-      },
-    ],
-  ],
-];
+import { textOf, unmapped } from './projection.ts';
+import { group, table } from './table.ts';
 
 /** Rows of `openai-chat` hold text alone; their events, whose ids and bodies stand in homes, do not say so. */
 const flagsOf = ({ flags, native }: EventData<'episode.started'>): EventData<'episode.started'>['flags'] =>
   native?.form === 'chat-row' && !flags?.includes(NO_TOKEN_IDS) ? [...(flags ?? []), NO_TOKEN_IDS] : flags;
 
-export const episodeStarted: Projection<'episode.started'> = ({ data, time, version }) => [
-  [
-    EPISODES_STARTED,
-    [
-      {
-        episode_id: data.episode_id,
-        attempt: data.attempt ?? null,
-        started_group_id: data.group_id ?? null,
-        group_size: data.group_size ?? null,
-        session_id: data.session_id ?? null,
-        team_id: data.team_id ?? null,
-        env_id: data.env_id ?? null,
-        parent_episode_id: data.parent_episode_id ?? null,
-        policies: json(data.policies),
-        budgets: json(data.budgets),
-        tags: json(data.tags),
-        flags: json(flagsOf(data)),
-        unmapped: unmapped(data.unmapped),
-        raw_artifact_id: (data.raw?.artifact_id as string | undefined) ?? null,
-        started_at: time,
-        started_version: version,
-      },
-    ],
-  ],
-  [
-    EPISODE_TASKS,
-    [
-      {
-        episode_id: data.episode_id,
-        started_task_id: data.task_id ?? null,
-        task_version: `${rankOfTask(data.task_id)} ${version}`,
-      },
-    ],
-  ],
-];
-
 /** None, made of a text (`text/` and 32 hex digits, as importers make it), named. */
 const rankOfTask = (id: string | null | undefined): 0 | 1 | 2 =>
   id == null ? 0 : /^text\/[0-9a-f]{32}$/.test(id) ? 1 : 2;
 
-export const episodeFinished: Projection<'episode.finished'> = ({ data, time, version }) => [
-  [
-    EPISODES_FINISHED,
-    [
-      {
-        episode_id: data.episode_id,
-        outcome: data.outcome,
-        answer: data.answer ?? textOf(data.final),
-        final: json(data.final),
-        stop_reason: data.stop_reason ?? null,
-        exit_status: data.exit_status ?? null,
-        totals: json(data.totals),
-        finished_at: time,
-        finished_version: version,
+export const episodes = table('episodes', 'Attempts of a team at a task.', {
+  keys: { episode_id: 'text' },
+  groups: [
+    group('episode.started', {
+      version: 'started_version',
+      columns: {
+        attempt: 'integer',
+        started_group_id: ['text', 'group_id'],
+        group_size: 'integer',
+        session_id: 'text',
+        team_id: 'text',
+        env_id: 'text',
+        parent_episode_id: 'text',
+        policies: 'jsonb',
+        budgets: 'json',
+        tags: 'jsonb',
+        flags: ['jsonb', flagsOf],
+        unmapped: ['json', unmapped],
+        raw_artifact_id: ['text', ({ raw }) => raw?.artifact_id],
+        started_at: ['timestamptz', 'event.time'],
       },
-    ],
+    }),
+    // The task apart from the rest: one that was named beats one made of its text, whichever comes last.
+    group('episode.started', {
+      version: ['task_version', ({ task_id }, { version }) => `${rankOfTask(task_id)} ${version}`],
+      columns: { started_task_id: ['text', 'task_id'] },
+    }),
+    group('episode.finished', {
+      version: 'finished_version',
+      columns: {
+        outcome: 'text',
+        answer: ['text', ({ answer, final }) => answer ?? textOf(final)],
+        final: 'json',
+        stop_reason: 'text',
+        exit_status: 'text',
+        totals: 'json',
+        finished_at: ['timestamptz', 'event.time'],
+      },
+    }),
   ],
-];
-
-export const agentDefined: Projection<'agent.defined'> = ({ data, key, version }) => {
-  const system = named(key, textOf(data.system_instructions));
-  return [
-    [
-      AGENTS,
-      [
-        {
-          episode_id: data.episode_id,
-          agent_id: data.agent_id,
-          name: data.name ?? null,
-          role: data.role ?? null,
-          parent_agent_id: data.parent_agent_id ?? null,
-          depth: data.depth ?? null,
-          model: data.model ?? null,
-          policy: data.policy ?? null,
-          system_instructions: system.value,
-          tools: json(data.tools),
-          params: json(data.params),
-          unmapped: unmapped(data.unmapped),
-          version,
-        },
-      ],
-    ],
-    ...system.bodies,
-  ];
-};
+  also: {
+    task_id: ['text', 'the task that its start names, else the one that its calls name'],
+    group_id: ['text', 'the group that its start names, else the one that its calls name'],
+    reward: ['double precision', 'the last reward for the episode, null if none'],
+    agents: ['integer', 'how many members it has'],
+    calls: ['integer', 'how many model calls'],
+    steps: ['integer', 'how many candidate outputs'],
+    tool_calls: ['integer', 'how many tool calls'],
+    messages: ['integer', 'how many messages'],
+    feedback: ['integer', 'how many pieces of feedback'],
+    input_tokens: ['bigint', 'what its calls read, without copied calls'],
+    output_tokens: ['bigint', 'what its calls wrote, without copied calls'],
+    closed: ['boolean', 'whether it ended and nothing came later'],
+    last_at: ['timestamptz', 'when the last thing in it happened'],
+    revision: ['bigint', 'grows with every change of the episode; no place in the log'],
+    spoke_policies: ['text[]', 'the policies that answered its calls'],
+    spoke_checkpoints: ['text[]', 'the checkpoints that answered its calls'],
+    spoke_weights: ['text[]', 'of each call its checkpoint, else the model that answered, else the model asked for'],
+  },
+});

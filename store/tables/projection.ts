@@ -1,8 +1,4 @@
-/**
- * A projection is a pure function from one effective event to rows. Each event type owns its columns and every group of columns
- * carries the version of the event that wrote it, so the order of arrival does not matter and replay gives the same rows.
- * No projection reads the clock, randomness or another projection.
- */
+/** What rows are made of. Nothing here reads the clock, randomness or other rows. */
 import type { EventData, EventName } from '../../ingest/events/events.ts';
 import { isRecord } from '../../ingest/events/json.ts';
 import type { ColumnType } from '../../ingest/log/copy-rows.ts';
@@ -31,8 +27,6 @@ export type Effective<N extends EventName = EventName> = {
   readonly version: string;
 };
 
-export type Projection<N extends EventName> = (event: Effective<N>) => Rows;
-
 /** `time|id` and, for ids that two sources share, the source. A space for an unknown time sorts before every digit. */
 export const versionOf = (event: {
   readonly time: string | null;
@@ -44,11 +38,12 @@ export const versionOf = (event: {
 const sortable = (time: string): string =>
   time.length === 27 ? time : `${time.slice(0, 19)}.${time.slice(20, -1).padEnd(6, '0')}Z`;
 
-/** A column of type json: undefined and null are SQL null. */
-export const json = (value: unknown): unknown => value ?? null;
-
 /** What of an event has no column. The item of a trace that it was made from is named, not repeated: the event has it whole. */
-export function unmapped(fields: Readonly<Record<string, unknown>> | null | undefined): unknown {
+export function unmapped({
+  unmapped: fields,
+}: {
+  readonly unmapped?: Readonly<Record<string, unknown>> | null;
+}): unknown {
   if (!isRecord(fields?.otlp)) return fields ?? null;
   const items = (['span', 'log'] as const).flatMap((kind) => {
     const item = (fields.otlp as Record<string, unknown>)[kind];

@@ -9,12 +9,16 @@ import { checksum } from '../../store/projecting/rebuilding/checksum.ts';
 import { RowBuffer } from '../../store/projecting/row-buffer.ts';
 import { writeBatch } from '../../store/projecting/write-batch.ts';
 import { upsert } from '../../store/projecting/write-rows.ts';
-import { CALLS_COMPLETED, CALLS_REQUESTED, STEPS } from '../../store/tables/calls.ts';
+import { calls as callTable } from '../../store/tables/calls.ts';
 import type { Row, Target } from '../../store/tables/projection.ts';
+import { steps as stepTable } from '../../store/tables/steps.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import '../support/replay.ts';
 import { anyCharacter } from '../support/character.ts';
 import { anEpisode, aStory, at, event } from './support/events.ts';
+
+const [CALLS_REQUESTED, CALLS_COMPLETED] = callTable.targets as [Target, Target];
+const [STEPS] = stepTable.targets as [Target];
 
 let fresh: TestDatabase;
 let db: Db;

@@ -4,7 +4,8 @@
  */
 import { createHash } from 'node:crypto';
 import type { Db, Session } from '../../db/pool.ts';
-import { NAMED, shownJson, shownText } from '../../tables/long-texts.ts';
+import { namedColumns } from '../../tables/catalogue.ts';
+import { shownJson, shownText } from '../../tables/long-texts.ts';
 
 export type Checksum = {
   readonly tables: Readonly<Record<string, { readonly rows: number; readonly sha256: string }>>;
@@ -48,7 +49,7 @@ async function checksumIn(db: Session): Promise<Checksum> {
     sums[name] =
       name === 'dataset_rows'
         ? await sumOf(db, DATASET_ROWS, ['call_id', 'candidate', 'dataset_id', 'episode_id', '"row"', 'split'])
-        : await sumOf(db, `${schema}.${name}`, columns, NAMED[name]);
+        : await sumOf(db, `${schema}.${name}`, columns, namedColumns(name));
   sums.contexts = await sumOf(db, CONTEXTS, ['key', 'hash', 'previous', 'message']);
   return { tables: sums };
 }
@@ -57,7 +58,7 @@ async function sumOf(
   db: Session,
   table: string,
   columns: readonly string[],
-  named: Readonly<Record<string, 'text' | 'json'>> = {},
+  named: Readonly<Record<string, string>> = {},
 ): Promise<{ rows: number; sha256: string }> {
   const hash = createHash('sha256').update(columns.join('\t')).update('\n');
   let rows = 0;

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { generationRequested } from '../../../store/tables/calls.ts';
+import { rowsOf } from '../../../store/tables/catalogue.ts';
 
 /** Task and group of the row of a call whose headers were recorded as fields without a column. */
 const rowOf = (source: string, unmapped: Readonly<Record<string, unknown>>, data: object = {}) => {
@@ -7,8 +7,8 @@ const rowOf = (source: string, unmapped: Readonly<Record<string, unknown>>, data
     ...{ name: 'generation.requested', key: 'e/one', source, id: 'call/requested', time: null, version: ' |call' },
     data: { episode_id: 'one', call_id: 'call', unmapped, ...data },
   };
-  const [[, [row]]] = generationRequested(event as never) as unknown as [[unknown, [Record<string, unknown>]]];
-  return [row.task_id, row.group_id];
+  const row = rowsOf(event as never).find(([{ table }]) => table === 'calls')?.[1][0];
+  return [row?.task_id, row?.group_id];
 };
 
 it('a call that the gateway of early 0.1.0 recorded has the task and the group of its headers', () => {
