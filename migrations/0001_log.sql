@@ -100,8 +100,8 @@ create table troupe.partition_leases (
 );
 insert into troupe.partition_leases (partition) select partition from troupe.log_partitions;
 
--- What a batch changed that matters to keys of other partitions: settled after its commit, under the locks of those.
-create table troupe.unsettled (what json not null);
+-- What a batch changed that matters to keys of other partitions: applied after its commit, under the locks of those.
+create table troupe.pending_changes (what json not null);
 
 -- What each episode looked like when it was last judged: arrival state, not a fact.
 create table troupe.judged_revisions (

@@ -164,8 +164,8 @@ export async function bringIn(address: string, { scratch, projectors, events, ki
     const others = Math.max(0, busySeconds() - ready.busy - ours) / since;
     const from = warm.find((mark) => mark.there < last.there) ?? ready;
     const each = (of: 'own' | 'server'): number => (last[of] - from[of]) / (last.there - from.there);
-    const settled = await until(
-      async () => (await db.query('select 1 from troupe.unsettled')).rows.length === 0,
+    const allApplied = await until(
+      async () => (await db.query('select 1 from troupe.pending_changes')).rows.length === 0,
       60_000,
     );
     const sums = JSON.stringify(await checksum(db));
@@ -178,7 +178,7 @@ export async function bringIn(address: string, { scratch, projectors, events, ki
       server: each('server'),
       waits,
       sums,
-      sound: done && killed && settled && (await reconcile(db)).ok,
+      sound: done && killed && allApplied && (await reconcile(db)).ok,
     };
   } finally {
     await Promise.all(running.map((one) => one.end('SIGKILL')));

@@ -196,14 +196,14 @@ describe('Statements are composed', () => {
     'store/projecting/stored-texts.ts': 'the projector: the texts of a batch, planned once',
     'store/projecting/resolver.ts':
       'a hot path: prepared statements of each batch of the projector, whose text never changes',
-    'store/projecting/settle.ts':
+    'store/projecting/derived-state.ts':
       'a hot path: prepared statements of each batch of the projector, whose text never changes',
     'store/projecting/summaries.ts':
       'a hot path: prepared statements of each batch of the projector, whose text never changes',
     'store/projecting/traces.ts':
       'a hot path: prepared statements of each batch of the projector, whose text never changes',
     'store/projecting/late.ts': 'locks and takes what was set aside, and compares the system columns of its row',
-    'store/projecting/unsettled.ts': 'locks what batches left, and takes it',
+    'store/projecting/pending-changes.ts': 'locks what batches left, and takes it',
     'store/projecting/write-batch.ts': 'made from the columns of a projection',
     'store/projecting/write-rows.ts': 'made from the columns of a projection',
     'store/projecting/rebuilding/checksum.ts': 'made from the catalogue, for every table there is',

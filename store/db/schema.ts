@@ -132,6 +132,9 @@ export interface LogTables {
     owner: string | null;
     leased_until: Time | null;
   };
+  pending_changes: {
+    what: Json;
+  };
   positions: {
     projection: string;
     partition: number;
@@ -188,9 +191,6 @@ export interface LogTables {
   };
   unneeded_bodies: {
     sha256: string;
-  };
-  unsettled: {
-    what: Json;
   };
 }
 

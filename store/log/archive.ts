@@ -22,13 +22,13 @@ import type { Reading } from '../../ingest/log/source.ts';
 import { isAboutData } from '../db/faults.ts';
 import type { Session } from '../db/pool.ts';
 import { applyBatch } from '../projecting/apply.ts';
+import { updateDerivedLater } from '../projecting/derived-state.ts';
 import { LARGE_TEXT, nameOf, setAside } from '../projecting/late.ts';
 import { ARCHIVE, FACTS, lockPartitions, partitionsAmong, partitionsByKey } from '../projecting/partitions.ts';
 import { positionsOf } from '../projecting/positions.ts';
 import { type PreparedBatch, prepare } from '../projecting/prepare.ts';
 import { APPLYING, movePositions } from '../projecting/projector.ts';
 import { asRead, type LogEvent, type Positions } from '../projecting/read-batch.ts';
-import { settleLater } from '../projecting/settle.ts';
 import { type Incarnation, otherRecord, topicOf } from './known-log.ts';
 
 export type ArchiveResult = {
@@ -121,7 +121,7 @@ export async function archiveIn(
       tx,
       placed.filter((event) => aside.has(nameOf(event))),
     );
-    const dead = await applyBatch(tx, small, { applied, prepared, settle: settleLater });
+    const dead = await applyBatch(tx, small, { applied, prepared, updateDerived: updateDerivedLater });
     await movePositions(tx, FACTS, { events: placed, dead });
   }
   await movePlaces(tx, number, readings, stored, ends);

@@ -8,8 +8,8 @@ import type { LogSource, Reading } from '../../ingest/log/source.ts';
 import { isTooMuch, isTransient } from '../db/faults.ts';
 import type { Db } from '../db/pool.ts';
 import { ARCHIVE } from '../projecting/partitions.ts';
+import { applyPending } from '../projecting/pending-changes.ts';
 import { announce, type OnBatch } from '../projecting/projector.ts';
-import { settleRest } from '../projecting/unsettled.ts';
 import { ARCHIVING, archiveIn, readBefore, refuseBefore, truncated } from './archive.ts';
 import { addLog, lockLogs, placePartitions, topicNow } from './incarnations.ts';
 import { type Incarnation, knownLog, topicOf } from './known-log.ts';
@@ -222,9 +222,9 @@ function firstOf(
   };
 }
 
-/** What a batch leaves for others is settled, and they are notified, outside of its transaction. */
+/** What a batch leaves for others is applied, and they are notified, outside of its transaction. */
 async function afterCommit(db: Db): Promise<void> {
-  await settleRest(db);
+  await applyPending(db);
   await announce(db);
 }
 

@@ -10,11 +10,19 @@ import type { Session } from '../db/pool.ts';
 import { rowsOf, TARGETS } from '../tables/catalogue.ts';
 import { effective } from '../tables/effective.ts';
 import type { LoggedEvent } from './amend.ts';
+import {
+  episodesWithForeign,
+  judgedGroups,
+  noteForeign,
+  taskDigests,
+  tasksOf,
+  type UpdateDerived,
+  updateDerived,
+} from './derived-state.ts';
 import { type PreparedBatch, prepare } from './prepare.ts';
 import { type LogEvent, type Positions, partitionName } from './read-batch.ts';
 import { episodesOf, reproject, revisionsOf } from './reproject.ts';
 import { RowBuffer } from './row-buffer.ts';
-import { episodesWithForeign, judgedGroups, noteForeign, type Settle, settle, taskDigests, tasksOf } from './settle.ts';
 import type { TraceDiff } from './traces.ts';
 import { holdable } from './trial-rows.ts';
 import { writeBatch } from './write-batch.ts';
@@ -29,7 +37,7 @@ export type ApplyOptions = {
 type Applying = {
   /** How far each partition is applied, of those that the batch holds and those that it does not; null: whatever the log holds beside it. */
   readonly applied: Positions | null;
-  readonly settle: Settle;
+  readonly updateDerived: UpdateDerived;
 };
 
 type Batch = Applying & {
@@ -183,7 +191,7 @@ async function write(
   { corrected, begun }: History,
   {
     applied,
-    settle,
+    updateDerived,
     late = false,
     prepared: { buffer, traces, foreign: named },
   }: Batch & { readonly prepared: PreparedBatch },
@@ -212,7 +220,7 @@ async function write(
     const now = await reproject(tx, key, foreign, { events, applied, late });
     if (now) derived.set(key, now);
   }
-  await settle(tx, { derived, touched, groupsBefore, tasks, digestsBefore, foreign, orphaned });
+  await updateDerived(tx, { derived, touched, groupsBefore, tasks, digestsBefore, foreign, orphaned });
   return traces.replayedSpans;
 }
 
@@ -237,5 +245,5 @@ export async function applyAt(tx: Session, places: readonly (readonly unknown[])
     places,
     { name: 'apply_at' },
   );
-  if (rows.length > 0) await applyEvents(tx, rows, { applied: null, settle, prepared: null });
+  if (rows.length > 0) await applyEvents(tx, rows, { applied: null, updateDerived, prepared: null });
 }

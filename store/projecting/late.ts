@@ -1,6 +1,6 @@
 /**
  * Events that would hold the others up: one of 8 MB with 700,000 members takes seconds to read and to write, and the 21 of them that once met in
- * one batch took minutes. The projector moves on past them and names them in `troupe.unsettled`; beside it they are applied one at a
+ * one batch took minutes. The projector moves on past them and names them in `troupe.pending_changes`; beside it they are applied one at a
  * time, read before any lock is taken. The order in which events of a key are applied does not matter to the tables. What fails by its size
  * alone is tried with more time, and becomes a dead letter after that.
  */
@@ -10,13 +10,13 @@ import type { Place } from '../../ingest/log/postgres.ts';
 import { isTooMuch } from '../db/faults.ts';
 import type { Db, Session } from '../db/pool.ts';
 import { applyBatch, bury, placeText } from './apply.ts';
+import { updateDerived, updateDerivedLater } from './derived-state.ts';
 import { FACTS, lockPartitions, partitionLabel, partitionsAmong, partitionsByKey } from './partitions.ts';
+import { applyPending } from './pending-changes.ts';
 import { positionsOf } from './positions.ts';
 import { type PreparedBatch, prepare } from './prepare.ts';
 import { eventOf, type KeyedPlace, type LogEvent, partitionName, storedRow } from './read-batch.ts';
-import { settle, settleLater } from './settle.ts';
 import { withTexts } from './stored-texts.ts';
-import { settleRest } from './unsettled.ts';
 
 /** Bytes, as they are stored, from which on an event is set aside. */
 export const LARGE = 512 * 1024;
@@ -37,7 +37,7 @@ function placeOf(name: string): Place {
 export async function setAside(tx: Session, events: readonly KeyedPlace[]): Promise<void> {
   if (events.length === 0) return;
   const what = events.map((event) => JSON.stringify({ late: nameOf(event) }));
-  await tx.query('insert into troupe.unsettled (what) select unnest($1::json[])', [what], { name: 'set_aside' });
+  await tx.query('insert into troupe.pending_changes (what) select unnest($1::json[])', [what], { name: 'set_aside' });
 }
 
 type Ahead = { readonly event: LogEvent; readonly prepared: PreparedBatch | null; readonly version: string };
@@ -59,7 +59,7 @@ export function lateEvents(): { readonly next: (db: Db, options: LateOptions) =>
         try {
           await applyOne(db, placeOf(name), PATIENCE_S[tried]!);
           tries.delete(name);
-          await settleRest(db);
+          await applyPending(db);
           await onApplied();
         } catch (error) {
           if (!isTooMuch(error)) throw error;
@@ -79,13 +79,13 @@ export async function applyLateIn(tx: Session): Promise<void> {
     const place = placeOf(name);
     if (!(await take(tx, place))) continue;
     const ahead = await read(tx, place);
-    if (ahead !== null) await apply(tx, ahead.event, { prepared: null, settle });
+    if (ahead !== null) await apply(tx, ahead.event, { prepared: null, updateDerived });
   }
 }
 
 async function waiting(db: Session): Promise<readonly string[]> {
   const { rows } = await db.query<{ name: string }>(
-    `select what->>'late' as name from troupe.unsettled where what->>'late' is not null order by 1`,
+    `select what->>'late' as name from troupe.pending_changes where what->>'late' is not null order by 1`,
     [],
     { name: 'late_waiting' },
   );
@@ -121,13 +121,14 @@ async function applyAhead(tx: Session, place: Place, ahead: Ahead | null): Promi
   // An erasure may have scrubbed it, or retention removed it, since it was read.
   const same = (await versionOf(tx, place)) === ahead.version;
   const now = same ? ahead : await read(tx, place);
-  if (now !== null) await apply(tx, now.event, { prepared: same ? ahead.prepared : null, settle: settleLater });
+  if (now !== null)
+    await apply(tx, now.event, { prepared: same ? ahead.prepared : null, updateDerived: updateDerivedLater });
 }
 
 async function apply(
   tx: Session,
   event: LogEvent,
-  how: { readonly prepared: PreparedBatch | null; readonly settle: typeof settle },
+  how: { readonly prepared: PreparedBatch | null; readonly updateDerived: typeof updateDerived },
 ): Promise<void> {
   const applied = await positionsOf(tx, FACTS);
   const dead = await applyBatch(tx, [event], { applied, ...how, late: true });
@@ -137,7 +138,7 @@ async function apply(
 /** Takes its name off the list; false where somebody else has done so. */
 async function take(tx: Session, place: Place): Promise<boolean> {
   const { count } = await tx.query(
-    `delete from troupe.unsettled where ctid = any(array(select ctid from troupe.unsettled where what->>'late' = $1 for update skip locked))`,
+    `delete from troupe.pending_changes where ctid = any(array(select ctid from troupe.pending_changes where what->>'late' = $1 for update skip locked))`,
     [nameOf(place)],
     { name: 'late_take' },
   );

@@ -138,15 +138,15 @@ export async function waitProjected(
     asked = true;
     return behind;
   });
-  const left = await unsettledNow(db);
-  await untilNone(deadline, timeoutMs, async () => (await unsettledNow(db)).filter((one) => left.includes(one)).length);
+  const left = await pendingNow(db);
+  await untilNone(deadline, timeoutMs, async () => (await pendingNow(db)).filter((one) => left.includes(one)).length);
   return wanted;
 }
 
-/** What batches left to be settled after them, by where it lies. */
-async function unsettledNow(db: Session): Promise<readonly string[]> {
-  const { rows } = await db.query<{ one: string }>('select ctid::text as one from troupe.unsettled', [], {
-    name: 'unsettled_now',
+/** What batches left to be applied after them, by where it lies. */
+async function pendingNow(db: Session): Promise<readonly string[]> {
+  const { rows } = await db.query<{ one: string }>('select ctid::text as one from troupe.pending_changes', [], {
+    name: 'pending_now',
   });
   return rows.map(({ one }) => one);
 }

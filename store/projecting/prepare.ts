@@ -5,9 +5,9 @@ import type { Session } from '../db/pool.ts';
 import { rowsOf } from '../tables/catalogue.ts';
 import { effective } from '../tables/effective.ts';
 import type { LoggedEvent } from './amend.ts';
+import { noteForeign } from './derived-state.ts';
 import type { LogEvent, Positions } from './read-batch.ts';
 import { RowBuffer } from './row-buffer.ts';
-import { noteForeign } from './settle.ts';
 import { diffTraces, type TraceDiff } from './traces.ts';
 
 export type PreparedBatch = {

@@ -7,11 +7,11 @@ import type { Place } from '../../ingest/log/postgres.ts';
 import { copiedRows } from '../db/copied-rows.ts';
 import type { Db, Session } from '../db/pool.ts';
 import { applyBatch } from './apply.ts';
+import { updateDerived } from './derived-state.ts';
 import { logEnds } from './positions.ts';
 import { type PreparedBatch, prepare } from './prepare.ts';
 import { APPLYING } from './projector.ts';
 import { eventOf, type LogEvent, type Positions, partitionName, STORED_SIZE, storedRow } from './read-batch.ts';
-import { settle } from './settle.ts';
 import { withTexts } from './stored-texts.ts';
 
 export type ByKeyOptions = {
@@ -48,7 +48,7 @@ export async function projectByKey(db: Db, options: ByKeyOptions): Promise<void>
     const { events, prepared, applied, next }: Portion = await reading;
     reading = next === null ? null : read(next);
     if (events.length === 0) continue;
-    const dead = await db.transaction((tx) => applyBatch(tx, events, { prepared, applied, settle }), {
+    const dead = await db.transaction((tx) => applyBatch(tx, events, { prepared, applied, updateDerived }), {
       settings: `${APPLYING}; ${settings}`,
     });
     for (const event of events) counts.get(partitionName(event))![dead.has(event) ? 'dead' : 'applied']++;

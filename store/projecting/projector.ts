@@ -10,14 +10,14 @@ import { isTooMuch } from '../db/faults.ts';
 import { onNotify } from '../db/notifications.ts';
 import type { Db, Session } from '../db/pool.ts';
 import { type ApplyOptions, applyBatch } from './apply.ts';
+import { updateDerived, updateDerivedLater } from './derived-state.ts';
 import { applyLateIn, LARGE, lateEvents, setAside } from './late.ts';
 import { partitionShare } from './leases.ts';
 import { ARCHIVE, FACTS, lockAllPartitions, lockPartitions, partitionsAmong, partitionsByKey } from './partitions.ts';
+import { applyPending, applyPendingIn } from './pending-changes.ts';
 import { lag, placesOf, positionsOf } from './positions.ts';
 import { type PreparedBatch, prepare } from './prepare.ts';
 import { type LogBatch, type LogEvent, type Portion, type Positions, partitionName, readBatch } from './read-batch.ts';
-import { settle, settleLater } from './settle.ts';
-import { settleRest, settleRestIn } from './unsettled.ts';
 
 export type ProjectorOptions = ApplyOptions & {
   /** Schema that holds the tables; a rebuild names another. */
@@ -171,7 +171,7 @@ async function applyNext(
   const from = await lockPositions(tx, projection, mine);
   if (projection === FACTS && mine === null) {
     await applyLateIn(tx);
-    while (await settleRestIn(tx));
+    while (await applyPendingIn(tx));
   }
   // Positions move by projecting alone, and nothing beyond them is changed: what was read from here still holds, but more may have come.
   const holds = ahead !== null && ahead.batch.events.length > 0 && samePositions(ahead.from.own, from.own);
@@ -189,7 +189,7 @@ async function applyNext(
     ...options,
     applied: from.all,
     prepared: usable?.prepared ?? null,
-    settle: mine === null ? settle : settleLater,
+    updateDerived: mine === null ? updateDerived : updateDerivedLater,
   });
   await movePositions(tx, projection, { events: taken, dead });
   options.onKeys?.(new Set(events.map(({ key }) => key)));
@@ -299,7 +299,7 @@ export async function movePositions(tx: Session, projection: string, { events, d
 /** Applies everything that is in the log now. Returns how many events were applied. */
 export async function projectAll(db: Db, options: ProjectorOptions = {}): Promise<number> {
   // A projector without work does not wait for others.
-  if (options.projection === undefined && (await lag(db)) === 0 && !(await isUnsettled(db))) return 0;
+  if (options.projection === undefined && (await lag(db)) === 0 && !(await hasPending(db))) return 0;
   const { next } = batches(db, options);
   let total = 0;
   for (;;) {
@@ -309,9 +309,9 @@ export async function projectAll(db: Db, options: ProjectorOptions = {}): Promis
   }
 }
 
-/** Something that the last batches left is not settled yet. */
-async function isUnsettled(db: Session): Promise<boolean> {
-  return (await db.query('select 1 from troupe.unsettled limit 1', [], { name: 'is_unsettled' })).rows.length > 0;
+/** Something that the last batches left is not applied yet. */
+async function hasPending(db: Session): Promise<boolean> {
+  return (await db.query('select 1 from troupe.pending_changes limit 1', [], { name: 'has_pending' })).rows.length > 0;
 }
 
 export type RunOptions = {
@@ -328,7 +328,7 @@ export type OnBatch = (
   seconds: number,
 ) => void;
 
-/** Partitions, and what is left to settle, of a projector that died are no batch. Three times as often as claims must be renewed. */
+/** Partitions, and what is left to apply, of a projector that died are no batch. Three times as often as claims must be renewed. */
 const POLL_MS = 1500;
 /** Where nobody waits, after a batch so many times as long as it took is left for more to come, while it keeps coming, */
 const GATHER = 4;
@@ -383,7 +383,7 @@ export async function runProjector(
       const began = performance.now();
       const batch = await next();
       if (batch.applied > 0) onBatch({ events: batch.applied, keys, delay }, (performance.now() - began) / 1000);
-      await settleRest(db);
+      await applyPending(db);
       applyLate();
       applied += batch.applied;
       more = batch.more;

@@ -16,9 +16,16 @@ import { rowsOf, TABLES, TARGETS } from '../tables/catalogue.ts';
 import { effective } from '../tables/effective.ts';
 import type { Rows } from '../tables/projection.ts';
 import { amended, type LoggedEvent } from './amend.ts';
+import {
+  episodesWithForeign,
+  judgedGroups,
+  noteForeign,
+  taskDigests,
+  tasksOf,
+  updateDerived,
+} from './derived-state.ts';
 import type { LogEvent } from './read-batch.ts';
 import { RowBuffer } from './row-buffer.ts';
-import { episodesWithForeign, judgedGroups, noteForeign, settle, taskDigests, tasksOf } from './settle.ts';
 import { type BatchOfKey, withDerived } from './traces.ts';
 import { remove, upsert } from './write-rows.ts';
 
@@ -111,7 +118,7 @@ export async function reprojectKeys(tx: Session, keys: readonly string[]): Promi
     const now = await reproject(tx, key, foreign, null);
     if (now) derived.set(key, now);
   }
-  await settle(tx, { derived, touched, groupsBefore, tasks, digestsBefore, foreign, orphaned });
+  await updateDerived(tx, { derived, touched, groupsBefore, tasks, digestsBefore, foreign, orphaned });
 }
 
 /**
@@ -138,7 +145,7 @@ export async function forgetKeys(tx: Session, keys: readonly string[], groups: r
   const digestsBefore = await taskDigests(tx, tasks);
   await takeRows(tx, keys);
   await countOf(tx, facts.deleteFrom('scores').where('key', '=', anyOf(groups.map((group) => `g/${group}`))));
-  await settle(tx, {
+  await updateDerived(tx, {
     derived: new Map(episodes.map((id) => [`e/${id}`, []])),
     touched: new Map(),
     groupsBefore: new Map(),

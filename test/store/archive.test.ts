@@ -7,8 +7,8 @@ import { type LogRecord, writeRecord } from '../../ingest/log/kafka-record.ts';
 import type { Reading } from '../../ingest/log/source.ts';
 import { archiveIn } from '../../store/log/archive.ts';
 import { reconcile } from '../../store/log/reconcile.ts';
+import { applyPending } from '../../store/projecting/pending-changes.ts';
 import { checksum } from '../../store/projecting/rebuilding/checksum.ts';
-import { settleRest } from '../../store/projecting/unsettled.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import '../support/replay.ts';
 import { anEpisode, event } from './support/events.ts';
@@ -42,7 +42,7 @@ describe('What is read of a log outside the database', () => {
   afterEach(() => fresh.close());
   const take = async (...readings: Reading[]) => {
     const archived = await fresh.db.transaction((tx) => archiveIn(tx, LOG, readings));
-    await settleRest(fresh.db);
+    await applyPending(fresh.db);
     return archived;
   };
   const position = async (partition = 0): Promise<number> => {
@@ -213,7 +213,7 @@ describe('What is read of a log outside the database', () => {
                 return records.length === 0 ? [] : [readingOf(records, { partition, end: part.length })];
               });
               await own.db.transaction((tx) => archiveIn(tx, LOG, readings));
-              await settleRest(own.db);
+              await applyPending(own.db);
             }
             expect(await checksum(own.db)).toEqual(wanted);
           } finally {

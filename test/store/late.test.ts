@@ -5,10 +5,10 @@ import { kafkaPartitionOf, partitionOf } from '../../ingest/log/partition.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import { followLog } from '../../store/log/follow.ts';
 import { lateEvents } from '../../store/projecting/late.ts';
+import { applyPending } from '../../store/projecting/pending-changes.ts';
 import { waitProjected } from '../../store/projecting/positions.ts';
 import { batches, projectAll } from '../../store/projecting/projector.ts';
 import { checksum } from '../../store/projecting/rebuilding/checksum.ts';
-import { settleRest } from '../../store/projecting/unsettled.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { event } from './support/events.ts';
 import { memoryTopic } from './support/memory-topic.ts';
@@ -59,7 +59,7 @@ describe('An event that is large', () => {
     expect(await messages()).toEqual(['c', 'small']);
     await expect(waitProjected(fresh.db, { timeoutMs: 50 })).rejects.toMatchObject({ code: 'busy' });
     await lateEvents().next(fresh.db, never);
-    await settleRest(fresh.db);
+    await applyPending(fresh.db);
     await waitProjected(fresh.db, { timeoutMs: 10_000 });
     expect(await checksum(fresh.db)).toEqual(await tablesOf(events, 10));
   }, 120_000);
@@ -81,7 +81,7 @@ describe('An event that is large', () => {
     await postgresLog(fresh.db).append(events);
     await batches(fresh.db, { share: ALL }).next();
     await lateEvents().next(fresh.db, never);
-    await settleRest(fresh.db);
+    await applyPending(fresh.db);
     expect(await messages()).toEqual(['a', 'b', 'c']);
     expect(await checksum(fresh.db)).toEqual(await tablesOf(events, 10));
   }, 120_000);
@@ -104,7 +104,7 @@ describe('An event that is large', () => {
     const [letter, ...more] = await letters();
     expect([letter!.place, letter!.code, more]).toEqual([`embedded/${partitionOf('e/e')}/0`, 'too_large', []]);
     expect(JSON.parse(letter!.raw)).toMatchObject({ id: 'e-a' });
-    await settleRest(fresh.db);
+    await applyPending(fresh.db);
     await waitProjected(fresh.db, { timeoutMs: 10_000 });
   }, 120_000);
 

@@ -11,8 +11,8 @@ import { projectAll } from '../../store/projecting/projector.ts';
 import { freshDatabase } from '../support/database.ts';
 import { anEpisode, event } from './support/events.ts';
 
-/** They have a row for each partition of a log, for each archive, or for what the last batches left to settle. */
-const SMALL = /on (log_partitions|positions|archives|unsettled)\b/;
+/** They have a row for each partition of a log, for each archive, or for what the last batches left to apply. */
+const SMALL = /on (log_partitions|positions|archives|pending_changes)\b/;
 
 /** The database, and the text of every named statement that was asked of it. */
 function watched(db: Db): { readonly db: Db; readonly asked: ReadonlyMap<string, string> } {

@@ -1,4 +1,4 @@
-/** Several projectors of one project: each works on partitions of its own, and what matters to those of another is settled in between. */
+/** Several projectors of one project: each works on partitions of its own, and what matters to those of another is applied in between. */
 import { randomUUID } from 'node:crypto';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -11,10 +11,10 @@ import type { Db } from '../../store/db/pool.ts';
 import { ARCHIVING, archiveIn } from '../../store/log/archive.ts';
 import { reconcile } from '../../store/log/reconcile.ts';
 import { fairShare, partitionShare } from '../../store/projecting/leases.ts';
+import { applyPending } from '../../store/projecting/pending-changes.ts';
 import { waitProjected } from '../../store/projecting/positions.ts';
 import { batches, projectAll, runProjector } from '../../store/projecting/projector.ts';
 import { checksum } from '../../store/projecting/rebuilding/checksum.ts';
-import { settleRest } from '../../store/projecting/unsettled.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import '../support/replay.ts';
 import { anEpisode, aStory, event } from './support/events.ts';
@@ -55,13 +55,13 @@ async function readAll(
       const some = records.slice(from, from + size);
       const reading: Reading = { partition, from, next: from + some.length, end: records.length, records: some };
       await db.transaction((tx) => archiveIn(tx, READ, [reading]), { settings: ARCHIVING });
-      await settleRest(db);
+      await applyPending(db);
     }
   };
   // Where one fails the others end before the test does.
   const ended = await Promise.allSettled(parts.map(readPart));
   for (const one of ended) if (one.status === 'rejected') throw one.reason;
-  await settleRest(db);
+  await applyPending(db);
 }
 
 describe('Projectors of one topic', () => {
@@ -105,7 +105,7 @@ describe('Projectors of one topic', () => {
     );
   });
 
-  it('do not wait for one that holds another partition, and settle with it what concerns both', async () => {
+  it('do not wait for one that holds another partition, and apply with it what concerns both', async () => {
     const word = event('feedback.recorded', {
       ...{ feedback_id: 'w', kind: 'score', name: 'rating', value: 1 },
       target: { kind: 'foreign', id: 'resp' },
@@ -123,18 +123,18 @@ describe('Projectors of one topic', () => {
         await archiveIn(held, READ, [readingOf(call)]);
         // Were it to wait, the test would end by its time: the first transaction ends after it.
         await fresh.db.transaction((tx) => archiveIn(tx, READ, [readingOf(word)]), { settings: ARCHIVING });
-        await settleRest(fresh.db);
+        await applyPending(fresh.db);
       },
       { settings: ARCHIVING },
     );
-    await settleRest(fresh.db);
+    await applyPending(fresh.db);
     const { rows } = await fresh.db.query(
       'select resolved_episode_id as id, resolved_call_id as call from facts.feedback',
     );
     expect(rows).toEqual([{ id, call: 'c' }]);
     const { rows: summary } = await fresh.db.query('select calls from facts.episodes');
     expect(summary).toEqual([{ calls: 1 }]);
-    expect((await fresh.db.query('select 1 from troupe.unsettled')).rows).toEqual([]);
+    expect((await fresh.db.query('select 1 from troupe.pending_changes')).rows).toEqual([]);
   });
 });
 

@@ -124,7 +124,7 @@ export async function restoreBackup(
           } else throw damaged(`it has an entry ${got(name)}`);
         }
         checkSeal(seal, { rows, files: files.length, sha256: hash.digest('hex') });
-        await settle(tx, manifest, home);
+        await takeState(tx, manifest, home);
         for (const path of files) await moveInto(join(aside, path), join(home.root, path));
         for (const folder of new Set(files.map((path) => dirname(join(home.root, path))))) await syncFolder(folder);
         return {
@@ -243,7 +243,7 @@ async function makeEmpty(tx: Session, { tables }: BackupManifest): Promise<void>
 }
 
 /** Sequences go on where they were, and what names the folder of the home names the one of now. */
-async function settle(tx: Session, { sequences, home: before, former_homes }: BackupManifest, home: Home) {
+async function takeState(tx: Session, { sequences, home: before, former_homes }: BackupManifest, home: Home) {
   for (const [name, { value, called }] of Object.entries(sequences))
     await tx.query('select setval($1::regclass, $2::bigint, $3)', [name, value, called]);
   await moveHome(tx, { former: [...former_homes, before], root: home.root });

@@ -34,11 +34,11 @@ export type PendingChanges = {
 };
 
 /** How what follows from a batch is done. The transaction's search_path names the schema. */
-export type Settle = (tx: Session, changed: BatchChanges) => Promise<void>;
+export type UpdateDerived = (tx: Session, changed: BatchChanges) => Promise<void>;
 
 /** At once: the transaction holds the locks of all keys. */
-export const settle: Settle = async (tx, changed) => {
-  const { foreign, tasks, played, episodes } = await settleOwn(tx, changed);
+export const updateDerived: UpdateDerived = async (tx, changed) => {
+  const { foreign, tasks, played, episodes } = await updateOwn(tx, changed);
   const digestsBefore = await taskDigests(tx, tasks);
   await mendTasks(tx, tasks);
   await touchPlayed(tx, [...played, ...(await changedTasks(tx, digestsBefore, tasks))]);
@@ -46,15 +46,17 @@ export const settle: Settle = async (tx, changed) => {
   await summarise(tx, new Map([...new Set([...attached, ...episodes])].map((id) => [id, 0])));
 };
 
-/** After the commit, under the locks of the keys that it matters to (`settleRest`). */
-export const settleLater: Settle = async (tx, changed) => {
-  const rest = await settleOwn(tx, changed);
+/** After the commit, under the locks of the keys that it matters to (`applyPending`). */
+export const updateDerivedLater: UpdateDerived = async (tx, changed) => {
+  const rest = await updateOwn(tx, changed);
   if (Object.values(rest).every((ids) => ids.length === 0)) return;
-  await tx.query('insert into troupe.unsettled (what) values ($1)', [JSON.stringify(rest)], { name: 'settle_later' });
+  await tx.query('insert into troupe.pending_changes (what) values ($1)', [JSON.stringify(rest)], {
+    name: 'derived_later',
+  });
 };
 
 /** What matters to the keys of the batch alone. Returns the rest. */
-async function settleOwn(
+async function updateOwn(
   tx: Session,
   { derived, touched, groupsBefore, tasks, digestsBefore, foreign, orphaned }: BatchChanges,
 ): Promise<PendingChanges> {

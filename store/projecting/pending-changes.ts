@@ -6,28 +6,28 @@
  */
 import { KEYED } from '../../ingest/log/keyed.ts';
 import type { Db, Session } from '../db/pool.ts';
+import { changedTasks, judgedEpisodesOf, type PendingChanges, taskDigests } from './derived-state.ts';
 import { partitionLabel, partitionsAmong, partitionsByKey, tryPartitions } from './partitions.ts';
 import { attachForeign } from './resolver.ts';
-import { changedTasks, judgedEpisodesOf, type PendingChanges, taskDigests } from './settle.ts';
 import { summarise } from './summaries.ts';
 import { mendTasks } from './tasks-of-traces.ts';
 
-/** Batches whose rest is settled together. */
+/** Batches whose rest is applied together. */
 const AT_ONCE = 20;
 
-/** Settles what was left, as far as its locks are free. */
-export async function settleRest(db: Db): Promise<void> {
+/** Applies what was left, as far as its locks are free. */
+export async function applyPending(db: Db): Promise<void> {
   const settings = `set local search_path = facts, pg_catalog; set local synchronous_commit = off; ${KEYED}`;
-  while (await db.transaction(settleRestIn, { settings }));
+  while (await db.transaction(applyPendingIn, { settings }));
 }
 
-/** The same inside a transaction of the caller, whose search_path names the schema. Returns whether there may be more to settle. */
-export async function settleRestIn(tx: Session): Promise<boolean> {
+/** The same inside a transaction of the caller, whose search_path names the schema. Returns whether there may be more. */
+export async function applyPendingIn(tx: Session): Promise<boolean> {
   const { rows } = await tx.query<{ what: PendingChanges }>(
-    `delete from troupe.unsettled where ctid = any(array(
-       select ctid from troupe.unsettled where what->>'late' is null limit ${AT_ONCE} for update skip locked)) returning what`,
+    `delete from troupe.pending_changes where ctid = any(array(
+       select ctid from troupe.pending_changes where what->>'late' is null limit ${AT_ONCE} for update skip locked)) returning what`,
     [],
-    { name: 'unsettled' },
+    { name: 'take_pending' },
   );
   if (rows.length === 0) return false;
   const all = (name: keyof PendingChanges): string[] => [...new Set(rows.flatMap(({ what }) => what[name]))];
@@ -52,7 +52,7 @@ export async function settleRestIn(tx: Session): Promise<boolean> {
 
   const rest: PendingChanges = { foreign: foreign.left, tasks: tasks.left, played: [], episodes: episodes.left };
   const isDone = Object.values(rest).every((ids) => ids.length === 0);
-  if (!isDone) await tx.query('insert into troupe.unsettled (what) values ($1)', [JSON.stringify(rest)]);
+  if (!isDone) await tx.query('insert into troupe.pending_changes (what) values ($1)', [JSON.stringify(rest)]);
   if (isDone) return rows.length === AT_ONCE;
   return foreign.mine.length + tasks.mine.length + episodes.mine.length > 0;
 }
