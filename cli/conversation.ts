@@ -1,7 +1,7 @@
 /** An episode as people read it: what happened in order, then what was judged of it. */
 
+import { shownFlags } from '../api/operations/episodes/text.ts';
 import { isRecord } from '../ingest/events/json.ts';
-import { NO_TOKEN_IDS } from '../ingest/formats/kit/run.ts';
 import type { CallEntry, Candidate, Entry, PromptMessage, Row, ToolEntry } from '../store/explore/episodes/entries.ts';
 import type { EpisodePage } from '../store/explore/episodes/read-page.ts';
 import { paint, table } from './output.ts';
@@ -10,10 +10,6 @@ import { paint, table } from './output.ts';
 const SHOWN = 1200;
 
 export type ConversationOptions = { readonly full: boolean };
-
-/** The flags of an episode that are shown, such as incomplete. The flag of sources without token ids is left out: most have it. */
-export const shownFlags = ({ flags }: Readonly<Record<string, unknown>>): readonly string[] =>
-  (Array.isArray(flags) ? flags.map(String) : []).filter((flag) => flag !== NO_TOKEN_IDS);
 
 /** The line above the conversation. */
 export function heading({ episode }: EpisodePage): string {

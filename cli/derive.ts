@@ -63,7 +63,8 @@ async function addOperation(group: Command, operation: Operation): Promise<void>
     if (flags.json) printJson(output);
     else {
       const text = await operation.text();
-      print(text(output, { table, say: flags.quiet ? () => {} : say }));
+      const shown = text(output, { table, say: flags.quiet ? () => {} : say });
+      if (shown !== '') print(shown);
       for (const warning of (output as { warnings?: readonly string[] }).warnings ?? []) say(warning);
     }
     return operation.exit?.(output) ?? EXIT.done;

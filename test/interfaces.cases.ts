@@ -1,3 +1,6 @@
+import type { Event } from '../ingest/events/events.ts';
+import { event } from './store/support/events.ts';
+
 /** What test/interfaces.test.ts asks of every operation, in this order: its input for a name, and what the answer holds. */
 type Case = readonly [operation: string, input: (name: string) => Readonly<Record<string, unknown>>, answer: object];
 
@@ -12,6 +15,19 @@ export const LETTERS = [
   { place: 'a', code: 'bad_json', raw: Buffer.from('{"no": json') },
   { place: 'b', code: 'bad_json', raw: bad },
   { place: 'c', code: 'unknown_event', raw: Buffer.from('{}') },
+];
+
+/** What was recorded before the operations are asked. */
+export const RECORDED: readonly Event[] = [
+  event('team.defined', { team_id: 'pair', agents: [{ role: 'coder' }, { role: 'tester' }], edges: [] }),
+  event('team.defined', { team_id: 'solo', agents: [{ role: 'coder' }], edges: [] }),
+  event(
+    'episode.started',
+    { episode_id: 'first', task_id: 'sums', team_id: 'pair', tags: { phase: 'rl' } },
+    { time: '2026-01-01T00:00:00Z' },
+  ),
+  event('episode.finished', { episode_id: 'first', outcome: 'success' }, { time: '2026-01-01T00:01:00Z' }),
+  event('episode.started', { episode_id: 'second', task_id: 'sums' }, { time: '2026-01-02T00:00:00Z' }),
 ];
 
 export const CASES: readonly Case[] = [
@@ -86,5 +102,19 @@ export const CASES: readonly Case[] = [
   ['key.list', () => ({ sort: 'name', limit: 2 }), { total: 5, items: [{ name: 'http', state: 'live' }, {}] }],
   ['key.revoke', (name) => ({ key: name }), { name: 'NAME', state: 'revoked' }],
   ['key.revoke', (name) => ({ key: name }), unknown],
+  ['episodes.list', () => ({ limit: 1 }), { total: 2, items: [{ episode_id: 'second' }], waiting_events: 0 }],
+  ['episodes.list', () => ({ tag: { phase: 'rl' } }), { total: 1, items: [{ episode_id: 'first' }] }],
+  ['episodes.list', () => ({ filter: 'task_id = sums', closed: true }), { total: 1, next: null, warnings: [] }],
+  ['episodes.list', () => ({ filter: 'role = coder' }), { code: 'usage' }],
+  ['teams.list', () => ({ sort: '-episodes' }), { total: 2, items: [{ team_id: 'pair', episodes: 1 }, {}] }],
+  ['teams.like', () => ({ team: 'pair' }), { team_id: 'pair', teams: [{ team_id: 'solo' }] }],
+  ['teams.like', () => ({ team: 'nobody' }), unknown],
+  ['teams.show', () => ({ team: 'nobody' }), unknown],
+  ['lineage', () => ({ id: 'first', depth: 1 }), { found: [{ kind: 'episode', id: 'first' }], pruned: [] }],
+  ['lineage', () => ({ id: 'nobody' }), unknown],
+  ['lineage', () => ({ id: 'first', depth: 11 }), { code: 'usage' }],
+  ['compare', () => ({ first: 'pair', second: 'solo', level: 0.9 }), { level: 0.9, first: { id: 'pair' }, mixed: 0 }],
+  ['compare', () => ({ first: 'pair', second: 'nobody' }), unknown],
+  ['checksum', () => ({}), { tables: { episodes: { rows: 2 } } }],
   ['rebuild', () => ({}), { archived: 0, left_out: 0, not_judged: [] }],
 ];

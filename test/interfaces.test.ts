@@ -17,7 +17,7 @@ import { createKey } from '../store/keys/api-keys.ts';
 import { runJobs } from '../store/queue/jobs/worker.ts';
 import { type TestApp, testApp } from './api/support/app.ts';
 import { document, type Shell, warmShell } from './cli/support/troupe.ts';
-import { CASES, LETTERS, SETTINGS } from './interfaces.cases.ts';
+import { CASES, LETTERS, RECORDED, SETTINGS } from './interfaces.cases.ts';
 
 const operations = await allOperations();
 const INTERFACES = ['command', 'http', 'library', 'client'] as const;
@@ -43,6 +43,7 @@ beforeAll(async () => {
       `insert into troupe.dead_letters (endpoint, place, code, field, expected, got, raw, digest) values ('file', $1, $2, '', 'JSON', 'other', $3, $1)`,
       [place, code, raw],
     );
+  await at.parts.log.append([...RECORDED]);
   url = await at.app.listen({ host: '127.0.0.1', port: 0 });
   const jobs = { ...at.parts, now: () => new Date() };
   const context = operationContext({ ...jobs, signal: stop.signal, settings: SETTINGS, env: process.env });
@@ -70,7 +71,11 @@ async function answerOf(by: Interface, operation: Operation, input: Input): Prom
     const path = route.replace(/:\w+/, encodeURIComponent(String(input[inPath ?? ''])));
     const headers = { authorization: `Bearer ${key}` };
     const query = new URLSearchParams(
-      Object.entries(rest).map(([name, value]): [string, string] => [name, String(value)]),
+      Object.entries(rest).flatMap(([name, value]): [string, string][] =>
+        typeof value === 'object' && value !== null
+          ? Object.entries(value).map(([key, one]) => [`${name}.${key}`, String(one)])
+          : [[name, String(value)]],
+      ),
     );
     const answer = await at.app.inject(
       method === 'POST'

@@ -33,11 +33,7 @@ export function connect({ url = 'http://127.0.0.1:7717', key, fetch: send = fetc
       delete rest[field];
       return encodeURIComponent(textOf(value));
     });
-    const query = new URLSearchParams(
-      Object.entries(rest).flatMap(([field, value]) =>
-        value === undefined ? [] : [[field, textOf(value)] as [string, string]],
-      ),
-    );
+    const query = new URLSearchParams(Object.entries(rest).flatMap(([field, value]) => queryPairs(field, value)));
     const asked = method === 'POST' ? path : `${path}${query.size === 0 ? '' : `?${query.toString()}`}`;
     const answer = await send(new URL(asked, url), {
       method,
@@ -79,5 +75,12 @@ async function resultOf(
     await new Promise((resolve) => setTimeout(resolve, pause));
   }
 }
+
+/** A value of a map is written `tag.phase=rl`. */
+const queryPairs = (field: string, value: unknown): [string, string][] => {
+  if (value === undefined) return [];
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return [[field, textOf(value)]];
+  return Object.entries(value).map(([name, one]) => [`${field}.${name}`, textOf(one)]);
+};
 
 const textOf = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value));

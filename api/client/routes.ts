@@ -18,5 +18,12 @@ export const ROUTES: Readonly<Record<string, readonly [method: string, path: str
   'schedule.show': ['GET', '/v1/schedules/:name'],
   'receiver.list': ['GET', '/v1/receivers'],
   'receiver.test': ['POST', '/v1/receivers/:name/test'],
+  'episodes.list': ['GET', '/v1/episodes'],
+  'teams.like': ['GET', '/v1/teams/:team/like'],
+  'teams.list': ['GET', '/v1/teams'],
+  'teams.show': ['GET', '/v1/teams/:team'],
+  lineage: ['GET', '/v1/lineage/:id'],
+  compare: ['GET', '/v1/compare'],
+  checksum: ['GET', '/v1/checksum'],
   rebuild: ['POST', '/v1/rebuild', 'long'],
 };

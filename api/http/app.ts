@@ -34,12 +34,10 @@ import { type DocumentedRoute, documented, openapiDocument } from './openapi.ts'
 import { foreignOrigin, type OriginOptions, severalHosts } from './origin.ts';
 import { sendProblem } from './problem.ts';
 import { artifactRoutes } from './routes/artifacts.ts';
-import { compareRoutes } from './routes/compare.ts';
 import { episodeRoutes } from './routes/episodes.ts';
 import { eventRoutes } from './routes/events.ts';
 import { gatewayRoutes } from './routes/gateway.ts';
 import { healthRoutes } from './routes/health.ts';
-import { lineageRoutes } from './routes/lineage.ts';
 import { listRoutes } from './routes/lists.ts';
 import { operationContext, operationRoutes } from './routes/operations.ts';
 import { otlpRoutes } from './routes/otlp.ts';
@@ -226,8 +224,6 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     roundRoutes(app, db);
     runRoutes(app, db);
     operationRoutes(app, await allOperations(), operationContext(options));
-    compareRoutes(app, db);
-    lineageRoutes(app, db);
     artifactRoutes(app, db);
     sqlRoutes(app, { reader: options.reader ?? (async () => null) });
     pageRoutes(app);

@@ -1,6 +1,7 @@
 /** The OpenAPI 3.1 document, made from the documentation of each route. TypeBox schemas are JSON Schema and are included unchanged. */
 import type { TObject, TSchema } from 'typebox';
 import type { Scope } from '../../store/keys/api-key.ts';
+import { queryName } from './query.ts';
 
 /** The documentation of a route, in `config.doc`. */
 export type RouteDoc = {
@@ -96,7 +97,7 @@ function operation(url: string, doc: RouteDoc): Record<string, unknown> {
   const parameters = [
     ...[...url.matchAll(/:([a-z_]+)/gi)].map(([, name]) => parameter('path', name!, true, { type: 'string' })),
     ...Object.entries(doc.query?.properties ?? {}).map(([name, schema]) =>
-      parameter('query', name, required.includes(name), schema as Record<string, unknown>),
+      parameter('query', queryName(name, doc.query!), required.includes(name), schema as Record<string, unknown>),
     ),
     ...Object.entries(doc.headers ?? {}).map(([name, description]) =>
       parameter('header', name, false, { type: 'string', description }),

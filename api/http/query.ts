@@ -1,67 +1,40 @@
 /** Query strings, read by the TypeBox schema that also documents them: an unknown name or a wrong value is refused, never ignored. */
-import { type Static, type TObject, type TSchema, Type } from 'typebox';
-import { Check } from 'typebox/value';
+import type { Static, TObject } from 'typebox';
+import { read } from '../../document.ts';
 import { got, TroupeError } from '../../errors.ts';
-import { normaliseTime } from '../../ingest/events/decode.ts';
 import { needsEscape } from '../../ingest/events/text.ts';
 
-/** Filters by tag: `tag.phase=rl`. */
-const TAG = 'tag.';
+/** The query by its schema. Throws `usage` naming the field. */
+export const readQuery = <T extends TObject>(query: unknown, schema: T): Static<T> =>
+  read(schema, queryValues(query, schema), { called: 'The query' });
 
-export const PAGE = {
-  limit: Type.Optional(
-    Type.Integer({
-      minimum: 1,
-      maximum: 500,
-      description: 'rows of the page at most, 50 if left out; a page of more than 2 MiB ends sooner',
-    }),
-  ),
-  after: Type.Optional(Type.String({ maxLength: 4096, description: 'the `next` of the page before' })),
-};
-export const PAGE_SIZE = 50;
-
-/** The query by its schema; `tags` are the values of `tag.*`, where the schema has a `tag.KEY`. Throws `usage` naming the field. */
-export function readQuery<T extends TObject>(
-  query: unknown,
-  schema: T,
-): { readonly values: Static<T>; readonly tags: Readonly<Record<string, string>> } {
-  const values: Record<string, unknown> = {};
-  // Without a prototype: __proto__ is a tag like any other.
-  const tags = Object.create(null) as Record<string, string>;
-  const names = Object.keys(schema.properties);
+/** The values of a query, of the types that its schema has where they can be; one of a map is written `tag.phase=rl`. */
+export function queryValues(query: unknown, { properties }: TObject): Readonly<Record<string, unknown>> {
+  // Without prototypes: __proto__ is a name like any other.
+  const values = Object.create(null) as Record<string, unknown>;
   for (const [name, written] of Object.entries(query as Record<string, unknown>)) {
     if (typeof written !== 'string') throw wrong(name, 'one value', written);
     if (needsEscape(name)) throw wrong(name, 'a name without U+0000', name);
     if (needsEscape(written)) throw wrong(name, 'text without U+0000', written);
-    if (name.startsWith(TAG) && name.length > TAG.length && names.includes(`${TAG}KEY`)) {
-      tags[name.slice(TAG.length)] = written;
-      continue;
-    }
-    const expected = schema.properties[name] as FieldSchema;
-    if (!names.includes(name) || name === `${TAG}KEY`) throw wrong(name, `one of ${names.join(', ')}`, name);
-    const value = typed(expected, written);
-    if (!Check(expected, value)) throw wrong(name, typeText(expected), written);
-    values[name] = value;
+    const [, map = '', key = ''] = /^([^.]+)\.(.+)$/s.exec(name) ?? [];
+    if (Object.hasOwn(properties, map) && isMap(properties[map]!)) {
+      values[map] ??= Object.create(null);
+      (values[map] as Record<string, string>)[key] = written;
+    } else values[name] = Object.hasOwn(properties, name) ? typed(properties[name]!, written) : written;
   }
-  const missing = (schema.required as readonly string[] | undefined)?.find((name) => !Object.hasOwn(values, name));
-  if (missing !== undefined) throw wrong(missing, typeText(schema.properties[missing] as FieldSchema), undefined);
-  return { values: values as Static<T>, tags };
+  return { ...values };
 }
 
-type FieldSchema = TSchema & Record<string, unknown>;
+const isMap = (schema: object): boolean => 'patternProperties' in schema;
 
-function typed(schema: Record<string, unknown>, written: string): unknown {
-  if (schema.type === 'integer' || schema.type === 'number')
-    return /^-?\d+(?:\.\d+)?$/.test(written) ? Number(written) : written;
-  if (schema.type === 'boolean')
-    return written === 'true' || written === '1' ? true : written === 'false' || written === '0' ? false : written;
-  return written;
-}
+/** How a field is written in a query string. */
+export const queryName = (name: string, { properties }: TObject): string =>
+  isMap(properties[name]!) ? `${name}.KEY` : name;
 
-function typeText({ type, minimum, maximum, enum: allowed }: Record<string, unknown>): string {
-  if (Array.isArray(allowed)) return `one of ${allowed.join(', ')}`;
-  if (type === 'integer') return `a whole number${minimum === undefined ? '' : ` from ${minimum} to ${maximum}`}`;
-  return `a ${String(type)}`;
+function typed({ type }: { readonly type?: unknown }, written: string): unknown {
+  if (type === 'integer' || type === 'number') return /^-?\d+(?:\.\d+)?$/.test(written) ? Number(written) : written;
+  if (type !== 'boolean') return written;
+  return written === 'true' || written === '1' ? true : written === 'false' || written === '0' ? false : written;
 }
 
 const wrong = (field: string, expected: string, value: unknown): TroupeError =>
@@ -75,27 +48,4 @@ const wrong = (field: string, expected: string, value: unknown): TroupeError =>
 export function readId(written: string): string {
   if (written !== '' && !needsEscape(written)) return written;
   throw wrong('id', 'a text without U+0000', written);
-}
-
-/** The time of rows without one, in the order of a list. */
-export const UNKNOWN_TIME = '-infinity';
-
-/** A place in a list: the time (UTC, or {@link UNKNOWN_TIME}) and the id of the last row seen. */
-export type Place = { readonly at: string; readonly id: string };
-
-export const writeCursor = ({ at, id }: Place): string => Buffer.from(JSON.stringify([at, id])).toString('base64url');
-
-/** Throws `usage` for a cursor that no page gave. */
-export function readCursor(text: string): Place {
-  try {
-    const value: unknown = JSON.parse(Buffer.from(text, 'base64url').toString('utf8'));
-    if (Array.isArray(value) && value.length === 2) {
-      const [at, id] = value as unknown[];
-      const time = at === UNKNOWN_TIME ? at : normaliseTime(at);
-      if (time !== undefined && typeof id === 'string' && !needsEscape(id)) return { at: time, id };
-    }
-  } catch {
-    // Reported below.
-  }
-  throw wrong('after', 'the `next` of an earlier page', text);
 }

@@ -7,6 +7,11 @@ export const NOUNS = {
   deadletters: () => import('./deadletters.ts'),
   schedule: () => import('./schedule.ts'),
   receiver: () => import('./receiver.ts'),
+  episodes: () => import('./episodes.ts'),
+  teams: () => import('./teams.ts'),
+  lineage: () => import('./lineage.ts'),
+  compare: () => import('./compare.ts'),
+  checksum: () => import('./checksum.ts'),
   rebuild: () => import('./rebuild.ts'),
 } as const;
 

@@ -3,7 +3,7 @@ import { type TObject, Type } from 'typebox';
 import { got, TroupeError } from '../../errors.ts';
 import { asText } from '../../ingest/events/json.ts';
 import { needsEscape } from '../../ingest/events/text.ts';
-import { defaulted } from './operation.ts';
+import { defaulted, written } from './operation.ts';
 
 /** The fields that every list takes; the first of `sort` is the order where none is given, and `-name` is from the last. */
 export const listInput = (sort: readonly [string, ...string[]], limit = 50) => ({
@@ -16,6 +16,17 @@ export const listInput = (sort: readonly [string, ...string[]], limit = 50) => (
   limit: defaulted(Type.Integer({ minimum: 1, maximum: 500, description: 'maximum number of rows' }), limit),
   after: Type.Optional(Type.String({ maxLength: 4096, description: 'the `next` of the page before' })),
 });
+
+/** The grammar of recipes over the fields of a list. */
+export const filter = Type.Optional(
+  written(
+    Type.String({
+      maxLength: 8192,
+      description: 'only these: a filter as in a recipe, such as reward >= 0.5 and tags.phase = rl',
+    }),
+    { flag: 'where' },
+  ),
+);
 
 /** One page of a list. */
 export const listOf = <R extends TObject>(row: R) =>

@@ -43,10 +43,15 @@ export function routeOf(operation: Operation): Route {
 }
 
 const idOf = ({ input: { properties, required } }: Operation): string | null =>
-  Object.entries(properties).find(
-    ([name, schema]) =>
-      writingOf(schema).position &&
-      (required as readonly string[] | undefined)?.includes(name) &&
-      'type' in schema &&
-      schema.type !== 'array',
+  only(
+    Object.entries(properties).filter(
+      ([name, schema]) =>
+        writingOf(schema).position &&
+        (required as readonly string[] | undefined)?.includes(name) &&
+        'type' in schema &&
+        schema.type !== 'array',
+    ),
   )?.[0] ?? null;
+
+/** Two things of one kind stand in the query, not one of them in the path. */
+const only = <T>(all: readonly T[]): T | undefined => (all.length === 1 ? all[0] : undefined);

@@ -137,7 +137,9 @@ describe('the filter of GET /v1/episodes', () => {
   it('warns of a value that no episode has, with the nearest', async () => {
     expect(await filtered('tags.phase = od')).toEqual({
       items: [],
+      total: 0,
       next: null,
+      waiting_events: 0,
       warnings: ['Nothing has tags.phase = "od". Did you mean odd?'],
     });
   });
@@ -145,7 +147,9 @@ describe('the filter of GET /v1/episodes', () => {
   it('warns of a parameter whose value nothing has, where the list is empty for it', async () => {
     expect(await get('/v1/episodes?outcome=sucess')).toEqual({
       items: [],
+      total: 0,
       next: null,
+      waiting_events: 0,
       warnings: ['Nothing has outcome = "sucess". Did you mean success?'],
     });
     expect((await get('/v1/episodes?tag.phase=od')).warnings).toEqual([
@@ -320,7 +324,7 @@ describe('checkpoints, releases, jobs, datasets, rounds', () => {
       { job_id: 'j1', state: 'finished', outcome: 'done' },
     ]);
     expect((await get('/v1/jobs?kind=sft')).items).toHaveLength(1);
-    expect(await get('/v1/datasets')).toEqual({ items: [], next: null });
+    expect(await get('/v1/datasets')).toEqual({ items: [], total: 0, next: null });
   });
 });
 

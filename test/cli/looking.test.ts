@@ -183,7 +183,7 @@ describe('commands that record and look', () => {
     expect(drawn.out).toMatch(/^episode sum-1\n├─ comes from\n/);
     const unknown = await at.run(['lineage', 'nobody']);
     expect(unknown).toMatchObject({ code: 1, out: '' });
-    expect(unknown.err).toContain('Nothing is known about nobody.');
+    expect(unknown.err).toContain('There is no episode, step, dataset, row or checkpoint "nobody".');
     expect(await at.run(['lineage', 'sum-1', '--depth', '0'])).toMatchObject({ code: 2 });
   });
 
@@ -205,7 +205,7 @@ describe('commands that record and look', () => {
     );
     const of = Object.fromEntries(documents.map(([name, ended]) => [name, document(ended)]));
     for (const [name, ended] of documents) expect([name, ended.code]).toEqual([name, 0]);
-    expect(of.episodes!.episodes).toHaveLength(9);
+    expect(of.episodes!.items).toHaveLength(9);
     expect(of.show!.steps.map((step: { text: string }) => step.text)).toEqual(['8', 'looks right']);
     expect(of.reconcile).toMatchObject({ ok: true });
     expect(of.jobs).toEqual({ jobs: [], truncated: false });
@@ -261,7 +261,7 @@ describe('commands that record and look', () => {
       expect(ended).toMatchObject({ code: 0, out: '' });
       expect(ended.err).toContain('In the log and not in the tables yet: 1 event.');
       const json = await at.run(['episodes', '--json', '--database-url', other.url]);
-      expect(document(json)).toEqual({ episodes: [], truncated: false, waiting_events: 1 });
+      expect(document(json)).toEqual({ items: [], total: 0, next: null, waiting_events: 1 });
     } finally {
       await other.close();
     }
@@ -279,12 +279,12 @@ describe('commands that record and look', () => {
         started('odd', ['no_token_ids', 'conflicting_span']),
       ]);
       await projectAll(other.db);
-      const [heads, ...rows] = (await run('episodes')).out.trim().split('\n');
+      const [heads, ...rows] = (await run('episodes', '--sort', 'episode_id')).out.trim().split('\n');
       expect(heads).toMatch(/ flags$/);
       expect(rows.map((row) => / conflicting_span$/.test(row))).toEqual([true, false]);
-      expect(document(await run('episodes', '--json')).episodes).toMatchObject([
-        { episode_id: 'odd', flags: ['no_token_ids', 'conflicting_span'] },
+      expect(document(await run('episodes', '--sort', '-episode_id', '--json')).items).toMatchObject([
         { episode_id: 'plain', flags: ['no_token_ids'] },
+        { episode_id: 'odd', flags: ['no_token_ids', 'conflicting_span'] },
       ]);
       expect((await run('show', 'odd')).out).toContain('flagged conflicting_span');
       expect((await run('show', 'plain')).out).not.toContain('flagged');
@@ -303,13 +303,11 @@ describe('commands that record and look', () => {
   it('episodes says that there are more than it lists', async () => {
     const some = await at.run(['episodes', '--limit', '3']);
     expect(some.out.trim().split('\n')).toHaveLength(4);
-    expect(some.err).toBe('Only the newest 3 episodes are listed; --limit N lists more.\n');
-    expect(document(await at.run(['episodes', '--limit', '3', '--json']))).toMatchObject({ truncated: true });
-    const none = await at.run(['episodes', '--limit', '0']);
-    expect([none.out, none.err]).toEqual(['', 'Only the newest 0 episodes are listed; --limit N lists more.\n']);
-    const one = await at.run(['episodes', '--limit', '1']);
-    expect(one.err).toBe('Only the newest 1 episode is listed; --limit N lists more.\n');
-    const all = await at.run(['episodes', '--limit', '1000']);
+    expect(some.err).toMatch(/^3 of \d+ episodes are listed; --limit N lists more, --after \S+ those that follow\.\n$/);
+    const { items, total, next } = document(await at.run(['episodes', '--limit', '3', '--json']));
+    const rest = document(await at.run(['episodes', '--after', next, '--json']));
+    expect([items.length + rest.items.length, rest.next]).toEqual([total, null]);
+    const all = await at.run(['episodes', '--limit', '500']);
     expect(all.err).toBe('');
   });
 
@@ -327,25 +325,30 @@ describe('commands that record and look', () => {
   });
 
   it('episodes lists those that a filter chooses, and says which value nothing has', async () => {
-    const ids = async (...more: string[]) => document(await at.run(['episodes', '--json', ...more])).episodes;
+    const ids = async (...more: string[]) => document(await at.run(['episodes', '--json', ...more])).items;
     const all = (await ids()) as { episode_id: string; steps: number }[];
     const short = (await ids('--where', 'count(steps) < 2')) as typeof all;
     expect(short.map(({ episode_id }) => episode_id)).toContain('kept-beside-a-bad-line');
     expect(short.length).toBeLessThan(all.length);
     expect(short).toEqual(all.filter(({ steps }) => steps < 2));
     const none = await at.run(['episodes', '--where', 'task_id = no-such']);
-    expect([none.err, none.out]).toEqual([expect.stringMatching(/no-such/), 'There is no such episode.\n']);
+    expect([none.err, none.out]).toEqual([
+      expect.stringMatching(/no-such/),
+      'There is no such episode; `troupe import FILE` records some.\n',
+    ]);
     const wrong = await at.run(['episodes', '--where', 'role = coder']);
-    expect([wrong.code, wrong.err]).toEqual([2, expect.stringContaining('--where chooses whole episodes')]);
+    expect([wrong.code, wrong.err]).toEqual([2, expect.stringContaining('filter chooses whole episodes')]);
   });
 
   it('episodes says why it lists none: no such task, all pruned, or nothing recorded', async () => {
     const other = await freshDatabase();
-    const episodesOutput = async (...more: string[]) =>
-      (await at.run(['episodes', ...more, '--database-url', other.url])).out;
+    const episodesOutput = async (...more: string[]) => {
+      const { out, err } = await at.run(['episodes', ...more, '--database-url', other.url]);
+      return `${out}${err}`;
+    };
     try {
-      expect(await episodesOutput()).toBe('No episodes yet. Import some: troupe import FILE\n');
-      expect(await episodesOutput('--task', 'none')).toBe('There is no episode of task none.\n');
+      expect(await episodesOutput()).toBe('There is no such episode; `troupe import FILE` records some.\n');
+      expect(await episodesOutput('--task', 'none')).toContain('Nothing has task_id = "none".');
       const about = { source: '/t', time: null };
       await postgresLog(other.db).append([
         decodeDraft({ ...about, name: 'episode.started', id: '1', data: { episode_id: 'old' } }).event!,
@@ -403,7 +406,7 @@ describe('commands that record and look', () => {
       [['improt', 'x'], /Did you mean import\?/],
       [['method', 'lst'], /Did you mean list\?/],
       [['episodes', '--limt', '3'], /Did you mean --limit\?/],
-      [['episodes', '--limit', 'three'], /whole number/],
+      [['episodes', '--limit', 'three'], /integer|whole number/],
       [['train', 'sft'], /required option '--model/],
       [['release', 'team'], /POLICY=CHECKPOINT/],
       [['run', 'everything'], /ingest, project, judge/],
@@ -528,7 +531,12 @@ describe('commands that record and look', () => {
       expect(document(created)).toEqual({ project, created: true });
       expect(document(await at.run(['project', 'create', project, '--json']))).toEqual({ project, created: false });
       expect(document(await at.run(['project', 'list', '--json'])).projects).toContain(project);
-      expect(document(await at.run([...read, project]))).toEqual({ episodes: [], truncated: false, waiting_events: 0 });
+      expect(document(await at.run([...read, project]))).toEqual({
+        items: [],
+        total: 0,
+        next: null,
+        waiting_events: 0,
+      });
       const misspelt = await at.run([...read, `${project.slice(0, -1)}_`]);
       expect(misspelt.err).toContain(`Did you mean ${project}?`);
     } finally {

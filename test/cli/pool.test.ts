@@ -50,14 +50,14 @@ describe('troupe pool and teams', () => {
   });
 
   it('teams lists them with what they reached, and those that are like one', async () => {
-    const { teams } = document(await at.run(['teams', '--json'])) as { teams: object[] };
-    expect(teams).toMatchObject([
+    const { items } = document(await at.run(['teams', '--json'])) as { items: object[] };
+    expect(items).toMatchObject([
       { team_id: 'pair', agents: 2, edges: null, episodes: 1, mean_reward: 1 },
       { team_id: 'solo', agents: 1, edges: null, episodes: 1, mean_reward: 0.25 },
     ]);
-    const like = document(await at.run(['teams', 'pair', '--json'])) as { teams: object[] };
+    const like = document(await at.run(['teams', 'like', 'pair', '--json'])) as { teams: object[] };
     expect(like.teams).toMatchObject([{ team_id: 'solo', roles: 0.5, score: 0.5, reason: 'no_wiring' }]);
-    const shown = await at.run(['teams', 'solo']);
+    const shown = await at.run(['teams', 'like', 'solo']);
     expect(shown.out).toContain('pair');
   });
 });

@@ -287,7 +287,7 @@ describe('a home of its own', () => {
     expect([asked.code, document(asked).error.code]).toEqual([2, 'usage']);
     const refused = await at.run(['reset', '--yes', '--json']);
     expect([refused.code, document(refused).error.code]).toEqual([1, 'busy']);
-    expect(document(await at.run(['episodes', '--json'])).episodes).toHaveLength(2);
+    expect(document(await at.run(['episodes', '--json'])).items).toHaveLength(2);
     expect(await end(projector, 'SIGTERM')).toMatchObject({ code: 0 });
 
     expect(document(await at.run(['reset', '--yes', '--json']))).toEqual({ home, removed: true });

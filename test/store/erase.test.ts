@@ -2,7 +2,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { lineageTree } from '../../cli/lineage-tree.ts';
+import { lineageTree } from '../../api/operations/lineage/text.ts';
 import type { Event } from '../../ingest/events/events.ts';
 import { sha256 } from '../../ingest/events/json.ts';
 import { fileArtifacts } from '../../ingest/log/artifacts.ts';

@@ -1,6 +1,6 @@
 /** The way from an episode to a checkpoint and back, over a story written by hand: old weights generate, a dataset is frozen, new weights are trained. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { lineageTree } from '../../cli/lineage-tree.ts';
+import { lineageTree } from '../../api/operations/lineage/text.ts';
 import { LINEAGE_LIMIT, type Lineage, type LineageNode, lineageOf } from '../../store/explore/lineage.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { at, event } from './support/events.ts';

@@ -72,7 +72,7 @@ export function eventRoutes(
       },
     }),
     async (request, reply) => {
-      const { verbose = false } = readQuery(request.query, Query).values;
+      const { verbose = false } = readQuery(request.query, Query);
       const type = mediaType(request.headers, TYPES);
       const bytes = await inflate(request.body ?? Buffer.alloc(0), request.headers, bodyLimit);
       const items = recordsOf(type, bytes).map(readRecord);

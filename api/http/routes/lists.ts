@@ -6,15 +6,17 @@ import type { Db } from '../../../store/db/pool.ts';
 import { firstOf, query, type SelectQueryBuilder, sql } from '../../../store/db/query.ts';
 import { unknownValues } from '../../../store/filter/filter-check.ts';
 import type { FieldFacts, FieldKind } from '../../../store/filter/filter-fields.ts';
-import { type Comparison, type Filter, lowerOver, parseFilter } from '../../../store/filter/select.ts';
-import { requireReleasedTeam } from '../../../store/loop/team/version.ts';
-import { canaryTeam } from '../../../trainer/loop/comparison/canary-traffic.ts';
-import { asParameter, FILTER, readFiltered } from '../filter.ts';
+import { lowerOver, parseFilter } from '../../../store/filter/select.ts';
+import { filter, listInput } from '../../operations/lists.ts';
+import { shownSchema } from '../../operations/operation.ts';
+import { asParameter, readFiltered, readList, withUnknown } from '../../operations/read-list.ts';
 import { documented } from '../openapi.ts';
-import { PAGE, readId, readQuery } from '../query.ts';
-import { type Order, type Page, readPage } from '../rows.ts';
+import { readId, readQuery } from '../query.ts';
 
-export const Rows = Type.Object({
+const PAGE_SIZE = 50;
+const PAGE = listInput(['time'], PAGE_SIZE);
+
+const Rows = Type.Object({
   items: Type.Array(Type.Object({}, { additionalProperties: true })),
   next: Type.Union([Type.String(), Type.Null()], {
     description: 'pass it as `after` for the next page; null on the last',
@@ -28,14 +30,6 @@ export const Rows = Type.Object({
 
 const columns = (kind: FieldKind, ...names: readonly string[]) =>
   names.map((name): readonly [string, FieldFacts] => [name, { scope: 'episode', kind, sql: name }]);
-
-const PLAYED = Type.Object(
-  {
-    episode: Type.Optional(Type.String({ description: 'id of the live episode that it is for' })),
-    group: Type.Optional(Type.String({ description: 'its group, whose episodes play in one version' })),
-  },
-  { additionalProperties: false },
-);
 
 const LISTS = [
   {
@@ -103,25 +97,14 @@ const LISTS = [
   },
 ] as const;
 
-/** A page, and where it has no row a sentence for each of these values that nothing has. */
-export async function withUnknown(
-  page: Page,
-  asked: readonly (readonly [field: string, value: unknown])[],
-  unknown: (filter: Filter) => Promise<readonly string[]>,
-) {
-  if (page.items.length > 0) return page;
-  const and = asked.flatMap(([field, value]) => (value === undefined ? [] : [{ field, op: '=', value } as Comparison]));
-  const warnings = await unknown({ and });
-  return warnings.length === 0 ? page : { ...page, warnings };
-}
-
 export function listRoutes(app: FastifyInstance, db: Db): void {
   for (const { url, summary, filters, fields, rows, time, id, ...route } of LISTS) {
     const searched = { fields, rows: { episode: rows, step: rows } };
     const list = route.list as unknown as SelectQueryBuilder<object, never, Record<string, unknown>>;
     const asked = Type.Object({
-      ...PAGE,
-      filter: FILTER,
+      limit: PAGE.limit,
+      after: PAGE.after,
+      filter: Type.Optional(shownSchema(filter)),
       ...Object.fromEntries(
         filters.map((name) => [name, Type.Optional(Type.String({ description: `only rows with this ${name}` }))]),
       ),
@@ -136,45 +119,28 @@ export function listRoutes(app: FastifyInstance, db: Db): void {
         answers: { 200: { about: 'one page, newest first', schema: Rows } },
       }),
       async (request) => {
-        const values = readQuery(request.query, asked).values as Record<string, string | number | undefined>;
+        const values = readQuery(request.query, asked) as Record<string, string | number | undefined>;
         const chosen = filters.reduce(
           (rows, name) => (values[name] === undefined ? rows : rows.where(sql.ref(name), '=', values[name])),
           list,
         );
-        const order: Order = { time: sql.ref(time), id: sql.ref(id) };
-        const page = { limit: values.limit as number | undefined, after: values.after as string | undefined };
+        const order = { columns: { [time]: 'timestamptz' }, id } as const;
+        const { limit = PAGE_SIZE, after } = values as { readonly limit?: number; readonly after?: string };
+        const page = { sort: `-${time}`, limit, after };
         if (values.filter === undefined)
           return withUnknown(
-            await readPage(db, chosen, order, page),
+            await readList(db, chosen, order, page),
             filters.map((name) => [name, values[name]]),
             (asked) => unknownValues(db, asked, searched),
           );
-        const filter = await asParameter(() => parseFilter(values.filter, 'filter', 0, fields));
+        const chosenBy = await asParameter(() => parseFilter(values.filter, 'filter', 0, fields));
         return readFiltered(db, async (tx) => ({
-          ...(await readPage(tx, chosen.where(lowerOver(filter, fields)), order, page)),
-          warnings: await unknownValues(tx, filter, searched),
+          ...(await readList(tx, chosen.where(lowerOver(chosenBy, fields)), order, page)),
+          warnings: await unknownValues(tx, chosenBy, searched),
         }));
       },
     );
   }
-
-  app.get<{ Params: { readonly id: string } }>(
-    '/v1/teams/:id',
-    documented({
-      summary:
-        'The version of a team, by its name, that its program plays in: the released one, or for an episode in the share of a canary its candidate.',
-      tag: 'reads',
-      scope: 'read',
-      query: PLAYED,
-      answers: { 200: { about: 'team_id, name, definition' }, 404: { about: 'no version of it is released' } },
-    }),
-    async (request) => {
-      const name = readId(request.params.id);
-      const { episode, group = null } = readQuery(request.query, PLAYED).values;
-      const compared = episode === undefined ? null : await canaryTeam(db, { name, episode, group });
-      return compared ?? db.transaction((tx) => requireReleasedTeam(tx, name));
-    },
-  );
 
   app.get<{ Params: { readonly id: string } }>(
     '/v1/datasets/:id',

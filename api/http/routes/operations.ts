@@ -11,7 +11,7 @@ import { perform } from '../../operations/perform.ts';
 import { hasRoute, overHttp, type Route, routeOf } from '../../operations/route.ts';
 import { JSON_TYPE, readJson } from '../checked-body.ts';
 import { documented, type RouteDoc } from '../openapi.ts';
-import { readId, readQuery } from '../query.ts';
+import { queryValues, readId } from '../query.ts';
 
 type ServerContext = Pick<ChangeContext, 'db' | 'log' | 'artifacts' | 'book' | 'project'> & Partial<ChangeContext>;
 
@@ -62,7 +62,7 @@ export function operationRoutes(app: FastifyInstance, operations: readonly Opera
       url: route.url,
       ...documented(docOf(operation, route, rest)),
       handler: async (request, reply) => {
-        const given = route.method === 'POST' ? await bodyOf(request) : readQuery(request.query, rest).values;
+        const given = route.method === 'POST' ? await bodyOf(request) : queryValues(request.query, rest);
         const by = request.identity?.key ?? context.by;
         const input = { ...(given as object), ...inPathOf(operation, request.params) };
         if (operation.long === undefined) return perform(operation, { ...context, by }, input);

@@ -39,7 +39,7 @@ export function roundRoutes(app: FastifyInstance, db: Db): void {
       answers: { 200: { about: 'the curve', schema: Rounds } },
     }),
     async (request) => {
-      const { policy } = readQuery(request.query, Query).values;
+      const { policy } = readQuery(request.query, Query);
       const rows = await rowsOf(
         db,
         query

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { comparisonText } from '../../../cli/commands/compare.ts';
+import { comparisonText } from '../../../api/operations/compare/text.ts';
+import { table } from '../../../cli/output.ts';
 import type { Event } from '../../../ingest/events/events.ts';
 import { compare, pairedLine } from '../../../store/explore/comparing/compare.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
@@ -87,7 +88,7 @@ describe('Two checkpoints', () => {
       tokens_per_solved: 100,
       usd_per_solved: 3,
     });
-    const text = comparisonText(found);
+    const text = comparisonText(found, { table });
     expect(text).toContain('+75.0');
     expect(text).toContain('1 without a known outcome');
     expect(text).toContain('1 task that only the first tried');
@@ -173,7 +174,7 @@ describe('Sides that are no checkpoints', () => {
     const models = await compare(fresh.db, 'small', 'large');
     // The one role is in every episode: its outcome is the team's, which the first line shows.
     expect([models.roles, models.without_outcome]).toEqual([[], ['solver']]);
-    expect(comparisonText(models)).toContain(
+    expect(comparisonText(models, { table })).toContain(
       'Played in every episode, so that the outcome is that of all: role solver.',
     );
     expect(models.measures[0]).toMatchObject({ tasks: 3, first: 1 / 3, second: 1 });

@@ -1,6 +1,7 @@
 /** Lineage as a person reads it: a tree each way. */
-import { countText } from '../errors.ts';
-import { type Branches, LINEAGE_LIMIT, type Lineage, type LineageNode } from '../store/explore/lineage.ts';
+import { countText } from '../../../errors.ts';
+import { type Branches, LINEAGE_LIMIT, type Lineage, type LineageNode } from '../../../store/explore/lineage.ts';
+import type { lineage } from './run.ts';
 
 /** Several lines, without the last line break. */
 export function lineageTree({ kind, id, erasures, spoke, comes_from, led_to }: Lineage): string {
@@ -42,3 +43,12 @@ function sentence({ kind, id, relation, rows, episodes, steps, erasures }: Linea
   ];
   return `${kind} ${id} ${relation}${amounts.length === 0 ? '' : ` (${amounts.join(', ')})`}${markText(erasures)}`;
 }
+
+export const found = ({ found: things, pruned }: Awaited<ReturnType<typeof lineage>>): string =>
+  [
+    ...things.map(lineageTree),
+    ...pruned.map(
+      ({ uri, episodes, first_episode_id: first }) =>
+        `${episodes === 1 ? `Episode ${first} was` : `${episodes} of these episodes were`} pruned into ${uri}.`,
+    ),
+  ].join('\n\n');

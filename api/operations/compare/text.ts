@@ -1,36 +1,11 @@
-/** Which of two is better: checkpoints, models or teams on the same tasks. */
-import type { Command } from 'commander';
-import { countText, TroupeError } from '../../errors.ts';
-import { type Comparison, type ComparisonLine, compare } from '../../store/explore/comparing/compare.ts';
-import { fewestTasks } from '../../store/loop/comparison/gate.ts';
-import { number, projectCommand } from '../command.ts';
-import { answer, table } from '../output.ts';
-
-export function addTo(program: Command): void {
-  projectCommand(
-    program
-      .command('compare')
-      .description('compare two checkpoints, models or teams on the tasks that both attempted')
-      .argument('<first>', 'a checkpoint or team by its id, a team by its name, or a model as its calls name it')
-      .argument('<second>', 'what is compared with it: differences are second minus first')
-      .option('--level <share>', 'confidence level of the intervals', number('level'), 0.95)
-      .addHelpText(
-        'after',
-        '\nOnly tasks that both tried count; an interval is over tasks (bootstrap), since attempts at one task are alike.\n\nExamples:\n  troupe compare ab12cd34ef56ab78 0123456789abcdef\n  troupe compare gpt-4o gpt-4o-mini --json',
-      ),
-    async ({ db, catchUp }, [first, second], flags) => {
-      const level = flags.level as number;
-      if (!(level > 0.5 && level < 1))
-        throw new TroupeError('usage', `--level should be a share between 0.5 and 1, got ${level}.`);
-      await catchUp();
-      const found = await compare(db, first!, second!, level);
-      answer(flags, found, comparisonText(found));
-    },
-  );
-}
+/** A comparison as text for people. */
+import { countText } from '../../../errors.ts';
+import type { Comparison, ComparisonLine } from '../../../store/explore/comparing/compare.ts';
+import { fewestTasks } from '../../../store/loop/comparison/gate.ts';
+import type { Printer } from '../operation.ts';
 
 /** The comparison as a page of text. */
-export function comparisonText(found: Comparison): string {
+export function comparisonText(found: Comparison, { table }: Pick<Printer, 'table'>): string {
   const { first, second, mixed, level, measures, roles, without_outcome, families, pass_at_k: passes } = found;
   const side = (which: string, { kind, id, name, episodes, solved, unknown }: Comparison['first']): string =>
     `${which}  ${kind} ${id}${name === null ? '' : ` (${name})`}: ${countText(episodes, 'episode')}, ${solved} solved${unknown === 0 ? '' : `, ${unknown} without a known outcome`}`;

@@ -1,0 +1,10 @@
+/** What the operation compare does. */
+import { compare as compareSides } from '../../../store/explore/comparing/compare.ts';
+import type { ReadContext } from '../operation.ts';
+
+type Asked = { readonly first: string; readonly second: string; readonly level: number };
+
+export async function compare({ db, catchUp }: ReadContext, { first, second, level }: Asked) {
+  await catchUp();
+  return compareSides(db, first, second, level);
+}
