@@ -10,7 +10,8 @@ import { page, table } from './pages.ts';
 export async function clientRoutes(): Promise<string> {
   const routes = (await allOperations()).filter(hasRoute).map((operation) => {
     const { method, url } = routeOf(operation);
-    return `  '${operation.name}': ['${method}', '${url}'${operation.long === undefined ? '' : ", 'long'"}],`;
+    const key = /^\w+$/.test(operation.name) ? operation.name : `'${operation.name}'`;
+    return `  ${key}: ['${method}', '${url}'${operation.long === undefined ? '' : ", 'long'"}],`;
   });
   return [
     '/** Made from the operations by `npm run docs`: the method and the path of each, which the client knows without their declarations. */',
