@@ -45,12 +45,12 @@ async function addOperation(group: Command, operation: Operation): Promise<void>
   const command = verb === '' ? group : group.command(verb, { isDefault: verb === 'list' });
   command.description(about);
   for (const { path, schema, required } of fields) {
-    const { position, file } = writingOf(schema);
+    const { position, file, repeated, value } = writingOf(schema);
     const [name] = path as [string];
     if (file !== undefined) (await FILES[file]()).addOptions(command);
     else if (!position) command.addOption(optionOf({ path, schema, required }));
     else {
-      const text = `${name}${schema.type === 'array' ? '...' : ''}`;
+      const text = `${value ?? name}${schema.type === 'array' || repeated ? '...' : ''}`;
       command.argument(required ? `<${text}>` : `[${text}]`, schema.description);
     }
   }
@@ -162,7 +162,7 @@ async function inputFrom(
   let position = 0;
   for (const field of fields) {
     const { path, schema } = field;
-    const { position: isPosition, file } = writingOf(schema);
+    const { position: isPosition, file, repeated } = writingOf(schema);
     const put = (value: unknown): void => {
       if (value === undefined) return;
       const into = path.slice(0, -1).reduce<Record<string, unknown>>((map, name) => {
@@ -172,6 +172,7 @@ async function inputFrom(
       into[path.at(-1)!] = value;
     };
     if (file !== undefined) put(await (await FILES[file]()).readFiles(flags));
+    else if (isPosition && repeated) put(valueIn(path[0]!, schema, args.slice(position)));
     else if (isPosition && schema.type === 'array')
       put(
         args.slice(position).length === 0
@@ -236,9 +237,10 @@ export function wordsOf(operation: Operation, input: Readonly<Record<string, unk
     const flag = `--${flagOf({ path, schema })}`;
     if (value === undefined || value === false) return [];
     if (file !== undefined) return [flag, `${file}.yaml`];
+    if (repeated)
+      return Object.entries(value as object).flatMap(([name, one]) => [...(position ? [] : [flag]), `${name}=${one}`]);
     if (position) return [value].flat().map(String);
     if (value === true) return [flag];
-    if (repeated) return Object.entries(value as object).flatMap(([name, one]) => [flag, `${name}=${one}`]);
     return [flag, textOf(schema, value)];
   });
   return [...operation.name.split('.'), ...words];

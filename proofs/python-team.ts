@@ -154,7 +154,7 @@ export const proof: Proof = {
     /** Waits until the schedule has started a night and what it released is served. */
     async function night(): Promise<[string]> {
       const released = await until(async () => {
-        const { policies } = JSON.parse(await shell('npx troupe policies --json'));
+        const { items: policies } = JSON.parse(await shell('npx troupe policies --json'));
         return policies.find((one: { policy: string }) => one.policy === 'desk')?.released as string | undefined;
       }, 'no night released a checkpoint');
       await shell('npx troupe schedule remove desk');

@@ -1,7 +1,8 @@
+/** What test/interfaces.test.ts asks of every operation, in this order: its input for a name, and what the answer holds. */
+import { expect } from 'vitest';
 import type { Event } from '../ingest/events/events.ts';
 import { event } from './store/support/events.ts';
 
-/** What test/interfaces.test.ts asks of every operation, in this order: its input for a name, and what the answer holds. */
 type Case = readonly [operation: string, input: (name: string) => Readonly<Record<string, unknown>>, answer: object];
 
 export const SETTINGS = { judge: null, close_after: 1800, notify: { ops: { command: ['true'] } } };
@@ -117,4 +118,31 @@ export const CASES: readonly Case[] = [
   ['compare', () => ({ first: 'pair', second: 'nobody' }), unknown],
   ['checksum', () => ({}), { tables: { episodes: { rows: 2 } } }],
   ['rebuild', () => ({}), { archived: 0, left_out: 0, not_judged: [] }],
+  ['release', () => ({ policies: { solver: 'none' } }), unknown],
+  ['release', () => ({ policies: { solver: 'c2' }, reason: 'better' }), { policies: { solver: 'c2' } }],
+  ['release', () => ({ policies: { solver: 'upstream:hosted/gpt' } }), unknown],
+  ['releases.list', () => ({ limit: 1 }), { total: 5, items: [{ policies: { solver: 'c2' } }] }],
+  ['releases.list', () => ({ filter: 'reason = better' }), { total: 4 }],
+  ['releases.list', () => ({ filter: 'reward > 1' }), { code: 'usage' }],
+  ['releases.list', () => ({ filter: 'by = nobody' }), { total: 0, warnings: [expect.stringContaining('nobody')] }],
+  ['rollback', () => ({ release: 'nobody' }), unknown],
+  ['rollback', () => ({ release: 'base' }), { back_to: 'base', policies: { solver: 'c1' }, warnings: [] }],
+  [
+    'policies.list',
+    () => ({}),
+    {
+      total: 1,
+      items: [{ policy: 'solver', released: 'c1', newest: 'c2' }],
+      watch: null,
+      rolled_back: expect.any(String),
+    },
+  ],
+  ['jobs.list', () => ({ kind: 'sft' }), { total: 2, items: [{ job_id: 'b' }, { job_id: 'a', waits_for: null }] }],
+  ['jobs.list', () => ({ kind: 'sft', sort: 'job_id', limit: 1 }), { items: [{ job_id: 'a' }] }],
+  ['jobs.list', () => ({ kind: 'sfd' }), { total: 0, warnings: ['Nothing has kind = "sfd". Did you mean sft?'] }],
+  ['jobs.show', () => ({ job: 'a' }), { job_id: 'a', state: 'requested', spec: { steps: 3 }, result: null }],
+  ['jobs.show', () => ({ job: 'nobody' }), unknown],
+  ['jobs.metrics', () => ({ job: 'a' }), { items: [] }],
+  ['jobs.cancel', (name) => ({ job: name, reason: 'wrong data' }), { cancelled: ['NAME'] }],
+  ['jobs.cancel', () => ({ job: 'nobody' }), unknown],
 ];

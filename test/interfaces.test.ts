@@ -13,7 +13,10 @@ import { inputOf } from '../api/operations/perform.ts';
 import { routeOf } from '../api/operations/route.ts';
 import { wordsOf } from '../cli/derive.ts';
 import { openProject, type Project } from '../cli/open-project.ts';
+import { appendOwn } from '../ingest/log/own-event.ts';
 import { createKey } from '../store/keys/api-keys.ts';
+import { recordRelease } from '../store/loop/release/releases.ts';
+import { requestJob } from '../store/queue/jobs/jobs.ts';
 import { runJobs } from '../store/queue/jobs/worker.ts';
 import { type TestApp, testApp } from './api/support/app.ts';
 import { document, type Shell, warmShell } from './cli/support/troupe.ts';
@@ -44,6 +47,21 @@ beforeAll(async () => {
       [place, code, raw],
     );
   await at.parts.log.append([...RECORDED]);
+  const time = '2026-01-01T00:00:00Z';
+  const own = { source: '/test', time };
+  await appendOwn(
+    at.parts.log,
+    ['c1', 'c2'].map((id) => ({
+      ...{ ...own, name: 'checkpoint.saved', id },
+      data: { checkpoint_id: id, policy: 'solver', uri: `file:///${id}`, kept: true },
+    })),
+  );
+  await recordRelease(at.parts.log, { ...own, release_id: 'base', policies: { solver: 'c1' }, reason: null, by: 'me' });
+  for (const job_id of ['a', 'b'])
+    await requestJob({ ...at.parts, now: () => new Date() }, { job_id, kind: 'sft', spec: { steps: 3 } });
+  for (const by of INTERFACES)
+    await requestJob({ ...at.parts, now: () => new Date() }, { job_id: `x-${by}`, kind: 'x', spec: {} });
+  await at.project();
   url = await at.app.listen({ host: '127.0.0.1', port: 0 });
   const jobs = { ...at.parts, now: () => new Date() };
   const context = operationContext({ ...jobs, signal: stop.signal, settings: SETTINGS, env: process.env });
@@ -63,7 +81,7 @@ async function answerOf(by: Interface, operation: Operation, input: Input): Prom
     if (input.job !== undefined) writeFileSync(join(shell.folder, 'job.yaml'), JSON.stringify(input.job));
     const ended = await shell.run([...wordsOf(operation, input), '--json']);
     const printed = document(ended);
-    return 'error' in printed ? { error: printed.error } : { output: printed };
+    return printed.error ? { error: printed.error } : { output: printed };
   }
   if (by === 'http') {
     const { method, url: route, inPath } = routeOf(operation);
@@ -119,6 +137,7 @@ const alike = (answer: Answer, name: string | null): unknown =>
       .replace(/"by":"[0-9A-Za-z]{11}"/g, '"by":"http"')
       .replace(/"lookup":"[0-9A-Za-z]{11}"/g, '"lookup":"LOOKUP"')
       .replace(/"attempts":\d+/g, '"attempts":0')
+      .replace(/"release_id":"[0-9a-f]{16}"/g, '"release_id":"RELEASE"')
       // A job is in the log too.
       .replace(/"events":[1-9]\d*,"archived"/, '"events":0,"archived"')
       .replace(/"seconds":[\d.]+/g, '"seconds":0')

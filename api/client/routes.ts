@@ -26,4 +26,12 @@ export const ROUTES: Readonly<Record<string, readonly [method: string, path: str
   compare: ['GET', '/v1/compare'],
   checksum: ['GET', '/v1/checksum'],
   rebuild: ['POST', '/v1/rebuild', 'long'],
+  'jobs.cancel': ['POST', '/v1/jobs/:job/cancel'],
+  'jobs.list': ['GET', '/v1/jobs'],
+  'jobs.metrics': ['GET', '/v1/jobs/:job/metrics'],
+  'jobs.show': ['GET', '/v1/jobs/:job'],
+  'policies.list': ['GET', '/v1/policies'],
+  release: ['POST', '/v1/release'],
+  rollback: ['POST', '/v1/rollback'],
+  'releases.list': ['GET', '/v1/releases'],
 };

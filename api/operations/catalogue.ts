@@ -13,6 +13,11 @@ export const NOUNS = {
   compare: () => import('./compare.ts'),
   checksum: () => import('./checksum.ts'),
   rebuild: () => import('./rebuild.ts'),
+  jobs: () => import('./jobs.ts'),
+  policies: () => import('./policies.ts'),
+  release: () => import('./release.ts'),
+  rollback: () => import('./rollback.ts'),
+  releases: () => import('./releases.ts'),
 } as const;
 
 type Modules = { readonly [N in keyof typeof NOUNS]: Awaited<ReturnType<(typeof NOUNS)[N]>> };

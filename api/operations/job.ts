@@ -3,8 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import { TroupeError } from '../../errors.ts';
 import { hashId } from '../../ingest/events/json.ts';
-import type { Db } from '../../store/db/pool.ts';
-import { firstOf, query, sql } from '../../store/db/query.ts';
+import { firstOf, query } from '../../store/db/query.ts';
 import { type Handler, requestJob } from '../../store/queue/jobs/jobs.ts';
 import { allOperations } from './catalogue.ts';
 import type { ChangeContext, Operation } from './operation.ts';
@@ -55,22 +54,3 @@ export const operationHandler = (context: ChangeContext): Readonly<Record<string
     return perform(operation, { ...context, by: String(by), signal, progress }, input);
   },
 });
-
-/** A job as whoever waits for it needs it. @throws TroupeError `not_found` */
-export async function stateOfJob(db: Db, jobId: string) {
-  const latest = (name: string) =>
-    sql<
-      number | null
-    >`(select value from facts.job_metrics m where m.job_id = q.job_id and m.name = ${name} order by step desc limit 1)`;
-  const job = await firstOf(
-    db,
-    query
-      .selectFrom('troupe.job_queue as q')
-      .select(['job_id', 'kind', 'state', 'outcome', 'result', 'error', 'requested_at'])
-      .select([latest('done').as('done'), latest('total').as('total')])
-      .where('job_id', '=', jobId)
-      .where('kind', 'not in', ['schedule', 'notify']),
-  );
-  if (job) return job;
-  throw new TroupeError('not_found', `There is no job ${jobId}.`, { field: 'id', hint: 'GET /v1/jobs lists them.' });
-}

@@ -24,6 +24,9 @@ export type ReadContext = {
     readonly notify: Readonly<Record<string, unknown>> | null;
     readonly judge: unknown;
     readonly close_after: number;
+    readonly routes?: unknown;
+    readonly upstreams?: unknown;
+    readonly trainings?: number;
   };
   readonly home: Home;
   readonly version: string;

@@ -49,7 +49,8 @@ const idOf = ({ input: { properties, required } }: Operation): string | null =>
         writingOf(schema).position &&
         (required as readonly string[] | undefined)?.includes(name) &&
         'type' in schema &&
-        schema.type !== 'array',
+        schema.type !== 'array' &&
+        schema.type !== 'object',
     ),
   )?.[0] ?? null;
 

@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { basename, join } from 'node:path';
+import { hostedBy } from '../../api/gateway/hosted.ts';
 import type { ServerWatch } from '../../api/gateway/upstream/server-watch.ts';
 import { observe } from '../../api/health/prometheus.ts';
 import type { Config } from '../../config.ts';
@@ -19,7 +20,6 @@ import type { LoadPolicy } from '../../trainer/sample/infer-batches.ts';
 import { modelOfCheckpoint } from '../../trainer/sample/infer-wire.ts';
 import type { Context } from '../context.ts';
 import { say, troubleReporter } from '../output.ts';
-import { hostedBy } from './hosted.ts';
 import { inferSocketName, LONGEST_SOCKET_NAME } from './infer-socket.ts';
 import { processId } from './process-id.ts';
 import type { ListenAt, RoleOptions } from './role.ts';

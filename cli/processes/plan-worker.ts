@@ -1,6 +1,7 @@
 /** Runs a plan in the process of a command: its jobs and no others, so that it works beside `troupe up` and without it. */
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { hostedBy } from '../../api/gateway/hosted.ts';
 import { EXIT, TroupeError } from '../../errors.ts';
 import { firstOf, query, rowsOf, sql } from '../../store/db/query.ts';
 import { isNoAttempt } from '../../store/loop/play/attempts.ts';
@@ -12,7 +13,6 @@ import type { Context } from '../context.ts';
 import { troubleReporter } from '../output.ts';
 import { turnOf } from '../training/training-turn.ts';
 import { VERSION } from '../version.ts';
-import { hostedBy } from './hosted.ts';
 import { isGone, processId } from './process-id.ts';
 import { ROLES } from './roles.ts';
 

@@ -3,6 +3,7 @@
  * claim or its checkpoint. What a role needs is loaded when it runs.
  */
 import { join } from 'node:path';
+import { hostedBy } from '../../api/gateway/hosted.ts';
 import { observe } from '../../api/health/prometheus.ts';
 import { duringJob } from '../../api/health/tracing/spans.ts';
 import { isLoopback } from '../../api/http/origin.ts';
@@ -22,7 +23,6 @@ import { say, troubleReporter } from '../output.ts';
 import { VERSION } from '../version.ts';
 import { pause, untilAborted } from '../waiting.ts';
 import { takeFirstKey } from './first-key.ts';
-import { hostedBy } from './hosted.ts';
 import { infer } from './infer-role.ts';
 import { processId } from './process-id.ts';
 import type { Role, RoleOptions } from './role.ts';

@@ -2,6 +2,8 @@
  * Everything at once: a process for each role, one more for each policy that was released or that a plan waits for, each started again
  * whenever it ends. What the supervisor must know it remembers itself: the database may be away when a role ends.
  */
+
+import { hostedBy } from '../../api/gateway/hosted.ts';
 import type { Role } from '../../api/health/prometheus.ts';
 import type { ErrorCode, TroupeError } from '../../errors.ts';
 import { patiently } from '../../store/db/patience.ts';
@@ -12,7 +14,6 @@ import type { Context } from '../context.ts';
 import { say } from '../output.ts';
 import { pause } from '../waiting.ts';
 import { type Child, type RoleSettings, startRole } from './children.ts';
-import { hostedBy } from './hosted.ts';
 import type { MetricsServer } from './metrics-server.ts';
 import { processId } from './process-id.ts';
 import { countsOf } from './role-metrics.ts';

@@ -41,7 +41,7 @@ it('an input that does not fit is refused before there is a job', async () => {
 it('a job says its state, and the client waits for its result', async () => {
   const { headers } = await ask({}, 'looked at');
   const waiting = (await at.app.inject(String(headers.location))).json();
-  expect(waiting).toMatchObject({ state: 'waiting', outcome: null, kind: 'operation' });
+  expect(waiting).toMatchObject({ state: 'requested', outcome: null, kind: 'operation' });
   expect((await at.app.inject('/v1/jobs/nobody')).statusCode).toBe(404);
   const stop = new AbortController();
   const jobs = { ...at.parts, now: () => new Date() };

@@ -93,9 +93,9 @@ describe('troupe doctor', () => {
     const its = `job night/1/train-solver of project other in /elsewhere (process ${other.child.pid})`;
     const context = { db: database.db, log: postgresLog(database.db), now: () => new Date() };
     const listed = async () =>
-      (document(await one.run(['jobs', '--json'])).jobs as { job_id: string; state: string; waits_for: string }[]).find(
-        ({ job_id }) => job_id === 'ours',
-      );
+      (
+        document(await one.run(['jobs', '--json'])).items as { job_id: string; state: string; waits_for: string }[]
+      ).find(({ job_id }) => job_id === 'ours');
     try {
       await requestJob(context, { job_id: 'ours', kind: 'sft', spec: {} });
       await projectAll(database.db);

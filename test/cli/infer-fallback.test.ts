@@ -79,7 +79,7 @@ it(
     const back = await done('rollback');
     expect(back.policies).toEqual({ solver: 'upstream:hosted/gpt' });
     await expect.poll(names, { timeout: 30_000 }).toEqual([]);
-    expect((await done('policies')).policies).toEqual([
+    expect((await done('policies')).items).toEqual([
       { policy: 'solver', released: 'upstream:hosted/gpt', newest: checkpoint },
     ]);
     await done('release', `solver=${checkpoint}`);
@@ -92,7 +92,7 @@ it(
     expect(await served()).toEqual([]);
     await done('release', `other=${checkpoint}`);
     expect((await at.run(['rollback'])).err).toContain('other had no release then: its processes go on');
-    expect((await done('policies')).policies.map(({ policy }: { policy: string }) => policy)).toEqual(['solver']);
+    expect((await done('policies')).items.map(({ policy }: { policy: string }) => policy)).toEqual(['solver']);
     const other = await at.run(['release', 'solver=upstream:hosted/other', '--json']);
     expect(document(other).error.message).toContain('is not what a route of solver falls back to: it is hosted/gpt');
   },

@@ -208,7 +208,7 @@ describe('commands that record and look', () => {
     expect(of.episodes!.items).toHaveLength(9);
     expect(of.show!.steps.map((step: { text: string }) => step.text)).toEqual(['8', 'looks right']);
     expect(of.reconcile).toMatchObject({ ok: true });
-    expect(of.jobs).toEqual({ jobs: [], truncated: false });
+    expect(of.jobs).toEqual({ items: [], total: 0, next: null });
     expect(of.checkpoints).toEqual({ checkpoints: [] });
     expect(of.dataset).toEqual({ datasets: [], unfinished: [] });
     expect(of.filter).toEqual({

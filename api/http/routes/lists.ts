@@ -1,4 +1,4 @@
-/** Checkpoints, releases, jobs and datasets: newest first, page by page. */
+/** Checkpoints and datasets: newest first, page by page. */
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
 import { got, TroupeError } from '../../../errors.ts';
@@ -49,38 +49,6 @@ const LISTS = [
       ...columns('time', 'saved_at'),
     ]),
     filters: ['policy', 'job_id', 'parent_id'],
-  },
-  {
-    url: '/v1/releases',
-    summary: 'The checkpoint of each policy, and since when.',
-    list: query
-      .selectFrom('facts.releases')
-      .select(['release_id', 'policies', 'teams', 'reason', 'author as by', 'metrics', 'released_at']),
-    rows: 'facts.releases',
-    time: 'released_at',
-    id: 'release_id',
-    fields: new Map<string, FieldFacts>([
-      ...columns('text', 'release_id', 'reason'),
-      ['by', { scope: 'episode', kind: 'text', sql: 'author' }],
-      ...columns('time', 'released_at'),
-    ]),
-    filters: [],
-  },
-  {
-    url: '/v1/jobs',
-    summary: 'Training runs and other work.',
-    list: query
-      .selectFrom('traj.jobs')
-      .select(['job_id', 'kind', 'state', 'outcome', 'plan', 'parent_job_id', 'spec', 'result', 'error', 'worker'])
-      .select(['requested_at', 'started_at', 'finished_at']),
-    rows: 'traj.jobs',
-    time: 'requested_at',
-    id: 'job_id',
-    fields: new Map<string, FieldFacts>([
-      ...columns('text', 'job_id', 'kind', 'state', 'outcome', 'plan', 'parent_job_id', 'worker'),
-      ...columns('time', 'requested_at', 'started_at', 'finished_at'),
-    ]),
-    filters: ['kind', 'state', 'outcome', 'plan'],
   },
   {
     url: '/v1/datasets',

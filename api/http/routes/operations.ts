@@ -4,31 +4,18 @@ import { type TObject, Type } from 'typebox';
 import { createRedactor } from '../../../ingest/events/redact.ts';
 import { originalsIn } from '../../../store/log/originals.ts';
 import { homeAt } from '../../../store/server/home.ts';
-import { requestOperation, stateOfJob } from '../../operations/job.ts';
+import { requestOperation } from '../../operations/job.ts';
 import { nounOf } from '../../operations/names.ts';
 import { type ChangeContext, type Operation, shownSchema } from '../../operations/operation.ts';
 import { perform } from '../../operations/perform.ts';
 import { hasRoute, overHttp, type Route, routeOf } from '../../operations/route.ts';
 import { JSON_TYPE, readJson } from '../checked-body.ts';
 import { documented, type RouteDoc } from '../openapi.ts';
-import { queryValues, readId } from '../query.ts';
+import { queryValues } from '../query.ts';
 
 type ServerContext = Pick<ChangeContext, 'db' | 'log' | 'artifacts' | 'book' | 'project'> & Partial<ChangeContext>;
 
 const Requested = Type.Object({ job_id: Type.String() });
-const JobState = Type.Object(
-  {
-    job_id: Type.String(),
-    kind: Type.String(),
-    state: Type.String({ description: 'waiting, running or finished' }),
-    outcome: Type.Union([Type.String(), Type.Null()], { description: 'done, failed or cancelled' }),
-    result: Type.Unknown(),
-    error: Type.Unknown(),
-    done: Type.Union([Type.Number(), Type.Null()]),
-    total: Type.Union([Type.Number(), Type.Null()]),
-  },
-  { additionalProperties: true },
-);
 const IDEMPOTENCY = {
   'idempotency-key': 'a text of yours; asked again with it, the answer is the job of the first time',
 };
@@ -75,16 +62,6 @@ export function operationRoutes(app: FastifyInstance, operations: readonly Opera
       },
     });
   }
-  app.get<{ Params: { readonly id: string } }>(
-    '/v1/jobs/:id',
-    documented({
-      summary: 'A job: its state, how far it is, and what it ended with.',
-      tag: 'jobs',
-      scope: 'read',
-      answers: { 200: { about: 'the job', schema: JobState } },
-    }),
-    ({ params }) => stateOfJob(context.db, readId(params.id)),
-  );
 }
 
 /** The field of the path, a number where it should be one. */

@@ -1,9 +1,8 @@
-/** Runs of plans: the stages of one with the reports of its gates, and the numbers that a job reported. */
+/** Runs of plans: the stages of one with the reports of its gates. */
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
 import { got, TroupeError } from '../../../errors.ts';
 import type { Db } from '../../../store/db/pool.ts';
-import { curvesOf } from '../../../store/queue/jobs/metrics.ts';
 import { GATE_KINDS, madeBy, readRun } from '../../../store/queue/jobs/run-of-plan.ts';
 import { documented } from '../openapi.ts';
 import { readId } from '../query.ts';
@@ -19,16 +18,6 @@ const Job = Type.Object(
   { additionalProperties: true },
 );
 const Run = Type.Object({ run: Job, stages: Type.Array(Job) });
-const Curves = Type.Object({
-  items: Type.Array(
-    Type.Object({
-      name: Type.String(),
-      steps: Type.Array(Type.Integer()),
-      values: Type.Array(Type.Union([Type.Number(), Type.Null()])),
-    }),
-  ),
-});
-
 type Params = { readonly Params: { readonly id: string } };
 
 export function runRoutes(app: FastifyInstance, db: Db): void {
@@ -50,19 +39,6 @@ export function runRoutes(app: FastifyInstance, db: Db): void {
       if (found) return { run: shown(found.run), stages: found.stages.map(shown) };
       throw new TroupeError('not_found', `There is no run ${got(id)} of a plan; GET /v1/jobs?kind=plan lists them.`);
     },
-  );
-
-  app.get<Params>(
-    '/v1/jobs/:id/metrics',
-    documented({
-      summary:
-        'The numbers that a job reported by step, such as the losses of a training run; of a long one some 500 steps.',
-      large: true,
-      tag: 'reads',
-      scope: 'read',
-      answers: { 200: { about: 'a curve for each number; none for a job that reported none', schema: Curves } },
-    }),
-    async ({ params }) => ({ items: await curvesOf(db, readId(params.id)) }),
   );
 }
 

@@ -67,6 +67,9 @@ export function whyEnded({ error, result }: Pick<Job, 'error' | 'result'>): stri
 export function madeBy(result: unknown): string | null {
   if (!isRecord(result)) return null;
   const { dataset_id, rows, checkpoint_id, reason, episodes, groups, policies, tasks, removed, adapter } = result;
+  const { rounds, released } = result;
+  if (Array.isArray(rounds))
+    return `${countText(rounds.length, 'round')}, ${released === true ? '' : 'nothing '}released`;
   if (isRecord(groups))
     return `${countText(Number(groups.complete), 'group')} complete, ${groups.partial} partial${missingText(result.partial)}`;
   if (isRecord(policies))

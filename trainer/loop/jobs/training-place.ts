@@ -15,7 +15,7 @@ import type { Turn } from '../../../store/queue/jobs/worker.ts';
 import type { Engine } from '../../engines/engines.ts';
 
 /** Kinds of jobs that train. */
-export const TRAINING_KINDS: readonly string[] = ['sft', 'dpo', 'rl', 'value', 'program'];
+const TRAINING_KINDS: readonly string[] = ['sft', 'dpo', 'rl', 'value', 'program'];
 
 export type Holder = {
   readonly pid: number;
@@ -117,6 +117,29 @@ export const holdersText = (holders: readonly (Holder | null)[]): string =>
         : `job ${one.job_id} of project ${one.project} in ${one.home} (process ${one.pid})`,
     )
     .join(', ');
+
+/** Whom a job of this project waits for because the machine trains already; null where it does not wait for that. */
+export async function waitsForTraining({
+  project,
+  home,
+  settings: { trainings = 0 },
+}: {
+  readonly project: string;
+  readonly home: { readonly root: string };
+  readonly settings: { readonly trainings?: number };
+}) {
+  const ahead = trainings === 0 ? [] : await placeHolders({ count: trainings });
+  const isAhead = (id: string | null) =>
+    ahead.some((one) => one?.job_id === id && one?.project === project && one?.home === home.root);
+  return (job: { readonly job_id: string | null; readonly kind: string | null; readonly state: string | null }) =>
+    trainings > 0 &&
+    ahead.length === trainings &&
+    job.state === 'requested' &&
+    TRAINING_KINDS.includes(job.kind ?? '') &&
+    !isAhead(job.job_id)
+      ? holdersText(ahead)
+      : null;
+}
 
 /** The first of these jobs whose program works elsewhere: it needs no place here. */
 export const firstElsewhere =

@@ -1,0 +1,30 @@
+/** An earlier release again. */
+import { Type } from 'typebox';
+import { named, reason } from './fields.ts';
+import { operation } from './operation.ts';
+
+export const rollback = operation({
+  name: 'rollback',
+  about: 'restore the whole map of an earlier release',
+  notes:
+    'The map of that release comes back in one release of its own: a policy that a later release changed has the checkpoint it had then. Rolling back again goes one release further back. `troupe releases` lists them.',
+  examples: [{ reason: 'answers got longer' }, { release: 'nightly-3/1' }],
+  input: Type.Object(
+    {
+      release: Type.Optional(named('release to go back to; the one before what is released now if left out')),
+      reason: Type.Optional(reason),
+    },
+    { additionalProperties: false },
+  ),
+  output: Type.Object({
+    release_id: Type.String(),
+    back_to: Type.String(),
+    policies: Type.Record(Type.String(), Type.String()),
+    teams: Type.Record(Type.String(), Type.String()),
+    warnings: Type.Array(Type.String(), { description: 'a sentence on each policy that had no release then' }),
+  }),
+  scope: 'train',
+  changes: true,
+  run: async () => (await import('./release/run.ts')).rollback,
+  text: async () => (await import('./release/text.ts')).rolledBack,
+});
