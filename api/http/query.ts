@@ -6,7 +6,7 @@ import { needsEscape } from '../../ingest/events/text.ts';
 
 /** The query by its schema. Throws `usage` naming the field. */
 export const readQuery = <T extends TObject>(query: unknown, schema: T): Static<T> =>
-  read(schema, queryValues(query, schema), { called: 'The query' });
+  read({ ...schema, additionalProperties: false }, queryValues(query, schema), { called: 'The query' });
 
 /** The values of a query, of the types that its schema has where they can be; one of a map is written `tag.phase=rl`. */
 export function queryValues(query: unknown, { properties }: TObject): Readonly<Record<string, unknown>> {

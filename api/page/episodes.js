@@ -7,9 +7,10 @@ export async function episodes(signal, query) {
   const filters = new URLSearchParams(
     [...query].filter(([name, value]) => value !== '' && (FILTERS.includes(name) || name.startsWith('tag.'))),
   );
+  const path = `/v1/episodes?${new URLSearchParams([...filters, ['limit', 50]])}`;
   let first;
   try {
-    first = await ask(`/v1/episodes?${filters}`, signal);
+    first = await ask(path, signal);
   } catch (error) {
     // A filter that cannot be read stays in its box, to be mended.
     if (error.name === 'AbortError' || !filters.has('filter')) throw error;
@@ -17,7 +18,7 @@ export async function episodes(signal, query) {
   }
   const list = pagedTable({
     first,
-    page: (after) => ask(`/v1/episodes?${new URLSearchParams([...filters, ['after', after]])}`, signal),
+    page: (after) => ask(`${path}&${new URLSearchParams({ after })}`, signal),
     label: 'Episodes',
     head: ['Episode', 'Task', 'Outcome', ...['Reward', 'Calls', 'Steps', 'Tools', 'Feedback'].map(numbers), 'Started'],
     row: episodeRow,
@@ -87,7 +88,7 @@ function filterForm(filters) {
 
 const episodeRow = (row) => [
   episodeLink(row.episode_id),
-  make('span', { class: 'long', title: row.task_id }, cut(row.task ?? row.task_id ?? '–', 120)),
+  make('span', { class: 'long', title: row.task_id }, cut(row.query ?? row.task_id ?? '–', 120)),
   row.outcome ?? (row.closed ? 'closed' : 'open'),
   ...[row.reward, row.calls, row.steps, row.tool_calls, row.feedback].map(count),
   when(row.started_at ?? row.last_at),

@@ -9,7 +9,7 @@ import { decisions } from './decisions.ts';
 import { episodes } from './episodes.ts';
 import { feedback } from './feedback.ts';
 import { jobMetrics, jobs } from './jobs.ts';
-import * as judgements from './judgements.ts';
+import { blames, credits, judgedMethods, judgings, rewards, scores, verdicts } from './judgements.ts';
 import { BODIES } from './long-texts.ts';
 import { messages } from './messages.ts';
 import { observations } from './observations.ts';
@@ -25,7 +25,7 @@ import { toolCalls } from './tool-calls.ts';
 export const TABLES: readonly Table[] = [
   ...[tasks, toldTasks, teams, episodes, agents, calls, steps, messages, toolCalls, decisions, observations],
   ...[feedback, artifacts, jobs, jobMetrics, checkpoints, releases, datasets, datasetRows],
-  ...Object.values(judgements),
+  ...[judgings, judgedMethods, verdicts, scores, rewards, credits, blames],
 ];
 
 /**
