@@ -87,6 +87,8 @@ export type AppOptions = OriginOptions & {
   /** What operations look up in the settings, and the variables that settings name. Default: nothing. */
   readonly settings?: ReadContext['settings'];
   readonly env?: ReadContext['env'];
+  /** Brings the tables up to the log. Default: waits some seconds for the process that does it. */
+  readonly catchUp?: ReadContext['catchUp'];
   /** The folders of this Troupe. */
   readonly home?: ReadContext['home'];
   readonly version: string;

@@ -1,7 +1,9 @@
 /** Every operation over HTTP, with each scope, and with hostile values in each field. */
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { operationContext } from '../../api/http/routes/operations.ts';
 import { allOperations } from '../../api/operations/catalogue.ts';
 import { hasRoute, overHttp, routeOf } from '../../api/operations/route.ts';
+import { appendOwn } from '../../ingest/log/own-event.ts';
 import { SCOPES } from '../../store/keys/api-key.ts';
 import { createKey } from '../../store/keys/api-keys.ts';
 import { type TestApp, testApp } from './support/app.ts';
@@ -89,4 +91,20 @@ it('documents every operation with its name, its examples and its problems', asy
       );
     expect(JSON.stringify(documented)).not.toContain('x-command');
   }
+});
+
+it('an operation over HTTP waits for the process that projects, so that it sees what was recorded before it', async () => {
+  const { catchUp } = operationContext(at.parts);
+  const event = { name: 'checkpoint.saved', id: 'late', source: '/test', time: null } as const;
+  await appendOwn(at.parts.log, [{ ...event, data: { checkpoint_id: 'late', policy: 'p', uri: 'file:///late' } }]);
+  let waits = true;
+  const waiting = catchUp().finally(() => {
+    waits = false;
+  });
+  await new Promise((resolve) => setTimeout(resolve, 100));
+  expect(waits).toBe(true);
+  await at.project();
+  await waiting;
+  const { rows } = await at.db.query(`select 1 from facts.checkpoints where checkpoint_id = 'late'`);
+  expect(rows.length).toBe(1);
 });

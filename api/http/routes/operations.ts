@@ -3,6 +3,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { type TObject, Type } from 'typebox';
 import { createRedactor } from '../../../ingest/events/redact.ts';
 import { originalsIn } from '../../../store/log/originals.ts';
+import { waitProjected } from '../../../store/projecting/positions.ts';
 import { homeAt } from '../../../store/server/home.ts';
 import { requestOperation } from '../../operations/job.ts';
 import { nounOf } from '../../operations/names.ts';
@@ -20,7 +21,10 @@ const IDEMPOTENCY = {
   'idempotency-key': 'a text of yours; asked again with it, the answer is the job of the first time',
 };
 
-/** The context of operations over HTTP. Another process projects, so `catchUp` does nothing. */
+/** Another process projects. One that does not catch up within this does not run, and then the answer says so. */
+const CATCH_UP_MS = 10_000;
+
+/** The context of operations over HTTP. */
 export const operationContext = (served: ServerContext): ChangeContext => ({
   settings: { notify: null, judge: null, close_after: 1800 },
   home: homeAt('.troupe'),
@@ -33,11 +37,11 @@ export const operationContext = (served: ServerContext): ChangeContext => ({
   env: {},
   redactor: createRedactor([]),
   episodes: [],
+  catchUp: () => waitProjected(served.db, { log: served.log, timeoutMs: CATCH_UP_MS }),
   ...served,
   by: 'http',
   now: () => new Date(),
   originals: originalsIn(served.db),
-  catchUp: async () => {},
 });
 
 export function operationRoutes(app: FastifyInstance, operations: readonly Operation[], context: ChangeContext): void {

@@ -32,8 +32,12 @@ export async function testApp(options: Partial<AppOptions> = {}): Promise<TestAp
     artifacts: fileArtifacts(join(tmpdir(), 'troupe-test-artifacts')),
     project: 'test',
   };
+  const project = async (): Promise<void> => {
+    while ((await projectBatch(db)) > 0);
+  };
   const app = await buildApp({
     ...parts,
+    catchUp: project,
     policyServers: fixedPolicyServers(),
     keys: openKeyRing(db),
     reader: () => {
@@ -47,9 +51,7 @@ export async function testApp(options: Partial<AppOptions> = {}): Promise<TestAp
     ...database,
     app,
     parts,
-    project: async () => {
-      while ((await projectBatch(db)) > 0);
-    },
+    project,
     close: async () => {
       // A body that a test did not read to its end would keep its connection for the 72 s of keep-alive.
       app.server.closeAllConnections();
