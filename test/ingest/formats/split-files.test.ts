@@ -76,7 +76,7 @@ async function imported(path: string, imports: readonly (readonly string[])[]) {
     refused.push(...errors.map(({ expected }) => expected));
   }
   const tables = tablesOf(memory.events).filter(
-    (row) => !ROOTED.test(path.slice(path.indexOf('recorded/') + 9)) || !row.startsWith('tasks '),
+    (row) => !ROOTED.test(path.slice(path.indexOf('recorded/') + 9)) || !row.startsWith('tasks_version '),
   );
   return { tables, refused };
 }
