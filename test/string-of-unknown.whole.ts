@@ -21,9 +21,6 @@ const LISTED: Readonly<Record<string, string>> = {
   'api/gateway/request.ts: turn': 'the text of a header',
   'api/http/log.ts: error': 'what was thrown',
   'api/http/offload-thread.ts: request.headers[RELAY]': 'the text of a header',
-  'api/http/query.ts: minimum': 'of a schema of ours',
-  'api/http/query.ts: maximum': 'of a schema of ours',
-  'api/http/query.ts: type': 'of a schema of ours',
   "api/http/routes/gateway.ts: reply.getHeader('troupe-call-id')": 'a header that the gateway wrote',
 };
 

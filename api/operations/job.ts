@@ -1,16 +1,18 @@
 /** Long operations over HTTP: each is a job of the queue, done by `troupe run work`. */
 import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
+import { Type } from 'typebox';
 import { TroupeError } from '../../errors.ts';
 import { hashId } from '../../ingest/events/json.ts';
 import { firstOf, query } from '../../store/db/query.ts';
-import { type Handler, requestJob } from '../../store/queue/jobs/jobs.ts';
+import { checkedSpec, type Handler, requestJob } from '../../store/queue/jobs/jobs.ts';
 import { allOperations } from './catalogue.ts';
 import type { ChangeContext, Operation } from './operation.ts';
 import { inputOf, perform } from './perform.ts';
 
 /** The kind of such jobs. No schedule requests it: what an operation needs is checked where it is asked for. */
 const KIND = 'operation';
+const Spec = Type.Object({ operation: Type.String(), input: Type.Unknown(), by: Type.String() });
 /** Between two reports of progress. */
 const REPORT_MS = 2000;
 
@@ -38,9 +40,10 @@ export async function requestOperation(
 
 /** Does such jobs. */
 export const operationHandler = (context: ChangeContext): Readonly<Record<string, Handler>> => ({
-  [KIND]: async ({ spec: { operation: name, input, by } }, report, fenced) => {
+  [KIND]: async ({ spec }, report, fenced) => {
+    const { operation: name, input, by } = checkedSpec(Spec, spec);
     const operation = (await allOperations()).find((one) => one.name === name);
-    if (operation === undefined) throw new TroupeError('not_found', `There is no operation ${String(name)}.`);
+    if (operation === undefined) throw new TroupeError('not_found', `There is no operation ${name}.`);
     let step = 0;
     let next = 0;
     const progress = (done: number, total: number) => {
@@ -51,6 +54,6 @@ export const operationHandler = (context: ChangeContext): Readonly<Record<string
       void report(step++, { done, total }).catch(() => {});
     };
     const signal = AbortSignal.any([fenced, context.signal]);
-    return perform(operation, { ...context, by: String(by), signal, progress }, input);
+    return perform(operation, { ...context, by, signal, progress }, input);
   },
 });

@@ -161,7 +161,7 @@ describe('a plan of two roles with an adapter each', () => {
   it(
     'goes back with both at once where live episodes fall after a release, and both are answered as before',
     async () => {
-      const before = (await troupe(0, 'policies')).policies as { policy: string; released: string }[];
+      const before = (await troupe(0, 'policies')).items as { policy: string; released: string }[];
       const first = Object.fromEntries(before.map(({ policy, released }) => [policy, released]));
       await live('before', first, 8);
       expect((await troupe(7, 'plan', 'run', path('watched.yaml'))).state).toBe('undecided');

@@ -93,7 +93,7 @@ it('A release of a plan that makes live episodes worse is rolled back by `run wo
   const now = await afterRelease('loop-2/1');
   expect(now).toMatchObject({
     release_id: 'loop-2/1/watch/rollback',
-    policies: [{ policy: 'solver', released: first }],
+    items: [{ policy: 'solver', released: first }],
     rolled_back: expect.stringContaining('The metric fell: the mean reward of 40 live episodes is 0.2'),
   });
   const page = await at.run(['gate', 'show', 'loop-2']);
@@ -128,7 +128,7 @@ it('A version of a team after whose release live episodes are worse is rolled ba
   await live('sung', { team_id: second }, 2);
   const now = await afterRelease('words-2/1');
   expect(now).toMatchObject({
-    ...{ release_id: 'words-2/1/watch/rollback', teams: { readers: first }, policies: before.policies },
+    ...{ release_id: 'words-2/1/watch/rollback', teams: { readers: first }, items: before.items },
     rolled_back: expect.stringContaining('The metric fell: the mean reward of 40 live episodes is 0.2'),
   });
 }, 300_000);
