@@ -100,7 +100,9 @@ function merged<M>(group: readonly KnownPart<M>[], { marks, timeOf }: JoinRules)
     });
     if (heads.length === 0) return { lines, members, sources };
     const next = heads.filter(isNext);
-    const item = earliest(next.filter(isAnswered)) ?? earliest(next) ?? earliest(heads)!;
+    // A part that was joined before without all of its lines may have them in a wrong order: what lines refer to decides then.
+    const item =
+      earliest(next.filter(isAnswered)) ?? earliest(heads.filter(isAnswered)) ?? earliest(next) ?? earliest(heads)!;
     taken.add(item.key);
     count(item, -1);
     lines.push(item.line);
