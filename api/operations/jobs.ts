@@ -58,6 +58,7 @@ export const show = operation({
   }),
   scope: 'read',
   changes: false,
+  large: true,
   run: async () => (await does()).show,
   text: async () => (await prints()).shown,
 });
