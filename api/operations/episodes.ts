@@ -41,7 +41,7 @@ export const list = operation({
       Type.Object({
         episode_id: Type.String(),
         task_id: Text,
-        query: nullable(Type.String({ description: 'the beginning of what was asked' })),
+        query: nullable(Type.String({ description: 'first 300 characters of the task' })),
         attempt: Count,
         group_id: Text,
         team_id: Text,

@@ -10,7 +10,7 @@ import { allOperations } from './catalogue.ts';
 import type { ChangeContext, Operation } from './operation.ts';
 import { inputOf, perform } from './perform.ts';
 
-/** The kind of such jobs. No schedule requests it: what an operation needs is checked where it is asked for. */
+/** The kind of these jobs. A schedule cannot request it, because the scope of an operation is checked when it is called. */
 const KIND = 'operation';
 const Spec = Type.Object({ operation: Type.String(), input: Type.Unknown(), by: Type.String() });
 /** Between two reports of progress. */

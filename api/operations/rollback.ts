@@ -7,7 +7,7 @@ export const rollback = operation({
   name: 'rollback',
   about: 'restore the whole map of an earlier release',
   notes:
-    'The map of that release comes back in one release of its own: a policy that a later release changed has the checkpoint it had then. Rolling back again goes one release further back. `troupe releases` lists them.',
+    'A new release restores the whole map of that release, so a policy that a later release changed gets its earlier checkpoint. Rolling back again restores the release before that. `troupe releases` lists them.',
   examples: [{ reason: 'answers got longer' }, { release: 'nightly-3/1' }],
   input: Type.Object(
     {

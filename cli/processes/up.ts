@@ -2,7 +2,6 @@
  * Everything at once: a process for each role, one more for each policy that was released or that a plan waits for, each started again
  * whenever it ends. What the supervisor must know it remembers itself: the database may be away when a role ends.
  */
-
 import { hostedBy } from '../../api/gateway/hosted.ts';
 import type { Role } from '../../api/health/prometheus.ts';
 import type { ErrorCode, TroupeError } from '../../errors.ts';

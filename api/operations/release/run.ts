@@ -89,7 +89,7 @@ export async function rollback(
     });
     const warnings = Object.keys(all.at(-1)!.policies)
       .filter((policy) => policies[policy] === undefined)
-      .map((policy) => `${policy} had no release then: its processes go on with what they have until the next one.`);
+      .map((policy) => `${policy} had no release then: its processes keep their checkpoint until the next release.`);
     return { release_id, back_to, policies, teams, warnings };
   });
   await catchUp();
