@@ -134,8 +134,6 @@ export const operation = <I extends TObject, O extends TSchema, C extends boolea
 
 /** How a field is written on the command line, where it is not as an option of its name with its value. */
 export type Writing = {
-  /** It is a path or a program of the machine that does the work: the command and the library have it, HTTP has not. */
-  readonly local?: true;
   /** An argument without a name. */
   readonly position?: true;
   readonly flag?: string;
@@ -161,9 +159,6 @@ const withKeywords = <S extends TSchema>(schema: S, keywords: object): S =>
 
 export const written = <S extends TSchema>(schema: S, writing: Writing): S =>
   withKeywords(schema, { [WRITING]: writing });
-/** A path or a program of this machine, which nobody may name over HTTP. */
-export const local = <S extends TSchema>(schema: S, writing: Writing = {}): S =>
-  written(schema, { ...writing, local: true });
 export const position = <S extends TSchema>(schema: S): S => written(schema, { position: true });
 
 /** A field with another description. */

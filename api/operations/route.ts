@@ -1,5 +1,4 @@
 /** The HTTP route of an operation. Pure. */
-import type { TObject } from 'typebox';
 import { nounOf, verbOf } from './names.ts';
 import { type Operation, writingOf } from './operation.ts';
 
@@ -14,19 +13,6 @@ export type Route = {
 /** `schedule` has the routes below `/v1/schedules`. */
 const collectionOf = (noun: string): string =>
   `/v1/${noun.endsWith('s') ? noun : noun.endsWith('y') && !noun.endsWith('ey') ? `${noun.slice(0, -1)}ies` : `${noun}s`}`;
-
-/** An operation that needs a path of its machine has no route. */
-export const hasRoute = ({ input }: Operation): boolean =>
-  ((input.required ?? []) as readonly string[]).every((name) => !writingOf(input.properties[name]!).local);
-
-/** The operation as it is over HTTP: without what names a path or a program of the server. */
-export function overHttp(operation: Operation): Operation {
-  const { properties, ...rest } = operation.input;
-  const isLocal = (name: string) => writingOf(properties[name]!).local === true;
-  const without = (values: object) => Object.fromEntries(Object.entries(values).filter(([name]) => !isLocal(name)));
-  const examples = operation.examples.filter((example) => !Object.keys(example).some(isLocal));
-  return { ...operation, input: { ...rest, properties: without(properties) } as unknown as TObject, examples };
-}
 
 /** `list`, `add`, `create`, `show` and `remove` are the methods of HTTP; any other verb is a path of its own. */
 export function routeOf(operation: Operation): Route {

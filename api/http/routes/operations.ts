@@ -9,7 +9,7 @@ import { requestOperation } from '../../operations/job.ts';
 import { nounOf } from '../../operations/names.ts';
 import { type ChangeContext, type Operation, shownSchema } from '../../operations/operation.ts';
 import { perform } from '../../operations/perform.ts';
-import { hasRoute, overHttp, type Route, routeOf } from '../../operations/route.ts';
+import { type Route, routeOf } from '../../operations/route.ts';
 import { JSON_TYPE, readJson } from '../checked-body.ts';
 import { documented, type RouteDoc } from '../openapi.ts';
 import { queryValues } from '../query.ts';
@@ -45,7 +45,7 @@ export const operationContext = (served: ServerContext): ChangeContext => ({
 });
 
 export function operationRoutes(app: FastifyInstance, operations: readonly Operation[], context: ChangeContext): void {
-  for (const operation of operations.filter(hasRoute).map(overHttp)) {
+  for (const operation of operations) {
     const route = routeOf(operation);
     const rest = withoutPath(operation.input, route);
     app.route<{ Params: Record<string, string> }>({
