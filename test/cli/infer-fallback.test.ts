@@ -91,7 +91,9 @@ it(
     await infer.ended;
     expect(await served()).toEqual([]);
     await done('release', `other=${checkpoint}`);
-    expect((await at.run(['rollback'])).err).toContain('other had no release then: its processes go on');
+    expect((await at.run(['rollback'])).err).toContain(
+      'other had no release then: its processes keep their checkpoint until the next release.',
+    );
     expect((await done('policies')).items.map(({ policy }: { policy: string }) => policy)).toEqual(['solver']);
     const other = await at.run(['release', 'solver=upstream:hosted/other', '--json']);
     expect(document(other).error.message).toContain('is not what a route of solver falls back to: it is hosted/gpt');
