@@ -99,6 +99,8 @@ type Declaration<I extends TObject, O extends TSchema, C extends boolean, R> = {
   readonly long?: string;
   /** True: the answer may be large or costly, so that it is read on another thread of the server. */
   readonly large?: true;
+  /** True: agents ask it while they play, so over HTTP it answers from the tables as they are, with or without a projector. */
+  readonly live?: true;
   readonly run: () => Promise<(context: Context<C>, input: FullInput<I>) => Promise<R>>;
   /** The output as text for people. */
   readonly text: () => Promise<(output: R, printer: Printer) => string>;

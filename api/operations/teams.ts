@@ -73,6 +73,7 @@ export const show = operation({
   }),
   scope: 'read',
   changes: false,
+  live: true,
   run: async () => (await does()).show,
   text: async () => (await prints()).shown,
 });

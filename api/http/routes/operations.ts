@@ -48,17 +48,18 @@ export function operationRoutes(app: FastifyInstance, operations: readonly Opera
   for (const operation of operations) {
     const route = routeOf(operation);
     const rest = withoutPath(operation.input, route);
+    const asked = operation.live ? { ...context, catchUp: async () => {} } : context;
     app.route<{ Params: Record<string, string> }>({
       method: route.method,
       url: route.url,
       ...documented(docOf(operation, route, rest)),
       handler: async (request, reply) => {
         const given = route.method === 'POST' ? await bodyOf(request) : queryValues(request.query, rest);
-        const by = request.identity?.key ?? context.by;
+        const by = request.identity?.key ?? asked.by;
         const input = { ...(given as object), ...inPathOf(operation, request.params) };
-        if (operation.long === undefined) return perform(operation, { ...context, by }, input);
+        if (operation.long === undefined) return perform(operation, { ...asked, by }, input);
         const key = request.headers['idempotency-key'];
-        const job = await requestOperation({ ...context, by }, operation, { input, key: key?.toString() });
+        const job = await requestOperation({ ...asked, by }, operation, { input, key: key?.toString() });
         return reply
           .code(202)
           .header('location', `/v1/jobs/${encodeURIComponent(job.job_id)}`)
