@@ -5,8 +5,6 @@
 
 import type { ColumnType } from 'kysely';
 
-export type { JsonObject } from '../../ingest/events/json.ts';
-
 /** A column that the server fills in where an insert leaves it out. */
 export type WithDefault<T> =
   T extends ColumnType<infer Read, infer Insert, infer Update>
@@ -30,29 +28,11 @@ export type JudgedMethod = {
   readonly reads?: string | null;
 };
 
-export type { Matrix } from '../../ingest/events/events.ts';
-
 /** Read as a Buffer. */
 export type Bytes = ColumnType<Buffer, Uint8Array, Uint8Array>;
 
-/** What a JSON column of a table of facts holds, by its name; a column that is not here may hold anything. */
-export const SHAPES: Readonly<Record<string, string>> = {
-  tags: 'JsonObject',
-  unmapped: 'JsonObject',
-  budgets: 'JsonObject',
-  params: 'JsonObject',
-  taxonomy: 'JsonObject',
-  matrix: 'Matrix',
-  flags: 'string[]',
-};
-
 /** Types of columns that the code knows better than the catalogue, by `schema.table.column`. A view's column may be null unless it is here. */
 export const NARROWER: Readonly<Record<string, string>> = {
-  'facts.calls.seed': 'number | string | null',
-  'facts.judgings.episodes': 'Json<string[]>',
-  'facts.judgings.methods': 'Json<readonly JudgedMethod[]>',
-  'facts.teams.agents': 'Json<readonly JsonObject[]> | null',
-  'facts.teams.edges': 'Json<readonly (readonly string[])[]> | null',
   'troupe.archives.state': `'writing' | 'kept' | 'restored' | 'replaced'`,
   'troupe.job_queue.state': `'waiting' | 'running' | 'finished'`,
   'troupe.events.key': 'string',

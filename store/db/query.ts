@@ -13,8 +13,9 @@ import {
   type RawBuilder,
   sql,
 } from 'kysely';
+import type { FactTables } from '../tables/catalogue.ts';
 import type { Params, QueryOptions, Session } from './pool.ts';
-import type { Database, FactTables } from './schema.ts';
+import type { LogTables, Reports, Views } from './schema.ts';
 
 export {
   type Compilable,
@@ -65,6 +66,11 @@ const composer = <Tables>(createQueryCompiler: () => PostgresQueryCompiler): Kys
       createQueryCompiler,
     },
   });
+
+type In<Schema extends string, Tables> = { [Name in keyof Tables & string as `${Schema}.${Name}`]: Tables[Name] };
+
+/** Every table, and every view that is read, by its qualified name. */
+export type Database = In<'troupe', LogTables> & In<'facts', FactTables> & In<'traj', Views> & In<'report', Reports>;
 
 /** Composes statements over all tables and views, by their qualified names. */
 export const query = composer<Database>(() => new ParameterCompiler());

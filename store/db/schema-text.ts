@@ -1,10 +1,10 @@
-/** The types of all tables and of the views that our code reads, as TypeScript, from the catalogue of a migrated database. `npm run schema` writes them. */
+/** The types of the tables of the log and of the views that our code reads, as TypeScript, from the catalogue of a migrated database. `npm run schema` writes them. */
 import { TroupeError } from '../../errors.ts';
 import { VIEW_SCHEMAS } from '../../migrations/views.ts';
-import { NARROWER, READ_VIEWS, SHAPES } from './corrections.ts';
+import { NARROWER, READ_VIEWS } from './corrections.ts';
 import type { Session } from './pool.ts';
 
-const SCHEMAS = { troupe: 'LogTables', facts: 'FactTables', traj: 'Views', report: 'Reports' } as const;
+const SCHEMAS = { troupe: 'LogTables', traj: 'Views', report: 'Reports' } as const;
 
 type Column = {
   readonly schema: keyof typeof SCHEMAS;
@@ -57,17 +57,11 @@ export async function schemaText(db: Session): Promise<string> {
     });
     return `/** Schema ${schema}. */\nexport interface ${name} {\n${tables.join('')}}\n`;
   });
-  const members = Object.entries(SCHEMAS).map(([schema, name]) => `In<'${schema}', ${name}>`);
-  return `${HEAD}\n${schemas.join('\n')}
-type In<Schema extends string, Tables> = { [Name in keyof Tables & string as \`\${Schema}.\${Name}\`]: Tables[Name] };
-
-/** Every table, and every view that is read, by its qualified name. */
-export type Database = ${members.join(' & ')};
-`;
+  return `${HEAD}\n${schemas.join('\n')}`;
 }
 
-const HEAD = `/** The tables and views as types. Written by \`npm run schema\` from a migrated database: change \`corrections.ts\` instead. */
-import type { Bytes, Int8, Json, JsonObject, JudgedMethod, Matrix, Time, WithDefault } from './corrections.ts';
+const HEAD = `/** The tables of the log and the views as types. Written by \`npm run schema\` from a migrated database: change \`corrections.ts\` instead. */
+import type { Bytes, Int8, Json, Time, WithDefault } from './corrections.ts';
 `;
 
 function typeOf({ schema, table, column, type, required, filled }: Column): string {
@@ -79,8 +73,7 @@ function typeOf({ schema, table, column, type, required, filled }: Column): stri
       'internal',
       `store/db/schema-text.ts has no type for ${type} (${schema}.${table}.${column}).`,
     );
-  const shape = schema === 'facts' && element === 'Json' ? SHAPES[column] : undefined;
-  const value = type.startsWith('_') ? `${element}[]` : shape ? `Json<${shape}>` : element;
+  const value = type.startsWith('_') ? `${element}[]` : element;
   const nullable = required ? value : `${value} | null`;
   return filled ? `WithDefault<${nullable}>` : nullable;
 }

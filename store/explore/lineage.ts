@@ -4,8 +4,8 @@
  */
 import type { Session } from '../db/pool.ts';
 import { type NotNull, query, rowsOf, sql } from '../db/query.ts';
-import type { FactTables } from '../db/schema.ts';
 import { erasuresOf } from '../keep/marks.ts';
+import type { FactTables } from '../tables/catalogue.ts';
 
 type LineageKind = 'episode' | 'step' | 'dataset row' | 'dataset' | 'checkpoint' | 'team version' | 'release';
 

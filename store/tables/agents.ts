@@ -1,6 +1,6 @@
 import { namedTexts } from '../../ingest/log/split.ts';
 import { textOf, unmapped } from './projection.ts';
-import { group, table } from './table.ts';
+import { group, groupOfEach, table } from './table.ts';
 
 export const agents = table('agents', 'Members of the team in an episode.', {
   keys: { episode_id: 'text', agent_id: 'text' },
@@ -20,13 +20,13 @@ export const agents = table('agents', 'Members of the team in an episode.', {
       },
     }),
     // Members that act without having been defined still appear.
-    group(['generation.requested', 'generation.completed', 'tool.called', 'control.transferred'], {
-      each: ({ data }) => {
+    groupOfEach(
+      ['generation.requested', 'generation.completed', 'tool.called', 'control.transferred'],
+      ({ data }) => {
         const agent_id = 'to_agent' in data ? data.to_agent : (data as { readonly agent_id?: string | null }).agent_id;
         return agent_id ? [{ episode_id: data.episode_id, agent_id }] : [];
       },
-      version: null,
-      columns: {},
-    }),
+      { version: null, columns: {} },
+    ),
   ],
 });

@@ -16,17 +16,20 @@ import { observations } from './observations.ts';
 import type { Effective, Rows, Target } from './projection.ts';
 import { releases } from './releases.ts';
 import { steps } from './steps.ts';
-import type { Table } from './table.ts';
+import type { RowOf, Table } from './table.ts';
 import { tasks, toldTasks } from './tasks.ts';
 import { teams } from './teams.ts';
 import { toolCalls } from './tool-calls.ts';
 
 /** In the order they are written: parents before what joins them. */
-export const TABLES: readonly Table[] = [
+export const TABLES = [
   ...[tasks, toldTasks, teams, episodes, agents, calls, steps, messages, toolCalls, decisions, observations],
   ...[feedback, artifacts, jobs, jobMetrics, checkpoints, releases, datasets, datasetRows],
   ...[judgings, judgedMethods, verdicts, scores, rewards, credits, blames],
-];
+] as const satisfies readonly Table[];
+
+/** The rows of each table by its name. */
+export type FactTables = { [One in (typeof TABLES)[number] as One['name']]: RowOf<One> };
 
 /**
  * What builds the rows of an event. Without rows are states of members (read from the log itself), spans (mapped with the others of

@@ -1,11 +1,10 @@
 import type { EventData } from '../../ingest/events/events.ts';
-import { group, table } from './table.ts';
+import { groupOfEach, table } from './table.ts';
 
 export const datasets = table('datasets', 'Frozen recipes.', {
   keys: { dataset_id: ['text', 'artifact_id'] },
   groups: [
-    group('artifact.attached', {
-      each: ({ data }) => (data.role === 'dataset' ? [data] : []),
+    groupOfEach('artifact.attached', ({ data }) => (data.role === 'dataset' ? [data] : []), {
       columns: {
         name: 'text',
         sha256: 'text',
@@ -40,8 +39,7 @@ export const datasetRows = table(
   {
     keys: { dataset_id: 'text', split: 'text', row: 'integer' },
     groups: [
-      group('artifact.attached', {
-        each: ({ data }) => rowsOfDataset(data),
+      groupOfEach('artifact.attached', ({ data }) => rowsOfDataset(data), {
         version: null,
         columns: { episode_id: 'text not null', call_id: 'text', candidates: 'integer[] not null' },
       }),

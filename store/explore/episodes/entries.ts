@@ -1,7 +1,6 @@
 /** What happened in an episode as it is read: a call is one entry, with what is new in its prompt and its candidates. Pure. */
 import { isRecord } from '../../../ingest/events/json.ts';
-import type { Selectable } from '../../db/query.ts';
-import type { Database } from '../../db/schema.ts';
+import type { Database, Selectable } from '../../db/query.ts';
 import { textOf } from '../../tables/projection.ts';
 import type { OutlineItem } from './outline.ts';
 

@@ -6,6 +6,7 @@ import type { Session } from '../../db/pool.ts';
 import {
   anyOf,
   type Compilable,
+  type Database,
   firstOf,
   type OrderByItemBuilder,
   query,
@@ -14,7 +15,6 @@ import {
   sql,
   typed,
 } from '../../db/query.ts';
-import type { Database } from '../../db/schema.ts';
 import {
   callEntry,
   decisionEntry,
