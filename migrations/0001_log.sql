@@ -25,9 +25,9 @@ create table troupe.stored_events (
   constraint stored_events_identity exclude using hash ((key || E'\uFFFE|' || source || E'\uFFFE|' || id) with =)
 );
 create index stored_events_key on troupe.stored_events (key);
--- Amendments and events with redactions are few: one index of them alone answers for one key, one episode and all.
+-- Amendments, events with redactions and those that name a subject are few: one index of them alone answers for one key, one episode and all.
 create index events_key_idx on troupe.stored_events (key, name, (case when key like 'e/%' then substr(key, 3) end))
-  where name = 'record.amended' or strpos(data::text, '"redactions":{') > 0;
+  where name = 'record.amended' or strpos(data::text, '"redactions":{') > 0 or strpos(data::text, '"subject"') > 0;
 
 -- What events of one key repeat lies once. A context is a chain of messages, a long text of a span a chain of pieces: previous is what
 -- comes before. hash is of both.

@@ -160,18 +160,22 @@ export async function tasksOfSubject(tx: Session, subject: string): Promise<Read
   return new Set(keys.filter((key) => key.startsWith('t/')));
 }
 
-async function keysOfSubject(tx: Session, subject: string): Promise<string[]> {
+/** Keys of the events that name the subject themselves; the index of the few that name anyone finds them. */
+export function keysNaming(subject: string) {
   // Events are read as they are stored, without putting every text in its place. A subject that is the id of
   // the event's key stands there as a mark; one that is longer than what stays in an event is looked for in the whole events.
   const isStored = subject.length <= LONGEST;
   const is = sql`in (${subject}, case when ${isStored} and substr(key, 3) = ${subject} then ${OWN_MARK} end)`;
-  const matching = query
+  return query
     .selectFrom(isStored ? 'troupe.stored_events' : 'troupe.events')
     .select('key')
-    // Where no member has the name, nothing is parsed: 6 ms and not 85 ms for 10,000 events.
+    .where(sql<SqlBool>`strpos(data::text, '"subject"') > 0`)
     .where(
-      sql<SqlBool>`case when position('"subject"' in data::text) > 0 then (data ->> 'subject' ${is} or data -> ${EXTENSIONS} ->> 'subject' ${is} or case when json_typeof(data -> 'tags') = 'object' then data -> 'tags' ->> 'subject' end ${is}) else false end`,
+      sql<SqlBool>`(data ->> 'subject' ${is} or data -> ${EXTENSIONS} ->> 'subject' ${is} or case when json_typeof(data -> 'tags') = 'object' then data -> 'tags' ->> 'subject' end ${is})`,
     );
+}
+
+async function keysOfSubject(tx: Session, subject: string): Promise<string[]> {
   const tagged = query
     .selectFrom('facts.episodes')
     .select(sql<string>`'e/' || episode_id`.as('key'))
@@ -180,6 +184,6 @@ async function keysOfSubject(tx: Session, subject: string): Promise<string[]> {
     .selectFrom('facts.tasks')
     .select(sql<string>`'t/' || task_id`.as('key'))
     .where(tagReads('tags', 'subject', subject));
-  const rows = await rowsOf(tx, matching.union(tagged).union(tasks));
+  const rows = await rowsOf(tx, keysNaming(subject).union(tagged).union(tasks));
   return rows.map((row) => row.key);
 }

@@ -8,9 +8,11 @@ import { sha256 } from '../../ingest/events/json.ts';
 import { fileArtifacts } from '../../ingest/log/artifacts.ts';
 import { postgresBook, postgresLog } from '../../ingest/log/postgres.ts';
 import { freeze } from '../../store/datasets/freeze.ts';
+import { rowsOf } from '../../store/db/query.ts';
 import { judge, judgeAgain } from '../../store/evaluate/judging/judge.ts';
 import { lineageOf } from '../../store/explore/lineage.ts';
 import { type Erasure, erase, planErasure } from '../../store/keep/erase.ts';
+import { keysNaming } from '../../store/keep/erase-scope.ts';
 import { erasuresOf } from '../../store/keep/marks.ts';
 import { projectAll } from '../../store/projecting/projector.ts';
 import { checksum } from '../../store/projecting/rebuilding/checksum.ts';
@@ -308,6 +310,23 @@ describe('an erasure', () => {
       { code: 'erased', kept: false },
     ]);
     expect(await everything()).not.toContain(SECRET);
+  });
+
+  it('finds a subject by an index, and does not read the whole log', async () => {
+    const { db, close } = await freshDatabase();
+    try {
+      await db.query(`
+        insert into troupe.stored_events (position, partition, log, key, source, id, name, digest, data)
+        select n, 0, 0, 'e/' || n, 's', n::text, 'message.sent', '', json_build_object('text', repeat('x', 900), case when n % 500 = 0 then 'subject' else 'other' end, 'u' || n)
+        from generate_series(1, 5000) n`);
+      await db.query('vacuum analyze troupe.stored_events');
+      const { sql: text, parameters } = keysNaming('u1500').compile();
+      const { rows: plan } = await db.query<{ 'QUERY PLAN': string }>(`explain ${text}`, parameters);
+      expect(plan.map((line) => line['QUERY PLAN']).join('\n')).toContain('events_key_idx');
+      expect(await rowsOf(db, keysNaming('u1500'))).toEqual([{ key: 'e/1500' }]);
+    } finally {
+      await close();
+    }
   });
 
   it('of a subject whom a task names, in its tags or in the event that defined it, reaches every episode that plays it', async () => {
