@@ -13,6 +13,8 @@ type Setting = {
   readonly secret?: boolean;
   /** A map of names; in the environment as JSON. */
   readonly map?: boolean;
+  /** Of a text that no flag sets, since flags of that name mean something else. */
+  readonly flagless?: boolean;
   /** Of a number, both included. */
   readonly range?: readonly [least: number, most: number];
   /** What a text may be, if not any. */
@@ -149,6 +151,18 @@ export const SETTINGS = {
     fallback: null,
     about: 'methods that the judge process runs over every group that completes, written as for judge --methods',
   },
+  formats: {
+    env: 'TROUPE_FORMATS',
+    fallback: null,
+    flagless: true,
+    about: 'files with formats of your own, JavaScript or TypeScript, separated by commas',
+  },
+  methods: {
+    env: 'TROUPE_METHODS',
+    fallback: null,
+    flagless: true,
+    about: 'files with methods of your own, JavaScript or TypeScript, separated by commas',
+  },
   redact: {
     env: 'TROUPE_REDACT',
     fallback: null,
@@ -214,7 +228,7 @@ export function loadConfig(
   const origins = {} as Record<SettingName, Origin>;
   for (const name of Object.keys(SETTINGS) as SettingName[]) {
     const setting: Setting = SETTINGS[name];
-    const flag = flags[camel(name)];
+    const flag = setting.flagless ? undefined : flags[camel(name)];
     const inherited = env[setting.env];
     const [value, origin]: [unknown, Origin] =
       flag !== undefined

@@ -1,18 +1,20 @@
 /** How every command is written: flags that all share, errors as one clear line, exit codes from the table in errors.ts. */
 import { userInfo } from 'node:os';
 import { type Command, CommanderError, InvalidArgumentError } from 'commander';
+import { loadConfig } from '../config.ts';
 import { countText, EXIT, TroupeError } from '../errors.ts';
 import { environmentError } from '../store/db/faults.ts';
 import type { Context } from './context.ts';
 import type { OpenDatabase } from './database.ts';
 import { printJson, say } from './output.ts';
+import { loadOwn } from './own-modules.ts';
 import { refuseUnknownVariables } from './variables.ts';
 
 export type Flags = Readonly<Record<string, unknown>> & { readonly json?: boolean; readonly quiet?: boolean };
 
 /**
  * A command that works on a project. The work returns the exit code, 0 when it returns nothing. What `check` refuses is refused before
- * the project is opened, so that a mistyped path starts no database.
+ * the project is opened, so that a mistyped path starts no database. It knows the user's own methods and formats.
  */
 export function projectCommand(
   command: Command,
@@ -20,6 +22,7 @@ export function projectCommand(
   check: (args: readonly string[], flags: Flags) => Promise<unknown> = async () => {},
 ): Command {
   return plainCommand(command, async (args, flags) => {
+    await loadOwn(loadConfig(flags, process.env));
     await check(args, flags);
     const { enduring, withContext } = await import('./context.ts');
     return withContext(flags, (context) => work(enduring(context), args, flags));
@@ -36,6 +39,7 @@ export function processCommand(
   check: (flags: Flags) => Promise<unknown> = async () => {},
 ): Command {
   return plainCommand(command, async (args, flags) => {
+    await loadOwn(loadConfig(flags, process.env));
     await check(flags);
     const { withContext } = await import('./context.ts');
     return withContext(flags, (context) => work(context, args, flags));

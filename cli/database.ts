@@ -6,6 +6,7 @@ import { type Patiently, patiently } from '../store/db/patience.ts';
 import type { Db } from '../store/db/pool.ts';
 import { openLateDatabase } from '../store/server/late-database.ts';
 import { troubleReporter } from './output.ts';
+import { loadOwn } from './own-modules.ts';
 
 export type OpenDatabase = {
   readonly config: Config;
@@ -42,6 +43,7 @@ export async function withDatabase<T>(
   { create = false, late = false }: OpenOptions = {},
 ): Promise<T> {
   const config = loadConfig(flags, process.env);
+  await loadOwn(config);
   const options = {
     ...serverOf(config),
     ...namedProject(config),

@@ -1,6 +1,6 @@
 /**
  * Proof that the package works where people install it: it is built and packed, installed from the tarball into an empty project, and
- * there the recorder of docs/start.md type-checks, the command runs, and the library imports what the recorder's kind of events hold.
+ * there the recorder of docs/start.md and the format and methods of docs/own.md type-check and run, and the library answers.
  */
 import { execFile } from 'node:child_process';
 import { cpSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -69,6 +69,9 @@ export const proof: Proof = {
 
     const snippet = /```ts\n([\s\S]*?)```/.exec(readFileSync(join(ROOT, 'docs/start.md'), 'utf8'))![1]!;
     writeFileSync(join(project, 'record.ts'), snippet);
+    const own = [...readFileSync(join(ROOT, 'docs/own.md'), 'utf8').matchAll(/```(json|ts|yaml)\n([\s\S]*?)```/g)];
+    for (const [i, name] of ['debate.json', 'my-format.ts', 'my-methods.ts', 'troupe.yaml'].entries())
+      writeFileSync(join(project, name), own[i]![2]!);
     const tsc = join(ROOT, 'node_modules/typescript/bin/tsc');
     const options = [
       '--module',
@@ -81,13 +84,29 @@ export const proof: Proof = {
       join(ROOT, 'node_modules/@types'),
       '--types',
       'node',
+      '--noEmitOnError',
       'record.ts',
+      'my-format.ts',
+      'my-methods.ts',
     ];
     const compiled = await shell(process.execPath, [tsc, ...options], project).then(
       () => '',
       (error) => String(error.stdout),
     );
-    check('the recorder of docs/start.md type-checks against the package', compiled === '', compiled);
+    check(
+      'the recorder of docs/start.md and the modules of docs/own.md type-check against the package',
+      compiled === '',
+      compiled,
+    );
+    const troupe = (...args: string[]) => shell('npx', ['--no', '--', 'troupe', ...args, '--json'], project);
+    const { stdout: imported } = await troupe('import', 'debate.json');
+    await troupe('judge', '--methods', 'talk_share');
+    const { stdout: scored } = await troupe('sql', 'select method, value from traj.scores');
+    check(
+      'troupe.yaml names a format and a method in TypeScript: the one reads a file, the other judges it',
+      JSON.parse(imported).format === 'debate' && JSON.stringify(JSON.parse(scored).rows) === '[["talk_share",0.5]]',
+      [imported, scored],
+    );
 
     // The recorder's program against `troupe up` of the package.
     // Not by npx, which a signal ends without the program that it started.

@@ -10,6 +10,7 @@ import type { RefusalHandler } from '../../store/projecting/closing.ts';
 import { projectBatch } from '../../store/projecting/projector.ts';
 import { projectCommand, untilInterrupted } from '../command.ts';
 import { print, printJson, progressBar, say } from '../output.ts';
+import { loadFormats } from '../own-modules.ts';
 
 export function addTo(program: Command): void {
   projectCommand(
@@ -18,12 +19,12 @@ export function addTo(program: Command): void {
       .argument('<path...>', 'files or folders')
       .option(
         '--format <name>',
-        `format of the input (default: detected): ${FORMATS.map((format) => format.name).join(', ')}`,
+        `format of the input (default: detected), or the file of your own, such as ./my-format.ts: ${FORMATS.map((format) => format.name).join(', ')}`,
       )
       .option('--dry-run', 'print what would be imported and where each field goes, and change nothing')
       .addHelpText(
         'after',
-        '\nExamples:\n  troupe import results.json\n  troupe import logs/ --format openai-chat --dry-run',
+        '\nExamples:\n  troupe import results.json\n  troupe import logs/ --format openai-chat --dry-run\n  troupe import runs.jsonl --format ./my-format.ts',
       ),
     async ({ db, log, source, book, artifacts, originals, redactor, episodes, catchUp, patiently }, paths, flags) => {
       const quiet = flags.quiet === true || flags.json === true;
@@ -38,7 +39,7 @@ export function addTo(program: Command): void {
         originals,
         redactor,
         episodes,
-        ...(flags.format ? { format: String(flags.format) } : {}),
+        ...(flags.format ? { format: await formatIn(String(flags.format)) } : {}),
         ...(flags.dryRun ? { dryRun: true } : {}),
         onProgress: ({ bytesDone, bytesTotal, file }) => bar.update(bytesDone, bytesTotal, file ?? ''),
         signal,
@@ -59,9 +60,21 @@ export function addTo(program: Command): void {
       return report.events.rejected > 0 || report.errors.length > 0 ? EXIT.refused : EXIT.done;
     },
     async (paths, flags) => {
-      if (flags.format) formatNamed(String(flags.format));
+      if (flags.format) await formatIn(String(flags.format));
       for (const path of paths) await factsOf(path);
     },
+  );
+}
+
+/** The name of a format, given by its name or by the file of a user's own. @throws TroupeError `usage` where there is no one such format */
+async function formatIn(given: string): Promise<string> {
+  if (!/[\\/]|\.m?[jt]s$/.test(given)) return formatNamed(given).name;
+  const [only, ...others] = (await loadFormats(given)).map(({ name }) => name);
+  if (others.length === 0) return only!;
+  throw new TroupeError(
+    'usage',
+    `${given} has the formats ${[only, ...others].join(', ')}. Name the file in the setting formats, and one of them with --format.`,
+    { field: 'format', expected: 'a file with one format', got: given },
   );
 }
 

@@ -3,20 +3,29 @@ import { once } from 'node:events';
 import { createReadStream, type ReadStream } from 'node:fs';
 import { buffer } from 'node:stream/consumers';
 import { type Command, Option } from 'commander';
+import { loadConfig } from '../../config.ts';
 import { countText, EXIT, got, TroupeError, unreadable } from '../../errors.ts';
 import { MAX_RECORD_BYTES } from '../../ingest/events/json.ts';
+import { OWN_METHODS } from '../../store/evaluate/methods/catalogue.ts';
 import { findMethod, METHODS } from '../../store/evaluate/methods/find.ts';
 import type { Method } from '../../store/evaluate/methods/method.ts';
 import { runMethod } from '../../store/evaluate/methods/run.ts';
 import { LOSS_METHODS } from '../../trainer/model/losses/catalogue.ts';
-import { plainCommand } from '../command.ts';
+import { type Flags, plainCommand } from '../command.ts';
 import { METHOD_EXAMPLES } from '../methods/method-examples.ts';
 import { answerLines, jsonText, readInput } from '../methods/method-lines.ts';
 import { judgeReads, judgeReadsText, methodFields, parameterRows, parametersOf } from '../methods/method-schema.ts';
 import { paint, print, printJson, say, table } from '../output.ts';
+import { loadOwn } from '../own-modules.ts';
 
 /** The judge's methods and the trainer's losses: what can be run by name on data from a file. */
 export const ALL_METHODS: readonly Method[] = [...METHODS, ...LOSS_METHODS];
+
+/** These and those of the user's own files. */
+async function allMethods(flags: Flags): Promise<readonly Method[]> {
+  await loadOwn(loadConfig(flags, process.env));
+  return [...OWN_METHODS, ...ALL_METHODS];
+}
 
 const KINDS = ['filter', 'score', 'reward', 'credit', 'process', 'blame', 'loss'] as const;
 
@@ -37,7 +46,9 @@ function listCommand(method: Command): void {
       .addOption(new Option('--kind <kind>', 'only methods of this kind').choices(KINDS))
       .addHelpText('after', '\nExamples:\n  troupe method list --kind credit\n  troupe method list --json'),
     async (_, flags) => {
-      const rows = ALL_METHODS.filter(({ kind }) => flags.kind === undefined || flags.kind === kind).map(described);
+      const rows = (await allMethods(flags))
+        .filter(({ kind }) => flags.kind === undefined || flags.kind === kind)
+        .map(described);
       if (flags.json) printJson({ methods: rows });
       else
         print(
@@ -59,7 +70,7 @@ function showCommand(method: Command): void {
       .argument('<name>')
       .addHelpText('after', '\nExamples:\n  troupe method show grpo_advantage\n  troupe method show gae --json'),
     async ([name], flags) => {
-      const found = findMethod(name!, ALL_METHODS);
+      const found = findMethod(name!, await allMethods(flags));
       const { limits, input } = found;
       const example = METHOD_EXAMPLES[found.name];
       if (flags.json)
@@ -94,10 +105,11 @@ function runCommand(method: Command): void {
           `Exit code 0 when every line was answered with an output, 3 when some were refused. A line may have ${MAX_RECORD_BYTES} bytes.`,
       ),
     async ([name], flags) => {
-      if (flags.ndjson !== undefined) return runLines(name, flags.ndjson, flags.quiet === true);
+      if (flags.ndjson !== undefined)
+        return runLines(name, flags.ndjson, await allMethods(flags), flags.quiet === true);
       if (name === undefined)
         throw new TroupeError('usage', 'Missing the name of a method (`troupe method list` lists them), or --ndjson.');
-      const output = runMethod(findMethod(name, ALL_METHODS), readInput(await buffer(process.stdin)));
+      const output = runMethod(findMethod(name, await allMethods(flags)), readInput(await buffer(process.stdin)));
       if (process.stdout.isTTY) printJson(output);
       else print(jsonText(output));
       return EXIT.done;
@@ -105,13 +117,18 @@ function runCommand(method: Command): void {
   );
 }
 
-async function runLines(name: string | undefined, from: unknown, quiet: boolean): Promise<number> {
+async function runLines(
+  name: string | undefined,
+  from: unknown,
+  methods: readonly Method[],
+  quiet: boolean,
+): Promise<number> {
   if (name !== undefined)
     throw new TroupeError('usage', `With --ndjson each line names its method; remove ${got(name)}.`);
   let lines = 0;
   const refused: number[] = [];
   const chunks = typeof from === 'string' && from !== '-' ? await opened(from) : process.stdin;
-  for await (const { line, text, answered } of answerLines(chunks, ALL_METHODS)) {
+  for await (const { line, text, answered } of answerLines(chunks, methods)) {
     lines++;
     if (!answered) refused.push(line);
     if (!process.stdout.write(`${text}\n`)) await once(process.stdout, 'drain');

@@ -121,7 +121,30 @@ export type NamedMethod<Name extends MethodName> = Extract<
   { readonly name: Name; readonly kind: string }
 >;
 
-export const METHOD_NAMES: readonly string[] = FILES.flatMap(({ methods }) => methods);
+const names: string[] = FILES.flatMap(({ methods }) => methods);
+export const METHOD_NAMES: readonly string[] = names;
+
+const own: Method[] = [];
+/** Methods of the user's own files. */
+export const OWN_METHODS: readonly Method[] = own;
+
+/** Adds a user's own methods. @throws TroupeError `config_invalid` for a name that another method has */
+export function addMethods(methods: readonly Method[], file: string): void {
+  for (const method of methods) {
+    if (names.includes(method.name))
+      throw new TroupeError(
+        'config_invalid',
+        `${file} has a method ${got(method.name)}, and there is one of that name.`,
+        {
+          field: 'methods',
+          expected: 'a name that no other method has',
+          got: got(method.name),
+        },
+      );
+    own.push(method);
+    names.push(method.name);
+  }
+}
 
 /** The methods of a loaded file. */
 export const methodsIn = (file: (typeof FILES)[number], module: object): readonly Method[] =>
@@ -131,6 +154,8 @@ export const methodsIn = (file: (typeof FILES)[number], module: object): readonl
 export function loadMethod<Name extends MethodName>(name: Name): Promise<NamedMethod<Name>>;
 export function loadMethod(name: string): Promise<Method>;
 export async function loadMethod(name: string): Promise<unknown> {
+  const mine = OWN_METHODS.find((method) => method.name === name);
+  if (mine !== undefined) return mine;
   const file = FILES.find(({ methods }) => (methods as readonly string[]).includes(name));
   if (file === undefined) throw unknownMethod(name, METHOD_NAMES);
   return methodsIn(file, await file.load()).find((method) => method.name === name);
