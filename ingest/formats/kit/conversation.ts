@@ -39,7 +39,7 @@ function badResult(message: Record<string, unknown>, place: string, calls: Reado
 }
 
 /** Tool calls by native id, which may repeat: each gets an id of its own, a result pairs with the latest open one. */
-export function toolLedger() {
+export function toolLedger(prefix = '') {
   const open = new Map<string, string[]>();
   const latest = new Map<string, string>();
   const taken = new Set<string>();
@@ -50,9 +50,9 @@ export function toolLedger() {
       taken.add(own);
       open.set(id, [...(open.get(id) ?? []), own]);
       latest.set(id, own);
-      return own;
+      return `${prefix}${own}`;
     },
-    result: (id: string): string => open.get(id)?.pop() ?? latest.get(id) ?? id,
+    result: (id: string): string => `${prefix}${open.get(id)?.pop() ?? latest.get(id) ?? id}`,
   };
 }
 

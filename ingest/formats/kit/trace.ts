@@ -8,25 +8,32 @@ import { pushAll } from '../../events/push-all.ts';
 import type { ChatMessage } from './chat-message.ts';
 import { type ConversationOptions, conversationDrafts, toolLedger } from './conversation.ts';
 import type { Conversion, NativeRecord, NativeRefusal } from './format.ts';
-import { type Emitter, type Optionals, recordId } from './native.ts';
+import { type Emitter, type Optionals, rawRecord, recordId } from './native.ts';
 import { lastResultDrafts, type RolloutCall, rolloutCallDrafts } from './rollout-calls.ts';
 import { NO_TOKEN_IDS, type Run, runDrafts } from './run.ts';
 
 /** Data of an event of this episode. */
-type InEpisode<N extends EventName> = Omit<Optionals<EventData<N>>, 'episode_id'>;
+export type InEpisode<N extends EventName> = Omit<Optionals<EventData<N>>, 'episode_id'>;
 type Place = readonly (string | number)[];
 
 export class Trace {
   readonly episodeId: string;
   readonly events: Draft[] = [];
-  readonly ledger = toolLedger();
+  readonly ledger: ReturnType<typeof toolLedger>;
   readonly #emit: Emitter;
   readonly #format: string;
   readonly #record: NativeRecord;
   readonly #agents = new Set<string>();
   readonly #stated = new Set<string>();
 
-  constructor(emit: Emitter, format: string, record: NativeRecord, episodeId = recordId(format, record)) {
+  constructor(
+    emit: Emitter,
+    format: string,
+    record: NativeRecord,
+    episodeId = recordId(format, record),
+    ledger = toolLedger(),
+  ) {
+    this.ledger = ledger;
     this.#emit = emit;
     this.#format = format;
     this.#record = record;
@@ -49,6 +56,22 @@ export class Trace {
   answer(seq: number, agent: string, content: Content, more: Partial<InEpisode<'generation.completed'>> = {}): void {
     const data = { seq, call_id: `m${seq}`, agent_id: this.member(agent), choices: [{ index: 0, content }], ...more };
     this.add('generation.completed', [seq], data as InEpisode<'generation.completed'>);
+  }
+
+  /** A model call, its answer, and the tool calls in it, which have native ids. */
+  exchange(
+    call: Pick<InEpisode<'generation.completed'>, 'call_id' | 'agent_id' | 'seq' | 'turn'>,
+    { askedAt = null, ...asked }: Partial<InEpisode<'generation.requested'>> & { readonly askedAt?: string | null },
+    { at = null, ...answer }: Partial<InEpisode<'generation.completed'>> & { readonly at?: string | null },
+    calls: readonly (Partial<InEpisode<'tool.called'>> & { readonly id: string; readonly at?: string | null })[] = [],
+  ): void {
+    const place = [call.call_id];
+    this.add('generation.requested', place, { ...call, ...asked }, askedAt);
+    this.add('generation.completed', place, { ...call, ...answer } as InEpisode<'generation.completed'>, at);
+    for (const [index, { id, at: calledAt = at, ...tool }] of calls.entries()) {
+      const known = { ...call, tool_call_id: this.ledger.call(id), index, native: { tool_call_id: id }, ...tool };
+      this.add('tool.called', [...place, index], known as InEpisode<'tool.called'>, calledAt);
+    }
   }
 
   /** A message of somebody who is no member. */
@@ -166,6 +189,11 @@ export class Trace {
   conversation(messages: readonly ChatMessage[], options: Omit<ConversationOptions, 'episodeId'>): void {
     const { episodeId, ledger } = this;
     pushAll(this.events, conversationDrafts(this.#emit, messages, { episodeId, ledger, ...options }));
+  }
+
+  /** A part of a run that begins and ends elsewhere. */
+  part(): Draft[] {
+    return [rawRecord(this.#emit, this.episodeId, this.#record.canonical).draft, ...this.events];
   }
 
   /** The whole run. Members that `agents` does not describe are defined by their name. */

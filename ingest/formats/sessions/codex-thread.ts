@@ -1,22 +1,21 @@
 /** The conversation of one agent of Codex as events. */
-import type { Draft, Message, Part } from '../../events/events.ts';
-import { asText, given, isRecord, type JsonObject, without } from '../../events/json.ts';
+import type { EventName, Message, Part } from '../../events/events.ts';
+import { asText, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
-import { APPARENT_ERROR, resultFlags, toolLedger } from '../kit/conversation.ts';
-import type { Emitter } from '../kit/native.ts';
+import { APPARENT_ERROR, resultFlags } from '../kit/conversation.ts';
 import { timeOfText } from '../kit/run.ts';
+import type { InEpisode, Trace } from '../kit/trace.ts';
 import { usageOf } from '../kit/usage.ts';
 import { callOf, isAnswer, type Line, outputOf, partsOf, promptOf, resultOf, shownOf } from './codex-items.ts';
 
 /** Items that one response of the model brought. */
 type Answer = {
-  readonly first: Line;
   readonly items: Line[];
   readonly input: Message[] | null;
   /** When the last message before it was written: the program calls the model then. */
   readonly askedAt: string | null;
   readonly model: unknown;
-  usage?: JsonObject;
+  usage?: JsonObject | undefined;
   responseId?: unknown;
   /** Whether `usage` is that of a record, which stands for one call. */
   isRecorded?: boolean;
@@ -24,12 +23,9 @@ type Answer = {
   cut?: 'aborted' | 'error';
 };
 
-type Outcome = { readonly failed: boolean; readonly ms: number | null };
-
-export type Thread = {
-  readonly episodeId: string;
+type ThreadFacts = {
   readonly agentId: string;
-  readonly instructions: string | null;
+  readonly instructions: string | undefined;
   /** Who asks: the user, or the agent that started this one. */
   readonly asker: string;
   /** How many of the lines are of the thread that this one was spawned or forked from, and who wrote them. */
@@ -42,85 +38,204 @@ export type Thread = {
  * write. After a compaction that does not say what is left of the context, the input of a call is unknown. What the thread inherited is
  * context of its calls; its answers are calls of another thread.
  */
-export function threadDrafts(emit: Emitter, lines: readonly Line[], thread: Thread): Draft[] {
-  const system = thread.instructions === null ? [] : [{ role: 'system', content: thread.instructions }];
-  const outcomes = outcomesOf(lines);
-  const pending: (() => Draft[])[] = [];
-  const answers: Answer[] = [];
-  const ledger = toolLedger();
-  let context: Message[] | null = [...system];
-  let open: Answer | null = null;
-  let askedAt: string | null = null;
-  let model: unknown;
-  let total: unknown;
-  const isBilledFirst = billsFirst(lines.slice(thread.inherited));
-  let billed: JsonObject | undefined;
-  for (const [at, line] of lines.entries()) {
+export function addThread(trace: Trace, lines: readonly Line[], thread: ThreadFacts): void {
+  const reading = new ThreadReading(trace, lines, thread);
+  for (const [at, line] of lines.entries()) reading.take(line, at < thread.inherited);
+  reading.add();
+}
+
+class ThreadReading {
+  readonly #trace: Trace;
+  readonly #thread: ThreadFacts;
+  readonly #system: readonly Message[];
+  readonly #outcomes: ReturnType<typeof outcomesOf>;
+  readonly #isBilledFirst: boolean;
+  /** What an answer says is known once all its items are. */
+  readonly #pending: (() => void)[] = [];
+  readonly #answers: Answer[] = [];
+  #context: Message[] | null;
+  #open: Answer | null = null;
+  #askedAt: string | null = null;
+  #model: unknown;
+  #total: unknown;
+  #billed: JsonObject | undefined;
+
+  constructor(trace: Trace, lines: readonly Line[], thread: ThreadFacts) {
+    this.#trace = trace;
+    this.#thread = thread;
+    this.#system = thread.instructions === undefined ? [] : [{ role: 'system', content: thread.instructions }];
+    this.#context = [...this.#system];
+    this.#outcomes = outcomesOf(lines);
+    this.#isBilledFirst = billsFirst(lines.slice(thread.inherited));
+  }
+
+  add(): void {
+    for (const add of this.#pending) add();
+  }
+
+  take(line: Line, isInherited: boolean): void {
     const { type, payload } = line;
-    const isInherited = at < thread.inherited;
-    if (type === 'turn_context') model = payload.model ?? model;
-    else if (type === 'token_usage_record') {
-      const last = open ?? answers.at(-1);
-      total = totalOf(payload.thread_token_usage) ?? total;
-      open = null;
-      if (isInherited) continue;
-      // What was billed for no answer, as for a compaction.
-      if (!last || last.isRecorded) pending.push(() => noteDrafts(emit, line, thread, type));
-      else Object.assign(last, { usage: payload.usage, responseId: payload.response_id, isRecorded: true });
-    } else if (type === 'event_msg' && payload.type === 'token_count') {
-      const info = isRecord(payload.info) ? payload.info : {};
-      const sum = totalOf(info.total_token_usage) ?? null;
-      const last = answers.at(-1);
-      // It is written again, with the same total, when only the limits of the account changed, and after a record of the same usage.
-      const isNew = !isInherited && isRecord(info.last_token_usage) && sum !== total;
-      if (isNew && isBilledFirst) {
-        billed = info.last_token_usage as JsonObject;
-        open = null;
-      } else if (isNew && last && !last.usage) {
-        last.usage = info.last_token_usage as JsonObject;
-        open = null;
-      }
-      total = sum;
-    } else if (type === 'compacted') {
-      open = null;
+    if (type === 'turn_context') this.#model = payload.model ?? this.#model;
+    else if (type === 'token_usage_record') this.#takeRecord(line, isInherited);
+    else if (type === 'event_msg') this.#takeEvent(line, isInherited);
+    else if (type === 'response_item') this.#takeItem(line, isInherited);
+    else if (type === 'compacted') {
       const left = payload.replacement_history;
-      context = Array.isArray(left)
-        ? [...system, ...left.filter(isRecord).flatMap((item) => shownOf(item) ?? [])]
+      this.#context = Array.isArray(left)
+        ? [...this.#system, ...left.filter(isRecord).flatMap((item) => shownOf(item) ?? [])]
         : null;
-      if (!isInherited) pending.push(() => noteDrafts(emit, line, thread, 'compacted'));
-    } else if (type === 'event_msg' && payload.type === 'thread_rolled_back') {
-      open = null;
-      context = context && withoutTurns(context, payload.num_turns);
-      if (!isInherited) pending.push(() => noteDrafts(emit, line, thread, 'thread_rolled_back'));
-    } else if (type === 'event_msg' && /^(error|stream_error|turn_aborted)$/.test(asText(payload.type))) {
-      const kind = payload.type === 'turn_aborted' ? 'turn_aborted' : 'error';
-      // An answer is billed once it is whole.
-      if (open && !open.usage) open.cut = kind === 'error' ? 'error' : 'aborted';
-      open = null;
-      if (!isInherited) pending.push(() => noteDrafts(emit, line, thread, kind));
-    } else if (type === 'response_item') {
-      const shown = shownOf(payload);
-      if (isInherited) {
-        if (shown) pending.push(() => inheritedDrafts(emit, line, shown, thread));
-      } else if (isAnswer(payload)) {
-        if (!open) {
-          open = { first: line, items: [], input: context && [...context], askedAt, model, ...given('usage', billed) };
-          billed = undefined;
-          answers.push(open);
-          const answer: Answer = open;
-          const number = answers.length;
-          pending.push(() => answerDrafts(emit, answer, thread, number, ledger));
-        }
-        open.items.push(line);
-      } else {
-        open = null;
-        askedAt = timeOfText(line.timestamp);
-        pending.push(() => itemDrafts(emit, line, thread, ledger, outcomes));
-      }
-      if (shown && context) context = joined(context, shown);
+      this.#takeNote(line, type, isInherited);
     }
   }
-  return pending.flatMap((drafts) => drafts());
+
+  #takeEvent(line: Line, isInherited: boolean): void {
+    const { payload } = line;
+    const kind = asText(payload.type);
+    if (kind === 'token_count') this.#takeCount(payload, isInherited);
+    else if (kind === 'thread_rolled_back') {
+      this.#context &&= withoutTurns(this.#context, payload.num_turns);
+      this.#takeNote(line, kind, isInherited);
+    } else if (/^(error|stream_error|turn_aborted)$/.test(kind)) {
+      const isAborted = kind === 'turn_aborted';
+      // An answer is billed once it is whole.
+      if (this.#open && !this.#open.usage) this.#open.cut = isAborted ? 'aborted' : 'error';
+      this.#takeNote(line, isAborted ? kind : 'error', isInherited);
+    }
+  }
+
+  #takeNote(line: Line, kind: string, isInherited: boolean): void {
+    this.#open = null;
+    const content = without(line.payload, 'type', 'replacement_history');
+    if (!isInherited) this.#pending.push(() => this.#add('environment.observed', line, { kind, content }));
+  }
+
+  #takeRecord(line: Line, isInherited: boolean): void {
+    const { payload } = line;
+    const last = this.#open ?? this.#answers.at(-1);
+    this.#total = totalOf(payload.thread_token_usage) ?? this.#total;
+    this.#open = null;
+    if (isInherited) return;
+    // What was billed for no answer, as for a compaction.
+    if (!last || last.isRecorded) this.#takeNote(line, line.type, false);
+    else Object.assign(last, { usage: payload.usage, responseId: payload.response_id, isRecorded: true });
+  }
+
+  /** It is written again, with the same total, when only the limits of the account changed, and after a record of the same usage. */
+  #takeCount(payload: JsonObject, isInherited: boolean): void {
+    const info = isRecord(payload.info) ? payload.info : {};
+    const sum = totalOf(info.total_token_usage) ?? null;
+    const last = this.#answers.at(-1);
+    const usage = isRecord(info.last_token_usage) && sum !== this.#total ? info.last_token_usage : null;
+    if (!isInherited && usage && (this.#isBilledFirst || (last && !last.usage))) {
+      if (this.#isBilledFirst) this.#billed = usage;
+      else last!.usage = usage;
+      this.#open = null;
+    }
+    this.#total = sum;
+  }
+
+  #takeItem(line: Line, isInherited: boolean): void {
+    const { payload } = line;
+    const shown = shownOf(payload);
+    if (isInherited) {
+      if (shown) this.#pending.push(() => this.#addInherited(line, shown));
+    } else if (isAnswer(payload)) {
+      this.#open ??= this.#begin();
+      this.#open.items.push(line);
+    } else {
+      this.#open = null;
+      this.#askedAt = timeOfText(line.timestamp);
+      this.#pending.push(() => this.#addItem(line));
+    }
+    if (shown && this.#context) this.#context = joined(this.#context, shown);
+  }
+
+  #begin(): Answer {
+    const input = this.#context && [...this.#context];
+    const answer: Answer = { items: [], input, askedAt: this.#askedAt, model: this.#model, usage: this.#billed };
+    this.#billed = undefined;
+    const number = this.#answers.push(answer);
+    this.#pending.push(() => this.#addAnswer(answer, `${this.#thread.agentId}/${number}`));
+    return answer;
+  }
+
+  /** A fact of one line, at its place. */
+  #add<N extends EventName>(name: N, line: Line, data: InEpisode<N>): void {
+    const time = timeOfText(line.timestamp);
+    this.#trace.add(name, [this.#thread.agentId, line.seq], { ...placeOf(line), ...data }, time);
+  }
+
+  #addAnswer({ items, input, askedAt, model: named, usage, responseId, cut }: Answer, id: string): void {
+    const model = typeof named === 'string' ? named : undefined;
+    const content = items.flatMap(({ payload }) => partsOf(payload));
+    this.#trace.exchange(
+      { ...placeOf(items[0]!), call_id: id, agent_id: this.#thread.agentId },
+      { askedAt, model, input: input ?? undefined },
+      {
+        at: timeOfText(items.at(-1)!.timestamp),
+        choices: [{ index: 0, content, finish_reason: cut ?? (items.some(isIncomplete) ? 'incomplete' : undefined) }],
+        response_id: isIdentifier(responseId) ? responseId : undefined,
+        response_model: model,
+        usage: usageOf(usage),
+        native: { ids: items.map(({ payload }) => payload.id ?? null) },
+      },
+      items.flatMap(({ payload, timestamp }) => {
+        const called = callOf(payload);
+        const native = { tool_call_id: called?.id, namespace: payload.namespace };
+        return called ? [{ ...called, native, at: timeOfText(timestamp) }] : [];
+      }),
+    );
+  }
+
+  /** A message, an answer or a result that the thread was begun with. */
+  #addInherited(line: Line, { role, content }: Message): void {
+    const { agentId, origin } = this.#thread;
+    this.#add('message.sent', line, {
+      message_id: `${agentId}/m${line.seq}`,
+      from: role === 'assistant' || role === 'tool' ? origin : role,
+      to: [agentId],
+      role,
+      content: content ?? null,
+      flags: ['copied_context'],
+    });
+  }
+
+  #addItem(line: Line): void {
+    const { payload: item, seq } = line;
+    const { agentId, asker } = this.#thread;
+    const { type } = item;
+    if (type === 'message') {
+      const from = promptOf(item) === null ? 'codex' : asker;
+      const role = item.role as string;
+      const message = { message_id: `${agentId}/m${seq}`, from, to: [agentId], role, content: partsOf(item) };
+      this.#add('message.sent', line, message);
+    } else if (/_output$/.test(asText(type))) this.#addResult(line);
+    else if (isIdentifier(type))
+      this.#add('environment.observed', line, { kind: type, content: without(item, 'type') });
+  }
+
+  #addResult(line: Line): void {
+    const { payload: item } = line;
+    const { agentId } = this.#thread;
+    const output = outputOf(item);
+    const known = this.#outcomes.get(item.call_id);
+    const failed = known?.failed ?? (isRecord(item.output) && item.output.success === false);
+    const hasFailed = !failed && typeof output === 'string' && reportsFailure(output);
+    const tool_call_id = this.#trace.ledger.result(item.call_id as string);
+    this.#add('tool.returned', line, {
+      tool_call_id,
+      status: failed ? 'error' : 'ok',
+      output,
+      duration_ms: known?.ms,
+      ...(hasFailed ? { flags: [APPARENT_ERROR] } : resultFlags(resultOf(item))),
+      native: { tool_call_id: item.call_id },
+    });
+    const started = typeof output === 'string' ? startedAgent(output) : undefined;
+    if (started !== undefined) {
+      const handed = { from_agent: agentId, to_agent: started, kind: 'delegate', tool_call_id } as const;
+      this.#add('control.transferred', line, handed);
+    }
+  }
 }
 
 /** Whether usage stands before the items it is the usage of, as Codex wrote it in 2025 (0.40): then it does from the first answer on. */
@@ -155,140 +270,11 @@ function withoutTurns(context: readonly Message[], turns: unknown): Message[] {
 }
 
 /** Files of one run stand beside each other, so that times order their lines; the place in the file does where there is no time. */
-const placeOf = ({ seq, timestamp }: Line, episodeId: string): { episode_id: string; seq?: number } => ({
-  episode_id: episodeId,
-  ...(timeOfText(timestamp) === null ? { seq } : {}),
-});
-
-function answerDrafts(
-  emit: Emitter,
-  answer: Answer,
-  { episodeId, agentId }: Thread,
-  number: number,
-  ledger: ReturnType<typeof toolLedger>,
-): Draft[] {
-  const { first, items, input, askedAt, model, usage, responseId, cut } = answer;
-  const last = items.at(-1)!;
-  const id = `${agentId}/${number}`;
-  const call = { ...placeOf(first, episodeId), call_id: id, agent_id: agentId };
-  const named = typeof model === 'string' ? { model } : {};
-  let index = 0;
-  return [
-    emit.event('generation.requested', [episodeId, id], { ...call, ...named, ...(input ? { input } : {}) }, askedAt),
-    emit.event(
-      'generation.completed',
-      [episodeId, id],
-      {
-        ...call,
-        choices: [
-          {
-            index: 0,
-            content: items.flatMap(({ payload }) => partsOf(payload)),
-            ...given('finish_reason', cut ?? (items.some(isIncomplete) ? 'incomplete' : undefined)),
-          },
-        ],
-        ...(isIdentifier(responseId) ? { response_id: responseId } : {}),
-        ...(typeof model === 'string' ? { response_model: model } : {}),
-        ...given('usage', usageOf(usage)),
-        native: { ids: items.map(({ payload }) => payload.id ?? null) },
-      },
-      timeOfText(last.timestamp),
-    ),
-    ...items.flatMap((line): Draft[] => {
-      const called = callOf(line.payload);
-      if (!called) return [];
-      const { id: native, ...asked } = called;
-      const data = {
-        ...call,
-        tool_call_id: `${agentId}/${ledger.call(native)}`,
-        index: index++,
-        ...asked,
-        native: { tool_call_id: native, ...given('namespace', line.payload.namespace) },
-      };
-      return [emit.event('tool.called', [episodeId, id, data.index], data, timeOfText(line.timestamp))];
-    }),
-  ];
-}
+const placeOf = ({ seq, timestamp }: Line) => (timeOfText(timestamp) === null ? { seq } : {});
 
 /** A search that did not end is another's; text, thoughts and arguments are the model's. */
 const isIncomplete = ({ payload: { type, status } }: Line): boolean =>
   status === 'incomplete' && /^(?:message|reasoning|function_call|custom_tool_call)$/.test(asText(type));
-
-/** A message, an answer or a result that the thread was begun with. */
-function inheritedDrafts(emit: Emitter, line: Line, { role, content }: Message, thread: Thread): Draft[] {
-  const { episodeId, agentId, origin } = thread;
-  const data = {
-    ...placeOf(line, episodeId),
-    message_id: `${agentId}/m${line.seq}`,
-    from: role === 'assistant' || role === 'tool' ? origin : role,
-    to: [agentId],
-    role,
-    content: content ?? null,
-    flags: ['copied_context'],
-  };
-  return [emit.event('message.sent', [episodeId, agentId, line.seq], data, timeOfText(line.timestamp))];
-}
-
-function itemDrafts(
-  emit: Emitter,
-  line: Line,
-  { episodeId, agentId, asker }: Thread,
-  ledger: ReturnType<typeof toolLedger>,
-  outcomes: ReadonlyMap<unknown, Outcome>,
-): Draft[] {
-  const { payload: item, seq } = line;
-  const about = placeOf(line, episodeId);
-  const time = timeOfText(line.timestamp);
-  if (item.type === 'message') {
-    const data = {
-      ...about,
-      message_id: `${agentId}/m${seq}`,
-      from: promptOf(item) === null ? 'codex' : asker,
-      to: [agentId],
-      role: item.role as string,
-      content: partsOf(item),
-    };
-    return [emit.event('message.sent', [episodeId, agentId, seq], data, time)];
-  }
-  if (!/_output$/.test(asText(item.type))) {
-    const data = { ...about, kind: item.type as string, content: without(item, 'type') };
-    return isIdentifier(item.type) ? [emit.event('environment.observed', [episodeId, agentId, seq], data, time)] : [];
-  }
-  const output = outputOf(item);
-  const known = outcomes.get(item.call_id);
-  const failed = known?.failed ?? (isRecord(item.output) && item.output.success === false);
-  const result = {
-    ...about,
-    tool_call_id: `${agentId}/${ledger.result(item.call_id as string)}`,
-    status: failed ? ('error' as const) : ('ok' as const),
-    output,
-    ...(known?.ms == null ? {} : { duration_ms: known.ms }),
-    ...(!failed && typeof output === 'string' && reportsFailure(output)
-      ? { flags: [APPARENT_ERROR] }
-      : resultFlags(resultOf(item))),
-    native: { tool_call_id: item.call_id },
-  };
-  const started = typeof output === 'string' ? startedAgent(output) : null;
-  return [
-    emit.event('tool.returned', [episodeId, agentId, seq], result, time),
-    ...(started === null
-      ? []
-      : [
-          emit.event(
-            'control.transferred',
-            [episodeId, agentId, seq],
-            {
-              ...about,
-              from_agent: agentId,
-              to_agent: started,
-              kind: 'delegate' as const,
-              tool_call_id: result.tool_call_id,
-            },
-            time,
-          ),
-        ]),
-  ];
-}
 
 /** Codex reports to the model how a command ended in one of three forms within its output, and that a tool does not exist. */
 const reportsFailure = (output: string): boolean =>
@@ -297,23 +283,16 @@ const reportsFailure = (output: string): boolean =>
   /"metadata":\{"exit_code":(?!0\b)-?\d+/.test(output.slice(-200));
 
 /** `spawn_agent` answers with the thread it started. */
-const startedAgent = (output: string): string | null =>
-  /^\{\s*"agent_id":\s*"([0-9a-f-]{36})"/.exec(output)?.[1] ?? null;
-
-function noteDrafts(emit: Emitter, line: Line, { episodeId, agentId }: Thread, kind: string): Draft[] {
-  const content = without(line.payload, 'type', 'replacement_history');
-  const data = { ...placeOf(line, episodeId), kind, ...given('content', content) };
-  return [emit.event('environment.observed', [episodeId, agentId, line.seq], data, timeOfText(line.timestamp))];
-}
+const startedAgent = (output: string): string | undefined => /^\{\s*"agent_id":\s*"([0-9a-f-]{36})"/.exec(output)?.[1];
 
 /** How tool calls ended, where an event beside the item reports it. */
-function outcomesOf(lines: readonly Line[]): ReadonlyMap<unknown, Outcome> {
-  const outcomes = new Map<unknown, Outcome>();
+function outcomesOf(lines: readonly Line[]) {
+  const outcomes = new Map<unknown, { readonly failed: boolean; readonly ms: number | undefined }>();
   for (const { type, payload } of lines) {
     if (type !== 'event_msg') continue;
     const item = payload.type === 'item_completed' && isRecord(payload.item) ? payload.item : payload;
     const id = item === payload ? payload.call_id : item.id;
-    const status = item.status;
+    const { status, duration } = item;
     const result = isRecord(item.result) ? item.result : {};
     const failed =
       (typeof item.exit_code === 'number' && item.exit_code !== 0) ||
@@ -323,12 +302,9 @@ function outcomesOf(lines: readonly Line[]): ReadonlyMap<unknown, Outcome> {
       'Err' in result ||
       (isRecord(result.Ok) && (result.Ok.isError === true || result.Ok.is_error === true));
     const hasOutcome = ['exit_code', 'status', 'success', 'result'].some((name) => name in item);
-    if (isIdentifier(id) && hasOutcome) outcomes.set(id, { failed, ms: millisecondsOf(item.duration) });
+    const { secs, nanos } = isRecord(duration) ? duration : {};
+    const ms = typeof secs === 'number' && typeof nanos === 'number' ? secs * 1000 + nanos / 1e6 : undefined;
+    if (isIdentifier(id) && hasOutcome) outcomes.set(id, { failed, ms });
   }
   return outcomes;
 }
-
-const millisecondsOf = (duration: unknown): number | null =>
-  isRecord(duration) && typeof duration.secs === 'number' && typeof duration.nanos === 'number'
-    ? duration.secs * 1000 + duration.nanos / 1e6
-    : null;

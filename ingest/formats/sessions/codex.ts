@@ -4,17 +4,18 @@
  * (protocol.rs, models.rs) and codex-rs/rollout/src/policy.rs, commits 001cb8e and 0136a73. A sub-agent has a file of its own that
  * names the session and the thread that started it.
  */
-import type { Draft, EventData } from '../../events/events.ts';
-import { given, isRecord, type JsonObject, without } from '../../events/json.ts';
+import { isRecord, type JsonObject, without } from '../../events/json.ts';
 import { writtenJson } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
+import { toolLedger } from '../kit/conversation.ts';
 import type { Conversion, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
 import { marksOf } from '../kit/marks.ts';
-import { rawRecord, refusal, refused, revisedEmitter } from '../kit/native.ts';
-import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfText } from '../kit/run.ts';
+import { refusal, refused, revisedEmitter } from '../kit/native.ts';
+import { NO_TOKEN_IDS, taskOf, timeOfText } from '../kit/run.ts';
+import { Trace } from '../kit/trace.ts';
 import { inheritedLines } from './codex-inherited.ts';
 import { badLine, isRolloutLine, type Line, promptOf } from './codex-items.ts';
-import { threadDrafts } from './codex-thread.ts';
+import { addThread } from './codex-thread.ts';
 
 const NAME = 'codex';
 const emit = revisedEmitter(NAME);
@@ -44,13 +45,8 @@ function convert(record: NativeRecord): Conversion {
   });
   const meta = lines.find(({ type }) => type === 'session_meta');
   if (!meta) return refused(...refusals, refusal('bad_shape', '', HEADLESS, list));
-  const original = writtenJson(list);
-  return {
-    drafts: rolloutDrafts(meta, lines, original, refusals.length > 0),
-    refusals,
-    raw: original,
-    repeated: record.ordinal > 0,
-  };
+  const original = { ...record, canonical: writtenJson(list) };
+  return { ...convertRollout(meta, lines, original, refusals), repeated: record.ordinal > 0 };
 }
 
 const HEADLESS =
@@ -87,71 +83,69 @@ function lineTime(line: unknown): string | null {
   return `${time} ${String(number).padStart(9, '0')}`;
 }
 
-function rolloutDrafts(meta: Line, lines: readonly Line[], original: string, broken: boolean): Draft[] {
+function convertRollout(meta: Line, lines: readonly Line[], record: NativeRecord, refusals: readonly NativeRefusal[]) {
   const { payload } = meta;
   const id = payload.id as string;
   const parent = parentOf(payload);
   const episodeId = isIdentifier(payload.session_id) ? payload.session_id : (parent ?? id);
   const agentId = parent === null ? MAIN : id;
   const base = payload.base_instructions;
-  const instructions = isRecord(base) && typeof base.text === 'string' && base.text !== '' ? base.text : null;
+  const instructions = isRecord(base) && typeof base.text === 'string' && base.text !== '' ? base.text : undefined;
   const asker = parent === null ? 'user' : parent === episodeId ? MAIN : parent;
   const forked = payload.forked_from_id;
   const inherited = inheritedLines(meta, lines, parent !== null);
   const origin = parent === null && isIdentifier(forked) ? forked : asker === 'user' ? MAIN : asker;
-  const events = threadDrafts(emit, lines, { episodeId, agentId, instructions, asker, inherited, origin });
   const spawn = spawnOf(payload);
   const nickname = payload.agent_nickname ?? spawn.agent_nickname;
   const role = payload.agent_role ?? spawn.agent_role;
   const member = {
-    episode_id: episodeId,
     agent_id: agentId,
     name: isIdentifier(nickname) ? nickname : agentId,
-    ...(isIdentifier(role) ? { role } : {}),
-    ...(parent === null ? {} : { parent_agent_id: asker }),
-    ...(Number.isSafeInteger(spawn.depth) ? { depth: spawn.depth as number } : {}),
-    ...(instructions === null ? {} : { system_instructions: instructions }),
-    ...given('tools', Array.isArray(payload.dynamic_tools) ? payload.dynamic_tools : undefined),
-  } satisfies EventData<'agent.defined'>;
+    role: isIdentifier(role) ? role : undefined,
+    parent_agent_id: parent === null ? undefined : asker,
+    depth: Number.isSafeInteger(spawn.depth) ? (spawn.depth as number) : undefined,
+    system_instructions: instructions,
+    tools: Array.isArray(payload.dynamic_tools) ? payload.dynamic_tools : undefined,
+  };
   const startedAt = timeOfText(payload.timestamp) ?? timeOfText(meta.timestamp);
+  const trace = new Trace(emit, NAME, record, episodeId, toolLedger(`${agentId}/`));
   // The file of a sub-agent: its session begins and ends in the file of the main agent.
-  if (parent !== null)
-    return [
-      rawRecord(emit, episodeId, original).draft,
-      emit.event('agent.defined', [episodeId, agentId], member, startedAt),
-      ...events,
-    ];
+  if (parent !== null) trace.add('agent.defined', [agentId], member, startedAt);
+  addThread(trace, lines, { agentId, instructions, asker, inherited, origin });
+  if (parent !== null) return { drafts: trace.part(), refusals, raw: record.canonical };
   const prompts = lines.map((line) => (line.type === 'response_item' ? promptOf(line.payload) : null));
   const first = prompts.findIndex((text) => text !== null);
   const isCut = hasGap(lines.slice(0, first + 1));
   const copied = inherited > 0 || isIdentifier(forked);
-  const ends = lines
+  const end = lines
     .slice(inherited)
-    .filter(({ type, payload: { type: name } }) => type === 'event_msg' && ENDS.has(name as string));
-  const end = ends.at(-1)?.payload;
+    .findLast(({ type, payload: { type: name } }) => type === 'event_msg' && ENDS.has(name as string))?.payload;
   const { cwd, cli_version: version, originator, model_provider: provider, git } = payload;
-  return runDrafts(emit, {
-    format: NAME,
-    episodeId,
-    canonical: original,
-    // The first prompt behind a gap is not what the session began with.
-    task: taskOf(NAME, isCut ? undefined : prompts[first]),
-    started: {
-      session_id: episodeId,
-      flags: [NO_TOKEN_IDS, ...(broken || isCut ? ['incomplete'] : []), ...(copied ? ['copied_context'] : [])],
-      ...(isIdentifier(forked) ? { parent_episode_id: forked } : {}),
-      ...given('tags', without({ cwd, version, originator, provider, git })),
+  return trace.finish(
+    {
+      // The first prompt behind a gap is not what the session began with.
+      task: taskOf(NAME, isCut ? undefined : prompts[first]),
+      started: {
+        session_id: episodeId,
+        flags: [
+          NO_TOKEN_IDS,
+          ...(refusals.length > 0 || isCut ? ['incomplete'] : []),
+          ...(copied ? ['copied_context'] : []),
+        ],
+        parent_episode_id: isIdentifier(forked) ? forked : undefined,
+        tags: without({ cwd, version, originator, provider, git }),
+      },
+      startedAt,
+      agents: [member],
+      finished: {
+        outcome: end?.type === 'turn_aborted' ? 'aborted' : 'unknown',
+        answer: typeof end?.last_agent_message === 'string' ? end.last_agent_message : undefined,
+        stop_reason: isIdentifier(end?.type) ? end.type : 'log_ended',
+      },
+      finishedAt: timeOfText(lines.at(-1)!.timestamp),
     },
-    startedAt,
-    agents: [member],
-    events,
-    finished: {
-      outcome: end?.type === 'turn_aborted' ? 'aborted' : 'unknown',
-      ...(typeof end?.last_agent_message === 'string' ? { answer: end.last_agent_message } : {}),
-      stop_reason: isIdentifier(end?.type) ? end.type : 'log_ended',
-    },
-    finishedAt: timeOfText(lines.at(-1)!.timestamp),
-  });
+    refusals,
+  );
 }
 
 /** Whether lines are missing among these: each has the number after the one before it, in versions since 2026. */
