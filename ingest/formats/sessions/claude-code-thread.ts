@@ -1,20 +1,15 @@
 /** The lines of one agent of a Claude Code session as events. */
-import type { Draft, Message, Part } from '../../events/events.ts';
-import { asText, given, isRecord, type JsonObject, without } from '../../events/json.ts';
+import type { Message, Part } from '../../events/events.ts';
+import { asText, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
-import { resultFlags, type toolLedger } from '../kit/conversation.ts';
-import type { Emitter } from '../kit/native.ts';
+import { resultFlags } from '../kit/conversation.ts';
 import { timeOfText } from '../kit/run.ts';
+import type { Trace } from '../kit/trace.ts';
 import { usageOf } from '../kit/usage.ts';
 import { blocksOf, type Line, MAIN, promptOf, SYNTHETIC } from './claude-code-lines.ts';
 
 /** Lines of one session stand in several files, so that their times order them; the place in the file does where there is no time. */
-export const placeOf = ({ fields, seq }: Line, episodeId: string): { episode_id: string; seq?: number } => ({
-  episode_id: episodeId,
-  ...(timeOfText(fields.timestamp) === null ? { seq } : {}),
-});
-
-type Ledger = ReturnType<typeof toolLedger>;
+export const placeOf = ({ fields, seq }: Line) => (timeOfText(fields.timestamp) === null ? { seq } : {});
 
 type ContextMessage = Readonly<Record<string, unknown>> & { readonly role: string; readonly content: Part[] };
 
@@ -34,27 +29,21 @@ type Answer = {
   isInterrupted?: boolean;
 };
 
-export type Thread = {
-  readonly episodeId: string;
-  readonly agentId: string;
-  readonly ledger: Ledger;
-};
-
 /**
  * The events of one agent, its lines in their order. The input of a call is the messages before it since the context was last
  * compacted; where the person went back to an earlier message, what followed that message is no part of it.
  */
-export function threadDrafts(emit: Emitter, lines: readonly Line[], thread: Thread, system?: string): Draft[] {
+export function addThread(trace: Trace, lines: readonly Line[], agentId: string, system?: string): void {
   const answers = new Map<string, Answer>();
   const instructions = system === undefined ? [] : [{ role: 'system', content: system }];
-  // The drafts of an answer are made once all its lines are known, and stand before the results of its tools.
-  const pending: (() => Draft[])[] = [];
+  // An answer is stated once all its lines are known, before the results of its tools.
+  const pending: (() => void)[] = [];
   const ids = new Set<string>();
   const parents = new Map(lines.map(({ fields }) => [fields.uuid, fields.parentUuid]));
   let context: VisibleMessage[] = [];
   let askedAt: string | null = null;
   let open: Answer | null = null;
-  let whole = !isHeadless(lines, thread.agentId);
+  let whole = !isHeadless(lines, agentId);
   for (const line of lines) {
     const { fields } = line;
     if (whole && context.length > 0 && isAfterGap(fields, parents)) whole = false;
@@ -81,7 +70,7 @@ export function threadDrafts(emit: Emitter, lines: readonly Line[], thread: Thre
       answers.set(key, answer);
       open = answer;
       context = [...context, shown];
-      pending.push(() => answerDrafts(emit, answer, thread, ids));
+      pending.push(() => addAnswer(trace, agentId, answer, ids));
       continue;
     }
     if (fields.type === 'user' || fields.type === 'assistant') {
@@ -91,16 +80,16 @@ export function threadDrafts(emit: Emitter, lines: readonly Line[], thread: Thre
       if (promptOf(fields) !== null) context = upTo(context, fields.parentUuid, parents);
       const messages = messagesOf(fields).map((message) => ({ uuid: fields.uuid, message }));
       if (fields.type === 'user' || line.copied) context = [...context, ...messages];
-      pending.push(() => messageDrafts(emit, line, thread));
+      pending.push(() => addMessage(trace, agentId, line));
     } else {
       if (fields.subtype === 'compact_boundary') {
         context = [];
         whole = true;
       }
-      pending.push(() => noteDrafts(emit, line, thread));
+      pending.push(() => addNote(trace, line));
     }
   }
-  return pending.flatMap((drafts) => drafts());
+  for (const add of pending) add();
 }
 
 /**
@@ -151,122 +140,82 @@ function upTo(context: VisibleMessage[], parent: unknown, parents: ReadonlyMap<u
   return context;
 }
 
-function answerDrafts(
-  emit: Emitter,
+function addAnswer(
+  trace: Trace,
+  agentId: string,
   { first, lines, shown, input, askedAt, isInterrupted }: Answer,
-  thread: Thread,
   ids: Set<string>,
-): Draft[] {
-  const { episodeId, agentId, ledger } = thread;
+): void {
   const last = lines.at(-1)!;
   const native = last.fields.message as JsonObject;
   const wanted = isIdentifier(native.id) ? native.id : (first.fields.uuid as string);
   const id = ids.has(wanted) ? (first.fields.uuid as string) : wanted;
   ids.add(wanted);
-  const time = timeOfText(last.fields.timestamp);
-  const call = { ...placeOf(first, episodeId), call_id: id, agent_id: agentId };
+  const call = { ...placeOf(first), call_id: id, agent_id: agentId };
+  const model = typeof native.model === 'string' ? native.model : undefined;
+  const reason = native.stop_reason;
+  const finish = typeof reason === 'string' ? reason : isInterrupted ? 'aborted' : undefined;
   const rest = without(last.fields, ...LINE, 'requestId', 'error', 'isApiErrorMessage');
-  const { stop_reason: reason, usage, model } = native;
+  const place = [agentId, id];
+  trace.add('generation.requested', place, { ...call, model, input: input ?? undefined }, askedAt);
+  const answer = {
+    ...call,
+    choices: [{ index: 0, content: shown.message.content, finish_reason: finish }],
+    response_id: isIdentifier(native.id) ? native.id : undefined,
+    response_model: model,
+    usage: usageOf(native.usage),
+    native: { uuids: lines.map(({ fields }) => fields.uuid), request_id: last.fields.requestId },
+    unmapped: without({
+      ...rest,
+      ...without(native, 'id', 'type', 'role', 'model', 'content', 'stop_reason', 'usage'),
+    }),
+  };
+  trace.add('generation.completed', place, answer, timeOfText(last.fields.timestamp));
   let index = 0;
-  return [
-    emit.event(
-      'generation.requested',
-      [episodeId, agentId, id],
-      {
+  for (const line of lines)
+    for (const [i, block] of blocksOf(line.fields).entries()) {
+      if (/tool_result$/.test(asText(block.type))) addResult(trace, block, i, line);
+      if (!/tool_use$/.test(asText(block.type))) continue;
+      const tool = {
         ...call,
-        ...(typeof model === 'string' ? { model } : {}),
-        ...(input ? { input } : {}),
-      },
-      askedAt,
-    ),
-    emit.event(
-      'generation.completed',
-      [episodeId, agentId, id],
-      {
-        ...call,
-        choices: [
-          {
-            index: 0,
-            content: shown.message.content,
-            ...(typeof reason === 'string'
-              ? { finish_reason: reason }
-              : given('finish_reason', isInterrupted ? 'aborted' : undefined)),
-          },
-        ],
-        ...(isIdentifier(native.id) ? { response_id: native.id } : {}),
-        ...(typeof model === 'string' ? { response_model: model } : {}),
-        ...given('usage', usageOf(usage)),
-        native: { uuids: lines.map(({ fields }) => fields.uuid), ...given('request_id', last.fields.requestId) },
-        ...given(
-          'unmapped',
-          without({ ...rest, ...without(native, 'id', 'type', 'role', 'model', 'content', 'stop_reason', 'usage') }),
-        ),
-      },
-      time,
-    ),
-    ...lines.flatMap((line) =>
-      blocksOf(line.fields).flatMap((block, i): Draft[] => {
-        const at = timeOfText(line.fields.timestamp);
-        if (/tool_result$/.test(asText(block.type))) return [resultDraft(emit, block, i, line, thread)];
-        if (!/tool_use$/.test(asText(block.type))) return [];
-        return [
-          emit.event(
-            'tool.called',
-            [episodeId, line.fields.uuid as string, i],
-            {
-              ...call,
-              tool_call_id: ledger.call(block.id as string),
-              index: index++,
-              name: block.name as string,
-              type: block.type === 'tool_use' ? 'function' : 'server',
-              arguments: block.input ?? null,
-              native: { tool_call_id: block.id },
-              ...given('unmapped', without(block, 'type', 'id', 'name', 'input')),
-            },
-            at,
-          ),
-        ];
-      }),
-    ),
-  ];
+        tool_call_id: trace.ledger.call(block.id as string),
+        index: index++,
+        name: block.name as string,
+        type: block.type === 'tool_use' ? 'function' : 'server',
+        arguments: block.input ?? null,
+        native: { tool_call_id: block.id },
+        unmapped: without(block, 'type', 'id', 'name', 'input'),
+      };
+      trace.add('tool.called', [line.fields.uuid as string, i], tool, timeOfText(line.fields.timestamp));
+    }
 }
 
 /** A line that no model call wrote: a prompt, results of tools, what was copied from another session or stands for an answer. */
-function messageDrafts(emit: Emitter, line: Line, thread: Thread): Draft[] {
+function addMessage(trace: Trace, agentId: string, line: Line): void {
   const { fields, copied } = line;
-  const { episodeId, agentId } = thread;
+  const uuid = fields.uuid as string;
   const time = timeOfText(fields.timestamp);
-  const about = placeOf(line, episodeId);
   if (fields.type === 'assistant' && !copied) {
     const kind = fields.isApiErrorMessage === true ? 'error' : 'output';
     const content = blocksOf(fields).map(partOf);
-    return [emit.event('environment.observed', [episodeId, fields.uuid as string], { ...about, kind, content }, time)];
+    trace.add('environment.observed', [uuid], { ...placeOf(line), kind, content }, time);
+    return;
   }
-  const results = copied ? [] : blocksOf(fields).filter(({ type }) => type === 'tool_result');
-  const rest = blocksOf(fields).filter((block) => !results.includes(block));
-  const flags = copied ? { flags: ['copied_context'] } : {};
-  return [
-    ...results.map((block) => resultDraft(emit, block, blocksOf(fields).indexOf(block), line, thread)),
-    ...(rest.length === 0
-      ? []
-      : [
-          emit.event(
-            'message.sent',
-            [episodeId, fields.uuid as string],
-            {
-              ...about,
-              message_id: fields.uuid as string,
-              ...given('from', authorOf(fields, agentId)),
-              to: fields.type === 'assistant' ? ['all'] : [agentId],
-              role: fields.type as string,
-              content: rest.map(partOf),
-              ...flags,
-              ...given('unmapped', without(fields, ...LINE)),
-            },
-            time,
-          ),
-        ]),
-  ];
+  const isOwnResult = ({ type }: JsonObject): boolean => !copied && type === 'tool_result';
+  for (const [i, block] of blocksOf(fields).entries()) if (isOwnResult(block)) addResult(trace, block, i, line);
+  const rest = blocksOf(fields).filter((block) => !isOwnResult(block));
+  if (rest.length === 0) return;
+  const sent = {
+    ...placeOf(line),
+    message_id: uuid,
+    from: authorOf(fields, agentId),
+    to: fields.type === 'assistant' ? ['all'] : [agentId],
+    role: fields.type as string,
+    content: rest.map(partOf),
+    flags: copied ? ['copied_context'] : undefined,
+    unmapped: without(fields, ...LINE),
+  };
+  trace.add('message.sent', [uuid], sent, time);
 }
 
 /** A sub-agent is asked by the agent that started it, which its lines do not name. */
@@ -282,9 +231,8 @@ const isInterruption = (fields: JsonObject): boolean =>
 /** The refusals of a person, as the program words them for the model. */
 const REFUSED = /^(The user doesn't want to (proceed|take)|Permission to use|\[Request interrupted)/;
 
-function resultDraft(emit: Emitter, block: JsonObject, i: number, line: Line, thread: Thread): Draft {
+function addResult(trace: Trace, block: JsonObject, i: number, line: Line): void {
   const { fields } = line;
-  const { episodeId, ledger } = thread;
   const output = typeof block.content === 'string' ? block.content : listed(block.content).map(partOf);
   const toolUseResult = isRecord(fields.toolUseResult) ? fields.toolUseResult : {};
   const words =
@@ -292,32 +240,29 @@ function resultDraft(emit: Emitter, block: JsonObject, i: number, line: Line, th
       ? output
       : output.map(({ content }) => (typeof content === 'string' ? content : '')).join('');
   const failed = block.is_error === true;
-  return emit.event(
-    'tool.returned',
-    [episodeId, fields.uuid as string, i],
-    {
-      ...placeOf(line, episodeId),
-      tool_call_id: ledger.result(block.tool_use_id as string),
-      status:
-        toolUseResult.interrupted === true ? 'cancelled' : !failed ? 'ok' : REFUSED.test(words) ? 'denied' : 'error',
-      ...(block.content === undefined ? {} : { output }),
-      ...resultFlags(block.content),
-      ...(typeof toolUseResult.totalDurationMs === 'number' ? { duration_ms: toolUseResult.totalDurationMs } : {}),
-      native: { tool_call_id: block.tool_use_id },
-      ...given('unmapped', without({ ...without(fields, ...LINE, 'toolUseResult') })),
-    },
-    timeOfText(fields.timestamp),
-  );
+  const status = failed ? (REFUSED.test(words) ? 'denied' : 'error') : 'ok';
+  const { totalDurationMs: took, interrupted } = toolUseResult;
+  const returned = {
+    ...placeOf(line),
+    tool_call_id: trace.ledger.result(block.tool_use_id as string),
+    status: interrupted === true ? 'cancelled' : status,
+    output: block.content === undefined ? undefined : output,
+    ...resultFlags(block.content),
+    duration_ms: typeof took === 'number' ? took : undefined,
+    native: { tool_call_id: block.tool_use_id },
+    unmapped: without(fields, ...LINE, 'toolUseResult'),
+  } as const;
+  trace.add('tool.returned', [fields.uuid as string, i], returned, timeOfText(fields.timestamp));
 }
 
 /** A note that says what happened to the agent. The others stay in the record of the file. */
-function noteDrafts(emit: Emitter, line: Line, { episodeId }: Thread): Draft[] {
+function addNote(trace: Trace, line: Line): void {
   const { fields } = line;
-  if (fields.type !== 'system' || !isIdentifier(fields.uuid)) return [];
+  if (fields.type !== 'system' || !isIdentifier(fields.uuid)) return;
   const kind = fields.subtype === 'api_error' ? 'error' : isIdentifier(fields.subtype) ? fields.subtype : 'system';
   const content = without(fields, 'type', 'subtype', ...LINE);
-  const data = { ...placeOf(line, episodeId), kind, ...given('content', content) };
-  return [emit.event('environment.observed', [episodeId, fields.uuid], data, timeOfText(fields.timestamp))];
+  const noted = { ...placeOf(line), kind, content };
+  trace.add('environment.observed', [fields.uuid], noted, timeOfText(fields.timestamp));
 }
 
 /** What each line repeats of its session, and what has a place of its own. */

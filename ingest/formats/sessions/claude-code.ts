@@ -5,15 +5,16 @@
  *
  * A file is one record: a sub-agent's names the session it belongs to in each line, so that both are one episode.
  */
-import type { Draft, EventData } from '../../events/events.ts';
-import { given, isRecord, type JsonObject, without } from '../../events/json.ts';
+import type { Draft } from '../../events/events.ts';
+import { groupBy } from '../../events/group-by.ts';
+import { isRecord, type JsonObject, without } from '../../events/json.ts';
 import { writtenJson } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
-import { toolLedger } from '../kit/conversation.ts';
 import type { Conversion, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
 import { marksOf } from '../kit/marks.ts';
-import { rawRecord, refusal, refused, revisedEmitter } from '../kit/native.ts';
-import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfText } from '../kit/run.ts';
+import { refusal, refused, revisedEmitter } from '../kit/native.ts';
+import { NO_TOKEN_IDS, taskOf, timeOfText } from '../kit/run.ts';
+import { Trace } from '../kit/trace.ts';
 import {
   agentsOf,
   badLine,
@@ -27,7 +28,7 @@ import {
   promptOf,
   unknownKind,
 } from './claude-code-lines.ts';
-import { hasGap, isHeadless, placeOf, threadDrafts } from './claude-code-thread.ts';
+import { addThread, hasGap, isHeadless, placeOf } from './claude-code-thread.ts';
 
 const NAME = 'claude-code';
 const emit = revisedEmitter(NAME);
@@ -86,7 +87,7 @@ function convert(record: NativeRecord): Conversion {
   const original = conversations.length > 0 ? writtenJson(list) : null;
   return {
     drafts: conversations.flatMap(([id, lines]) =>
-      sessionDrafts(id, lines, original!, {
+      sessionDrafts(new Trace(emit, NAME, { ...record, canonical: original! }, id), lines, {
         broken: broken.has(id),
         origin: origins.get(id),
         workflow: record.path === undefined ? undefined : WORKFLOW.exec(record.path)?.[1],
@@ -126,50 +127,24 @@ type Beside = {
 /** Where a workflow keeps the files of its agents. */
 const WORKFLOW = /[\\/]subagents[\\/]workflows[\\/]([^\\/]+)[\\/][^\\/]+$/;
 
-function sessionDrafts(
-  episodeId: string,
-  lines: readonly Line[],
-  original: string,
-  { broken, origin, workflow }: Beside,
-): Draft[] {
+function sessionDrafts(trace: Trace, lines: readonly Line[], { broken, origin, workflow }: Beside): readonly Draft[] {
+  const { episodeId } = trace;
   const agentOf = agentsOf(lines);
-  const threads = new Map<string, Line[]>();
-  for (const line of lines) {
-    const agent = agentOf(line);
-    const thread = threads.get(agent);
-    if (thread) thread.push(line);
-    else threads.set(agent, [line]);
-  }
-  const ledger = toolLedger();
-  const events = [
-    ...startedAgents(episodeId, lines, agentOf, threads, workflow),
-    ...[...threads].flatMap(([agentId, own]) => threadDrafts(emit, own, { episodeId, agentId, ledger })),
-  ];
+  const threads = groupBy(lines, agentOf);
   const main = (threads.get(MAIN) ?? []).filter(isMessage);
+  const alone = { session_id: episodeId, native: { format: NAME }, flags: [NO_TOKEN_IDS, 'incomplete'] };
   // The file of a sub-agent: its session begins and ends in the file of the main agent, whose beginning has a time and shows.
-  if (main.length === 0) {
-    const alone: EventData<'episode.started'> = {
-      episode_id: episodeId,
-      session_id: episodeId,
-      native: { format: NAME },
-      flags: [NO_TOKEN_IDS, 'incomplete'],
-    };
-    return [
-      rawRecord(emit, episodeId, original).draft,
-      emit.event('episode.started', [episodeId, 'alone'], alone),
-      ...events,
-    ];
-  }
+  if (main.length === 0) trace.add('episode.started', ['alone'], alone);
+  addStartedAgents(trace, lines, agentOf, threads, workflow);
+  for (const [agentId, own] of threads) addThread(trace, own, agentId);
+  if (main.length === 0) return trace.part();
   const [first] = main as [Line];
   const last = main.findLast(({ fields }) => fields.type === 'assistant');
   const answer = last && blocksOf(last.fields).flatMap(({ text }) => (typeof text === 'string' ? [text] : []));
   const { cwd, gitBranch, version, teamName, agentName, forkedFrom } = first.fields;
   const parent = isRecord(forkedFrom) ? forkedFrom.sessionId : origin;
   const reason = (last?.fields.message as JsonObject | undefined)?.stop_reason;
-  return runDrafts(emit, {
-    format: NAME,
-    episodeId,
-    canonical: original,
+  return trace.finish({
     // The first prompt of a later part is not what the session began with.
     task: isHeadless(threads.get(MAIN)!, MAIN)
       ? null
@@ -180,19 +155,18 @@ function sessionDrafts(
     started: {
       session_id: episodeId,
       flags: [NO_TOKEN_IDS, ...(broken || hasGap(threads.get(MAIN)!, MAIN) ? ['incomplete'] : [])],
-      ...(isIdentifier(parent) && parent !== episodeId ? { parent_episode_id: parent } : {}),
-      ...given('tags', without({ cwd, git_branch: gitBranch, version, team: teamName, teammate: agentName })),
+      parent_episode_id: isIdentifier(parent) && parent !== episodeId ? parent : undefined,
+      tags: without({ cwd, git_branch: gitBranch, version, team: teamName, teammate: agentName }),
     },
     startedAt: timeOf(first),
     agents: [MAIN],
-    events,
     finished: {
       outcome: 'unknown',
-      ...(answer && answer.length > 0 ? { answer: answer.join('\n') } : {}),
-      ...(typeof reason === 'string' ? { stop_reason: reason } : {}),
+      answer: answer && answer.length > 0 ? answer.join('\n') : undefined,
+      stop_reason: typeof reason === 'string' ? reason : undefined,
     },
     finishedAt: timeOf(main.at(-1)!),
-  });
+  }).drafts;
 }
 
 /** The tools that start an agent, by the names they have had. */
@@ -202,85 +176,59 @@ const STARTS = new Set(['Task', 'Agent']);
  * The sub-agents of these lines. The parent's file names each whose call has a result (`toolUseResult.agentId`, after the agent's
  * last line). The agent's own file defines it at the time of its first line, so a definition from the parent's file stays valid.
  */
-function startedAgents(
-  episodeId: string,
+function addStartedAgents(
+  trace: Trace,
   lines: readonly Line[],
   agentOf: (line: Line) => string,
   threads: ReadonlyMap<string, readonly Line[]>,
   workflow: string | undefined,
-): Draft[] {
+): void {
   const calls = new Map<unknown, { readonly block: JsonObject; readonly line: Line }>();
   for (const line of lines.filter(({ fields, copied }) => fields.type === 'assistant' && !copied)) {
     for (const block of blocksOf(line.fields))
       if (STARTS.has(block.name as string)) calls.set(block.id, { block, line });
   }
-  const own = [...threads].flatMap(([agentId, thread]): Draft[] => {
-    if (agentId === MAIN || !thread.some(isMessage)) return [];
+  for (const [agentId, thread] of threads) {
+    if (agentId === MAIN || !thread.some(isMessage)) continue;
     const type = thread.map(({ fields }) => fields.attributionAgent).find(isIdentifier);
     const asked = thread.map(({ fields }) => promptOf(fields)).find((text) => text !== null);
     const call = [...calls.values()].find(({ block }) => asked !== null && inputOf(block).prompt === asked);
     const by = call && agentOf(call.line) !== agentId ? call : undefined;
-    return agentDrafts(agentId, type ?? inputOf(by?.block).subagent_type, by, timeOf(thread[0]!));
-  });
-  const started = lines.flatMap((line): Draft[] => {
+    addAgent(agentId, type ?? inputOf(by?.block).subagent_type, by, timeOf(thread[0]!));
+  }
+  for (const line of lines) {
     const result = isRecord(line.fields.toolUseResult) ? line.fields.toolUseResult : {};
     const block = blocksOf(line.fields).find(({ type }) => type === 'tool_result');
     const call = calls.get(block?.tool_use_id);
-    if (!call || !isIdentifier(result.agentId) || threads.has(result.agentId)) return [];
-    return agentDrafts(result.agentId, result.agentType ?? inputOf(call.block).subagent_type, call, timeOf(line));
-  });
-  return [...own, ...started];
-
-  function workflowDraft(agentId: string, time: string | null): Draft {
-    const data = {
-      episode_id: episodeId,
-      from_agent: MAIN,
-      to_agent: agentId,
-      kind: 'delegate' as const,
-      ...(workflow === undefined ? {} : { reason: workflow }),
-    };
-    return emit.event('control.transferred', [episodeId, agentId, 'workflow'], data, time);
+    if (!call || !isIdentifier(result.agentId) || threads.has(result.agentId)) continue;
+    addAgent(result.agentId, result.agentType ?? inputOf(call.block).subagent_type, call, timeOf(line));
   }
 
-  function agentDrafts(
+  function addAgent(
     agentId: string,
     type: unknown,
     call: { readonly block: JsonObject; readonly line: Line } | undefined,
     time: string | null,
-  ): Draft[] {
+  ): void {
     const from = call ? agentOf(call.line) : MAIN;
     const { description, model } = inputOf(call?.block);
-    const member: EventData<'agent.defined'> = {
-      episode_id: episodeId,
+    const role = isIdentifier(type) ? type : undefined;
+    const member = {
       agent_id: agentId,
-      name: isIdentifier(type) ? type : agentId,
-      ...(isIdentifier(type) ? { role: type } : {}),
+      name: role ?? agentId,
+      role,
       parent_agent_id: from,
-      ...(typeof model === 'string' ? { model } : {}),
-      ...given('unmapped', without({ description })),
+      model: typeof model === 'string' ? model : undefined,
+      unmapped: without({ description }),
     };
-    return [
-      emit.event('agent.defined', [episodeId, agentId], member, time),
-      ...(call
-        ? [
-            emit.event(
-              'control.transferred',
-              [episodeId, agentId],
-              {
-                ...placeOf(call.line, episodeId),
-                from_agent: from,
-                to_agent: agentId,
-                kind: 'delegate' as const,
-                tool_call_id: call.block.id as string,
-                ...(typeof description === 'string' ? { reason: description } : {}),
-              },
-              timeOf(call.line),
-            ),
-          ]
-        : workflow === undefined && type !== WORKFLOW_AGENT
-          ? []
-          : [workflowDraft(agentId, time)]),
-    ];
+    trace.add('agent.defined', [agentId], member, time);
+    const handed = { from_agent: from, to_agent: agentId, kind: 'delegate' } as const;
+    if (call) {
+      const reason = typeof description === 'string' ? description : undefined;
+      const by = { ...placeOf(call.line), ...handed, tool_call_id: call.block.id as string, reason };
+      trace.add('control.transferred', [agentId], by, timeOf(call.line));
+    } else if (workflow !== undefined || type === WORKFLOW_AGENT)
+      trace.add('control.transferred', [agentId, 'workflow'], { ...handed, reason: workflow }, time);
   }
 }
 

@@ -5,7 +5,6 @@
  * cb83656.
  */
 import { canonicalJson, given, hashId, isRecord, type JsonObject, without } from '../../events/json.ts';
-import { pushAll } from '../../events/push-all.ts';
 import { isIdentifier } from '../../events/text.ts';
 import type { Conversion, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
 import { marksOf } from '../kit/marks.ts';
@@ -13,7 +12,7 @@ import { refusal, refused, revisedEmitter } from '../kit/native.ts';
 import { NO_TOKEN_IDS, taskOf, timeOfSeconds } from '../kit/run.ts';
 import { Trace } from '../kit/trace.ts';
 import { badLine, type Line, promptOf } from './claude-code-lines.ts';
-import { threadDrafts } from './claude-code-thread.ts';
+import { addThread } from './claude-code-thread.ts';
 
 const NAME = 'cline';
 const emit = revisedEmitter(NAME);
@@ -91,7 +90,7 @@ function convert(record: NativeRecord): Conversion {
   const models = answers.map(({ fields }) => (fields.message as JsonObject).model);
   const system = [session.system_prompt].find((text) => typeof text === 'string' && text !== '') as string | undefined;
   const trace = new Trace(emit, NAME, record, episodeId);
-  pushAll(trace.events, threadDrafts(emit, lines, { episodeId, agentId: MAIN, ledger: trace.ledger }, system));
+  addThread(trace, lines, MAIN, system);
   const run = {
     // What a later part of a conversation asks first is not what it began with.
     task: taskOf(NAME, isCut ? undefined : lines.map(({ fields }) => promptOf(fields)).find((text) => text !== null)),
