@@ -14,6 +14,7 @@ import { FORMATS } from '../ingest/formats/catalogue.ts';
 import { createRecorder } from '../ingest/recorder/recorder.ts';
 import { PROGRAMS } from '../proofs/clients.ts';
 import { teamTable } from '../proofs/team-table.ts';
+import { LAYOUTS } from '../store/datasets/layouts/catalogue.ts';
 import { METHODS } from '../store/evaluate/methods/find.ts';
 import { sampleFolders } from './golden/recorded.ts';
 import { memoryLog } from './ingest/support/memory-log.ts';
@@ -54,6 +55,10 @@ describe('Pages made from the code say what the code says (if not: npm run docs)
     } finally {
       await close();
     }
+  });
+  it('docs/layouts.md has a row for every layout', () => {
+    const rows = [...read('docs/layouts.md').matchAll(/^\| `([\w-]+)` +\|/gm)].map(([, name]) => name);
+    expect(rows).toEqual(LAYOUTS.map(({ name }) => name));
   });
   it('docs/fields.md has every format', () => {
     const sections = [...read('docs/fields.md').matchAll(/^## (.+)$/gm)].map(([, name]) => name);
