@@ -1,10 +1,11 @@
 /** OpenAI chat: rows of fine-tuning JSONL and logs of completions, in both directions. A file may hold both. */
-import { asText, isRecord, without } from '../../events/json.ts';
+import { asText, isRecord } from '../../events/json.ts';
 import { isSimulation } from '../benchmarks/tau2-bench.ts';
 import { isLoggedCall } from '../frameworks/autogen-calls.ts';
 import { CHAT_ROLES } from '../kit/chat-message.ts';
-import type { Format, RestoredEvent } from '../kit/format.ts';
-import { emitterFor, refusal, refused } from '../kit/native.ts';
+import type { RestoredEvent } from '../kit/format.ts';
+import { emitterFor } from '../kit/native.ts';
+import { format } from '../kit/reader.ts';
 import { isSession } from '../sessions/cline.ts';
 import { isTrajectory } from '../sessions/mini-swe-agent.ts';
 import { convertChatRow, writeChatRow } from './chat-row.ts';
@@ -27,43 +28,34 @@ const isAnswer = (response: unknown): boolean =>
 /** Roles that mark a `conversations` list (ShareGPT's name for it) as messages of this format. */
 const ANSWERED: ReadonlySet<string> = new Set(['assistant']);
 
-/** A row whose messages go by the name that ShareGPT gives them. */
-const renamed = (row: Record<string, unknown>): Record<string, unknown> =>
-  row.messages === undefined ? { ...without(row, 'conversations'), messages: row.conversations } : row;
-
 /** Records of other formats that have `messages` with roles too. */
 const OTHERS = [isLoggedCall, isSession, isTrajectory, isSimulation];
 
-export const openaiChat: Format = {
+export const openaiChat = format({
   name: NAME,
   summary:
     'OpenAI chat rows {messages, tools?} and completion logs {request, response}, with token ids where vLLM gave them',
-  recognises: ({ records }) =>
-    records.some((record) => {
-      if (!isRecord(record) || OTHERS.some((is) => is(record))) return false;
-      const { request, messages, conversations } = spendRow(record)?.log ?? record;
-      const [list, roles] =
-        isLog(record) && isRecord(request)
-          ? [request.messages, CHAT_ROLES]
-          : messages === undefined
-            ? [conversations, ANSWERED]
-            : [messages, CHAT_ROLES];
-      return (
-        Array.isArray(list) &&
-        list.some((one) => isRecord(one) && roles.has(asText(one.role)) && ('content' in one || 'tool_calls' in one))
-      );
-    }),
-  convert: (record) => {
-    const { value } = record;
-    if (!isRecord(value)) return refused(refusal('bad_type', '', 'a chat row or a completion log', value));
-    return isLog(value)
-      ? convertCompletionLog(emit, NAME, value, record)
-      : convertChatRow(emit, NAME, renamed(value), record);
+  recognises: (record) => {
+    if (OTHERS.some((is) => is(record))) return false;
+    const { request, messages, conversations } = spendRow(record)?.log ?? record;
+    const [list, roles] =
+      isLog(record) && isRecord(request)
+        ? [request.messages, CHAT_ROLES]
+        : messages === undefined
+          ? [conversations, ANSWERED]
+          : [messages, CHAT_ROLES];
+    return (
+      Array.isArray(list) &&
+      list.some((one) => isRecord(one) && roles.has(asText(one.role)) && ('content' in one || 'tool_calls' in one))
+    );
   },
-  restates: new Set(['task.defined', 'episode.started', 'episode.finished', 'agent.defined', 'tool.returned']),
+  called: 'a chat row or a completion log',
+  convert: (row, record) =>
+    isLog(row.native) ? convertCompletionLog(emit, NAME, row.native, record) : convertChatRow(emit, NAME, row, record),
+  restates: ['task.defined', 'episode.started', 'episode.finished', 'agent.defined', 'tool.returned'],
   write: (episode) => (isChatRow(episode) ? [writeChatRow(episode)] : writeCompletionLog(episode)),
   unwritten: (episode) => (isChatRow(episode) ? 0 : unloggedCalls(episode)),
-};
+});
 
 function isChatRow(episode: readonly RestoredEvent[]): boolean {
   const native = episode.find((event) => event.name === 'episode.started')?.data.native;
