@@ -7,6 +7,7 @@ import type { Event } from '../events/events.ts';
 import { fullLength, writtenAs } from '../events/long-context.ts';
 import {
   type Admin,
+  connected,
   DEFAULT_MAX_BYTES,
   ensureTopic,
   faultOf,
@@ -49,207 +50,231 @@ const BREATH_MS = 500;
 /** What a batch of records takes besides them. */
 const BATCH_OVERHEAD = 100;
 
-type OpenProducer = { readonly producer: Producer; readonly partitions: number };
-
 /**
  * The topic as an event log. Nothing is connected before the first append.
  * Its errors: `unreachable` when it was not acknowledged within the deadline; such an event is in the log once or not at all, and
  * sending it again makes it present once. `too_large` names the broker's limit; nothing of that append was sent.
  * `log_repartitioned` when the topic has other partitions than when this process began; `log_replaced` when it is not the log that is known.
  */
-export function kafkaLog(
-  kafka: KafkaClient,
-  { partitions, accepts = null, deadlineMs = 5000, guard }: KafkaLogOptions,
-): EventLog {
-  const { topic } = kafka;
-  let open: Promise<OpenProducer> | null = null;
-  let admin: Promise<Admin> | null = null;
-  let known: number | null = null;
-  let limit = DEFAULT_MAX_BYTES;
-  let brokenUntil = 0;
-  let refused: TroupeError | null = null;
+export function kafkaLog(kafka: KafkaClient, options: KafkaLogOptions): EventLog {
+  const writer = new TopicWriter(kafka, options);
   let last: Promise<unknown> = Promise.resolve();
-
-  const connectAdmin = (): Promise<Admin> => {
-    admin ??= (async () => {
-      const fresh = kafka.admin();
-      await fresh.connect();
-      return fresh;
-    })();
-    return admin;
-  };
-  const isReplaced = (error: unknown): error is TroupeError =>
-    error instanceof TroupeError && error.code === 'log_replaced';
-  /** What is known is asked first: it grows while the topic is looked at. */
-  const look = async (): Promise<{ readonly known: KnownLog; readonly now: TopicNow } | null> => {
-    const known = (await guard?.known()) ?? null;
-    if (known === null) return null;
-    const now = await topicNow(await connectAdmin(), topic);
-    const why = replacedBy(topic, known, now);
-    if (why !== null) throw why;
-    return { known, now };
-  };
-  const verify = async (): Promise<void> => {
-    try {
-      const seen = await withDeadline(look(), deadlineMs, topic);
-      if (seen !== null) await guard!.compare(seen.known, seen.now);
-      // What was adopted meanwhile may have other partitions.
-      if (refused !== null) known = null;
-      refused = null;
-    } catch (error) {
-      if (isReplaced(error)) {
-        refused = error;
-        forget();
-      } else dropAdmin();
-      throw kafkaError(error, topic);
+  const append = async (events: readonly Event[]) => {
+    if (events.length === 0) return [];
+    for (const event of events) {
+      const refusal = writer.refuse(event);
+      if (refusal) throw tooLarge(event, refusal);
     }
+    await writer.send(events.map(writeRecord));
+    return events.map(() => 'accepted' as const);
   };
-  /** A topic that was written to is looked at; one that was refused too, until it is the right one or adopted. */
-  const lookAgain = async (): Promise<void> => {
-    if (refused !== null) return verify();
-    try {
-      await withDeadline(look(), deadlineMs, topic);
-    } catch (error) {
-      if (!isReplaced(error)) return dropAdmin();
-      refused = error;
-      forget();
-    }
-  };
-  let looking = false;
-  const watch = setInterval(() => {
-    // To compare records may take longer than the interval.
-    if (guard === undefined || looking || (open === null && refused === null)) return;
-    looking = true;
-    lookAgain()
-      .catch(() => {})
-      .finally(() => {
-        looking = false;
-      });
-  }, LOOK_MS).unref();
-  const connect = async (): Promise<OpenProducer> => {
-    await look();
-    const made = await ensureTopic(await connectAdmin(), topic, partitions);
-    limit = made.maxBytes;
-    known ??= made.partitions;
-    if (known !== made.partitions) throw repartitioned(topic, known, made.partitions);
-    const producer = kafka.producer();
-    await producer.connect();
-    return { producer, partitions: made.partitions };
-  };
-  /** A producer that failed may be out of step with the broker for ever (kafkajs 598): the next append makes another. */
-  const forget = (): void => {
-    const producing = open;
-    open = null;
-    void producing?.then(({ producer }) => producer.disconnect()).catch(() => {});
-    dropAdmin();
-  };
-  /** A client that failed, or never connected, is not asked again. */
-  const dropAdmin = (): void => {
-    const asking = admin;
-    admin = null;
-    void asking?.then((client) => client.disconnect()).catch(() => {});
-  };
-
-  const send = async (records: readonly WrittenRecord[]): Promise<void> => {
-    if (refused !== null) throw refused;
-    if (performance.now() < brokenUntil) throw notAcknowledged(away(topic));
-    const fresh = open === null;
-    try {
-      await withDeadline(
-        (async () => {
-          open ??= connect();
-          const { producer } = await open;
-          for (const messages of portions(records, limit)) {
-            await producer.send({ topic, acks: -1, messages: messages as never });
-          }
-        })(),
-        deadlineMs,
-        topic,
-      );
-    } catch (error) {
-      if (isReplaced(error)) refused = error;
-      forget();
-      brokenUntil = performance.now() + BREATH_MS;
-      throw notAcknowledged(kafkaError(error, topic));
-    }
-    // Whoever answers after a break may hold other records at the same offsets.
-    if (fresh) verify().catch(() => {});
-  };
-
-  const refuse = (event: Event): Refusal | null => {
-    // A text of so many characters has at most three times as many bytes: most need not be counted.
-    if (fullLength(writtenAs(event)) * 3 + 8192 < limit) return null;
-    const bytes = recordBytes(writeRecord(event)) + BATCH_OVERHEAD;
-    return bytes <= limit
-      ? null
-      : {
-          code: 'too_large',
-          field: 'data',
-          expected: `at most ${limit} bytes, the broker's max.message.bytes`,
-          got: `${bytes}`,
-        };
-  };
-
   return {
-    name: `kafka:${topic}`,
+    name: `kafka:${kafka.topic}`,
     append: (events) => {
-      const turn = last.then(async () => {
-        if (events.length === 0) return [];
-        for (const event of events) {
-          const refusal = refuse(event);
-          if (refusal) throw tooLarge(event, refusal);
-        }
-        await send(events.map(writeRecord));
-        return events.map(() => 'accepted' as const);
-      });
+      const turn = last.then(() => append(events));
       last = turn.catch(() => {});
       return turn;
     },
-    refuse,
-    ...(guard === undefined ? {} : { verify }),
-    partitions: () => offsets(),
-    cleanup: async () => {
-      const admin = await connectAdmin().catch((error: unknown) => {
-        dropAdmin();
-        throw kafkaError(error, topic);
-      });
-      const there = await topicAsMade(admin, topic, ['cleanup.policy']).catch(() => null);
-      return there?.settings['cleanup.policy'] ?? null;
-    },
+    refuse: (event) => writer.refuse(event),
+    ...(options.guard === undefined ? {} : { verify: () => writer.verify() }),
+    partitions: () => writer.partitions(),
+    cleanup: () => writer.cleanup(),
     close: async () => {
-      clearInterval(watch);
+      writer.stopLooking();
       await last;
-      const [producing, asking] = [open, admin];
-      open = null;
-      admin = null;
-      await producing?.then(({ producer }) => producer.disconnect()).catch(() => {});
-      await asking?.then((client) => client.disconnect()).catch(() => {});
+      await writer.close();
     },
   };
+}
 
-  async function offsets(): Promise<readonly LogPartition[]> {
-    if (refused !== null) throw refused;
+/** The connections to the topic, and what this process knows of it. */
+class TopicWriter {
+  readonly #kafka: KafkaClient;
+  readonly #options: KafkaLogOptions;
+  readonly #deadlineMs: number;
+  readonly #watch: NodeJS.Timeout;
+  #open: Promise<Producer> | null = null;
+  #admin: Promise<Admin> | null = null;
+  /** The partitions that this process appends by. */
+  #known: number | null = null;
+  #limit = DEFAULT_MAX_BYTES;
+  #brokenUntil = 0;
+  #refused: TroupeError | null = null;
+  #looking = false;
+
+  constructor(kafka: KafkaClient, options: KafkaLogOptions) {
+    this.#kafka = kafka;
+    this.#options = options;
+    this.#deadlineMs = options.deadlineMs ?? 5000;
+    this.#watch = setInterval(() => this.#lookAgain(), LOOK_MS).unref();
+  }
+
+  async send(records: readonly WrittenRecord[]): Promise<void> {
+    if (this.#refused !== null) throw this.#refused;
+    const { topic } = this.#kafka;
+    if (performance.now() < this.#brokenUntil)
+      throw notAcknowledged(new TroupeError('unreachable', `The topic ${topic} could not be reached a moment ago.`));
+    const fresh = this.#open === null;
     try {
-      const [seen, now] = await withDeadline(
-        look().then(
-          async (seen) => [seen, seen?.now.partitions ?? (await topicPartitions(await connectAdmin(), topic))] as const,
-        ),
-        deadlineMs,
-        topic,
-      );
+      await this.#inTime(this.#sendNow(records));
+    } catch (error) {
+      if (isReplaced(error)) this.#refused = error;
+      this.#forget();
+      this.#brokenUntil = performance.now() + BREATH_MS;
+      throw notAcknowledged(kafkaError(error, topic));
+    }
+    // Whoever answers after a break may hold other records at the same offsets.
+    if (fresh) this.verify().catch(() => {});
+  }
+
+  async #sendNow(records: readonly WrittenRecord[]): Promise<void> {
+    this.#open ??= this.#connect();
+    const producer = await this.#open;
+    for (const messages of portions(records, this.#limit))
+      await producer.send({ topic: this.#kafka.topic, acks: -1, messages: messages as never });
+  }
+
+  async #connect(): Promise<Producer> {
+    await this.#look();
+    const { topic } = this.#kafka;
+    const made = await ensureTopic(await this.#asking(), topic, this.#options.partitions);
+    this.#limit = made.maxBytes;
+    this.#known ??= made.partitions;
+    if (this.#known !== made.partitions) throw repartitioned(topic, this.#known, made.partitions);
+    const producer = this.#kafka.producer();
+    await producer.connect();
+    return producer;
+  }
+
+  refuse(event: Event): Refusal | null {
+    const limit = this.#limit;
+    // A text of so many characters has at most three times as many bytes: most need not be counted.
+    if (fullLength(writtenAs(event)) * 3 + 8192 < limit) return null;
+    const bytes = recordBytes(writeRecord(event)) + BATCH_OVERHEAD;
+    if (bytes <= limit) return null;
+    const expected = `at most ${limit} bytes, the broker's max.message.bytes`;
+    return { code: 'too_large', field: 'data', expected, got: `${bytes}` };
+  }
+
+  async verify(): Promise<void> {
+    try {
+      const seen = await this.#inTime(this.#look());
+      if (seen !== null) await this.#options.guard!.compare(seen.known, seen.now);
+      // What was adopted meanwhile may have other partitions.
+      if (this.#refused !== null) this.#known = null;
+      this.#refused = null;
+    } catch (error) {
+      this.#refuseIfReplaced(error);
+      throw kafkaError(error, this.#kafka.topic);
+    }
+  }
+
+  async partitions(): Promise<readonly LogPartition[]> {
+    if (this.#refused !== null) throw this.#refused;
+    const { topic } = this.#kafka;
+    try {
+      const [seen, now] = await this.#inTime(this.#lookAtPartitions());
       // What this process appends by, and what was read, unless the change is accepted.
-      const read = seen !== null && accepts !== now.length ? seen.known.partitions : null;
-      for (const before of [known, read])
+      const read = seen !== null && this.#options.accepts !== now.length ? seen.known.partitions : null;
+      for (const before of [this.#known, read])
         if (before !== null && before !== now.length) throw repartitioned(topic, before, now.length);
       return now;
     } catch (error) {
-      dropAdmin();
+      this.#dropAdmin();
       // Before the first event there may be no topic.
       if (faultOf(error) === 'UNKNOWN_TOPIC_OR_PARTITION') return [];
       throw kafkaError(error, topic);
     }
   }
+
+  async cleanup(): Promise<string | null> {
+    const { topic } = this.#kafka;
+    const admin = await this.#asking().catch((error: unknown) => {
+      this.#dropAdmin();
+      throw kafkaError(error, topic);
+    });
+    const there = await topicAsMade(admin, topic, ['cleanup.policy']).catch(() => null);
+    return there?.settings['cleanup.policy'] ?? null;
+  }
+
+  stopLooking(): void {
+    clearInterval(this.#watch);
+  }
+
+  async close(): Promise<void> {
+    const [producing, asking] = [this.#open, this.#admin];
+    this.#open = null;
+    this.#admin = null;
+    await producing?.then((producer) => producer.disconnect()).catch(() => {});
+    await asking?.then((client) => client.disconnect()).catch(() => {});
+  }
+
+  /** What is known is asked first: it grows while the topic is looked at. */
+  async #look(): Promise<{ readonly known: KnownLog; readonly now: TopicNow } | null> {
+    const known = (await this.#options.guard?.known()) ?? null;
+    if (known === null) return null;
+    const { topic } = this.#kafka;
+    const now = await topicNow(await this.#asking(), topic);
+    const why = replacedBy(topic, known, now);
+    if (why !== null) throw why;
+    return { known, now };
+  }
+
+  async #lookAtPartitions() {
+    const seen = await this.#look();
+    return [seen, seen?.now.partitions ?? (await topicPartitions(await this.#asking(), this.#kafka.topic))] as const;
+  }
+
+  /** A topic that was written to is looked at; one that was refused too, until it is the right one or adopted. */
+  #lookAgain(): void {
+    const refused = this.#refused !== null;
+    // To compare records may take longer than the interval.
+    if (this.#options.guard === undefined || this.#looking || (this.#open === null && !refused)) return;
+    this.#looking = true;
+    const look = refused ? this.verify() : this.#inTime(this.#look());
+    look
+      .catch((error: unknown) => {
+        if (!refused) this.#refuseIfReplaced(error);
+      })
+      .finally(() => {
+        this.#looking = false;
+      });
+  }
+
+  #refuseIfReplaced(error: unknown): void {
+    if (isReplaced(error)) {
+      this.#refused = error;
+      this.#forget();
+    } else this.#dropAdmin();
+  }
+
+  #asking(): Promise<Admin> {
+    this.#admin ??= connected(this.#kafka.admin());
+    return this.#admin;
+  }
+
+  #inTime<T>(work: Promise<T>): Promise<T> {
+    return withDeadline(work, this.#deadlineMs, this.#kafka.topic);
+  }
+
+  /** A producer that failed may be out of step with the broker for ever (kafkajs 598): the next append makes another. */
+  #forget(): void {
+    const producing = this.#open;
+    this.#open = null;
+    void producing?.then((producer) => producer.disconnect()).catch(() => {});
+    this.#dropAdmin();
+  }
+
+  /** A client that failed, or never connected, is not asked again. */
+  #dropAdmin(): void {
+    const asking = this.#admin;
+    this.#admin = null;
+    void asking?.then((client) => client.disconnect()).catch(() => {});
+  }
 }
+
+const isReplaced = (error: unknown): error is TroupeError =>
+  error instanceof TroupeError && error.code === 'log_replaced';
 
 /** Records in as many sends as keep every batch of a partition below the limit. */
 function* portions(records: readonly WrittenRecord[], limit: number): Generator<readonly WrittenRecord[]> {
@@ -267,9 +292,6 @@ function* portions(records: readonly WrittenRecord[], limit: number): Generator<
   }
   if (portion.length > 0) yield portion;
 }
-
-const away = (topic: string): TroupeError =>
-  new TroupeError('unreachable', `The topic ${topic} could not be reached a moment ago.`);
 
 const tooLarge = (event: Event, { expected, got }: Refusal): TroupeError =>
   new TroupeError(

@@ -8,6 +8,7 @@ import { TroupeError } from '../../errors.ts';
 import { fetchLimits } from './batch-limit.ts';
 import {
   type Admin,
+  connected,
   type EachBatchPayload,
   ensureTopic,
   faultOf,
@@ -36,11 +37,7 @@ export function kafkaSource(kafka: KafkaClient, { group, accepts = null }: Kafka
   const { topic } = kafka;
   let admin: Promise<Admin> | null = null;
   const asking = (): Promise<Admin> => {
-    admin ??= (async () => {
-      const client = kafka.admin();
-      await client.connect();
-      return client;
-    })();
+    admin ??= connected(kafka.admin());
     return admin;
   };
   const leave = async (): Promise<void> => {
@@ -85,7 +82,7 @@ export function kafkaSource(kafka: KafkaClient, { group, accepts = null }: Kafka
       const name = reader.alone ? `${group}-alone-${randomBytes(6).toString('hex')}` : group;
       for (let pause = PATIENCE_MS.least; !reader.signal.aborted; pause = Math.min(PATIENCE_MS.most, pause * 2)) {
         const began = performance.now();
-        const ended = await readOnce(kafka, name, reader);
+        const ended = await new Membership(kafka, name, reader).read();
         if (ended.thrown !== undefined) throw ended.thrown;
         if (reader.signal.aborted) break;
         reader.onTrouble(ended.trouble);
@@ -101,153 +98,167 @@ export function kafkaSource(kafka: KafkaClient, { group, accepts = null }: Kafka
   };
 }
 
+/** What ended a membership: a signal, what the reader threw, or a failure of the log. */
 type Ending = { readonly thrown?: unknown; readonly trouble?: unknown };
 
 /** One membership in the group, until the signal, a failure of the log, or what the reader throws. */
-async function readOnce(kafka: KafkaClient, group: string, reader: Reader): Promise<Ending> {
-  const { topic } = kafka;
-  const consumer = kafka.consumer(group);
-  let end: (ended: Ending) => void = () => {};
-  const ended = new Promise<Ending>((resolve) => {
-    end = resolve;
-  });
-  const stop = () => end({});
-  reader.signal.addEventListener('abort', stop);
-  if (reader.signal.aborted) stop();
-
+class Membership {
+  readonly #topic: string;
+  readonly #consumer: ReturnType<KafkaClient['consumer']>;
+  readonly #reader: Reader;
+  readonly #ended: Promise<Ending>;
+  #end: (ending: Ending) => void = () => {};
   /** Of each partition the next offset, as far as it was taken; none before it was placed. */
-  const expected = new Map<number, number>();
-  let generation = 0;
+  readonly #expected = new Map<number, number>();
+  #generation = 0;
   /** The group is being divided anew: what waits for the database gives way. */
-  let shaken = false;
-  let placed: Promise<void> = Promise.resolve();
-  const seek = (offsets: ReadonlyMap<number, number>): void => {
-    for (const [partition, offset] of offsets) {
-      expected.set(partition, offset);
-      consumer.seek({ topic, partition, offset: String(offset) });
-    }
-  };
-  consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
-    generation++;
-    shaken = false;
-    expected.clear();
-    placed = reader.assigned(payload.memberAssignment[topic] ?? []).then(seek, (error) => end({ thrown: error }));
-  });
-  const limits = fetchLimits();
-  consumer.on(consumer.events.FETCH_START, ({ payload }) => limits.begin(String(payload.nodeId)));
-  consumer.on(consumer.events.CRASH, ({ payload }) => end({ trouble: payload.error }));
+  #shaken = false;
+  #placed: Promise<void> = Promise.resolve();
+  #waiting: { readonly reading: Reading; readonly born: number; readonly done: (taken: boolean) => void }[] = [];
+  #working: Promise<void> | null = null;
 
-  type Waiting = { readonly reading: Reading; readonly born: number; readonly done: (taken: boolean) => void };
-  let waiting: Waiting[] = [];
-  let working: Promise<void> | null = null;
-  /** What came of one fetch is taken together: one transaction for all partitions instead of one for each. */
-  const work = async (): Promise<void> => {
-    await new Promise(setImmediate);
-    while (waiting.length > 0) {
-      const batch = waiting;
-      waiting = [];
-      const live = batch.filter(({ born }) => born === generation);
-      for (const one of batch) if (!live.includes(one)) one.done(false);
-      if (live.length === 0) continue;
-      const born = generation;
-      const lost = () => shaken || born !== generation || reader.signal.aborted;
-      try {
-        const began = performance.now();
-        const elsewhere = await reader.take(
-          live.map(({ reading }) => reading),
-          lost,
-        );
-        // While it waited nothing was fetched, so nothing was refused: the last record of each partition is read again.
-        const rested = elsewhere !== null && performance.now() - began > REST_MS;
-        const again = rested ? await reader.assigned([...expected.keys()]) : null;
-        const same = born === generation;
-        for (const { reading, done } of live) {
-          const applied = elsewhere !== null && !elsewhere.has(reading.partition);
-          if (applied && same) expected.set(reading.partition, reading.next);
-          done(applied);
-        }
-        if (elsewhere !== null && same) seek(elsewhere);
-        if (again !== null && same) seek(again);
-      } catch (error) {
-        end({ thrown: error });
-        for (const { done } of live) done(false);
-      }
-    }
-    working = null;
-  };
-  const hand = (reading: Reading): Promise<boolean> =>
-    new Promise((done) => {
-      waiting.push({ reading, born: generation, done });
-      working ??= work();
+  constructor(kafka: KafkaClient, group: string, reader: Reader) {
+    this.#topic = kafka.topic;
+    this.#consumer = kafka.consumer(group);
+    this.#reader = reader;
+    this.#ended = new Promise((resolve) => {
+      this.#end = resolve;
     });
-
-  // A fetch may hold nothing but marks of transactions; the client shows such a batch only here.
-  consumer.on(
-    consumer.events.START_BATCH_PROCESS,
-    ({ payload: { partition, batchSize, lastOffset, highWatermark } }) => {
-      const from = expected.get(partition);
+    const { on, events } = this.#consumer;
+    const limits = fetchLimits();
+    on(events.GROUP_JOIN, ({ payload }) => this.#join(payload.memberAssignment[this.#topic] ?? []));
+    on(events.FETCH_START, ({ payload }) => limits.begin(String(payload.nodeId)));
+    on(events.CRASH, ({ payload }) => this.#end({ trouble: payload.error }));
+    // A fetch may hold nothing but marks of transactions; the client shows such a batch only here.
+    on(events.START_BATCH_PROCESS, ({ payload: { partition, batchSize, lastOffset, highWatermark } }) => {
+      const from = this.#expected.get(partition);
       const next = Number(lastOffset) + 1;
       if (batchSize > 0 || from === undefined || next <= from) return;
-      void hand({ partition, from, next, end: Number(highWatermark), records: [] });
-    },
-  );
+      void this.#hand({ partition, from, next, end: Number(highWatermark), records: [] });
+    });
+  }
 
-  const eachBatch = async ({ batch, heartbeat, resolveOffset, commitOffsetsIfNecessary }: EachBatchPayload) => {
-    await placed;
+  async read(): Promise<Ending> {
+    const { signal } = this.#reader;
+    const stop = () => this.#end({});
+    signal.addEventListener('abort', stop);
+    if (signal.aborted) stop();
+    try {
+      await Promise.race([this.#ended, this.#run()]);
+      return await this.#ended;
+    } catch (error) {
+      return { trouble: error };
+    } finally {
+      signal.removeEventListener('abort', stop);
+      // What is under way ends first: nothing is taken after this has returned.
+      await this.#working;
+      this.#generation++;
+      await withDeadline(this.#consumer.disconnect(), FACTS_MS, this.#topic).catch(() => {});
+    }
+  }
+
+  async #run(): Promise<void> {
+    await this.#consumer.connect();
+    await this.#consumer.subscribe({ topics: [this.#topic], fromBeginning: true });
+    await this.#consumer.run({
+      autoCommit: false,
+      eachBatchAutoResolve: false,
+      partitionsConsumedConcurrently: 64,
+      eachBatch: (payload) => this.#eachBatch(payload),
+    });
+  }
+
+  #join(partitions: readonly number[]): void {
+    this.#generation++;
+    this.#shaken = false;
+    this.#expected.clear();
+    this.#placed = this.#reader.assigned(partitions).then(
+      (offsets) => this.#seek(offsets),
+      (error) => this.#end({ thrown: error }),
+    );
+  }
+
+  #seek(offsets: ReadonlyMap<number, number>): void {
+    for (const [partition, offset] of offsets) {
+      this.#expected.set(partition, offset);
+      this.#consumer.seek({ topic: this.#topic, partition, offset: String(offset) });
+    }
+  }
+
+  async #eachBatch({ batch, heartbeat, resolveOffset, commitOffsetsIfNecessary }: EachBatchPayload): Promise<void> {
+    await this.#placed;
+    const { partition } = batch;
     const from = Number((batch as unknown as { readonly fetchedOffset: string }).fetchedOffset);
     const next = Number(batch.lastOffset()) + 1;
     // The member lives as long as it works, also while the database is away.
     const beat = setInterval(() => {
       heartbeat().then(
         () => {
-          shaken = false;
+          this.#shaken = false;
         },
         () => {
-          shaken = true;
+          this.#shaken = true;
         },
       );
     }, HEARTBEAT_MS);
     try {
-      const taken = await hand({
-        partition: batch.partition,
-        from,
-        next,
-        end: Number(batch.highWatermark),
-        records: batch.messages.map(recordOf),
-      });
+      const records = batch.messages.map(recordOf);
+      const taken = await this.#hand({ partition, from, next, end: Number(batch.highWatermark), records });
       if (!taken) return;
       resolveOffset(batch.lastOffset());
       await commitOffsetsIfNecessary({
-        topics: [{ topic, partitions: [{ partition: batch.partition, offset: String(next) }] }],
+        topics: [{ topic: this.#topic, partitions: [{ partition, offset: String(next) }] }],
       }).catch(() => {});
     } finally {
       clearInterval(beat);
     }
-  };
+  }
 
-  try {
-    await Promise.race([
-      ended,
-      (async () => {
-        await consumer.connect();
-        await consumer.subscribe({ topics: [topic], fromBeginning: true });
-        await consumer.run({
-          autoCommit: false,
-          eachBatchAutoResolve: false,
-          partitionsConsumedConcurrently: 64,
-          eachBatch,
-        });
-      })(),
-    ]);
-    return await ended;
-  } catch (error) {
-    return { trouble: error };
-  } finally {
-    reader.signal.removeEventListener('abort', stop);
-    // What is under way ends first: nothing is taken after this has returned.
-    await working;
-    generation++;
-    await withDeadline(consumer.disconnect(), FACTS_MS, topic).catch(() => {});
+  #hand(reading: Reading): Promise<boolean> {
+    return new Promise((done) => {
+      this.#waiting.push({ reading, born: this.#generation, done });
+      this.#working ??= this.#work();
+    });
+  }
+
+  /** What came of one fetch is taken together: one transaction for all partitions instead of one for each. */
+  async #work(): Promise<void> {
+    await new Promise(setImmediate);
+    while (this.#waiting.length > 0) {
+      const batch = this.#waiting;
+      this.#waiting = [];
+      const live = batch.filter(({ born }) => born === this.#generation);
+      for (const one of batch) if (!live.includes(one)) one.done(false);
+      if (live.length === 0) continue;
+      try {
+        await this.#take(live);
+      } catch (error) {
+        this.#end({ thrown: error });
+        for (const { done } of live) done(false);
+      }
+    }
+    this.#working = null;
+  }
+
+  async #take(live: readonly { readonly reading: Reading; readonly done: (taken: boolean) => void }[]): Promise<void> {
+    const born = this.#generation;
+    const lost = () => this.#shaken || born !== this.#generation || this.#reader.signal.aborted;
+    const began = performance.now();
+    const elsewhere = await this.#reader.take(
+      live.map(({ reading }) => reading),
+      lost,
+    );
+    // While it waited nothing was fetched, so nothing was refused: the last record of each partition is read again.
+    const rested = elsewhere !== null && performance.now() - began > REST_MS;
+    const again = rested ? await this.#reader.assigned([...this.#expected.keys()]) : null;
+    const same = born === this.#generation;
+    for (const { reading, done } of live) {
+      const applied = elsewhere !== null && !elsewhere.has(reading.partition);
+      if (applied && same) this.#expected.set(reading.partition, reading.next);
+      done(applied);
+    }
+    if (elsewhere !== null && same) this.#seek(elsewhere);
+    if (again !== null && same) this.#seek(again);
   }
 }
 

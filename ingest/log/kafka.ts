@@ -105,6 +105,11 @@ export function openKafka({ brokers, topic, tls, sasl }: KafkaOptions): KafkaCli
   };
 }
 
+export async function connected(admin: Admin): Promise<Admin> {
+  await admin.connect();
+  return admin;
+}
+
 /** What a topic is made with. */
 export type NewTopic = {
   readonly partitions: number;
