@@ -13,7 +13,7 @@ const LISTED: Readonly<Record<string, string>> = {
   'ingest/events/json.ts: error': 'what was thrown',
   'ingest/events/json.ts: value': '`asText` itself, and a number',
   'ingest/files/parse-piece.ts: error': 'what was thrown',
-  'ingest/recorder/recorder.ts: url': 'a URL, which writes itself',
+  'ingest/recorder/send-queue.ts: this.#url': 'a URL, which writes itself',
   'ingest/recorder/send.ts: url': 'a URL, which writes itself',
   'ingest/events/spelling.ts: value': 'what JSON.parse made of a number',
   'ingest/log/copy-rows.ts: value': 'a value of a column, which a type of ours describes',

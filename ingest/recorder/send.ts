@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /** An event as it leaves: one line of JSON. */
-export type Entry = { readonly id: string; readonly type: string; readonly json: string };
+export type EventLine = { readonly id: string; readonly type: string; readonly json: string };
 
 export type Rejection = {
   readonly id: string;
@@ -27,18 +27,7 @@ export class RecorderError extends Error {
   }
 }
 
-export type Answer = {
-  readonly accepted: number;
-  readonly duplicates: number;
-  readonly errors: readonly (Partial<Rejection> & { readonly index?: number })[];
-};
-
-export type Sending = {
-  readonly url: URL;
-  readonly headers: Readonly<Record<string, string>>;
-  /** The first pause in milliseconds; each further pause is twice as long, up to 5 s. */
-  readonly pause: number;
-};
+type EventError = Partial<Rejection> & { readonly index?: number };
 
 const MAX_PAUSE = 5_000;
 /** A request stays under this many bytes (one larger event goes alone), far below what the server takes in one body. */
@@ -46,7 +35,7 @@ const MAX_BYTES = 2 ** 22;
 const AWAY = new Set([408, 425, 429, 500, 502, 503, 504]);
 
 /** The longest run of entries from the head of the queue that fits one request; at least one. */
-export function head(queue: readonly Entry[], most: number): readonly Entry[] {
+export function head(queue: readonly EventLine[], most: number): readonly EventLine[] {
   let bytes = 0;
   let count = 0;
   while (count < Math.min(most, queue.length)) {
@@ -57,8 +46,19 @@ export function head(queue: readonly Entry[], most: number): readonly Entry[] {
   return queue.slice(0, count);
 }
 
-/** @throws RecorderError, `away` where the server could not be reached in so many tries. */
-export async function post({ url, headers, pause }: Sending, batch: readonly Entry[], tries: number): Promise<Answer> {
+/**
+ * `pause`: the first one in milliseconds; each further pause is twice as long, up to 5 s.
+ * @throws RecorderError, `away` where the server could not be reached in so many tries.
+ */
+export async function post(
+  {
+    url,
+    headers,
+    pause,
+  }: { readonly url: URL; readonly headers: Readonly<Record<string, string>>; readonly pause: number },
+  batch: readonly EventLine[],
+  tries: number,
+) {
   const body = `[${batch.map((entry) => entry.json).join(',')}]`;
   let problem = '';
   let cause: unknown;
@@ -93,7 +93,7 @@ export async function post({ url, headers, pause }: Sending, batch: readonly Ent
 }
 
 /** Reads the per-item answer. A 2xx that does not account for every event is no acknowledgement. */
-function answerOf(status: number, text: string, batch: readonly Entry[], url: URL): Answer {
+function answerOf(status: number, text: string, batch: readonly EventLine[], url: URL) {
   let value: Record<string, unknown> = {};
   try {
     value = JSON.parse(text) as Record<string, unknown>;
@@ -101,7 +101,7 @@ function answerOf(status: number, text: string, batch: readonly Entry[], url: UR
     // Not JSON: the sentence below shows it.
   }
   const { accepted, duplicates, errors } = value ?? {};
-  const refused = Array.isArray(errors) ? (errors as Answer['errors']) : [];
+  const refused = Array.isArray(errors) ? (errors as EventError[]) : [];
   if (typeof accepted === 'number' && typeof duplicates === 'number') {
     if (accepted + duplicates + refused.length === batch.length) return { accepted, duplicates, errors: refused };
   }
@@ -110,7 +110,7 @@ function answerOf(status: number, text: string, batch: readonly Entry[], url: UR
   );
 }
 
-export function rejection(batch: readonly Entry[], error: Answer['errors'][number]): Rejection {
+export function rejection(batch: readonly EventLine[], error: EventError): Rejection {
   const entry = batch[error.index ?? -1];
   return {
     id: error.id ?? entry?.id ?? 'unknown',

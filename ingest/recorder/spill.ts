@@ -17,19 +17,7 @@ import {
   writeSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import type { Entry } from './send.ts';
-
-type SpillFile = { readonly name: string; readonly entries: readonly Entry[] };
-
-export type Spill = {
-  /** Answers once the events are on disk: true, or false where the folder would grow beyond its bound or cannot be written. */
-  readonly keep: (entries: readonly Entry[]) => boolean;
-  /** The oldest whole file; a damaged one on the way is moved aside and counted. Null when there is none. */
-  readonly oldest: () => SpillFile | null;
-  readonly remove: (name: string) => void;
-  /** Files moved aside by this recorder. */
-  readonly damaged: () => number;
-};
+import type { EventLine } from './send.ts';
 
 const WHOLE = /^\d{15}-\d{6}-[0-9a-f]{8}-([0-9a-f]{32})\.ndjson$/;
 /** A file still being written after this long belongs to a process that was killed; it was never reported as stored. */
@@ -38,7 +26,7 @@ const ABANDONED_MS = 60_000;
 let written = 0;
 
 /** @throws where the folder cannot be made. */
-export function openSpill(dir: string, maxBytes: number): Spill {
+export function openSpill(dir: string, maxBytes: number) {
   mkdirSync(dir, { recursive: true });
   let damaged = 0;
   const aside = (name: string, why: string): void => {
@@ -52,7 +40,8 @@ export function openSpill(dir: string, maxBytes: number): Spill {
   }
 
   return {
-    keep: (entries) => {
+    /** Answers once the events are on disk: true, or false where the folder would grow beyond its bound or cannot be written. */
+    keep: (entries: readonly EventLine[]): boolean => {
       const body = Buffer.from(entries.map(({ json }) => `${json}\n`).join(''));
       if (sizeOf(dir) + body.length > maxBytes) return false;
       const stamp = `${Date.now()}`.padStart(15, '0');
@@ -66,6 +55,7 @@ export function openSpill(dir: string, maxBytes: number): Spill {
         return false;
       }
     },
+    /** The oldest whole file; a damaged one on the way is moved aside and counted. Null when there is none. */
     oldest: () => {
       for (const name of wholeFiles(dir)) {
         const body = ifThere(() => readFileSync(join(dir, name)));
@@ -76,8 +66,9 @@ export function openSpill(dir: string, maxBytes: number): Spill {
       }
       return null;
     },
-    remove: (name) => rmSync(join(dir, name), { force: true }),
-    damaged: () => damaged,
+    remove: (name: string): void => rmSync(join(dir, name), { force: true }),
+    /** Files moved aside by this recorder. */
+    damaged: (): number => damaged,
   };
 }
 
@@ -92,14 +83,14 @@ const sizeOf = (dir: string): number =>
 
 const digest = (body: Buffer): string => createHash('sha256').update(body).digest('hex').slice(0, 32);
 
-function entriesOf(body: Buffer): Entry[] | null {
+function entriesOf(body: Buffer): EventLine[] | null {
   try {
     return body
       .toString('utf8')
       .split('\n')
       .slice(0, -1)
       .map((json) => {
-        const { id, type } = JSON.parse(json) as Entry;
+        const { id, type } = JSON.parse(json) as EventLine;
         return { id, type, json };
       });
   } catch {
