@@ -14,14 +14,16 @@ import { modelOfCheckpoint } from '../../trainer/sample/infer-wire.ts';
 /** A model of this project, as requests name it: the current weights of a policy, or one checkpoint. */
 export type OwnModel = { readonly kind: 'policy' | 'checkpoint'; readonly name: string };
 
-type SampleOptions = { readonly signal?: AbortSignal; readonly onPart?: OnPart };
-
 export type PolicyServers = {
   /**
    * Samples of one request. Throws `not_found` for an unknown name, `unreachable` if no process serves it now, and `interrupted`
    * once `signal` is aborted; the process then stops sampling for it.
    */
-  readonly sample: (who: OwnModel, ask: SampleAsk, options?: SampleOptions) => Promise<SampleAnswer>;
+  readonly sample: (
+    who: OwnModel,
+    ask: SampleAsk,
+    options?: { readonly signal?: AbortSignal; readonly onPart?: OnPart },
+  ) => Promise<SampleAnswer>;
   /** Token ids of a prompt, after the chat template. Throws `not_found` and `unreachable` as `sample` does. */
   readonly prompt: (who: OwnModel, ask: PromptAsk) => Promise<PromptAnswer>;
   /** Names that are served now, such as `policy:solver`, sorted. */
@@ -29,8 +31,6 @@ export type PolicyServers = {
 };
 
 export type SamplingClient = Pick<InferClient, 'sample' | 'prompt' | 'status' | 'close'>;
-
-type Registration = { readonly policy: string; readonly address: string; readonly released: boolean };
 
 /** How long a look-up is cached. A process that has stopped is noticed at once: its connection fails. */
 const CACHED_MS = 1000;
@@ -43,122 +43,18 @@ export function registeredPolicyServers(
   db: Pick<Db, 'query'>,
   connect: (address: string) => SamplingClient,
 ): PolicyServers & { readonly close: () => void } {
-  const clients = new Map<string, SamplingClient>();
-  /** Models that are named by their checkpoint, which are never replaced by another: who asks them again needs no status first. */
-  const lasting = new WeakMap<SamplingClient, Map<string, string>>();
-  let known: { readonly at: number; readonly processes: Promise<readonly Registration[]> } | null = null;
-
-  const processes = (fresh: boolean): Promise<readonly Registration[]> => {
-    const now = performance.now();
-    if (known && !fresh && now - known.at < CACHED_MS) return known.processes;
-    const asked = lookUp(db);
-    known = { at: now, processes: asked };
-    asked.then(
-      (list) => forget(new Set(list.map(({ address }) => address))),
-      () => {
-        known = null;
-      },
-    );
-    return asked;
-  };
-
-  const forget = (alive: ReadonlySet<string>): void => {
-    for (const [address, client] of clients) {
-      if (alive.has(address)) continue;
-      clients.delete(address);
-      client.close();
-    }
-  };
-
-  const clientAt = (address: string): SamplingClient => {
-    let client = clients.get(address);
-    if (!client) {
-      client = connect(address);
-      clients.set(address, client);
-    }
-    return client;
-  };
-
-  /** Requests under way at each address, and until when an address comes last. */
-  const underWay = new Map<string, number>();
-  const avoided = new Map<string, number>();
-
-  /** Those that serve what is released come first, then those with the fewest requests of this gateway, the newest first among equals. */
-  const inOrder = (list: readonly Registration[]): readonly Registration[] => {
-    const now = performance.now();
-    const rank = ({ address, released }: Registration): readonly number[] => [
-      (avoided.get(address) ?? 0) > now ? 1 : 0,
-      released ? 0 : 1,
-      underWay.get(address) ?? 0,
-    ];
-    const ranked = list.map((process) => ({ process, rank: rank(process) }));
-    ranked.sort((a, b) => a.rank[0]! - b.rank[0]! || a.rank[1]! - b.rank[1]! || a.rank[2]! - b.rank[2]!);
-    return ranked.map(({ process }) => process);
-  };
-
-  /** Tries each process that may serve the name; without an answer if none can, with the error of the first. */
-  const attempt = async <T>(who: OwnModel, ask: Ask<T>, { signal, fresh }: Attempt): Promise<AttemptResult<T>> => {
-    let error: TroupeError | null = null;
-    for (const { policy, address } of inOrder(await processes(fresh))) {
-      if (who.kind === 'policy' && policy !== who.name) continue;
-      let client: SamplingClient | undefined;
-      let remembered: string | undefined;
-      underWay.set(address, (underWay.get(address) ?? 0) + 1);
-      try {
-        client = clientAt(address);
-        remembered = who.kind === 'policy' ? undefined : lasting.get(client)?.get(who.name);
-        const model = who.kind === 'policy' ? policy : (remembered ?? (await modelWith(client, who.name)));
-        if (model === null) continue;
-        const answer = await ask(client, model);
-        avoided.delete(address);
-        return { answer };
-      } catch (failed) {
-        if (!(failed instanceof TroupeError)) throw failed;
-        // Of many requests at once each finds that the name is gone, and looks again; the first takes it away.
-        const gone = failed.code === 'not_found' && remembered !== undefined;
-        if (gone && lasting.get(client!)?.get(who.name) === remembered) lasting.get(client!)!.delete(who.name);
-        if (signal?.aborted || (!ELSEWHERE.includes(failed.code) && !gone)) throw failed;
-        if (failed.code === 'unreachable') avoided.set(address, performance.now() + AVOIDED_MS);
-        error ??= failed;
-      } finally {
-        underWay.set(address, underWay.get(address)! - 1);
-      }
-    }
-    return { error };
-  };
-
-  const modelWith = async (client: SamplingClient, checkpoint: string): Promise<string | null> => {
-    const { models } = await client.status();
-    const found = models.filter((model) => model.checkpoint === checkpoint).map(({ name }) => name);
-    const own = found.find((name) => name === modelOfCheckpoint(checkpoint));
-    if (own !== undefined) lasting.set(client, (lasting.get(client) ?? new Map()).set(checkpoint, own));
-    return own ?? found[0] ?? null;
-  };
-
-  const statusAt = async (address: string) => clientAt(address).status();
-
-  const models = async (): Promise<readonly string[]> => {
-    const names = new Set<string>();
-    for (const { policy, address } of await processes(false)) {
-      const status = await statusAt(address).catch(() => null);
-      if (!status) continue;
-      names.add(`policy:${policy}`);
-      for (const { checkpoint } of status.models) names.add(`checkpoint:${checkpoint}`);
-    }
-    return [...names].sort();
-  };
-
-  const answered = async <T>(who: OwnModel, ask: Ask<T>, signal?: AbortSignal): Promise<T> => {
+  const processes = new SamplingProcesses(db, connect);
+  const answered = async <T>(who: OwnModel, ask: AskOne<T>, signal?: AbortSignal): Promise<T> => {
     // A seeded request can be repeated without harm, so one that was cut off is sent once more.
-    const first = await attempt(who, ask, { signal, fresh: false });
-    const { answer, error } = first.answer === undefined ? await attempt(who, ask, { signal, fresh: true }) : first;
+    const first = await processes.attempt(who, ask, { signal, fresh: false });
+    const { answer, error = null } =
+      first.answer === undefined ? await processes.attempt(who, ask, { signal, fresh: true }) : first;
     if (answer !== undefined) return answer;
     if (error?.code === 'busy') throw error;
-    throw await unserved(db, who, await models(), error ?? null);
+    throw await unserved(db, who, await processes.models(), error);
   };
-
   return {
-    models,
+    models: () => processes.models(),
     sample: (who, ask, { signal, onPart } = {}) => {
       if (!onPart)
         return answered(who, (client, model) => client.sample({ ...ask, model }, signal ? { signal } : {}), signal);
@@ -177,16 +73,138 @@ export function registeredPolicyServers(
       return answered(who, ofOneVersion, signal);
     },
     prompt: (who, ask) => answered(who, (client, model) => client.prompt({ ...ask, model })),
-    close: () => forget(new Set()),
+    close: () => processes.forget(new Set()),
   };
 }
 
-type Ask<T> = (client: SamplingClient, model: string) => Promise<T>;
-type Attempt = { readonly signal: AbortSignal | undefined; readonly fresh: boolean };
-type AttemptResult<T> = { readonly answer?: T; readonly error?: TroupeError | null };
+type AskOne<T> = (client: SamplingClient, model: string) => Promise<T>;
+
+/** The processes that are registered, with a connection to each that was asked. */
+class SamplingProcesses {
+  readonly #db: Pick<Db, 'query'>;
+  readonly #connect: (address: string) => SamplingClient;
+  readonly #clients = new Map<string, SamplingClient>();
+  /** Models that are named by their checkpoint, which are never replaced by another: who asks them again needs no status first. */
+  readonly #lasting = new WeakMap<SamplingClient, Map<string, string>>();
+  /** Requests under way at each address, and until when an address comes last. */
+  readonly #underWay = new Map<string, number>();
+  readonly #avoided = new Map<string, number>();
+  #known: { readonly at: number; readonly processes: ReturnType<typeof lookUp> } | null = null;
+
+  constructor(db: Pick<Db, 'query'>, connect: (address: string) => SamplingClient) {
+    this.#db = db;
+    this.#connect = connect;
+  }
+
+  /** Tries each process that may serve the name; without an answer if none can, with the error of the first. */
+  async attempt<T>(
+    who: OwnModel,
+    ask: AskOne<T>,
+    { signal, fresh }: { readonly signal: AbortSignal | undefined; readonly fresh: boolean },
+  ): Promise<{ readonly answer?: T; readonly error?: TroupeError | null }> {
+    let error: TroupeError | null = null;
+    for (const { policy, address } of this.#inOrder(await this.#processes(fresh))) {
+      if (who.kind === 'policy' && policy !== who.name) continue;
+      let client: SamplingClient | undefined;
+      let remembered: string | undefined;
+      this.#underWay.set(address, (this.#underWay.get(address) ?? 0) + 1);
+      try {
+        client = this.#clientAt(address);
+        remembered = who.kind === 'policy' ? undefined : this.#lasting.get(client)?.get(who.name);
+        const model = who.kind === 'policy' ? policy : (remembered ?? (await this.#modelWith(client, who.name)));
+        if (model === null) continue;
+        const answer = await ask(client, model);
+        this.#avoided.delete(address);
+        return { answer };
+      } catch (failed) {
+        if (!(failed instanceof TroupeError)) throw failed;
+        // Of many requests at once each finds that the name is gone, and looks again; the first takes it away.
+        const gone = failed.code === 'not_found' && remembered !== undefined;
+        const names = this.#lasting.get(client!);
+        if (gone && names?.get(who.name) === remembered) names!.delete(who.name);
+        if (signal?.aborted || (!ELSEWHERE.includes(failed.code) && !gone)) throw failed;
+        if (failed.code === 'unreachable') this.#avoided.set(address, performance.now() + AVOIDED_MS);
+        error ??= failed;
+      } finally {
+        this.#underWay.set(address, this.#underWay.get(address)! - 1);
+      }
+    }
+    return { error };
+  }
+
+  async models(): Promise<readonly string[]> {
+    const names = new Set<string>();
+    for (const { policy, address } of await this.#processes(false)) {
+      const status = await this.#statusAt(address).catch(() => null);
+      if (!status) continue;
+      names.add(`policy:${policy}`);
+      for (const { checkpoint } of status.models) names.add(`checkpoint:${checkpoint}`);
+    }
+    return [...names].sort();
+  }
+
+  forget(alive: ReadonlySet<string>): void {
+    for (const [address, client] of this.#clients) {
+      if (alive.has(address)) continue;
+      this.#clients.delete(address);
+      client.close();
+    }
+  }
+
+  #processes(fresh: boolean): ReturnType<typeof lookUp> {
+    const now = performance.now();
+    if (this.#known && !fresh && now - this.#known.at < CACHED_MS) return this.#known.processes;
+    const processes = lookUp(this.#db);
+    this.#known = { at: now, processes };
+    processes.then(
+      (list) => this.forget(new Set(list.map(({ address }) => address))),
+      () => {
+        this.#known = null;
+      },
+    );
+    return processes;
+  }
+
+  #clientAt(address: string): SamplingClient {
+    let client = this.#clients.get(address);
+    if (!client) {
+      client = this.#connect(address);
+      this.#clients.set(address, client);
+    }
+    return client;
+  }
+
+  async #statusAt(address: string) {
+    return this.#clientAt(address).status();
+  }
+
+  /** Those that serve what is released come first, then those with the fewest requests of this gateway, the newest first among equals. */
+  #inOrder(list: Awaited<ReturnType<typeof lookUp>>) {
+    const now = performance.now();
+    const ranked = list.map((process) => ({
+      process,
+      late: (this.#avoided.get(process.address) ?? 0) > now ? 1 : 0,
+      other: process.released ? 0 : 1,
+      requests: this.#underWay.get(process.address) ?? 0,
+    }));
+    ranked.sort((a, b) => a.late - b.late || a.other - b.other || a.requests - b.requests);
+    return ranked.map(({ process }) => process);
+  }
+
+  async #modelWith(client: SamplingClient, checkpoint: string): Promise<string | null> {
+    const { models } = await client.status();
+    const found = models.filter((model) => model.checkpoint === checkpoint).map(({ name }) => name);
+    const own = found.find((name) => name === modelOfCheckpoint(checkpoint));
+    if (own !== undefined) this.#lasting.set(client, (this.#lasting.get(client) ?? new Map()).set(checkpoint, own));
+    return own ?? found[0] ?? null;
+  }
+}
 
 /** Text of one answer: left out where it was given before, for a request that was cut off is sent once more; and of one version of the weights. */
-function givenText(onPart: OnPart): { readonly take: OnPart; readonly isOf: (begun: Version) => boolean } {
+function givenText(onPart: OnPart): {
+  readonly take: OnPart;
+  readonly isOf: (begun: Pick<SampleAnswer, 'checkpoint'>) => boolean;
+} {
   const given = new Map<number, number>();
   let checkpoint: string | null = null;
   return {
@@ -201,13 +219,11 @@ function givenText(onPart: OnPart): { readonly take: OnPart; readonly isOf: (beg
   };
 }
 
-type Version = Pick<SampleAnswer, 'checkpoint'>;
-
 /** Another process could still go on. */
 const otherVersion = (): TroupeError =>
   new TroupeError('interrupted', 'The process that began the answer is gone, and another one has other weights.');
 
-async function lookUp(db: Pick<Db, 'query'>): Promise<readonly Registration[]> {
+async function lookUp(db: Pick<Db, 'query'>) {
   return (await servingNow(db)).flatMap(({ policy, address, checkpoint, released }) =>
     address === null ? [] : [{ policy, address, released: checkpoint !== null && checkpoint === released }],
   );

@@ -77,150 +77,175 @@ export async function forward(
   reply: FastifyReply,
   options: ForwardOptions,
 ): Promise<FastifyReply> {
-  const { kind, upstream, connection, model, request, callId, episodeId, context, signal } = call;
-  const requestedAt = nextTime();
-  const began = performance.now();
-  const elapsed = () => Math.round((performance.now() - began) * 1000) / 1000;
-  const span = beginSpan('gateway', {
-    ...callIds(callId, episodeId),
-    'gen_ai.request.model': model,
-    'troupe.upstream': upstream.name,
-  });
-  const { secrets } = credentials(call, options.keys);
-  const added = tokenFields(upstream, kind, request);
-
-  const keep = async (answer: RawAnswer, size: number, status: number | null, error: TroupeError | null) => {
-    const { name, prices, tokenIds, logprobs, checkpoints } = upstream;
-    const kept = await span.run(() =>
-      options.keep(
-        {
-          callId,
-          episodeId,
-          context,
-          requestedAt,
-          completedAt: nextTime(),
-          kind,
-          model,
-          status,
-          upstream: { name, prices, tokenIds, logprobs, checkpoints },
-          latencyMs: elapsed(),
-          firstTokenMs: null,
-          request,
-          answer,
-          secrets,
-          flags: call.flags ?? [],
-          policy: call.policy,
-          trace: passedOn(),
-          requestId: call.requestId,
-          error: error && { code: error.code, message: error.message },
-        },
-        size,
-      ),
-    );
-    span.end({ 'http.response.status_code': status }, error);
-    if (!kept) processLog().error(`The call ${callId} through the gateway was not recorded.`);
-    return kept;
-  };
-
+  const exchange = new Exchange(call, options);
   let answer: IncomingMessage;
   try {
-    answer = await span.run(() =>
-      connection.send({
-        method: 'POST',
-        path: PATHS[kind],
-        headers: sentHeaders(call, options.keys),
-        body:
-          request.model === model && added === null
-            ? call.bytes
-            : Buffer.from(writtenJson(respelled({ ...request, ...added, model }, request))),
-        signal,
-      }),
-    );
+    answer = await exchange.send();
   } catch (error) {
-    reply.header('troupe-recorded', String(await keep(NO_ANSWER, 0, null, error as TroupeError)));
+    reply.header('troupe-recorded', String(await exchange.keep(NO_ANSWER, 0, null, error as TroupeError)));
     throw error;
   }
+  const arriving = exchange.arriving(answer);
   const status = answer.statusCode!;
-  const capture = captureAnswer(kind, answer.headers, options.recordLimit, elapsed);
-  const headers = picked(answer.headers, SENT_BACK);
-  const broken = (error: unknown) => upstreamFailure(error, upstream.name, signal);
+  const answered = (recorded: string) =>
+    reply.code(status).headers({ ...picked(answer.headers, SENT_BACK), 'troupe-recorded': recorded });
   const pass = (before: readonly Uint8Array[]) =>
-    reply
-      .code(status)
-      .headers({ ...headers, 'troupe-recorded': 'later' })
-      .send(Readable.from(passOn(before), { objectMode: false }));
-
-  const whole = wholeEvents(options.recordLimit);
-  /** An event too large to take apart is passed on as it arrives, as other responses are. */
-  const shown = async (chunk: Uint8Array): Promise<readonly Uint8Array[]> => {
-    if (added === null || !isStream(answer.headers)) return [chunk];
-    const { events, parts } = whole.take(chunk);
-    return events.byteLength === 0 ? parts : [...parts, await options.show({ added, stream: true, bytes: events })];
-  };
-  const shownLast = async (): Promise<Uint8Array> => {
-    const bytes = whole.end();
-    return added === null || bytes.byteLength === 0 ? bytes : options.show({ added, stream: true, bytes });
-  };
-  /** The response chunk by chunk, with backpressure. Its end waits for the record. */
-  async function* passOn(before: readonly Uint8Array[]): AsyncGenerator<Uint8Array> {
-    let error: TroupeError | null = null;
-    let [ended, kept] = [false, true];
-    try {
-      yield* before;
-      let [size, resting] = [0, 0];
-      for await (const chunk of answer) {
-        size += chunk.byteLength;
-        // What a fast server sends at once is read in several turns of the event loop.
-        if (size - resting > TURN_BYTES) {
-          resting = size;
-          await setImmediate();
-        }
-        capture.add(chunk);
-        for (const passed of await shown(chunk)) if (passed.byteLength > 0) yield passed;
-      }
-      const last = await shownLast();
-      if (last.byteLength > 0) yield last;
-      ended = true;
-    } catch (cause) {
-      error = broken(cause);
-      throw error;
-    } finally {
-      answer.destroy();
-      kept = await keep(capture.taken(), capture.size(), status, error ?? (ended ? null : broken(new Error('closed'))));
-    }
-    if (!kept && isStream(answer.headers)) yield Buffer.from(UNRECORDED);
-  }
-
+    answered('later').send(Readable.from(arriving.chunks(before), { objectMode: false }));
   if (isStream(answer.headers)) return pass([]);
   const pieces: Uint8Array[] = [];
   try {
     let size = 0;
     for await (const chunk of answer.iterator({ destroyOnReturn: false })) {
-      capture.add(chunk);
+      arriving.capture.add(chunk);
       pieces.push(chunk);
       size += chunk.byteLength;
       // Too large to buffer: passed on as it arrives.
       if (size > options.recordLimit) return pass(pieces);
     }
   } catch (cause) {
-    const error = broken(cause);
-    reply.header('troupe-recorded', String(await keep(capture.taken(), capture.size(), status, error)));
+    const error = exchange.failure(cause);
+    reply.header('troupe-recorded', String(await arriving.keep(error)));
     throw error;
   }
-  const kept = await keep(capture.taken(), capture.size(), status, null);
+  const kept = await arriving.keep(null);
   const body = Buffer.concat(pieces);
-  const sent =
-    status >= 400
-      ? withoutKey(body, upstream.key)
-      : added === null
-        ? body
-        : await options.show({ added, stream: false, bytes: body });
-  return reply
-    .code(status)
-    .headers({ ...headers, 'troupe-recorded': String(kept) })
-    .send(sent);
+  const sent = status >= 400 ? withoutKey(body, call.upstream.key) : await exchange.shown(body, false);
+  return answered(String(kept)).send(sent);
 }
 
+/** A call to a model server and its record. */
+class Exchange {
+  readonly #call: ForwardedCall;
+  readonly #options: ForwardOptions;
+  readonly #requestedAt = nextTime();
+  readonly #began = performance.now();
+  readonly #span: ReturnType<typeof beginSpan>;
+  readonly #secrets: readonly string[];
+  /** What the gateway asks for itself, and its client is not shown. */
+  readonly #added: ReturnType<typeof tokenFields>;
+
+  constructor(call: ForwardedCall, options: ForwardOptions) {
+    const { callId, episodeId, model, upstream } = call;
+    this.#call = call;
+    this.#options = options;
+    this.#span = beginSpan('gateway', {
+      ...callIds(callId, episodeId),
+      'gen_ai.request.model': model,
+      'troupe.upstream': upstream.name,
+    });
+    this.#secrets = credentials(call, options.keys).secrets;
+    this.#added = tokenFields(upstream, call.kind, call.request);
+  }
+
+  send(): Promise<IncomingMessage> {
+    const { kind, connection, model, request, bytes, signal } = this.#call;
+    return this.#span.run(() =>
+      connection.send({
+        method: 'POST',
+        path: PATHS[kind],
+        headers: sentHeaders(this.#call, this.#options.keys),
+        body:
+          request.model === model && this.#added === null
+            ? bytes
+            : Buffer.from(writtenJson(respelled({ ...request, ...this.#added, model }, request))),
+        signal,
+      }),
+    );
+  }
+
+  async keep(answer: RawAnswer, size: number, status: number | null, error: TroupeError | null): Promise<boolean> {
+    const { callId, episodeId, context, kind, model, request, requestId, policy, flags = [] } = this.#call;
+    const { name, prices, tokenIds, logprobs, checkpoints } = this.#call.upstream;
+    const kept = await this.#span.run(() =>
+      this.#options.keep(
+        {
+          callId,
+          episodeId,
+          context,
+          requestedAt: this.#requestedAt,
+          completedAt: nextTime(),
+          kind,
+          model,
+          status,
+          upstream: { name, prices, tokenIds, logprobs, checkpoints },
+          latencyMs: this.#elapsed(),
+          firstTokenMs: null,
+          request,
+          answer,
+          secrets: this.#secrets,
+          flags,
+          policy,
+          trace: passedOn(),
+          requestId,
+          error: error && { code: error.code, message: error.message },
+        },
+        size,
+      ),
+    );
+    this.#span.end({ 'http.response.status_code': status }, error);
+    if (!kept) processLog().error(`The call ${callId} through the gateway was not recorded.`);
+    return kept;
+  }
+
+  failure(cause: unknown): TroupeError {
+    return upstreamFailure(cause, this.#call.upstream.name, this.#call.signal);
+  }
+
+  /** A response, or whole events of its stream, without what the gateway asked for itself. */
+  async shown(bytes: Uint8Array, stream: boolean): Promise<Uint8Array> {
+    if (this.#added === null || bytes.byteLength === 0) return bytes;
+    return this.#options.show({ added: this.#added, stream, bytes });
+  }
+
+  /** The response as it arrives: what is captured of it, its record, and its chunks, with backpressure. */
+  arriving(answer: IncomingMessage) {
+    const { recordLimit } = this.#options;
+    const capture = captureAnswer(this.#call.kind, answer.headers, recordLimit, () => this.#elapsed());
+    const keep = (error: TroupeError | null) => this.keep(capture.taken(), capture.size(), answer.statusCode!, error);
+    const streams = isStream(answer.headers);
+    const whole = this.#added === null || !streams ? null : wholeEvents(recordLimit);
+    const failure = (cause: unknown) => this.failure(cause);
+    const shown = (events: Uint8Array) => this.shown(events, true);
+    /** Its end waits for the record. */
+    async function* chunks(before: readonly Uint8Array[]): AsyncGenerator<Uint8Array> {
+      let error: TroupeError | null = null;
+      let [ended, kept] = [false, true];
+      try {
+        yield* before;
+        let [size, resting] = [0, 0];
+        for await (const chunk of answer) {
+          size += chunk.byteLength;
+          // What a fast server sends at once is read in several turns of the event loop.
+          if (size - resting > TURN_BYTES) {
+            resting = size;
+            await setImmediate();
+          }
+          capture.add(chunk);
+          // An event too large to take apart is passed on as it arrives, as other responses are.
+          const { parts, events } = whole?.take(chunk) ?? { parts: [chunk], events: NO_BYTES };
+          for (const passed of [...parts, await shown(events)]) if (passed.byteLength > 0) yield passed;
+        }
+        const last = await shown(whole?.end() ?? NO_BYTES);
+        if (last.byteLength > 0) yield last;
+        ended = true;
+      } catch (cause) {
+        error = failure(cause);
+        throw error;
+      } finally {
+        answer.destroy();
+        kept = await keep(error ?? (ended ? null : failure(new Error('closed'))));
+      }
+      if (!kept && streams) yield Buffer.from(UNRECORDED);
+    }
+    return { capture, keep, chunks };
+  }
+
+  #elapsed(): number {
+    return Math.round((performance.now() - this.#began) * 1000) / 1000;
+  }
+}
+
+const NO_BYTES = new Uint8Array();
 const FIXED = { 'content-type': 'application/json', 'accept-encoding': 'identity' };
 const picked = (headers: IncomingHttpHeaders, wanted: RegExp) =>
   Object.fromEntries(Object.entries(headers).filter(([name, value]) => value !== undefined && wanted.test(name)));
