@@ -21,7 +21,7 @@ import { observe } from '../health/prometheus.ts';
 import { duringRequest } from '../health/tracing/spans.ts';
 import { placeIn } from '../health/tracing/traceparent.ts';
 import { bufferedLedger } from '../ingestion/buffered-ledger.ts';
-import { openIngestion } from '../ingestion/ingestion.ts';
+import { type Ingestion, openIngestion } from '../ingestion/ingestion.ts';
 import { allOperations } from '../operations/catalogue.ts';
 import type { ReadContext } from '../operations/operation.ts';
 import { authorise } from './auth.ts';
@@ -102,18 +102,16 @@ export type AppOptions = OriginOptions & {
   readonly ingestOnly?: boolean;
   /** Largest body in bytes, as sent and as inflated. */
   readonly bodyLimit?: number;
-  /** How long a response of the gateway waits for its record, in milliseconds. */
+  /** How long a response of the gateway waits for its record, in milliseconds. Default: 10,000. */
   readonly recordTimeoutMs?: number;
-  /** How many bytes of a model server's response are stored for its record. */
+  /** How many bytes of a model server's response are stored for its record. Default: 16 MiB. */
   readonly recordLimit?: number;
 };
 
 /** A request that takes longer to arrive is cut off. */
 const REQUEST_TIMEOUT_MS = 120_000;
-const RECORD_TIMEOUT_MS = 10_000;
-const RECORD_LIMIT = 16 * 1024 * 1024;
 /** How long closing waits for counts that are not in the database yet. */
-const SETTLE_MS = 3000;
+const CLOSE_MS = 3000;
 
 /** Headers of every response: no type sniffing, no framing of the page, no embedding in another site. */
 const HEADERS = {
@@ -146,6 +144,34 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     for (const one of [method].flat())
       if (one !== 'HEAD' && config?.doc) routes.push({ method: one, url, doc: config.doc });
   });
+  addHooks(app, options);
+
+  const buffered = log.partitions ? bufferedLedger(book) : null;
+  const ingestion = openIngestion(log, buffered ?? book);
+  app.addHook('onClose', async () => {
+    await ingestion.idle();
+    const left = (await buffered?.flush(CLOSE_MS)) ?? 0;
+    if (left > 0) app.log.error(`The counts of ${left} requests were not stored: the database cannot be reached.`);
+  });
+
+  eventRoutes(app, ingestion, { bodyLimit });
+  otlpRoutes(app, ingestion, { bodyLimit, episodes: options.episodes ?? [] });
+  tracingClientRoutes(app, ingestion, { bodyLimit });
+  const { ingestOnly = false, redactor = null } = options;
+  if (redactor !== null) observe.redactions(redactor.found);
+  healthRoutes(app, { db, log, ingestOnly, version, project });
+  if (!ingestOnly) await mainRoutes(app, ingestion, { ...options, bodyLimit });
+  app.get(
+    '/openapi.json',
+    documented({ summary: 'This document.', tag: 'health', scope: 'read', answers: { 200: { about: 'OpenAPI 3.1' } } }),
+    async () => openapiDocument(routes, version),
+  );
+  await app.ready();
+  return app;
+}
+
+/** What is true of every request and response. */
+function addHooks(app: FastifyInstance, options: AppOptions): void {
   app.addHook('onRequest', async (request, reply) => {
     reply.headers({ ...HEADERS, 'x-request-id': request.id });
     // Whatever becomes of a request to the gateway, also one without a valid key, its answer has a name.
@@ -175,68 +201,41 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     const text = `There is no route ${request.method} ${path}.`;
     return sendProblem(new TroupeError('not_found', text, { hint: routeHint(path) }), request, reply);
   });
+}
 
-  const buffered = log.partitions ? bufferedLedger(book) : null;
-  const ingestion = openIngestion(log, buffered ?? book);
-  app.addHook('onClose', async () => {
-    await ingestion.idle();
-    const left = (await buffered?.settle(SETTLE_MS)) ?? 0;
-    if (left > 0) app.log.error(`The counts of ${left} requests were not stored: the database cannot be reached.`);
+/** The routes of an app that does more than ingest. */
+async function mainRoutes(
+  app: FastifyInstance,
+  ingestion: Ingestion,
+  options: AppOptions & { readonly bodyLimit: number },
+): Promise<void> {
+  const { db, log, artifacts, bodyLimit, offload, recordTimeoutMs = 10_000, recordLimit = 16 * 1024 * 1024 } = options;
+  const { upstreams = openUpstreams([]), routes = [], prices = {}, runners = [], reader = async () => null } = options;
+  const keeping = { ingestion, artifacts, recordTimeoutMs, recordLimit };
+  app.decorate('keepCall', (call) => keepCall(call, keeping));
+  gatewayRoutes(app, {
+    ...{ db, ingestion, upstreams, routes, prices, bodyLimit, recordTimeoutMs, recordLimit, offload },
+    policyServers: options.policyServers,
+    keys: options.keys,
+    bound: boundCheckpoints(db),
+    canary: canaryCheckpoints(db),
+    replays: openReplays({
+      ...{ db, ingestion, artifacts, recordTimeoutMs },
+      redact: options.redactor?.event ?? ((event) => event),
+    }),
+    waitMs: log.partitions ? recordTimeoutMs : 0,
+    keep: (call, size) => keepWhereLight({ call, size }, keeping, offload),
+    show: (answer) => showWhereLight(answer, offload),
   });
-
-  eventRoutes(app, ingestion, { bodyLimit });
-  otlpRoutes(app, ingestion, { bodyLimit, episodes: options.episodes ?? [] });
-  tracingClientRoutes(app, ingestion, { bodyLimit });
-  const { ingestOnly = false, redactor = null } = options;
-  if (redactor !== null) observe.redactions(redactor.found);
-  healthRoutes(app, { db, log, ingestOnly, version, project });
-  if (!options.ingestOnly) {
-    const { policyServers, recordTimeoutMs = RECORD_TIMEOUT_MS } = options;
-    const { artifacts, keys, upstreams = openUpstreams([]), recordLimit = RECORD_LIMIT } = options;
-    const keeping = { ingestion, artifacts, recordTimeoutMs, recordLimit };
-    app.decorate('keepCall', (call) => keepCall(call, keeping));
-    gatewayRoutes(app, {
-      db,
-      ingestion,
-      policyServers,
-      bound: boundCheckpoints(db),
-      canary: canaryCheckpoints(db),
-      replays: openReplays({
-        db,
-        ingestion,
-        artifacts,
-        recordTimeoutMs,
-        redact: redactor?.event ?? ((event) => event),
-      }),
-      upstreams,
-      routes: options.routes ?? [],
-      prices: options.prices ?? {},
-      keys,
-      bodyLimit,
-      recordTimeoutMs,
-      recordLimit,
-      waitMs: log.partitions ? recordTimeoutMs : 0,
-      offload: options.offload,
-      keep: (call, size) => keepWhereLight({ call, size }, keeping, options.offload),
-      show: (answer) => showWhereLight(answer, options.offload),
-    });
-    episodeRoutes(app, db);
-    listRoutes(app, db);
-    rolloutRoutes(app, { db, log, now: () => new Date(), runners: options.runners ?? [], bodyLimit });
-    roundRoutes(app, db);
-    runRoutes(app, db);
-    operationRoutes(app, await allOperations(), operationContext(options));
-    artifactRoutes(app, db);
-    sqlRoutes(app, { reader: options.reader ?? (async () => null) });
-    pageRoutes(app);
-  }
-  app.get(
-    '/openapi.json',
-    documented({ summary: 'This document.', tag: 'health', scope: 'read', answers: { 200: { about: 'OpenAPI 3.1' } } }),
-    async () => openapiDocument(routes, version),
-  );
-  await app.ready();
-  return app;
+  episodeRoutes(app, db);
+  listRoutes(app, db);
+  rolloutRoutes(app, { db, log, now: () => new Date(), runners, bodyLimit });
+  roundRoutes(app, db);
+  runRoutes(app, db);
+  operationRoutes(app, await allOperations(), operationContext(options));
+  artifactRoutes(app, db);
+  sqlRoutes(app, { reader });
+  pageRoutes(app);
 }
 
 /** JSON with text as it was sent: what the database could not hold is stored under the one escape that begins with U+FFFE. */

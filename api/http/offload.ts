@@ -122,15 +122,13 @@ function hasManySeparators(bytes: Uint8Array): boolean {
   return false;
 }
 
-type Pending = {
-  readonly weight: number;
+/** What came of a message: the response to a request, whether a call was recorded, or what is shown. */
+type Outcome = {
   readonly answered: (answer: OffloadedAnswer) => void;
   readonly kept: (kept: boolean) => void;
   readonly shown: (bytes: Uint8Array) => void;
   readonly failed: (error: Error) => void;
-  body: Readable | null;
 };
-type Waiting = { readonly bytes: number; readonly weight: number; readonly begin: () => void };
 
 /** Of a request that waits for other messages. */
 const NOTHING = { answered: () => {}, kept: () => {}, shown: () => {} };
@@ -141,96 +139,7 @@ const owned = (bytes: Uint8Array): Uint8Array =>
 
 /** The thread is started by its first request, and anew by the next one after it died. */
 export function openOffload(start: () => Worker): Offload {
-  const pending = new Map<number, Pending>();
-  const waiting: Waiting[] = [];
-  const before = new Map<string, number>();
-  let found: Readonly<Record<string, number>> = {};
-  let thread: Worker | null = null;
-  let ended: Promise<void> = Promise.resolve();
-  let [last, working, queued] = [0, 0, 0];
-
-  const living = (): Worker => {
-    if (thread !== null) return thread;
-    const worker = start();
-    worker.on('message', onMessage);
-    worker.on('error', (err) => processLog().error({ err }, 'The thread for large requests failed.'));
-    ended = new Promise((resolve) => worker.once('exit', () => resolve(died())));
-    worker.unref();
-    thread = worker;
-    return worker;
-  };
-  const died = (): void => {
-    thread = null;
-    for (const [name, count] of Object.entries(found)) before.set(name, (before.get(name) ?? 0) + count);
-    found = {};
-    for (const id of [...pending.keys()]) fail(id, 'The thread for large requests ended; send the request again.');
-  };
-  const onMessage = (message: FromThread): void => {
-    const one = pending.get(message.id);
-    if (message.kind === 'end' || message.kind === 'kept') found = message.found;
-    if (!one) return;
-    if (message.kind === 'head') {
-      one.body = new Readable({ read() {}, destroy: (error, done) => done(abandon(message.id, error)) });
-      one.answered({ status: message.status, headers: message.headers, body: one.body });
-    } else if (message.kind === 'chunk') one.body?.push(message.bytes);
-    else if (message.kind === 'error') fail(message.id, message.message);
-    else {
-      if (message.kind === 'kept') one.kept(message.kept);
-      if (message.kind === 'shown') one.shown(message.bytes);
-      one.body?.push(null);
-      leave(message.id);
-    }
-  };
-  const fail = (id: number, text: string): void => {
-    const one = pending.get(id);
-    leave(id);
-    const error = new TroupeError('unreachable', text);
-    if (one?.body) one.body.destroy(error);
-    else one?.failed(error);
-  };
-  const abandon = (id: number, error: Error | null): Error | null => {
-    if (pending.has(id)) thread?.postMessage({ kind: 'abort', id } satisfies ToThread);
-    leave(id);
-    return error;
-  };
-  const leave = (id: number): void => {
-    working -= pending.get(id)?.weight ?? 0;
-    pending.delete(id);
-    if (pending.size === 0) thread?.unref();
-    beginNext();
-  };
-  const beginNext = (): void => {
-    while (waiting.length > 0 && (working === 0 || working + waiting[0]!.weight <= AT_ONCE_BYTES)) {
-      const next = waiting.shift()!;
-      queued -= next.bytes;
-      next.begin();
-    }
-  };
-
-  /** Sends a message to the thread once there is room for its weight; `bytes` is what it holds of this process until then. */
-  const submit = (
-    { bytes, weight, ...pendingOf }: Omit<Pending, 'body'> & { readonly bytes: number },
-    send: (id: number, worker: Worker) => void,
-  ): void => {
-    if (queued + bytes > WAITING_BYTES) {
-      pendingOf.failed(
-        new TroupeError('busy', 'Too many large requests wait already; send this one again in a moment.'),
-      );
-      return;
-    }
-    const begin = (): void => {
-      const id = ++last;
-      pending.set(id, { weight, ...pendingOf, body: null });
-      working += weight;
-      const worker = living();
-      worker.ref();
-      send(id, worker);
-    };
-    queued += bytes;
-    waiting.push({ bytes, weight, begin });
-    beginNext();
-  };
-
+  const thread = new RequestThread(start);
   return {
     handle: (request, signal) =>
       new Promise((answered, failed) => {
@@ -239,9 +148,9 @@ export function openOffload(start: () => Worker): Offload {
         const compressed = (headers['content-encoding'] ?? 'identity') !== 'identity';
         const weight = body.length === 0 ? READ_BYTES : compressed ? BODY_LIMIT : bytes;
         const gone = (): void => failed(new TroupeError('unreachable', 'The client went away.'));
-        submit({ bytes, weight, ...NOTHING, answered, failed }, (id, worker) => {
+        thread.submit({ bytes, weight }, { ...NOTHING, answered, failed }, (id, worker) => {
           if (signal.aborted) {
-            leave(id);
+            thread.leave(id);
             gone();
             return;
           }
@@ -249,7 +158,7 @@ export function openOffload(start: () => Worker): Offload {
           const message: ToThread = { kind: 'request', id, request: { ...request, body: own } };
           worker.postMessage(message, [own.buffer as ArrayBuffer]);
           signal.addEventListener('abort', () => {
-            abandon(id, null);
+            thread.abandon(id);
             gone();
           });
         });
@@ -257,7 +166,7 @@ export function openOffload(start: () => Worker): Offload {
     keep: (call) =>
       new Promise((kept, failed) => {
         const bytes = Math.max(call.answer.bytes?.byteLength ?? 0, LIGHT_BYTES);
-        submit({ bytes, weight: bytes, ...NOTHING, kept, failed }, (id, worker) => {
+        thread.submit({ bytes, weight: bytes }, { ...NOTHING, kept, failed }, (id, worker) => {
           // A copy: should the thread end, the call is recorded without it.
           const body = call.answer.bytes && Uint8Array.from(call.answer.bytes);
           const message: ToThread = { kind: 'keep', id, call: { ...call, answer: { ...call.answer, bytes: body } } };
@@ -267,25 +176,144 @@ export function openOffload(start: () => Worker): Offload {
     show: (answer) =>
       new Promise((shown, failed) => {
         const bytes = answer.bytes.byteLength;
-        submit({ bytes, weight: bytes, ...NOTHING, shown, failed }, (id, worker) => {
+        thread.submit({ bytes, weight: bytes }, { ...NOTHING, shown, failed }, (id, worker) => {
           // A copy: should the thread end, it is shown without it.
           const body = Uint8Array.from(answer.bytes);
           const message: ToThread = { kind: 'show', id, answer: { ...answer, bytes: body } };
           worker.postMessage(message, [body.buffer as ArrayBuffer]);
         });
       }),
-    found: () => {
-      const sum: Record<string, number> = Object.fromEntries(before);
-      for (const [name, count] of Object.entries(found)) sum[name] = (sum[name] ?? 0) + count;
-      return sum;
-    },
-    close: async () => {
-      if (thread === null) return;
-      const worker = thread;
-      worker.postMessage({ kind: 'close' } satisfies ToThread);
-      const late = setTimeout(() => void worker.terminate(), CLOSE_MS);
-      await ended;
-      clearTimeout(late);
-    },
+    found: () => thread.found(),
+    close: () => thread.close(),
   };
+}
+
+/** The thread, what it works on, and what waits for room in it. */
+class RequestThread {
+  readonly #start: () => Worker;
+  readonly #pending = new Map<number, Outcome & { readonly weight: number; body: Readable | null }>();
+  readonly #waiting: { readonly bytes: number; readonly weight: number; readonly begin: () => void }[] = [];
+  /** What was redacted on threads that ended, and on this one. */
+  readonly #before = new Map<string, number>();
+  #found: Readonly<Record<string, number>> = {};
+  #thread: Worker | null = null;
+  #ended: Promise<void> = Promise.resolve();
+  #last = 0;
+  #working = 0;
+  #queued = 0;
+
+  constructor(start: () => Worker) {
+    this.#start = start;
+  }
+
+  /** Sends a message to the thread once there is room for its weight; `bytes` is what it holds of this process until then. */
+  submit(
+    { bytes, weight }: { readonly bytes: number; readonly weight: number },
+    outcome: Outcome,
+    send: (id: number, worker: Worker) => void,
+  ): void {
+    if (this.#queued + bytes > WAITING_BYTES) {
+      const text = 'Too many large requests wait already; send this one again in a moment.';
+      outcome.failed(new TroupeError('busy', text));
+      return;
+    }
+    const begin = (): void => {
+      const id = ++this.#last;
+      this.#pending.set(id, { weight, ...outcome, body: null });
+      this.#working += weight;
+      const worker = this.#living();
+      worker.ref();
+      send(id, worker);
+    };
+    this.#queued += bytes;
+    this.#waiting.push({ bytes, weight, begin });
+    this.#beginNext();
+  }
+
+  abandon(id: number): void {
+    if (this.#pending.has(id)) this.#thread?.postMessage({ kind: 'abort', id } satisfies ToThread);
+    this.leave(id);
+  }
+
+  leave(id: number): void {
+    this.#working -= this.#pending.get(id)?.weight ?? 0;
+    this.#pending.delete(id);
+    if (this.#pending.size === 0) this.#thread?.unref();
+    this.#beginNext();
+  }
+
+  found(): Readonly<Record<string, number>> {
+    const sum: Record<string, number> = Object.fromEntries(this.#before);
+    for (const [name, count] of Object.entries(this.#found)) sum[name] = (sum[name] ?? 0) + count;
+    return sum;
+  }
+
+  async close(): Promise<void> {
+    const worker = this.#thread;
+    if (worker === null) return;
+    worker.postMessage({ kind: 'close' } satisfies ToThread);
+    const late = setTimeout(() => void worker.terminate(), CLOSE_MS);
+    await this.#ended;
+    clearTimeout(late);
+  }
+
+  #living(): Worker {
+    if (this.#thread !== null) return this.#thread;
+    const worker = this.#start();
+    worker.on('message', (message: FromThread) => this.#receive(message));
+    worker.on('error', (err) => processLog().error({ err }, 'The thread for large requests failed.'));
+    this.#ended = new Promise((resolve) => worker.once('exit', () => resolve(this.#died())));
+    worker.unref();
+    this.#thread = worker;
+    return worker;
+  }
+
+  #died(): void {
+    this.#thread = null;
+    for (const [name, count] of Object.entries(this.#found))
+      this.#before.set(name, (this.#before.get(name) ?? 0) + count);
+    this.#found = {};
+    for (const id of [...this.#pending.keys()])
+      this.#fail(id, 'The thread for large requests ended; send the request again.');
+  }
+
+  #receive(message: FromThread): void {
+    const { id, kind } = message;
+    const one = this.#pending.get(id);
+    if (kind === 'end' || kind === 'kept') this.#found = message.found;
+    if (!one) return;
+    if (kind === 'head') {
+      const destroy = (error: Error | null, done: (error: Error | null) => void) => {
+        this.abandon(id);
+        done(error);
+      };
+      one.body = new Readable({ read() {}, destroy });
+      one.answered({ status: message.status, headers: message.headers, body: one.body });
+    } else if (kind === 'chunk') one.body?.push(message.bytes);
+    else if (kind === 'error') this.#fail(id, message.message);
+    else {
+      if (kind === 'kept') one.kept(message.kept);
+      if (kind === 'shown') one.shown(message.bytes);
+      one.body?.push(null);
+      this.leave(id);
+    }
+  }
+
+  #fail(id: number, text: string): void {
+    const one = this.#pending.get(id);
+    this.leave(id);
+    const error = new TroupeError('unreachable', text);
+    if (one?.body) one.body.destroy(error);
+    else one?.failed(error);
+  }
+
+  #beginNext(): void {
+    for (;;) {
+      const [next] = this.#waiting;
+      if (next === undefined || (this.#working > 0 && this.#working + next.weight > AT_ONCE_BYTES)) return;
+      this.#waiting.shift();
+      this.#queued -= next.bytes;
+      next.begin();
+    }
+  }
 }

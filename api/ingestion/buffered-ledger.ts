@@ -8,22 +8,13 @@ import type { IngestLedger, IngestReport } from '../../ingest/log/log.ts';
 import { isTransient } from '../../store/db/faults.ts';
 import { processLog } from '../http/log.ts';
 
-export type BufferedLedger = IngestLedger & {
-  /** Waits until everything is written, or for the timeout; returns how many reports were not. */
-  readonly settle: (ms: number) => Promise<number>;
-};
-
-export type PatientBookOptions = {
-  /** How long a report waits for the database before its sender gets the response. */
-  readonly waitMs?: number;
-  /** Limit of buffered rejected records, in bytes; beyond it a report with rejections throws `busy`. */
-  readonly maxBytes?: number;
-};
-
 const RETRY_MS = { least: 100, most: 3000 };
 
-export function bufferedLedger(book: IngestLedger, options: PatientBookOptions = {}): BufferedLedger {
-  const { waitMs = 1000, maxBytes = 64 * 1024 * 1024 } = options;
+/**
+ * `waitMs`: how long a report waits for the database before its sender gets the response. `maxBytes`: limit of buffered rejected records;
+ * beyond it a report with rejections throws `busy`.
+ */
+export function bufferedLedger(book: IngestLedger, { waitMs = 1000, maxBytes = 64 * 1024 * 1024 } = {}) {
   let waiting: IngestReport[] = [];
   let bytes = 0;
   let writing: Promise<void> | null = null;
@@ -51,7 +42,7 @@ export function bufferedLedger(book: IngestLedger, options: PatientBookOptions =
   };
 
   return {
-    report: async (report) => {
+    report: async (report: IngestReport): Promise<void> => {
       const weight = weightOf(report);
       if (bytes > 0 && weight > 0 && bytes + weight > maxBytes)
         throw new TroupeError(
@@ -67,7 +58,8 @@ export function bufferedLedger(book: IngestLedger, options: PatientBookOptions =
       writing ??= write();
       if (!behind) await Promise.race([writing, sleep(waitMs, undefined, { ref: false })]);
     },
-    settle: async (ms) => {
+    /** Waits until everything is written, or for the timeout; returns how many reports were not. */
+    flush: async (ms: number): Promise<number> => {
       if (writing) await Promise.race([writing, sleep(ms)]);
       return waiting.length;
     },

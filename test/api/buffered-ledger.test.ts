@@ -46,7 +46,7 @@ describe('A patient book', () => {
     await patient.report(report(2));
     expect(kept).toEqual([]);
     state.away = false;
-    expect(await patient.settle(10_000)).toBe(0);
+    expect(await patient.flush(10_000)).toBe(0);
     expect(received(kept)).toBe(103);
     expect(kept.flatMap(({ rejected }) => rejected)).toEqual([letter(5)]);
     // Many clean requests are few rows to write.
@@ -60,6 +60,6 @@ describe('A patient book', () => {
     await patient.report(report(1, [letter(4000)]));
     await expect(patient.report(report(1, [letter(4000)]))).rejects.toMatchObject({ code: 'busy' });
     await patient.report(report(1));
-    expect(await patient.settle(5)).toBe(2);
+    expect(await patient.flush(5)).toBe(2);
   });
 });

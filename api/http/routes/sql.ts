@@ -132,7 +132,7 @@ export function sqlRoutes(app: FastifyInstance, { reader }: SqlRoute): void {
 }
 
 /**
- * Starts to write a response. `beginning` settles when the response is complete (its end) or larger than the buffer (null), and throws
+ * Starts to write a response. `beginning` resolves when the response is complete (its end) or larger than the buffer (null), and throws
  * earlier errors; a later error destroys `body`.
  */
 function begin(work: (write: (bytes: string | Uint8Array) => Promise<void>) => Promise<End>) {
