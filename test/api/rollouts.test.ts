@@ -7,7 +7,7 @@ import { runProjector } from '../../store/projecting/projector.ts';
 import { waitForJob } from '../../store/queue/jobs/jobs.ts';
 import { runJobs } from '../../store/queue/jobs/worker.ts';
 import { type RolloutResult, rolloutHandlers } from '../../trainer/loop/play/handler.ts';
-import type { Lease } from '../../trainer/loop/play/leases.ts';
+import type { lease as leaseOf } from '../../trainer/loop/play/leases.ts';
 import { readRunners } from '../../trainer/loop/play/runners.ts';
 import { expectBelow } from '../support/measured.ts';
 import { post, type TestApp, testApp } from './support/app.ts';
@@ -23,6 +23,8 @@ const runners = readRunners({
     reward: { sql: "select 1 / (answer = 'right')::int as reward from traj.episodes where episode_id = :episode" },
   },
 });
+
+type Lease = Awaited<ReturnType<typeof leaseOf>>[number];
 
 let at: TestApp;
 let stop: AbortController;

@@ -57,6 +57,22 @@ export type AttemptEnd = {
   readonly error: AttemptError | null;
 };
 
+/** Outcomes of episodes whose attempts failed otherwise than by an error. */
+const FAILED_AS: Partial<Record<AttemptErrorCode, EpisodeOutcome>> = {
+  timeout: 'timeout',
+  deadline: 'aborted',
+  budget: 'aborted',
+  lost: 'aborted',
+  stopped: 'aborted',
+};
+
+/** How an attempt ends that failed. Pure. */
+export const failedEnd = (error: AttemptError, at: string): AttemptEnd => ({
+  outcome: 'failed',
+  result: { at, outcome: FAILED_AS[error.code] ?? 'error', stop_reason: error.message, answer: null, reward: null },
+  error,
+});
+
 export type AttemptRow = {
   readonly id: string;
   readonly spec: AttemptSpec;
@@ -369,7 +385,7 @@ export const forgetLeftOut = (db: Session, rollout: string): Promise<number> =>
 
 /** Sets attempts of a rollout to failed; the caller says which. */
 function failed(rollout: string, at: string, error: AttemptError) {
-  const result: AttemptResult = { at, outcome: 'aborted', stop_reason: error.message, answer: null, reward: null };
+  const { result } = failedEnd(error, at);
   const values = { result: JSON.stringify(result), error: JSON.stringify(error) };
   return query
     .updateTable('troupe.job_queue')

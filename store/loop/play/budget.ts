@@ -2,7 +2,7 @@
 import { countText } from '../../../errors.ts';
 import type { Session } from '../../db/pool.ts';
 import { firstOf, query, rowsOf, sql } from '../../db/query.ts';
-import { type AttemptError, attemptCounts } from './attempts.ts';
+import { type AttemptError, attemptCounts, failWaiting } from './attempts.ts';
 import { below, playedIn } from './ids.ts';
 import { requestedOf } from './request.ts';
 import { ROLLOUT, type RolloutSpec } from './rollout.ts';
@@ -139,14 +139,16 @@ export function overBudget({ budget }: Pick<RolloutSpec, 'budget'>, spent: Spend
 const untoldText = (trainings: number, field: 'tokens' | 'usd'): string =>
   `${countText(trainings, 'training')} by a program that did not write \`${field}\` to TROUPE_METRICS.`;
 
-/** Why nothing more is handed out now; null while the budget lasts. */
-export async function budgetOver(
-  db: Pick<Session, 'query'>,
+/** Fails what waits of a rollout whose budget is used up now. */
+export async function failOverBudget(
+  db: Session,
   rollout: string,
   spec: Pick<RolloutSpec, 'budget'>,
-): Promise<AttemptError | null> {
-  if (spec.budget === undefined) return null;
-  return overBudget(spec, await spentOf(db, [rollout]), (await requestedOf(db, rollout)).age);
+  now: Date,
+): Promise<void> {
+  if (spec.budget === undefined) return;
+  const error = overBudget(spec, await spentOf(db, [rollout]), (await requestedOf(db, rollout)).age);
+  if (error !== null) await failWaiting(db, rollout, { at: now.toISOString(), error });
 }
 
 /** Attempts under way at once before the first one is done: what one takes is not known yet. */

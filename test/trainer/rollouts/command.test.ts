@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { environmentOf } from '../../../trainer/loop/play/by-command.ts';
 import { checkProgram, runCommand } from '../../../trainer/loop/play/command.ts';
+import { playOf } from '../../../trainer/loop/play/play.ts';
 import { type CommandRunner, readRunners } from '../../../trainer/loop/play/runners.ts';
 import { rewardLine } from '../../../trainer/loop/rewards/score.ts';
 import { startProgram } from '../../store/support/process.ts';
@@ -126,10 +127,9 @@ it('where no key is needed a client gets the word troupe, and no TROUPE_KEY', ()
     secondsLeft: 600,
   };
   const env = environmentOf(
-    attempt,
+    playOf({ runner: 'team', tasks: [{ task_id: 't' }], samples: 1 }, attempt),
     { task: '/tmp/task.json', team: null },
     {
-      rollout: { runner: 'team', tasks: [{ task_id: 't' }], samples: 1 },
       runner: runner as CommandRunner,
       entry: { url: 'http://h:1', key: null },
       env: { PATH: '/bin', MINE: 'yes', OTHER: 'no', DATABASE_URL: 'postgres://secret' },

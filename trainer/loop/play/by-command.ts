@@ -2,11 +2,11 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { LeasedAttempt } from '../../../store/loop/play/attempts.ts';
-import { drawnBy, groupAt } from '../../../store/loop/play/rollout.ts';
+import type { AttemptError } from '../../../store/loop/play/attempts.ts';
 import { endText, lastWords } from '../rewards/score.ts';
 import { runCommand } from './command.ts';
-import type { PlayOptions, TeamEnd } from './play-options.ts';
+import type { Entry } from './entry.ts';
+import { episodePath, factsOf, type Play } from './play.ts';
 import type { CommandRunner } from './runners.ts';
 
 /** What every program needs and what is no secret; the rest is named by the runner. */
@@ -26,24 +26,39 @@ export const programEnv = (
     ),
   );
 
-type Options = Pick<PlayOptions, 'rollout' | 'entry' | 'env'> & { readonly runner: CommandRunner };
+type Options = {
+  readonly runner: CommandRunner;
+  readonly entry: Entry;
+  /** The environment that variables are taken from. */
+  readonly env: Readonly<Record<string, string | undefined>>;
+};
+
+/** How the team ended: what it wrote, or why there is nothing. */
+export type TeamEnd = {
+  readonly ended: 'timeout' | 'stopped' | null;
+  readonly failure: AttemptError | null;
+  readonly output: string;
+  /** How an end without a failure is called. */
+  readonly words: string;
+  /** What a reward command gets. */
+  readonly env: Readonly<Record<string, string>>;
+  /** Replaces the secrets of the team in a text. */
+  readonly hide: (text: string) => string;
+};
 
 /** Runs the program to its end. @returns how it ended, and what a reward command gets: the same environment, and what hides its secrets */
-export async function playByCommand(
-  attempt: LeasedAttempt,
-  options: Options & Pick<PlayOptions, 'signal'>,
-): Promise<TeamEnd> {
-  const { rollout, runner, signal } = options;
-  const { task } = groupAt(rollout, attempt.spec.rollout, attempt.spec.task);
+export async function playByCommand(play: Play, options: Options & { readonly signal: AbortSignal }): Promise<TeamEnd> {
+  const { runner, signal } = options;
+  const { task, rollout } = play;
   const folder = await mkdtemp(join(tmpdir(), 'troupe-episode-'));
   try {
     const file = join(folder, 'task.json');
     await writeFile(file, JSON.stringify(task), { mode: 0o600 });
     const teamFile = rollout.team === undefined ? null : join(folder, 'team.json');
     if (teamFile !== null) await writeFile(teamFile, JSON.stringify(rollout.team!.definition), { mode: 0o600 });
-    const env = environmentOf(attempt, { task: file, team: teamFile }, options);
+    const env = environmentOf(play, { task: file, team: teamFile }, options);
     const input = `${JSON.stringify(task)}\n`;
-    const ran = await runCommand(runner.command, { env, input, timeoutS: attempt.secondsLeft, signal });
+    const ran = await runCommand(runner.command, { env, input, timeoutS: play.secondsLeft, signal });
     const secrets = secretsOf(env, runner);
     const hide = (text: string) => secrets.reduce((rest, secret) => rest.replaceAll(secret, '***'), text);
     const failure =
@@ -54,36 +69,33 @@ export async function playByCommand(
   }
 }
 
-/** The environment of one episode's program. Pure. */
+/** The environment of the program of a play. Pure. */
 export function environmentOf(
-  { id, spec, deadlineAt }: LeasedAttempt,
+  play: Play,
   files: { readonly task: string; readonly team: string | null },
-  { rollout, runner, entry: { url, key }, env }: Options,
+  { runner, entry: { url, key }, env }: Options,
 ): Record<string, string> {
-  const group = groupAt(rollout, spec.rollout, spec.task);
-  const { seed, params } = drawnBy(rollout, group, spec.sample);
-  const episodeUrl = `${url}/e/${encodeURIComponent(id)}`;
-  const agentUrl = `${episodeUrl}/a/${encodeURIComponent(runner.agent)}`;
+  const { base_path, ...facts } = factsOf(play, runner.agent);
   return {
     ...programEnv(env, runner.env),
-    OPENAI_BASE_URL: `${agentUrl}/v1`,
+    OPENAI_BASE_URL: `${url}${base_path}`,
     OPENAI_API_KEY: key ?? NO_KEY,
-    ANTHROPIC_BASE_URL: agentUrl,
+    ANTHROPIC_BASE_URL: `${url}${base_path.replace(/\/v1$/, '')}`,
     ANTHROPIC_API_KEY: key ?? NO_KEY,
     TROUPE_URL: url,
     ...(key === null ? {} : { TROUPE_KEY: key }),
-    TROUPE_ROLLOUT: spec.rollout,
-    TROUPE_EPISODE: id,
-    TROUPE_EPISODE_URL: episodeUrl,
-    TROUPE_GROUP: group.group_id,
+    TROUPE_ROLLOUT: facts.rollout_id,
+    TROUPE_EPISODE: facts.episode_id,
+    TROUPE_EPISODE_URL: `${url}${episodePath(play.id)}`,
+    TROUPE_GROUP: facts.group_id,
     TROUPE_TASK: files.task,
-    TROUPE_TASK_ID: group.task.task_id,
-    TROUPE_SAMPLE: String(spec.sample),
-    TROUPE_ATTEMPT: String(spec.attempt),
-    TROUPE_SEED: String(seed),
-    TROUPE_DEADLINE: deadlineAt,
-    ...(files.team === null ? {} : { TROUPE_TEAM: files.team, TROUPE_TEAM_ID: rollout.team!.team_id }),
-    TROUPE_PARAMS: JSON.stringify(params),
+    TROUPE_TASK_ID: facts.task.task_id,
+    TROUPE_SAMPLE: String(facts.sample),
+    TROUPE_ATTEMPT: String(facts.attempt),
+    TROUPE_SEED: String(facts.seed),
+    TROUPE_DEADLINE: facts.deadline,
+    ...(files.team === null ? {} : { TROUPE_TEAM: files.team, TROUPE_TEAM_ID: facts.team!.team_id }),
+    TROUPE_PARAMS: JSON.stringify(facts.params),
   };
 }
 

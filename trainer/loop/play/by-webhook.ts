@@ -1,54 +1,53 @@
 /** One attempt by a server of the team: it gets the episode by POST, plays it, and answers once it is over. */
-import type { LeasedAttempt } from '../../../store/loop/play/attempts.ts';
-import { programEnv } from './by-command.ts';
-import { type EpisodeFacts, episodeFacts } from './leases.ts';
-import type { PlayOptions, TeamEnd } from './play-options.ts';
+import type { Post } from '../rewards/score.ts';
+import { programEnv, type TeamEnd } from './by-command.ts';
+import type { Entry } from './entry.ts';
+import { episodePath, factsOf, type Play } from './play.ts';
 import type { WebhookRunner } from './runners.ts';
 
-type Options = Pick<PlayOptions, 'rollout' | 'entry' | 'env' | 'signal' | 'scoring'> & {
-  readonly runner: WebhookRunner;
-};
-
-/** The body of the request. Keys are as in the environment of a command. */
-export type WebhookBody = EpisodeFacts & {
-  readonly openai_base_url: string;
-  readonly anthropic_base_url: string;
-  /** The address of the episode: `episode_url/a/NAME/v1` is the base URL of another agent. */
-  readonly episode_url: string;
-  readonly troupe_url: string;
-  /** Null where none is needed. */
-  readonly key: string | null;
-};
-
-/** Pure. */
-function webhookBody(
-  attempt: LeasedAttempt,
-  { rollout, runner, entry: { url, key } }: Pick<Options, 'rollout' | 'entry' | 'runner'>,
-): WebhookBody {
-  const facts = episodeFacts(rollout, attempt, runner.agent);
+/** The body of the request. Keys are as in the environment of a command. Pure. */
+function webhookBody(play: Play, agent: string, { url, key }: Entry) {
+  const facts = factsOf(play, agent);
   const openai = `${url}${facts.base_path}`;
   return {
     ...facts,
     openai_base_url: openai,
     anthropic_base_url: openai.replace(/\/v1$/, ''),
-    episode_url: `${url}/e/${encodeURIComponent(attempt.id)}`,
+    /** The address of the episode: `episode_url/a/NAME/v1` is the base URL of another agent. */
+    episode_url: `${url}${episodePath(play.id)}`,
     troupe_url: url,
+    /** Null where none is needed. */
     key,
   };
 }
+export type WebhookBody = ReturnType<typeof webhookBody>;
 
 /** Sends the episode and waits for the answer, which is the output of the team. */
-export async function playByWebhook(attempt: LeasedAttempt, options: Options): Promise<TeamEnd> {
-  const { runner, env, signal, scoring } = options;
+export async function playByWebhook(
+  play: Play,
+  {
+    runner,
+    entry,
+    env,
+    post,
+    signal,
+  }: {
+    readonly runner: WebhookRunner;
+    readonly entry: Entry;
+    readonly env: Readonly<Record<string, string | undefined>>;
+    readonly post: Post;
+    readonly signal: AbortSignal;
+  },
+): Promise<TeamEnd> {
   const { url, keyEnv, isPrivate } = runner.at;
-  const secrets = [options.entry.key, keyEnv === null ? null : env[keyEnv]].filter((one) => one != null && one !== '');
+  const secrets = [entry.key, keyEnv === null ? null : env[keyEnv]].filter((one) => one != null && one !== '');
   const hide = (text: string) => secrets.reduce<string>((rest, secret) => rest.replaceAll(secret!, '***'), text);
   const end = { output: '', words: 'answered', env: programEnv(env, []), hide };
-  const until = performance.now() + attempt.secondsLeft * 1000;
+  const until = performance.now() + play.secondsLeft * 1000;
   const key = keyEnv === null ? undefined : env[keyEnv];
   try {
-    const sent = { key, isPrivate, timeoutS: attempt.secondsLeft, signal };
-    const { status, text } = await scoring.post(url, webhookBody(attempt, options), sent);
+    const sent = { key, isPrivate, timeoutS: play.secondsLeft, signal };
+    const { status, text } = await post(url, webhookBody(play, runner.agent, entry), sent);
     if (status === 200) return { ...end, ended: null, failure: null, output: text };
     const detail = text.trim() === '' ? '' : `: ${hide(text.trim()).slice(0, SHOWN)}`;
     return {

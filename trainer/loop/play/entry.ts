@@ -3,7 +3,9 @@ import { TroupeError } from '../../../errors.ts';
 import type { Db } from '../../../store/db/pool.ts';
 import { firstOf, query, sql } from '../../../store/db/query.ts';
 import { createKey, revokeKeysNamed } from '../../../store/keys/api-keys.ts';
-import type { Entry } from './play-options.ts';
+
+/** Where the team finds Troupe, and the key that it needs there; null where it needs none. */
+export type Entry = { readonly url: string; readonly key: string | null };
 
 const PROBE_MS = 10_000;
 /** Keys end by themselves some time after the rollout. */

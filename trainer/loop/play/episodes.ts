@@ -9,10 +9,11 @@ import { appendOwn } from '../../../ingest/log/own-event.ts';
 import type { Session } from '../../../store/db/pool.ts';
 import { anyOf, query, rowsOf } from '../../../store/db/query.ts';
 import { MAST_TAXONOMY } from '../../../store/evaluate/attribution/ask-mast.ts';
-import type { AttemptRow, AttemptSpec } from '../../../store/loop/play/attempts.ts';
+import type { AttemptRow, LeasedAttempt } from '../../../store/loop/play/attempts.ts';
 import { faultOf } from '../../../store/loop/play/faults.ts';
 import { interventionOf, type Place } from '../../../store/loop/play/replay.ts';
-import { groupAt, type RolloutSpec, type RolloutTask } from '../../../store/loop/play/rollout.ts';
+import type { RolloutSpec, RolloutTask } from '../../../store/loop/play/rollout.ts';
+import type { Play } from './play.ts';
 
 const SOURCE = '/rollouts';
 
@@ -45,10 +46,10 @@ const isNamed = (name: string, value: unknown): boolean =>
     : ['reference', 'tests', 'constraints'].includes(name) ||
       (['domain', 'split', 'difficulty'].includes(name) && typeof value === 'string' && value !== '');
 
-type StartedAttempt = { readonly id: string; readonly spec: AttemptSpec; readonly startedAt: string };
-
-const started = (rollout: RolloutSpec, { id, spec, startedAt }: StartedAttempt, member: boolean): Draft => {
-  const { task, group_id, place } = groupAt(rollout, spec.rollout, spec.task);
+const started = (
+  { id, spec, startedAt, rollout, task, group_id, place }: Play<Pick<LeasedAttempt, 'id' | 'spec' | 'startedAt'>>,
+  member: boolean,
+): Draft => {
   return {
     name: 'episode.started',
     source: SOURCE,
@@ -85,7 +86,7 @@ function replayTags({ replay }: RolloutSpec, place: Place, member: boolean): Rec
 }
 
 /** A fault that was put into a step, as a label of it. */
-function faultDrafts(rollout: RolloutSpec, { id, result }: AttemptRow): Draft[] {
+function faultDrafts({ id, result, rollout }: Play<AttemptRow>): Draft[] {
   const fault = rollout.replay?.fault;
   const step = result?.replay?.step_id ?? null;
   if (fault === undefined || step === null) return [];
@@ -111,15 +112,15 @@ function faultDrafts(rollout: RolloutSpec, { id, result }: AttemptRow): Draft[] 
 }
 
 /** What is recorded before a team begins. */
-export const startDraft = (rollout: RolloutSpec, attempt: StartedAttempt): Draft => started(rollout, attempt, false);
+export const startDraft = (play: Play): Draft => started(play, false);
 
-/** What is recorded of an attempt that ended; nothing of one that never began. */
-export function endDrafts(rollout: RolloutSpec, row: AttemptRow): Draft[] {
-  const { id, result, startedAt, outcome } = row;
+/** What is recorded of a play that ended; nothing of one that never began. */
+function endDrafts(play: Play<AttemptRow>): Draft[] {
+  const { id, result, startedAt, outcome } = play;
   if (result === null || startedAt === null) return [];
-  const attempt = { id, spec: row.spec, startedAt };
-  const drafts: Draft[] = [startDraft(rollout, attempt)];
-  if (outcome === 'done') drafts.push(started(rollout, attempt, true), ...faultDrafts(rollout, row));
+  const begun = { ...play, startedAt };
+  const drafts: Draft[] = [started(begun, false)];
+  if (outcome === 'done') drafts.push(started(begun, true), ...faultDrafts(play));
   if (result.reward !== null)
     drafts.push({
       name: 'feedback.recorded',
@@ -151,30 +152,25 @@ export function endDrafts(rollout: RolloutSpec, row: AttemptRow): Draft[] {
   return drafts;
 }
 
-/** Records how these attempts ended; what is recorded already is known. */
-export const announce = (log: EventLog, rollout: RolloutSpec, rows: readonly AttemptRow[]): Promise<number> =>
-  appendOwn(
-    log,
-    rows.flatMap((row) => endDrafts(rollout, row)),
-    'usage',
-  );
+/** Records how these plays ended; what is recorded already is known. */
+export const announce = (log: EventLog, plays: readonly Play<AttemptRow>[]): Promise<number> =>
+  appendOwn(log, plays.flatMap(endDrafts), 'usage');
 
 /**
- * The same of attempts that were likely announced: only those are appended whose last event, which is appended after all others of the
- * attempt, the log does not hold as far as it is archived. Returns how many events are new.
+ * The same of plays that were likely announced: only those are appended whose last event, which is appended after all others of the
+ * play, the log does not hold as far as it is archived. Returns how many events are new.
  */
 export async function announceMissing(
   { db, log }: { readonly db: Pick<Session, 'query'>; readonly log: EventLog },
-  rollout: RolloutSpec,
-  rows: readonly AttemptRow[],
+  plays: readonly Play<AttemptRow>[],
 ): Promise<number> {
-  const ends = rows.map((row) => endDrafts(rollout, row)).filter((drafts) => drafts.length > 0);
+  const ends = plays.map(endDrafts).filter((drafts) => drafts.length > 0);
   const known = await rowsOf(
     db,
     query
       .selectFrom('troupe.events')
       .select('id')
-      .where('key', '=', anyOf(rows.map(({ id }) => `e/${id}`)))
+      .where('key', '=', anyOf(plays.map(({ id }) => `e/${id}`)))
       .where('source', '=', SOURCE)
       .where('id', '=', anyOf(ends.map((drafts) => drafts.at(-1)!.id))),
   );

@@ -9,28 +9,26 @@ import {
   type AttemptRow,
   addAttempts,
   attemptsOf,
-  endAttempts,
   failLost,
   failWaiting,
   type LeasedAttempt,
   leaseAttempts,
 } from '../../../store/loop/play/attempts.ts';
-import { budgetOver, roomLeft, type Spending, spentOf } from '../../../store/loop/play/budget.ts';
-import { episodeId } from '../../../store/loop/play/ids.ts';
+import { failOverBudget, roomLeft, type Spending, spentOf } from '../../../store/loop/play/budget.ts';
 import { requestedOf } from '../../../store/loop/play/request.ts';
-import { groupAt, groupsOf, ROLLOUT, type RolloutSpec, rolloutSpec } from '../../../store/loop/play/rollout.ts';
+import { groupsOf, ROLLOUT, type RolloutSpec, rolloutSpec } from '../../../store/loop/play/rollout.ts';
 import { waitProjected } from '../../../store/projecting/positions.ts';
 import type { Handler, JobContext } from '../../../store/queue/jobs/jobs.ts';
 import { type RewardReport, rewardEpisodes } from '../rewards/job.ts';
 import type { Post } from '../rewards/score.ts';
 import { programEnv } from './by-command.ts';
 import { checkProgram } from './command.ts';
-import { closeEntry, openEntry } from './entry.ts';
-import { announce, announceMissing, startDraft, taskDrafts } from './episodes.ts';
-import { deadlineOver, nextAttempt, nextAttempts, type Tally, tally } from './plan.ts';
-import { playAttempt } from './play.ts';
-import type { Entry } from './play-options.ts';
-import { recordedOf, replayedOf, rolloutFacts } from './recorded.ts';
+import { closeEntry, type Entry, openEntry } from './entry.ts';
+import { announce, announceMissing, taskDrafts } from './episodes.ts';
+import { deadlineOver, nextAttempts, type Tally, tally } from './plan.ts';
+import { playOf } from './play.ts';
+import { playHere } from './play-here.ts';
+import { rolloutFacts } from './recorded.ts';
 import { findRunner, missingVariables, type PlayedRunner, type Runner } from './runners.ts';
 import { servingHandler, untilLoaded } from './serving.ts';
 import { type Staleness, stalenessOf } from './staleness.ts';
@@ -103,10 +101,13 @@ const rollOut = async (
   await untilLoaded(db, rollout, settings.signal);
   if (runner.by === 'workers')
     await awaitWorkers(context, { id, rollout, runner, lastsS, report, signal: settings.signal });
-  else await playHere(context, { id, fence: job.token, rollout, runner, settings, lastsS, report });
+  else await playAllHere(context, { id, fence: job.token, rollout, runner, settings, lastsS, report });
   const rows = await attemptsOf(db, id);
   // The process that ended them may have died before it recorded the end.
-  await announceMissing(context, rollout, rows);
+  await announceMissing(
+    context,
+    rows.map((row) => playOf(rollout, row)),
+  );
   await waitProjected(db, { log });
   const rewardFailed = runner.by === 'workers' ? await rewardAll(context, settings, runner, rows) : null;
   const { withoutReward, equalRewards } = await rolloutFacts(db, id, rollout.samples);
@@ -147,14 +148,18 @@ async function rewardAll(
 }
 
 /** Has this process start each episode; what the process before it broke off is played again. */
-async function playHere(context: JobContext, playing: Omit<Playing, 'entry'>): Promise<void> {
+async function playAllHere(context: JobContext, playing: Omit<Playing, 'entry'>): Promise<void> {
   const { db, log, now } = context;
   const { id, rollout, runner, lastsS } = playing;
   await failLost(db, id, {
     at: now().toISOString(),
     all: { code: 'stopped', message: 'The process that ran it ended.' },
   });
-  await announce(log, rollout, await attemptsOf(db, id));
+  const broken = await attemptsOf(db, id);
+  await announce(
+    log,
+    broken.map((row) => playOf(rollout, row)),
+  );
   const entry = await openEntry(db, id, { url: runner.url, lastsS: Math.max(0, lastsS), now });
   try {
     await playAll(context, { ...playing, entry });
@@ -178,7 +183,7 @@ type Playing = {
 /** Plays until every sample is done or given up, the deadline is there, or this process is asked to end. */
 async function playAll(context: JobContext, playing: Playing): Promise<void> {
   const { db, now } = context;
-  const { id, fence, rollout, runner, settings, lastsS, report } = playing;
+  const { id, fence, rollout, runner, entry, settings, lastsS, report } = playing;
   const running = new Set<Promise<void>>();
   const stop = new AbortController();
   let why: AttemptError = { code: 'stopped', message: 'The process that ran it was stopped.' };
@@ -205,7 +210,9 @@ async function playAll(context: JobContext, playing: Playing): Promise<void> {
   };
   const play = async (attempt: LeasedAttempt): Promise<void> => {
     try {
-      await playOne(context, playing, attempt, stop.signal, () => why);
+      const { env, post } = settings;
+      const options = { runner, entry, env, post, signal: stop.signal, why: () => why };
+      await playHere(context, playOf(rollout, attempt), options);
       ended++;
       await progress();
     } catch (error) {
@@ -217,8 +224,7 @@ async function playAll(context: JobContext, playing: Playing): Promise<void> {
   try {
     await addAttempts(db, runner.name, nextAttempts(id, rollout, await attemptsOf(db, id), runner.retries));
     while (!stop.signal.aborted) {
-      const over = await budgetOver(db, id, rollout);
-      if (over !== null) await failWaiting(db, id, { at: now().toISOString(), error: over });
+      await failOverBudget(db, id, rollout, now());
       const { timeoutS } = runner;
       const leased = await leaseAttempts(db, {
         runner: runner.name,
@@ -246,48 +252,6 @@ async function playAll(context: JobContext, playing: Playing): Promise<void> {
   if (why.code === 'stopped' && stop.signal.aborted)
     throw new TroupeError('interrupted', 'The process was stopped; whoever takes the rollout goes on where it was.');
   if (stop.signal.aborted) await failWaiting(db, id, { at: now().toISOString(), error: why });
-}
-
-async function playOne(
-  context: JobContext,
-  { rollout, runner, entry, settings }: Playing,
-  attempt: LeasedAttempt,
-  signal: AbortSignal,
-  why: () => AttemptError,
-): Promise<void> {
-  const { db, log, now } = context;
-  await appendOwn(log, [startDraft(rollout, attempt)], 'usage');
-  const ended = await playAttempt(attempt, {
-    rollout,
-    runner,
-    entry,
-    env: settings.env,
-    signal,
-    why,
-    now,
-    scoring: { db, post: settings.post },
-    recorded: async (episode) => {
-      await waitProjected(db, { log });
-      return (await recordedOf(db, [episode]))(episode);
-    },
-    replayed: async (episode, place) => {
-      await waitProjected(db, { log });
-      return replayedOf(db, episode, place, rollout.replay);
-    },
-  });
-  const [accepted] = await endAttempts(db, [{ id: attempt.id, token: attempt.token, end: ended }]);
-  const { rollout: rolloutId, task, sample } = attempt.spec;
-  const { group_id } = groupAt(rollout, rolloutId, task);
-  const tried = await attemptsOf(db, rolloutId, episodeId(group_id, sample, 0));
-  // Its row first: what is announced follows from it, and is announced again by whoever goes on.
-  await announce(
-    log,
-    rollout,
-    tried.filter(({ id }) => id === attempt.id),
-  );
-  if (accepted !== 'accepted' || ended.outcome === 'done') return;
-  const next = nextAttempt({ rollout: rolloutId, task, group_id, sample }, tried, runner.retries);
-  if (next !== null && !signal.aborted) await addAttempts(db, runner.name, [next]);
 }
 
 /** What must be so before the first episode. @throws TroupeError `not_found`, `config_invalid` */

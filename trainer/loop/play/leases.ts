@@ -10,52 +10,23 @@ import {
   ATTEMPTS_ADDED,
   ATTEMPTS_ENDED,
   type AttemptEnd,
-  type AttemptErrorCode,
-  type AttemptSpec,
+  type AttemptRow,
   attemptsById,
   beatAttempt,
-  type EpisodeOutcome,
   endAttempts,
-  failWaiting,
+  failedEnd,
   type LeasedAttempt,
   leaseAttempts,
   type ReportVerdict,
 } from '../../../store/loop/play/attempts.ts';
-import { budgeted, budgetOver, roomLeft } from '../../../store/loop/play/budget.ts';
-import { drawnBy, groupAt, type RolloutSpec, type RolloutTask } from '../../../store/loop/play/rollout.ts';
-import type { TeamVersion } from '../../../store/loop/team/version.ts';
+import { budgeted, failOverBudget, roomLeft } from '../../../store/loop/play/budget.ts';
+import type { RolloutSpec } from '../../../store/loop/play/rollout.ts';
 import { waitProjected } from '../../../store/projecting/positions.ts';
 import type { JobContext } from '../../../store/queue/jobs/jobs.ts';
-import { endDrafts, startDraft } from './episodes.ts';
-import { type RecordedEpisode, type ReplayResult, recordedOf, replayedOf } from './recorded.ts';
+import { announce, startDraft } from './episodes.ts';
+import { acceptedEnd, factsOf, needsRecord, playOf, refusalOf } from './play.ts';
+import { type RecordedPlay, recordedPlays } from './recorded.ts';
 import { findRunner, type Runner, type WorkersRunner } from './runners.ts';
-
-/** The facts of an episode that its team gets. */
-export type EpisodeFacts = {
-  readonly attempt_id: string;
-  readonly rollout_id: string;
-  readonly episode_id: string;
-  readonly group_id: string;
-  readonly task: RolloutTask;
-  readonly sample: number;
-  readonly attempt: number;
-  readonly seed: number;
-  /** Settings of the team in this rollout. */
-  readonly params: Readonly<Record<string, string | number | boolean>>;
-  /** The version that the team plays in: its agents, prompts and wiring. Missing where the rollout names none. */
-  readonly team?: TeamVersion;
-  /** Of the gateway, below the address that the worker knows; another agent takes the place of the last name. */
-  readonly base_path: string;
-  /** RFC 3339. */
-  readonly deadline: string;
-};
-
-/** What a worker plays. */
-export type Lease = EpisodeFacts & {
-  readonly token: number;
-  /** Seconds within which the next sign of life is due. */
-  readonly lease_s: number;
-};
 
 /** The final report of a worker on one attempt. */
 export type Finish = {
@@ -90,7 +61,7 @@ export function workersRunner(runners: readonly Runner[], name: string): Workers
 }
 
 /** The next attempts of a runner, at most `count`; of a rollout with a budget no more than fit into it (`roomLeft`), and none once it is used up. */
-export async function lease(context: JobContext, runner: WorkersRunner, count: number): Promise<Lease[]> {
+export async function lease(context: JobContext, runner: WorkersRunner, count: number) {
   const { db, log } = context;
   const { name, leaseS, timeoutS, agent } = runner;
   const limited = await endOverBudget(context, name);
@@ -110,15 +81,12 @@ export async function lease(context: JobContext, runner: WorkersRunner, count: n
     ...(await leaseAttempts(db, { runner: name, of: { except }, count: count - leased.length, leaseS, timeoutS })),
   );
   if (leased.length === 0) return [];
-  const specOf = await specsOf({ db }, leased);
-  await appendOwn(
-    log,
-    leased.map((one) => startDraft(specOf(one), one)),
-    'usage',
-  );
-  return leased.map((one) => ({
-    ...episodeFacts(specOf(one), one, agent),
-    token: one.token,
+  const plays = await playsOf(context, leased);
+  await appendOwn(log, plays.map(startDraft), 'usage');
+  return plays.map((play) => ({
+    ...factsOf(play, agent),
+    token: play.token,
+    /** Seconds within which the next sign of life is due. */
     lease_s: leaseS,
   }));
 }
@@ -132,33 +100,8 @@ async function endOverBudget({ db, log, now }: JobContext, runner: string): Retu
   const rollouts = await budgeted(db, runner);
   if (rollouts.length === 0) return [];
   await waitProjected(db, { log, timeoutMs: PATIENCE_MS });
-  for (const { id, ...rollout } of rollouts) {
-    const over = await budgetOver(db, id, rollout);
-    if (over !== null) await failWaiting(db, id, { at: now().toISOString(), error: over });
-  }
+  for (const { id, ...rollout } of rollouts) await failOverBudget(db, id, rollout, now());
   return rollouts;
-}
-
-/** The facts of an attempt that its team gets. Pure. */
-export function episodeFacts(
-  rollout: RolloutSpec,
-  { id, spec, deadlineAt }: LeasedAttempt,
-  agent: string,
-): EpisodeFacts {
-  const group = groupAt(rollout, spec.rollout, spec.task);
-  return {
-    attempt_id: id,
-    rollout_id: spec.rollout,
-    episode_id: id,
-    group_id: group.group_id,
-    task: group.task,
-    sample: spec.sample,
-    attempt: spec.attempt,
-    ...drawnBy(rollout, group, spec.sample),
-    ...(rollout.team === undefined ? {} : { team: rollout.team }),
-    base_path: `/e/${encodeURIComponent(id)}/a/${encodeURIComponent(agent)}/v1`,
-    deadline: deadlineAt,
-  };
 }
 
 /** @throws TroupeError `fenced` for an attempt that is lost, `not_found` for one that never was */
@@ -191,37 +134,26 @@ export async function finish(context: JobContext, reports: readonly Finish[]): P
   const known = await attemptsById(db, ids);
   const missing = ids.find((id) => !known.has(id));
   if (missing !== undefined) throw notThere(missing);
-  const played = await specsOf(context, [...known.values()]);
-  const placeOf = (attempt: Attempt) => groupAt(played(attempt), attempt.spec.rollout, attempt.spec.task).place;
-  // A replay that failed may have failed because it diverged.
-  if (reports.some(({ outcome }) => outcome === 'done') || [...known.values()].some((one) => placeOf(one) !== null))
-    await waitProjected(db, { log, timeoutMs: PATIENCE_MS });
-  const recorded = await recordedOf(db, ids);
+  const done = new Set(reports.flatMap(({ attempt_id, outcome }) => (outcome === 'done' ? [attempt_id] : [])));
+  const plays = await playsOf(context, [...known.values()]);
+  const read = plays.filter((play) => needsRecord(play, !done.has(play.id)));
+  const recorded = await recordedPlays(context, read, PATIENCE_MS);
   const at = now().toISOString();
-  const ended = await Promise.all(
-    reports.map(async (report) => {
-      const attempt = known.get(report.attempt_id)!;
-      const place = placeOf(attempt);
-      const replayed = place === null ? null : await replayedOf(db, attempt.id, place, played(attempt).replay);
-      return {
-        id: report.attempt_id,
-        token: report.token,
-        end: endOf(report, { seen: recorded(report.attempt_id), replayed }, at),
-      };
-    }),
-  );
+  const ended = reports.map((report) => ({
+    id: report.attempt_id,
+    token: report.token,
+    end: endOf(report, recorded(report.attempt_id), at),
+  }));
   const states = await endAttempts(db, ended);
   const rows = await attemptsById(db, ids);
-  const specOf = await specsOf(context, [...rows.values()]);
-  await appendOwn(
+  await announce(
     log,
-    [...rows.values()].flatMap((row) => endDrafts(specOf(row), row)),
-    'usage',
+    plays.map((play) => ({ ...play, ...rows.get(play.id)! })),
   );
   // Not before: the rollout would announce them as well.
   await notify(db, ATTEMPTS_ENDED);
   // What one of them leaves of its budget may have room for another.
-  if ([...rows.values()].some((row) => specOf(row).budget !== undefined)) await notify(db, ATTEMPTS_ADDED);
+  if (plays.some(({ rollout }) => rollout.budget !== undefined)) await notify(db, ATTEMPTS_ADDED);
   return ids.map((id, i) => {
     const state = states[i]!;
     if (state === 'unknown') throw notThere(id);
@@ -238,57 +170,31 @@ export async function finish(context: JobContext, reports: readonly Finish[]): P
 
 const notThere = (id: string): TroupeError => new TroupeError('not_found', `There is no attempt ${id}.`);
 
-/** How an attempt ends by the report of its worker and what the tables hold of its episode. Pure. */
-function endOf(
-  report: Finish,
-  { seen, replayed }: { readonly seen: RecordedEpisode; readonly replayed: ReplayResult | null },
-  at: string,
-): AttemptEnd {
-  const failed = (code: AttemptErrorCode, message: string, outcome: EpisodeOutcome = 'error'): AttemptEnd => ({
-    outcome: 'failed',
-    result: { at, outcome, stop_reason: message, answer: null, reward: null },
-    error: { code, message },
-  });
-  if (replayed?.diverged) return failed('diverged', replayed.diverged);
-  if (report.outcome === 'failed')
-    return failed('reported', report.reason ?? 'The worker reported a failure without a reason.');
-  if (seen.entries === 0)
-    return failed(
-      'nothing_recorded',
-      'It was reported as done, and nothing was recorded: no call came through its base_path and no event for its episode.',
-    );
-  if (replayed?.unreached) return failed('diverged', replayed.unreached);
-  return {
-    outcome: 'done',
-    result: {
-      at,
-      outcome: report.episode_outcome ?? 'unknown',
-      stop_reason: report.reason ?? 'done',
-      answer: report.answer ?? null,
-      reward: report.reward ?? null,
-      ...(seen.closed ? { closed_by_team: true } : {}),
-      ...(replayed === null ? {} : { replay: { step_id: replayed.step_id, calls: replayed.calls } }),
-    },
-    error: null,
-  };
+/** How a play ends by the report of its worker and what the tables hold of its episode. Pure. */
+function endOf({ reason, ...report }: Finish, recorded: RecordedPlay, at: string): AttemptEnd {
+  const said = { code: 'reported', message: reason ?? 'The worker reported a failure without a reason.' } as const;
+  const nothing =
+    'It was reported as done, and nothing was recorded: no call came through its base_path and no event for its episode.';
+  const refusal = refusalOf({ failure: report.outcome === 'failed' ? said : null, nothing }, recorded);
+  if (refusal !== null) return failedEnd(refusal, at);
+  const { episode_outcome: outcome = 'unknown', answer = null, reward = null } = report;
+  return acceptedEnd({ at, outcome, stop_reason: reason ?? 'done', answer, reward }, recorded);
 }
 
-/** The rollouts of these attempts, each read once. */
-async function specsOf(
+/** These attempts as plays: their rollouts are read once. */
+async function playsOf<Attempt extends Pick<AttemptRow, 'id' | 'spec'>>(
   { db }: Pick<JobContext, 'db'>,
   attempts: readonly Attempt[],
-): Promise<(of: Attempt) => RolloutSpec> {
+) {
   const ids = [...new Set(attempts.map(({ spec }) => spec.rollout))];
   const rows = await rowsOf(
     db,
     query.selectFrom('troupe.job_queue').select(['job_id', 'spec']).where('job_id', '=', anyOf(ids)),
   );
   const specs = new Map(rows.map(({ job_id, spec }) => [job_id, spec as RolloutSpec]));
-  return ({ spec: { rollout } }) => {
-    const spec = specs.get(rollout);
-    if (spec === undefined) throw new TroupeError('not_found', `There is no rollout ${rollout}.`);
-    return spec;
-  };
+  return attempts.map((attempt) => {
+    const spec = specs.get(attempt.spec.rollout);
+    if (spec === undefined) throw new TroupeError('not_found', `There is no rollout ${attempt.spec.rollout}.`);
+    return playOf(spec, attempt);
+  });
 }
-
-type Attempt = { readonly spec: Pick<AttemptSpec, 'rollout' | 'task'> };

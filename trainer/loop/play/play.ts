@@ -1,82 +1,70 @@
-/** One attempt: the team plays, and its end and reward are returned. Nothing is stored here. */
-import type { AttemptEnd, AttemptErrorCode, EpisodeOutcome, LeasedAttempt } from '../../../store/loop/play/attempts.ts';
-import { groupAt } from '../../../store/loop/play/rollout.ts';
-import { NO_LINE, rewardIn, scoreOf } from '../rewards/score.ts';
-import { playByCommand } from './by-command.ts';
-import { playByWebhook } from './by-webhook.ts';
-import type { PlayOptions, TeamEnd } from './play-options.ts';
+/**
+ * A play: one attempt of a team at a task under given weights, for a rollout, a side of a gate or a replay. Whether this process plays it or a
+ * worker does, the team gets the same facts, and it is judged, retried and recorded by the same rules.
+ */
+import type { AttemptEnd, AttemptError, AttemptRow, LeasedAttempt } from '../../../store/loop/play/attempts.ts';
+import { drawnBy, groupAt, type RolloutSpec } from '../../../store/loop/play/rollout.ts';
+import type { RecordedPlay } from './recorded.ts';
 
-/** Has the team play it, and rewards it as configured for the runner. */
-export async function playAttempt(attempt: LeasedAttempt, options: PlayOptions): Promise<AttemptEnd> {
-  const { runner } = options;
-  const end =
-    runner.by === 'command'
-      ? await playByCommand(attempt, { ...options, runner })
-      : await playByWebhook(attempt, { ...options, runner });
-  return endOf(attempt, end, options);
-}
+/** An attempt with what it plays: its rollout, task and group, and the place of a replay. */
+export const playOf = <Attempt extends Pick<AttemptRow, 'id' | 'spec'>>(rollout: RolloutSpec, attempt: Attempt) => ({
+  ...attempt,
+  ...groupAt(rollout, attempt.spec.rollout, attempt.spec.task),
+  rollout,
+});
+export type Play<Attempt = LeasedAttempt> = Attempt & Omit<ReturnType<typeof playOf>, 'id' | 'spec'>;
 
-async function endOf(attempt: LeasedAttempt, team: TeamEnd, options: PlayOptions): Promise<AttemptEnd> {
-  const { runner, now, recorded, why } = options;
-  const failed = (code: AttemptErrorCode, message: string, outcome: EpisodeOutcome = 'error'): AttemptEnd => ({
-    outcome: 'failed',
-    result: { at: now().toISOString(), outcome, stop_reason: message, answer: null, reward: null },
-    error: { code, message },
-  });
-  if (team.ended === 'stopped') {
-    const { code, message } = why();
-    return failed(code, message, 'aborted');
-  }
-  const { place } = groupAt(options.rollout, attempt.spec.rollout, attempt.spec.task);
-  const replayed = place === null ? null : await options.replayed(attempt.id, place);
-  if (replayed?.diverged) return failed('diverged', replayed.diverged);
-  if (team.ended === 'timeout') return failed('timeout', `It did not end within ${runner.timeoutS} s.`, 'timeout');
-  if (team.failure !== null) return failed(team.failure.code, team.failure.message);
-  const seen = await recorded(attempt.id);
-  if (seen.entries === 0)
-    return failed(
-      'nothing_recorded',
-      `It ended (${team.words}) and recorded nothing: no call came through the base URL of its episode, and no event for it.`,
-    );
-  if (['error', 'timeout', 'aborted'].includes(seen.outcome ?? ''))
-    return failed('reported', `The team closed the episode with the outcome ${seen.outcome}.`);
-  if (replayed?.unreached) return failed('diverged', replayed.unreached);
-  const line = await rewardOf(attempt, team, options);
-  if ('error' in line) return failed(line.error.code, line.error.message);
+/** What the team of a play gets. `base_path` is that of the gateway; another agent takes the place of the last name. */
+export const factsOf = (play: Play, agent: string) => {
+  const { id, spec, rollout, group_id, task, deadlineAt } = play;
   return {
-    outcome: 'done',
-    result: {
-      at: now().toISOString(),
-      outcome: line.outcome ?? 'unknown',
-      stop_reason: team.words,
-      answer: line.answer,
-      reward: line.reward,
-      ...(seen.closed ? { closed_by_team: true } : {}),
-      ...(replayed === null ? {} : { replay: { step_id: replayed.step_id, calls: replayed.calls } }),
-    },
-    error: null,
+    attempt_id: id,
+    rollout_id: spec.rollout,
+    episode_id: id,
+    group_id,
+    task,
+    sample: spec.sample,
+    attempt: spec.attempt,
+    ...drawnBy(rollout, play, spec.sample),
+    ...(rollout.team === undefined ? {} : { team: rollout.team }),
+    base_path: `${episodePath(id)}/a/${encodeURIComponent(agent)}/v1`,
+    deadline: deadlineAt,
   };
+};
+
+/** Below the address of the API. */
+export const episodePath = (id: string): string => `/e/${encodeURIComponent(id)}`;
+
+/** Whether the tables decide how a play ends: one that failed may be a replay that diverged. */
+export const needsRecord = ({ place }: Pick<Play, 'place'>, failed: boolean): boolean => !failed || place !== null;
+
+/**
+ * Why a play is not accepted, by what the tables hold of its episode; null where it is. Pure.
+ * @param said.failure what its team or its worker says; null where it ended well
+ * @param said.nothing the reason where nothing is recorded
+ */
+export function refusalOf(
+  { failure, nothing }: { readonly failure: AttemptError | null; readonly nothing: string },
+  { seen, replayed }: RecordedPlay,
+): AttemptError | null {
+  if (replayed?.diverged) return { code: 'diverged', message: replayed.diverged };
+  if (failure !== null) return failure;
+  if (seen.entries === 0) return { code: 'nothing_recorded', message: nothing };
+  if (['error', 'timeout', 'aborted'].includes(seen.outcome ?? ''))
+    return { code: 'reported', message: `The team closed the episode with the outcome ${seen.outcome}.` };
+  return replayed?.unreached ? { code: 'diverged', message: replayed.unreached } : null;
 }
 
-type RewardResult =
-  | { readonly reward: number | null; readonly answer: string | null; readonly outcome: EpisodeOutcome | null }
-  | { readonly error: { readonly code: AttemptErrorCode; readonly message: string } };
-
-async function rewardOf(
-  { id, spec }: LeasedAttempt,
-  { output, words, env, hide }: TeamEnd,
-  { rollout, runner, scoring, env: keys, signal, why }: PlayOptions,
-): Promise<RewardResult> {
-  const { reward: source } = runner;
-  if (source.from === 'team') return { reward: null, answer: null, outcome: null };
-  if (source.from === 'output')
-    return (
-      rewardIn(output) ?? {
-        error: { code: 'no_reward', message: `It ended (${words}), but wrote no reward: ${NO_LINE}.` },
-      }
-    );
-  const episode = { task: groupAt(rollout, spec.rollout, spec.task).task, episode_id: id, output };
-  const found = await scoreOf(source, episode, { ...scoring, env, keys, hide, signal }, runner.retries);
-  if (signal.aborted) return { error: why() };
-  return 'error' in found ? { error: { code: 'reward_failed', message: found.error } } : found;
-}
+/** How a play ends that is accepted. Pure. */
+export const acceptedEnd = (
+  said: Pick<AttemptEnd['result'], 'at' | 'outcome' | 'stop_reason' | 'answer' | 'reward'>,
+  { seen, replayed }: RecordedPlay,
+): AttemptEnd => ({
+  outcome: 'done',
+  result: {
+    ...said,
+    ...(seen.closed ? { closed_by_team: true } : {}),
+    ...(replayed === null ? {} : { replay: { step_id: replayed.step_id, calls: replayed.calls } }),
+  },
+  error: null,
+});

@@ -1,24 +1,60 @@
 /** What the tables hold of an episode that a team played, and of all episodes of a rollout. */
-import type { Session } from '../../../store/db/pool.ts';
+import type { EventLog } from '../../../ingest/log/log.ts';
+import type { Db, Session } from '../../../store/db/pool.ts';
 import { anyOf, firstOf, query, rowsOf, sql } from '../../../store/db/query.ts';
 import { playedIn } from '../../../store/loop/play/ids.ts';
 import type { Place, ReplayRequest } from '../../../store/loop/play/replay.ts';
+import type { RolloutSpec } from '../../../store/loop/play/rollout.ts';
 import { sourceCalls } from '../../../store/loop/play/source.ts';
+import { waitProjected } from '../../../store/projecting/positions.ts';
 
-export type RecordedEpisode = {
-  /** Calls, steps, messages and tool calls. */
-  readonly entries: number;
-  /** As the team closed it; null where it did not. */
-  readonly outcome: string | null;
-  /** By the team: neither as idle nor by the rollout. */
-  readonly closed: boolean;
+/** What the tables hold of a play: its episode and, of a replay, how far it got. */
+export type RecordedPlay = {
+  readonly seen: {
+    /** Calls, steps, messages and tool calls. */
+    readonly entries: number;
+    /** As the team closed it; null where it did not. */
+    readonly outcome: string | null;
+    /** By the team: neither as idle nor by the rollout. */
+    readonly closed: boolean;
+  };
+  readonly replayed: Awaited<ReturnType<typeof replayedOf>> | null;
 };
 
-/** Of each of these episodes; one that is not in the tables has no entries. */
-export async function recordedOf(
+/** What there is before anything is recorded. */
+export const NOTHING: RecordedPlay = { seen: { entries: 0, outcome: null, closed: false }, replayed: null };
+
+/** Of each of these plays, once the tables have all that was recorded until now. */
+export async function recordedPlays(
+  { db, log }: { readonly db: Db; readonly log: EventLog },
+  plays: readonly {
+    readonly id: string;
+    readonly place: Place | null;
+    readonly rollout: Pick<RolloutSpec, 'replay'>;
+  }[],
+  timeoutMs?: number,
+): Promise<(id: string) => RecordedPlay> {
+  if (plays.length === 0) return () => NOTHING;
+  await waitProjected(db, { log, ...(timeoutMs === undefined ? {} : { timeoutMs }) });
+  const episodes = await recordedOf(
+    db,
+    plays.map(({ id }) => id),
+  );
+  const found = await Promise.all(
+    plays.map(async ({ id, place, rollout }): Promise<[string, RecordedPlay]> => {
+      const replayed = place === null ? null : await replayedOf(db, id, place, rollout.replay);
+      return [id, { seen: episodes.get(id) ?? NOTHING.seen, replayed }];
+    }),
+  );
+  const known = new Map(found);
+  return (id) => known.get(id) ?? NOTHING;
+}
+
+/** Of each of these episodes that is in the tables. */
+async function recordedOf(
   db: Pick<Session, 'query'>,
   episodes: readonly string[],
-): Promise<(episode: string) => RecordedEpisode> {
+): Promise<ReadonlyMap<string, RecordedPlay['seen']>> {
   const rows = await rowsOf(
     db,
     query
@@ -31,7 +67,7 @@ export async function recordedOf(
       )
       .where('episode_id', '=', anyOf(episodes)),
   );
-  const known = new Map(
+  return new Map(
     rows.map(({ episode_id, calls, steps, messages, tool_calls, outcome, closed }) => [
       episode_id,
       {
@@ -41,10 +77,15 @@ export async function recordedOf(
       },
     ]),
   );
-  return (episode) => known.get(episode) ?? { entries: 0, outcome: null, closed: false };
 }
 
-export type ReplayResult = {
+/** How far an attempt got along the episode that it replays. */
+async function replayedOf(
+  db: Pick<Session, 'query'>,
+  episode: string,
+  { episode_id: source, call_id }: Pick<Place, 'episode_id' | 'call_id'>,
+  { skip = false }: Pick<ReplayRequest, 'skip'> = {},
+): Promise<{
   /** Why the gateway refused a call that was not the recorded one; null where it refused none. */
   readonly diverged: string | null;
   /** Why the place was not reached; null where it was. */
@@ -53,15 +94,7 @@ export type ReplayResult = {
   readonly step_id: string | null;
   /** Calls that the record answered. */
   readonly calls: number;
-};
-
-/** How far an attempt got along the episode that it replays. */
-export async function replayedOf(
-  db: Pick<Session, 'query'>,
-  episode: string,
-  { episode_id: source, call_id }: Pick<Place, 'episode_id' | 'call_id'>,
-  { skip = false }: Pick<ReplayRequest, 'skip'> = {},
-): Promise<ReplayResult> {
+}> {
   const row = await firstOf(
     db,
     query
@@ -96,19 +129,8 @@ export async function replayedOf(
   return { diverged, unreached, step_id: null, calls };
 }
 
-export type RolloutFacts = {
-  /** Episodes that were accepted and have no reward. */
-  readonly withoutReward: number;
-  /** Groups that are complete, and whose rewards are all equal: comparing their members gives no signal. */
-  readonly equalRewards: number;
-};
-
 /** Of the episodes of a rollout that the tables hold now. */
-export async function rolloutFacts(
-  db: Pick<Session, 'query'>,
-  rollout: string,
-  samples: number,
-): Promise<RolloutFacts> {
+export async function rolloutFacts(db: Pick<Session, 'query'>, rollout: string, samples: number) {
   const ours = query.selectFrom('facts.episodes').where(playedIn('episode_id', rollout));
   const counted = await firstOf(
     db,
@@ -130,7 +152,9 @@ export async function rolloutFacts(
       .select(sql<number>`count(*)::integer`.as('n')),
   );
   return {
+    /** Episodes that were accepted and have no reward. */
     withoutReward: counted?.withoutReward ?? 0,
+    /** Groups that are complete, and whose rewards are all equal: comparing their members gives no signal. */
     equalRewards: samples === 1 ? 0 : (equal?.n ?? 0),
   };
 }

@@ -3,37 +3,42 @@ import { TroupeError } from '../../../errors.ts';
 import { onNotify } from '../../../store/db/notifications.ts';
 import {
   ATTEMPTS_ENDED,
-  type AttemptCounts,
   addAttempts,
   attemptCounts,
   attemptsOf,
   failLost,
   failWaiting,
 } from '../../../store/loop/play/attempts.ts';
-import { budgetOver } from '../../../store/loop/play/budget.ts';
+import { failOverBudget } from '../../../store/loop/play/budget.ts';
 import { groupsOf, type RolloutSpec } from '../../../store/loop/play/rollout.ts';
 import type { Handler, JobContext } from '../../../store/queue/jobs/jobs.ts';
 import { announce } from './episodes.ts';
 import { deadlineOver, nextAttempts } from './plan.ts';
+import { playOf } from './play.ts';
 import type { WorkersRunner } from './runners.ts';
 
 const LOOK_MS = 500;
 const REPORT_MS = 2000;
 
-type AwaitedRollout = {
-  readonly id: string;
-  readonly rollout: RolloutSpec;
-  readonly runner: WorkersRunner;
-  /** Seconds until the deadline of the rollout. */
-  readonly lastsS: number;
-  readonly report: Parameters<Handler>[1];
-  readonly signal: AbortSignal;
-};
-
 /** Returns once no attempt waits or runs. @throws TroupeError `interrupted` when this process is asked to end; workers go on meanwhile */
 export async function awaitWorkers(
   { db, log, now }: JobContext,
-  { id, rollout, runner, lastsS, report, signal }: AwaitedRollout,
+  {
+    id,
+    rollout,
+    runner,
+    lastsS,
+    report,
+    signal,
+  }: {
+    readonly id: string;
+    readonly rollout: RolloutSpec;
+    readonly runner: WorkersRunner;
+    /** Seconds until the deadline of the rollout. */
+    readonly lastsS: number;
+    readonly report: Parameters<Handler>[1];
+    readonly signal: AbortSignal;
+  },
 ): Promise<void> {
   const until = performance.now() + lastsS * 1000;
   let failed = -1;
@@ -49,21 +54,19 @@ export async function awaitWorkers(
       await failLost(db, id, { at, all: error });
       return true;
     }
-    const over = await budgetOver(db, id, rollout);
-    if (over !== null) await failWaiting(db, id, { at, error: over });
+    await failOverBudget(db, id, rollout, now());
     const seen = await attemptCounts(db, id);
     // Only a failure asks for another attempt.
     if (seen.failed !== failed) {
       const rows = await attemptsOf(db, id);
       await announce(
         log,
-        rollout,
-        rows.filter(({ outcome }) => outcome === 'failed'),
+        rows.filter(({ outcome }) => outcome === 'failed').map((row) => playOf(rollout, row)),
       );
       await addAttempts(db, runner.name, nextAttempts(id, rollout, rows, runner.retries));
       failed = seen.failed;
     }
-    const counts: AttemptCounts = await attemptCounts(db, id);
+    const counts = await attemptCounts(db, id);
     if (counts.waiting + counts.running === 0 && counts.failed === failed) return true;
     if (performance.now() - reported > REPORT_MS) {
       reported = performance.now();
