@@ -7,7 +7,7 @@ import { mkdirSync, readFileSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parseDocument } from 'yaml';
-import { planOf } from '../cli/commands/plan.ts';
+import { planOfFile } from '../api/operations/plan/read.ts';
 import { type Context, withContext } from '../cli/context.ts';
 import { runDemo } from '../cli/demo/demo-loop.ts';
 import { roleSettings, startProgram, startUp } from '../cli/processes/children.ts';
@@ -330,7 +330,7 @@ async function roundCase(
     document.set('gate', { kind: 'manual' });
     const file = join(folder, 'bench-round.yaml');
     await writeFile(file, document.toString());
-    return planOf(file, {});
+    return planOfFile(file);
   };
   const ours = async (round: number): Promise<Measured> => {
     const run = `round-${at}-${round + 1}`;

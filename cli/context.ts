@@ -115,6 +115,8 @@ export const operationContext = (context: Context, by: string): ChangeContext =>
   version: VERSION,
   by,
   progress: () => {},
+  say: () => {},
+  workOnRun: async (run, of) => (await import('./processes/plan-worker.ts')).workOnRun(context, run, of),
   signal: new AbortController().signal,
 });
 

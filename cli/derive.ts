@@ -2,6 +2,7 @@
  * Commands made of operations: `schedule.pause` is `troupe schedule pause NAME --reason TEXT`. A field of the input is an option of its
  * name, or what the declaration says about how it is written.
  */
+import { dirname } from 'node:path';
 import { type Command, Option } from 'commander';
 import type { TObject, TSchema } from 'typebox';
 import { operationsOf } from '../api/operations/catalogue.ts';
@@ -9,7 +10,7 @@ import { verbOf } from '../api/operations/names.ts';
 import { type ChangeContext, type Operation, type ReadContext, writingOf } from '../api/operations/operation.ts';
 import { inputOf, perform } from '../api/operations/perform.ts';
 import { read } from '../document.ts';
-import { EXIT, got, TroupeError } from '../errors.ts';
+import { EXIT, got, TroupeError, unreadable } from '../errors.ts';
 import { homeAt } from '../store/server/home.ts';
 import { type Flags, plainCommand, untilInterrupted, who } from './command.ts';
 import { print, printJson, progressBar, say, table } from './output.ts';
@@ -25,8 +26,11 @@ type Shape = {
   readonly minimum?: number;
 };
 
-/** Fields that are read from files, by kind. */
-const FILES = { job: () => import('./job-file.ts') };
+/** Fields that are read from several files. */
+const JOB_FILES = () => import('./job-file.ts');
+
+/** How long what was interrupted may take to end. */
+const LATE_MS = 5000;
 
 /** Adds the commands of a noun. */
 export async function addOperations(program: Command, noun: string): Promise<void> {
@@ -47,7 +51,7 @@ async function addOperation(group: Command, operation: Operation): Promise<void>
   for (const { path, schema, required } of fields) {
     const { position, file, repeated, value } = writingOf(schema);
     const [name] = path as [string];
-    if (file !== undefined) (await FILES[file]()).addOptions(command);
+    if (file === 'job') (await JOB_FILES()).addOptions(command);
     else if (!position) command.addOption(optionOf({ path, schema, required }));
     else {
       const text = `${value ?? name}${schema.type === 'array' || repeated ? '...' : ''}`;
@@ -79,16 +83,24 @@ async function showing(
   flags: Flags,
 ): Promise<unknown> {
   if (operation.long === undefined) return perform(operation, context, input);
-  const bar = progressBar(operation.long, { quiet: flags.quiet === true || flags.json === true });
-  return perform(operation, { ...context, progress: bar.update, signal: untilInterrupted() }, input).finally(bar.stop);
+  const quiet = flags.quiet === true || flags.json === true;
+  const bar = progressBar(operation.long, { quiet });
+  const signal = untilInterrupted();
+  const watched = { ...context, progress: bar.update, say: quiet ? () => {} : (text: string) => say(text), signal };
+  return perform(operation, watched, input).finally(() => {
+    bar.stop();
+    // A step of a training cannot be stopped, and does not hold up the end.
+    if (signal.aborted) setTimeout(() => process.exit(), LATE_MS).unref();
+  });
 }
 
 /** What reads alone does not load what the log needs. */
 async function withOperationContext<T>(
-  { changes }: Operation,
+  { alone, changes }: Operation,
   flags: Flags,
   work: (context: ChangeContext) => Promise<T>,
 ): Promise<T> {
+  if (alone) return work({ by: who(flags), env: process.env } as ChangeContext);
   if (changes) {
     const { enduring, operationContext, withContext } = await import('./context.ts');
     return withContext(flags, (context) => work(operationContext(enduring(context), who(flags))));
@@ -111,6 +123,7 @@ async function withOperationContext<T>(
       version: VERSION,
       catchUp,
       progress: () => {},
+      say: () => {},
       signal: new AbortController().signal,
     };
     // An operation that changes nothing asks for no more.
@@ -159,10 +172,11 @@ async function inputFrom(
   flags: Flags,
 ): Promise<Readonly<Record<string, unknown>>> {
   const input: Record<string, unknown> = {};
+  const files = new Map<string, string>();
   let position = 0;
   for (const field of fields) {
     const { path, schema } = field;
-    const { position: isPosition, file, repeated } = writingOf(schema);
+    const { position: isPosition, file, folderOf, repeated } = writingOf(schema);
     const put = (value: unknown): void => {
       if (value === undefined) return;
       const into = path.slice(0, -1).reduce<Record<string, unknown>>((map, name) => {
@@ -171,7 +185,7 @@ async function inputFrom(
       }, input);
       into[path.at(-1)!] = value;
     };
-    if (file !== undefined) put(await (await FILES[file]()).readFiles(flags));
+    if (file === 'job') put(await (await JOB_FILES()).readFiles(flags));
     else if (isPosition && repeated) put(valueIn(path[0]!, schema, args.slice(position)));
     else if (isPosition && schema.type === 'array')
       put(
@@ -189,10 +203,33 @@ async function inputFrom(
       );
     else {
       const written = isPosition ? args[position++] : flags[optionOf(field).attributeName()];
-      if (written !== undefined) put(valueIn(isPosition ? path[0]! : `--${flagOf(field)}`, schema, written));
+      if (written !== undefined && file === 'document') {
+        put(await documentIn(field, String(written)));
+        files.set(path[0]!, String(written));
+      } else if (written !== undefined) put(valueIn(isPosition ? path[0]! : `--${flagOf(field)}`, schema, written));
+      else if (folderOf !== undefined && files.has(folderOf)) put(dirname(files.get(folderOf)!));
     }
   }
   return inputOf(operation, input);
+}
+
+/** The document of a file, `-` standard input. @throws TroupeError `not_found`, `usage` naming the file */
+async function documentIn({ path }: Field, file: string): Promise<unknown> {
+  const [{ parseYaml }, { readFile }, { text }] = await Promise.all([
+    import('../ingest/files/parse-yaml.ts'),
+    import('node:fs/promises'),
+    import('node:stream/consumers'),
+  ]);
+  const called = file === '-' ? `The ${path.join(' ')}` : `The ${path.join(' ')} ${file}`;
+  const written = await (file === '-' ? text(process.stdin) : readFile(file, 'utf8')).catch((cause) => {
+    throw unreadable(called, cause);
+  });
+  try {
+    return parseYaml(written);
+  } catch (cause) {
+    const [why] = (cause as Error).message.split('\n', 1);
+    throw new TroupeError('usage', `${called} is neither YAML nor JSON: ${why}`, { cause });
+  }
 }
 
 /** The value of a field, from its text. */
@@ -236,7 +273,7 @@ export function wordsOf(operation: Operation, input: Readonly<Record<string, unk
     const { position, file, repeated } = writingOf(schema);
     const flag = `--${flagOf({ path, schema })}`;
     if (value === undefined || value === false) return [];
-    if (file !== undefined) return [flag, `${file}.yaml`];
+    if (file !== undefined) return [...(position ? [] : [flag]), `${file === 'job' ? file : path[0]}.yaml`];
     if (repeated)
       return Object.entries(value as object).flatMap(([name, one]) => [...(position ? [] : [flag]), `${name}=${one}`]);
     if (position) return [value].flat().map(String);

@@ -1,5 +1,5 @@
 /** Progress of a copy whose length is not known before its end. */
-import { bytesText } from './bytes.ts';
+import { bytesText } from '../api/operations/bytes.ts';
 import type { Flags } from './command.ts';
 import { say } from './output.ts';
 

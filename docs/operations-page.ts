@@ -2,13 +2,13 @@
 import { allOperations } from '../api/operations/catalogue.ts';
 import { methodOf, nounOf } from '../api/operations/names.ts';
 import type { Operation } from '../api/operations/operation.ts';
-import { routeOf } from '../api/operations/route.ts';
+import { overHttp, routeOf } from '../api/operations/route.ts';
 import { lineOf, optionsOf } from '../cli/derive.ts';
 import { page, table } from './pages.ts';
 
 /** api/client/routes.ts. */
 export async function clientRoutes(): Promise<string> {
-  const routes = (await allOperations()).map((operation) => {
+  const routes = (await allOperations()).filter(overHttp).map((operation) => {
     const { method, url } = routeOf(operation);
     const key = /^\w+$/.test(operation.name) ? operation.name : `'${operation.name}'`;
     return `  ${key}: ['${method}', '${url}'${operation.long === undefined ? '' : ", 'long'"}],`;
@@ -50,6 +50,7 @@ function sectionOf(operation: Operation): string[] {
 }
 
 function httpText(operation: Operation): string {
+  if (overHttp(operation) === null) return 'not over HTTP, for it needs a path of its machine';
   const { method, url } = routeOf(operation);
   const path = url.replace(/:(\w+)/, (_, name: string) => name.toUpperCase());
   const answer = operation.long === undefined ? '' : ', answered with a job';

@@ -54,7 +54,7 @@ export async function fill(url: string): Promise<void> {
         `/v1/compare?first=${NAMES.teams[0]}&second=${NAMES.teams[1]}`,
         ({ measures }: { measures: readonly { tasks: number }[] }) => measures[0]?.tasks === TASKS,
       ),
-      await has(`/v1/runs/${NAMES.run}`, ({ stages }: { stages: readonly unknown[] }) => stages.length === STAGES),
+      await has(`/v1/plans/${NAMES.run}`, ({ stages }: { stages: readonly unknown[] }) => stages.length === STAGES),
     ];
     if (there.every(Boolean)) return;
   }

@@ -188,7 +188,7 @@ export function shapesByHand(): readonly Shape[] {
         },
       ),
     ]),
-    get(`/v1/runs/${NAMES.run}`, 'a run of a plan with long results'),
+    get(`/v1/plans/${NAMES.run}`, 'a run of a plan with long results'),
     get('/v1/jobs?limit=500', 'jobs'),
     get(`/v1/jobs/${NAMES.run}`, 'a job with a long result'),
     get(`/v1/compare?first=${NAMES.teams[0]}&second=${NAMES.teams[1]}`, 'two teams compared over 3,000 tasks'),

@@ -70,8 +70,9 @@ export const proof: Proof = {
     check('a plan whose engine is TRL runs to a release', result.released === true, result);
     if (result.released !== true) return { ok: false, lines };
     const id: string = result.rounds[0].candidates.team;
-    const shown = await troupe('plan', 'show', result.run);
-    const trained = shown.stages.find((stage: { kind: string }) => stage.kind === 'program').result;
+    const { stages } = await troupe('plan', 'show', result.run);
+    const { job_id } = stages.find((stage: { kind: string }) => stage.kind === 'program');
+    const { result: trained } = await troupe('jobs', 'show', job_id);
     const log = readFileSync(trained.log, 'utf8');
     check('the program was TRL', /trained \d+ rows with TRL \d/.test(log), log.slice(-300));
     const { rows } = await troupe(

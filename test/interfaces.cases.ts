@@ -10,6 +10,17 @@ export const SETTINGS = { judge: null, close_after: 1800, notify: { ops: { comma
 const job = { kind: 'freeze', spec: { recipe: { name: 'solved', where: 'reward >= 1', unit: 'step' } } };
 const unknown = { code: 'not_found' };
 
+const plan = {
+  name: 'nightly',
+  policies: {
+    fresh: {
+      recipe: { where: 'reward >= 1', split: { held_out: 0.2, seed: 1 } },
+      train: { method: 'sft', steps: 10, batch: 8, learning_rate: 1e-3 },
+    },
+  },
+  gate: { kind: 'offline' },
+};
+
 const bad = Buffer.from([0xff, 0x7b]);
 /** Records that were rejected before the operations are asked. */
 export const LETTERS = [
@@ -137,6 +148,33 @@ export const CASES: readonly Case[] = [
       rolled_back: expect.any(String),
     },
   ],
+  [
+    'plan.check',
+    () => ({ plan, rounds: 3, set: { seed: 2 } }),
+    {
+      plan: 'nightly',
+      rounds: 3,
+      problems: [expect.stringContaining('fresh has no released checkpoint'), expect.any(String), expect.any(String)],
+    },
+  ],
+  ['plan.check', () => ({ plan: { name: 'nightly' } }), { code: 'plan_invalid' }],
+  ['plan.check', () => ({ plan, rounds: 0 }), { code: 'usage' }],
+  ['plan.check', () => ({ plan, set: { 'gate.kind.of': 1 } }), { code: 'plan_invalid' }],
+  ['plan.run', () => ({ plan, detach: true }), { code: 'plan_blocked' }],
+  ['plan.list', () => ({ limit: 1 }), { total: 1, items: [{ run: 'read-1', released: null }] }],
+  ['plan.list', () => ({ filter: 'run = nobody' }), { total: 0, warnings: [expect.any(String)] }],
+  ['plan.show', () => ({ run: 'read-1' }), { run: { job_id: 'read-1', kind: 'plan' }, set: {}, stages: [] }],
+  ['plan.show', () => ({ run: 'nobody' }), unknown],
+  ['plan.schema', () => ({}), { type: 'object', properties: { gate: {} } }],
+  ['gate.show', () => ({ run: 'read-1' }), unknown],
+  ['gate.show', () => ({ run: 'nobody', round: 0 }), { code: 'usage' }],
+  [
+    'gate.accept',
+    (name) => ({ run: name, reason: 'reads well', detach: true }),
+    { run: 'NAME', gate: 'NAME/1/gate', state: 'running' },
+  ],
+  ['gate.accept', (name) => ({ run: name, detach: true }), unknown],
+  ['gate.refuse', () => ({ run: 'read-1', detach: true }), unknown],
   ['jobs.list', () => ({ kind: 'sft' }), { total: 2, items: [{ job_id: 'b' }, { job_id: 'a', waits_for: null }] }],
   ['jobs.list', () => ({ kind: 'sft', sort: 'job_id', limit: 1 }), { items: [{ job_id: 'a' }] }],
   ['jobs.list', () => ({ kind: 'sfd' }), { total: 0, warnings: ['Nothing has kind = "sfd". Did you mean sft?'] }],

@@ -18,6 +18,7 @@ import { createKey } from '../store/keys/api-keys.ts';
 import { recordRelease } from '../store/loop/release/releases.ts';
 import { requestJob } from '../store/queue/jobs/jobs.ts';
 import { runJobs } from '../store/queue/jobs/worker.ts';
+import { homeAt } from '../store/server/home.ts';
 import { type TestApp, testApp } from './api/support/app.ts';
 import { document, type Shell, warmShell } from './cli/support/troupe.ts';
 import { CASES, LETTERS, RECORDED, SETTINGS } from './interfaces.cases.ts';
@@ -61,10 +62,20 @@ beforeAll(async () => {
     await requestJob({ ...at.parts, now: () => new Date() }, { job_id, kind: 'sft', spec: { steps: 3 } });
   for (const by of INTERFACES)
     await requestJob({ ...at.parts, now: () => new Date() }, { job_id: `x-${by}`, kind: 'x', spec: {} });
+  await requestJob({ ...at.parts, now: () => new Date() }, { job_id: 'read-1', kind: 'plan', spec: { plan: {} } });
+  for (const by of INTERFACES)
+    await requestJob({ ...at.parts, now: () => new Date() }, { job_id: `x-${by}/1/gate`, kind: 'decision', spec: {} });
+  await at.db.query(`update troupe.job_queue set state = 'waiting' where kind = 'decision'`);
   await at.project();
   url = await at.app.listen({ host: '127.0.0.1', port: 0 });
   const jobs = { ...at.parts, now: () => new Date() };
-  const context = operationContext({ ...jobs, signal: stop.signal, settings: SETTINGS, env: process.env });
+  const served = {
+    settings: SETTINGS,
+    env: process.env,
+    home: homeAt(join(shell.folder, 'served')),
+    catchUp: at.project,
+  };
+  const context = operationContext({ ...jobs, ...served, signal: stop.signal });
   working = runJobs(jobs, { worker: 'test', handlers: operationHandler(context), signal: stop.signal, pollMs: 50 });
 });
 afterAll(async () => {
@@ -78,7 +89,8 @@ afterAll(async () => {
 
 async function answerOf(by: Interface, operation: Operation, input: Input): Promise<Answer> {
   if (by === 'command') {
-    if (input.job !== undefined) writeFileSync(join(shell.folder, 'job.yaml'), JSON.stringify(input.job));
+    for (const file of ['job', 'plan'])
+      if (input[file] !== undefined) writeFileSync(join(shell.folder, `${file}.yaml`), JSON.stringify(input[file]));
     const ended = await shell.run([...wordsOf(operation, input), '--json']);
     const printed = document(ended);
     return printed.error ? { error: printed.error } : { output: printed };
@@ -140,7 +152,7 @@ const alike = (answer: Answer, name: string | null): unknown =>
       .replace(/"release_id":"[0-9a-f]{16}"/g, '"release_id":"RELEASE"')
       // A job is in the log too.
       .replace(/"events":[1-9]\d*,"archived"/, '"events":0,"archived"')
-      .replace(/"seconds":[\d.]+/g, '"seconds":0')
+      .replace(/"(seconds|minutes)":[\d.]+/g, '"$1":0')
       .replace(/20\d\d-\d\d-\d\dT[\d:.]+Z/g, 'TIME'),
   );
 

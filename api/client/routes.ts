@@ -34,4 +34,12 @@ export const ROUTES: Readonly<Record<string, readonly [method: string, path: str
   release: ['POST', '/v1/release'],
   rollback: ['POST', '/v1/rollback'],
   'releases.list': ['GET', '/v1/releases'],
+  'gate.accept': ['POST', '/v1/gates/:run/accept', 'long'],
+  'gate.refuse': ['POST', '/v1/gates/:run/refuse', 'long'],
+  'gate.show': ['GET', '/v1/gates/:run'],
+  'plan.check': ['POST', '/v1/plans/check'],
+  'plan.list': ['GET', '/v1/plans'],
+  'plan.run': ['POST', '/v1/plans/run', 'long'],
+  'plan.schema': ['GET', '/v1/plans/schema'],
+  'plan.show': ['GET', '/v1/plans/:run'],
 };

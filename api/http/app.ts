@@ -44,7 +44,6 @@ import { otlpRoutes } from './routes/otlp.ts';
 import { pageRoutes } from './routes/page.ts';
 import { rolloutRoutes } from './routes/rollouts.ts';
 import { roundRoutes } from './routes/rounds.ts';
-import { runRoutes } from './routes/runs.ts';
 import { type SqlRoute, sqlRoutes } from './routes/sql.ts';
 import { tracingClientRoutes } from './routes/tracing-clients.ts';
 
@@ -231,7 +230,6 @@ async function mainRoutes(
   listRoutes(app, db);
   rolloutRoutes(app, { db, log, now: () => new Date(), runners, bodyLimit });
   roundRoutes(app, db);
-  runRoutes(app, db);
   operationRoutes(app, await allOperations(), operationContext(options));
   artifactRoutes(app, db);
   sqlRoutes(app, { reader });

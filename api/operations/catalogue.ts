@@ -18,6 +18,8 @@ export const NOUNS = {
   release: () => import('./release.ts'),
   rollback: () => import('./rollback.ts'),
   releases: () => import('./releases.ts'),
+  gate: () => import('./gate.ts'),
+  plan: () => import('./plan.ts'),
 } as const;
 
 type Modules = { readonly [N in keyof typeof NOUNS]: Awaited<ReturnType<(typeof NOUNS)[N]>> };

@@ -27,6 +27,9 @@ export type ReadContext = {
     readonly routes?: unknown;
     readonly upstreams?: unknown;
     readonly trainings?: number;
+    readonly runners?: Readonly<Record<string, unknown>> | null;
+    readonly rewards?: Readonly<Record<string, unknown>> | null;
+    readonly engines?: Readonly<Record<string, unknown>> | null;
   };
   readonly home: Home;
   readonly version: string;
@@ -34,6 +37,8 @@ export type ReadContext = {
   readonly patiently: Patiently;
   /** Says how far long work is. */
   readonly progress: (done: number, total: number, note?: string) => void;
+  /** Tells a person who watches what has happened. */
+  readonly say: (text: string) => void;
   /** Fires when whoever asked no longer wants the work done. */
   readonly signal: AbortSignal;
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -52,6 +57,8 @@ export type ChangeContext = ReadContext & {
   readonly redactor: Redactor;
   /** Which spans of a program belong together, besides what they say themselves. */
   readonly episodes: readonly EpisodeRule[];
+  /** Works on a run of a plan until it has ended or waits for a person; null where other processes do. */
+  readonly workOnRun: ((run: string, of: Pick<ReadContext, 'say' | 'signal'>) => Promise<void>) | null;
 };
 
 /** What prints an output for people. */
@@ -99,6 +106,10 @@ type Declaration<I extends TObject, O extends TSchema, C extends boolean, R> = {
   readonly long?: string;
   /** True: the answer may be large or costly, so that it is read on another thread of the server. */
   readonly large?: true;
+  /** True: it needs no project, so that the command opens none. */
+  readonly alone?: true;
+  /** True: over HTTP its input is a body, also where it changes nothing. */
+  readonly body?: true;
   /** True: agents ask it while they play, so over HTTP it answers from the tables as they are, with or without a projector. */
   readonly live?: true;
   readonly run: () => Promise<(context: Context<C>, input: FullInput<I>) => Promise<R>>;
@@ -148,8 +159,12 @@ export type Writing = {
   readonly text?: (value: never) => string;
   /** Each text is a part of an object. */
   readonly repeated?: true;
-  /** It is read from files of this machine; the command line knows how. */
-  readonly file?: 'job';
+  /** It is read from files of this machine; the command line knows how. A document is one file of YAML or JSON, `-` standard input. */
+  readonly file?: 'job' | 'document';
+  /** Where it is left out, it is the folder of the file of this field. */
+  readonly folderOf?: string;
+  /** It names a file or folder of the machine that does the work. `only`: there is no such field over HTTP. */
+  readonly path?: 'only';
 };
 const WRITING = 'x-command';
 
@@ -161,6 +176,9 @@ const withKeywords = <S extends TSchema>(schema: S, keywords: object): S =>
 
 export const written = <S extends TSchema>(schema: S, writing: Writing): S =>
   withKeywords(schema, { [WRITING]: writing });
+/** A field that names a file or folder of this machine. */
+export const local = <S extends TSchema>(schema: S, kind: Writing['path'] & string, writing: Writing = {}): S =>
+  written(schema, { ...writing, path: kind });
 export const position = <S extends TSchema>(schema: S): S => written(schema, { position: true });
 
 /** A field with another description. */

@@ -1,4 +1,5 @@
 /** The HTTP route of an operation. Pure. */
+import type { TObject } from 'typebox';
 import { nounOf, verbOf } from './names.ts';
 import { type Operation, writingOf } from './operation.ts';
 
@@ -14,6 +15,18 @@ export type Route = {
 const collectionOf = (noun: string): string =>
   `/v1/${noun.endsWith('s') ? noun : noun.endsWith('y') && !noun.endsWith('ey') ? `${noun.slice(0, -1)}ies` : `${noun}s`}`;
 
+/** The operation as it is over HTTP, where nobody names a path of the server; null where it needs one. */
+export function overHttp(operation: Operation): Operation | null {
+  const { properties, ...rest } = operation.input;
+  const isThere = (name: string) => writingOf(properties[name]!).path === undefined;
+  const required = (rest.required ?? []) as readonly string[];
+  if (!required.every(isThere)) return null;
+  const kept = <T>(all: Readonly<Record<string, T>>) =>
+    Object.fromEntries(Object.entries(all).filter(([name]) => isThere(name)));
+  const input = { ...rest, properties: kept(properties) };
+  return { ...operation, input: input as unknown as TObject, examples: operation.examples.map(kept) };
+}
+
 /** `list`, `add`, `create`, `show` and `remove` are the methods of HTTP; any other verb is a path of its own. */
 export function routeOf(operation: Operation): Route {
   const verb = verbOf(operation);
@@ -21,11 +34,12 @@ export function routeOf(operation: Operation): Route {
   const inPath = isNew ? null : idOf(operation);
   const noun = nounOf(operation);
   const one = `${verb === '' ? `/v1/${noun}` : collectionOf(noun)}${inPath === null ? '' : `/:${inPath}`}`;
-  if (verb === '') return { method: operation.changes ? 'POST' : 'GET', url: one, inPath };
+  const method = operation.changes || operation.body || operation.long !== undefined ? 'POST' : 'GET';
+  if (verb === '') return { method, url: one, inPath };
   if (verb === 'list' || verb === 'show') return { method: 'GET', url: one, inPath };
   if (isNew) return { method: 'POST', url: one, inPath };
   if (verb === 'remove') return { method: 'DELETE', url: one, inPath };
-  return { method: operation.changes ? 'POST' : 'GET', url: `${one}/${verb}`, inPath };
+  return { method, url: `${one}/${verb}`, inPath };
 }
 
 const idOf = ({ input: { properties, required } }: Operation): string | null =>

@@ -35,7 +35,7 @@ export async function runs(signal) {
 }
 
 export async function run(signal, _query, id) {
-  const { run: whole, stages } = await ask(`/v1/runs/${encodeURIComponent(id)}`, signal);
+  const { run: whole, stages } = await ask(`/v1/plans/${encodeURIComponent(id)}`, signal);
   const gates = stages.filter(({ gate }) => gate);
   const trainings = stages.filter(({ kind }) => TRAINS.test(kind));
   const curves = await Promise.all(trainings.map((job) => curvesOf(job, id, signal)));

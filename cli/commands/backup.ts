@@ -1,10 +1,10 @@
 /** `troupe backup`: a project in one file. */
 import type { Command } from 'commander';
+import { bytesText } from '../../api/operations/bytes.ts';
 import { countText } from '../../errors.ts';
 import { writeBackup } from '../../store/server/backup/backup.ts';
 import { openHome } from '../../store/server/home.ts';
 import { backupTarget } from '../backup-places.ts';
-import { bytesText } from '../bytes.ts';
 import { databaseCommand } from '../command.ts';
 import { growing } from '../growing.ts';
 import { print, printJson, say } from '../output.ts';

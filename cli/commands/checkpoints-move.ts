@@ -2,13 +2,13 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { type Command, InvalidArgumentError } from 'commander';
+import { bytesText } from '../../api/operations/bytes.ts';
 import { loadConfig } from '../../config.ts';
 import { countText, TroupeError } from '../../errors.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { query, rowsOf, sql } from '../../store/db/query.ts';
 import { homeAt } from '../../store/server/home.ts';
 import type { PruneRule } from '../../trainer/model/checkpoints/prune.ts';
-import { bytesText } from '../bytes.ts';
 import { checkpointAt, storeAt } from '../checkpoint-places.ts';
 import { type Flags, plainCommand, positive } from '../command.ts';
 import { withContext } from '../context.ts';

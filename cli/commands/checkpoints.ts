@@ -2,10 +2,10 @@
 import { existsSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import type { Command } from 'commander';
+import { bytesText } from '../../api/operations/bytes.ts';
 import { countText, EXIT, TroupeError } from '../../errors.ts';
 import { query, rowsOf, sql } from '../../store/db/query.ts';
 import { erasuresOf } from '../../store/keep/marks.ts';
-import { bytesText } from '../bytes.ts';
 import { checkpointAt, folderOf } from '../checkpoint-places.ts';
 import { plainCommand, projectCommand } from '../command.ts';
 import { answer, paint, print, printJson, table } from '../output.ts';

@@ -1,11 +1,11 @@
 /** `troupe model export`: a model as other programs load it. */
 import { basename, dirname, resolve } from 'node:path';
 import { type Command, Option } from 'commander';
+import { bytesText } from '../../api/operations/bytes.ts';
 import { countText, TroupeError } from '../../errors.ts';
 import type { Parts } from '../../trainer/model/files/disk.ts';
 import type { OpenModel } from '../../trainer/model/model-directory.ts';
-import { byteSize, bytesText } from '../bytes.ts';
-import { type Flags, plainCommand } from '../command.ts';
+import { byteSize, type Flags, plainCommand } from '../command.ts';
 import { print, printJson } from '../output.ts';
 
 const DTYPES = { f32: 'F32', f16: 'F16', bf16: 'BF16' } as const;

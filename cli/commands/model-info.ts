@@ -2,9 +2,9 @@
 import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
+import { bytesText } from '../../api/operations/bytes.ts';
 import { TroupeError } from '../../errors.ts';
 import type { ListedTensor, TensorList } from '../../trainer/model/files/tensor-list.ts';
-import { bytesText } from '../bytes.ts';
 import { plainCommand } from '../command.ts';
 import { print, printJson, table } from '../output.ts';
 

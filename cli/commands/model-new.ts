@@ -2,11 +2,11 @@
 import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { type Command, InvalidArgumentError } from 'commander';
+import { bytesText } from '../../api/operations/bytes.ts';
 import { EXIT, got, TroupeError, unreadable } from '../../errors.ts';
 import type { NewModel } from '../../trainer/model/model-directory.ts';
 import type { TokenizerFiles } from '../../trainer/model/tokens/tokenizer.ts';
 import type { ModelConfig } from '../../trainer/model/weights.ts';
-import { bytesText } from '../bytes.ts';
 import { type Flags, plainCommand, wholeNumber } from '../command.ts';
 import { print, printJson, progressBar, say } from '../output.ts';
 import { type RefusedLine, type TextFile, trainingText } from '../training/training-text.ts';

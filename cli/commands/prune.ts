@@ -2,11 +2,11 @@
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { archivePlaces } from '../../api/operations/archive-places.ts';
+import { bytesText } from '../../api/operations/bytes.ts';
 import { countText, EXIT, got, TroupeError } from '../../errors.ts';
 import { fileArtifacts } from '../../ingest/log/artifacts.ts';
 import type { PrunePlan, Pruning } from '../../store/keep/prune.ts';
 import { agreed } from '../agreed.ts';
-import { bytesText } from '../bytes.ts';
 import { type Flags, projectCommand, wholeNumber } from '../command.ts';
 import type { Context } from '../context.ts';
 import { episodeFilter } from '../episode-filter.ts';

@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { type Command, InvalidArgumentError } from 'commander';
+import { readTasksFile, readTeamFile } from '../../api/operations/played-files.ts';
 import { countText, EXIT, got, TroupeError } from '../../errors.ts';
 import { isRecord, parseRecord } from '../../ingest/events/json.ts';
 import type { Db } from '../../store/db/pool.ts';
@@ -22,8 +23,7 @@ import { budgeted } from '../budgets.ts';
 import { type Flags, number, projectCommand, untilInterrupted, wholeNumber } from '../command.ts';
 import { answer, type Bar, progressBar, say, table } from '../output.ts';
 import { settingsText, sweepSvg, sweepText } from '../sweep-plot.ts';
-import { readTasksFile } from '../tasks-file.ts';
-import { readTeamFile } from '../team-file.ts';
+
 import { pause } from '../waiting.ts';
 
 const HELP = `

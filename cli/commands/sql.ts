@@ -1,10 +1,10 @@
 /** `troupe sql`: one read-only query over the views, its plan, the list of the views, and a login for other programs. */
 import type { Command } from 'commander';
 import { Option } from 'commander';
+import { bytesText } from '../../api/operations/bytes.ts';
 import { countText, EXIT, TroupeError } from '../../errors.ts';
 import type { Db } from '../../store/db/pool.ts';
 import type { SqlCaps } from '../../store/explore/sql/sql.ts';
-import { bytesText } from '../bytes.ts';
 import { databaseCommand, type Flags, untilInterrupted, wholeNumber } from '../command.ts';
 import type { OpenDatabase } from '../database.ts';
 import { answer, print, printJson, say, table } from '../output.ts';

@@ -6,8 +6,7 @@ import type { PolicyLossName } from '../../trainer/learn/policy-losses.ts';
 import type { ScheduleName } from '../../trainer/learn/schedules.ts';
 import type { SftMean } from '../../trainer/learn/sft.ts';
 import type { ValueLossName } from '../../trainer/learn/value-head.ts';
-import { byteSize } from '../bytes.ts';
-import { number, plainCommand, positive, wholeNumber } from '../command.ts';
+import { byteSize, number, plainCommand, positive, wholeNumber } from '../command.ts';
 import type { LoraFlag } from '../training/training.ts';
 
 const SFT_LOSSES: readonly SftMean[] = ['token-mean', 'sequence-mean'];

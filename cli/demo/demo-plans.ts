@@ -3,8 +3,8 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type Document, parseDocument } from 'yaml';
+import { planOfFile } from '../../api/operations/plan/read.ts';
 import type { Plan } from '../../trainer/loop/plan/plan-schema.ts';
-import { planOf } from '../commands/plan.ts';
 import type { Bar } from '../output.ts';
 import type { RoleSettings } from '../processes/children.ts';
 
@@ -73,7 +73,7 @@ export async function demoPlan(
   const yaml = document.toString({ lineWidth: 0 });
   const file = join(folder, `${name}.yaml`);
   await writeFile(file, yaml);
-  return { plan: await planOf(file, {}), yaml };
+  return { plan: await planOfFile(file), yaml };
 }
 
 /** Rounds of a plan, where the options name them. */

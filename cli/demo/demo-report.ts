@@ -46,7 +46,7 @@ export function demoReport(
     `  ${troupe} sql "select checkpoint_id, count(distinct episode_id) as episodes from traj.lineage where relation = 'trained on' group by 1 limit 5"${where}`,
     `  ${troupe} sql "select method, role, round(avg(value)::numeric, 3) as mean, count(*) as steps from traj.rewards join traj.steps using (episode_id, step_id) group by 1, 2"${where}`,
     `  ${troupe} schedule list${where}`,
-    `  ${troupe} plan show${where}`,
+    `  ${troupe} plan list${where}`,
     `  ${troupe} up${where}     # then open the page it names`,
   ].join('\n');
 }

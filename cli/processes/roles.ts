@@ -146,7 +146,11 @@ export const ROLES: Readonly<Record<string, Role>> = {
     const training = { ...trainerHandlers(context, settings), gate, program };
     // A rollout waits for its team for hours, and a plan does milliseconds between two stages: neither holds up a training, nor is held up.
     const playing = Array.from({ length: ROLLOUTS }, () => ({ ...rollouts, reward }));
-    const operations = operationHandler({ ...operationContext(context, 'work'), signal: options.signal });
+    const operations = operationHandler({
+      ...operationContext(context, 'work'),
+      workOnRun: null,
+      signal: options.signal,
+    });
     const queues = [training, ...playing, { plan, play }, operations];
     await working(context, 'work', queues, options, turnOf(context));
     await Promise.all([closing, scheduling, watching, notifying]);

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { spentText } from '../../cli/commands/plan.ts';
+import { spentText } from '../../api/operations/plan/text.ts';
 
 const nothing = { tokens: 12, uncounted: 0, usd: null, unpriced: 0, untold: { tokens: 0, usd: 0 }, minutes: 2 };
 

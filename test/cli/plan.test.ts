@@ -89,7 +89,7 @@ describe('plans: from recorded episodes to a released checkpoint', () => {
       // Each row is "what is A plus B", five tokens, and an answer of two; 40 steps of 8 rows.
       expect(solver.tokens).toBe(7 * 40 * 8);
       expect(await released()).toEqual([]);
-      expect((await troupe('plan', 'show')).out).toEqual({ runs: [] });
+      expect((await troupe('plan', 'list')).out).toMatchObject({ items: [], total: 0 });
     },
     SLOW,
   );
@@ -289,13 +289,13 @@ describe('plans: from recorded episodes to a released checkpoint', () => {
       const file = written('empty', plan('empty', { policies: { solver: empty } }));
       const checked = await troupe('plan', 'check', file);
       expect([checked.code, checked.out.problems.length > 0]).toEqual([1, true]);
-      const runs = (await troupe('plan', 'show')).out.runs.length;
+      const { total } = (await troupe('plan', 'list')).out;
       for (const more of [[], ['--detach']]) {
         const { code, out } = await troupe('plan', 'run', file, ...more);
         expect([code, out.error.code]).toEqual([1, 'plan_blocked']);
         for (const problem of checked.out.problems) expect(out.error.message).toContain(problem);
       }
-      expect((await troupe('plan', 'show')).out.runs).toHaveLength(runs);
+      expect((await troupe('plan', 'list')).out.total).toBe(total);
       await troupe('schedule', 'add', 'empty', '--every', '1h', '--pause-after-failed', '1', '--plan', file);
       const { job_id } = (await troupe('schedule', 'run', 'empty')).out;
       const { child } = at.start(['run', 'work', '--json']);

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { byteSize, bytesText } from '../../cli/bytes.ts';
+import { bytesOf, bytesText } from '../../api/operations/bytes.ts';
 import { trainingText } from '../../cli/training/training-text.ts';
 import { countPieces } from '../../trainer/model/tokens/byte-pieces.ts';
 
@@ -90,11 +90,11 @@ describe('numbers of bytes', () => {
     ['12', 12],
     ['12B', 12],
   ])('%s is read as %d', (text, bytes) => {
-    expect(byteSize('max-shard')(text)).toBe(bytes);
+    expect(bytesOf(text)).toBe(bytes);
   });
 
   it.each(['', 'many', '-1', '0', '5XB', '1e9'])('%j is none', (text) => {
-    expect(() => byteSize('max-shard')(text)).toThrow(/--max-shard should be/);
+    expect(() => bytesOf(text)).toThrow(/^should be/);
   });
 
   it.each([

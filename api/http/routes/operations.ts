@@ -9,7 +9,7 @@ import { requestOperation } from '../../operations/job.ts';
 import { nounOf } from '../../operations/names.ts';
 import { type ChangeContext, type Operation, shownSchema } from '../../operations/operation.ts';
 import { perform } from '../../operations/perform.ts';
-import { type Route, routeOf } from '../../operations/route.ts';
+import { overHttp, type Route, routeOf } from '../../operations/route.ts';
 import { JSON_TYPE, readJson } from '../checked-body.ts';
 import { documented, type RouteDoc } from '../openapi.ts';
 import { queryValues } from '../query.ts';
@@ -33,6 +33,8 @@ export const operationContext = (served: ServerContext): ChangeContext => ({
   // A client waits for its answer and asks again itself.
   patiently: (work) => work(),
   progress: () => {},
+  say: () => {},
+  workOnRun: null,
   signal: new AbortController().signal,
   env: {},
   redactor: createRedactor([]),
@@ -45,7 +47,9 @@ export const operationContext = (served: ServerContext): ChangeContext => ({
 });
 
 export function operationRoutes(app: FastifyInstance, operations: readonly Operation[], context: ChangeContext): void {
-  for (const operation of operations) {
+  for (const declared of operations) {
+    const operation = overHttp(declared);
+    if (operation === null) continue;
     const route = routeOf(operation);
     const rest = withoutPath(operation.input, route);
     const asked = operation.live ? { ...context, catchUp: async () => {} } : context;

@@ -1,5 +1,5 @@
 /** A run of a plan with its stages, as the command, the API and the page show it. */
-import { countText } from '../../../errors.ts';
+import { countText, TroupeError } from '../../../errors.ts';
 import { isRecord } from '../../../ingest/events/json.ts';
 import type { Session } from '../../db/pool.ts';
 import { firstOf, query, rowsOf, sql } from '../../db/query.ts';
@@ -23,7 +23,7 @@ const jobsBelow = (db: Session, id: string) =>
     query
       .selectFrom('traj.jobs')
       .select([
-        'job_id',
+        sql<string>`job_id`.as('job_id'),
         'kind',
         'state',
         'outcome',
@@ -37,6 +37,34 @@ const jobsBelow = (db: Session, id: string) =>
       .where((job) => job.or([job('job_id', '=', id), job(sql<boolean>`starts_with(job_id, ${`${id}/`})`, '=', true)]))
       .orderBy('requested_at'),
   );
+
+/**
+ * How far a run is: ended, waiting for a person or for live episodes, or going on.
+ * @throws TroupeError `not_found`, `training_failed` with the reason of the run
+ */
+export async function stateOfRun(db: Pick<Session, 'query'>, run: string) {
+  const row = await firstOf(
+    db,
+    query
+      .selectFrom('troupe.job_queue as r')
+      .leftJoin('troupe.job_queue as w', (of) => of.onRef('w.job_id', '=', 'r.waits_for').on('w.state', '=', 'waiting'))
+      .select(['r.state', 'r.outcome', 'r.result', 'r.error', 'w.job_id as decision', 'w.kind'])
+      .where('r.job_id', '=', run),
+  );
+  if (row === undefined) throw new TroupeError('not_found', `There is no run ${run}; troupe plan list lists them.`);
+  const { outcome, result, error, decision, kind } = row;
+  if (row.state === 'finished') {
+    if (outcome === 'done') return { state: 'finished' as const, result };
+    throw new TroupeError('training_failed', `Run ${run} ${outcome}: ${isRecord(error) ? error.message : 'no reason'}`);
+  }
+  return decision !== null && (kind === 'decision' || kind === 'canary')
+    ? {
+        state: 'undecided' as const,
+        decision,
+        waits_for: kind === 'canary' ? ('canary' as const) : ('person' as const),
+      }
+    : { state: 'running' as const };
+}
 
 /** Minutes that a run has lasted, until now or its end, without the time in which it had ended; null where it is not in the queue. */
 export async function runMinutes(db: Pick<Session, 'query'>, id: string): Promise<number | null> {

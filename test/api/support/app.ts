@@ -10,6 +10,7 @@ import { fileArtifacts } from '../../../ingest/log/artifacts.ts';
 import { postgresBook, postgresLog } from '../../../ingest/log/postgres.ts';
 import { openReader } from '../../../store/db/reader.ts';
 import { projectBatch } from '../../../store/projecting/projector.ts';
+import { homeAt } from '../../../store/server/home.ts';
 import type { SampleAnswer, SampleAsk } from '../../../trainer/sample/infer-wire.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
 
@@ -45,6 +46,7 @@ export async function testApp(options: Partial<AppOptions> = {}): Promise<TestAp
       return reader;
     },
     version: '0.0.0',
+    home: homeAt(join(tmpdir(), 'troupe-test-home')),
     ...options,
   });
   return {
