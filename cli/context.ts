@@ -18,7 +18,7 @@ import { originalsIn } from '../store/log/originals.ts';
 import { projectAll } from '../store/projecting/projector.ts';
 import { type Home, homeAt, openHome } from '../store/server/home.ts';
 import { sealedFile } from '../store/server/sealed.ts';
-import { type OpenDatabase, type OpenOptions, patientReads, withDatabase } from './database.ts';
+import { type OpenDatabase, type OpenOptions, patientReads, serverOf, withDatabase } from './database.ts';
 import { kafkaAccess } from './kafka-access.ts';
 import { troubleReporter } from './output.ts';
 import { VERSION } from './version.ts';
@@ -111,6 +111,7 @@ export const operationContext = (context: Context, by: string): ChangeContext =>
   ...context,
   project: context.database.project,
   settings: context.config,
+  server: async () => serverOf(context.config),
   env: process.env,
   version: VERSION,
   by,

@@ -100,12 +100,18 @@ async function withOperationContext<T>(
   flags: Flags,
   work: (context: ChangeContext) => Promise<T>,
 ): Promise<T> {
-  if (alone) return work({ by: who(flags), env: process.env } as ChangeContext);
+  if (alone) {
+    const server = async () => {
+      const [{ loadConfig }, { serverOf }] = await Promise.all([import('../config.ts'), import('./database.ts')]);
+      return serverOf(loadConfig(flags, process.env));
+    };
+    return work({ by: who(flags), env: process.env, version: VERSION, server } as ChangeContext);
+  }
   if (changes) {
     const { enduring, operationContext, withContext } = await import('./context.ts');
     return withContext(flags, (context) => work(operationContext(enduring(context), who(flags))));
   }
-  const { patientReads, withDatabase } = await import('./database.ts');
+  const { patientReads, serverOf, withDatabase } = await import('./database.ts');
   return withDatabase(flags, (opened) => {
     const catchUp = async () => {
       const { withLog } = await import('./context.ts');
@@ -119,6 +125,7 @@ async function withOperationContext<T>(
       env: process.env,
       project: database.project,
       settings: config,
+      server: async () => serverOf(config),
       home: homeAt(config.home),
       version: VERSION,
       catchUp,

@@ -37,7 +37,7 @@ let key: string;
 let working: Promise<void>;
 const stop = new AbortController();
 beforeAll(async () => {
-  at = await testApp({ settings: SETTINGS, env: process.env });
+  at = await testApp({ settings: SETTINGS, env: process.env, server: async () => ({ databaseUrl: at.url }) });
   shell = warmShell({ DATABASE_URL: at.url, TROUPE_NOTIFY: JSON.stringify(SETTINGS.notify) });
   process.env.TROUPE_NOTIFY = JSON.stringify(SETTINGS.notify);
   project = await openProject({ home: join(shell.folder, 'home'), databaseUrl: at.url });

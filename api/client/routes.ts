@@ -42,4 +42,8 @@ export const ROUTES: Readonly<Record<string, readonly [method: string, path: str
   'plan.run': ['POST', '/v1/plans/run', 'long'],
   'plan.schema': ['GET', '/v1/plans/schema'],
   'plan.show': ['GET', '/v1/plans/:run'],
+  pool: ['POST', '/v1/pool'],
+  'project.create': ['POST', '/v1/projects'],
+  'project.list': ['GET', '/v1/projects'],
+  'recipe.schema': ['GET', '/v1/recipes/schema'],
 };

@@ -88,6 +88,8 @@ export type AppOptions = OriginOptions & {
   readonly env?: ReadContext['env'];
   /** Brings the tables up to the log. Default: waits some seconds for the process that does it. */
   readonly catchUp?: ReadContext['catchUp'];
+  /** Where the databases of all projects are. Default: that is not known. */
+  readonly server?: ReadContext['server'];
   /** The folders of this Troupe. */
   readonly home?: ReadContext['home'];
   readonly version: string;

@@ -20,6 +20,9 @@ export const NOUNS = {
   releases: () => import('./releases.ts'),
   gate: () => import('./gate.ts'),
   plan: () => import('./plan.ts'),
+  pool: () => import('./pool.ts'),
+  project: () => import('./project.ts'),
+  recipe: () => import('./recipe.ts'),
 } as const;
 
 type Modules = { readonly [N in keyof typeof NOUNS]: Awaited<ReturnType<(typeof NOUNS)[N]>> };

@@ -8,6 +8,7 @@ import type { Redactor } from '../../ingest/events/redact.ts';
 import type { ArtifactStore, EventLog, IngestLedger, Originals } from '../../ingest/log/log.ts';
 import type { LogSource } from '../../ingest/log/source.ts';
 import type { EpisodeRule } from '../../ingest/traces/otlp/episode-rules.ts';
+import type { DatabaseOptions } from '../../store/db/database.ts';
 import type { Patiently } from '../../store/db/patience.ts';
 import type { Db } from '../../store/db/pool.ts';
 import type { Scope } from '../../store/keys/api-key.ts';
@@ -32,6 +33,8 @@ export type ReadContext = {
     readonly engines?: Readonly<Record<string, unknown>> | null;
   };
   readonly home: Home;
+  /** Where the databases of all projects are. */
+  readonly server: () => Promise<Pick<DatabaseOptions, 'home' | 'databaseUrl' | 'embedded'>>;
   readonly version: string;
   /** Retries what can be repeated until the database, the broker and the disk allow it. */
   readonly patiently: Patiently;

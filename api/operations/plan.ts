@@ -202,6 +202,6 @@ export const schema = operation({
   scope: 'read',
   changes: false,
   alone: true,
-  run: async () => (await import('./plan/schema.ts')).schema,
-  text: async () => (await import('./plan/schema.ts')).printed,
+  run: async () => (await import('./schemas.ts')).plan,
+  text: async () => (await import('./schemas.ts')).printed,
 });

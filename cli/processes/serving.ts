@@ -8,6 +8,7 @@ import type { Config } from '../../config.ts';
 import type { Redactor } from '../../ingest/events/redact.ts';
 import { sealedKeys } from '../../store/keys/sealed-keys.ts';
 import type { Context } from '../context.ts';
+import { serverOf } from '../database.ts';
 import { VERSION } from '../version.ts';
 import { loopbackIsOpen } from './first-key.ts';
 import { openedOnce } from './opened-once.ts';
@@ -101,6 +102,7 @@ export async function openServing(context: Context, options: ServingOptions): Pr
     hosts: readHosts(config.hosts),
     project: context.database.project,
     settings: config,
+    server: async () => serverOf(config),
     env: process.env,
     home: context.home,
     version: VERSION,

@@ -197,7 +197,7 @@ describe('commands that record and look', () => {
         ['checkpoints'],
         ['jobs'],
         ['dataset', 'list'],
-        ['recipe'],
+        ['recipe', 'schema'],
         ['filter', 'reward >= 1 and role = coder'],
         ['doctor'],
         ['export'],
@@ -527,7 +527,7 @@ describe('commands that record and look', () => {
     try {
       expect(document(created)).toEqual({ project, created: true });
       expect(document(await at.run(['project', 'create', project, '--json']))).toEqual({ project, created: false });
-      expect(document(await at.run(['project', 'list', '--json'])).projects).toContain(project);
+      expect(document(await at.run(['project', 'list', '--limit', '500', '--json'])).items).toContainEqual({ project });
       expect(document(await at.run([...read, project]))).toEqual({
         items: [],
         total: 0,

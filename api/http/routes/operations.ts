@@ -1,6 +1,7 @@
 /** The routes of all operations: input from path, query and body; the output as it is. */
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { type TObject, Type } from 'typebox';
+import { TroupeError } from '../../../errors.ts';
 import { createRedactor } from '../../../ingest/events/redact.ts';
 import { originalsIn } from '../../../store/log/originals.ts';
 import { waitProjected } from '../../../store/projecting/positions.ts';
@@ -29,6 +30,9 @@ export const operationContext = (served: ServerContext): ChangeContext => ({
   settings: { notify: null, judge: null, close_after: 1800 },
   home: homeAt('.troupe'),
   version: '',
+  server: async () => {
+    throw new TroupeError('not_found', 'Other projects are not known here.');
+  },
   source: null,
   // A client waits for its answer and asks again itself.
   patiently: (work) => work(),
