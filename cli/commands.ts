@@ -145,7 +145,6 @@ export const COMMANDS: Readonly<Record<string, () => Promise<{ readonly addTo: A
   reset: () => import('./commands/reset.ts'),
   import: () => import('./commands/import.ts'),
   export: () => import('./commands/export.ts'),
-  rollout: () => import('./commands/rollout.ts'),
   reward: () => import('./commands/reward.ts'),
   sql: () => import('./commands/sql.ts'),
   show: () => import('./commands/show.ts'),

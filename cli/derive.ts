@@ -46,7 +46,7 @@ async function addOperation(group: Command, operation: Operation): Promise<void>
   const { about, notes, changes } = operation;
   const verb = verbOf(operation);
   const fields = fieldsOf(operation.input);
-  const command = verb === '' ? group : group.command(verb, { isDefault: verb === 'list' });
+  const command = verb === '' ? group : group.command(verb, { isDefault: verb === 'list' || verb === 'start' });
   command.description(about);
   for (const { path, schema, required } of fields) {
     const { position, file, repeated, value } = writingOf(schema);
@@ -249,7 +249,7 @@ function valueIn(name: string, schema: Field['schema'], written: unknown): unkno
     try {
       if (parse !== undefined) return parse(String(one));
     } catch (error) {
-      throw refused((error as Error).message, one);
+      throw error instanceof TroupeError ? error : refused((error as Error).message, one);
     }
     return /^(integer|number)$/.test(schema.type ?? '') && /^-?\d+(?:\.\d+)?$/.test(String(one)) ? Number(one) : one;
   });
@@ -259,7 +259,10 @@ function valueIn(name: string, schema: Field['schema'], written: unknown): unkno
   } catch (error) {
     const { expected = '' } = (error as TroupeError).detail;
     const shown = text === undefined ? expected : expected.replace(/\d+$/, (n) => text(Number(n) as never));
-    throw refused(`should ${shown}`, parsed.length === 1 ? [written].flat()[0] : written);
+    throw refused(
+      `should ${shown.startsWith('one of') ? 'have ' : ''}${shown}`,
+      parsed.length === 1 ? [written].flat()[0] : written,
+    );
   }
 }
 

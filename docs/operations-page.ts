@@ -2,7 +2,7 @@
 import { allOperations } from '../api/operations/catalogue.ts';
 import { methodOf, nounOf } from '../api/operations/names.ts';
 import type { Operation } from '../api/operations/operation.ts';
-import { overHttp, routeOf } from '../api/operations/route.ts';
+import { isJob, overHttp, routeOf } from '../api/operations/route.ts';
 import { lineOf, optionsOf } from '../cli/derive.ts';
 import { page, table } from './pages.ts';
 
@@ -11,7 +11,7 @@ export async function clientRoutes(): Promise<string> {
   const routes = (await allOperations()).filter(overHttp).map((operation) => {
     const { method, url } = routeOf(operation);
     const key = /^\w+$/.test(operation.name) ? operation.name : `'${operation.name}'`;
-    return `  ${key}: ['${method}', '${url}'${operation.long === undefined ? '' : ", 'long'"}],`;
+    return `  ${key}: ['${method}', '${url}'${isJob(operation) ? ", 'long'" : ''}],`;
   });
   return [
     '/** Made from the operations by `npm run docs`: the method and the path of each, which the client knows without their declarations. */',
@@ -53,6 +53,6 @@ function httpText(operation: Operation): string {
   if (overHttp(operation) === null) return 'not over HTTP, for it needs a path of its machine';
   const { method, url } = routeOf(operation);
   const path = url.replace(/:(\w+)/, (_, name: string) => name.toUpperCase());
-  const answer = operation.long === undefined ? '' : ', answered with a job';
+  const answer = isJob(operation) ? ', answered with a job' : '';
   return `\`${method} ${path}\`, scope \`${operation.scope}\`${answer}`;
 }

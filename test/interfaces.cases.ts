@@ -5,7 +5,13 @@ import { event } from './store/support/events.ts';
 
 type Case = readonly [operation: string, input: (name: string) => Readonly<Record<string, unknown>>, answer: object];
 
-export const SETTINGS = { judge: null, close_after: 1800, notify: { ops: { command: ['true'] } } };
+export const SETTINGS = {
+  ...{ judge: null, close_after: 1800, notify: { ops: { command: ['true'] } } },
+  runners: { desk: { workers: true } },
+};
+
+/** JSON lines of the tasks of a rollout. */
+export const TASKS = [{ task_id: 'a', prompt: 'x' }];
 
 const job = { kind: 'freeze', spec: { recipe: { name: 'solved', where: 'reward >= 1', unit: 'step' } } };
 const unknown = { code: 'not_found' };
@@ -180,6 +186,34 @@ export const CASES: readonly Case[] = [
   ['pool', () => ({ embedding_model: 'nobody' }), unknown],
   ['project.create', () => ({ name: '9 lives' }), { code: 'usage' }],
   ['project.list', () => ({ after: 'nonsense' }), { code: 'usage' }],
+  [
+    'rollout.start',
+    (id) => ({
+      runner: 'desk',
+      tasks: TASKS,
+      samples: 2,
+      id: `${id}-r`,
+      tags: { phase: 'rl' },
+      budget: { tokens: 9 },
+      detach: true,
+    }),
+    { rollout_id: 'NAME-r', state: 'running' },
+  ],
+  [
+    'rollout.start',
+    (id) => ({ runner: 'desk', tasks: TASKS, samples: 3, id: `${id}-r`, detach: true }),
+    { code: 'conflict' },
+  ],
+  ['rollout.start', () => ({ runner: 'dsk', tasks: TASKS, samples: 3 }), unknown],
+  ['rollout.start', () => ({ runner: 'desk', samples: 0, tasks: TASKS }), { code: 'usage' }],
+  ['rollout.start', () => ({ runner: 'desk', samples: 1, replay: { episode_id: 'first' } }), { code: 'usage' }],
+  ['rollout.show', (id) => ({ id: `${id}-r` }), { rollout_id: 'NAME-r', outcome: null, attempts: { done: 0 } }],
+  ['rollout.show', () => ({ id: 'nobody' }), unknown],
+  [
+    'rollout.sweep',
+    (id) => ({ runner: 'desk', tasks: TASKS, samples: 2, id: `${id}-r`, vary: { agents: [1, 2] }, detach: true }),
+    { sweep: 'NAME-r', rollouts: ['NAME-r.1', 'NAME-r.2'], points: null },
+  ],
   ['jobs.list', () => ({ kind: 'sft' }), { total: 2, items: [{ job_id: 'b' }, { job_id: 'a', waits_for: null }] }],
   ['jobs.list', () => ({ kind: 'sft', sort: 'job_id', limit: 1 }), { items: [{ job_id: 'a' }] }],
   ['jobs.list', () => ({ kind: 'sfd' }), { total: 0, warnings: ['Nothing has kind = "sfd". Did you mean sft?'] }],

@@ -21,7 +21,7 @@ import { runJobs } from '../store/queue/jobs/worker.ts';
 import { homeAt } from '../store/server/home.ts';
 import { type TestApp, testApp } from './api/support/app.ts';
 import { document, type Shell, warmShell } from './cli/support/troupe.ts';
-import { CASES, LETTERS, RECORDED, SETTINGS } from './interfaces.cases.ts';
+import { CASES, LETTERS, RECORDED, SETTINGS, TASKS } from './interfaces.cases.ts';
 
 const operations = await allOperations();
 const INTERFACES = ['command', 'http', 'library', 'client'] as const;
@@ -38,8 +38,13 @@ let working: Promise<void>;
 const stop = new AbortController();
 beforeAll(async () => {
   at = await testApp({ settings: SETTINGS, env: process.env, server: async () => ({ databaseUrl: at.url }) });
-  shell = warmShell({ DATABASE_URL: at.url, TROUPE_NOTIFY: JSON.stringify(SETTINGS.notify) });
+  shell = warmShell({
+    DATABASE_URL: at.url,
+    TROUPE_NOTIFY: JSON.stringify(SETTINGS.notify),
+    TROUPE_RUNNERS: JSON.stringify(SETTINGS.runners),
+  });
   process.env.TROUPE_NOTIFY = JSON.stringify(SETTINGS.notify);
+  process.env.TROUPE_RUNNERS = JSON.stringify(SETTINGS.runners);
   project = await openProject({ home: join(shell.folder, 'home'), databaseUrl: at.url });
   key = (await createKey(at.db, { name: 'http', scopes: ['admin'], expiresAt: null })).text;
   for (const { place, code, raw } of LETTERS)
@@ -82,6 +87,7 @@ afterAll(async () => {
   stop.abort();
   await working;
   delete process.env.TROUPE_NOTIFY;
+  delete process.env.TROUPE_RUNNERS;
   await project.close();
   await shell.remove();
   await at.close();
@@ -89,6 +95,7 @@ afterAll(async () => {
 
 async function answerOf(by: Interface, operation: Operation, input: Input): Promise<Answer> {
   if (by === 'command') {
+    writeFileSync(join(shell.folder, 'tasks.jsonl'), TASKS.map((task) => JSON.stringify(task)).join('\n'));
     for (const file of ['job', 'plan'])
       if (input[file] !== undefined) writeFileSync(join(shell.folder, `${file}.yaml`), JSON.stringify(input[file]));
     const ended = await shell.run([...wordsOf(operation, input), '--json']);
@@ -183,7 +190,10 @@ it.each(CASES.map(([name, inputFor, check], i) => ({ i, name, inputFor, check })
       await at.project();
       const input = inputFor(`x-${by}`);
       answers.push(
-        alike(await answerOf(by, operation, input), Object.values(input).includes(`x-${by}`) ? `x-${by}` : null),
+        alike(
+          await answerOf(by, operation, input),
+          Object.values(input).some((value) => String(value).startsWith(`x-${by}`)) ? `x-${by}` : null,
+        ),
       );
     }
     const [first, ...others] = answers;

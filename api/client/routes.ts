@@ -46,4 +46,7 @@ export const ROUTES: Readonly<Record<string, readonly [method: string, path: str
   'project.create': ['POST', '/v1/projects'],
   'project.list': ['GET', '/v1/projects'],
   'recipe.schema': ['GET', '/v1/recipes/schema'],
+  'rollout.show': ['GET', '/v1/rollouts/:id'],
+  'rollout.start': ['POST', '/v1/rollouts'],
+  'rollout.sweep': ['POST', '/v1/rollouts/sweep'],
 };

@@ -23,6 +23,7 @@ export const NOUNS = {
   pool: () => import('./pool.ts'),
   project: () => import('./project.ts'),
   recipe: () => import('./recipe.ts'),
+  rollout: () => import('./rollout.ts'),
 } as const;
 
 type Modules = { readonly [N in keyof typeof NOUNS]: Awaited<ReturnType<(typeof NOUNS)[N]>> };

@@ -107,6 +107,8 @@ type Declaration<I extends TObject, O extends TSchema, C extends boolean, R> = {
    * `onProgress`, and over HTTP it is a job, which `Idempotency-Key` makes safe to repeat.
    */
   readonly long?: string;
+  /** True: what it waits for is a job of its own, so that over HTTP it answers once that is requested. */
+  readonly requests?: true;
   /** True: the answer may be large or costly, so that it is read on another thread of the server. */
   readonly large?: true;
   /** True: it needs no project, so that the command opens none. */

@@ -15,6 +15,9 @@ export type Route = {
 const collectionOf = (noun: string): string =>
   `/v1/${noun.endsWith('s') ? noun : noun.endsWith('y') && !noun.endsWith('ey') ? `${noun.slice(0, -1)}ies` : `${noun}s`}`;
 
+/** Long work over HTTP, unless it waits for a job of its own. */
+export const isJob = ({ long, requests }: Operation): boolean => long !== undefined && !requests;
+
 /** The operation as it is over HTTP, where nobody names a path of the server; null where it needs one. */
 export function overHttp(operation: Operation): Operation | null {
   const { properties, ...rest } = operation.input;
@@ -27,10 +30,10 @@ export function overHttp(operation: Operation): Operation | null {
   return { ...operation, input: input as unknown as TObject, examples: operation.examples.map(kept) };
 }
 
-/** `list`, `add`, `create`, `show` and `remove` are the methods of HTTP; any other verb is a path of its own. */
+/** `list`, `add`, `create`, `start`, `show` and `remove` are the methods of HTTP; any other verb is a path of its own. */
 export function routeOf(operation: Operation): Route {
   const verb = verbOf(operation);
-  const isNew = verb === 'add' || verb === 'create';
+  const isNew = /^(add|create|start)$/.test(verb);
   const inPath = isNew ? null : idOf(operation);
   const noun = nounOf(operation);
   const one = `${verb === '' ? `/v1/${noun}` : collectionOf(noun)}${inPath === null ? '' : `/:${inPath}`}`;

@@ -12,7 +12,8 @@ import { readRunners } from '../../trainer/loop/play/runners.ts';
 import { expectBelow } from '../support/measured.ts';
 import { post, type TestApp, testApp } from './support/app.ts';
 
-const runners = readRunners({
+const settings = { judge: null, close_after: 1800, notify: null };
+const RUNNERS = {
   pool: { workers: true, lease_s: 30, timeout_s: 60, agent: 'solver' },
   brief: { workers: true, lease_s: 4, timeout_s: 60 },
   here: { command: ['true'] },
@@ -22,7 +23,8 @@ const runners = readRunners({
     timeout_s: 60,
     reward: { sql: "select 1 / (answer = 'right')::int as reward from traj.episodes where episode_id = :episode" },
   },
-});
+};
+const runners = readRunners(RUNNERS);
 
 type Lease = Awaited<ReturnType<typeof leaseOf>>[number];
 
@@ -36,7 +38,7 @@ const playRollouts = (): Promise<void> => {
   return runJobs(context, { worker: 'w', handlers, signal, pollMs: 20 });
 };
 beforeEach(async () => {
-  at = await testApp({ runners });
+  at = await testApp({ runners, settings: { ...settings, runners: RUNNERS } });
   stop = new AbortController();
   running = [runProjector(at.db, { signal: stop.signal, onTrouble: () => {} }), playRollouts()];
 });
@@ -78,7 +80,7 @@ const result = async () => (await waitForJob(at.db, 'r', { timeoutMs: 60_000 }))
 
 describe('workers', () => {
   it('lease each episode once, play it by its base path, and finish it; then the group is complete', async () => {
-    expect(await begin()).toEqual({ status: 202, rollout_id: 'r' });
+    expect(await begin()).toEqual({ status: 200, rollout_id: 'r', state: 'running' });
     const [one, two] = [await leased(), await leased()];
     expect(one).toMatchObject({
       attempt_id: 'r/a/0',
@@ -328,7 +330,7 @@ describe('what does not fit is refused by name', () => {
   it.each([
     ['', { runner: 'none', tasks: [{ task_id: 'a' }], samples: 1 }, 404, /no runner "none"; it has pool, brief, here/],
     ['', { runner: 'pool', tasks: [], samples: 1 }, 400, /tasks/],
-    ['', { runner: 'pool', tasks: [{ task_id: 'a' }], samples: 1, command: ['rm'] }, 400, /it has no "command"/],
+    ['', { runner: 'pool', tasks: [{ task_id: 'a' }], samples: 1, command: ['rm'] }, 400, /has no "command"/],
     ['', { id: 'a/b', runner: 'pool', tasks: [{ task_id: 'a' }], samples: 1 }, 400, /id of a rollout/],
     ['/lease', { runner: 'here' }, 400, /is a command, which Troupe starts itself/],
     ['/heartbeat', { attempt_id: 'r/none/0', token: 1 }, 404, /no attempt r\/none\/0/],
@@ -342,7 +344,7 @@ describe('what does not fit is refused by name', () => {
 
   it('another rollout under the same name, while the same one again changes nothing', async () => {
     await begin();
-    expect(await begin()).toMatchObject({ status: 202 });
+    expect(await begin()).toMatchObject({ status: 200 });
     expect(await begin({ samples: 3 })).toMatchObject({ status: 409, code: 'conflict' });
   });
 

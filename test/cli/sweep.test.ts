@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest';
-import { sweepSummary } from '../../cli/commands/rollout.ts';
-import { sweepSvg, sweepText } from '../../cli/sweep-plot.ts';
+import { sweepSvg, sweepText } from '../../api/operations/rollout/sweep-plot.ts';
+import { sweepSummary } from '../../api/operations/rollout/text.ts';
+import { table } from '../../cli/output.ts';
 import { combinations, type SweepPoint } from '../../trainer/loop/play/sweep.ts';
 
 it('Every combination of the values comes once', () => {
@@ -40,7 +41,7 @@ it('The plot says what a star is where settings share a place', () => {
 it('A combination without a reward or tokens is in the table as unknown, and not in the plot', () => {
   const points = [point(1, 0.25, 100), point(2, null, 400), point(4, 0.5, null)];
   expect(sweepText(points)).toBeNull();
-  const text = sweepSummary(points);
+  const text = sweepSummary(points, { table });
   expect(text).toMatch(/a +agents=1 +8 +0\.25 +0\.15 to 0\.35 +100 +0 +sweep\.1/);
   expect(text).toMatch(/b +agents=2 +8 +\S* +\S* +400 +8 +sweep\.2/);
   const svg = sweepSvg(points);
@@ -51,10 +52,13 @@ it('A combination without a reward or tokens is in the table as unknown, and not
 
 it('The tasks that are left out are listed below the table', () => {
   const points = [point(1, 0.25, 100), point(2, 0.5, 400)];
-  expect(sweepSummary(points)).not.toContain('Left out');
-  expect(sweepSummary(points.map((one) => ({ ...one, left_out: 2 })))).toContain(
-    'Left out under every setting: 2 of 6',
-  );
+  expect(sweepSummary(points, { table })).not.toContain('Left out');
+  expect(
+    sweepSummary(
+      points.map((one) => ({ ...one, left_out: 2 })),
+      { table },
+    ),
+  ).toContain('Left out under every setting: 2 of 6');
 });
 
 it('Names in the SVG are escaped', () => {

@@ -10,7 +10,7 @@ import { requestOperation } from '../../operations/job.ts';
 import { nounOf } from '../../operations/names.ts';
 import { type ChangeContext, type Operation, shownSchema } from '../../operations/operation.ts';
 import { perform } from '../../operations/perform.ts';
-import { overHttp, type Route, routeOf } from '../../operations/route.ts';
+import { isJob, overHttp, type Route, routeOf } from '../../operations/route.ts';
 import { JSON_TYPE, readJson } from '../checked-body.ts';
 import { documented, type RouteDoc } from '../openapi.ts';
 import { queryValues } from '../query.ts';
@@ -65,7 +65,7 @@ export function operationRoutes(app: FastifyInstance, operations: readonly Opera
         const given = route.method === 'POST' ? await bodyOf(request) : queryValues(request.query, rest);
         const by = request.identity?.key ?? asked.by;
         const input = { ...(given as object), ...inPathOf(operation, request.params) };
-        if (operation.long === undefined) return perform(operation, { ...asked, by }, input);
+        if (!isJob(operation)) return perform(operation, { ...asked, by }, input);
         const key = request.headers['idempotency-key'];
         const job = await requestOperation({ ...asked, by }, operation, { input, key: key?.toString() });
         return reply
@@ -100,7 +100,7 @@ function withoutPath({ properties, ...rest }: TObject, { inPath }: Route): TObje
 }
 
 function docOf(operation: Operation, { method, inPath }: Route, rest: TObject): RouteDoc {
-  const { name, about, notes, scope, output, examples, long, large } = operation;
+  const { name, about, notes, scope, output, examples, large } = operation;
   const schema = shownSchema(rest);
   const bodies = examples.map((example) =>
     Object.fromEntries(Object.entries(example).filter(([field]) => field !== inPath)),
@@ -122,10 +122,9 @@ function docOf(operation: Operation, { method, inPath }: Route, rest: TObject): 
         }
       : { query: schema }),
     ...(large === undefined ? {} : { large }),
-    ...(long === undefined ? {} : { headers: IDEMPOTENCY }),
-    answers:
-      long === undefined
-        ? { 200: { about: 'the output', schema: output } }
-        : { 202: { about: 'a job; its result is the output', schema: Requested } },
+    ...(isJob(operation) ? { headers: IDEMPOTENCY } : {}),
+    answers: isJob(operation)
+      ? { 202: { about: 'a job; its result is the output', schema: Requested } }
+      : { 200: { about: 'the output', schema: output } },
   };
 }

@@ -1,30 +1,14 @@
-/** Rollouts over HTTP: requested by the name of a runner, leased and finished by workers. */
-import { randomUUID } from 'node:crypto';
 import type { FastifyInstance } from 'fastify';
 import { type TObject, Type } from 'typebox';
-import { TroupeError } from '../../../errors.ts';
 import { sharedNotifications } from '../../../store/db/notifications.ts';
-import { firstOf, query } from '../../../store/db/query.ts';
-import { ATTEMPTS_ADDED, attemptCounts } from '../../../store/loop/play/attempts.ts';
-import { requestRollout } from '../../../store/loop/play/request.ts';
-import { AskedRollout, checkedRolloutId, ROLLOUT, TeamAsked } from '../../../store/loop/play/rollout.ts';
+import { ATTEMPTS_ADDED } from '../../../store/loop/play/attempts.ts';
 import type { JobContext } from '../../../store/queue/jobs/jobs.ts';
 import { beat, finish, lease, workersRunner } from '../../../trainer/loop/play/leases.ts';
-import { findRunner, type Runner } from '../../../trainer/loop/play/runners.ts';
+import type { Runner } from '../../../trainer/loop/play/runners.ts';
 import { bodyOf, JSON_TYPE } from '../checked-body.ts';
 import { documented, type RouteDoc } from '../openapi.ts';
-import { readId } from '../query.ts';
 import { untilGone } from '../until-gone.ts';
 
-const Asked = Type.Object(
-  {
-    id: Type.Optional(Type.String({ description: 'name of the rollout; asking again for the same changes nothing' })),
-    ...AskedRollout.properties,
-    tasks: Type.Optional(AskedRollout.properties.tasks),
-    team: Type.Optional(TeamAsked),
-  },
-  { additionalProperties: false },
-);
 /** Attempts that a request leases or ends. */
 const MOST_ATTEMPTS = 1000;
 const Lease = Type.Object(
@@ -65,19 +49,6 @@ const Finish = Type.Object(
 );
 const Nullable = (schema: ReturnType<typeof Type.String>) => Type.Union([schema, Type.Null()]);
 const Open = Type.Object({}, { additionalProperties: true });
-const State = Type.Object({
-  rollout_id: Type.String(),
-  state: Type.Enum(['waiting', 'running', 'finished']),
-  outcome: Nullable(Type.String()),
-  attempts: Type.Object({
-    waiting: Type.Integer(),
-    running: Type.Integer(),
-    done: Type.Integer(),
-    failed: Type.Integer(),
-  }),
-  result: Type.Union([Open, Type.Null()]),
-  error: Type.Union([Open, Type.Null()]),
-});
 
 const doc = (summary: string, schema: TObject, answer: RouteDoc['answers']): RouteDoc => ({
   summary,
@@ -93,42 +64,6 @@ export function rolloutRoutes(app: FastifyInstance, { runners, bodyLimit, ...con
   const { db } = context;
   const added = sharedNotifications(db, ATTEMPTS_ADDED);
   app.addHook('preClose', added.close);
-  app.post(
-    '/v1/rollouts',
-    documented(
-      doc('Asks for a rollout: tasks times samples by a runner of the configuration.', Asked, {
-        202: { about: 'its id', schema: Type.Object({ rollout_id: Type.String() }) },
-      }),
-    ),
-    async (request, reply) => {
-      const { id = `r-${randomUUID()}`, ...spec } = await bodyOf(request, Asked, bodyLimit);
-      findRunner(runners, spec.runner);
-      await requestRollout(context, checkedRolloutId(id), spec);
-      return reply.code(202).send({ rollout_id: id });
-    },
-  );
-  app.get<{ Params: { id: string } }>(
-    '/v1/rollouts/:id',
-    documented({
-      summary: 'State of a rollout, and its result once it has ended.',
-      tag: 'rollouts',
-      scope: 'rollout',
-      answers: { 200: { about: 'its state', schema: State } },
-    }),
-    async (request) => {
-      const id = readId(request.params.id);
-      const job = await firstOf(
-        db,
-        query
-          .selectFrom('troupe.job_queue')
-          .select(['state', 'outcome', 'result', 'error'])
-          .where('job_id', '=', id)
-          .where('kind', '=', ROLLOUT),
-      );
-      if (job === undefined) throw new TroupeError('not_found', `There is no rollout ${id}.`);
-      return { rollout_id: id, ...job, attempts: await attemptCounts(db, id) };
-    },
-  );
   app.post(
     '/v1/rollouts/lease',
     documented(

@@ -91,7 +91,7 @@ const FAULTS = {
 export type FaultName = keyof typeof FAULTS;
 export const FAULT_NAMES = Object.keys(FAULTS) as [FaultName, ...FaultName[]];
 export const FaultSpec = Type.Enum(FAULT_NAMES, {
-  description: 'a failure mode of MAST that is put into the step; `troupe help rollout` lists them',
+  description: 'a failure mode of MAST that is put into the step; `troupe rollout start --help` lists them',
 });
 
 /** The fault of this name. */

@@ -1,5 +1,5 @@
 /** Reward against tokens of each combination of a sweep: as characters for a terminal, and as SVG. Both are pure. */
-import type { Settings, SweepPoint } from '../trainer/loop/play/sweep.ts';
+import type { Settings, SweepPoint } from '../../../trainer/loop/play/sweep.ts';
 
 type PlotPoint = SweepPoint & { readonly reward: number; readonly tokens: number };
 
