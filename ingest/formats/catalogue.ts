@@ -21,13 +21,16 @@ import { openaiAgents } from './frameworks/openai-agents.ts';
 import { redel } from './frameworks/redel.ts';
 import type { Format, Head } from './kit/format.ts';
 import { claudeCode } from './sessions/claude-code.ts';
+import { claudeStream } from './sessions/claude-stream.ts';
 import { cline } from './sessions/cline.ts';
 import { codex } from './sessions/codex.ts';
+import { codexExec } from './sessions/codex-exec.ts';
 import { geminiCli } from './sessions/gemini-cli.ts';
 import { miniSweAgent } from './sessions/mini-swe-agent.ts';
 import { opencode } from './sessions/opencode.ts';
 import { openhands } from './sessions/openhands.ts';
 import { pi } from './sessions/pi.ts';
+import { qwenCode } from './sessions/qwen-code.ts';
 import { sessionTraces } from './sessions/session-traces.ts';
 import { sweAgent } from './sessions/swe-agent.ts';
 import { langfuse } from './traces/langfuse.ts';
@@ -65,9 +68,12 @@ const formats: Format[] = [
   autogen,
   agentscope,
   claudeCode,
+  claudeStream,
   codex,
+  codexExec,
   pi,
   geminiCli,
+  qwenCode,
   opencode,
   sessionTraces,
   crewai,

@@ -5,7 +5,13 @@ import type { NativeRefusal } from '../kit/format.ts';
 import { badIdentifier, refusal } from '../kit/native.ts';
 
 /** A line that passed `badLine`; `seq` is its place in the file. A copied one belongs to another session. */
-export type Line = { readonly seq: number; readonly fields: JsonObject; readonly copied?: boolean };
+export type Line = {
+  readonly seq: number;
+  readonly fields: JsonObject;
+  readonly copied?: boolean;
+  /** Whether its place orders it though it has a time: not all lines beside it have one. */
+  readonly isPlaced?: boolean;
+};
 /** The agent that the person talks to. */
 export const MAIN = 'main';
 

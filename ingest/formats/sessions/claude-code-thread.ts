@@ -9,7 +9,8 @@ import { usageOf } from '../kit/usage.ts';
 import { blocksOf, type Line, MAIN, promptOf, SYNTHETIC } from './claude-code-lines.ts';
 
 /** Lines of one session stand in several files, so that their times order them; the place in the file does where there is no time. */
-export const placeOf = ({ fields, seq }: Line) => (timeOfText(fields.timestamp) === null ? { seq } : {});
+export const placeOf = ({ fields, seq, isPlaced }: Line) =>
+  isPlaced || timeOfText(fields.timestamp) === null ? { seq } : {};
 
 type ContextMessage = Readonly<Record<string, unknown>> & { readonly role: string; readonly content: Part[] };
 
@@ -277,6 +278,7 @@ const LINE = [
   'isSidechain',
   'agentId',
   'attributionAgent',
+  'startedBy',
   'sourceToolAssistantUUID',
   'promptId',
   'cwd',

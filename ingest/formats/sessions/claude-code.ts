@@ -13,7 +13,7 @@ import { isIdentifier } from '../../events/text.ts';
 import type { Conversion, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
 import { marksOf } from '../kit/marks.ts';
 import { refusal, refused, revisedEmitter } from '../kit/native.ts';
-import { NO_TOKEN_IDS, taskOf, timeOfText } from '../kit/run.ts';
+import { NO_TOKEN_IDS, type Run, taskOf, timeOfText } from '../kit/run.ts';
 import { Trace } from '../kit/trace.ts';
 import {
   agentsOf,
@@ -87,7 +87,7 @@ function convert(record: NativeRecord): Conversion {
   const original = conversations.length > 0 ? writtenJson(list) : null;
   return {
     drafts: conversations.flatMap(([id, lines]) =>
-      sessionDrafts(new Trace(emit, NAME, { ...record, canonical: original! }, id), lines, {
+      sessionDrafts(NAME, new Trace(emit, NAME, { ...record, canonical: original! }, id), lines, {
         broken: broken.has(id),
         origin: origins.get(id),
         workflow: record.path === undefined ? undefined : WORKFLOW.exec(record.path)?.[1],
@@ -116,23 +116,32 @@ const isMessage = ({ fields }: Line): boolean => fields.type === 'user' || field
 const timeOf = ({ fields }: Line): string | null => timeOfText(fields.timestamp);
 
 /** What is known of the lines of a session beside what they say. */
-type Beside = {
+type Beside = Partial<Pick<Run, 'started' | 'finished'>> & {
   readonly broken: boolean;
+  readonly flags?: readonly string[];
+  /** The model of the main agent. */
+  readonly model?: string | undefined;
   /** The session that others of them are of. */
-  readonly origin: string | undefined;
+  readonly origin?: string | undefined;
   /** The workflow whose agents they are of: only the folder of their file names it. */
-  readonly workflow: string | undefined;
+  readonly workflow?: string | undefined;
 };
 
 /** Where a workflow keeps the files of its agents. */
 const WORKFLOW = /[\\/]subagents[\\/]workflows[\\/]([^\\/]+)[\\/][^\\/]+$/;
 
-function sessionDrafts(trace: Trace, lines: readonly Line[], { broken, origin, workflow }: Beside): readonly Draft[] {
+/** The events of a session, in the name of a format. */
+export function sessionDrafts(
+  name: string,
+  trace: Trace,
+  lines: readonly Line[],
+  { broken, flags = [], model, origin, workflow, started, finished }: Beside,
+): readonly Draft[] {
   const { episodeId } = trace;
   const agentOf = agentsOf(lines);
   const threads = groupBy(lines, agentOf);
   const main = (threads.get(MAIN) ?? []).filter(isMessage);
-  const alone = { session_id: episodeId, native: { format: NAME }, flags: [NO_TOKEN_IDS, 'incomplete'] };
+  const alone = { session_id: episodeId, native: { format: name }, flags: [NO_TOKEN_IDS, 'incomplete'] };
   // The file of a sub-agent: its session begins and ends in the file of the main agent, whose beginning has a time and shows.
   if (main.length === 0) trace.add('episode.started', ['alone'], alone);
   addStartedAgents(trace, lines, agentOf, threads, workflow);
@@ -149,21 +158,23 @@ function sessionDrafts(trace: Trace, lines: readonly Line[], { broken, origin, w
     task: isHeadless(threads.get(MAIN)!, MAIN)
       ? null
       : taskOf(
-          NAME,
+          name,
           main.map(({ fields }) => promptOf(fields)).find((text) => text !== null),
         ),
     started: {
       session_id: episodeId,
-      flags: [NO_TOKEN_IDS, ...(broken || hasGap(threads.get(MAIN)!, MAIN) ? ['incomplete'] : [])],
+      flags: [NO_TOKEN_IDS, ...(broken || hasGap(threads.get(MAIN)!, MAIN) ? ['incomplete'] : []), ...flags],
       parent_episode_id: isIdentifier(parent) && parent !== episodeId ? parent : undefined,
       tags: without({ cwd, git_branch: gitBranch, version, team: teamName, teammate: agentName }),
+      ...started,
     },
     startedAt: timeOf(first),
-    agents: [MAIN],
+    agents: [{ agent_id: MAIN, model }],
     finished: {
       outcome: 'unknown',
       answer: answer && answer.length > 0 ? answer.join('\n') : undefined,
       stop_reason: typeof reason === 'string' ? reason : undefined,
+      ...finished,
     },
     finishedAt: timeOf(main.at(-1)!),
   }).drafts;
@@ -192,7 +203,8 @@ function addStartedAgents(
     if (agentId === MAIN || !thread.some(isMessage)) continue;
     const type = thread.map(({ fields }) => fields.attributionAgent).find(isIdentifier);
     const asked = thread.map(({ fields }) => promptOf(fields)).find((text) => text !== null);
-    const call = [...calls.values()].find(({ block }) => asked !== null && inputOf(block).prompt === asked);
+    const started = calls.get(thread[0]!.fields.startedBy);
+    const call = started ?? [...calls.values()].find(({ block }) => asked !== null && inputOf(block).prompt === asked);
     const by = call && agentOf(call.line) !== agentId ? call : undefined;
     addAgent(agentId, type ?? inputOf(by?.block).subagent_type, by, timeOf(thread[0]!));
   }

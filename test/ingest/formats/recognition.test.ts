@@ -101,29 +101,6 @@ const FOREIGN: readonly (readonly [program: string, shape: Head['shape'], record
     [{ id: 'c', messages: [{ id: 'm', role: 'user', parts: [{ type: 'text', text: 'q' }] }] }],
   ],
   [
-    'a session of another command line',
-    'lines',
-    [
-      {
-        uuid: 'u1',
-        parentUuid: null,
-        sessionId: 's',
-        type: 'user',
-        cwd: '/w',
-        message: { role: 'user', parts: [{ text: 'q' }] },
-      },
-      { uuid: 'u2', parentUuid: 'u1', sessionId: 's', type: 'system', subtype: 'ui_telemetry', systemPayload: {} },
-      {
-        uuid: 'u3',
-        parentUuid: 'u2',
-        sessionId: 's',
-        type: 'assistant',
-        model: 'm',
-        message: { role: 'model', parts: [{ text: 'a' }] },
-      },
-    ],
-  ],
-  [
     'calls that a test double of a model client recorded',
     'array',
     [
@@ -171,11 +148,19 @@ const FOREIGN: readonly (readonly [program: string, shape: Head['shape'], record
     [{ custom_id: 'r', result: { type: 'succeeded', message: { role: 'assistant', content: [] } } }],
   ],
   [
-    'events of a command line in a pipe',
+    'events of a service whose turns and items have other members',
     'lines',
     [
-      { type: 'thread.started', thread_id: 't' },
-      { type: 'item.completed', item: { type: 'agent_message', text: 'a' } },
+      { type: 'turn.started', turn: 1 },
+      { type: 'item.completed', item: 'anchor chain' },
+    ],
+  ],
+  [
+    'lines of a chat server with sessions',
+    'lines',
+    [
+      { type: 'user', session_id: 's', message: 'Is the tide high?' },
+      { type: 'result', session_id: 's', result: 'Yes.' },
     ],
   ],
   [

@@ -1,0 +1,127 @@
+/**
+ * Sessions of Qwen Code, `~/.qwen/projects/<folder>/chats/<session>.jsonl`: lines as Claude Code writes them, with messages of the Gemini
+ * API. Read from what version 0.15.10 (npm @qwen-code/qwen-code) writes against a scripted model server.
+ */
+import { given, isRecord, type JsonObject, without } from '../../events/json.ts';
+import { writtenJson } from '../../events/spelling.ts';
+import { isIdentifier } from '../../events/text.ts';
+import type { Conversion, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
+import { marksOf } from '../kit/marks.ts';
+import { refusal, refused, revisedEmitter } from '../kit/native.ts';
+import { timeOfText } from '../kit/run.ts';
+import { Trace } from '../kit/trace.ts';
+import { sessionDrafts } from './claude-code.ts';
+import { badLine, type Line } from './claude-code-lines.ts';
+import { isContent } from './gemini-records.ts';
+
+const NAME = 'qwen-code';
+const emit = revisedEmitter(NAME);
+
+const isSessionLine = (record: unknown): record is JsonObject & { readonly sessionId: string } =>
+  isRecord(record) &&
+  isIdentifier(record.sessionId) &&
+  'uuid' in record &&
+  (isContent(record.message) || (record.type === 'system' && 'systemPayload' in record));
+
+const sessionsIn = (lines: readonly unknown[]): string[] => [
+  ...new Set(lines.filter(isSessionLine).map(({ sessionId }) => sessionId)),
+];
+
+export const qwenCode: Format = {
+  name: NAME,
+  summary: 'Sessions of Qwen Code: lines of {uuid, parentUuid, sessionId, type, message: {role, parts}}',
+  recognises: ({ records }) => records.some(isSessionLine),
+  gathers: () => 'file',
+  joins: {
+    names: sessionsIn,
+    episodes: sessionsIn,
+    marks: (line) => (isRecord(line) ? marksOf([line.uuid], [line.parentUuid]) : marksOf([], [])),
+    timeOf: (line) => (isRecord(line) ? timeOfText(line.timestamp) : null),
+    needsName: true,
+  },
+  convert,
+  restates: new Set(['task.defined']),
+};
+
+function convert(record: NativeRecord): Conversion {
+  const list = Array.isArray(record.value) ? (record.value as unknown[]) : [record.value];
+  const refusals: NativeRefusal[] = [];
+  const sessions = new Map<string, Line[]>();
+  const seen = new Set<unknown>();
+  for (const [seq, native] of list.entries()) {
+    const lines = linesOf(native, seq);
+    const bad = lines.map(({ fields }) => badLine(fields)).find((one) => one !== null);
+    if (bad) refusals.push({ ...bad, at: seq });
+    const [first] = lines;
+    if (bad || !first || !isIdentifier(first.fields.sessionId) || seen.has(first.fields.uuid)) continue;
+    seen.add(first.fields.uuid);
+    const { sessionId } = first.fields;
+    sessions.set(sessionId, [...(sessions.get(sessionId) ?? []), ...lines]);
+  }
+  const conversations = [...sessions].filter(([, lines]) => lines.some(({ fields }) => fields.type !== 'system'));
+  if (conversations.length === 0 && refusals.length === 0)
+    return refused(refusal('bad_shape', '', 'at least one message of a user or a model', list));
+  const original = conversations.length > 0 ? writtenJson(list) : null;
+  const drafts = conversations.flatMap(([id, lines]) => {
+    const model = lines.map(({ fields }) => (fields.message as JsonObject | undefined)?.model).find(isIdentifier);
+    const trace = new Trace(emit, NAME, { ...record, canonical: original! }, id);
+    return sessionDrafts(NAME, trace, lines, { broken: refusals.length > 0, model });
+  });
+  return { drafts, refusals, raw: original, repeated: record.ordinal > 0 };
+}
+
+/** A line as Claude Code writes it. What a compression leaves of the conversation follows its line. */
+function linesOf(native: unknown, seq: number): Line[] {
+  if (!isRecord(native)) return [{ seq, fields: native as never }];
+  const { message, model, usageMetadata: usage, toolCallResult: _, systemPayload: payload, ...line } = native;
+  if (native.type === 'system') {
+    const isCompression = native.subtype === 'chat_compression';
+    const history = isRecord(payload) && Array.isArray(payload.compressedHistory) ? payload.compressedHistory : [];
+    const left = isCompression ? history.filter(isContent) : [];
+    const note = { ...line, ...(isCompression ? { subtype: 'compact_boundary' } : { type: 'note' }) };
+    return [
+      { seq, fields: note },
+      ...left.map(({ role, parts }, i) => {
+        const type = role === 'model' ? 'assistant' : 'user';
+        const uuid = `${String(native.uuid)}/${i}`;
+        return {
+          seq,
+          copied: true,
+          fields: { ...line, uuid, type, message: { role: type, content: parts.map(blockOf) } },
+        };
+      }),
+    ];
+  }
+  const type = native.type === 'assistant' ? 'assistant' : 'user';
+  if (!isContent(message)) return [{ seq, fields: { ...line, type, message } }];
+  const content = message.parts.map(blockOf);
+  const result = native.type === 'tool_result' ? native.toolCallResult : undefined;
+  const interrupted = isRecord(result) && result.status === 'cancelled';
+  return [
+    {
+      seq,
+      fields: {
+        ...line,
+        type,
+        message: { role: type, content, ...given('model', model), ...given('usage', usage) },
+        ...(interrupted ? { toolUseResult: { interrupted } } : {}),
+      },
+    },
+  ];
+}
+
+/** A part of the Gemini API as a block of the Messages API. */
+function blockOf(part: unknown): JsonObject {
+  if (!isRecord(part)) return { type: 'json', content: part };
+  const { text, thought, functionCall: call, functionResponse: answer } = part;
+  if (isRecord(call)) return { type: 'tool_use', id: call.id, name: call.name, input: call.args ?? {} };
+  if (isRecord(answer)) {
+    const { output, error } = isRecord(answer.response) ? answer.response : {};
+    const content = output ?? error ?? answer.response;
+    return { type: 'tool_result', tool_use_id: answer.id, content, ...(error === undefined ? {} : { is_error: true }) };
+  }
+  if (typeof text !== 'string') return { ...part, type: 'json' };
+  return thought === true
+    ? { type: 'thinking', thinking: text }
+    : { ...without(part, 'text', 'thought'), type: 'text', text };
+}
