@@ -8,6 +8,7 @@
 import type { Draft } from '../../events/events.ts';
 import { groupBy } from '../../events/group-by.ts';
 import { isRecord, type JsonObject, without } from '../../events/json.ts';
+import { pushAll } from '../../events/push-all.ts';
 import { writtenJson } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
 import type { Conversion, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
@@ -31,7 +32,6 @@ import {
 import { addThread, hasGap, isHeadless, placeOf } from './claude-code-thread.ts';
 
 const NAME = 'claude-code';
-const emit = revisedEmitter(NAME);
 
 export const claudeCode: Format = {
   name: NAME,
@@ -52,52 +52,64 @@ export const claudeCode: Format = {
 };
 
 function convert(record: NativeRecord): Conversion {
-  const list = Array.isArray(record.value) ? (record.value as unknown[]) : [record.value];
+  const list = listOf(record);
+  const copies = copiesIn(list);
+  const originOf = (fields: JsonObject) => idsOf(fields).flatMap((id) => record.copied?.get(id) ?? [])[0];
+  const workflow = record.path === undefined ? undefined : WORKFLOW.exec(record.path)?.[1];
+  const converted = convertSessions(
+    NAME,
+    record,
+    (native, seq) => {
+      if (!isRecord(native)) return [{ seq, fields: native as never }];
+      const copied = originOf(native) !== undefined || idsOf(native).some((id) => copies.has(id));
+      return [{ seq, fields: native, copied }];
+    },
+    (_, lines) => ({ workflow, origin: lines.map(({ fields }) => originOf(fields)).findLast(isIdentifier) }),
+  );
+  const unread = list.flatMap((line) => (badLine(line) === null ? (unknownKind(line as JsonObject) ?? []) : []));
+  return { ...converted, unread };
+}
+
+const listOf = ({ value }: NativeRecord): readonly unknown[] => (Array.isArray(value) ? value : [value]);
+
+/** The sessions in a file whose records are lines in the manner of Claude Code, or are made such: `linesOf` begins with its own line. */
+export function convertSessions(
+  name: string,
+  record: NativeRecord,
+  linesOf: (native: unknown, seq: number, list: readonly unknown[]) => readonly Line[],
+  besideOf: (session: string, lines: readonly Line[]) => Omit<Beside, 'broken'>,
+): Conversion {
+  const list = listOf(record);
   const refusals: NativeRefusal[] = [];
   const sessions = new Map<string, Line[]>();
   const seen = new Set<unknown>();
   const broken = new Set<unknown>();
-  const unread: string[] = [];
-  const copies = copiesIn(list);
-  const origins = new Map<string, string>();
   for (const [seq, native] of list.entries()) {
-    const bad = badLine(native);
+    const lines = linesOf(native, seq, list);
+    const { fields } = lines[0]!;
+    const bad = lines.map((line) => badLine(line.fields)).find((one) => one !== null);
     if (bad) {
       refusals.push({ ...bad, at: seq });
-      if (isRecord(native)) broken.add(native.sessionId);
+      if (isRecord(fields)) broken.add(fields.sessionId);
       continue;
     }
-    const fields = native as JsonObject;
     const { sessionId, uuid } = fields;
-    const unknown = unknownKind(fields);
-    if (unknown !== null) unread.push(unknown);
     // A line without a session is no part of a conversation; one that was written twice counts once.
     if (!isIdentifier(sessionId) || (isIdentifier(uuid) && seen.has(uuid))) continue;
     seen.add(uuid);
-    const lines = sessions.get(sessionId) ?? [];
-    sessions.set(sessionId, lines);
-    const ids = idsOf(fields);
-    const origin = ids.map((id) => record.copied?.get(id)).find((episode) => episode !== undefined);
-    if (origin !== undefined) origins.set(sessionId, origin);
-    lines.push({ seq, fields, copied: origin !== undefined || ids.some((id) => copies.has(id)) });
+    const own = sessions.get(sessionId) ?? [];
+    pushAll(own, lines);
+    sessions.set(sessionId, own);
   }
   const conversations = [...sessions].filter(([, lines]) => lines.some(isMessage));
   if (conversations.length === 0 && refusals.length === 0)
     return refused(refusal('bad_shape', '', 'at least one line of a user or an assistant', list));
-  const original = conversations.length > 0 ? writtenJson(list) : null;
-  return {
-    drafts: conversations.flatMap(([id, lines]) =>
-      sessionDrafts(NAME, new Trace(emit, NAME, { ...record, canonical: original! }, id), lines, {
-        broken: broken.has(id),
-        origin: origins.get(id),
-        workflow: record.path === undefined ? undefined : WORKFLOW.exec(record.path)?.[1],
-      }),
-    ),
-    refusals,
-    unread,
-    raw: original,
-    repeated: record.ordinal > 0,
-  };
+  const raw = conversations.length > 0 ? writtenJson(list) : null;
+  const drafts = conversations.flatMap(([id, lines]) => {
+    const trace = new Trace(revisedEmitter(name), name, { ...record, canonical: raw! }, id);
+    return sessionDrafts(name, trace, lines, { broken: broken.has(id), ...besideOf(id, lines) });
+  });
+  return { drafts, refusals, raw, repeated: record.ordinal > 0 };
 }
 
 /** The sessions in these lines, each with the agent whose file they are of: null for the main agent's, which older sub-agents share. */
@@ -131,7 +143,7 @@ type Beside = Partial<Pick<Run, 'started' | 'finished'>> & {
 const WORKFLOW = /[\\/]subagents[\\/]workflows[\\/]([^\\/]+)[\\/][^\\/]+$/;
 
 /** The events of a session, in the name of a format. */
-export function sessionDrafts(
+function sessionDrafts(
   name: string,
   trace: Trace,
   lines: readonly Line[],

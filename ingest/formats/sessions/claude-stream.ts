@@ -5,14 +5,11 @@
  */
 import { asText, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
-import type { Conversion, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
-import { refusal, refused, revisedEmitter } from '../kit/native.ts';
-import { Trace } from '../kit/trace.ts';
-import { sessionDrafts } from './claude-code.ts';
-import { badLine, blocksOf, type Line } from './claude-code-lines.ts';
+import type { Conversion, Format, NativeRecord } from '../kit/format.ts';
+import { convertSessions } from './claude-code.ts';
+import { blocksOf, type Line } from './claude-code-lines.ts';
 
 const NAME = 'claude-stream';
-const emit = revisedEmitter(NAME);
 
 /** A message of the conversation, or what the program says of the session at its begin and at its end. */
 const isStreamed = (record: unknown): record is JsonObject =>
@@ -36,35 +33,24 @@ export const claudeStream: Format = {
 
 function convert(record: NativeRecord): Conversion {
   const list = Array.isArray(record.value) ? (record.value as unknown[]) : [record.value];
-  const refusals: NativeRefusal[] = [];
   const facts = { ends: endsIn(list), agents: agentsIn(list) };
-  const sessions = new Map<string, Line[]>();
   /** The line before, by session and agent. */
   const before = new Map<string, string>();
-  for (const [seq, native] of list.entries()) {
-    const fields = sessionLine(native, seq, facts, list[seq + 1]);
-    const bad = badLine(fields);
-    if (bad) refusals.push({ ...bad, at: seq });
-    if (bad || !isRecord(fields) || !isIdentifier(fields.sessionId)) continue;
-    const { sessionId, uuid, agentId } = fields;
-    const thread = JSON.stringify([sessionId, agentId]);
-    // What an answer at the begin of a file was asked is not in it.
-    const parentUuid = before.get(thread) ?? (fields.type === 'assistant' ? `${asText(uuid)}/prompt` : undefined);
-    if (fields.type !== 'system') before.set(thread, uuid as string);
-    const lines = sessions.get(sessionId) ?? [];
-    lines.push({ seq, fields: { ...fields, parentUuid }, isPlaced: true });
-    sessions.set(sessionId, lines);
-  }
-  const conversations = [...sessions].filter(([, lines]) => lines.some(({ fields }) => fields.type !== 'system'));
-  if (conversations.length === 0 && refusals.length === 0)
-    return refused(refusal('bad_shape', '', 'at least one message of a user or an assistant', list));
-  const drafts = conversations.flatMap(([id, lines]) =>
-    sessionDrafts(NAME, new Trace(emit, NAME, record, id), lines, {
-      broken: refusals.length > 0,
-      ...aroundOf(list, id, lines),
-    }),
+  return convertSessions(
+    NAME,
+    record,
+    (native, seq) => {
+      const fields = sessionLine(native, seq, facts, list[seq + 1]);
+      if (!isRecord(fields)) return [{ seq, fields: fields as never }];
+      const { sessionId, uuid, agentId, type } = fields;
+      const thread = JSON.stringify([sessionId, agentId]);
+      // What an answer at the begin of a file was asked is not in it.
+      const parentUuid = before.get(thread) ?? (type === 'assistant' ? `${asText(uuid)}/prompt` : undefined);
+      if (type === 'assistant' || type === 'user') before.set(thread, asText(uuid));
+      return [{ seq, fields: { ...fields, parentUuid }, isPlaced: true }];
+    },
+    (session, lines) => aroundOf(list, session, lines),
   );
-  return { drafts, refusals, raw: record.canonical, repeated: record.ordinal > 0 };
 }
 
 /** A message as a line of a session. */

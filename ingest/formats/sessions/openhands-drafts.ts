@@ -114,23 +114,13 @@ function addAnswer(
   turn: number,
   { prompt, sampled }: { readonly prompt?: number[]; readonly sampled?: number[] } = {},
 ): void {
-  const call = { seq, call_id: callId, agent_id: agent, turn };
-  const input = shown.map((one) => one.message);
-  trace.add('generation.requested', [callId], { ...call, input, tools });
-  trace.add('generation.completed', [callId], {
-    ...call,
-    choices: [{ index: 0, content: toMessage(message).content, finish_reason: finish, token_ids: sampled }],
-    prompt_token_ids: prompt,
-    ...about,
-  });
-  for (const [index, { id, ...asked }] of toolCallsOf(message).entries())
-    trace.add('tool.called', [callId, index], {
-      ...call,
-      tool_call_id: trace.ledger.call(id),
-      index,
-      ...asked,
-      native: { tool_call_id: id },
-    });
+  const choice = { index: 0, content: toMessage(message).content, finish_reason: finish, token_ids: sampled };
+  trace.exchange(
+    { seq, call_id: callId, agent_id: agent, turn },
+    { input: shown.map((one) => one.message), tools },
+    { choices: [choice], prompt_token_ids: prompt, ...about },
+    toolCallsOf(message),
+  );
 }
 
 /** The tokens of each answer, by its index: their items follow it, before the next answer. */

@@ -31,7 +31,7 @@ const SILENT = new Set([
 export function earlyItems(events: readonly JsonObject[]): Item[] {
   const answered = new Set<string>();
   const asked = new Map<string, string>();
-  const billed = { input: 0, output: 0, cost: 0 };
+  const billed = billing();
   let stop: string | undefined;
   let answer: string | undefined;
   const items = events.flatMap((event, place): Item[] => {
@@ -89,14 +89,7 @@ export function earlyItems(events: readonly JsonObject[]): Item[] {
     const toolCallId = isIdentifier(metadata.tool_call_id) ? metadata.tool_call_id : `e${id}`;
     const callId = written && isIdentifier(response.id) ? response.id : `e${id}`;
     const fresh = !answered.has(callId);
-    const usage = {
-      ...(written ? usageOf(response.usage) : grown(event.llm_metrics)),
-      ...(fresh ? costIn(event.llm_metrics) : {}),
-    };
-    if (fresh) {
-      billed.input += Number(usage.input_tokens ?? 0);
-      billed.output += Number(usage.output_tokens ?? 0);
-    }
+    const usage = billed(event.llm_metrics, written ? (usageOf(response.usage) ?? {}) : undefined, fresh);
     const item: Item & { readonly kind: 'answer' } = {
       kind: 'answer',
       ids: idsIn(event.id ?? place),
@@ -111,23 +104,28 @@ export function earlyItems(events: readonly JsonObject[]): Item[] {
     };
     return { item, toolCallId };
   }
+}
 
-  /** What the run cost since the answer before. */
-  function costIn(metrics: unknown): Record<string, unknown> {
-    const cost = isRecord(metrics) ? metrics.accumulated_cost : null;
-    if (typeof cost !== 'number' || !(cost > billed.cost)) return {};
-    const own = cost - billed.cost;
-    billed.cost = cost;
-    return { cost_usd: own };
-  }
+/** What answers were billed, of counts over the whole run: their own usage where it is known, else what was added since the answer before. */
+function billing() {
+  const before = { input: 0, output: 0, cost: 0 };
+  return (metrics: unknown, own: Record<string, unknown> | undefined, isFresh: boolean): Record<string, unknown> => {
+    const { accumulated_cost: cost, accumulated_token_usage: all } = isRecord(metrics) ? metrics : {};
+    const usage = own ?? grown(all);
+    if (!isFresh) return usage;
+    before.input += Number(usage.input_tokens ?? 0);
+    before.output += Number(usage.output_tokens ?? 0);
+    if (typeof cost !== 'number' || !(cost > before.cost)) return usage;
+    const cost_usd = cost - before.cost;
+    before.cost = cost;
+    return { ...usage, cost_usd };
+  };
 
-  /** What the run was billed since the answer before, where the action alone is known. */
-  function grown(metrics: unknown): Record<string, unknown> | undefined {
-    const all = isRecord(metrics) ? metrics.accumulated_token_usage : null;
+  function grown(all: unknown) {
     const { prompt_tokens: input, completion_tokens: output } = isRecord(all) ? all : {};
-    if (typeof input !== 'number' || typeof output !== 'number') return undefined;
-    if (input <= billed.input && output <= billed.output) return undefined;
-    return { input_tokens: input - billed.input, output_tokens: output - billed.output };
+    const isKnown = typeof input === 'number' && typeof output === 'number';
+    if (!isKnown || (input <= before.input && output <= before.output)) return {};
+    return { input_tokens: input - before.input, output_tokens: output - before.output };
   }
 }
 

@@ -263,21 +263,22 @@ function addAnswer(
   { input, tools }: VisibleContext,
 ): void {
   const { model, stopReason: reason, errorMessage: error, responseId } = message;
-  const call = { seq, call_id: id, agent_id: MAIN };
   const content = partsOf(message.content);
   const usage = usageOf(message.usage);
-  const time = timeOfText(fields.timestamp);
-  // The message is made when the model is called, the entry is written when it has answered.
-  const askedAt = typeof message.timestamp === 'number' ? timeOfSeconds(message.timestamp / 1000) : null;
   const named = typeof model === 'string' ? model : undefined;
   const nothing = content.length === 0 && !((usage?.output_tokens as number) > 0);
-  const defined = tools.length > 0 ? [...tools] : undefined;
-  trace.add('generation.requested', [id], { ...call, model: named, input, tools: defined }, askedAt);
-  trace.add(
-    'generation.completed',
-    [id],
+  const blocks = (Array.isArray(message.content) ? message.content : []).filter(isRecord);
+  trace.exchange(
+    { seq, call_id: id, agent_id: MAIN },
     {
-      ...call,
+      // The message is made when the model is called, the entry is written when it has answered.
+      askedAt: typeof message.timestamp === 'number' ? timeOfSeconds(message.timestamp / 1000) : null,
+      model: named,
+      input,
+      tools: tools.length > 0 ? [...tools] : undefined,
+    },
+    {
+      at: timeOfText(fields.timestamp),
       choices: nothing ? [] : [{ index: 0, content, finish_reason: typeof reason === 'string' ? reason : undefined }],
       response_id: isIdentifier(responseId) ? responseId : undefined,
       response_model: named,
@@ -289,12 +290,11 @@ function addAnswer(
         ...(usage ? ['usage'] : []),
       ),
     },
-    time,
+    blocks
+      .filter(({ type }) => type === 'toolCall')
+      .map((block) => ({
+        ...{ id: block.id as string, name: block.name as string },
+        ...{ type: 'function', arguments: block.arguments ?? null },
+      })),
   );
-  const blocks = (Array.isArray(message.content) ? message.content : []).filter(isRecord);
-  for (const [index, block] of blocks.filter(({ type }) => type === 'toolCall').entries()) {
-    const about = { tool_call_id: trace.ledger.call(block.id as string), native: { tool_call_id: block.id } };
-    const asked = { index, name: block.name as string, type: 'function', arguments: block.arguments ?? null };
-    trace.add('tool.called', [id, index], { ...call, ...about, ...asked }, time);
-  }
 }

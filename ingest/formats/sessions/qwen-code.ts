@@ -3,19 +3,15 @@
  * API. Read from what version 0.15.10 (npm @qwen-code/qwen-code) writes against a scripted model server.
  */
 import { given, isRecord, type JsonObject, without } from '../../events/json.ts';
-import { writtenJson } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
-import type { Conversion, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
+import type { Format } from '../kit/format.ts';
 import { marksOf } from '../kit/marks.ts';
-import { refusal, refused, revisedEmitter } from '../kit/native.ts';
 import { timeOfText } from '../kit/run.ts';
-import { Trace } from '../kit/trace.ts';
-import { sessionDrafts } from './claude-code.ts';
-import { badLine, type Line } from './claude-code-lines.ts';
+import { convertSessions } from './claude-code.ts';
+import type { Line } from './claude-code-lines.ts';
 import { isContent } from './gemini-records.ts';
 
 const NAME = 'qwen-code';
-const emit = revisedEmitter(NAME);
 
 const isSessionLine = (record: unknown): record is JsonObject & { readonly sessionId: string } =>
   isRecord(record) &&
@@ -39,36 +35,12 @@ export const qwenCode: Format = {
     timeOf: (line) => (isRecord(line) ? timeOfText(line.timestamp) : null),
     needsName: true,
   },
-  convert,
+  convert: (record) =>
+    convertSessions(NAME, record, linesOf, (_, lines) => ({
+      model: lines.map(({ fields }) => (fields.message as JsonObject | undefined)?.model).find(isIdentifier),
+    })),
   restates: new Set(['task.defined']),
 };
-
-function convert(record: NativeRecord): Conversion {
-  const list = Array.isArray(record.value) ? (record.value as unknown[]) : [record.value];
-  const refusals: NativeRefusal[] = [];
-  const sessions = new Map<string, Line[]>();
-  const seen = new Set<unknown>();
-  for (const [seq, native] of list.entries()) {
-    const lines = linesOf(native, seq);
-    const bad = lines.map(({ fields }) => badLine(fields)).find((one) => one !== null);
-    if (bad) refusals.push({ ...bad, at: seq });
-    const [first] = lines;
-    if (bad || !first || !isIdentifier(first.fields.sessionId) || seen.has(first.fields.uuid)) continue;
-    seen.add(first.fields.uuid);
-    const { sessionId } = first.fields;
-    sessions.set(sessionId, [...(sessions.get(sessionId) ?? []), ...lines]);
-  }
-  const conversations = [...sessions].filter(([, lines]) => lines.some(({ fields }) => fields.type !== 'system'));
-  if (conversations.length === 0 && refusals.length === 0)
-    return refused(refusal('bad_shape', '', 'at least one message of a user or a model', list));
-  const original = conversations.length > 0 ? writtenJson(list) : null;
-  const drafts = conversations.flatMap(([id, lines]) => {
-    const model = lines.map(({ fields }) => (fields.message as JsonObject | undefined)?.model).find(isIdentifier);
-    const trace = new Trace(emit, NAME, { ...record, canonical: original! }, id);
-    return sessionDrafts(NAME, trace, lines, { broken: refusals.length > 0, model });
-  });
-  return { drafts, refusals, raw: original, repeated: record.ordinal > 0 };
-}
 
 /** A line as Claude Code writes it. What a compression leaves of the conversation follows its line. */
 function linesOf(native: unknown, seq: number): Line[] {

@@ -185,27 +185,21 @@ function addMessages(trace: Trace, messages: readonly SessionMessage[]): void {
     const unmapped = without({ extra: native.extra });
     if (native.type === 'root') continue;
     if (chat.role === 'assistant') {
-      const call = { seq, call_id: id, agent_id: MAIN };
       const calls = toolCallsOf(chat);
       const isNothing = !chat.content && calls.length === 0 && chat.reasoning_content === undefined;
-      trace.add('generation.requested', [id], { ...call, input: inputOf(one, place) ?? undefined });
-      trace.add(
-        'generation.completed',
-        [id],
+      trace.exchange(
+        { seq, call_id: id, agent_id: MAIN },
+        { input: inputOf(one, place) ?? undefined },
         {
-          ...call,
+          at: time,
           choices: isNothing ? [] : [{ index: 0, content, finish_reason: finishReasonIn(native) }],
           response_model: typeof native.model === 'string' ? native.model : undefined,
           response_id: isIdentifier(native.completionId) ? native.completionId : undefined,
           usage: billed(native.timings),
           unmapped: without({ timings: native.timings, extra: native.extra }),
         },
-        time,
+        calls,
       );
-      for (const [index, { id: nativeId, ...asked }] of calls.entries()) {
-        const own = { tool_call_id: trace.ledger.call(nativeId), index, ...asked, native: { tool_call_id: nativeId } };
-        trace.add('tool.called', [id, index], { ...call, ...own }, time);
-      }
     } else if (chat.role === 'tool') {
       const nativeId = chat.tool_call_id as string;
       const returned = {
