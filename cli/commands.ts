@@ -153,7 +153,6 @@ export const COMMANDS: Readonly<Record<string, () => Promise<{ readonly addTo: A
   blame: () => import('./commands/blame.ts'),
   passes: () => import('./commands/passes.ts'),
   filter: () => import('./commands/filter.ts'),
-  dataset: () => import('./commands/dataset.ts'),
   train: () => import('./commands/train.ts'),
   sample: () => import('./commands/sample.ts'),
   logprobs: () => import('./commands/logprobs.ts'),

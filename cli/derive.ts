@@ -13,7 +13,7 @@ import { read } from '../document.ts';
 import { EXIT, got, TroupeError, unreadable } from '../errors.ts';
 import { homeAt } from '../store/server/home.ts';
 import { type Flags, plainCommand, untilInterrupted, who } from './command.ts';
-import { print, printJson, progressBar, say, table } from './output.ts';
+import { paint, print, printJson, progressBar, say, table } from './output.ts';
 import { VERSION } from './version.ts';
 
 /** A field of an input; of a map with known names each of them is one. */
@@ -67,7 +67,7 @@ async function addOperation(group: Command, operation: Operation): Promise<void>
     if (flags.json) printJson(output);
     else {
       const text = await operation.text();
-      const shown = text(output, { table, say: flags.quiet ? () => {} : say });
+      const shown = text(output, { paint, table, say: flags.quiet ? () => {} : say });
       if (shown !== '') print(shown);
       for (const warning of (output as { warnings?: readonly string[] }).warnings ?? []) say(warning);
     }
@@ -221,7 +221,7 @@ async function inputFrom(
 }
 
 /** The document of a file, `-` standard input. @throws TroupeError `not_found`, `usage` naming the file */
-async function documentIn({ path }: Field, file: string): Promise<unknown> {
+async function documentIn({ path, schema }: Field, file: string): Promise<unknown> {
   const [{ parseYaml }, { readFile }, { text }] = await Promise.all([
     import('../ingest/files/parse-yaml.ts'),
     import('node:fs/promises'),
@@ -229,7 +229,9 @@ async function documentIn({ path }: Field, file: string): Promise<unknown> {
   ]);
   const called = file === '-' ? `The ${path.join(' ')}` : `The ${path.join(' ')} ${file}`;
   const written = await (file === '-' ? text(process.stdin) : readFile(file, 'utf8')).catch((cause) => {
-    throw unreadable(called, cause);
+    const { code, message } = unreadable(called, cause);
+    const hint = writingOf(schema).hint?.(file);
+    throw new TroupeError(code, message, { cause, ...(hint === undefined ? {} : { hint }) });
   });
   try {
     return parseYaml(written);

@@ -10,7 +10,6 @@ import { perform } from '../api/operations/perform.ts';
 import type { ErrorCode, Refusal } from '../errors.ts';
 import { TroupeError } from '../errors.ts';
 import { type ImportReport, importFiles } from '../ingest/files/import.ts';
-import { type FreezeOptions, type FreezeResult, freeze } from '../store/datasets/freeze.ts';
 import type { Db } from '../store/db/pool.ts';
 import { noReader, openReader } from '../store/db/reader.ts';
 import { type Judging, judge, type MethodRequest, unjudged } from '../store/evaluate/judging/judge.ts';
@@ -20,7 +19,6 @@ import { analyzeGrown } from '../store/projecting/grown-tables.ts';
 import { type Context, operationContext, withContext } from './context.ts';
 import { roleSettings } from './processes/children.ts';
 import { openedOnce } from './processes/opened-once.ts';
-import { VERSION } from './version.ts';
 
 const BIN = fileURLToPath(
   new URL(import.meta.url.endsWith('.ts') ? '../bin/troupe.js' : '../../bin/troupe.js', import.meta.url),
@@ -76,8 +74,6 @@ export type Project = Methods & {
   readonly unjudged: (methods: readonly MethodRequest[]) => Promise<string[]>;
   /** Runs methods over these episodes and the others of their groups; without a list, over those that `unjudged` returns. */
   readonly judge: (methods: readonly MethodRequest[], episodes?: readonly string[]) => Promise<Judging>;
-  /** Freezes a recipe into an immutable dataset in the home. */
-  readonly freeze: (recipe: unknown, options?: Pick<FreezeOptions, 'allowEmpty'>) => Promise<FreezeResult>;
   /** Trains in a process of its own, since a training step blocks the event loop. */
   readonly train: (method: 'sft' | 'dpo' | 'rl', options: TrainOptions) => Promise<TrainResult>;
   /** Closes the connections; the embedded server stops when nobody uses it. */
@@ -122,8 +118,7 @@ async function operationMethods(context: Context): Promise<Methods> {
 }
 
 function methodsOf(context: Context, reader: () => Promise<Db | null>): Omit<Project, 'close' | keyof Methods> {
-  const { db, log, source, book, artifacts, originals, redactor, episodes, home, now, config, catchUp, patiently } =
-    context;
+  const { db, log, source, book, artifacts, originals, redactor, episodes, now, config, catchUp, patiently } = context;
   const open = async (methods: readonly MethodRequest[]) => {
     await catchUp();
     return patiently(() => unjudged(db, methods, { now: now(), closeAfter: config.close_after }));
@@ -162,20 +157,6 @@ function methodsOf(context: Context, reader: () => Promise<Db | null>): Omit<Pro
       const judging = await judge(db, log, { methods, episodes: episodes ?? (await open(methods)), now, patiently });
       await catchUp();
       return judging;
-    },
-    freeze: async (recipe, options) => {
-      await catchUp();
-      const at = now().toISOString();
-      const frozen = await freeze(db, recipe, {
-        ...options,
-        directory: home.datasets,
-        benchmarks: home.benchmarks,
-        codeVersion: VERSION,
-        log,
-        at,
-      });
-      await catchUp();
-      return frozen;
     },
     train: (method, options) => trained(context, method, options),
   };

@@ -90,7 +90,7 @@ async function exportAll(file: string, home: string, folder: string) {
   try {
     await project.import(file);
     const layout = ['arrow', 'jsonl'] as const;
-    const { directory } = await project.freeze({ name: 'sums', layout, split: { held_out: 0.25 } });
+    const { directory } = await project.dataset.freeze({ recipe: { name: 'sums', layout, split: { held_out: 0.25 } } });
     const dataset = await openDataset(directory);
     const counts: Record<string, Record<string, number>> = {};
     for (const layout of LAYOUTS) {

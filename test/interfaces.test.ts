@@ -7,18 +7,18 @@ import { connect } from '../api/client/client.ts';
 import { operationContext } from '../api/http/routes/operations.ts';
 import { allOperations, type Methods, NOUNS, operationsOf } from '../api/operations/catalogue.ts';
 import { operationHandler } from '../api/operations/job.ts';
-import { methodOf, nounOf } from '../api/operations/names.ts';
-import type { Operation } from '../api/operations/operation.ts';
+import { methodOf, nounOf, OUTPUT_HEADER } from '../api/operations/names.ts';
+import { type Operation, writingOf } from '../api/operations/operation.ts';
 import { inputOf } from '../api/operations/perform.ts';
-import { routeOf } from '../api/operations/route.ts';
+import { contentOf, routeOf } from '../api/operations/route.ts';
 import { wordsOf } from '../cli/derive.ts';
 import { openProject, type Project } from '../cli/open-project.ts';
+import { VERSION } from '../cli/version.ts';
 import { appendOwn } from '../ingest/log/own-event.ts';
 import { createKey } from '../store/keys/api-keys.ts';
 import { recordRelease } from '../store/loop/release/releases.ts';
 import { requestJob } from '../store/queue/jobs/jobs.ts';
 import { runJobs } from '../store/queue/jobs/worker.ts';
-import { homeAt } from '../store/server/home.ts';
 import { type TestApp, testApp } from './api/support/app.ts';
 import { document, type Shell, warmShell } from './cli/support/troupe.ts';
 import { CASES, LETTERS, RECORDED, SETTINGS, TASKS } from './interfaces.cases.ts';
@@ -37,15 +37,20 @@ let key: string;
 let working: Promise<void>;
 const stop = new AbortController();
 beforeAll(async () => {
-  at = await testApp({ settings: SETTINGS, env: process.env, server: async () => ({ databaseUrl: at.url }) });
+  at = await testApp({
+    ...{ settings: SETTINGS, env: process.env, version: VERSION },
+    server: async () => ({ databaseUrl: at.url }),
+  });
+  const { root } = at.parts.home;
   shell = warmShell({
     DATABASE_URL: at.url,
+    TROUPE_HOME: root,
     TROUPE_NOTIFY: JSON.stringify(SETTINGS.notify),
     TROUPE_RUNNERS: JSON.stringify(SETTINGS.runners),
   });
   process.env.TROUPE_NOTIFY = JSON.stringify(SETTINGS.notify);
   process.env.TROUPE_RUNNERS = JSON.stringify(SETTINGS.runners);
-  project = await openProject({ home: join(shell.folder, 'home'), databaseUrl: at.url });
+  project = await openProject({ home: root, databaseUrl: at.url });
   key = (await createKey(at.db, { name: 'http', scopes: ['admin'], expiresAt: null })).text;
   for (const { place, code, raw } of LETTERS)
     await at.db.query(
@@ -74,13 +79,15 @@ beforeAll(async () => {
   await at.project();
   url = await at.app.listen({ host: '127.0.0.1', port: 0 });
   const jobs = { ...at.parts, now: () => new Date() };
-  const served = {
+  // A worker brings the tables up to date itself.
+  const context = operationContext({
+    ...jobs,
+    catchUp: at.project,
+    signal: stop.signal,
     settings: SETTINGS,
     env: process.env,
-    home: homeAt(join(shell.folder, 'served')),
-    catchUp: at.project,
-  };
-  const context = operationContext({ ...jobs, ...served, signal: stop.signal });
+    version: VERSION,
+  });
   working = runJobs(jobs, { worker: 'test', handlers: operationHandler(context), signal: stop.signal, pollMs: 50 });
 });
 afterAll(async () => {
@@ -96,15 +103,18 @@ afterAll(async () => {
 async function answerOf(by: Interface, operation: Operation, input: Input): Promise<Answer> {
   if (by === 'command') {
     writeFileSync(join(shell.folder, 'tasks.jsonl'), TASKS.map((task) => JSON.stringify(task)).join('\n'));
-    for (const file of ['job', 'plan'])
-      if (input[file] !== undefined) writeFileSync(join(shell.folder, `${file}.yaml`), JSON.stringify(input[file]));
+    for (const [name, schema] of Object.entries(operation.input.properties))
+      if (writingOf(schema).file !== undefined && input[name] !== undefined)
+        writeFileSync(join(shell.folder, `${name}.yaml`), JSON.stringify(input[name]));
     const ended = await shell.run([...wordsOf(operation, input), '--json']);
     const printed = document(ended);
     return printed.error ? { error: printed.error } : { output: printed };
   }
+  const place = contentOf(operation)?.field;
+  const sent = Object.fromEntries(Object.entries(input).filter(([name]) => name !== place));
   if (by === 'http') {
     const { method, url: route, inPath } = routeOf(operation);
-    const rest = Object.fromEntries(Object.entries(input).filter(([name]) => name !== inPath));
+    const rest = Object.fromEntries(Object.entries(sent).filter(([name]) => name !== inPath));
     const path = route.replace(/:\w+/, encodeURIComponent(String(input[inPath ?? ''])));
     const headers = { authorization: `Bearer ${key}` };
     const query = new URLSearchParams(
@@ -124,14 +134,16 @@ async function answerOf(by: Interface, operation: Operation, input: Input): Prom
           }
         : { method, url: `${path}?${query}`, headers },
     );
-    const { code, detail: message, ...output } = answer.json();
+    const written = answer.headers[OUTPUT_HEADER];
+    if (written !== undefined) return { output: JSON.parse(String(written)) };
     if (answer.statusCode === 202) return resultOf(String(answer.headers.location), headers);
+    const { code, detail: message, ...output } = answer.json();
     return answer.statusCode < 300 ? { output: answer.json() } : { error: { ...output, code, message } };
   }
   const methods = by === 'library' ? project : connect({ url, key });
   type Call = (given: Input) => Promise<unknown>;
   const noun = methods[nounOf(operation) as keyof Methods] as unknown as Call & Readonly<Record<string, Call>>;
-  return (noun[methodOf(operation)] ?? noun)(input).then(
+  return (noun[methodOf(operation)] ?? noun)(by === 'library' ? input : sent).then(
     (output) => ({ output }),
     ({ code, message }) => ({ error: { code, message } }),
   );
@@ -160,6 +172,7 @@ const alike = (answer: Answer, name: string | null): unknown =>
       // A job is in the log too.
       .replace(/"events":[1-9]\d*,"archived"/, '"events":0,"archived"')
       .replace(/"(seconds|minutes)":[\d.]+/g, '"$1":0')
+      .replace(/"fresh":false/g, '"fresh":true')
       .replace(/20\d\d-\d\d-\d\dT[\d:.]+Z/g, 'TIME'),
   );
 

@@ -44,8 +44,8 @@ it('imports, judges, freezes, asks and rebuilds', async () => {
   expect(await project.unjudged(methods)).toHaveLength(8);
   expect(await project.judge(methods)).toMatchObject({ episodes: 8 });
   expect(await project.unjudged(methods)).toEqual([]);
-  const frozen = await project.freeze({ name: 'all', unit: 'step' });
-  expect(frozen.manifest.rows).toEqual({ train: 16 });
+  const frozen = await project.dataset.freeze({ recipe: { name: 'all', unit: 'step' } });
+  expect(frozen.rows).toEqual({ train: 16 });
   const { events } = await project.rebuild();
   expect(events).toBeGreaterThan(report.events.accepted);
   expect((await project.sql('select count(*)::integer from traj.steps')).rows).toEqual([[16]]);

@@ -4,6 +4,7 @@
  */
 import { type ErrorCode, TroupeError } from '../../errors.ts';
 import { type Methods, methodsBy } from '../operations/catalogue.ts';
+import { OUTPUT_HEADER } from '../operations/names.ts';
 import type { CallOptions } from '../operations/operation.ts';
 import { ROUTES } from './routes.ts';
 
@@ -23,9 +24,9 @@ export function connect({ url = 'http://127.0.0.1:7717', key, fetch: send = fetc
   };
   const operations = Object.keys(ROUTES).map((name) => ({ name }));
   const ask = async (
-    [method, route]: readonly [method: string, path: string],
+    [method, route, kind]: (typeof ROUTES)[string],
     input: unknown,
-    { signal }: CallOptions,
+    { signal, body, onResult }: CallOptions,
   ): Promise<Record<string, unknown>> => {
     const rest = { ...(input as Record<string, unknown>) };
     const path = route.replace(/:(\w+)/, (_, field: string) => {
@@ -34,15 +35,21 @@ export function connect({ url = 'http://127.0.0.1:7717', key, fetch: send = fetc
       return encodeURIComponent(textOf(value));
     });
     const query = new URLSearchParams(Object.entries(rest).flatMap(([field, value]) => queryPairs(field, value)));
-    const asked = method === 'POST' ? path : `${path}${query.size === 0 ? '' : `?${query.toString()}`}`;
+    const inQuery = method !== 'POST' || kind === 'content';
+    const asked = !inQuery ? path : `${path}${query.size === 0 ? '' : `?${query.toString()}`}`;
     const answer = await send(new URL(asked, url), {
       method,
       headers,
       ...(signal === undefined ? {} : { signal }),
-      ...(method === 'POST' ? { body: JSON.stringify(rest) } : {}),
+      ...(method !== 'POST' ? {} : { body: kind === 'content' ? (body ?? '') : JSON.stringify(rest) }),
     }).catch((cause) => {
       throw new TroupeError('unreachable', `${url} does not answer: ${(cause as Error).message}`, { cause });
     });
+    const written = answer.headers.get(OUTPUT_HEADER);
+    if (answer.ok && written !== null) {
+      for await (const bytes of answer.body as unknown as AsyncIterable<Uint8Array>) await onResult?.(bytes);
+      return JSON.parse(written);
+    }
     const output = (await answer.json().catch(() => ({}))) as Record<string, unknown>;
     if (answer.ok) return output;
     const { code = 'internal', detail = `The server answered ${answer.status}.`, field, expected, got, hint } = output;
@@ -50,9 +57,9 @@ export function connect({ url = 'http://127.0.0.1:7717', key, fetch: send = fetc
     throw new TroupeError(code as ErrorCode, textOf(detail), Object.fromEntries(more));
   };
   return methodsBy(operations, async (name, input, options) => {
-    const [method, path, long] = ROUTES[name]!;
-    const output = await ask([method, path], input, options);
-    return long === undefined
+    const route = ROUTES[name]!;
+    const output = await ask(route, input, options);
+    return route[2] !== 'long'
       ? output
       : resultOf(output, (id) => ask(['GET', '/v1/jobs/:id'], { id }, options), options);
   });

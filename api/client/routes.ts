@@ -1,5 +1,5 @@
 /** Made from the operations by `npm run docs`: the method and the path of each, which the client knows without their declarations. */
-export const ROUTES: Readonly<Record<string, readonly [method: string, path: string, long?: 'long']>> = {
+export const ROUTES: Readonly<Record<string, readonly [method: string, path: string, kind?: 'long' | 'content']>> = {
   'key.create': ['POST', '/v1/keys'],
   'key.list': ['GET', '/v1/keys'],
   'key.revoke': ['POST', '/v1/keys/:key/revoke'],
@@ -32,6 +32,14 @@ export const ROUTES: Readonly<Record<string, readonly [method: string, path: str
   'jobs.show': ['GET', '/v1/jobs/:job'],
   'policies.list': ['GET', '/v1/policies'],
   release: ['POST', '/v1/release'],
+  'dataset.diff': ['GET', '/v1/datasets/diff'],
+  'dataset.export': ['POST', '/v1/datasets/:dataset/export'],
+  'dataset.freeze': ['POST', '/v1/datasets/freeze', 'long'],
+  'dataset.list': ['GET', '/v1/datasets'],
+  'dataset.mask': ['GET', '/v1/datasets/:dataset/mask'],
+  'dataset.outdated': ['POST', '/v1/datasets/:dataset/outdated', 'long'],
+  'dataset.recipes': ['GET', '/v1/datasets/recipes'],
+  'dataset.show': ['GET', '/v1/datasets/:dataset'],
   rollback: ['POST', '/v1/rollback'],
   'releases.list': ['GET', '/v1/releases'],
   'gate.accept': ['POST', '/v1/gates/:run/accept', 'long'],

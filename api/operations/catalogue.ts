@@ -16,6 +16,7 @@ export const NOUNS = {
   jobs: () => import('./jobs.ts'),
   policies: () => import('./policies.ts'),
   release: () => import('./release.ts'),
+  dataset: () => import('./dataset.ts'),
   rollback: () => import('./rollback.ts'),
   releases: () => import('./releases.ts'),
   gate: () => import('./gate.ts'),

@@ -1,13 +1,23 @@
 /** Fields that several operations have, and how the command line writes values that are no plain texts. */
+import { existsSync } from 'node:fs';
+import { resolve } from 'node:path';
 import { type TSchema, Type } from 'typebox';
 import { durationText, secondsOf } from './durations.ts';
-import { position, written } from './operation.ts';
+import { local, position, type Writing, written } from './operation.ts';
 
 export const nullable = <S extends TSchema>(schema: S) => Type.Union([schema, Type.Null()]);
 
 export const named = (description: string) => position(Type.String({ maxLength: 512, description }));
 
 export const reason = Type.String({ minLength: 1, maxLength: 1000, description: 'reason to record' });
+
+/** A checkpoint: its id, or its folder, which has a / or is there as it is written. */
+export const checkpoint = (description: string, writing: Writing = { position: true }) =>
+  local(Type.String({ minLength: 1, maxLength: 4096, description }), 'or name', {
+    value: 'dir',
+    ...writing,
+    parse: (text) => (existsSync(text) ? resolve(text) : text),
+  });
 
 /** Seconds, written `6h`; `flag` is the option. */
 export const duration = <S extends TSchema>(flag: string, schema: S) =>

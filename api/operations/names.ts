@@ -9,3 +9,5 @@ export const verbOf = ({ name }: OperationName): string => name.slice(nounOf({ n
 /** `dryRun` of `schedule.dry-run`: how a program writes the verb. */
 export const methodOf = (named: OperationName): string =>
   verbOf(named).replace(/-([a-z])/g, (_, letter: string) => letter.toUpperCase());
+/** The header with the output of an operation whose result is the body of the answer. */
+export const OUTPUT_HEADER = 'troupe-output';

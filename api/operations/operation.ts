@@ -69,6 +69,10 @@ export type Printer = {
   /** Says something beside the output, where nobody asked for quiet. */
   readonly say: (text: string) => void;
   readonly table: (head: readonly string[], rows: readonly (readonly unknown[])[]) => string;
+  /** Colours, where a person looks. */
+  readonly paint: { readonly isColorSupported: boolean } & Readonly<
+    Record<'bold' | 'dim' | 'green', (text: string) => string>
+  >;
 };
 
 type Values = Readonly<Record<string, unknown>>;
@@ -136,6 +140,10 @@ export type Operation = Omit<Declaration<TObject, TSchema, boolean, unknown>, 'e
 export type CallOptions = Partial<Pick<ReadContext, 'signal'>> & {
   /** Called while long work goes on. */
   readonly onProgress?: ReadContext['progress'];
+  /** Of the client, in place of a file that an operation reads. */
+  readonly body?: Uint8Array | string;
+  /** Of the client, in place of a file or folder that an operation writes: takes its bytes, of a folder a tar archive. */
+  readonly onResult?: (bytes: Uint8Array) => unknown;
 };
 
 /** How a program calls an operation: the type of a method of the library and of the client. */
@@ -168,15 +176,22 @@ export type Writing = {
   readonly file?: 'job' | 'document';
   /** Where it is left out, it is the folder of the file of this field. */
   readonly folderOf?: string;
-  /** It names a file or folder of the machine that does the work. `only`: there is no such field over HTTP. */
-  readonly path?: 'only';
+  /** What to do, where the file of a document cannot be read. */
+  readonly hint?: (file: string) => string | undefined;
+  /**
+   * It names a file or folder of the machine that does the work, which nobody may name over HTTP. `only`: there is no such field over
+   * HTTP. `or name`: over HTTP it is a name. `content`: over HTTP the body of the request, which lies in a file while the work is done.
+   * `result` and `results`: what the work writes into this file or folder is the answer over HTTP, as it is or as a tar archive; the
+   * output is in its header `troupe-output`.
+   */
+  readonly path?: 'only' | 'or name' | 'content' | 'result' | 'results';
 };
 const WRITING = 'x-command';
 
 /** How the command line writes a field. */
 export const writingOf = (schema: TSchema): Writing => (schema as { [WRITING]?: Writing })[WRITING] ?? {};
 
-const withKeywords = <S extends TSchema>(schema: S, keywords: object): S =>
+export const withKeywords = <S extends TSchema>(schema: S, keywords: object): S =>
   Object.assign(Object.defineProperties({}, Object.getOwnPropertyDescriptors(schema)) as S, keywords);
 
 export const written = <S extends TSchema>(schema: S, writing: Writing): S =>

@@ -1,7 +1,7 @@
 /** The HTTP route of an operation. Pure. */
-import type { TObject } from 'typebox';
+import type { TObject, TSchema } from 'typebox';
 import { nounOf, verbOf } from './names.ts';
-import { type Operation, writingOf } from './operation.ts';
+import { type Operation, withKeywords, writingOf } from './operation.ts';
 
 export type Route = {
   readonly method: 'GET' | 'POST' | 'DELETE';
@@ -15,19 +15,34 @@ export type Route = {
 const collectionOf = (noun: string): string =>
   `/v1/${noun.endsWith('s') ? noun : noun.endsWith('y') && !noun.endsWith('ey') ? `${noun.slice(0, -1)}ies` : `${noun}s`}`;
 
-/** Long work over HTTP, unless it waits for a job of its own. */
-export const isJob = ({ long, requests }: Operation): boolean => long !== undefined && !requests;
+/** The field that is the body over HTTP, or whose files are the answer. */
+export const contentOf = ({ input }: Operation) =>
+  Object.entries(input.properties)
+    .flatMap(([field, schema]) => {
+      const { path: kind } = writingOf(schema);
+      return kind === 'content' || kind === 'result' || kind === 'results' ? [{ field, kind }] : [];
+    })
+    .at(0);
+
+/** Long work over HTTP, unless it waits for a job of its own, or its content comes or goes with the request. */
+export const isJob = (operation: Operation): boolean =>
+  operation.long !== undefined && !operation.requests && contentOf(operation) === undefined;
+
+const NAME = '^[^/\\\\\\u0000]*$';
 
 /** The operation as it is over HTTP, where nobody names a path of the server; null where it needs one. */
 export function overHttp(operation: Operation): Operation | null {
   const { properties, ...rest } = operation.input;
-  const isThere = (name: string) => writingOf(properties[name]!).path === undefined;
+  const isThere = (name: string) => /^(or name)?$/.test(writingOf(properties[name]!).path ?? '');
   const required = (rest.required ?? []) as readonly string[];
-  if (!required.every(isThere)) return null;
-  const kept = <T>(all: Readonly<Record<string, T>>) =>
-    Object.fromEntries(Object.entries(all).filter(([name]) => isThere(name)));
-  const input = { ...rest, properties: kept(properties) };
-  return { ...operation, input: input as unknown as TObject, examples: operation.examples.map(kept) };
+  if (required.some((name) => writingOf(properties[name]!).path === 'only')) return null;
+  const named = (schema: TSchema) =>
+    writingOf(schema).path === 'or name' ? withKeywords(schema, { pattern: NAME }) : schema;
+  const kept = <T>(all: Readonly<Record<string, T>>, as: (one: T) => T) =>
+    Object.fromEntries(Object.entries(all).flatMap(([name, one]) => (isThere(name) ? [[name, as(one)] as const] : [])));
+  const input = { ...rest, required: required.filter(isThere), properties: kept(properties, named) };
+  const examples = operation.examples.map((example) => kept(example, (value) => value));
+  return { ...operation, input: input as unknown as TObject, examples };
 }
 
 /** `list`, `add`, `create`, `start`, `show` and `remove` are the methods of HTTP; any other verb is a path of its own. */
@@ -37,7 +52,8 @@ export function routeOf(operation: Operation): Route {
   const inPath = isNew ? null : idOf(operation);
   const noun = nounOf(operation);
   const one = `${verb === '' ? `/v1/${noun}` : collectionOf(noun)}${inPath === null ? '' : `/:${inPath}`}`;
-  const method = operation.changes || operation.body || operation.long !== undefined ? 'POST' : 'GET';
+  const { changes, body, long } = operation;
+  const method = changes || body || long !== undefined || contentOf(operation) !== undefined ? 'POST' : 'GET';
   if (verb === '') return { method, url: one, inPath };
   if (verb === 'list' || verb === 'show') return { method: 'GET', url: one, inPath };
   if (isNew) return { method: 'POST', url: one, inPath };

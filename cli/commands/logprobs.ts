@@ -6,7 +6,6 @@ import { EXIT, TroupeError, unreadable } from '../../errors.ts';
 import { homeAt } from '../../store/server/home.ts';
 import type { StepRow } from '../../trainer/learn/data/training-rows.ts';
 import { type Flags, plainCommand, wholeNumber } from '../command.ts';
-import { openedDataset } from '../open-dataset.ts';
 import { print, printJson } from '../output.ts';
 import { EPISODES, overEpisodes, RECORD } from '../over-episodes.ts';
 import { speaker } from '../speaker.ts';
@@ -61,7 +60,8 @@ async function ofFile(flags: Flags): Promise<number> {
 async function tokenRows(data: string, datasets: string): Promise<number[][]> {
   if (!data.endsWith('.jsonl')) {
     const { policyRow } = await import('../../trainer/learn/data/training-rows.ts');
-    const dataset = await openedDataset(datasets, data);
+    const { openNamed } = await import('../../store/datasets/read.ts');
+    const dataset = await openNamed(datasets, data);
     return ([...dataset.rows('train')] as unknown as StepRow[]).map((row) => {
       const { promptIds, tokenIds } = policyRow({ ...row, logprobs: row.logprobs ?? [] });
       return [...promptIds, ...tokenIds];

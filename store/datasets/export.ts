@@ -87,7 +87,7 @@ function filesIn(dataset: OpenedDataset, layout: Layout) {
   if (refused !== undefined) {
     const fitting = LAYOUTS.filter(({ refuses }) => refuses?.[unit] === undefined).map(({ name }) => name);
     throw new TroupeError('usage', `Layout ${layout.name} takes no dataset of unit ${unit}: ${refused}.`, {
-      field: '--layout',
+      field: 'layout',
       expected: `one of ${fitting.join(', ')}`,
       got: layout.name,
     });
@@ -158,7 +158,7 @@ async function written<T>(
     throw writeError(error, 'The export', parent);
   }
   throw new TroupeError('conflict', `There is something in ${directory} already. Name another folder, or empty it.`, {
-    field: '--out',
+    field: 'out',
     expected: 'a folder that is not there, or empty',
     got: directory,
   });

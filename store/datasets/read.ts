@@ -3,7 +3,7 @@ import { constants } from 'node:buffer';
 import { createHash } from 'node:crypto';
 import { createReadStream, readFileSync } from 'node:fs';
 import { readdir, readFile, stat } from 'node:fs/promises';
-import { basename, join } from 'node:path';
+import { basename, join, resolve } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { TroupeError } from '../../errors.ts';
 import { type Frame, type Row, readArrowFile } from './arrow.ts';
@@ -209,3 +209,7 @@ export async function findDataset(parent: string, name: string): Promise<string>
     },
   );
 }
+
+/** A dataset by its folder, which is written with a /, or by its id or name in the folder of all. */
+export const openNamed = async (parent: string, name: string): Promise<OpenedDataset> =>
+  openDataset(name.includes('/') ? resolve(name) : await findDataset(parent, name));

@@ -2,7 +2,8 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { operationContext } from '../../api/http/routes/operations.ts';
 import { allOperations } from '../../api/operations/catalogue.ts';
-import { isJob, overHttp, routeOf } from '../../api/operations/route.ts';
+import { writingOf } from '../../api/operations/operation.ts';
+import { contentOf, isJob, overHttp, routeOf } from '../../api/operations/route.ts';
 import { appendOwn } from '../../ingest/log/own-event.ts';
 import { SCOPES } from '../../store/keys/api-key.ts';
 import { createKey } from '../../store/keys/api-keys.ts';
@@ -26,6 +27,7 @@ afterAll(() => at.close());
 type Input = Readonly<Record<string, unknown>>;
 function ask(operation: (typeof operations)[number], input: Input, key: string) {
   const { method, url, inPath } = routeOf(operation);
+  const isBody = method === 'POST' && contentOf(operation)?.kind !== 'content';
   const rest = Object.fromEntries(Object.entries(input).filter(([name]) => name !== inPath));
   const path = url.replace(/:\w+/, encodeURIComponent(String(input[inPath ?? ''] ?? 'x').toWellFormed()) || '%20');
   const texts = Object.entries(rest).map(([name, value]): [string, string] => [
@@ -33,9 +35,9 @@ function ask(operation: (typeof operations)[number], input: Input, key: string) 
     typeof value === 'string' ? value : JSON.stringify(value),
   ]);
   return at.app.inject({
-    ...{ method, url: method === 'POST' ? path : `${path}?${new URLSearchParams(texts)}` },
+    ...{ method, url: isBody ? path : `${path}?${new URLSearchParams(texts)}` },
     headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-    ...(method === 'POST' ? { payload: JSON.stringify(rest) } : {}),
+    ...(isBody ? { payload: JSON.stringify(rest) } : {}),
   });
 }
 
@@ -54,10 +56,10 @@ it('what changes something, sends or erases is not done with the scope read', ()
 it.each(operations)(
   '$name answers hostile values with a problem that says which field, or does what they say',
   async (operation) => {
-    const example = operation.examples[0] ?? {};
-    for (const field of [...Object.keys(operation.input.properties), 'no_field_of_it'])
+    const { examples, input } = overHttp(operation)!;
+    for (const field of [...Object.keys(input.properties), 'no_field_of_it'])
       for (const value of HOSTILE) {
-        const answer = await ask(operation, { ...example, [field]: value }, keys.get('admin')!);
+        const answer = await ask(operation, { ...examples[0], [field]: value }, keys.get('admin')!);
         const shown = `${operation.name} ${field} ${JSON.stringify(value)?.slice(0, 60)}: ${answer.statusCode} ${answer.body.slice(0, 300)}`;
         expect(answer.statusCode < 500, shown).toBe(true);
         expect(answer.body, shown).not.toMatch(/\bat .*\.ts:\d+|node:internal/);
@@ -85,7 +87,7 @@ it('documents every operation with its name, its examples and its problems', asy
         '4XX': { content: { 'application/problem+json': {} } },
       },
     });
-    if (method === 'POST')
+    if (method === 'POST' && contentOf(operation)?.kind !== 'content')
       expect(Object.keys(documented.requestBody.content['application/json'].examples)).toHaveLength(
         operation.examples.length,
       );
@@ -107,4 +109,22 @@ it('an operation over HTTP waits for the process that projects, so that it sees 
   await waiting;
   const { rows } = await at.db.query(`select 1 from facts.checkpoints where checkpoint_id = 'late'`);
   expect(rows.length).toBe(1);
+});
+
+it('no operation over HTTP takes a path: its field is not there, and a name has no /', async () => {
+  for (const operation of operations)
+    for (const [field, schema] of Object.entries(operation.input.properties)) {
+      const { path } = writingOf(schema);
+      if (path === undefined) continue;
+      for (const value of ['/etc', '../etc', './x']) {
+        const answer = await ask(
+          operation,
+          { ...overHttp(operation)!.examples[0], [field]: value },
+          keys.get('admin')!,
+        );
+        expect([operation.name, field, answer.statusCode, answer.json().code]).toEqual([
+          ...[operation.name, field, 400, 'usage'],
+        ]);
+      }
+    }
 });

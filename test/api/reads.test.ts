@@ -324,7 +324,7 @@ describe('checkpoints, releases, jobs, datasets, rounds', () => {
       { job_id: 'j1', state: 'finished', outcome: 'done' },
     ]);
     expect((await get('/v1/jobs?kind=sft')).items).toHaveLength(1);
-    expect(await get('/v1/datasets')).toEqual({ items: [], total: 0, next: null });
+    expect(await get('/v1/datasets')).toEqual({ items: [], total: 0, next: null, others: [] });
   });
 });
 

@@ -210,7 +210,7 @@ describe('commands that record and look', () => {
     expect(of.reconcile).toMatchObject({ ok: true });
     expect(of.jobs).toEqual({ items: [], total: 0, next: null });
     expect(of.checkpoints).toEqual({ checkpoints: [] });
-    expect(of.dataset).toEqual({ datasets: [], unfinished: [] });
+    expect(of.dataset).toEqual({ items: [], total: 0, next: null, others: [] });
     expect(of.filter).toEqual({
       filter: {
         and: [

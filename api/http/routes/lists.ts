@@ -1,9 +1,8 @@
-/** Checkpoints and datasets: newest first, page by page. */
+/** Checkpoints: newest first, page by page. */
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
-import { got, TroupeError } from '../../../errors.ts';
 import type { Db } from '../../../store/db/pool.ts';
-import { firstOf, query, type SelectQueryBuilder, sql } from '../../../store/db/query.ts';
+import { query, type SelectQueryBuilder, sql } from '../../../store/db/query.ts';
 import { unknownValues } from '../../../store/filter/filter-check.ts';
 import type { FieldFacts, FieldKind } from '../../../store/filter/filter-fields.ts';
 import { lowerOver, parseFilter } from '../../../store/filter/select.ts';
@@ -11,7 +10,7 @@ import { filter, listInput } from '../../operations/lists.ts';
 import { shownSchema } from '../../operations/operation.ts';
 import { asParameter, readFiltered, readList, withUnknown } from '../../operations/read-list.ts';
 import { documented } from '../openapi.ts';
-import { readId, readQuery } from '../query.ts';
+import { readQuery } from '../query.ts';
 
 const PAGE_SIZE = 50;
 const PAGE = listInput(['time'], PAGE_SIZE);
@@ -49,19 +48,6 @@ const LISTS = [
       ...columns('time', 'saved_at'),
     ]),
     filters: ['policy', 'job_id', 'parent_id'],
-  },
-  {
-    url: '/v1/datasets',
-    summary: 'Frozen recipes.',
-    list: query.selectFrom('traj.datasets').select(['dataset_id', 'name', 'sha256', 'uri', 'frozen_at']),
-    rows: 'traj.datasets',
-    time: 'frozen_at',
-    id: 'dataset_id',
-    fields: new Map<string, FieldFacts>([
-      ...columns('text', 'dataset_id', 'name', 'sha256', 'uri'),
-      ...columns('time', 'frozen_at'),
-    ]),
-    filters: ['name'],
   },
 ] as const;
 
@@ -109,30 +95,4 @@ export function listRoutes(app: FastifyInstance, db: Db): void {
       },
     );
   }
-
-  app.get<{ Params: { readonly id: string } }>(
-    '/v1/datasets/:id',
-    documented({
-      summary: 'One dataset with its manifest.',
-      tag: 'reads',
-      scope: 'read',
-      answers: { 200: { about: 'recipe, positions, hashes, funnel' } },
-    }),
-    async (request) => {
-      const id = readId(request.params.id);
-      const dataset = await firstOf(
-        db,
-        query
-          .selectFrom('traj.datasets')
-          .select(['dataset_id', 'name', 'sha256', 'uri', 'manifest', 'frozen_at'])
-          .where('dataset_id', '=', id),
-      );
-      if (dataset) return dataset;
-      throw new TroupeError('not_found', `There is no dataset ${got(id)}.`, {
-        field: 'id',
-        got: got(id),
-        hint: 'GET /v1/datasets lists them.',
-      });
-    },
-  );
 }

@@ -1,16 +1,19 @@
 /** The routes of all operations: input from path, query and body; the output as it is. */
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { Readable } from 'node:stream';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { type TObject, Type } from 'typebox';
 import { TroupeError } from '../../../errors.ts';
 import { createRedactor } from '../../../ingest/events/redact.ts';
 import { originalsIn } from '../../../store/log/originals.ts';
 import { waitProjected } from '../../../store/projecting/positions.ts';
 import { homeAt } from '../../../store/server/home.ts';
+import { performOnBytes } from '../../operations/content.ts';
 import { requestOperation } from '../../operations/job.ts';
-import { nounOf } from '../../operations/names.ts';
+import { nounOf, OUTPUT_HEADER } from '../../operations/names.ts';
 import { type ChangeContext, type Operation, shownSchema } from '../../operations/operation.ts';
 import { perform } from '../../operations/perform.ts';
-import { isJob, overHttp, type Route, routeOf } from '../../operations/route.ts';
+import { contentOf, isJob, overHttp, type Route, routeOf } from '../../operations/route.ts';
+import { inflate } from '../body.ts';
 import { JSON_TYPE, readJson } from '../checked-body.ts';
 import { documented, type RouteDoc } from '../openapi.ts';
 import { queryValues } from '../query.ts';
@@ -54,18 +57,32 @@ export function operationRoutes(app: FastifyInstance, operations: readonly Opera
   for (const declared of operations) {
     const operation = overHttp(declared);
     if (operation === null) continue;
-    const route = routeOf(operation);
+    const content = contentOf(declared);
+    const route = routeOf(declared);
     const rest = withoutPath(operation.input, route);
     const asked = operation.live ? { ...context, catchUp: async () => {} } : context;
     app.route<{ Params: Record<string, string> }>({
       method: route.method,
       url: route.url,
-      ...documented(docOf(operation, route, rest)),
+      ...documented(docOf(declared, operation, route, rest)),
       handler: async (request, reply) => {
-        const given = route.method === 'POST' ? await bodyOf(request) : queryValues(request.query, rest);
+        const isBody = route.method === 'POST' && content?.kind !== 'content';
+        const given = isBody ? await bodyOf(request) : queryValues(request.query, rest);
         const by = request.identity?.key ?? asked.by;
         const input = { ...(given as object), ...inPathOf(operation, request.params) };
-        if (!isJob(operation)) return perform(operation, { ...asked, by }, input);
+        if (content !== undefined) {
+          const raw = (request.body as Buffer | undefined) ?? Buffer.alloc(0);
+          const body = content.kind === 'content' ? await inflate(raw, request.headers) : raw;
+          const signal = goneSignal(reply);
+          const { output, result } = await performOnBytes(
+            declared,
+            { ...asked, by, signal },
+            { allowed: operation, given: input, body },
+          );
+          if (result === null) return output;
+          return reply.type(typeOf(content.kind)).header(OUTPUT_HEADER, asHeader(output)).send(Readable.from(result));
+        }
+        if (!isJob(declared)) return perform(operation, { ...asked, by }, input);
         const key = request.headers['idempotency-key'];
         const job = await requestOperation({ ...asked, by }, operation, { input, key: key?.toString() });
         return reply
@@ -76,6 +93,19 @@ export function operationRoutes(app: FastifyInstance, operations: readonly Opera
     });
   }
 }
+
+const typeOf = (kind: string): string => (kind === 'results' ? 'application/x-tar' : 'application/octet-stream');
+
+/** Fires when whoever asked is gone. */
+function goneSignal({ raw }: FastifyReply): AbortSignal {
+  const gone = new AbortController();
+  raw.once('close', () => gone.abort());
+  return gone.signal;
+}
+
+/** JSON in the characters that a header may have. */
+const asHeader = (output: unknown): string =>
+  JSON.stringify(output).replace(/[^\x20-\x7e]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`);
 
 /** The field of the path, a number where it should be one. */
 const inPathOf = ({ input }: Operation, params: Readonly<Record<string, string>>): Readonly<Record<string, unknown>> =>
@@ -99,8 +129,9 @@ function withoutPath({ properties, ...rest }: TObject, { inPath }: Route): TObje
   } as TObject;
 }
 
-function docOf(operation: Operation, { method, inPath }: Route, rest: TObject): RouteDoc {
+function docOf(declared: Operation, operation: Operation, { method, inPath }: Route, rest: TObject): RouteDoc {
   const { name, about, notes, scope, output, examples, large } = operation;
+  const content = contentOf(declared);
   const schema = shownSchema(rest);
   const bodies = examples.map((example) =>
     Object.fromEntries(Object.entries(example).filter(([field]) => field !== inPath)),
@@ -111,7 +142,8 @@ function docOf(operation: Operation, { method, inPath }: Route, rest: TObject): 
     ...(notes === undefined ? {} : { description: notes }),
     tag: nounOf(operation),
     scope,
-    ...(method === 'POST'
+    ...(content?.kind === 'content' ? { body: { types: ['application/octet-stream'], schema: {} } } : {}),
+    ...(method === 'POST' && content?.kind !== 'content'
       ? {
           body: {
             types: [...JSON_TYPE],
@@ -122,9 +154,16 @@ function docOf(operation: Operation, { method, inPath }: Route, rest: TObject): 
         }
       : { query: schema }),
     ...(large === undefined ? {} : { large }),
-    ...(isJob(operation) ? { headers: IDEMPOTENCY } : {}),
-    answers: isJob(operation)
-      ? { 202: { about: 'a job; its result is the output', schema: Requested } }
-      : { 200: { about: 'the output', schema: output } },
+    ...(isJob(declared) ? { headers: IDEMPOTENCY } : {}),
+    answers: !isJob(declared)
+      ? content === undefined || content.kind === 'content'
+        ? { 200: { about: 'the output', schema: output } }
+        : {
+            200: {
+              about: `the result; the output is in the header ${OUTPUT_HEADER}, as JSON`,
+              type: typeOf(content.kind),
+            },
+          }
+      : { 202: { about: 'a job; its result is the output', schema: Requested } },
   };
 }

@@ -1,4 +1,5 @@
 /** An app on a database of its own, with a speaker that answers from a list, and little ways to ask it. */
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
@@ -10,14 +11,14 @@ import { fileArtifacts } from '../../../ingest/log/artifacts.ts';
 import { postgresBook, postgresLog } from '../../../ingest/log/postgres.ts';
 import { openReader } from '../../../store/db/reader.ts';
 import { projectBatch } from '../../../store/projecting/projector.ts';
-import { homeAt } from '../../../store/server/home.ts';
+import { type Home, openHome } from '../../../store/server/home.ts';
 import type { SampleAnswer, SampleAsk } from '../../../trainer/sample/infer-wire.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
 
 export type TestApp = TestDatabase & {
   readonly app: FastifyInstance;
   /** What the app works with. */
-  readonly parts: Pick<AppOptions, 'db' | 'log' | 'book' | 'artifacts' | 'project'>;
+  readonly parts: Pick<AppOptions, 'db' | 'log' | 'book' | 'artifacts' | 'project'> & { readonly home: Home };
   /** Waits until everything in the log is in the tables. */
   readonly project: () => Promise<void>;
 };
@@ -32,6 +33,7 @@ export async function testApp(options: Partial<AppOptions> = {}): Promise<TestAp
     book: postgresBook(db),
     artifacts: fileArtifacts(join(tmpdir(), 'troupe-test-artifacts')),
     project: 'test',
+    home: options.home ?? openHome(mkdtempSync(join(tmpdir(), 'troupe-test-home-'))),
   };
   const project = async (): Promise<void> => {
     while ((await projectBatch(db)) > 0);
@@ -46,7 +48,6 @@ export async function testApp(options: Partial<AppOptions> = {}): Promise<TestAp
       return reader;
     },
     version: '0.0.0',
-    home: homeAt(join(tmpdir(), 'troupe-test-home')),
     ...options,
   });
   return {
@@ -60,6 +61,7 @@ export async function testApp(options: Partial<AppOptions> = {}): Promise<TestAp
       await app.close();
       await (await reader)?.close();
       await database.close();
+      rmSync(parts.home.root, { recursive: true, force: true });
     },
   };
 }
