@@ -1,4 +1,4 @@
-/** What a file that no format recognises lacks to be read: known records in a wrapping, or messages by themselves. */
+/** What a file that no format recognises lacks to be read: known records in a wrapping, or messages under another name. */
 
 import { asText, isRecord } from '../events/json.ts';
 import { recognise } from '../formats/catalogue.ts';
@@ -21,17 +21,8 @@ const isChat = (value: unknown): boolean =>
   value.every((one) => isRecord(one) && CHAT_ROLES.has(asText(one.role)) && ('content' in one || 'tool_calls' in one));
 
 /** The near miss that these records are; null where they are like nothing that is read. */
-export function nearMiss({ records, shape }: Head): NearMiss | null {
-  if (isChat(records) && shape !== 'document') {
-    const hint = 'This is a bare list of chat messages; {"messages": [ … ]} around them is read as openai-chat.';
-    return { field: '', hint };
-  }
+export function nearMiss({ records }: Head): NearMiss | null {
   const [first] = records;
-  if (isChat(first)) {
-    const hint =
-      'These are bare lists of chat messages; with {"messages": [ … ]} around each, a line each, they are read as openai-chat.';
-    return { field: '', hint };
-  }
   if (!isRecord(first)) return null;
   for (const [field, value] of Object.entries(first)) {
     const name = JSON.stringify(field);

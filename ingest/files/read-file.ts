@@ -109,7 +109,7 @@ export async function* readRecords(
 }
 
 /**
- * The shape of a file. An object that spans lines is a document, unless the first line ends inside a string, or a later line is a whole
+ * The shape of a file. Lists of messages, each on its line, are lines. An object that spans lines is a document, unless the first line ends inside a string, or a later line is a whole
  * object where a document has none: after no comma, colon or bracket, before another object, or at the end. Then these are lines, the
  * first of them broken. Reads no further than it must.
  */
@@ -123,13 +123,18 @@ export async function shapeOf(chunks: AsyncIterable<Uint8Array> | Iterable<Uint8
     if (!record) continue;
     if (first === null) {
       const byte = record.raw[0];
-      if (byte === OPEN_ARRAY) return 'array';
+      if (byte === OPEN_ARRAY && !isConversation(record.value)) return 'array';
+      if (byte === OPEN_ARRAY) {
+        first = record;
+        continue;
+      }
       if (byte !== OPEN_OBJECT) return 'lines';
       if (record.refusal?.code === 'bad_json' && endsInString(record.raw)) return 'lines';
       first = record;
       last = record.raw.at(-1)!;
       continue;
     }
+    if (first.raw[0] === OPEN_ARRAY) return isConversation(record.value) ? 'lines' : 'array';
     // A second line: the first was a line if it could be read, or is larger than what a line of a document ever is.
     if (first.refusal?.code !== 'bad_json') return 'lines';
     const opens = record.raw[0] === OPEN_OBJECT;
@@ -140,8 +145,13 @@ export async function shapeOf(chunks: AsyncIterable<Uint8Array> | Iterable<Uint8
     lookedAt += record.raw.length;
     if (lookedAt > CHUNK) break;
   }
+  if (first?.raw[0] === OPEN_ARRAY) return 'array';
   return wholeBefore ? 'lines' : 'document';
 }
+
+/** A list of messages: on the lines of a file each is a run of its own, where other lists are parts of one. */
+const isConversation = (value: unknown): boolean =>
+  Array.isArray(value) && isObjectWithMembers(value[0]) && ['role', 'kind', 'type'].some((name) => name in value[0]);
 
 /** What a value stands after in a document. */
 const BEFORE_VALUE: ReadonlySet<number> = new Set(Buffer.from('[,:'));

@@ -16,9 +16,12 @@ import { agentscope } from './frameworks/agentscope.ts';
 import { agentverse } from './frameworks/agentverse.ts';
 import { autogen } from './frameworks/autogen.ts';
 import { crewai } from './frameworks/crewai.ts';
+import { langchainMessages } from './frameworks/langchain-messages.ts';
 import { maslab } from './frameworks/maslab.ts';
 import { openaiAgents } from './frameworks/openai-agents.ts';
+import { pydanticAi } from './frameworks/pydantic-ai.ts';
 import { redel } from './frameworks/redel.ts';
+import { vercelMessages } from './frameworks/vercel-messages.ts';
 import type { Format, Head } from './kit/format.ts';
 import { claudeCode } from './sessions/claude-code.ts';
 import { claudeStream } from './sessions/claude-stream.ts';
@@ -43,7 +46,10 @@ import { weave } from './traces/weave.ts';
 import { adp } from './training/adp.ts';
 import { agentLightning } from './training/agent-lightning.ts';
 import { atif } from './training/atif.ts';
+import { chatMessages } from './training/chat-messages.ts';
+import { nemoGym } from './training/nemo-gym.ts';
 import { openaiChat } from './training/openai-chat.ts';
+import { openaiResponses } from './training/openai-responses.ts';
 import { primeRl } from './training/prime-rl.ts';
 import { rllm } from './training/rllm.ts';
 import { sharegpt } from './training/sharegpt.ts';
@@ -101,6 +107,12 @@ const formats: Format[] = [
   langsmith,
   weave,
   agentLightning,
+  chatMessages,
+  openaiResponses,
+  pydanticAi,
+  vercelMessages,
+  langchainMessages,
+  nemoGym,
 ];
 export const FORMATS: readonly Format[] = formats;
 

@@ -126,21 +126,6 @@ describe('a bad record is refused by file, line and field, and the good ones bes
 
   it.each([
     [
-      'a bare list of messages',
-      [
-        { role: 'user', content: 'q' },
-        { role: 'assistant', content: 'a' },
-      ],
-      '',
-      'This is a bare list of chat messages; {"messages": [ … ]} around them is read as openai-chat.',
-    ],
-    [
-      'several bare lists of messages',
-      [[{ role: 'user', content: 'q' }], [{ role: 'user', content: 'r' }]],
-      '',
-      'These are bare lists of chat messages; with {"messages": [ … ]} around each, a line each, they are read as openai-chat.',
-    ],
-    [
       'messages under another name',
       { id: 1, trajectory: [{ role: 'user', content: 'q' }] },
       'trajectory',

@@ -3,7 +3,7 @@
  * tool calls pair with their results, and everything else is a message.
  */
 import type { Refusal } from '../../../errors.ts';
-import type { Draft, Message } from '../../events/events.ts';
+import type { Draft, EventData, Message } from '../../events/events.ts';
 import { given, isRecord, parseRecord, without } from '../../events/json.ts';
 import { badMessage, type ChatMessage, toMessage, toolCallsOf } from './chat-message.ts';
 import { finishReasonIn } from './finish-reason.ts';
@@ -93,6 +93,10 @@ export type ConversationOptions = {
   readonly ledger?: ReturnType<typeof toolLedger> | undefined;
   /** What the conversation stands in: it may say why its last answer ended. */
   readonly around?: unknown;
+  /** What else is known of a message: when it was sent, and of an answer its model and usage. */
+  readonly about?: (
+    message: ChatMessage,
+  ) => { readonly at: string | null } & Partial<EventData<'generation.completed'>>;
 };
 
 /** The events of a conversation that passed `badConversation`; `seq` counts the messages. */
@@ -108,6 +112,7 @@ export function conversationDrafts(
     first = 0,
     ledger = toolLedger(),
     around,
+    about,
   }: ConversationOptions,
 ): Draft[] {
   const drafts: Draft[] = [];
@@ -124,52 +129,74 @@ export function conversationDrafts(
     const unmapped = given('unmapped', without(rest as Record<string, unknown>, ...known));
     const id = `m${seq}`;
     const inEpisode = { episode_id: episodeId, seq };
+    const { at = null, ...completed } = about?.(native) ?? {};
     if (role === 'assistant') {
       const round = turns ? { turn: turn++ } : {};
       const call = { ...inEpisode, call_id: id, ...round, ...given('agent_id', agentOf(native) ?? undefined) };
       drafts.push(
         emit.event('generation.requested', [episodeId, seq], { ...call, input: [...before], ...given('tools', tools) }),
-        emit.event('generation.completed', [episodeId, seq], {
-          ...call,
-          choices: [{ index: 0, ...given('content', content), ...given('finish_reason', finishOf(native)) }],
-          ...unmapped,
-        }),
+        emit.event(
+          'generation.completed',
+          [episodeId, seq],
+          {
+            ...call,
+            choices: [{ index: 0, ...given('content', content), ...given('finish_reason', finishOf(native)) }],
+            ...completed,
+            ...unmapped,
+          },
+          at,
+        ),
       );
       for (const [index, { id: nativeId, type, ...asked }] of toolCallsOf(native).entries()) {
         drafts.push(
-          emit.event('tool.called', [episodeId, seq, index], {
-            ...call,
-            tool_call_id: ledger.call(nativeId),
-            index,
-            type,
-            ...asked,
-            native: { tool_call_id: nativeId },
-          }),
+          emit.event(
+            'tool.called',
+            [episodeId, seq, index],
+            {
+              ...call,
+              tool_call_id: ledger.call(nativeId),
+              index,
+              type,
+              ...asked,
+              native: { tool_call_id: nativeId },
+            },
+            at,
+          ),
         );
       }
     } else if (role === 'tool') {
       const nativeId = native.tool_call_id as string;
       drafts.push(
-        emit.event('tool.returned', [episodeId, seq], {
-          ...inEpisode,
-          tool_call_id: ledger.result(nativeId),
-          status: failed ? 'error' : 'ok',
-          ...given('output', content),
-          native: { tool_call_id: nativeId },
-          ...(!failed && typeof content === 'string' && reportsError(content) ? { flags: [APPARENT_ERROR] } : {}),
-          ...unmapped,
-        }),
+        emit.event(
+          'tool.returned',
+          [episodeId, seq],
+          {
+            ...inEpisode,
+            tool_call_id: ledger.result(nativeId),
+            status: failed ? 'error' : 'ok',
+            ...given('output', content),
+            native: { tool_call_id: nativeId },
+            ...(!failed && typeof content === 'string' && reportsError(content) ? { flags: [APPARENT_ERROR] } : {}),
+            ...unmapped,
+          },
+          at,
+        ),
       );
     } else {
       drafts.push(
-        emit.event('message.sent', [episodeId, seq], {
-          ...inEpisode,
-          message_id: id,
-          from: message.name ?? role,
-          role,
-          ...given('content', content),
-          ...given('unmapped', without(rest as Record<string, unknown>, 'name')),
-        }),
+        emit.event(
+          'message.sent',
+          [episodeId, seq],
+          {
+            ...inEpisode,
+            message_id: id,
+            from: message.name ?? role,
+            role,
+            ...given('content', content),
+            ...given('unmapped', without(rest as Record<string, unknown>, 'name')),
+          },
+          at,
+        ),
       );
     }
     before.push(message);

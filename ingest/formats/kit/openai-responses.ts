@@ -2,7 +2,8 @@
 import type { Message, Part } from '../../events/events.ts';
 import { asText, given, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
-import { type ChatToolCall, readArguments } from './chat-message.ts';
+import { type ChatMessage, type ChatToolCall, fromMessage, readArguments } from './chat-message.ts';
+import { joinedAnswers } from './message-list.ts';
 import { messageOf } from './span-attributes.ts';
 
 /** Input items as messages; a plain text is a message of the user. */
@@ -104,3 +105,26 @@ const toPart = (part: unknown): Part =>
       } as Part);
 
 const textPart = (part: unknown): unknown => (isRecord(part) && typeof part.text === 'string' ? part.text : part);
+
+/** Whether this is an item of a request or a response. */
+export const isResponseItem = ({ type, role, content, call_id: call, summary }: JsonObject): boolean =>
+  type === 'message'
+    ? typeof role === 'string' && content !== undefined
+    : type === 'reasoning'
+      ? Array.isArray(summary)
+      : /_call(?:_output)?$/.test(asText(type)) && (isIdentifier(call) || SERVER.has(asText(type)));
+
+/** Items as messages of the chat API: what the model put out between two inputs is one answer. */
+export const chatOfItems = (items: readonly unknown[]): ChatMessage[] =>
+  joinedAnswers(items.map((item) => chatOf(item, fromMessage(toMessage(item)))));
+
+function chatOf(item: unknown, message: JsonObject): ChatMessage {
+  const { content } = message;
+  const failed = isRecord(item) && item.type === 'function_call_output' && returnedIn(item)?.status === 'error';
+  return {
+    ...message,
+    role: message.role === 'unknown' ? 'user' : (message.role as string),
+    ...(content === undefined || Array.isArray(content) || typeof content === 'string' ? {} : { content: null }),
+    ...(failed ? { is_error: true } : {}),
+  };
+}

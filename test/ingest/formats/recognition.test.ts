@@ -57,20 +57,6 @@ describe.each(ROOTS.flatMap(samplesIn))('$path', ({ path, format }) => {
 
 /** Of programs that no format reads: each has a member or two that a format of ours has as well. */
 const FOREIGN: readonly (readonly [program: string, shape: Head['shape'], records: readonly unknown[]])[] = [
-  [
-    'a rollout of an environment, with a patch and the task that it is for',
-    'lines',
-    [
-      {
-        responses_create_params: { input: [{ role: 'user', content: 'mend the tide table' }] },
-        response: { id: 'r', object: 'response', output: [] },
-        reward: 1,
-        resolved: true,
-        instance_id: 'quay__tide-3',
-        model_patch: 'diff --git a/t b/t\n',
-      },
-    ],
-  ],
   ['a patch of a bot', 'document', [{ model_patch: 'diff', trajectory: [{ role: 'user', text: 'q' }] }]],
   [
     'a rollout whose actions are objects',
@@ -81,24 +67,6 @@ const FOREIGN: readonly (readonly [program: string, shape: Head['shape'], record
     'a trajectory of roles and texts',
     'lines',
     [{ instance_id: 'a', target: true, trajectory: [{ role: 'ai', mask: false, text: 'look' }], info: {} }],
-  ],
-  [
-    'messages of a user interface',
-    'array',
-    [
-      { id: 'm1', role: 'user', parts: [{ type: 'text', text: 'When does the ferry go?' }] },
-      {
-        id: 'm2',
-        role: 'assistant',
-        parts: [{ type: 'step-start' }, { type: 'text', text: 'At 09:40.', state: 'done' }],
-      },
-    ],
-  ],
-  ['messages of a user interface without ids', 'array', [{ role: 'user', parts: [{ type: 'text', text: 'q' }] }]],
-  [
-    'a chat with messages in parts',
-    'document',
-    [{ id: 'c', messages: [{ id: 'm', role: 'user', parts: [{ type: 'text', text: 'q' }] }] }],
   ],
   [
     'calls that a test double of a model client recorded',
@@ -130,7 +98,6 @@ const FOREIGN: readonly (readonly [program: string, shape: Head['shape'], record
   ['events of a web page', 'document', [{ batch_id: 'b', events: [{ type: 'click', at: 3 }] }]],
   ['events of a shop', 'lines', [{ event_type: 'paid', timestamp: 1789001000, data: { total: 3 } }]],
   ['a list of chores', 'document', [{ agents: ['Ann'], task: { content: 'sweep' } }]],
-  ['turns of an SDK with kinds', 'array', [{ kind: 'request', parts: [{ content: 'q', part_kind: 'user-prompt' }] }]],
   [
     'a session of events with authors',
     'document',
@@ -167,23 +134,6 @@ const FOREIGN: readonly (readonly [program: string, shape: Head['shape'], record
     'a preference',
     'lines',
     [{ prompt: [{ role: 'user', content: 'q' }], chosen: [{ role: 'assistant', content: 'a' }], rejected: [] }],
-  ],
-  [
-    'messages of a chat where people have names',
-    'array',
-    [
-      { role: 'system', content: 's' },
-      { role: 'user', name: 'ann', content: 'q' },
-      { role: 'assistant', content: 'a' },
-    ],
-  ],
-  [
-    'messages of a chat whose tools have names',
-    'array',
-    [
-      { role: 'user', content: 'q' },
-      { role: 'tool', name: 'tide', tool_call_id: 'c', content: '2' },
-    ],
   ],
 ];
 
