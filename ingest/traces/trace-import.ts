@@ -37,7 +37,8 @@ export function traceReading(format: string): TraceReading {
       around.attempt(() =>
         take(isRecord(item) ? new Reader(item, field) : unreadable('bad_type', field, called, item)),
       );
-      for (const problem of around.problems) refusals.push({ ...problem, at, raw: JSON.stringify(item ?? null) });
+      const raw = field === '' ? {} : { raw: JSON.stringify(item ?? null) };
+      for (const problem of around.problems) refusals.push({ ...problem, at, ...raw });
     },
     keep: (trace, item) => {
       const items = originals.get(trace) ?? new Map();

@@ -3,70 +3,64 @@ import { given, isRecord, type JsonObject, without } from '../../events/json.ts'
 import { isIdentifier } from '../../events/text.ts';
 import type { Act, Choice } from '../../traces/trace.ts';
 import { badMessage, type ChatMessage, toMessage } from '../kit/chat-message.ts';
+import { Reader } from '../kit/reader.ts';
 import { finishReason, messageOf } from '../kit/span-attributes.ts';
 import { usageOf } from '../kit/usage.ts';
 
-type Call = Pick<Act, 'what' | 'agent' | 'about' | 'error' | 'flags' | 'unmapped'>;
-
-export function lightningCall(data: JsonObject, rest: Record<string, unknown> | undefined): Call {
-  const request = isRecord(data.request) ? data.request : {};
-  const response = isRecord(data.response) ? data.response : {};
-  const metadata = isRecord(request.metadata) ? request.metadata : {};
-  const natives = Array.isArray(response.choices) ? response.choices.filter(isRecord) : [];
+/** What a model request is, of its data and the rest of its event. */
+export function lightningCall(
+  data: Reader,
+  rest: Record<string, unknown> | undefined,
+): Pick<Act, 'what' | 'agent' | 'about' | 'error' | 'flags' | 'unmapped'> {
+  const answered = data.any('response');
+  const request = new Reader(data.record('request') ?? {});
+  const response = new Reader(isRecord(answered) ? answered : {});
+  const said = request.these('metadata', 'user');
+  const metadata = isRecord(said?.metadata) ? said.metadata : {};
+  const natives = (response.list('choices') ?? []).filter(isRecord);
   const choices = natives.map(choiceOf);
-  const prompt = [response.prompt_token_ids, natives[0]?.prompt_token_ids].find(isTokenIds);
-  const usage = [response.usage, data.usage].find(isRecord);
-  const model = [request.model, data.model].find((name) => typeof name === 'string') as string | undefined;
-  const failed = data.status !== undefined && data.status !== 'ok' && data.status !== 'success';
-  const version = data.model_version;
+  const prompt = [response.any('prompt_token_ids'), natives[0]?.prompt_token_ids].find(isTokenIds);
+  const usage = [response.any('usage'), data.any('usage')].find(isRecord);
+  const model = [request.any('model'), data.any('model')].find((name) => typeof name === 'string');
+  const { status, finish_reason: reason, http_status = null } = data.native;
+  const failed = status !== undefined && status !== 'ok' && status !== 'success';
+  const version = data.any('model_version');
+  const messages = request.list('messages');
+  const idIn = (name: string) => (isIdentifier(metadata[name]) ? metadata[name] : undefined);
+  if (choices.length > 0) data.any('finish_reason');
   return {
     what: {
       kind: 'generation',
-      ...given('model', model),
-      ...given('params', without(request, 'model', 'messages', 'tools', 'metadata', 'user')),
-      ...(Array.isArray(request.messages) ? { input: request.messages.map(messageIn) } : {}),
-      ...given('tools', request.tools),
+      model: model as string | undefined,
+      tools: request.any('tools'),
+      params: request.rest(),
+      ...(messages ? { input: messages.map(messageIn) } : {}),
       // Streams that were logged as a list of chunks hold no answer that can be read.
       choices:
         choices.length > 0
           ? choices.map(({ choice }) => choice)
           : failed
             ? []
-            : [{ index: 0, ...given('finish_reason', finishReason(data.finish_reason)) }],
-      ...given('usage', usageOf(usage)),
-      ...given('responseId', isIdentifier(response.id) ? response.id : undefined),
-      ...given('responseModel', typeof response.model === 'string' ? response.model : undefined),
-      ...(typeof version === 'number' || typeof version === 'string' ? { modelVersion: String(version) } : {}),
-      ...given('promptTokenIds', prompt),
-      ...(typeof data.latency_ms === 'number' ? { latencyMs: data.latency_ms } : {}),
+            : [{ index: 0, ...given('finish_reason', finishReason(reason)) }],
+      usage: usageOf(usage),
+      responseId: response.id('id'),
+      responseModel: response.text('model'),
+      modelVersion: typeof version === 'number' || typeof version === 'string' ? String(version) : undefined,
+      promptTokenIds: prompt,
+      latencyMs: data.number('latency_ms'),
     },
-    agent: [metadata.agent, request.user].find(isIdentifier) ?? null,
-    about: {
-      taskId: isIdentifier(metadata.task_id) ? metadata.task_id : undefined,
-      sessionId: isIdentifier(metadata.run_id) ? metadata.run_id : undefined,
-      groupId: isIdentifier(metadata.group_id) ? metadata.group_id : undefined,
-    },
-    ...(failed ? { error: { status: data.status, http_status: data.http_status ?? null } } : {}),
+    agent: idIn('agent') ?? (isIdentifier(said?.user) ? said.user : null),
+    about: { taskId: idIn('task_id'), sessionId: idIn('run_id'), groupId: idIn('group_id') },
+    ...(failed ? { error: { status, http_status } } : {}),
     flags: [
       ...(choices.length > 0 ? [] : ['no_content']),
       ...(choices.some(({ mismatch }) => mismatch) ? ['logprobs_mismatch'] : []),
     ],
     unmapped: without({
       ...rest,
-      data: without(
-        data,
-        'model',
-        'model_version',
-        'request',
-        'response',
-        'latency_ms',
-        'usage',
-        ...(choices.length > 0 ? ['finish_reason'] : []),
-      ),
-      request: without({ metadata: request.metadata, user: request.user }),
-      response: isRecord(data.response)
-        ? without(response, 'id', 'model', 'choices', 'usage', 'prompt_token_ids')
-        : (data.response ?? undefined),
+      data: data.rest(),
+      request: said,
+      response: isRecord(answered) ? response.rest() : answered,
     }),
   };
 }

@@ -2,12 +2,13 @@
  * Agent Lightning (microsoft/agent-lightning): v1 events of rollouts and the rollouts themselves (agentlightning/schemas.py), and the
  * spans of v0.3 (types/tracer.py, semconv.py). An attempt at a rollout is an episode; tokens are as they were sampled.
  */
-import { asText, given, hashId, isRecord, type JsonObject, ownOf, without } from '../../events/json.ts';
+import { asText, hashId, isRecord, type JsonObject, ownOf, without } from '../../events/json.ts';
+import { pushAll } from '../../events/push-all.ts';
 import { isIdentifier } from '../../events/text.ts';
 import type { Act, Judgement } from '../../traces/trace.ts';
-import { traceReading } from '../../traces/trace-import.ts';
-import { type Conversion, type Format, listed, listsOf, type NativeRecord, type NativeRefusal } from '../kit/format.ts';
-import { badIdentifier, refusal } from '../kit/native.ts';
+import { type TraceReading, traceReading } from '../../traces/trace-import.ts';
+import { type Conversion, type Format, listed, listsOf, type NativeRecord } from '../kit/format.ts';
+import { Reader, unreadable } from '../kit/reader.ts';
 import { timeOfSeconds } from '../kit/run.ts';
 import { lightningCall } from './agent-lightning-calls.ts';
 import { annotationsOf, lightningSpanAct } from './agent-lightning-spans.ts';
@@ -35,113 +36,72 @@ const isSpan = (value: unknown): boolean =>
 
 function convert(record: NativeRecord): Conversion {
   const reading = traceReading(NAME);
-  const rollouts: JsonObject[] = [];
-  for (const [at, one] of listsOf(record.value).flat().entries()) {
-    const bad = badRecord(one);
-    if (bad) {
-      reading.refusals.push({ ...bad, at });
-      continue;
-    }
-    const item = one as JsonObject;
-    if (isRollout(item)) {
-      rollouts.push(item);
-      continue;
-    }
-    const trace = `${asText(item.rollout_id)}/${asText(item.attempt_id)}`;
-    reading.keep(trace, item);
-    if (isSpan(item)) {
-      const judged = annotationsOf(NAME, item, trace);
-      reading.judgements.push(...judged);
-      reading.acts.push(lightningSpanAct(NAME, item, trace));
-    } else if (item.event_type === 'reward') reading.judgements.push(rewardOf(item, trace));
-    else reading.acts.push(eventAct(item, trace));
-  }
+  const rollouts: Reader[] = [];
+  for (const [at, one] of listsOf(record.value).flat().entries())
+    reading.read(at, one, '', KINDS, (item) => {
+      const { native } = item;
+      if (!isEvent(native) && !isRollout(native) && !isSpan(native)) unreadable('bad_shape', '', KINDS, native);
+      const rollout = item.ownId('rollout_id');
+      if (isRollout(native)) return void rollouts.push(item);
+      const trace = `${rollout}/${item.ownId('attempt_id')}`;
+      if (isSpan(native)) {
+        item.ownId('span_id');
+        pushAll(reading.judgements, annotationsOf(NAME, native, trace));
+        reading.acts.push(lightningSpanAct(NAME, native, trace));
+      } else addEvent(reading, item, trace);
+      reading.keep(trace, native);
+    });
   for (const rollout of rollouts) {
-    const status = isRecord(rollout.status) ? rollout.status : {};
-    const last = typeof status.last_attempt_id === 'string' ? status.last_attempt_id : '0';
-    const known = reading.acts
-      .map(({ trace }) => trace)
-      .filter((trace) => trace.startsWith(`${asText(rollout.rollout_id)}/`));
-    for (const trace of new Set([...known, `${asText(rollout.rollout_id)}/${last}`])) {
-      reading.acts.push(rolloutAct(rollout, trace, trace === `${asText(rollout.rollout_id)}/${last}`));
-      reading.keep(trace, rollout);
+    const { rollout_id: id, status } = rollout.native;
+    const last = isRecord(status) && typeof status.last_attempt_id === 'string' ? status.last_attempt_id : '0';
+    const known = reading.acts.map(({ trace }) => trace).filter((trace) => trace.startsWith(`${asText(id)}/`));
+    for (const trace of new Set([...known, `${asText(id)}/${last}`])) {
+      reading.acts.push(rolloutAct(rollout.native, trace, trace === `${asText(id)}/${last}`));
+      reading.keep(trace, rollout.native);
     }
   }
   return reading.converted();
 }
 
-function badRecord(value: unknown): NativeRefusal | null {
-  if (!isRecord(value) || (!isEvent(value) && !isRollout(value) && !isSpan(value))) {
-    return refusal('bad_shape', '', 'an event, a rollout or a span', value);
-  }
-  const bad = badIdentifier(value.rollout_id, 'rollout_id');
-  if (bad || isRollout(value)) return bad;
-  const badAttempt = badIdentifier(value.attempt_id, 'attempt_id');
-  if (badAttempt) return badAttempt;
-  if (isSpan(value)) return badIdentifier(value.span_id, 'span_id');
-  if (timeOfSeconds(value.timestamp) === null)
-    return refusal('bad_time', 'timestamp', 'seconds since 1970', value.timestamp);
-  if (!isRecord(value.data)) return refusal('bad_type', 'data', 'an object', value.data);
-  if (value.event_type !== 'reward') return null;
-  const { value: reward } = value.data;
-  return reward === undefined || reward === null || typeof reward === 'number' || typeof reward === 'boolean'
-    ? null
-    : refusal('bad_number', 'data.value', 'a number or null', reward);
-}
+const KINDS = 'an event, a rollout or a span';
 
-function eventAct(event: JsonObject, trace: string): Act {
-  const data = event.data as JsonObject;
-  const type = event.event_type as string;
-  const time = timeOfSeconds(event.timestamp);
+function addEvent({ acts, judgements }: TraceReading, event: Reader, trace: string): void {
+  const { timestamp } = event.native;
+  const time =
+    timeOfSeconds(event.any('timestamp')) ?? unreadable('bad_time', 'timestamp', 'seconds since 1970', timestamp);
+  const type = event.text('event_type')!;
+  const data = new Reader(event.object('data', 'an object').native);
+  event.any('data');
+  if (type === 'reward') return void judgements.push(rewardOf(data, trace, time));
   const place = {
-    format: NAME,
-    trace,
-    id: hashId(NAME, event),
-    parent: null,
-    name: type,
-    start: time,
-    end: time,
+    ...{ format: NAME, trace, id: hashId(NAME, event.native), parent: null, name: type, start: time, end: time },
   };
-  const rest = without(event, 'event_type', 'rollout_id', 'attempt_id', 'timestamp', 'data');
-  if (type === 'model_request') return { ...place, ...lightningCall(data, rest) };
-  if (type === 'tool_result' && isIdentifier(data.tool_call_id)) {
-    const failed = data.error !== undefined && data.error !== null;
-    return {
-      ...place,
-      what: {
-        kind: 'tool',
-        tool: isIdentifier(data.name) ? data.name : 'unknown',
-        callId: data.tool_call_id,
-        ...given('output', data.content ?? undefined),
-      },
-      agent: isIdentifier(data.agent) ? data.agent : null,
-      ...(failed ? { error: data.error } : {}),
-      unmapped: without({ ...rest, data: without(data, 'tool_call_id', 'name', 'content', 'error', 'agent') }),
-    };
+  // Data has its place in `unmapped` beside the rest of the event.
+  const rest = without(event.native, 'event_type', 'rollout_id', 'attempt_id', 'timestamp', 'data');
+  if (type === 'model_request') return void acts.push({ ...place, ...lightningCall(data, rest) });
+  const callId = data.id('tool_call_id');
+  const agent = data.id('agent') ?? null;
+  if (type === 'tool_result' && callId !== undefined) {
+    const tool = data.id('name') ?? 'unknown';
+    const what = { kind: 'tool' as const, tool, callId, output: data.any('content') };
+    const error = data.any('error');
+    acts.push({ ...place, what, agent, error, unmapped: without({ ...rest, data: data.rest() }) });
+  } else {
+    const seen = isIdentifier(type) ? type : 'event';
+    acts.push({ ...place, what: { kind: 'observation', seen, content: data.native }, agent, unmapped: rest });
   }
-  return {
-    ...place,
-    what: { kind: 'observation', seen: isIdentifier(type) ? type : 'event', content: data },
-    agent: isIdentifier(data.agent) ? data.agent : null,
-    unmapped: rest,
-  };
 }
 
-function rewardOf(event: JsonObject, trace: string): Judgement {
-  const data = event.data as JsonObject;
-  const known = typeof data.value === 'number' || typeof data.value === 'boolean';
+function rewardOf(data: Reader, trace: string, time: string): Judgement {
+  const value = data.any('value');
+  const known = typeof value === 'number' || typeof value === 'boolean';
+  if (!known && value !== undefined) unreadable('bad_number', 'data.value', 'a number or null', value);
   return {
-    format: NAME,
-    id: null,
-    trace,
-    act: null,
-    name: 'reward',
-    value: known ? Number(data.value) : null,
-    ...given('explanation', typeof data.message === 'string' ? data.message : undefined),
-    ...given('by', typeof data.source === 'string' ? data.source : undefined),
-    time: timeOfSeconds(event.timestamp),
+    ...{ format: NAME, id: null, trace, act: null, name: 'reward', value: known ? Number(value) : null, time },
+    explanation: data.text('message'),
+    by: data.text('source'),
     ...(known ? {} : { flags: ['no_value'] }),
-    unmapped: without(data, 'value', 'message', 'source', ...(data.reason === null ? ['reason'] : [])),
+    unmapped: data.filledRest(),
   };
 }
 
