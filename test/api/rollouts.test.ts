@@ -317,6 +317,19 @@ describe('workers', () => {
     expect(rows).toEqual([{ n: 0 }]);
   });
 
+  it('what its team closed as an error is no success, whatever its worker reports', async () => {
+    await begin({ samples: 1 });
+    const attempt = await leased();
+    await call(attempt);
+    const data = { episode_id: attempt.episode_id, outcome: 'error' };
+    await post(at.app, [{ type: 'troupe.episode.finished.v1', source: '/team', id: 'end', data }]);
+    expect(await end(attempt)).toMatchObject({
+      state: 'accepted',
+      outcome: 'failed',
+      why: 'The team closed the episode with the outcome error.',
+    });
+  });
+
   it('Complaint 3: at the deadline of the rollout what waits and runs ends', async () => {
     await begin({ deadline_s: 4 });
     const held = await leased();

@@ -11,6 +11,7 @@ import { executionReports } from '../../evaluate/judging/facts.ts';
 import { readReport } from '../../evaluate/methods/execution-report.ts';
 import { type Interval, meanInterval } from '../../evaluate/statistics/bootstrap.ts';
 import { type McNemar, mcnemar } from '../../evaluate/statistics/mcnemar.ts';
+import { outcomeOf } from '../../evaluate/statistics/outcome.ts';
 import { type Both, pairedMeans } from '../../evaluate/statistics/paired.ts';
 import { type Attempts, meanPassAtK, type PassAtK } from '../../evaluate/statistics/pass-at-k.ts';
 import { fewestTasks } from '../../loop/comparison/gate.ts';
@@ -172,15 +173,10 @@ export function pairedLine(pairs: readonly Both[], level: number): PairedLine {
   const only = (a: keyof Both, b: keyof Both): number => pairs.filter((pair) => pair[a] > 0.5 && pair[b] < 0.5).length;
   const test = mcnemar(only('incumbent', 'candidate'), only('candidate', 'incumbent'));
   const { tasks, interval } = means;
-  const isShown = test.mid_p < 1 - level;
+  const outcome = outcomeOf(interval, 0);
+  const isShown = test.mid_p < 1 - level && (outcome === 'better' || outcome === 'worse');
   const verdict =
-    interval === null || tasks < fewestTasks(level)
-      ? 'too_few_tasks'
-      : isShown && interval.low > 0
-        ? 'better'
-        : isShown && interval.high < 0
-          ? 'worse'
-          : 'no_difference_shown';
+    interval === null || tasks < fewestTasks(level) ? 'too_few_tasks' : isShown ? outcome : 'no_difference_shown';
   return { first, second, ...means, mcnemar: test, verdict };
 }
 

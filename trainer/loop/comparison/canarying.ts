@@ -5,17 +5,15 @@ import { hashId } from '../../../ingest/events/json.ts';
 import type { Db } from '../../../store/db/pool.ts';
 import { anyOf, query, rowsOf, type SqlBool, sql } from '../../../store/db/query.ts';
 import { standardDeviation } from '../../../store/evaluate/methods/statistics.ts';
-import { meanOf } from '../../../store/evaluate/statistics/paired.ts';
 import { answeredBy, IS_LIVE, liveValue } from '../../../store/loop/comparison/live-units.ts';
-import { episodeCost } from '../../../store/loop/play/budget.ts';
 import { ASKED_POLICY, releasesOf } from '../../../store/loop/release/releases.ts';
 import { waitProjected } from '../../../store/projecting/positions.ts';
 import { endWaiting, type JobContext } from '../../../store/queue/jobs/jobs.ts';
 import { CANARY, type CanaryUnit, decideCanary, sideOf } from './canary.ts';
 import { type CanaryRequest, type OpenCanary, openCanaries } from './canary-traffic.ts';
+import { EPISODE_USE, meanOfKnown, roleRewards, unitOf } from './measured.ts';
 import type { Side } from './play.ts';
 import type { GateReport } from './report.ts';
-import { roleRewards } from './role-rewards.ts';
 
 /** Looks at every canary once, and ends those that are decided. Two that look at once end each once. */
 export async function lookAtCanaries(context: JobContext): Promise<{ job_id: string; report: GateReport }[]> {
@@ -173,7 +171,7 @@ async function unitsOf(db: Db, { job_id, requested_at, asked }: OpenCanary) {
   const left_out = { [OPEN]: 0, [foreign]: 0 };
   if (began_at === null) return { began_at, units: [], left_out, episodes: rows.length };
   const since = rows.filter(({ first_at }) => first_at !== null && Date.parse(first_at) >= Date.parse(began_at));
-  const rewards = await rewardsOf(db, asked, since);
+  const rolesOf = await rewardsOf(db, asked, since);
   // The rows are in order, and a map gives its keys in that of their first row: a group stands where its last member ended.
   const byUnit = groupBy([...since].reverse(), ({ group_id, episode_id }) => group_id ?? episode_id);
   const units: CanaryUnit[] = [];
@@ -185,35 +183,15 @@ async function unitsOf(db: Db, { job_id, requested_at, asked }: OpenCanary) {
     const side = sideOf(job_id, key, asked.rules.share);
     const own = members.every((row) => row[side] && !row[side === 'candidate' ? 'incumbent' : 'candidate']);
     if (!own) left_out[foreign]! += members.length;
-    const parts = members.flatMap(({ episode_id }) => rewards.get(episode_id) ?? []);
-    units.push({
-      side,
-      value: own ? meanKnown(members.map(({ value }) => value)) : null,
-      family: members[0]!.family,
-      roles: own
-        ? mapped(
-            groupBy(parts, ({ role }) => role),
-            (of) => meanKnown(of.map(({ value }) => value))!,
-          )
-        : {},
-      tokens: own ? meanKnown(members.map(({ tokens }) => tokens)) : null,
-      latency: own ? meanKnown(members.map(({ latency }) => latency)) : null,
-      ...(own
-        ? { usd: members.some(({ usd }) => usd === null) ? null : meanKnown(members.map(({ usd }) => usd)) }
-        : {}),
-    });
+    const counted = own ? members.map((row) => ({ ...row, roles: rolesOf(row.episode_id) })) : [];
+    const { usd, ...worth } = unitOf(counted, meanOfKnown);
+    units.push({ side, family: members[0]!.family, ...worth, ...(own ? { usd } : {}) });
   }
   return { began_at, units, left_out, episodes: rows.length };
 }
 
-const mapped = <From, To>(values: ReadonlyMap<string, From>, to: (value: From) => To): Record<string, To> =>
-  Object.fromEntries([...values].map(([key, value]) => [key, to(value)]));
-
 const earlier = (first: string | null, other: string | null): string | null =>
   other === null || (first !== null && Date.parse(first) <= Date.parse(other)) ? first : other;
-
-const meanKnown = (values: readonly (number | null)[]): number | null =>
-  meanOf(values.flatMap((value) => (value === null ? [] : [Number(value)])));
 
 /** Episodes that began after the canary and that a policy of it answered, in the order in which they ended. */
 function episodesOf(db: Db, { rules, maps }: CanaryRequest, since: string): Promise<Row[]> {
@@ -226,10 +204,7 @@ function episodesOf(db: Db, { rules, maps }: CanaryRequest, since: string): Prom
       .leftJoin('facts.tasks as t', 't.task_id', 'e.task_id')
       .select(['e.episode_id', 'e.group_id', 'e.closed', 't.domain as family', liveValue(rules.metric).as('value')])
       .select([
-        sql<number | null>`(e.input_tokens + e.output_tokens)::float8`.as('tokens'),
-        // Unknown where one call does not say it: a sum of the others would be too small.
-        sql<number | null>`case when count(c.latency_ms) = count(*) then sum(c.latency_ms) end`.as('latency'),
-        episodeCost('e').as('usd'),
+        ...EPISODE_USE,
         sql<string | null>`min(c.requested_at)`.as('first_at'),
         answeredBy(Object.entries(maps.candidate)).as('candidate'),
         answeredBy(Object.entries(maps.incumbent)).as('incumbent'),
@@ -263,13 +238,7 @@ function episodesOfTeams(
       .leftJoin('facts.tasks as t', 't.task_id', 'e.task_id')
       .select(['e.episode_id', 'e.group_id', 'e.closed', 't.domain as family', liveValue(metric).as('value')])
       .select([
-        sql<number | null>`(e.input_tokens + e.output_tokens)::float8`.as('tokens'),
-        sql<
-          number | null
-        >`(select case when count(c.latency_ms) = count(*) then sum(c.latency_ms) end from facts.calls c where c.episode_id = e.episode_id)`.as(
-          'latency',
-        ),
-        episodeCost('e').as('usd'),
+        ...EPISODE_USE,
         sql<string | null>`e.started_at`.as('first_at'),
         is('candidate').as('candidate'),
         is('incumbent').as('incumbent'),
@@ -284,10 +253,8 @@ function episodesOfTeams(
 }
 
 async function rewardsOf(db: Db, { rules }: CanaryRequest, rows: readonly Row[]) {
-  if (rules.guardrails.roles === null) return new Map<string, { role: string; value: number }[]>();
-  const ids = rows.map(({ episode_id }) => episode_id);
-  const found = await roleRewards(db, sql<SqlBool>`f.episode_id = ${anyOf(ids)}`);
-  return groupBy(found, ({ episode_id }) => episode_id);
+  const ids = rules.guardrails.roles === null ? [] : rows.map(({ episode_id }) => episode_id);
+  return roleRewards(db, sql<SqlBool>`f.episode_id = ${anyOf(ids)}`);
 }
 
 /** The report of the canary of a run; null where none is under way. */

@@ -8,10 +8,10 @@ import { groupBy } from '../../../ingest/events/group-by.ts';
 import { hashId, sha256 } from '../../../ingest/events/json.ts';
 import { openDataset } from '../../../store/datasets/read.ts';
 import type { Db } from '../../../store/db/pool.ts';
-import { query, rowsOf, sql } from '../../../store/db/query.ts';
+import { query, rowsOf } from '../../../store/db/query.ts';
 import type { Both } from '../../../store/evaluate/statistics/paired.ts';
 import { decide, deviationOf, type GateRules, type MeasuredTask } from '../../../store/loop/comparison/gate.ts';
-import { episodeCost, overBudget, spentOf } from '../../../store/loop/play/budget.ts';
+import { overBudget, spentOf } from '../../../store/loop/play/budget.ts';
 import { playedIn } from '../../../store/loop/play/ids.ts';
 import { requestedOf } from '../../../store/loop/play/request.ts';
 import { ROLLOUT, type RolloutSpec, type RolloutTask } from '../../../store/loop/play/rollout.ts';
@@ -20,9 +20,9 @@ import type { TeamVersion } from '../../../store/loop/team/version.ts';
 import { waitProjected } from '../../../store/projecting/positions.ts';
 import { checkedSpec, type Handler, type JobContext, requestJob, WaitsFor } from '../../../store/queue/jobs/jobs.ts';
 import type { StepRow } from '../../learn/data/training-rows.ts';
+import { EPISODE_USE, meanOfAll, pairOf, roleRewards, unitOf } from '../comparison/measured.ts';
 import { PLAY, PlayGateSpec, rolloutOfSide, SIDES, type Side } from '../comparison/play.ts';
 import { cutShort, type GateReport } from '../comparison/report.ts';
-import { roleRewards } from '../comparison/role-rewards.ts';
 import type { RolloutResult } from '../play/handler.ts';
 import { findRunner, type Runner } from '../play/runners.ts';
 import { type PlayGate, rulesOf } from './gate-schema.ts';
@@ -245,19 +245,9 @@ export async function environmentOf(runner: Runner): Promise<string> {
   );
 }
 
-type Episode = {
-  readonly task_id: string;
-  readonly reward: number | null;
-  readonly tokens: number | null;
-  readonly latency_ms: number | null;
-  readonly usd: number | null;
-  /** Mean of the rewards that name a step or an agent of the role. */
-  readonly roles: ReadonlyMap<string, number>;
-};
-
 type PlayedSide = {
   /** By task, all samples of it: only complete groups. */
-  readonly tasks: ReadonlyMap<string, readonly Episode[]>;
+  readonly tasks: ReadonlyMap<string, ReturnType<typeof unitOf>>;
   /** Share of the samples of each task that were played. */
   readonly played: ReadonlyMap<string, number>;
   /** Tasks whose episodes other weights answered, no policy of the gate, or another version of the team. */
@@ -272,8 +262,7 @@ async function playedBy(db: Db, asked: Spec, side: Side, result: RolloutResult |
     db,
     query
       .selectFrom('facts.episodes as e')
-      .select(['episode_id', 'task_id', 'team_id', 'reward', episodeCost('e').as('usd')])
-      .select(sql<number | null>`(input_tokens + output_tokens)::float8`.as('tokens'))
+      .select(['episode_id', 'task_id', 'team_id', 'reward as value', ...EPISODE_USE])
       .where(playedIn('episode_id', id)),
   );
   const calls = await rowsOf(
@@ -281,18 +270,16 @@ async function playedBy(db: Db, asked: Spec, side: Side, result: RolloutResult |
     query
       .selectFrom('facts.calls')
       .select(['episode_id', 'policy', 'checkpoint_id'])
-      // Unknown where one call does not say it: a sum of the others would be too small.
-      .select(sql<number | null>`case when count(latency_ms) = count(*) then sum(latency_ms) end`.as('latency_ms'))
       .where(playedIn('episode_id', id))
-      .groupBy(['episode_id', 'policy', 'checkpoint_id']),
+      .distinct(),
   );
-  const rewards = await roleRewards(db, playedIn('f.episode_id', id));
+  const rolesOf = await roleRewards(db, playedIn('f.episode_id', id));
   const callsOf = groupBy(calls, ({ episode_id }) => episode_id);
-  const rewardsOf = groupBy(rewards, ({ episode_id }) => episode_id);
   const taken = new Set(result.episodes);
   const foreign = new Set<string>();
-  const found: Episode[] = [];
-  for (const { episode_id, task_id, team_id, reward, tokens, usd } of episodes) {
+  const found = [];
+  for (const episode of episodes) {
+    const { episode_id, task_id, team_id } = episode;
     if (!taken.has(episode_id) || task_id === null) continue;
     const mine = (callsOf.get(episode_id) ?? []).map((call) => ({ ...call, policy: policyOf(call, asked.maps[side]) }));
     const compared = mine.filter(
@@ -305,19 +292,13 @@ async function playedBy(db: Db, asked: Spec, side: Side, result: RolloutResult |
     const answered = asked.teams !== undefined || compared.length > 0;
     const own = answered && (version === undefined || team_id === version);
     if (!own || !right) foreign.add(task_id);
-    const latencies = mine.map(({ latency_ms }) => latency_ms);
-    found.push({
-      task_id,
-      reward,
-      tokens,
-      latency_ms: sumKnown(latencies),
-      usd,
-      roles: new Map((rewardsOf.get(episode_id) ?? []).map(({ role, value }) => [role, value])),
-    });
+    found.push({ ...episode, task_id, roles: rolesOf(episode_id) });
   }
   const done = new Map(partial.map(({ task_id, done, of }) => [task_id, done / of]));
   return {
-    tasks: groupBy(found, ({ task_id }) => task_id),
+    tasks: new Map(
+      [...groupBy(found, ({ task_id }) => task_id)].map(([task_id, all]) => [task_id, unitOf(all, meanOfAll)]),
+    ),
     played: new Map(asked.tasks.map(({ task_id }) => [task_id, done.get(task_id) ?? 1])),
     foreign,
   };
@@ -348,30 +329,9 @@ async function paired(
     else if (after === undefined) left_out[NOT_PLAYED.candidate]++;
     else if (SIDES.some((side) => sides[side].foreign.has(task_id))) left_out[foreign]!++;
     else {
-      const means = (of: (episode: Episode) => number | null): Both | null => {
-        const [incumbent, candidate] = [meanKnown(before.map(of)), meanKnown(after.map(of))];
-        return incumbent === null || candidate === null ? null : { incumbent, candidate };
-      };
-      const reward = means((episode) => episode.reward);
-      if (reward === null) {
-        left_out[NO_REWARD]++;
-        continue;
-      }
-      const roles = new Set([...before, ...after].flatMap((episode) => [...episode.roles.keys()]));
-      tasks.push({
-        task_id,
-        family: families.get(task_id) ?? null,
-        ...reward,
-        roles: Object.fromEntries(
-          [...roles].flatMap((role) => {
-            const own = means((episode) => episode.roles.get(role) ?? null);
-            return own === null ? [] : [[role, own]];
-          }),
-        ),
-        tokens: means((episode) => episode.tokens),
-        latency: means((episode) => episode.latency_ms),
-        usd: [...before, ...after].some(({ usd }) => usd === null) ? null : means(({ usd }) => usd),
-      });
+      const pair = pairOf(before, after);
+      if (pair === null) left_out[NO_REWARD]++;
+      else tasks.push({ task_id, family: families.get(task_id) ?? null, ...pair });
     }
   }
   return { tasks, left_out };
@@ -386,13 +346,4 @@ async function familiesOf(db: Db, tasks: readonly RolloutTask[]): Promise<Readon
   for (const task of tasks as readonly (RolloutTask & { readonly domain?: unknown })[])
     if (typeof task.domain === 'string') families.set(task.task_id, task.domain);
   return families;
-}
-
-/** Null where there are none, or one is not known. */
-const sumKnown = (values: readonly (number | null)[]): number | null =>
-  values.length === 0 || values.includes(null) ? null : (values as number[]).reduce((a, b) => a + b, 0);
-
-function meanKnown(values: readonly (number | null)[]): number | null {
-  const sum = sumKnown(values);
-  return sum === null ? null : sum / values.length;
 }
