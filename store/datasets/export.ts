@@ -31,8 +31,6 @@ type LayoutManifest = {
   readonly files: readonly FileFacts[];
 };
 
-export type ExportResult = { readonly manifest: LayoutManifest; readonly directory: string };
-
 /** @throws TroupeError `usage` for a name that is no layout. */
 export function layoutNamed(name: string): Layout {
   const found = LAYOUTS.find((layout) => layout.name === name);
@@ -51,7 +49,7 @@ export function layoutNamed(name: string): Layout {
  * @throws TroupeError `usage` where no row of the dataset fits the layout or columns are missing; `conflict` where `out` is taken;
  * `home_unwritable` where the folder or disk refuses.
  */
-export async function exportDataset(dataset: OpenedDataset, layout: Layout, out: string): Promise<ExportResult> {
+export async function exportDataset(dataset: OpenedDataset, layout: Layout, out: string) {
   const directory = resolve(out);
   const { files, leftOut, notHeld } = filesIn(dataset, layout);
   const { dataset_id, name, content_sha256 } = dataset.manifest;

@@ -135,7 +135,6 @@ export type MethodChoice = {
   readonly params: Readonly<Record<string, unknown>> | null;
   readonly method_key: string | null;
 };
-type VerdictChoice = MethodChoice & { readonly keep: boolean };
 
 /** Shares of the tasks outside train: one part held out, or two with a name each. */
 export type TaskSplit =
@@ -158,7 +157,7 @@ export type Recipe = Thinning & {
   readonly where: Filter | null;
   /** Whether answers that were cut off are rows, too. */
   readonly cut_answers: boolean;
-  readonly verdicts: readonly VerdictChoice[];
+  readonly verdicts: readonly (MethodChoice & { readonly keep: boolean })[];
   readonly unit: Unit;
   readonly pairs?: Pairs;
   readonly weight?: Weight;

@@ -34,7 +34,6 @@ export const weightField = Type.Optional(
       'a column weight, which multiplies the loss of a row: advantage is the credit that the recipe names; of a list the first rule that fits counts, and rows that none fits have 1',
   }),
 );
-type WeightInput = Static<typeof weightField>;
 
 /** `where` and `pass_rate` must both fit; one of them is there. */
 export type WeightRule = {
@@ -50,7 +49,7 @@ export const WEIGHT_COLUMN: Column = { name: 'weight', kind: 'float8', sql: 'wei
 /** The canonical field. @throws TroupeError `recipe_invalid`. */
 export function weightOf(
   unit: Unit,
-  { weight, credit, pass_rate: rate }: { weight?: WeightInput; credit?: unknown; pass_rate?: unknown },
+  { weight, credit, pass_rate: rate }: { weight?: Static<typeof weightField>; credit?: unknown; pass_rate?: unknown },
 ): { readonly weight?: Weight } {
   if (weight === undefined || weight === null) return {};
   if (weight === 'advantage') {

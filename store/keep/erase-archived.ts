@@ -71,13 +71,11 @@ async function unplayed(db: Db, keys: readonly string[], naming: ReadonlySet<str
   return keys.filter((key) => naming.has(key) || !played.has(key));
 }
 
-type ArchiveMatch = { readonly keys: string[]; readonly naming: readonly string[]; readonly events: number };
-
 /**
  * The keys of one archive that belong to them: what names the subject, episodes that play a task which does (`tasks`: those of the database),
  * and tasks that none of its other episodes plays. `naming`: its tasks that name the subject.
  */
-async function keysIn(files: ArchiveFiles, what: EraseWhat, tasks: ReadonlySet<string>): Promise<ArchiveMatch> {
+async function keysIn(files: ArchiveFiles, what: EraseWhat, tasks: ReadonlySet<string>) {
   const { manifest } = await readManifest(files);
   const found = new Set<string>('episode' in what ? [`e/${what.episode}`] : []);
   const counts = new Map<string, number>();

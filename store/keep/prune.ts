@@ -16,12 +16,6 @@ import { type JudgeAgain, removeArchived } from './remove.ts';
 import { removeUnneeded } from './removed-bodies.ts';
 import { type PrunableGroup, type PruneWhat, prunableGroups } from './scope.ts';
 
-type Bodies = {
-  /** Null for a body that is gone. */
-  readonly get: (sha256: string) => Promise<Uint8Array | null>;
-  readonly remove: (sha256: string) => Promise<boolean>;
-};
-
 export type PruneOptions = PruneWhat & {
   /** The folder, or the prefix of a bucket, that gets one for each archive. */
   readonly to: string;
@@ -30,7 +24,11 @@ export type PruneOptions = PruneWhat & {
   readonly limit?: number | null;
   readonly codeVersion: string;
   readonly judge: JudgeAgain;
-  readonly bodies: Bodies;
+  readonly bodies: {
+    /** Null for a body that is gone. */
+    readonly get: (sha256: string) => Promise<Uint8Array | null>;
+    readonly remove: (sha256: string) => Promise<boolean>;
+  };
   readonly onProgress?: (progress: { readonly events: number; readonly total: number }) => void;
   /** Called between the two halves of a batch; what it throws ends the run there. */
   readonly onArchived?: (archive: WrittenArchive) => Promise<void> | void;

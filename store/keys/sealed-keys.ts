@@ -2,11 +2,9 @@
 import { type SealedFile, sealedFile } from '../server/sealed.ts';
 import type { KnownKey } from './api-keys.ts';
 
-type SealedKey = Omit<KnownKey, 'sha256'> & { readonly sha256: string };
-
 /** Holds no key's text: what is written is what the database keeps. */
 export function sealedKeys(path: string, secret: () => string | null): SealedFile<readonly KnownKey[]> {
-  const file = sealedFile<readonly SealedKey[]>(path, secret);
+  const file = sealedFile<readonly (Omit<KnownKey, 'sha256'> & { readonly sha256: string })[]>(path, secret);
   return {
     read: () => file.read()?.map((key) => ({ ...key, sha256: Buffer.from(key.sha256, 'hex') })) ?? null,
     write: (keys) =>

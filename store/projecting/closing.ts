@@ -58,8 +58,6 @@ const open = (condition: Expression<SqlBool>, after: string) =>
     .orderBy('e.episode_id')
     .limit(BATCH);
 
-type OpenEpisode = InferResult<ReturnType<typeof open>>[number];
-
 type Closing = { readonly reason: string; readonly onRefused?: RefusalHandler | undefined };
 
 /** A sentence for people about an episode that stays open. */
@@ -85,7 +83,7 @@ async function closeAll(
 
 /** The data of its producer at an earlier end still hold. */
 function closingOf(
-  { episode_id, last_at, outcome, answer, final, exit_status, totals }: OpenEpisode,
+  { episode_id, last_at, outcome, answer, final, exit_status, totals }: InferResult<ReturnType<typeof open>>[number],
   reason: string,
   onRefused: RefusalHandler,
 ) {

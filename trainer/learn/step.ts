@@ -66,8 +66,6 @@ export type Measures = {
   readonly accuracy?: boolean;
 };
 
-export type StepOptions = AdamOptions & Measures & { readonly loss: Loss };
-
 export type Outcome = {
   readonly loss: number;
   /**
@@ -80,9 +78,6 @@ export type Outcome = {
   /** Trained tokens in the batch. */
   readonly tokens: number;
 };
-
-/** `gradientNorm` is before clipping. */
-export type StepResult = Outcome & { readonly gradientNorm: number };
 
 /**
  * A model that can be trained. What is trained is copied into an arena, everything else is used as it is.
@@ -132,8 +127,8 @@ export async function closeTrainable(model: TrainableModel): Promise<void> {
 export async function trainStep(
   model: TrainableModel,
   rows: readonly Row[],
-  options: StepOptions,
-): Promise<StepResult> {
+  options: AdamOptions & Measures & { readonly loss: Loss },
+): Promise<Outcome & { readonly gradientNorm: number }> {
   const outcome = await lossAndGradients(model, rows, options.loss, options);
   const { step, m, v } = model.optimizer;
   const gradientNorm = globalNorm(model.arena);

@@ -100,7 +100,6 @@ export type SampleAnswer = {
 export type PromptAsk = Pick<SampleAsk, 'model' | 'messages' | 'tools' | 'prompt_ids' | 'prompt'>;
 export type PromptAnswer = Pick<SampleAnswer, 'prompt_token_ids' | 'model' | 'checkpoint'>;
 
-type CancelAsk = { readonly request: unknown };
 /** Whether a request of that id was under way. */
 export type CancelAnswer = { readonly cancelled: boolean };
 
@@ -142,7 +141,7 @@ export type Operations = {
   readonly load: { readonly ask: LoadAsk; readonly answer: LoadAnswer };
   readonly logprobs: { readonly ask: LogprobsAsk; readonly answer: LogprobsAnswer };
   /** Withdraws a request of the same connection by its id; that request is answered `interrupted`. */
-  readonly cancel: { readonly ask: CancelAsk; readonly answer: CancelAnswer };
+  readonly cancel: { readonly ask: { readonly request: unknown }; readonly answer: CancelAnswer };
   readonly status: { readonly ask: Readonly<Record<never, never>>; readonly answer: StatusAnswer };
 };
 

@@ -6,15 +6,13 @@ import type { Tokenizer } from '../model/tokens/tokenizer.ts';
 import type { PreparedSample } from './infer-request.ts';
 import type { TextPart } from './infer-wire.ts';
 
-type Growing = { known: string; given: number; before: number; read: number };
-
 /** Called with the tokens of a sample after each of them; calls `onText` where there is new text. */
 export function textStream(
   { request, stops, readCalls }: Pick<PreparedSample, 'request' | 'stops' | 'readCalls'>,
   tokenizer: Tokenizer,
   onText: (part: TextPart) => void,
 ): (choice: number, tokenIds: readonly number[]) => void {
-  const choices = new Map<number, Growing>();
+  const choices = new Map<number, { known: string; given: number; before: number; read: number }>();
   const decode = (ids: readonly number[]) => tokenizer.decode(ids.filter((id) => tokenizer.token(id) !== null));
   /** A token of one byte: how a run of them reads depends on all of it. */
   const isByte = (id: number): boolean => {

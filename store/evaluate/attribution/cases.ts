@@ -34,8 +34,6 @@ export type CaseSet = {
   readonly ambiguous: number;
 };
 
-type Label = InferResult<typeof LABELS>[number];
-
 /** The number of an entry: what the source counts, else its place. */
 export const numberOf = (entries: readonly Entry[], at: number): number => entries[at]?.seq ?? at;
 
@@ -100,7 +98,7 @@ const LABELS = facts
   .where(sql`lower(coalesce(f.taxonomy ->> 'name', ''))`, '<>', 'mast')
   .where(sql`coalesce(f.episode_id, f.resolved_episode_id)`, 'is not', null);
 
-function blameOf({ agent, entry, step_id }: Label, entries: readonly Entry[]): Blame {
+function blameOf({ agent, entry, step_id }: InferResult<typeof LABELS>[number], entries: readonly Entry[]): Blame {
   const at = entries.findIndex((one) => one.step_id !== null && one.step_id === step_id);
   if (at < 0) return { agent, entry };
   return { agent: agent ?? entries[at]!.agent, entry: entry ?? numberOf(entries, at) };

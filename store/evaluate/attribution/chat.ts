@@ -31,14 +31,13 @@ export class NoAnswer extends Error {
 }
 
 export type Usage = { calls: number; input_tokens: number; output_tokens: number };
-type Limits = { readonly max_calls: number | null; readonly max_tokens: number | null };
 
 /** What all episodes of a job share: what was spent, and the limits. */
 export type TokenBudget = {
   readonly ask: Ask;
   readonly signal: AbortSignal;
   readonly wait: (ms: number, signal: AbortSignal) => Promise<void>;
-  readonly limits: Limits;
+  readonly limits: { readonly max_calls: number | null; readonly max_tokens: number | null };
   readonly spent: Usage;
 };
 

@@ -2,15 +2,8 @@
 import { TroupeError } from '../../../errors.ts';
 import type { Db } from '../../db/pool.ts';
 import { facts, query, rowsOf } from '../../db/query.ts';
-import { type Pool, poolOf } from './pool.ts';
-import {
-  type RanEpisode,
-  type RefinedPair,
-  refinedPairs,
-  type TeamRow,
-  type Triplet,
-  tripletsOf,
-} from './refined-teams.ts';
+import { poolOf } from './pool.ts';
+import { type RanEpisode, refinedPairs, type TeamRow, tripletsOf } from './refined-teams.ts';
 import { taskClusters } from './task-clusters.ts';
 import { taskVectors } from './task-embeddings.ts';
 import { type TeamSimilarity, teamSimilarity } from './team-similarity.ts';
@@ -22,17 +15,11 @@ export type StoredPoolOptions = {
   readonly minScore: number | null;
 };
 
-export type StoredPool = {
-  readonly pool: Pool;
-  readonly refinements: readonly RefinedPair[];
-  readonly triplets: readonly Triplet[];
-};
-
 /**
  * Over all closed episodes, read in one snapshot.
  * @throws TroupeError `not_found` for an embedding model that gave no task a vector.
  */
-export const storedPool = (db: Db, { embeddingModel, minScore }: StoredPoolOptions): Promise<StoredPool> =>
+export const storedPool = (db: Db, { embeddingModel, minScore }: StoredPoolOptions) =>
   db.transaction(
     async (tx) => {
       await tx.query('set local search_path = facts, pg_catalog');

@@ -2,8 +2,6 @@
 import { stepKey } from './facts.ts';
 import type { Judgement } from './judgement.ts';
 
-type Rewards = ReadonlyMap<string, number | null>;
-
 export class EarlierResults {
   readonly #dropped = new Set<string>();
   readonly #verdicts = new Map<string, boolean | null>();
@@ -34,7 +32,7 @@ export class EarlierResults {
   }
 
   /** By `stepKey`. */
-  rewardsOf(method: string): Rewards {
+  rewardsOf(method: string): ReadonlyMap<string, number | null> {
     return this.#rewards.get(method) ?? new Map();
   }
 }

@@ -98,10 +98,8 @@ function nameOf(pair: readonly [string, string]): string {
   return JSON.stringify(pair);
 }
 
-type NamedMode = readonly [agent: string, mode: string];
-
 /** A list of `[agent, mode]` or of objects with `agent` and `mode`; null for anything else. */
-function pairsOf(value: unknown): NamedMode[] | null {
+function pairsOf(value: unknown): (readonly [agent: string, mode: string])[] | null {
   if (!Array.isArray(value)) return null;
   const pairs = value.map((one: unknown) => {
     const [agent, mode] = Array.isArray(one) ? one : [(one as Json)?.agent, (one as Json)?.mode];

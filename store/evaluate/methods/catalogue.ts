@@ -114,10 +114,10 @@ export const FILES = [
 
 export type MethodName = (typeof FILES)[number]['methods'][number];
 type Exports<Module> = Module extends unknown ? Module[keyof Module] : never;
-type Implementation = Exports<Awaited<ReturnType<(typeof FILES)[number]['load']>>>;
+
 /** The method of that name, with the types of its input, parameters and output. */
 export type NamedMethod<Name extends MethodName> = Extract<
-  Implementation,
+  Exports<Awaited<ReturnType<(typeof FILES)[number]['load']>>>,
   { readonly name: Name; readonly kind: string }
 >;
 

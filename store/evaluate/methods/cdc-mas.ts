@@ -72,11 +72,6 @@ function edgesIn({ feedback }: MethodFacts, episode: string): readonly (readonly
   return lists.at(-1) ?? null;
 }
 
-type Attribution = {
-  readonly phi: Readonly<Record<string, number>>;
-  readonly blame: Readonly<Record<string, number>>;
-};
-
 /**
  * How much of a failure each agent answers for: its average effect on success when it joins those already repaired.
  *
@@ -97,7 +92,7 @@ export const shapley = method({
     agents: Type.Array(Type.String(), { minItems: 1, maxItems: 16 }),
     values: Type.Record(Type.String(), Type.Number()),
   }),
-  run: ({ agents, values }): Attribution => {
+  run: ({ agents, values }) => {
     if (new Set(agents).size !== agents.length) refuseInput('agents', 'names that differ', agents);
     const unclear = agents.findIndex((agent) => agent === '' || agent.includes('+'));
     if (unclear >= 0)

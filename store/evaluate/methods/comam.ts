@@ -16,12 +16,6 @@ import { method } from './method.ts';
 import { requireRows } from './refuse.ts';
 import { stableOrder, sum } from './statistics.ts';
 
-type Rewards = {
-  readonly ndcg: Readonly<Record<string, number>>;
-  readonly weight: Readonly<Record<string, number>>;
-  readonly reward: Readonly<Record<string, readonly number[]>>;
-};
-
 export const comamRewards = method({
   name: 'comam_rewards',
   kind: 'reward',
@@ -35,7 +29,7 @@ export const comamRewards = method({
     global: Type.Array(Type.Number()),
     local: Type.Record(Type.String(), Type.Array(Type.Number())),
   }),
-  run: ({ global, local }): Rewards => {
+  run: ({ global, local }) => {
     const agents = Object.entries(local);
     for (const [agent, own] of agents) requireRows(`local.${agent}`, own, global.length, 'global');
     const ideal = discountedGain(global, global);

@@ -444,13 +444,6 @@ export const curePrecision = method({
   },
 });
 
-type Choice = {
-  readonly index: number;
-  readonly generated_passes: number;
-  readonly gt_all: boolean | null;
-  readonly gt_rate: number | null;
-};
-
 /**
  * Best of N by tests: the program that passes most of the generated tests, and how it does on ground truth.
  *
@@ -466,7 +459,7 @@ export const bonSelect = method({
   summary: 'Picks the program that passes most generated tests and reports it on ground truth.',
   teams: 'coder and tester; test execution',
   input: Type.Object({ generated_pass: PassMatrix, gt_pass: PassMatrix }),
-  run: ({ generated_pass, gt_pass }): Choice => {
+  run: ({ generated_pass, gt_pass }) => {
     if (generated_pass.length === 0) refuseInput('generated_pass', 'at least one program', generated_pass);
     requireRectangle('generated_pass', generated_pass);
     requireRectangle('gt_pass', gt_pass);

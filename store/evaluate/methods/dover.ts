@@ -59,8 +59,6 @@ export const doverProgress = method({
 
 const params = { min_progress: 0.2, min_runs: 2 };
 
-type Verdict = 'validated' | 'partially_validated' | 'refuted' | 'inconclusive';
-
 /**
  * Whether replays with an intervention bear out the failure hypothesis behind it.
  *
@@ -81,7 +79,7 @@ export const doverVerdict = method({
   input: Type.Object({
     runs: Type.Array(Type.Object({ success: Type.Boolean(), fulfilled: Type.Boolean(), progress: Type.Number() })),
   }),
-  run: ({ runs }, { min_progress, min_runs }): Verdict => {
+  run: ({ runs }, { min_progress, min_runs }): 'validated' | 'partially_validated' | 'refuted' | 'inconclusive' => {
     if (runs.filter(({ success }) => success).length >= min_runs) return 'validated';
     const faithful = runs.filter(({ fulfilled }) => fulfilled);
     const further = faithful.filter(({ progress }) => progress >= min_progress).length;

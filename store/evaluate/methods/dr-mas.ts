@@ -12,9 +12,8 @@ import { method } from './method.ts';
 import { AgentSteps, type Immutable } from './shapes.ts';
 import { groupRows, groupStatistics, mean, standardDeviation } from './statistics.ts';
 
-type RewardSource = 'own' | 'team' | 'mixed';
 /** `reward`: what the judge takes as the reward of a step. */
-const params: typeof VERL_PARAMS & typeof EARNED & { reward: RewardSource } = {
+const params: typeof VERL_PARAMS & typeof EARNED & { reward: 'own' | 'team' | 'mixed' } = {
   ...VERL_PARAMS,
   reward: 'own',
   ...EARNED,

@@ -149,11 +149,6 @@ const Input = Type.Object({
 });
 type Input = Static<typeof Input>;
 
-type Importance = {
-  readonly per_round: readonly Readonly<Record<string, number>>[];
-  readonly total: Readonly<Record<string, number>>;
-};
-
 /**
  * How much each agent contributed to a team's final answer, round by round, backwards along who listened to whom.
  *
@@ -172,7 +167,7 @@ export const dylanImportance = method({
     'Importance of each agent in each round and in all, passed back from the final answer; stored on each step of the agent’s round.',
   teams: 'agents that answer in rounds and rate each other',
   input: Input,
-  run: ({ rounds, edges }): Importance => {
+  run: ({ rounds, edges }) => {
     requireRows('edges', edges, Math.max(rounds.length - 1, 0), 'the steps from one round to the next');
     const agents = [...new Set(rounds.flatMap((round) => Object.keys(round)))];
     const end = rounds.findLastIndex((round) => Object.values(round).some(({ active }) => active));

@@ -15,8 +15,6 @@ import { requireRectangle, requireRows } from './refuse.ts';
 import { PassMatrix } from './shapes.ts';
 import { mean } from './statistics.ts';
 
-type Rewards = { readonly R_C: readonly number[]; readonly R_V: readonly number[] };
-
 export const essayRewards = method({
   name: 'essay_rewards',
   kind: 'reward',
@@ -31,7 +29,7 @@ export const essayRewards = method({
     /** Length of each generated test in tokens. */
     length: Type.Array(Type.Number({ minimum: 0 })),
   }),
-  run: ({ gt_pass, generated_pass, length }, { lambda_ver, lambda_len }): Rewards => {
+  run: ({ gt_pass, generated_pass, length }, { lambda_ver, lambda_len }) => {
     requireTruths(gt_pass);
     const tests = requireRectangle('generated_pass', generated_pass);
     requireRows('generated_pass', generated_pass, gt_pass.length, 'the programs of gt_pass');

@@ -90,8 +90,6 @@ export const gae = method({
   },
 });
 
-type Sequence = Immutable<Static<typeof Input>>;
-
 /** What of a step stands in a sequence: its values, its mask, and what it earns at its last trained token. */
 type Piece = {
   readonly step: StepFacts;
@@ -127,7 +125,7 @@ function lastValues({ passes }: TokenFacts): Map<string, Values> {
 function advantagesOf(
   pieces: readonly Piece[],
   checkpoint: string | null,
-  { answer }: Pick<Ask<Sequence, typeof params, Estimate>, 'answer'>,
+  { answer }: Pick<Ask<Immutable<Static<typeof Input>>, typeof params, Estimate>, 'answer'>,
 ): Judgement[] {
   const rewards = pieces.flatMap(({ mask, reward }) => {
     const last = mask.lastIndexOf(1);

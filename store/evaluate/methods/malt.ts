@@ -17,15 +17,6 @@ import { Bit } from './shapes.ts';
 import { mean, sum } from './statistics.ts';
 
 type Pair = readonly [number, number];
-type Values = {
-  readonly V_verifier: readonly (readonly number[])[];
-  readonly V_generator: readonly number[];
-  readonly label_verifier: readonly (readonly boolean[])[];
-  readonly label_generator: readonly boolean[];
-  readonly pairs_generator: readonly Pair[];
-  readonly pairs_verifier: readonly (readonly Pair[])[];
-  readonly n_pairs_refiner: number;
-};
 
 export const maltValues = method({
   name: 'malt_values',
@@ -37,7 +28,7 @@ export const maltValues = method({
   input: Type.Object({
     refinements: Type.Array(Type.Array(Type.Array(Bit, { minItems: 1 }), { minItems: 1 })),
   }),
-  run: ({ refinements }): Values => {
+  run: ({ refinements }) => {
     const V_verifier = refinements.map((verifications) => verifications.map(mean));
     const V_generator = V_verifier.map(mean);
     const label_verifier = V_verifier.map((values) => values.map(positive));

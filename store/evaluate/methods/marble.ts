@@ -14,8 +14,6 @@ import { method } from './method.ts';
 import { refuseInput } from './refuse.ts';
 import { mean } from './statistics.ts';
 
-type Kpi = { readonly per_agent: readonly number[]; readonly overall: number };
-
 export const milestoneKpi = method({
   name: 'milestone_kpi',
   kind: 'score',
@@ -27,7 +25,7 @@ export const milestoneKpi = method({
     milestones: Type.Integer({ minimum: 1 }),
     per_agent: Type.Array(Type.Integer({ minimum: 0 }), { minItems: 1 }),
   }),
-  run: ({ milestones, per_agent }): Kpi => {
+  run: ({ milestones, per_agent }): { readonly per_agent: readonly number[]; readonly overall: number } => {
     const over = per_agent.findIndex((count) => count > milestones);
     if (over >= 0)
       refuseInput(`per_agent[${over}]`, `at most ${milestones}, the number of milestones`, per_agent[over]);
@@ -67,10 +65,8 @@ export const milestoneKpi = method({
   },
 });
 
-type Milestone = { readonly name: string; readonly agents: readonly string[] };
-
 /** An observation of kind `milestone`: a name, or an object with `milestone` and the `agents` (or the `agent`) that contributed to it. */
-function milestoneOf({ content }: ObservationFact): Milestone[] {
+function milestoneOf({ content }: ObservationFact): { readonly name: string; readonly agents: readonly string[] }[] {
   if (typeof content === 'string') return [{ name: content, agents: [] }];
   const { milestone, agents, agent } = (content ?? {}) as { milestone?: unknown; agents?: unknown; agent?: unknown };
   if (typeof milestone !== 'string') return [];

@@ -56,8 +56,6 @@ function discountedChain(
   return { advantages, returns };
 }
 
-type StepEstimate = { readonly value: number; readonly detail?: unknown };
-
 /**
  * Turns by agents in acting order, with a critic's `value` of each step. Steps earn rewards of their own or, where none is recorded, the
  * episode's reward stands at its end. The episodes of a group are one buffer, one after the other, each ended by its last turn, so that an
@@ -66,7 +64,7 @@ type StepEstimate = { readonly value: number; readonly detail?: unknown };
 function onBuffers<Params extends Readonly<typeof EARNED>, Output extends object>(
   facts: MethodFacts,
   ask: Pick<Ask<Chain, Params, Output>, 'answer' | 'params'>,
-  of: (output: Output, turn: number, agent: number) => StepEstimate,
+  of: (output: Output, turn: number, agent: number) => { readonly value: number; readonly detail?: unknown },
 ): (group: Units['group']) => Judgement[] {
   const ownReward = ownRewardsOf(facts, ask.params);
   const values = numbersOn(facts.feedback, 'step', 'value');

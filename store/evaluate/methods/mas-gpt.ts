@@ -193,8 +193,6 @@ export const interConsistencyScore = method({
   },
 });
 
-type Agreement = { readonly score: number; readonly majority: string | null };
-
 /**
  * How far the answers to one query agree.
  *
@@ -208,7 +206,7 @@ export const agreementScore = method({
   version: 1,
   summary: 'Share of the most frequent answer among all answers, null ones included; the first seen wins a tie.',
   input: Type.Object({ answers: Type.Array(nullable(Type.String())) }),
-  run: ({ answers }): Agreement => {
+  run: ({ answers }): { readonly score: number; readonly majority: string | null } => {
     let majority: string | null = null;
     let most = 0;
     for (const [answer, same] of groupBy(answers, (one) => one)) {

@@ -49,11 +49,6 @@ export function mastCategory(code: MastCode): MastCategory {
   return `FC${code[0]}` as MastCategory;
 }
 
-type Distribution = {
-  readonly modes: Readonly<Partial<Record<MastCode, number>>>;
-  readonly categories: Readonly<Record<MastCategory, number>>;
-};
-
 /**
  * How often each failure mode occurs in a set of traces, and how they fall into categories.
  *
@@ -70,7 +65,7 @@ export const mastDistribution = method({
   summary: 'Traces for each failure mode, and each category’s share.',
   teams: 'several agents',
   input: Type.Object({ traces: Type.Array(Type.Array(Type.String())) }),
-  run: ({ traces }): Distribution => {
+  run: ({ traces }) => {
     const found = traces.flatMap((codes, i) => [...new Set(codes.map((code, k) => known(code, `traces[${i}][${k}]`)))]);
     const byMode = groupBy(found, (code) => code);
     const byCategory = groupBy(found, mastCategory);

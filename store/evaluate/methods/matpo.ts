@@ -11,8 +11,6 @@ import { refuseInput } from './refuse.ts';
 import { Key, nullable, Reward } from './shapes.ts';
 import { groupRows } from './statistics.ts';
 
-type Advantages = { readonly main: readonly (number | null)[]; readonly worker: readonly (number | null)[] };
-
 /**
  * MATPO: the planner's roll-outs are compared with each other, and a worker's roll-out shares the fate of the one that launched it.
  *
@@ -34,7 +32,7 @@ export const matpoAdvantage = method({
     main: Type.Array(Type.Object({ id: Key, query: Key, reward: Reward })),
     workers: Type.Array(Type.Object({ parent: nullable(Key) })),
   }),
-  run: ({ main, workers }, params): Advantages => {
+  run: ({ main, workers }, params) => {
     const advantages = verlAdvantage(
       groupRows(main.map(({ query }) => query)),
       main.map(({ reward }) => reward),

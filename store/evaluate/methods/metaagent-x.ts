@@ -56,11 +56,6 @@ function silence(peers: readonly (number | null)[], compared: readonly (number |
   return peers.every((one) => one === null || one === 0) ? 'zero_variance' : null;
 }
 
-type Rewards = {
-  readonly designer: readonly (number | null)[];
-  readonly executor: readonly (readonly (number | null)[])[];
-};
-
 /**
  * MetaAgent-X: the designer of a team is worth the mean of what its executions earn.
  *
@@ -78,7 +73,7 @@ export const metaagentxRewards = method({
     'Executors keep their reward; a designer gets the mean over its executions; stored on each step of the episode.',
   teams: 'a designer and the executions of its designs',
   input: Type.Object({ exec_rewards: Type.Array(Type.Array(Reward)) }),
-  run: ({ exec_rewards }): Rewards => ({
+  run: ({ exec_rewards }) => ({
     designer: exec_rewards.map((row) => {
       const known = row.filter((reward) => reward !== null);
       return known.length === 0 ? null : mean(known);
@@ -94,8 +89,6 @@ export const metaagentxRewards = method({
 
 type Params = typeof VERL_PARAMS & { readonly executor_group: 'question' | 'design' | null };
 const params: Params = { ...VERL_PARAMS, executor_group: null };
-
-type Advantages = { readonly designer: readonly (number | null)[]; readonly executor: readonly (number | null)[] };
 
 /**
  * MetaAgent-X: designers are compared with the other designs of the problem, executors with executions of the problem or of their design.
@@ -120,7 +113,7 @@ export const metaagentxAdvantage = method({
     executor_group: Type.Union([Type.Literal('question'), Type.Literal('design'), Type.Null()]),
   },
   input: Type.Object({ exec_rewards: Type.Array(Type.Array(Reward)) }),
-  run: ({ exec_rewards }, params): Advantages => {
+  run: ({ exec_rewards }, params) => {
     const executions = requireRectangle('exec_rewards', exec_rewards);
     const byDesign = (params.executor_group ?? (executions <= 2 ? 'question' : 'design')) === 'design';
     const worth = exec_rewards.map((row) => {

@@ -59,8 +59,6 @@ const asWords = (text: string): string =>
     .replace(/\s+/g, ' ')
     .trim();
 
-type Rewards = { readonly rewriter: number; readonly selector: number; readonly generator: number };
-
 /**
  * What the rewriter, the selector and the generator of a retrieval team earn: the shared answer score less their own faults.
  *
@@ -85,7 +83,7 @@ export const mmoaRewards = method({
     k: Type.Integer({ minimum: 0 }),
     answer: Type.String(),
   }),
-  run: ({ f1, subquestions, selector, k, answer }): Rewards => {
+  run: ({ f1, subquestions, selector, k, answer }) => {
     const characters = subquestions.reduce((total, text) => total + [...text].length, 0);
     const words = answer.split(/\s+/).filter((word) => word !== '').length;
     return {

@@ -78,12 +78,6 @@ function logprobsOf({ recorded }: MethodFacts, { episode_id, step_id }: StepFact
 
 const REFEREE = { base: 0, tie: 0.5, generated: 1 } as const;
 
-type SampleChoice = {
-  readonly dual: readonly number[];
-  readonly score: readonly number[];
-  readonly pick: number | null;
-};
-
 /**
  * Which of several generated samples is worth most: hard for a small model, easy for a large one, and better than its base.
  *
@@ -103,7 +97,7 @@ export const starAgentsScore = method({
     ifd_large: Type.Array(Type.Number()),
     referee: Type.Array(Type.Union([Type.Literal('base'), Type.Literal('tie'), Type.Literal('generated')])),
   }),
-  run: ({ ifd_small, ifd_large, referee }): SampleChoice => {
+  run: ({ ifd_small, ifd_large, referee }) => {
     requireRows('ifd_large', ifd_large, ifd_small.length, 'ifd_small');
     requireRows('referee', referee, ifd_small.length, 'ifd_small');
     const gaps = ifd_small.map((small, i) => small - ifd_large[i]!);

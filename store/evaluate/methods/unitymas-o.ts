@@ -91,8 +91,6 @@ export const unitymasMathRewards = method({
   },
 });
 
-type CodeRewards = { readonly planner_coder: readonly number[]; readonly reflection: readonly number[] };
-
 /**
  * UnityMAS-O for code: each turn earns how far it moved the pass rate, and a reflection what the next turn made of it.
  *
@@ -111,7 +109,7 @@ export const unitymasCodeRewards = method({
     pass_rate: Type.Array(Type.Number()),
     reflections: Type.Integer({ minimum: 0, maximum: 1_000_000 }),
   }),
-  run: ({ pass_rate, reflections }): CodeRewards => {
+  run: ({ pass_rate, reflections }) => {
     const rates = pass_rate.map((rate) => Math.min(Math.max(rate, 0), 1));
     const gains = rates.map((rate, turn) => rate - (rates[turn - 1] ?? 0));
     return {
@@ -163,12 +161,6 @@ export const unitymasCodeRewards = method({
   },
 });
 
-type SearchRewards = {
-  readonly plan: number;
-  readonly answer_0: number;
-  readonly turns: readonly { readonly search_summary_update: number; readonly answer: number }[];
-};
-
 /**
  * UnityMAS-O for search: planning and answering earn their own score, searching earns how far it moved the answer.
  *
@@ -184,7 +176,7 @@ export const unitymasSearchRewards = method({
   summary: 'F1 for planner and answers, and the change of the answer’s F1 for each search turn.',
   teams: 'planner and answerer of searches',
   input: Type.Object({ plan_f1: Type.Number(), answer_f1: Type.Array(Type.Number(), { minItems: 1 }) }),
-  run: ({ plan_f1, answer_f1 }): SearchRewards => ({
+  run: ({ plan_f1, answer_f1 }) => ({
     plan: plan_f1,
     answer_0: answer_f1[0]!,
     turns: answer_f1.slice(1).map((f1, i) => ({ search_summary_update: f1 - answer_f1[i]!, answer: f1 })),

@@ -11,8 +11,6 @@ const Prediction = Type.Optional(nullable(Key));
 type Match = 'exact' | 'contains';
 const params: { match: Match } = { match: 'exact' };
 
-type Accuracy = { readonly agent: number | null; readonly step: number | null };
-
 /**
  * How often the right agent, and how often the right step, was blamed.
  *
@@ -33,7 +31,7 @@ export const whoWhenAccuracy = method({
   input: Type.Object({
     cases: Type.Array(Type.Object({ pred_agent: Prediction, true_agent: Key, pred_step: Prediction, true_step: Key })),
   }),
-  run: ({ cases }, { match }): Accuracy => {
+  run: ({ cases }, { match }): { readonly agent: number | null; readonly step: number | null } => {
     const share = (right: (one: (typeof cases)[number]) => boolean) =>
       cases.length === 0 ? null : cases.filter(right).length / cases.length;
     return {

@@ -92,7 +92,7 @@ export async function readEpisodePage(
     query
       .selectFrom(view as 'traj.rewards')
       .selectAll()
-      .where('episode_id', '=', id) as Rows;
+      .where('episode_id', '=', id) as SelectQueryBuilder<Database, 'traj.rewards', Row>;
   /** Those of this page by their ids; of messages those that were sent, not those of a context. */
   const named = (view: OfEpisode, kind: Exclude<OutlineItem['kind'], 'call'>): Promise<readonly Row[]> => {
     const those = all(view).where(sql.ref(`${kind}_id`), 'in', oneAtLeast(ids(kind)));
@@ -251,7 +251,6 @@ async function readPrompts(
 /** Views with the id of their episode. */
 type OfEpisode =
   `traj.${'tool_calls' | 'messages' | 'decisions' | 'feedback' | 'executions' | 'blames' | 'verdicts' | 'rewards' | 'credits'}`;
-type Rows = SelectQueryBuilder<Database, 'traj.rewards', Row>;
 
 type OrderedRows = { readonly rows: Compilable<Row>; readonly order: readonly string[] };
 

@@ -259,12 +259,10 @@ export async function attemptsById(
 /** `accepted`: this ended the attempt. `late`: it was lost before; kept beside it. `duplicate`: it had ended by this token already. */
 export type ReportVerdict = 'accepted' | 'late' | 'duplicate' | 'unknown';
 
-export type EndedAttempt = Pick<LeasedAttempt, 'id' | 'token'> & { readonly end: AttemptEnd };
-
 /** Ends attempts, each once. Returns what became of each report, in the order given. */
 export function endAttempts(
   db: Session & { transaction<T>(work: (tx: Session) => Promise<T>): Promise<T> },
-  ended: readonly EndedAttempt[],
+  ended: readonly (Pick<LeasedAttempt, 'id' | 'token'> & { readonly end: AttemptEnd })[],
 ): Promise<ReportVerdict[]> {
   return db.transaction(async (tx) => {
     // All lock in the same order, so that two reports never wait for each other.
@@ -396,15 +394,8 @@ function failed(rollout: string, at: string, error: AttemptError) {
 /** Whether an attempt was broken off by the end of our own process. */
 export const isLostByUs = (error: AttemptError | null): boolean => error?.code === 'stopped';
 
-export type AttemptCounts = {
-  readonly waiting: number;
-  readonly running: number;
-  readonly done: number;
-  readonly failed: number;
-};
-
 /** How far a rollout is. Samples that a budget left out were never attempted. */
-export async function attemptCounts(db: Pick<Session, 'query'>, rollout: string): Promise<AttemptCounts> {
+export async function attemptCounts(db: Pick<Session, 'query'>, rollout: string) {
   const row = await firstOf(
     db,
     query

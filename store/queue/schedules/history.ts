@@ -23,22 +23,8 @@ export type ShownRun = Omit<ScheduledRun, 'state' | 'outcome'> & {
   readonly as_of: string | null;
 };
 
-export type ScheduleHistory = {
-  readonly runs: readonly ShownRun[];
-  readonly skipped: readonly SkippedTicks[];
-};
-
-/** `count` is null where there were more than anyone counted. */
-type SkippedTicks = {
-  readonly due_at: string;
-  readonly until: string;
-  readonly count: number | null;
-  readonly reason: string;
-  readonly detail: string | null;
-};
-
 /** The last `limit` jobs and the last `limit` skipped ticks, newest first. */
-export async function scheduleHistory(db: Db, name: string, limit: number): Promise<ScheduleHistory> {
+export async function scheduleHistory(db: Db, name: string, limit: number) {
   const [runs, skipped] = await Promise.all([
     rowsOf(
       db,

@@ -3,14 +3,12 @@ import type { Positions } from '../../projecting/read-batch.ts';
 import type { ScheduleDefinition } from './definition-schema.ts';
 import type { Decision } from './due.ts';
 
-export type Pause = { readonly by: string; readonly reason: string; readonly at: string };
-
 export type ScheduleState = {
   /** When it was added, in UTC. */
   readonly since: string;
   /** Every tick up to this instant is decided. */
   readonly last: string;
-  readonly paused: Pause | null;
+  readonly paused: { readonly by: string; readonly reason: string; readonly at: string } | null;
   /** When it was resumed last: jobs before do not pause it again. */
   readonly resumed?: string;
   /** Of a schedule with a condition: where the log ended when its last job started. */

@@ -18,13 +18,6 @@ import { moveHome } from '../moved-home.ts';
 import { type BackupManifest, type BackupSeal, FILES, FOLDERS, MANIFEST, SEAL, TABLES, tablesOf } from './backup.ts';
 import { damaged, type Entry, entriesOf } from './tar.ts';
 
-export type RestoreReport = {
-  readonly project: string;
-  readonly made_at: string;
-  readonly rows: number;
-  readonly files: number;
-};
-
 /** The bytes of a backup from its beginning, each time it is called. */
 export type BackupSource = () => AsyncIterable<Uint8Array>;
 
@@ -79,11 +72,7 @@ export type RestoreOptions = {
  * Fills an empty project whose schema is that of the backup, and brings it to the schema of this code.
  * @throws TroupeError `conflict` where the project or the home holds something else, `dataset_damaged` for a backup that is not whole
  */
-export async function restoreBackup(
-  db: Db,
-  source: BackupSource,
-  { home, project, onProgress }: RestoreOptions,
-): Promise<RestoreReport> {
+export async function restoreBackup(db: Db, source: BackupSource, { home, project, onProgress }: RestoreOptions) {
   const aside = join(home.root, `.restoring-${project}`);
   try {
     const report = await db

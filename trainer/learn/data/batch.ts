@@ -32,9 +32,6 @@ export type Batch = {
   readonly places: readonly (readonly [row: number, completion: number, token: number])[];
 };
 
-/** What of a model shapes its batches. */
-export type BatchModel = { readonly config: ModelConfig; readonly rotary: RotaryTable };
-
 const COLUMNS: Readonly<Record<TokenColumn, keyof Completion>> = {
   weight: 'weights',
   'old.logprob': 'oldLogprobs',
@@ -60,7 +57,7 @@ function isTrained({ weights, entropyWeights, klWeights }: Completion, token: nu
  */
 export function makeBatch(
   rows: readonly Row[],
-  model: BatchModel,
+  model: { readonly config: ModelConfig; readonly rotary: RotaryTable },
   { wanted = 'trained', layout = layoutOf(rows) }: { readonly wanted?: TokenChoice; readonly layout?: Layout } = {},
 ): Batch {
   if (rows.length === 0) throw new TroupeError('training_failed', 'a batch needs at least one row, got none');
@@ -134,13 +131,11 @@ export function partition(rows: readonly Row[], tokens: number, layout: Layout =
   return parts;
 }
 
-type PromptFeeds = { readonly P: number; readonly feeds: Feeds };
-
 /**
  * Feeds of the prompt tower: prompts padded on the left to P slots.
  * @throws TroupeError `training_failed` for a prompt without tokens: nothing would predict the first token.
  */
-function promptFeeds(prompts: readonly (readonly number[])[], rotary: RotaryTable): PromptFeeds {
+function promptFeeds(prompts: readonly (readonly number[])[], rotary: RotaryTable) {
   const Q = prompts.length;
   const P = prompts.reduce((most, ids) => Math.max(most, ids.length), 1);
   const ids = new Int32Array(Q * P);

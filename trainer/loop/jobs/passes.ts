@@ -17,18 +17,10 @@ export const PassSpec = Type.Object({
   where: Type.Unknown({ description: 'filter of the episodes; null: all' }),
 });
 
-export type PassResult = {
-  readonly checkpoint_id: string;
-  readonly episodes: number;
-  readonly steps: number;
-  readonly recorded: number;
-  readonly refused: { readonly steps: number; readonly reasons: Readonly<Record<string, number>> };
-};
-
 /** @returns handler of kind `pass`, whose result is a `PassResult`. A language model that is asked for values says 0. */
 export const passHandler =
   ({ db, log, now }: JobContext, { threads }: { readonly threads: number }): Handler =>
-  async (job, report): Promise<PassResult> => {
+  async (job, report) => {
     const { pass: name, as, model: dir, where } = checkedSpec(PassSpec, job.spec);
     const pass = passNamed(name, as);
     await waitProjected(db, { log });

@@ -40,8 +40,6 @@ export type SavedCheckpoint = Identity & {
   readonly bytes: number;
 };
 
-export type LoadedCheckpoint = SavedCheckpoint & CheckpointContents;
-
 const LATEST = 'latest';
 const ID = /^[0-9a-f]{16}$/;
 
@@ -121,7 +119,7 @@ async function idAt(dir: string): Promise<string | null> {
  * into their memory. Throws `not_found` where no directory is (or no longer is), `checkpoint_damaged` naming the file and
  * what is wrong with it.
  */
-export const loadCheckpoint = (dir: string): Promise<LoadedCheckpoint> =>
+export const loadCheckpoint = (dir: string): Promise<SavedCheckpoint & CheckpointContents> =>
   whileThere(dir, async () => {
     const { identity, meta, manifest } = await openManifest(dir);
     const texts = new Map<string, Uint8Array>();

@@ -64,13 +64,11 @@ export const outsideData = (what: string): TroupeError =>
     hint: 'Save it in one file: onnx.save_model(onnx.load(PATH), NEW, save_as_external_data=False).',
   });
 
-export type TensorFacts = { readonly name: string; readonly elements: number };
-
 /**
  * Checks one TensorProto without touching its values. Throws `model_unsupported` where values lie outside the file,
  * `checkpoint_damaged` where they are not what the shape asks for.
  */
-export function checkTensor(source: Source, { begin, end }: Field, budget: Budget): TensorFacts {
+export function checkTensor(source: Source, { begin, end }: Field, budget: Budget) {
   let name = '';
   let type = 0;
   const dims: number[] = [];

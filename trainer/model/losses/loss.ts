@@ -17,19 +17,6 @@ const TOKEN_COLUMNS = [
 ] as const;
 export type TokenColumn = (typeof TOKEN_COLUMNS)[number];
 
-/**
- * Tokens in M sets that a loss treats as one: the turns of a policy gradient by turns, the two answers of a preference. A set lies in
- * one row of a batch, so a batch in parts never cuts it.
- */
-type Segments = {
-  /** [K, 1] to [M, 1]: the sum over each segment's tokens. */
-  readonly sum: (tokens: Value) => Value;
-  /** [M, 1] to [K, 1]: each token gets its segment's number. */
-  readonly spread: (segments: Value) => Value;
-  /** [M, 1]: the segment's weight in the loss; an advantage may be in it. */
-  readonly weight: Value;
-};
-
 /** The K trained tokens of a batch, one row each, padding left out. A getter builds its part of the model only when a loss reads it. */
 export type LossTokens = {
   /** Log-probability of each token, [K, 1]. */
@@ -40,7 +27,18 @@ export type LossTokens = {
   readonly values: Value;
   /** A number of each token that the batch carries, [K, 1]. */
   readonly column: (name: TokenColumn) => Value;
-  readonly segments: Segments;
+  /**
+   * Tokens in M sets that a loss treats as one: the turns of a policy gradient by turns, the two answers of a preference. A set lies in
+   * one row of a batch, so a batch in parts never cuts it.
+   */
+  readonly segments: {
+    /** [K, 1] to [M, 1]: the sum over each segment's tokens. */
+    readonly sum: (tokens: Value) => Value;
+    /** [M, 1] to [K, 1]: each token gets its segment's number. */
+    readonly spread: (segments: Value) => Value;
+    /** [M, 1]: the segment's weight in the loss; an advantage may be in it. */
+    readonly weight: Value;
+  };
 };
 
 export type LossValues = {

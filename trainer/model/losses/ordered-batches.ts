@@ -12,9 +12,8 @@ import type { LossMethod } from './method.ts';
 const Input = Type.Object({
   rows: Type.Array(Type.Object({ id: Key, problem: Key, seq: Type.Number() })),
 });
-type Id = string | number;
 
-export const orderedBatches: LossMethod<Static<typeof Input>, Record<never, never>, Id[][]> = {
+export const orderedBatches: LossMethod<Static<typeof Input>, Record<never, never>, (string | number)[][]> = {
   name: 'ordered_batches',
   kind: 'loss',
   source: 'M1-32B: arXiv:2504.09772; verified (text)',

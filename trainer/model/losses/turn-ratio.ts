@@ -51,9 +51,6 @@ export function turnRatioLoss(options: TurnRatioOptions = {}): Loss {
   };
 }
 
-/** A sequence by the log-ratios of its tokens. */
-export type TurnRatios = TurnTokens & { readonly logRatio: readonly number[] };
-
 export type TurnLosses = {
   /** Of each sequence the loss of each turn, in order of first appearance. */
   readonly turns: readonly (readonly number[])[];
@@ -65,7 +62,7 @@ export type TurnLosses = {
  * @throws TroupeError `method_input` when no sequence has a turn.
  */
 export function turnRatioMean(
-  sequences: readonly TurnRatios[],
+  sequences: readonly (TurnTokens & { readonly logRatio: readonly number[] })[],
   { aggregation = 'trajectory', ...options }: TurnRatioOptions & { readonly aggregation?: TurnAggregation } = {},
 ): TurnLosses {
   const { logRatioMax = LOG_RATIO_MAX } = options;

@@ -10,14 +10,12 @@ import { Bit } from '../../../store/evaluate/methods/shapes.ts';
 import { mean } from '../../../store/evaluate/methods/statistics.ts';
 import type { LossMethod } from './method.ts';
 
-export type ValueClipOptions = { readonly valueClip?: number };
-
 /** One token's loss in plain numbers. */
 export function valueClipToken(
   value: number,
   oldValue: number,
   target: number,
-  { valueClip = 0.5 }: ValueClipOptions = {},
+  { valueClip = 0.5 }: { readonly valueClip?: number } = {},
 ): number {
   const held = Math.min(Math.max(value, oldValue - valueClip), oldValue + valueClip);
   return Math.max((value - target) ** 2, (held - target) ** 2) / 2;

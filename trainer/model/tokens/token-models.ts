@@ -105,11 +105,8 @@ function unigram(part: Part, vocabulary: Vocabulary): TokenModel {
 
 const byteToken = (byte: number): string => `<0x${byte.toString(16).toUpperCase().padStart(2, '0')}>`;
 
-/** The ids of a prompt with those around it. */
-export type Around = (ids: readonly number[]) => readonly number[];
-
 /** What a post-processor puts around one text. Throws for one that is not known. */
-export function around(json: unknown): Around {
+export function around(json: unknown): (ids: readonly number[]) => readonly number[] {
   if (json == null) return (ids) => ids;
   const part = partReader('post-processor', json);
   switch (part.type) {

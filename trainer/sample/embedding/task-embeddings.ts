@@ -11,7 +11,6 @@ import { anyOf, type Expression, query, rowsOf, type SqlBool, sql } from '../../
 import { TASK_EMBEDDING } from '../../../store/evaluate/consistency/task-embeddings.ts';
 import { SOURCE } from '../passes.ts';
 
-export type StoredTask = { readonly task_id: string; readonly text: string | null };
 export type TextTask = { readonly task_id: string; readonly text: string };
 
 /** A condition over tasks `t` and episodes `e`, as `lowerFilter` of a typed filter makes it. */
@@ -45,7 +44,7 @@ export const storedTasks = (
   where: Condition | null,
   after: string | null,
   limit: number,
-): Promise<StoredTask[]> =>
+): Promise<{ readonly task_id: string; readonly text: string | null }[]> =>
   rowsOf(
     db,
     tasks(where)
