@@ -10,16 +10,6 @@ import type { Duplex } from 'node:stream';
 type Wire = { readonly stream: Duplex & { lends?: boolean }; query(sql: string): void };
 type Listener = (bytes: Buffer) => void;
 
-/** What the driver's client calls while this is its query. */
-export type CopyOut = {
-  submit(connection: Wire): void;
-  handleError(error: Error): void;
-  handleCommandComplete(): void;
-  handleReadyForQuery(): void;
-  /** The bytes in order, in pieces of any size. Throws the server's error. */
-  chunks(): AsyncGenerator<Buffer, void, undefined>;
-};
-
 /** Bytes of one read at most. */
 const READ = 64 * 1024;
 
@@ -52,126 +42,140 @@ const COPY_DONE = 0x63;
 const ERROR_RESPONSE = 0x45;
 
 /**
- * Submit it by the driver's `client.query` and read `chunks` to the end; a connection left before that is of no use any more.
- * @param again the bytes of a piece may be changed once the next is asked for
+ * Submit it by the driver's `client.query`, which calls its methods while this is its query, and read `chunks` to the end; a connection left
+ * before that is of no use any more.
  */
-export function copyOut(sql: string, again: boolean): CopyOut {
-  const ready: Buffer<ArrayBuffer>[] = [];
+export class CopyOut {
+  private readonly ready: Buffer<ArrayBuffer>[] = [];
   /** Pieces that may be filled again. */
-  const free: Buffer<ArrayBuffer>[] = [];
-  let waiting = 0;
-  let piece = Buffer.allocUnsafeSlow(PIECE);
-  let filled = 0;
+  private readonly free: Buffer<ArrayBuffer>[] = [];
+  private waiting = 0;
+  private piece = Buffer.allocUnsafeSlow(PIECE);
+  private filled = 0;
   /** Bytes that the row under way still has. */
-  let left = 0;
+  private left = 0;
   /** A message that is not a row, or the head of one, of which more is to come. */
-  let begun: Buffer | null = null;
-  let stream: Wire['stream'] | null = null;
-  let driver: Listener = () => {};
-  let ended = false;
-  let failure: Error | null = null;
-  let wake = () => {};
+  private begun: Buffer | null = null;
+  private stream: Wire['stream'] | null = null;
+  private driver: Listener = () => {};
+  private ended = false;
+  private failure: Error | null = null;
+  private wake = () => {};
+  private readonly sql: string;
+  private readonly again: boolean;
 
-  const handOn = () => {
-    ready.push(piece.subarray(0, filled));
-    waiting += filled;
-    filled = 0;
-    if (waiting >= WAITING) stream?.pause();
-    wake();
-  };
-  const keep = (bytes: Buffer) => {
+  /** @param again the bytes of a piece may be changed once the next is asked for */
+  constructor(sql: string, again: boolean) {
+    this.sql = sql;
+    this.again = again;
+  }
+
+  private handOn(): void {
+    this.ready.push(this.piece.subarray(0, this.filled));
+    this.waiting += this.filled;
+    this.filled = 0;
+    if (this.waiting >= WAITING) this.stream?.pause();
+    this.wake();
+  }
+
+  private keep(bytes: Buffer): void {
     for (let at = 0; at < bytes.length; ) {
-      const more = Math.min(bytes.length - at, PIECE - filled);
-      bytes.copy(piece, filled, at, at + more);
-      filled += more;
+      const more = Math.min(bytes.length - at, PIECE - this.filled);
+      bytes.copy(this.piece, this.filled, at, at + more);
+      this.filled += more;
       at += more;
-      if (filled < PIECE) break;
-      handOn();
-      piece = free.pop() ?? Buffer.allocUnsafeSlow(PIECE);
+      if (this.filled < PIECE) break;
+      this.handOn();
+      this.piece = this.free.pop() ?? Buffer.allocUnsafeSlow(PIECE);
     }
-  };
+  }
+
   /** Gives the socket back to the driver, which reads on from `rest`. */
-  const detach = (rest: Buffer) => {
-    const socket = stream!;
-    if (filled > 0) handOn();
-    ended = true;
-    socket.off('data', onData);
-    socket.on('data', driver);
+  private detach(rest: Buffer): void {
+    const socket = this.stream!;
+    if (this.filled > 0) this.handOn();
+    this.ended = true;
+    socket.off('data', this.onData);
+    socket.on('data', this.driver);
     socket.lends = false;
-    stream = null;
-    if (rest.length > 0) driver(Buffer.from(rest));
+    this.stream = null;
+    if (rest.length > 0) this.driver(Buffer.from(rest));
     process.nextTick(() => socket.resume());
-    wake();
-  };
-  const onData = (came: Buffer) => {
-    const bytes = begun === null ? came : Buffer.concat([begun, came]);
-    begun = null;
+    this.wake();
+  }
+
+  private readonly onData = (came: Buffer) => {
+    const bytes = this.begun === null ? came : Buffer.concat([this.begun, came]);
+    this.begun = null;
     let at = 0;
     let kept = 0;
     for (;;) {
-      if (left > 0) {
-        const more = Math.min(left, bytes.length - at);
+      if (this.left > 0) {
+        const more = Math.min(this.left, bytes.length - at);
         // Rows move towards the front only, over what was read already.
         bytes.copyWithin(kept, at, at + more);
         kept += more;
         at += more;
-        left -= more;
+        this.left -= more;
       }
       if (bytes.length - at < HEAD) break;
       const code = bytes[at];
       const content = bytes.readUInt32BE(at + 1) - 4;
       if (code === COPY_DATA) {
-        left = content;
+        this.left = content;
         at += HEAD;
         continue;
       }
       if (code === ERROR_RESPONSE) {
-        keep(bytes.subarray(0, kept));
-        return detach(bytes.subarray(at));
+        this.keep(bytes.subarray(0, kept));
+        return this.detach(bytes.subarray(at));
       }
       const end = at + HEAD + content;
       if (end > bytes.length) break;
       if (code === COPY_DONE) {
-        keep(bytes.subarray(0, kept));
-        return detach(bytes.subarray(end));
+        this.keep(bytes.subarray(0, kept));
+        return this.detach(bytes.subarray(end));
       }
-      if (code !== COPY_OUT_RESPONSE) driver(Buffer.from(bytes.subarray(at, end)));
+      if (code !== COPY_OUT_RESPONSE) this.driver(Buffer.from(bytes.subarray(at, end)));
       at = end;
     }
-    if (at < bytes.length) begun = Buffer.from(bytes.subarray(at));
-    keep(bytes.subarray(0, kept));
+    if (at < bytes.length) this.begun = Buffer.from(bytes.subarray(at));
+    this.keep(bytes.subarray(0, kept));
   };
 
-  return {
-    submit(connection) {
-      stream = connection.stream;
-      driver = stream.listeners('data')[0] as Listener;
-      stream.off('data', driver);
-      stream.on('data', onData);
-      stream.lends = true;
-      connection.query(sql);
-    },
-    handleError(error) {
-      failure = error;
-      wake();
-    },
-    handleCommandComplete() {},
-    handleReadyForQuery() {},
-    async *chunks() {
-      for (;;) {
-        while (ready.length > 0) {
-          const bytes = ready.shift()!;
-          waiting -= bytes.length;
-          yield bytes;
-          if (again && bytes.length === PIECE) free.push(bytes);
-          if (waiting < WAITING && stream?.isPaused()) stream.resume();
-        }
-        if (failure !== null) throw failure;
-        if (ended) return;
-        await new Promise<void>((resolve) => {
-          wake = resolve;
-        });
+  submit(connection: Wire): void {
+    this.stream = connection.stream;
+    this.driver = this.stream.listeners('data')[0] as Listener;
+    this.stream.off('data', this.driver);
+    this.stream.on('data', this.onData);
+    this.stream.lends = true;
+    connection.query(this.sql);
+  }
+
+  handleError(error: Error): void {
+    this.failure = error;
+    this.wake();
+  }
+
+  handleCommandComplete(): void {}
+
+  handleReadyForQuery(): void {}
+
+  /** The bytes in order, in pieces of any size. Throws the server's error. */
+  async *chunks(): AsyncGenerator<Buffer, void, undefined> {
+    for (;;) {
+      while (this.ready.length > 0) {
+        const bytes = this.ready.shift()!;
+        this.waiting -= bytes.length;
+        yield bytes;
+        if (this.again && bytes.length === PIECE) this.free.push(bytes);
+        if (this.waiting < WAITING && this.stream?.isPaused()) this.stream.resume();
       }
-    },
-  };
+      if (this.failure !== null) throw this.failure;
+      if (this.ended) return;
+      await new Promise<void>((resolve) => {
+        this.wake = resolve;
+      });
+    }
+  }
 }

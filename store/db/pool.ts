@@ -14,7 +14,7 @@ import copy from 'pg-copy-streams';
 import Cursor from 'pg-cursor';
 import { TroupeError } from '../../errors.ts';
 import { type Backend, requestCancel } from './cancel.ts';
-import { type CopyOut, copyOut, ReadingSocket } from './copy-out.ts';
+import { CopyOut, ReadingSocket } from './copy-out.ts';
 import { connectError, parseAddress, sqlState, valueTooLarge } from './faults.ts';
 import { parserOf, shownParserOf } from './values.ts';
 
@@ -264,7 +264,7 @@ async function copyInto(client: Client, sql: string, source: AsyncIterable<Uint8
 }
 
 async function* copyFrom(client: Client, sql: string, again = false): AsyncGenerator<Buffer, void, undefined> {
-  const out = client.query(copyOut(sql, again) as unknown as pg.Submittable & CopyOut);
+  const out = client.query(new CopyOut(sql, again) as unknown as pg.Submittable & CopyOut);
   let complete = false;
   try {
     yield* out.chunks();
@@ -315,11 +315,7 @@ async function transact<T>(client: Client, fn: (tx: Session) => Promise<T>, opti
   }
 }
 
-/**
- * Opens a pool; the first connection is made when it is needed. An idle pool does not keep the process alive.
- * @throws TroupeError `config_invalid` for a malformed address; its calls throw `unreachable`, `busy` or `not_found` when no connection can be had.
- */
-export function openPool(url: string, options: PoolOptions = {}): Db {
+function driverPool(url: string, options: PoolOptions): pg.Pool {
   const config = clientConfig(url, options);
   // The driver's pool applies its timeout also to waiting for a turn; here only connecting is bounded.
   class PooledClient extends pg.Client {
@@ -337,6 +333,15 @@ export function openPool(url: string, options: PoolOptions = {}): Db {
     Client: PooledClient,
   });
   pool.on('error', () => {}); // An idle connection was lost; the pool has dropped it already.
+  return pool;
+}
+
+/**
+ * Opens a pool; the first connection is made when it is needed. An idle pool does not keep the process alive.
+ * @throws TroupeError `config_invalid` for a malformed address; its calls throw `unreachable`, `busy` or `not_found` when no connection can be had.
+ */
+export function openPool(url: string, options: PoolOptions = {}): Db {
+  const pool = driverPool(url, options);
   const subscriptions = new Set<Subscription>();
   let closing: Promise<void> | undefined;
 

@@ -47,149 +47,181 @@ const DEEPEST = 64;
  * @param at name of the place the text was given at, for errors
  * @throws TroupeError `recipe_invalid` with the character (from 1) where it stops being a filter, what was expected there and what came
  */
-export function readFilterText(text: string, at: string, language: FilterLanguage): FilterTree {
-  let place = 0;
-  const near = (from: number): string => `at character ${from + 1} of ${got(text)}`;
-  const fail = (expected: string, token: Token | null): never => {
+export const readFilterText = (text: string, at: string, language: FilterLanguage): FilterTree =>
+  new FilterReader(text, at, language).whole();
+
+const isWord = (token: Token | null, word: string): boolean =>
+  token?.is === 'word' && token.text.toLowerCase() === word;
+const isSign = (token: Token | null, sign: string): boolean => token?.is === 'sign' && token.text === sign;
+
+class FilterReader {
+  private place = 0;
+  private readonly text: string;
+  private readonly at: string;
+  private readonly language: FilterLanguage;
+
+  constructor(text: string, at: string, language: FilterLanguage) {
+    this.text = text;
+    this.at = at;
+    this.language = language;
+  }
+
+  whole(): FilterTree {
+    if (this.next() === null) this.fail('a filter such as role = coder and reward >= 0.5', null);
+    const filter = this.any(0);
+    const rest = this.next();
+    return rest === null ? filter : this.fail('and, or, or the end', rest);
+  }
+
+  private near(from: number): string {
+    return `at character ${from + 1} of ${got(this.text)}`;
+  }
+
+  private fail(expected: string, token: Token | null): never {
     const came = token === null ? 'it ends there' : `there stands ${got(token.text)}`;
     throw new TroupeError(
       'recipe_invalid',
-      `${at}: expected ${expected} ${near(token?.from ?? text.length)}, but ${came}.`,
+      `${this.at}: expected ${expected} ${this.near(token?.from ?? this.text.length)}, but ${came}.`,
       {
-        field: at,
+        field: this.at,
         expected,
         got: token === null ? 'the end' : got(token.text),
       },
     );
-  };
-  const next = (): Token | null => {
-    TOKEN.lastIndex = place;
-    const found = TOKEN.exec(text);
+  }
+
+  private next(): Token | null {
+    TOKEN.lastIndex = this.place;
+    const found = TOKEN.exec(this.text);
     if (found === null) {
-      const rest = text.slice(place).trimStart();
+      const rest = this.text.slice(this.place).trimStart();
       if (rest === '') return null;
-      const from = text.length - rest.length;
-      return fail('a field, a value or an operator', { is: 'sign', text: rest.slice(0, 12), from, to: from });
+      const from = this.text.length - rest.length;
+      return this.fail('a field, a value or an operator', { is: 'sign', text: rest.slice(0, 12), from, to: from });
     }
     const { text: quoted, sign, word } = found.groups!;
     const to = TOKEN.lastIndex;
     if (quoted !== undefined) return { is: 'text', text: unquoted(quoted), from: to - quoted.length, to };
     const plain = (sign ?? word)!;
     return { is: sign === undefined ? 'word' : 'sign', text: plain, from: to - plain.length, to };
-  };
-  const taken = (token: Token | null): void => {
-    place = token!.to;
-  };
-  const isWord = (token: Token | null, word: string): boolean =>
-    token?.is === 'word' && token.text.toLowerCase() === word;
-  const isSign = (token: Token | null, sign: string): boolean => token?.is === 'sign' && token.text === sign;
-  const takeWord = (word: string): boolean => {
-    const token = next();
-    if (!isWord(token, word)) return false;
-    taken(token);
-    return true;
-  };
-  const need = (sign: string, expected: string): void => {
-    const token = next();
-    if (isSign(token, sign)) taken(token);
-    else fail(expected, token);
-  };
-  const chain = (word: 'and' | 'or', inner: (depth: number) => FilterTree, depth: number): FilterTree => {
-    const parts = [inner(depth)];
-    while (takeWord(word)) parts.push(inner(depth));
-    return parts.length === 1 ? parts[0]! : word === 'and' ? { and: parts } : { or: parts };
-  };
-  const any = (depth: number): FilterTree => chain('or', (deep) => chain('and', one, deep), depth);
+  }
 
-  function one(depth: number): FilterTree {
-    const token = next();
-    if (depth > DEEPEST) return fail(`at most ${DEEPEST} levels of brackets and not`, token);
+  private taken(token: Token | null): void {
+    this.place = token!.to;
+  }
+
+  private takeWord(word: string): boolean {
+    const token = this.next();
+    if (!isWord(token, word)) return false;
+    this.taken(token);
+    return true;
+  }
+
+  private need(sign: string, expected: string): void {
+    const token = this.next();
+    if (isSign(token, sign)) this.taken(token);
+    else this.fail(expected, token);
+  }
+
+  private chain(word: 'and' | 'or', inner: (depth: number) => FilterTree, depth: number): FilterTree {
+    const parts = [inner(depth)];
+    while (this.takeWord(word)) parts.push(inner(depth));
+    return parts.length === 1 ? parts[0]! : word === 'and' ? { and: parts } : { or: parts };
+  }
+
+  private any(depth: number): FilterTree {
+    return this.chain('or', (deep) => this.chain('and', (deeper) => this.one(deeper), deep), depth);
+  }
+
+  private one(depth: number): FilterTree {
+    const token = this.next();
+    if (depth > DEEPEST) return this.fail(`at most ${DEEPEST} levels of brackets and not`, token);
     if (isWord(token, 'not')) {
-      taken(token);
-      return { not: one(depth + 1) };
+      this.taken(token);
+      return { not: this.one(depth + 1) };
     }
     if (isSign(token, '(')) {
-      taken(token);
-      const inner = any(depth + 1);
-      need(')', '), and or or');
+      this.taken(token);
+      const inner = this.any(depth + 1);
+      this.need(')', '), and or or');
       return inner;
     }
-    if (token?.is !== 'word' || RESERVED.includes(token.text.toLowerCase())) return fail('a field', token);
-    taken(token);
+    if (token?.is !== 'word' || RESERVED.includes(token.text.toLowerCase())) return this.fail('a field', token);
+    this.taken(token);
     if (isWord(token, 'true')) return { and: [] };
     if (isWord(token, 'false')) return { or: [] };
-    return comparison(token);
+    return this.comparison(token);
   }
 
   /** A field with brackets goes on to the bracket that closes them; what stands inside is the field's own. */
-  function fieldOf(word: Token): string {
-    if (text[place] !== '(') return tagName(word.text);
+  private fieldOf(word: Token): string {
+    if (this.text[this.place] !== '(') return tagName(word.text);
     let open = 0;
     for (;;) {
-      const token = next();
-      if (token === null) return fail(') that closes the brackets of the field', token);
-      taken(token);
+      const token = this.next();
+      if (token === null) return this.fail(') that closes the brackets of the field', token);
+      this.taken(token);
       if (isSign(token, '(')) open++;
-      if (isSign(token, ')') && --open === 0) return text.slice(word.from, token.to);
+      if (isSign(token, ')') && --open === 0) return this.text.slice(word.from, token.to);
     }
   }
 
-  function comparison(word: Token): FilterTree {
-    const field = fieldOf(word);
-    const kind = placed(word.from, () => language.kindOf(field));
+  private comparison(word: Token): FilterTree {
+    const field = this.fieldOf(word);
+    const kind = this.placed(word.from, () => this.language.kindOf(field));
     const checked = (op: string, value?: unknown) =>
-      placed(word.from, () => language.check(value === undefined ? { field, op } : { field, op, value }));
-    const token = next();
+      this.placed(word.from, () => this.language.check(value === undefined ? { field, op } : { field, op, value }));
+    const token = this.next();
     if (token?.is === 'sign' && SIGNS.includes(token.text)) {
-      taken(token);
-      return checked(token.text === '<>' ? '!=' : token.text, value(kind));
+      this.taken(token);
+      return checked(token.text === '<>' ? '!=' : token.text, this.value(kind));
     }
     if (isWord(token, 'is')) {
-      taken(token);
-      const not = takeWord('not');
-      if (!takeWord('null')) fail('null', next());
+      this.taken(token);
+      const not = this.takeWord('not');
+      if (!this.takeWord('null')) this.fail('null', this.next());
       return not ? { not: checked('is null') } : checked('is null');
     }
     const not = isWord(token, 'not');
-    if (not) taken(token);
-    const op = not ? next() : token;
+    if (not) this.taken(token);
+    const op = not ? this.next() : token;
     if (isWord(op, 'in')) {
-      taken(op);
-      const members = checked('in', list(kind));
+      this.taken(op);
+      const members = checked('in', this.list(kind));
       return not ? { not: members } : members;
     }
-    if (not) return fail('in', op);
+    if (not) return this.fail('in', op);
     if (isWord(op, 'like') || isWord(op, 'has')) {
-      taken(op);
-      return checked(op!.text.toLowerCase(), value('text'));
+      this.taken(op);
+      return checked(op!.text.toLowerCase(), this.value('text'));
     }
-    return kind === 'boolean' ? checked('=', true) : fail(`an operator after ${field}`, op);
+    return kind === 'boolean' ? checked('=', true) : this.fail(`an operator after ${field}`, op);
   }
 
-  function list(kind: Kind): unknown[] {
-    need('(', '( and a list of values');
+  private list(kind: Kind): unknown[] {
+    this.need('(', '( and a list of values');
     const members: unknown[] = [];
-    if (isSign(next(), ')')) {
-      need(')', ')');
+    if (isSign(this.next(), ')')) {
+      this.need(')', ')');
       return members;
     }
     for (;;) {
-      members.push(value(kind));
-      const token = next();
-      if (isSign(token, ',')) taken(token);
+      members.push(this.value(kind));
+      const token = this.next();
+      if (isSign(token, ',')) this.taken(token);
       else {
-        need(')', ', or )');
+        this.need(')', ', or )');
         return members;
       }
     }
   }
 
-  function value(kind: Kind): unknown {
-    const token = next();
-    if (token === null || token.is === 'sign') return fail('a value', token);
+  private value(kind: Kind): unknown {
+    const token = this.next();
+    if (token === null || token.is === 'sign') return this.fail('a value', token);
     if (token.is === 'word' && RESERVED.includes(token.text.toLowerCase()))
-      return fail('a value (in quotes where it is a word of the grammar)', token);
-    taken(token);
+      return this.fail('a value (in quotes where it is a word of the grammar)', token);
+    this.taken(token);
     if (token.is === 'text' || kind === 'text' || kind === 'time') return token.text;
     const word = token.text.toLowerCase();
     if (word === 'true' || word === 'false') return word === 'true';
@@ -197,19 +229,14 @@ export function readFilterText(text: string, at: string, language: FilterLanguag
   }
 
   /** Errors of a comparison are reported with its position. */
-  function placed<T>(from: number, run: () => T): T {
+  private placed<T>(from: number, run: () => T): T {
     try {
       return run();
     } catch (error) {
       if (!(error instanceof TroupeError) || error.message.includes('(at character ')) throw error;
-      throw new TroupeError(error.code, `${error.message.replace(/\.$/u, '')} (${near(from)}).`, error.detail);
+      throw new TroupeError(error.code, `${error.message.replace(/\.$/u, '')} (${this.near(from)}).`, error.detail);
     }
   }
-
-  if (next() === null) fail('a filter such as role = coder and reward >= 0.5', null);
-  const filter = any(0);
-  const rest = next();
-  return rest === null ? filter : fail('and, or, or the end', rest);
 }
 
 const unquoted = (quoted: string): string => {

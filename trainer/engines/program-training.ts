@@ -82,61 +82,20 @@ export function programTraining(context: JobContext, settings: ProgramSettings):
         await report(one.step, one.metrics);
       }
     };
-    const lost = new AbortController();
-    const ended = new AbortController();
-    const running = runCommand(logged(engine.command), {
-      env: {
-        ...inherited(settings.env, [...ALWAYS, ...engine.env]),
-        TROUPE_DATASET: rows,
-        TROUPE_BASE: base.dir,
-        TROUPE_OUT: out,
-        TROUPE_PARAMS: files.params,
-        TROUPE_METRICS: files.metrics,
-        TROUPE_LOG: files.log,
-        TROUPE_SEED: String(spec.seed),
-        TROUPE_POLICY: spec.policy,
-      },
-      input: '',
-      timeoutS: engine.timeoutS,
-      signal: AbortSignal.any([settings.signal, fenced, lost.signal]),
-    }).finally(() => ended.abort());
-    try {
-      while (!ended.signal.aborted) {
-        await reportMetrics();
-        await sleep(LOOK_MS, undefined, { signal: ended.signal }).catch(() => {});
-      }
-    } catch (error) {
-      // Whoever cannot report has lost the job: nothing of this program may be left.
-      lost.abort();
-      await running.catch(() => {});
-      throw error;
-    }
-    const ran = await running;
-    await reportMetrics();
-    const log = await tailOf(files.log);
-    if (ran.ended === 'stopped')
-      throw new TroupeError('interrupted', `Engine ${engine.name} was stopped; its job begins again.`);
-    if (ran.ended === 'timeout')
-      throw new TroupeError(
-        'training_failed',
-        `Engine ${engine.name} was ended after ${engine.timeoutS} s, which is engines.${engine.name}.timeout_s. The end of its log, ${files.log}:\n${log}`,
-      );
-    if (ran.code !== 0)
-      throw new TroupeError(
-        'training_failed',
-        `Engine ${engine.name} ended with ${ran.code ?? 'a signal'}. The end of its log, ${files.log}:\n${log}`,
-      );
+    const env = {
+      TROUPE_DATASET: rows,
+      TROUPE_BASE: base.dir,
+      TROUPE_OUT: out,
+      TROUPE_PARAMS: files.params,
+      TROUPE_METRICS: files.metrics,
+      TROUPE_LOG: files.log,
+      TROUPE_SEED: String(spec.seed),
+      TROUPE_POLICY: spec.policy,
+    };
+    await runEngine(engine, settings, { env, fenced, look: reportMetrics });
     // The manifest of a checkpoint that the program copied describes other weights.
     await rm(join(out, 'troupe.json'), { force: true });
-    const left = (await readdir(out)).sort();
-    const { config, weights, sideFiles, adapted } = await leftModel(out, left, base).catch((error: TroupeError) => {
-      const names = left.length === 0 ? 'nothing' : left.slice(0, SHOWN).join(', ');
-      throw new TroupeError(
-        'training_failed',
-        `Engine ${engine.name} ended well, but what it left in TROUPE_OUT is no model that can be used: ${error.message} It left ${names}${left.length > SHOWN ? ` and ${left.length - SHOWN} more` : ''}.`,
-        { cause: error },
-      );
-    });
+    const { config, weights, sideFiles, adapted } = await leftModel(engine, out, base);
     const saved = await saveCheckpoint(settings.checkpoints, {
       config,
       weights,
@@ -183,10 +142,66 @@ export function programTraining(context: JobContext, settings: ProgramSettings):
 }
 
 /**
+ * Runs the program of an engine to its end, looking at what it reports meanwhile.
+ * @throws TroupeError `interrupted` where it was stopped, `training_failed` with the end of its log where it did not end well
+ */
+async function runEngine(
+  engine: Engine,
+  settings: ProgramSettings,
+  {
+    env,
+    fenced,
+    look,
+  }: {
+    readonly env: Readonly<Record<string, string>> & { readonly TROUPE_LOG: string };
+    readonly fenced: AbortSignal;
+    readonly look: () => Promise<void>;
+  },
+): Promise<void> {
+  const lost = new AbortController();
+  const ended = new AbortController();
+  const running = runCommand(logged(engine.command), {
+    env: {
+      ...inherited(settings.env, [...ALWAYS, ...engine.env]),
+      ...env,
+    },
+    input: '',
+    timeoutS: engine.timeoutS,
+    signal: AbortSignal.any([settings.signal, fenced, lost.signal]),
+  }).finally(() => ended.abort());
+  try {
+    while (!ended.signal.aborted) {
+      await look();
+      await sleep(LOOK_MS, undefined, { signal: ended.signal }).catch(() => {});
+    }
+  } catch (error) {
+    // Whoever cannot report has lost the job: nothing of this program may be left.
+    lost.abort();
+    await running.catch(() => {});
+    throw error;
+  }
+  const ran = await running;
+  await look();
+  const log = await tailOf(env.TROUPE_LOG);
+  if (ran.ended === 'stopped')
+    throw new TroupeError('interrupted', `Engine ${engine.name} was stopped; its job begins again.`);
+  if (ran.ended === 'timeout')
+    throw new TroupeError(
+      'training_failed',
+      `Engine ${engine.name} was ended after ${engine.timeoutS} s, which is engines.${engine.name}.timeout_s. The end of its log, ${env.TROUPE_LOG}:\n${log}`,
+    );
+  if (ran.code !== 0)
+    throw new TroupeError(
+      'training_failed',
+      `Engine ${engine.name} ended with ${ran.code ?? 'a signal'}. The end of its log, ${env.TROUPE_LOG}:\n${log}`,
+    );
+}
+
+/**
  * What a program left: a whole model, or an adapter as PEFT writes it, which lies over the weights that the program began with.
  * @throws TroupeError as `openModelForIds` and `openAdapter` do, and where the adapter does not fit the model
  */
-async function leftModel(out: string, left: readonly string[], base: OpenModel) {
+async function modelIn(out: string, left: readonly string[], base: OpenModel) {
   if (left.includes('config.json') || !left.includes('adapter_config.json'))
     return { ...(await openModelForIds(out)), adapted: null };
   const { adapter, weights } = await openAdapter(out);
@@ -197,6 +212,19 @@ async function leftModel(out: string, left: readonly string[], base: OpenModel) 
     sideFiles: base.sideFiles,
     adapted: { base: { id: base.id, dir: base.dir }, model: { adapter, trained: weights, config: base.config } },
   };
+}
+
+/** The same. @throws TroupeError `training_failed` naming what was left where it is no model */
+async function leftModel(engine: Engine, out: string, base: OpenModel) {
+  const left = (await readdir(out)).sort();
+  return modelIn(out, left, base).catch((error: TroupeError) => {
+    const names = left.length === 0 ? 'nothing' : left.slice(0, SHOWN).join(', ');
+    throw new TroupeError(
+      'training_failed',
+      `Engine ${engine.name} ended well, but what it left in TROUPE_OUT is no model that can be used: ${error.message} It left ${names}${left.length > SHOWN ? ` and ${left.length - SHOWN} more` : ''}.`,
+      { cause: error },
+    );
+  });
 }
 
 /** Everything that the program prints goes into the log. */

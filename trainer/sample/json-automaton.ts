@@ -56,59 +56,95 @@ const isDigit = (byte: number): boolean => byte >= 0x30 && byte <= 0x39;
 const INSIDE: InString = { kind: 'string', escaped: false, left: 0, from: 0, to: 0 };
 
 export function automatonOf(grammar: Grammar): Automaton {
-  const made = new Map<string, Stack>();
-  const names = new Map<Grammar, number>();
-  const name = (one: Grammar): number => {
-    const known = names.get(one) ?? names.size;
-    names.set(one, known);
-    return known;
+  const stacks = new Stacks();
+  return {
+    start: stateOf([stacks.push(value(grammar), null)]) as State,
+    step: ({ stacks: now }, byte) =>
+      stateOf(now.length === 1 ? stacks.next(now[0] as Stack, byte) : now.flatMap((one) => stacks.next(one, byte))),
+    isWhole: ({ stacks: now }) => now.some(mayEnd),
   };
-  const keyOf = (one: Expectation): string => {
+}
+
+const text = (written: string): Expectation => ({ kind: 'bytes', bytes: Buffer.from(written), at: 0 });
+const value = (one: Grammar): Expectation => ({ kind: 'value', grammar: one });
+const member = (object: ObjectOf<'object'>): readonly Expectation[] => [
+  INSIDE,
+  text(':'),
+  { kind: 'space' },
+  value(object.values),
+  { kind: 'members', object, isFirst: false },
+];
+
+const stateOf = (stacks: readonly Stack[]): State | null => {
+  if (stacks.length === 0) return null;
+  if (stacks.length === 1) return { key: String(stacks[0]?.id ?? 0), stacks };
+  const unique = new Map(stacks.map((stack) => [stack?.id ?? 0, stack]));
+  const ids = [...unique.keys()].sort((a, b) => a - b);
+  return { key: ids.join(), stacks: ids.map((id) => unique.get(id) as Stack) };
+};
+const mayEnd = (stack: Stack): boolean =>
+  stack === null ||
+  ((stack.expected.kind === 'space' || (stack.expected.kind === 'number' && isNumber(stack.expected))) &&
+    mayEnd(stack.below));
+
+/** The stacks of a grammar, each made once. */
+class Stacks {
+  private readonly made = new Map<string, Stack>();
+  private readonly names = new Map<Grammar, number>();
+
+  private name(one: Grammar): number {
+    const known = this.names.get(one) ?? this.names.size;
+    this.names.set(one, known);
+    return known;
+  }
+
+  private keyOf(one: Expectation): string {
     switch (one.kind) {
       case 'bytes':
         return `b${Buffer.from(one.bytes.subarray(one.at)).toString('latin1')}`;
       case 'value':
-        return `v${name(one.grammar)}`;
+        return `v${this.name(one.grammar)}`;
       case 'string':
         return `s${one.escaped}${one.left},${one.from},${one.to}`;
       case 'number':
         return `n${one.integer}${one.place}${one.digits}`;
       case 'items':
-        return `i${name(one.array)},${one.count}`;
+        return `i${this.name(one.array)},${one.count}`;
       case 'members':
-        return `m${name(one.object)}${one.isFirst}`;
+        return `m${this.name(one.object)}${one.isFirst}`;
       case 'properties':
-        return `p${name(one.object)},${one.at}${one.place}`;
+        return `p${this.name(one.object)},${one.at}${one.place}`;
       default:
         return one.kind;
     }
-  };
-  const push = (expected: Expectation, below: Stack): Stack => {
-    const key = `${below?.id ?? 0} ${keyOf(expected)}`;
-    let stack = made.get(key);
+  }
+
+  push(expected: Expectation, below: Stack): Stack {
+    const key = `${below?.id ?? 0} ${this.keyOf(expected)}`;
+    let stack = this.made.get(key);
     if (stack === undefined) {
-      stack = { id: made.size + 1, expected, below };
-      made.set(key, stack);
+      stack = { id: this.made.size + 1, expected, below };
+      this.made.set(key, stack);
     }
     return stack;
-  };
-  const text = (written: string): Expectation => ({ kind: 'bytes', bytes: Buffer.from(written), at: 0 });
-  const value = (one: Grammar): Expectation => ({ kind: 'value', grammar: one });
-  const all = (parts: readonly Expectation[], below: Stack): Stack =>
-    parts.reduceRight<Stack>((stack, part) => push(part, stack), below);
+  }
+
+  private all(parts: readonly Expectation[], below: Stack): Stack {
+    return parts.reduceRight<Stack>((stack, part) => this.push(part, stack), below);
+  }
 
   /** The ways in which a value may begin. */
-  const begin = (one: Grammar, below: Stack): readonly Stack[] => {
+  private begin(one: Grammar, below: Stack): readonly Stack[] {
     switch (one.kind) {
       case 'texts':
-        return one.texts.map((written) => push(text(written), below));
+        return one.texts.map((written) => this.push(text(written), below));
       case 'string':
-        return [all([text('"'), INSIDE], below)];
+        return [this.all([text('"'), INSIDE], below)];
       case 'number':
-        return [push({ kind: 'number', integer: one.integer, place: 'start', digits: 0 }, below)];
+        return [this.push({ kind: 'number', integer: one.integer, place: 'start', digits: 0 }, below)];
       case 'sequence':
         return [
-          all(
+          this.all(
             one.parts.map((part) =>
               part === SPACE ? { kind: 'space' } : typeof part === 'string' ? text(part) : value(part),
             ),
@@ -116,62 +152,58 @@ export function automatonOf(grammar: Grammar): Automaton {
           ),
         ];
       case 'array':
-        return [all([text('['), { kind: 'items', array: one, count: 0 }], below)];
+        return [this.all([text('['), { kind: 'items', array: one, count: 0 }], below)];
       case 'object':
-        return [all([text('{'), { kind: 'members', object: one, isFirst: true }], below)];
+        return [this.all([text('{'), { kind: 'members', object: one, isFirst: true }], below)];
       case 'properties':
-        return [all([text('{'), { kind: 'properties', object: one, at: 0, place: 'first' }], below)];
+        return [this.all([text('{'), { kind: 'properties', object: one, at: 0, place: 'first' }], below)];
       case 'any of':
-        return one.options.flatMap((option) => begin(option, below));
+        return one.options.flatMap((option) => this.begin(option, below));
       case 'defined':
-        return begin(one.grammar(), below);
+        return this.begin(one.grammar(), below);
     }
-  };
-  const member = (object: ObjectOf<'object'>): readonly Expectation[] => [
-    INSIDE,
-    text(':'),
-    { kind: 'space' },
-    value(object.values),
-    { kind: 'members', object, isFirst: false },
-  ];
+  }
 
-  const next = (stack: Stack, byte: number): readonly Stack[] => {
+  next(stack: Stack, byte: number): readonly Stack[] {
     if (stack === null) return [];
     const { expected, below } = stack;
     switch (expected.kind) {
       case 'bytes': {
         const { bytes, at } = expected;
         if (bytes[at] !== byte) return [];
-        return [at + 1 === bytes.length ? below : push({ ...expected, at: at + 1 }, below)];
+        return [at + 1 === bytes.length ? below : this.push({ ...expected, at: at + 1 }, below)];
       }
       case 'space':
-        return byte === 0x20 ? [below] : next(below, byte);
+        return byte === 0x20 ? [below] : this.next(below, byte);
       case 'value':
-        return begin(expected.grammar, below).flatMap((one) => next(one, byte));
+        return this.begin(expected.grammar, below).flatMap((one) => this.next(one, byte));
       case 'string': {
         const after = inString(expected, byte);
-        return after === null ? [] : [after === 'end' ? below : push(after, below)];
+        return after === null ? [] : [after === 'end' ? below : this.push(after, below)];
       }
       case 'number': {
         const after = inNumber(expected, byte);
-        return [...(after === null ? [] : [push(after, below)]), ...(isNumber(expected) ? next(below, byte) : [])];
+        return [
+          ...(after === null ? [] : [this.push(after, below)]),
+          ...(isNumber(expected) ? this.next(below, byte) : []),
+        ];
       }
       case 'items': {
         const { array, count } = expected;
         const { items, least, most } = array;
         // Counts that allow the same are the same state.
         const counted = most === Number.POSITIVE_INFINITY ? Math.min(count + 1, Math.max(least, 1)) : count + 1;
-        const more = (): Stack => all([value(items), { ...expected, count: counted }], below);
+        const more = (): Stack => this.all([value(items), { ...expected, count: counted }], below);
         if (byte === 0x5d) return count >= least ? [below] : [];
         if (count >= most) return [];
-        if (count === 0) return next(more(), byte);
-        return byte === COMMA ? [push({ kind: 'space' }, more())] : [];
+        if (count === 0) return this.next(more(), byte);
+        return byte === COMMA ? [this.push({ kind: 'space' }, more())] : [];
       }
       case 'members': {
         const { object, isFirst } = expected;
         if (byte === CLOSE) return [below];
-        if (isFirst) return byte === QUOTE ? [all(member(object), below)] : [];
-        return byte === COMMA ? [all([{ kind: 'space' }, text('"'), ...member(object)], below)] : [];
+        if (isFirst) return byte === QUOTE ? [this.all(member(object), below)] : [];
+        return byte === COMMA ? [this.all([{ kind: 'space' }, text('"'), ...member(object)], below)] : [];
       }
       case 'properties': {
         const { object, at, place } = expected;
@@ -179,35 +211,16 @@ export function automatonOf(grammar: Grammar): Automaton {
         if (byte === CLOSE && place !== 'name') return left.some(({ required }) => required) ? [] : [below];
         if (place === 'after')
           return byte === COMMA && left.length > 0
-            ? [all([{ kind: 'space' }, { ...expected, place: 'name' }], below)]
+            ? [this.all([{ kind: 'space' }, { ...expected, place: 'name' }], below)]
             : [];
         const last = left.findIndex(({ required }) => required);
         return left.slice(0, last < 0 ? left.length : last + 1).flatMap(({ key, grammar }, i) => {
           const rest: Expectation = { ...expected, at: at + i + 1, place: 'after' };
-          return next(all([text(`${key}:`), { kind: 'space' }, value(grammar), rest], below), byte);
+          return this.next(this.all([text(`${key}:`), { kind: 'space' }, value(grammar), rest], below), byte);
         });
       }
     }
-  };
-
-  const stateOf = (stacks: readonly Stack[]): State | null => {
-    if (stacks.length === 0) return null;
-    if (stacks.length === 1) return { key: String(stacks[0]?.id ?? 0), stacks };
-    const unique = new Map(stacks.map((stack) => [stack?.id ?? 0, stack]));
-    const ids = [...unique.keys()].sort((a, b) => a - b);
-    return { key: ids.join(), stacks: ids.map((id) => unique.get(id) as Stack) };
-  };
-  const mayEnd = (stack: Stack): boolean =>
-    stack === null ||
-    ((stack.expected.kind === 'space' || (stack.expected.kind === 'number' && isNumber(stack.expected))) &&
-      mayEnd(stack.below));
-
-  return {
-    start: stateOf([push(value(grammar), null)]) as State,
-    step: ({ stacks }, byte) =>
-      stateOf(stacks.length === 1 ? next(stacks[0] as Stack, byte) : stacks.flatMap((one) => next(one, byte))),
-    isWhole: ({ stacks }) => stacks.some(mayEnd),
-  };
+  }
 }
 
 /** Inside a string after a byte: UTF-8 as RFC 3629 has it, no control characters, and escapes but `\u`. */

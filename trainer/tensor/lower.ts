@@ -197,7 +197,6 @@ export function lower(outputs: Readonly<Record<string, Value>>): OnnxGraph {
   const inputs: OnnxPort[] = [];
   const names = new Map<Value, string>();
   const carriers = new Map<string, readonly [string, number]>();
-  const dimNames = new Map<string, string>();
   let count = 0;
   const fresh = (kind: string) => `${kind}_${count++}`;
 
@@ -224,41 +223,7 @@ export function lower(outputs: Readonly<Record<string, Value>>): OnnxGraph {
     );
   const float = (value: number) => keep(`f${value}`, [], Float32Array.of(value));
 
-  /** The name of a one-element int64 tensor that holds a dimension. */
-  const dimension = (dim: Dim): string => {
-    if (typeof dim === 'number') return int64([dim]);
-    const known = dimNames.get(dim);
-    if (known !== undefined) return known;
-    const name = symbolic(dim);
-    dimNames.set(dim, name);
-    return name;
-  };
-  const symbolic = (dim: string): string => {
-    const parts = factors(dim);
-    const reading = (text: string): Dim => (/^\d+$/.test(text) ? Number(text) : text);
-    if (parts.length > 1) return parts.map((p) => dimension(reading(p))).reduce((a, b) => via('Mul', [a, b]));
-    if (dim.startsWith('(')) {
-      return terms(dim)
-        .map((t) => dimension(reading(t)))
-        .reduce((a, b) => via('Add', [a, b]));
-    }
-    const carrier = carriers.get(dim);
-    if (carrier === undefined) throw new TroupeError('internal', `no input has the dimension ${dim}`);
-    return via('Shape', [carrier[0]], { start: { int: carrier[1] }, end: { int: carrier[1] + 1 } });
-  };
-  const dims = (shape: Shape): string =>
-    shape.every((d): d is number => typeof d === 'number')
-      ? int64(shape)
-      : via('Concat', shape.map(dimension), { axis: { int: 0 } });
-
-  /** A reshape target: 0 copies the dimension at the same place and one -1 is inferred, so most targets are constants. */
-  const target = (from: Shape, to: Shape): string => {
-    const plain = to.map((dim, i) => (typeof dim === 'number' ? dim : from[i] === dim ? 0 : dim));
-    const unknown = plain.filter((dim) => typeof dim === 'string');
-    if (unknown.length <= 1) return int64(plain.map((dim) => (typeof dim === 'string' ? -1 : dim)));
-    return dims(to);
-  };
-
+  const { dims, target } = dimensions(carriers, int64, via);
   const order = inOrder(Object.values(outputs));
   for (const n of order) {
     if (n.op !== 'Input') continue;
@@ -303,4 +268,48 @@ export function lower(outputs: Readonly<Record<string, Value>>): OnnxGraph {
     return { name, type: value.type, shape: value.shape };
   });
   return { nodes, constants: [...constants.values()], inputs, outputs: ports };
+}
+
+/** Writes dimensions as tensors. @param carriers the input that carries each symbolic dimension, and its place there */
+function dimensions(
+  carriers: ReadonlyMap<string, readonly [string, number]>,
+  int64: Step['int64'],
+  via: Emit,
+): Pick<Step, 'dims' | 'target'> {
+  const dimNames = new Map<string, string>();
+  /** The name of a one-element int64 tensor that holds a dimension. */
+  const dimension = (dim: Dim): string => {
+    if (typeof dim === 'number') return int64([dim]);
+    const known = dimNames.get(dim);
+    if (known !== undefined) return known;
+    const name = symbolic(dim);
+    dimNames.set(dim, name);
+    return name;
+  };
+  const symbolic = (dim: string): string => {
+    const parts = factors(dim);
+    const reading = (text: string): Dim => (/^\d+$/.test(text) ? Number(text) : text);
+    if (parts.length > 1) return parts.map((p) => dimension(reading(p))).reduce((a, b) => via('Mul', [a, b]));
+    if (dim.startsWith('(')) {
+      return terms(dim)
+        .map((t) => dimension(reading(t)))
+        .reduce((a, b) => via('Add', [a, b]));
+    }
+    const carrier = carriers.get(dim);
+    if (carrier === undefined) throw new TroupeError('internal', `no input has the dimension ${dim}`);
+    return via('Shape', [carrier[0]], { start: { int: carrier[1] }, end: { int: carrier[1] + 1 } });
+  };
+  const dims = (shape: Shape): string =>
+    shape.every((d): d is number => typeof d === 'number')
+      ? int64(shape)
+      : via('Concat', shape.map(dimension), { axis: { int: 0 } });
+
+  /** A reshape target: 0 copies the dimension at the same place and one -1 is inferred, so most targets are constants. */
+  const target = (from: Shape, to: Shape): string => {
+    const plain = to.map((dim, i) => (typeof dim === 'number' ? dim : from[i] === dim ? 0 : dim));
+    const unknown = plain.filter((dim) => typeof dim === 'string');
+    if (unknown.length <= 1) return int64(plain.map((dim) => (typeof dim === 'string' ? -1 : dim)));
+    return dims(to);
+  };
+  return { dims, target };
 }

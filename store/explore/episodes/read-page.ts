@@ -131,33 +131,20 @@ export async function readEpisodePage(
     read('credits', { rows: all('traj.credits').where(ofSteps), order: ['method', 'step_id', 'method_key'] }),
   ]);
 
-  const judgements = { rewards, credits, verdicts };
   const stepsByCall = groupBy(steps as readonly Row[], (step) => step.call_id);
-  const shown = new Set(things.slice(0, from).flatMap(textsOf));
   const rows = {
     call: byId(calls, 'call_id'),
     message: byId(messages, 'message_id'),
     tool_call: byId(toolCalls, 'tool_call_id'),
     decision: byId(decisions, 'decision_id'),
   };
-  const names = new Map(agents.map((agent) => [agent.agent_id, agent.agent]));
-  const conversation = page.flatMap((thing): Entry[] => {
-    const row = rows[thing.kind].get(thing.id);
-    // Removed since the outline was read.
-    if (!row) return [];
-    const prompt = thing.prompt.flatMap((hash) => prompts.get(hash) ?? []).filter((message) => !has(shown, message));
-    for (const text of textsOf(thing)) shown.add(text);
-    if (thing.kind === 'call')
-      return [
-        callEntry(thing, row, {
-          steps: stepsByCall.get(thing.id) ?? [],
-          prompt,
-          judgements,
-        }),
-      ];
-    if (thing.kind === 'message') return [messageEntry(thing, row)];
-    if (thing.kind === 'decision') return [decisionEntry(thing, row)];
-    return [toolEntry(thing, row, names.get(String(row.agent_id)) ?? (row.agent_id as string | null))];
+  const conversation = conversationOf(page, {
+    rows,
+    prompts,
+    stepsByCall,
+    judgements: { rewards, credits, verdicts },
+    shown: new Set(things.slice(0, from).flatMap(textsOf)),
+    names: new Map(agents.map((agent) => [agent.agent_id, agent.agent])),
   });
   const last = page.at(-1);
   return {
@@ -177,6 +164,44 @@ export async function readEpisodePage(
     truncated: [...truncated],
     next: last === undefined || from + page.length === things.length ? null : cursorOf(last),
   };
+}
+
+/** What happened on a page, in order. A part of a prompt that was shown before is left out. */
+function conversationOf(
+  page: readonly OutlineItem[],
+  {
+    rows,
+    prompts,
+    stepsByCall,
+    judgements,
+    shown,
+    names,
+  }: Pick<Parameters<typeof callEntry>[2], 'judgements'> & {
+    readonly rows: Readonly<Record<OutlineItem['kind'], ReadonlyMap<string, Row>>>;
+    readonly prompts: ReadonlyMap<string, PromptMessage>;
+    readonly stepsByCall: ReadonlyMap<unknown, readonly Row[]>;
+    readonly shown: Set<string>;
+    readonly names: ReadonlyMap<unknown, string | null>;
+  },
+): Entry[] {
+  return page.flatMap((thing): Entry[] => {
+    const row = rows[thing.kind].get(thing.id);
+    // Removed since the outline was read.
+    if (!row) return [];
+    const prompt = thing.prompt.flatMap((hash) => prompts.get(hash) ?? []).filter((message) => !has(shown, message));
+    for (const text of textsOf(thing)) shown.add(text);
+    if (thing.kind === 'call')
+      return [
+        callEntry(thing, row, {
+          steps: stepsByCall.get(thing.id) ?? [],
+          prompt,
+          judgements,
+        }),
+      ];
+    if (thing.kind === 'message') return [messageEntry(thing, row)];
+    if (thing.kind === 'decision') return [decisionEntry(thing, row)];
+    return [toolEntry(thing, row, names.get(String(row.agent_id)) ?? (row.agent_id as string | null))];
+  });
 }
 
 /** All pages of an episode as one, without `next`. */

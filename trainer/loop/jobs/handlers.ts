@@ -68,7 +68,6 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
     const learner = await learnerAt(spec, opens);
     try {
       if (spec.reset_optimizer) resetOptimizer(learner);
-      const parent = learner.id;
       const tally = newTally();
       const watch: TrainingOn['watch'] = (roleOf) =>
         reporting(job, report, {
@@ -79,38 +78,7 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
           ...(roleOf === undefined ? {} : { roleOf }),
         });
       const metrics = flat(await train({ learner, dataset, memory, watch }));
-      const keep = spec.keep ?? true;
-      const live = join(settings.checkpoints, 'live', encodeURIComponent(spec.policy));
-      await requireHeld(context.db, job);
-      const saved = await saveLearner(
-        learner,
-        keep ? settings.checkpoints : live,
-        {
-          datasets: [dataset.manifest.content_sha256],
-          plan_hash: hashId(job.spec),
-          seed: spec.seed,
-          log_positions: dataset.manifest.positions['facts/embedded'] ?? {},
-          code_version: settings.codeVersion,
-          metrics,
-        },
-        { durable: keep },
-      );
-      await requireHeld(context.db, job);
-      // Before anybody hears of the checkpoint: a model server looks for the adapter beside it.
-      await publishAdapter(learner, dirname(saved.dir));
-      await announceCheckpoint(context, {
-        job,
-        saved,
-        parent,
-        policy: spec.policy,
-        datasetId: dataset.manifest.dataset_id,
-        keep,
-        step: Number(metrics.step ?? 0),
-        metrics,
-        codeVersion: settings.codeVersion,
-        ...adapterMeta(learner),
-      });
-      await pruneLive(context.db, live, { keep });
+      const saved = await saveTrained(context, settings, { job, spec, dataset, learner, metrics });
       return {
         checkpoint_id: saved.id,
         directory: saved.dir,
@@ -145,6 +113,58 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
       withSignal(await trainPolicy(on, spec), on.dataset.manifest, countEpisodes(context.db)),
     ),
   };
+}
+
+/** Saves what was trained, and says so. */
+async function saveTrained(
+  context: JobContext,
+  settings: TrainerSettings,
+  {
+    job,
+    spec,
+    dataset,
+    learner,
+    metrics,
+  }: Pick<TrainingOn, 'learner' | 'dataset'> & {
+    readonly job: Job;
+    readonly spec: TrainSpec;
+    readonly metrics: Readonly<Record<string, number>>;
+  },
+) {
+  const keep = spec.keep ?? true;
+  const parent = learner.id;
+  const live = join(settings.checkpoints, 'live', encodeURIComponent(spec.policy));
+  await requireHeld(context.db, job);
+  const saved = await saveLearner(
+    learner,
+    keep ? settings.checkpoints : live,
+    {
+      datasets: [dataset.manifest.content_sha256],
+      plan_hash: hashId(job.spec),
+      seed: spec.seed,
+      log_positions: dataset.manifest.positions['facts/embedded'] ?? {},
+      code_version: settings.codeVersion,
+      metrics,
+    },
+    { durable: keep },
+  );
+  await requireHeld(context.db, job);
+  // Before anybody hears of the checkpoint: a model server looks for the adapter beside it.
+  await publishAdapter(learner, dirname(saved.dir));
+  await announceCheckpoint(context, {
+    job,
+    saved,
+    parent,
+    policy: spec.policy,
+    datasetId: dataset.manifest.dataset_id,
+    keep,
+    step: Number(metrics.step ?? 0),
+    metrics,
+    codeVersion: settings.codeVersion,
+    ...adapterMeta(learner),
+  });
+  await pruneLive(context.db, live, { keep });
+  return saved;
 }
 
 /** Nested metrics by dotted names: `coder.entropy`. */

@@ -69,22 +69,11 @@ export function chatTemplate(source: string, tokenizer: Tokenizer): ChatTemplate
   const plain = parse(source);
   const showsTools = /\btools\b/.test(source);
   const hasGeneration = source.search(GENERATION_TAG) >= 0;
-  const write = (template: Template, messages: readonly ChatMessage[], options: RenderOptions = {}): string => {
-    const { addGenerationPrompt = false, tools } = options;
-    const shown = shownTools(tools ?? []);
-    const extra = shown.length > 0 ? { tools: shown } : {};
-    return rendered(template, {
-      ...tokenizer.named,
-      messages,
-      add_generation_prompt: addGenerationPrompt,
-      ...extra,
-    });
-  };
-  const reader = messageReader(source, (messages) => attempt(() => write(plain, messages)) ?? '');
+  const reader = messageReader(source, (messages) => attempt(() => written(plain, tokenizer, messages)) ?? '');
 
   const run = (template: Template, messages: readonly ChatMessage[], options?: RenderOptions): string => {
     try {
-      return write(template, messages.map(reader.read), options);
+      return written(template, tokenizer, messages.map(reader.read), options);
     } catch (cause) {
       throw new TroupeError('input_refused', `The chat template refuses these messages: ${(cause as Error).message}`, {
         field: 'messages',
@@ -171,6 +160,17 @@ export function chatTemplate(source: string, tokenizer: Tokenizer): ChatTemplate
       return { ids: ids.flat(), lossMask };
     },
   };
+}
+
+function written(
+  template: Template,
+  tokenizer: Tokenizer,
+  messages: readonly ChatMessage[],
+  { addGenerationPrompt = false, tools = [] }: RenderOptions = {},
+): string {
+  const shown = shownTools(tools);
+  const extra = shown.length > 0 ? { tools: shown } : {};
+  return rendered(template, { ...tokenizer.named, messages, add_generation_prompt: addGenerationPrompt, ...extra });
 }
 
 const attempt = <Value>(work: () => Value): Value | null => {
