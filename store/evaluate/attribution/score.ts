@@ -5,8 +5,7 @@ import { attributionF1 } from '../methods/aegis.ts';
 import { runMethod } from '../methods/run.ts';
 import { mean } from '../methods/statistics.ts';
 import { whoWhenAccuracy } from '../methods/who-and-when.ts';
-import { BASELINES } from './baselines.ts';
-import type { Attribution, Blame, LabelledCase } from './cases.ts';
+import { type Attribution, type Blame, type LabelledCase, numberOf } from './cases.ts';
 
 export type Match = 'exact' | 'contains';
 /** Shares of cases; `agent` and `step` lie between 0 and 1. */
@@ -160,4 +159,27 @@ function generator(seed: number): () => number {
     t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
     return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
   };
+}
+
+/**
+ * What blaming costs nothing: attributions that look at no word. One by a model that is not better has shown nothing. Each names who is blamed; `random` gives all candidates, equally likely.
+ */
+const BASELINES: Readonly<Record<string, (run: LabelledCase) => readonly Blame[]>> = {
+  first: (run) => agentEntries(run).slice(0, 1),
+  last: (run) => agentEntries(run).slice(-1),
+  longest: (run) => {
+    const candidates = agentEntries(run);
+    return candidates.length === 0 ? [] : [candidates.reduce((best, one) => (one.length > best.length ? one : best))];
+  },
+  most_frequent_agent: (run) => {
+    const agents = [...groupBy(agentEntries(run), (one) => one.agent).values()];
+    return agents.length === 0 ? [] : agents.reduce((most, one) => (one.length > most.length ? one : most)).slice(0, 1);
+  },
+  random: agentEntries,
+};
+
+function agentEntries({ entries }: LabelledCase): (Blame & { readonly length: number })[] {
+  return entries.flatMap(({ kind, agent, text }, at) =>
+    kind === 'agent' && agent !== null ? [{ agent, entry: numberOf(entries, at), length: text.length }] : [],
+  );
 }

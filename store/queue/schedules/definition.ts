@@ -3,7 +3,6 @@ import { read } from '../../../document.ts';
 import { got, TroupeError } from '../../../errors.ts';
 import { cronTicks, type Ticks } from './cron.ts';
 import { ScheduleDefinition } from './definition-schema.ts';
-import { intervalTicks } from './interval.ts';
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/;
 /** Ticks that are looked at before a schedule is accepted. */
@@ -21,6 +20,15 @@ export function requireName(name: string): void {
 /** The times of a schedule that was made at `since` (milliseconds since 1970). */
 export function ticksOf({ cron, every_seconds, zone }: ScheduleDefinition, since: number): Ticks {
   return cron === undefined ? intervalTicks(since, (every_seconds ?? 0) * 1000) : cronTicks(cron, zone);
+}
+
+/** Every so many milliseconds from the start, whatever the clocks of a time zone do; the first tick comes one interval after `start`. */
+function intervalTicks(start: number, every: number): Ticks {
+  const whole = (time: number): number => Math.floor((time - start) / every);
+  return {
+    next: (after) => start + Math.max(1, whole(after) + 1) * every,
+    latest: (until) => (whole(until) < 1 ? null : start + whole(until) * every),
+  };
 }
 
 /**
