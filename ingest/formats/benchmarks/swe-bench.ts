@@ -8,7 +8,8 @@ import { isIdentifier } from '../../events/text.ts';
 import { type Conversion, type Format, listsOf, type NativeRecord, type NativeRefusal } from '../kit/format.ts';
 import { badIdentifier, emitterFor, refusal } from '../kit/native.ts';
 import { demand, Reader, Unreadable, unreadable } from '../kit/reader.ts';
-import { patchDraft, runDrafts } from '../kit/run.ts';
+import { patchDraft } from '../kit/run.ts';
+import { Trace } from '../kit/trace.ts';
 
 const NAME = 'swe-bench';
 const emit = emitterFor(NAME);
@@ -114,20 +115,19 @@ function predictionOf(native: unknown, key?: string): Prediction {
 
 const episodeIdOf = ({ canonical }: Prediction): string => hashId(NAME, canonical, 0);
 
-function episodeDrafts(prediction: Prediction, patch: string | undefined): Draft[] {
+function episodeDrafts(prediction: Prediction, patch: string | undefined): readonly Draft[] {
   const { instance, row, canonical } = prediction;
   const episodeId = episodeIdOf(prediction);
   const model = row.id('model_name_or_path');
-  return runDrafts(emit, {
-    format: NAME,
-    episodeId,
-    canonical,
+  const trace = new Trace(emit, NAME, { value: row.native, canonical, ordinal: 0 }, episodeId);
+  if (patch !== undefined) trace.events.push(patchDraft(emit, episodeId, patch));
+  const run = {
     task: null,
     started: { task_id: instance, flags: patch === undefined ? ['no_patch'] : [], unmapped: row.rest() },
     agents: model === undefined ? [] : [{ agent_id: model, model }],
-    events: patch === undefined ? [] : [patchDraft(emit, episodeId, patch)],
-    finished: { outcome: 'unknown' },
-  });
+    finished: { outcome: 'unknown' as const },
+  };
+  return trace.finish(run).drafts;
 }
 
 function reportOf(native: unknown, instance: string): Report {

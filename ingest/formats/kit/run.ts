@@ -2,71 +2,10 @@
 import type { Draft, EventData } from '../../events/events.ts';
 import { sha256 } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
-import { type Emitter, type Optionals, rawRecord, taskIdOfText } from './native.ts';
+import { type Emitter, type Optionals, taskIdOfText } from './native.ts';
 
 /** Flag of an episode whose source holds text alone: what the model sampled can only be guessed by tokenising again. */
 export const NO_TOKEN_IDS = 'no_token_ids';
-
-export type Run = {
-  readonly format: string;
-  readonly episodeId: string;
-  /** The record as JSON, in the form in which it is kept. */
-  readonly canonical: string;
-  readonly task: Optionals<EventData<'task.defined'>> | null;
-  readonly team?: Optionals<EventData<'team.defined'>> | null;
-  readonly started?: Omit<Optionals<EventData<'episode.started'>>, 'episode_id'>;
-  readonly startedAt?: string | null;
-  /** Names, or what else is known of each. */
-  readonly agents?: Iterable<string | Omit<Optionals<EventData<'agent.defined'>>, 'episode_id'>>;
-  readonly events: readonly Draft[];
-  /** Null where the record has no end. */
-  readonly finished: Omit<Optionals<EventData<'episode.finished'>>, 'episode_id'> | null;
-  readonly finishedAt?: string | null;
-};
-
-/** All events of a run of text. Its `started` may bring flags of its own in the place of `no_token_ids`. */
-export function runDrafts(emit: Emitter, run: Run): Draft[] {
-  const { episodeId, task, team } = run;
-  const raw = rawRecord(emit, episodeId, run.canonical);
-  const members = [...(run.agents ?? [])].map((one) => (typeof one === 'string' ? { agent_id: one } : one));
-  return [
-    ...(task ? [emit.state('task.defined', task)] : []),
-    ...(team ? [emit.state('team.defined', team)] : []),
-    raw.draft,
-    emit.event(
-      'episode.started',
-      [episodeId],
-      {
-        episode_id: episodeId,
-        task_id: task?.task_id,
-        team_id: team?.team_id,
-        native: { format: run.format },
-        raw: { artifact_id: raw.artifactId },
-        flags: [NO_TOKEN_IDS],
-        ...run.started,
-      },
-      run.startedAt ?? null,
-    ),
-    ...members.map((member) =>
-      emit.event('agent.defined', [episodeId, member.agent_id], {
-        episode_id: episodeId,
-        name: member.agent_id,
-        ...member,
-      }),
-    ),
-    ...run.events,
-    ...(run.finished
-      ? [
-          emit.event(
-            'episode.finished',
-            [episodeId],
-            { episode_id: episodeId, ...run.finished },
-            run.finishedAt ?? null,
-          ),
-        ]
-      : []),
-  ];
-}
 
 /** A task by its own id, or else by its text; null where it has neither. Its source is the format. */
 export function taskOf(

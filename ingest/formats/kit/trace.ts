@@ -10,11 +10,25 @@ import { type ConversationOptions, conversationDrafts, toolLedger } from './conv
 import type { Conversion, NativeRecord, NativeRefusal } from './format.ts';
 import { type Emitter, type Optionals, rawRecord, recordId } from './native.ts';
 import { lastResultDrafts, type RolloutCall, rolloutCallDrafts } from './rollout-calls.ts';
-import { NO_TOKEN_IDS, type Run, runDrafts } from './run.ts';
+import { NO_TOKEN_IDS } from './run.ts';
 
 /** Data of an event of this episode. */
 export type InEpisode<N extends EventName> = Omit<Optionals<EventData<N>>, 'episode_id'>;
 type Place = readonly (string | number)[];
+
+export type Run = {
+  /** The original, where that is more or less than the record. */
+  readonly canonical?: string;
+  readonly task: Optionals<EventData<'task.defined'>> | null;
+  readonly team?: Optionals<EventData<'team.defined'>> | null;
+  readonly started?: InEpisode<'episode.started'>;
+  readonly startedAt?: string | null;
+  /** Names, or what else is known of each. */
+  readonly agents?: Iterable<string | InEpisode<'agent.defined'>>;
+  /** Null where the record has no end. */
+  readonly finished: InEpisode<'episode.finished'> | null;
+  readonly finishedAt?: string | null;
+};
 
 export class Trace {
   readonly episodeId: string;
@@ -196,17 +210,31 @@ export class Trace {
     return [rawRecord(this.#emit, this.episodeId, this.#record.canonical).draft, ...this.events];
   }
 
-  /** The whole run. Members that `agents` does not describe are defined by their name. */
-  finish(
-    run: Partial<Omit<Run, 'format' | 'episodeId' | 'events'>> & Pick<Run, 'task' | 'finished'>,
-    refusals: readonly NativeRefusal[] = [],
-  ): Conversion {
-    const { canonical } = this.#record;
-    const described = [...(run.agents ?? [])];
-    const known = new Set(described.map((one) => (typeof one === 'string' ? one : one.agent_id)));
-    const agents = [...described, ...[...this.#agents].filter((agent) => !known.has(agent))];
+  /** The whole run. Members that `agents` does not describe are defined by their name; `started` may bring flags in place of `no_token_ids`. */
+  finish(run: Run, refusals: readonly NativeRefusal[] = []): Conversion {
+    const { task, team, started, startedAt, finished, finishedAt } = run;
     const { episodeId, events } = this;
-    const whole = { canonical, ...run, format: this.#format, episodeId, agents, events };
-    return { drafts: runDrafts(this.#emit, whole), refusals, raw: canonical };
+    const { canonical } = this.#record;
+    const emit = this.#emit;
+    const raw = rawRecord(emit, episodeId, run.canonical ?? canonical);
+    const described = [...(run.agents ?? [])].map((one) => (typeof one === 'string' ? { agent_id: one } : one));
+    const known = new Set(described.map(({ agent_id }) => agent_id));
+    const members = [...described, ...[...this.#agents].flatMap((id) => (known.has(id) ? [] : [{ agent_id: id }]))];
+    const about = { task_id: task?.task_id, team_id: team?.team_id, native: { format: this.#format } };
+    const start = { episode_id: episodeId, ...about, raw: { artifact_id: raw.artifactId }, flags: [NO_TOKEN_IDS] };
+    const end = finished && { episode_id: episodeId, ...finished };
+    const drafts = [
+      ...(task ? [emit.state('task.defined', task)] : []),
+      ...(team ? [emit.state('team.defined', team)] : []),
+      raw.draft,
+      emit.event('episode.started', [episodeId], { ...start, ...started }, startedAt ?? null),
+      ...members.map((member) => {
+        const whole = { episode_id: episodeId, name: member.agent_id, ...member };
+        return emit.event('agent.defined', [episodeId, member.agent_id], whole);
+      }),
+      ...events,
+      ...(end ? [emit.event('episode.finished', [episodeId], end, finishedAt ?? null)] : []),
+    ];
+    return { drafts, refusals, raw: canonical };
   }
 }

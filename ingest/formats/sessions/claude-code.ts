@@ -14,8 +14,8 @@ import { isIdentifier } from '../../events/text.ts';
 import type { Conversion, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
 import { marksOf } from '../kit/marks.ts';
 import { refusal, refused, revisedEmitter } from '../kit/native.ts';
-import { NO_TOKEN_IDS, type Run, taskOf, timeOfText } from '../kit/run.ts';
-import { Trace } from '../kit/trace.ts';
+import { NO_TOKEN_IDS, taskOf, timeOfText } from '../kit/run.ts';
+import { type Run, Trace } from '../kit/trace.ts';
 import {
   agentsOf,
   badLine,
