@@ -36,6 +36,7 @@ import { pi } from './sessions/pi.ts';
 import { qwenCode } from './sessions/qwen-code.ts';
 import { sessionTraces } from './sessions/session-traces.ts';
 import { sweAgent } from './sessions/swe-agent.ts';
+import { bedrock } from './traces/bedrock.ts';
 import { langfuse } from './traces/langfuse.ts';
 import { langsmith } from './traces/langsmith.ts';
 import { openinference } from './traces/openinference.ts';
@@ -47,9 +48,11 @@ import { adp } from './training/adp.ts';
 import { agentLightning } from './training/agent-lightning.ts';
 import { atif } from './training/atif.ts';
 import { chatMessages } from './training/chat-messages.ts';
+import { modelBatches } from './training/model-batches.ts';
 import { nemoGym } from './training/nemo-gym.ts';
 import { openaiChat } from './training/openai-chat.ts';
 import { openaiResponses } from './training/openai-responses.ts';
+import { preferences } from './training/preferences.ts';
 import { primeRl } from './training/prime-rl.ts';
 import { rllm } from './training/rllm.ts';
 import { sharegpt } from './training/sharegpt.ts';
@@ -113,6 +116,9 @@ const formats: Format[] = [
   vercelMessages,
   langchainMessages,
   nemoGym,
+  preferences,
+  modelBatches,
+  bedrock,
 ];
 export const FORMATS: readonly Format[] = formats;
 

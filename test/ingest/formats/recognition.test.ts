@@ -110,11 +110,6 @@ const FOREIGN: readonly (readonly [program: string, shape: Head['shape'], record
     ],
   ],
   [
-    'results of a batch',
-    'lines',
-    [{ custom_id: 'r', result: { type: 'succeeded', message: { role: 'assistant', content: [] } } }],
-  ],
-  [
     'events of a service whose turns and items have other members',
     'lines',
     [
@@ -129,11 +124,6 @@ const FOREIGN: readonly (readonly [program: string, shape: Head['shape'], record
       { type: 'user', session_id: 's', message: 'Is the tide high?' },
       { type: 'result', session_id: 's', result: 'Yes.' },
     ],
-  ],
-  [
-    'a preference',
-    'lines',
-    [{ prompt: [{ role: 'user', content: 'q' }], chosen: [{ role: 'assistant', content: 'a' }], rejected: [] }],
   ],
 ];
 
