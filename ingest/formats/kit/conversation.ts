@@ -147,23 +147,8 @@ export function conversationDrafts(
           at,
         ),
       );
-      for (const [index, { id: nativeId, type, ...asked }] of toolCallsOf(native).entries()) {
-        drafts.push(
-          emit.event(
-            'tool.called',
-            [episodeId, seq, index],
-            {
-              ...call,
-              tool_call_id: ledger.call(nativeId),
-              index,
-              type,
-              ...asked,
-              native: { tool_call_id: nativeId },
-            },
-            at,
-          ),
-        );
-      }
+      for (const [index, asked] of toolCallsOf(native).entries())
+        drafts.push(toolCalled(emit, call, index, asked, ledger, at));
     } else if (role === 'tool') {
       const nativeId = native.tool_call_id as string;
       drafts.push(
@@ -203,3 +188,18 @@ export function conversationDrafts(
   }
   return drafts;
 }
+
+const toolCalled = (
+  emit: Emitter,
+  call: { readonly episode_id: string; readonly seq: number; readonly call_id: string },
+  index: number,
+  { id, ...asked }: ReturnType<typeof toolCallsOf>[number],
+  ledger: ReturnType<typeof toolLedger>,
+  at: string | null,
+): Draft =>
+  emit.event(
+    'tool.called',
+    [call.episode_id, call.seq, index],
+    { ...call, tool_call_id: ledger.call(id), index, ...asked, native: { tool_call_id: id } },
+    at,
+  );
