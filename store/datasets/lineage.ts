@@ -4,9 +4,6 @@ import type { SplitName, Unit } from './columns.ts';
 import { inTurns } from './growing.ts';
 import { LINEAGE } from './query.ts';
 
-/** A step of a row, or its episode; `events` as in a line. */
-type RowStep = Pick<Lineage, 'episode_id' | 'call_id' | 'candidate' | 'step_id' | 'events'>;
-
 /** Five sixths of it repeats. A member of gzip for each batch of rows. Older datasets have one member, or no `.gz`. */
 export const LINEAGE_FILE = 'rows.jsonl.gz';
 
@@ -22,7 +19,7 @@ export type Lineage = {
   /** The dataset that the row was replayed of. */
   readonly replay?: string;
   /** Further steps of the row: the rejected answer of a pair, the earlier answers of a branch from the last to the first. */
-  readonly with?: readonly RowStep[];
+  readonly with?: readonly Pick<Lineage, 'episode_id' | 'call_id' | 'candidate' | 'step_id' | 'events'>[];
   /** Over the row's columns as PostgreSQL's binary COPY gives them: for each its length (-1 for null) and bytes. */
   readonly sha256: string;
 };

@@ -16,18 +16,16 @@ const RECALL = 0.95;
 /** Rows of a large bucket that one is compared with. */
 const WINDOW = 32;
 
-export type NearDuplicates = {
-  /** Places of the rows to drop, each with that of the row that stays for it. */
-  readonly dropped: ReadonlyMap<number, number>;
-  /** Rows without a text, which are like nothing. */
-  readonly empty: number;
-};
-
 /** @param characters length of the n-grams */
 export async function nearDuplicates(
   rows: AsyncIterable<RowText>,
   { threshold, characters }: { readonly threshold: number; readonly characters: number },
-): Promise<NearDuplicates> {
+): Promise<{
+  /** Places of the rows to drop, each with that of the row that stays for it. */
+  readonly dropped: ReadonlyMap<number, number>;
+  /** Rows without a text, which are like nothing. */
+  readonly empty: number;
+}> {
   const { places, words, empty } = await textSignatures(rows, characters);
   const { root, join } = disjointSets(places.length);
   const signatures = { count: places.length, width: HASHES, words };

@@ -8,14 +8,6 @@ import { freeze } from './freeze.ts';
 import type { Manifest } from './manifest.ts';
 import { type OpenedDataset, openDataset } from './read.ts';
 
-export type FreshnessReport = {
-  /** False where freezing the recipe again gives the same dataset. */
-  readonly outdated: boolean;
-  readonly rows: DatasetDiff;
-  /** Methods of which another version or another parameter set would be read. */
-  readonly methods: readonly { readonly before: string; readonly now: string }[];
-};
-
 /**
  * Freezes the dataset's recipe again, compares the rows, and removes what was frozen. Nothing is announced.
  * @param options.folder gets a folder for the time of the comparison
@@ -25,7 +17,13 @@ export async function outdated(
   db: Db,
   dataset: OpenedDataset,
   { folder, ...options }: { readonly folder: string; readonly codeVersion: string; readonly benchmarks?: string },
-): Promise<FreshnessReport> {
+): Promise<{
+  /** False where freezing the recipe again gives the same dataset. */
+  readonly outdated: boolean;
+  readonly rows: DatasetDiff;
+  /** Methods of which another version or another parameter set would be read. */
+  readonly methods: readonly { readonly before: string; readonly now: string }[];
+}> {
   const directory = await mkdtemp(join(folder, 'outdated-'));
   try {
     const frozen = await freeze(db, dataset.manifest.recipe, {

@@ -11,13 +11,6 @@ import { findDataset, openDataset } from './read.ts';
 import type { Recipe } from './recipe.ts';
 import { type Replay, sumOf } from './replay.ts';
 
-export type ReplayedRows = {
-  readonly stages: readonly FunnelStage[];
-  readonly warnings: readonly string[];
-  /** The datasets by id. */
-  readonly pinned: readonly Replay[];
-};
-
 /**
  * Adds rows to the table `picked`: of each dataset so many rows of its train part that they are the share asked for of all rows in the
  * train part here. No row is taken twice, and none whose task is in another part here.
@@ -29,7 +22,12 @@ export async function addReplayed(
   tx: Session,
   recipe: Recipe,
   { folder, own, of }: { readonly folder: string; readonly own: number; readonly of: FunnelStage['of'] },
-): Promise<ReplayedRows> {
+): Promise<{
+  readonly stages: readonly FunnelStage[];
+  readonly warnings: readonly string[];
+  /** The datasets by id. */
+  readonly pinned: readonly Replay[];
+}> {
   const asked = recipe.replay!;
   const train = await countTrain(tx, recipe);
   const stages: FunnelStage[] = [];

@@ -1,15 +1,6 @@
 /** The rows of a `COPY … TO STDOUT (FORMAT BINARY)` whose columns are all text, json or cast to text, held in memory as a whole. */
 import { brokenCopy, copyHeader, copyRow, ENDED, PARTIAL } from './copy-frames.ts';
 
-export type CopiedRows = {
-  /** Each row's texts in the order of the columns; null where there is none. */
-  readonly rows: readonly (readonly (string | null)[])[];
-  /** Of all rows, as they came. */
-  readonly bytes: number;
-  /** Whether there were more rows than fit. */
-  readonly cut: boolean;
-};
-
 /**
  * Reads it to its end; `count` is the number of its columns. Of rows that have more than `most` bytes together the first are kept, at
  * least one: what follows is read and forgotten. @throws TroupeError `sql_failed` where the bytes are no such COPY. */
@@ -17,7 +8,14 @@ export async function copiedRows(
   copy: AsyncIterable<Buffer>,
   count: number,
   most = Number.POSITIVE_INFINITY,
-): Promise<CopiedRows> {
+): Promise<{
+  /** Each row's texts in the order of the columns; null where there is none. */
+  readonly rows: readonly (readonly (string | null)[])[];
+  /** Of all rows, as they came. */
+  readonly bytes: number;
+  /** Whether there were more rows than fit. */
+  readonly cut: boolean;
+}> {
   const [starts, lengths] = [new Int32Array(count), new Int32Array(count)];
   const fields = { starts, lengths, stride: 1, count, longest: Number.POSITIVE_INFINITY };
   const viewOf = (bytes: Buffer) => new DataView(bytes.buffer, bytes.byteOffset, bytes.length);

@@ -71,19 +71,17 @@ function partsOf({ key, name, data }: StoredRow): readonly string[] {
   return namedMember(name, data) !== null ? [start + TEXT + first, ...others] : [start!, first!, ...others];
 }
 
-type Name = {
-  readonly run: number;
-  /** The place of its event in the run. */
-  readonly at: number;
-  readonly key: string;
-  readonly hash: string;
-  readonly own: number;
-};
-
 /** The texts of these names by their place in the list, as far as they fit. */
 async function textsOf(
   tx: Session,
-  names: readonly Name[],
+  names: readonly {
+    readonly run: number;
+    /** The place of its event in the run. */
+    readonly at: number;
+    readonly key: string;
+    readonly hash: string;
+    readonly own: number;
+  }[],
   { most, inAll }: Bounds,
 ): Promise<ReadonlyMap<number, string>> {
   const { rows } = await tx.query<{ n: number; text: string }>(

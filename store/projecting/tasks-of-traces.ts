@@ -22,13 +22,6 @@ const TAKE_TASKS = prepare<{ episodes: readonly string[] }>('told_tasks_before')
     .returning(['episode_id', 'task_id', 'told', 'version']),
 );
 
-type TraceTaskRow = {
-  readonly episode_id: string;
-  readonly task_id: string;
-  readonly told: string;
-  readonly version: string;
-};
-
 const PUT_TASKS = prepare<{ rows: string }>('told_tasks_now')((value) =>
   facts
     .insertInto('told_tasks')
@@ -36,7 +29,12 @@ const PUT_TASKS = prepare<{ rows: string }>('told_tasks_now')((value) =>
     .expression((row) =>
       row
         .selectFrom(
-          sql<TraceTaskRow>`json_to_recordset(${value('rows')}::json)`.as<'r'>(
+          sql<{
+            readonly episode_id: string;
+            readonly task_id: string;
+            readonly told: string;
+            readonly version: string;
+          }>`json_to_recordset(${value('rows')}::json)`.as<'r'>(
             sql`r (episode_id text, task_id text, told json, version text)`,
           ),
         )

@@ -2,19 +2,18 @@
 import { open } from 'node:fs/promises';
 import { isRecord } from '../../ingest/events/json.ts';
 
-export type MetricsReader = {
-  /** The whole lines written since the last call. */
-  readonly read: () => Promise<readonly StepMetrics[]>;
-  /** Lines that were no such object. */
-  readonly refused: () => number;
-};
 type StepMetrics = { readonly step: number; readonly metrics: Readonly<Record<string, number>> };
 
 /** Longest line that is read, in bytes. */
 const MOST = 64 * 1024;
 
 /** Reads a file that may not be there yet and grows. */
-export function metricsReader(path: string): MetricsReader {
+export function metricsReader(path: string): {
+  /** The whole lines written since the last call. */
+  readonly read: () => Promise<readonly StepMetrics[]>;
+  /** Lines that were no such object. */
+  readonly refused: () => number;
+} {
   let place = 0;
   let begun = Buffer.alloc(0);
   let refused = 0;

@@ -14,16 +14,14 @@ import { beginning, type Progress } from './run-state.ts';
 import { evaluate, type TrainableModel } from './step.ts';
 import { type Adam, type FinishedStep, trainingLoop, type Watch } from './training-loop.ts';
 
-type RoleOptions = {
-  readonly role: string;
-  /** Groups in one optimizer step. */
-  readonly groups: number;
-  readonly learningRate: number;
-  readonly entropy: number;
-};
-
 export type RlOptions = {
-  readonly roles: readonly RoleOptions[];
+  readonly roles: readonly {
+    readonly role: string;
+    /** Groups in one optimizer step. */
+    readonly groups: number;
+    readonly learningRate: number;
+    readonly entropy: number;
+  }[];
   readonly loss: PolicyLossName;
   readonly clip: Pick<PolicyLossOptions, 'clipLow' | 'clipHigh'>;
   /** Coefficient of the divergence to the reference; above 0 each row needs its log-probabilities under it. */

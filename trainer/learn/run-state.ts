@@ -13,13 +13,11 @@ export type Curves = {
   readonly learningRate: number[];
   /** By name; null for a step that did not give it. */
   readonly metrics: Record<string, (number | null)[]>;
-  readonly heldOut: HeldOut[];
-};
-
-type HeldOut = {
-  readonly step: number;
-  readonly loss: number;
-  readonly metrics: Readonly<Record<string, number>>;
+  readonly heldOut: {
+    readonly step: number;
+    readonly loss: number;
+    readonly metrics: Readonly<Record<string, number>>;
+  }[];
 };
 
 /** Steps done, and what is known after them. */

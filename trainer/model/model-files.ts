@@ -14,14 +14,6 @@ import type { Tensor, Weights } from './weights.ts';
 
 export const INDEX = 'model.safetensors.index.json';
 
-export type ModelFiles = {
-  /** config.json and the side files that are there, by name. */
-  readonly texts: Files;
-  readonly weights: Weights;
-  /** Of every file that belongs to the model, those above and all safetensors files of the directory. */
-  readonly facts: FilesFacts;
-};
-
 /** Whether a file of a directory belongs to the model: a clone may hold anything else beside it. */
 const isModelFile = (name: string): boolean =>
   name === 'config.json' || name.includes('.safetensors') || (SIDE_FILES as readonly string[]).includes(name);
@@ -31,7 +23,13 @@ const isModelFile = (name: string): boolean =>
  * of another kind, which are named by their contents, `checkpoint_damaged` for a file that is not sound and for shards
  * that do not match their index.
  */
-export async function readModelFiles(dir: string): Promise<ModelFiles> {
+export async function readModelFiles(dir: string): Promise<{
+  /** config.json and the side files that are there, by name. */
+  readonly texts: Files;
+  readonly weights: Weights;
+  /** Of every file that belongs to the model, those above and all safetensors files of the directory. */
+  readonly facts: FilesFacts;
+}> {
   const names = await listFiles(dir);
   if (!names.includes('config.json')) {
     throw new TroupeError('not_found', `${dir} is not a model directory: it has no config.json.`);

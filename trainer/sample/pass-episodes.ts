@@ -32,14 +32,6 @@ export type PassSummary = {
   readonly refused: readonly RefusedStep[];
 };
 
-export type PassPart = {
-  readonly rows: readonly PassRow[];
-  readonly numbers: readonly (readonly number[])[];
-  /** Episodes done, as a fraction where one is under way, and tokens so far. */
-  readonly done: number;
-  readonly tokens: number;
-};
-
 /**
  * Runs a pass over episodes. With a log the results are appended to it, and those that are there already are not computed again.
  * @throws TroupeError `model_unsupported`, `checkpoint_damaged`
@@ -60,7 +52,13 @@ export async function passEpisodes(
     readonly model: OpenModel;
     readonly threads: number;
     readonly now: () => Date;
-    readonly onPart: (part: PassPart) => void | Promise<void>;
+    readonly onPart: (part: {
+      readonly rows: readonly PassRow[];
+      readonly numbers: readonly (readonly number[])[];
+      /** Episodes done, as a fraction where one is under way, and tokens so far. */
+      readonly done: number;
+      readonly tokens: number;
+    }) => void | Promise<void>;
   },
 ): Promise<PassSummary> {
   const policy = await Policy.load(model.config, model.weights, { threads });

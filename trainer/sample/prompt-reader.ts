@@ -24,19 +24,17 @@ export type Reading = {
   readonly past: ReadPart | null;
 };
 
-export type ReadResult = {
-  readonly probabilities: Float32Array;
-  readonly logits: Float32Array | null;
-  /** Of each reading all that has been read of its prompt now. */
-  readonly parts: readonly ReadPart[];
-};
-
 /** Reads equally long pieces that have equally much behind them: more than one only where nothing is behind them. */
 export async function readPrompts(
   reader: PromptReader,
   readings: readonly Reading[],
   logits: boolean,
-): Promise<ReadResult> {
+): Promise<{
+  readonly probabilities: Float32Array;
+  readonly logits: Float32Array | null;
+  /** Of each reading all that has been read of its prompt now. */
+  readonly parts: readonly ReadPart[];
+}> {
   const { sizes, rotary, session, parameters } = reader;
   const { H, D } = sizes;
   const Q = readings.length;

@@ -11,12 +11,10 @@ import { simplify } from './rewrite.ts';
 
 export type Feed = { readonly shape: readonly number[]; readonly data: Float32Array | Int32Array };
 export type Feeds = Readonly<Record<string, Feed>>;
-/** Where results go: a buffer to write into, or null for a new one. Only named outputs are fetched. */
-export type Fetches = Readonly<Record<string, Feed | null>>;
 
 export type Session = {
   /** Outputs by name. Equal feeds give equal bits when the session has one thread. */
-  readonly run: (feeds: Feeds, fetches: Fetches) => Promise<Record<string, Feed>>;
+  readonly run: (feeds: Feeds, fetches: Readonly<Record<string, Feed | null>>) => Promise<Record<string, Feed>>;
   /** Names of the outputs that can be fetched. */
   readonly outputs: readonly string[];
   readonly close: () => Promise<void>;

@@ -4,8 +4,6 @@ import type { Shapes } from '../shape.ts';
 import type { Counter } from './counter.ts';
 import type { HeldTurn, Turn } from './turn.ts';
 
-type SplitTurns = { readonly split: SplitName; readonly turns: readonly Turn[] };
-
 type Rows = readonly Readonly<Record<string, unknown>>[];
 
 /** A file of a layout, not yet bytes. `parquet` has columns of nested values; `lines` has one JSON object a line. */
@@ -20,15 +18,6 @@ export type LayoutFile =
   | { readonly name: string; readonly kind: 'lines'; readonly split: SplitName; readonly rows: Rows }
   | { readonly name: string; readonly kind: 'text'; readonly text: string };
 
-type About = {
-  /** Name of the dataset. */
-  readonly name: string;
-  /** Counts rows that a layout cannot hold, by the reason. */
-  readonly leftOut: Counter;
-  /** Counts values that a layout drops from rows that it holds, by what they are. */
-  readonly notHeld: Counter;
-};
-
 /** For layouts whose answers are all learnt. */
 export const LEARNS_ALL = { pair: 'it would teach the rejected answers; take a layout of preferences' } as const;
 
@@ -41,5 +30,15 @@ export type Layout = {
   /** What its rows hold beside roles and text; the rest is counted as not held. */
   readonly holds: ReadonlySet<HeldTurn>;
   /** All splits at once, so that their columns are the same. */
-  readonly files: (splits: readonly SplitTurns[], about: About) => readonly LayoutFile[];
+  readonly files: (
+    splits: readonly { readonly split: SplitName; readonly turns: readonly Turn[] }[],
+    about: {
+      /** Name of the dataset. */
+      readonly name: string;
+      /** Counts rows that a layout cannot hold, by the reason. */
+      readonly leftOut: Counter;
+      /** Counts values that a layout drops from rows that it holds, by what they are. */
+      readonly notHeld: Counter;
+    },
+  ) => readonly LayoutFile[];
 };

@@ -15,13 +15,6 @@ import { type FitCase, fitCoefficients } from './fit.ts';
 /** The penalty that the published coefficients were fitted with. */
 const L2 = 2;
 
-export type FittedFold = {
-  /** Held-out predictions: each case by coefficients fitted without any run of its task. */
-  readonly attribution: Attribution;
-  /** By sign, fitted to all cases: what may be given to the method as parameters. */
-  readonly coefficients: Readonly<Record<string, number>>;
-};
-
 type Row = { readonly run: LabelledCase; readonly candidates: readonly Candidate<string>[] } & FitCase;
 
 /** Folds are made of whole tasks, in the order of the hashes of their ids, so that they do not depend on the order of the cases. */
@@ -29,7 +22,12 @@ export function crossValidate(
   method: 'failure_signs' | 'failure_signs_with_reference',
   cases: readonly LabelledCase[],
   folds: number,
-): FittedFold {
+): {
+  /** Held-out predictions: each case by coefficients fitted without any run of its task. */
+  readonly attribution: Attribution;
+  /** By sign, fitted to all cases: what may be given to the method as parameters. */
+  readonly coefficients: Readonly<Record<string, number>>;
+} {
   const withReference = method === 'failure_signs_with_reference';
   const names: readonly string[] = withReference ? [...SIGNS, ...REFERENCE_SIGNS] : SIGNS;
   const rows = cases

@@ -5,15 +5,6 @@ import type { Entry } from './entries.ts';
 
 export type Line = { readonly number: number; readonly speaker: string; readonly text: string };
 
-/** What was left out, for the record. */
-type CutRule = { readonly rule: 'longest_first'; readonly entries: number; readonly characters: number };
-
-export type Transcript = {
-  /** One for each entry, in order. */
-  readonly lines: readonly Line[];
-  readonly cut: CutRule | null;
-};
-
 /** A shorter entry carries no information; a conversation of so many entries stays too long. */
 const SHORTEST_LINE = 80;
 /** Share of what is kept that stands at the beginning: a mistake is made there and reported at the end. */
@@ -23,7 +14,14 @@ const HEAD = 2 / 3;
  * Cut where it is longer than `tokens`: the longest entries are shortened, all to one length, the greatest that fits; of each the first
  * two thirds and the last third stay.
  */
-export function transcriptOf(entries: readonly Entry[], tokens: number): Transcript {
+export function transcriptOf(
+  entries: readonly Entry[],
+  tokens: number,
+): {
+  /** One for each entry, in order. */
+  readonly lines: readonly Line[];
+  readonly cut: { readonly rule: 'longest_first'; readonly entries: number; readonly characters: number } | null;
+} {
   const total = (limit: number) => entries.reduce((sum, { text }) => sum + Math.min(limit, text.length), 0);
   const room = tokens * 4;
   let [low, high] = [SHORTEST_LINE, Math.max(SHORTEST_LINE, ...entries.map(({ text }) => text.length))];

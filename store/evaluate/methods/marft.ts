@@ -196,8 +196,6 @@ function normalised(advantages: readonly (readonly number[])[]): number[][] {
   return advantages.map((row) => row.map((value) => (value - centre) / (deviation + 1e-8)));
 }
 
-type Returns = readonly (readonly number[])[];
-
 /**
  * MARFT: the returns that its critic is trained on, the advantages of `marft_gae` plus the values that they were computed from.
  *
@@ -214,7 +212,8 @@ export const marftReturns = method({
   params: { gamma: 0.99, lambda: 0.95, ...EARNED },
   limits: { gamma: Discount, lambda: Discount },
   input: AgentChain,
-  run: (input, discounts): Returns => discountedChain(input, { ...discounts, entry_mask: false }).returns,
+  run: (input, discounts): readonly (readonly number[])[] =>
+    discountedChain(input, { ...discounts, entry_mask: false }).returns,
   judged: {
     over: 'group',
     reads: ['rewards', 'feedback'],

@@ -21,12 +21,11 @@ import { refuseInput } from './refuse.ts';
 import { Key } from './shapes.ts';
 import { groupRows, groupStatistics, mean, standardDeviation } from './statistics.ts';
 
-type Params = {
+const params: {
   readonly gamma: number;
   readonly advantage_norm: 'mean' | 'mean_std' | null;
   readonly reward_name: string;
-};
-const params: Params = { gamma: 1, advantage_norm: null, ...EARNED };
+} = { gamma: 1, advantage_norm: null, ...EARNED };
 
 export const marsTurnAdvantage = method({
   name: 'mars_turn_advantage',

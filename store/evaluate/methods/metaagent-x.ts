@@ -13,12 +13,6 @@ import { requireRectangle } from './refuse.ts';
 import { Reward } from './shapes.ts';
 import { groupRows, mean } from './statistics.ts';
 
-/** What a designer and its executions got: a row for each design, its executions in the order of their ids. */
-type DesignsOutput = {
-  readonly designer: readonly (number | null)[];
-  readonly executor: readonly (number | null)[] | readonly (readonly (number | null)[])[];
-};
-
 /**
  * MetaAgent-X: an episode that launched others is a design, those are its executions. Credit compares designs that were executed equally often; where they were not, the whole group has that reason.
  */
@@ -30,7 +24,10 @@ function onDesigns(facts: MethodFacts, row: OnStep, { credited }: { readonly cre
     if (designs.length === 0) return launchRows(row, members, tree, () => ({ value: null, reason: 'no_executions' }));
     const executions = designs.map((design) => tree.childrenOf(design));
     if (credited && executions.some((own) => own.length !== executions[0]!.length)) return 'uneven_executions';
-    const rows = (output: DesignsOutput) => {
+    const rows = (output: {
+      readonly designer: readonly (number | null)[];
+      readonly executor: readonly (number | null)[] | readonly (readonly (number | null)[])[];
+    }) => {
       const values = new Map<Member, number | null>();
       const earned = output.executor.flat();
       for (const [d, design] of designs.entries()) values.set(design, output.designer[d] ?? null);
@@ -87,8 +84,10 @@ export const metaagentxRewards = method({
   },
 });
 
-type Params = typeof VERL_PARAMS & { readonly executor_group: 'question' | 'design' | null };
-const params: Params = { ...VERL_PARAMS, executor_group: null };
+const params: typeof VERL_PARAMS & { readonly executor_group: 'question' | 'design' | null } = {
+  ...VERL_PARAMS,
+  executor_group: null,
+};
 
 /**
  * MetaAgent-X: designers are compared with the other designs of the problem, executors with executions of the problem or of their design.

@@ -24,9 +24,6 @@ export type Ask<Input, Params, Output> = {
   answer(input: Input): Output | string;
 };
 
-/** `set` for a method whose output about an episode depends on every other that is judged with it, not on its group alone. */
-type Scope = 'group' | 'set';
-
 /** How the judge runs a method over stored facts. */
 export type Application<Input = unknown, Params = unknown, Output = unknown> = Reads<Params> &
   (
@@ -61,7 +58,7 @@ type Reads<Params> = {
   /** The tables it writes to, where that is not the one table of its kind. */
   readonly writes?: readonly JudgementTable[];
   /** `group` where it is not given. */
-  scope?(params: Params): Scope;
+  scope?(params: Params): 'group' | 'set';
 };
 
 // `run`, `rows` and their like are written as methods, so that a list can hold methods over different inputs; whoever calls through the

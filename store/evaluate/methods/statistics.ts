@@ -9,14 +9,6 @@ export type GroupKey = string | number;
 /** `numbers[row]` is the group of the row, counted from 0 in order of first appearance; `count` is how many groups there are. */
 export type Groups = { readonly numbers: Int32Array; readonly count: number };
 
-type GroupStatistics = {
-  /** Rows of the group that have a value. */
-  readonly size: Int32Array;
-  readonly mean: Float64Array;
-  /** 0 for fewer values than the divisor needs. */
-  readonly deviation: Float64Array;
-};
-
 export function sum(values: readonly number[]): number {
   let total = 0;
   for (const value of values) total += value;
@@ -125,7 +117,13 @@ export function groupStatistics(
   { numbers, count }: Groups,
   values: readonly (number | null)[] | Float64Array,
   ddof: 0 | 1,
-): GroupStatistics {
+): {
+  /** Rows of the group that have a value. */
+  readonly size: Int32Array;
+  readonly mean: Float64Array;
+  /** 0 for fewer values than the divisor needs. */
+  readonly deviation: Float64Array;
+} {
   const column = values instanceof Float64Array ? values : columnOf(values);
   const size = new Int32Array(count);
   const means = new Float64Array(count);

@@ -42,9 +42,11 @@ type Common = {
   readonly role: string | null;
 };
 
-type Sampling = 'policy' | 'checkpoint_id' | 'temperature' | 'input_tokens' | 'output_tokens' | 'latency_ms' | 'error';
 export type CallEntry = Common &
-  Columns<'traj.steps', 'model' | Sampling> & {
+  Columns<
+    'traj.steps',
+    'model' | ('policy' | 'checkpoint_id' | 'temperature' | 'input_tokens' | 'output_tokens' | 'latency_ms' | 'error')
+  > & {
     readonly kind: 'call';
     /** What its context has and nothing before it showed. */
     readonly prompt: readonly PromptMessage[];
@@ -57,9 +59,8 @@ export type CallEntry = Common &
 export type MessageEntry = Common &
   Columns<'traj.messages', 'channel' | 'text' | 'content'> & { readonly kind: 'message' };
 
-type CallColumn = 'call_id' | 'name' | 'type' | 'arguments' | 'output' | 'error' | 'duration_ms';
 export type ToolEntry = Common &
-  Columns<'traj.tool_calls', CallColumn> & {
+  Columns<'traj.tool_calls', 'call_id' | 'name' | 'type' | 'arguments' | 'output' | 'error' | 'duration_ms'> & {
     readonly kind: 'tool_call';
     /** As the model wrote them, where they could not be read. */
     readonly arguments_raw: string | null;

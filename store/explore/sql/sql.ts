@@ -51,12 +51,6 @@ const PART_ROWS = 256;
 /** How long after the server's own clock the one outside it ends a query, in milliseconds. */
 const OUTSIDE_MS = 250;
 
-/** Takes the columns, then parts of the rows in order; the next part is read when a promise that it returns has settled. */
-export type PartSink = {
-  readonly columns: (columns: readonly SqlColumn[]) => void | Promise<void>;
-  readonly rows: (part: readonly (readonly unknown[])[]) => void | Promise<void>;
-};
-
 /**
  * Runs one read-only query.
  * @throws TroupeError `sql_refused` for what is not one query, `sql_failed` with PostgreSQL's words, `sql_timeout`, `too_large` for a
@@ -84,7 +78,10 @@ export async function askInParts(
   db: Db,
   sql: string,
   { limit = SQL_CAPS.limit, maxBytes = SQL_CAPS.maxBytes, timeoutMs = SQL_CAPS.timeoutMs, signal }: SqlCaps,
-  sink: PartSink,
+  sink: {
+    readonly columns: (columns: readonly SqlColumn[]) => void | Promise<void>;
+    readonly rows: (part: readonly (readonly unknown[])[]) => void | Promise<void>;
+  },
 ): Promise<{ readonly rows: number; readonly truncated: boolean }> {
   return readOnly(db, sql, { timeoutMs, ...(signal ? { signal } : {}) }, async (tx) => {
     let rows = 0;

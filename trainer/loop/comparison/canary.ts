@@ -51,14 +51,6 @@ export type CanaryUnit = {
   readonly usd?: number | null;
 };
 
-export type CanaryDecision = Decision & {
-  readonly sides: Readonly<Record<Side, { readonly units: number; readonly unknown: number }>>;
-  /** A comparison that cannot pass any more; null while all can. */
-  readonly refused: string | null;
-  /** A value that lies outside of the range; null where none does. */
-  readonly outside: number | null;
-};
-
 /**
  * The comparisons over these episodes.
  * @param units in the order in which they ended
@@ -70,7 +62,13 @@ export function decideCanary(
   units: readonly CanaryUnit[],
   rules: CanaryRules,
   guarded: readonly string[],
-): CanaryDecision {
+): Decision & {
+  readonly sides: Readonly<Record<Side, { readonly units: number; readonly unknown: number }>>;
+  /** A comparison that cannot pass any more; null while all can. */
+  readonly refused: string | null;
+  /** A value that lies outside of the range; null where none does. */
+  readonly outside: number | null;
+} {
   const { level, range } = rules;
   const [least, greatest] = range;
   const pairsOf = (of: (unit: CanaryUnit) => number | null) =>

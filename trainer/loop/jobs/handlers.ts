@@ -39,8 +39,6 @@ export type TrainerSettings = {
   readonly onStep?: (seconds: number, job: string) => void;
 };
 
-type JobRun = { readonly job: Job; readonly report: Report; readonly signal: AbortSignal };
-
 export function trainerHandlers(context: JobContext, settings: TrainerSettings): Readonly<Record<string, Handler>> {
   let held: Learner | null = null;
   const memory = jobMemory(settings.freeMemory);
@@ -59,7 +57,7 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
 
   /** Trains and saves; whatever goes wrong, the weights in memory are not trusted again. */
   async function training(
-    { job, report, signal }: JobRun,
+    { job, report, signal }: { readonly job: Job; readonly report: Report; readonly signal: AbortSignal },
     spec: TrainSpec,
     train: (on: TrainingOn) => Promise<object>,
     opens: typeof openValueModel = openModelForIds,

@@ -117,20 +117,18 @@ export function offlineGate({ db }: JobContext, settings: { readonly threads: nu
 
 const stepsOf = (dataset: OpenedDataset, split: string): StepRow[] => [...dataset.rows(split)] as unknown as StepRow[];
 
-type Scores = {
-  /** Of the weights. */
-  readonly id: string;
-  /** Mean log-probability of the tokens of each row, in nats; null for a row of which nothing is left within the context. */
-  readonly means: readonly (number | null)[];
-};
-
 /** @param isOver asked before each batch: the rows that are left then have no mean */
 async function scores(
   weights: Weights,
   rows: readonly StepRow[],
   threads: number,
   isOver: () => Promise<boolean>,
-): Promise<Scores> {
+): Promise<{
+  /** Of the weights. */
+  readonly id: string;
+  /** Mean log-probability of the tokens of each row, in nats; null for a row of which nothing is left within the context. */
+  readonly means: readonly (number | null)[];
+}> {
   const open = await openModelForIds(weights.directory);
   const model = trainable(open.config, open.weights, { threads });
   const fitted = rows.map((row) => withinContext(row, open));

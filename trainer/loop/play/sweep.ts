@@ -33,16 +33,13 @@ export type SweepPoint = {
 const LEVEL = 0.95;
 const SEED = 0;
 
-/** A rollout of the sweep, and the settings of its team. */
-export type Swept = { readonly rollout_id: string; readonly params: Settings };
-
 /**
  * Measures the rollouts of a sweep on the same tasks: those of which every combination has all samples. A setting under which hard tasks
  * fail would else be better on the others.
  */
 export async function sweepPoints(
   db: Pick<Session, 'query'>,
-  sweep: readonly Swept[],
+  sweep: readonly { readonly rollout_id: string; readonly params: Settings }[],
   { tasks, samples }: { readonly tasks: number; readonly samples: number },
 ): Promise<SweepPoint[]> {
   const played = await Promise.all(sweep.map(({ rollout_id }) => byTask(db, rollout_id)));
@@ -52,8 +49,6 @@ export async function sweepPoints(
     return { ...swept, left_out: tasks - rows.length, ...measured(rows) };
   });
 }
-
-type OfTask = Awaited<ReturnType<typeof byTask>>[number];
 
 /** The accepted episodes of a rollout, by task. */
 const byTask = (db: Pick<Session, 'query'>, rollout_id: string) =>
@@ -78,7 +73,9 @@ const byTask = (db: Pick<Session, 'query'>, rollout_id: string) =>
       .orderBy('task_id'),
   );
 
-function measured(rows: readonly OfTask[]): Omit<SweepPoint, 'rollout_id' | 'params' | 'left_out'> {
+function measured(
+  rows: readonly Awaited<ReturnType<typeof byTask>>[number][],
+): Omit<SweepPoint, 'rollout_id' | 'params' | 'left_out'> {
   const sum = (of: readonly number[]) => of.reduce((a, b) => a + b, 0);
   const mean = (of: readonly number[]) => (of.length === 0 ? null : sum(of) / of.length);
   const rewards = rows.flatMap(({ reward }) => (reward === null ? [] : [reward]));

@@ -21,15 +21,6 @@ import { checkFacts, type Identity, MANIFEST } from './checkpoint-format.ts';
 /** What `latest` names, and the version of that statement, which changes with it. */
 export type Latest = { readonly id: string; readonly version: string };
 
-type PutReport = {
-  readonly id: string;
-  /** Files that were sent, and those that were there already with the same hash. */
-  readonly sent: readonly string[];
-  readonly kept: readonly string[];
-  /** Bytes of the files that were sent. */
-  readonly bytes: number;
-};
-
 /**
  * Every call throws `not_found` for a checkpoint that is not there, `checkpoint_damaged` for one that is not what was
  * saved, `unreachable` where the place does not answer (trying again can help), `config_invalid` where it refuses.
@@ -38,7 +29,14 @@ export type CheckpointStore = {
   /** Where this is, as it was written by its user; without credentials. */
   readonly address: string;
   /** Brings a checkpoint's directory here, verified first. What is there already is not sent again. */
-  put(dir: string): Promise<PutReport>;
+  put(dir: string): Promise<{
+    readonly id: string;
+    /** Files that were sent, and those that were there already with the same hash. */
+    readonly sent: readonly string[];
+    readonly kept: readonly string[];
+    /** Bytes of the files that were sent. */
+    readonly bytes: number;
+  }>;
   /** Ids of the checkpoints that are completely here, sorted. */
   list(): Promise<string[]>;
   /** Brings a checkpoint to `folder/<id>`, every file verified before its name is seen, and answers it. */

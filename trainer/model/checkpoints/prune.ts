@@ -33,12 +33,6 @@ export type Candidate = {
 
 export type KeptCheckpoint = { readonly id: string; readonly why: readonly string[] };
 type RemovedCheckpoint = { readonly id: string; readonly step: number | null; readonly bytes: number };
-export type PruneReport = {
-  readonly kept: readonly KeptCheckpoint[];
-  readonly removed: readonly RemovedCheckpoint[];
-  /** What processes that died had left half written or half removed; taken away too. */
-  readonly swept: readonly string[];
-};
 
 /**
  * The reasons to keep each checkpoint; none is a reason to remove it. Newest first. A damaged one is kept with that
@@ -117,7 +111,12 @@ export async function pruneCheckpoints(
   folder: string,
   rule: PruneRule,
   { dryRun = false }: { readonly dryRun?: boolean } = {},
-): Promise<PruneReport> {
+): Promise<{
+  readonly kept: readonly KeptCheckpoint[];
+  readonly removed: readonly RemovedCheckpoint[];
+  /** What processes that died had left half written or half removed; taken away too. */
+  readonly swept: readonly string[];
+}> {
   const candidates = await Promise.all((await listCheckpoints(folder)).map((id) => candidateAt(folder, id)));
   const chosen = chooseKept(candidates, await latestId(folder), rule);
   const kept: KeptCheckpoint[] = chosen.filter(({ why }) => why.length > 0);

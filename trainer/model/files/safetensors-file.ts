@@ -9,13 +9,6 @@ import type { SafetensorsFile } from './safetensors.ts';
 import { BYTES, type Header, headerLength, readHeader, type Slot } from './safetensors-header.ts';
 import { SNIFFED_BYTES } from './sniff.ts';
 
-export type ReadOptions = {
-  /** What the file must be. Its size is compared before anything is read, its hash before anything is given out. */
-  readonly expected?: FileFacts;
-  /** Makes the error for a file that is not what was expected. */
-  readonly mismatch?: (found: FileFacts) => TroupeError;
-};
-
 /**
  * Reads F32, F16 and BF16 tensors as 32-bit floats, in the order of the header, and hashes the file on the way. Memory is
  * that of the tensors and 3 MiB; a file that is refused costs no more than its header, at most 16 MiB.
@@ -24,7 +17,12 @@ export type ReadOptions = {
  */
 export const readSafetensorsFile = (
   path: string,
-  options: ReadOptions = {},
+  options: {
+    /** What the file must be. Its size is compared before anything is read, its hash before anything is given out. */
+    readonly expected?: FileFacts;
+    /** Makes the error for a file that is not what was expected. */
+    readonly mismatch?: (found: FileFacts) => TroupeError;
+  } = {},
 ): Promise<SafetensorsFile & { readonly facts: FileFacts }> =>
   withFile(path, async (open) => {
     const { expected, mismatch = defaultMismatch } = options;

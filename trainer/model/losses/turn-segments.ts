@@ -16,12 +16,6 @@ export type TurnTokens = {
   readonly advantage: readonly number[];
 };
 
-/** What a row of a batch takes for its completions, in their order. */
-export type TurnSegments = {
-  readonly completions: readonly { readonly weights: readonly number[]; readonly segments: readonly number[] }[];
-  readonly segmentWeights: readonly number[];
-};
-
 /**
  * Weights and segments of all rows of a step, each given as the sequences of its completions. A token weighs 1/length of its turn, a turn
  * its advantage over the number of turns it is averaged with. A token of no turn weighs 0.
@@ -29,7 +23,10 @@ export type TurnSegments = {
 export function turnSegments(
   rows: readonly (readonly TurnTokens[])[],
   { aggregation = 'trajectory' }: { readonly aggregation?: TurnAggregation } = {},
-): TurnSegments[] {
+): {
+  readonly completions: readonly { readonly weights: readonly number[]; readonly segments: readonly number[] }[];
+  readonly segmentWeights: readonly number[];
+}[] {
   const turns = rows.map((row) => row.map(({ turn }) => turnsOf(turn)));
   const filled = turns.flat().filter((of) => of.length > 0);
   const all = filled.reduce((count, of) => count + of.length, 0);

@@ -5,14 +5,11 @@
 import { BYTE_CHARACTERS } from './byte-pieces.ts';
 import type { Tokenizer } from './tokenizer.ts';
 
-/** The text of a token: at the beginning of a text (`first`), where some tokenizers leave out its space, or after another token. */
-export type TokenText = (id: number, first: boolean) => string;
-
 const NO_CHARACTER = '\ufffd';
 const BYTE_OF = new Map(BYTE_CHARACTERS.map((character, byte) => [character, byte]));
 
 /** The texts of a tokenizer's tokens, each made once. An id that has no token is named `token_id:N`. */
-export function tokenTexts(tokenizer: Tokenizer): TokenText {
+export function tokenTexts(tokenizer: Tokenizer): (id: number, first: boolean) => string {
   const known = new Map<string, string>();
   return (id, first) => {
     const key = `${id} ${first}`;
