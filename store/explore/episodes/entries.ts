@@ -45,7 +45,7 @@ type Common = {
 export type CallEntry = Common &
   Columns<
     'traj.steps',
-    'model' | ('policy' | 'checkpoint_id' | 'temperature' | 'input_tokens' | 'output_tokens' | 'latency_ms' | 'error')
+    'model' | 'policy' | 'checkpoint_id' | 'temperature' | 'input_tokens' | 'output_tokens' | 'latency_ms' | 'error'
   > & {
     readonly kind: 'call';
     /** What its context has and nothing before it showed. */
