@@ -4,6 +4,7 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { anyCharacter } from '../support/character.ts';
 import { type TestApp, testApp } from './support/app.ts';
+import { encoded, NAUGHTY, routesOf } from './support/naughty.ts';
 
 let at: TestApp;
 let port: number;
@@ -12,112 +13,6 @@ beforeAll(async () => {
   port = Number(new URL(await at.app.listen({ port: 0, host: '127.0.0.1' })).port);
 });
 afterAll(() => at.close());
-
-/** Strings that programs trip over, as names and as values. */
-const NAUGHTY = [
-  ...[
-    '',
-    ' ',
-    '\u0000',
-    'a\u0000',
-    '\ufffe',
-    '\uffff',
-    '\ud800',
-    'e\u0301',
-    '\u202e',
-    '\u2028',
-    '😀',
-    'İ',
-    'ß',
-    '\u00ad',
-    '\ufeff',
-  ],
-  ...[
-    '__proto__',
-    'constructor',
-    'prototype',
-    'toString',
-    'hasOwnProperty',
-    'valueOf',
-    'then',
-    'length',
-    'undefined',
-    'null',
-    'NaN',
-  ],
-  ...[
-    '-1',
-    '0',
-    '1e400',
-    '-0',
-    '0x10',
-    '9007199254740993',
-    '99999999999999999999',
-    '1.5',
-    'Infinity',
-    '١',
-    'true',
-    'false',
-    '[]',
-    '{}',
-  ],
-  ...[
-    "'",
-    '"',
-    "';--",
-    "' or 1=1--",
-    '\\',
-    '%',
-    '%00',
-    '%s',
-    '#{x}',
-    '{{x}}',
-    '$1',
-    '..',
-    '../../etc/passwd',
-    '/',
-    '//',
-    '\r\nX: y',
-  ],
-  ...[
-    '<script>',
-    'a'.repeat(1000),
-    'limit',
-    'after',
-    'tag.',
-    'tag.KEY',
-    'tag.__proto__',
-    'tag.a\u0000',
-    'infinity',
-    '-infinity',
-    'epoch',
-  ],
-  ...[
-    '0001-01-01T00:00:00Z',
-    '9999-12-31T23:59:60Z',
-    '294277-01-01T00:00:00Z',
-    'eyJ',
-    'WyIiLCIiXQ',
-    'WyItaW5maW5pdHkiLCJcdTAwMDAiXQ',
-  ],
-];
-const encoded = (written: string): string => encodeURIComponent(written.toWellFormed());
-
-type Route = { readonly method: 'GET' | 'POST'; readonly path: string; readonly names: readonly string[] };
-
-/** Every route, with the names that it takes. */
-async function routes(): Promise<Route[]> {
-  const { paths } = (await at.app.inject('/openapi.json')).json() as {
-    paths: Record<string, Record<string, { parameters?: { in: string; name: string }[] }>>;
-  };
-  return Object.entries(paths).flatMap(([path, methods]) =>
-    Object.entries(methods).map(([method, { parameters = [] }]) => ({
-      method: method.toUpperCase() as Route['method'],
-      path,
-      names: parameters.filter((one) => one.in === 'query').map(({ name }) => name),
-    })),
-  );
-}
 
 /** The status of what is sent as it is, and the rest of the answer; what the server does not answer has status 0. */
 async function raw(bytes: string | Buffer): Promise<{ status: number; head: string; body: string }> {
@@ -129,36 +24,13 @@ async function raw(bytes: string | Buffer): Promise<{ status: number; head: stri
 }
 
 describe('what is asked in bad faith', () => {
-  it('names and values of every route are answered with less than 500', async () => {
-    const all = await routes();
-    expect(all.length).toBeGreaterThan(20);
-    for (const { method, path, names } of all) {
-      for (const [i, one] of NAUGHTY.entries()) {
-        const filled = path.replaceAll(/\{\w+\}/g, encoded(one) || '%20');
-        const plain = path.replaceAll(/\{\w+\}/g, 'x');
-        const name = names[i % names.length] ?? 'limit';
-        const queries = [`${encoded(one)}=1`, `tag.${encoded(one)}=1`, `${name}=${encoded(one)}`];
-        const urls = new Set([filled, plain, ...queries.map((query) => `${plain}?${query}`)]);
-        for (const url of urls) {
-          const headers = {
-            'troupe-episode': one.replaceAll(/[^\x20-\x7e]/g, '?'),
-            'content-type': 'application/json',
-          };
-          const payload = method === 'POST' ? { payload: `{${JSON.stringify(one)}:${JSON.stringify(one)}}` } : {};
-          const { statusCode, body } = await at.app.inject({ method, url, headers, ...payload });
-          if (statusCode >= 500) expect.fail(`${method} ${url}: ${statusCode} ${body}`);
-        }
-      }
-    }
-  }, 300_000);
-
   it('a name with U+0000 is refused by name', async () => {
     const answer = await at.app.inject('/v1/episodes?tag.a%00=1');
     expect([answer.statusCode, answer.json().code]).toEqual([400, 'usage']);
   });
 
   it('any names and values, and members of objects that JavaScript has by itself, are answered with less than 500', async () => {
-    const all = await routes();
+    const all = await routesOf(at.app);
     const word = fc.oneof(fc.string({ unit: anyCharacter }), fc.constantFrom(...NAUGHTY));
     await fc.assert(
       fc.asyncProperty(

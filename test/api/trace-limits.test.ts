@@ -2,10 +2,9 @@
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { MAX_REPEATED } from '../../api/http/routes/otlp.ts';
 import { MAX_ITEMS } from '../../api/ingestion/trace-items.ts';
 import { asSent } from '../../ingest/events/decode.ts';
-import { canonicalJson, guardJson, MAX_VALUES } from '../../ingest/events/json.ts';
+import { guardJson, MAX_VALUES } from '../../ingest/events/json.ts';
 import { MAX_ATTRIBUTES } from '../../ingest/traces/otlp/any-value.ts';
 import { protobufToJson } from '../../ingest/traces/otlp/protobuf.ts';
 import { MAX_MESSAGES_IN_ALL } from '../../ingest/traces/otlp/wire.ts';
@@ -90,21 +89,6 @@ describe('the limits of a request of traces', () => {
       expect.stringContaining(`at most ${MAX_ITEMS} items`),
     ]);
   }, 30_000);
-
-  it('P44: of what spans repeat of their resource holds at the limit and one more', async () => {
-    const room = 3 * 1024 * 1024;
-    const most = Math.floor(MAX_REPEATED / room);
-    // With its member, its key and its value around it the resource takes the room.
-    const around = canonicalJson({ attributes: [{ key: 'a', value: { stringValue: '' } }] }).length;
-    const resource = { attributes: [{ key: 'a', value: { stringValue: 'x'.repeat(room - around) } }] };
-    const spans = (n: number) => Array.from({ length: n }, (_, i) => ({ traceId: TRACE, spanId: spanId(i + 1) }));
-    const rejected: string[] = [];
-    for (const n of [most, most + 1]) {
-      const answer = await post({ resourceSpans: [{ resource, scopeSpans: [{ spans: spans(n) }] }] });
-      rejected.push(answer.json().partialSuccess?.rejectedSpans ?? '0');
-    }
-    expect(rejected).toEqual(['0', '1']);
-  });
 
   it('P44: of members and messages hold before they cost memory', () => {
     const list = (n: number) => `[${'0,'.repeat(n - 1)}0]`;

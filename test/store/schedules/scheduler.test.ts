@@ -4,7 +4,6 @@ import type { Draft } from '../../../ingest/events/events.ts';
 import { appendOwn } from '../../../ingest/log/own-event.ts';
 import { postgresLog } from '../../../ingest/log/postgres.ts';
 import { type AsOf, eventsBefore } from '../../../store/datasets/as-of.ts';
-import { openPool } from '../../../store/db/pool.ts';
 import { groupId } from '../../../store/loop/play/ids.ts';
 import { projectAll, projectBatch } from '../../../store/projecting/projector.ts';
 import { type JobContext, waitForJob } from '../../../store/queue/jobs/jobs.ts';
@@ -26,7 +25,6 @@ import {
   runScheduleNow,
 } from '../../../store/queue/schedules/schedules.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
-import { expectBelow } from '../../support/measured.ts';
 
 const NIGHTLY: ScheduleDefinition = {
   cron: '0 3 * * *',
@@ -120,44 +118,6 @@ describe('The scheduler', () => {
       },
     ]);
   });
-
-  it('P32: two schedulers with clocks that differ start each of 1,000 ticks once, within 50 ms of processor time a job', async () => {
-    const { jitter_seconds, catch_up_seconds, job, zone } = NIGHTLY;
-    const minutely: ScheduleDefinition = {
-      jitter_seconds,
-      catch_up_seconds,
-      job,
-      zone,
-      overlap: 'queue',
-      every_seconds: 60,
-    };
-    await addSchedule(context, 'often', minutely, BY);
-    const pools = [openPool(fresh.url, { max: 2 }), openPool(fresh.url, { max: 2 })];
-    const start = clock;
-    const before = process.cpuUsage();
-    try {
-      for (let tick = 1; tick <= 1000; tick++) {
-        await Promise.all(
-          pools.map((db, i) => {
-            // The second clock is 10 s behind to 39 s ahead, differently at each tick.
-            const now = start + tick * MINUTE + i * (((tick * 7919) % 50) - 10) * 1000;
-            return scheduleOnce({ db, log: postgresLog(db), now: () => new Date(now) });
-          }),
-        );
-      }
-    } finally {
-      await Promise.all(pools.map((db) => db.close()));
-    }
-    const { user, system } = process.cpuUsage(before);
-    const expected = Array.from(
-      { length: 1000 },
-      (_, i) => `schedule/often/${new Date(start + (i + 1) * MINUTE).toISOString().replace('.000Z', 'Z')}`,
-    );
-    expect(await jobs()).toEqual(expected);
-    expect((await events('job.requested')).map((data) => data.job_id).sort()).toEqual(expected);
-    expect(await events('schedule.skipped')).toEqual([]);
-    expectBelow((user + system) / 1000 / 1000, 50);
-  }, 240_000);
 
   it('carries out what a scheduler decided that died before it did, once', async () => {
     await addSchedule(context, 'nightly', NIGHTLY, BY);

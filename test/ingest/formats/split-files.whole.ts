@@ -1,0 +1,3 @@
+import { cutsOfSamples } from './support/split-files.ts';
+
+cutsOfSamples(16);
