@@ -20,8 +20,6 @@ import { draftsOf, type PartialTexts, type RecordedCall } from './record.ts';
 import { type CallContext, type CompletionRequest, toAsk } from './request.ts';
 import type { Price } from './upstream/settings.ts';
 
-export type GatewayAnswer = { readonly body: ReturnType<AnswerBody>; readonly recorded: boolean };
-
 export type GatewayOptions = {
   readonly ingestion: Ingestion;
   readonly policyServers: PolicyServers;
@@ -73,7 +71,7 @@ export async function complete(
     onText,
     passesOn = false,
   }: GatewayOptions & CallOptions,
-): Promise<GatewayAnswer> {
+): Promise<{ readonly body: ReturnType<AnswerBody>; readonly recorded: boolean }> {
   const { who } = request;
   if (who === null) throw unknownModel(request.model, await policyServers.models());
   const seed = request.sampling.seed ?? randomInt(MAX_SEED);

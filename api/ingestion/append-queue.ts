@@ -6,18 +6,12 @@ import type { AppendResult, EventLog } from '../../ingest/log/log.ts';
 import { isFullDisk, isTransient } from '../../store/db/faults.ts';
 import { groupCommit } from './group-commit.ts';
 
-export type AppendQueue = {
-  /** Answers, in the order given, once the log has answered. Throws `unreachable`, `disk_full` or `busy` where the log cannot take them now. */
-  readonly append: (events: readonly Event[]) => Promise<readonly AppendResult[]>;
-  readonly idle: () => Promise<void>;
-};
-
 const MAX_GROUP_CHARACTERS = 16 * 1024 * 1024;
 const MAX_WAITING_CHARACTERS = 256 * 1024 * 1024;
 /** What an event costs besides its data. */
 const ENVELOPE = 500;
 
-export function createAppendQueue(log: Pick<EventLog, 'append'>): AppendQueue {
+export function createAppendQueue(log: Pick<EventLog, 'append'>) {
   const group = groupCommit(
     async (calls: readonly (readonly Event[])[]): Promise<(readonly AppendResult[])[]> => {
       const answers = await log.append(calls.flat());
@@ -35,7 +29,8 @@ export function createAppendQueue(log: Pick<EventLog, 'append'>): AppendQueue {
     },
   );
   return {
-    append: async (events) => {
+    /** Answers, in the order given, once the log has answered. Throws `unreachable`, `disk_full` or `busy` where the log cannot take them now. */
+    append: async (events: readonly Event[]): Promise<readonly AppendResult[]> => {
       if (events.length === 0) return [];
       try {
         return await group.submit(events);

@@ -12,8 +12,6 @@ const AT_ONCE = 4;
 const BYTES = Buffer.alloc(CHUNK + 2 * AT_ONCE);
 const PAIRS = new Uint16Array(BYTES.buffer, BYTES.byteOffset, BYTES.length / 2);
 
-type Candidate = { readonly literal: string; readonly first: number; readonly at: number };
-
 /** Letters of prose from the most frequent on; anything else is rarer. */
 const FREQUENT = ' etaoinsrhldcumfpgwybvkxjqz';
 const rarity = (c: string): number => (FREQUENT.indexOf(c) + FREQUENT.length + 1) % (FREQUENT.length + 1);
@@ -27,7 +25,7 @@ function rarestThree(literal: string): number {
 
 /** True for texts that hold one of these literals, each ASCII and of three characters or more. */
 export function finderOf(literals: readonly string[]): (text: string) => boolean {
-  const candidates: Candidate[][] = [[]];
+  const candidates: { readonly literal: string; readonly first: number; readonly at: number }[][] = [[]];
   const list = new Uint8Array(1 << 16);
   for (const literal of literals) {
     const three = rarestThree(literal);

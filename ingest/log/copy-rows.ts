@@ -5,8 +5,6 @@
 
 import { stringify } from '../events/json.ts';
 
-type Row = Readonly<Record<string, unknown>>;
-
 /** PostgreSQL type of a column, as `json_to_recordset` reads it; `float8` keeps what JSON cannot hold: NaN, the infinities and -0. */
 export type ColumnType =
   | 'text'
@@ -40,7 +38,7 @@ export type CopyColumn = { readonly name: string; readonly type: ColumnType; rea
  * @throws RangeError for what has no such form: text that is no UTF-8, a number beyond its column, a time that no calendar has.
  */
 export function* copyRows(
-  rows: Iterable<readonly (Row | undefined)[]>,
+  rows: Iterable<readonly (Readonly<Record<string, unknown>> | undefined)[]>,
   columns: readonly CopyColumn[],
 ): Generator<Buffer, void, undefined> {
   const fields = columns.map(({ name, type, part }) => ({ name, part, write: WRITERS[type] }));

@@ -128,9 +128,9 @@ const withOf = ({ episode_id, call_id }: Replaying['place'], agent: string): Lin
 /** The lineage of the call at the place. */
 const atOf = ({ origin, call_id }: SourceCall): Lineage => ({ at: { episode_id: origin, call_id } });
 
-type Call = Parameters<Replays['take']>[0];
+type ReplayedCall = Parameters<Replays['take']>[0];
 
-async function takeTurn(run: ReplayRun, call: Call, options: ReplayOptions): Promise<AnswerSource> {
+async function takeTurn(run: ReplayRun, call: ReplayedCall, options: ReplayOptions): Promise<AnswerSource> {
   if (run.diverged !== null) throw run.diverged;
   try {
     return await answerTurn(run, call, options);
@@ -143,7 +143,7 @@ async function takeTurn(run: ReplayRun, call: Call, options: ReplayOptions): Pro
 /** The record of a call cannot be read, though it could be when the replay was asked for. */
 class Unreadable extends Error {}
 
-async function answerTurn(run: ReplayRun, call: Call, options: ReplayOptions): Promise<AnswerSource> {
+async function answerTurn(run: ReplayRun, call: ReplayedCall, options: ReplayOptions): Promise<AnswerSource> {
   const requests = requestsAs(call, options.redact);
   const { agent } = call.context;
   const turn = run.walk.next({ agent, requests: keysOf(requests, call.body) });
@@ -162,7 +162,7 @@ async function answerTurn(run: ReplayRun, call: Call, options: ReplayOptions): P
 async function atPlace(
   run: ReplayRun,
   { call: source, parent }: { readonly call: SourceCall; readonly parent: string | null },
-  call: Call,
+  call: ReplayedCall,
   options: ReplayOptions,
 ): Promise<AnswerSource> {
   const { fault, skip } = run.asked;
@@ -193,7 +193,7 @@ async function atPlace(
 }
 
 /** A call from the place on. */
-async function onward(run: ReplayRun, call: Call, options: ReplayOptions): Promise<AnswerSource> {
+async function onward(run: ReplayRun, call: ReplayedCall, options: ReplayOptions): Promise<AnswerSource> {
   const agent = call.context.agent ?? NO_AGENT;
   const answer = run.answers.get(agent);
   const { episode_id, call_id } = run.place;
@@ -208,7 +208,7 @@ async function onward(run: ReplayRun, call: Call, options: ReplayOptions): Promi
   return toModel(run, { ...call, body, context });
 }
 
-const toModel = ({ sample }: ReplayRun, { body, context }: Call): AnswerSource => ({
+const toModel = ({ sample }: ReplayRun, { body, context }: ReplayedCall): AnswerSource => ({
   by: 'model',
   body: reseeded(body, sample),
   context,
@@ -235,7 +235,7 @@ const momentOf = (callId: string, episodeId: string, at: Date): CallRecord => ({
 async function fromRecord(
   run: ReplayRun,
   source: SourceCall,
-  call: Call,
+  call: ReplayedCall,
   options: ReplayOptions,
 ): Promise<AnswerSource> {
   const found = await readCall(run, source, options);
@@ -302,7 +302,7 @@ async function rawRecord({ completed }: RecordedSource, { artifacts }: ReplayOpt
 async function given(
   run: ReplayRun,
   chosen: ReplayAnswer,
-  call: Call,
+  call: ReplayedCall,
   how: { readonly copied: boolean },
   options: ReplayOptions,
 ): Promise<AnswerSource> {
@@ -363,7 +363,7 @@ async function reasonOf(
 async function refuse(
   run: ReplayRun,
   why: string,
-  call: Call,
+  call: ReplayedCall,
   { ingestion, recordTimeoutMs }: ReplayOptions,
 ): Promise<TroupeError> {
   const { episode_id, call_id } = run.place;

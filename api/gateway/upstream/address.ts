@@ -24,10 +24,8 @@ const NEVER = blocks([
   'fd00:ec2::/32',
 ]);
 
-export type AddressKind = 'public' | 'loopback' | 'private' | 'never';
-
 /** What kind of address a literal IPv4 or IPv6 address is; anything else is `never`. An IPv6 address that carries an IPv4 address counts as that. */
-export function kindOf(address: string): AddressKind {
+export function kindOf(address: string): 'public' | 'loopback' | 'private' | 'never' {
   const version = isIP(address);
   if (version === 0) return 'never';
   const inner = version === 6 ? embedded(address) : null;

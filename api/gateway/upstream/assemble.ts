@@ -17,7 +17,7 @@ export type Assembler = {
   readonly isWhole: () => boolean;
 };
 
-type Fields = Record<string, unknown>;
+type GrowingBody = Record<string, unknown>;
 
 /** Text fields that a chunk appends to. */
 const CONTINUED = new Set([
@@ -39,8 +39,8 @@ const LISTED = new Set(['token_ids', 'reasoning_details', 'annotations', 'images
 
 /** For /v1/chat/completions and /v1/completions. */
 export function chunks(object: 'chat.completion' | 'text_completion'): Assembler {
-  let head: Fields | null = null;
-  const choices = new Map<number, Fields>();
+  let head: GrowingBody | null = null;
+  const choices = new Map<number, GrowingBody>();
   /** Choices of which a chunk had output and no token ids, and how many chunks of a choice had some: servers may send all in one. */
   const unnamed = new Set<unknown>();
   const named = new Map<unknown, number>();
@@ -60,7 +60,7 @@ export function chunks(object: 'chat.completion' | 'text_completion'): Assembler
         let isOutput = false;
         if (object === 'chat.completion') {
           choice.message ??= { role: 'assistant', content: null };
-          if (isRecord(delta)) isOutput = add(choice.message as Fields, delta);
+          if (isRecord(delta)) isOutput = add(choice.message as GrowingBody, delta);
         }
         isOutput = add(choice, stated) || isOutput;
         if (hasItems(stated.token_ids)) named.set(index, (named.get(index) ?? 0) + 1);
@@ -88,7 +88,7 @@ export function chunks(object: 'chat.completion' | 'text_completion'): Assembler
 const hasItems = (list: unknown): boolean => Array.isArray(list) && list.length > 0;
 
 /** Merges a chunk into `to`; true if it had output. */
-function add(to: Fields, piece: Fields): boolean {
+function add(to: GrowingBody, piece: GrowingBody): boolean {
   let hasOutput = false;
   for (const [name, value] of Object.entries(piece)) {
     const before = to[name];
@@ -108,7 +108,7 @@ function add(to: Fields, piece: Fields): boolean {
       hasOutput ||= value.length > 0;
     } else if (MERGED.has(name) && isRecord(value)) {
       to[name] = { ...(isRecord(before) ? before : {}) };
-      hasOutput = add(to[name] as Fields, value) || hasOutput;
+      hasOutput = add(to[name] as GrowingBody, value) || hasOutput;
     } else if ((value !== null && value !== '') || before === undefined) to[name] = value;
   }
   return hasOutput;
@@ -123,9 +123,9 @@ function withParts(before: unknown, more: unknown): unknown[] {
   for (const part of typeof more === 'string' ? asParts(more) : (more as unknown[])) {
     const last = parts.at(-1);
     const member = isRecord(part) && isRecord(last) && part.type === last.type ? TEXT_OF[asText(part.type)] : undefined;
-    const joined = member && joinedText((last as Fields)[member], (part as Fields)[member]);
+    const joined = member && joinedText((last as GrowingBody)[member], (part as GrowingBody)[member]);
     if (joined === undefined) parts.push(part);
-    else parts[parts.length - 1] = { ...(last as Fields), ...(part as Fields), [member!]: joined };
+    else parts[parts.length - 1] = { ...(last as GrowingBody), ...(part as GrowingBody), [member!]: joined };
   }
   return parts;
 }
@@ -142,8 +142,8 @@ function joinedText(before: unknown, more: unknown): unknown {
  * Tool calls; name, type and id come once, the arguments in parts. A call begins with its index. Servers that give all calls the same index,
  * or none, begin one with another id and name, or, without ids, with a name where the arguments before are whole or had another name.
  */
-function continued(before: readonly unknown[], pieces: readonly unknown[]): Fields[] {
-  const calls = before.map((call) => ({ ...(call as Fields) }));
+function continued(before: readonly unknown[], pieces: readonly unknown[]): GrowingBody[] {
+  const calls = before.map((call) => ({ ...(call as GrowingBody) }));
   for (const { index, ...piece } of pieces.filter(isRecord)) {
     const asked = piece.function ?? piece.custom;
     const last = calls.findLast((call) => call.index === index);
@@ -156,7 +156,7 @@ function continued(before: readonly unknown[], pieces: readonly unknown[]): Fiel
 }
 
 /** Whether a piece with a name begins another call than the last one with its index. */
-function isOther(last: Fields, index: unknown, id: unknown, asked: Fields): boolean {
+function isOther(last: GrowingBody, index: unknown, id: unknown, asked: GrowingBody): boolean {
   const before = last.function ?? last.custom;
   if (index === undefined || (id && last.id && id !== last.id)) return true;
   if (!isRecord(before)) return false;
@@ -173,11 +173,11 @@ function isWhole(written: unknown): boolean {
 }
 
 /** A choice whose tool calls stand in their order, without the index that the chunks name them by. */
-function ended(choice: Fields): Fields {
+function ended(choice: GrowingBody): GrowingBody {
   const { message } = choice;
   if (!isRecord(message) || !Array.isArray(message.tool_calls)) return choice;
-  const place = ({ index }: Fields): number => (Number.isSafeInteger(index) ? (index as number) : 0);
-  const calls = [...(message.tool_calls as Fields[])].sort((a, b) => place(a) - place(b));
+  const place = ({ index }: GrowingBody): number => (Number.isSafeInteger(index) ? (index as number) : 0);
+  const calls = [...(message.tool_calls as GrowingBody[])].sort((a, b) => place(a) - place(b));
   return { ...choice, message: { ...message, tool_calls: calls.map(({ index: _, ...call }) => call) } };
 }
 
@@ -189,7 +189,7 @@ function extended(before: unknown, more: readonly unknown[]): unknown[] {
 }
 
 /** Appends to the lists of each field. */
-function lists(before: Fields, piece: Fields): Fields {
+function lists(before: GrowingBody, piece: GrowingBody): GrowingBody {
   const all = { ...before };
   for (const [name, value] of Object.entries(piece)) {
     const there = all[name];
@@ -201,9 +201,9 @@ function lists(before: Fields, piece: Fields): Fields {
 
 /** For /v1/responses: the last event holds the whole response; a stream that was cut off gives the items so far. */
 export function responseEvents(): Assembler {
-  let response: Fields | null = null;
+  let response: GrowingBody | null = null;
   let ended = false;
-  const items = new Map<number, Fields>();
+  const items = new Map<number, GrowingBody>();
   return {
     take: (event) => {
       if (!isRecord(event)) return false;
@@ -242,7 +242,7 @@ const GROWN: readonly (readonly [
   [/reasoning_summary_text\.delta$/, 'summary', { place: 'summary_index', type: 'summary_text', text: 'text' }],
 ];
 
-function grow(item: Fields, event: Fields, delta: string): void {
+function grow(item: GrowingBody, event: GrowingBody, delta: string): void {
   const [, member, part] = GROWN.find(([type]) => type.test(asText(event.type))) ?? [];
   if (member === undefined) return;
   if (part === undefined) {
@@ -259,9 +259,9 @@ function grow(item: Fields, event: Fields, delta: string): void {
 
 /** For /v1/messages: blocks by index; fields of the end override those of the start. */
 export function messageEvents(): Assembler {
-  let message: Fields | null = null;
+  let message: GrowingBody | null = null;
   let ended = false;
-  const blocks = new Map<number, Fields>();
+  const blocks = new Map<number, GrowingBody>();
   const written = new Map<number, string>();
   return {
     take: (event) => {
@@ -300,7 +300,7 @@ export function messageEvents(): Assembler {
 }
 
 /** A block with its input, which arrives as parts of a JSON text; a text that was cut off stays a text. */
-function read(block: Fields, json: string | undefined): Fields {
+function read(block: GrowingBody, json: string | undefined): GrowingBody {
   if (json === undefined || json === '') return block;
   const parsed = parseWritten(json);
   return { ...block, input: 'value' in parsed ? parsed.value : json };

@@ -19,7 +19,6 @@ export type Keeping = {
 };
 
 /** Where the calls with large responses are recorded. */
-export type KeptElsewhere = { readonly keep: (call: KeptCall) => Promise<boolean> };
 
 /** A response up to this size is recorded in the process that passed it on. */
 const LIGHT_BYTES = 256 * 1024;
@@ -39,7 +38,7 @@ export type KeptCall = Omit<UpstreamCall, 'response' | 'raw' | 'error' | 'incomp
 export async function keepWhereLight(
   { call, size }: { readonly call: KeptCall; readonly size: number },
   keeping: Keeping,
-  elsewhere?: KeptElsewhere,
+  elsewhere?: { readonly keep: (call: KeptCall) => Promise<boolean> },
 ): Promise<boolean> {
   if (elsewhere === undefined || size <= LIGHT_BYTES) return keepCall(call, keeping);
   const kept = await within(elsewhere.keep(call), keeping.recordTimeoutMs).catch(() => 'failed' as const);

@@ -21,7 +21,7 @@ import { keyHeaders, type Upstream } from './settings.ts';
 import { isDrawn, tokensOf } from './token-ids.ts';
 
 /** A request to the server; `answer` is null where its body is no JSON object. */
-type Ask = (
+type AskServer = (
   method: 'GET' | 'POST',
   path: string,
   body?: JsonObject,
@@ -48,9 +48,9 @@ type State = {
 
 /** What differs between servers. */
 type Engine = {
-  readonly state: (ask: Ask) => Promise<State>;
+  readonly state: (ask: AskServer) => Promise<State>;
   /** Puts other whole weights in the place of those that it has. */
-  readonly replace: (ask: Ask, dir: string) => Promise<void>;
+  readonly replace: (ask: AskServer, dir: string) => Promise<void>;
   /** Paths that load and unload an adapter. */
   readonly adapters: readonly [load: string, unload: string];
   readonly path: string;
@@ -66,7 +66,7 @@ const LOOK_MS = 200;
 const refused = (what: string, { status, answer }: { readonly status: number; readonly answer: unknown }) =>
   new TroupeError('upstream_failed', `The model server did not ${what}: status ${status}, ${got(answer)}.`);
 
-const modelsOf = async (ask: Ask): Promise<readonly JsonObject[]> => {
+const modelsOf = async (ask: AskServer): Promise<readonly JsonObject[]> => {
   const { answer } = await ask('GET', '/v1/models');
   return Array.isArray(answer?.data) ? answer.data.filter(isRecord) : [];
 };
@@ -202,7 +202,7 @@ export function outsidePolicies(upstream: Upstream): LoadPolicy {
     );
   // Both have paths beside those of the OpenAI interface, from their root.
   const connection = connectUpstream({ ...upstream, baseUrl: upstream.baseUrl.replace(/\/v1$/, '') });
-  const ask: Ask = async (method, path, body, signal) => {
+  const ask: AskServer = async (method, path, body, signal) => {
     const headers = { 'content-type': 'application/json', accept: 'application/json', ...keyHeaders(upstream) };
     const answer = await connection
       .send({
@@ -228,7 +228,7 @@ export function outsidePolicies(upstream: Upstream): LoadPolicy {
 /** A server as all speakers of this process share it. */
 type Server = ReturnType<typeof serverOf>;
 
-function serverOf({ name, policies, checkpoints }: Upstream, engine: Engine, ask: Ask) {
+function serverOf({ name, policies, checkpoints }: Upstream, engine: Engine, ask: AskServer) {
   const turns = inTurns(async (weights) => {
     if ((await engine.state(ask)).weights === weights) return;
     if (Object.keys(checkpoints).length > 0)

@@ -5,7 +5,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { createHash, randomBytes } from 'node:crypto';
 import { TroupeError } from '../../../errors.ts';
-import { headersOf, type Place } from './traceparent.ts';
+import { headersOf, type TracePlace } from './traceparent.ts';
 
 export type Attributes = Readonly<Record<string, string | number | readonly string[] | null>>;
 
@@ -37,7 +37,7 @@ export type Span = {
   readonly error: string | null;
 };
 
-type Here = { readonly place: Place | null; readonly requestId: string | null };
+type Here = { readonly place: TracePlace | null; readonly requestId: string | null };
 
 const here = new AsyncLocalStorage<Here>();
 let take: ((span: Span) => void) | null = null;
@@ -48,7 +48,7 @@ export function recordSpans(to: ((span: Span) => void) | null): void {
 }
 
 /** Runs the handling of a request below the place in a trace that it came with. */
-export function duringRequest(place: Place | null, requestId: string, work: () => void): void {
+export function duringRequest(place: TracePlace | null, requestId: string, work: () => void): void {
   if (place === null && take === null) work();
   else here.run({ place, requestId }, work);
 }
@@ -73,7 +73,7 @@ export function beginSpan(name: string, attributes: Attributes = {}): OpenSpan {
   const at = here.getStore();
   const above = at?.place ?? null;
   if (take === null || above?.sampled === false) return NOTHING;
-  const place: Place = {
+  const place: TracePlace = {
     traceId: above?.traceId ?? randomId(16),
     spanId: randomId(8),
     sampled: true,
@@ -134,7 +134,7 @@ export const duringJob = <T>(job: string, work: () => T): T =>
   take === null ? work() : here.run({ place: placeOfJob(job), requestId: null }, work);
 
 /** Known before its span is: the same for each process that works on the job, and for each attempt. */
-function placeOfJob(job: string): Place {
+function placeOfJob(job: string): TracePlace {
   const id = createHash('sha256').update(job).digest('hex');
   return { traceId: id.slice(0, 32), spanId: id.slice(32, 48), sampled: true, state: null };
 }

@@ -1,7 +1,7 @@
 /** The header `traceparent` (W3C Trace Context, version 00), by which a trace goes on from one program to the next. */
 
 /** A place in a trace. `state` is the header `tracestate`, which is passed on unchanged. */
-export type Place = {
+export type TracePlace = {
   /** 32 hexadecimal digits. */
   readonly traceId: string;
   /** 16 hexadecimal digits: the span that is above. */
@@ -17,7 +17,7 @@ type Headers = Readonly<Record<string, string | readonly string[] | undefined>>;
 const STATE = /^[\x20-\x7E]{1,512}$/;
 
 /** Null where there is none, or one that the standard calls invalid. A later version is read as far as this one goes. */
-export function placeIn({ traceparent, tracestate }: Headers): Place | null {
+export function placeIn({ traceparent, tracestate }: Headers): TracePlace | null {
   if (typeof traceparent !== 'string') return null;
   const [, version, traceId, spanId, flags, rest] =
     /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/.exec(traceparent) ?? [];
@@ -28,7 +28,7 @@ export function placeIn({ traceparent, tracestate }: Headers): Place | null {
 }
 
 /** The headers that name this place. */
-export const headersOf = ({ traceId, spanId, sampled, state }: Place): Readonly<Record<string, string>> => ({
+export const headersOf = ({ traceId, spanId, sampled, state }: TracePlace): Readonly<Record<string, string>> => ({
   traceparent: `00-${traceId}-${spanId}-${sampled ? '01' : '00'}`,
   ...(state === null ? {} : { tracestate: state }),
 });

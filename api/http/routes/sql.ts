@@ -59,11 +59,23 @@ const Answer = Type.Object({
   truncated: Type.Boolean({ description: 'a cap cut off further rows' }),
 });
 
-type Ask = (db: Db, sql: string, caps: SqlCaps, write: (bytes: string | Uint8Array) => Promise<void>) => Promise<End>;
 type End = { readonly rows: number; readonly truncated: boolean };
 
 /** Formats of the response by media type; the first is the default. */
-const FORMS: Readonly<Record<string, { readonly type: string; readonly ask: Ask }>> = {
+const FORMS: Readonly<
+  Record<
+    string,
+    {
+      readonly type: string;
+      readonly ask: (
+        db: Db,
+        sql: string,
+        caps: SqlCaps,
+        write: (bytes: string | Uint8Array) => Promise<void>,
+      ) => Promise<End>;
+    }
+  >
+> = {
   'application/json': {
     type: 'application/json; charset=utf-8',
     ask: (db, sql, caps, write) => askAsText(db, sql, JSON_FORM, caps, write),

@@ -14,7 +14,6 @@ import { documented } from '../openapi.ts';
 import { BodyRefused } from '../problem.ts';
 
 type Request = Readonly<Record<string, unknown>>;
-type Answer = { readonly status: number; readonly body: unknown };
 
 type ClientEndpoint = {
   readonly method: 'POST' | 'PATCH';
@@ -26,19 +25,20 @@ type ClientEndpoint = {
   /** What a body that is a list is a list of. */
   readonly list?: string;
   /** The response that the client expects. */
-  readonly answer: (rejected: readonly ItemRefusal[], body: Request) => Answer;
+  readonly answer: (
+    rejected: readonly ItemRefusal[],
+    body: Request,
+  ) => { readonly status: number; readonly body: unknown };
 };
 
 const asItIs = (body: Request): unknown => body;
 const errorsOf = (rejected: readonly ItemRefusal[]) =>
   rejected.flatMap((one, index) => (one === null ? [] : [{ index, ...one, message: sentenceOf(one) }]));
 /** The client accepts any 2xx; rejected items are listed in the body. */
-const plain =
-  (status: number) =>
-  (rejected: readonly ItemRefusal[]): Answer => {
-    const errors = errorsOf(rejected);
-    return errors.length === 0 ? { status, body: {} } : { status: 207, body: { errors } };
-  };
+const plain = (status: number) => (rejected: readonly ItemRefusal[]) => {
+  const errors = errorsOf(rejected);
+  return errors.length === 0 ? { status, body: {} } : { status: 207, body: { errors } };
+};
 
 const ENDPOINTS: readonly ClientEndpoint[] = [
   {
