@@ -157,7 +157,6 @@ export const COMMANDS: Readonly<Record<string, () => Promise<{ readonly addTo: A
   sample: () => import('./commands/sample.ts'),
   logprobs: () => import('./commands/logprobs.ts'),
   values: () => import('./commands/values.ts'),
-  model: () => import('./commands/model.ts'),
   checkpoints: () => import('./commands/checkpoints.ts'),
   run: () => import('./commands/run.ts'),
   backup: () => import('./commands/backup.ts'),

@@ -1,4 +1,7 @@
 /** What test/interfaces.test.ts asks of every operation, in this order: its input for a name, and what the answer holds. */
+import { mkdtempSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { expect } from 'vitest';
 import type { Event } from '../ingest/events/events.ts';
 import { event } from './store/support/events.ts';
@@ -9,6 +12,9 @@ export const SETTINGS = {
   ...{ judge: null, close_after: 1800, notify: { ops: { command: ['true'] } } },
   runners: { desk: { workers: true } },
 };
+
+/** Folder of the models that are made. */
+export const MODELS = mkdtempSync(join(tmpdir(), 'troupe-models-'));
 
 /** JSON lines of the tasks of a rollout. */
 export const TASKS = [{ task_id: 'a', prompt: 'x' }];
@@ -235,6 +241,24 @@ export const CASES: readonly Case[] = [
     'rollout.sweep',
     (id) => ({ runner: 'desk', tasks: TASKS, samples: 2, id: `${id}-r`, vary: { agents: [1, 2] }, detach: true }),
     { sweep: 'NAME-r', rollouts: ['NAME-r.1', 'NAME-r.2'], points: null },
+  ],
+  ['model.info', () => ({ path: '/nowhere/at/all' }), unknown],
+  ['model.new', () => ({ dir: '/nowhere/at/all' }), { code: 'usage' }],
+  [
+    'model.new',
+    (name) => ({ dir: `${MODELS}/${name}`, config: { words: ['yes', 'no'], hidden_size: 16 }, heads: 2, layers: 1 }),
+    { directory: `${MODELS}/NAME`, vocab_size: 4 },
+  ],
+  ['model.info', (name) => ({ path: `${MODELS}/${name}` }), { kind: 'model', parameters: 3440 }],
+  [
+    'model.export',
+    (name) => ({ model: `${MODELS}/${name}`, out: `${MODELS}/${name}.hf`, dtype: 'bf16', max_shard: 2048 }),
+    { format: 'hf', files: { 'config.json': expect.any(Number) } },
+  ],
+  [
+    'model.merge',
+    (name) => ({ model: `${MODELS}/${name}`, adapter: `${MODELS}/none`, out: `${MODELS}/${name}.merged` }),
+    { code: expect.any(String) },
   ],
   ['jobs.list', () => ({ kind: 'sft' }), { total: 2, items: [{ job_id: 'b' }, { job_id: 'a', waits_for: null }] }],
   ['jobs.list', () => ({ kind: 'sft', sort: 'job_id', limit: 1 }), { items: [{ job_id: 'a' }] }],

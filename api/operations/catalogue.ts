@@ -25,6 +25,7 @@ export const NOUNS = {
   project: () => import('./project.ts'),
   recipe: () => import('./recipe.ts'),
   rollout: () => import('./rollout.ts'),
+  model: () => import('./model.ts'),
 } as const;
 
 type Modules = { readonly [N in keyof typeof NOUNS]: Awaited<ReturnType<(typeof NOUNS)[N]>> };

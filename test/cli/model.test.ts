@@ -2,8 +2,8 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { join } from 'node:path';
 import { Command } from 'commander';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { addTo } from '../../cli/commands/model.ts';
-import { readSizes, sizesOf } from '../../cli/commands/model-sizes.ts';
+import { type Sizes, sizesOf } from '../../api/operations/model/sizes.ts';
+import { addOperations } from '../../cli/derive.ts';
 import { adapterFiles } from '../../trainer/model/adapter-directory.ts';
 import { initialAdapter, mergeAdapter } from '../../trainer/model/lora.ts';
 import { openModel } from '../../trainer/model/model-directory.ts';
@@ -135,7 +135,8 @@ describe('models by commands alone', () => {
     expect(document(ended).errors).toEqual([
       { file: path('odd.jsonl'), line: 2, expected: expect.stringContaining('messages'), got: '7' },
     ]);
-    expect(ended.err).toContain('odd.jsonl:2: left out');
+    const words = ['model', 'new', '--dir', path('odder'), '--text', path('odd.jsonl'), '--vocab', '264'];
+    expect((await at.run(words)).err).toContain('odd.jsonl:2: left out');
     expect((await openModel(path('odd'))).config.vocab_size).toBe(264);
   });
 
@@ -144,7 +145,16 @@ describe('models by commands alone', () => {
     writeFileSync(path('empty.txt'), '');
     writeFileSync(path('words.txt'), 'a b');
     writeFileSync(path('unread.jsonl'), '{"messages": [{"role": 7}]}\n');
+    const configured = (name: string, config: object): string[] => {
+      writeFileSync(path(name), JSON.stringify({ words: ['a'], ...config }));
+      return ['new', '--dir', path('none'), '--config', path(name)];
+    };
     const cases: [string[], RegExp][] = [
+      [configured('layers.json', { layers: 3 }), /has no "layers"/],
+      [configured('width.json', { hidden_size: 1.5 }), /hidden_size should be a whole number/],
+      [configured('family.json', { model_type: 'bert' }), /model_type should be one of llama, qwen2, qwen3/],
+      [configured('tied.json', { tie_word_embeddings: 1 }), /tie_word_embeddings should be true or false/],
+      [['new', '--dir', path('none'), '--words', path('words.txt'), '--family', 'gpt2'], /llama, qwen2, qwen3/],
       [['new', '--dir', path('none')], /Missing --text FILE .* --words FILE or --config FILE/],
       [[...text, '--words', path('words.txt')], /either trained .* or a list of words/],
       [[...text, '--vocab', '200'], /needs 259 tokens at least/],
@@ -278,21 +288,21 @@ describe('models by commands alone', () => {
     expect([code, kind]).toEqual([2, 'usage']);
   });
 
-  it('every command has examples in its help', () => {
+  it('every command has examples in its help', async () => {
     const program = new Command();
     let help = '';
-    addTo(program);
+    await addOperations(program, 'model');
     for (const command of program.commands[0]!.commands) {
       help = '';
       command.configureOutput({ writeOut: (text) => (help += text) }).outputHelp();
       expect([command.name(), help]).toEqual([command.name(), expect.stringMatching(/Examples?:\n {2}troupe model/)]);
     }
-    expect(program.commands[0]!.commands.map((one) => one.name())).toEqual(['new', 'info', 'merge', 'export']);
+    expect(program.commands[0]!.commands.map((one) => one.name())).toEqual(['export', 'info', 'merge', 'new']);
   });
 });
 
 describe('the size of a new model', () => {
-  const sizes = (flags: Record<string, unknown>, given = {}) => sizesOf(readSizes(given), flags, { context: 256 });
+  const sizes = (asked: Parameters<typeof sizesOf>[1], given: Sizes = {}) => sizesOf(given, asked, { context: 256 });
 
   it('follows from its width by default', () => {
     expect(sizes({})).toEqual({
@@ -311,33 +321,28 @@ describe('the size of a new model', () => {
   });
 
   it('is what a flag says, else what the file says', () => {
-    const given = { hidden_size: 64, num_attention_heads: 2, model_type: 'qwen2', tie_word_embeddings: false };
-    expect(sizes({ heads: 4, headDim: 16 }, given)).toMatchObject({
+    const given: Sizes = {
+      ...{ hidden_size: 64, num_attention_heads: 2, model_type: 'qwen2', tie_word_embeddings: false },
+    };
+    expect(sizes({ heads: 4, head_dim: 16 }, given)).toMatchObject({
       hidden_size: 64,
       num_attention_heads: 4,
       num_key_value_heads: 4,
       model_type: 'qwen2',
       tie_word_embeddings: false,
     });
-    expect(sizes({ headDim: 16 }, given)).toMatchObject({ head_dim: 16, num_attention_heads: 2 });
-    expect(sizes({ headDim: 32 }, given)).not.toHaveProperty('head_dim');
+    expect(sizes({ head_dim: 16 }, given)).toMatchObject({ head_dim: 16, num_attention_heads: 2 });
+    expect(sizes({ head_dim: 32 }, given)).not.toHaveProperty('head_dim');
     expect(sizes({ family: 'qwen3', untied: true })).toMatchObject({ model_type: 'qwen3', tie_word_embeddings: false });
   });
 
   it.each([
-    [{ family: 'gpt2' }, {}, /no family "gpt2"; expected llama, qwen2, qwen3/],
-    [{ hidden: 100, heads: 3 }, {}, /width of 100 cannot be split into 3 heads/],
-    [{ hidden: 12, heads: 4 }, {}, /cannot be split into 4 heads of an even width/],
-    [{ heads: 4, kvHeads: 3 }, {}, /3 heads of keys and values cannot serve 4/],
-    [{ headDim: 7 }, {}, /even width, not 7/],
-    [{ hidden: 100, heads: 3, headDim: 32 }, {}, /llama of width 100 cannot have 3 heads/],
-    [{}, { layers: 3 }, /"layers": 3 is no setting/],
-    [{}, { hidden_size: 1.5 }, /"hidden_size": 1.5 is no setting/],
-    [{}, { model_type: 'bert' }, /"model_type": "bert"/],
-    [{}, { tie_word_embeddings: 1 }, /"tie_word_embeddings": 1/],
-  ])('is refused: %j %j', (flags, given, why) => {
-    expect(() => sizes(flags, given)).toThrow(
-      expect.objectContaining({ code: 'usage', message: expect.stringMatching(why) }),
-    );
+    [{ hidden: 100, heads: 3 }, /width of 100 cannot be split into 3 heads/],
+    [{ hidden: 12, heads: 4 }, /cannot be split into 4 heads of an even width/],
+    [{ heads: 4, kv_heads: 3 }, /3 heads of keys and values cannot serve 4/],
+    [{ head_dim: 7 }, /even width, not 7/],
+    [{ hidden: 100, heads: 3, head_dim: 32 }, /llama of width 100 cannot have 3 heads/],
+  ])('is refused: %j', (asked, why) => {
+    expect(() => sizes(asked)).toThrow(expect.objectContaining({ code: 'usage', message: expect.stringMatching(why) }));
   });
 });

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { bytesOf, bytesText } from '../../api/operations/bytes.ts';
-import { trainingText } from '../../cli/training/training-text.ts';
+import { trainingText } from '../../api/operations/model/training-text.ts';
 import { countPieces } from '../../trainer/model/tokens/byte-pieces.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'troupe-text-'));

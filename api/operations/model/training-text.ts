@@ -4,9 +4,9 @@
  */
 import { closeSync, openSync, readSync, statSync } from 'node:fs';
 import { TextDecoder } from 'node:util';
-import { got, TroupeError, unreadable } from '../../errors.ts';
-import { safeCut } from '../../trainer/model/tokens/byte-pieces.ts';
-import type { ChatMessage } from '../../trainer/model/tokens/template-messages.ts';
+import { got, TroupeError, unreadable } from '../../../errors.ts';
+import { safeCut } from '../../../trainer/model/tokens/byte-pieces.ts';
+import type { ChatMessage } from '../../../trainer/model/tokens/template-messages.ts';
 
 /** A line of a chat file that was left out. */
 export type RefusedLine = {
