@@ -144,7 +144,6 @@ export const COMMANDS: Readonly<Record<string, () => Promise<{ readonly addTo: A
   completion: () => import('./commands/completion.ts'),
   reset: () => import('./commands/reset.ts'),
   import: () => import('./commands/import.ts'),
-  export: () => import('./commands/export.ts'),
   reward: () => import('./commands/reward.ts'),
   sql: () => import('./commands/sql.ts'),
   show: () => import('./commands/show.ts'),
@@ -165,7 +164,6 @@ export const COMMANDS: Readonly<Record<string, () => Promise<{ readonly addTo: A
   log: () => import('./commands/log.ts'),
   reconcile: () => import('./commands/reconcile.ts'),
   prune: () => import('./commands/prune.ts'),
-  erase: () => import('./commands/erase.ts'),
   bench: () => import('./commands/bench.ts'),
 };
 

@@ -2,13 +2,17 @@
  * Commands made of operations: `schedule.pause` is `troupe schedule pause NAME --reason TEXT`. A field of the input is an option of its
  * name, or what the declaration says about how it is written.
  */
+
+import { once } from 'node:events';
 import { dirname } from 'node:path';
 import { type Command, Option } from 'commander';
 import type { TObject, TSchema } from 'typebox';
 import { operationsOf } from '../api/operations/catalogue.ts';
+import { performOnBytes } from '../api/operations/content.ts';
 import { verbOf } from '../api/operations/names.ts';
 import { type ChangeContext, type Operation, type ReadContext, writingOf } from '../api/operations/operation.ts';
 import { inputOf, perform } from '../api/operations/perform.ts';
+import { contentOf } from '../api/operations/route.ts';
 import { read } from '../document.ts';
 import { EXIT, got, TroupeError, unreadable } from '../errors.ts';
 import { homeAt } from '../store/server/home.ts';
@@ -59,11 +63,17 @@ async function addOperation(group: Command, operation: Operation): Promise<void>
     }
   }
   if (changes) command.addOption(new Option('--by <who>', 'who does it (default: the user of this machine)'));
+  if (operation.confirm) command.addOption(new Option('--yes', 'do not ask for confirmation'));
   const examples = operation.examples.map((example) => `  ${lineOf(operation, example)}`).join('\n');
   command.addHelpText('after', `${notes === undefined ? '' : `\n${notes}\n`}\nExamples:\n${examples}`);
   plainCommand(command, async (args, flags) => {
     const input = await inputFrom(operation, fields, args, flags);
-    const output = await withOperationContext(operation, flags, (context) => showing(operation, context, input, flags));
+    const output = await withOperationContext(operation, flags, async (context) => {
+      if (!input.dry_run && !flags.yes) await confirmed(operation, context, input);
+      if (flags.json && isToPrint(operation, input)) return printLines(operation, context, input);
+      return showing(operation, context, input, flags);
+    });
+    if (output === undefined) return EXIT.done;
     if (flags.json) printJson(output);
     else {
       const text = await operation.text();
@@ -73,6 +83,40 @@ async function addOperation(group: Command, operation: Operation): Promise<void>
     }
     return operation.exit?.(output) ?? EXIT.done;
   });
+}
+
+/** @throws TroupeError `usage` where a person has not agreed to what cannot be undone */
+async function confirmed(operation: Operation, context: ChangeContext, input: Readonly<Record<string, unknown>>) {
+  if (operation.confirm === undefined) return;
+  const question = (await operation.confirm())(await perform(operation, context, { ...input, dry_run: true }));
+  if (question === null) return;
+  const { agreed } = await import('./agreed.ts');
+  if (await agreed(`${question} Type ${operation.name} to go on: `, operation.name)) return;
+  throw new TroupeError('usage', `Nothing was done. ${question} Pass --yes to confirm.`);
+}
+
+/** Whether it writes lines, and no file is named for them. */
+function isToPrint(operation: Operation, input: Readonly<Record<string, unknown>>): boolean {
+  const content = contentOf(operation);
+  return content?.kind === 'result' && input[content.field] === undefined;
+}
+
+/** Its lines of JSON as one list. */
+async function printLines(operation: Operation, context: ChangeContext, given: object): Promise<undefined> {
+  const { result } = await performOnBytes(operation, context, { allowed: operation, given, body: new Uint8Array() });
+  const write = async (text: string) => {
+    if (!process.stdout.write(text, 'latin1')) await once(process.stdout, 'drain');
+  };
+  let before = '[\n';
+  let bytes = 0;
+  for await (const part of result!) {
+    const text = part.toString('latin1');
+    await write(before + text.replace(/\n$/, '').replaceAll('\n', ',\n'));
+    before = text.endsWith('\n') ? ',\n' : '';
+    bytes += part.length;
+  }
+  await write(bytes === 0 ? '[]\n' : '\n]\n');
+  return undefined;
 }
 
 /** Long work shows a bar, and ends with the first Ctrl-C. */

@@ -146,6 +146,15 @@ export const CASES: readonly Case[] = [
     () => ({ recipe: { name: 'whole', unit: 'episode', where: 'reward > 9' } }),
     { code: 'dataset_empty' },
   ],
+  ['export', (name) => ({ out: join(tmpdir(), `${name}.jsonl`), episode: ['first'] }), { lines: 2, left_out_calls: 0 }],
+  ['export', (name) => ({ out: join(tmpdir(), `${name}.jsonl`), format: 'no-format' }), { code: 'usage' }],
+  ['erase', () => ({}), { code: 'usage' }],
+  ['erase', () => ({ episode: 'nobody' }), unknown],
+  [
+    'erase',
+    () => ({ episode: 'second', dry_run: true }),
+    { erasure_id: null, episodes: ['second'], archives: [], bodies: 0, warnings: [] },
+  ],
   ['dataset.freeze', () => ({ recipe: { name: 'whole', unti: 'episode' } }), { code: 'recipe_invalid' }],
   [
     'dataset.freeze',

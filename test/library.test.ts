@@ -51,6 +51,15 @@ it('imports, judges, freezes, asks and rebuilds', async () => {
   expect((await project.sql('select count(*)::integer from traj.steps')).rows).toEqual([[16]]);
 });
 
+it('calls onProgress while long work goes on, and ends it where the signal fires', async () => {
+  const seen: number[][] = [];
+  await project.rebuild({}, { onProgress: (done, total) => void seen.push([done, total]) });
+  expect(seen.length).toBeGreaterThan(0);
+  expect(seen.at(-1)![0]).toBe(seen.at(-1)![1]);
+  await expect(project.rebuild({}, { signal: AbortSignal.abort() })).rejects.toMatchObject({ code: 'interrupted' });
+  expect((await project.checksum()).tables.episodes!.rows).toBe(8);
+});
+
 it('names the episodes that an import could not close, with the reason', async () => {
   const file = join(folder, 'more.jsonl');
   writeFileSync(file, lines(chats(4)));

@@ -32,6 +32,8 @@ export const ROUTES: Readonly<Record<string, readonly [method: string, path: str
   'jobs.show': ['GET', '/v1/jobs/:job'],
   'policies.list': ['GET', '/v1/policies'],
   release: ['POST', '/v1/release'],
+  export: ['POST', '/v1/export'],
+  erase: ['POST', '/v1/erase'],
   'dataset.diff': ['GET', '/v1/datasets/diff'],
   'dataset.export': ['POST', '/v1/datasets/:dataset/export'],
   'dataset.freeze': ['POST', '/v1/datasets/freeze', 'long'],

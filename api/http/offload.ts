@@ -86,7 +86,9 @@ export const offloading =
 export const offloadingReads =
   (offload: Offload) =>
   async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply | undefined> =>
-    request.routeOptions.config.doc?.large === true ? relay(offload, request, reply, new Uint8Array()) : undefined;
+    request.routeOptions.config.doc?.large === true
+      ? relay(offload, request, reply, Buffer.isBuffer(request.body) ? request.body : new Uint8Array())
+      : undefined;
 
 /** Has the thread handle a request, and sends its response. */
 export async function relay(

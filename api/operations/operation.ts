@@ -124,15 +124,21 @@ type Declaration<I extends TObject, O extends TSchema, C extends boolean, R> = {
   readonly run: () => Promise<(context: Context<C>, input: FullInput<I>) => Promise<R>>;
   /** The output as text for people. */
   readonly text: () => Promise<(output: R, printer: Printer) => string>;
+  /** What the command asks before it does what cannot be undone, of the output of a dry run; null where there is nothing to ask. */
+  readonly confirm?: () => Promise<(planned: R) => string | null>;
   /** The exit code of the command, where it is not 0. */
   readonly exit?: (output: R) => number;
 };
 
 /** Any operation. */
-export type Operation = Omit<Declaration<TObject, TSchema, boolean, unknown>, 'examples' | 'run' | 'text' | 'exit'> & {
+export type Operation = Omit<
+  Declaration<TObject, TSchema, boolean, unknown>,
+  'examples' | 'run' | 'text' | 'confirm' | 'exit'
+> & {
   readonly examples: readonly Values[];
   readonly run: () => Promise<(context: ChangeContext, input: Values) => Promise<unknown>>;
   readonly text: () => Promise<(output: unknown, printer: Printer) => string>;
+  readonly confirm?: () => Promise<(planned: unknown) => string | null>;
   readonly exit?: (output: unknown) => number;
 };
 

@@ -94,6 +94,13 @@ it('erase says of the files of a dataset whether they are there, whoever removed
     await at.run(['import', join(at.folder, 'chats.jsonl'), '--quiet']);
     const [gone, left] = [await frozen('gone'), await frozen('left')];
     rmSync(join(at.folder, 'home', 'datasets', gone), { recursive: true });
+    const unconfirmed = await at.run(['erase', '--episode', 'sum-1', '--keep-datasets']);
+    expect([unconfirmed.code, unconfirmed.err]).toEqual([
+      ...[
+        2,
+        expect.stringMatching(/^troupe: Nothing was done\. This erases [1-9]\d* events? of 1 episode,.*Pass --yes/),
+      ],
+    ]);
     const { datasets } = await json('erase', '--episode', 'sum-1', '--keep-datasets', '--yes');
     expect(datasets).toHaveLength(2);
     expect(datasets).toContainEqual({ dataset_id: gone, removed: true });
