@@ -82,7 +82,7 @@ export const proof: Proof = {
     check(`its losses stand in traj.job_metrics, the last at step ${STEPS}`, rows[0]?.[1] === STEPS, rows);
     const sound = await troupe('checkpoints', 'verify', trained.directory);
     check('its checkpoint is verified and whole', sound.sound === true && existsSync(trained.directory), sound);
-    const { checkpoints } = await troupe('checkpoints');
+    const { items: checkpoints } = await troupe('checkpoints');
     const [saved] = checkpoints.filter((one: { checkpoint_id: string }) => one.checkpoint_id === id);
     check('it is registered as one of the policy, with its parent', saved?.policy === 'team' && saved.parent_id, saved);
     const gate = await troupe('gate', 'show', result.run);

@@ -308,7 +308,7 @@ async function prove({
   const ofPolicy = await stepsOf(
     `policy = 'team' and episode_id in (select episode_id from traj.episodes where tags ->> 'rollout' like 'served%')`,
   );
-  const { checkpoints } = await troupe('checkpoints');
+  const { items: checkpoints } = await troupe('checkpoints', '--limit', '500');
   for (const { checkpoint_id, uri } of checkpoints) dirs.set(checkpoint_id, uri);
   const ids = [...new Set(ofPolicy.map(({ checkpoint }) => checkpoint!))];
   let most = 0;

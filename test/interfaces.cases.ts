@@ -146,6 +146,17 @@ export const CASES: readonly Case[] = [
     () => ({ recipe: { name: 'whole', unit: 'episode', where: 'reward > 9' } }),
     { code: 'dataset_empty' },
   ],
+  [
+    'checkpoints.list',
+    () => ({ sort: 'checkpoint_id', limit: 1 }),
+    { total: 2, items: [{ checkpoint_id: 'c1', kept: true }] },
+  ],
+  [
+    'checkpoints.list',
+    () => ({ policy: 'solved' }),
+    { warnings: ['Nothing has policy = "solved". Did you mean solver?'] },
+  ],
+  ['checkpoints.list', () => ({ filter: 'reward > 1' }), { code: 'usage' }],
   ['export', (name) => ({ out: join(tmpdir(), `${name}.jsonl`), episode: ['first'] }), { lines: 2, left_out_calls: 0 }],
   ['export', (name) => ({ out: join(tmpdir(), `${name}.jsonl`), format: 'no-format' }), { code: 'usage' }],
   ['erase', () => ({}), { code: 'usage' }],

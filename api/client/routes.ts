@@ -32,6 +32,7 @@ export const ROUTES: Readonly<Record<string, readonly [method: string, path: str
   'jobs.show': ['GET', '/v1/jobs/:job'],
   'policies.list': ['GET', '/v1/policies'],
   release: ['POST', '/v1/release'],
+  'checkpoints.list': ['GET', '/v1/checkpoints'],
   export: ['POST', '/v1/export'],
   erase: ['POST', '/v1/erase'],
   'dataset.diff': ['GET', '/v1/datasets/diff'],

@@ -38,7 +38,6 @@ import { episodeRoutes } from './routes/episodes.ts';
 import { eventRoutes } from './routes/events.ts';
 import { gatewayRoutes } from './routes/gateway.ts';
 import { healthRoutes } from './routes/health.ts';
-import { listRoutes } from './routes/lists.ts';
 import { operationContext, operationRoutes } from './routes/operations.ts';
 import { otlpRoutes } from './routes/otlp.ts';
 import { pageRoutes } from './routes/page.ts';
@@ -229,7 +228,6 @@ async function mainRoutes(
     show: (answer) => showWhereLight(answer, offload),
   });
   episodeRoutes(app, db);
-  listRoutes(app, db);
   rolloutRoutes(app, { db, log, now: () => new Date(), runners, bodyLimit });
   roundRoutes(app, db);
   operationRoutes(app, await allOperations(), operationContext(options));

@@ -16,6 +16,7 @@ export const NOUNS = {
   jobs: () => import('./jobs.ts'),
   policies: () => import('./policies.ts'),
   release: () => import('./release.ts'),
+  checkpoints: () => import('./checkpoints.ts'),
   export: () => import('./export.ts'),
   erase: () => import('./erase.ts'),
   dataset: () => import('./dataset.ts'),

@@ -6,7 +6,7 @@ const SIDES = ['first', 'second'];
 
 export async function compare(signal, query) {
   const chosen = Object.fromEntries(SIDES.map((side) => [side, query.get(side)?.trim() ?? '']));
-  const { items } = await ask('/v1/checkpoints?limit=200', signal);
+  const { items } = await ask('/v1/checkpoints?limit=200&all=true', signal);
   const top = [make('h2', {}, 'Compare'), form(chosen, items)];
   if (!chosen.first || !chosen.second)
     return [

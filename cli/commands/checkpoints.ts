@@ -4,64 +4,21 @@ import { basename, dirname, join } from 'node:path';
 import type { Command } from 'commander';
 import { bytesText } from '../../api/operations/bytes.ts';
 import { countText, EXIT, TroupeError } from '../../errors.ts';
-import { query, rowsOf, sql } from '../../store/db/query.ts';
 import { erasuresOf } from '../../store/keep/marks.ts';
 import { checkpointAt, folderOf } from '../checkpoint-places.ts';
 import { plainCommand, projectCommand } from '../command.ts';
+import { addOperations } from '../derive.ts';
 import { answer, paint, print, printJson, table } from '../output.ts';
 import { askingProject, checkpointMoveCommands } from './checkpoints-move.ts';
 
-export function addTo(program: Command): void {
-  const checkpoints = program
-    .command('checkpoints')
-    .option('--all', 'include live weights between two checkpoints')
-    .addHelpText(
-      'after',
-      `
-Without a command: the checkpoints that the project knows: those of jobs and of the demo, of train --policy, and those added. DIR is a folder of
-checkpoints, that of the home if left out; an ID is looked for in it.
-
-Examples:
-  troupe checkpoints --json
-  troupe checkpoints list ./checkpoints
-  troupe checkpoints add ./checkpoints/ab12cd34ef56ab78 --policy coder
-  troupe checkpoints verify ./checkpoints
-  troupe checkpoints prune ./checkpoints --keep-last 3 --keep-best held_out_loss --dry-run
-  troupe checkpoints push ./checkpoints/ab12cd34ef56ab78 s3://bucket/team/coder`,
-    );
-
-  projectCommand(checkpoints, async ({ db }, _, flags) => {
-    const saved = await rowsOf(
-      db,
-      query
-        .selectFrom('traj.checkpoints')
-        .select(['checkpoint_id', 'policy', 'parent_id', 'step', 'kept', 'uri', 'saved_at'])
-        .select(sql<string | null>`config -> 'adapter' ->> 'base'`.as('adapter_base'))
-        .$if(flags.all !== true, (all) => all.where('kept', '=', true))
-        .orderBy('saved_at', (order) => order.desc().nullsLast())
-        .limit(200),
-    );
-    const ids = saved.map((row) => String(row.checkpoint_id));
-    const marks = await erasuresOf(db, 'checkpoint', ids);
-    const rows = saved.map((row, i) => ({ ...row, erasures: marks.get(ids[i]!) ?? null }));
-    if (flags.json) printJson({ checkpoints: rows });
-    else
-      print(
-        rows.length === 0
-          ? 'No checkpoints yet.'
-          : table(
-              ['checkpoint', 'policy', 'parent', 'adapter over', 'saved', 'where', 'used what was erased'],
-              rows.map((r) => [
-                ...[r.checkpoint_id, r.policy, r.parent_id, r.adapter_base, r.saved_at, r.uri],
-                r.erasures?.join(', ') ?? null,
-              ]),
-            ),
-      );
-  });
+/** Beside the list of the project: what works on folders and buckets. DIR is a folder of checkpoints, that of the home if left out. */
+export async function addTo(program: Command): Promise<void> {
+  await addOperations(program, 'checkpoints');
+  const checkpoints = program.commands.find((one) => one.name() === 'checkpoints')!;
 
   addCommand(checkpoints);
 
-  listCommand(checkpoints);
+  folderCommand(checkpoints);
 
   latestCommand(checkpoints);
 
@@ -91,16 +48,16 @@ function addCommand(checkpoints: Command): void {
   );
 }
 
-function listCommand(checkpoints: Command): void {
+function folderCommand(checkpoints: Command): void {
   plainCommand(
     checkpoints
-      .command('list')
+      .command('folder')
       .description('list the checkpoints of a folder by step, and verify each')
       .argument('[dir]', 'folder of checkpoints')
       .option('--quick', 'check sizes only, without hashing files')
       .addHelpText(
         'after',
-        '\nExamples:\n  troupe checkpoints list ./checkpoints\n  troupe checkpoints list --quick --json',
+        '\nExamples:\n  troupe checkpoints folder ./checkpoints\n  troupe checkpoints folder --quick --json',
       ),
     async ([dir], flags) => {
       const folder = folderOf(dir, flags);

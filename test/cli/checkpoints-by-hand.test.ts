@@ -33,27 +33,29 @@ describe('checkpoints trained by hand', () => {
 
   it('of train --policy are known to checkpoints, lineage and release', async () => {
     const trained = await sft('--out', path('a'), '--policy', 'coder');
-    const { checkpoints } = await run(0, 'checkpoints');
-    const row = checkpoints.find((one: { checkpoint_id: string }) => one.checkpoint_id === trained.checkpoint_id);
+    const { items } = await run(0, 'checkpoints');
+    const row = items.find((one: { checkpoint_id: string }) => one.checkpoint_id === trained.checkpoint_id);
     expect(row).toMatchObject({ policy: 'coder', uri: trained.directory, kept: true });
     const { lineage } = await run(0, 'lineage', trained.checkpoint_id);
     expect(lineage).toMatchObject([{ relation: 'child of', other_checkpoint_id: row.parent_id }]);
     await run(0, 'release', `coder=${trained.checkpoint_id}`);
   });
 
-  it('that used what was erased are marked in checkpoints, checkpoints list and lineage alike', async () => {
+  it('that used what was erased are marked in checkpoints, checkpoints folder and lineage alike', async () => {
     const trained = await sft('--out', path('marked'), '--policy', 'coder', '--seed', '3');
     const used = JSON.stringify([{ kind: 'checkpoint', id: trained.checkpoint_id, removed: false }]);
     await database.db.query(
       `insert into troupe.erasures (erasure_id, kind, events, episodes, erased_at, used) values ('er-1', 'episode', 1, 1, now(), $1)`,
       [used],
     );
-    const marks = async (...args: string[]) =>
-      (await run(0, ...args)).checkpoints
+    const marks = async (...args: string[]) => {
+      const { items, checkpoints = items } = await run(0, ...args);
+      return checkpoints
         .filter((one: { erasures: unknown }) => one.erasures !== null)
         .map((one: { checkpoint_id: string; erasures: unknown }) => [one.checkpoint_id, one.erasures]);
+    };
     expect(await marks('checkpoints')).toEqual([[trained.checkpoint_id, ['er-1']]]);
-    expect(await marks('checkpoints', 'list', path('marked'))).toEqual([[trained.checkpoint_id, ['er-1']]]);
+    expect(await marks('checkpoints', 'folder', path('marked'))).toEqual([[trained.checkpoint_id, ['er-1']]]);
     expect((await run(0, 'lineage', trained.checkpoint_id)).found[0].erasures).toEqual(['er-1']);
     expect((await at.run(['checkpoints'])).out).toContain('er-1');
   });
@@ -62,8 +64,8 @@ describe('checkpoints trained by hand', () => {
     writeFileSync(path('earned.jsonl'), lines([{ input_ids: [2, 3, 4, 5], reward: 1 }]));
     const value = ['train', 'value', '--model', path('model'), '--data', path('earned.jsonl'), '--steps', '2'];
     const trained = await run(0, ...value, '--out', path('critic'), '--policy', 'critic');
-    const { checkpoints } = await run(0, 'checkpoints');
-    const row = checkpoints.find((one: { checkpoint_id: string }) => one.checkpoint_id === trained.checkpoint_id);
+    const { items } = await run(0, 'checkpoints');
+    const row = items.find((one: { checkpoint_id: string }) => one.checkpoint_id === trained.checkpoint_id);
     expect(row).toMatchObject({ policy: 'critic', uri: trained.directory, kept: true });
     const { lineage } = await run(0, 'lineage', trained.checkpoint_id);
     expect(lineage).toMatchObject([{ relation: 'child of', other_checkpoint_id: row.parent_id }]);

@@ -54,15 +54,15 @@ describe('checkpoints of a folder', () => {
     const bytes = readFileSync(join(first!.dir, 'model.safetensors'));
     bytes[bytes.length - 1]! ^= 1;
     writeFileSync(join(first!.dir, 'model.safetensors'), bytes);
-    const { latest, checkpoints } = await json('list', folder);
+    const { latest, checkpoints } = await json('folder', folder);
     expect(latest).toBe(saved[4]!.id);
     expect(checkpoints.map((one: { step: number | null }) => one.step)).toEqual([50, 40, 30, 10, null]);
     expect(checkpoints[0]).toMatchObject({ latest: true, sound: true, parent: saved[3]!.id, metrics: { loss: 0.5 } });
     expect(checkpoints[3]).toMatchObject({ sound: false, fault: expect.stringContaining('SHA-256') });
     expect(checkpoints[4]).toMatchObject({ sound: false, fault: expect.stringContaining('has 10 of') });
-    const quick = await json('list', folder, '--quick');
+    const quick = await json('folder', folder, '--quick');
     expect(quick.checkpoints.map((one: { sound: boolean }) => one.sound)).toEqual([true, true, true, true, false]);
-    const text = await at.run(['checkpoints', 'list', folder]);
+    const text = await at.run(['checkpoints', 'folder', folder]);
     expect(text.out).toMatch(new RegExp(`${saved[4]!.id} ← latest +50 .* sound`));
     const verified = await at.run(['checkpoints', 'verify', folder, '--json']);
     expect([verified.code, document(verified).sound]).toEqual([1, false]);

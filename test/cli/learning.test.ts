@@ -220,6 +220,6 @@ describe('from recorded plays to a checkpoint, by commands alone', () => {
   it('what was trained by hand can be looked for, and only what is known can be released', async () => {
     const unknown = await at.run(['release', 'solver=0123456789abcdef', '--json']);
     expect([unknown.code, document(unknown).error.code]).toEqual([1, 'not_found']);
-    expect(await done('checkpoints')).toEqual({ checkpoints: [] });
+    expect(await done('checkpoints')).toEqual({ items: [], total: 0, next: null });
   });
 });

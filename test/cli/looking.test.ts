@@ -209,7 +209,7 @@ describe('commands that record and look', () => {
     expect(of.show!.steps.map((step: { text: string }) => step.text)).toEqual(['8', 'looks right']);
     expect(of.reconcile).toMatchObject({ ok: true });
     expect(of.jobs).toEqual({ items: [], total: 0, next: null });
-    expect(of.checkpoints).toEqual({ checkpoints: [] });
+    expect(of.checkpoints).toEqual({ items: [], total: 0, next: null });
     expect(of.dataset).toEqual({ items: [], total: 0, next: null, others: [] });
     expect(of.filter).toEqual({
       filter: {
