@@ -121,7 +121,7 @@ const PAGES: Readonly<Record<string, readonly string[]>> = {
   'docs/benchmarks.md': ['bench'],
 };
 
-type AddTo = (program: Command) => void | Promise<void>;
+type AddTo = (program: Command) => unknown;
 
 /** What adds the commands that are operations. */
 const derived = Object.fromEntries(
@@ -148,7 +148,10 @@ export const COMMANDS: Readonly<Record<string, () => Promise<{ readonly addTo: A
   sql: () => import('./commands/sql.ts'),
   show: () => import('./commands/show.ts'),
   judge: () => import('./commands/judge.ts'),
-  method: () => import('./commands/method.ts'),
+  method: async () => {
+    const [{ addOperations }, { addTo }] = await Promise.all([import('./derive.ts'), import('./methods/run-lines.ts')]);
+    return { addTo: async (program) => addTo(await addOperations(program, 'method')) };
+  },
   blame: () => import('./commands/blame.ts'),
   passes: () => import('./commands/passes.ts'),
   filter: () => import('./commands/filter.ts'),

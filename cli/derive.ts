@@ -37,13 +37,13 @@ const JOB_FILES = () => import('./job-file.ts');
 const LATE_MS = 5000;
 
 /** Adds the commands of a noun. */
-export async function addOperations(program: Command, noun: string): Promise<void> {
+export async function addOperations(program: Command, noun: string): Promise<Command> {
   const group = program.command(noun);
   const operations = await operationsOf(noun);
   for (const operation of operations) await addOperation(group, operation);
-  if (operations.some((one) => verbOf(one) === '')) return;
+  if (operations.some((one) => verbOf(one) === '')) return group;
   const lines = operations.flatMap((one) => one.examples.slice(0, 1).map((example) => `  ${lineOf(one, example)}`));
-  group.addHelpText('after', `\nExamples:\n${lines.join('\n')}`);
+  return group.addHelpText('after', `\nExamples:\n${lines.join('\n')}`);
 }
 
 async function addOperation(group: Command, operation: Operation): Promise<void> {
@@ -55,6 +55,7 @@ async function addOperation(group: Command, operation: Operation): Promise<void>
   for (const { path, schema, required } of fields) {
     const { position, file, repeated, value } = writingOf(schema);
     const [name] = path as [string];
+    if (file === 'stdin') continue;
     if (file === 'job') (await JOB_FILES()).addOptions(command);
     else if (!position) command.addOption(optionOf({ path, schema, required }));
     else {
@@ -236,7 +237,8 @@ async function inputFrom(
       }, input);
       into[path.at(-1)!] = value;
     };
-    if (file === 'job') put(await (await JOB_FILES()).readFiles(flags));
+    if (file === 'stdin') put(await (await import('./methods/stdin.ts')).readStdin());
+    else if (file === 'job') put(await (await JOB_FILES()).readFiles(flags));
     else if (isPosition && repeated) put(valueIn(path[0]!, schema, args.slice(position)));
     else if (isPosition && schema.type === 'array')
       put(
@@ -318,7 +320,13 @@ export const optionsOf = ({ input }: Operation): readonly (readonly string[])[] 
     const { position, file } = writingOf(schema);
     const option = optionOf({ path, schema, required });
     const written =
-      file === 'job' ? '`--job <file>` or `--plan <file>`' : position ? 'argument' : `\`${option.flags}\``;
+      file === 'job'
+        ? '`--job <file>` or `--plan <file>`'
+        : file === 'stdin'
+          ? 'standard input'
+          : position
+            ? 'argument'
+            : `\`${option.flags}\``;
     return [`\`${path.join('.')}\`${required ? ', required' : ''}`, written, option.description];
   });
 
@@ -329,6 +337,7 @@ export function wordsOf(operation: Operation, input: Readonly<Record<string, unk
     const { position, file, repeated } = writingOf(schema);
     const flag = `--${flagOf({ path, schema })}`;
     if (value === undefined || value === false) return [];
+    if (file === 'stdin') return [];
     if (file !== undefined) return [...(position ? [] : [flag]), `${file === 'job' ? file : path[0]}.yaml`];
     if (repeated)
       return Object.entries(value as object).flatMap(([name, one]) => [...(position ? [] : [flag]), `${name}=${one}`]);
@@ -341,8 +350,18 @@ export function wordsOf(operation: Operation, input: Readonly<Record<string, unk
 
 const textOf = (schema: TSchema, value: unknown): string => (writingOf(schema).text ?? String)(value as never);
 
+/** What is written to standard input. */
+export const stdinOf = ({ input: { properties } }: Operation, input: Readonly<Record<string, unknown>>): string =>
+  Object.keys(properties)
+    .filter((name) => writingOf(properties[name]!).file === 'stdin')
+    .map((name) => JSON.stringify(input[name]))
+    .join('');
+
 /** The same as a person writes it. */
-export const lineOf = (operation: Operation, input: Readonly<Record<string, unknown>>): string =>
-  ['troupe', ...wordsOf(operation, input).map(quoted)].join(' ');
+export function lineOf(operation: Operation, input: Readonly<Record<string, unknown>>): string {
+  const piped = stdinOf(operation, input);
+  const line = ['troupe', ...wordsOf(operation, input).map(quoted)].join(' ');
+  return piped === '' ? line : `echo '${piped}' | ${line}`;
+}
 
 const quoted = (text: string): string => (/^[\w./:@=,-]+$/.test(text) ? text : `"${text}"`);

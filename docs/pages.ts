@@ -2,7 +2,7 @@
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { judgeReadsText, parametersOf } from '../cli/methods/method-schema.ts';
+import { judgeReads, judgeReadsText, parametersOf } from '../api/operations/method/words.ts';
 import { ERRORS, type ErrorCode, EXIT, type RefusalCode } from '../errors.ts';
 import {
   Choice,
@@ -302,7 +302,7 @@ export function methodsPage(): string {
   return page(
     '# Methods',
     `${ALL.length} methods, each a pure function; those of a paper are in one file. \`troupe method show NAME\` prints one with the JSON Schema of its input, ` +
-      '`troupe method run NAME < input.json` runs it; `troupe method run --ndjson` runs one a line. **For** says for which teams it is. **Judge reads** says what the judge reads of what is stored before it runs the method; a method without it takes its data from a file only. A method with the parameter `reads` can take, in a judging, the rewards of the reward method of that name in place of the recorded ones. ' +
+      '`troupe method run NAME < input.json` runs it; `troupe method run-lines` runs one a line. **For** says for which teams it is. **Judge reads** says what the judge reads of what is stored before it runs the method; a method without it takes its data from a file only. A method with the parameter `reads` can take, in a judging, the rewards of the reward method of that name in place of the recorded ones. ' +
       '**Source** says how far it was checked against: the code, the text, or a secondary account.',
     ...kinds.flatMap(([kind, title]) => [
       `## ${title}`,
@@ -312,7 +312,7 @@ export function methodsPage(): string {
           `[\`${method.name}\`](../${methodFile(method)})`,
           method.summary,
           method.teams ?? 'any team',
-          judgeReadsText(method),
+          judgeReadsText(judgeReads(method)),
           parametersText(parametersOf(method)),
           method.source,
         ]),

@@ -11,7 +11,7 @@ import { methodOf, nounOf, OUTPUT_HEADER } from '../api/operations/names.ts';
 import { type Operation, writingOf } from '../api/operations/operation.ts';
 import { inputOf } from '../api/operations/perform.ts';
 import { contentOf, overHttp, routeOf } from '../api/operations/route.ts';
-import { wordsOf } from '../cli/derive.ts';
+import { stdinOf, wordsOf } from '../cli/derive.ts';
 import { openProject, type Project } from '../cli/open-project.ts';
 import { VERSION } from '../cli/version.ts';
 import { appendOwn } from '../ingest/log/own-event.ts';
@@ -108,7 +108,7 @@ async function answerOf(by: Interface, operation: Operation, input: Input): Prom
     for (const [name, schema] of Object.entries(operation.input.properties))
       if (writingOf(schema).file !== undefined && input[name] !== undefined)
         writeFileSync(join(shell.folder, `${name}.yaml`), JSON.stringify(input[name]));
-    const ended = await shell.run([...wordsOf(operation, input), '--json']);
+    const ended = await shell.run([...wordsOf(operation, input), '--json'], stdinOf(operation, input));
     const printed = document(ended);
     return printed.error ? { error: printed.error } : { output: printed };
   }
@@ -179,7 +179,8 @@ const alike = (answer: Answer, name: string | null): unknown =>
   );
 
 /** A command names the option and what was written, the other interfaces the field and its value. */
-const namesOption = (answer: unknown): boolean => (answer as { message?: string }).message?.startsWith('--') ?? false;
+const namesOption = (answer: unknown): boolean =>
+  /^(?:option ')?--/.test((answer as { message?: string }).message ?? '');
 
 it('every operation is named as its file and its export, and its examples fit its input', async () => {
   for (const noun of Object.keys(NOUNS)) {

@@ -13,6 +13,7 @@ export const NOUNS = {
   compare: () => import('./compare.ts'),
   checksum: () => import('./checksum.ts'),
   rebuild: () => import('./rebuild.ts'),
+  method: () => import('./method.ts'),
   jobs: () => import('./jobs.ts'),
   policies: () => import('./policies.ts'),
   release: () => import('./release.ts'),

@@ -68,7 +68,8 @@ export type ChangeContext = ReadContext & {
 export type Printer = {
   /** Says something beside the output, where nobody asked for quiet. */
   readonly say: (text: string) => void;
-  readonly table: (head: readonly string[], rows: readonly (readonly unknown[])[]) => string;
+  /** A cell longer than `most`, by default 80, is cut. */
+  readonly table: (head: readonly string[], rows: readonly (readonly unknown[])[], most?: number) => string;
   /** Colours, where a person looks. */
   readonly paint: { readonly isColorSupported: boolean } & Readonly<
     Record<'bold' | 'dim' | 'green', (text: string) => string>
@@ -179,7 +180,7 @@ export type Writing = {
   /** Each text is a part of an object. */
   readonly repeated?: true;
   /** It is read from files of this machine; the command line knows how. A document is one file of YAML or JSON, `-` standard input. */
-  readonly file?: 'job' | 'document';
+  readonly file?: 'job' | 'document' | 'stdin';
   /** Where it is left out, it is the folder of the file of this field. */
   readonly folderOf?: string;
   /** What to do, where the file of a document cannot be read. */

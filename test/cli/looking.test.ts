@@ -376,8 +376,8 @@ describe('commands that record and look', () => {
 
   it('methods are listed, shown and run without a database', async () => {
     const list = document(await at.run(['method', 'list', '--json', '--database-url', 'postgres://localhost:1/none']));
-    expect(list.methods.length).toBeGreaterThan(90);
-    expect(list.methods.find((m: { name: string }) => m.name === 'grpo_advantage')).toMatchObject({ kind: 'credit' });
+    expect(list.items.length).toBeGreaterThan(90);
+    expect(list.items.find((m: { name: string }) => m.name === 'grpo_advantage')).toMatchObject({ kind: 'credit' });
     expect(document(await at.run(['method', 'show', 'grpo_advantage', '--json']))).toMatchObject({
       name: 'grpo_advantage',
       params: { scale_std: true },

@@ -3,8 +3,9 @@ import { once } from 'node:events';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { ALL_METHODS } from '../../cli/commands/method.ts';
-import { METHOD_EXAMPLES } from '../../cli/methods/method-examples.ts';
+import { METHOD_EXAMPLES } from '../../api/operations/method/examples.ts';
+import { METHODS } from '../../store/evaluate/methods/find.ts';
+import { LOSS_METHODS } from '../../trainer/model/losses/catalogue.ts';
 import { expectClose } from '../store/methods/close.ts';
 import { EXAMPLES } from '../store/methods/examples.ts';
 import { LOSS_EXAMPLES } from '../store/methods/loss-examples.ts';
@@ -19,9 +20,9 @@ const answersOf = ({ out }: Ended): Answer[] =>
     .split('\n')
     .filter((line) => line !== '')
     .map((line) => JSON.parse(line));
-const ask = (input: string) => at.run(['method', 'run', '--ndjson'], input);
+const ask = (input: string) => at.run(['method', 'run-lines'], input);
 
-describe('troupe method run --ndjson', () => {
+describe('troupe method run-lines', () => {
   it('answers every worked example with what its source gives, to 1e-6, in order and in one process', async () => {
     const asked = [...EXAMPLES, ...LOSS_EXAMPLES];
     const ended = await ask(asked.map(({ method, input }) => `${JSON.stringify({ method, input })}\n`).join(''));
@@ -96,7 +97,7 @@ describe('troupe method run --ndjson', () => {
 
   /** A good line before each bad one and a good one at the end, in one process. */
   const answered = (async () => {
-    const running = at.start(['method', 'run', '--ndjson']);
+    const running = at.start(['method', 'run-lines']);
     for (const [, line] of REFUSED) {
       running.child.stdin.write(`${good}\n`);
       running.child.stdin.write(line);
@@ -147,22 +148,21 @@ describe('troupe method run --ndjson', () => {
 
   it('reads a file', async () => {
     writeFileSync(join(at.folder, 'asked.ndjson'), `${good}\n${good}\n`);
-    const ended = await at.run(['method', 'run', '--ndjson', 'asked.ndjson']);
+    const ended = await at.run(['method', 'run-lines', 'asked.ndjson']);
     expect(ended).toMatchObject({ code: 0, out: '{"output":"7"}\n{"output":"7"}\n' });
   });
 
   it.each([
-    ['there is no such file', ['--ndjson', 'none.ndjson'], 1, /none\.ndjson cannot be read: there is no such file/],
-    ['a name stands beside the lines', ['uct', '--ndjson'], 2, /remove "uct"/],
-    ['there is neither a name nor lines', [], 2, /Missing the name of a method/],
+    ['there is no such file', ['run-lines', 'none.ndjson'], 1, /none\.ndjson cannot be read: there is no such file/],
+    ['no method is named', ['run'], 2, /missing required argument 'method'/],
   ] as const)('says so where %s', async (_, words, code, why) => {
-    const ended = await at.run(['method', 'run', ...words]);
+    const ended = await at.run(['method', ...words]);
     expect([ended.code, ended.out]).toEqual([code, '']);
     expect(ended.err).toMatch(why);
   });
 
   it('a line of 100 MB is refused by the limit, in less memory than the line, and the next one answered', async () => {
-    const running = at.start(['method', 'run', '--ndjson']);
+    const running = at.start(['method', 'run-lines']);
     const { stdin, pid } = running.child;
     /** Megabytes, as the kernel counts them; without such a file, memory is not checked. */
     const memory = (what: 'VmRSS' | 'VmHWM'): number => {
@@ -189,7 +189,7 @@ describe('troupe method run --ndjson', () => {
   });
 
   it('does not read on while nobody takes the answers, and loses none', async () => {
-    const running = at.start(['method', 'run', '--ndjson']);
+    const running = at.start(['method', 'run-lines']);
     const { stdin, stdout } = running.child;
     stdout.pause();
     const line = `{"method":"normalise_answer","input":{"text":"${'x'.repeat(256 * 1024)}"}}\n`;
@@ -231,12 +231,14 @@ describe('troupe method run NAME', () => {
 
 describe('troupe method list and show', () => {
   it('lists every method with its kind, a sentence and the teams it is for, the losses too, or those of one kind', async () => {
-    const { methods } = document(await at.run(['method', 'list', '--json'])) as {
-      methods: { name: string; kind: string; teams: string; reads: string[] | null; source: string }[];
+    const { items: methods } = document(await at.run(['method', 'list', '--json'])) as {
+      items: { name: string; kind: string; teams: string; reads: string[] | null; source: string }[];
     };
-    expect(methods.map(({ name }) => name)).toEqual(ALL_METHODS.map(({ name }) => name));
+    expect(methods.map(({ name }) => name).toSorted()).toEqual(
+      [...METHODS, ...LOSS_METHODS].map(({ name }) => name).toSorted(),
+    );
     expect(methods.filter(({ kind }) => kind === 'loss').map(({ name }) => name)).toEqual(
-      LOSS_EXAMPLES.map(({ method }) => method).toSorted((a, b) => names.indexOf(a) - names.indexOf(b)),
+      LOSS_EXAMPLES.map(({ method }) => method).toSorted(),
     );
     const readBy = (name: string) => methods.find((method) => method.name === name)?.reads;
     expect(readBy('grpo_advantage')).toEqual(['episodes', 'steps', 'rewards']);
@@ -297,5 +299,3 @@ describe('troupe method list and show', () => {
     expect([ended.code, ended.err]).toEqual([2, expect.stringContaining('Did you mean boxed_answer?')]);
   });
 });
-
-const names = ALL_METHODS.map(({ name }) => name);

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { METHOD_EXAMPLES } from '../../../cli/methods/method-examples.ts';
+import { METHOD_EXAMPLES } from '../../../api/operations/method/examples.ts';
 import { TroupeError } from '../../../errors.ts';
 import { findMethod, METHODS } from '../../../store/evaluate/methods/find.ts';
 import { runMethod } from '../../../store/evaluate/methods/run.ts';

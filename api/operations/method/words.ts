@@ -1,6 +1,6 @@
 /** A method in words, for people: what the judge reads for it, a row for each parameter and for each field of the input. */
-import { readingsOf, readsRewards } from '../../store/evaluate/judging/judged.ts';
-import type { Method } from '../../store/evaluate/methods/method.ts';
+import { readingsOf, readsRewards } from '../../../store/evaluate/judging/judged.ts';
+import type { Method } from '../../../store/evaluate/methods/method.ts';
 
 const READS = 'in a judging: name of a reward method before it, whose rewards it takes; null for the recorded ones';
 
@@ -29,7 +29,7 @@ export const judgeReads = (method: Method): readonly string[] | null =>
     : ['episodes', 'steps', ...readingsOf(method, method.params as Readonly<Record<string, unknown>>)];
 
 /** The same as one text. */
-export const judgeReadsText = (method: Method): string => judgeReads(method)?.join(', ') ?? 'nothing: by hand only';
+export const judgeReadsText = (reads: readonly string[] | null): string => reads?.join(', ') ?? 'nothing: by hand only';
 
 /** Every parameter with its default. In a judging, `reads` names the reward method whose rewards are taken in place of the recorded ones. */
 export const parametersOf = (method: Method): Readonly<Record<string, unknown>> => ({
@@ -38,9 +38,9 @@ export const parametersOf = (method: Method): Readonly<Record<string, unknown>> 
 });
 
 /** Name, default and what is taken of each parameter. */
-export function parameterRows(method: Method): [string, string, string][] {
-  const limitOf = method.limits as Readonly<Record<string, Schema | undefined>> | undefined;
-  return Object.entries(parametersOf(method)).map(([name, value]) => [
+export function parameterRows({ params, limits }: Pick<Method, 'params' | 'limits'>): [string, string, string][] {
+  const limitOf = limits as Readonly<Record<string, Schema | undefined>> | undefined;
+  return Object.entries(params as object).map(([name, value]) => [
     name,
     JSON.stringify(value),
     name === 'reads' ? READS : words(limitOf?.[name] ?? { type: typeof value }),
@@ -48,7 +48,7 @@ export function parameterRows(method: Method): [string, string, string][] {
 }
 
 /** Field, what is taken, and whether it may be left out. `[]` is each entry of a list, `.NAME` each name of an object. */
-export function methodFields({ input }: Method): [string, string, string][] {
+export function methodFields({ input }: Pick<Method, 'input'>): [string, string, string][] {
   return fieldsOf(resolved(input as Schema), '', new Set());
 }
 
