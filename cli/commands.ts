@@ -154,7 +154,6 @@ export const COMMANDS: Readonly<Record<string, () => Promise<{ readonly addTo: A
   },
   blame: () => import('./commands/blame.ts'),
   passes: () => import('./commands/passes.ts'),
-  filter: () => import('./commands/filter.ts'),
   train: () => import('./commands/train.ts'),
   sample: () => import('./commands/sample.ts'),
   logprobs: () => import('./commands/logprobs.ts'),
@@ -165,7 +164,6 @@ export const COMMANDS: Readonly<Record<string, () => Promise<{ readonly addTo: A
   restore: () => import('./commands/restore.ts'),
   upgrade: () => import('./commands/upgrade.ts'),
   log: () => import('./commands/log.ts'),
-  reconcile: () => import('./commands/reconcile.ts'),
   prune: () => import('./commands/prune.ts'),
   bench: () => import('./commands/bench.ts'),
 };

@@ -15,6 +15,7 @@ import { type EpisodeRule, readEpisodeRules } from '../ingest/traces/otlp/episod
 import { patiently } from '../store/db/patience.ts';
 import type { Db } from '../store/db/pool.ts';
 import { originalsIn } from '../store/log/originals.ts';
+import type { Topic } from '../store/log/reconcile.ts';
 import { projectAll } from '../store/projecting/projector.ts';
 import { type Home, homeAt, openHome } from '../store/server/home.ts';
 import { sealedFile } from '../store/server/sealed.ts';
@@ -115,11 +116,16 @@ export const operationContext = (context: Context, by: string): ChangeContext =>
   env: process.env,
   version: VERSION,
   by,
+  topic: () => topicOf(context),
   progress: () => {},
   say: () => {},
   workOnRun: async (run, of) => (await import('./processes/plan-worker.ts')).workOnRun(context, run, of),
   signal: new AbortController().signal,
 });
+
+/** What the topic records of itself, where that is the log. */
+export const topicOf = async ({ source }: Pick<Context, 'source'>): Promise<Topic | undefined> =>
+  source === null ? undefined : { name: source.name, ...(await source.facts()) };
 
 /** Of the embedded server; null where there is none yet. */
 function passwordOf(home: Home): string | null {

@@ -174,6 +174,10 @@ async function withOperationContext<T>(
       home: homeAt(config.home),
       version: VERSION,
       catchUp,
+      topic: async () => {
+        const { topicOf, withLog } = await import('./context.ts');
+        return withLog(opened, topicOf);
+      },
       progress: () => {},
       say: () => {},
       signal: new AbortController().signal,

@@ -140,6 +140,13 @@ export const CASES: readonly Case[] = [
   ['compare', () => ({ first: 'pair', second: 'solo', level: 0.9 }), { level: 0.9, first: { id: 'pair' }, mixed: 0 }],
   ['compare', () => ({ first: 'pair', second: 'nobody' }), unknown],
   ['checksum', () => ({}), { tables: { episodes: { rows: 2 } } }],
+  ['reconcile', () => ({}), { ok: false, topics: [], split_identities: [] }],
+  [
+    'filter',
+    () => ({ filter: 'role = coder and reward >= 0.5' }),
+    { filter: { and: [{ field: 'role' }, { field: 'reward', value: 0.5 }] }, sql: expect.stringContaining('coder') },
+  ],
+  ['filter', () => ({ filter: 'reward >' }), { code: 'recipe_invalid' }],
   ['rebuild', () => ({}), { archived: 0, left_out: 0, not_judged: [] }],
   [
     'dataset.freeze',

@@ -25,6 +25,8 @@ export const ROUTES: Readonly<Record<string, readonly [method: string, path: str
   lineage: ['GET', '/v1/lineage/:id'],
   compare: ['GET', '/v1/compare'],
   checksum: ['GET', '/v1/checksum'],
+  reconcile: ['GET', '/v1/reconcile'],
+  filter: ['POST', '/v1/filter'],
   rebuild: ['POST', '/v1/rebuild', 'long'],
   'method.list': ['GET', '/v1/methods'],
   'method.run': ['POST', '/v1/methods/:method/run'],

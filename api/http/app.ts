@@ -89,6 +89,8 @@ export type AppOptions = OriginOptions & {
   readonly catchUp?: ReadContext['catchUp'];
   /** Where the databases of all projects are. Default: that is not known. */
   readonly server?: ReadContext['server'];
+  /** What the log outside the database records of itself. Default: it is not asked. */
+  readonly topic?: ReadContext['topic'];
   /** The folders of this Troupe. */
   readonly home?: ReadContext['home'];
   readonly version: string;

@@ -12,6 +12,7 @@ import type { DatabaseOptions } from '../../store/db/database.ts';
 import type { Patiently } from '../../store/db/patience.ts';
 import type { Db } from '../../store/db/pool.ts';
 import type { Scope } from '../../store/keys/api-key.ts';
+import type { Topic } from '../../store/log/reconcile.ts';
 import type { Home } from '../../store/server/home.ts';
 
 /** The context of an operation, built by the interface that runs it. */
@@ -47,6 +48,8 @@ export type ReadContext = {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Brings the tables up to what the log holds now, where no projector does. */
   readonly catchUp: () => Promise<unknown>;
+  /** What the log outside the database records of itself, if there is one. */
+  readonly topic: () => Promise<Topic | undefined>;
 };
 
 /** The same for an operation that changes something. */

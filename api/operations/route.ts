@@ -49,7 +49,7 @@ export function overHttp(operation: Operation): Operation | null {
 export function routeOf(operation: Operation): Route {
   const verb = verbOf(operation);
   const isNew = /^(add|create|start)$/.test(verb);
-  const inPath = isNew ? null : idOf(operation);
+  const inPath = isNew || (verb === '' && operation.body) ? null : idOf(operation);
   const noun = nounOf(operation);
   const one = `${verb === '' ? `/v1/${noun}` : collectionOf(noun)}${inPath === null ? '' : `/:${inPath}`}`;
   const { changes, body, long } = operation;

@@ -7,7 +7,7 @@ import { readHosts } from '../../api/http/origin.ts';
 import type { Config } from '../../config.ts';
 import type { Redactor } from '../../ingest/events/redact.ts';
 import { sealedKeys } from '../../store/keys/sealed-keys.ts';
-import type { Context } from '../context.ts';
+import { type Context, topicOf } from '../context.ts';
 import { serverOf } from '../database.ts';
 import { VERSION } from '../version.ts';
 import { loopbackIsOpen } from './first-key.ts';
@@ -105,6 +105,7 @@ export async function openServing(context: Context, options: ServingOptions): Pr
     server: async () => serverOf(config),
     env: process.env,
     home: context.home,
+    topic: () => topicOf(context),
     version: VERSION,
     ingestOnly: role === 'ingest',
     ...(offload ? { offload } : {}),

@@ -46,6 +46,7 @@ export const operationContext = (served: ServerContext): ChangeContext => ({
   env: {},
   redactor: createRedactor([]),
   episodes: [],
+  topic: async () => undefined,
   catchUp: () => waitProjected(served.db, { log: served.log, timeoutMs: CATCH_UP_MS }),
   ...served,
   by: 'http',
