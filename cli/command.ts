@@ -3,11 +3,11 @@ import { userInfo } from 'node:os';
 import { type Command, CommanderError, InvalidArgumentError } from 'commander';
 import { bytesOf } from '../api/operations/bytes.ts';
 import { loadConfig } from '../config.ts';
-import { countText, EXIT, TroupeError } from '../errors.ts';
+import { EXIT, TroupeError } from '../errors.ts';
 import { environmentError } from '../store/db/faults.ts';
 import type { Context } from './context.ts';
 import type { OpenDatabase } from './database.ts';
-import { printJson, say } from './output.ts';
+import { answer, printJson, say } from './output.ts';
 import { loadOwn } from './own-modules.ts';
 import { refuseUnknownVariables } from './variables.ts';
 
@@ -79,8 +79,7 @@ async function guarded(flags: Flags, work: () => Promise<number | undefined>): P
   } catch (error) {
     const known = error instanceof TroupeError ? error : environmentError(error);
     const message = known?.message ?? (error instanceof Error ? error.message : String(error));
-    if (flags.json)
-      printJson({ error: { code: known?.code ?? 'internal', message, ...(known && plainDetail(known)) } });
+    answer(flags, { error: { code: known?.code ?? 'internal', message, ...(known && plainDetail(known)) } }, '');
     const hint = known?.detail.hint;
     say(`troupe: ${message}${hint && !message.includes(hint) ? `\n  ${hint}` : ''}`, 'error');
     // Not one of ours, so a fault of Troupe: whoever looks for it needs the place.
@@ -147,15 +146,6 @@ export const number = (name: string) => (text: string) => {
   if (text.trim() !== '' && Number.isFinite(value)) return value;
   throw new InvalidArgumentError(`--${name} should be a number.`);
 };
-
-/** The first `--limit` rows of a list that was read one row further, and whether there are more. If there are, a line says so, except with `--json`. */
-export function newest<R>(read: readonly R[], flags: Flags, what: string): { rows: readonly R[]; truncated: boolean } {
-  const limit = flags.limit as number;
-  const truncated = read.length > limit;
-  if (truncated && !flags.json)
-    say(`Only the newest ${countText(limit, what)} ${limit === 1 ? 'is' : 'are'} listed; --limit N lists more.`);
-  return { rows: read.slice(0, limit), truncated };
-}
 
 /** Who does it: the option `--by`, else the user of this machine. */
 export const who = ({ by }: Flags): string => (by === undefined ? userInfo().username : String(by));

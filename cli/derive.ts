@@ -13,11 +13,11 @@ import { verbOf } from '../api/operations/names.ts';
 import { type ChangeContext, type Operation, type ReadContext, writingOf } from '../api/operations/operation.ts';
 import { inputOf, perform } from '../api/operations/perform.ts';
 import { contentOf } from '../api/operations/route.ts';
-import { read } from '../document.ts';
+import { meantBy, read } from '../document.ts';
 import { EXIT, got, TroupeError, unreadable } from '../errors.ts';
 import { homeAt } from '../store/server/home.ts';
 import { type Flags, plainCommand, untilInterrupted, who } from './command.ts';
-import { paint, print, printJson, progressBar, say, table } from './output.ts';
+import { answer, paint, progressBar, remark, say, table } from './output.ts';
 import { VERSION } from './version.ts';
 
 /** A field of an input; of a map with known names each of them is one. */
@@ -52,6 +52,17 @@ async function addOperation(group: Command, operation: Operation): Promise<void>
   const fields = fieldsOf(operation.input);
   const command = verb === '' ? group : group.command(verb, { isDefault: verb === 'list' || verb === 'start' });
   command.description(about);
+  // A word after the noun that is no verb would be an argument of its list.
+  if (verb === 'list')
+    command.allowExcessArguments().hook('preAction', (_, { args, registeredArguments }) => {
+      if (args.length > registeredArguments.length)
+        group.error(
+          `error: unknown command '${args[0]}'.${meantBy(
+            args[0],
+            group.commands.map((one) => one.name()),
+          )}`,
+        );
+    });
   for (const { path, schema, required } of fields) {
     const { position, file, repeated, value } = writingOf(schema);
     const [name] = path as [string];
@@ -75,13 +86,10 @@ async function addOperation(group: Command, operation: Operation): Promise<void>
       return showing(operation, context, input, flags);
     });
     if (output === undefined) return EXIT.done;
-    if (flags.json) printJson(output);
-    else {
-      const text = await operation.text();
-      const shown = text(output, { paint, table, say: flags.quiet ? () => {} : say });
-      if (shown !== '') print(shown);
-      for (const warning of (output as { warnings?: readonly string[] }).warnings ?? []) say(warning);
-    }
+    const text = await operation.text();
+    answer(flags, output, () => text(output, { paint, table, say: flags.quiet ? () => {} : say }));
+    for (const warning of (output as { warnings?: readonly string[] }).warnings ?? [])
+      remark({ ...flags, quiet: false }, warning);
     return operation.exit?.(output) ?? EXIT.done;
   });
 }
@@ -128,10 +136,9 @@ async function showing(
   flags: Flags,
 ): Promise<unknown> {
   if (operation.long === undefined) return perform(operation, context, input);
-  const quiet = flags.quiet === true || flags.json === true;
-  const bar = progressBar(operation.long, { quiet });
+  const bar = progressBar(operation.long, flags);
   const signal = untilInterrupted();
-  const watched = { ...context, progress: bar.update, say: quiet ? () => {} : (text: string) => say(text), signal };
+  const watched = { ...context, progress: bar.update, say: (text: string) => remark(flags, text), signal };
   return perform(operation, watched, input).finally(() => {
     bar.stop();
     // A step of a training cannot be stopped, and does not hold up the end.

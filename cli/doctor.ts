@@ -12,8 +12,9 @@ import { awaitedTypes } from '../store/log/replay-newer.ts';
 import { LONG_WAIT_S, lag, oldestWaiting, partitionLags } from '../store/projecting/positions.ts';
 import { type LeftBehind, leftBehind } from '../store/server/elsewhere.ts';
 import { homeAt } from '../store/server/home.ts';
+import type { Flags } from './command.ts';
 import { type Context, withContext } from './context.ts';
-import { paint, print, printJson, table } from './output.ts';
+import { answer, paint, table } from './output.ts';
 import { processesHere } from './processes/process-id.ts';
 import { VERSION } from './version.ts';
 
@@ -24,7 +25,6 @@ type Check = {
   readonly warns?: true;
   readonly detail: string;
 };
-type Flags = Readonly<Record<string, unknown>>;
 
 /** A process beats every 3 s; a step of a model may hold it up for a while. */
 const SILENT_S = 30;
@@ -40,18 +40,20 @@ export async function doctor(flags: Flags): Promise<number> {
   }));
   const role = flags.role === undefined ? null : String(flags.role);
   const checks = role === null ? await machineChecks(flags, config) : await roleChecks(flags, role);
-  if (flags.json) printJson({ version: VERSION, ...(role === null ? { settings } : {}), checks });
-  else {
-    if (role === null)
-      print(
-        table(
-          ['setting', 'value', 'origin'],
-          settings.map((s) => [s.setting, s.value, s.origin]),
-        ),
-      );
-    for (const { check, ok, warns, detail } of checks)
-      print(`${ok ? (warns ? paint.yellow('!') : paint.green('✓')) : paint.red('✗')} ${check}: ${detail}`);
-  }
+  const settingsTable = () =>
+    table(
+      ['setting', 'value', 'origin'],
+      settings.map((s) => [s.setting, s.value, s.origin]),
+    );
+  answer(flags, { version: VERSION, ...(role === null ? { settings } : {}), checks }, () =>
+    [
+      ...(role === null ? [settingsTable()] : []),
+      ...checks.map(
+        ({ check, ok, warns, detail }) =>
+          `${ok ? (warns ? paint.yellow('!') : paint.green('✓')) : paint.red('✗')} ${check}: ${detail}`,
+      ),
+    ].join('\n'),
+  );
   return checks.every((check) => check.ok) ? EXIT.done : EXIT.failed;
 }
 

@@ -68,10 +68,18 @@ export const print = (text: string): void => {
   process.stdout.write(`${shownTo(process.stdout, text)}\n`);
 };
 
-/** What a command has found or done: one document with `--json`, else text for people. */
-export function answer({ json = false }: { readonly json?: boolean }, found: unknown, text: string): void {
+type OutputFlags = { readonly json?: boolean; readonly quiet?: boolean };
+
+/** What a command has found or done: one document with `--json`, else text for people, if there is any. */
+export function answer({ json = false }: OutputFlags, found: unknown, text: string | (() => string)): void {
+  const shown = json || typeof text === 'string' ? text : text();
   if (json) printJson(found);
-  else print(text);
+  else if (shown !== '') print(shown as string);
+}
+
+/** Says something beside the answer, where a person reads it. */
+export function remark({ json = false, quiet = false }: OutputFlags, text: string): void {
+  if (!json && !quiet) say(text);
 }
 
 const graphemes = new Intl.Segmenter();
@@ -117,8 +125,8 @@ function cell(value: unknown, most: number): string {
 export type Bar = { readonly update: (done: number, total: number, note?: string) => void; readonly stop: () => void };
 
 /** A progress bar with time left on a terminal; elsewhere one line every few seconds, so that logs stay short. */
-export function progressBar(label: string, { quiet = false } = {}): Bar {
-  if (quiet) return { update: () => {}, stop: () => {} };
+export function progressBar(label: string, { quiet = false, json = false }: OutputFlags = {}): Bar {
+  if (quiet || json) return { update: () => {}, stop: () => {} };
   if (!process.stderr.isTTY) {
     let next = 0;
     let whole = false;

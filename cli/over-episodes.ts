@@ -6,7 +6,7 @@ import type { Pass } from '../trainer/sample/passes.ts';
 import type { Flags } from './command.ts';
 import { withContext } from './context.ts';
 import { episodeFilter } from './episode-filter.ts';
-import { print, printJson, progressBar, table } from './output.ts';
+import { answer, printJson, progressBar, table } from './output.ts';
 
 export const EPISODES = 'ids of episodes, separated by commas, or a filter as in a recipe: reward > 0';
 
@@ -29,9 +29,7 @@ export async function overEpisodes(flags: Flags, pass: Pass): Promise<number> {
     await catchUp();
     const episodes = await chosenEpisodes(db, String(flags.episodes));
     const model = await openModelForIds(String(flags.model));
-    const bar = progressBar(pass.of === 'values' ? 'Values' : 'Log-probabilities', {
-      quiet: flags.quiet === true || flags.json === true,
-    });
+    const bar = progressBar(pass.of === 'values' ? 'Values' : 'Log-probabilities', flags);
     const printed: PassLine[] = [];
     const passed = await passEpisodes(episodes, pass, {
       db,
@@ -51,7 +49,7 @@ export async function overEpisodes(flags: Flags, pass: Pass): Promise<number> {
     if (flags.record) await catchUp();
     const { rows: steps, tokens, recorded, known, refused } = passed;
     const why = reasonsOf(refused);
-    const answer = {
+    const found = {
       checkpoint_id: model.id,
       pass: pass.name,
       episodes: episodes.length,
@@ -60,14 +58,14 @@ export async function overEpisodes(flags: Flags, pass: Pass): Promise<number> {
       ...(flags.record ? { recorded, known } : {}),
       refused: { steps: refused.length, reasons: why, examples: refused.slice(0, EXAMPLES) },
     };
-    if (flags.json || !flags.record) {
-      const rows = printed.map(({ numbers, ...row }) => ({ ...row, [pass.of]: numbers }));
-      printJson(flags.record ? answer : { ...answer, rows });
-    } else {
-      const { steps } = answer.refused;
-      print(table(['what', 'value'], Object.entries({ ...answer, refused: steps })));
-      if (steps > 0) print(table(['refused because', 'steps'], Object.entries(why)));
-    }
+    if (flags.record)
+      answer(flags, found, () =>
+        [
+          table(['what', 'value'], Object.entries({ ...found, refused: refused.length })),
+          ...(refused.length > 0 ? [table(['refused because', 'steps'], Object.entries(why))] : []),
+        ].join('\n'),
+      );
+    else printJson({ ...found, rows: printed.map(({ numbers, ...row }) => ({ ...row, [pass.of]: numbers })) });
     return refused.length > 0 ? EXIT.refused : EXIT.done;
   });
 }

@@ -21,7 +21,7 @@ import { runJobs } from '../../store/queue/jobs/worker.ts';
 import { annotatedText, modesText, scoresText } from '../blame-text.ts';
 import { type Flags, projectCommand, untilInterrupted, wholeNumber } from '../command.ts';
 import type { Context } from '../context.ts';
-import { answer, print, printJson, say, table } from '../output.ts';
+import { answer, printJson, say, table } from '../output.ts';
 import { chatEndpoint, checkedEndpoint } from '../training/chat-endpoint.ts';
 import { pause } from '../waiting.ts';
 
@@ -48,23 +48,12 @@ function listCommand(blame: Command): void {
     async ({ db, catchUp }, _, flags) => {
       await catchUp();
       const rows = await rowsOf(db, listed(flags as { episode?: string; method?: string }));
-      if (flags.json) printJson({ blames: rows });
-      else
-        print(
-          table(
-            ['episode', 'author', 'rank', 'agent', 'entry', 'step', 'value', 'reason'],
-            rows.map((row) => [
-              row.episode_id,
-              row.says,
-              row.rank,
-              row.agent_id,
-              row.entry,
-              row.step_id,
-              row.value,
-              row.reason,
-            ]),
-          ),
-        );
+      answer(flags, { blames: rows }, () =>
+        table(
+          ['episode', 'author', 'rank', 'agent', 'entry', 'step', 'value', 'reason'],
+          rows.map((r) => [r.episode_id, r.says, r.rank, r.agent_id, r.entry, r.step_id, r.value, r.reason]),
+        ),
+      );
     },
   );
 }

@@ -4,7 +4,7 @@ import type { Command } from 'commander';
 import { loadConfig } from '../../config.ts';
 import { homeAt } from '../../store/server/home.ts';
 import { plainCommand } from '../command.ts';
-import { print, printJson } from '../output.ts';
+import { answer } from '../output.ts';
 
 /** Its roles have 9 s each, all at once, before they are killed; a processor may be busy. */
 const PATIENCE_MS = 60_000;
@@ -27,13 +27,13 @@ export function addTo(program: Command): void {
       const project = projectOf({ ...serverOf(config), ...namedProject(config) });
       const home = homeAt(config.home);
       const pid = existsSync(home.run) ? await endUp(home, project, PATIENCE_MS) : null;
-      if (flags.json) printJson({ home: home.root, project, pid });
-      else
-        print(
-          pid === null
-            ? `No \`troupe up\` runs on the home ${home.root} for project ${project}.`
-            : `Ended the \`troupe up\` on the home ${home.root} for project ${project} (process ${pid}).`,
-        );
+      answer(
+        flags,
+        { home: home.root, project, pid },
+        pid === null
+          ? `No \`troupe up\` runs on the home ${home.root} for project ${project}.`
+          : `Ended the \`troupe up\` on the home ${home.root} for project ${project} (process ${pid}).`,
+      );
     },
   );
 }

@@ -11,7 +11,7 @@ import { databaseCommand, type Flags, plainCommand, projectCommand, wholeNumber 
 import type { Context } from '../context.ts';
 import { namedProject, serverOf } from '../database.ts';
 import { kafkaAccess } from '../kafka-access.ts';
-import { print, printJson, say, table } from '../output.ts';
+import { answer, say, table } from '../output.ts';
 
 export function addTo(program: Command): void {
   const log = program
@@ -31,14 +31,12 @@ export function addTo(program: Command): void {
       ),
     async ({ db }, _, flags) => {
       const logs = await listLogs(db);
-      if (flags.json) printJson({ logs });
-      else
-        print(
-          table(
-            ['log', 'cluster', 'partitions', 'read', 'first read', 'replaced'],
-            logs.map((one) => [one.log, one.cluster, one.partitions, one.read, one.first_read, one.replaced_at]),
-          ),
-        );
+      answer(flags, { logs }, () =>
+        table(
+          ['log', 'cluster', 'partitions', 'read', 'first read', 'replaced'],
+          logs.map((one) => [one.log, one.cluster, one.partitions, one.read, one.first_read, one.replaced_at]),
+        ),
+      );
     },
   );
 
@@ -94,13 +92,12 @@ async function created(flags: Flags): Promise<number> {
         'conflict',
         `Topic ${topic} is there already and has ${other.join(', ')}. Nothing was changed; alter it with Kafka's own tools, or ask for what it has.`,
       );
-    if (flags.json) printJson({ topic, created: made, ...there });
-    else {
-      const copies = there.replication === 1 ? '1 copy' : `${there.replication} copies`;
-      print(
-        `Topic ${topic} ${made ? 'was made' : 'is there already'}: ${there.partitions} partitions, ${copies} of each.`,
-      );
-    }
+    const copies = there.replication === 1 ? '1 copy' : `${there.replication} copies`;
+    answer(
+      flags,
+      { topic, created: made, ...there },
+      `Topic ${topic} ${made ? 'was made' : 'is there already'}: ${there.partitions} partitions, ${copies} of each.`,
+    );
     return EXIT.done;
   } catch (error) {
     throw kafkaError(error, topic);
@@ -142,8 +139,11 @@ async function adopted({ db, source, config, patiently }: Context, flags: Flags)
   const { known, now, why } = await patiently(() => lookToAdopt(db, source));
   const clusterNow = now.cluster ?? 'unknown';
   if (why === null) {
-    if (flags.json) printJson({ adopted: false, log: known.label, cluster: now.cluster });
-    else print(`${known.label} in cluster ${clusterNow} is the log that was read: there is nothing to adopt.`);
+    answer(
+      flags,
+      { adopted: false, log: known.label, cluster: now.cluster },
+      `${known.label} in cluster ${clusterNow} is the log that was read: there is nothing to adopt.`,
+    );
     return EXIT.done;
   }
   const records = now.partitions.reduce((sum, { begin, end }) => sum + end - begin, 0);
@@ -155,7 +155,10 @@ async function adopted({ db, source, config, patiently }: Context, flags: Flags)
   if (!flags.yes && !(await agreed('Its beginning is where reading goes on. Type adopt to go on: ', 'adopt')))
     throw new TroupeError('usage', 'Nothing was adopted. Pass --yes to confirm.');
   const label = await adopt(db, source, { known, partitions: config.kafka_partitions, patiently });
-  if (flags.json) printJson({ adopted: true, log: label, replaced: known.label, why });
-  else print(`Adopted as ${label}: it is read from its beginning. What ${known.label} gave stays in the tables.`);
+  answer(
+    flags,
+    { adopted: true, log: label, replaced: known.label, why },
+    `Adopted as ${label}: it is read from its beginning. What ${known.label} gave stays in the tables.`,
+  );
   return EXIT.done;
 }

@@ -6,7 +6,7 @@ import { EXIT, TroupeError, unreadable } from '../../errors.ts';
 import { homeAt } from '../../store/server/home.ts';
 import type { StepRow } from '../../trainer/learn/data/training-rows.ts';
 import { type Flags, plainCommand, wholeNumber } from '../command.ts';
-import { print, printJson } from '../output.ts';
+import { answer } from '../output.ts';
 import { EPISODES, overEpisodes, RECORD } from '../over-episodes.ts';
 import { speaker } from '../speaker.ts';
 
@@ -52,8 +52,7 @@ async function ofFile(flags: Flags): Promise<number> {
   const { policy } = await speaker(String(flags.model), config.threads);
   const logprobs = await policy.logprobs(rows.map((row) => ({ promptIds: row.slice(0, 1), tokenIds: row.slice(1) })));
   await policy.close();
-  if (flags.json) printJson({ logprobs });
-  else for (const row of logprobs) print(row.map((x) => x.toFixed(4)).join(' '));
+  answer(flags, { logprobs }, () => logprobs.map((row) => row.map((x) => x.toFixed(4)).join(' ')).join('\n'));
   return EXIT.done;
 }
 

@@ -6,7 +6,7 @@ import { lowerFilter } from '../../store/filter/select.ts';
 import { type Flags, plainCommand, wholeNumber } from '../command.ts';
 import { withContext } from '../context.ts';
 import { episodeFilter } from '../episode-filter.ts';
-import { print, printJson, progressBar, table } from '../output.ts';
+import { answer, progressBar, table } from '../output.ts';
 import { EXAMPLES } from '../over-episodes.ts';
 
 export function addTo(program: Command): void {
@@ -39,7 +39,7 @@ async function embedTasks(flags: Flags): Promise<number> {
     const where =
       flags.where === undefined ? null : lowerFilter(await episodeFilter(db, String(flags.where), '--where'));
     const model = await openEmbedder(String(flags.model), { threads: config.threads });
-    const bar = progressBar('Vectors', { quiet: flags.quiet === true || flags.json === true });
+    const bar = progressBar('Vectors', flags);
     const refused: { task_id: string; reason: string }[] = [];
     const counts = { tasks: 0, recorded: 0, known: 0, cut: 0 };
     try {
@@ -76,14 +76,14 @@ async function embedTasks(flags: Flags): Promise<number> {
     }
     await catchUp();
     const why = [...groupBy(refused, ({ reason }) => reason)].map(([reason, of]) => [reason, of.length] as const);
-    const answer = { model_id: model.id, ...counts };
+    const facts = { model_id: model.id, ...counts };
     const examples = refused.slice(0, EXAMPLES);
-    if (flags.json)
-      printJson({ ...answer, refused: { tasks: refused.length, reasons: Object.fromEntries(why), examples } });
-    else {
-      print(table(['what', 'value'], Object.entries({ ...answer, refused: refused.length })));
-      if (refused.length > 0) print(table(['refused because', 'tasks'], why));
-    }
+    answer(flags, { ...facts, refused: { tasks: refused.length, reasons: Object.fromEntries(why), examples } }, () =>
+      [
+        table(['what', 'value'], Object.entries({ ...facts, refused: refused.length })),
+        ...(refused.length > 0 ? [table(['refused because', 'tasks'], why)] : []),
+      ].join('\n'),
+    );
     return refused.length > 0 ? EXIT.refused : EXIT.done;
   });
 }

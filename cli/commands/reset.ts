@@ -6,7 +6,7 @@ import { loadConfig } from '../../config.ts';
 import { TroupeError } from '../../errors.ts';
 import { type Home, homeAt } from '../../store/server/home.ts';
 import { plainCommand } from '../command.ts';
-import { print, printJson } from '../output.ts';
+import { answer } from '../output.ts';
 
 export function addTo(program: Command): void {
   plainCommand(
@@ -26,8 +26,11 @@ export function addTo(program: Command): void {
           `This would remove everything Troupe stores in ${home.root}. Pass --yes to confirm.`,
         );
       if (there) await removeHome(home);
-      if (flags.json) printJson({ home: home.root, removed: there });
-      else print(there ? `Removed everything Troupe stored in ${home.root}.` : `There is no home at ${home.root}.`);
+      answer(
+        flags,
+        { home: home.root, removed: there },
+        there ? `Removed everything Troupe stored in ${home.root}.` : `There is no home at ${home.root}.`,
+      );
     },
   );
 }

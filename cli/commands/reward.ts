@@ -10,7 +10,7 @@ import { programEnv } from '../../trainer/loop/play/by-command.ts';
 import { REWARD, type RewardReport, rewardHandler } from '../../trainer/loop/rewards/job.ts';
 import { findScorer, readScorers } from '../../trainer/loop/rewards/source.ts';
 import { projectCommand, untilInterrupted, wholeNumber } from '../command.ts';
-import { print, printJson } from '../output.ts';
+import { answer } from '../output.ts';
 
 const HELP = `
 Takes closed episodes without a reward, and records what the source gives as feedback. An episode that the source gives no reward stays
@@ -60,11 +60,14 @@ export function addTo(program: Command): void {
       const result = (await waitForJob(db, id, { timeoutMs: LONGEST_MS }).finally(() => done.abort())) as RewardReport;
       await working;
       await catchUp();
-      if (flags.json) printJson({ job_id: id, ...result });
-      else {
-        print(`Rewarded: ${result.rewarded} of ${countText(result.episodes, 'episode')} without a reward.`);
-        for (const [reason, episodes] of Object.entries(result.failed)) print(`${episodes}: ${reason}`);
-      }
+      answer(
+        flags,
+        { job_id: id, ...result },
+        [
+          `Rewarded: ${result.rewarded} of ${countText(result.episodes, 'episode')} without a reward.`,
+          ...Object.entries(result.failed).map(([reason, episodes]) => `${episodes}: ${reason}`),
+        ].join('\n'),
+      );
       if (interrupted.aborted) return EXIT.interrupted;
       return result.rewarded === result.episodes ? EXIT.done : EXIT.failed;
     },

@@ -4,7 +4,7 @@ import { loadConfig } from '../../config.ts';
 import { TroupeError } from '../../errors.ts';
 import { type Flags, plainCommand, untilInterrupted, wholeNumber } from '../command.ts';
 import type { Context } from '../context.ts';
-import { printJson, say, sayTo } from '../output.ts';
+import { answer, say, sayTo } from '../output.ts';
 import type { RoleFacts } from '../processes/children.ts';
 import type { ListenAt } from '../processes/role.ts';
 import { ROLE_NAMES } from '../processes/role-names.ts';
@@ -46,9 +46,7 @@ export function addTo(program: Command): void {
       (await import('../processes/role-metrics.ts')).answerCounts();
       const options = {
         signal: untilInterrupted(),
-        onReady: (facts: RoleFacts) => {
-          if (flags.json) printJson(facts);
-        },
+        onReady: (facts: RoleFacts) => answer(flags, facts, ''),
         ...(flags.policy ? { policy: String(flags.policy) } : {}),
         ...(flags.model ? { model: String(flags.model) } : {}),
         ...(role === 'infer' ? { listen: listenAt(flags) } : {}),

@@ -36,7 +36,8 @@ export function addTo(program: Command): void {
           next = page.next;
         }
       };
-      const truncated = await (flags.json
+      const { json = false } = flags;
+      const truncated = await (json
         ? writePagesAsOne(pages(), folderToWaitIn(config), (text) => process.stdout.write(text))
         : printPages(first, pages(), flags.full === true));
       if (truncated.length > 0)

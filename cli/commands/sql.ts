@@ -7,7 +7,7 @@ import type { Db } from '../../store/db/pool.ts';
 import type { SqlCaps } from '../../store/explore/sql/sql.ts';
 import { databaseCommand, type Flags, untilInterrupted, wholeNumber } from '../command.ts';
 import type { OpenDatabase } from '../database.ts';
-import { answer, print, printJson, say, table } from '../output.ts';
+import { answer, say, table } from '../output.ts';
 
 const FORMATS = ['csv', 'arrow', 'parquet'] as const;
 
@@ -76,7 +76,8 @@ function requireOneAnswer(sql: string | undefined, flags: Flags): void {
   const ignored = without !== undefined ? ['limit', 'timeout'] : flags.explain ? ['limit'] : [];
   const idle = ignored.find((name) => flags[name] !== undefined);
   if (idle !== undefined) throw new TroupeError('usage', `--${idle} has no effect with --${asked[0]}.`);
-  if (flags.format !== undefined && flags.json)
+  const { format, json = false } = flags;
+  if (format !== undefined && json)
     throw new TroupeError('usage', '--format and --json do not go together; give one of them.');
   if (flags.format !== undefined && flags.format !== 'csv' && process.stdout.isTTY)
     throw new TroupeError('usage', `--format ${flags.format} prints bytes; redirect them: > answer.${flags.format}`);
@@ -146,9 +147,7 @@ async function printViews(db: Db, flags: Flags): Promise<void> {
   const { bareName, listViews, nearestView } = await import('../../store/explore/sql/views.ts');
   const views = await listViews(db);
   if (flags.views === true) {
-    if (flags.json) printJson({ views });
-    else for (const { name, about } of views) print(`${name}\n  ${about ?? ''}`);
-    return;
+    return answer(flags, { views }, () => views.map(({ name, about }) => `${name}\n  ${about ?? ''}`).join('\n'));
   }
   const wanted = String(flags.views);
   const view = views.find(({ name }) => name === wanted.toLowerCase() || bareName(name) === wanted);
@@ -161,14 +160,8 @@ async function printViews(db: Db, flags: Flags): Promise<void> {
       hint: '`troupe sql --views` lists them.',
     });
   }
-  if (flags.json) return printJson(view);
-  print(`${view.name}: ${view.about ?? ''}`);
-  print(
-    table(
-      ['column', 'type', 'note'],
-      view.columns.map(({ name, type, note }) => [name, type, note ?? '']),
-    ),
-  );
+  const columns = view.columns.map(({ name, type, note }) => [name, type, note ?? '']);
+  answer(flags, view, () => `${view.name}: ${view.about ?? ''}\n${table(['column', 'type', 'note'], columns)}`);
 }
 
 async function runQuery(db: Db, sql: string, { patiently }: OpenDatabase, flags: Flags): Promise<void> {
@@ -186,12 +179,11 @@ async function runQuery(db: Db, sql: string, { patiently }: OpenDatabase, flags:
     const out = String(flags.out);
     const { askIntoFile } = await import('../../store/explore/sql/sql-file.ts');
     const written = await askIntoFile(db, sql, out, caps);
-    if (flags.json) printJson({ file: out, ...written });
-    else
-      print(
-        `${countText(written.rows, 'row')} of ${countText(written.columns.length, 'column')} in ${out}, ${bytesText(written.bytes)}.`,
-      );
-    return;
+    return answer(
+      flags,
+      { file: out, ...written },
+      `${countText(written.rows, 'row')} of ${countText(written.columns.length, 'column')} in ${out}, ${bytesText(written.bytes)}.`,
+    );
   }
   if (flags.format !== undefined) {
     const { rows, truncated } = await printed(db, sql, caps, flags.format as (typeof FORMATS)[number]);
@@ -201,14 +193,11 @@ async function runQuery(db: Db, sql: string, { patiently }: OpenDatabase, flags:
   const { ask } = await import('../../store/explore/sql/sql.ts');
   const { inJson } = await import('../../store/explore/sql/sql-text.ts');
   const found = await patiently(() => ask(db, sql, caps));
-  if (flags.json) return printJson({ ...found, rows: found.rows.map((row) => row.map(inJson)) });
-  print(
-    table(
-      found.columns.map((column) => column.name),
-      found.rows,
-    ),
-  );
-  if (found.truncated) sayCut(found.rows.length);
+  const { json = false } = flags;
+  const rows = json ? found.rows.map((row) => row.map(inJson)) : found.rows;
+  const heads = found.columns.map((column) => column.name);
+  answer(flags, { ...found, rows }, () => table(heads, rows));
+  if (found.truncated && !json) sayCut(rows.length);
 }
 
 /** Not tried again where the database goes away: some of it is printed already. */

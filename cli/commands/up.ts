@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import { loadConfig } from '../../config.ts';
 import { processCommand, untilInterrupted, wholeNumber } from '../command.ts';
 import { standingMethods } from '../methods/methods-asked.ts';
-import { printJson, say } from '../output.ts';
+import { answer, say } from '../output.ts';
 import { roleSettings } from '../processes/children.ts';
 import { roleLogs } from '../processes/role-logs.ts';
 
@@ -32,7 +32,7 @@ export function addTo(program: Command): void {
         signal: untilInterrupted(),
         onReady: (url) => {
           say(`Troupe is up: ${url}/ · Ctrl-C ends it.`);
-          if (flags.json) printJson({ url, project: context.database.project });
+          answer(flags, { url, project: context.database.project }, '');
         },
       });
     },

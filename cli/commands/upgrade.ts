@@ -6,7 +6,7 @@ import { countText, TroupeError } from '../../errors.ts';
 import { upgradeHome } from '../../store/server/backup/upgrade.ts';
 import { openHome } from '../../store/server/home.ts';
 import { plainCommand } from '../command.ts';
-import { print, printJson } from '../output.ts';
+import { answer } from '../output.ts';
 import { VERSION } from '../version.ts';
 
 export function addTo(program: Command): void {
@@ -31,16 +31,14 @@ export function addTo(program: Command): void {
         version: VERSION,
         now: new Date(),
       });
-      if (flags.json) printJson(report);
-      else if (report.kept === null) print(`The database of ${home.root} has PostgreSQL ${report.to} already.`);
-      else {
-        const projects = report.projects
-          .map(({ project, rows }) => `${project} (${countText(rows, 'row')})`)
-          .join(', ');
-        print(
-          `PostgreSQL ${report.from} to ${report.to}: ${projects || 'no projects'}. The old database is ${report.kept}; remove it once you are sure.`,
-        );
-      }
+      const projects = report.projects.map(({ project, rows }) => `${project} (${countText(rows, 'row')})`).join(', ');
+      answer(
+        flags,
+        report,
+        report.kept === null
+          ? `The database of ${home.root} has PostgreSQL ${report.to} already.`
+          : `PostgreSQL ${report.from} to ${report.to}: ${projects || 'no projects'}. The old database is ${report.kept}; remove it once you are sure.`,
+      );
     },
   );
 }

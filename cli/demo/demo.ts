@@ -1,25 +1,23 @@
 /** `troupe demo`: runs the loop of the example in a project of its own, and prints its plans, its progress and what came out. */
 import { EXIT } from '../../errors.ts';
 import { firstOf, query } from '../../store/db/query.ts';
-import { untilInterrupted } from '../command.ts';
+import { type Flags, untilInterrupted } from '../command.ts';
 import { type Context, withContext } from '../context.ts';
-import { answer, progressBar, say } from '../output.ts';
+import { answer, progressBar, remark, say } from '../output.ts';
 import { type RoleSettings, roleSettings } from '../processes/children.ts';
 import { runDemo } from './demo-loop.ts';
 import { demoReport } from './demo-report.ts';
 
-export async function demo(flags: Readonly<Record<string, unknown>>): Promise<number> {
+export async function demo(flags: Flags): Promise<number> {
   const project = flags.project === undefined ? await freeProject(flags) : String(flags.project);
   const run = async (context: Context) => {
-    const bar = progressBar('Demo', { quiet: flags.quiet === true || flags.json === true });
+    const bar = progressBar('Demo', flags);
     say(`The demo runs in project ${project} of ${context.home.root}.`);
     const result = await runDemo(context, {
       seed: Number(flags.seed),
       rounds: Number(flags.rounds),
       bar,
-      onPlan: (yaml) => {
-        if (!flags.json && !flags.quiet) say(`\n${yaml}`);
-      },
+      onPlan: (yaml) => remark(flags, `\n${yaml}`),
       ...(flags.scale === undefined ? {} : { scale: Number(flags.scale) }),
       settings: withoutFirstKey(roleSettings(context.config)),
       signal: untilInterrupted(),

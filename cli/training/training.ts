@@ -256,7 +256,7 @@ export async function runTraining(
     code_version: VERSION,
   };
   const keep = Number(flags.keep ?? 1);
-  const bar = progressBar('Training', { quiet: flags.quiet === true || flags.json === true });
+  const bar = progressBar('Training', flags);
   const meter = speedometer();
   const signal = untilInterrupted();
   let saved: { readonly id: string; readonly dir: string } | null = null;
