@@ -147,7 +147,6 @@ export const COMMANDS: Readonly<Record<string, () => Promise<{ readonly addTo: A
   reward: () => import('./commands/reward.ts'),
   sql: () => import('./commands/sql.ts'),
   show: () => import('./commands/show.ts'),
-  judge: () => import('./commands/judge.ts'),
   method: async () => {
     const [{ addOperations }, { addTo }] = await Promise.all([import('./derive.ts'), import('./methods/run-lines.ts')]);
     return { addTo: async (program) => addTo(await addOperations(program, 'method')) };

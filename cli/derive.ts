@@ -354,6 +354,8 @@ export function wordsOf(operation: Operation, input: Readonly<Record<string, unk
       return Object.entries(value as object).flatMap(([name, one]) => [...(position ? [] : [flag]), `${name}=${one}`]);
     if (position) return [value].flat().map(String);
     if (value === true) return [flag];
+    if (Array.isArray(value) && writingOf(schema).text === undefined)
+      return [value].flat().flatMap((one) => [flag, String(one)]);
     return [flag, textOf(schema, value)];
   });
   return [...operation.name.split('.'), ...words];
@@ -375,4 +377,5 @@ export function lineOf(operation: Operation, input: Readonly<Record<string, unkn
   return piped === '' ? line : `echo '${piped}' | ${line}`;
 }
 
-const quoted = (text: string): string => (/^[\w./:@=,-]+$/.test(text) ? text : `"${text}"`);
+const quoted = (text: string): string =>
+  /^[\w./:@=,-]+$/.test(text) ? text : text.includes('"') ? `'${text}'` : `"${text}"`;

@@ -12,7 +12,7 @@ import { TroupeError } from '../errors.ts';
 import { type ImportReport, importFiles } from '../ingest/files/import.ts';
 import type { Db } from '../store/db/pool.ts';
 import { noReader, openReader } from '../store/db/reader.ts';
-import { type Judging, judge, type MethodRequest, unjudged } from '../store/evaluate/judging/judge.ts';
+import { type MethodRequest, unjudged } from '../store/evaluate/judging/judge.ts';
 import { ask, type SqlAnswer } from '../store/explore/sql/sql.ts';
 import { closeImported } from '../store/projecting/closing.ts';
 import { analyzeGrown } from '../store/projecting/grown-tables.ts';
@@ -72,8 +72,6 @@ export type Project = Methods & {
   ) => Promise<SqlAnswer>;
   /** Ids of the closed episodes of complete groups that changed since these methods last judged them. */
   readonly unjudged: (methods: readonly MethodRequest[]) => Promise<string[]>;
-  /** Runs methods over these episodes and the others of their groups; without a list, over those that `unjudged` returns. */
-  readonly judge: (methods: readonly MethodRequest[], episodes?: readonly string[]) => Promise<Judging>;
   /** Trains in a process of its own, since a training step blocks the event loop. */
   readonly train: (method: 'sft' | 'dpo' | 'rl', options: TrainOptions) => Promise<TrainResult>;
   /** Closes the connections; the embedded server stops when nobody uses it. */
@@ -119,10 +117,6 @@ async function operationMethods(context: Context): Promise<Methods> {
 
 function methodsOf(context: Context, reader: () => Promise<Db | null>): Omit<Project, 'close' | keyof Methods> {
   const { db, log, source, book, artifacts, originals, redactor, episodes, now, config, catchUp, patiently } = context;
-  const open = async (methods: readonly MethodRequest[]) => {
-    await catchUp();
-    return patiently(() => unjudged(db, methods, { now: now(), closeAfter: config.close_after }));
-  };
   return {
     name: context.database.project,
     import: async (paths, options = {}) => {
@@ -152,11 +146,9 @@ function methodsOf(context: Context, reader: () => Promise<Db | null>): Omit<Pro
       if (asking === null) throw noReader();
       return ask(asking, query, options);
     },
-    unjudged: open,
-    judge: async (methods, episodes) => {
-      const judging = await judge(db, log, { methods, episodes: episodes ?? (await open(methods)), now, patiently });
+    unjudged: async (methods) => {
       await catchUp();
-      return judging;
+      return patiently(() => unjudged(db, methods, { now: now(), closeAfter: config.close_after }));
     },
     train: (method, options) => trained(context, method, options),
   };

@@ -4,7 +4,7 @@
  */
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { parseMethods } from '../cli/methods/methods-asked.ts';
+import { parseMethods } from '../api/operations/judge/methods.ts';
 import { openProject } from '../cli/open-project.ts';
 import { exportDataset } from '../store/datasets/export.ts';
 import { freeze } from '../store/datasets/freeze.ts';
@@ -36,7 +36,7 @@ const project = await openProject({ home });
 try {
   for (const file of JSON.parse(files) as string[]) await project.import(file);
   const methods = recipes.flatMap(({ judge }) => (judge === null ? [] : parseMethods(judge)));
-  await project.judge([...new Map(methods.map((one) => [JSON.stringify(one), one])).values()]);
+  await project.judge({ methods: [...new Map(methods.map((one) => [JSON.stringify(one), one])).values()] });
 } finally {
   await project.close();
 }

@@ -140,6 +140,15 @@ export const CASES: readonly Case[] = [
   ['compare', () => ({ first: 'pair', second: 'solo', level: 0.9 }), { level: 0.9, first: { id: 'pair' }, mixed: 0 }],
   ['compare', () => ({ first: 'pair', second: 'nobody' }), unknown],
   ['checksum', () => ({}), { tables: { episodes: { rows: 2 } } }],
+  [
+    'judge',
+    () => ({ methods: [{ method: 'grpo_advantage', params: { scale_std: false } }], episodes: ['first'] }),
+    { episodes: expect.any(Number), methods: ['grpo_advantage'], close_after: 1800 },
+  ],
+  ['judge', () => ({ methods: [{ method: 'grpo_advantag' }] }), { code: 'method_unknown' }],
+  ['judge', () => ({ episodes: ['nobody'] }), unknown],
+  ['judge', () => ({ share: '3/2' }), { code: 'usage' }],
+  ['judge', () => ({ filter: 'task_id = none' }), { episodes: 0, warnings: [expect.any(String), expect.any(String)] }],
   ['reconcile', () => ({}), { ok: false, topics: [], split_identities: [] }],
   [
     'filter',

@@ -42,7 +42,7 @@ it('imports, judges, freezes, asks and rebuilds', async () => {
   expect(report).toMatchObject({ episodes: 8, steps: 16, errors: [] });
   const methods = [{ method: 'agreement_score' }];
   expect(await project.unjudged(methods)).toHaveLength(8);
-  expect(await project.judge(methods)).toMatchObject({ episodes: 8 });
+  expect(await project.judge({ methods })).toMatchObject({ episodes: 8 });
   expect(await project.unjudged(methods)).toEqual([]);
   const frozen = await project.dataset.freeze({ recipe: { name: 'all', unit: 'step' } });
   expect(frozen.rows).toEqual({ train: 16 });

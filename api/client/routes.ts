@@ -28,6 +28,7 @@ export const ROUTES: Readonly<Record<string, readonly [method: string, path: str
   reconcile: ['GET', '/v1/reconcile'],
   filter: ['POST', '/v1/filter'],
   rebuild: ['POST', '/v1/rebuild', 'long'],
+  judge: ['POST', '/v1/judge', 'long'],
   'method.list': ['GET', '/v1/methods'],
   'method.run': ['POST', '/v1/methods/:method/run'],
   'method.show': ['GET', '/v1/methods/:method'],

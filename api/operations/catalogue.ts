@@ -15,6 +15,7 @@ export const NOUNS = {
   reconcile: () => import('./reconcile.ts'),
   filter: () => import('./filter.ts'),
   rebuild: () => import('./rebuild.ts'),
+  judge: () => import('./judge.ts'),
   method: () => import('./method.ts'),
   jobs: () => import('./jobs.ts'),
   policies: () => import('./policies.ts'),

@@ -1,8 +1,8 @@
 /** `troupe up`: all processes of a project. */
 import type { Command } from 'commander';
+import { standingMethods } from '../../api/operations/judge/methods.ts';
 import { loadConfig } from '../../config.ts';
 import { processCommand, untilInterrupted, wholeNumber } from '../command.ts';
-import { standingMethods } from '../methods/methods-asked.ts';
 import { answer, say } from '../output.ts';
 import { roleSettings } from '../processes/children.ts';
 import { roleLogs } from '../processes/role-logs.ts';

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { comparedText } from '../../cli/commands/judge.ts';
+import { comparedText } from '../../api/operations/judge/text.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import { comparedBy } from '../../store/evaluate/judging/compared.ts';
 import { projectAll } from '../../store/projecting/projector.ts';

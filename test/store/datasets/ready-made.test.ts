@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { parseMethods } from '../../../cli/methods/methods-asked.ts';
+import { parseMethods } from '../../../api/operations/judge/methods.ts';
 import { freeze } from '../../../store/datasets/freeze.ts';
 import { openDataset } from '../../../store/datasets/read.ts';
 import { readyRecipe } from '../../../store/datasets/ready.ts';

@@ -3,7 +3,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { parseMethods } from '../../../cli/methods/methods-asked.ts';
+import { parseMethods } from '../../../api/operations/judge/methods.ts';
 import { openProject, type Project } from '../../../cli/open-project.ts';
 import { type FreezeResult, freeze } from '../../../store/datasets/freeze.ts';
 import { openDataset } from '../../../store/datasets/read.ts';
@@ -60,7 +60,7 @@ describe.skipIf(!data)('published logs (TROUPE_DATA names their folder)', () => 
     folder = mkdtempSync(join(tmpdir(), 'troupe-recipes-'));
     project = await openProject({ home: join(folder, 'home'), databaseUrl: database.url });
     await project.import(['tau-bench', 'who-and-when'].map((name) => join(data, 'data', name)));
-    await project.judge(READY.flatMap(({ judge }) => (judge === null ? [] : parseMethods(judge))));
+    await project.judge({ methods: READY.flatMap(({ judge }) => (judge === null ? [] : parseMethods(judge))) });
     const options = { directory: join(folder, 'datasets'), codeVersion: 'test' };
     for (const { name, text } of READY) frozen.set(name, await freeze(database.db, readRecipe(text), options));
   }, 300_000);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { parseMethods } from '../../cli/methods/methods-asked.ts';
-import { shell } from './support/troupe.ts';
+import { parseMethods } from '../../api/operations/judge/methods.ts';
+import { shell } from '../cli/support/troupe.ts';
 
 describe('methods in one line', () => {
   it('names, parameters in braces, and whose rewards are read', () => {

@@ -1,6 +1,6 @@
 /** Methods as people write them in one line: names, with parameters in braces, separated by commas. */
-import { got, TroupeError } from '../../errors.ts';
-import type { MethodRequest } from '../../store/evaluate/judging/judge.ts';
+import { got, TroupeError } from '../../../errors.ts';
+import type { MethodRequest } from '../../../store/evaluate/judging/judge.ts';
 
 /**
  * `a,b{"x":1}`: what stands in braces is JSON; its `reads` names the reward method whose rewards the method takes.
@@ -21,10 +21,21 @@ export function parseMethods(list: string): MethodRequest[] {
   });
 }
 
+/** The same methods as one line. */
+export const writtenMethods = (methods: readonly MethodRequest[]): string =>
+  methods
+    .map(({ method, params = {}, reads }) => {
+      const inBraces = { ...params, ...(reads === undefined ? {} : { reads }) };
+      return Object.keys(inBraces).length === 0 ? method : `${method}${JSON.stringify(inBraces)}`;
+    })
+    .join();
+
 /** The methods of the setting `judge`. @throws TroupeError `config_invalid` for what cannot always run */
 export async function standingMethods(judge: string | null): Promise<readonly MethodRequest[]> {
   if (judge === null) return [];
-  const { compareEverything, requireRunnable, resolveMethods } = await import('../../store/evaluate/judging/judge.ts');
+  const { compareEverything, requireRunnable, resolveMethods } = await import(
+    '../../../store/evaluate/judging/judge.ts'
+  );
   const wrong = (why: string) =>
     new TroupeError('config_invalid', `The setting judge (TROUPE_JUDGE) cannot run: ${why}`, { field: 'judge' });
   let methods: readonly MethodRequest[];
