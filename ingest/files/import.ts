@@ -149,14 +149,9 @@ class FileImport {
   async run(): Promise<ImportReport> {
     try {
       await this.#takeFiles(this.#files);
-      for (const [format, files] of this.#runs) await this.#takeRuns(files, format);
-      for (const [key, { format, paths }] of this.#folders) {
-        if (!key.startsWith('import:')) await this.#gather(paths.toSorted(), format, true);
-        else
-          for await (const part of gatherParts(paths.toSorted(), this.#check))
-            await this.#keepGathered(part, format, true);
-      }
+      await this.#takeGathered();
       await this.#takeFiles(this.#deferred, true);
+      await this.#takeGathered();
     } catch (error) {
       // What was read before the fault is kept and reported; the caller gets the fault.
       await this.#batches.finish().catch(() => {});
@@ -164,6 +159,19 @@ class FileImport {
     }
     await this.#batches.finish();
     return this.#report();
+  }
+
+  /** Takes the runs of what was read so far, each once. */
+  async #takeGathered(): Promise<void> {
+    for (const [format, files] of this.#runs) await this.#takeRuns(files, format);
+    this.#runs.clear();
+    for (const [key, { format, paths }] of this.#folders) {
+      if (!key.startsWith('import:')) await this.#gather(paths.toSorted(), format, true);
+      else
+        for await (const part of gatherParts(paths.toSorted(), this.#check))
+          await this.#keepGathered(part, format, true);
+    }
+    this.#folders.clear();
   }
 
   #report(): ImportReport {

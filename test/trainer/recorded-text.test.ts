@@ -77,6 +77,7 @@ const WITHOUT_INPUT = new Set([
   'agentscope',
   'agentverse',
   'autogen',
+  'codex-exec',
   'mas-gpt',
   'mast',
   'multiagentbench',

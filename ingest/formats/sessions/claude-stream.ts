@@ -6,6 +6,7 @@
 import { asText, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import type { Conversion, Format, NativeRecord } from '../kit/format.ts';
+import { marksOf } from '../kit/marks.ts';
 import { convertSessions } from './claude-code.ts';
 import { blocksOf, type Line } from './claude-code-lines.ts';
 
@@ -26,10 +27,24 @@ export const claudeStream: Format = {
   summary: 'Output of Claude Code and its Agent SDK as stream-json: lines of {type, message, session_id, uuid}',
   recognises: ({ records }) => records.some(isStreamed),
   gathers: () => 'file',
+  joins: {
+    names: sessionsIn,
+    episodes: sessionsIn,
+    // Neither times nor references: the parts of a stream are known, their order is not. A file grows, and is read again whole.
+    marks: () => marksOf([], []),
+    timeOf: () => null,
+    needsName: true,
+  },
   restatesRunsOf: ['claude-code'],
   convert,
   restates: new Set(['task.defined']),
 };
+
+function sessionsIn(lines: readonly unknown[]): string[] {
+  return [
+    ...new Set(lines.flatMap((line) => (isRecord(line) && isIdentifier(line.session_id) ? [line.session_id] : []))),
+  ];
+}
 
 function convert(record: NativeRecord): Conversion {
   const list = Array.isArray(record.value) ? (record.value as unknown[]) : [record.value];

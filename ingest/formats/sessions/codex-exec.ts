@@ -6,6 +6,7 @@
 import { asText, hashId, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import type { Conversion, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
+import { marksOf } from '../kit/marks.ts';
 import { refusal, refused, revisedEmitter } from '../kit/native.ts';
 import { NO_TOKEN_IDS } from '../kit/run.ts';
 import { Trace } from '../kit/trace.ts';
@@ -37,10 +38,23 @@ export const codexExec: Format = {
   recognises: ({ records }) =>
     records.some((line) => isRecord(line) && line.type !== 'error' && badEvent(line) === null && isTelling(line)),
   gathers: () => 'file',
+  joins: {
+    names: threadsIn,
+    episodes: threadsIn,
+    // Items are counted from one in each file, and only the first line names the thread: a file grows, and is read again whole.
+    marks: () => marksOf([], []),
+    timeOf: () => null,
+    needsName: true,
+  },
   restatesRunsOf: ['codex'],
   convert,
   restates: new Set(['task.defined']),
 };
+
+function threadsIn(lines: readonly unknown[]): string[] {
+  const started = lines.find((line) => isRecord(line) && line.type === 'thread.started');
+  return isRecord(started) && isIdentifier(started.thread_id) ? [started.thread_id] : [];
+}
 
 /** Programs beside have events of these names; a turn alone says too little. */
 const isTelling = ({ type, usage }: JsonObject): boolean => !/^turn\./.test(asText(type)) || isRecord(usage);
@@ -53,8 +67,8 @@ function convert(record: NativeRecord): Conversion {
     if (bad) refusals.push({ ...bad, at: seq });
     return bad ? [] : [{ seq, event: line as JsonObject }];
   });
-  const thread = lines.find(({ event }) => event.type === 'thread.started')?.event.thread_id;
-  if (!isIdentifier(thread)) return refused(...refusals, refusal('bad_shape', '', 'a line thread.started', list));
+  const [thread] = threadsIn(list);
+  if (thread === undefined) return refused(...refusals, refusal('bad_shape', '', 'a line thread.started', list));
   const trace = new Trace(emit, NAME, record, thread);
   const items = lines.flatMap(({ event }) => (isRecord(event.item) ? [event.item as Item] : []));
   const first = items.find(({ type }) => type !== 'error');

@@ -26,13 +26,18 @@ export const SAMPLES = ROOTS.flatMap((root) =>
 );
 
 /** Formats in which a part alone may name no run, or hold no message: it is refused with the reason. */
-const REFUSED = /^(?:claude-code|codex|pi|gemini-cli|openhands|redel)\//;
+const REFUSED = /^(?:claude-code|claude-stream|codex|pi|gemini-cli|openhands|redel)\//;
 /** Formats in which nothing in a later part shows which run it belongs to, also beside the others. */
-const NAMELESS = /^(?:agentscope|crewai\/output-log|cline|session-traces)/;
+const NAMELESS = /^(?:agentscope|crewai\/output-log|cline|session-traces|claude-stream|codex-exec)/;
+/** A list of messages alone names no conversation, not even at its begin: each list is one of its own. */
+const LISTS = /^(?:chat-messages\/messages|langchain-messages\/dicts|openai-responses|pydantic-ai)/;
 /** Traces with several roots: nothing in a part shows that another root came first, and its text may be the task of another run. */
 const ROOTED = /^langfuse\/observations/;
 /** An evaluation of Weave: a part without the example that a call is in. */
 const EXAMPLES = /^weave\/evaluation/;
+
+/** Requests without their results are no calls. */
+const REQUESTS = /^model-batches\/requests/;
 
 /** A session without an answer is flagged, also once more of it came. */
 const FLAGGED = /^cline/;
@@ -119,13 +124,25 @@ export const cutsOfSamples = (numRuns: number): void =>
       const whole = sample.write(sample.units);
       const expected = await imported(path, [[whole]]);
       expect(expected.refused).toEqual([]);
+      expect(expected.tables.length > 0).toBe(!REQUESTS.test(name));
+      if (LISTS.test(name)) {
+        expect(await imported(path, [[whole], [whole]])).toEqual(expected);
+        return;
+      }
       await fc.assert(
         fc.asyncProperty(cuts(sample.units.length, name), async (cut) => {
           const parts = partsOf(sample, cut);
           if (NAMELESS.test(name)) {
             const first = parts.find((part) => whole.startsWith(part.slice(0, -1)));
-            expect(await imported(path, [[first!], [whole]])).toEqual(expected);
-            expect(await imported(path, [[whole], [first!]])).toEqual(expected);
+            for (const order of [
+              [[first!], [whole]],
+              [[whole], [first!]],
+            ]) {
+              const { tables, refused } = await imported(path, order);
+              expect(tables).toEqual(expected.tables);
+              if (!REFUSED.test(name)) expect(refused).toEqual([]);
+              for (const reason of refused) expect(reason).toMatch(/^at least one line of a user or an assistant/);
+            }
             return;
           }
           expect(await imported(path, [parts])).toEqual(expected);
