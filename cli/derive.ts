@@ -153,10 +153,10 @@ async function withOperationContext<T>(
   work: (context: ChangeContext) => Promise<T>,
 ): Promise<T> {
   if (alone) {
-    const server = async () => {
-      const [{ loadConfig }, { serverOf }] = await Promise.all([import('../config.ts'), import('./database.ts')]);
-      return serverOf(loadConfig(flags, process.env));
-    };
+    const [{ loadConfig }, { loadOwn }] = await Promise.all([import('../config.ts'), import('./own-modules.ts')]);
+    const config = loadConfig(flags, process.env);
+    await loadOwn(config);
+    const server = async () => (await import('./database.ts')).serverOf(config);
     return work({ by: who(flags), env: process.env, version: VERSION, server } as ChangeContext);
   }
   if (changes) {

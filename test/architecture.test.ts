@@ -292,7 +292,7 @@ describe('Methods, losses, gradients, formats and projections are pure', () => {
 
   it.each([
     ['freezing a dataset', 'store/datasets/freeze.ts'],
-    ['judging', 'cli/commands/judge.ts'],
+    ['judging', 'api/operations/judge/run.ts'],
     ['checking a plan', 'trainer/loop/plan/check.ts'],
     ['a plan that runs', 'trainer/loop/plan/plan-run.ts'],
     ['restoring what was archived', 'store/keep/restore.ts'],

@@ -198,9 +198,9 @@ describe('README.md and docs/start.md can be followed', async () => {
     if (words[0] === '--help') return;
     const command = program.commands.find((one) => one.name() === words[0]);
     expect(command, words[0]).toBeDefined();
-    // A noun alone lists.
+    // A noun alone lists, or starts.
     const named = (name: string | undefined) => command!.commands.find((one) => one.name() === name);
-    const inner = named(words[1]) ?? named('list') ?? command!;
+    const inner = named(words[1]) ?? named('list') ?? named('start') ?? command!;
     const known = [...program.options, ...inner.options].map((option) => option.long);
     for (const word of words.filter((one) => one.startsWith('--'))) expect(known).toContain(word);
   });
