@@ -26,7 +26,7 @@ export const SAMPLES = ROOTS.flatMap((root) =>
 );
 
 /** Formats in which a part alone may name no run, or hold no message: it is refused with the reason. */
-const REFUSED = /^(?:claude-code|claude-stream|codex|pi|gemini-cli|openhands|redel)\//;
+const REFUSED = /^(?:claude-code|claude-stream|qwen-code|codex|pi|gemini-cli|openhands|redel)\//;
 /** Formats in which nothing in a later part shows which run it belongs to, also beside the others. */
 const NAMELESS = /^(?:agentscope|crewai\/output-log|cline|session-traces|claude-stream|codex-exec)/;
 /** A list of messages alone names no conversation, not even at its begin: each list is one of its own. */
