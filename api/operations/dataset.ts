@@ -130,7 +130,7 @@ A fifth of the rows from an earlier dataset:
     {
       recipe: written(
         withKeywords(
-          Type.Object({}, { additionalProperties: true, description: 'the recipe; `troupe recipe` prints its schema' }),
+          Type.Object({}, { additionalProperties: true, description: 'the recipe; `troupe recipe schema` prints its schema' }),
           { reads: (value: unknown) => void parseRecipe(value) },
         ),
         {
