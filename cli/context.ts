@@ -119,6 +119,7 @@ export const operationContext = (context: Context, by: string): ChangeContext =>
   topic: () => topicOf(context),
   progress: () => {},
   say: () => {},
+  isHere: true,
   workOnRun: async (run, of) => (await import('./processes/plan-worker.ts')).workOnRun(context, run, of),
   signal: new AbortController().signal,
 });

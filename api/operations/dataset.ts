@@ -130,7 +130,10 @@ A fifth of the rows from an earlier dataset:
     {
       recipe: written(
         withKeywords(
-          Type.Object({}, { additionalProperties: true, description: 'the recipe; `troupe recipe schema` prints its schema' }),
+          Type.Object(
+            {},
+            { additionalProperties: true, description: 'the recipe; `troupe recipe schema` prints its schema' },
+          ),
           { reads: (value: unknown) => void parseRecipe(value) },
         ),
         {

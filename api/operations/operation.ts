@@ -63,6 +63,8 @@ export type ChangeContext = ReadContext & {
   readonly redactor: Redactor;
   /** Which spans of a program belong together, besides what they say themselves. */
   readonly episodes: readonly EpisodeRule[];
+  /** True: whoever asks works on this machine, and may name its files and folders. */
+  readonly isHere: boolean;
   /** Works on a run of a plan until it has ended or waits for a person; null where other processes do. */
   readonly workOnRun: ((run: string, of: Pick<ReadContext, 'say' | 'signal'>) => Promise<void>) | null;
 };

@@ -149,6 +149,7 @@ export const ROLES: Readonly<Record<string, Role>> = {
     const operations = operationHandler({
       ...operationContext(context, 'work'),
       workOnRun: null,
+      isHere: false,
       signal: options.signal,
     });
     const queues = [training, ...playing, { plan, play }, operations];

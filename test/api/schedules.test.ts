@@ -10,6 +10,18 @@ const NIGHTLY = {
   jitter_seconds: 0,
 };
 
+const PLAN = {
+  name: 'nightly',
+  policies: {
+    solver: {
+      base: '/srv/model',
+      recipe: { unit: 'step' },
+      train: { method: 'sft', steps: 1, batch: 1, learning_rate: 1e-3 },
+    },
+  },
+  gate: { kind: 'manual' },
+};
+
 describe('/v1/schedules', () => {
   let at: TestApp;
   beforeAll(async () => {
@@ -52,6 +64,18 @@ describe('/v1/schedules', () => {
     [{ name: 'nightly', ...NIGHTLY, cron: '0 3 * *' }, /five fields/],
     [{ name: 'nightly', ...NIGHTLY, job: { kind: 'dream', spec: {} } }, /the kinds are/],
     [{ name: 'a b', ...NIGHTLY }, /letters, digits/],
+    [
+      {
+        name: 'nightly',
+        ...NIGHTLY,
+        job: { kind: 'pass', spec: { pass: 'ifd', as: 'small', model: '/srv/m', where: null } },
+      },
+      /job\.spec\.model names a folder/,
+    ],
+    [
+      { name: 'nightly', ...NIGHTLY, job: { kind: 'plan', spec: { plan: PLAN } } },
+      /job\.spec\.plan\.policies\.solver\.base names a folder/,
+    ],
   ])('refuses %j', async (body, why) => {
     const { status, answer } = await ask('POST', '/v1/schedules', body);
     expect(status).toBe(400);

@@ -42,6 +42,7 @@ export const operationContext = (served: ServerContext): ChangeContext => ({
   progress: () => {},
   say: () => {},
   workOnRun: null,
+  isHere: false,
   signal: new AbortController().signal,
   env: {},
   redactor: createRedactor([]),

@@ -1,5 +1,6 @@
 /** What operations on schedules do. */
 
+import { TroupeError } from '../../../errors.ts';
 import { checkedDefinition, requireName } from '../../../store/queue/schedules/definition.ts';
 import type { ScheduleDefinition } from '../../../store/queue/schedules/definition-schema.ts';
 import { due, nextTimes } from '../../../store/queue/schedules/due.ts';
@@ -42,10 +43,16 @@ type NewSchedule = ScheduleName &
   };
 
 export async function add(context: ChangeContext, { name, dry_run, ...asked }: NewSchedule) {
-  const { requireJob } = await import('../../../trainer/loop/jobs/checked-job.ts');
+  const { folderIn, requireJob } = await import('../../../trainer/loop/jobs/checked-job.ts');
   const at = context.now();
   requireName(name);
   await requireJob(asked.job);
+  const folder = context.isHere ? null : folderIn(asked.job);
+  if (folder !== null)
+    throw new TroupeError('usage', `job.${folder} names a folder, which nobody may do over HTTP.`, {
+      field: `job.${folder}`,
+      hint: 'Schedule a plan whose policies begin with what was released, or add the schedule by command.',
+    });
   const written = { ...asked, pause_after: { ...PAUSE_AFTER, ...asked.pause_after } };
   const definition = dry_run
     ? checkedDefinition(written, at.getTime())
