@@ -36,6 +36,16 @@ export async function commandsPage(): Promise<string> {
   );
 }
 
+/** Lines that stand apart in the help of a command. */
+const INDENTED = /(?:^ {2}.*(?:\n|$))+/gm;
+const fenced = (lines: string): string => `\n\`\`\`text\n${lines.replace(/^ {2}/gm, '').trimEnd()}\n\`\`\`\n`;
+
+const shownNotes = (notes: string): string =>
+  notes
+    .replace(INDENTED, fenced)
+    .replace(/\n{3,}/g, '\n\n')
+    .trim();
+
 function sectionOf(operation: Operation): string[] {
   const { about, examples, notes } = operation;
   const options = optionsOf(operation);
@@ -43,7 +53,7 @@ function sectionOf(operation: Operation): string[] {
   return [
     `### ${operation.name.replace('.', ' ')}`,
     `${about[0]!.toUpperCase()}${about.slice(1)}.`,
-    ...(notes === undefined ? [] : [notes]),
+    ...(notes === undefined ? [] : [shownNotes(notes)]),
     ['```sh', ...examples.map((example) => lineOf(operation, example)), '```'].join('\n'),
     `${httpText(operation)} · \`${method}(${JSON.stringify(examples[0] ?? {})})\``,
     ...(options.length === 0 ? [] : [table(['field', 'option', 'meaning'], options)]),
