@@ -1,5 +1,6 @@
 /** What the operation judge does. */
 import { got, TroupeError } from '../../../errors.ts';
+import { asText } from '../../../ingest/events/json.ts';
 import type { Db } from '../../../store/db/pool.ts';
 import { anyOf, firstOf, query, rowsOf } from '../../../store/db/query.ts';
 import { comparedBy } from '../../../store/evaluate/judging/compared.ts';
@@ -38,7 +39,7 @@ export async function judge(
   { methods: asked, filter, episodes: named, share, all }: Input,
 ) {
   const { judge: standing, close_after } = settings;
-  const methods = asked ?? (standing === null ? DEFAULT_METHODS : parseMethods(String(standing)));
+  const methods = asked ?? (standing === null ? DEFAULT_METHODS : parseMethods(asText(standing)));
   await resolveMethods(methods);
   const shares = share === undefined ? undefined : sharesOf(share);
   if (shares && (await compareEverything(methods)))

@@ -1,5 +1,6 @@
 /** Rollouts as text for people. */
 import { countText } from '../../../errors.ts';
+import { asText } from '../../../ingest/events/json.ts';
 import type { RolloutResult } from '../../../trainer/loop/play/handler.ts';
 import type { SweepPoint } from '../../../trainer/loop/play/sweep.ts';
 import type { Printer } from '../operation.ts';
@@ -25,7 +26,7 @@ export const shown = (
         `Attempts: ${Object.entries(attempts)
           .map(([name, count]) => `${count} ${name}`)
           .join(', ')}.`,
-        ...(error === null ? [] : [errorLine(String((error as { readonly message?: unknown }).message))]),
+        ...(error === null ? [] : [errorLine(asText((error as { readonly message?: unknown }).message))]),
       ].join('\n');
 
 export const swept = ({ sweep, rollouts, points }: Output<'sweep'>, printer: Printer): string =>

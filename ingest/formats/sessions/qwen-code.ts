@@ -2,7 +2,7 @@
  * Sessions of Qwen Code, `~/.qwen/projects/<folder>/chats/<session>.jsonl`: lines as Claude Code writes them, with messages of the Gemini
  * API. Read from what version 0.15.10 (npm @qwen-code/qwen-code) writes against a scripted model server.
  */
-import { given, isRecord, type JsonObject, without } from '../../events/json.ts';
+import { asText, given, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import type { Format } from '../kit/format.ts';
 import { marksOf } from '../kit/marks.ts';
@@ -55,7 +55,7 @@ function linesOf(native: unknown, seq: number): Line[] {
       { seq, fields: note },
       ...left.map(({ role, parts }, i) => {
         const type = role === 'model' ? 'assistant' : 'user';
-        const uuid = `${String(native.uuid)}/${i}`;
+        const uuid = `${asText(native.uuid)}/${i}`;
         return {
           seq,
           copied: true,
