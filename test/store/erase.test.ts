@@ -312,6 +312,34 @@ describe('an erasure', () => {
     expect(await everything()).not.toContain(SECRET);
   });
 
+  it('takes every letter of a record that was refused for several fields', async () => {
+    const { db, close } = await freshDatabase();
+    try {
+      const raw = Buffer.from('{"subject": "bo", "seq": "x", "turn": "y"}');
+      const letter = (field: string) => ({
+        ...{ place: null, raw },
+        refusal: { code: 'bad_type', field, expected: 'an integer', got: '"x"' } as const,
+      });
+      const counts = { received: 2, acknowledged: 0, duplicates: 0 };
+      await postgresBook(db).report({ endpoint: 'http', ...counts, rejected: [letter('seq'), letter('turn')] });
+      await erase(
+        db,
+        { subject: 'bo' },
+        {
+          log: postgresLog(db),
+          now: () => new Date(),
+          judge: judgeAgain,
+          removeBody: async () => false,
+          removeDataset: async () => false,
+        },
+      );
+      const { rows } = await db.query(`select field, got, length(raw) as bytes from troupe.dead_letters`);
+      expect(rows).toEqual(Array(2).fill({ field: '', got: 'erased', bytes: 0 }));
+    } finally {
+      await close();
+    }
+  });
+
   it('finds a subject by an index, and does not read the whole log', async () => {
     const { db, close } = await freshDatabase();
     try {
