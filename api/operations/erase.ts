@@ -21,7 +21,11 @@ export const erase = operation({
     {
       subject: Type.Optional(id('every event with this person in its field subject')),
       episode: Type.Optional(id('one episode')),
-      reason: Type.Optional({ ...reason, description: 'reason to store with the erasure; must not name a person' }),
+      reason: Type.Optional({
+        ...reason,
+        pattern: '^[^\\u0000]*$',
+        description: 'reason to store with the erasure; must not name a person',
+      }),
       keep_datasets: defaulted(
         Type.Boolean({ description: 'mark the datasets that used it, but keep their files' }),
         false,

@@ -276,7 +276,9 @@ export async function record(
   id: string,
   draft: Pick<Draft, 'name' | 'data'>,
 ): Promise<void> {
-  await appendOwn(log, [{ source: '/jobs', id: `${jobId}/${id}`, time: now().toISOString(), ...draft } as Draft]);
+  const whole = { source: '/jobs', id: `${jobId}/${id}`, time: now().toISOString(), ...draft } as Draft;
+  // The spec of what is requested has names that a user gave.
+  await appendOwn(log, [whole], draft.name === 'job.requested' ? 'usage' : 'internal');
 }
 
 /** A job's spec as its kind needs it. @throws TroupeError `usage` naming the field. */
