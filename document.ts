@@ -108,13 +108,13 @@ function misfitAt(schema: Schema, value: unknown, place: Place): Misfit | null {
 const ANY_NAME = '^.*$';
 const WALKED = new WeakMap<Schema, boolean>();
 
-/** Whether it says more than JSON Schema checks: `reads`, `fits`, or a pattern for names, which JSON Schema lets pass. */
+/** Whether it says more than JSON Schema checks: `reads`, `fits`, or of names, which pass there where they do not match (a line break in any). */
 function isWalked(schema: Schema): boolean {
   const known = WALKED.get(schema);
   if (known !== undefined) return known;
   const { properties = {}, patternProperties = {}, anyOf = [], items = [] } = schema;
   const parts = [...Object.values(properties), ...Object.values(patternProperties), ...anyOf, items].flat() as Schema[];
-  const named = Object.keys(patternProperties).some((pattern) => pattern !== ANY_NAME);
+  const named = Object.keys(patternProperties).length > 0;
   const found = schema.reads !== undefined || schema.fits !== undefined || named || parts.some(isWalked);
   WALKED.set(schema, found);
   return found;
