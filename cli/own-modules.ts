@@ -4,7 +4,7 @@ import { register } from 'node:module';
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { Config } from '../config.ts';
-import { TroupeError } from '../errors.ts';
+import { got, TroupeError } from '../errors.ts';
 import type { Format } from '../ingest/formats/kit/format.ts';
 import type { Method } from '../store/evaluate/methods/method.ts';
 
@@ -12,12 +12,9 @@ import type { Method } from '../store/evaluate/methods/method.ts';
 export async function loadOwn({ formats, methods }: Pick<Config, 'formats' | 'methods'>): Promise<void> {
   for (const file of filesIn(formats)) await loadFormats(file);
   for (const file of filesIn(methods)) {
-    const { addMethods, OWN_METHODS } = await import('../store/evaluate/methods/catalogue.ts');
+    const { addMethods, METHOD_NAMES, OWN_METHODS } = await import('../store/evaluate/methods/catalogue.ts');
     const found = await exportedFrom('methods', file, isMethod, 'method({ … }) of troupe/method');
-    addMethods(
-      found.filter((one) => !OWN_METHODS.includes(one)),
-      file,
-    );
+    addMethods(newIn(found, OWN_METHODS, METHOD_NAMES, { field: 'methods', one: 'method', file }));
   }
 }
 
@@ -26,11 +23,24 @@ export async function loadFormats(file: string): Promise<readonly Format[]> {
   // With it come all formats, which most commands do without.
   const { addFormats, FORMATS } = await import('../ingest/formats/catalogue.ts');
   const found = await exportedFrom('formats', file, isFormat, 'format({ … }) of troupe/format');
-  addFormats(
-    found.filter((one) => !FORMATS.includes(one)),
-    file,
-  );
+  const names = FORMATS.map(({ name }) => name);
+  addFormats(newIn(found, FORMATS, names, { field: 'formats', one: 'format', file }));
   return found;
+}
+
+/** What is not known yet. @throws TroupeError `config_invalid` for a name that another has */
+function newIn<T extends { readonly name: string }>(
+  found: readonly T[],
+  known: readonly T[],
+  names: readonly string[],
+  { field, one, file }: { readonly field: string; readonly one: string; readonly file: string },
+): readonly T[] {
+  const added = found.filter((it) => !known.includes(it));
+  const taken = added.find(({ name }, i) => names.includes(name) || added.findIndex((it) => it.name === name) < i);
+  if (taken === undefined) return added;
+  throw new TroupeError('config_invalid', `${file} has a ${one} ${got(taken.name)}, and there is one of that name.`, {
+    ...{ field, expected: `a name that no other ${one} has`, got: got(taken.name) },
+  });
 }
 
 const filesIn = (setting: string | null): string[] =>

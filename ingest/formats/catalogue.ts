@@ -1,5 +1,5 @@
 /** The foreign formats, on one page, in the order in which they are tried. */
-import { got, TroupeError } from '../../errors.ts';
+import { TroupeError } from '../../errors.ts';
 import { agentboard } from './benchmarks/agentboard.ts';
 import { are } from './benchmarks/are.ts';
 import { inspect } from './benchmarks/inspect.ts';
@@ -122,22 +122,8 @@ const formats: Format[] = [
 ];
 export const FORMATS: readonly Format[] = formats;
 
-/** Puts a user's own formats before the others. @throws TroupeError `config_invalid` for a name that another format has */
-export function addFormats(own: readonly Format[], file: string): void {
-  for (const format of own) {
-    if (FORMATS.some(({ name }) => name === format.name))
-      throw new TroupeError(
-        'config_invalid',
-        `${file} has a format ${got(format.name)}, and there is one of that name.`,
-        {
-          field: 'formats',
-          expected: 'a name that no other format has',
-          got: got(format.name),
-        },
-      );
-    formats.unshift(format);
-  }
-}
+/** Puts a user's own formats, whose names no other format has, before the others. */
+export const addFormats = (own: readonly Format[]): void => void formats.unshift(...own);
 
 /**
  * The format of a file, by content: the one that knows most of its first records, and does not take them together for something

@@ -128,22 +128,10 @@ const own: Method[] = [];
 /** Methods of the user's own files. */
 export const OWN_METHODS: readonly Method[] = own;
 
-/** Adds a user's own methods. @throws TroupeError `config_invalid` for a name that another method has */
-export function addMethods(methods: readonly Method[], file: string): void {
-  for (const method of methods) {
-    if (names.includes(method.name))
-      throw new TroupeError(
-        'config_invalid',
-        `${file} has a method ${got(method.name)}, and there is one of that name.`,
-        {
-          field: 'methods',
-          expected: 'a name that no other method has',
-          got: got(method.name),
-        },
-      );
-    own.push(method);
-    names.push(method.name);
-  }
+/** Adds a user's own methods, whose names no other method has. */
+export function addMethods(methods: readonly Method[]): void {
+  own.push(...methods);
+  names.push(...methods.map(({ name }) => name));
 }
 
 /** The methods of a loaded file. */
