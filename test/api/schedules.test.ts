@@ -72,13 +72,16 @@ describe('/v1/schedules', () => {
       },
       /job\.spec\.model names a folder/,
     ],
-    [
-      { name: 'nightly', ...NIGHTLY, job: { kind: 'plan', spec: { plan: PLAN } } },
-      /job\.spec\.plan\.policies\.solver\.base names a folder/,
-    ],
   ])('refuses %j', async (body, why) => {
     const { status, answer } = await ask('POST', '/v1/schedules', body);
     expect(status).toBe(400);
     expect(answer.detail).toMatch(why);
+  });
+
+  it('refuses a plan that names a folder of the server', async () => {
+    const job = { kind: 'plan', spec: { plan: PLAN } };
+    const { status, answer } = await ask('POST', '/v1/schedules', { name: 'nightly', ...NIGHTLY, job });
+    expect([status, answer.code]).toEqual([422, 'plan_invalid']);
+    expect(answer.detail).toBe('The plan names "/srv/model", and no folder to look for it in is given.');
   });
 });

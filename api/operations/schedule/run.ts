@@ -43,16 +43,11 @@ type NewSchedule = ScheduleName &
   };
 
 export async function add(context: ChangeContext, { name, dry_run, ...asked }: NewSchedule) {
-  const { folderIn, requireJob } = await import('../../../trainer/loop/jobs/checked-job.ts');
+  const { requireJob } = await import('../../../trainer/loop/jobs/checked-job.ts');
   const at = context.now();
   requireName(name);
   await requireJob(asked.job);
-  const folder = context.isHere ? null : folderIn(asked.job);
-  if (folder !== null)
-    throw new TroupeError('usage', `job.${folder} names a folder, which nobody may do over HTTP.`, {
-      field: `job.${folder}`,
-      hint: 'Schedule a plan whose policies begin with what was released, or add the schedule by command.',
-    });
+  if (!context.isHere) await requireNoFolders(asked.job);
   const written = { ...asked, pause_after: { ...PAUSE_AFTER, ...asked.pause_after } };
   const definition = dry_run
     ? checkedDefinition(written, at.getTime())
@@ -62,6 +57,21 @@ export async function add(context: ChangeContext, { name, dry_run, ...asked }: N
     ? ['Episodes count once they are judged, and the setting judge is empty: set it, or run `troupe judge` yourself.']
     : [];
   return { name, definition, paused: null, next: firstTimes(name, definition, at, AHEAD), added: !dry_run, notes };
+}
+
+/** @throws TroupeError `usage`, `plan_invalid` for a job that names a folder of the machine */
+async function requireNoFolders({ kind, spec }: ScheduleDefinition['job']): Promise<void> {
+  if (kind === 'plan') {
+    const { planOf } = await import('../plan/read.ts');
+    await planOf({ plan: spec.plan as object });
+    return;
+  }
+  const field = ['base', 'dataset', 'model', 'lora_base'].find((name) => typeof spec[name] === 'string');
+  if (field === undefined) return;
+  throw new TroupeError('usage', `job.spec.${field} names a folder, which nobody may do over HTTP.`, {
+    field: `job.spec.${field}`,
+    hint: 'Schedule a plan whose policies begin with what was released, or add the schedule by command.',
+  });
 }
 
 export async function list({ db, now, settings }: ReadContext, page: Parameters<typeof pageOf>[2]) {

@@ -1,6 +1,5 @@
 /** Whether a job that is to start later could start: its kind is known, and its spec is one that the kind reads. */
 import { got, TroupeError } from '../../../errors.ts';
-import { isRecord } from '../../../ingest/events/json.ts';
 import { parseRecipe } from '../../../store/datasets/recipe.ts';
 import { annotateSpec } from '../../../store/evaluate/attribution/annotate.ts';
 import { resolveMethods } from '../../../store/evaluate/judging/judge.ts';
@@ -29,20 +28,6 @@ const CHECKS: Readonly<Record<string, (spec: unknown) => unknown>> = {
 };
 
 export type JobRequest = { readonly kind: string; readonly spec: Record<string, unknown> };
-
-/** The field of a job that names a folder of the machine, null where none does. */
-export function folderIn({ kind, spec }: JobRequest): string | null {
-  const isNamed = (holder: unknown, name: string) => isRecord(holder) && typeof holder[name] === 'string';
-  if (kind !== 'plan') {
-    const named = ['base', 'dataset', 'model', 'lora_base'].find((name) => isNamed(spec, name));
-    return named === undefined ? null : `spec.${named}`;
-  }
-  const { policies, passes } = isRecord(spec.plan) ? spec.plan : {};
-  const based = Object.entries(isRecord(policies) ? policies : {}).find(([, policy]) => isNamed(policy, 'base'));
-  if (based) return `spec.plan.policies.${based[0]}.base`;
-  const at = Array.isArray(passes) ? passes.findIndex((pass) => isNamed(pass, 'model')) : -1;
-  return at < 0 ? null : `spec.plan.passes.${at}.model`;
-}
 
 /** @throws TroupeError `usage` naming the kinds that there are, or the field of the spec that does not fit */
 export async function requireJob({ kind, spec }: JobRequest): Promise<void> {
