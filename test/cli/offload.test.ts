@@ -1,6 +1,8 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
+import { Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { readUpstreams } from '../../api/gateway/upstream/settings.ts';
@@ -8,9 +10,14 @@ import { openUpstreams } from '../../api/gateway/upstream/upstreams.ts';
 import { type Offload, openOffload } from '../../api/http/offload.ts';
 import * as serving from '../../cli/processes/serving.ts';
 import { loadConfig } from '../../config.ts';
+import { postgresLog } from '../../ingest/log/postgres.ts';
+import { freeze } from '../../store/datasets/freeze.ts';
 import { projectAll } from '../../store/projecting/projector.ts';
+import { entriesOf } from '../../store/server/backup/tar.ts';
+import { openHome } from '../../store/server/home.ts';
 import { anEvent, post, type TestApp, testApp } from '../api/support/app.ts';
 import { type OpenaiServer, openaiServer } from '../api/support/openai-server.ts';
+import { anEpisode } from '../store/support/events.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { builtProgram } from './support/built.ts';
 
@@ -242,6 +249,29 @@ describe('large requests', () => {
     }
     expect((await at.app.inject('/v1/episodes')).statusCode).toBe(200);
     expect(threads.length).toBe(before + 1);
+  });
+
+  it('an operation whose result is files gets its body there, and answers with a tar of them', async () => {
+    await postgresLog(database.db).append(anEpisode('frozen'));
+    await projectAll(database.db);
+    const { directory } = await freeze(
+      database.db,
+      { name: 'shown' },
+      {
+        ...{ directory: openHome(join(folder, 'home')).datasets, codeVersion: 'test' },
+      },
+    );
+    const url = `/v1/datasets/${basename(directory)}/export`;
+    const answer = await at.app.inject({ method: 'POST', url, payload: { layout: 'trl-sft' } });
+    expect([answer.statusCode, answer.headers['content-type']]).toEqual([200, 'application/x-tar']);
+    expect(JSON.parse(String(answer.headers['troupe-output']))).toMatchObject({ name: 'shown', layout: 'trl-sft' });
+    const files: Record<string, string> = {};
+    for await (const { name, content } of entriesOf(Readable.from([answer.rawPayload])))
+      files[name] = await text(content);
+    expect(Object.keys(files).sort()).toEqual(['README.md', 'manifest.json', 'train.parquet']);
+    expect(JSON.parse(files['manifest.json']!)).toMatchObject({ layout: 'trl-sft' });
+    const { statusCode, body } = await at.app.inject({ method: 'POST', url, payload: { layout: 'trl' } });
+    expect([statusCode, JSON.parse(body).field]).toEqual([400, 'layout']);
   });
 
   it('refused records of a request are kept once, with the number of attempts', async () => {
