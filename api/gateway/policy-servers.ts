@@ -79,7 +79,7 @@ export function registeredPolicyServers(
 
 type AskOne<T> = (client: SamplingClient, model: string) => Promise<T>;
 
-/** The processes that are registered, with a connection to each that was asked. */
+/** The registered processes, with a connection to each that has been asked. */
 class SamplingProcesses {
   readonly #db: Pick<Db, 'query'>;
   readonly #connect: (address: string) => SamplingClient;

@@ -1,4 +1,4 @@
-/** Projects: each is a database of its own. */
+/** Projects: each has its own database. */
 import { Type } from 'typebox';
 import { listInput, listOf } from './lists.ts';
 import { operation, position } from './operation.ts';

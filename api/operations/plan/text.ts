@@ -17,7 +17,7 @@ export function runEndText(ended: Awaited<ReturnType<typeof endRun>>): string {
   if ('rounds' in ended) return resultText(run, ended);
   const { decision, waits_for } = ended as { readonly decision: string; readonly waits_for: string };
   return waits_for === 'canary'
-    ? `Run ${run} waits for the canary ${decision}. \`troupe up\`, or \`troupe run work\`, ends it and goes on with the run; troupe gate show ${run} has its numbers.`
+    ? `Run ${run} waits for the canary ${decision}. \`troupe up\`, or \`troupe run work\`, ends it and continues the run; troupe gate show ${run} has its numbers.`
     : `Run ${run} waits for a decision. Look at the candidates with troupe plan show ${run}, then run troupe gate accept ${run} or troupe gate refuse ${run}.`;
 }
 
