@@ -8,11 +8,11 @@ import { dirname } from 'node:path';
 import { type Command, Option } from 'commander';
 import type { TObject, TSchema } from 'typebox';
 import { operationsOf } from '../api/operations/catalogue.ts';
-import { performOnBytes } from '../api/operations/content.ts';
 import { verbOf } from '../api/operations/names.ts';
 import { type ChangeContext, type Operation, type ReadContext, writingOf } from '../api/operations/operation.ts';
 import { inputOf, perform } from '../api/operations/perform.ts';
-import { contentOf } from '../api/operations/route.ts';
+import { performForBytes } from '../api/operations/result-bytes.ts';
+import { resultField } from '../api/operations/route.ts';
 import { meantBy, read } from '../document.ts';
 import { EXIT, got, TroupeError, unreadable } from '../errors.ts';
 import { homeAt } from '../store/server/home.ts';
@@ -106,19 +106,19 @@ async function confirmed(operation: Operation, context: ChangeContext, input: Re
 
 /** Whether it writes lines, and no file is named for them. */
 function isToPrint(operation: Operation, input: Readonly<Record<string, unknown>>): boolean {
-  const content = contentOf(operation);
-  return content?.kind === 'result' && input[content.field] === undefined;
+  const written = resultField(operation);
+  return written?.kind === 'result' && input[written.field] === undefined;
 }
 
 /** Its lines of JSON as one list. */
 async function printLines(operation: Operation, context: ChangeContext, given: object): Promise<undefined> {
-  const { result } = await performOnBytes(operation, context, { allowed: operation, given, body: new Uint8Array() });
+  const { result } = await performForBytes(operation, context, { allowed: operation, given });
   const write = async (text: string) => {
     if (!process.stdout.write(text, 'latin1')) await once(process.stdout, 'drain');
   };
   let before = '[\n';
   let bytes = 0;
-  for await (const part of result!) {
+  for await (const part of result) {
     const text = part.toString('latin1');
     await write(before + text.replace(/\n$/, '').replaceAll('\n', ',\n'));
     before = text.endsWith('\n') ? ',\n' : '';

@@ -2,7 +2,7 @@
 import { allOperations } from '../api/operations/catalogue.ts';
 import { methodOf, nounOf } from '../api/operations/names.ts';
 import type { Operation } from '../api/operations/operation.ts';
-import { contentOf, isJob, overHttp, routeOf } from '../api/operations/route.ts';
+import { isJob, overHttp, resultField, routeOf } from '../api/operations/route.ts';
 import { lineOf, optionsOf } from '../cli/derive.ts';
 import { page, table } from './pages.ts';
 
@@ -11,12 +11,11 @@ export async function clientRoutes(): Promise<string> {
   const routes = (await allOperations()).filter(overHttp).map((operation) => {
     const { method, url } = routeOf(operation);
     const key = /^\w+$/.test(operation.name) ? operation.name : `'${operation.name}'`;
-    const kind = isJob(operation) ? 'long' : contentOf(operation)?.kind === 'content' ? 'content' : null;
-    return `  ${key}: ['${method}', '${url}'${kind === null ? '' : `, '${kind}'`}],`;
+    return `  ${key}: ['${method}', '${url}'${isJob(operation) ? ", 'long'" : ''}],`;
   });
   return [
     '/** Made from the operations by `npm run docs`: the method and the path of each, which the client knows without their declarations. */',
-    "export const ROUTES: Readonly<Record<string, readonly [method: string, path: string, kind?: 'long' | 'content']>> = {",
+    "export const ROUTES: Readonly<Record<string, readonly [method: string, path: string, kind?: 'long']>> = {",
     ...routes,
     '};',
     '',
@@ -65,11 +64,10 @@ function httpText(operation: Operation): string {
   const { method, url } = routeOf(operation);
   const path = url.replace(/:(\w+)/, (_, name: string) => name.toUpperCase());
   const ways = {
-    content: ', the body is its content',
     result: ', answered with its result',
     results: ', answered with its files as a tar archive',
   };
-  const content = contentOf(operation)?.kind as keyof typeof ways | undefined;
-  const answer = content ? ways[content] : isJob(operation) ? ', answered with a job' : '';
+  const written = resultField(operation)?.kind;
+  const answer = written ? ways[written] : isJob(operation) ? ', answered with a job' : '';
   return `\`${method} ${path}\`, scope \`${operation.scope}\`${answer}`;
 }

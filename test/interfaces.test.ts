@@ -10,7 +10,7 @@ import { operationHandler } from '../api/operations/job.ts';
 import { methodOf, nounOf, OUTPUT_HEADER } from '../api/operations/names.ts';
 import { type Operation, writingOf } from '../api/operations/operation.ts';
 import { inputOf } from '../api/operations/perform.ts';
-import { contentOf, overHttp, routeOf } from '../api/operations/route.ts';
+import { overHttp, resultField, routeOf } from '../api/operations/route.ts';
 import { stdinOf, wordsOf } from '../cli/derive.ts';
 import { openProject, type Project } from '../cli/open-project.ts';
 import { VERSION } from '../cli/version.ts';
@@ -112,7 +112,7 @@ async function answerOf(by: Interface, operation: Operation, input: Input): Prom
     const printed = document(ended);
     return printed.error ? { error: printed.error } : { output: printed };
   }
-  const place = contentOf(operation)?.field;
+  const place = resultField(operation)?.field;
   const sent = Object.fromEntries(Object.entries(input).filter(([name]) => name !== place));
   if (by === 'http') {
     const { method, url: route, inPath } = routeOf(operation);

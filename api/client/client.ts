@@ -24,9 +24,9 @@ export function connect({ url = 'http://127.0.0.1:7717', key, fetch: send = fetc
   };
   const operations = Object.keys(ROUTES).map((name) => ({ name }));
   const ask = async (
-    [method, route, kind]: (typeof ROUTES)[string],
+    [method, route]: readonly [string, string, 'long'?],
     input: unknown,
-    { signal, body, onResult }: CallOptions,
+    { signal, onResult }: CallOptions,
   ): Promise<Record<string, unknown>> => {
     const rest = { ...(input as Record<string, unknown>) };
     const path = route.replace(/:(\w+)/, (_, field: string) => {
@@ -35,13 +35,12 @@ export function connect({ url = 'http://127.0.0.1:7717', key, fetch: send = fetc
       return encodeURIComponent(textOf(value));
     });
     const query = new URLSearchParams(Object.entries(rest).flatMap(([field, value]) => queryPairs(field, value)));
-    const inQuery = method !== 'POST' || kind === 'content';
-    const asked = !inQuery ? path : `${path}${query.size === 0 ? '' : `?${query.toString()}`}`;
+    const asked = method === 'POST' ? path : `${path}${query.size === 0 ? '' : `?${query.toString()}`}`;
     const answer = await send(new URL(asked, url), {
       method,
       headers,
       ...(signal === undefined ? {} : { signal }),
-      ...(method !== 'POST' ? {} : { body: kind === 'content' ? (body ?? '') : JSON.stringify(rest) }),
+      ...(method !== 'POST' ? {} : { body: JSON.stringify(rest) }),
     }).catch((cause) => {
       throw new TroupeError('unreachable', `${url} does not answer: ${(cause as Error).message}`, { cause });
     });

@@ -1,5 +1,5 @@
 /** Made from the operations by `npm run docs`: the method and the path of each, which the client knows without their declarations. */
-export const ROUTES: Readonly<Record<string, readonly [method: string, path: string, kind?: 'long' | 'content']>> = {
+export const ROUTES: Readonly<Record<string, readonly [method: string, path: string, kind?: 'long']>> = {
   'key.create': ['POST', '/v1/keys'],
   'key.list': ['GET', '/v1/keys'],
   'key.revoke': ['POST', '/v1/keys/:key/revoke'],

@@ -117,7 +117,7 @@ type Declaration<I extends TObject, O extends TSchema, C extends boolean, R> = {
    * `onProgress`, and over HTTP it is a job, which `Idempotency-Key` makes safe to repeat.
    */
   readonly long?: string;
-  /** True: what it waits for is a job of its own, so that over HTTP it answers once that is requested. */
+  /** True: it requests a job and waits for it; over HTTP it answers once the job is requested. */
   readonly requests?: true;
   /** True: the answer may be large or costly, so that it is read on another thread of the server. */
   readonly large?: true;
@@ -152,8 +152,6 @@ export type Operation = Omit<
 export type CallOptions = Partial<Pick<ReadContext, 'signal'>> & {
   /** Called while long work goes on. */
   readonly onProgress?: ReadContext['progress'];
-  /** Of the client, in place of a file that an operation reads. */
-  readonly body?: Uint8Array | string;
   /** Of the client, in place of a file or folder that an operation writes: takes its bytes, of a folder a tar archive. */
   readonly onResult?: (bytes: Uint8Array) => unknown;
 };
@@ -192,11 +190,10 @@ export type Writing = {
   readonly hint?: (file: string) => string | undefined;
   /**
    * It names a file or folder of the machine that does the work, which nobody may name over HTTP. `only`: there is no such field over
-   * HTTP. `or name`: over HTTP it is a name. `content`: over HTTP the body of the request, which lies in a file while the work is done.
-   * `result` and `results`: what the work writes into this file or folder is the answer over HTTP, as it is or as a tar archive; the
-   * output is in its header `troupe-output`.
+   * HTTP. `or name`: over HTTP it is a name. `result` and `results`: what the work writes into this file or folder is the answer over
+   * HTTP, as it is or as a tar archive; the output is in its header `troupe-output`.
    */
-  readonly path?: 'only' | 'or name' | 'content' | 'result' | 'results';
+  readonly path?: 'only' | 'or name' | 'result' | 'results';
 };
 const WRITING = 'x-command';
 

@@ -1,34 +1,31 @@
-/** Operations whose content comes or goes as bytes, in place of files that whoever asks names. */
+/** Operations whose result is bytes, in place of a file or folder that whoever asks names. */
 import { createReadStream } from 'node:fs';
-import { mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { archiveEnd, entryHead, padding } from '../../store/server/backup/tar.ts';
 import type { ChangeContext, Operation } from './operation.ts';
 import { inputOf, perform } from './perform.ts';
-import { contentOf } from './route.ts';
+import { resultField } from './route.ts';
 
 /**
- * Performs it on a file of its own, which is gone once the result was read. Nothing of the result comes before the work has ended, so what
- * fails leaves no part of it.
+ * Performs it on a temporary file or folder, which is removed when the result has been read. The result begins when the work has ended, so
+ * work that fails sends no part of it.
  * @param allowed the operation as whoever asks may call it
  */
-export async function performOnBytes(
+export async function performForBytes(
   operation: Operation,
   context: ChangeContext,
-  { allowed, given, body }: { readonly allowed: Operation; readonly given: unknown; readonly body: Uint8Array },
-): Promise<{ readonly output: unknown; readonly result: AsyncIterable<Buffer> | null }> {
-  const { field, kind } = contentOf(operation)!;
+  { allowed, given }: { readonly allowed: Operation; readonly given: unknown },
+): Promise<{ readonly output: unknown; readonly result: AsyncIterable<Buffer> }> {
+  const { field, kind } = resultField(operation)!;
   const input = inputOf(allowed, given);
   const folder = await mkdtemp(join(tmpdir(), 'troupe-content-'));
   const remove = () => rm(folder, { recursive: true, force: true });
   try {
-    const place = join(folder, kind === 'content' ? 'content' : 'result');
-    if (kind === 'content') await writeFile(place, body);
-    const { type } = operation.input.properties[field] as { readonly type?: string };
-    const output = await perform(operation, context, { ...input, [field]: type === 'array' ? [place] : place });
-    if (kind === 'content') await remove();
-    return { output, result: kind === 'content' ? null : readAndRemove(place, kind === 'results', remove) };
+    const place = join(folder, 'result');
+    const output = await perform(operation, context, { ...input, [field]: place });
+    return { output, result: readAndRemove(place, kind === 'results', remove) };
   } catch (error) {
     await remove();
     throw error;

@@ -15,18 +15,18 @@ export type Route = {
 const collectionOf = (noun: string): string =>
   `/v1/${noun.endsWith('s') ? noun : noun.endsWith('y') && !noun.endsWith('ey') ? `${noun.slice(0, -1)}ies` : `${noun}s`}`;
 
-/** The field that is the body over HTTP, or whose files are the answer. */
-export const contentOf = ({ input }: Operation) =>
+/** The field whose file, or whose folder, is the answer over HTTP. */
+export const resultField = ({ input }: Operation) =>
   Object.entries(input.properties)
     .flatMap(([field, schema]) => {
       const { path: kind } = writingOf(schema);
-      return kind === 'content' || kind === 'result' || kind === 'results' ? [{ field, kind }] : [];
+      return kind === 'result' || kind === 'results' ? [{ field, kind }] : [];
     })
     .at(0);
 
-/** Long work over HTTP, unless it waits for a job of its own, or its content comes or goes with the request. */
+/** Long work over HTTP, unless it requests a job itself, or its result is the answer. */
 export const isJob = (operation: Operation): boolean =>
-  operation.long !== undefined && !operation.requests && contentOf(operation) === undefined;
+  operation.long !== undefined && !operation.requests && resultField(operation) === undefined;
 
 const NAME = '^[^/\\\\\\u0000]*$';
 
@@ -53,7 +53,7 @@ export function routeOf(operation: Operation): Route {
   const noun = nounOf(operation);
   const one = `${verb === '' ? `/v1/${noun}` : collectionOf(noun)}${inPath === null ? '' : `/:${inPath}`}`;
   const { changes, body, long } = operation;
-  const method = changes || body || long !== undefined || contentOf(operation) !== undefined ? 'POST' : 'GET';
+  const method = changes || body || long !== undefined || resultField(operation) !== undefined ? 'POST' : 'GET';
   if (verb === '') return { method, url: one, inPath };
   if (verb === 'list' || verb === 'show') return { method: 'GET', url: one, inPath };
   if (isNew) return { method: 'POST', url: one, inPath };

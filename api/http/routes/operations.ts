@@ -7,13 +7,12 @@ import { createRedactor } from '../../../ingest/events/redact.ts';
 import { originalsIn } from '../../../store/log/originals.ts';
 import { waitProjected } from '../../../store/projecting/positions.ts';
 import { homeAt } from '../../../store/server/home.ts';
-import { performOnBytes } from '../../operations/content.ts';
 import { requestOperation } from '../../operations/job.ts';
 import { nounOf, OUTPUT_HEADER } from '../../operations/names.ts';
 import { type ChangeContext, type Operation, shownSchema } from '../../operations/operation.ts';
 import { perform } from '../../operations/perform.ts';
-import { contentOf, isJob, overHttp, type Route, routeOf } from '../../operations/route.ts';
-import { inflate } from '../body.ts';
+import { performForBytes } from '../../operations/result-bytes.ts';
+import { isJob, overHttp, type Route, resultField, routeOf } from '../../operations/route.ts';
 import { JSON_TYPE, readJson } from '../checked-body.ts';
 import { documented, type RouteDoc } from '../openapi.ts';
 import { queryValues } from '../query.ts';
@@ -59,7 +58,7 @@ export function operationRoutes(app: FastifyInstance, operations: readonly Opera
   for (const declared of operations) {
     const operation = overHttp(declared);
     if (operation === null) continue;
-    const content = contentOf(declared);
+    const written = resultField(declared);
     const route = routeOf(declared);
     const rest = withoutPath(operation.input, route);
     const asked = operation.live ? { ...context, catchUp: async () => {} } : context;
@@ -68,21 +67,13 @@ export function operationRoutes(app: FastifyInstance, operations: readonly Opera
       url: route.url,
       ...documented(docOf(declared, operation, route, rest)),
       handler: async (request, reply) => {
-        const isBody = route.method === 'POST' && content?.kind !== 'content';
-        const given = isBody ? await bodyOf(request) : queryValues(request.query, rest);
+        const given = route.method === 'POST' ? await bodyOf(request) : queryValues(request.query, rest);
         const by = request.identity?.key ?? asked.by;
         const input = { ...(given as object), ...inPathOf(operation, request.params) };
-        if (content !== undefined) {
-          const raw = (request.body as Buffer | undefined) ?? Buffer.alloc(0);
-          const body = content.kind === 'content' ? await inflate(raw, request.headers) : raw;
-          const signal = goneSignal(reply);
-          const { output, result } = await performOnBytes(
-            declared,
-            { ...asked, by, signal },
-            { allowed: operation, given: input, body },
-          );
-          if (result === null) return output;
-          return reply.type(typeOf(content.kind)).header(OUTPUT_HEADER, asHeader(output)).send(Readable.from(result));
+        if (written !== undefined) {
+          const context = { ...asked, by, signal: goneSignal(reply) };
+          const { output, result } = await performForBytes(declared, context, { allowed: operation, given: input });
+          return reply.type(typeOf(written.kind)).header(OUTPUT_HEADER, asHeader(output)).send(Readable.from(result));
         }
         if (!isJob(declared)) return perform(operation, { ...asked, by }, input);
         const key = request.headers['idempotency-key'];
@@ -133,7 +124,7 @@ function withoutPath({ properties, ...rest }: TObject, { inPath }: Route): TObje
 
 function docOf(declared: Operation, operation: Operation, { method, inPath }: Route, rest: TObject): RouteDoc {
   const { name, about, notes, scope, output, examples, large } = operation;
-  const content = contentOf(declared);
+  const written = resultField(declared);
   const schema = shownSchema(rest);
   const bodies = examples.map((example) =>
     Object.fromEntries(Object.entries(example).filter(([field]) => field !== inPath)),
@@ -144,8 +135,7 @@ function docOf(declared: Operation, operation: Operation, { method, inPath }: Ro
     ...(notes === undefined ? {} : { description: notes }),
     tag: nounOf(operation),
     scope,
-    ...(content?.kind === 'content' ? { body: { types: ['application/octet-stream'], schema: {} } } : {}),
-    ...(method === 'POST' && content?.kind !== 'content'
+    ...(method === 'POST'
       ? {
           body: {
             types: [...JSON_TYPE],
@@ -157,15 +147,15 @@ function docOf(declared: Operation, operation: Operation, { method, inPath }: Ro
       : { query: schema }),
     ...(large === undefined ? {} : { large }),
     ...(isJob(declared) ? { headers: IDEMPOTENCY } : {}),
-    answers: !isJob(declared)
-      ? content === undefined || content.kind === 'content'
+    answers: isJob(declared)
+      ? { 202: { about: 'a job; its result is the output', schema: Requested } }
+      : written === undefined
         ? { 200: { about: 'the output', schema: output } }
         : {
             200: {
               about: `the result; the output is in the header ${OUTPUT_HEADER}, as JSON`,
-              type: typeOf(content.kind),
+              type: typeOf(written.kind),
             },
-          }
-      : { 202: { about: 'a job; its result is the output', schema: Requested } },
+          },
   };
 }
