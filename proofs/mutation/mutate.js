@@ -121,6 +121,7 @@ function report(how) {
     return sample.has(keyOf({ ...result, location: { start: before(start), end: before(end) } }));
   });
   const found = tried.filter(({ status }) => FOUND.has(status)).length;
+  const late = tried.filter(({ status }) => status === 'Timeout').length;
   const missed = tried.filter(({ status }) => MISSED.has(status));
   for (const { fileName, location, mutatorName, replacement, status } of missed) {
     const where = `${relative(process.cwd(), fileName)}:${location.start.line}`;
@@ -129,7 +130,7 @@ function report(how) {
   const judged = found + missed.length;
   const share = judged === 0 ? 0 : found / judged;
   process.stdout.write(
-    `${folder}: ${found} of ${judged} found (${(100 * share).toFixed(1)} %), seed ${seed}, ${how}\n`,
+    `${folder}: ${found} of ${judged} found (${(100 * share).toFixed(1)} %), ${late} of them by a run that did not end, seed ${seed}, ${how}\n`,
   );
   return share < 0.8 ? 1 : 0;
 }
