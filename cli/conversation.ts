@@ -2,7 +2,14 @@
 
 import { shownFlags } from '../api/operations/episodes/text.ts';
 import { isRecord } from '../ingest/events/json.ts';
-import type { CallEntry, Candidate, Entry, PromptMessage, Row, ToolEntry } from '../store/explore/episodes/entries.ts';
+import type {
+  CallEntry,
+  Candidate,
+  EpisodeEntry,
+  PromptMessage,
+  RecordRow,
+  ToolEntry,
+} from '../store/explore/episodes/entries.ts';
 import type { EpisodePage } from '../store/explore/episodes/read-page.ts';
 import { paint, table } from './output.ts';
 
@@ -23,7 +30,7 @@ export function heading({ episode }: EpisodePage): string {
 }
 
 /** One entry of the conversation: who, what is known about it, and the texts below. */
-export function entryText(entry: Entry, shown: ConversationOptions): string {
+export function entryText(entry: EpisodeEntry, shown: ConversationOptions): string {
   const who = entry.who ?? 'unknown';
   if (entry.kind === 'call') return callText(entry, shown);
   if (entry.kind === 'tool_call') return toolText(entry, shown);
@@ -121,9 +128,9 @@ const rounded = (value: number): string => String(Number(value.toPrecision(4)));
 
 /** What was recorded and judged about the episode, as tables. */
 export function judgementTables(lists: {
-  feedback: readonly Row[];
-  verdicts: readonly Row[];
-  credits: readonly Row[];
+  feedback: readonly RecordRow[];
+  verdicts: readonly RecordRow[];
+  credits: readonly RecordRow[];
 }): string[] {
   const { feedback, verdicts, credits } = lists;
   return [
@@ -143,8 +150,11 @@ export function judgementTables(lists: {
   ];
 }
 
-const some = (head: readonly string[], rows: readonly Row[], cells: (row: Row) => readonly unknown[]): string[] =>
-  rows.length === 0 ? [] : [table(head, rows.map(cells))];
+const some = (
+  head: readonly string[],
+  rows: readonly RecordRow[],
+  cells: (row: RecordRow) => readonly unknown[],
+): string[] => (rows.length === 0 ? [] : [table(head, rows.map(cells))]);
 
 function block(who: string, notes: readonly (string | null)[], text: string, { full }: ConversationOptions): string {
   const all = Array.from(text);

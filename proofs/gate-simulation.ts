@@ -3,7 +3,7 @@
 import type { Both } from '../store/evaluate/statistics/paired.ts';
 import { decide, type GateRules, type MeasuredTask } from '../store/loop/comparison/gate.ts';
 import { type CanaryRules, type CanaryUnit, decideCanary } from '../trainer/loop/comparison/canary.ts';
-import type { Side } from '../trainer/loop/comparison/play.ts';
+import type { GateSide } from '../trainer/loop/comparison/play.ts';
 
 /** What the candidate's rate is above the incumbent's: of the whole, or of each role. */
 export type Gain = number | Readonly<Record<string, number>>;
@@ -96,10 +96,10 @@ function liveUnit(random: () => number, share: number, gain: Gain): CanaryUnit {
   return unitOf(side, total / Object.keys(gain).length, roles);
 }
 
-const tried = (random: () => number, side: Side, candidate: number, incumbent: number): number =>
+const tried = (random: () => number, side: GateSide, candidate: number, incumbent: number): number =>
   random() < (side === 'candidate' ? candidate : incumbent) ? 1 : 0;
 
-const unitOf = (side: Side, value: number, roles: CanaryUnit['roles']): CanaryUnit => ({
+const unitOf = (side: GateSide, value: number, roles: CanaryUnit['roles']): CanaryUnit => ({
   side,
   value,
   roles,

@@ -16,7 +16,7 @@ import { waitProjected } from '../../store/projecting/positions.ts';
 import { runProjector } from '../../store/projecting/projector.ts';
 import type { Handler } from '../../store/queue/jobs/jobs.ts';
 import { registerProcess } from '../../store/queue/jobs/processes.ts';
-import { handBack, runJobs, type Turn } from '../../store/queue/jobs/worker.ts';
+import { handBack, runJobs, type WorkerTurn } from '../../store/queue/jobs/worker.ts';
 import type { Receiver } from '../../store/queue/notify/delivery.ts';
 import { type Context, operationContext } from '../context.ts';
 import { say, troubleReporter } from '../output.ts';
@@ -332,7 +332,7 @@ async function working(
   role: string,
   queues: readonly Readonly<Record<string, Handler>>[],
   { signal, onReady }: RoleOptions,
-  turn?: Turn,
+  turn?: WorkerTurn,
 ): Promise<void> {
   const id = processId(role);
   const leave = await registerProcess(db, { processId: id, role });

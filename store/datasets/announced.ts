@@ -25,7 +25,7 @@ export async function* announcements(
   yield datasetDraft(manifest, part.rows, options, number);
 }
 
-type Entry = [string, string | null, (number | null)[], number?];
+type AnnouncedRow = [string, string | null, (number | null)[], number?];
 
 function rowPart({ recipe: { unit }, rows: counts }: Manifest) {
   const rows: Record<string, CompactRow[]> = {};
@@ -41,13 +41,13 @@ function rowPart({ recipe: { unit }, rows: counts }: Manifest) {
       for (const [i, { episode_id, call_id, candidate }] of [first, ...others].entries()) {
         const name = i === 0 ? split : unit === 'pair' ? `${split}.rejected` : `${split}.earlier-${i}`;
         rows[name] ??= [];
-        const entries = rows[name] as Entry[];
+        const entries = rows[name] as AnnouncedRow[];
         const last = entries.at(-1);
         // Not every branch has so many answers.
         const numbered = (unit === 'branch' && i > 0) || (entries.length === 0 && row > 0);
         if (!numbered && !isWhole(unit) && last?.[0] === episode_id && last[1] === call_id) last[2].push(candidate);
         else {
-          entries.push([episode_id, call_id, [candidate], ...(numbered ? [row] : [])] as Entry);
+          entries.push([episode_id, call_id, [candidate], ...(numbered ? [row] : [])] as AnnouncedRow);
           size += episode_id.length + (call_id?.length ?? 0);
         }
       }

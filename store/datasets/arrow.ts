@@ -37,12 +37,12 @@ import {
 import { TroupeError } from '../../errors.ts';
 import { fromLz4, toLz4 } from '../../ingest/log/lz4.ts';
 import { columnBuffer } from './column-buffers.ts';
-import type { Column, ColumnKind } from './columns.ts';
+import type { ColumnKind, DatasetColumn } from './columns.ts';
 import { type CopyOptions, copyBatches } from './copy-binary.ts';
 import type { Buffers, Wire } from './growing-column.ts';
 import { type NestedBuffer, type NestedBuffers, nestedBuffer } from './nested-buffers.ts';
 import { NESTED } from './nested-columns.ts';
-import { featuresOf, type Shape, type Shapes } from './shape.ts';
+import { featuresOf, type Shapes, type ValueShape } from './shape.ts';
 
 compressionRegistry.set(CompressionType.LZ4_FRAME, { encode: toLz4, decode: fromLz4 });
 
@@ -63,7 +63,7 @@ const TYPES: Readonly<Partial<Record<ColumnKind, () => DataType>>> = {
   bytes: () => new Binary(),
 };
 
-export type ColumnShape = Pick<Column, 'name' | 'kind'>;
+export type ColumnShape = Pick<DatasetColumn, 'name' | 'kind'>;
 
 const fieldOf = ({ name, kind }: ColumnShape): Field => {
   const nested = NESTED[kind];
@@ -251,7 +251,7 @@ type RowValue =
   | readonly (number | null)[]
   | readonly Readonly<Record<string, unknown>>[]
   | Readonly<Record<string, unknown>>;
-export type Row = Readonly<Record<string, RowValue>>;
+export type ArrowRow = Readonly<Record<string, RowValue>>;
 
 /** Kinds that rows are written as. */
 const WIRE = {
@@ -286,7 +286,7 @@ function wireOf(values: readonly (Uint8Array | null)[]): Wire {
 }
 
 /** Rows as an Arrow IPC file in memory: what `readArrow` reads, values as it gives them. */
-export async function arrowOfRows(columns: readonly RowColumn[], rows: readonly Row[]): Promise<Uint8Array> {
+export async function arrowOfRows(columns: readonly RowColumn[], rows: readonly ArrowRow[]): Promise<Uint8Array> {
   const batch = columns.map(({ name, kind }) => {
     // A timestamp is counted from 1970 already, where the wire counts from 2000.
     const buffer = columnBuffer(kind === 'timestamptz' ? 'int8' : kind);
@@ -309,7 +309,7 @@ export type Frame = {
   /** Values of a column, each as in a row. @returns null where there is no such column */
   readonly column: (name: string) => readonly RowValue[] | null;
   /** Rows as objects, in order, made one at a time. */
-  readonly each: () => Generator<Row, void, undefined>;
+  readonly each: () => Generator<ArrowRow, void, undefined>;
 };
 
 /** Reads an Arrow IPC file. Throws what the Arrow library throws for bytes that are none; check their hash first. */
@@ -448,7 +448,10 @@ const frameOf = (
 
 type KnownColumn = { readonly name: string; readonly kind: ColumnKind | undefined };
 
-function* eachRow(batches: Iterable<RecordBatch>, columns: readonly KnownColumn[]): Generator<Row, void, undefined> {
+function* eachRow(
+  batches: Iterable<RecordBatch>,
+  columns: readonly KnownColumn[],
+): Generator<ArrowRow, void, undefined> {
   for (const batch of batches) {
     const readers = batch.data.children.map((data, i) => readerOf(data, columns[i]!.kind));
     for (let row = 0; row < batch.numRows; row++) {
@@ -492,7 +495,7 @@ function listAt(child: Data, from: number, to: number): RowValue {
 }
 
 /** The value at a place of a column of lists and structs; every member of a struct is there, a missing one is null. */
-function nestedAt(data: Data, shape: Shape, at: number): unknown {
+function nestedAt(data: Data, shape: ValueShape, at: number): unknown {
   if (!isThere(data, at)) return null;
   if (typeof shape !== 'string') {
     if ('list' in shape) {
@@ -516,12 +519,12 @@ const JSON_MARK = new Map([
   ['ARROW:extension:metadata', ''],
 ]);
 
-function nestedField(name: string, shape: Shape): Field {
+function nestedField(name: string, shape: ValueShape): Field {
   if (shape === 'json') return new Field(name, new Utf8(), true, JSON_MARK);
   return new Field(name, nestedType(shape), true);
 }
 
-function nestedType(shape: Exclude<Shape, 'json'>): DataType {
+function nestedType(shape: Exclude<ValueShape, 'json'>): DataType {
   if (shape === 'text') return new Utf8();
   if (shape === 'int') return new Int32();
   if (shape === 'number') return new Float64();

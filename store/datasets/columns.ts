@@ -43,7 +43,7 @@ export type ColumnKind =
   | 'float8[]'
   | 'bool[]';
 
-export type Column = { readonly name: string; readonly kind: ColumnKind; readonly sql: string };
+export type DatasetColumn = { readonly name: string; readonly kind: ColumnKind; readonly sql: string };
 
 /** JSON text of an expression, or the JSON null. */
 const j = (sql: string) => `coalesce(to_json(${sql})::text, 'null')`;
@@ -73,7 +73,7 @@ export const PROMPT = `(select '[' || coalesce(string_agg(${MESSAGE}, ',' order 
 /** Tool definitions as JSON text: those of the call, else those of its agent. */
 const TOOLS = 'coalesce(c.tools, a.tools)::text';
 
-const STEP: readonly Column[] = [
+const STEP: readonly DatasetColumn[] = [
   { name: 'task_id', kind: 'text', sql: 'e.task_id' },
   { name: 'episode_id', kind: 'text', sql: 'e.episode_id' },
   { name: 'group_id', kind: 'text', sql: 'e.group_id' },
@@ -117,7 +117,7 @@ const STEP_JSON = `'{"step_id":' || to_json(${fieldSql('step_id')})::text || ',"
 const MESSAGES = `(select '{' || coalesce(string_agg(to_json(m.hash)::text || ':' || ${MESSAGE}, ',' order by m.hash), '') || '}'
       from troupe.messages_read(${keyOf('e')}, array(select c.context from facts.calls c where c.episode_id = e.episode_id)) m)`;
 
-const EPISODE: readonly Column[] = [
+const EPISODE: readonly DatasetColumn[] = [
   { name: 'task_id', kind: 'text', sql: 'e.task_id' },
   { name: 'episode_id', kind: 'text', sql: 'e.episode_id' },
   { name: 'group_id', kind: 'text', sql: 'e.group_id' },
@@ -142,7 +142,7 @@ const ANSWER = (s: string) =>
  * Two answers to what one call (alias `c`) was asked. Aliases: `b` and `w` are the preferred and the rejected answer with its episode,
  * role and worth, `bs` and `ws` their steps, `p` the pair.
  */
-const PAIR: readonly Column[] = [
+const PAIR: readonly DatasetColumn[] = [
   { name: 'task_id', kind: 'text', sql: 'b.task_id' },
   { name: 'episode_id', kind: 'text', sql: 'b.episode_id' },
   { name: 'group_id', kind: 'text', sql: 'b.group_id' },
@@ -183,7 +183,7 @@ const TEAM = `coalesce(
           'parent_agent_id', g.parent_agent_id, 'model', g.model, 'policy', g.policy, 'prompt', ${shownText('g', 'system_instructions')}, 'tools', g.tools) order by g.agent_id)))::text
         from facts.agents g where g.episode_id = e.episode_id having count(*) > 0))`;
 
-const TRIPLET: readonly Column[] = [
+const TRIPLET: readonly DatasetColumn[] = [
   ...EPISODE.filter(({ name }) => name !== 'messages' && name !== 'steps'),
   { name: 'query', kind: 'text', sql: '(select q.query from facts.tasks q where q.task_id = e.task_id)' },
   { name: 'written', kind: 'text', sql: WRITTEN },
@@ -202,7 +202,7 @@ export const LEARNT = `'{"step_id":' || to_json(${fieldSql('step_id')})::text ||
       ',"reason":' || coalesce(to_json(@reason)::text, 'null') || '}'`;
 
 /** Of the last answer's row, and of `b`, in which the answers that are learnt stand together. */
-const BRANCH: readonly Column[] = [
+const BRANCH: readonly DatasetColumn[] = [
   ...STEP.filter(({ name }) => ['task_id', 'episode_id', 'group_id', 'step_id', 'agent', 'role'].includes(name)),
   { name: 'messages', kind: 'messages', sql: BRANCH_MESSAGES },
   { name: 'answers', kind: 'answers', sql: 'b.answers' },
@@ -212,7 +212,7 @@ const BRANCH: readonly Column[] = [
   ...STEP.filter(({ name }) => ['system', 'tools', 'ground_truth'].includes(name)),
 ];
 
-export const COLUMNS: Readonly<Record<Unit, readonly Column[]>> = {
+export const COLUMNS: Readonly<Record<Unit, readonly DatasetColumn[]>> = {
   step: STEP,
   group: [{ name: 'group_index', kind: 'int4', sql: 'group_index' }, ...STEP],
   episode: EPISODE,

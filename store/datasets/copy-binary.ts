@@ -3,7 +3,7 @@ import { hash } from 'node:crypto';
 import { TroupeError } from '../../errors.ts';
 import { brokenCopy, copyHeader, copyRow, ENDED, PARTIAL } from '../db/copy-frames.ts';
 import { columnBuffer } from './column-buffers.ts';
-import type { Column } from './columns.ts';
+import type { DatasetColumn } from './columns.ts';
 import type { Buffers, Wire } from './growing-column.ts';
 
 /** A batch ends after so many rows or bytes, whichever comes first: by content alone, so that its cut is the same each time. */
@@ -39,7 +39,7 @@ const ROOM = 256 * 1024;
  */
 export async function* copyBatches(
   source: AsyncIterable<Uint8Array>,
-  columns: readonly Pick<Column, 'kind'>[],
+  columns: readonly Pick<DatasetColumn, 'kind'>[],
   options: CopyOptions = {},
 ): AsyncGenerator<readonly Buffers[], void, undefined> {
   const { onRow, onBytes, extra = 0, batchRows = BATCH_ROWS, batchBytes = BATCH_BYTES } = options;

@@ -120,9 +120,9 @@ function filesIn(dataset: OpenedDataset, layout: Layout) {
 const listed = (title: string, counts: readonly Count[]): readonly string[] =>
   counts.length === 0 ? [] : [`${title}\n\n${counts.map(({ what, count }) => `- ${count} × ${what}`).join('\n')}`];
 
-type Parts = AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
+type ByteParts = AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
 
-function partsOf(file: LayoutFile): Parts {
+function partsOf(file: LayoutFile): ByteParts {
   if (file.kind === 'text') return [Buffer.from(file.text)];
   if (file.kind === 'parquet') return parquetOf(nestedStreams(file.shapes, file.rows));
   return linesOf(file.rows);
@@ -140,7 +140,7 @@ function* linesOf(rows: readonly unknown[]): Generator<Uint8Array, void, undefin
 /** Writes a folder by `work`, which puts one file after the other; the folder is there with all of them or not at all. */
 async function written<T>(
   directory: string,
-  work: (put: (name: string, parts: Parts) => Promise<FileFacts>) => Promise<T>,
+  work: (put: (name: string, parts: ByteParts) => Promise<FileFacts>) => Promise<T>,
 ): Promise<T> {
   const parent = join(directory, '..');
   const draft = await draftAt(draftPath(parent));

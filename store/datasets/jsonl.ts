@@ -1,5 +1,5 @@
 /** A dataset as JSON Lines: one object a row with the names of the columns, null where a value is unknown. */
-import type { Frame, Row } from './arrow.ts';
+import type { ArrowRow, Frame } from './arrow.ts';
 
 /** JSON has no NaN and no infinities: they are written as text, since null stands for unknown. */
 function plain(value: unknown): unknown {
@@ -10,7 +10,7 @@ function plain(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, plain(member)]));
 }
 
-const lineOf = (row: Row): string =>
+const lineOf = (row: ArrowRow): string =>
   `${JSON.stringify(Object.fromEntries(Object.entries(row).map(([name, value]) => [name, plain(value)])))}\n`;
 
 const LINES = 1000;

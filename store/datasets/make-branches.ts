@@ -74,10 +74,10 @@ async function messagesOf(tx: Session, ids: readonly string[]): Promise<Readonly
   return groupBy(messages, ({ episode }) => episode);
 }
 
-type Answer = GraphAnswer & { readonly episode: string; readonly step: number };
+type BranchAnswer = GraphAnswer & { readonly episode: string; readonly step: number };
 
 /** By episode, in the order of rows. */
-async function answersOf(tx: Session, ids: readonly string[]): Promise<ReadonlyMap<string, readonly Answer[]>> {
+async function answersOf(tx: Session, ids: readonly string[]): Promise<ReadonlyMap<string, readonly BranchAnswer[]>> {
   const rows = await rowsOf(
     tx,
     pickedAnswers
@@ -95,7 +95,7 @@ async function answersOf(tx: Session, ids: readonly string[]): Promise<ReadonlyM
       .where(sql<boolean>`p.episode_id = any(${typed(ids, 'text[]')})`)
       .orderBy('p.step'),
   );
-  const answers = rows.map(({ episode, step, agent, role, context, prompt, answer, content, text }): Answer => {
+  const answers = rows.map(({ episode, step, agent, role, context, prompt, answer, content, text }): BranchAnswer => {
     const output: unknown = content === null ? text : JSON.parse(content);
     return {
       episode,

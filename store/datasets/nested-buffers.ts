@@ -1,7 +1,7 @@
 /** Growing columns of lists and structs in Arrow's memory layout, filled from JavaScript values. The same values are the same bytes. */
 import { writtenJson } from '../../ingest/events/spelling.ts';
 import { grown, grownBits, type Nulls, validity } from './growing.ts';
-import type { Shape } from './shape.ts';
+import type { ValueShape } from './shape.ts';
 
 /** A finished column: text and lists have `offsets`, numbers and text have `values`, a list has one child and a struct one for each member. */
 export type NestedBuffers = Nulls & {
@@ -19,7 +19,7 @@ export type NestedBuffer = {
 };
 
 /** An empty column of this shape. JSON becomes text, in the order and spelling of its source. */
-export function nestedBuffer(shape: Shape): NestedBuffer {
+export function nestedBuffer(shape: ValueShape): NestedBuffer {
   if (shape === 'text') return texts(String);
   if (shape === 'json') return texts(writtenJson);
   if (shape === 'bool') return booleans();
@@ -141,7 +141,7 @@ function lists(items: NestedBuffer): NestedBuffer {
   };
 }
 
-function structs(shapes: Readonly<Record<string, Shape>>): NestedBuffer {
+function structs(shapes: Readonly<Record<string, ValueShape>>): NestedBuffer {
   const members = Object.entries(shapes).map(([name, shape]) => ({ name, column: nestedBuffer(shape) }));
   const { append, taken } = counted(
     (value) => {

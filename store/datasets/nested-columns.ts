@@ -7,20 +7,20 @@ import { isRecord } from '../../ingest/events/json.ts';
 import { fromMessage, textIn } from '../../ingest/formats/kit/chat-message.ts';
 import type { ColumnKind } from './columns.ts';
 import { nestedArray } from './list-buffers.ts';
-import type { Shape } from './shape.ts';
+import type { ValueShape } from './shape.ts';
 
 type Plain = Readonly<Record<string, unknown>>;
 
 /** How the values of a column are stored, and what they are outside the file. */
 type NestedColumn = {
-  readonly shape: Shape;
+  readonly shape: ValueShape;
   /** From what the JSON text of PostgreSQL says. */
   readonly stored: (value: unknown) => unknown;
   /** From what the file holds: structs with all members, the missing ones null. */
   readonly read: (value: unknown) => unknown;
 };
 
-const CALLS: Shape = {
+const CALLS: ValueShape = {
   list: { struct: { id: 'text', type: 'text', function: { struct: { name: 'text', arguments: 'text' } } } },
 };
 const MESSAGE = {

@@ -6,7 +6,7 @@ import { literalSql, type RawBuilder, type SqlBool, type Statement, sql } from '
 import { fieldSql } from '../filter/filter-fields.ts';
 import { shownJson, shownText } from '../tables/long-texts.ts';
 import type { SplitName } from './columns.ts';
-import { type Column, PROMPT } from './columns.ts';
+import { type DatasetColumn, PROMPT } from './columns.ts';
 import { CAP_KEYS, capOrder } from './picked.ts';
 import {
   andAll,
@@ -64,7 +64,7 @@ export function pairRowsQuery(recipe: Recipe, used: UsedMethods, chosen: ChosenC
     ...['episode_id', 'call_id', 'candidate::text', 'requested', 'completed'].map((name) => `${of}.${name}`),
     'null',
   ];
-  const sqlOf = (column: Column) => (column === WEIGHT_COLUMN ? 'b.weight' : column.sql);
+  const sqlOf = (column: DatasetColumn) => (column === WEIGHT_COLUMN ? 'b.weight' : column.sql);
   const selected = [...columnsOf(recipe).map(sqlOf), ...lineage('b'), ...lineage('w')];
   const limit = recipe.limit === null ? sql<SqlBool>`true` : sql<SqlBool>`p.number <= ${sql.lit(recipe.limit)}`;
   return literalSql(

@@ -19,7 +19,7 @@ import { fieldSql, UNTRAINABLE } from '../filter/filter-fields.ts';
 import { filterText } from '../filter/filter-text.ts';
 import { comparisonsOf, type Filter, looksAtTask, lowerFilter, splitFilter } from '../filter/select.ts';
 import type { ChosenMethod } from './chosen-methods.ts';
-import { COLUMNS, type Column, isWhole, PROMPT, type SplitName } from './columns.ts';
+import { COLUMNS, type DatasetColumn, isWhole, PROMPT, type SplitName } from './columns.ts';
 import type { Recipe, TaskSplit } from './recipe.ts';
 import { WEIGHT_COLUMN, weightFilters, weightSql } from './weights.ts';
 
@@ -374,7 +374,7 @@ const LINEAGE_OF_EPISODE = [
 const replayed = ({ replay }: Recipe, column: string): string => (replay === undefined ? 'null::text' : column);
 
 /** The columns of the dataset, in the order of the recipe. */
-export const columnsOf = (recipe: Recipe): readonly Column[] =>
+export const columnsOf = (recipe: Recipe): readonly DatasetColumn[] =>
   recipe.columns.map((name) => [...COLUMNS[recipe.unit], WEIGHT_COLUMN].find((column) => column.name === name)!);
 
 const ordered = (rows: Rows, order: readonly string[]): Rows =>
@@ -402,7 +402,7 @@ export function rowsQuery(recipe: Recipe, used: UsedMethods, chosen: ChosenColum
     weight: weightOfRow(recipe, used),
     group_index: `(dense_rank() over (order by ${groupOrder(recipe).join(', ')}) - 1)::integer`,
   };
-  const sqlOf = ({ sql }: Column) => values[sql as keyof typeof values] ?? sql;
+  const sqlOf = ({ sql }: DatasetColumn) => values[sql as keyof typeof values] ?? sql;
   const source = takenRows(recipe, used, chosen);
   const inSplit = recipe.split === null ? sql<SqlBool>`true` : splitCondition(recipe.split, split);
   const columns = columnsOf(recipe);
@@ -479,7 +479,12 @@ function orderTerm(term: string): { readonly value: string; readonly way: string
  * The rows in order, with the prompt where they have the name of its context. It is made once for all answers to a call, and only of rows that
  * are taken: of 2,568 answers to 388 calls it was three quarters of the query when it was made for each.
  */
-function withPrompts(rows: Rows, columns: readonly Column[], names: readonly string[], order: readonly string[]): Rows {
+function withPrompts(
+  rows: Rows,
+  columns: readonly DatasetColumn[],
+  names: readonly string[],
+  order: readonly string[],
+): Rows {
   const at = columns.findIndex((column) => column.sql === PROMPT);
   if (at < 0) return ordered(tables.selectFrom(rows.as('r')).select(names), order);
   const contexts = sql`(select distinct l0 as episode_id, c${sql.raw(String(at))} as context from taken)`;

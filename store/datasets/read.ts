@@ -6,7 +6,7 @@ import { readdir, readFile, stat } from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { TroupeError } from '../../errors.ts';
-import { type Frame, type Row, readArrowFile } from './arrow.ts';
+import { type ArrowRow, type Frame, readArrowFile } from './arrow.ts';
 import { LINEAGE_FILE, type Lineage } from './lineage.ts';
 import { datasetId, FORMATS, type Manifest } from './manifest.ts';
 import { isTemporary } from './publish.ts';
@@ -18,7 +18,7 @@ export type OpenedDataset = {
   /** One split as columns. Throws TroupeError `not_found` for a split it does not have. */
   readonly frame: (split: string) => Frame;
   /** Rows of one split, or of all in the order of the manifest. */
-  readonly rows: (split?: string) => Generator<Row, void, undefined>;
+  readonly rows: (split?: string) => Generator<ArrowRow, void, undefined>;
   /** Which step each row is and which events made it. */
   readonly lineage: () => readonly Lineage[];
 };

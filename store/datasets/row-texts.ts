@@ -21,12 +21,12 @@ export async function* rowTexts(tx: Session): AsyncGenerator<RowText, void, unde
     ])
     .orderBy('p.place')
     .orderBy('p.step');
-  let row: Parts | null = null;
+  let row: TextParts | null = null;
   for await (const batch of streamOf(tx, steps, { batch: 200 })) {
     for (const { place, asked, content, text } of batch) {
       if (row === null || row.place !== place) {
         if (row !== null) yield textOf(row);
-        row = { place, parts: [] } as Parts;
+        row = { place, parts: [] } as TextParts;
       }
       const answer = { role: 'assistant', content: content === null ? text : JSON.parse(content) };
       row.parts.push(messageText(asked === null ? null : JSON.parse(asked)), messageText(answer));
@@ -35,8 +35,8 @@ export async function* rowTexts(tx: Session): AsyncGenerator<RowText, void, unde
   if (row !== null) yield textOf(row);
 }
 
-type Parts = { readonly place: number; readonly parts: string[] };
-const textOf = ({ place, parts }: Parts): RowText => ({
+type TextParts = { readonly place: number; readonly parts: string[] };
+const textOf = ({ place, parts }: TextParts): RowText => ({
   place,
   text: parts.filter((part) => part !== '').join('\n'),
 });

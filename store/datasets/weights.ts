@@ -7,7 +7,7 @@ import { TroupeError } from '../../errors.ts';
 import { literalSql, type RawBuilder, type SqlBool, sql } from '../db/query.ts';
 import { filterText } from '../filter/filter-text.ts';
 import { type Filter, filterSchema, looksAt, lowerFilter, parseFilter } from '../filter/select.ts';
-import { type Column, hasSteps, type Unit } from './columns.ts';
+import { type DatasetColumn, hasSteps, type Unit } from './columns.ts';
 import type { Buffers } from './growing-column.ts';
 
 const Share = Type.Number({ minimum: 0, maximum: 1 });
@@ -44,7 +44,7 @@ export type WeightRule = {
 export type Weight = 'advantage' | readonly WeightRule[];
 
 /** The column of a recipe with weights, the last one. */
-export const WEIGHT_COLUMN: Column = { name: 'weight', kind: 'float8', sql: 'weight' };
+export const WEIGHT_COLUMN: DatasetColumn = { name: 'weight', kind: 'float8', sql: 'weight' };
 
 /** The canonical field. @throws TroupeError `recipe_invalid`. */
 export function weightOf(

@@ -18,13 +18,13 @@ import { CopyOut, ReadingSocket } from './copy-out.ts';
 import { connectError, parseAddress, sqlState, valueTooLarge } from './faults.ts';
 import { parserOf, shownParserOf } from './values.ts';
 
-export type Column = { readonly name: string; readonly type: number };
+export type ResultColumn = { readonly name: string; readonly type: number };
 
 /** `count` is what the server reported (rows selected, inserted, updated or deleted), 0 when it reported none. */
 type Result<Row> = {
   readonly rows: Row[];
   readonly count: number;
-  readonly columns: readonly Column[];
+  readonly columns: readonly ResultColumn[];
   /** Bytes that the server sent, where `maxBytes` was given. */
   readonly bytes?: number;
 };

@@ -6,7 +6,7 @@ import type { Session } from './pool.ts';
 
 const SCHEMAS = { troupe: 'LogTables', traj: 'Views', report: 'Reports' } as const;
 
-type Column = {
+type SchemaColumn = {
   readonly schema: keyof typeof SCHEMAS;
   readonly table: string;
   readonly column: string;
@@ -39,7 +39,7 @@ const isView = (schema: string): boolean => (VIEW_SCHEMAS as readonly string[]).
 
 /** @throws TroupeError `internal` for a type without a line above, and for a correction of a column, or a view, that there is not */
 export async function schemaText(db: Session): Promise<string> {
-  const { rows: all } = await db.query<Column>(COLUMNS);
+  const { rows: all } = await db.query<SchemaColumn>(COLUMNS);
   const columns = all.filter(({ schema, table }) => !isView(schema) || READ_VIEWS.includes(`${schema}.${table}`));
   const missing = READ_VIEWS.find((view) => !columns.some(({ schema, table }) => `${schema}.${table}` === view));
   if (missing !== undefined)
@@ -64,7 +64,7 @@ const HEAD = `/** The tables of the log and the views as types. Written by \`npm
 import type { Bytes, Int8, Json, Time, WithDefault } from './corrections.ts';
 `;
 
-function typeOf({ schema, table, column, type, required, filled }: Column): string {
+function typeOf({ schema, table, column, type, required, filled }: SchemaColumn): string {
   const narrower = NARROWER[`${schema}.${table}.${column}`];
   if (narrower !== undefined) return filled ? `WithDefault<${narrower}>` : narrower;
   const element = TYPES[type.replace(/^_/, '')];

@@ -5,7 +5,7 @@
  */
 import { createHash, hash } from 'node:crypto';
 import { TroupeError } from '../../errors.ts';
-import { arrowOfRows, arrowStream, type Row, type RowColumn, readArrow } from '../datasets/arrow.ts';
+import { type ArrowRow, arrowOfRows, arrowStream, type RowColumn, readArrow } from '../datasets/arrow.ts';
 import { arrowIn, parquetOf } from '../datasets/parquet.ts';
 import type { Draft, FileFacts } from '../datasets/publish.ts';
 import { type ArchiveFiles, MANIFEST } from './places.ts';
@@ -44,13 +44,13 @@ const ARTIFACTS: readonly RowColumn[] = [
   { name: 'body', kind: 'bytes' },
 ];
 
-type Place = { readonly log?: number; readonly partition: number; readonly position: number };
+type LogPlace = { readonly log?: number; readonly partition: number; readonly position: number };
 type ArchiveFile = FileFacts & {
   readonly holds: 'events' | 'artifacts';
   readonly rows: number;
   /** Of its first and last event. */
-  readonly first: Place | null;
-  readonly last: Place | null;
+  readonly first: LogPlace | null;
+  readonly last: LogPlace | null;
 };
 
 export type ArchiveManifest = {
@@ -114,13 +114,13 @@ export async function writeArchive(
   const content = createHash('sha256');
   const wanted = new Set<string>();
   let [count, first, last] = [0, null as bigint | null, null as bigint | null];
-  const put = async (holds: ArchiveFile['holds'], columns: readonly RowColumn[], rows: readonly Row[]) => {
+  const put = async (holds: ArchiveFile['holds'], columns: readonly RowColumn[], rows: readonly ArrowRow[]) => {
     if (rows.length === 0) return;
     const number = files.filter((file) => file.holds === holds).length;
     const sink = await draft.file(`${holds}-${String(number).padStart(5, '0')}.parquet`);
     const stream = arrowStream(await arrowOfRows(columns, rows));
     for await (const part of parquetOf([stream], { codec: 'snappy' })) await sink.write(part);
-    const place = (row: Row) => ({
+    const place = (row: ArrowRow) => ({
       log: Number(row.log),
       partition: Number(row.partition),
       position: Number(row.position),
@@ -130,7 +130,7 @@ export async function writeArchive(
     files.push({ ...(await sink.finish()), holds, rows: rows.length, ...ends });
   };
 
-  let [rows, bytes] = [[] as Row[], 0];
+  let [rows, bytes] = [[] as ArrowRow[], 0];
   for await (const batch of events) {
     for (const event of batch) {
       contentOf(content, event);
@@ -208,7 +208,7 @@ async function* rowsIn(
   { uri, read }: ArchiveFiles,
   { files }: ArchiveManifest,
   holds: ArchiveFile['holds'],
-): AsyncGenerator<readonly Row[]> {
+): AsyncGenerator<readonly ArrowRow[]> {
   for (const file of files.filter((one) => one.holds === holds)) {
     const path = `${uri}/${file.name}`;
     const bytes = await read(file.name);

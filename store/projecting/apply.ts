@@ -40,7 +40,7 @@ type Applying = {
   readonly updateDerived: UpdateDerived;
 };
 
-type Batch = Applying & {
+type ApplyingBatch = Applying & {
   readonly prepared: PreparedBatch | null;
   /** True for events that were set aside: others of their keys that follow them in the log may be in the tables already. */
   readonly late?: boolean;
@@ -54,7 +54,7 @@ type Batch = Applying & {
 export async function applyBatch(
   tx: Session,
   events: readonly LogEvent[],
-  { onReplayedSpans = () => {}, ...batch }: ApplyOptions & Batch,
+  { onReplayedSpans = () => {}, ...batch }: ApplyOptions & ApplyingBatch,
 ): Promise<ReadonlySet<LogEvent>> {
   const newer = events.filter((event) => !isKnown(event));
   const dead = new Set<LogEvent>(newer);
@@ -122,7 +122,7 @@ const ofNewerCode = ({ name, type_version }: LogEvent): Refusal => ({
 });
 
 /** Applies events; returns how many spans of earlier batches were mapped again. */
-async function applyEvents(tx: Session, events: readonly LogEvent[], batch: Batch): Promise<number> {
+async function applyEvents(tx: Session, events: readonly LogEvent[], batch: ApplyingBatch): Promise<number> {
   const history = batch.late ? await lateHistoryOf(tx, events) : await historyOf(tx, events);
   const { corrected } = history;
   // What was prepared knew nothing of amendments.
@@ -194,7 +194,7 @@ async function write(
     updateDerived,
     late = false,
     prepared: { buffer, traces, foreign: named },
-  }: Batch & { readonly prepared: PreparedBatch },
+  }: ApplyingBatch & { readonly prepared: PreparedBatch },
 ): Promise<number> {
   const keys = [...new Set(events.map((event) => event.key))];
   const touched = new Map<string, number>();

@@ -60,7 +60,7 @@ const wholePortion = ({ perPartition = PER_PARTITION }: ProjectorOptions): Porti
 });
 
 /** How many events a batch had, and whether its partitions may have held more when it was read. */
-type Batch = { readonly applied: number; readonly more: boolean };
+type AppliedBatch = { readonly applied: number; readonly more: boolean };
 
 /** Where a batch is read from, and how far the partitions are applied that it has nothing of. */
 type From = { readonly own: Positions; readonly all: Positions };
@@ -68,7 +68,7 @@ type From = { readonly own: Positions; readonly all: Positions };
 /** A batch that was read before its turn, and what was made of it. */
 type Ahead = { readonly from: From; readonly batch: LogBatch; readonly prepared: PreparedBatch };
 
-type Turn = {
+type BatchTurn = {
   readonly ahead: Ahead | null;
   /** Called before a batch is written: with the positions to read on from, null where nothing may follow, and how many events it has. */
   readonly onward: (from: From | null, events: number) => void;
@@ -86,7 +86,7 @@ const SMALLER = 16;
  * Batches one after the other: while one is written, the next is read and prepared over another connection, where nothing is locked that
  * others wait for. A batch that was too much for its transaction is halved several times over; an event that is so alone is set aside.
  */
-export function batches(db: Db, options: ProjectorOptions = {}): { readonly next: () => Promise<Batch> } {
+export function batches(db: Db, options: ProjectorOptions = {}): { readonly next: () => Promise<AppliedBatch> } {
   const { perPartition = PER_PARTITION } = options;
   let reading: Promise<Ahead | null> | null = null;
   let size = Number.MAX_SAFE_INTEGER;
@@ -118,7 +118,7 @@ export function batches(db: Db, options: ProjectorOptions = {}): { readonly next
   };
 }
 
-async function runBatch(db: Db, options: ProjectorOptions, turn: Turn & Share): Promise<Batch> {
+async function runBatch(db: Db, options: ProjectorOptions, turn: BatchTurn & Share): Promise<AppliedBatch> {
   const settings = `${APPLYING}; ${settingsOf(options)}`;
   const batch = await db.transaction((tx) => applyNext(tx, options, turn), { settings });
   if (batch.applied > 0) await announce(db);
@@ -165,8 +165,8 @@ const settingsOf = ({ schema = FACTS }: ProjectorOptions): string =>
 async function applyNext(
   tx: Session,
   options: ProjectorOptions,
-  { ahead, onward, mine, portion }: Turn & Share,
-): Promise<Batch> {
+  { ahead, onward, mine, portion }: BatchTurn & Share,
+): Promise<AppliedBatch> {
   const { projection = FACTS } = options;
   const from = await lockPositions(tx, projection, mine);
   if (projection === FACTS && mine === null) {

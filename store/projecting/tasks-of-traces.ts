@@ -7,7 +7,7 @@ import type { Session } from '../db/pool.ts';
 import { anyOf, facts, prepare, query, rowsOfPrepared, sql } from '../db/query.ts';
 import { rowsOf } from '../tables/catalogue.ts';
 import { effective } from '../tables/effective.ts';
-import type { Row, Target } from '../tables/projection.ts';
+import type { TableRow, Target } from '../tables/projection.ts';
 import { tasks as taskTable } from '../tables/tasks.ts';
 import { amended, type LoggedEvent } from './amend.ts';
 import { RowBuffer } from './row-buffer.ts';
@@ -83,19 +83,23 @@ export async function keepTasks(
 type TraceTask = {
   readonly episode_id: string;
   readonly task_id: string;
-  readonly told: Row;
+  readonly told: TableRow;
   readonly version: string;
 };
 
 const textOf = ({ episode_id, task_id, told, version }: TraceTask): string =>
   JSON.stringify([episode_id, task_id, version, told]);
 
-function traceTaskRow(event: LoggedEvent): { readonly task_id: string; readonly told: Row; readonly version: string } {
+function traceTaskRow(event: LoggedEvent): {
+  readonly task_id: string;
+  readonly told: TableRow;
+  readonly version: string;
+} {
   const task = tasksIn(event)[0]!;
   return { task_id: task.task_id as string, told: task, version: task.version as string };
 }
 
-const tasksIn = (event: LoggedEvent): readonly Row[] =>
+const tasksIn = (event: LoggedEvent): readonly TableRow[] =>
   rowsOf(effective(event)).flatMap(([target, rows]) => (target === TASKS ? rows : []));
 
 /** Rebuilds these tasks from everything that defines them. */
@@ -104,7 +108,7 @@ export async function mendTasks(tx: Session, tasks: readonly string[]): Promise<
   const latest = await rowsOfPrepared(tx, LAST_TASKS, { tasks });
   const defined = (await rowsOfPrepared(tx, DEFINED, { keys: tasks.map((task) => `t/${task}`) })) as LoggedEvent[];
   const buffer = new RowBuffer();
-  buffer.add([[TASKS, latest.map((one) => one.told as Row)]]);
+  buffer.add([[TASKS, latest.map((one) => one.told as TableRow)]]);
   const amendments = defined.filter(({ name }) => name === 'record.amended');
   for (const event of defined) {
     const now = event.name === 'task.defined' ? amended(event, amendments) : null;

@@ -8,8 +8,8 @@ import { Readable } from 'node:stream';
 import { type ColumnType, type CopyColumn, copyRows } from '../../ingest/log/copy-rows.ts';
 import type { Session } from '../db/pool.ts';
 import { BODIES } from '../tables/long-texts.ts';
-import type { Row } from '../tables/projection.ts';
-import { keyText, type Parts, partsAt, type RowBuffer, TABLES, type Table } from './row-buffer.ts';
+import type { TableRow } from '../tables/projection.ts';
+import { keyText, partsAt, type RowBuffer, type RowParts, TABLES, type Table } from './row-buffer.ts';
 import { upsert } from './write-rows.ts';
 
 /** Below so many rows of a table the two round trips more are not worth it. */
@@ -43,15 +43,15 @@ export async function writeBatch(tx: Session, buffer: RowBuffer, beginning: Read
   }
 }
 
-async function upsertAll(tx: Session, { targets }: Table, rows: readonly Parts[]): Promise<void> {
+async function upsertAll(tx: Session, { targets }: Table, rows: readonly RowParts[]): Promise<void> {
   for (const [i, target] of targets.entries()) await upsert(tx, target, partsAt(rows, i + 1));
 }
 
-type Many = { readonly rows: ReadonlyMap<string, Parts>; readonly beginning: ReadonlySet<string> };
+type Many = { readonly rows: ReadonlyMap<string, RowParts>; readonly beginning: ReadonlySet<string> };
 
 async function writeMany(tx: Session, table: Table, { rows, beginning }: Many): Promise<void> {
   const isNew = table.keys.includes('episode_id')
-    ? ([row]: Parts) => beginning.has(row!.episode_id as string)
+    ? ([row]: RowParts) => beginning.has(row!.episode_id as string)
     : () => false;
   const doubtful = [...rows.values()].flatMap((parts) => (isNew(parts) ? [] : [parts[0]!]));
   const known = await knownKeys(tx, table, doubtful);
@@ -69,16 +69,19 @@ async function writeMany(tx: Session, table: Table, { rows, beginning }: Many): 
   );
 }
 
-function* without(rows: ReadonlyMap<string, Parts>, keys: ReadonlySet<string>): Generator<Parts, void, undefined> {
+function* without(
+  rows: ReadonlyMap<string, RowParts>,
+  keys: ReadonlySet<string>,
+): Generator<RowParts, void, undefined> {
   for (const [key, parts] of rows) if (!keys.has(key)) yield parts;
 }
 
 /** Which of these keys the table has. */
-async function knownKeys(tx: Session, table: Table, rows: readonly Row[]): Promise<ReadonlySet<string>> {
+async function knownKeys(tx: Session, table: Table, rows: readonly TableRow[]): Promise<ReadonlySet<string>> {
   if (rows.length === 0) return new Set();
   const keys = Object.entries(table.targets[0]!.keys);
   const names = keys.map(([key]) => `"${key}"`).join(', ');
-  const { rows: found } = await tx.query<Row>(
+  const { rows: found } = await tx.query<TableRow>(
     `select ${names} from unnest(${keys.map(([, type], i) => `$${i + 1}::${type}[]`).join(', ')}) as k (${names})
      cross join lateral (select from ${table.name} t where ${keys.map(([key]) => `t."${key}" = k."${key}"`).join(' and ')} offset 0) t`,
     keys.map(([key]) => rows.map((row) => row[key])),

@@ -6,11 +6,11 @@ import { keepBodies } from '../../ingest/log/postgres.ts';
 import type { Body } from '../../ingest/log/split.ts';
 import type { Session } from '../db/pool.ts';
 import { BODIES } from '../tables/long-texts.ts';
-import type { Row, Target } from '../tables/projection.ts';
+import type { TableRow, Target } from '../tables/projection.ts';
 import { steps } from '../tables/steps.ts';
 
 /** Inserts new rows and updates those whose version is not newer than what comes. */
-export async function upsert(tx: Session, target: Target, rows: readonly Row[]): Promise<void> {
+export async function upsert(tx: Session, target: Target, rows: readonly TableRow[]): Promise<void> {
   if (rows.length === 0) return;
   if (target === BODIES) return keepBodies(tx, rows as unknown as readonly Body[]);
   const values = [JSON.stringify(rows)];
@@ -28,7 +28,7 @@ const OLDER_STEPS = `delete from steps where ctid = any(array(
   where o.version <= r.version collate "C"))`;
 
 /** Removes the rows with these keys. Bodies stay: other calls may name them, and they go with their key. */
-export async function remove(tx: Session, target: Target, rows: readonly Row[]): Promise<void> {
+export async function remove(tx: Session, target: Target, rows: readonly TableRow[]): Promise<void> {
   if (rows.length === 0 || target === BODIES) return;
   const keys = Object.entries(target.keys);
   await tx.query(

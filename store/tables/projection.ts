@@ -12,8 +12,8 @@ export type Target = {
   readonly version: string | null;
 };
 
-export type Row = Readonly<Record<string, unknown>>;
-export type Rows = readonly (readonly [target: Target, rows: readonly Row[]])[];
+export type TableRow = Readonly<Record<string, unknown>>;
+export type Rows = readonly (readonly [target: Target, rows: readonly TableRow[]])[];
 
 /** An event as the projections see it: corrected by all amendments that are known. */
 export type Effective<N extends EventName = EventName> = {

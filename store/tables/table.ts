@@ -20,7 +20,7 @@ type OfEvent = 'event.key' | 'event.source' | 'event.id' | 'event.time';
 type Store = (key: string, value: never) => { readonly value: unknown; readonly bodies: readonly Body[] };
 
 /** A type alone reads the field of the column's own name. */
-type Column<N extends EventName, Item> =
+type TableColumn<N extends EventName, Item> =
   | Type
   | readonly [
       type: Type,
@@ -44,7 +44,7 @@ type Group<Version extends string | null = string | null, C extends Columns = Co
 /** Declares columns that each event of these types writes to one row. */
 export const group = <
   N extends EventName,
-  const C extends Readonly<Record<string, Column<N, EventData<N>>>>,
+  const C extends Readonly<Record<string, TableColumn<N, EventData<N>>>>,
   const Version extends string | null = 'version',
 >(
   of: N | readonly N[],
@@ -58,7 +58,7 @@ export const group = <
 export const groupOfEach = <
   N extends EventName,
   Item extends object,
-  const C extends Readonly<Record<string, Column<N, NoInfer<Item>>>>,
+  const C extends Readonly<Record<string, TableColumn<N, NoInfer<Item>>>>,
   const Version extends string | null = 'version',
 >(
   of: N | readonly N[],

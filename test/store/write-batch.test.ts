@@ -10,7 +10,7 @@ import { RowBuffer } from '../../store/projecting/row-buffer.ts';
 import { writeBatch } from '../../store/projecting/write-batch.ts';
 import { upsert } from '../../store/projecting/write-rows.ts';
 import { calls as callTable } from '../../store/tables/calls.ts';
-import type { Row, Target } from '../../store/tables/projection.ts';
+import type { TableRow, Target } from '../../store/tables/projection.ts';
 import { steps as stepTable } from '../../store/tables/steps.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import '../support/replay.ts';
@@ -78,7 +78,7 @@ const step = fc.record({
 });
 
 /** Enough rows of a table to be copied, the made-up ones among them. */
-const many = (rows: readonly object[], version: string): Row[] =>
+const many = (rows: readonly object[], version: string): TableRow[] =>
   Array.from({ length: Math.max(70, rows.length) }, (_, i) => ({
     episode_id: `e${i % 7}`,
     call_id: `c${i}`,
@@ -107,7 +107,7 @@ describe('A batch', () => {
         fc.array(completed, { maxLength: 9 }),
         fc.array(step, { maxLength: 9 }),
         async (calls, ends, steps) => {
-          const rows: readonly (readonly [Target, Row[]])[] = [
+          const rows: readonly (readonly [Target, TableRow[]])[] = [
             [CALLS_REQUESTED, many(calls, 'requested_version')],
             [CALLS_COMPLETED, many(ends, 'completed_version')],
             [STEPS, many(steps, 'version').map((row) => ({ ...row, candidate: 0 }))],

@@ -12,7 +12,7 @@ import { parseWritten, writtenArguments } from '../../ingest/events/spelling.ts'
 import { importFiles } from '../../ingest/files/import.ts';
 import { CHAT_ROLES } from '../../ingest/formats/kit/chat-message.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
-import type { Row } from '../../store/datasets/arrow.ts';
+import type { ArrowRow } from '../../store/datasets/arrow.ts';
 import { freeze } from '../../store/datasets/freeze.ts';
 import { LAYOUTS } from '../../store/datasets/layouts/catalogue.ts';
 import { counter } from '../../store/datasets/layouts/counter.ts';
@@ -86,7 +86,7 @@ const WITHOUT_INPUT = new Set([
 /** Formats of benchmarks, whose samples have no calls. */
 const WITHOUT_CALLS = new Set(['maslab', 'swe-bench', 'swe-dev']);
 
-const rows = new Map<string, Row[]>();
+const rows = new Map<string, ArrowRow[]>();
 /** What the events of a format say of a call: its input and tools by call, its answers by step. What is told twice is a list of two. */
 const asked = new Map<string, JsonObject[]>();
 const said = new Map<string, JsonObject[]>();
@@ -143,7 +143,7 @@ type Conversation = {
 };
 
 /** The conversation of a step by its events; what the agent was given once and for all is that of the row. Null where it is not known. */
-function conversationOf(row: Row): Conversation | null {
+function conversationOf(row: ArrowRow): Conversation | null {
   const call = `${row.episode_id} ${row.call_id}`;
   const request = only(asked.get(call), 'input');
   const choice = only(said.get(`${call} ${row.candidate}`), 'content');
@@ -202,7 +202,7 @@ function differenceOf(
   return [...(fits ? [] : [`${way}: ${learnt} ≠ ${written.whole}`]), ...(same ? [] : [`${way}: another prompt`])];
 }
 
-function differencesOf(row: Row, known: Conversation): string[] {
+function differencesOf(row: ArrowRow, known: Conversation): string[] {
   const step = row as unknown as StepRow;
   const isCut = step.cut === true;
   const { messages, answer, tools } = known;

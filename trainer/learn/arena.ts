@@ -4,10 +4,10 @@
  */
 
 import type { Tensor, Weights } from '../model/weights.ts';
-import { COLUMNS, type Column, type Kernel, MAX_COLUMN_BYTES, makeKernel } from './optimizer-kernel.ts';
+import { COLUMNS, type Kernel, type KernelColumn, MAX_COLUMN_BYTES, makeKernel } from './optimizer-kernel.ts';
 
 /** One parameter's place: bytes [from, to) of each column of a kernel's memory, `to` rounded up to 16. */
-type Place = { readonly name: string; readonly kernel: Kernel; readonly from: number; readonly to: number };
+type ParameterPlace = { readonly name: string; readonly kernel: Kernel; readonly from: number; readonly to: number };
 
 export type Arena = {
   /** The parameters, as views that updates change. */
@@ -17,14 +17,14 @@ export type Arena = {
   readonly v: ReadonlyMap<string, Float32Array>;
   /** Gradients of a further part of a batch, to be added to the first. */
   readonly more: ReadonlyMap<string, Float32Array>;
-  readonly places: readonly Place[];
+  readonly places: readonly ParameterPlace[];
 };
 
 /** An arena that begins with a copy of these weights and zeros beside them. */
 export function makeArena(weights: Weights): Arena {
-  const places: Place[] = [];
+  const places: ParameterPlace[] = [];
   const columns = Object.fromEntries(COLUMNS.map((column) => [column, new Map()])) as Record<
-    Column,
+    KernelColumn,
     Map<string, Float32Array>
   >;
   for (const block of blocks(weights)) {

@@ -7,7 +7,7 @@
 
 /** Columns of the memory, in this order. */
 export const COLUMNS = ['weights', 'gradients', 'm', 'v', 'more'] as const;
-export type Column = (typeof COLUMNS)[number];
+export type KernelColumn = (typeof COLUMNS)[number];
 
 export type Kernel = {
   /** One column after the other, each `bytes` long, all zero at first. Pages that nobody writes take no memory. */
@@ -121,7 +121,7 @@ function overBytes(
 }
 
 function assemble(bytes: number): Uint8Array<ArrayBuffer> {
-  const at = Object.fromEntries(COLUMNS.map((column, i) => [column, i * bytes])) as Record<Column, number>;
+  const at = Object.fromEntries(COLUMNS.map((column, i) => [column, i * bytes])) as Record<KernelColumn, number>;
   const here = get(0);
   // Parameters 2 to 10 are the numbers, locals 11 to 19 the same in all four lanes, 20 to 22 gradient, m and v.
   const spread = Array.from({ length: 9 }, (_, i) => [...get(2 + i), ...splat, ...set(11 + i)]).flat();

@@ -18,12 +18,12 @@ import { type Adam, trainingLoop, type Watch } from './training-loop.ts';
 /** Two answers to one prompt, all of whose trained tokens are compared. */
 export type PreferenceRow = {
   readonly promptIds: readonly number[];
-  readonly chosen: Answer;
-  readonly rejected: Answer;
+  readonly chosen: PairAnswer;
+  readonly rejected: PairAnswer;
   /** What the loss of the pair is multiplied by; 1 where it is left out. */
   readonly weight?: number;
 };
-type Answer = Omit<TokenRow, 'promptIds' | 'weight'>;
+type PairAnswer = Omit<TokenRow, 'promptIds' | 'weight'>;
 
 /** Log-probability of the chosen and of the rejected answer under the reference, in nats. */
 export type ReferenceScore = readonly [chosen: number, rejected: number];

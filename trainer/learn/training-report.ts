@@ -12,8 +12,12 @@ export type ReportInput = {
 };
 
 type Point = readonly [step: number, value: number];
-type Line = { readonly name: string; readonly kind: 'raw' | 'smooth' | 'held-out'; readonly points: readonly Point[] };
-type Panel = { readonly title: string; readonly lines: readonly Line[] };
+type CurveLine = {
+  readonly name: string;
+  readonly kind: 'raw' | 'smooth' | 'held-out';
+  readonly points: readonly Point[];
+};
+type Panel = { readonly title: string; readonly lines: readonly CurveLine[] };
 
 const WIDTH = 420;
 const HEIGHT = 240;
@@ -49,7 +53,7 @@ export function trainingReport({ title, curves, tokensPerSecond = [] }: ReportIn
 
 function panelsOf(curves: Curves, tokensPerSecond: readonly (number | null)[]): Panel[] {
   const named = Object.keys(curves.metrics).sort();
-  const heldOut = (name: string): Line => ({
+  const heldOut = (name: string): CurveLine => ({
     name: 'held-out',
     kind: 'held-out',
     points: curves.heldOut.flatMap(({ step, loss, metrics }): Point[] => {
@@ -80,7 +84,7 @@ const TITLES: Readonly<Record<string, string>> = {
 const titleOf = (name: string): string => TITLES[name] ?? name.replaceAll('_', ' ');
 
 /** The values as they are and, where they would hide the trend, smoothed. */
-function trained(values: readonly (number | null)[], smoothed = true): Line[] {
+function trained(values: readonly (number | null)[], smoothed = true): CurveLine[] {
   const points = values.flatMap((value, i): Point[] =>
     value === null || !Number.isFinite(value) ? [] : [[i + 1, value]],
   );
@@ -134,7 +138,7 @@ function drawn({ title, lines }: Panel, left: number, top: number, steps: number
   return `<g transform="translate(${left} ${top})">${[text, ...legend, ...grid, ...below, ...curves].join('')}</g>`;
 }
 
-function legendOf({ name, kind }: Line, lines: readonly Line[], index: number): string {
+function legendOf({ name, kind }: CurveLine, lines: readonly CurveLine[], index: number): string {
   const at = WIDTH - MARGIN.right - (lines.length - index) * 86;
   return `<line class="${kind}" x1="${at}" x2="${at + 18}" y1="12" y2="12"/><text class="tick" x="${at + 22}" y="16">${escaped(name)}</text>`;
 }

@@ -1,7 +1,7 @@
 /** A model as the files other programs load: the Hugging Face layout, in any of three number types, in one file or several. */
 import { TroupeError } from '../../errors.ts';
 import { SIDE_FILES, type SideFiles } from './checkpoints/checkpoint-format.ts';
-import type { Parts } from './files/disk.ts';
+import type { FileParts } from './files/disk.ts';
 import { safetensorsParts } from './files/safetensors.ts';
 import { BYTES, type Dtype } from './files/safetensors-header.ts';
 import { modelConfigJson } from './model-config.ts';
@@ -27,9 +27,9 @@ export function modelFiles(
     sideFiles,
   }: { readonly config: ModelConfig; readonly weights: Weights; readonly sideFiles: SideFiles },
   { dtype = 'F32', maxShard = Number.POSITIVE_INFINITY }: ModelFilesOptions = {},
-): ReadonlyMap<string, Parts> {
+): ReadonlyMap<string, FileParts> {
   if (!(maxShard > 0)) throw new TroupeError('usage', `A shard needs at least one byte, not ${maxShard}.`);
-  const files = new Map<string, Parts>([
+  const files = new Map<string, FileParts>([
     ['config.json', [pretty({ ...modelConfigJson(config), torch_dtype: TORCH_NAMES[dtype] })]],
   ]);
   for (const name of SIDE_FILES) {

@@ -62,7 +62,7 @@ export type InferTask = { readonly signal?: AbortSignal } & (
 );
 
 /** What a request is answered, by its operation. */
-type Answer = SampleAnswer | LogprobsAnswer | LoadAnswer | PromptAnswer;
+type InferAnswer = SampleAnswer | LogprobsAnswer | LoadAnswer | PromptAnswer;
 
 /** A loaded model without its weights, which the speaker has. */
 type LoadedModel = Omit<OpenModel, 'weights' | 'optimizer' | 'state'> & {
@@ -93,7 +93,7 @@ export class Batches {
   }
 
   /** Answers when it is done; rejects with a `TroupeError` that concerns this request alone. */
-  async submit(asked: InferTask): Promise<Answer> {
+  async submit(asked: InferTask): Promise<InferAnswer> {
     if (this.#closed) throw interrupted();
     if (this.#underWay.size >= this.#options.maxWaiting) {
       throw new TroupeError('busy', `${this.#underWay.size} requests are under way already; ask again later.`);
@@ -104,7 +104,7 @@ export class Batches {
     if (asked.signal?.aborted) withdraw();
     asked.signal?.addEventListener('abort', withdraw, { once: true });
     try {
-      return (await this.#track(this.#begin(asked, withdrawal))) as Answer;
+      return (await this.#track(this.#begin(asked, withdrawal))) as InferAnswer;
     } catch (error) {
       throw this.#closed ? interrupted() : error;
     } finally {

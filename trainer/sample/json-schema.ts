@@ -15,11 +15,11 @@ export type Grammar =
   /** Members of any names. */
   | { readonly kind: 'object'; readonly values: Grammar }
   /** An object of these members, in this order; `key` is the name as JSON. */
-  | { readonly kind: 'properties'; readonly members: readonly Member[] }
+  | { readonly kind: 'properties'; readonly members: readonly GrammarMember[] }
   | { readonly kind: 'any of'; readonly options: readonly Grammar[] }
   | { readonly kind: 'defined'; readonly grammar: () => Grammar };
 
-type Member = { readonly key: string; readonly grammar: Grammar; readonly required: boolean };
+type GrammarMember = { readonly key: string; readonly grammar: Grammar; readonly required: boolean };
 
 /** A space that may be there. */
 export const SPACE = ' ';
@@ -158,7 +158,7 @@ function object(field: string, schema: JsonObject, root: Root): Grammar {
   if (unknown !== undefined) throw refuse(`${field}.required`, 'names of properties', unknown);
   const values = more === false ? null : read(`${field}.additionalProperties`, more, root);
   if (entries.length === 0 && values !== null) return { kind: 'object', values };
-  const members = entries.map(([name, one]): Member => {
+  const members = entries.map(([name, one]): GrammarMember => {
     const grammar = read(`${field}.properties.${name}`, one, root);
     return { key: JSON.stringify(name), grammar, required: required.includes(name) };
   });

@@ -18,7 +18,7 @@ export type PromptReader = {
 export type ReadPart = { readonly tokens: number; readonly arrays: readonly Float32Array[] };
 
 /** One prompt, or one piece of it after `past`. */
-export type Reading = {
+export type PromptPiece = {
   readonly ids: readonly number[];
   readonly inverseTemperature: number;
   readonly past: ReadPart | null;
@@ -27,7 +27,7 @@ export type Reading = {
 /** Reads equally long pieces that have equally much behind them: more than one only where nothing is behind them. */
 export async function readPrompts(
   reader: PromptReader,
-  readings: readonly Reading[],
+  readings: readonly PromptPiece[],
   logits: boolean,
 ): Promise<{
   readonly probabilities: Float32Array;
@@ -38,7 +38,7 @@ export async function readPrompts(
   const { sizes, rotary, session, parameters } = reader;
   const { H, D } = sizes;
   const Q = readings.length;
-  const { ids, past } = readings[0] as Reading;
+  const { ids, past } = readings[0] as PromptPiece;
   const S = ids.length;
   const behind = past?.tokens ?? 0;
   // No dimension may be 0: where nothing was read there is one slot that nobody sees.

@@ -46,7 +46,7 @@ type BatchRequest = {
   open: boolean;
 };
 
-type Row = { readonly asked: BatchRequest; readonly sample: GrowingSample };
+type BatchRow = { readonly asked: BatchRequest; readonly sample: GrowingSample };
 
 /** Share of the rows that one request may have: the rest is for those who come later. */
 const SHARE = 0.75;
@@ -56,7 +56,7 @@ export class RunningBatch {
   readonly #limits: BatchLimits;
   readonly #cache: KeyValueCache;
   /** As in the cache; null where a row has left and nobody has its place yet, which is so between two steps only. */
-  readonly #rows: (Row | null)[] = [];
+  readonly #rows: (BatchRow | null)[] = [];
   readonly #free: number[] = [];
   /** What a step writes: new memory for each would make the runtime collect garbage all the time. */
   readonly #results = new Map<string, Float32Array>();
@@ -264,15 +264,15 @@ export class RunningBatch {
   }
 
   /** Moves the last rows to the places that nobody took. Returns those that run. */
-  #closeUp(): readonly Row[] {
+  #closeUp(): readonly BatchRow[] {
     for (const place of this.#free.sort((a, b) => b - a)) {
-      const last = this.#rows.pop() as Row | null;
+      const last = this.#rows.pop() as BatchRow | null;
       if (place < this.#rows.length) this.#rows[place] = last;
       this.#cache.remove(place);
     }
     this.#free.length = 0;
     this.#cache.trim();
-    return this.#rows as Row[];
+    return this.#rows as BatchRow[];
   }
 
   /** Memory for a result of a step, of which no more is read once the step is over. */
@@ -282,7 +282,7 @@ export class RunningBatch {
     return { shape, data: this.#results.get(name)!.subarray(0, length) };
   }
 
-  async #step(running: readonly Row[]): Promise<void> {
+  async #step(running: readonly BatchRow[]): Promise<void> {
     const session = await this.#model.step();
     const B = running.length;
     const logits = running.some(({ asked }) => needsLogits(asked.request));
@@ -303,7 +303,7 @@ export class RunningBatch {
     for (const [row, { asked, sample }] of running.entries()) if (asked.open) this.#take(asked, sample, from, row);
   }
 
-  #positionFeeds(running: readonly Row[]): Feeds {
+  #positionFeeds(running: readonly BatchRow[]): Feeds {
     const B = running.length;
     const half = this.#model.sizes.D / 2;
     const scale = 1 / Math.sqrt(this.#model.sizes.D);

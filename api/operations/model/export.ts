@@ -2,7 +2,7 @@
 import { basename, dirname, resolve } from 'node:path';
 import { TroupeError } from '../../../errors.ts';
 import { publishDirectory } from '../../../trainer/model/files/atomic.ts';
-import type { Parts } from '../../../trainer/model/files/disk.ts';
+import type { FileParts } from '../../../trainer/model/files/disk.ts';
 import { type OpenModel, openModel } from '../../../trainer/model/model-directory.ts';
 import { modelFiles } from '../../../trainer/model/model-export.ts';
 
@@ -35,8 +35,8 @@ export async function exportModel(
   return { checkpoint_id: model.id, directory, format, dtype, bytes, files };
 }
 
-async function onnxFiles(model: OpenModel): Promise<ReadonlyMap<string, Parts>> {
+async function onnxFiles(model: OpenModel): Promise<ReadonlyMap<string, FileParts>> {
   const { exportOnnx } = await import('../../../trainer/model/onnx-export.ts');
   const texts = [...modelFiles(model)].filter(([name]) => !name.includes('safetensors'));
-  return new Map<string, Parts>([...texts, ['model.onnx', [exportOnnx(model.config, model.weights)]]]);
+  return new Map<string, FileParts>([...texts, ['model.onnx', [exportOnnx(model.config, model.weights)]]]);
 }

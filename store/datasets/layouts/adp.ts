@@ -8,7 +8,7 @@ import { type Layout, LEARNS_ALL } from './layout.ts';
 import { argumentsOf, type Message } from './message.ts';
 import { type Chat, chatsOf } from './turn.ts';
 
-type Item = Readonly<Record<string, unknown>>;
+type AdpItem = Readonly<Record<string, unknown>>;
 
 export const adp: Layout = {
   name: 'adp',
@@ -29,7 +29,7 @@ export const adp: Layout = {
     }),
 };
 
-function trajectoryOf({ messages, last, turns }: Conversation, content: readonly Item[], dataset: string): Item {
+function trajectoryOf({ messages, last, turns }: Conversation, content: readonly AdpItem[], dataset: string): AdpItem {
   const { episode_id, task_id, group_id, agent, role, ground_truth } = last;
   const system = messages.flatMap((message) => (message.role === 'system' ? [message.text ?? ''] : []));
   const details = { dataset, episode_id, task_id, group_id, agent, role, ground_truth };
@@ -42,8 +42,8 @@ function trajectoryOf({ messages, last, turns }: Conversation, content: readonly
 }
 
 /** The actions and observations, or why the protocol has no place for them: only the last calls of a trajectory may be without results. */
-function contentOf({ messages, learnt, turns }: Conversation): readonly Item[] | string {
-  const items: Item[] = [];
+function contentOf({ messages, learnt, turns }: Conversation): readonly AdpItem[] | string {
+  const items: AdpItem[] = [];
   const used = new Set<string>();
   let open: { readonly native: string | null; readonly place: number; readonly id: string }[] = [];
   for (const [place, message] of messages.entries()) {
@@ -73,14 +73,14 @@ function contentOf({ messages, learnt, turns }: Conversation): readonly Item[] |
   return unanswered ? 'a call of a tool has no result, and one beside it has' : items;
 }
 
-const observation = (source: 'user' | 'agent' | 'environment', { text }: Message): Item => ({
+const observation = (source: 'user' | 'agent' | 'environment', { text }: Message): AdpItem => ({
   class_: 'text_observation',
   content: text ?? '',
   source,
 });
 
 /** The text beside calls describes the first of them. */
-function actionsOf({ text, reasoning, calls }: Message, turn: Chat | null): readonly Item[] {
+function actionsOf({ text, reasoning, calls }: Message, turn: Chat | null): readonly AdpItem[] {
   const first = {
     ...(reasoning === null ? {} : { reasoning_content: reasoning }),
     ...(turn?.reward == null ? {} : { reward: turn.reward }),

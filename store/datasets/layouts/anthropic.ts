@@ -6,7 +6,7 @@ import { argumentsOf, type Message } from './message.ts';
 import { chatsOf } from './turn.ts';
 
 type Block = Readonly<Record<string, unknown>>;
-type Turn = { readonly role: 'user' | 'assistant'; readonly content: Block[] };
+type AnthropicTurn = { readonly role: 'user' | 'assistant'; readonly content: Block[] };
 
 export const anthropic: Layout = {
   name: 'anthropic',
@@ -49,8 +49,8 @@ function unfit(messages: readonly Message[]): string | null {
 }
 
 /** Messages of one side that follow each other are one. */
-function turnsIn(messages: readonly Message[]): Turn[] {
-  const turns: Turn[] = [];
+function turnsIn(messages: readonly Message[]): AnthropicTurn[] {
+  const turns: AnthropicTurn[] = [];
   for (const message of messages) {
     if (message.role === 'system') continue;
     const role = message.role === 'assistant' ? 'assistant' : 'user';

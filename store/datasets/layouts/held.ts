@@ -1,9 +1,9 @@
 /** Counts what a dataset's turns hold and a layout does not. */
 import type { Counter } from './counter.ts';
-import type { HeldTurn, Turn } from './turn.ts';
+import type { HeldTurn, LayoutTurn } from './turn.ts';
 
 /** Adds, for each thing that `holds` lacks, in how many rows it is. */
-export function countNotHeld(turns: readonly Turn[], holds: ReadonlySet<HeldTurn>, notHeld: Counter): void {
+export function countNotHeld(turns: readonly LayoutTurn[], holds: ReadonlySet<HeldTurn>, notHeld: Counter): void {
   for (const turn of turns) {
     const messages = [...(turn.prompt ?? []), ...(turn.answer === null ? [] : [turn.answer])];
     const there: Readonly<Record<HeldTurn, boolean>> = {

@@ -2,7 +2,7 @@
 import type { SplitName, Unit } from '../columns.ts';
 import type { Shapes } from '../shape.ts';
 import type { Counter } from './counter.ts';
-import type { HeldTurn, Turn } from './turn.ts';
+import type { HeldTurn, LayoutTurn } from './turn.ts';
 
 type Rows = readonly Readonly<Record<string, unknown>>[];
 
@@ -31,7 +31,7 @@ export type Layout = {
   readonly holds: ReadonlySet<HeldTurn>;
   /** All splits at once, so that their columns are the same. */
   readonly files: (
-    splits: readonly { readonly split: SplitName; readonly turns: readonly Turn[] }[],
+    splits: readonly { readonly split: SplitName; readonly turns: readonly LayoutTurn[] }[],
     about: {
       /** Name of the dataset. */
       readonly name: string;

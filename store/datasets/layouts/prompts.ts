@@ -1,10 +1,10 @@
 /** The different prompts of a dataset, each once. */
 import type { Counter } from './counter.ts';
 import { promptKey } from './pairs.ts';
-import { type Chat, hasMedia, MEDIA, type Turn } from './turn.ts';
+import { type Chat, hasMedia, type LayoutTurn, MEDIA } from './turn.ts';
 
 /** The first turn of each prompt, whatever was answered. */
-export function promptsOf(turns: readonly Turn[], leftOut: Counter): Chat[] {
+export function promptsOf(turns: readonly LayoutTurn[], leftOut: Counter): Chat[] {
   const first = new Map<string, Chat>();
   for (const turn of turns) {
     if (turn.prompt === null) {
@@ -24,5 +24,5 @@ export function promptsOf(turns: readonly Turn[], leftOut: Counter): Chat[] {
 }
 
 /** The right answer as text; JSON where it is more than a text. Null where it is not known. */
-export const answerText = ({ ground_truth: truth }: Turn): string | null =>
+export const answerText = ({ ground_truth: truth }: LayoutTurn): string | null =>
   truth === null ? null : typeof truth === 'string' ? truth : JSON.stringify(truth);

@@ -1,5 +1,5 @@
 /** Messages as TRL and the chat templates of transformers read them: arguments are objects. */
-import type { Shape } from '../shape.ts';
+import type { ValueShape } from '../shape.ts';
 import { argumentsOf, type Message } from './message.ts';
 import type { HeldTurn } from './turn.ts';
 
@@ -34,16 +34,18 @@ export const trlMessage = ({
 });
 
 /** A list of messages. As structs of one type each would have the members of all, as null. */
-export const MESSAGES: Shape = { list: 'json' };
+export const MESSAGES: ValueShape = { list: 'json' };
 
 /** Definitions of tools, where any row has some. */
-export const toolsShape = (turns: Iterable<{ readonly tools: unknown }>): Readonly<Record<string, Shape>> => {
+export const toolsShape = (turns: Iterable<{ readonly tools: unknown }>): Readonly<Record<string, ValueShape>> => {
   for (const { tools } of turns) if (tools !== null) return { tools: { list: 'json' } };
   return {};
 };
 
 /** Weights of rows, where any row has one. TRL leaves the column alone; its trainers have no weights. */
-export const weightShape = (turns: Iterable<{ readonly weight: number | null }>): Readonly<Record<string, Shape>> => {
+export const weightShape = (
+  turns: Iterable<{ readonly weight: number | null }>,
+): Readonly<Record<string, ValueShape>> => {
   for (const { weight } of turns) if (weight !== null) return { weight: 'number' };
   return {};
 };

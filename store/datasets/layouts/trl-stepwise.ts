@@ -2,7 +2,7 @@
 import type { Counter } from './counter.ts';
 import type { Layout } from './layout.ts';
 import { isGood } from './trl-unpaired.ts';
-import { type Chat, chatsOf, type Turn } from './turn.ts';
+import { type Chat, chatsOf, type LayoutTurn } from './turn.ts';
 
 type Stepwise = { readonly prompt: string; readonly steps: readonly Chat[] };
 
@@ -39,7 +39,7 @@ export const trlStepwise: Layout = {
 };
 
 /** One row for each agent of an episode whose answers are all texts, one to each call, and all good or bad. */
-function stepwise(turns: readonly Turn[], leftOut: Counter): Stepwise[] {
+function stepwise(turns: readonly LayoutTurn[], leftOut: Counter): Stepwise[] {
   const byAgent = new Map<string, Chat[]>();
   for (const chat of chatsOf(turns, leftOut)) {
     const key = JSON.stringify([chat.episode_id, chat.agent, chat.role]);

@@ -1,7 +1,7 @@
 /** TRL, SFTTrainer with rows that are tokens already: as they were sampled, so that no template writes them anew. */
 import { type Layout, LEARNS_ALL } from './layout.ts';
 import { ID_SHAPES, TRL_HOLDS, weightShape } from './trl-message.ts';
-import type { Tokens, Turn } from './turn.ts';
+import type { LayoutTurn, Tokens } from './turn.ts';
 
 /** The label of a token that is not learnt. */
 const IGNORED = -100;
@@ -59,13 +59,14 @@ export const trlTokens: Layout = {
   },
 };
 
-type SampledTurn = Turn & { readonly tokens: Tokens };
+type SampledTurn = LayoutTurn & { readonly tokens: Tokens };
 
-const isSampled = (row: readonly Turn[]): row is readonly SampledTurn[] => row.every(({ tokens }) => tokens !== null);
+const isSampled = (row: readonly LayoutTurn[]): row is readonly SampledTurn[] =>
+  row.every(({ tokens }) => tokens !== null);
 
 /** The answers of a row: those of a branch stand together, each other one is a row. */
-function rowsOf(turns: readonly Turn[]): readonly (readonly Turn[])[] {
-  const rows: Turn[][] = [];
+function rowsOf(turns: readonly LayoutTurn[]): readonly (readonly LayoutTurn[])[] {
+  const rows: LayoutTurn[][] = [];
   for (const turn of turns) {
     const last = rows.at(-1);
     if (turn.branch !== null && last?.[0]?.branch === turn.branch) last!.push(turn);

@@ -1,7 +1,7 @@
 /** A turn: one answer of a dataset with everything before it, read from the row of any unit. */
 import { isRecord } from '../../../ingest/events/json.ts';
 import { mapStrings, unescapeText } from '../../../ingest/events/text.ts';
-import type { Row } from '../arrow.ts';
+import type { ArrowRow } from '../arrow.ts';
 import type { Unit } from '../columns.ts';
 import { shownTools } from '../shown-tools.ts';
 import type { Counter } from './counter.ts';
@@ -15,7 +15,7 @@ export type Tokens = {
   readonly mask: readonly number[] | null;
 };
 
-export type Turn = {
+export type LayoutTurn = {
   readonly episode_id: string;
   /** Null where the answer is a team and no step. */
   readonly step_id: string | null;
@@ -45,7 +45,7 @@ export type Turn = {
 };
 
 /** A turn of which messages are known. */
-export type Chat = Turn & { readonly prompt: readonly Message[]; readonly answer: Message };
+export type Chat = LayoutTurn & { readonly prompt: readonly Message[]; readonly answer: Message };
 
 /** What a turn may hold beside roles and text, in the words of a manifest. */
 export type HeldTurn =
@@ -63,7 +63,7 @@ export type HeldTurn =
   | 'step ids';
 
 /** What is good or bad about a turn: its advantage, else its reward, else unknown. */
-export const worth = ({ advantage, reward }: Pick<Turn, 'advantage' | 'reward'>): number | null =>
+export const worth = ({ advantage, reward }: Pick<LayoutTurn, 'advantage' | 'reward'>): number | null =>
   advantage ?? reward ?? null;
 
 /** The columns that messages are made from, by unit. */
@@ -77,8 +77,8 @@ export const NEEDED: Readonly<Record<Unit, readonly string[]>> = {
 };
 
 /** The turns of a dataset's rows in order: of an episode one for each of its steps, of a branch one for each answer that is learnt, of a pair two. `lost` counts what cannot be read. */
-export function turnsOf(rows: Iterable<Row>, unit: Unit, lost: Counter): Turn[] {
-  const turns: Turn[] = [];
+export function turnsOf(rows: Iterable<ArrowRow>, unit: Unit, lost: Counter): LayoutTurn[] {
+  const turns: LayoutTurn[] = [];
   for (const row of rows) for (const step of STEPS[unit](row)) turns.push(turnOf(step, lost));
   return turns;
 }
@@ -86,7 +86,7 @@ export function turnsOf(rows: Iterable<Row>, unit: Unit, lost: Counter): Turn[] 
 type Plain = Readonly<Record<string, unknown>>;
 
 /** What the rows of a unit are as rows of a step. */
-const STEPS: Readonly<Record<Unit, (row: Row) => readonly Plain[]>> = {
+const STEPS: Readonly<Record<Unit, (row: ArrowRow) => readonly Plain[]>> = {
   step: (row) => [row],
   group: (row) => [row],
   episode: stepsOf,
@@ -95,7 +95,7 @@ const STEPS: Readonly<Record<Unit, (row: Row) => readonly Plain[]>> = {
   branch: learntOf,
 };
 
-function answersOf(row: Row): readonly Plain[] {
+function answersOf(row: ArrowRow): readonly Plain[] {
   const one = (name: 'chosen' | 'rejected', of: Plain): Plain => ({
     ...row,
     ...of,
@@ -114,7 +114,7 @@ function answersOf(row: Row): readonly Plain[] {
 }
 
 /** The query, and as its answer the text in which the team was written, else the team's definition. */
-const teamOf = (row: Row): Plain => ({
+const teamOf = (row: ArrowRow): Plain => ({
   ...row,
   prompt: row.query === null ? null : [{ role: 'user', content: row.query }],
   text: row.written ?? row.team,
@@ -123,7 +123,7 @@ const teamOf = (row: Row): Plain => ({
 });
 
 /** The steps of an episode with the columns of a step; their input names messages of the episode by hash. */
-function stepsOf(row: Row): readonly Plain[] {
+function stepsOf(row: ArrowRow): readonly Plain[] {
   const messages = parsed(row.messages) as Plain | null;
   const steps = parsed(row.steps) as readonly Plain[] | null;
   return (steps ?? []).map((step) => {
@@ -135,7 +135,7 @@ function stepsOf(row: Row): readonly Plain[] {
 }
 
 /** The answers of a branch with the columns of a step; what stands before each is the beginning of the branch. */
-function learntOf(row: Row): readonly Plain[] {
+function learntOf(row: ArrowRow): readonly Plain[] {
   const messages = row.messages as readonly Plain[] | null;
   const tokens = numbers(row.token_ids);
   const within = (column: 'loss_mask' | 'logprobs', from: number, to: number) =>
@@ -165,7 +165,7 @@ const number = (value: unknown): number | null => (typeof value === 'number' ? v
 const numbers = (value: unknown): readonly number[] | null =>
   value === null || value === undefined ? null : Array.from(value as ArrayLike<number>);
 
-function turnOf(row: Plain, lost: Counter): Turn {
+function turnOf(row: Plain, lost: Counter): LayoutTurn {
   // No tokenizer takes half a character.
   const restored = (value: unknown): unknown =>
     mapStrings(value, (stored) => {
@@ -198,7 +198,7 @@ function turnOf(row: Plain, lost: Counter): Turn {
         ? null
         : { prompt, answer: answered, logprobs: numbers(row.logprobs), mask: numbers(row.loss_mask) },
     cut: row.cut === true,
-    pair: (row.pair as Turn['pair'] | undefined) ?? null,
+    pair: (row.pair as LayoutTurn['pair'] | undefined) ?? null,
     branch: text(row.branch),
   };
 }
@@ -233,7 +233,11 @@ export const hasMedia = (messages: readonly Message[]): boolean => messages.some
  * Turns with known messages that are not empty and are text throughout; the others are counted as omitted.
  * @param cut whether the layout can say of an answer that it was cut off; where it cannot, its trainer would learn that the answer ends there
  */
-export function chatsOf(turns: readonly Turn[], leftOut: Counter, cut: 'marked' | 'left out' = 'left out'): Chat[] {
+export function chatsOf(
+  turns: readonly LayoutTurn[],
+  leftOut: Counter,
+  cut: 'marked' | 'left out' = 'left out',
+): Chat[] {
   return turns.filter((turn): turn is Chat => {
     if (turn.prompt === null) leftOut.add('no prompt was recorded');
     else if (turn.answer === null) leftOut.add('no text of the answer was recorded');

@@ -1,5 +1,5 @@
 /** verl, multi-turn supervised learning: whole conversations, in which every answer is learnt. Its columns have one type for all rows. */
-import type { Shape, Shapes } from '../shape.ts';
+import type { Shapes, ValueShape } from '../shape.ts';
 import { type Conversation, conversationsOf, countUnlearnt } from './conversations.ts';
 import type { Counter } from './counter.ts';
 import { exactShape } from './json-shape.ts';
@@ -40,7 +40,7 @@ export const verlSft: Layout = {
  * Messages as values where one type holds all of them, and else as JSON: verl would give each the members of all others, as null, and a template
  * that asks whether a message has calls would find them in each.
  */
-function messagesColumn(talks: readonly Conversation[]): Shape {
+function messagesColumn(talks: readonly Conversation[]): ValueShape {
   const shape = exactShape(talks.flatMap(({ messages }) => messages.map(trlMessage)));
   return shape === null ? MESSAGES : { list: shape };
 }

@@ -22,7 +22,7 @@ import {
   stepByStep,
 } from './ask-who-and-when.ts';
 import { type Ask, NoAnswer, type TokenBudget, type Usage } from './chat.ts';
-import { type Entry, readEntries } from './entries.ts';
+import { type CaseEntry, readEntries } from './entries.ts';
 import { HAS_FAILED } from './failed.ts';
 import { blameFound, type FindingDraft, modesFound, nothingFound } from './findings.ts';
 import { contentHash, transcriptOf } from './transcript.ts';
@@ -187,7 +187,7 @@ async function annotateOne(
   return { as: found.label === 'refused' ? 'refused' : 'annotated' };
 }
 
-async function readEpisode(db: Db, id: string): Promise<{ episode: Episode; entries: readonly Entry[] }> {
+async function readEpisode(db: Db, id: string): Promise<{ episode: Episode; entries: readonly CaseEntry[] }> {
   return db.transaction(
     async (tx) => {
       await tx.query(`set local search_path = facts, pg_catalog; ${KEYED}`);

@@ -6,7 +6,7 @@
 import { got } from '../../../errors.ts';
 import { MAST_MODES, type MastCode, mastCode } from '../methods/mast.ts';
 import type { AskedRun } from './ask-who-and-when.ts';
-import { askFor, type Reader, type TokenBudget, type Usage } from './chat.ts';
+import { askFor, type ReplyReader, type TokenBudget, type Usage } from './chat.ts';
 import { written } from './transcript.ts';
 
 export const MAST_PROMPT_VERSION = 1;
@@ -55,7 +55,7 @@ export const askModes = (budget: TokenBudget, run: AskedRun, own: Usage): Promis
     own,
   );
 
-const readModes: Reader<Modes> = (answer) => {
+const readModes: ReplyReader<Modes> = (answer) => {
   const { modes, reason } = (answer ?? {}) as { modes?: unknown; reason?: unknown };
   if (!Array.isArray(modes)) return { wrong: `modes should be a list of codes, but it is ${got(modes)}` };
   const codes = modes.map((one) => (typeof one === 'string' ? mastCode(one) : null));

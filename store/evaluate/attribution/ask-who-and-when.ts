@@ -5,14 +5,14 @@
  * Source: Who&When, arXiv 2505.00212 §4, in words of our own.
  */
 import { got } from '../../../errors.ts';
-import { askFor, type ChatMessage, NoAnswer, type Reader, type TokenBudget, type Usage } from './chat.ts';
-import { type Line, written } from './transcript.ts';
+import { askFor, type ChatMessage, NoAnswer, type ReplyReader, type TokenBudget, type Usage } from './chat.ts';
+import { type TranscriptLine, written } from './transcript.ts';
 
 export type AskedRun = {
   readonly question: string | null;
   /** Null where the model shall not know it. */
   readonly reference: string | null;
-  readonly lines: readonly Line[];
+  readonly lines: readonly TranscriptLine[];
   /** Places in `lines` of the texts of agents. */
   readonly agentLines: readonly number[];
 };
@@ -28,7 +28,7 @@ const TASK = `A team of agents worked on a task and failed. You find the decisiv
 const setting = ({ question, reference }: AskedRun): string =>
   `Task:\n${question ?? '(not recorded)'}${reference === null ? '' : `\n\nRight answer:\n${reference}`}`;
 
-const asking = (run: AskedRun, lines: readonly Line[], request: string): ChatMessage[] => [
+const asking = (run: AskedRun, lines: readonly TranscriptLine[], request: string): ChatMessage[] => [
   { role: 'system', content: TASK },
   { role: 'user', content: `${setting(run)}\n\n<record>\n${written(lines)}\n</record>\n\n${request}` },
 ];
@@ -69,7 +69,7 @@ const fields = (value: unknown): Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : {};
 const reasonOf = (value: unknown): string | null => (typeof value === 'string' && value.trim() !== '' ? value : null);
 
-function blameReader({ lines, agentLines }: AskedRun): Reader<Finding> {
+function blameReader({ lines, agentLines }: AskedRun): ReplyReader<Finding> {
   const agents = new Set(agentLines.map((at) => lines[at]!.speaker));
   return (answer) => {
     const { agent, entry, reason } = fields(answer);
@@ -83,13 +83,13 @@ function blameReader({ lines, agentLines }: AskedRun): Reader<Finding> {
   };
 }
 
-const readVerdict: Reader<{ mistake: boolean; reason: string | null }> = (answer) => {
+const readVerdict: ReplyReader<{ mistake: boolean; reason: string | null }> = (answer) => {
   const { mistake, reason } = fields(answer);
   if (typeof mistake !== 'boolean') return { wrong: `mistake should be true or false, but it is ${got(mistake)}` };
   return { value: { mistake, reason: reasonOf(reason) } };
 };
 
-const readHalf: Reader<{ half: 'first' | 'second'; reason: string | null }> = (answer) => {
+const readHalf: ReplyReader<{ half: 'first' | 'second'; reason: string | null }> = (answer) => {
   const { half, reason } = fields(answer);
   if (half !== 'first' && half !== 'second') return { wrong: `half should be first or second, but it is ${got(half)}` };
   return { value: { half, reason: reasonOf(reason) } };

@@ -6,7 +6,7 @@
 import { groupBy } from '../../../ingest/events/group-by.ts';
 import type { Session } from '../../db/pool.ts';
 import { anyOf, facts, firstOf, type InferResult, type NotNull, rowsOf, type SqlBool, sql } from '../../db/query.ts';
-import { type Entry, readEntries } from './entries.ts';
+import { type CaseEntry, readEntries } from './entries.ts';
 import { HAS_FAILED } from './failed.ts';
 
 /** Who is blamed, and for which entry: its number in the record, or its place where nothing is counted. */
@@ -20,7 +20,7 @@ export type LabelledCase = {
   readonly reference: unknown;
   readonly origin: string;
   readonly difficulty: string;
-  readonly entries: readonly Entry[];
+  readonly entries: readonly CaseEntry[];
   readonly truth: { readonly agent: string; readonly entry: number };
   /** The label names another agent than the author of the entry. */
   readonly mismatch: boolean;
@@ -35,7 +35,7 @@ export type CaseSet = {
 };
 
 /** The number of an entry: what the source counts, else its place. */
-export const numberOf = (entries: readonly Entry[], at: number): number => entries[at]?.seq ?? at;
+export const numberOf = (entries: readonly CaseEntry[], at: number): number => entries[at]?.seq ?? at;
 
 /** Episodes that people labelled with an agent and an entry. `gold` is one annotator to be taken as right; null takes every label not given by a model. */
 export async function labelledCases(tx: Session, gold: string | null): Promise<CaseSet> {
@@ -98,7 +98,7 @@ const LABELS = facts
   .where(sql`lower(coalesce(f.taxonomy ->> 'name', ''))`, '<>', 'mast')
   .where(sql`coalesce(f.episode_id, f.resolved_episode_id)`, 'is not', null);
 
-function blameOf({ agent, entry, step_id }: InferResult<typeof LABELS>[number], entries: readonly Entry[]): Blame {
+function blameOf({ agent, entry, step_id }: InferResult<typeof LABELS>[number], entries: readonly CaseEntry[]): Blame {
   const at = entries.findIndex((one) => one.step_id !== null && one.step_id === step_id);
   if (at < 0) return { agent, entry };
   return { agent: agent ?? entries[at]!.agent, entry: entry ?? numberOf(entries, at) };

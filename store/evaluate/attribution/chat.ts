@@ -89,7 +89,7 @@ function requireBudget({ limits, spent, signal }: TokenBudget): void {
 }
 
 /** The value as wanted, or what is wrong with it in words that a model can act on. */
-export type Reader<T> = (value: unknown) => { readonly value: T } | { readonly wrong: string };
+export type ReplyReader<T> = (value: unknown) => { readonly value: T } | { readonly wrong: string };
 
 /**
  * An answer that is one JSON value of the shape that was asked for, bare or in one fenced block. A bad one is sent back once.
@@ -98,7 +98,7 @@ export type Reader<T> = (value: unknown) => { readonly value: T } | { readonly w
 export async function askFor<T>(
   budget: TokenBudget,
   messages: readonly ChatMessage[],
-  read: Reader<T>,
+  read: ReplyReader<T>,
   own: Usage,
 ): Promise<T> {
   const first = await askOnce(budget, messages, own);
@@ -115,7 +115,7 @@ export async function askFor<T>(
   throw new NoAnswer('refused', 'malformed_answer');
 }
 
-function parsed<T>(text: string, read: Reader<T>): ReturnType<Reader<T>> {
+function parsed<T>(text: string, read: ReplyReader<T>): ReturnType<ReplyReader<T>> {
   const fenced = /^```(?:json)?([\s\S]*)```$/.exec(text.trim());
   try {
     return read(JSON.parse(fenced?.[1]?.trim() ?? text));

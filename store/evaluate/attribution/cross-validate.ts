@@ -15,7 +15,7 @@ import { type FitCase, fitCoefficients } from './fit.ts';
 /** The penalty that the published coefficients were fitted with. */
 const L2 = 2;
 
-type Row = { readonly run: LabelledCase; readonly candidates: readonly Candidate<string>[] } & FitCase;
+type LabelledRow = { readonly run: LabelledCase; readonly candidates: readonly Candidate<string>[] } & FitCase;
 
 /** Folds are made of whole tasks, in the order of the hashes of their ids, so that they do not depend on the order of the cases. */
 export function crossValidate(
@@ -54,7 +54,7 @@ export function crossValidate(
   };
 }
 
-const coefficientsOf = (rows: readonly Row[], names: readonly string[]): number[] =>
+const coefficientsOf = (rows: readonly LabelledRow[], names: readonly string[]): number[] =>
   fitCoefficients(
     rows.filter(({ target }) => target.some((share) => share > 0)),
     names.length,
@@ -62,7 +62,7 @@ const coefficientsOf = (rows: readonly Row[], names: readonly string[]): number[
   );
 
 /** All the blame on the labelled entry; where another agent wrote it, evenly on the entries of the labelled agent. */
-function rowOf(run: LabelledCase, candidates: readonly Candidate<string>[], names: readonly string[]): Row {
+function rowOf(run: LabelledCase, candidates: readonly Candidate<string>[], names: readonly string[]): LabelledRow {
   const { agent, entry } = run.truth;
   const own = candidates.map((one) => one.agent === agent);
   const right = candidates.map((one, k) => own[k]! && numberOf(run.entries, one.entry) === entry);
@@ -76,7 +76,7 @@ function rowOf(run: LabelledCase, candidates: readonly Candidate<string>[], name
   };
 }
 
-function blameBy({ run, candidates, rows }: Row, coefficients: readonly number[]): Blame | null {
+function blameBy({ run, candidates, rows }: LabelledRow, coefficients: readonly number[]): Blame | null {
   const scores = rows.map((row) => row.reduce((sum, value, j) => sum + value * coefficients[j]!, 0));
   const ranked = rankBlame(candidates, scores);
   if (ranked.length === 0) return null;

@@ -10,7 +10,7 @@ import { anyOf, facts, prepare, type RawBuilder, rowsOfPrepared, sql } from '../
 import { shownJson, shownText } from '../../tables/long-texts.ts';
 import type { TranscriptEntry } from '../methods/transcript-signs.ts';
 
-export type Entry = TranscriptEntry & {
+export type CaseEntry = TranscriptEntry & {
   readonly episode_id: string;
   /** Number of the entry in the record, where the source counts; else null. */
   readonly seq: number | null;
@@ -26,7 +26,7 @@ export type Entry = TranscriptEntry & {
 export async function readEntries(
   tx: Session,
   episodes: readonly string[],
-): Promise<ReadonlyMap<string, readonly Entry[]>> {
+): Promise<ReadonlyMap<string, readonly CaseEntry[]>> {
   const rows = await rowsOfPrepared(tx, ENTRIES, { episodes });
   return new Map([...groupBy(rows, (row) => row.episode_id)].map(([id, own]) => [id, inOrder(own)]));
 }
@@ -86,7 +86,7 @@ const steps = (asked: EpisodeQuery) =>
     .leftJoinLateral(handsOver('s.episode_id', 's.agent', 's.seq'), (on) => on.onTrue())
     .select([
       's.episode_id',
-      sql<Entry['kind']>`'agent'`.as('kind'),
+      sql<CaseEntry['kind']>`'agent'`.as('kind'),
       's.agent',
       sql<string>`concat_ws(E'\\n', nullif(s.text, ''), t.calls)`.as('text'),
       sql<boolean | null>`null::boolean`.as('failed'),
@@ -104,7 +104,7 @@ const messages = (asked: EpisodeQuery) =>
     .leftJoinLateral(handsOver('m.episode_id', 'm.sender', 'm.seq'), (on) => on.onTrue())
     .select([
       'm.episode_id',
-      sql<Entry['kind']>`case when a.agent_id is null then 'user' else 'agent' end`.as('kind'),
+      sql<CaseEntry['kind']>`case when a.agent_id is null then 'user' else 'agent' end`.as('kind'),
       'a.agent_id as agent',
       sql<string>`coalesce(${sql.raw(shownText('m', 'text'))}, '')`.as('text'),
       sql<boolean | null>`null::boolean`.as('failed'),
@@ -135,7 +135,7 @@ const tools = (asked: EpisodeQuery) =>
     .selectFrom('tool_calls as t')
     .select([
       'episode_id',
-      sql<Entry['kind']>`'environment'`.as('kind'),
+      sql<CaseEntry['kind']>`'environment'`.as('kind'),
       'name as agent',
       sql<string>`case when json_typeof(output) = 'string' then (${OUTPUT}) #>> '{}' else coalesce((${OUTPUT})::text, error::text, '') end`.as(
         'text',
@@ -155,7 +155,7 @@ const observations = (asked: EpisodeQuery) =>
     .selectFrom('observations as o')
     .select([
       'episode_id',
-      sql<Entry['kind']>`'environment'`.as('kind'),
+      sql<CaseEntry['kind']>`'environment'`.as('kind'),
       sql<string | null>`state ->> 'name'`.as('agent'),
       sql<string>`case when json_typeof(content) = 'string' then content #>> '{}' else coalesce((${CONTENT})::text, '') end`.as(
         'text',
@@ -174,15 +174,19 @@ const ENTRIES = prepare<{ episodes: readonly string[] }>('attribution_entries')(
   return steps(asked).unionAll(messages(asked)).unionAll(tools(asked)).unionAll(observations(asked));
 });
 
-type Row = Omit<Entry, 'seq'> & { readonly seq: number | null; readonly at: string | null; readonly place: string };
+type EntryRow = Omit<CaseEntry, 'seq'> & {
+  readonly seq: number | null;
+  readonly at: string | null;
+  readonly place: string;
+};
 
 /** No source counts past this; what orders by its clock, as tracing clients do, has larger numbers, and no entries. */
 const MOST_ENTRIES = 2 ** 31 - 1;
 
-function inOrder(rows: readonly Row[]): Entry[] {
+function inOrder(rows: readonly EntryRow[]): CaseEntry[] {
   const counted = rows.every((row) => row.seq !== null);
-  const time = ({ at }: Row) => (at === null ? Number.NEGATIVE_INFINITY : new Date(at).getTime());
-  const before = (a: Row, b: Row) =>
+  const time = ({ at }: EntryRow) => (at === null ? Number.NEGATIVE_INFINITY : new Date(at).getTime());
+  const before = (a: EntryRow, b: EntryRow) =>
     (counted ? a.seq! - b.seq! : time(a) - time(b) || 0) || (a.place < b.place ? -1 : 1);
   return [...rows].sort(before).map(({ at: _, place: __, seq, text, ...entry }) => ({
     ...entry,

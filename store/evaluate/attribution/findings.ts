@@ -2,13 +2,13 @@
 import type { EventData } from '../../../ingest/events/events.ts';
 import type { Modes } from './ask-mast.ts';
 import type { Finding } from './ask-who-and-when.ts';
-import type { Entry } from './entries.ts';
+import type { CaseEntry } from './entries.ts';
 
 export type FindingDraft = Pick<EventData<'feedback.recorded'>, 'target' | 'kind' | 'name'> &
   Partial<Pick<EventData<'feedback.recorded'>, 'value' | 'label' | 'explanation' | 'flags' | 'unmapped'>>;
 
 /** By the number of the entry where the source counts; by its step where it does not. */
-export function blameFound(id: string, entries: readonly Entry[], { agent, at, reason }: Finding): FindingDraft {
+export function blameFound(id: string, entries: readonly CaseEntry[], { agent, at, reason }: Finding): FindingDraft {
   const { seq, step_id, agent: speaker } = entries[at]!;
   const counted = { kind: 'agent' as const, id: agent, episode_id: id, ...(seq === null ? {} : { entry: seq }) };
   const stepped = seq === null && step_id !== null && speaker === agent;

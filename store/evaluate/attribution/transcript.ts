@@ -1,9 +1,9 @@
 /** A conversation as a judge model reads it, cut to a number of tokens by one rule. Pure. */
 import { hashId } from '../../../ingest/events/json.ts';
 import { numberOf } from './cases.ts';
-import type { Entry } from './entries.ts';
+import type { CaseEntry } from './entries.ts';
 
-export type Line = { readonly number: number; readonly speaker: string; readonly text: string };
+export type TranscriptLine = { readonly number: number; readonly speaker: string; readonly text: string };
 
 /** A shorter entry carries no information; a conversation of so many entries stays too long. */
 const SHORTEST_LINE = 80;
@@ -15,11 +15,11 @@ const HEAD = 2 / 3;
  * two thirds and the last third stay.
  */
 export function transcriptOf(
-  entries: readonly Entry[],
+  entries: readonly CaseEntry[],
   tokens: number,
 ): {
   /** One for each entry, in order. */
-  readonly lines: readonly Line[];
+  readonly lines: readonly TranscriptLine[];
   readonly cut: { readonly rule: 'longest_first'; readonly entries: number; readonly characters: number } | null;
 } {
   const total = (limit: number) => entries.reduce((sum, { text }) => sum + Math.min(limit, text.length), 0);
@@ -55,11 +55,11 @@ function shortened(text: string, limit: number): string {
   return `${text.slice(0, head)} […${text.length - limit} characters left out…] ${text.slice(text.length - (limit - head))}`;
 }
 
-export const written = (lines: readonly Line[]): string =>
+export const written = (lines: readonly TranscriptLine[]): string =>
   lines.map(({ number, speaker, text }) => `[${number}] ${speaker}:\n${text}`).join('\n\n');
 
 /** Equal for conversations that a judge model would read alike. */
-export const contentHash = (question: string | null, reference: string | null, entries: readonly Entry[]): string =>
+export const contentHash = (question: string | null, reference: string | null, entries: readonly CaseEntry[]): string =>
   hashId(
     question,
     reference,

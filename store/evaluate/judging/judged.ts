@@ -5,7 +5,7 @@ import { askOf } from '../methods/run.ts';
 import { nobody } from './blame-rows.ts';
 import type { EpisodeFacts } from './facts.ts';
 import { credit, type Judgement, type JudgementTable, reward, score, verdictOn } from './judgement.ts';
-import type { MethodFacts, Reading } from './method-facts.ts';
+import type { FactKind, MethodFacts } from './method-facts.ts';
 import { type Over, type Units, walk } from './walk.ts';
 
 type Params = Readonly<Record<string, unknown>>;
@@ -20,7 +20,7 @@ export function requireJudged(method: Method): Application {
 }
 
 /** What must be read before the method can be run. */
-export function readingsOf(method: Method, params: Params): readonly Reading[] {
+export function readingsOf(method: Method, params: Params): readonly FactKind[] {
   const judged = requireJudged(method);
   return [...(judged.reads ?? []), ...(judged.readsWith?.(params) ?? [])];
 }

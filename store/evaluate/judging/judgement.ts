@@ -1,7 +1,7 @@
 /** The result of a method, in the shape of its table. */
 import type { StepFacts } from './facts.ts';
 
-type Place = {
+type JudgedPlace = {
   readonly episode_id: string;
   /** '' for the whole episode. */
   readonly step_id: string;
@@ -11,8 +11,8 @@ type Place = {
 };
 
 export type Judgement =
-  | ({ readonly table: 'verdicts'; readonly keep: boolean | null } & Place)
-  | ({ readonly table: 'rewards' | 'credits'; readonly value: number | null } & Place)
+  | ({ readonly table: 'verdicts'; readonly keep: boolean | null } & JudgedPlace)
+  | ({ readonly table: 'rewards' | 'credits'; readonly value: number | null } & JudgedPlace)
   | {
       readonly table: 'scores';
       /** `e/<episode>`, `g/<group>` or, about everything judged together, `s/<name>`. */

@@ -6,26 +6,26 @@
 import { doubtIn } from './group-doubts.ts';
 import type { Judgement, OnStep } from './judgement.ts';
 import type { MethodFacts } from './method-facts.ts';
-import { type Member, onEpisode } from './over-episodes.ts';
+import { type GroupMember, onEpisode } from './over-episodes.ts';
 import { type Tree, treeOf } from './tree.ts';
 
-export const launches = (members: readonly Member[]): Tree<Member> =>
+export const launches = (members: readonly GroupMember[]): Tree<GroupMember> =>
   treeOf(
     members,
     ({ episode }) => episode.episode_id,
     ({ episode }) => episode.parent_episode_id,
   );
 
-export const rewardOf = ({ episode }: Member) => episode.reward;
+export const rewardOf = ({ episode }: GroupMember) => episode.reward;
 
 export type Rating = { readonly value: number | null; readonly reason: string | null; readonly detail?: unknown };
 
 /** A row for each member; `rate` knows those that the method was asked about. */
 export function launchRows(
   row: OnStep,
-  members: readonly Member[],
-  tree: Tree<Member>,
-  rate: (member: Member) => Rating,
+  members: readonly GroupMember[],
+  tree: Tree<GroupMember>,
+  rate: (member: GroupMember) => Rating,
 ): Judgement[] {
   return members.flatMap((member) => {
     const apart = tree.apart.get(member);

@@ -16,10 +16,10 @@ export const isChoice = ({ task_tags }: EpisodeFacts): boolean =>
 export const messagesOf = ({ steps }: Pick<MethodFacts, 'steps'>): ReadonlyMap<string, readonly StepFacts[]> =>
   new Map([...groupBy(steps, (step) => step.episode_id)].map(([id, own]) => [id, onwardOf(own)]));
 
-type Answer = { readonly text: string; readonly from: 'episode' | 'last_message' };
+type FinalAnswer = { readonly text: string; readonly from: 'episode' | 'last_message' };
 
 /** The answer that an episode ended with; where it names none, what its last message boxes. */
-export function answersOf(facts: MethodFacts): (episode: EpisodeFacts) => Answer | null {
+export function answersOf(facts: MethodFacts): (episode: EpisodeFacts) => FinalAnswer | null {
   const messages = messagesOf(facts);
   return ({ episode_id, answer }) => {
     if (answer !== null) return { text: answer, from: 'episode' };

@@ -1,5 +1,5 @@
 /** The facts of one judging, as methods see them. */
-import type { Entry } from '../attribution/entries.ts';
+import type { CaseEntry } from '../attribution/entries.ts';
 import type { TaskVectors } from '../consistency/task-embeddings.ts';
 import type { ExecutionReport } from '../methods/execution-report.ts';
 import type { DecisionFact, FeedbackFact, ObservationFact, TeamFact, ToolFact } from './episode-facts.ts';
@@ -10,7 +10,7 @@ import type { TokenFacts } from './token-facts.ts';
  * What is read only for methods that name it: rewards of steps, outputs of steps, execution reports, results of forward passes, feedback,
  * tool calls, decisions, observations, teams, the transcript, the vectors of tasks.
  */
-export type Reading =
+export type FactKind =
   | 'rewards'
   | 'content'
   | 'reports'
@@ -45,7 +45,7 @@ export type MethodFacts = {
   readonly tools: ReadonlyMap<string, readonly ToolFact[]>;
   readonly decisions: ReadonlyMap<string, readonly DecisionFact[]>;
   readonly observations: ReadonlyMap<string, readonly ObservationFact[]>;
-  readonly entries: ReadonlyMap<string, readonly Entry[]>;
+  readonly entries: ReadonlyMap<string, readonly CaseEntry[]>;
   /** By team_id. */
   readonly teams: ReadonlyMap<string, TeamFact>;
   /** By embedding model, then by task. */

@@ -7,12 +7,12 @@ import { type Judgement, type OnStep, reward, score } from './judgement.ts';
 export const noSteps = ({ episode_id }: EpisodeFacts, reason = 'no_steps'): Judgement =>
   score(`e/${episode_id}`, null, reason);
 
-export type Member = { readonly episode: EpisodeFacts; readonly steps: readonly StepFacts[] };
+export type GroupMember = { readonly episode: EpisodeFacts; readonly steps: readonly StepFacts[] };
 
 /** A value of an episode is copied to its steps; of one without steps it stands in a score. */
 export const onEpisode = (
   row: OnStep,
-  { episode, steps }: Member,
+  { episode, steps }: GroupMember,
   value: number | null,
   reason: string | null,
   detail?: unknown,

@@ -5,7 +5,7 @@ import { readEntries } from '../attribution/entries.ts';
 import { taskVectors } from '../consistency/task-embeddings.ts';
 import { decisionFacts, feedbackFacts, observationFacts, teamFacts, toolFacts } from './episode-facts.ts';
 import { type EpisodeFacts, episodeFacts, executionReports, type StepContent, stepKey } from './facts.ts';
-import type { MethodFacts, Reading } from './method-facts.ts';
+import type { FactKind, MethodFacts } from './method-facts.ts';
 import { readSteps } from './step-facts.ts';
 import { tokenFacts } from './token-facts.ts';
 
@@ -15,9 +15,9 @@ export type SharedFacts = Omit<MethodFacts, 'rewardOf' | 'ownRewards' | 'survive
 export async function readFacts(
   tx: Session,
   ids: readonly string[],
-  readings: ReadonlySet<Reading>,
+  readings: ReadonlySet<FactKind>,
 ): Promise<SharedFacts> {
-  const read = async <T>(reading: Reading, from: () => Promise<T>): Promise<() => T> => {
+  const read = async <T>(reading: FactKind, from: () => Promise<T>): Promise<() => T> => {
     if (!readings.has(reading)) return () => unread(reading);
     const facts = await from();
     return () => facts;
@@ -75,6 +75,6 @@ export async function readFacts(
 
 const NO_CONTENT: StepContent = { text: null, tokens: null, tokens_key: '', length: null, finish_reason: null };
 
-export function unread(reading: Reading): never {
+export function unread(reading: FactKind): never {
   throw new Error(`A method reads ${reading} without declaring it in its definition.`);
 }

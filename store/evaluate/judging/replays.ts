@@ -21,8 +21,8 @@ export function succeeded({ outcome }: EpisodeFacts): boolean | null {
   return outcome === 'success';
 }
 
-export type Place = { readonly index: number; readonly step: StepFacts };
-export type Replay = { readonly episode: EpisodeFacts; readonly intervention: Tags; readonly place: Place | null };
+export type StepPlace = { readonly index: number; readonly step: StepFacts };
+export type Replay = { readonly episode: EpisodeFacts; readonly intervention: Tags; readonly place: StepPlace | null };
 export type ReplayRun = {
   readonly episode: EpisodeFacts;
   /** The steps it went on from. */
@@ -65,7 +65,7 @@ function interventionOf({ tags }: EpisodeFacts): Tags {
 }
 
 /** Where in these steps the intervention changed something; null where it names no step, or none of these. */
-export function placeOf(steps: readonly StepFacts[], { step_id, step }: Tags): Place | null {
+export function placeOf(steps: readonly StepFacts[], { step_id, step }: Tags): StepPlace | null {
   const index = typeof step_id === 'string' ? steps.findIndex((one) => one.step_id === step_id) : step;
   const found = typeof index === 'number' ? steps[index] : undefined;
   return found === undefined ? null : { index: index as number, step: found };

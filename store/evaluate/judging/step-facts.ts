@@ -7,7 +7,7 @@ import type { Session } from '../../db/pool.ts';
 import { arraysOf, facts, sql } from '../../db/query.ts';
 import { type StepContent, type StepFacts, stepKey } from './facts.ts';
 
-type Row = readonly [
+type StepFactsRow = readonly [
   episodeId: string,
   callId: string,
   candidate: number,
@@ -89,9 +89,9 @@ export async function readSteps(
   /** Outputs of the steps, by `stepKey`. */
   readonly contents: ReadonlyMap<string, StepContent>;
 }> {
-  const taken = new Map<string, Row[]>(episodes.map((id) => [id, []]));
+  const taken = new Map<string, StepFactsRow[]>(episodes.map((id) => [id, []]));
   let missesRole = false;
-  for await (const rows of arraysOf<Row>(tx, stepRows([...taken.keys()], contents), BATCH)) {
+  for await (const rows of arraysOf<StepFactsRow>(tx, stepRows([...taken.keys()], contents), BATCH)) {
     for (const row of rows) {
       missesRole ||= row[ROLE] === null;
       taken.get(row[0])?.push(row);
@@ -120,12 +120,30 @@ export async function readSteps(
   return { steps, contents: outputs };
 }
 
-function contentOf([, , , , , , , , , , , , text, tokens, tokens_key, finish_reason, length]: Row): StepContent {
+function contentOf([
+  ,
+  ,
+  ,
+  ,
+  ,
+  ,
+  ,
+  ,
+  ,
+  ,
+  ,
+  ,
+  text,
+  tokens,
+  tokens_key,
+  finish_reason,
+  length,
+]: StepFactsRow): StepContent {
   return { text, tokens, tokens_key, finish_reason, length };
 }
 
 /** A call may name the role of its agent; where it does not, the agent's own role counts, else its name. */
-function stepOf(episode_id: string, row: Row, roles: ReadonlyMap<string, string> | undefined): StepFacts {
+function stepOf(episode_id: string, row: StepFactsRow, roles: ReadonlyMap<string, string> | undefined): StepFacts {
   const [, call_id, candidate, chosen, parent_step_id, agent, callRole, turn, policy_version, , , copied] = row;
   const role = callRole ?? (agent === null ? null : (roles?.get(agent) ?? agent));
   const step_id = `${call_id}/${candidate}`;
@@ -134,7 +152,7 @@ function stepOf(episode_id: string, row: Row, roles: ReadonlyMap<string, string>
 
 const [CALL, CANDIDATE, ROLE, SEQ, AT] = [1, 2, 6, 9, 10] as const;
 
-function inOrder(a: Row, b: Row): number {
+function inOrder(a: StepFactsRow, b: StepFactsRow): number {
   return (
     nullsLast(a[SEQ], b[SEQ]) || nullsLast(a[AT], b[AT]) || byCodePoint(a[CALL], b[CALL]) || a[CANDIDATE] - b[CANDIDATE]
   );

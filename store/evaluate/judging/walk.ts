@@ -4,15 +4,15 @@ import type { ExecutionReport } from '../methods/execution-report.ts';
 import { type EpisodeFacts, groupOf, type StepFacts } from './facts.ts';
 import type { Judgement, OnStep } from './judgement.ts';
 import type { MethodFacts } from './method-facts.ts';
-import { type Member, onEpisode } from './over-episodes.ts';
+import { type GroupMember, onEpisode } from './over-episodes.ts';
 import { familiesOf, type ReplayTree } from './replay-trees.ts';
 
 /** What a method over each of these is given. */
 export type Units = {
   /** An episode with its steps, of which there is one at least. */
-  readonly episode: Member;
+  readonly episode: GroupMember;
   /** The episodes of a group with their steps, which may be none. */
-  readonly group: { readonly group: string; readonly members: readonly Member[] };
+  readonly group: { readonly group: string; readonly members: readonly GroupMember[] };
   /** An episode with its execution report. */
   readonly report: { readonly episode: EpisodeFacts; readonly report: ExecutionReport };
   /** A tree of steps, as one episode recorded it or as replays of each other grew it. */
@@ -26,7 +26,7 @@ export type Blanks = { readonly step: OnStep; readonly episode: (episode: Episod
 
 type WalkFacts = Pick<MethodFacts, 'episodes' | 'steps' | 'ownRewards'> & Partial<Pick<MethodFacts, 'reports'>>;
 
-type Place<Unit> = {
+type UnitPlace<Unit> = {
   /** Null where nothing can be judged. */
   readonly unit: Unit | null;
   /** Rows that it has whatever is judged. */
@@ -49,7 +49,7 @@ export const walk = <O extends Over>(
     return [...beside, ...(typeof result === 'string' ? without(result) : result)];
   });
 
-const PLACES: { readonly [O in Over]: (facts: WalkFacts, blanks: Blanks) => readonly Place<Units[O]>[] } = {
+const PLACES: { readonly [O in Over]: (facts: WalkFacts, blanks: Blanks) => readonly UnitPlace<Units[O]>[] } = {
   episode: (facts, blanks) => {
     const own = stepsByEpisode(facts);
     return facts.episodes.map((episode) => {

@@ -244,9 +244,9 @@ function normal(values: readonly number[]): number[] {
 /** What weighs nothing need not be known. */
 const weighed = (weight: number, part: number | null): number | null => (weight === 0 ? 0 : part);
 
-type Parts = { readonly outcome: number; readonly influence: number; readonly restart: number };
+type RewardParts = { readonly outcome: number; readonly influence: number; readonly restart: number };
 
-function partsOf(outcome: number | null, influence: number | null, restart: number | null): Parts | string {
+function partsOf(outcome: number | null, influence: number | null, restart: number | null): RewardParts | string {
   if (outcome === null) return 'missing_reward';
   if (influence === null) return 'no_influence';
   return restart === null ? 'no_restart' : { outcome, influence, restart };

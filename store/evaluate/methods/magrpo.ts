@@ -109,7 +109,7 @@ function jointActions(
   };
 }
 
-type Node = { readonly rewards: readonly number[]; readonly children?: readonly (Node | null)[] };
+type TreeNode = { readonly rewards: readonly number[]; readonly children?: readonly (TreeNode | null)[] };
 
 const Tree = Type.Cyclic(
   {
@@ -199,7 +199,7 @@ export const magrpoReturns = method({
 });
 
 /** The node, then its descendants in order. */
-function visit(node: Node, name: string, options: Options): [NodeReturns, ...NodeReturns[]] {
+function visit(node: TreeNode, name: string, options: Options): [NodeReturns, ...NodeReturns[]] {
   const children = node.children ?? [];
   if (children.length > node.rewards.length) {
     refuseInput(`node ${name}`, `at most ${node.rewards.length} children, one for each joint action`, children.length);
@@ -219,7 +219,7 @@ function visit(node: Node, name: string, options: Options): [NodeReturns, ...Nod
 const DEEPEST = 500;
 
 /** A node, then its descendants in order: as the method names them. */
-const inOrder = (node: Node): Node[] => [
+const inOrder = (node: TreeNode): TreeNode[] => [
   node,
   ...(node.children ?? []).flatMap((child) => (child === null ? [] : inOrder(child))),
 ];
@@ -231,7 +231,7 @@ const inOrder = (node: Node): Node[] => [
 function ratingsIn<T>(
   tree: TreeOf<T>,
   rewardOf: (action: T) => number | null,
-  ask: { answer(input: { readonly tree: Node }): readonly NodeReturns[] | string },
+  ask: { answer(input: { readonly tree: TreeNode }): readonly NodeReturns[] | string },
 ): ReadonlyMap<T, Rating> | string {
   if (tree.nodes.some((action) => tree.pathTo(action).length > DEEPEST)) return 'too_deep';
   const known = new Set<T>();
@@ -241,8 +241,8 @@ function ratingsIn<T>(
     const below = tree.childrenOf(action);
     if (rewardOf(action) !== null && (below.length === 0 || knownOf(below).length > 0)) known.add(action);
   }
-  const families = new Map<Node, readonly T[]>();
-  const nodeOf = (family: readonly T[]): Node | null => {
+  const families = new Map<TreeNode, readonly T[]>();
+  const nodeOf = (family: readonly T[]): TreeNode | null => {
     if (family.length === 0) return null;
     const node = {
       rewards: family.map((action) => rewardOf(action)!),

@@ -7,7 +7,7 @@ import { doubtIn } from '../judging/group-doubts.ts';
 import { credit, type Judgement } from '../judging/judgement.ts';
 import type { MethodFacts } from '../judging/method-facts.ts';
 import { EARNED, numbersOn, ownRewardsOf } from '../judging/named-feedback.ts';
-import { complete, type Member, noSteps, onwardOf } from '../judging/over-episodes.ts';
+import { complete, type GroupMember, noSteps, onwardOf } from '../judging/over-episodes.ts';
 import type { Units } from '../judging/walk.ts';
 import { type Ask, method } from './method.ts';
 import { refuseInput, requireRectangle, requireRows } from './refuse.ts';
@@ -72,7 +72,7 @@ function onBuffers<Params extends Readonly<typeof EARNED>, Output extends object
   const doubt = doubtIn(facts);
   return ({ members }) => {
     const judgements = new Map<StepFacts, Judgement>();
-    const buffers = new Map<string, Part[]>();
+    const buffers = new Map<string, EpisodePart[]>();
     for (const member of members) {
       const chain = onwardOf(member.steps);
       const part = partOf(member, chain, ownReward, criticOf);
@@ -112,7 +112,7 @@ function onBuffers<Params extends Readonly<typeof EARNED>, Output extends object
 type Rounds = readonly (readonly StepFacts[])[];
 
 /** What of an episode stands in a buffer: its turns by agents in acting order, and what each action earned. */
-type Part = {
+type EpisodePart = {
   /** Buffers of different teams do not mix. */
   readonly team: string;
   readonly rounds: Rounds;
@@ -123,11 +123,11 @@ type Part = {
 const actors = (round: readonly StepFacts[]) => JSON.stringify(round.map(({ agent }) => agent));
 
 function partOf(
-  { episode }: Member,
+  { episode }: GroupMember,
   chain: readonly StepFacts[],
   ownReward: (step: StepFacts) => number | null,
   criticOf: (step: StepFacts) => number | undefined,
-): Part | string {
+): EpisodePart | string {
   if (chain.some((step) => step.turn === null)) return 'no_turn';
   const turns = [...groupBy(chain, (step) => step.turn).values()];
   const even = turns.every((turn) => actors(turn) === actors(turns[0]!));

@@ -3,7 +3,7 @@
 import { Type } from 'typebox';
 import { credit } from '../judging/judgement.ts';
 import { launches, launchRows, rewardOf, withDoubts } from '../judging/launches.ts';
-import type { Member } from '../judging/over-episodes.ts';
+import type { GroupMember } from '../judging/over-episodes.ts';
 import { groupFlags } from './group-flags.ts';
 import { VERL_PARAMS, verlAdvantage } from './group-relative.ts';
 import { method } from './method.ts';
@@ -64,7 +64,7 @@ export const matpoAdvantage = method({
         const tree = launches(members);
         const planners = tree.roots;
         const workers = tree.nodes.filter((member) => tree.parentOf(member) !== null);
-        const plannerOf = (member: Member) => tree.pathTo(member)[0]!;
+        const plannerOf = (member: GroupMember) => tree.pathTo(member)[0]!;
         const main = planners.map((member) => ({
           id: member.episode.episode_id,
           query: group,
@@ -77,8 +77,8 @@ export const matpoAdvantage = method({
           },
           rows: (output) => {
             const values = new Map([
-              ...planners.map((planner, i): [Member, number | null] => [planner, output.main[i] ?? null]),
-              ...workers.map((worker, i): [Member, number | null] => [worker, output.worker[i] ?? null]),
+              ...planners.map((planner, i): [GroupMember, number | null] => [planner, output.main[i] ?? null]),
+              ...workers.map((worker, i): [GroupMember, number | null] => [worker, output.worker[i] ?? null]),
             ]);
             const flags = groupFlags(
               planners.map(() => group),

@@ -5,7 +5,7 @@ import type { OnStep } from '../judging/judgement.ts';
 import { credit, reward } from '../judging/judgement.ts';
 import { launches, launchRows, rewardOf, withDoubts } from '../judging/launches.ts';
 import type { MethodFacts } from '../judging/method-facts.ts';
-import type { Member } from '../judging/over-episodes.ts';
+import type { GroupMember } from '../judging/over-episodes.ts';
 import type { Units } from '../judging/walk.ts';
 import { VERL_PARAMS, verlAdvantage } from './group-relative.ts';
 import { method } from './method.ts';
@@ -28,7 +28,7 @@ function onDesigns(facts: MethodFacts, row: OnStep, { credited }: { readonly cre
       readonly designer: readonly (number | null)[];
       readonly executor: readonly (number | null)[] | readonly (readonly (number | null)[])[];
     }) => {
-      const values = new Map<Member, number | null>();
+      const values = new Map<GroupMember, number | null>();
       const earned = output.executor.flat();
       for (const [d, design] of designs.entries()) values.set(design, output.designer[d] ?? null);
       for (const [i, execution] of executions.flat().entries()) values.set(execution, earned[i] ?? null);

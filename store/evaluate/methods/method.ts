@@ -5,7 +5,7 @@
  */
 import type { Static, TSchema } from 'typebox';
 import type { Judgement, JudgementTable } from '../judging/judgement.ts';
-import type { MethodFacts, Reading } from '../judging/method-facts.ts';
+import type { FactKind, MethodFacts } from '../judging/method-facts.ts';
 import type { Over, Units } from '../judging/walk.ts';
 import type { Immutable } from './shapes.ts';
 
@@ -52,9 +52,9 @@ type Each<O extends Over, Input, Params, Output> = {
 
 type Reads<Params> = {
   /** What is read beside episodes and steps. */
-  reads?: readonly Reading[];
+  reads?: readonly FactKind[];
   /** What is read only with these parameters. */
-  readsWith?(params: Params): readonly Reading[];
+  readsWith?(params: Params): readonly FactKind[];
   /** The tables it writes to, where that is not the one table of its kind. */
   readonly writes?: readonly JudgementTable[];
   /** `group` where it is not given. */

@@ -5,7 +5,7 @@ import { type StepFacts, stepKey } from '../judging/facts.ts';
 import { reward } from '../judging/judgement.ts';
 import type { MethodFacts } from '../judging/method-facts.ts';
 import { numbersOn } from '../judging/named-feedback.ts';
-import type { Member } from '../judging/over-episodes.ts';
+import type { GroupMember } from '../judging/over-episodes.ts';
 import { along, complete, onwardOf } from '../judging/over-episodes.ts';
 import { method } from './method.ts';
 import { Reward } from './shapes.ts';
@@ -15,7 +15,7 @@ type Turns = { readonly outcome: number | null; readonly format: readonly (numbe
 /** The outcome is the episode's reward; each step that the episode went on from is a turn with its own `format`. */
 function onFormattedTurns<Input>(facts: MethodFacts, inputOf: (turns: Turns) => Input) {
   const formats = numbersOn(facts.feedback, 'step', 'format');
-  return ({ episode, steps }: Member) => {
+  return ({ episode, steps }: GroupMember) => {
     const chain = onwardOf(steps);
     const format = chain.map((step) => formats.get(stepKey(step.episode_id, step.step_id)) ?? null);
     const none = episode.reward === null ? 'missing_reward' : 'no_format_score';

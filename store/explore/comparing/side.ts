@@ -4,7 +4,7 @@ import { nearest } from '../../../nearest.ts';
 import type { Session } from '../../db/pool.ts';
 import { firstOf, query, rowsOf, sql } from '../../db/query.ts';
 
-export type Side = {
+export type ComparedSide = {
   readonly kind: 'checkpoint' | 'team' | 'model';
   readonly id: string;
   readonly name: string | null;
@@ -14,7 +14,7 @@ export type Side = {
  * The side that this text names: a checkpoint or team by its id, a team by its name, a model as calls name it, in this order.
  * @throws TroupeError `not_found` where nothing recorded has that name
  */
-export async function findSide(tx: Session, text: string): Promise<Side> {
+export async function findSide(tx: Session, text: string): Promise<ComparedSide> {
   const checkpoint = await firstOf(
     tx,
     query.selectFrom('facts.checkpoints').select('policy').where('checkpoint_id', '=', text),
@@ -68,7 +68,7 @@ async function named(tx: Session): Promise<{ readonly kind: 'checkpoint' | 'mode
 }
 
 /** The episodes of a side, with the roles that it played in each. */
-export async function generatedBy(tx: Session, { kind, id }: Side): Promise<Map<string, Set<string>>> {
+export async function generatedBy(tx: Session, { kind, id }: ComparedSide): Promise<Map<string, Set<string>>> {
   const rows = await rowsOf(
     tx,
     query

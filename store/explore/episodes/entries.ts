@@ -4,7 +4,7 @@ import type { Database, Selectable } from '../../db/query.ts';
 import { textOf } from '../../tables/projection.ts';
 import type { OutlineItem } from './outline.ts';
 
-export type Row = Readonly<Record<string, unknown>>;
+export type RecordRow = Readonly<Record<string, unknown>>;
 
 /** A message of a prompt. */
 export type PromptMessage = {
@@ -77,13 +77,13 @@ export type DecisionEntry = Common & {
   readonly decision: unknown;
 };
 
-export type Entry = CallEntry | MessageEntry | ToolEntry | DecisionEntry;
+export type EpisodeEntry = CallEntry | MessageEntry | ToolEntry | DecisionEntry;
 
 /** What was judged of the steps, by step id. */
 export type Judgements = {
-  readonly rewards: readonly Row[];
-  readonly credits: readonly Row[];
-  readonly verdicts: readonly Row[];
+  readonly rewards: readonly RecordRow[];
+  readonly credits: readonly RecordRow[];
+  readonly verdicts: readonly RecordRow[];
 };
 
 const text = (value: unknown): string | null => (typeof value === 'string' ? value : null);
@@ -104,8 +104,12 @@ export function promptMessage(message: unknown): PromptMessage {
 /** `call` is its row of facts.calls with the agent's name and role, `steps` are its rows of traj.steps. */
 export function callEntry(
   { id, at, promptMessages }: OutlineItem,
-  call: Row,
-  { steps, prompt, judgements }: { steps: readonly Row[]; prompt: readonly PromptMessage[]; judgements: Judgements },
+  call: RecordRow,
+  {
+    steps,
+    prompt,
+    judgements,
+  }: { steps: readonly RecordRow[]; prompt: readonly PromptMessage[]; judgements: Judgements },
 ): CallEntry {
   return {
     kind: 'call',
@@ -128,9 +132,9 @@ export function callEntry(
   };
 }
 
-function candidate(step: Row, { rewards, credits, verdicts }: Judgements): Candidate {
-  const mine = (rows: readonly Row[]) => rows.filter((row) => row.step_id === step.step_id);
-  const judged = (row: Row): JudgedReward => ({
+function candidate(step: RecordRow, { rewards, credits, verdicts }: Judgements): Candidate {
+  const mine = (rows: readonly RecordRow[]) => rows.filter((row) => row.step_id === step.step_id);
+  const judged = (row: RecordRow): JudgedReward => ({
     method: String(row.method),
     value: number(row.value),
     reason: text(row.reason),
@@ -155,7 +159,7 @@ function candidate(step: Row, { rewards, credits, verdicts }: Judgements): Candi
 }
 
 /** A row of traj.messages. */
-export const messageEntry = ({ id, at }: OutlineItem, row: Row): MessageEntry => ({
+export const messageEntry = ({ id, at }: OutlineItem, row: RecordRow): MessageEntry => ({
   kind: 'message',
   id,
   at,
@@ -168,7 +172,7 @@ export const messageEntry = ({ id, at }: OutlineItem, row: Row): MessageEntry =>
 });
 
 /** A row of traj.tool_calls; `agent` is the name of the agent that called it. */
-export const toolEntry = ({ id, at }: OutlineItem, row: Row, agent: string | null): ToolEntry => ({
+export const toolEntry = ({ id, at }: OutlineItem, row: RecordRow, agent: string | null): ToolEntry => ({
   kind: 'tool_call',
   id,
   at,
@@ -189,7 +193,7 @@ export const toolEntry = ({ id, at }: OutlineItem, row: Row, agent: string | nul
 });
 
 /** A row of traj.decisions. */
-export const decisionEntry = ({ id, at }: OutlineItem, row: Row): DecisionEntry => ({
+export const decisionEntry = ({ id, at }: OutlineItem, row: RecordRow): DecisionEntry => ({
   kind: 'decision',
   id,
   at,

@@ -1,28 +1,28 @@
 /** Rows of `traj.executions`, one a cell, back as the matrices they came from. Pure. */
 
 import { groupBy } from '../../../ingest/events/group-by.ts';
-import type { Row } from './entries.ts';
+import type { RecordRow } from './entries.ts';
 
-type Member = { readonly step_id: string | null; readonly name: string | null; readonly valid: boolean | null };
+type MatrixMember = { readonly step_id: string | null; readonly name: string | null; readonly valid: boolean | null };
 
 export type ExecutionMatrix = {
   readonly feedback_id: string;
   readonly name: string;
   /** `reference`: the true program. */
-  readonly programs: readonly (Member & { readonly reference: boolean })[];
+  readonly programs: readonly (MatrixMember & { readonly reference: boolean })[];
   /** `ground_truth`: the truth, not a candidate. */
-  readonly tests: readonly (Member & { readonly ground_truth: boolean; readonly public: boolean })[];
+  readonly tests: readonly (MatrixMember & { readonly ground_truth: boolean; readonly public: boolean })[];
   /** A row for each program: true passed, false failed, null not run. */
   readonly pass: readonly (readonly (boolean | null)[])[];
 };
 
 /** Matrices in the order of their feedback ids; members in the order they were recorded in. */
-export function matricesOf(cells: readonly Row[]): readonly ExecutionMatrix[] {
+export function matricesOf(cells: readonly RecordRow[]): readonly ExecutionMatrix[] {
   const matrices = groupBy(cells, (cell) => String(cell.feedback_id));
   return [...matrices].sort(([a], [b]) => (a < b ? -1 : 1)).map(([id, rows]) => matrixOf(id, rows));
 }
 
-function matrixOf(feedbackId: string, cells: readonly Row[]): ExecutionMatrix {
+function matrixOf(feedbackId: string, cells: readonly RecordRow[]): ExecutionMatrix {
   const programs: ExecutionMatrix['programs'][number][] = [];
   const tests: ExecutionMatrix['tests'][number][] = [];
   const pass: (boolean | null)[][] = [];
@@ -36,7 +36,7 @@ function matrixOf(feedbackId: string, cells: readonly Row[]): ExecutionMatrix {
   return { feedback_id: feedbackId, name: String(cells[0]?.name), programs, tests, pass };
 }
 
-const member = (cell: Row, of: 'program' | 'test'): Member => ({
+const member = (cell: RecordRow, of: 'program' | 'test'): MatrixMember => ({
   step_id: (cell[`${of}_step_id`] as string | null) ?? null,
   name: (cell[`${of}_name`] as string | null) ?? null,
   valid: (cell[`${of}_valid`] as boolean | null) ?? null,

@@ -18,11 +18,11 @@ import {
 import {
   callEntry,
   decisionEntry,
-  type Entry,
+  type EpisodeEntry,
   messageEntry,
   type PromptMessage,
   promptMessage,
-  type Row,
+  type RecordRow,
   toolEntry,
 } from './entries.ts';
 import { type ExecutionMatrix, matricesOf } from './matrices.ts';
@@ -40,20 +40,20 @@ export type PageOptions = {
 
 /** The lists of what was recorded about the whole episode stand on its first page and are empty on the others. */
 export type EpisodePage = {
-  readonly episode: Row;
-  readonly task: Row | null;
-  readonly agents: readonly Row[];
-  readonly conversation: readonly Entry[];
+  readonly episode: RecordRow;
+  readonly task: RecordRow | null;
+  readonly agents: readonly RecordRow[];
+  readonly conversation: readonly EpisodeEntry[];
   /** Of the calls of this page, as are `credits`; `verdicts` and `rewards` of the first page hold those of the episode too. */
-  readonly steps: readonly Row[];
-  readonly tool_calls: readonly Row[];
-  readonly feedback: readonly Row[];
+  readonly steps: readonly RecordRow[];
+  readonly tool_calls: readonly RecordRow[];
+  readonly feedback: readonly RecordRow[];
   readonly matrices: readonly ExecutionMatrix[];
-  readonly verdicts: readonly Row[];
-  readonly scores: readonly Row[];
-  readonly rewards: readonly Row[];
-  readonly credits: readonly Row[];
-  readonly blames: readonly Row[];
+  readonly verdicts: readonly RecordRow[];
+  readonly scores: readonly RecordRow[];
+  readonly rewards: readonly RecordRow[];
+  readonly credits: readonly RecordRow[];
+  readonly blames: readonly RecordRow[];
   /** Lists that were cut, at {@link MOST} rows or {@link PAGE_BYTES} bytes. */
   readonly truncated: readonly string[];
   /** Null on the last page. */
@@ -77,7 +77,7 @@ export async function readEpisodePage(
   const page = pageOf(things, from, bytes);
   const truncated = new Set(cutKinds);
 
-  const read = async (name: string, list: OrderedRows): Promise<readonly Row[]> => {
+  const read = async (name: string, list: OrderedRows): Promise<readonly RecordRow[]> => {
     const { rows, cut } = await readMost(db, list);
     if (cut) truncated.add(name);
     return rows;
@@ -92,9 +92,9 @@ export async function readEpisodePage(
     query
       .selectFrom(view as 'traj.rewards')
       .selectAll()
-      .where('episode_id', '=', id) as SelectQueryBuilder<Database, 'traj.rewards', Row>;
+      .where('episode_id', '=', id) as SelectQueryBuilder<Database, 'traj.rewards', RecordRow>;
   /** Those of this page by their ids; of messages those that were sent, not those of a context. */
-  const named = (view: OfEpisode, kind: Exclude<OutlineItem['kind'], 'call'>): Promise<readonly Row[]> => {
+  const named = (view: OfEpisode, kind: Exclude<OutlineItem['kind'], 'call'>): Promise<readonly RecordRow[]> => {
     const those = all(view).where(sql.ref(`${kind}_id`), 'in', oneAtLeast(ids(kind)));
     return rowsOf(db, kind === 'message' ? those.where(sql.ref('kind'), '=', 'sent') : those);
   };
@@ -131,7 +131,7 @@ export async function readEpisodePage(
     read('credits', { rows: all('traj.credits').where(ofSteps), order: ['method', 'step_id', 'method_key'] }),
   ]);
 
-  const stepsByCall = groupBy(steps as readonly Row[], (step) => step.call_id);
+  const stepsByCall = groupBy(steps as readonly RecordRow[], (step) => step.call_id);
   const rows = {
     call: byId(calls, 'call_id'),
     message: byId(messages, 'message_id'),
@@ -177,14 +177,14 @@ function conversationOf(
     shown,
     names,
   }: Pick<Parameters<typeof callEntry>[2], 'judgements'> & {
-    readonly rows: Readonly<Record<OutlineItem['kind'], ReadonlyMap<string, Row>>>;
+    readonly rows: Readonly<Record<OutlineItem['kind'], ReadonlyMap<string, RecordRow>>>;
     readonly prompts: ReadonlyMap<string, PromptMessage>;
-    readonly stepsByCall: ReadonlyMap<unknown, readonly Row[]>;
+    readonly stepsByCall: ReadonlyMap<unknown, readonly RecordRow[]>;
     readonly shown: Set<string>;
     readonly names: ReadonlyMap<unknown, string | null>;
   },
-): Entry[] {
-  return page.flatMap((thing): Entry[] => {
+): EpisodeEntry[] {
+  return page.flatMap((thing): EpisodeEntry[] => {
     const row = rows[thing.kind].get(thing.id);
     // Removed since the outline was read.
     if (!row) return [];
@@ -253,7 +253,7 @@ function has(shown: ReadonlySet<string>, { role, text }: PromptMessage): boolean
 /** An empty list cannot stand in SQL; nothing has this id. */
 const oneAtLeast = (ids: readonly string[]): readonly string[] => (ids.length > 0 ? ids : ['']);
 
-const byId = (rows: readonly Row[], column: string): ReadonlyMap<string, Row> =>
+const byId = (rows: readonly RecordRow[], column: string): ReadonlyMap<string, RecordRow> =>
   new Map(rows.map((row) => [String(row[column]), row]));
 
 async function readPrompts(
@@ -277,12 +277,15 @@ async function readPrompts(
 type OfEpisode =
   `traj.${'tool_calls' | 'messages' | 'decisions' | 'feedback' | 'executions' | 'blames' | 'verdicts' | 'rewards' | 'credits'}`;
 
-type OrderedRows = { readonly rows: Compilable<Row>; readonly order: readonly string[] };
+type OrderedRows = { readonly rows: Compilable<RecordRow>; readonly order: readonly string[] };
 
 /** Rows in order until there are {@link MOST} of them or they have {@link PAGE_BYTES} bytes. */
-async function readMost(db: Session, { rows, order }: OrderedRows): Promise<{ rows: readonly Row[]; cut: boolean }> {
+async function readMost(
+  db: Session,
+  { rows, order }: OrderedRows,
+): Promise<{ rows: readonly RecordRow[]; cut: boolean }> {
   const places = sql.join(order.map((column) => sql`${sql.ref(column)} asc nulls first`));
-  const most = sql<Row>`(select * from (${rows as never}) l order by ${places} limit ${sql.lit(MOST + 1)})`;
+  const most = sql<RecordRow>`(select * from (${rows as never}) l order by ${places} limit ${sql.lit(MOST + 1)})`;
   const read = await rowsOf(
     db,
     query
@@ -301,7 +304,7 @@ async function readMost(db: Session, { rows, order }: OrderedRows): Promise<{ ro
   );
   const all = Number(read[0]?.list_rows ?? 0);
   return {
-    rows: read.map(({ list_place, list_rows, list_bytes, ...row }) => row as Row),
+    rows: read.map(({ list_place, list_rows, list_bytes, ...row }) => row as RecordRow),
     cut: read.length < all,
   };
 }

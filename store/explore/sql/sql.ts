@@ -4,7 +4,7 @@
  * function does (sleep, lock, notify, read a file) is stopped by who asks: hand in the pool of `openReader`, whose login may do nothing.
  */
 import { TroupeError } from '../../../errors.ts';
-import type { Column, Db, Session } from '../../db/pool.ts';
+import type { Db, ResultColumn, Session } from '../../db/pool.ts';
 import { limitName } from '../../server/tool-clock.ts';
 import { adviceOn, listViews } from './views.ts';
 
@@ -112,7 +112,7 @@ export async function askInParts(
 }
 
 /** Readers of Arrow and Parquet name columns, and of two with one name they take one without a word. */
-export function refuseTwins(columns: readonly Pick<Column, 'name'>[]): void {
+export function refuseTwins(columns: readonly Pick<ResultColumn, 'name'>[]): void {
   const twice = columns.find(({ name }, i) => columns.findIndex((other) => other.name === name) < i);
   if (twice)
     throw new TroupeError('sql_refused', `Two columns are called ${twice.name}, of which most readers take one.`, {
@@ -124,7 +124,7 @@ function refuseDeep({
   columns,
   rows,
 }: {
-  readonly columns: readonly Column[];
+  readonly columns: readonly ResultColumn[];
   readonly rows: readonly unknown[][];
 }): void {
   columns.forEach(({ name, type }, i) => {
@@ -215,7 +215,7 @@ const BUILT_IN = new Map<number, string>();
 const FIRST_MADE = 16_384;
 
 /** Names of the columns' types as SQL writes them, by their number. */
-export async function typeNames(tx: Session, columns: readonly Column[]): Promise<ReadonlyMap<number, string>> {
+export async function typeNames(tx: Session, columns: readonly ResultColumn[]): Promise<ReadonlyMap<number, string>> {
   const wanted = [...new Set(columns.map(({ type }) => type))];
   if (wanted.every((oid) => BUILT_IN.has(oid))) return BUILT_IN;
   const { rows } = await tx.query<{ oid: number; name: string }>(

@@ -7,15 +7,22 @@ import { firstOf, query, rowsOf, type SqlBool, sql } from '../../db/query.ts';
 import { pinMethods } from '../../filter/filter-check.ts';
 import { comparisonsOf, type Filter, lowerFilter, parseFilter } from '../../filter/select.ts';
 import { shownJson } from '../../tables/long-texts.ts';
-import { checkReplay, NO_AGENT, type Place, type ReplayAnswer, type ReplayRequest, type SourceCall } from './replay.ts';
+import {
+  checkReplay,
+  NO_AGENT,
+  type ReplayAnswer,
+  type ReplayPlace,
+  type ReplayRequest,
+  type SourceCall,
+} from './replay.ts';
 import { drawnBy, groupAt, type RolloutSpec, type RolloutTask } from './rollout.ts';
 import { requireReplayable, sourceCalls } from './source.ts';
 import { storedTask } from './stored-tasks.ts';
 
 type ReadSession = Pick<Session, 'query'>;
-type FoundPlace = Pick<Place, 'episode_id' | 'call_id' | 'step_id' | 'agent'>;
+type FoundPlace = Pick<ReplayPlace, 'episode_id' | 'call_id' | 'step_id' | 'agent'>;
 /** Of a spec, what a replay finds when it is requested. */
-export type FoundReplay = { readonly tasks: RolloutTask[]; readonly places: Place[] } & Pick<RolloutSpec, 'team'>;
+export type FoundReplay = { readonly tasks: RolloutTask[]; readonly places: ReplayPlace[] } & Pick<RolloutSpec, 'team'>;
 
 /** Places of one rollout. */
 const MOST_PLACES = 10_000;
@@ -41,7 +48,7 @@ export async function findReplay(db: ReadSession, asked: ReplayRequest): Promise
       field: 'replay',
     });
   const tasks: RolloutTask[] = [];
-  const places: Place[] = [];
+  const places: ReplayPlace[] = [];
   const teams = new Map<string, NonNullable<RolloutSpec['team']> | undefined>();
   for (const [episode, own] of groupBy(found, ({ episode_id }) => episode_id)) {
     const { task, seed, params, team } = await playedAs(db, episode);
@@ -134,7 +141,10 @@ function reached(
   return calls.slice(0, last + (asked.skip === true || asked.fault !== undefined ? 1 : 0));
 }
 
-type PlayedAs = Pick<Place, 'seed' | 'params'> & { readonly task: RolloutTask; readonly team?: RolloutSpec['team'] };
+type PlayedAs = Pick<ReplayPlace, 'seed' | 'params'> & {
+  readonly task: RolloutTask;
+  readonly team?: RolloutSpec['team'];
+};
 
 /** What the team was given when it played an episode: by its rollout where it is known, else as far as its task is stored. */
 async function playedAs(db: ReadSession, episode: string): Promise<PlayedAs> {
@@ -171,8 +181,8 @@ async function playedAs(db: ReadSession, episode: string): Promise<PlayedAs> {
 async function answersAsked(
   db: ReadSession,
   { answer, answers }: ReplayRequest,
-  places: readonly Place[],
-): Promise<((place: Place) => NonNullable<Place['answers']>) | null> {
+  places: readonly ReplayPlace[],
+): Promise<((place: ReplayPlace) => NonNullable<ReplayPlace['answers']>) | null> {
   if (answer === undefined && answers === undefined) return null;
   const sources = [...new Set(places.map(({ episode_id }) => episode_id))];
   const words = async (one: ReplayAnswer): Promise<ReplayAnswer> => {

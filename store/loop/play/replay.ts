@@ -111,12 +111,12 @@ export const PlaceSpec = Type.Object({
 });
 /** The name of no agent. */
 export const NO_AGENT = '';
-export type Place = Static<typeof PlaceSpec>;
+export type ReplayPlace = Static<typeof PlaceSpec>;
 
 /** What happens at the place; null where another sample is drawn there and nothing else. */
 export function interventionOf(
   { fault, skip, kind = 'correct', hypothesis }: ReplayRequest,
-  { step_id, agent, answers }: Pick<Place, 'step_id' | 'agent' | 'answers'>,
+  { step_id, agent, answers }: Pick<ReplayPlace, 'step_id' | 'agent' | 'answers'>,
 ): Readonly<Record<string, unknown>> | null {
   const at = { step_id, ...(agent === null ? {} : { agent }) };
   if (fault !== undefined) return { kind: 'perturb', fault, ...at };
@@ -150,7 +150,7 @@ export type SourceCall = {
 /** A call of an attempt; `requests`: how each recorder would have written its request. */
 type PlayedCall = { readonly agent: string | null; readonly requests: readonly string[] };
 
-type Turn =
+type ReplayedTurn =
   /** The record answers it. */
   | { readonly is: 'recorded'; readonly call: SourceCall }
   /** The one at the place. `parent`: the step before it, null for the first one. */
@@ -161,7 +161,7 @@ type Turn =
   | { readonly is: 'other'; readonly why: string; readonly call: SourceCall | null };
 
 export type Walk = {
-  readonly next: (call: PlayedCall) => Turn;
+  readonly next: (call: PlayedCall) => ReplayedTurn;
   /** The same for calls that are known to be answered, as after a restart. */
   readonly answered: (callId: string) => void;
 };

@@ -9,7 +9,7 @@ import { checkedSpec } from '../../queue/jobs/jobs.ts';
 import { TeamVersionSpec } from '../team/version.ts';
 import { Budget } from './budget-schema.ts';
 import { groupId } from './ids.ts';
-import { type Place, PlaceSpec, ReplayRequest } from './replay.ts';
+import { PlaceSpec, type ReplayPlace, ReplayRequest } from './replay.ts';
 import { WeightsSpec } from './weights.ts';
 
 const Task = Type.Object(
@@ -172,7 +172,7 @@ export function readTasks(text: string, from: string): RolloutTask[] {
 }
 
 /** One group of a rollout: the samples of a task, or those of a place of a replay, which are compared with each other. */
-export type Group = { readonly group_id: string; readonly task: RolloutTask; readonly place: Place | null };
+export type Group = { readonly group_id: string; readonly task: RolloutTask; readonly place: ReplayPlace | null };
 
 /** The group that attempts name by this number. */
 export function groupAt({ tasks, places }: Pick<RolloutSpec, 'tasks' | 'places'>, rollout: string, i: number): Group {

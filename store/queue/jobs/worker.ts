@@ -42,7 +42,7 @@ const LOOK_MS = 3000;
 const PUT_BACK_MS = 1000;
 
 /** Something that a worker needs beside the queue before it takes a job of some kinds. */
-export type Turn = {
+export type WorkerTurn = {
   readonly kinds: readonly string[];
   /** Returns how to give it back; null while others have it, and the job waits. */
   readonly take: (jobId: string) => Promise<(() => Promise<void>) | null>;
@@ -59,7 +59,7 @@ export type RunJobsOptions = {
   readonly leaseMs?: number;
   /** Only the job of this id and those whose ids begin with it and a slash: a job of jobs and its parts. */
   readonly within?: string;
-  readonly turn?: Turn;
+  readonly turn?: WorkerTurn;
   /** Called with what the environment failed at, which is tried again. */
   readonly onTrouble?: (error: unknown) => void;
   /** Called with the outcome of a job, and the seconds that this worker had it. */
@@ -101,7 +101,7 @@ export async function runJobs(
     void work.finally(() => beside.delete(work));
     return true;
   };
-  const takeInTurn = async (turn: Turn): Promise<boolean> => {
+  const takeInTurn = async (turn: WorkerTurn): Promise<boolean> => {
     const waiting = await rowsOfPrepared(db, nextJobs, { kinds: inTurn, within: within ?? null });
     const free = (await turn.free?.(waiting.map(({ job_id }) => job_id))) ?? null;
     if (free !== null) return takeBeside(free);

@@ -13,10 +13,13 @@ import { fireId, instantOf } from './due.ts';
 import type { Schedule } from './schedule-state.ts';
 
 /** Both ends belong to it; milliseconds since 1970. */
-export type Span = { readonly from: number; readonly to: number };
+export type TimeSpan = { readonly from: number; readonly to: number };
 
 /** The span as people write it; a date is its beginning in UTC. @throws TroupeError `usage` for what is no time */
-export function spanOf({ from, to }: { readonly from: string; readonly to?: string | undefined }, now: number): Span {
+export function spanOf(
+  { from, to }: { readonly from: string; readonly to?: string | undefined },
+  now: number,
+): TimeSpan {
   const timeOf = (name: string, text: string) => {
     const time = normaliseTime(/^\d{4}-\d\d-\d\d$/.test(text) ? `${text}T00:00:00Z` : text);
     if (time !== undefined) return Date.parse(time);
@@ -38,7 +41,7 @@ const MOST = 100;
 export async function ticksWithoutJob(
   db: Pick<Db, 'query'>,
   { name, definition, state }: Schedule,
-  { from, to }: Span,
+  { from, to }: TimeSpan,
   now: number,
 ): Promise<string[]> {
   requireLookingBack(definition.job);

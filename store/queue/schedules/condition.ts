@@ -8,7 +8,7 @@ import type { ScheduleDefinition } from './definition-schema.ts';
 import { driftNow } from './drift.ts';
 import { newEpisodes } from './new-episodes.ts';
 
-export type Condition = NonNullable<ScheduleDefinition['when']>;
+export type ScheduleCondition = NonNullable<ScheduleDefinition['when']>;
 
 export type ConditionResult = {
   readonly holds: boolean;
@@ -23,7 +23,7 @@ export type ConditionResult = {
 export type Since = { readonly positions: Positions; readonly at: string };
 
 /** Looks once. Nothing is changed. */
-export async function conditionNow(db: Session, when: Condition, since: Since): Promise<ConditionResult> {
+export async function conditionNow(db: Session, when: ScheduleCondition, since: Since): Promise<ConditionResult> {
   if ('fell' in when) return metricNow(db, when.fell, since.at);
   if ('drift' in when) return { ...(await driftNow(db, when.drift, since.at)), new_episodes: null, until: null };
   const { count, until } = await newEpisodes(db, since.positions);
@@ -38,7 +38,7 @@ export async function conditionNow(db: Session, when: Condition, since: Since): 
 /** A fall is found as the watch of a release finds it: at any number of looks with a chance of at most 5 % where there is none. */
 async function metricNow(
   db: Session,
-  { metric, by, range }: Extract<Condition, { fell: unknown }>['fell'],
+  { metric, by, range }: Extract<ScheduleCondition, { fell: unknown }>['fell'],
   since: string,
 ): Promise<ConditionResult> {
   const rules = watchedBy({ metric, fall: by, ...(range === undefined ? {} : { range }) });

@@ -9,7 +9,7 @@ import type { Db } from '../../db/pool.ts';
 import { countOf, firstOf, query, rowsOf, sql } from '../../db/query.ts';
 import { logEnds } from '../../projecting/positions.ts';
 import { type JobContext, requestJob } from '../jobs/jobs.ts';
-import { type Span, ticksWithoutJob } from './backfill.ts';
+import { type TimeSpan, ticksWithoutJob } from './backfill.ts';
 import { checkedDefinition, requireName } from './definition.ts';
 import type { ScheduleDefinition } from './definition-schema.ts';
 import { type Fire, fireId, instantOf, nextTimes, pausedTicks } from './due.ts';
@@ -28,9 +28,9 @@ const rows = query
   .where('state', '=', 'waiting')
   .orderBy('job_id');
 
-type Row = { readonly job_id: string; readonly spec: unknown; readonly result: unknown; readonly token: number };
+type FireRow = { readonly job_id: string; readonly spec: unknown; readonly result: unknown; readonly token: number };
 
-const scheduleOf = ({ job_id, spec, result, token }: Row): Schedule => ({
+const scheduleOf = ({ job_id, spec, result, token }: FireRow): Schedule => ({
   name: job_id.slice(rowId('').length),
   definition: spec as ScheduleDefinition,
   state: result as ScheduleState,
@@ -180,7 +180,12 @@ export async function runScheduleNow(context: JobContext, name: string): Promise
  * Has the ticks of a span that started no job run afterwards. Returns those, the oldest first.
  * @throws TroupeError `not_found`; `conflict` where it is paused; `usage` as `ticksWithoutJob`
  */
-export async function backfillSchedule(context: JobContext, name: string, span: Span, { by }: By): Promise<string[]> {
+export async function backfillSchedule(
+  context: JobContext,
+  name: string,
+  span: TimeSpan,
+  { by }: By,
+): Promise<string[]> {
   const at = context.now();
   const ticks = await ticksWithoutJob(context.db, await findSchedule(context.db, name), span, at.getTime());
   if (ticks.length === 0) return ticks;

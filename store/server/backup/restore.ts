@@ -16,7 +16,7 @@ import type { Db, Session } from '../../db/pool.ts';
 import type { Home } from '../home.ts';
 import { moveHome } from '../moved-home.ts';
 import { type BackupManifest, type BackupSeal, FILES, FOLDERS, MANIFEST, SEAL, TABLES, tablesOf } from './backup.ts';
-import { damaged, type Entry, entriesOf } from './tar.ts';
+import { damaged, entriesOf, type TarEntry } from './tar.ts';
 
 /** The bytes of a backup from its beginning, each time it is called. */
 export type BackupSource = () => AsyncIterable<Uint8Array>;
@@ -135,7 +135,7 @@ export async function restoreBackup(db: Db, source: BackupSource, { home, projec
   }
 }
 
-function entriesIn(source: BackupSource): AsyncGenerator<Entry, void, undefined> {
+function entriesIn(source: BackupSource): AsyncGenerator<TarEntry, void, undefined> {
   const packed = Readable.from(source(), { objectMode: false });
   const gunzip = createGunzip();
   packed.on('error', (error) => gunzip.destroy(error));
@@ -153,7 +153,7 @@ function entriesIn(source: BackupSource): AsyncGenerator<Entry, void, undefined>
 }
 
 /** The first entry. `onBytes` gets its bytes, after its name and size. */
-async function manifestIn(entry: Entry | null, onBytes?: (piece: Buffer) => void): Promise<BackupManifest> {
+async function manifestIn(entry: TarEntry | null, onBytes?: (piece: Buffer) => void): Promise<BackupManifest> {
   if (entry?.name !== MANIFEST) throw damaged(`it should begin with ${MANIFEST}, and begins with ${got(entry?.name)}`);
   const content = await bytesOf(entry.content);
   onBytes?.(Buffer.from(`${entry.name}\n${entry.size}\n`));

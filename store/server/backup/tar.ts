@@ -11,7 +11,7 @@ const LONG_NAME = '././@LongLink';
 /** Bytes of a name that is read. No system has longer ones, and a packed archive may hold gigabytes of one. */
 const MOST_NAME = 64 * 1024;
 
-export type Entry = {
+export type TarEntry = {
   readonly name: string;
   readonly size: number;
   /** The bytes in order. They must be read to the end before the next entry is asked for. */
@@ -67,7 +67,7 @@ function sumOf(block: Buffer): number {
  * The entries of an archive, one after the other.
  * @throws TroupeError `dataset_damaged` for bytes that are no archive, and for one that ends early
  */
-export async function* entriesOf(archive: AsyncIterable<Buffer>): AsyncGenerator<Entry, void, undefined> {
+export async function* entriesOf(archive: AsyncIterable<Buffer>): AsyncGenerator<TarEntry, void, undefined> {
   const source = archive[Symbol.asyncIterator]();
   let held: Buffer = Buffer.alloc(0);
   const more = async (): Promise<boolean> => {

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import type { Blame, LabelledCase } from '../../../store/evaluate/attribution/cases.ts';
 import { crossValidate } from '../../../store/evaluate/attribution/cross-validate.ts';
-import type { Entry } from '../../../store/evaluate/attribution/entries.ts';
+import type { CaseEntry } from '../../../store/evaluate/attribution/entries.ts';
 import { score } from '../../../store/evaluate/attribution/score.ts';
 
-const entry = (agent: string | null, text: string, seq: number | null): Entry => ({
+const entry = (agent: string | null, text: string, seq: number | null): CaseEntry => ({
   kind: agent === null ? 'user' : 'agent',
   agent,
   text,

@@ -6,7 +6,7 @@ import { type Weights, WeightsSpec } from '../../../store/loop/play/weights.ts';
 import { type TeamVersion, TeamVersionSpec } from '../../../store/loop/team/version.ts';
 import { checkedSpec } from '../../../store/queue/jobs/jobs.ts';
 import { CANARY, sideOf } from './canary.ts';
-import { RulesSpec, type Side } from './play.ts';
+import { type GateSide, RulesSpec } from './play.ts';
 
 const share = { minimum: 0, maximum: 1 };
 const CanarySpec = Type.Object({
@@ -68,7 +68,7 @@ const REMEMBERED = 65_536;
  * that it was first answered by; one that began before the canary, and any attempt of a rollout, has no side.
  */
 export function canaryCheckpoints(db: Pick<Db, 'query'>): (call: LiveCall) => Promise<string | null> {
-  const known = new Map<string, Side>();
+  const known = new Map<string, GateSide>();
   let cached: { readonly at: number; readonly open: Promise<readonly OpenCanary[]> } | null = null;
   const openNow = (): Promise<readonly OpenCanary[]> => {
     const now = performance.now();
@@ -95,7 +95,7 @@ async function firstSide(
   { job_id, requested_at, asked }: OpenCanary,
   episode: string,
   group: string | null,
-): Promise<Side> {
+): Promise<GateSide> {
   const row = await firstOf(
     db,
     query.selectNoFrom([

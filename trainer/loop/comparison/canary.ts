@@ -7,7 +7,7 @@ import { hashId } from '../../../ingest/events/json.ts';
 import { anytimeInterval } from '../../../store/evaluate/statistics/betting.ts';
 import { blocksOf } from '../../../store/evaluate/statistics/two-arms.ts';
 import { compareArms, type Decision, type GateRules, type LimitName } from '../../../store/loop/comparison/gate.ts';
-import { SIDES, type Side } from './play.ts';
+import { type GateSide, SIDES } from './play.ts';
 
 /** Job kind of a gate on live traffic. */
 export const CANARY = 'canary';
@@ -33,12 +33,12 @@ export type CanaryRules = GateRules & {
 const DIGITS = 12;
 
 /** The side that answers an episode. `key` is its group, else the episode itself, so that a group is answered by one side. */
-export const sideOf = (job: string, key: string, share: number): Side =>
+export const sideOf = (job: string, key: string, share: number): GateSide =>
   Number.parseInt(hashId(CANARY, job, key).slice(0, DIGITS), 16) / 16 ** DIGITS < share ? 'candidate' : 'incumbent';
 
 /** A live episode, or a group of them, that has ended. */
 export type CanaryUnit = {
-  readonly side: Side;
+  readonly side: GateSide;
   /** Null where it is unknown, or another side answered as well. */
   readonly value: number | null;
   readonly family: string | null;
@@ -63,7 +63,7 @@ export function decideCanary(
   rules: CanaryRules,
   guarded: readonly string[],
 ): Decision & {
-  readonly sides: Readonly<Record<Side, { readonly units: number; readonly unknown: number }>>;
+  readonly sides: Readonly<Record<GateSide, { readonly units: number; readonly unknown: number }>>;
   /** A comparison that cannot pass any more; null while all can. */
   readonly refused: string | null;
   /** A value that lies outside of the range; null where none does. */
@@ -137,7 +137,7 @@ function outsideOf(units: readonly CanaryUnit[], [least, greatest]: CanaryRules[
   return null;
 }
 
-function counted(units: readonly CanaryUnit[], side: Side) {
+function counted(units: readonly CanaryUnit[], side: GateSide) {
   const own = units.filter((unit) => unit.side === side);
   const unknown = own.filter(({ value }) => value === null).length;
   return { units: own.length - unknown, unknown };

@@ -12,7 +12,7 @@ import { endWaiting, type JobContext } from '../../../store/queue/jobs/jobs.ts';
 import { CANARY, type CanaryUnit, decideCanary, sideOf } from './canary.ts';
 import { type CanaryRequest, type OpenCanary, openCanaries } from './canary-traffic.ts';
 import { EPISODE_USE, meanOfKnown, roleRewards, unitOf } from './measured.ts';
-import type { Side } from './play.ts';
+import type { GateSide } from './play.ts';
 import type { GateReport } from './report.ts';
 
 /** Looks at every canary once, and ends those that are decided. Two that look at once end each once. */
@@ -153,7 +153,7 @@ const OPEN = 'still open';
 const OTHER = 'not answered by the weights of their side alone';
 const OTHER_VERSION = 'not played in the version of their side';
 
-type Row = Awaited<ReturnType<typeof episodesOfTeams>>[number];
+type TeamEpisode = Awaited<ReturnType<typeof episodesOfTeams>>[number];
 
 /**
  * Live episodes since the candidate answered its first call, groups as one, in the order in which they ended. The side is that of the name:
@@ -194,7 +194,7 @@ const earlier = (first: string | null, other: string | null): string | null =>
   other === null || (first !== null && Date.parse(first) <= Date.parse(other)) ? first : other;
 
 /** Episodes that began after the canary and that a policy of it answered, in the order in which they ended. */
-function episodesOf(db: Db, { rules, maps }: CanaryRequest, since: string): Promise<Row[]> {
+function episodesOf(db: Db, { rules, maps }: CanaryRequest, since: string): Promise<TeamEpisode[]> {
   const checkpoints = [...Object.values(maps.candidate), ...Object.values(maps.incumbent)];
   return rowsOf(
     db,
@@ -230,7 +230,7 @@ function episodesOfTeams(
   teams: NonNullable<CanaryRequest['teams']>,
   since: string,
 ) {
-  const is = (side: Side) => sql<boolean>`e.team_id = ${teams[side].team_id}`;
+  const is = (side: GateSide) => sql<boolean>`e.team_id = ${teams[side].team_id}`;
   return rowsOf(
     db,
     query
@@ -252,7 +252,7 @@ function episodesOfTeams(
   );
 }
 
-async function rewardsOf(db: Db, { rules }: CanaryRequest, rows: readonly Row[]) {
+async function rewardsOf(db: Db, { rules }: CanaryRequest, rows: readonly TeamEpisode[]) {
   const ids = rules.guardrails.roles === null ? [] : rows.map(({ episode_id }) => episode_id);
   return roleRewards(db, sql<SqlBool>`f.episode_id = ${anyOf(ids)}`);
 }

@@ -15,7 +15,7 @@ export const RulesSpec = Type.Object({
 
 /** The two that play. */
 export const SIDES = ['incumbent', 'candidate'] as const;
-export type Side = (typeof SIDES)[number];
+export type GateSide = (typeof SIDES)[number];
 
 /** Job kind of a gate that plays. */
 export const PLAY = 'play';
@@ -54,4 +54,4 @@ export const PlayGateSpec = Type.Object({
 });
 
 /** The rollout of one side. Its id has slashes, so no rollout that is asked for over HTTP has it. */
-export const rolloutOfSide = (job: string, side: Side): string => `${job}/${side}`;
+export const rolloutOfSide = (job: string, side: GateSide): string => `${job}/${side}`;

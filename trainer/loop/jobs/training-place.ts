@@ -11,7 +11,7 @@ import { join } from 'node:path';
 import { isRecord, parseRecord } from '../../../ingest/events/json.ts';
 import type { Db } from '../../../store/db/pool.ts';
 import { anyOf, query, rowsOf, type SqlBool, sql } from '../../../store/db/query.ts';
-import type { Turn } from '../../../store/queue/jobs/worker.ts';
+import type { WorkerTurn } from '../../../store/queue/jobs/worker.ts';
 import type { Engine } from '../../engines/engines.ts';
 
 /** Kinds of jobs that train. */
@@ -170,9 +170,9 @@ export function trainingTurn(
     free,
   }: Pick<Holder, 'project' | 'home'> & {
     readonly say: (text: string) => void;
-    readonly free?: Turn['free'];
+    readonly free?: WorkerTurn['free'];
   },
-): Turn {
+): WorkerTurn {
   let reported: string | null = null;
   return {
     ...(free === undefined ? {} : { free }),

@@ -9,7 +9,7 @@ import { type JobContext, WaitsFor } from '../../../store/queue/jobs/jobs.ts';
 import { openModelForIds } from '../../model/model-directory.ts';
 import { CANARY } from '../comparison/canary.ts';
 import { canaryOf } from '../comparison/canary-traffic.ts';
-import type { Side } from '../comparison/play.ts';
+import type { GateSide } from '../comparison/play.ts';
 import type { GateReport, ManualReport } from '../comparison/report.ts';
 import { type CanaryGate, canaryRulesOf, type OfflineGate, type PlayGate, rulesOf } from './gate-schema.ts';
 import { type Iteration, mapped } from './iteration.ts';
@@ -130,7 +130,7 @@ export async function mapsOf(
   candidates: Readonly<Record<string, TrainingResult>>,
   bases: Readonly<Record<string, string>>,
   hosted: HostedModels = {},
-): Promise<Record<Side, Record<string, Checkpoint>>> {
+): Promise<Record<GateSide, Record<string, Checkpoint>>> {
   await waitProjected(db, { log });
   const incumbent: Record<string, Checkpoint> = {};
   for (const name of Object.keys((await releasesOf(db)).at(-1)?.policies ?? {})) {
@@ -162,7 +162,7 @@ async function canaryAsked(
   const other = await canaryOf(context.db, { policies: Object.keys(candidates), team: null });
   if (other !== null) throw new WaitsFor(other);
   const maps = await mapsOf(context, candidates, only(Object.keys(candidates), await basesOf(plan, ended)), hosted);
-  const idsOf = (side: Side) => mapped(candidates, (_, name) => maps[side][name]!.checkpoint_id);
+  const idsOf = (side: GateSide) => mapped(candidates, (_, name) => maps[side][name]!.checkpoint_id);
   return {
     kind: CANARY,
     rules: canaryRulesOf(gate),

@@ -21,7 +21,7 @@ import { waitProjected } from '../../../store/projecting/positions.ts';
 import { checkedSpec, type Handler, type JobContext, requestJob, WaitsFor } from '../../../store/queue/jobs/jobs.ts';
 import type { StepRow } from '../../learn/data/training-rows.ts';
 import { EPISODE_USE, meanOfAll, pairOf, roleRewards, unitOf } from '../comparison/measured.ts';
-import { PLAY, PlayGateSpec, rolloutOfSide, SIDES, type Side } from '../comparison/play.ts';
+import { type GateSide, PLAY, PlayGateSpec, rolloutOfSide, SIDES } from '../comparison/play.ts';
 import { cutShort, type GateReport } from '../comparison/report.ts';
 import type { RolloutResult } from '../play/handler.ts';
 import { findRunner, type Runner } from '../play/runners.ts';
@@ -50,10 +50,10 @@ export async function playAsked(
     readonly params?: RolloutSpec['params'];
     /** Datasets that were trained on: their tasks are not played. */
     readonly datasets: readonly string[];
-    readonly maps: Readonly<Record<Side, Readonly<Record<string, Weights>>>>;
+    readonly maps: Readonly<Record<GateSide, Readonly<Record<string, Weights>>>>;
     readonly policies: readonly string[];
     readonly guarded: readonly string[];
-    readonly teams?: Readonly<Record<Side, TeamVersion>>;
+    readonly teams?: Readonly<Record<GateSide, TeamVersion>>;
     readonly team?: TeamVersion;
   },
 ): Promise<Record<string, unknown>> {
@@ -96,7 +96,7 @@ export function playGate(
     const runner = findRunner(settings.runners, asked.runner);
     const environment = await environmentOf(runner);
     const { db, log } = context;
-    const results: Record<Side, RolloutResult | null> = { incumbent: null, candidate: null };
+    const results: Record<GateSide, RolloutResult | null> = { incumbent: null, candidate: null };
     let over: string | null = null;
     for (const side of asked.tasks.length === 0 ? [] : SIDES) {
       if (over !== null) break;
@@ -187,14 +187,14 @@ async function leftFor({ db, log }: JobContext, { budget }: Spec, job_id: string
 const leftOutBy = ({ partial }: RolloutResult): string | null =>
   partial.flatMap(({ why }) => why).find(({ code }) => code === 'budget')?.message ?? null;
 
-const bothOf = <T>(of: (side: Side) => T): Readonly<Record<Side, T>> => ({
+const bothOf = <T>(of: (side: GateSide) => T): Readonly<Record<GateSide, T>> => ({
   incumbent: of('incumbent'),
   candidate: of('candidate'),
 });
-const both = (of: (side: Side) => number): Both => bothOf(of);
+const both = (of: (side: GateSide) => number): Both => bothOf(of);
 
 /** The episodes are tagged as the gate's, so that no recipe of a plan trains on them. */
-function rolloutAsked(asked: Spec, side: Side, gate: string, environment: string): RolloutSpec {
+function rolloutAsked(asked: Spec, side: GateSide, gate: string, environment: string): RolloutSpec {
   const { runner, tasks, tasks_where, samples, seed, params, deadline_s, serving_within_s, maps } = asked;
   const team = asked.teams?.[side] ?? asked.team;
   const policies = Object.entries(maps[side]).map(([policy, { checkpoint_id }]) => [policy, checkpoint_id]);
@@ -255,7 +255,7 @@ type PlayedSide = {
 };
 
 /** What one side played, from the tables. */
-async function playedBy(db: Db, asked: Spec, side: Side, result: RolloutResult | null): Promise<PlayedSide> {
+async function playedBy(db: Db, asked: Spec, side: GateSide, result: RolloutResult | null): Promise<PlayedSide> {
   if (result === null) return { tasks: new Map(), played: new Map(), foreign: new Set() };
   const { rollout_id: id, partial } = result;
   const episodes = await rowsOf(
@@ -317,7 +317,7 @@ function policyOf(
 async function paired(
   db: Db,
   { tasks: asked, teams }: Spec,
-  sides: Readonly<Record<Side, PlayedSide>>,
+  sides: Readonly<Record<GateSide, PlayedSide>>,
 ): Promise<{ readonly tasks: MeasuredTask[]; readonly left_out: Record<string, number> }> {
   const foreign = teams === undefined ? OTHER_WEIGHTS : OTHER_VERSION;
   const left_out = { [NOT_PLAYED.incumbent]: 0, [NOT_PLAYED.candidate]: 0, [NO_REWARD]: 0, [foreign]: 0 };

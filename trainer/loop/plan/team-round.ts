@@ -9,7 +9,7 @@ import { waitProjected } from '../../../store/projecting/positions.ts';
 import { type JobContext, WaitsFor } from '../../../store/queue/jobs/jobs.ts';
 import { CANARY } from '../comparison/canary.ts';
 import { canaryOf } from '../comparison/canary-traffic.ts';
-import type { Side } from '../comparison/play.ts';
+import type { GateSide } from '../comparison/play.ts';
 import type { GateReport, ManualReport } from '../comparison/report.ts';
 import type { RolloutResult } from '../play/handler.ts';
 import { canaryRulesOf, type PlayGate } from './gate-schema.ts';
@@ -44,7 +44,7 @@ async function teamsAsked(
   { db, log, now }: JobContext,
   team: PlanTeam,
   candidate: TeamVersion,
-): Promise<Record<Side, TeamVersion>> {
+): Promise<Record<GateSide, TeamVersion>> {
   await waitProjected(db, { log });
   const incumbent = await incumbentTeam(db, team);
   if (candidate.team_id === incumbent.team_id) throw new TroupeError('training_failed', sameVersion(candidate.team_id));

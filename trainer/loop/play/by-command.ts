@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import type { AttemptError } from '../../../store/loop/play/attempts.ts';
 import { endText, lastWords } from '../rewards/score.ts';
 import { runCommand } from './command.ts';
-import type { Entry } from './entry.ts';
+import type { PlayServer } from './entry.ts';
 import { episodePath, factsOf, type Play } from './play.ts';
 import type { CommandRunner } from './runners.ts';
 
@@ -28,7 +28,7 @@ export const programEnv = (
 
 type Options = {
   readonly runner: CommandRunner;
-  readonly entry: Entry;
+  readonly entry: PlayServer;
   /** The environment that variables are taken from. */
   readonly env: Readonly<Record<string, string | undefined>>;
 };

@@ -1,12 +1,12 @@
 /** One attempt by a server of the team: it gets the episode by POST, plays it, and answers once it is over. */
 import type { Post } from '../rewards/score.ts';
 import { programEnv, type TeamEnd } from './by-command.ts';
-import type { Entry } from './entry.ts';
+import type { PlayServer } from './entry.ts';
 import { episodePath, factsOf, type Play } from './play.ts';
 import type { WebhookRunner } from './runners.ts';
 
 /** The body of the request. Keys are as in the environment of a command. Pure. */
-function webhookBody(play: Play, agent: string, { url, key }: Entry) {
+function webhookBody(play: Play, agent: string, { url, key }: PlayServer) {
   const facts = factsOf(play, agent);
   const openai = `${url}${facts.base_path}`;
   return {
@@ -33,7 +33,7 @@ export async function playByWebhook(
     signal,
   }: {
     readonly runner: WebhookRunner;
-    readonly entry: Entry;
+    readonly entry: PlayServer;
     readonly env: Readonly<Record<string, string | undefined>>;
     readonly post: Post;
     readonly signal: AbortSignal;

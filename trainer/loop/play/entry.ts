@@ -5,7 +5,7 @@ import { firstOf, query, sql } from '../../../store/db/query.ts';
 import { createKey, revokeKeysNamed } from '../../../store/keys/api-keys.ts';
 
 /** Where the team finds Troupe, and the key that it needs there; null where it needs none. */
-export type Entry = { readonly url: string; readonly key: string | null };
+export type PlayServer = { readonly url: string; readonly key: string | null };
 
 const PROBE_MS = 10_000;
 /** Keys end by themselves some time after the rollout. */
@@ -18,7 +18,7 @@ export async function openEntry(
   db: Db,
   rollout: string,
   { url, lastsS, now }: { readonly url: string | null; readonly lastsS: number; readonly now: () => Date },
-): Promise<Entry> {
+): Promise<PlayServer> {
   const at = url ?? (await servedAt(db));
   if (at === null)
     throw new TroupeError(

@@ -11,7 +11,7 @@ import { anyOf, query, rowsOf } from '../../../store/db/query.ts';
 import { MAST_TAXONOMY } from '../../../store/evaluate/attribution/ask-mast.ts';
 import type { AttemptRow, LeasedAttempt } from '../../../store/loop/play/attempts.ts';
 import { faultOf } from '../../../store/loop/play/faults.ts';
-import { interventionOf, type Place } from '../../../store/loop/play/replay.ts';
+import { interventionOf, type ReplayPlace } from '../../../store/loop/play/replay.ts';
 import type { RolloutSpec, RolloutTask } from '../../../store/loop/play/rollout.ts';
 import type { Play } from './play.ts';
 
@@ -75,7 +75,7 @@ const started = (
 };
 
 /** What was not accepted is no replay, and is not tagged as one. */
-function replayTags({ replay }: RolloutSpec, place: Place, member: boolean): Record<string, unknown> {
+function replayTags({ replay }: RolloutSpec, place: ReplayPlace, member: boolean): Record<string, unknown> {
   if (!member) return { replay_tried: place.episode_id };
   const intervention = replay === undefined ? null : interventionOf(replay, place);
   return {

@@ -23,7 +23,7 @@ import { type RewardReport, rewardEpisodes } from '../rewards/job.ts';
 import type { Post } from '../rewards/score.ts';
 import { programEnv } from './by-command.ts';
 import { checkProgram } from './command.ts';
-import { closeEntry, type Entry, openEntry } from './entry.ts';
+import { closeEntry, openEntry, type PlayServer } from './entry.ts';
 import { announce, announceMissing, taskDrafts } from './episodes.ts';
 import { deadlineOver, nextAttempts, type Tally, tally } from './plan.ts';
 import { playOf } from './play.ts';
@@ -174,7 +174,7 @@ type Playing = {
   readonly fence: number;
   readonly rollout: RolloutSpec;
   readonly runner: PlayedRunner;
-  readonly entry: Entry;
+  readonly entry: PlayServer;
   readonly settings: RolloutSettings;
   readonly lastsS: number;
   readonly report: Parameters<Handler>[1];

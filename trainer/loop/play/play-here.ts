@@ -14,7 +14,7 @@ import type { JobContext } from '../../../store/queue/jobs/jobs.ts';
 import { NO_LINE, type Post, rewardIn, scoreOf } from '../rewards/score.ts';
 import { playByCommand, type TeamEnd } from './by-command.ts';
 import { playByWebhook } from './by-webhook.ts';
-import type { Entry } from './entry.ts';
+import type { PlayServer } from './entry.ts';
 import { announce, startDraft } from './episodes.ts';
 import { nextAttempt } from './plan.ts';
 import { acceptedEnd, needsRecord, type Play, playOf, refusalOf } from './play.ts';
@@ -23,7 +23,7 @@ import type { PlayedRunner } from './runners.ts';
 
 type PlayOptions = {
   readonly runner: PlayedRunner;
-  readonly entry: Entry;
+  readonly entry: PlayServer;
   /** The environment that variables are taken from. */
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Sends what rewards by HTTP need. */

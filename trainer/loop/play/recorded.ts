@@ -3,7 +3,7 @@ import type { EventLog } from '../../../ingest/log/log.ts';
 import type { Db, Session } from '../../../store/db/pool.ts';
 import { anyOf, firstOf, query, rowsOf, sql } from '../../../store/db/query.ts';
 import { playedIn } from '../../../store/loop/play/ids.ts';
-import type { Place, ReplayRequest } from '../../../store/loop/play/replay.ts';
+import type { ReplayPlace, ReplayRequest } from '../../../store/loop/play/replay.ts';
 import type { RolloutSpec } from '../../../store/loop/play/rollout.ts';
 import { sourceCalls } from '../../../store/loop/play/source.ts';
 import { waitProjected } from '../../../store/projecting/positions.ts';
@@ -29,7 +29,7 @@ export async function recordedPlays(
   { db, log }: { readonly db: Db; readonly log: EventLog },
   plays: readonly {
     readonly id: string;
-    readonly place: Place | null;
+    readonly place: ReplayPlace | null;
     readonly rollout: Pick<RolloutSpec, 'replay'>;
   }[],
   timeoutMs?: number,
@@ -83,7 +83,7 @@ async function recordedOf(
 async function replayedOf(
   db: Pick<Session, 'query'>,
   episode: string,
-  { episode_id: source, call_id }: Pick<Place, 'episode_id' | 'call_id'>,
+  { episode_id: source, call_id }: Pick<ReplayPlace, 'episode_id' | 'call_id'>,
   { skip = false }: Pick<ReplayRequest, 'skip'> = {},
 ): Promise<{
   /** Why the gateway refused a call that was not the recorded one; null where it refused none. */

@@ -6,12 +6,12 @@ import { TroupeError } from '../../../errors.ts';
 import type { Session } from '../../../store/db/pool.ts';
 import { anyOf, query, rowsOf, type SqlBool, sql } from '../../../store/db/query.ts';
 import type { FoundReplay } from '../../../store/loop/play/places.ts';
-import { NO_AGENT, type Place } from '../../../store/loop/play/replay.ts';
+import { NO_AGENT, type ReplayPlace } from '../../../store/loop/play/replay.ts';
 import type { RolloutTask } from '../../../store/loop/play/rollout.ts';
 
 type ReadSession = Pick<Session, 'query'>;
 
-const repairOf = ({ step_id }: Place): string => `repair/${step_id}`;
+const repairOf = ({ step_id }: ReplayPlace): string => `repair/${step_id}`;
 
 /** A task for each place: that of the episode, with `failed`, the step. It has a split of its own, so that no filter of tasks takes it for another. */
 export async function repairTasks(db: ReadSession, { tasks, places }: FoundReplay): Promise<RolloutTask[]> {

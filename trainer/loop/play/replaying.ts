@@ -2,9 +2,9 @@
 import type { Session } from '../../../store/db/pool.ts';
 import { firstOf, query, type SqlBool, sql } from '../../../store/db/query.ts';
 import { MAY_REPLAY } from '../../../store/loop/play/ids.ts';
-import type { Place, ReplayRequest } from '../../../store/loop/play/replay.ts';
+import type { ReplayPlace, ReplayRequest } from '../../../store/loop/play/replay.ts';
 
-export type Replaying = { readonly asked: ReplayRequest; readonly place: Place; readonly sample: number };
+export type Replaying = { readonly asked: ReplayRequest; readonly place: ReplayPlace; readonly sample: number };
 
 /** Null for an episode that is no attempt at a replay. */
 export async function replayingOf(db: Pick<Session, 'query'>, episode: string): Promise<Replaying | null> {
@@ -16,7 +16,7 @@ export async function replayingOf(db: Pick<Session, 'query'>, episode: string): 
       .innerJoin('troupe.job_queue as whole', (on) => on.on(sql<SqlBool>`whole.job_id = attempt.spec ->> 'rollout'`))
       .select([
         sql<ReplayRequest | null>`whole.spec -> 'replay'`.as('asked'),
-        sql<Place | null>`whole.spec -> 'places' -> (attempt.spec ->> 'task')::integer`.as('place'),
+        sql<ReplayPlace | null>`whole.spec -> 'places' -> (attempt.spec ->> 'task')::integer`.as('place'),
         sql<number>`(attempt.spec ->> 'sample')::integer`.as('sample'),
       ])
       .where('attempt.job_id', '=', episode)

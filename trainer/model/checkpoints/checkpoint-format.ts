@@ -6,7 +6,7 @@
 import { createHash } from 'node:crypto';
 import { got, TroupeError } from '../../../errors.ts';
 import type { FileFacts, Files, FilesFacts } from '../files/atomic.ts';
-import type { Parts } from '../files/disk.ts';
+import type { FileParts } from '../files/disk.ts';
 import { type SafetensorsFile, safetensorsParts } from '../files/safetensors.ts';
 import type { Adapter } from '../lora.ts';
 import { modelConfigJson, readModelConfig } from '../model-config.ts';
@@ -115,9 +115,9 @@ export const checkpointDamaged = (what: string, cause?: unknown): TroupeError =>
  * must not change until all of them were read. Reading them throws `training_failed` at a weight that is not a finite
  * number, so that no such model is ever published. Throws as `exportOnnx` does where the contents ask for it.
  */
-export function checkpointParts(contents: CheckpointContents): ReadonlyMap<string, Parts> {
+export function checkpointParts(contents: CheckpointContents): ReadonlyMap<string, FileParts> {
   const { config, weights, sideFiles, optimizer, state, onnx } = contents;
-  const files = new Map<string, Parts>([['config.json', [toBytes(modelConfigJson(config))]]]);
+  const files = new Map<string, FileParts>([['config.json', [toBytes(modelConfigJson(config))]]]);
   for (const name of SIDE_FILES) {
     const content = sideFiles[name];
     if (content !== undefined) files.set(name, [new TextEncoder().encode(content)]);
@@ -228,7 +228,7 @@ export function checkFacts({ files }: Identity, name: string, found: FileFacts):
 export const manifestBytes = (identity: Identity, meta: CheckpointMeta): Uint8Array =>
   toBytes({ id: identity.id, sha256: identity.sha256, ...meta, files: identity.files });
 
-function optimizerParts({ step, m, v }: OptimizerState): Parts {
+function optimizerParts({ step, m, v }: OptimizerState): FileParts {
   const moments = new Map<string, Tensor>();
   for (const [name, tensor] of m) moments.set(`m.${name}`, tensor);
   for (const [name, tensor] of v) moments.set(`v.${name}`, tensor);

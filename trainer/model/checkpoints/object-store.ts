@@ -22,7 +22,7 @@ type ObjectFacts = {
 };
 
 /** Puts only if the object still is this version, or null: only if it is not there. */
-type Condition = { readonly ifVersion?: string | null };
+type PutCondition = { readonly ifVersion?: string | null };
 
 export type Objects = {
   readonly address: string;
@@ -32,7 +32,7 @@ export type Objects = {
   /** A small object in one piece, or null. Throws `checkpoint_damaged` for one of more than 16 MiB. */
   small(key: string): Promise<{ readonly content: Uint8Array; readonly version: string } | null>;
   /** Throws `conflict` where the condition does not hold. */
-  put(key: string, content: Uint8Array, sha256: string, condition?: Condition): Promise<void>;
+  put(key: string, content: Uint8Array, sha256: string, condition?: PutCondition): Promise<void>;
   /**
    * Puts an object in parts, which are asked for in order; `sha256` is null where it is not known before. Nothing is seen of it before the
    * last one has arrived.

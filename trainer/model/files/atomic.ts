@@ -6,7 +6,7 @@ import { createHash, randomUUID } from 'node:crypto';
 import { readdir, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { TroupeError } from '../../../errors.ts';
-import { type Disk, disk, type Parts } from './disk.ts';
+import { type Disk, disk, type FileParts } from './disk.ts';
 
 /**
  * `durable: false` leaves out the flushes: a crash of the process still shows all or nothing, a crash of the machine may
@@ -55,7 +55,7 @@ export type Seal = { readonly name: string; readonly files: Files };
  */
 export async function publishDirectory(
   folder: string,
-  files: ReadonlyMap<string, Parts>,
+  files: ReadonlyMap<string, FileParts>,
   seal: (facts: FilesFacts) => Promise<Seal | null> | Seal | null,
   options: PublishOptions = {},
 ): Promise<void> {
@@ -65,7 +65,7 @@ export async function publishDirectory(
     await on.makeFolder(temporary, false);
     const facts: Record<string, FileFacts> = {};
     const writing: Promise<void>[] = [];
-    const write = (name: string, parts: Parts): Promise<void> => {
+    const write = (name: string, parts: FileParts): Promise<void> => {
       const written = on.writeFile(join(temporary, name), parts, durable);
       writing.push(written);
       return written;
@@ -122,7 +122,7 @@ export async function together(work: readonly Promise<void>[]): Promise<void> {
 }
 
 /** The same parts, counted and hashed as they pass; `done` is called when the last one did. */
-function* hashed(parts: Parts, done: (facts: FileFacts) => void): Generator<Uint8Array> {
+function* hashed(parts: FileParts, done: (facts: FileFacts) => void): Generator<Uint8Array> {
   const hash = createHash('sha256');
   let bytes = 0;
   for (const part of parts) {

@@ -6,14 +6,14 @@ import { type FileHandle, mkdir, open, rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 
 /** A file's bytes, in pieces that are made when they are asked for. */
-export type Parts = Iterable<Uint8Array>;
+export type FileParts = Iterable<Uint8Array>;
 
 /** The calls a publication is made of, so that a test can let each of them fail in turn. */
 export type Disk = {
   /** Makes a folder and its parents; where `flush` is true the folders that name the new ones are flushed. */
   makeFolder(path: string, flush: boolean): Promise<void>;
   /** Creates the file, which must not exist, and writes all of it; flushed to the device where `flush` is true. */
-  writeFile(path: string, parts: Parts, flush: boolean): Promise<void>;
+  writeFile(path: string, parts: FileParts, flush: boolean): Promise<void>;
   /** Flushes a folder's entries to the device. */
   flushFolder(path: string): Promise<void>;
   rename(from: string, to: string): Promise<void>;
@@ -60,7 +60,7 @@ const FLUSH_BYTES = 16 << 20;
  * Writes while the next parts are being made: a part is asked for when the write before it is already on its way, and
  * the device empties its queue beside both. The first failure of any of them is the last call to the file.
  */
-async function writeParts(file: FileHandle, parts: Parts, flush: boolean): Promise<void> {
+async function writeParts(file: FileHandle, parts: FileParts, flush: boolean): Promise<void> {
   let writing = Promise.resolve();
   let flushing = Promise.resolve();
   let unflushed = 0;

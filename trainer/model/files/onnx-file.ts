@@ -45,7 +45,7 @@ const MAX_DEPTH = 8;
 /** What protobuf itself allows; a larger model must have its values elsewhere and is then not self-contained. */
 const MAX_BYTES = 2 ** 31 - 1;
 
-type Reading = {
+type OnnxReading = {
   readonly source: Source;
   readonly budget: Budget;
   readonly opsets: Record<string, number>;
@@ -69,7 +69,7 @@ function check(source: Source): OnnxFileFacts {
   if (kind !== 'onnx' && kind !== 'unknown') throw unsupported(`This is not an ONNX file: it is ${says}.`, says, hint);
   if (source.size > MAX_BYTES)
     throw unsupported(`An ONNX file has at most ${MAX_BYTES} bytes.`, `${source.size} bytes`);
-  const reading: Reading = {
+  const reading: OnnxReading = {
     source,
     budget: { fields: 2_000_000, text: 16 << 20 },
     opsets: {},
@@ -108,7 +108,7 @@ function message(field: Field): Field {
 
 const named = (domain: string): string => (domain === 'ai.onnx' ? '' : domain);
 
-function readOpset({ source, budget, opsets }: Reading, { begin, end }: Field): void {
+function readOpset({ source, budget, opsets }: OnnxReading, { begin, end }: Field): void {
   let [domain, version] = ['', 0];
   for (const field of fields(source, begin, end, budget)) {
     if (field.number === 1) domain = named(text(source, field, budget));
@@ -120,7 +120,7 @@ function readOpset({ source, budget, opsets }: Reading, { begin, end }: Field): 
 
 type Scope = readonly ReadonlySet<string>[];
 
-function checkGraph(reading: Reading, graph: Field, outer: Scope): Pick<OnnxFileFacts, 'inputs' | 'outputs'> {
+function checkGraph(reading: OnnxReading, graph: Field, outer: Scope): Pick<OnnxFileFacts, 'inputs' | 'outputs'> {
   const { source, budget } = reading;
   if (outer.length >= MAX_DEPTH) {
     throw unsupported(`This ONNX file nests graphs more than ${MAX_DEPTH} deep.`, `a depth of ${outer.length + 1}`);
@@ -158,7 +158,7 @@ function checkGraph(reading: Reading, graph: Field, outer: Scope): Pick<OnnxFile
 
 /** Checks a node and answers what it makes. */
 function checkNode(
-  reading: Reading,
+  reading: OnnxReading,
   { begin, end }: Field,
   scope: Scope,
   defined: (name: string) => boolean,
@@ -193,7 +193,7 @@ function checkNode(
   return outputs;
 }
 
-function checkAttribute(reading: Reading, { begin, end }: Field, scope: Scope): void {
+function checkAttribute(reading: OnnxReading, { begin, end }: Field, scope: Scope): void {
   const { source, budget } = reading;
   for (const field of fields(source, begin, end, budget)) {
     if (field.number === 1) text(source, field, budget);
@@ -206,7 +206,7 @@ function checkAttribute(reading: Reading, { begin, end }: Field, scope: Scope): 
 }
 
 /** A tensor that goes in or comes out: TypeProto.Tensor and nothing else. */
-function readPort({ source, budget }: Reading, { begin, end }: Field): OnnxFilePort {
+function readPort({ source, budget }: OnnxReading, { begin, end }: Field): OnnxFilePort {
   let name = '';
   let type = 0;
   let shape: (number | string | null)[] | null = null;

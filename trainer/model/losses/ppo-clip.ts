@@ -82,9 +82,9 @@ type Params = {
 const params: Params = { clip_low: 0.2, clip_high: 0.2, clip_c: 3, agg: 'token-mean', norm: null };
 
 /** `token` has a row for each sequence, null for the tokens that are masked. */
-type Output = { readonly token: readonly (readonly (number | null)[])[]; readonly loss: number };
+type TokenLosses = { readonly token: readonly (readonly (number | null)[])[]; readonly loss: number };
 
-export const ppoClip: LossMethod<Static<typeof Input>, Params, Output> = {
+export const ppoClip: LossMethod<Static<typeof Input>, Params, TokenLosses> = {
   name: 'ppo_clip_loss',
   kind: 'loss',
   source: 'PPO with dual clip: verl/trainer/ppo/core_algos.py; verified (code)',

@@ -5,10 +5,10 @@
 
 /** What a row of a batch takes for its two completions, chosen before rejected. */
 export type PreferenceSegments = {
-  readonly completions: readonly [Side, Side];
+  readonly completions: readonly [SegmentSide, SegmentSide];
   readonly segmentWeights: readonly [number];
 };
-type Side = { readonly weights: readonly number[]; readonly segments: readonly number[] };
+type SegmentSide = { readonly weights: readonly number[]; readonly segments: readonly number[] };
 
 /**
  * For `dpoLoss`, which compares all trained tokens.
@@ -20,7 +20,7 @@ export function preferenceSegments(
   rejected: readonly boolean[],
   pairs: number,
 ): PreferenceSegments {
-  const side = (mask: readonly boolean[], sign: number): Side => ({
+  const side = (mask: readonly boolean[], sign: number): SegmentSide => ({
     weights: mask.map((on) => (on ? sign : 0)),
     segments: mask.map(() => 0),
   });

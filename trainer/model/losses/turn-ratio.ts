@@ -86,9 +86,9 @@ type Params = {
   readonly log_ratio_clip_c: number;
 };
 const params: Params = { clip_low: 0.2, clip_high: 0.2, clip_c: 3, log_ratio_clip_c: LOG_RATIO_MAX };
-type Output = { readonly turn: readonly number[]; readonly loss: number };
+type TurnRatios = { readonly turn: readonly number[]; readonly loss: number };
 
-export const turnRatio: LossMethod<Static<typeof Input>, Params, Output> = {
+export const turnRatio: LossMethod<Static<typeof Input>, Params, TurnRatios> = {
   name: 'turn_ratio_loss',
   kind: 'loss',
   source: 'ReMA: arXiv:2503.09501, its fork of verl (compute_policy_loss, clip_mode turn); verified (code)',

@@ -141,26 +141,27 @@ type PairTable = {
 type Pair = { readonly key: number; count: number; holders: number[]; grown: boolean };
 
 /** A pair as the heap knows it: its count may have fallen since, which is found out when it comes to the top. */
-type Entry = { readonly pair: Pair; readonly count: number };
+type PairCount = { readonly pair: Pair; readonly count: number };
 
-const precedes = (a: Entry, b: Entry): boolean => (a.count !== b.count ? a.count > b.count : a.pair.key < b.pair.key);
+const precedes = (a: PairCount, b: PairCount): boolean =>
+  a.count !== b.count ? a.count > b.count : a.pair.key < b.pair.key;
 
 function pairTable(): PairTable {
   const pairs = new Map<number, Pair>();
-  const heap: Entry[] = [];
+  const heap: PairCount[] = [];
   let grown: Pair[] = [];
 
-  const push = (entry: Entry): void => {
+  const push = (entry: PairCount): void => {
     let at = heap.length;
     while (at > 0) {
       const parent = (at - 1) >> 1;
-      if (!precedes(entry, heap[parent] as Entry)) break;
-      heap[at] = heap[parent] as Entry;
+      if (!precedes(entry, heap[parent] as PairCount)) break;
+      heap[at] = heap[parent] as PairCount;
       at = parent;
     }
     heap[at] = entry;
   };
-  const pop = (): Entry | undefined => {
+  const pop = (): PairCount | undefined => {
     const top = heap[0];
     const last = heap.pop();
     if (heap.length === 0 || last === undefined) return top;
@@ -168,9 +169,9 @@ function pairTable(): PairTable {
     for (;;) {
       let child = 2 * at + 1;
       if (child >= heap.length) break;
-      if (child + 1 < heap.length && precedes(heap[child + 1] as Entry, heap[child] as Entry)) child++;
-      if (!precedes(heap[child] as Entry, last)) break;
-      heap[at] = heap[child] as Entry;
+      if (child + 1 < heap.length && precedes(heap[child + 1] as PairCount, heap[child] as PairCount)) child++;
+      if (!precedes(heap[child] as PairCount, last)) break;
+      heap[at] = heap[child] as PairCount;
       at = child;
     }
     heap[at] = last;

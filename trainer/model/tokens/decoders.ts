@@ -4,7 +4,7 @@
  */
 import { got } from '../../../errors.ts';
 import { BYTE_CHARACTERS } from './byte-pieces.ts';
-import { type Part, type PatternOf, partReader } from './tokenizer-parts.ts';
+import { type PatternOf, partReader, type TokenizerPart } from './tokenizer-parts.ts';
 
 export type Decoder = (tokens: readonly string[]) => readonly string[];
 
@@ -78,7 +78,7 @@ const byteFallback: Decoder = (tokens) => {
   return pieces;
 };
 
-function strip(part: Part): Decoder {
+function strip(part: TokenizerPart): Decoder {
   const [content, start, stop] = [part.text('content', ' '), part.count('start', 0), part.count('stop', 0)];
   return (tokens) =>
     tokens.map((token) => {
@@ -90,13 +90,13 @@ function strip(part: Part): Decoder {
     });
 }
 
-function metaspace(part: Part): Decoder {
+function metaspace(part: TokenizerPart): Decoder {
   const mark = part.text('replacement', '▁');
   const scheme = part.text('prepend_scheme', part.flag('add_prefix_space', true) ? 'always' : 'never');
   return (tokens) => tokens.map((token, i) => token.replaceAll(mark, i === 0 && scheme !== 'never' ? '' : ' '));
 }
 
-function wordPiece(part: Part): Decoder {
+function wordPiece(part: TokenizerPart): Decoder {
   const [prefix, cleans] = [part.text('prefix', '##'), part.flag('cleanup', true)];
   return (tokens) =>
     tokens.map((token, i) => {

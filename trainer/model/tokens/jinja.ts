@@ -9,11 +9,11 @@ import { spellingIn } from '../../../ingest/events/spelling.ts';
 
 /** `spelling` is how its source wrote a number, where JavaScript would write it otherwise. */
 type Value = { readonly type: string; readonly value: unknown; readonly spelling?: string };
-type Node = { readonly type: string; readonly [field: string]: unknown };
-type Evaluate = (node: Node, environment: Environment) => Value;
+type JinjaNode = { readonly type: string; readonly [field: string]: unknown };
+type Evaluate = (node: JinjaNode, environment: Environment) => Value;
 
 /** A value that stands where a node is expected, so that nothing is evaluated twice. */
-const evaluated = (value: Value): Node => ({ type: 'Evaluated', value });
+const evaluated = (value: Value): JinjaNode => ({ type: 'Evaluated', value });
 
 /** What the library makes of a value of JavaScript. */
 const made = (value: unknown): Value => new Environment().set('value', value) as unknown as Value;
@@ -207,11 +207,11 @@ const SILENT = new Set(['Set', 'Macro', 'Comment']);
 type Prototype = {
   evaluate: Evaluate;
   evaluateArguments(args: unknown, environment: Environment): [Value[], Map<string, Value>];
-  evaluateBlock(statements: readonly Node[], environment: Environment): Value;
+  evaluateBlock(statements: readonly JinjaNode[], environment: Environment): Value;
   evaluateBinaryExpression: Evaluate;
   evaluateCallExpression: Evaluate;
   evaluateMemberExpression: Evaluate;
-  applyFilter(operand: Value, filter: Node, environment: Environment): Value;
+  applyFilter(operand: Value, filter: JinjaNode, environment: Environment): Value;
 };
 const library = Interpreter.prototype as unknown as Prototype;
 const { evaluate, evaluateBinaryExpression, evaluateCallExpression, evaluateMemberExpression, applyFilter } = library;
@@ -235,8 +235,8 @@ const replaced: Prototype & ThisType<Prototype> = {
   evaluateBinaryExpression(node, environment) {
     const operator = (node.operator as { readonly value: string }).value;
     if (operator === 'and' || operator === 'or') return evaluateBinaryExpression.call(this, node, environment);
-    const left = this.evaluate(node.left as Node, environment);
-    const right = this.evaluate(node.right as Node, environment);
+    const left = this.evaluate(node.left as JinjaNode, environment);
+    const right = this.evaluate(node.right as JinjaNode, environment);
     if (operator === '==') return made(equal(left, right));
     if (operator === '!=') return made(!equal(left, right));
     if (operator === '~') return text(shown(left) + shown(right));
@@ -259,10 +259,10 @@ const replaced: Prototype & ThisType<Prototype> = {
   },
 
   evaluateCallExpression(node, environment) {
-    const callee = node.callee as Node;
+    const callee = node.callee as JinjaNode;
     if (callee.type !== 'MemberExpression' || callee.computed)
       return evaluateCallExpression.call(this, node, environment);
-    const object = this.evaluate(callee.object as Node, environment);
+    const object = this.evaluate(callee.object as JinjaNode, environment);
     const name = (callee.property as { readonly value: string }).value;
     const method = isText(object) && Object.hasOwn(METHODS, name) ? METHODS[name] : undefined;
     if (method !== undefined) {
@@ -279,14 +279,14 @@ const replaced: Prototype & ThisType<Prototype> = {
   },
 
   evaluateMemberExpression(node, environment) {
-    const object = this.evaluate(node.object as Node, environment);
-    if (object.type === 'UndefinedValue') throw new Error(`${named(node.object as Node)} is undefined`);
+    const object = this.evaluate(node.object as JinjaNode, environment);
+    if (object.type === 'UndefinedValue') throw new Error(`${named(node.object as JinjaNode)} is undefined`);
     return evaluateMemberExpression.call(this, { ...node, object: evaluated(object) }, environment);
   },
 
   applyFilter(operand, filter, environment) {
     const called = filter.type === 'CallExpression';
-    const name = (called ? (filter.callee as Node) : filter).value as string;
+    const name = (called ? (filter.callee as JinjaNode) : filter).value as string;
     const [args, options] = called ? this.evaluateArguments(filter.args, environment) : [[], new Map<string, Value>()];
     const isPlain = [...options].every(([option, given]) => option === 'ensure_ascii' && given.value === false);
     return (
@@ -297,8 +297,8 @@ const replaced: Prototype & ThisType<Prototype> = {
 };
 
 /** How an expression is called in an error. */
-const named = (node: Node): string => {
-  const last = (node.type === 'MemberExpression' ? (node.property as Node) : node).value;
+const named = (node: JinjaNode): string => {
+  const last = (node.type === 'MemberExpression' ? (node.property as JinjaNode) : node).value;
   return typeof last === 'string' ? `'${last}'` : 'a value';
 };
 

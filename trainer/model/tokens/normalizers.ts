@@ -3,7 +3,7 @@
  * function. White space, letters and marks are those of Unicode, as there, and not those of JavaScript.
  */
 import { got } from '../../../errors.ts';
-import { type Part, type PatternOf, partReader } from './tokenizer-parts.ts';
+import { type PatternOf, partReader, type TokenizerPart } from './tokenizer-parts.ts';
 
 export type Normalizer = (text: string) => string;
 
@@ -52,7 +52,7 @@ const chained =
 /** Letter by letter: JavaScript would write a sigma at the end of a word otherwise. */
 const lowercase: Normalizer = (text) => text.replace(/\p{Changes_When_Lowercased}/gu, (letter) => letter.toLowerCase());
 
-function strip(part: Part): Normalizer {
+function strip(part: TokenizerPart): Normalizer {
   const ends = [
     ...(part.flag('strip_left', false) ? [/^\p{White_Space}+/u] : []),
     ...(part.flag('strip_right', false) ? [/\p{White_Space}+$/u] : []),
@@ -64,7 +64,7 @@ function strip(part: Part): Normalizer {
 const CHINESE =
   /[\u{4e00}-\u{9fff}\u{3400}-\u{4dbf}\u{20000}-\u{2a6df}\u{2a700}-\u{2b73f}\u{2b740}-\u{2b81f}\u{2b920}-\u{2ceaf}\u{f900}-\u{faff}\u{2f800}-\u{2fa1f}]/gu;
 
-function bert(part: Part): Normalizer {
+function bert(part: TokenizerPart): Normalizer {
   const lower = part.flag('lowercase', true);
   const accents = part.json.strip_accents == null ? lower : part.flag('strip_accents', lower);
   return chained([
@@ -85,7 +85,7 @@ function bert(part: Part): Normalizer {
  * the texts it leads to, each ended by a zero. A cluster of characters is looked up whole if it has fewer than six bytes, else and where
  * it is not found each character by itself (huggingface/spm_precompiled src/lib.rs).
  */
-function precompiled(part: Part): Normalizer {
+function precompiled(part: TokenizerPart): Normalizer {
   const bytes = Buffer.from(part.text('precompiled_charsmap'), 'base64');
   const size = bytes.length < 4 ? 0 : bytes.readUInt32LE(0);
   if (bytes.length < 4 + size || size % 4 !== 0 || size === 0) throw new Error('precompiled_charsmap is not whole');

@@ -4,7 +4,7 @@
  */
 import { got } from '../../../errors.ts';
 import { BYTE_CHARACTERS } from './byte-pieces.ts';
-import { type Part, type PatternOf, partReader } from './tokenizer-parts.ts';
+import { type PatternOf, partReader, type TokenizerPart } from './tokenizer-parts.ts';
 
 /** The pieces of a piece; `first`: the text begins with it. */
 export type PreTokenizer = (piece: string, first: boolean) => readonly string[];
@@ -61,7 +61,7 @@ const inTurn =
   (piece, first) =>
     all.reduce<readonly string[]>((pieces, one) => pieces.flatMap((each, i) => one(each, first && i === 0)), [piece]);
 
-function behavior(part: Part): Behavior {
+function behavior(part: TokenizerPart): Behavior {
   const named = part.text('behavior', 'Isolated');
   const known = BEHAVIORS.find((one) => one === named);
   if (known === undefined) throw new Error(`the behavior ${got(named)} of the ${part.type} is not known`);
@@ -104,7 +104,7 @@ function joined(spans: readonly { readonly text: string; readonly match: boolean
   return pieces;
 }
 
-function byteLevel(part: Part): PreTokenizer {
+function byteLevel(part: TokenizerPart): PreTokenizer {
   const [prefix, cuts] = [part.flag('add_prefix_space', true), part.flag('use_regex', true)];
   return (piece) => {
     const text = prefix && !piece.startsWith(' ') ? ` ${piece}` : piece;
@@ -118,7 +118,7 @@ function byteLevel(part: Part): PreTokenizer {
 }
 
 /** Spaces become `▁`, one stands before the text or before every part of it, and each begins a piece. */
-function metaspace(part: Part): PreTokenizer {
+function metaspace(part: TokenizerPart): PreTokenizer {
   const mark = part.text('replacement', '▁');
   // Older files say `add_prefix_space` in place of a scheme.
   const scheme = part.text('prepend_scheme', part.flag('add_prefix_space', true) ? 'always' : 'never');

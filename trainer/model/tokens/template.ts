@@ -57,7 +57,7 @@ type RenderOptions = ToolOptions & { readonly addGenerationPrompt?: boolean };
 type TextPart = { readonly text: string; readonly learnt: boolean };
 
 /** Where an answer stands in a text; one that was cut off without what the template writes behind it. */
-type Span = { readonly from: number; readonly to: number; readonly isWhole: boolean };
+type AnswerSpan = { readonly from: number; readonly to: number; readonly isWhole: boolean };
 
 const GENERATION_TAG = /\{%(-?)\s*(end)?generation\s*(-?)%\}/g;
 
@@ -85,7 +85,7 @@ export function chatTemplate(source: string, tokenizer: Tokenizer): ChatTemplate
 
   /** Where each message that is learnt begins and ends in the text of all, by what it adds to those before it. */
   const spans = (whole: string, messages: readonly ChatMessage[], { tools, learning = ANSWERS }: MaskOptions) =>
-    messages.flatMap((message, i): readonly Span[] => {
+    messages.flatMap((message, i): readonly AnswerSpan[] => {
       const how = learning(message, i);
       if (how === 'not') return [];
       const before = render(messages.slice(0, i), { ...given('tools', tools), addGenerationPrompt: true });

@@ -7,7 +7,7 @@
 import { Tokenizer as Library } from '@huggingface/tokenizers';
 import { got } from '../../../errors.ts';
 import { isRecord } from '../../../ingest/events/json.ts';
-import { type Part, type PatternOf, partReader } from './tokenizer-parts.ts';
+import { type PatternOf, partReader, type TokenizerPart } from './tokenizer-parts.ts';
 
 const NOTHING = { added_tokens: [], normalizer: null, pre_tokenizer: null, post_processor: null, decoder: null };
 
@@ -65,14 +65,14 @@ const typeWithout = (json: Readonly<Record<string, unknown>>): string =>
 
 type Vocabulary = ReadonlyMap<string, number>;
 
-function bpe(part: Part, vocabulary: Vocabulary): TokenModel {
+function bpe(part: TokenizerPart, vocabulary: Vocabulary): TokenModel {
   const prefix = part.text('continuing_subword_prefix', '');
   if (prefix !== '') throw new Error(`continuing_subword_prefix of the model must be empty, it is ${got(prefix)}`);
   const model = libraryModel({ ...part.json, merges: part.list('merges') });
   return (piece) => model([piece]).map((token) => vocabulary.get(token) as number);
 }
 
-function wordPiece(part: Part, vocabulary: Vocabulary): TokenModel {
+function wordPiece(part: TokenizerPart, vocabulary: Vocabulary): TokenModel {
   const defaults = { continuing_subword_prefix: '##', unk_token: '[UNK]' };
   const model = libraryModel({ ...defaults, ...part.json });
   return (piece) => {
@@ -82,7 +82,7 @@ function wordPiece(part: Part, vocabulary: Vocabulary): TokenModel {
 }
 
 /** A run of characters that are no token is one unknown token, or with `byte_fallback` the tokens of its bytes. */
-function unigram(part: Part, vocabulary: Vocabulary): TokenModel {
+function unigram(part: TokenizerPart, vocabulary: Vocabulary): TokenModel {
   const unknown = part.json.unk_id == null ? null : part.count('unk_id');
   const bytes = part.flag('byte_fallback', false);
   const model = libraryModel({ ...part.json, unk_id: unknown ?? undefined });

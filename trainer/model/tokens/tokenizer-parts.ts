@@ -5,7 +5,7 @@ import { isRecord } from '../../../ingest/events/json.ts';
 /** The expression of a `pattern`: `{"String": …}` or `{"Regex": …}`, which is Oniguruma's. Global, and aware of Unicode. */
 export type PatternOf = (json: unknown) => RegExp;
 
-export type Part = {
+export type TokenizerPart = {
   readonly type: string;
   readonly json: Readonly<Record<string, unknown>>;
   /** The fields, or what they are where absent. @throws Error that names the field */
@@ -16,7 +16,7 @@ export type Part = {
 };
 
 /** Readers of one part's fields; `what` names the part in an error. */
-export function partReader(what: string, json: unknown): Part {
+export function partReader(what: string, json: unknown): TokenizerPart {
   if (!isRecord(json) || typeof json.type !== 'string') throw new Error(`the ${what} ${got(json)} has no type`);
   const type = json.type;
   const read = <T>(field: string, expected: string, fits: (value: unknown) => value is T, fallback?: T): T => {

@@ -14,10 +14,10 @@ import { SOURCE } from '../passes.ts';
 export type TextTask = { readonly task_id: string; readonly text: string };
 
 /** A condition over tasks `t` and episodes `e`, as `lowerFilter` of a typed filter makes it. */
-export type Condition = Expression<SqlBool>;
+export type EpisodeCondition = Expression<SqlBool>;
 
 /** The tasks `t` of which some episode meets the condition. */
-const tasks = (where: Condition | null) =>
+const tasks = (where: EpisodeCondition | null) =>
   query
     .selectFrom('facts.tasks as t')
     .$if(where !== null, (all) =>
@@ -33,7 +33,7 @@ const tasks = (where: Condition | null) =>
     );
 
 /** Tasks in all, or those of which some episode meets the condition. */
-export async function countTasks(db: Pick<Db, 'query'>, where: Condition | null): Promise<number> {
+export async function countTasks(db: Pick<Db, 'query'>, where: EpisodeCondition | null): Promise<number> {
   const [row] = await rowsOf(db, tasks(where).select(sql<number>`count(*)::integer`.as('count')));
   return row!.count;
 }
@@ -41,7 +41,7 @@ export async function countTasks(db: Pick<Db, 'query'>, where: Condition | null)
 /** Up to `limit` of them after that id, in the order of ids. */
 export const storedTasks = (
   db: Pick<Db, 'query'>,
-  where: Condition | null,
+  where: EpisodeCondition | null,
   after: string | null,
   limit: number,
 ): Promise<{ readonly task_id: string; readonly text: string | null }[]> =>

@@ -1,5 +1,5 @@
 /** Rows of a dataset of steps, as a frozen file holds them, for tests of layouts. */
-import type { Row } from '../../../../store/datasets/arrow.ts';
+import type { ArrowRow } from '../../../../store/datasets/arrow.ts';
 import { counter } from '../../../../store/datasets/layouts/counter.ts';
 import type { Layout, LayoutFile } from '../../../../store/datasets/layouts/layout.ts';
 import { turnsOf } from '../../../../store/datasets/layouts/turn.ts';
@@ -14,17 +14,17 @@ export const ASKED = [
 let rows = 0;
 
 /** A row with what `cells` say; the rest is unknown. */
-export function row(cells: Readonly<Record<string, unknown>>): Row {
+export function row(cells: Readonly<Record<string, unknown>>): ArrowRow {
   const call = `call-${rows++}`;
   const plain = { episode_id: 'e', call_id: call, candidate: 0, step_id: `${call}/0`, agent: 'guide', role: 'guide' };
   const text = ['prompt', 'content', 'tools', 'ground_truth'].flatMap((name) =>
     cells[name] === undefined ? [] : [[name, JSON.stringify(cells[name])]],
   );
-  return { ...plain, ...cells, ...Object.fromEntries(text) } as Row;
+  return { ...plain, ...cells, ...Object.fromEntries(text) } as ArrowRow;
 }
 
 /** The conversation of a call of a tool and the answer after it, as two rows. */
-export const weatherRows = (): Row[] => [
+export const weatherRows = (): ArrowRow[] => [
   row({ prompt: ASKED, content: [{ type: 'reasoning', content: 'Ask the tool.' }, CALL], tools: [WEATHER] }),
   row({
     prompt: [
@@ -38,7 +38,7 @@ export const weatherRows = (): Row[] => [
 ];
 
 /** The files of a layout for rows that are all of one split, and what it left out or lost. */
-export function laidOut(layout: Layout, of: readonly Row[]) {
+export function laidOut(layout: Layout, of: readonly ArrowRow[]) {
   const [leftOut, notHeld] = [counter(), counter()];
   const turns = turnsOf(of, 'step', notHeld);
   const files = layout.files([{ split: 'train', turns }], { name: 'test', leftOut, notHeld });
