@@ -3,13 +3,11 @@
  * in `others` as JSON, so that nothing is lost; what a reader is given again is a message of the chat API.
  */
 
-import { isRecord } from '../../ingest/events/json.ts';
+import { isRecord, type JsonObject } from '../../ingest/events/json.ts';
 import { fromMessage, textIn } from '../../ingest/formats/kit/chat-message.ts';
 import type { ColumnKind } from './columns.ts';
 import { nestedArray } from './list-buffers.ts';
 import type { ValueShape } from './shape.ts';
-
-type Plain = Readonly<Record<string, unknown>>;
 
 /** How the values of a column are stored, and what they are outside the file. */
 type NestedColumn = {
@@ -66,7 +64,7 @@ const FITS: Readonly<Record<string, (value: unknown) => boolean>> = {
   tool_calls: (value) => Array.isArray(value) && value.length > 0 && value.every(isCall),
 };
 
-const hasOnly = (value: Plain, names: readonly string[]): boolean =>
+const hasOnly = (value: JsonObject, names: readonly string[]): boolean =>
   Object.entries(value).every(([name, member]) => names.includes(name) && member !== null);
 
 const isCall = (call: unknown): boolean =>
@@ -82,7 +80,7 @@ const isCall = (call: unknown): boolean =>
  * Content in parts stands in `others`, and its text in `content` for readers of the file. `content` is null in most messages that have none;
  * one that lacks the member is marked.
  */
-function storedMessage(message: unknown): Plain {
+function storedMessage(message: unknown): JsonObject {
   const chat = isRecord(message) ? fromMessage(message) : { value: message };
   const [fitting, others]: [string, unknown][][] = [[], []];
   for (const [name, value] of Object.entries(chat))
@@ -93,21 +91,24 @@ function storedMessage(message: unknown): Plain {
   return { ...Object.fromEntries(fitting!), others: others!.length > 0 ? Object.fromEntries(others!) : null };
 }
 
-function readStoredMessage(value: unknown): Plain {
-  const { content, others, tool_calls: calls, ...rest } = value as Plain;
-  const { content_absent: absent, ...more } = (others ?? {}) as Plain;
+function readStoredMessage(value: unknown): JsonObject {
+  const { content, others, tool_calls: calls, ...rest } = value as JsonObject;
+  const { content_absent: absent, ...more } = (others ?? {}) as JsonObject;
   return {
     ...there(rest),
     ...(absent || 'content' in more ? {} : { content }),
-    ...(calls ? { tool_calls: (calls as readonly Plain[]).map(readCall) } : {}),
+    ...(calls ? { tool_calls: (calls as readonly JsonObject[]).map(readCall) } : {}),
     ...more,
   };
 }
 
-const readCall = ({ function: asked, ...call }: Plain): Plain => ({ ...there(call), function: there(asked as Plain) });
+const readCall = ({ function: asked, ...call }: JsonObject): JsonObject => ({
+  ...there(call),
+  function: there(asked as JsonObject),
+});
 
 /** Without the members that are null. */
-const there = (value: Plain): Plain =>
+const there = (value: JsonObject): JsonObject =>
   Object.fromEntries(Object.entries(value).filter(([, member]) => member !== null));
 
 const listOf =
@@ -134,14 +135,14 @@ export const NESTED: Readonly<Partial<Record<ColumnKind, NestedColumn>>> = {
   },
   named_messages: {
     shape: { list: { struct: { hash: 'text', ...MESSAGE } } },
-    stored: (value) => Object.entries(value as Plain).map(([hash, one]) => ({ hash, ...storedMessage(one) })),
+    stored: (value) => Object.entries(value as JsonObject).map(([hash, one]) => ({ hash, ...storedMessage(one) })),
     read: (value) =>
-      Object.fromEntries((value as Plain[]).map(({ hash, ...one }) => [hash as string, readStoredMessage(one)])),
+      Object.fromEntries((value as JsonObject[]).map(({ hash, ...one }) => [hash as string, readStoredMessage(one)])),
   },
   tools: { shape: { list: 'json' }, stored: toolList, read: same },
   steps: {
     shape: { list: { struct: STEP } },
-    stored: listOf((step) => ({ ...(step as Plain), tools: toolList((step as Plain).tools) })),
+    stored: listOf((step) => ({ ...(step as JsonObject), tools: toolList((step as JsonObject).tools) })),
     read: same,
   },
   answers: { shape: { list: { struct: LEARNT } }, stored: same, read: same },
@@ -156,7 +157,7 @@ export const NESTED: Readonly<Partial<Record<ColumnKind, NestedColumn>>> = {
 };
 
 /** A list of messages, or of definitions of tools, of a row: JSON text in a dataset that was frozen before these columns were nested. */
-export const listIn = (value: unknown): readonly Plain[] | null => {
+export const listIn = (value: unknown): readonly JsonObject[] | null => {
   const list: unknown = typeof value === 'string' ? JSON.parse(value) : value;
-  return Array.isArray(list) ? (list as readonly Plain[]) : null;
+  return Array.isArray(list) ? (list as readonly JsonObject[]) : null;
 };

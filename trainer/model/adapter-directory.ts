@@ -4,7 +4,9 @@
  * arithmetic and is not implemented is refused by name. A pattern from the file is never run as a regular expression: which
  * maps are adapted follows from the tensors.
  */
+
 import { got, TroupeError } from '../../errors.ts';
+import type { JsonObject } from '../../ingest/events/json.ts';
 import { listFiles, readFiles } from './checkpoints/checkpoint.ts';
 import type { Files } from './files/atomic.ts';
 import { decodeSafetensors, encodeSafetensors } from './files/safetensors.ts';
@@ -129,8 +131,6 @@ export function adapterFiles(
   ]);
 }
 
-type Json = Readonly<Record<string, unknown>>;
-
 const unsupported = (field: string, expected: string, value: unknown): TroupeError =>
   new TroupeError('model_unsupported', `${CONFIG}: ${field} must be ${expected}, it is ${got(value)}.`, {
     field,
@@ -138,7 +138,7 @@ const unsupported = (field: string, expected: string, value: unknown): TroupeErr
     got: got(value),
   });
 
-function parse(bytes: Uint8Array): Json {
+function parse(bytes: Uint8Array): JsonObject {
   let json: unknown;
   try {
     json = JSON.parse(new TextDecoder().decode(bytes));
@@ -147,11 +147,11 @@ function parse(bytes: Uint8Array): Json {
   }
   if (typeof json !== 'object' || json === null || Array.isArray(json))
     throw unsupported('the document', 'an object', json);
-  return json as Json;
+  return json as JsonObject;
 }
 
 /** Refuses another kind of adapter, and every field that is on and not read: `use_dora`, `modules_to_save`, or one yet to come. */
-function refuseUnread(json: Json): void {
+function refuseUnread(json: JsonObject): void {
   if (json.peft_type !== 'LORA') throw unsupported('peft_type', '"LORA"', json.peft_type);
   if ((json.bias ?? 'none') !== 'none') throw unsupported('bias', '"none"', json.bias);
   if (!INITS.includes(json.init_lora_weights)) {
@@ -165,17 +165,17 @@ function refuseUnread(json: Json): void {
   if (on) throw unsupported(on[0], 'absent, false or null', on[1]);
 }
 
-function number(json: Json, field: string): number {
+function number(json: JsonObject, field: string): number {
   const value = json[field];
   if (typeof value !== 'number' || !Number.isFinite(value)) throw unsupported(field, 'a number', value);
   return value;
 }
 
 /** A map from ends of names to numbers. PEFT allows expressions as keys; a plain name is one that means itself. */
-function pattern(json: Json, field: string): Readonly<Record<string, number>> | null {
+function pattern(json: JsonObject, field: string): Readonly<Record<string, number>> | null {
   const value = json[field] ?? {};
   if (typeof value !== 'object' || Array.isArray(value)) throw unsupported(field, 'an object', value);
-  const entries = Object.entries(value as Json);
+  const entries = Object.entries(value as JsonObject);
   for (const [name, of] of entries) {
     if (!/^[\w.]+$/.test(name)) throw unsupported(field, 'an object whose keys are plain module names', name);
     if (typeof of !== 'number' || !Number.isFinite(of)) throw unsupported(`${field}.${name}`, 'a number', of);
@@ -201,7 +201,7 @@ function readMatrices(tensors: Weights): Weights {
 }
 
 /** The targets as they stand where they are a plain list that agrees with the tensors; else the modules' full names. */
-function readTargets(json: Json, maps: readonly string[]): readonly string[] {
+function readTargets(json: JsonObject, maps: readonly string[]): readonly string[] {
   const given = json.target_modules ?? [];
   if (maps.length === 0) throw unsupported('target_modules', 'those of at least one matrix', given);
   const narrowed = [json.exclude_modules, json.layers_to_transform].some((value) => value != null);

@@ -1,7 +1,7 @@
 /** Fields of a stranger's config.json, each checked before it is believed. */
-import { got, TroupeError } from '../../errors.ts';
 
-export type Json = Readonly<Record<string, unknown>>;
+import { got, TroupeError } from '../../errors.ts';
+import type { JsonObject } from '../../ingest/events/json.ts';
 
 /** The refusal of a field, by its name. */
 export const unsupported = (field: string, expected: string, value: unknown): TroupeError =>
@@ -12,7 +12,7 @@ export const unsupported = (field: string, expected: string, value: unknown): Tr
   });
 
 /** Readers of one object's fields; `prefix` stands before their names in a refusal. Absent and null are the same. */
-export function jsonFields(json: Json, limits: Readonly<Record<string, number>> = {}, prefix = '') {
+export function jsonFields(json: JsonObject, limits: Readonly<Record<string, number>> = {}, prefix = '') {
   const number = (field: string, value: unknown): number => {
     if (typeof value !== 'number' || !Number.isFinite(value)) throw unsupported(prefix + field, 'a number', value);
     return value;

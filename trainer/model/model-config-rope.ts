@@ -1,5 +1,6 @@
 /** The rotary part of config.json, in its older spelling (`rope_theta`, `rope_scaling`) and its newer (`rope_parameters`). */
-import { type Json, jsonFields, unsupported } from './model-config-fields.ts';
+import type { JsonObject } from '../../ingest/events/json.ts';
+import { jsonFields, unsupported } from './model-config-fields.ts';
 import type { RopeScaling } from './weights.ts';
 
 /**
@@ -7,13 +8,13 @@ import type { RopeScaling } from './weights.ts';
  * counts before the one within, as in transformers. Throws `model_unsupported` naming the field.
  */
 export function readRopeScaling(
-  config: Json,
+  config: JsonObject,
   maxPositions: number,
 ): { readonly theta: number; readonly scaling: RopeScaling | null } {
   const name = isFilled(config.rope_scaling) ? 'rope_scaling' : 'rope_parameters';
   const rope = config[name] ?? {};
   if (typeof rope !== 'object' || Array.isArray(rope)) throw unsupported(name, 'an object or null', rope);
-  const within = rope as Json;
+  const within = rope as JsonObject;
   const nested = Object.entries(within).find(([, value]) => typeof value === 'object' && value !== null);
   if (nested) throw unsupported(`${name}.${nested[0]}`, 'one number for all layers', nested[1]);
   const { positive, optional, count, flag } = jsonFields(within, {}, `${name}.`);

@@ -3,15 +3,17 @@
  * refused by name: a model that runs slightly wrong is worse than one that does not run. Both spellings of the rotary
  * fields are read, `rope_theta` with `rope_scaling` and the newer `rope_parameters`; the older is written, which all read.
  */
+
 import { isDeepStrictEqual } from 'node:util';
 import { got } from '../../errors.ts';
+import type { JsonObject } from '../../ingest/events/json.ts';
 import { FAMILIES, type Family, headSize } from './families.ts';
-import { type Json, jsonFields, unsupported } from './model-config-fields.ts';
+import { jsonFields, unsupported } from './model-config-fields.ts';
 import { readRopeScaling } from './model-config-rope.ts';
 import type { ModelConfig } from './weights.ts';
 
 /** Fields that must be absent, null or one value. */
-const FIXED: Readonly<Json> = {
+const FIXED: Readonly<JsonObject> = {
   hidden_act: 'silu',
   partial_rotary_factor: 1,
   // Embedders made of decoders look at what follows a token too.
@@ -40,8 +42,8 @@ const LIMITS = {
 const HEADS = { lm: 'ForCausalLM', value: 'ForTokenClassification', reward: 'ForSequenceClassification' } as const;
 
 /** Where a field is absent it is written so; this value changes nothing when read. */
-const DEFAULTS: Readonly<Json> = { attention_dropout: 0, initializer_range: 0.02, use_cache: true };
-const ONE_LABEL: Readonly<Json> = { id2label: { 0: 'LABEL_0' }, label2id: { LABEL_0: 0 } };
+const DEFAULTS: Readonly<JsonObject> = { attention_dropout: 0, initializer_range: 0.02, use_cache: true };
+const ONE_LABEL: Readonly<JsonObject> = { id2label: { 0: 'LABEL_0' }, label2id: { LABEL_0: 0 } };
 
 /** Fields that are understood here, or that describe how the weights were stored: never kept as extra. */
 const OWN = new Set([
@@ -57,7 +59,7 @@ export function readModelConfig(json: unknown): ModelConfig {
   if (typeof json !== 'object' || json === null || Array.isArray(json)) {
     throw unsupported('the document', 'an object', json);
   }
-  const config = json as Json;
+  const config = json as JsonObject;
   const type = config.model_type;
   if (typeof type !== 'string' || !Object.hasOwn(FAMILIES, type)) {
     throw unsupported('model_type', Object.keys(FAMILIES).map(got).join(' or '), type);
@@ -119,7 +121,7 @@ const PLAIN = [
  * The config.json that transformers reads as the same model, stored as 32-bit floats: what is understood, and the other
  * fields of the config.json it came from.
  */
-export function modelConfigJson(config: ModelConfig): Json {
+export function modelConfigJson(config: ModelConfig): JsonObject {
   const { extra, head = 'lm', rope_scaling: scaling } = config;
   const family = FAMILIES[config.model_type];
   return {
@@ -138,7 +140,7 @@ export function modelConfigJson(config: ModelConfig): Json {
 }
 
 /** The head that `architectures` names; a class that is none of the three is refused, and so is more than one label. */
-function readHead(config: Json, { architecture }: Family): NonNullable<ModelConfig['head']> {
+function readHead(config: JsonObject, { architecture }: Family): NonNullable<ModelConfig['head']> {
   const named = config.architectures ?? [];
   if (!Array.isArray(named)) throw unsupported('architectures', 'a list', named);
   const classes = Object.entries(HEADS) as [NonNullable<ModelConfig['head']>, string][];
@@ -156,14 +158,14 @@ function readHead(config: Json, { architecture }: Family): NonNullable<ModelConf
   return head;
 }
 
-function refuseLayerTypes({ layer_types: types = [] }: Json): void {
+function refuseLayerTypes({ layer_types: types = [] }: JsonObject): void {
   if (types !== null && !Array.isArray(types)) throw unsupported('layer_types', 'a list', types);
   const sliding = types?.find((type) => type !== 'full_attention');
   if (sliding !== undefined) throw unsupported('layer_types', 'full_attention everywhere', sliding);
 }
 
 /** Qwen's sliding window: `use_sliding_window` is refused where a layer would have one, and harmless where none would. */
-function refuseWindow(config: Json, layers: number): void {
+function refuseWindow(config: JsonObject, layers: number): void {
   const windowed = config.use_sliding_window ?? false;
   if (typeof windowed !== 'boolean') throw unsupported('use_sliding_window', 'true or false', windowed);
   if (!windowed || (config.layer_types as unknown[] | null | undefined)?.length || config.sliding_window === null)
@@ -173,8 +175,8 @@ function refuseWindow(config: Json, layers: number): void {
 }
 
 /** Fields that change nothing here, but for those whose value is written anyway. */
-function extraFields(config: Json, head: ModelConfig['head']): Json {
-  const written: Json = { ...DEFAULTS, ...(head === 'lm' ? {} : ONE_LABEL) };
+function extraFields(config: JsonObject, head: ModelConfig['head']): JsonObject {
+  const written: JsonObject = { ...DEFAULTS, ...(head === 'lm' ? {} : ONE_LABEL) };
   const carried = Object.entries(config).filter(
     ([name, value]) => !OWN.has(name) && !(Object.hasOwn(written, name) && isDeepStrictEqual(written[name], value)),
   );

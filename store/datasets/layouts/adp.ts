@@ -3,12 +3,11 @@
  * observations. Actions are learnt; an answer that is not is an observation of the agent, as in the protocol's own data, unless it
  * calls tools.
  */
+import type { JsonObject } from '../../../ingest/events/json.ts';
 import { type Conversation, conversationsOf, countUnlearnt } from './conversations.ts';
 import { type Layout, LEARNS_ALL } from './layout.ts';
 import { argumentsOf, type Message } from './message.ts';
 import { type Chat, chatsOf } from './turn.ts';
-
-type AdpItem = Readonly<Record<string, unknown>>;
 
 export const adp: Layout = {
   name: 'adp',
@@ -29,7 +28,11 @@ export const adp: Layout = {
     }),
 };
 
-function trajectoryOf({ messages, last, turns }: Conversation, content: readonly AdpItem[], dataset: string): AdpItem {
+function trajectoryOf(
+  { messages, last, turns }: Conversation,
+  content: readonly JsonObject[],
+  dataset: string,
+): JsonObject {
   const { episode_id, task_id, group_id, agent, role, ground_truth } = last;
   const system = messages.flatMap((message) => (message.role === 'system' ? [message.text ?? ''] : []));
   const details = { dataset, episode_id, task_id, group_id, agent, role, ground_truth };
@@ -42,8 +45,8 @@ function trajectoryOf({ messages, last, turns }: Conversation, content: readonly
 }
 
 /** The actions and observations, or why the protocol has no place for them: only the last calls of a trajectory may be without results. */
-function contentOf({ messages, learnt, turns }: Conversation): readonly AdpItem[] | string {
-  const items: AdpItem[] = [];
+function contentOf({ messages, learnt, turns }: Conversation): readonly JsonObject[] | string {
+  const items: JsonObject[] = [];
   const used = new Set<string>();
   let open: { readonly native: string | null; readonly place: number; readonly id: string }[] = [];
   for (const [place, message] of messages.entries()) {
@@ -73,14 +76,14 @@ function contentOf({ messages, learnt, turns }: Conversation): readonly AdpItem[
   return unanswered ? 'a call of a tool has no result, and one beside it has' : items;
 }
 
-const observation = (source: 'user' | 'agent' | 'environment', { text }: Message): AdpItem => ({
+const observation = (source: 'user' | 'agent' | 'environment', { text }: Message): JsonObject => ({
   class_: 'text_observation',
   content: text ?? '',
   source,
 });
 
 /** The text beside calls describes the first of them. */
-function actionsOf({ text, reasoning, calls }: Message, turn: Chat | null): readonly AdpItem[] {
+function actionsOf({ text, reasoning, calls }: Message, turn: Chat | null): readonly JsonObject[] {
   const first = {
     ...(reasoning === null ? {} : { reasoning_content: reasoning }),
     ...(turn?.reward == null ? {} : { reward: turn.reward }),

@@ -1,5 +1,5 @@
 /** A turn: one answer of a dataset with everything before it, read from the row of any unit. */
-import { isRecord } from '../../../ingest/events/json.ts';
+import { isRecord, type JsonObject } from '../../../ingest/events/json.ts';
 import { mapStrings, unescapeText } from '../../../ingest/events/text.ts';
 import type { ArrowRow } from '../arrow.ts';
 import type { Unit } from '../columns.ts';
@@ -83,10 +83,8 @@ export function turnsOf(rows: Iterable<ArrowRow>, unit: Unit, lost: Counter): La
   return turns;
 }
 
-type Plain = Readonly<Record<string, unknown>>;
-
 /** What the rows of a unit are as rows of a step. */
-const STEPS: Readonly<Record<Unit, (row: ArrowRow) => readonly Plain[]>> = {
+const STEPS: Readonly<Record<Unit, (row: ArrowRow) => readonly JsonObject[]>> = {
   step: (row) => [row],
   group: (row) => [row],
   episode: stepsOf,
@@ -95,8 +93,8 @@ const STEPS: Readonly<Record<Unit, (row: ArrowRow) => readonly Plain[]>> = {
   branch: learntOf,
 };
 
-function answersOf(row: ArrowRow): readonly Plain[] {
-  const one = (name: 'chosen' | 'rejected', of: Plain): Plain => ({
+function answersOf(row: ArrowRow): readonly JsonObject[] {
+  const one = (name: 'chosen' | 'rejected', of: JsonObject): JsonObject => ({
     ...row,
     ...of,
     message: (parsed(row[name]) as readonly unknown[] | null)?.[0] ?? null,
@@ -114,7 +112,7 @@ function answersOf(row: ArrowRow): readonly Plain[] {
 }
 
 /** The query, and as its answer the text in which the team was written, else the team's definition. */
-const teamOf = (row: ArrowRow): Plain => ({
+const teamOf = (row: ArrowRow): JsonObject => ({
   ...row,
   prompt: row.query === null ? null : [{ role: 'user', content: row.query }],
   text: row.written ?? row.team,
@@ -123,9 +121,9 @@ const teamOf = (row: ArrowRow): Plain => ({
 });
 
 /** The steps of an episode with the columns of a step; their input names messages of the episode by hash. */
-function stepsOf(row: ArrowRow): readonly Plain[] {
-  const messages = parsed(row.messages) as Plain | null;
-  const steps = parsed(row.steps) as readonly Plain[] | null;
+function stepsOf(row: ArrowRow): readonly JsonObject[] {
+  const messages = parsed(row.messages) as JsonObject | null;
+  const steps = parsed(row.steps) as readonly JsonObject[] | null;
   return (steps ?? []).map((step) => {
     const input = Array.isArray(step.input) && messages !== null ? step.input.map((hash) => messages[hash]) : null;
     const { task_id, episode_id, group_id, ground_truth, weight } = row;
@@ -135,12 +133,12 @@ function stepsOf(row: ArrowRow): readonly Plain[] {
 }
 
 /** The answers of a branch with the columns of a step; what stands before each is the beginning of the branch. */
-function learntOf(row: ArrowRow): readonly Plain[] {
-  const messages = row.messages as readonly Plain[] | null;
+function learntOf(row: ArrowRow): readonly JsonObject[] {
+  const messages = row.messages as readonly JsonObject[] | null;
   const tokens = numbers(row.token_ids);
   const within = (column: 'loss_mask' | 'logprobs', from: number, to: number) =>
     numbers(row[column])?.slice(from, to) ?? null;
-  return (row.answers as readonly Plain[]).map((answer) => {
+  return (row.answers as readonly JsonObject[]).map((answer) => {
     const [place, from] = [answer.messages as number | null, answer.from as number];
     const to = from + (answer.tokens as number);
     const known = messages !== null && place !== null;
@@ -165,7 +163,7 @@ const number = (value: unknown): number | null => (typeof value === 'number' ? v
 const numbers = (value: unknown): readonly number[] | null =>
   value === null || value === undefined ? null : Array.from(value as ArrayLike<number>);
 
-function turnOf(row: Plain, lost: Counter): LayoutTurn {
+function turnOf(row: JsonObject, lost: Counter): LayoutTurn {
   // No tokenizer takes half a character.
   const restored = (value: unknown): unknown =>
     mapStrings(value, (stored) => {
@@ -187,7 +185,7 @@ function turnOf(row: Plain, lost: Counter): LayoutTurn {
     agent: text(row.agent),
     role: text(row.role),
     prompt: promptOf(restored(parsed(row.prompt)), text(row.system), lost),
-    answer: answer === null ? null : readMessage(restored(answer) as Plain),
+    answer: answer === null ? null : readMessage(restored(answer) as JsonObject),
     tools: shown.length > 0 ? shown : null,
     ground_truth: restored(parsed(row.ground_truth)),
     reward: number(row.reward),
@@ -204,8 +202,8 @@ function turnOf(row: Plain, lost: Counter): LayoutTurn {
 }
 
 /** The message of an answer: of a pair as it stands, of a step its parts, or its text where it has no parts. */
-function answerOf(row: Plain): Plain | null {
-  if (row.message !== undefined) return row.message as Plain | null;
+function answerOf(row: JsonObject): JsonObject | null {
+  if (row.message !== undefined) return row.message as JsonObject | null;
   const parts = parsed(row.content);
   const content = Array.isArray(parts) ? parts : row.text;
   return content === null || content === undefined ? null : { role: 'assistant', content };

@@ -2,7 +2,9 @@
  * Text to token ids and back, with the model's own tokenizer.json, whose parts are read by the files beside this one. Also writes the files
  * of a tiny word-level tokenizer, for models small enough to be trained in a test.
  */
+
 import { got, TroupeError } from '../../../errors.ts';
+import type { JsonObject } from '../../../ingest/events/json.ts';
 import { type AddedToken, addedTokenCutter } from './added-tokens.ts';
 import { cleaned, decoder } from './decoders.ts';
 import { normalizer } from './normalizers.ts';
@@ -11,8 +13,6 @@ import { around, patternOf, tokenModel, vocabularyOf } from './token-models.ts';
 
 /** The tokenizer files of a model directory: the contents of tokenizer.json and tokenizer_config.json. */
 export type TokenizerFiles = { readonly tokenizer: JsonObject; readonly config: JsonObject };
-type JsonObject = Readonly<Record<string, unknown>>;
-
 export type Tokenizer = {
   /** Token ids of a text as it stands; special tokens written in it count as such, none is added. */
   encode(text: string): number[];
