@@ -55,6 +55,7 @@ export const ROUTES: Readonly<Record<string, readonly [method: string, path: str
   'gate.refuse': ['POST', '/v1/gates/:run/refuse', 'long'],
   'gate.show': ['GET', '/v1/gates/:run'],
   'plan.check': ['POST', '/v1/plans/check'],
+  'plan.learning': ['GET', '/v1/plans/:run/learning'],
   'plan.list': ['GET', '/v1/plans'],
   'plan.run': ['POST', '/v1/plans/run', 'long'],
   'plan.schema': ['GET', '/v1/plans/schema'],

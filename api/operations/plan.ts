@@ -193,6 +193,35 @@ export const show = operation({
   text: async () => (await prints()).shown,
 });
 
+export const learning = operation({
+  name: 'plan.learning',
+  about: 'show how a run learns: rewards by iteration, and what its trainings report by step',
+  examples: [{ run: 'nightly-1' }],
+  input: Type.Object({ run: named('its name, such as nightly-1') }, { additionalProperties: false }),
+  output: Type.Object({
+    rollouts: Type.Array(Type.String(), {
+      description: 'the jobs that played, in order: iteration 1 is the first; their episodes have the tag `rollout`',
+    }),
+    curves: Type.Array(
+      Type.Object({
+        policy: nullable(Type.String({ description: 'null for numbers of whole episodes' })),
+        role: nullable(Type.String({ description: 'null for numbers of all roles' })),
+        name: Type.String(),
+        along: Type.Union([Type.Literal('iteration'), Type.Literal('step')], {
+          description: 'what `at` counts: iterations of the run, or optimizer steps of the policy since the run began',
+        }),
+        at: Type.Array(Type.Integer()),
+        values: Type.Array(amount, { description: 'null where it is unknown' }),
+      }),
+    ),
+  }),
+  scope: 'read',
+  changes: false,
+  large: true,
+  run: async () => (await does()).learning,
+  text: async () => (await prints()).learnt,
+});
+
 export const schema = operation({
   name: 'plan.schema',
   about: 'print the JSON Schema of a plan',

@@ -52,25 +52,31 @@ function axes({ xs, along, values, range, names, format = short, about, width, h
   return { svg, x, y, format };
 }
 
-/** Lines in one plot: `series` is a list of `{ label, values }`, a value for each of `xs` or null. The other parameters are those of {@link axes}. */
-export function lines({ series, xs, names, width = WIDE, height = 300, ...others }) {
+/**
+ * Lines in one plot.
+ * @param series list of `{ label, values }`, with a value for each of `xs`: null is a gap, undefined a place that the line passes by
+ * @param links  where a click on the point at each of `xs` leads, if anywhere
+ * The other parameters are those of {@link axes}.
+ */
+export function lines({ series, xs, names, links = [], width = WIDE, height = 300, ...others }) {
   const values = series.flatMap((one) => one.values);
   const { svg, x, y, format } = axes({ xs, names, values, width: room(width), height, ...others });
   for (const [k, { label, values }] of series.entries()) {
     let pen = 'M';
     const path = values.map((value, i) => {
       if (value === null) pen = 'M';
-      const part = value === null ? '' : `${pen}${x(xs[i]).toFixed(1)} ${y(value).toFixed(1)}`;
-      if (value !== null) pen = 'L';
+      const part = value == null ? '' : `${pen}${x(xs[i]).toFixed(1)} ${y(value).toFixed(1)}`;
+      if (value != null) pen = 'L';
       return part;
     });
     svg.append(draw('path', { class: `series s${k} d${k}`, d: path.join('') }));
     // Marks of many points would hide the line.
     if (xs.length > 60) continue;
     for (const [i, value] of values.entries()) {
-      if (value === null) continue;
+      if (value == null) continue;
       const title = draw('title', {}, `${label}, ${names?.[i] ?? xs[i]}: ${format(value)}`);
-      svg.append(draw('circle', { class: `mark s${k}`, cx: x(xs[i]), cy: y(value), r: 4 }, title));
+      const mark = draw('circle', { class: `mark s${k}`, cx: x(xs[i]), cy: y(value), r: 4 }, title);
+      svg.append(links[i] === undefined ? mark : draw('a', { href: links[i] }, mark));
     }
   }
   const key = (k) => draw('path', { class: `series s${k} d${k}`, d: 'M0 7L36 7' });
@@ -105,7 +111,7 @@ const legend = (series, key) =>
 
 /** The range of the numbers, with room where all are equal. */
 function rangeOf(values) {
-  const known = values.filter((value) => value !== null);
+  const known = values.filter((value) => value != null);
   const [low, high] = known.reduce(([a, b], value) => [Math.min(a, value), Math.max(b, value)], [Infinity, -Infinity]);
   return low < high ? [low, high] : [low - 1, high + 1];
 }

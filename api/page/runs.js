@@ -1,5 +1,5 @@
 /** Runs of plans: the list, and one run with its stages, the reports of its gates, and the curves of its training. */
-import { ask, make, notice, numbers, pagedTable, tableOf, when } from './elements.js';
+import { ask, counted, decimal, make, notice, numbers, pagedTable, tableOf, when } from './elements.js';
 import { intervals, lines } from './plots.js';
 import { ROLLOUTS } from './query.js';
 
@@ -37,16 +37,15 @@ export async function runs(signal) {
 export async function run(signal, _query, id) {
   const { run: whole, stages } = await ask(`/v1/plans/${encodeURIComponent(id)}`, signal);
   const gates = stages.filter(({ gate }) => gate);
-  const trainings = stages.filter(({ kind }) => TRAINS.test(kind));
-  const curves = await Promise.all(trainings.map((job) => curvesOf(job, id, signal)));
+  const learning = await ask(`/v1/plans/${encodeURIComponent(id)}/learning`, signal);
   // A finished run does not change any more.
   if (whole.state !== 'finished') again(signal);
   return [
     make('h2', {}, `Run ${id}`),
     make('p', {}, `${stateOf(whole)}, requested `, when(whole.requested_at), `, took ${took(whole)}.`),
     whole.error ? notice(whole.error.message) : null,
+    learningOf(learning),
     gates.map((stage) => gateOf(stage, id)),
-    curves,
     make('h3', {}, 'Stages'),
     tableOf({
       label: 'Stages',
@@ -62,7 +61,6 @@ export async function run(signal, _query, id) {
   ];
 }
 
-const TRAINS = /^(sft|dpo|rl|train|value|reward|command)/;
 const below = ({ job_id }, run) => job_id.slice(run.length + 1);
 const stateOf = ({ state, outcome }) => outcome ?? state;
 
@@ -146,31 +144,53 @@ const limitOf = (of, { guardrails }) => {
 };
 const number = (value) => (value === null ? '–' : String(Number(value.toPrecision(4))));
 
-/** The number that says how far a job has come. */
-const PROGRESS = 'share';
+/** Reward first, then what says whether training goes well, then the rest by name. */
+const FIRST = ['reward', 'groups_with_signal', 'loss', 'held_out_loss', 'kl', 'entropy'];
+const placeOf = (name) => {
+  const place = FIRST.findIndex((first) => name === first || name.startsWith(`${first} `));
+  return place < 0 ? FIRST.length : place;
+};
 
-/** What a training stage reported by step, a plot for each number. */
-async function curvesOf(job, run, signal) {
-  const { items } = await ask(`/v1/jobs/${encodeURIComponent(job.job_id)}/metrics`, signal);
-  const shown = items
-    .filter(({ name, steps }) => name !== PROGRESS && steps.length > 1)
-    .sort((a, b) => Number(/loss/.test(b.name)) - Number(/loss/.test(a.name)));
-  if (shown.length === 0) return [];
-  return [
-    make('h3', {}, `Training of ${below(job, run)}`),
-    make(
-      'div',
-      { class: 'plots' },
-      shown.map(({ name, steps, values }) =>
-        lines({
-          about: `${name} of ${job.job_id} over ${steps.at(-1)} steps; last ${values.findLast((value) => value !== null) ?? 'unknown'}`,
-          series: [{ label: name, values }],
-          xs: steps,
-          along: 'step',
-          width: 440,
-          height: 220,
-        }),
+/** The plots of the episodes by iteration, then those of each policy by step. A point of an iteration leads to its episodes. */
+function learningOf({ rollouts, curves }) {
+  const links = rollouts.map((job) => `#/episodes?${new URLSearchParams({ 'tag.rollout': job })}`);
+  return groupsOf(curves, ({ policy }) => policy).map((of) => {
+    const [{ policy }] = of;
+    const plots = groupsOf(of, ({ name }) => name).sort(
+      ([a], [b]) => placeOf(a.name) - placeOf(b.name) || a.name.localeCompare(b.name),
+    );
+    return [
+      make('h3', {}, policy === null ? 'Episodes by iteration' : `Training of ${policy}`),
+      make(
+        'div',
+        { class: 'plots' },
+        plots.map((same) => plotOf(same, policy === null ? links : [])),
       ),
-    ),
-  ];
+    ];
+  });
+}
+
+/** One number, with a line for each role. */
+function plotOf(curves, links) {
+  const [{ name, along, policy }] = curves;
+  const xs = [...new Set(curves.flatMap(({ at }) => at))].sort((a, b) => a - b);
+  const last = curves.map(({ role, values }) => {
+    const value = values.findLast((one) => one !== null);
+    return `${role ?? 'all'} ${value === undefined ? 'unknown' : decimal(value)}`;
+  });
+  return lines({
+    about: `${name} of ${policy ?? 'the episodes'} over ${counted(xs.length, along)}; last: ${last.join(', ')}`,
+    series: curves.map(({ role, at, values }) => {
+      const known = new Map(at.map((x, i) => [x, values[i]]));
+      return { label: role === null ? name : `${name}: ${role}`, values: xs.map((x) => known.get(x)) };
+    }),
+    ...{ xs, along, links, width: 440, height: 220 },
+  });
+}
+
+/** The items with one key, in the order in which the keys come. */
+function groupsOf(items, keyOf) {
+  const groups = new Map();
+  for (const item of items) groups.set(keyOf(item), [...(groups.get(keyOf(item)) ?? []), item]);
+  return [...groups.values()];
 }

@@ -54,5 +54,6 @@ export const READ_VIEWS: readonly string[] = [
   ...['traj.agents', 'traj.blames', 'traj.checkpoints', 'traj.credits', 'traj.dataset_rows', 'traj.datasets'],
   ...['traj.dead_letters', 'traj.decisions', 'traj.episodes', 'traj.executions', 'traj.feedback', 'traj.jobs'],
   ...['traj.lineage', 'traj.messages', 'traj.pruned', 'traj.releases', 'traj.rewards', 'traj.scores', 'traj.steps'],
-  ...['traj.tasks', 'traj.tool_calls', 'traj.verdicts', 'report.corrections', 'report.outcomes'],
+  ...['traj.tasks', 'traj.tool_calls', 'traj.verdicts', 'report.corrections', 'report.local_rewards'],
+  'report.outcomes',
 ];

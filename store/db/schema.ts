@@ -567,6 +567,28 @@ export interface Reports {
     after_role: string | null;
     solved: boolean | null;
   };
+  local_rewards: {
+    episode_id: string | null;
+    task_id: string | null;
+    team_id: string | null;
+    origin: string | null;
+    name: string | null;
+    method_key: string | null;
+    target_kind: string | null;
+    step_id: string | null;
+    call_id: string | null;
+    agent_id: string | null;
+    agent: string | null;
+    role: string | null;
+    local_reward: number | null;
+    team_reward: number | null;
+    solved: boolean | null;
+    group_id: string | null;
+    split: string | null;
+    policy: string | null;
+    checkpoint_id: string | null;
+    weights: string | null;
+  };
   outcomes: {
     episode_id: string | null;
     task_id: string | null;

@@ -241,7 +241,7 @@ describe('the page', () => {
     await shows('nightly-1');
     page.go(`#/runs/${encodeURIComponent('nightly-1')}`);
     await shows('The role solver is worse.');
-    const [gate, loss] = plots();
+    const [loss, gate] = plots();
     expect(gate!.getAttribute('aria-label')).toBe('all tasks: better; role solver: worse');
     const ends = gate!
       .all('line')
@@ -257,11 +257,44 @@ describe('the page', () => {
     expect(ends[0]![1]).toBeGreaterThan(zero);
     expect(ends[1]![0]).toBe('interval fail');
     expect(ends[1]![2]).toBeLessThan(zero);
-    expect(loss!.getAttribute('aria-label')).toContain('loss of nightly-1/1/train-team over 30 steps; last 0.1');
+    expect(loss!.getAttribute('aria-label')).toContain('loss of team over 3 steps; last: all 0.1');
     expect(loss!.all('circle')).toHaveLength(3);
     expect(page.main.textContent).toContain('checkpoint c9');
     // How far the job has come is no number to plot.
     expect(page.main.textContent).not.toContain('share');
+  });
+
+  it('shows a run of reinforcement as curves over its iterations, each point with its episodes', async () => {
+    const played = (job_id: string) => [
+      event('job.requested', { job_id, kind: 'rollout', spec: {} }),
+      event('job.finished', { job_id, outcome: 'done', result: {} }),
+    ];
+    const episode = (id: string, rollout: string, reward: number) => [
+      event('episode.started', { episode_id: id, task_id: 't', group_id: rollout, tags: { rollout } }),
+      event('feedback.recorded', {
+        feedback_id: `of-${id}`,
+        ...{ target: { kind: 'episode', episode_id: id }, kind: 'reward', name: 'reward', value: reward },
+      }),
+    ];
+    await say(
+      event('job.requested', { job_id: 'often-1', kind: 'plan', spec: {} }),
+      ...[1, 2, 3].flatMap((i) => [
+        ...played(`often-1/1/${i}/rollout`),
+        ...episode(`often-${i}-a`, `often-1/1/${i}/rollout`, 0),
+        ...episode(`often-${i}-b`, `often-1/1/${i}/rollout`, i / 4),
+        event('job.requested', { job_id: `often-1/1/${i}/train-router`, kind: 'rl', spec: {} }),
+        event('job.progressed', { job_id: `often-1/1/${i}/train-router`, step: 1, metrics: { entropy: 1 / i } }),
+      ]),
+    );
+    page.go('#/runs/often-1');
+    await shows('Episodes by iteration');
+    const labelled = plots().map((plot) => [plot.getAttribute('aria-label')!, plot] as const);
+    const reward = labelled.find(([label]) => label.startsWith('reward of'))!;
+    expect(reward[0]).toBe('reward of the episodes over 3 iterations; last: all 0.375');
+    expect(reward[1].all('a').map((link) => link.getAttribute('href'))).toEqual(
+      [1, 2, 3].map((i) => `#/episodes?tag.rollout=often-1%2F1%2F${i}%2Frollout`),
+    );
+    expect(labelled.map(([label]) => label)).toContain('entropy of router over 3 steps; last: all 0.333');
   });
 
   it('pauses and resumes a schedule', async () => {

@@ -3,6 +3,7 @@ import { TroupeError } from '../../../errors.ts';
 import { canonicalJson, isRecord, without } from '../../../ingest/events/json.ts';
 import type { Db } from '../../../store/db/pool.ts';
 import { firstOf, query, rowsOf, sql } from '../../../store/db/query.ts';
+import { learningOf } from '../../../store/explore/learning.ts';
 import { spentBelow } from '../../../store/loop/play/budget.ts';
 import { requestJob } from '../../../store/queue/jobs/jobs.ts';
 import { GATE_KINDS, madeBy, readRun, runMinutes, whyEnded } from '../../../store/queue/jobs/run-of-plan.ts';
@@ -102,11 +103,20 @@ export async function list({ db, catchUp }: ReadContext, asked: FilteredPage) {
 
 const one = (db: Db) => firstOf(db, runs);
 
+const noRun = (id: string) =>
+  new TroupeError('not_found', `There is no run ${id} of a plan; troupe plan list lists them.`, { field: 'run' });
+
+export async function learning({ db, catchUp }: ReadContext, { run: id }: { readonly run: string }) {
+  await catchUp();
+  const found = await firstOf(db, runs.where('job_id', '=', id));
+  if (found === undefined) throw noRun(id);
+  return learningOf(db, id);
+}
+
 export async function show({ db, catchUp }: ReadContext, { run: id }: { readonly run: string }) {
   await catchUp();
   const found = await readRun(db, id);
-  if (found === null)
-    throw new TroupeError('not_found', `There is no run ${id} of a plan; troupe plan list lists them.`);
+  if (found === null) throw noRun(id);
   const asked = query
     .selectFrom('traj.jobs')
     .select([

@@ -155,3 +155,38 @@ export function shown({ run, set, budget, spent, stages }: Output<'show'>, { tab
     ...(isRecord(run.result) ? [resultText(id!, run.result as unknown as PlanResult)] : []),
   ].join('\n');
 }
+
+export const learnt = ({ rollouts, curves }: Output<'learning'>, { table }: Printer): string =>
+  curves.length === 0
+    ? 'Nothing has been played or trained yet.'
+    : [
+        ...(rollouts.length === 0
+          ? []
+          : [`${countText(rollouts.length, 'iteration')} played; iteration 1 is ${rollouts[0]}.`]),
+        table(
+          ['of', 'number', 'along', 'points', 'first', 'last', 'course'],
+          curves.map(({ policy, role, name, along, at, values }) => {
+            const known = values.filter((value) => value !== null);
+            return [
+              [policy, role].filter((part) => part !== null).join(' ') || 'episodes',
+              ...[name, along, at.length],
+              ...[known[0], known.at(-1)].map((value) => (value === undefined ? null : Number(value.toPrecision(3)))),
+              courseOf(values),
+            ];
+          }),
+        ),
+      ].join('\n');
+
+/** Columns that a course takes at most. */
+const COURSE = 32;
+const LEVELS = '▁▂▃▄▅▆▇█';
+
+/** The values as a line of bars from their least to their greatest; a blank where one is unknown. */
+function courseOf(values: readonly (number | null)[]): string {
+  const every = Math.ceil(values.length / COURSE);
+  const shown = values.filter((_, i) => (values.length - 1 - i) % every === 0);
+  const known = shown.filter((value) => value !== null);
+  const [least, most] = [Math.min(...known), Math.max(...known)];
+  const level = (value: number) => (most === least ? 0 : Math.round(((value - least) / (most - least)) * 7));
+  return shown.map((value) => (value === null ? ' ' : LEVELS[level(value)])).join('');
+}
