@@ -230,7 +230,7 @@ describe('a request of the Responses API as a chat', () => {
 });
 
 describe('events of an answer', () => {
-  const types = (events: readonly { readonly data: object }[]) => events.map(({ data }) => data);
+  const types = (events: readonly { readonly data: unknown }[]) => events.map(({ data }) => data);
 
   it('of the Messages API: blocks of each type open empty, grow and close; one of another type comes whole', () => {
     const usage = { input_tokens: 1, output_tokens: 5 };
@@ -243,7 +243,7 @@ describe('events of an answer', () => {
         { type: 'redacted_thinking', data: 'x' },
       ],
     };
-    const [start, ...events] = types(messagesStream(body as never).end(body as never));
+    const [start, ...events] = types(messagesStream(body as never, {} as never).end(body as never));
     expect(start).toEqual({
       type: 'message_start',
       message: {
@@ -275,7 +275,7 @@ describe('events of an answer', () => {
       ...{ id: 'm1', stop_reason: 'end_turn', stop_sequence: null, usage: {} },
       content: [text('Yes, so.'), call],
     };
-    const stream = messagesStream(body as never);
+    const stream = messagesStream(body as never, {} as never);
     const before = types(stream.text(0, 'Yes,'));
     expect(before.at(1)).toEqual({ type: 'content_block_start', index: 0, content_block: text('') });
     expect(types(stream.end(body as never)).slice(0, 3)).toEqual([
@@ -283,7 +283,7 @@ describe('events of an answer', () => {
       { type: 'content_block_stop', index: 0 },
       { type: 'content_block_start', index: 1, content_block: { ...call, input: {} } },
     ]);
-    const whole = messagesStream(body as never);
+    const whole = messagesStream(body as never, {} as never);
     whole.text(0, 'Yes, so.');
     expect(types(whole.end(body as never))[0]).toEqual({ type: 'content_block_stop', index: 0 });
   });
@@ -295,7 +295,7 @@ describe('events of an answer', () => {
     const reasoning = { type: 'reasoning', id: 'r', summary: [] };
     const two = { ...message, id: 'm2', content: [part, part] };
     const body = { id: 'r1', status: 'completed', output: [message, reasoning, function_call, two], usage: {} };
-    const stream = responsesStream(body as never);
+    const stream = responsesStream(body as never, {} as never);
     const events = [...stream.text(0, 'Yes.'), ...stream.end(body as never)].map(({ data }) => data as never);
     expect(events.map(({ type, output_index }) => [type, output_index])).toEqual([
       ['response.created', undefined],
@@ -326,7 +326,7 @@ describe('events of an answer', () => {
     const logprobs = [{ token: 'Yes.', logprob: -1 }];
     const part = { type: 'output_text', text: 'Yes.', annotations: [], logprobs };
     const body = { status: 'completed', output: [{ type: 'message', id: 'm', content: [part] }] };
-    const stream = responsesStream(body as never);
+    const stream = responsesStream(body as never, {} as never);
     stream.text(0, 'Yes.');
     const [first] = types(stream.end(body as never));
     expect(first).toMatchObject({ type: 'response.output_text.delta', delta: '', logprobs });
