@@ -80,7 +80,7 @@ async function addOperation(group: Command, operation: Operation): Promise<void>
   command.addHelpText('after', `${notes === undefined ? '' : `\n${notes}\n`}\nExamples:\n${examples}`);
   plainCommand(command, async (args, flags) => {
     const input = await inputFrom(operation, fields, args, flags);
-    const output = await withOperationContext(operation, flags, async (context) => {
+    const output = await withOperationContext(operation, input, flags, async (context) => {
       if (!input.dry_run && !flags.yes) await confirmed(operation, context, input);
       if (flags.json && isToPrint(operation, input)) return printLines(operation, context, input);
       return showing(operation, context, input, flags);
@@ -149,15 +149,19 @@ async function showing(
 /** What reads alone does not load what the log needs. */
 async function withOperationContext<T>(
   { alone, changes }: Operation,
+  input: Readonly<Record<string, unknown>>,
   flags: Flags,
   work: (context: ChangeContext) => Promise<T>,
 ): Promise<T> {
-  if (alone) {
+  if (alone === true || alone?.(input)) {
     const [{ loadConfig }, { loadOwn }] = await Promise.all([import('../config.ts'), import('./own-modules.ts')]);
     const config = loadConfig(flags, process.env);
     await loadOwn(config);
     const server = async () => (await import('./database.ts')).serverOf(config);
-    return work({ by: who(flags), env: process.env, version: VERSION, server } as ChangeContext);
+    const { env } = process;
+    const home = homeAt(config.home);
+    const context: Partial<ChangeContext> = { by: who(flags), env, version: VERSION, settings: config, home, server };
+    return work(context as ChangeContext);
   }
   if (changes) {
     const { enduring, operationContext, withContext } = await import('./context.ts');
@@ -205,8 +209,9 @@ function fieldsOf({ properties, ...rest }: TObject, above: readonly string[] = [
 }
 
 const kebab = (text: string): string => text.replaceAll('_', '-');
+/** What is true unless it is said is written as `--no-NAME`. */
 const flagOf = ({ path, schema }: Pick<Field, 'path' | 'schema'>): string =>
-  writingOf(schema).flag ?? kebab(path.join('-'));
+  `${schema.default === true ? 'no-' : ''}${writingOf(schema).flag ?? kebab(path.join('-'))}`;
 
 function optionOf(field: Field): Option {
   const { schema, required } = field;
@@ -215,7 +220,7 @@ function optionOf(field: Field): Option {
   const { text = String } = writingOf(schema) as { text?: (value: unknown) => string };
   const name = `${short === undefined ? '' : `-${short}, `}--${flagOf(field)}`;
   const otherwise =
-    schema.default === undefined || schema.default === false ? '' : ` (default: ${text(schema.default)})`;
+    schema.default === undefined || typeof schema.default === 'boolean' ? '' : ` (default: ${text(schema.default)})`;
   const option = new Option(
     schema.type === 'boolean' ? name : `${name} <${kebab(value)}>`,
     `${schema.description ?? ''}${otherwise}`,
@@ -347,13 +352,13 @@ export function wordsOf(operation: Operation, input: Readonly<Record<string, unk
     const value = path.reduce<unknown>((map, name) => (map as Record<string, unknown> | undefined)?.[name], input);
     const { position, file, repeated } = writingOf(schema);
     const flag = `--${flagOf({ path, schema })}`;
-    if (value === undefined || value === false) return [];
+    if (value === undefined || value === (schema.default === true)) return [];
     if (file === 'stdin') return [];
     if (file !== undefined) return [...(position ? [] : [flag]), `${file === 'job' ? file : path[0]}.yaml`];
     if (repeated)
       return Object.entries(value as object).flatMap(([name, one]) => [...(position ? [] : [flag]), `${name}=${one}`]);
     if (position) return [value].flat().map(String);
-    if (value === true) return [flag];
+    if (typeof value === 'boolean') return [flag];
     if (Array.isArray(value) && writingOf(schema).text === undefined)
       return [value].flat().flatMap((one) => [flag, String(one)]);
     return [flag, textOf(schema, value)];

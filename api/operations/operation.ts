@@ -29,6 +29,7 @@ export type ReadContext = {
     readonly routes?: unknown;
     readonly upstreams?: unknown;
     readonly trainings?: number;
+    readonly threads?: number;
     readonly runners?: Readonly<Record<string, unknown>> | null;
     readonly rewards?: Readonly<Record<string, unknown>> | null;
     readonly engines?: Readonly<Record<string, unknown>> | null;
@@ -97,7 +98,7 @@ type WithDefault<P> = {
 };
 /** The input as it is given, and as `run` gets it. */
 type GivenInput<I extends TObject> = Static<I>;
-type FullInput<I extends TObject> = Static<I> & WithDefault<I['properties']>;
+export type InputOf<I extends TObject> = Static<I> & WithDefault<I['properties']>;
 
 type Declaration<I extends TObject, O extends TSchema, C extends boolean, R> = {
   /** `schedule.pause` is `troupe schedule pause`, `POST /v1/schedules/NAME/pause` and `project.schedule.pause({…})`. */
@@ -121,13 +122,13 @@ type Declaration<I extends TObject, O extends TSchema, C extends boolean, R> = {
   readonly requests?: true;
   /** True: the answer may be large or costly, so that it is read on another thread of the server. */
   readonly large?: true;
-  /** True: it needs no project, so that the command opens none. */
-  readonly alone?: true;
+  /** It needs no project, ever or for such an input, so that the command opens none. */
+  readonly alone?: true | ((input: InputOf<I>) => boolean);
   /** True: over HTTP its input is a body, also where it changes nothing. */
   readonly body?: true;
   /** True: agents ask it while they play, so over HTTP it answers from the tables as they are, with or without a projector. */
   readonly live?: true;
-  readonly run: () => Promise<(context: Context<C>, input: FullInput<I>) => Promise<R>>;
+  readonly run: () => Promise<(context: Context<C>, input: InputOf<I>) => Promise<R>>;
   /** The output as text for people. */
   readonly text: () => Promise<(output: R, printer: Printer) => string>;
   /** What the command asks before it does what cannot be undone, of the output of a dry run; null where there is nothing to ask. */
@@ -139,8 +140,9 @@ type Declaration<I extends TObject, O extends TSchema, C extends boolean, R> = {
 /** Any operation. */
 export type Operation = Omit<
   Declaration<TObject, TSchema, boolean, unknown>,
-  'examples' | 'run' | 'text' | 'confirm' | 'exit'
+  'examples' | 'alone' | 'run' | 'text' | 'confirm' | 'exit'
 > & {
+  readonly alone?: true | ((input: Values) => boolean);
   readonly examples: readonly Values[];
   readonly run: () => Promise<(context: ChangeContext, input: Values) => Promise<unknown>>;
   readonly text: () => Promise<(output: unknown, printer: Printer) => string>;
