@@ -28,8 +28,9 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   },
   Query: {
     sql: 'run one read-only SQL query over the views of schemas traj and report',
-    episodes: 'list episodes',
-    show: 'show one episode as a conversation with its tool calls, feedback and credits',
+    explain: 'show how PostgreSQL would run a query',
+    views: 'list the views that SQL reads, and the columns of one',
+    episodes: 'list episodes, and show one as a conversation',
     compare: 'compare two checkpoints, models or teams on the tasks that both tried',
     lineage: 'show what an episode, step, dataset or checkpoint comes from, and what was made of it',
   },
@@ -99,7 +100,7 @@ const PAGES: Readonly<Record<string, readonly string[]>> = {
   'docs/formats.md': ['import', 'export'],
   'docs/keeping.md': ['deadletters', 'reconcile', 'prune', 'erase'],
   'docs/rollouts.md': ['rollout', 'reward'],
-  'docs/queries.md': ['sql', 'episodes', 'show', 'lineage'],
+  'docs/queries.md': ['sql', 'explain', 'views', 'episodes', 'lineage'],
   'docs/analysis.md': ['compare', 'teams', 'pool'],
   'docs/methods.md': ['judge', 'method', 'blame', 'passes'],
   'docs/recipes.md': ['filter', 'recipe', 'dataset'],
@@ -134,6 +135,12 @@ const derived = Object.fromEntries(
   ]),
 );
 
+/** Adds to the commands of a noun what only a command can do. */
+const alsoBy = (noun: string, by: () => Promise<{ readonly addTo: (group: Command) => unknown }>) => async () => {
+  const [{ addOperations }, { addTo }] = await Promise.all([import('./derive.ts'), by()]);
+  return { addTo: async (program: Command) => addTo(await addOperations(program, noun)) };
+};
+
 /** What adds each command: the file named as the command is, or its operations. */
 export const COMMANDS: Readonly<Record<string, () => Promise<{ readonly addTo: AddTo }>>> = {
   ...derived,
@@ -145,12 +152,8 @@ export const COMMANDS: Readonly<Record<string, () => Promise<{ readonly addTo: A
   reset: () => import('./commands/reset.ts'),
   import: () => import('./commands/import.ts'),
   reward: () => import('./commands/reward.ts'),
-  sql: () => import('./commands/sql.ts'),
-  show: () => import('./commands/show.ts'),
-  method: async () => {
-    const [{ addOperations }, { addTo }] = await Promise.all([import('./derive.ts'), import('./methods/run-lines.ts')]);
-    return { addTo: async (program) => addTo(await addOperations(program, 'method')) };
-  },
+  sql: alsoBy('sql', () => import('./commands/sql.ts')),
+  method: alsoBy('method', () => import('./methods/run-lines.ts')),
   blame: () => import('./commands/blame.ts'),
   passes: () => import('./commands/passes.ts'),
   train: () => import('./commands/train.ts'),

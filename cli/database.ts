@@ -5,6 +5,7 @@ import { type Database, DEFAULT_PROJECT, openDatabase } from '../store/db/databa
 import { type Patiently, patiently } from '../store/db/patience.ts';
 import type { Db } from '../store/db/pool.ts';
 import { openLateDatabase } from '../store/server/late-database.ts';
+import { openedOnce } from './opened-once.ts';
 import { troubleReporter } from './output.ts';
 import { loadOwn } from './own-modules.ts';
 
@@ -12,6 +13,8 @@ export type OpenDatabase = {
   readonly config: Config;
   readonly database: Database;
   readonly db: Db;
+  /** The login that reads the views and nothing else, opened when it is first asked for; null where the server lets none be made. */
+  readonly reader: () => Promise<Db | null>;
   readonly now: () => Date;
   /** Retries repeatable work until the database, the broker and the disk allow it, at most for the setting patience. */
   readonly patiently: Patiently;
@@ -55,17 +58,20 @@ export async function withDatabase<T>(
   const database: OpenDatabase['database'] & { readonly failed?: Promise<never> } = await opening.catch((error) => {
     throw naming(error, config);
   });
+  const reader = openedOnce(async () => (await import('../store/db/reader.ts')).openReader(database));
   try {
     const { failed = new Promise<never>(() => {}) } = database;
     return await work({
       config,
       database,
       db: database.db,
+      reader: reader.open,
       now: () => new Date(),
       failed,
       patiently: (again) => patiently(again, { forMs: config.patience * 1000, onTrouble: troubleReporter('It') }),
     });
   } finally {
+    await reader.close();
     await database.close();
   }
 }

@@ -76,22 +76,50 @@ async function addOperation(group: Command, operation: Operation): Promise<void>
   }
   if (changes) command.addOption(new Option('--by <who>', 'who does it (default: the user of this machine)'));
   if (operation.confirm) command.addOption(new Option('--yes', 'do not ask for confirmation'));
+  if (operation.cuts) command.addOption(new Option('--full', 'print texts in full'));
   const examples = operation.examples.map((example) => `  ${lineOf(operation, example)}`).join('\n');
   command.addHelpText('after', `${notes === undefined ? '' : `\n${notes}\n`}\nExamples:\n${examples}`);
   plainCommand(command, async (args, flags) => {
     const input = await inputFrom(operation, fields, args, flags);
-    const output = await withOperationContext(operation, input, flags, async (context) => {
+    if (flags.json && operation.prints?.(input))
+      throw new TroupeError('usage', 'What is printed as it is does not go with --json; give one of them.');
+    return withOperationContext(operation, input, flags, async (context) => {
       if (!input.dry_run && !flags.yes) await confirmed(operation, context, input);
       if (flags.json && isToPrint(operation, input)) return printLines(operation, context, input);
-      return showing(operation, context, input, flags);
+      if (flags.json && operation.pages) {
+        const { printAsOne } = await import('./pages-as-one.ts');
+        return printAsOne(pagesOf(operation, context, input), context.home);
+      }
+      let code: number = EXIT.done;
+      let goesOn = false;
+      for await (const output of operation.pages
+        ? pagesOf(operation, context, input)
+        : [await showing(operation, context, input, flags)]) {
+        await show(operation, output, flags, goesOn);
+        goesOn = true;
+        code = operation.exit?.(output) ?? EXIT.done;
+      }
+      return code;
     });
-    if (output === undefined) return EXIT.done;
-    const text = await operation.text();
-    answer(flags, output, () => text(output, { paint, table, say: flags.quiet ? () => {} : say }));
-    for (const warning of (output as { warnings?: readonly string[] }).warnings ?? [])
-      remark({ ...flags, quiet: false }, warning);
-    return operation.exit?.(output) ?? EXIT.done;
   });
+}
+
+async function show(operation: Operation, output: unknown, flags: Flags, goesOn: boolean): Promise<void> {
+  const text = await operation.text();
+  const printer = { paint, table, say: flags.quiet ? () => {} : say, full: flags.full === true, goesOn };
+  answer(flags, output, () => text(output, printer));
+  for (const warning of (output as { warnings?: readonly string[] }).warnings ?? [])
+    remark({ ...flags, quiet: false }, warning);
+}
+
+/** All pages from the first one asked for. */
+async function* pagesOf(operation: Operation, context: ChangeContext, input: object): AsyncGenerator<object> {
+  let page = (await perform(operation, context, input)) as { readonly next: string | null };
+  yield page;
+  while (page.next !== null) {
+    page = (await perform(operation, context, { ...input, after: page.next })) as typeof page;
+    yield page;
+  }
 }
 
 /** @throws TroupeError `usage` where a person has not agreed to what cannot be undone */
@@ -111,7 +139,7 @@ function isToPrint(operation: Operation, input: Readonly<Record<string, unknown>
 }
 
 /** Its lines of JSON as one list. */
-async function printLines(operation: Operation, context: ChangeContext, given: object): Promise<undefined> {
+async function printLines(operation: Operation, context: ChangeContext, given: object): Promise<number> {
   const { result } = await performForBytes(operation, context, { allowed: operation, given });
   const write = async (text: string) => {
     if (!process.stdout.write(text, 'latin1')) await once(process.stdout, 'drain');
@@ -125,7 +153,7 @@ async function printLines(operation: Operation, context: ChangeContext, given: o
     bytes += part.length;
   }
   await write(bytes === 0 ? '[]\n' : '\n]\n');
-  return undefined;
+  return EXIT.done;
 }
 
 /** Long work shows a bar, and ends with the first Ctrl-C. */
@@ -177,6 +205,8 @@ async function withOperationContext<T>(
     const context: ReadContext = {
       ...opened,
       db: patientReads(opened),
+      // Where the server lets no login be made, SQL is held to reading by its transaction alone.
+      reader: async () => (await opened.reader()) ?? opened.db,
       by: who(flags),
       env: process.env,
       project: database.project,

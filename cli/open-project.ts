@@ -10,15 +10,11 @@ import { perform } from '../api/operations/perform.ts';
 import type { ErrorCode, Refusal } from '../errors.ts';
 import { TroupeError } from '../errors.ts';
 import { type ImportReport, importFiles } from '../ingest/files/import.ts';
-import type { Db } from '../store/db/pool.ts';
-import { noReader, openReader } from '../store/db/reader.ts';
 import { type MethodRequest, unjudged } from '../store/evaluate/judging/judge.ts';
-import { ask, type SqlAnswer } from '../store/explore/sql/sql.ts';
 import { closeImported } from '../store/projecting/closing.ts';
 import { analyzeGrown } from '../store/projecting/grown-tables.ts';
 import { type Context, operationContext, withContext } from './context.ts';
 import { roleSettings } from './processes/children.ts';
-import { openedOnce } from './processes/opened-once.ts';
 
 const BIN = fileURLToPath(
   new URL(import.meta.url.endsWith('.ts') ? '../bin/troupe.js' : '../../bin/troupe.js', import.meta.url),
@@ -62,14 +58,6 @@ export type Project = Methods & {
     paths: string | readonly string[],
     options?: { readonly format?: string; readonly signal?: AbortSignal },
   ) => Promise<ImportReport & { readonly stays_open: readonly StaysOpen[] }>;
-  /**
-   * One read-only query over the views of schemas traj and report, asked by a login that can read them and nothing else.
-   * @throws TroupeError as `ask`; `sql_refused` where the server does not let such a login be made
-   */
-  readonly sql: (
-    query: string,
-    options?: { readonly limit?: number; readonly timeoutMs?: number },
-  ) => Promise<SqlAnswer>;
   /** Ids of the closed episodes of complete groups that changed since these methods last judged them. */
   readonly unjudged: (methods: readonly MethodRequest[]) => Promise<string[]>;
   /** Trains in a process of its own, since a training step blocks the event loop. */
@@ -89,16 +77,11 @@ export function openProject(options: ProjectOptions = {}): Promise<Project> {
       flags,
       (context) =>
         new Promise<void>((end) => {
-          const reader = openedOnce(() => openReader(context.database));
           const close = async () => {
-            await reader.close();
             end();
             return closed;
           };
-          operationMethods(context).then(
-            (methods) => resolve({ ...methods, ...methodsOf(context, reader.open), close }),
-            reject,
-          );
+          operationMethods(context).then((methods) => resolve({ ...methods, ...methodsOf(context), close }), reject);
         }),
       { create },
     );
@@ -106,16 +89,21 @@ export function openProject(options: ProjectOptions = {}): Promise<Project> {
   });
 }
 
-/** Every operation, on the tables as they are once the log is read to its end. */
+/** Every operation; one that reads waits for the tables to hold what the log does. */
 async function operationMethods(context: Context): Promise<Methods> {
   const operations = await allOperations();
   const asked = operationContext(context, userInfo().username);
-  return methodsBy(operations, (name, input, { signal = asked.signal, onProgress: progress = asked.progress }) =>
-    perform(operations.find((one) => one.name === name)!, { ...asked, signal, progress }, input),
+  return methodsBy(
+    operations,
+    async (name, input, { signal = asked.signal, onProgress: progress = asked.progress }) => {
+      const operation = operations.find((one) => one.name === name)!;
+      if (!operation.changes && operation.alone !== true) await context.catchUp({ signal });
+      return perform(operation, { ...asked, signal, progress }, input);
+    },
   );
 }
 
-function methodsOf(context: Context, reader: () => Promise<Db | null>): Omit<Project, 'close' | keyof Methods> {
+function methodsOf(context: Context): Omit<Project, 'close' | keyof Methods> {
   const { db, log, source, book, artifacts, originals, redactor, episodes, now, config, catchUp, patiently } = context;
   return {
     name: context.database.project,
@@ -139,12 +127,6 @@ function methodsOf(context: Context, reader: () => Promise<Db | null>): Omit<Pro
       await catchUp(options);
       await analyzeGrown(db);
       return { ...report, stays_open };
-    },
-    sql: async (query, options) => {
-      await catchUp();
-      const asking = await reader();
-      if (asking === null) throw noReader();
-      return ask(asking, query, options);
     },
     unjudged: async (methods) => {
       await catchUp();

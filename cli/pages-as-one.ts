@@ -1,20 +1,32 @@
 /** All pages of an episode as one JSON document. What every page adds to waits in files, so that one page is held at a time. */
+import { existsSync } from 'node:fs';
 import { type FileHandle, mkdtemp, open, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { EXIT } from '../errors.ts';
 import type { EpisodePage } from '../store/explore/episodes/read-page.ts';
+import type { Home } from '../store/server/home.ts';
 
 /** The lists that each page goes on with. */
 const LISTS = ['conversation', 'steps', 'tool_calls', 'verdicts', 'rewards', 'credits'] as const;
 
+/** Prints them to standard output. */
+export async function printAsOne(pages: AsyncIterable<object>, { run }: Pick<Home, 'run'>): Promise<number> {
+  // Beside a server of its own there need be no home.
+  const folder = existsSync(run) ? run : tmpdir();
+  await writePagesAsOne(pages as AsyncIterable<EpisodePage>, folder, (text) => process.stdout.write(text));
+  return EXIT.done;
+}
+
 /**
- * Writes the document, and answers with the lists that were cut. The files are in `folder`, of the home: the folder for temporary files is
+ * Writes the document. The files are in `folder`, of the home: the folder for temporary files is
  * memory in a container. They have no name from the start, so that a process that is killed leaves none.
  */
 export async function writePagesAsOne(
   pages: AsyncIterable<EpisodePage>,
   folder: string,
   write: (text: string | Uint8Array) => unknown,
-): Promise<readonly string[]> {
+): Promise<void> {
   const files = await unnamed(folder);
   try {
     const begun = new Set<string>();
@@ -31,7 +43,7 @@ export async function writePagesAsOne(
       }
     }
     let before = '{';
-    for (const [name, value] of Object.entries({ ...first, truncated: [...truncated] })) {
+    for (const [name, value] of Object.entries({ ...first, truncated: [...truncated], next: null })) {
       write(`${before}${JSON.stringify(name)}:`);
       before = ',';
       const file = files.get(name);
@@ -42,7 +54,6 @@ export async function writePagesAsOne(
       } else write(JSON.stringify(value));
     }
     write('}\n');
-    return [...truncated];
   } finally {
     for (const file of files.values()) await file.close();
   }

@@ -164,7 +164,7 @@ async function inDuckdb({
   // The address is that of a socket, where the server runs as long as this does.
   const serve = spawn(
     process.execPath,
-    ['--import', 'tsx', join(ROOT, 'cli.ts'), '--home', join(scratch, 'home'), 'sql', '--listen', '0', '--json'],
+    ['--import', 'tsx', join(ROOT, 'cli.ts'), '--home', join(scratch, 'home'), 'sql', 'listen', '0', '--json'],
     { stdio: ['ignore', 'pipe', 'inherit'] },
   );
   try {

@@ -1,6 +1,6 @@
 """Runs the SQL of docs/keeping.md for archives in a bucket, as it stands there, and prints its rows as JSON.
 
-archives_in_duckdb.py SQL-FILE: the statements, in which the address of `troupe sql --url` and the access to the bucket were filled in.
+archives_in_duckdb.py SQL-FILE: the statements, in which the address of `troupe sql url` and the access to the bucket were filled in.
 """
 
 import importlib.util

@@ -128,7 +128,7 @@ export const proof: Proof = {
       await shell(process.execPath, [recording], project);
       writeFileSync(
         join(project, 'ask.js'),
-        `import { openProject } from 'troupe';\nconst project = await openProject();\nconst { rows } = await project.sql("select outcome, reward from traj.episodes where episode_id = 'sum-1-a'");\nconsole.log(JSON.stringify(rows));\nawait project.close();\n`,
+        `import { openProject } from 'troupe';\nconst project = await openProject();\nconst { rows } = await project.sql({ sql: "select outcome, reward from traj.episodes where episode_id = 'sum-1-a'" });\nconsole.log(JSON.stringify(rows));\nawait project.close();\n`,
       );
       const { stdout: rows } = await shell(process.execPath, ['ask.js'], project);
       check('what it records is answered by openProject().sql', rows.trim() === '[["success",1]]', rows);

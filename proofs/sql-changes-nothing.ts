@@ -1,6 +1,6 @@
 /**
  * Proof that no statement of a reader changes anything, whatever it is and wherever it comes in: 2,000 generated statements through
- * `troupe sql`, `POST /v1/sql`, the login of `troupe sql --url` and `openProject().sql`, then 32 at once while episodes are recorded. The
+ * `troupe sql`, `POST /v1/sql`, the login of `troupe sql url` and `openProject().sql`, then 32 at once while episodes are recorded. The
  * rows of every table, roles, settings, functions, locks and sequences are the same afterwards; the HTTP server returns no status of a
  * failure of its own, and every statement ends within its time.
  */
@@ -68,7 +68,7 @@ export const proof: Proof = {
         ['POST /v1/sql', httpEntry(server.url), statements, 4],
         // Memory and its own settings are not limited there, which docs/queries.md says.
         [
-          'troupe sql --url',
+          'troupe sql url',
           loginEntry(tools),
           statements.filter(({ kind, sql }) => kind !== 'hungry' && !/\brole\b|\buser\b/i.test(sql)),
           4,
@@ -176,7 +176,7 @@ async function runAll(statements: readonly Statement[], entry: Entry, lanes: num
 const libraryEntry =
   (project: Awaited<ReturnType<typeof openProject>>): Entry =>
   (sql) =>
-    project.sql(sql, { timeoutMs: LIMIT_MS, limit: 1000 }).then(
+    project.sql({ sql, timeout_ms: LIMIT_MS, limit: 1000 }).then(
       () => 'answered',
       (error: unknown) => (error instanceof TroupeError ? error.code : `thrown: ${String(error)}`),
     );

@@ -39,13 +39,13 @@ export const proof: Proof = {
     const home = join(scratch, 'home');
     const troupe = (...args: string[]) => [TROUPE, '--home', home, ...args];
     const expected = await recorded(scratch, home);
-    const port = spawn(process.execPath, troupe('sql', '--listen', '0', '--json'), {
+    const port = spawn(process.execPath, troupe('sql', 'listen', '0', '--json'), {
       env,
       stdio: ['ignore', 'pipe', 'inherit'],
     });
     try {
       const [line] = (await once(createInterface({ input: port.stdout }), 'line')) as [string];
-      const socket = JSON.parse((await run(process.execPath, troupe('sql', '--url', '--json'), { env })).stdout);
+      const socket = JSON.parse((await run(process.execPath, troupe('sql', 'url', '--json'), { env })).stdout);
       for (const [where, url] of [
         ['the TCP port', JSON.parse(line).url],
         ['the Unix socket', socket.url],
@@ -82,10 +82,10 @@ async function recorded(scratch: string, home: string) {
   const project = await openProject({ home });
   try {
     await project.import(events);
-    const { rows: counts } = await project.sql('select role, count(*) from traj.steps group by 1 order by 1');
-    const { rows } = await project.sql(
-      `select count(*)::integer from pg_class where relnamespace in ('traj'::regnamespace, 'report'::regnamespace) and relkind = 'v'`,
-    );
+    const { rows: counts } = await project.sql({ sql: 'select role, count(*) from traj.steps group by 1 order by 1' });
+    const { rows } = await project.sql({
+      sql: `select count(*)::integer from pg_class where relnamespace in ('traj'::regnamespace, 'report'::regnamespace) and relkind = 'v'`,
+    });
     return { episodes: 2 * TASKS, counts, views: rows[0]![0] };
   } finally {
     await project.close();

@@ -171,6 +171,8 @@ describe('Each heavy package is imported by one file', () => {
 describe('Statements are composed', () => {
   /** Files that hold whole statements as text, each with its reason. */
   const SQL_TEXT: Readonly<Record<string, string>> = {
+    'api/operations/explain.ts': 'an example',
+    'api/operations/sql.ts': 'examples',
     'ingest/log/postgres.ts': 'the append to the embedded log: prepared statements whose text never changes',
     'migrations/migrate.ts': 'runs before there are tables',
     'migrations/views.ts': 'reads the catalogue, and makes views again',

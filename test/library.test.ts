@@ -48,7 +48,7 @@ it('imports, judges, freezes, asks and rebuilds', async () => {
   expect(frozen.rows).toEqual({ train: 16 });
   const { events } = await project.rebuild();
   expect(events).toBeGreaterThan(report.events.accepted);
-  expect((await project.sql('select count(*)::integer from traj.steps')).rows).toEqual([[16]]);
+  expect((await project.sql({ sql: 'select count(*)::integer from traj.steps' })).rows).toEqual([[16]]);
 });
 
 it('calls onProgress while long work goes on, and ends it where the signal fires', async () => {
@@ -74,7 +74,7 @@ it('names the episodes that an import could not close, with the reason', async (
 });
 
 it('asks SQL as the login that can read the views and nothing else', async () => {
-  const [[user]] = (await project.sql('select current_user::text')).rows as [[string]];
+  const [[user]] = (await project.sql({ sql: 'select current_user::text' })).rows as [[string]];
   expect(user).toMatch(/_reader$/);
   const refused = [
     'select * from troupe.events',
@@ -82,7 +82,7 @@ it('asks SQL as the login that can read the views and nothing else', async () =>
     'select rolpassword from pg_authid',
     'delete from traj.episodes',
   ];
-  for (const sql of refused) await expect(project.sql(sql), sql).rejects.toMatchObject({ code: 'sql_refused' });
+  for (const sql of refused) await expect(project.sql({ sql }), sql).rejects.toMatchObject({ code: 'sql_refused' });
 });
 
 it('refuses SQL where the server gives no such login', async () => {
@@ -96,7 +96,7 @@ it('refuses SQL where the server gives no such login', async () => {
   url.password = password;
   const other = await openProject({ home: join(folder, 'other'), databaseUrl: url.href });
   try {
-    await expect(other.sql('select 1')).rejects.toMatchObject({ code: 'sql_refused' });
+    await expect(other.sql({ sql: 'select 1' })).rejects.toMatchObject({ code: 'sql_refused' });
   } finally {
     await other.close();
     await database.db.query(`drop owned by ${user}; drop role ${user}`);

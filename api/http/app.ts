@@ -34,7 +34,6 @@ import { type DocumentedRoute, documented, openapiDocument } from './openapi.ts'
 import { foreignOrigin, type OriginOptions, severalHosts } from './origin.ts';
 import { sendProblem } from './problem.ts';
 import { artifactRoutes } from './routes/artifacts.ts';
-import { episodeRoutes } from './routes/episodes.ts';
 import { eventRoutes } from './routes/events.ts';
 import { gatewayRoutes } from './routes/gateway.ts';
 import { healthRoutes } from './routes/health.ts';
@@ -43,7 +42,7 @@ import { otlpRoutes } from './routes/otlp.ts';
 import { pageRoutes } from './routes/page.ts';
 import { rolloutRoutes } from './routes/rollouts.ts';
 import { roundRoutes } from './routes/rounds.ts';
-import { type SqlRoute, sqlRoutes } from './routes/sql.ts';
+import { sqlRoute } from './routes/sql.ts';
 import { tracingClientRoutes } from './routes/tracing-clients.ts';
 
 /** What `buildApp` makes. */
@@ -80,7 +79,7 @@ export type AppOptions = OriginOptions & {
   /** True: programs on this machine need no key, even where there are keys. */
   readonly openLoopback?: boolean;
   /** The pool for SQL over HTTP. Default: none, and it is refused. */
-  readonly reader?: SqlRoute['reader'];
+  readonly reader?: ReadContext['reader'];
   readonly project: string;
   /** What operations look up in the settings, and the variables that settings name. Default: nothing. */
   readonly settings?: ReadContext['settings'];
@@ -229,12 +228,11 @@ async function mainRoutes(
     keep: (call, size) => keepWhereLight({ call, size }, keeping, offload),
     show: (answer) => showWhereLight(answer, offload),
   });
-  episodeRoutes(app, db);
   rolloutRoutes(app, { db, log, now: () => new Date(), runners, bodyLimit });
   roundRoutes(app, db);
-  operationRoutes(app, await allOperations(), operationContext(options));
+  const context = operationContext({ ...options, reader });
+  operationRoutes(app, await allOperations(), context, { sql: sqlRoute(reader) });
   artifactRoutes(app, db);
-  sqlRoutes(app, { reader });
   pageRoutes(app);
 }
 

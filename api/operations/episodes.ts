@@ -1,8 +1,8 @@
-/** Episodes: a list that can be filtered. */
+/** Episodes: a list that can be filtered, and one of them whole. */
 import { Type } from 'typebox';
-import { nullable } from './fields.ts';
+import { named, nullable } from './fields.ts';
 import { filter, listInput, listOf } from './lists.ts';
-import { operation, written } from './operation.ts';
+import { defaulted, operation, written } from './operation.ts';
 
 const only = (what: string) => Type.Optional(Type.String({ description: `only episodes ${what}` }));
 const Count = nullable(Type.Integer());
@@ -61,4 +61,46 @@ export const list = operation({
   changes: false,
   run: async () => (await import('./episodes/run.ts')).list,
   text: async () => (await import('./episodes/text.ts')).listed,
+});
+
+const Any = Type.Object({}, { additionalProperties: true });
+const Anything = Type.Array(Type.Unknown());
+
+export const show = operation({
+  name: 'episodes.show',
+  about: 'show one episode as a conversation with its tool calls, feedback and credits',
+  examples: [{ episode: 'run-1' }, { episode: 'run-1', tokens: true }],
+  input: Type.Object(
+    {
+      episode: named('id of the episode'),
+      tokens: defaulted(Type.Boolean({ description: 'steps with their token ids and log-probabilities' }), false),
+      after: Type.Optional(Type.String({ maxLength: 4096, description: 'the `next` of the page before' })),
+    },
+    { additionalProperties: false },
+  ),
+  output: Type.Object({
+    episode: Any,
+    task: nullable(Any),
+    agents: Anything,
+    conversation: Type.Array(Type.Unknown(), {
+      description:
+        'calls, messages, tool calls and decisions in order; a call has what is new in its prompt, and its candidates',
+    }),
+    steps: Type.Array(Type.Unknown(), { description: 'of the calls of this page' }),
+    tool_calls: Anything,
+    feedback: Type.Array(Type.Unknown(), { description: 'on the first page, like all other data of the episode' }),
+    matrices: Type.Array(Type.Unknown(), { description: 'execution matrices: programs, tests, pass' }),
+    ...{ verdicts: Anything, scores: Anything, rewards: Anything, credits: Anything, blames: Anything },
+    truncated: Type.Array(Type.String(), { description: 'lists that were cut at 10,000 rows or 2 MiB' }),
+    next: nullable(
+      Type.String({ description: 'the `after` of the next page; a page ends after 2 MiB of conversation' }),
+    ),
+  }),
+  scope: 'read',
+  changes: false,
+  large: true,
+  pages: true,
+  cuts: true,
+  run: async () => (await import('./episodes/show.ts')).show,
+  text: async () => (await import('./episodes/conversation.ts')).shown,
 });

@@ -18,6 +18,8 @@ import type { Home } from '../../store/server/home.ts';
 /** The context of an operation, built by the interface that runs it. */
 export type ReadContext = {
   readonly db: Db;
+  /** The login that reads the views and nothing else; null where the server lets none be made. */
+  readonly reader: () => Promise<Db | null>;
   readonly project: string;
   readonly now: () => Date;
   /** Who asks: the user of the machine, or the name of the key. */
@@ -74,11 +76,15 @@ export type ChangeContext = ReadContext & {
 export type Printer = {
   /** Says something beside the output, where nobody asked for quiet. */
   readonly say: (text: string) => void;
+  /** True: long texts are shown whole. */
+  readonly full: boolean;
+  /** True: this is a page after the first. */
+  readonly goesOn: boolean;
   /** A cell longer than `most`, by default 80, is cut. */
   readonly table: (head: readonly string[], rows: readonly (readonly unknown[])[], most?: number) => string;
   /** Colours, where a person looks. */
   readonly paint: { readonly isColorSupported: boolean } & Readonly<
-    Record<'bold' | 'dim' | 'green', (text: string) => string>
+    Record<'bold' | 'cyan' | 'dim' | 'green', (text: string) => string>
   >;
 };
 
@@ -128,6 +134,12 @@ type Declaration<I extends TObject, O extends TSchema, C extends boolean, R> = {
   readonly body?: true;
   /** True: agents ask it while they play, so over HTTP it answers from the tables as they are, with or without a projector. */
   readonly live?: true;
+  /** True: an output is a page with its `next`; the command shows them all, and with `--json` as one. */
+  readonly pages?: true;
+  /** True: its text for people is cut where it is long, unless the command has `--full`. */
+  readonly cuts?: true;
+  /** Whether it writes its result to standard output, where no `--json` can stand beside it. */
+  readonly prints?: (input: InputOf<I>) => boolean;
   readonly run: () => Promise<(context: Context<C>, input: InputOf<I>) => Promise<R>>;
   /** The output as text for people. */
   readonly text: () => Promise<(output: R, printer: Printer) => string>;
@@ -140,13 +152,14 @@ type Declaration<I extends TObject, O extends TSchema, C extends boolean, R> = {
 /** Any operation. */
 export type Operation = Omit<
   Declaration<TObject, TSchema, boolean, unknown>,
-  'examples' | 'alone' | 'run' | 'text' | 'confirm' | 'exit'
+  'examples' | 'alone' | 'run' | 'text' | 'confirm' | 'exit' | 'prints'
 > & {
   readonly alone?: true | ((input: Values) => boolean);
   readonly examples: readonly Values[];
   readonly run: () => Promise<(context: ChangeContext, input: Values) => Promise<unknown>>;
   readonly text: () => Promise<(output: unknown, printer: Printer) => string>;
   readonly confirm?: () => Promise<(planned: unknown) => string | null>;
+  readonly prints?: (input: Values) => boolean;
   readonly exit?: (output: unknown) => number;
 };
 
@@ -196,6 +209,8 @@ export type Writing = {
    * HTTP, as it is or as a tar archive; the output is in its header `troupe-output`.
    */
   readonly path?: 'only' | 'or name' | 'result' | 'results';
+  /** The most that it may be over HTTP. */
+  readonly most?: number;
 };
 const WRITING = 'x-command';
 

@@ -36,8 +36,11 @@ export function overHttp(operation: Operation): Operation | null {
   const isThere = (name: string) => /^(or name)?$/.test(writingOf(properties[name]!).path ?? '');
   const required = (rest.required ?? []) as readonly string[];
   if (required.some((name) => writingOf(properties[name]!).path === 'only')) return null;
-  const named = (schema: TSchema) =>
-    writingOf(schema).path === 'or name' ? withKeywords(schema, { pattern: NAME }) : schema;
+  const named = (schema: TSchema) => {
+    const { path, most } = writingOf(schema);
+    if (most !== undefined) return withKeywords(schema, { maximum: most });
+    return path === 'or name' ? withKeywords(schema, { pattern: NAME }) : schema;
+  };
   const kept = <T>(all: Readonly<Record<string, T>>, as: (one: T) => T) =>
     Object.fromEntries(Object.entries(all).flatMap(([name, one]) => (isThere(name) ? [[name, as(one)] as const] : [])));
   const input = { ...rest, required: required.filter(isThere), properties: kept(properties, named) };

@@ -4,7 +4,9 @@ import { nameLog } from '../../api/http/log.ts';
 import { offloadedApp } from '../../api/http/offload-thread.ts';
 import { type Patiently, patiently } from '../../store/db/patience.ts';
 import { openPool } from '../../store/db/pool.ts';
+import { openReader } from '../../store/db/reader.ts';
 import { withLog } from '../context.ts';
+import { openedOnce } from '../opened-once.ts';
 import { openServing, type ThreadData } from './serving.ts';
 import { tracing } from './tracing.ts';
 
@@ -14,7 +16,9 @@ const db = openPool(url, { max: 4, applicationName: 'troupe' });
 const database = { db, url, project, embedded, close: () => db.close() };
 const tried: Patiently = (work) => patiently(work, { forMs: config.patience * 1000 });
 const failed = new Promise<never>(() => {});
-await withLog({ config, database, db, patiently: tried, now: () => new Date(), failed }, async (context) => {
+const reader = openedOnce(() => openReader(database));
+const opened = { config, database, db, reader: reader.open, patiently: tried, now: () => new Date(), failed };
+await withLog(opened, async (context) => {
   const { prepare, answer } = offloadedApp(parentPort as MessagePort);
   await tracing(config, { role, project }, async () => {
     const { app, close } = await openServing(context, { role, firstKey, exposed: async () => exposed, prepare });
@@ -22,4 +26,5 @@ await withLog({ config, database, db, patiently: tried, now: () => new Date(), f
     await close();
   });
 });
+await reader.close();
 await db.close();

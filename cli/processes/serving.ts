@@ -11,7 +11,6 @@ import { type Context, topicOf } from '../context.ts';
 import { serverOf } from '../database.ts';
 import { VERSION } from '../version.ts';
 import { loopbackIsOpen } from './first-key.ts';
-import { openedOnce } from './opened-once.ts';
 
 export type ServingRole = 'ingest' | 'serve';
 
@@ -52,7 +51,6 @@ export async function openServing(context: Context, options: ServingOptions): Pr
     { readRoutes },
     { readRunners },
     { readScorers },
-    { openReader },
     { passedOn },
   ] = await Promise.all([
     import('../../api/http/app.ts'),
@@ -65,7 +63,6 @@ export async function openServing(context: Context, options: ServingOptions): Pr
     import('../../api/gateway/model-routes.ts'),
     import('../../trainer/loop/play/runners.ts'),
     import('../../trainer/loop/rewards/source.ts'),
-    import('../../store/db/reader.ts'),
     import('../../api/health/tracing/spans.ts'),
   ]);
   const { role, firstKey, prepare } = options;
@@ -82,7 +79,6 @@ export async function openServing(context: Context, options: ServingOptions): Pr
   const routes = role === 'ingest' ? [] : readRoutes(config.routes, servers);
   const upstreams = openUpstreams(servers);
   const [offload, reads] = [options.offload?.(exposed), options.reads?.(exposed)];
-  const reader = openedOnce(() => openReader(context.database));
   const app = await buildApp({
     db,
     log,
@@ -96,7 +92,7 @@ export async function openServing(context: Context, options: ServingOptions): Pr
     prices: readPrices(config.prices ?? {}),
     runners: role === 'ingest' ? [] : readRunners(config.runners, readScorers(config.rewards)),
     keys,
-    reader: reader.open,
+    reader: context.reader,
     openLoopback,
     exposed,
     hosts: readHosts(config.hosts),
@@ -114,7 +110,7 @@ export async function openServing(context: Context, options: ServingOptions): Pr
   } satisfies Parameters<typeof buildApp>[0]);
   const close = async (): Promise<void> => {
     await app.close();
-    await Promise.all([offload?.close(), reads?.close(), reader.close()]);
+    await Promise.all([offload?.close(), reads?.close()]);
     policyServers.close();
     upstreams.close();
   };

@@ -13,7 +13,7 @@ const question = readFileSync(join(import.meta.dirname, 'answers.sql'), 'utf8');
 
 const project = await openProject();
 try {
-  const { columns, rows } = await project.sql(question);
+  const { columns, rows } = await project.sql({ sql: question });
   const frozen = await project.dataset.freeze({ recipe: { name: 'every-step', unit: 'step' } });
   const steps = tableFromIPC(readFileSync(join(frozen.directory, 'train.arrow')));
   const answers = {

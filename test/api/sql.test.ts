@@ -214,7 +214,11 @@ describe('POST /v1/sql', () => {
   it('says its caps and forms in the OpenAPI document', async () => {
     const { paths } = (await at.app.inject('/openapi.json')).json();
     const route = paths['/v1/sql'].post;
-    expect(route.summary).toMatch(/1000000 rows, 1073741824 bytes and 300000 ms/);
+    expect(route.requestBody.content['application/json'].schema.properties).toMatchObject({
+      limit: { maximum: 1_000_000 },
+      max_bytes: { maximum: 1_073_741_824 },
+      timeout_ms: { maximum: 300_000 },
+    });
     expect(Object.keys(route.responses[200].content)).toEqual([
       'application/json',
       'text/csv',

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { entryText, heading } from '../../cli/conversation.ts';
+import { entryText, heading } from '../../api/operations/episodes/conversation.ts';
+import { paint } from '../../cli/output.ts';
 import type { CallEntry, Candidate } from '../../store/explore/episodes/entries.ts';
 
 const candidate = (n: number, more: Partial<Candidate> = {}): Candidate => ({
@@ -36,7 +37,7 @@ const call = (candidates: readonly Candidate[], more: Partial<CallEntry> = {}): 
   candidates,
   ...more,
 });
-const text = (entry: CallEntry) => entryText(entry, { full: false }).split('\n');
+const text = (entry: CallEntry) => entryText(entry, { full: false, paint }).split('\n');
 
 describe('A call in the terminal', () => {
   it('with one candidate is its prompt and one block', () => {
@@ -83,7 +84,7 @@ describe('A call in the terminal', () => {
   it('names what is odd about the result of a tool', () => {
     const tool = { kind: 'tool_call', who: 'Solver', name: 'find', arguments: { city: 'x' }, arguments_raw: null };
     const result = { status: 'ok', flags: ['apparent_error'], output: '{"error":"no"}', error: null };
-    expect(entryText({ ...tool, ...result } as never, { full: false }).split('\n')).toEqual([
+    expect(entryText({ ...tool, ...result } as never, { full: false, paint }).split('\n')).toEqual([
       'tool find · ok · apparent_error',
       '  {"city":"x"}',
       '  → {"error":"no"}',
@@ -124,7 +125,7 @@ describe('A call in the terminal', () => {
 describe('The line above an episode in the terminal', () => {
   it('says that the end of the episode is not recorded', () => {
     const episode = { episode_id: 'e', outcome: null, closed: false, steps: 2 };
-    expect(heading({ episode } as never)).toBe('Episode e · steps 2 · open: its end is not recorded');
-    expect(heading({ episode: { ...episode, closed: true } } as never)).toBe('Episode e · steps 2');
+    expect(heading({ episode } as never, { paint })).toBe('Episode e · steps 2 · open: its end is not recorded');
+    expect(heading({ episode: { ...episode, closed: true } } as never, { paint })).toBe('Episode e · steps 2');
   });
 });

@@ -65,7 +65,7 @@ describe('commands that record and look', () => {
     expect(Object.keys(report.errors[0]).sort()).toEqual(['code', 'expected', 'field', 'file', 'got', 'line']);
     expect(report.errors[0]).toMatchObject({ file: partly, line: 2, code: 'bad_json' });
     expect(report.events.rejected).toBe(1);
-    const kept = document(await at.run(['show', 'kept-beside-a-bad-line', '--json']));
+    const kept = document(await at.run(['episodes', 'show', 'kept-beside-a-bad-line', '--json']));
     expect(kept.steps).toHaveLength(1);
     const dead = document(await at.run(['deadletters', '--json']));
     expect(dead.items).toMatchObject([{ code: 'bad_json' }]);
@@ -117,7 +117,7 @@ describe('commands that record and look', () => {
     for (const [args, code] of [
       [['sql', 'select nothing from traj.nowhere', '--json'], 'sql_failed'],
       [['sql', 'drop table facts.steps', '--json'], 'sql_refused'],
-      [['show', 'nobody', '--json'], 'not_found'],
+      [['episodes', 'show', 'nobody', '--json'], 'not_found'],
     ] as const) {
       const ended = await at.run(args);
       expect(ended.code).toBe(1);
@@ -191,7 +191,7 @@ describe('commands that record and look', () => {
     const documents = await Promise.all(
       [
         ['episodes'],
-        ['show', 'sum-1'],
+        ['episodes', 'show', 'sum-1'],
         ['lineage', 'sum-1'],
         ['reconcile'],
         ['checkpoints'],
@@ -201,12 +201,15 @@ describe('commands that record and look', () => {
         ['filter', 'reward >= 1 and role = coder'],
         ['doctor'],
         ['export'],
-      ].map(async (args) => [args[0], await at.run([...args, '--json'])] as const),
+      ].map(
+        async (args) =>
+          [args.slice(0, args[1] === 'show' ? 2 : 1).join(' '), await at.run([...args, '--json'])] as const,
+      ),
     );
     const of = Object.fromEntries(documents.map(([name, ended]) => [name, document(ended)]));
     for (const [name, ended] of documents) expect([name, ended.code]).toEqual([name, 0]);
     expect(of.episodes!.items).toHaveLength(9);
-    expect(of.show!.steps.map((step: { text: string }) => step.text)).toEqual(['8', 'looks right']);
+    expect(of['episodes show']!.steps.map((step: { text: string }) => step.text)).toEqual(['8', 'looks right']);
     expect(of.reconcile).toMatchObject({ ok: true });
     expect(of.jobs).toEqual({ items: [], total: 0, next: null });
     expect(of.checkpoints).toEqual({ items: [], total: 0, next: null });
@@ -286,8 +289,8 @@ describe('commands that record and look', () => {
         { episode_id: 'plain', flags: ['no_token_ids'] },
         { episode_id: 'odd', flags: ['no_token_ids', 'conflicting_span'] },
       ]);
-      expect((await run('show', 'odd')).out).toContain('flagged conflicting_span');
-      expect((await run('show', 'plain')).out).not.toContain('flagged');
+      expect((await run('episodes', 'show', 'odd')).out).toContain('flagged conflicting_span');
+      expect((await run('episodes', 'show', 'plain')).out).not.toContain('flagged');
     } finally {
       await other.close();
     }
@@ -364,7 +367,7 @@ describe('commands that record and look', () => {
   });
 
   it('show reads as a conversation: the question, then who answered what', async () => {
-    const { code, out } = await at.run(['show', 'sum-1']);
+    const { code, out } = await at.run(['episodes', 'show', 'sum-1']);
     expect(code).toBe(0);
     const places = ['Episode sum-1', 'user', 'what is 1 plus 7', 'solver', '\n  8\n', 'critic', 'looks right'].map(
       (text) => out.indexOf(text),

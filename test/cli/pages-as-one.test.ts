@@ -22,7 +22,7 @@ it('writes an episode of many pages as one JSON document, in the members and the
     }
     expect(pages.length).toBeGreaterThan(2);
     const written: string[] = [];
-    const cut = await writePagesAsOne(
+    await writePagesAsOne(
       (async function* () {
         yield* pages;
       })(),
@@ -33,9 +33,8 @@ it('writes an episode of many pages as one JSON document, in the members and the
         written.push(Buffer.from(text as Uint8Array).toString());
       },
     );
-    const whole = JSON.parse(JSON.stringify(joinPages(pages)));
+    const whole = JSON.parse(JSON.stringify({ ...joinPages(pages), next: null }));
     expect(written.join('')).toBe(`${JSON.stringify(whole)}\n`);
-    expect(cut).toEqual([]);
   } finally {
     rmSync(folder, { recursive: true });
     await close();

@@ -10,7 +10,7 @@ import { homeAt } from '../../../store/server/home.ts';
 import { requestOperation } from '../../operations/job.ts';
 import { nounOf, OUTPUT_HEADER } from '../../operations/names.ts';
 import { type ChangeContext, type Operation, shownSchema } from '../../operations/operation.ts';
-import { perform } from '../../operations/perform.ts';
+import { inputOf, perform } from '../../operations/perform.ts';
 import { performForBytes } from '../../operations/result-bytes.ts';
 import { isJob, overHttp, type Route, resultField, routeOf } from '../../operations/route.ts';
 import { JSON_TYPE, readJson } from '../checked-body.ts';
@@ -29,6 +29,7 @@ const CATCH_UP_MS = 10_000;
 
 /** The context of operations over HTTP. */
 export const operationContext = (served: ServerContext): ChangeContext => ({
+  reader: async () => null,
   settings: { notify: null, judge: null, close_after: 1800 },
   home: homeAt('.troupe'),
   version: '',
@@ -54,22 +55,34 @@ export const operationContext = (served: ServerContext): ChangeContext => ({
   originals: originalsIn(served.db),
 });
 
-export function operationRoutes(app: FastifyInstance, operations: readonly Operation[], context: ChangeContext): void {
+/** How an operation is answered whose output is not one JSON document. */
+export type OwnAnswer = Partial<RouteDoc> & {
+  readonly answer: (input: Readonly<Record<string, unknown>>, request: FastifyRequest, reply: FastifyReply) => unknown;
+};
+
+export function operationRoutes(
+  app: FastifyInstance,
+  operations: readonly Operation[],
+  context: ChangeContext,
+  own: Readonly<Record<string, OwnAnswer>> = {},
+): void {
   for (const declared of operations) {
     const operation = overHttp(declared);
     if (operation === null) continue;
     const written = resultField(declared);
     const route = routeOf(declared);
+    const { answer, ...ownDoc } = own[declared.name] ?? {};
     const rest = withoutPath(operation.input, route);
     const asked = operation.live ? { ...context, catchUp: async () => {} } : context;
     app.route<{ Params: Record<string, string> }>({
       method: route.method,
       url: route.url,
-      ...documented(docOf(declared, operation, route, rest)),
+      ...documented({ ...docOf(declared, operation, route, rest), ...ownDoc }),
       handler: async (request, reply) => {
         const given = route.method === 'POST' ? await bodyOf(request) : queryValues(request.query, rest);
         const by = request.identity?.key ?? asked.by;
         const input = { ...(given as object), ...inPathOf(operation, request.params) };
+        if (answer !== undefined) return answer(inputOf(operation, input), request, reply);
         if (written !== undefined) {
           const context = { ...asked, by, signal: goneSignal(reply) };
           const { output, result } = await performForBytes(declared, context, { allowed: operation, given: input });

@@ -1,63 +1,22 @@
 /** SQL queries over HTTP: streamed, limited by caps and a timeout, and cancelled when the client disconnects. */
 import { once } from 'node:events';
 import { PassThrough } from 'node:stream';
-import type { FastifyInstance } from 'fastify';
-import { Type } from 'typebox';
 import { got, TroupeError } from '../../../errors.ts';
 import type { Db } from '../../../store/db/pool.ts';
 import { noReader } from '../../../store/db/reader.ts';
 import { MAX_READ_BYTES, MAX_VALUE_BYTES, SQL_CAPS, type SqlCaps } from '../../../store/explore/sql/sql.ts';
 import { askAsArrow } from '../../../store/explore/sql/sql-file.ts';
 import { askAsText, CSV_FORM, JSON_FORM } from '../../../store/explore/sql/sql-text.ts';
-import { bodyOf, JSON_TYPE } from '../checked-body.ts';
-import { documented } from '../openapi.ts';
+import type { SqlInput } from '../../operations/sql/run.ts';
+import { sql as declared } from '../../operations/sql.ts';
 import { untilGone } from '../until-gone.ts';
-
-export type SqlRoute = {
-  /** The pool of a login that may read the views and nothing else, opened on first use; null if there is none. */
-  readonly reader: () => Promise<Db | null>;
-};
-
-/** Largest caps that a request may ask for. */
-const MOST = { limit: 1_000_000, maxBytes: 1024 ** 3, timeoutMs: 300_000 } as const;
+import type { OwnAnswer } from './operations.ts';
 
 /** Queries at once; further ones get 503. As many as the reader has connections. */
 const AT_ONCE = 4;
 
 /** Bytes of a response that are buffered before it is sent: an error until then has its own status. */
 const HELD_BYTES = 1024 * 1024;
-
-const Question = Type.Object(
-  {
-    sql: Type.String({
-      description: 'one SELECT, VALUES or WITH over the views of schemas traj and report; at most 64 KiB',
-    }),
-    limit: Type.Optional(
-      Type.Integer({ minimum: 0, maximum: MOST.limit, description: `rows at most, default ${SQL_CAPS.limit}` }),
-    ),
-    max_bytes: Type.Optional(
-      Type.Integer({
-        minimum: 1,
-        maximum: MOST.maxBytes,
-        description: `bytes of rows at most, default ${SQL_CAPS.maxBytes}; the row that exceeds them is the last`,
-      }),
-    ),
-    timeout_ms: Type.Optional(
-      Type.Integer({
-        minimum: 1,
-        maximum: MOST.timeoutMs,
-        description: `milliseconds at most, default ${SQL_CAPS.timeoutMs}, including reading the response`,
-      }),
-    ),
-  },
-  { additionalProperties: false },
-);
-
-const Answer = Type.Object({
-  columns: Type.Array(Type.Object({ name: Type.String(), type: Type.String({ description: 'as SQL writes it' }) })),
-  rows: Type.Array(Type.Array(Type.Unknown())),
-  truncated: Type.Boolean({ description: 'a cap cut off further rows' }),
-});
 
 type End = { readonly rows: number; readonly truncated: boolean };
 
@@ -87,27 +46,22 @@ const FORMS: Readonly<
   'application/vnd.apache.arrow.stream': { type: 'application/vnd.apache.arrow.stream', ask: askAsArrow },
 };
 
-export function sqlRoutes(app: FastifyInstance, { reader }: SqlRoute): void {
+/** @param reader the pool of a login that may read the views and nothing else, opened on first use; null if there is none */
+export function sqlRoute(reader: () => Promise<Db | null>): OwnAnswer {
   let running = 0;
-  app.post<{ Body: Buffer | undefined }>(
-    '/v1/sql',
-    documented({
-      summary: `One read-only SQL query over the views of schemas traj and report. At most ${MOST.limit} rows, ${MOST.maxBytes} bytes and ${MOST.timeoutMs} ms may be asked for, ${AT_ONCE} queries run at once, rows are read at most ${MAX_READ_BYTES} bytes at a time, and a value has at most ${MAX_VALUE_BYTES} bytes.`,
-      tag: 'reads',
-      scope: 'sql',
-      headers: { accept: `the format of the response: ${Object.keys(FORMS).join(', ')}; default JSON` },
-      body: { types: [...JSON_TYPE], schema: Question },
-      answers: {
-        200: {
-          about:
-            'columns and rows. The header Troupe-Caps names the caps that were used. Troupe-Rows and Troupe-Truncated are headers of a response below 1 MiB and trailers of a longer one. A response that fails after its start is cut off: the connection is closed.',
-          schema: Answer,
-          others: Object.keys(FORMS).slice(1),
-        },
+  return {
+    description: `${AT_ONCE} queries run at once, rows are read at most ${MAX_READ_BYTES} bytes at a time, and a value has at most ${MAX_VALUE_BYTES} bytes.`,
+    headers: { accept: `the format of the response: ${Object.keys(FORMS).join(', ')}; default JSON` },
+    answers: {
+      200: {
+        about:
+          'columns and rows. The header Troupe-Caps names the caps that were used. Troupe-Rows and Troupe-Truncated are headers of a response below 1 MiB and trailers of a longer one. A response that fails after its start is cut off: the connection is closed.',
+        schema: declared.output,
+        others: Object.keys(FORMS).slice(1),
       },
-    }),
-    async (request, reply) => {
-      const { sql, limit, max_bytes, timeout_ms } = await bodyOf(request, Question);
+    },
+    answer: async (input, request, reply) => {
+      const { sql, limit, max_bytes, timeout_ms } = input as SqlInput;
       const form = formOf(request.headers.accept);
       const caps = {
         limit: limit ?? SQL_CAPS.limit,
@@ -140,7 +94,7 @@ export function sqlRoutes(app: FastifyInstance, { reader }: SqlRoute): void {
       }
       return reply.send(begun.body);
     },
-  );
+  };
 }
 
 /**

@@ -260,7 +260,7 @@ function translated(error: unknown): TroupeError {
     });
   }
   return new TroupeError('sql_failed', `${message}.`, {
-    hint: 'The views are in schema traj; `troupe sql --views` lists them.',
+    hint: 'The views are in schema traj; `troupe views` lists them.',
     cause: error,
   });
 }

@@ -117,9 +117,9 @@ describe.skipIf(!data)('published logs (TROUPE_DATA names their folder)', () => 
   });
 
   it('before-mistake ends before the entry that a person labelled', async () => {
-    const { rows } = await project.sql(
-      `select episode_id, min(entry) from traj.feedback where kind = 'failure' group by 1`,
-    );
+    const { rows } = await project.sql({
+      sql: `select episode_id, min(entry) from traj.feedback where kind = 'failure' group by 1`,
+    });
     const entries = new Map(rows.map(([id, entry]) => [id, Number(entry)]));
     const kept = (await rowsOf('before-mistake')) as unknown as readonly {
       episode_id: string;
@@ -127,7 +127,7 @@ describe.skipIf(!data)('published logs (TROUPE_DATA names their folder)', () => 
     }[];
     const place = (call: string) => Number(/^m(\d+)$/.exec(call)![1]);
     expect(kept.filter(({ episode_id, call_id }) => !(place(call_id) < entries.get(episode_id)!))).toEqual([]);
-    const { rows: all } = await project.sql(`select episode_id, call_id from traj.steps`);
+    const { rows: all } = await project.sql({ sql: `select episode_id, call_id from traj.steps` });
     const before = all.filter(
       ([id, call]) => entries.has(id as string) && place(String(call)) < entries.get(id as string)!,
     );

@@ -1,7 +1,5 @@
 /** An episode as people read it: what happened in order, then what was judged of it. */
-
-import { shownFlags } from '../api/operations/episodes/text.ts';
-import { isRecord } from '../ingest/events/json.ts';
+import { isRecord } from '../../../ingest/events/json.ts';
 import type {
   CallEntry,
   Candidate,
@@ -9,17 +7,31 @@ import type {
   PromptMessage,
   RecordRow,
   ToolEntry,
-} from '../store/explore/episodes/entries.ts';
-import type { EpisodePage } from '../store/explore/episodes/read-page.ts';
-import { paint, table } from './output.ts';
+} from '../../../store/explore/episodes/entries.ts';
+import type { EpisodePage } from '../../../store/explore/episodes/read-page.ts';
+import type { Printer } from '../operation.ts';
+import { shownFlags } from './text.ts';
 
 /** Characters of one text that are shown unless all is asked for. */
 const SHOWN = 1200;
 
-export type ConversationOptions = { readonly full: boolean };
+type Style = Pick<Printer, 'full' | 'paint'>;
+
+/** One page: the line above it, what happened, and what was judged of it. */
+export function shown(page: EpisodePage, printer: Printer): string {
+  if (page.truncated.length > 0)
+    printer.say(`Only the beginning of ${page.truncated.join(', ')} is here; troupe sql reads the rest.`);
+  return [
+    ...(printer.goesOn ? [] : [heading(page, printer)]),
+    ...page.conversation.map((entry) => entryText(entry, printer)),
+    ...judgementTables(page, printer),
+  ]
+    .map((part, i) => (i === 0 && !printer.goesOn ? part : `\n${part}`))
+    .join('\n');
+}
 
 /** The line above the conversation. */
-export function heading({ episode }: EpisodePage): string {
+export function heading({ episode }: EpisodePage, { paint }: Pick<Printer, 'paint'>): string {
   const about = ['task_id', 'outcome', 'reward', 'agents', 'steps', 'started_at']
     .filter((name) => episode[name] !== null && episode[name] !== undefined)
     .map((name) => `${name.replace(/_id$|_at$/, '')} ${plain(episode[name])}`);
@@ -30,7 +42,7 @@ export function heading({ episode }: EpisodePage): string {
 }
 
 /** One entry of the conversation: who, what is known about it, and the texts below. */
-export function entryText(entry: EpisodeEntry, shown: ConversationOptions): string {
+export function entryText(entry: EpisodeEntry, shown: Style): string {
   const who = entry.who ?? 'unknown';
   if (entry.kind === 'call') return callText(entry, shown);
   if (entry.kind === 'tool_call') return toolText(entry, shown);
@@ -38,7 +50,7 @@ export function entryText(entry: EpisodeEntry, shown: ConversationOptions): stri
   return block(who, [entry.channel && `to ${entry.channel}`], contentText(entry), shown);
 }
 
-function callText(call: CallEntry, shown: ConversationOptions): string {
+function callText(call: CallEntry, shown: Style): string {
   const parts = call.prompt.map((message) => promptText(message, shown));
   const about = [
     call.role !== null && call.role !== call.who ? call.role : null,
@@ -70,7 +82,7 @@ function callText(call: CallEntry, shown: ConversationOptions): string {
   return parts.join('\n\n');
 }
 
-const promptText = (message: PromptMessage, shown: ConversationOptions): string =>
+const promptText = (message: PromptMessage, shown: Style): string =>
   block(
     message.sender ?? message.role ?? 'unknown',
     [message.sender === null ? null : message.role, 'prompt'],
@@ -118,7 +130,7 @@ const candidateNotes = (one: Candidate): readonly (string | null)[] => [
   ...one.credits.map(({ method, value }) => (value === null ? null : `credit ${rounded(value)} by ${method}`)),
 ];
 
-function toolText(tool: ToolEntry, shown: ConversationOptions): string {
+function toolText(tool: ToolEntry, shown: Style): string {
   const { name, status, flags, arguments: given, arguments_raw, output, error } = tool;
   const texts = [plain(given) || (arguments_raw ?? ''), plain(output), plain(error)].filter(Boolean);
   return block(`tool ${name ?? 'unknown'}`, [status ?? 'no result', ...flags], texts.join('\n→ '), shown);
@@ -126,13 +138,13 @@ function toolText(tool: ToolEntry, shown: ConversationOptions): string {
 
 const rounded = (value: number): string => String(Number(value.toPrecision(4)));
 
-/** What was recorded and judged about the episode, as tables. */
-export function judgementTables(lists: {
-  feedback: readonly RecordRow[];
-  verdicts: readonly RecordRow[];
-  credits: readonly RecordRow[];
-}): string[] {
-  const { feedback, verdicts, credits } = lists;
+/** What was recorded and judged, as tables. */
+function judgementTables({ feedback, verdicts, credits }: EpisodePage, { table }: Printer): string[] {
+  const some = (
+    head: readonly string[],
+    rows: readonly RecordRow[],
+    cells: (row: RecordRow) => readonly unknown[],
+  ): string[] => (rows.length === 0 ? [] : [table(head, rows.map(cells))]);
   return [
     ...some(['feedback', 'about', 'value', 'why'], feedback, (f) => [
       f.name ?? f.kind,
@@ -150,13 +162,7 @@ export function judgementTables(lists: {
   ];
 }
 
-const some = (
-  head: readonly string[],
-  rows: readonly RecordRow[],
-  cells: (row: RecordRow) => readonly unknown[],
-): string[] => (rows.length === 0 ? [] : [table(head, rows.map(cells))]);
-
-function block(who: string, notes: readonly (string | null)[], text: string, { full }: ConversationOptions): string {
+function block(who: string, notes: readonly (string | null)[], text: string, { full, paint }: Style): string {
   const all = Array.from(text);
   const cut = full || all.length <= SHOWN ? '' : `\n… ${all.length - SHOWN} more characters (--full)`;
   const body = `${cut ? all.slice(0, SHOWN).join('') : text}${cut}`;

@@ -1,5 +1,5 @@
 /** A pool that is opened when it is first asked for. */
-import type { Db } from '../../store/db/pool.ts';
+import type { Db } from '../store/db/pool.ts';
 
 /** Opens at the first `open`, and at the next one where that failed. `close` closes what was opened. */
 export function openedOnce(start: () => Promise<Db | null>) {
