@@ -11,6 +11,7 @@ type Case = readonly [operation: string, input: (name: string) => Readonly<Recor
 export const SETTINGS = {
   ...{ judge: null, close_after: 1800, notify: { ops: { command: ['true'] } } },
   runners: { desk: { workers: true } },
+  rewards: { one: { sql: 'select 1 as reward' } },
 };
 
 /** Folder of the models that are made. */
@@ -189,6 +190,24 @@ export const CASES: readonly Case[] = [
   ['views.list', () => ({ limit: 2 }), { items: [{ name: 'report.agent_shares' }, {}] }],
   ['views.show', () => ({ view: 'episodes' }), { name: 'traj.episodes', about: expect.any(String) }],
   ['views.show', () => ({ view: 'epsodes' }), unknown],
+  ['blame.list', () => ({ episode: 'first' }), { items: [], total: 0, next: null }],
+  ['blame.list', () => ({ sort: 'reason' }), { code: 'usage' }],
+  ['blame.evaluate', () => ({ group: 'difficulty' }), { cases: 0, match: 'exact', groups: [{ group: 'all' }] }],
+  ['blame.evaluate', () => ({ method: 'no_such' }), unknown],
+  ['blame.evaluate', () => ({ cross_validate: 1 }), { code: 'usage' }],
+  ['blame.modes', () => ({}), { annotators: [], agreement: [] }],
+  [
+    'blame.annotate',
+    () => ({ model: 'policy:judge' }),
+    { episodes: 0, cached: 0, stopped: null, usage: { calls: 0, input_tokens: 0 } },
+  ],
+  ['blame.annotate', () => ({ model: 'policy:judge', method: 'guess' }), { code: 'usage' }],
+  ['reward', () => ({ use: 'one', filter: 'task_id = nothing' }), { episodes: 0, rewarded: 0, failed: {} }],
+  ['reward', () => ({ use: 'nobody' }), unknown],
+  ['reward', () => ({ use: 'one', filter: 'task_id =' }), { code: 'recipe_invalid' }],
+  ['passes.embed', () => ({ model: '/nowhere/at/all' }), unknown],
+  ['log.list', () => ({}), { total: 1, items: [{ read: null, replaced_at: null }] }],
+  ['log.adopt', () => ({ dry_run: true }), { code: 'usage' }],
   ['export', (name) => ({ out: join(tmpdir(), `${name}.jsonl`), episode: ['first'] }), { lines: 2, left_out_calls: 0 }],
   ['export', (name) => ({ out: join(tmpdir(), `${name}.jsonl`), format: 'no-format' }), { code: 'usage' }],
   ['erase', () => ({}), { code: 'usage' }],

@@ -48,9 +48,11 @@ beforeAll(async () => {
     TROUPE_HOME: root,
     TROUPE_NOTIFY: JSON.stringify(SETTINGS.notify),
     TROUPE_RUNNERS: JSON.stringify(SETTINGS.runners),
+    TROUPE_REWARDS: JSON.stringify(SETTINGS.rewards),
   });
   process.env.TROUPE_NOTIFY = JSON.stringify(SETTINGS.notify);
   process.env.TROUPE_RUNNERS = JSON.stringify(SETTINGS.runners);
+  process.env.TROUPE_REWARDS = JSON.stringify(SETTINGS.rewards);
   project = await openProject({ home: root, databaseUrl: at.url });
   key = (await createKey(at.db, { name: 'http', scopes: ['admin'], expiresAt: null })).text;
   for (const { place, code, raw } of LETTERS)
@@ -96,6 +98,7 @@ afterAll(async () => {
   await working;
   delete process.env.TROUPE_NOTIFY;
   delete process.env.TROUPE_RUNNERS;
+  delete process.env.TROUPE_REWARDS;
   await project.close();
   await shell.remove();
   await at.close();

@@ -23,7 +23,7 @@ import { placeIn } from '../health/tracing/traceparent.ts';
 import { bufferedLedger } from '../ingestion/buffered-ledger.ts';
 import { type Ingestion, openIngestion } from '../ingestion/ingestion.ts';
 import { allOperations } from '../operations/catalogue.ts';
-import type { ReadContext } from '../operations/operation.ts';
+import type { ChangeContext, ReadContext } from '../operations/operation.ts';
 import { authorise } from './auth.ts';
 import { BODY_LIMIT } from './body.ts';
 import type { KeyRing } from './key-ring.ts';
@@ -90,6 +90,8 @@ export type AppOptions = OriginOptions & {
   readonly server?: ReadContext['server'];
   /** What the log outside the database records of itself. Default: it is not asked. */
   readonly topic?: ReadContext['topic'];
+  /** Where the log is read, if it lies outside the database. */
+  readonly source?: ChangeContext['source'];
   /** The folders of this Troupe. */
   readonly home?: ReadContext['home'];
   readonly version: string;

@@ -32,6 +32,9 @@ export type ReadContext = {
     readonly upstreams?: unknown;
     readonly trainings?: number;
     readonly threads?: number;
+    readonly host?: string;
+    readonly port?: number;
+    readonly kafka_partitions?: number;
     readonly runners?: Readonly<Record<string, unknown>> | null;
     readonly rewards?: Readonly<Record<string, unknown>> | null;
     readonly engines?: Readonly<Record<string, unknown>> | null;

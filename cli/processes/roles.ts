@@ -66,7 +66,7 @@ export const ROLES: Readonly<Record<string, Role>> = {
     const [{ storeHandlers }, { annotateHandler }, { chatEndpoint }] = await Promise.all([
       import('../../store/queue/jobs/handlers.ts'),
       import('../../store/evaluate/attribution/annotate.ts'),
-      import('../training/chat-endpoint.ts'),
+      import('../../api/operations/blame/chat-endpoint.ts'),
     ]);
     const annotate = annotateHandler(context, {
       askOf: (spec) => chatEndpoint(spec, process.env),

@@ -102,6 +102,7 @@ export async function openServing(context: Context, options: ServingOptions): Pr
     env: process.env,
     home: context.home,
     topic: () => topicOf(context),
+    source: context.source,
     version: VERSION,
     ingestOnly: role === 'ingest',
     ...(offload ? { offload } : {}),

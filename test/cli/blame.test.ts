@@ -87,7 +87,7 @@ describe('troupe blame', () => {
     expect(byName['judge-1 (who-and-when)']).toMatchObject({ agent: 0.5, step: 0.5, silent: 0, baseline: false });
     const people = await at.run(['blame', 'evaluate']);
     expect(people.out).toContain('longest (baseline)');
-    const listed = document(await at.run(['blame', 'list', '--episode', 'a', '--json'])).blames;
+    const listed = document(await at.run(['blame', 'list', '--episode', 'a', '--json'])).items;
     expect(listed.map((one: { says: string }) => one.says)).toEqual(
       expect.arrayContaining(['ann', 'failure_signs', 'judge-1']),
     );

@@ -78,7 +78,7 @@ export async function judge(
 }
 
 /** The episodes that a filter chooses, with a sentence on each value that nothing has. */
-async function chosenBy(db: Db, text: string) {
+export async function chosenBy(db: Db, text: string) {
   const { written, filter, warnings } = await readEpisodeFilter(db, text, 'filter');
   const one = await firstOf(db, episodesMeeting(filter).limit(1));
   const none = one === undefined ? [`No episode meets the filter ${filterText(written)}.`] : [];

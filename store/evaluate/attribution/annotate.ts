@@ -32,7 +32,7 @@ const DIAGNOSES: Readonly<Record<string, Diagnosis>> = {
   'who-and-when-step-by-step': stepByStep,
   'who-and-when-binary-search': binarySearch,
 };
-export const ANNOTATIONS = [...Object.keys(DIAGNOSES), 'mast'] as const;
+const ANNOTATIONS = [...Object.keys(DIAGNOSES), 'mast'] as const;
 
 const Limit = Type.Optional(Type.Union([Type.Integer({ minimum: 1 }), Type.Null()]));
 const AnnotateSpec = Type.Object({
@@ -49,8 +49,10 @@ const AnnotateSpec = Type.Object({
   concurrency: Type.Optional(Type.Integer({ minimum: 1, maximum: 64 })),
 });
 
+export type AnnotationRequest = Static<typeof AnnotateSpec>;
+
 /** @throws TroupeError `usage` naming the field that does not fit. */
-export const annotateSpec = (spec: unknown): Static<typeof AnnotateSpec> => checkedSpec(AnnotateSpec, spec);
+export const annotateSpec = (spec: unknown): AnnotationRequest => checkedSpec(AnnotateSpec, spec);
 
 const CONVERSATION_TOKENS = 24_000;
 const CONCURRENCY = 4;
@@ -87,38 +89,46 @@ type Episode = {
 };
 
 /** The handler of jobs of kind `annotate`. */
-export function annotateHandler(context: JobContext, { askOf, wait, signal, caughtUp }: AnnotateSettings): Handler {
-  return async (job, report) => {
-    const spec = annotateSpec(job.spec);
-    const { db } = context;
-    await caughtUp(db);
-    const key_env = spec.key_env ?? null;
-    const budget: TokenBudget = {
-      ask: askOf({ model: spec.model, endpoint: spec.endpoint, key_env }),
-      signal,
-      wait,
-      limits: { max_calls: spec.max_calls ?? null, max_tokens: spec.max_tokens ?? null },
-      spent: { calls: 0, input_tokens: 0, output_tokens: 0 },
-    };
-    const ids = spec.episodes ?? (await failedEpisodes(db));
-    const tally = { episodes: ids.length, cached: 0, annotated: 0, refused: 0, failed: 0 };
-    let stopped: string | null = null;
-    let failures = 0;
-    const waiting = [...ids];
-    const work = async () => {
-      for (let id = waiting.shift(); id !== undefined && stopped === null; id = waiting.shift()) {
-        const result = await annotateOne(context, budget, spec, id);
-        if (result.as === 'stopped') stopped ??= result.reason;
-        else tally[result.as]++;
-        if (result.as === 'refused') tally.annotated++;
-        failures = result.as === 'failed' ? failures + 1 : 0;
-        if (result.as === 'failed' && failures >= MOST_FAILURES) stopped ??= result.reason;
-        await report(tally.cached + tally.annotated + tally.failed, { ...tally, ...budget.spent });
-      }
-    };
-    await Promise.all(Array.from({ length: spec.concurrency ?? CONCURRENCY }, work));
-    return { ...tally, stopped, usage: budget.spent } satisfies AnnotationResult;
+export const annotateHandler =
+  (context: JobContext, settings: AnnotateSettings): Handler =>
+  (job, report) =>
+    annotate(context, annotateSpec(job.spec), settings, report);
+
+/** Annotates what was not annotated before. */
+export async function annotate(
+  context: JobContext,
+  spec: AnnotationRequest,
+  { askOf, wait, signal, caughtUp }: AnnotateSettings,
+  report: Parameters<Handler>[1],
+): Promise<AnnotationResult> {
+  const { db } = context;
+  await caughtUp(db);
+  const key_env = spec.key_env ?? null;
+  const budget: TokenBudget = {
+    ask: askOf({ model: spec.model, endpoint: spec.endpoint, key_env }),
+    signal,
+    wait,
+    limits: { max_calls: spec.max_calls ?? null, max_tokens: spec.max_tokens ?? null },
+    spent: { calls: 0, input_tokens: 0, output_tokens: 0 },
   };
+  const ids = spec.episodes ?? (await failedEpisodes(db));
+  const tally = { episodes: ids.length, cached: 0, annotated: 0, refused: 0, failed: 0 };
+  let stopped: string | null = null;
+  let failures = 0;
+  const waiting = [...ids];
+  const work = async () => {
+    for (let id = waiting.shift(); id !== undefined && stopped === null; id = waiting.shift()) {
+      const result = await annotateOne(context, budget, spec, id);
+      if (result.as === 'stopped') stopped ??= result.reason;
+      else tally[result.as]++;
+      if (result.as === 'refused') tally.annotated++;
+      failures = result.as === 'failed' ? failures + 1 : 0;
+      if (result.as === 'failed' && failures >= MOST_FAILURES) stopped ??= result.reason;
+      await report(tally.cached + tally.annotated + tally.failed, { ...tally, ...budget.spent });
+    }
+  };
+  await Promise.all(Array.from({ length: spec.concurrency ?? CONCURRENCY }, work));
+  return { ...tally, stopped, usage: budget.spent };
 }
 
 type Result =

@@ -14,8 +14,7 @@ import { crossValidate } from './cross-validate.ts';
 import { agreements, distributions, readModes } from './mast-agreement.ts';
 import { type Match, type ScoreRow, score } from './score.ts';
 
-export const GROUPINGS = ['origin', 'difficulty', 'coordination'] as const;
-export type Grouping = (typeof GROUPINGS)[number];
+export type Grouping = 'origin' | 'difficulty' | 'coordination';
 
 /** How cases are grouped. `coordination`: whether an agent of the team hands over to others. */
 const GROUP_OF: Readonly<Record<Grouping, (run: LabelledCase) => string>> = {

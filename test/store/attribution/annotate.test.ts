@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { chatEndpoint } from '../../../cli/training/chat-endpoint.ts';
+import { chatEndpoint } from '../../../api/operations/blame/chat-endpoint.ts';
 import { postgresLog } from '../../../ingest/log/postgres.ts';
 import {
   type AnnotationResult,
@@ -219,7 +219,7 @@ describe('annotation by a judge model', () => {
     );
     expect(rows[0]).toMatchObject({ keys: 0 });
     expect(Number(rows[0]!.all)).toBeGreaterThan(0);
-    await expect(annotate({ key_env: 'OTHER_KEY' })).rejects.toThrow('--key-env names OTHER_KEY, which is not set');
+    await expect(annotate({ key_env: 'OTHER_KEY' })).rejects.toThrow('key_env names OTHER_KEY, which is not set');
   });
 
   it('cuts a long conversation, the longest entries first, and says in the record what was left out', async () => {

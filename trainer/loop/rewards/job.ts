@@ -45,40 +45,43 @@ export type RewardSettings = {
   readonly scoring: Omit<Scoring, 'db' | 'signal'>;
   /** Resolves once the tables hold what was recorded before the call. */
   readonly caughtUp: (db: Db) => Promise<unknown>;
-  /** Once aborted no further episode is rewarded, and the job ends with those that are. */
-  readonly signal?: AbortSignal;
 };
 
-/** @returns handler of kind `reward`, whose result is `Rewarded` */
-export function rewardHandler(
+/** @returns handler of kind `reward` */
+export const rewardHandler =
+  (context: JobContext, settings: RewardSettings): Handler =>
+  (job, report, signal) =>
+    rewardRecorded(context, rewardSpec(job.spec), settings, report, signal);
+
+/** Rewards the episodes that have no reward. Once the signal is aborted it ends with those that are rewarded. */
+export async function rewardRecorded(
   context: JobContext,
-  { scorers, scoring, caughtUp, signal: stopped }: RewardSettings,
-): Handler {
+  { use, where, limit }: ReturnType<typeof rewardSpec>,
+  { scorers, scoring, caughtUp }: RewardSettings,
+  report: Parameters<Handler>[1],
+  signal: AbortSignal,
+): Promise<RewardReport> {
   const { db } = context;
-  return async (job, report, fenced): Promise<RewardReport> => {
-    const { use, where, limit } = rewardSpec(job.spec);
-    const signal = stopped ? AbortSignal.any([fenced, stopped]) : fenced;
-    const scorer = findScorer(scorers, use);
-    await caughtUp(db);
-    const episodes = await rowsOf(
-      db,
-      query
-        .selectFrom('facts.episodes as e')
-        .leftJoin('facts.tasks as t', 't.task_id', 'e.task_id')
-        .select('e.episode_id')
-        .where('e.closed', '=', true)
-        .where('e.reward', 'is', null)
-        .where(sql<boolean>`coalesce(e.outcome, '') not in ('error', 'timeout', 'aborted')`)
-        .where(lowerFilter(where))
-        .orderBy(sql`e.episode_id collate "C"`)
-        .$if(limit !== undefined, (rows) => rows.limit(limit!)),
-    );
-    const ids = episodes.map(({ episode_id }) => episode_id);
-    const looked = (rewarded: number, of: number) => report(of, { rewarded, of: ids.length });
-    const found = await rewardEpisodes(context, { ids, by: use, scorer }, { ...scoring, db, signal }, looked);
-    await caughtUp(db);
-    return { episodes: ids.length, ...found };
-  };
+  const scorer = findScorer(scorers, use);
+  await caughtUp(db);
+  const episodes = await rowsOf(
+    db,
+    query
+      .selectFrom('facts.episodes as e')
+      .leftJoin('facts.tasks as t', 't.task_id', 'e.task_id')
+      .select('e.episode_id')
+      .where('e.closed', '=', true)
+      .where('e.reward', 'is', null)
+      .where(sql<boolean>`coalesce(e.outcome, '') not in ('error', 'timeout', 'aborted')`)
+      .where(lowerFilter(where))
+      .orderBy(sql`e.episode_id collate "C"`)
+      .$if(limit !== undefined, (rows) => rows.limit(limit!)),
+  );
+  const ids = episodes.map(({ episode_id }) => episode_id);
+  const looked = (rewarded: number, of: number) => report(of, { rewarded, of: ids.length });
+  const found = await rewardEpisodes(context, { ids, by: use, scorer }, { ...scoring, db, signal }, looked);
+  await caughtUp(db);
+  return { episodes: ids.length, ...found };
 }
 
 /**

@@ -1,6 +1,6 @@
 /** Client of an OpenAI-compatible chat endpoint: one request, its response, and how long the server asks to wait. */
-import { got, TroupeError } from '../../errors.ts';
-import type { Ask, ChatAnswer } from '../../store/evaluate/attribution/chat.ts';
+import { got, TroupeError } from '../../../errors.ts';
+import type { Ask, ChatAnswer } from '../../../store/evaluate/attribution/chat.ts';
 
 /** A request that has no answer by then is one that failed. */
 const PATIENCE_MS = 120_000;
@@ -16,7 +16,7 @@ export function chatEndpoint(
 ): Ask {
   const key = key_env === null ? undefined : env[key_env];
   if (key_env !== null && !key) {
-    throw new TroupeError('usage', `--key-env names ${key_env}, which is not set in the environment.`);
+    throw new TroupeError('usage', `key_env names ${key_env}, which is not set in the environment.`);
   }
   const url = `${checkedEndpoint(endpoint)}/chat/completions`;
   const headers = { 'content-type': 'application/json', ...(key ? { authorization: `Bearer ${key}` } : {}) };
@@ -49,10 +49,10 @@ export function checkedEndpoint(endpoint: string): string {
   const expected = 'an address such as http://127.0.0.1:7717/v1, without name, password or query';
   const url = URL.canParse(address) ? new URL(address) : null;
   if (url !== null && (url.username !== '' || url.password !== '' || url.search !== '')) {
-    throw new TroupeError('usage', `--endpoint should be ${expected}; name the variable with the key by --key-env.`);
+    throw new TroupeError('usage', `endpoint should be ${expected}; name the variable with the key in key_env.`);
   }
   if (url === null || !/^https?:$/.test(url.protocol)) {
-    throw new TroupeError('usage', `--endpoint should be ${expected}, but it is ${got(endpoint)}.`);
+    throw new TroupeError('usage', `endpoint should be ${expected}, but it is ${got(endpoint)}.`);
   }
   return address;
 }

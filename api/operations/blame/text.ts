@@ -1,9 +1,16 @@
 /** What people read of attributions: tables of scores, of failure modes, and what a round of annotation did. */
-import { countText } from '../errors.ts';
-import type { AnnotationResult } from '../store/evaluate/attribution/annotate.ts';
-import type { AttributionReport, evaluateModes } from '../store/evaluate/attribution/evaluate.ts';
-import type { ScoreRow } from '../store/evaluate/attribution/score.ts';
-import { table } from './output.ts';
+import { countText } from '../../../errors.ts';
+import type { AnnotationResult } from '../../../store/evaluate/attribution/annotate.ts';
+import type { AttributionReport, evaluateModes } from '../../../store/evaluate/attribution/evaluate.ts';
+import type { ScoreRow } from '../../../store/evaluate/attribution/score.ts';
+import type { Printer } from '../operation.ts';
+import type { list } from './run.ts';
+
+export const listed = ({ items }: Awaited<ReturnType<typeof list>>, { table }: Printer): string =>
+  table(
+    ['episode', 'author', 'rank', 'agent', 'entry', 'step', 'value', 'reason'],
+    items.map((r) => [r.episode_id, r.says, r.rank, r.agent_id, r.entry, r.step_id, r.value, r.reason]),
+  );
 
 export function annotatedText({
   episodes,
@@ -26,15 +33,10 @@ export function annotatedText({
 const percent = (share: number | null): string => (share === null ? '–' : `${(100 * share).toFixed(1)} %`);
 const points = (value: number): string => `${value >= 0 ? '+' : '−'}${Math.abs(100 * value).toFixed(1)}`;
 
-export function scoresText({
-  cases,
-  unlabelled,
-  ambiguous,
-  agent_mismatch,
-  match,
-  groups,
-  coefficients,
-}: AttributionReport): string {
+export function scoresText(
+  { cases, unlabelled, ambiguous, agent_mismatch, match, groups, coefficients }: AttributionReport,
+  { table }: Printer,
+): string {
   const lines = [
     `${cases} labelled episodes (${agent_mismatch} whose label names another agent than the entry's), ${unlabelled} failed ones without a label, ${ambiguous} with labels that contradict each other. Match: ${match}. Intervals: 95 %, over tasks.`,
   ];
@@ -81,7 +83,10 @@ function scoreRow(one: ScoreRow): unknown[] {
   ];
 }
 
-export function modesText({ annotators, agreement }: Awaited<ReturnType<typeof evaluateModes>>): string {
+export function modesText(
+  { annotators, agreement }: Awaited<ReturnType<typeof evaluateModes>>,
+  { table }: Printer,
+): string {
   if (annotators.length === 0) return 'Nobody annotated by MAST: `troupe blame annotate --method mast` asks a model.';
   const codes = [...new Set(annotators.flatMap(({ modes }) => Object.keys(modes)))].sort();
   const rows = annotators.map(({ annotator, episodes, modes, categories }) => [
