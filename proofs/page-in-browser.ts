@@ -224,6 +224,7 @@ const NARROW = [
   ['episodes/hostile', 'Conversation'],
   ['episodes/strayed', 'Who did what'],
   ['compare', 'Name two checkpoints'],
+  ['docs/schedule.add', 'Needs the scope'],
   ['runs', 'troupe plan run'],
   ['releases', 'Nothing has been released yet'],
   ['schedules', 'Next:'],

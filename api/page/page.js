@@ -1,5 +1,6 @@
 /** The page: which view an address names, and how it is shown. A view calls only this server; the event `again` reads it once more. */
 import { compare } from './compare.js';
+import { docs } from './docs.js';
 import { make, notice, status } from './elements.js';
 import { episode } from './episode.js';
 import { episodes } from './episodes.js';
@@ -19,6 +20,7 @@ const PAGES = [
   [/^\/compare$/, compare, 'Compare'],
   [/^\/schedules$/, schedules, 'Schedules'],
   [/^\/sql$/, sql, 'SQL'],
+  [/^\/docs(?:\/(.+))?$/, docs, 'API'],
 ];
 
 const NOWHERE = [/^/, () => [notice('There is no such page. ', make('a', { href: '#/' }, 'Episodes'))], 'Not found'];

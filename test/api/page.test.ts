@@ -539,6 +539,24 @@ describe('the page', () => {
     await shows('calls find {"city": "Oslo"}');
   });
 
+  it('lists every operation at /docs, with its input, output, scope and examples', async () => {
+    const { headers, statusCode } = await at.app.inject('/docs');
+    expect([statusCode, headers.location]).toEqual([302, '/#/docs']);
+    page.go('#/docs/schedule.pause');
+    await shows('Needs the scope train');
+    const { paths } = (await at.app.inject('/openapi.json')).json();
+    const documented = Object.values(paths as Record<string, object>).flatMap((one) =>
+      Object.values(one).flatMap(({ operationId }) => operationId ?? []),
+    );
+    const shown = page.main.all('details');
+    expect(shown.map((one) => one.all('code')[0]!.textContent)).toEqual(expect.arrayContaining(documented));
+    expect(shown).toHaveLength(documented.length);
+    const [open, ...others] = shown.filter((one) => one.getAttribute('open') !== null);
+    expect(others).toEqual([]);
+    expect(open!.textContent).toMatch(/POST \/v1\/schedules\/\{name\}\/pause.*reason.*body.*string, required/s);
+    expect(open!.all('pre')[0]!.textContent).toContain(`-d '{"reason":`);
+  });
+
   it('says what went wrong, and tries again', async () => {
     page.go('#/episodes/nobody');
     await shows('There is no episode "nobody".');

@@ -15,6 +15,16 @@ const POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 export function pageRoutes(app: FastifyInstance): void {
+  app.get(
+    '/docs',
+    documented({
+      summary: 'The operations, on the page.',
+      tag: 'page',
+      scope: 'read',
+      answers: { 302: { about: 'there' } },
+    }),
+    async (_request, reply) => reply.redirect('/#/docs'),
+  );
   for (const { url, file, type, summary } of FILES) {
     const body = readFileSync(new URL(file, FOLDER));
     app.get(
