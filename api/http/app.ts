@@ -37,6 +37,7 @@ import { artifactRoutes } from './routes/artifacts.ts';
 import { eventRoutes } from './routes/events.ts';
 import { gatewayRoutes } from './routes/gateway.ts';
 import { healthRoutes } from './routes/health.ts';
+import { mcpRoutes } from './routes/mcp.ts';
 import { operationContext, operationRoutes } from './routes/operations.ts';
 import { otlpRoutes } from './routes/otlp.ts';
 import { pageRoutes } from './routes/page.ts';
@@ -234,6 +235,7 @@ async function mainRoutes(
   roundRoutes(app, db);
   const context = operationContext({ ...options, reader });
   operationRoutes(app, await allOperations(), context, { sql: sqlRoute(reader) });
+  mcpRoutes(app, context);
   artifactRoutes(app, db);
   pageRoutes(app);
 }
