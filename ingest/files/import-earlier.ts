@@ -9,7 +9,7 @@ import type { Draft } from '../events/events.ts';
 import { canonicalJson, hashId, sha256 } from '../events/json.ts';
 import { parseOwn, writtenJson } from '../events/spelling.ts';
 import { FORMATS } from '../formats/catalogue.ts';
-import type { Conversion, Format } from '../formats/kit/format.ts';
+import { type Conversion, type Format, restates } from '../formats/kit/format.ts';
 import { joinParts, type Part } from '../formats/kit/join-parts.ts';
 import type { ArtifactStore, Originals } from '../log/log.ts';
 import type { Member } from './import-gather.ts';
@@ -201,7 +201,7 @@ function staleOf(format: Format, before: readonly Conversion[], now: Conversion)
   const tasks = new Set(now.drafts.map(taskIn));
   const isStale = (draft: Draft): boolean =>
     !kept.has(draft.id) &&
-    (!format.restates.has(draft.name) || (draft.name === 'task.defined' && tasks.has(taskIn(draft))));
+    (!restates(format, draft.name) || (draft.name === 'task.defined' && tasks.has(taskIn(draft))));
   return [
     ...new Map(before.flatMap(({ drafts }) => drafts.filter(isStale).map((draft) => [draft.id, draft]))).values(),
   ];

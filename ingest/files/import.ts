@@ -9,7 +9,7 @@ import type { Event, EventName } from '../events/events.ts';
 import { canonicalJson } from '../events/json.ts';
 import { createRedactor, type Redactor } from '../events/redact.ts';
 import { FORMATS, formatNamed, recognise } from '../formats/catalogue.ts';
-import type { Conversion, Format, Head } from '../formats/kit/format.ts';
+import { type Conversion, type Format, type Head, restates } from '../formats/kit/format.ts';
 import { joinParts, type Part } from '../formats/kit/join-parts.ts';
 import type { ArtifactStore, EventLog, IngestLedger, Originals } from '../log/log.ts';
 import { type EpisodeRule, withEpisodes } from '../traces/otlp/episode-rules.ts';
@@ -258,7 +258,7 @@ class FileImport {
         await this.#batches.refuse(refusal, place, alone ? raw : Buffer.from(JSON.stringify(encodeEnvelope(draft))));
         continue;
       }
-      const restated = format.restates.has(event.name) && this.#statedBefore(event);
+      const restated = restates(format, event.name) && this.#statedBefore(event);
       if (!converted.repeated && !restated) this.#tally.add(event);
       if (this.#options.dryRun && !converted.repeated) countUnmapped(this.#unmapped, format, draft);
       if (restated) continue;

@@ -22,5 +22,5 @@ export const troupeEvents: Format = {
     const draft = { ...known, id, source, time, data } as Draft;
     return { drafts: [draft], refusals: [], raw: null, repeated: ordinal > 0 };
   },
-  restates: new Set(),
+  restates: [],
 };

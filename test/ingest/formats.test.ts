@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { EventName } from '../../ingest/events/events.ts';
 import { canonicalJson } from '../../ingest/events/json.ts';
 import { FORMATS, formatNamed, recognise } from '../../ingest/formats/catalogue.ts';
-import type { RestoredEvent } from '../../ingest/formats/kit/format.ts';
+import { type RestoredEvent, restates } from '../../ingest/formats/kit/format.ts';
 import { taskIdOfText } from '../../ingest/formats/kit/native.ts';
 import { expectBelow } from '../support/measured.ts';
 import { completion, FAILURE_LOG, SERVICE_RUN } from './support/native-samples.ts';
@@ -37,8 +37,7 @@ describe('a format', () => {
     ] as const) {
       const ids = (ordinal: number) => convert(format, value, ordinal).drafts.map((draft) => draft.id);
       expect(ids(0)).toEqual(ids(0));
-      const restated = formatNamed(format).restates;
-      const own = convert(format, value, 1).drafts.filter((draft) => !restated.has(draft.name));
+      const own = convert(format, value, 1).drafts.filter((draft) => !restates(formatNamed(format), draft.name));
       expect(own.filter((draft) => ids(0).includes(draft.id))).toEqual([]);
     }
   });

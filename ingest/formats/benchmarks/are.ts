@@ -34,7 +34,6 @@ export const are: Format = {
     'traces of Meta Agents Research Environments and GAIA2: {version, metadata, completed_events, world_logs}; lite form',
   recognises: ({ records }) => records.some((record) => isTrace(record) || isLite(record)),
   convert,
-  restates: new Set(['task.defined']),
 };
 
 /** What is known of the agents and of the task besides the events. */

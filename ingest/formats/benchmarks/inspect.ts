@@ -34,7 +34,6 @@ export const inspect: Format = {
     'Inspect AI logs, .eval or JSON: {version, status, eval, plan, results, samples: [{id, epoch, input, messages, events}]}',
   recognises: ({ records }) => records.some(isLog),
   convert,
-  restates: new Set(['task.defined']),
 };
 
 /** The log of one sample of an archive: of its header what the events of a sample are made of. */

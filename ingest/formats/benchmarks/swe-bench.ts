@@ -32,7 +32,6 @@ export const sweBench: Format = {
     records.some((row) => isInstance(row) || isPrediction(row) || isKeyed(row, isPrediction) || isKeyed(row, isReport)),
   gathers: () => 'folder',
   convert,
-  restates: new Set(['task.defined']),
 };
 
 /** What a record is about, with the record as it is kept. */

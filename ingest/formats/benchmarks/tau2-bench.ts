@@ -44,7 +44,7 @@ export const tau2Bench: Format = {
   recognises: ({ records }) => records.some((record) => isResults(record) || isSimulation(record)),
   gathers: ({ records }: Head) => (records.every(isComplete) ? null : `import:${NAME}`),
   convert,
-  restates: new Set(['task.defined', 'team.defined']),
+  restates: ['task.defined', 'team.defined'],
 };
 
 function convert(record: NativeRecord): Conversion {

@@ -9,8 +9,8 @@ import { asText, canonicalJson, given, hashId, isRecord, type JsonObject, ownOf,
 import { writtenJson } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { readArguments } from '../kit/chat-message.ts';
-import type { Conversion, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
-import { marksOf } from '../kit/marks.ts';
+import type { Conversion, NativeRecord, NativeRefusal } from '../kit/format.ts';
+import { lineFormat } from '../kit/lines.ts';
 import { refusal, refused, revisedEmitter } from '../kit/native.ts';
 import { Reader } from '../kit/reader.ts';
 import { NO_TOKEN_IDS, taskOf, timeOfText } from '../kit/run.ts';
@@ -30,47 +30,34 @@ import {
 const NAME = 'agentscope';
 const emit = revisedEmitter(NAME);
 
-export const agentscope: Format = {
+export const agentscope = lineFormat({
   name: NAME,
   summary: 'AgentScope messages, one a line: {id, name, role, content: text or blocks, timestamp | created_at}',
-  recognises: ({ records }) =>
-    records.some(
-      (record) =>
-        isState(record) ||
-        memoryIn(record) !== null ||
-        (isRecord(record) &&
-          'name' in record &&
-          'role' in record &&
-          'content' in record &&
-          'metadata' in record &&
-          ('timestamp' in record || 'created_at' in record)),
-    ),
-  gathers: () => 'file',
+  isLine: (line) =>
+    isState(line) ||
+    memoryIn(line) !== null ||
+    (isRecord(line) &&
+      ['name', 'role', 'content', 'metadata'].every((name) => name in line) &&
+      ('timestamp' in line || 'created_at' in line)),
   joins: {
     names: namesOf,
-    episodes: namesOf,
     marks: (message) => {
       const blocks = placed([message]).flatMap(({ native }) =>
         badMessage(native) === null ? blocksOf((native as JsonObject).content) : [],
       );
       const ids = (is: (type: string) => boolean) => blocks.filter(({ type }) => is(type)).map(({ id }) => id);
-      return marksOf(
-        ids((type) => CALLS.has(type)),
-        ids((type) => type === 'tool_result'),
-      );
+      return [ids((type) => CALLS.has(type)), ids((type) => type === 'tool_result')];
     },
     timeOf: (message) => whenOf(message) ?? null,
     needsName: false,
   },
   convert,
-  restates: new Set(['task.defined']),
-};
+});
 
 /** `at` is the number of the message in its run. */
 type Turn = { readonly at: number; readonly message: JsonObject; readonly blocks: readonly Block[] };
 
-function convert(record: NativeRecord): Conversion {
-  const list = Array.isArray(record.value) ? record.value : [record.value];
+function convert(list: readonly unknown[], record: NativeRecord): Conversion {
   if (list.length === 0) return refused(refusal('bad_shape', '', 'at least one message', list));
   const messages = placed(list);
   const runs = [...statesIn(list)].map(([session, states]) => runOf(record, contextOf(states), { session, states }));
@@ -80,7 +67,6 @@ function convert(record: NativeRecord): Conversion {
     refusals: runs.flatMap(({ refusals }) => refusals),
     raw: null,
     bodies: runs.flatMap(({ bodies = [] }) => bodies),
-    repeated: record.ordinal > 0,
   };
 }
 

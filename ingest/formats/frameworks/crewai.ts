@@ -8,7 +8,7 @@ import { writtenArguments } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { badMessage, type ChatMessage, toMessage } from '../kit/chat-message.ts';
 import type { Conversion, NativeRecord } from '../kit/format.ts';
-import { marksOf } from '../kit/marks.ts';
+import { joinsOf } from '../kit/lines.ts';
 import { recordId, revisedEmitter } from '../kit/native.ts';
 import { format, isWhole, type Reader, unreadable } from '../kit/reader.ts';
 import { NO_TOKEN_IDS, taskOf } from '../kit/run.ts';
@@ -32,14 +32,12 @@ export const crewai = format({
   called: 'a trace batch object',
   recognises: (record) => isBatch(record) || isCrewLogEntry(record) || isCrewOutput(record),
   gathers: ({ records }) => (records.length > 0 && records.every(isCrewLogEntry) ? 'file' : null),
-  joins: {
+  // Neither ids nor the task of an entry identify its run: a log grows, and no part of it stands alone.
+  joins: joinsOf({
     names: (entries) => logsIn(NAME, entries),
-    episodes: (entries) => logsIn(NAME, entries),
-    // Neither ids nor the task of an entry identify its run: a log grows, and no part of it stands alone.
-    marks: () => marksOf([], []),
-    timeOf: (entry) => (isRecord(entry) && typeof entry.timestamp === 'string' ? entry.timestamp : null),
+    timeOf: ({ timestamp }) => (typeof timestamp === 'string' ? timestamp : null),
     needsName: false,
-  },
+  }),
   convert: (row, record) =>
     isCrewOutput(row.native) ? convertCrewOutput(emit, NAME, row, record) : convertBatch(row, record),
   convertAll: (entries, record) => convertCrewLog(emit, NAME, entries, record),

@@ -26,7 +26,6 @@ export const openaiAgents: Format = {
   gathers: () => `import:${NAME}`,
   rereads: listed,
   convert: (record) => readOpenaiAgents(listsOf(record.value).flat()).converted(),
-  restates: new Set(['task.defined']),
 };
 
 const isItem = (value: unknown): boolean =>

@@ -6,17 +6,9 @@
 import { canonicalJson, hashId, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { writtenJson } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
-import {
-  type Conversion,
-  type Format,
-  type JoinRules,
-  listed,
-  listsOf,
-  type NativeRecord,
-  type NativeRefusal,
-} from '../kit/format.ts';
+import { type Conversion, type Format, listed, listsOf, type NativeRecord, type NativeRefusal } from '../kit/format.ts';
 import { joinParts, type Part } from '../kit/join-parts.ts';
-import { marksOf } from '../kit/marks.ts';
+import { joinsOf } from '../kit/lines.ts';
 import { badIdentifier, refusal, revisedEmitter } from '../kit/native.ts';
 import { NO_TOKEN_IDS, taskOf, timeOfSeconds } from '../kit/run.ts';
 import { Trace } from '../kit/trace.ts';
@@ -69,7 +61,6 @@ export const redel: Format = {
   rereads: (stored) =>
     isRecord(stored) ? [...listed(stored.events), ...(stored.state == null ? [] : [stored.state])] : [],
   convert,
-  restates: new Set(['task.defined']),
 };
 
 type PlacedState = { readonly state: JsonObject; readonly at: number };
@@ -125,19 +116,15 @@ const HEADLESS =
   'kani_spawn of the first agent, with which a session begins; of a log that was cut, put all parts in one folder and import that';
 
 /** The id of a session stands at its end, if at all, so its logs are recognised by their first agent and the agents in them. */
-const LOGS: JoinRules = {
+const LOGS = joinsOf({
   names: (lines) =>
     lines
       .flatMap((line) => (isRecord(line) && line.type === 'kani_spawn' && line.depth === 0 ? [line.id] : []))
       .filter(isIdentifier)
       .slice(0, 1),
-  marks: (line) => {
-    if (!isRecord(line)) return marksOf([], []);
-    return marksOf(line.type === 'kani_spawn' ? [line.id] : [], [line.id, line.parent]);
-  },
-  timeOf: (line) => (isRecord(line) ? timeOfSeconds(line.timestamp) : null),
-  needsName: true,
-};
+  marks: ({ type, id, parent }) => [type === 'kani_spawn' ? [id] : [], [id, parent]],
+  timeOf: ({ timestamp }) => timeOfSeconds(timestamp),
+});
 
 const sessionIdOf = ({ events }: Log): unknown =>
   events.map(({ event }) => (event.type === 'round_complete' ? event.session_id : undefined)).find(isIdentifier);

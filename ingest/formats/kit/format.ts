@@ -76,8 +76,8 @@ export type Format = {
   /** Formats from whose runs a record of this one is often made, with their id: one of the two is recorded, the other refused. */
   readonly restatesRunsOf?: readonly string[];
   readonly convert: (record: NativeRecord) => Conversion;
-  /** Events that many records state in equal words, such as the task of each attempt: emitted once per import. */
-  readonly restates: ReadonlySet<EventName>;
+  /** Events that many records state in equal words, emitted once per import; without it the task, which each attempt states. */
+  readonly restates?: readonly EventName[];
   /** The way back, for two-way formats: all events of one episode to native records. */
   readonly write?: (episode: readonly RestoredEvent[]) => readonly unknown[];
   /** How many calls of an episode `write` leaves out. */
@@ -89,14 +89,14 @@ export type JoinRules = {
   /** What these lines call their run; parts of one run share a name. Empty where the lines do not say. */
   readonly names: (lines: readonly unknown[]) => readonly string[];
   /** Ids that a line holds, and ids of other lines that it refers to. */
-  readonly marks: (line: unknown) => Marks;
+  readonly marks: (line: unknown) => { readonly holds: readonly string[]; readonly refers: readonly string[] };
   /** A text that sorts by time; null where the line has no time. */
   readonly timeOf: (line: unknown) => string | null;
   /** True where lines without a name cannot be a run of their own. */
   readonly needsName: boolean;
 };
 
-type Joins = JoinRules & {
+export type Joins = JoinRules & {
   /** The episodes whose stored records may hold other parts of the run. */
   readonly episodes: (lines: readonly unknown[]) => readonly string[];
   /** The lines of a stored record, where it is not the list of them. */
@@ -110,7 +110,6 @@ type Joins = JoinRules & {
     readonly responses: readonly string[];
   };
 };
-export type Marks = { readonly holds: readonly string[]; readonly refers: readonly string[] };
 
 /** The records of a gathered folder, file by file; a record that was not gathered is a file of its own. */
 export const listsOf = (value: unknown): readonly (readonly unknown[])[] =>
@@ -118,3 +117,7 @@ export const listsOf = (value: unknown): readonly (readonly unknown[])[] =>
 
 /** The items of a stored original that is a list. */
 export const listed = (stored: unknown): readonly unknown[] => (Array.isArray(stored) ? stored : []);
+
+/** Whether many records of a format state this event in equal words. */
+export const restates = ({ restates: names = ['task.defined'] }: Format, name: EventName): boolean =>
+  names.includes(name);

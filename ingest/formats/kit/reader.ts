@@ -3,7 +3,6 @@
  * of another type than the one it is taken as is not taken; null says nothing and is in no rest.
  */
 import type { Refusal } from '../../../errors.ts';
-import type { EventName } from '../../events/events.ts';
 import { isRecord, put } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
 import type { Conversion, Format, Head, NativeRecord, NativeRefusal } from './format.ts';
@@ -215,7 +214,7 @@ export class Reader {
   }
 }
 
-type Declaration = Omit<Format, 'recognises' | 'convert' | 'restates'> & {
+type Declaration = Omit<Format, 'recognises' | 'convert'> & {
   /** Whether an object, one of this head, is a record of this format. */
   readonly recognises: (record: Native, head: Head) => boolean;
   /** What a record is, for the refusal of one that is no object. */
@@ -223,21 +222,11 @@ type Declaration = Omit<Format, 'recognises' | 'convert' | 'restates'> & {
   readonly convert: (record: Reader, native: NativeRecord) => Conversion;
   /** All records of what `gathers` names, as one. Without it each record is read on its own. */
   readonly convertAll?: (records: readonly unknown[], native: NativeRecord) => Conversion;
-  /** Without it the task. */
-  readonly restates?: readonly EventName[];
 };
 
 /** A format whose records are objects, each read on its own. What is {@link Unreadable} in one refuses it. */
-export const format = ({
-  recognises,
-  called,
-  convert,
-  convertAll,
-  restates = ['task.defined'],
-  ...declared
-}: Declaration): Format => ({
+export const format = ({ recognises, called, convert, convertAll, ...declared }: Declaration): Format => ({
   ...declared,
-  restates: new Set(restates),
   recognises: (head) => head.records.some((record) => isRecord(record) && recognises(record, head)),
   convert: (record) => {
     try {

@@ -11,8 +11,8 @@ import { isRecord, type JsonObject, without } from '../../events/json.ts';
 import { pushAll } from '../../events/push-all.ts';
 import { writtenJson } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
-import type { Conversion, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
-import { marksOf } from '../kit/marks.ts';
+import type { Conversion, NativeRecord, NativeRefusal } from '../kit/format.ts';
+import { lineFormat } from '../kit/lines.ts';
 import { refusal, refused, revisedEmitter } from '../kit/native.ts';
 import { NO_TOKEN_IDS, taskOf, timeOfText } from '../kit/run.ts';
 import { type Run, Trace } from '../kit/trace.ts';
@@ -33,31 +33,27 @@ import { addThread, hasGap, isHeadless, placeOf } from './claude-code-thread.ts'
 
 const NAME = 'claude-code';
 
-export const claudeCode: Format = {
+export const claudeCode = lineFormat({
   name: NAME,
   summary: 'Claude Code sessions and their sub-agents: lines of {type, message, uuid, parentUuid, sessionId}',
-  recognises: ({ records }) => records.some(isSessionLine),
-  gathers: () => 'file',
+  isLine: isSessionLine,
   joins: {
     names: (lines) => namesOf(lines).map(([session, agent]) => JSON.stringify([session, agent])),
     episodes: (lines) => [...new Set(namesOf(lines).map(([session]) => session))],
-    marks: (line) =>
-      isRecord(line) ? marksOf([line.uuid], [line.parentUuid, line.logicalParentUuid]) : marksOf([], []),
-    timeOf: (line) => (isRecord(line) ? timeOfText(line.timestamp) : null),
-    needsName: true,
+    marks: ({ uuid, parentUuid, logicalParentUuid }) => [[uuid], [parentUuid, logicalParentUuid]],
+    timeOf: ({ timestamp }) => timeOfText(timestamp),
     originals: originalsIn,
   },
   convert,
-  restates: new Set(['task.defined']),
-};
+});
 
-function convert(record: NativeRecord): Conversion {
-  const list = listOf(record);
+function convert(list: readonly unknown[], record: NativeRecord): Conversion {
   const copies = copiesIn(list);
   const originOf = (fields: JsonObject) => idsOf(fields).flatMap((id) => record.copied?.get(id) ?? [])[0];
   const workflow = record.path === undefined ? undefined : WORKFLOW.exec(record.path)?.[1];
   const converted = convertSessions(
     NAME,
+    list,
     record,
     (native, seq) => {
       if (!isRecord(native)) return [{ seq, fields: native as never }];
@@ -70,22 +66,20 @@ function convert(record: NativeRecord): Conversion {
   return { ...converted, unread };
 }
 
-const listOf = ({ value }: NativeRecord): readonly unknown[] => (Array.isArray(value) ? value : [value]);
-
 /** The sessions in a file whose records are lines in the manner of Claude Code, or are made such: `linesOf` begins with its own line. */
 export function convertSessions(
   name: string,
+  list: readonly unknown[],
   record: NativeRecord,
-  linesOf: (native: unknown, seq: number, list: readonly unknown[]) => readonly Line[],
+  linesOf: (native: unknown, seq: number) => readonly Line[],
   besideOf: (session: string, lines: readonly Line[]) => Omit<Beside, 'broken'>,
 ): Conversion {
-  const list = listOf(record);
   const refusals: NativeRefusal[] = [];
   const sessions = new Map<string, Line[]>();
   const seen = new Set<unknown>();
   const broken = new Set<unknown>();
   for (const [seq, native] of list.entries()) {
-    const lines = linesOf(native, seq, list);
+    const lines = linesOf(native, seq);
     const { fields } = lines[0]!;
     const bad = lines.map((line) => badLine(line.fields)).find((one) => one !== null);
     if (bad) {
@@ -109,7 +103,7 @@ export function convertSessions(
     const trace = new Trace(revisedEmitter(name), name, { ...record, canonical: raw! }, id);
     return sessionDrafts(name, trace, lines, { broken: broken.has(id), ...besideOf(id, lines) });
   });
-  return { drafts, refusals, raw, repeated: record.ordinal > 0 };
+  return { drafts, refusals, raw };
 }
 
 /** The sessions in these lines, each with the agent whose file they are of: null for the main agent's, which older sub-agents share. */

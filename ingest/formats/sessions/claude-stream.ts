@@ -5,8 +5,8 @@
  */
 import { asText, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
-import type { Conversion, Format, NativeRecord } from '../kit/format.ts';
-import { marksOf } from '../kit/marks.ts';
+import type { Conversion, NativeRecord } from '../kit/format.ts';
+import { lineFormat } from '../kit/lines.ts';
 import { convertSessions } from './claude-code.ts';
 import { blocksOf, type Line } from './claude-code-lines.ts';
 
@@ -22,23 +22,15 @@ const isStreamed = (record: unknown): record is JsonObject =>
 
 const isSaid = ({ message }: JsonObject): boolean => isRecord(message) && 'content' in message;
 
-export const claudeStream: Format = {
+export const claudeStream = lineFormat({
   name: NAME,
   summary: 'Output of Claude Code and its Agent SDK as stream-json: lines of {type, message, session_id, uuid}',
-  recognises: ({ records }) => records.some(isStreamed),
-  gathers: () => 'file',
-  joins: {
-    names: sessionsIn,
-    episodes: sessionsIn,
-    // Neither times nor references: the parts of a stream are known, their order is not. A file grows, and is read again whole.
-    marks: () => marksOf([], []),
-    timeOf: () => null,
-    needsName: true,
-  },
+  isLine: isStreamed,
+  // Neither times nor references: the parts of a stream are known, their order is not. A file grows, and is read again whole.
+  joins: { names: sessionsIn },
   restatesRunsOf: ['claude-code'],
   convert,
-  restates: new Set(['task.defined']),
-};
+});
 
 function sessionsIn(lines: readonly unknown[]): string[] {
   return [
@@ -46,13 +38,13 @@ function sessionsIn(lines: readonly unknown[]): string[] {
   ];
 }
 
-function convert(record: NativeRecord): Conversion {
-  const list = Array.isArray(record.value) ? (record.value as unknown[]) : [record.value];
+function convert(list: readonly unknown[], record: NativeRecord): Conversion {
   const facts = { ends: endsIn(list), agents: agentsIn(list) };
   /** The line before, by session and agent. */
   const before = new Map<string, string>();
   return convertSessions(
     NAME,
+    list,
     record,
     (native, seq) => {
       const fields = sessionLine(native, seq, facts, list[seq + 1]);

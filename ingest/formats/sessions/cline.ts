@@ -6,8 +6,8 @@
  */
 import { canonicalJson, given, hashId, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
-import type { Conversion, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
-import { marksOf } from '../kit/marks.ts';
+import type { Conversion, NativeRecord, NativeRefusal } from '../kit/format.ts';
+import { lineFormat } from '../kit/lines.ts';
 import { refusal, refused, revisedEmitter } from '../kit/native.ts';
 import { NO_TOKEN_IDS, taskOf, timeOfSeconds } from '../kit/run.ts';
 import { Trace } from '../kit/trace.ts';
@@ -36,23 +36,20 @@ const isTaskMessage = (record: unknown): record is JsonObject =>
 const isShown = (record: unknown): boolean =>
   isRecord(record) && (record.type === 'say' || record.type === 'ask') && typeof record.ts === 'number';
 
-export const cline: Format = {
+export const cline = lineFormat({
   name: NAME,
   summary: 'Sessions of Cline {sessionId, agent, messages}; api_conversation_history.json of Cline and Roo Code',
-  recognises: ({ records, shape }) =>
-    shape === 'array' ? records.some((record) => isTaskMessage(record) || isShown(record)) : records.some(isSession),
+  isLine: (line, shape) => (shape === 'array' ? isTaskMessage(line) || isShown(line) : isSession(line)),
   gathers: ({ shape }) => (shape === 'array' ? 'file' : null),
   joins: {
     names: (messages) => (isBegun(messages) ? [nameOf(messages)] : []),
     episodes: (messages) => [nameOf(messages)],
     // Messages have neither ids nor their task: a conversation grows, and no later part of it names it.
-    marks: () => marksOf([], []),
-    timeOf: (message) => timeOfMs(isRecord(message) ? message.ts : undefined),
+    timeOf: ({ ts }) => timeOfMs(ts),
     needsName: false,
   },
   convert,
-  restates: new Set(['task.defined']),
-};
+});
 
 const nameOf = (messages: readonly unknown[]): string => hashId(NAME, canonicalJson(messages[0] ?? null));
 const timeOfMs = (ts: unknown): string | null => (typeof ts === 'number' ? timeOfSeconds(ts / 1000) : null);
@@ -63,11 +60,11 @@ function isBegun([first]: readonly unknown[]): boolean {
   return badLine(line) === null && promptOf(line as JsonObject) !== null;
 }
 
-function convert(record: NativeRecord): Conversion {
-  const value = record.value;
-  if (Array.isArray(value) && value.length > 0 && value.every(isShown))
+function convert(list: readonly unknown[], record: NativeRecord): Conversion {
+  const { value } = record;
+  if (Array.isArray(value) && list.length > 0 && list.every(isShown))
     return { drafts: [], refusals: [], raw: null, unread: ['ui_messages.json'] };
-  const session: JsonObject = isSession(value) ? value : { messages: Array.isArray(value) ? value : [value] };
+  const session: JsonObject = isSession(value) ? value : { messages: list };
   const messages = session.messages as readonly unknown[];
   const named = isIdentifier(session.sessionId) ? session.sessionId : null;
   const episodeId = named ?? nameOf(messages);
@@ -108,7 +105,7 @@ function convert(record: NativeRecord): Conversion {
     ],
     finished: { outcome: 'unknown' } as const,
   };
-  return { ...trace.finish(run, refusals), repeated: record.ordinal > 0 };
+  return trace.finish(run, refusals);
 }
 
 /** What ended an answer early: Cline and Roo Code write it behind the text that had come. */

@@ -5,8 +5,8 @@
  */
 import { asText, hashId, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
-import type { Conversion, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
-import { marksOf } from '../kit/marks.ts';
+import type { Conversion, NativeRecord, NativeRefusal } from '../kit/format.ts';
+import { lineFormat, readLines } from '../kit/lines.ts';
 import { refusal, refused, revisedEmitter } from '../kit/native.ts';
 import { NO_TOKEN_IDS } from '../kit/run.ts';
 import { Trace } from '../kit/trace.ts';
@@ -32,24 +32,15 @@ function badEvent(line: unknown): NativeRefusal | null {
   return isItem ? null : refusal('bad_shape', 'item', 'an item {id, type}', item);
 }
 
-export const codexExec: Format = {
+export const codexExec = lineFormat({
   name: NAME,
   summary: 'Output of codex exec --json: lines of {type: thread.started | item.completed | turn.completed …}',
-  recognises: ({ records }) =>
-    records.some((line) => isRecord(line) && line.type !== 'error' && badEvent(line) === null && isTelling(line)),
-  gathers: () => 'file',
-  joins: {
-    names: threadsIn,
-    episodes: threadsIn,
-    // Items are counted from one in each file, and only the first line names the thread: a file grows, and is read again whole.
-    marks: () => marksOf([], []),
-    timeOf: () => null,
-    needsName: true,
-  },
+  isLine: (line) => isRecord(line) && line.type !== 'error' && badEvent(line) === null && isTelling(line),
+  // Items are counted from one in each file, and only the first line names the thread: a file grows, and is read again whole.
+  joins: { names: threadsIn },
   restatesRunsOf: ['codex'],
   convert,
-  restates: new Set(['task.defined']),
-};
+});
 
 function threadsIn(lines: readonly unknown[]): string[] {
   const started = lines.find((line) => isRecord(line) && line.type === 'thread.started');
@@ -59,24 +50,21 @@ function threadsIn(lines: readonly unknown[]): string[] {
 /** Programs beside have events of these names; a turn alone says too little. */
 const isTelling = ({ type, usage }: JsonObject): boolean => !/^turn\./.test(asText(type)) || isRecord(usage);
 
-function convert(record: NativeRecord): Conversion {
-  const list = Array.isArray(record.value) ? (record.value as unknown[]) : [record.value];
+function convert(list: readonly unknown[], record: NativeRecord): Conversion {
   const refusals: NativeRefusal[] = [];
-  const lines = list.flatMap((line, seq) => {
-    const bad = badEvent(line);
-    if (bad) refusals.push({ ...bad, at: seq });
-    return bad ? [] : [{ seq, event: line as JsonObject }];
-  });
+  const lines = readLines(list, badEvent, refusals);
   const [thread] = threadsIn(list);
   if (thread === undefined) return refused(...refusals, refusal('bad_shape', '', 'a line thread.started', list));
   const trace = new Trace(emit, NAME, record, thread);
-  const items = lines.flatMap(({ event }) => (isRecord(event.item) ? [event.item as Item] : []));
+  const items = lines.flatMap(({ fields: { item } }) => (isRecord(item) ? [item as Item] : []));
   const first = items.find(({ type }) => type !== 'error');
   // A thread that goes on in another file counts its items anew.
   const reading = new ThreadReading(trace, hashId(NAME, first ?? null).slice(0, 8));
-  for (const { seq, event } of lines) reading.take(seq, event);
+  for (const { seq, fields } of lines) reading.take(seq, fields);
   reading.close();
-  const end = lines.findLast(({ event }) => /^(?:turn\.(?:completed|failed)|error)$/.test(asText(event.type)))?.event;
+  const end = lines.findLast(({ fields }) =>
+    /^(?:turn\.(?:completed|failed)|error)$/.test(asText(fields.type)),
+  )?.fields;
   const failed = end !== undefined && end.type !== 'turn.completed';
   const answer = items.findLast(({ type }) => type === 'agent_message')?.text;
   const problem = isRecord(end?.error) ? end.error.message : end?.message;
@@ -93,7 +81,7 @@ function convert(record: NativeRecord): Conversion {
       stop_reason: failed && typeof problem === 'string' ? problem : undefined,
     },
   };
-  return { ...trace.finish(run, refusals), repeated: record.ordinal > 0 };
+  return trace.finish(run, refusals);
 }
 
 /** The items of one call, in the order in which they began, each as it was last reported. */

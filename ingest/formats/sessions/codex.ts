@@ -8,8 +8,8 @@ import { isRecord, type JsonObject, without } from '../../events/json.ts';
 import { writtenJson } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { toolLedger } from '../kit/conversation.ts';
-import type { Conversion, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
-import { marksOf } from '../kit/marks.ts';
+import type { Conversion, NativeRecord, NativeRefusal } from '../kit/format.ts';
+import { lineFormat, readLines } from '../kit/lines.ts';
 import { refusal, refused, revisedEmitter } from '../kit/native.ts';
 import { NO_TOKEN_IDS, taskOf, timeOfText } from '../kit/run.ts';
 import { Trace } from '../kit/trace.ts';
@@ -22,31 +22,24 @@ const emit = revisedEmitter(NAME);
 /** The agent that the person talks to. */
 const MAIN = 'main';
 
-export const codex: Format = {
+export const codex = lineFormat({
   name: NAME,
   summary: 'Codex rollouts: lines of {timestamp, type: session_meta | response_item | event_msg …, payload}',
-  recognises: ({ records }) => records.some(isRolloutLine),
-  gathers: () => 'file',
-  joins: { names: namesOf, episodes: episodesOf, marks: codexMarks, timeOf: lineTime, needsName: true },
+  isLine: isRolloutLine,
+  joins: { names: namesOf, episodes: episodesOf, marks: codexMarks, timeOf: lineTime },
   convert,
-  restates: new Set(['task.defined']),
-};
+});
 
-function convert(record: NativeRecord): Conversion {
-  const list = Array.isArray(record.value) ? (record.value as unknown[]) : [record.value];
+function convert(list: readonly unknown[], record: NativeRecord): Conversion {
   const refusals: NativeRefusal[] = [];
-  const lines = list.flatMap((native, seq): Line[] => {
-    const bad = badLine(native);
-    if (bad) refusals.push({ ...bad, at: seq });
-    if (bad) return [];
-    const { type, timestamp, payload, ordinal } = native as JsonObject & { type: string; payload: JsonObject };
+  const lines = readLines(list, badLine, refusals).map(({ seq, fields }): Line => {
+    const { type, timestamp, payload, ordinal } = fields as JsonObject & { type: string; payload: JsonObject };
     const number = Number.isSafeInteger(ordinal) ? { ordinal: ordinal as number } : {};
-    return [{ seq, type, timestamp, payload, ...number }];
+    return { seq, type, timestamp, payload, ...number };
   });
   const meta = lines.find(({ type }) => type === 'session_meta');
   if (!meta) return refused(...refusals, refusal('bad_shape', '', HEADLESS, list));
-  const original = { ...record, canonical: writtenJson(list) };
-  return { ...convertRollout(meta, lines, original, refusals), repeated: record.ordinal > 0 };
+  return convertRollout(meta, lines, { ...record, canonical: writtenJson(list) }, refusals);
 }
 
 const HEADLESS =
@@ -67,18 +60,19 @@ function episodesOf(lines: readonly unknown[]): string[] {
   return [...new Set([...named, ...namesOf(lines)].filter(isIdentifier))];
 }
 
-function codexMarks(line: unknown) {
-  if (!isRecord(line) || !isRecord(line.payload)) return marksOf([], []);
-  const { id, call_id: call, turn_id: turn, type } = line.payload;
+function codexMarks({ payload }: JsonObject) {
+  const { id, call_id: call, turn_id: turn, type } = isRecord(payload) ? payload : {};
   const answers = typeof type === 'string' && /_output$|_end$/.test(type);
-  return marksOf([id, ...(answers ? [] : [call]), ...(type === 'task_started' ? [turn] : [])], [call, turn]);
+  return [
+    [id, ...(answers ? [] : [call]), ...(type === 'task_started' ? [turn] : [])],
+    [call, turn],
+  ] as const;
 }
 
 /** Lines of one time are in the order of their numbers, which versions before 2026 did not write. */
-function lineTime(line: unknown): string | null {
-  const time = isRecord(line) ? timeOfText(line.timestamp) : null;
+function lineTime({ timestamp, ordinal, type }: JsonObject): string | null {
+  const time = timeOfText(timestamp);
   if (time === null) return null;
-  const { ordinal, type } = line as JsonObject;
   const number = Number.isSafeInteger(ordinal) ? (ordinal as number) : type === 'session_meta' ? 0 : 1;
   return `${time} ${String(number).padStart(9, '0')}`;
 }

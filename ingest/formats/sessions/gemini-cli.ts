@@ -8,8 +8,8 @@
 import { isRecord, type JsonObject, without } from '../../events/json.ts';
 import { writtenJson } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
-import type { Conversion, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
-import { marksOf } from '../kit/marks.ts';
+import type { Conversion, NativeRecord, NativeRefusal } from '../kit/format.ts';
+import { lineFormat } from '../kit/lines.ts';
 import { badIdentifier, recordId, refusal, refused, revisedEmitter } from '../kit/native.ts';
 import { NO_TOKEN_IDS, taskOf, timeOfText } from '../kit/run.ts';
 import { Trace } from '../kit/trace.ts';
@@ -35,24 +35,15 @@ const emit = revisedEmitter(NAME);
 /** The agent that the person talks to. */
 const MAIN = 'main';
 
-export const geminiCli: Format = {
+export const geminiCli = lineFormat({
   name: NAME,
   summary: 'Gemini CLI chats: {sessionId, projectHash}, then {id, type: user | gemini, content} …; saved histories',
-  recognises: ({ records }) =>
-    records.some(
-      (one) =>
-        isHeader(one) ||
-        isMessage(one) ||
-        isRewind(one) ||
-        isBareContent(one) ||
-        historyIn(one)?.some(isBareContent) ||
-        isSet(one),
-    ),
-  gathers: () => 'file',
-  joins: { names: namesOf, episodes: namesOf, marks, timeOf: lineTime, needsName: true },
+  isLine: (one) =>
+    [isHeader, isMessage, isRewind, isBareContent, isSet].some((is) => is(one)) ||
+    historyIn(one)?.some(isBareContent) === true,
+  joins: { names: namesOf, marks, timeOf: lineTime },
   convert,
-  restates: new Set(['task.defined']),
-};
+});
 
 const isSet = (line: unknown): boolean => {
   const set = setIn(line);
@@ -64,15 +55,15 @@ function namesOf(lines: readonly unknown[]): string[] {
   return [...new Set(named.filter(isIdentifier))];
 }
 
-function marks(line: unknown) {
-  if (isRewind(line)) return marksOf([], [line.$rewindTo]);
+function marks(line: JsonObject): readonly [unknown[], unknown[]] {
+  if (isRewind(line)) return [[], [line.$rewindTo]];
   const list = setIn(line)?.messages;
   const messages = isMessage(line) ? [line] : Array.isArray(list) ? list.filter(isRecord) : [];
   const calls = messages.flatMap((one) => [...toolCallsOf(one), ...callsIn(one.content)]);
-  return marksOf(
+  return [
     isMessage(line) ? [line.id, ...calls.map(({ id }) => id)] : [],
     messages.flatMap(({ content }) => responsesIn(content).map(({ id }) => id)),
-  );
+  ];
 }
 
 /** A message is written again when its tools have ended. */
@@ -86,8 +77,7 @@ const HEADLESS =
 
 const UNSAID = 'at least one message of a chat; of one that was cut, import all parts in one command';
 
-function convert(record: NativeRecord): Conversion {
-  const list = Array.isArray(record.value) ? (record.value as unknown[]) : [record.value];
+function convert(list: readonly unknown[], record: NativeRecord): Conversion {
   const [only] = list;
   const history = historyIn(only) ?? (list.some(isContent) && list.every((one) => !isHeader(one)) ? list : null);
   if (history !== null) return historyConverted(record, history);
@@ -164,5 +154,5 @@ function chatConverted(
     finished: { outcome: 'unknown', answer: (last && textOf(last.first.fields.content)) || undefined } as const,
     finishedAt: timeOfText(last && endOf(last.last.fields)),
   };
-  return { ...trace.finish(run, chat.refusals), repeated: record.ordinal > 0 };
+  return trace.finish(run, chat.refusals);
 }

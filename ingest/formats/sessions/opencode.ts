@@ -30,7 +30,6 @@ export const opencode: Format = {
   gathers: () => `import:${NAME}`,
   rereads: listed,
   convert,
-  restates: new Set(['task.defined']),
 };
 
 function convert(record: NativeRecord): Conversion {

@@ -7,9 +7,8 @@
 import { asText, canonicalJson, given, hashId, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { writtenJson } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
-import type { Conversion, Format, Head, NativeRecord, NativeRefusal } from '../kit/format.ts';
-import { listsOf } from '../kit/format.ts';
-import { marksOf } from '../kit/marks.ts';
+import { type Conversion, listsOf, type NativeRecord, type NativeRefusal } from '../kit/format.ts';
+import { lineFormat } from '../kit/lines.ts';
 import { recordId, refusal, refused, revisedEmitter } from '../kit/native.ts';
 import { NO_TOKEN_IDS, taskOf } from '../kit/run.ts';
 import { Trace } from '../kit/trace.ts';
@@ -26,23 +25,20 @@ const isEvent = (record: unknown): record is JsonObject => isEarlyEvent(record) 
 const isOutput = (record: unknown): record is JsonObject & { readonly history: readonly unknown[] } =>
   isRecord(record) && 'instance_id' in record && Array.isArray(record.history) && record.history.flat().some(isEvent);
 
-export const openhands: Format = {
+export const openhands = lineFormat({
   name: NAME,
   summary: 'OpenHands trajectories, events, conversations of its SDK, and lines of its evaluations',
-  recognises: ({ records }) => records.some((one) => isEvent(one) || isSdkState(one) || isOutput(one)),
-  gathers: ({ records, shape }: Head) =>
-    records.some(isOutput) ? null : shape === 'document' ? 'folder:events' : 'file',
+  isLine: (one) => isEvent(one) || isSdkState(one) || isOutput(one),
+  gathers: ({ records, shape }) => (records.some(isOutput) ? null : shape === 'document' ? 'folder:events' : 'file'),
   joins: {
     names: (lines) => (isBeginning(eventsIn(lines)) ? namesIn(lines) : []),
     episodes: namesIn,
     marks: openhandsMarks,
-    timeOf: (line) => (isRecord(line) && typeof line.timestamp === 'string' ? line.timestamp : null),
-    needsName: true,
+    timeOf: ({ timestamp }) => (typeof timestamp === 'string' ? timestamp : null),
     linesOf: (stored) => (Array.isArray(stored) ? stored.flat() : [stored]),
   },
   convert,
-  restates: new Set(['task.defined']),
-};
+});
 
 type OpenhandsRun = {
   readonly events: readonly { readonly event: JsonObject; readonly at: number }[];
@@ -50,7 +46,7 @@ type OpenhandsRun = {
   readonly output: JsonObject | null;
 };
 
-function convert(record: NativeRecord): Conversion {
+function convert(_: readonly unknown[], record: NativeRecord): Conversion {
   const refusals: NativeRefusal[] = [];
   const run = runOf(record.value, refusals);
   const events = run.events.map(({ event }) => event);
@@ -155,12 +151,11 @@ function namesIn(lines: readonly unknown[]): string[] {
   return names.filter(isIdentifier);
 }
 
-function openhandsMarks(line: unknown) {
-  if (!isRecord(line)) return marksOf([], []);
+function openhandsMarks(line: JsonObject) {
   const called = isRecord(line.tool_call_metadata) ? line.tool_call_metadata.tool_call_id : line.tool_call_id;
   const answers = 'observation' in line || 'action_id' in line;
   const id = isSdkEvent(line) ? line.id : undefined;
-  return answers ? marksOf([id], [called, line.action_id]) : marksOf([id, called], []);
+  return answers ? ([[id], [called, line.action_id]] as const) : ([[id, called], []] as const);
 }
 
 /** The id of the run, and whether it depends on what a run begins with alone, so that it stays when the run grows. */

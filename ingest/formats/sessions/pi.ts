@@ -8,8 +8,8 @@ import { isRecord, type JsonObject, without } from '../../events/json.ts';
 import { writtenJson } from '../../events/spelling.ts';
 import { isIdentifier } from '../../events/text.ts';
 import { resultFlags } from '../kit/conversation.ts';
-import type { Conversion, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
-import { marksOf } from '../kit/marks.ts';
+import type { Conversion, NativeRecord, NativeRefusal } from '../kit/format.ts';
+import { lineFormat, readLines } from '../kit/lines.ts';
 import { badIdentifier, refusal, refused, revisedEmitter } from '../kit/native.ts';
 import { NO_TOKEN_IDS, taskOf, timeOfSeconds, timeOfText } from '../kit/run.ts';
 import { Trace } from '../kit/trace.ts';
@@ -49,31 +49,25 @@ const ENTRIES = new Set([
   'usage',
 ]);
 
-export const pi: Format = {
+export const pi = lineFormat({
   name: NAME,
   summary:
     'Sessions of the Pi coding agent: {type: "session", id, cwd}, then {type: "message", id, parentId, message} …',
-  recognises: ({ records }) => records.some((record) => isHeader(record) || isEntry(record)),
-  gathers: () => 'file',
+  isLine: (line) => isHeader(line) || isEntry(line),
   joins: {
     names: sessionsIn,
-    episodes: sessionsIn,
-    marks: (line) =>
-      isRecord(line) && line.type !== 'session' ? marksOf([line.id], [line.parentId]) : marksOf([], []),
-    timeOf: (line) => (!isRecord(line) || line.type === 'session' ? null : timeOfText(line.timestamp)),
-    needsName: true,
+    marks: ({ type, id, parentId }) => (type === 'session' ? [[], []] : [[id], [parentId]]),
+    timeOf: ({ type, timestamp }) => (type === 'session' ? null : timeOfText(timestamp)),
   },
   convert,
-  restates: new Set(['task.defined']),
-};
+});
 
 function sessionsIn(lines: readonly unknown[]): string[] {
   const id = lines.find(isHeader)?.id;
   return isIdentifier(id) ? [id] : [];
 }
 
-function convert(record: NativeRecord): Conversion {
-  const list = Array.isArray(record.value) ? (record.value as unknown[]) : [record.value];
+function convert(list: readonly unknown[], record: NativeRecord): Conversion {
   const header = list.find(isHeader);
   const badHeader = header
     ? badIdentifier(header.id, 'id')
@@ -85,33 +79,15 @@ function convert(record: NativeRecord): Conversion {
       );
   const refusals: NativeRefusal[] = [];
   const entries: Entry[] = [];
-  for (const [seq, native] of list.entries()) {
-    if (native === header) continue;
-    const bad = badEntry(native);
-    if (bad) {
-      refusals.push({ ...bad, at: seq });
-      continue;
-    }
-    const fields = native as JsonObject;
+  for (const { seq, fields } of readLines(list, (line) => (line === header ? null : badEntry(line)), refusals)) {
+    if (fields === header) continue;
     const before = entries.at(-1)?.id ?? null;
-    entries.push({
-      seq,
-      fields,
-      id: isIdentifier(fields.id) ? fields.id : `e${seq}`,
-      parent: fields.parentId === undefined ? before : isIdentifier(fields.parentId) ? fields.parentId : null,
-    });
+    const parent = fields.parentId === undefined ? before : isIdentifier(fields.parentId) ? fields.parentId : null;
+    entries.push({ seq, fields, id: isIdentifier(fields.id) ? fields.id : `e${seq}`, parent });
   }
   if (badHeader) return refused(badHeader, ...refusals);
-  const original = writtenJson(list);
-  return {
-    ...convertSession(
-      new Trace(emit, NAME, { ...record, canonical: original }, header!.id as string),
-      header!,
-      entries,
-      refusals,
-    ),
-    repeated: record.ordinal > 0,
-  };
+  const trace = new Trace(emit, NAME, { ...record, canonical: writtenJson(list) }, header!.id as string);
+  return convertSession(trace, header!, entries, refusals);
 }
 
 function convertSession(

@@ -4,8 +4,7 @@
  */
 import { asText, given, isRecord, type JsonObject, without } from '../../events/json.ts';
 import { isIdentifier } from '../../events/text.ts';
-import type { Format } from '../kit/format.ts';
-import { marksOf } from '../kit/marks.ts';
+import { lineFormat } from '../kit/lines.ts';
 import { timeOfText } from '../kit/run.ts';
 import { convertSessions } from './claude-code.ts';
 import type { Line } from './claude-code-lines.ts';
@@ -23,24 +22,20 @@ const sessionsIn = (lines: readonly unknown[]): string[] => [
   ...new Set(lines.filter(isSessionLine).map(({ sessionId }) => sessionId)),
 ];
 
-export const qwenCode: Format = {
+export const qwenCode = lineFormat({
   name: NAME,
   summary: 'Sessions of Qwen Code: lines of {uuid, parentUuid, sessionId, type, message: {role, parts}}',
-  recognises: ({ records }) => records.some(isSessionLine),
-  gathers: () => 'file',
+  isLine: isSessionLine,
   joins: {
     names: sessionsIn,
-    episodes: sessionsIn,
-    marks: (line) => (isRecord(line) ? marksOf([line.uuid], [line.parentUuid]) : marksOf([], [])),
-    timeOf: (line) => (isRecord(line) ? timeOfText(line.timestamp) : null),
-    needsName: true,
+    marks: ({ uuid, parentUuid }) => [[uuid], [parentUuid]],
+    timeOf: ({ timestamp }) => timeOfText(timestamp),
   },
-  convert: (record) =>
-    convertSessions(NAME, record, linesOf, (_, lines) => ({
+  convert: (list, record) =>
+    convertSessions(NAME, list, record, linesOf, (_, lines) => ({
       model: lines.map(({ fields }) => (fields.message as JsonObject | undefined)?.model).find(isIdentifier),
     })),
-  restates: new Set(['task.defined']),
-};
+});
 
 /** A line as Claude Code writes it. What a compression leaves of the conversation follows its line. */
 function linesOf(native: unknown, seq: number): Line[] {

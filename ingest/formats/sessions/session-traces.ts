@@ -10,8 +10,8 @@ import { isIdentifier } from '../../events/text.ts';
 import { badMessage, type ChatMessage, textIn, toMessage, toolCallsOf } from '../kit/chat-message.ts';
 import { APPARENT_ERROR, hasError } from '../kit/conversation.ts';
 import { finishReasonIn } from '../kit/finish-reason.ts';
-import type { Conversion, Format, NativeRecord, NativeRefusal } from '../kit/format.ts';
-import { marksOf } from '../kit/marks.ts';
+import type { Conversion, NativeRecord, NativeRefusal } from '../kit/format.ts';
+import { lineFormat } from '../kit/lines.ts';
 import { badIdentifier, refusal, refused, revisedEmitter } from '../kit/native.ts';
 import { chatCall } from '../kit/rollout-calls.ts';
 import { NO_TOKEN_IDS, taskOf, timeOfSeconds } from '../kit/run.ts';
@@ -40,22 +40,19 @@ const isMessage = (line: unknown): line is JsonObject & { readonly message: unkn
   isRecord(line) && line.type === 'message' && 'message' in line && !('timestamp' in line) && !('parentId' in line);
 const messageIn = (line: unknown): JsonObject => (isMessage(line) && isRecord(line.message) ? line.message : {});
 
-export const sessionTraces: Format = {
+export const sessionTraces = lineFormat({
   name: NAME,
   summary: 'Session traces of any harness: {type: "session", harness, id}, then {type: "message", message} …',
-  recognises: ({ records }) => records.some((line) => isHeader(line) || (isMessage(line) && 'role' in messageIn(line))),
-  gathers: () => 'file',
+  isLine: (line) => isHeader(line) || (isMessage(line) && 'role' in messageIn(line)),
   joins: {
     names: sessionsIn,
-    episodes: sessionsIn,
-    marks: (line) => marksOf([messageIn(line).id], [messageIn(line).parent]),
+    marks: (line) => [[messageIn(line).id], [messageIn(line).parent]],
     timeOf: (line) => timeOfMs(messageIn(line).timestamp),
     // Messages without ids and times could stand anywhere in a session.
     needsName: false,
   },
   convert,
-  restates: new Set(['task.defined']),
-};
+});
 
 function sessionsIn(lines: readonly unknown[]): string[] {
   const named = lines.flatMap((line) => (isHeader(line) ? [line.id] : [messageIn(line).convId]));
@@ -65,8 +62,7 @@ function sessionsIn(lines: readonly unknown[]): string[] {
 const HEAD =
   'a line {type: "session", harness, id} before the messages of a session; import one that was cut as a whole';
 
-function convert(record: NativeRecord): Conversion {
-  const list = Array.isArray(record.value) ? (record.value as unknown[]) : [record.value];
+function convert(list: readonly unknown[], record: NativeRecord): Conversion {
   const refusals: NativeRefusal[] = [];
   const sessions: { readonly header: JsonObject; readonly lines: [number, unknown][] }[] = [];
   for (const [at, line] of list.entries()) {
@@ -86,7 +82,6 @@ function convert(record: NativeRecord): Conversion {
     ),
     refusals,
     raw: original,
-    repeated: record.ordinal > 0,
   };
 }
 

@@ -45,7 +45,6 @@ export const langfuse: Format = {
     const requests = listsOf(record.value).flat();
     return requests.some(isOtlp) ? convertOtlp(record) : readLangfuse(requests).converted();
   },
-  restates: new Set(['task.defined']),
 };
 
 /** The records that a stored original came from: requests of OTLP, rows of an export, and events of a batch. */

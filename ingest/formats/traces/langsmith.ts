@@ -36,7 +36,6 @@ export const langsmith: Format = {
     const requests = listsOf(record.value).flat();
     return requests.some(isOtlp) ? convertOtlp(record) : readLangsmith(requests).converted();
   },
-  restates: new Set(['task.defined']),
 };
 
 /** What a batch posts is whole runs; what it patches may be no more than an id and the place in its trace. */

@@ -15,6 +15,5 @@ export const otelGenai: Format = {
   gathers: () => 'import:otlp',
   rereads: otlpRequests,
   convert: convertOtlp,
-  restates: new Set(['task.defined']),
   write: writeOtlp,
 };

@@ -11,5 +11,4 @@ export const traceloop: Format = {
   gathers: () => 'import:otlp',
   rereads: otlpRequests,
   convert: convertOtlp,
-  restates: new Set(['task.defined']),
 };

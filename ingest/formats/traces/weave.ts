@@ -30,7 +30,6 @@ export const weave: Format = {
   gathers: () => `import:${NAME}`,
   rereads: listed,
   convert: ({ value }) => readWeave(listsOf(value).flat()).converted(),
-  restates: new Set(['task.defined']),
 };
 
 type CallRecord = { readonly call: JsonObject & { readonly id: string }; readonly native: unknown };

@@ -27,7 +27,6 @@ export const adp: Format = {
   summary: 'Agent Data Protocol trajectories: {id, content: [{class_: "api_action" …}], details}',
   recognises: ({ records }) => records.some(isTrajectory),
   convert,
-  restates: new Set(['task.defined']),
 };
 
 type Conversation = {

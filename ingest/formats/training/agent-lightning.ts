@@ -24,7 +24,6 @@ export const agentLightning: Format = {
   gathers: () => `import:${NAME}`,
   rereads: listed,
   convert,
-  restates: new Set(['task.defined']),
 };
 
 const isEvent = (value: unknown): value is JsonObject =>

@@ -25,7 +25,6 @@ export const atif: Format = {
   // What Harbor has converters for and has a session file of its own.
   restatesRunsOf: ['claude-code', 'codex', 'gemini-cli', 'opencode', 'openhands', 'pi'],
   convert,
-  restates: new Set(['task.defined']),
   write: writeAtif,
 };
 

@@ -38,7 +38,7 @@ export const modelBatches: Format = {
   recognises: ({ records }) => records.some((one) => isResult(one) || bodyOf(one) !== null),
   gathers: () => `import:${NAME}`,
   rereads: listed,
-  restates: new Set(['task.defined', 'episode.started', 'episode.finished', 'agent.defined', 'tool.returned']),
+  restates: ['task.defined', 'episode.started', 'episode.finished', 'agent.defined', 'tool.returned'],
   convert({ value }) {
     const records = listsOf(value).flat();
     const asked = new Map<unknown, JsonObject | null>();

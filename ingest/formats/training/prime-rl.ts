@@ -28,7 +28,6 @@ export const primeRl: Format = {
   summary: 'prime-rl rollouts and verifiers runs: {id, env, task, traces: [{agent, nodes, calls, rewards}]}',
   recognises: ({ records }) => records.some((record) => isEpisode(record) || isTrace(record) || isResult(record)),
   convert,
-  restates: new Set(['task.defined']),
 };
 
 type Member = { readonly trace: JsonObject; readonly name: string; readonly agentId: string; readonly place: string };

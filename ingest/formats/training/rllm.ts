@@ -34,7 +34,6 @@ export const rllm: Format = {
     'rLLM episodes {id, task, is_correct, trajectories: [{name, steps: [{chat_completions, response_ids, logprobs}]}]}',
   recognises: ({ records }) => records.some((record) => isEpisode(record) || isTrajectory(record)),
   convert,
-  restates: new Set(['task.defined']),
 };
 
 function convert(record: NativeRecord): Conversion {

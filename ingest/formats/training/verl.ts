@@ -34,7 +34,6 @@ export const verl: Format = {
   gathers: ({ records }) => (records.some(hasPlace) ? `import:${NAME}` : null),
   rereads: (stored) => (Array.isArray(stored) ? stored : [stored]),
   convert,
-  restates: new Set(['task.defined']),
 };
 
 type Row = { readonly row: JsonObject; readonly turn: number };

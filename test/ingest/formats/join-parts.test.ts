@@ -1,19 +1,16 @@
 /** Parts of one run become the lines of the whole file. */
 import { expect, it } from 'vitest';
 import { joinParts, type Part } from '../../../ingest/formats/kit/join-parts.ts';
-import { marksOf } from '../../../ingest/formats/kit/marks.ts';
+import { joinsOf } from '../../../ingest/formats/kit/lines.ts';
 
 type Line = { readonly id: string; readonly after: string | null; readonly time: string };
 const line = (id: string, after: string | null, time: string): Line => ({ id, after, time });
 const part = (...lines: readonly Line[]): Part<string> => ({ lines, members: lines.map(({ id }) => id) });
-const rules = {
+const rules = joinsOf({
   names: () => ['run'],
-  episodes: () => ['run'],
-  marks: (one: unknown) => marksOf([(one as Line).id], [(one as Line).after]),
-  timeOf: (one: unknown) => (one as Line).time,
-  originals: () => [],
-  needsName: true,
-};
+  marks: ({ id, after }) => [[id], [after]],
+  timeOf: ({ time }) => time as string,
+});
 const orderOf = (...parts: readonly Part<string>[]) =>
   joinParts(parts, rules).runs.map(({ lines }) => (lines as Line[]).map(({ id }) => id).join(' '));
 
