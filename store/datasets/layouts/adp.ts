@@ -1,5 +1,5 @@
 /**
- * Agent Data Protocol 1.5.0 (neulab/agent-data-protocol, schema/): a trajectory for each conversation of one agent, as actions and
+ * Agent Data Protocol 1.5.0 (neulab/agent-data-protocol at 0dc08752, schema/): a trajectory for each conversation of one agent, as actions and
  * observations. Actions are learnt; an answer that is not is an observation of the agent, as in the protocol's own data, unless it
  * calls tools.
  */

@@ -1,4 +1,7 @@
-/** Anthropic messages: whole conversations with content blocks, the system prompt apart, and results of tools as the user's. */
+/**
+ * Anthropic messages (anthropic 2.14.0, types/message_param.py and tool_param.py): whole conversations with content blocks, the system
+ * prompt apart, and results of tools as the user's. A block of thinking needs the signature that the API gave it, so thoughts are not held.
+ */
 import { conversationsOf, countUnlearnt } from './conversations.ts';
 import type { Counter } from './counter.ts';
 import { type Layout, LEARNS_ALL } from './layout.ts';

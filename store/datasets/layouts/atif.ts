@@ -1,5 +1,5 @@
 /**
- * ATIF 1.8 of Harbor (its package harbor 0.25.0, models/trajectories): a trajectory for each conversation of one agent. Answers that are no
+ * ATIF 1.8 of Harbor (its package harbor 0.26.0, models/trajectories): a trajectory for each conversation of one agent. Answers that are no
  * rows of the dataset are marked as copied context, which is not to be trained on.
  */
 import type { JsonObject } from '../../../ingest/events/json.ts';

@@ -1,4 +1,8 @@
-/** Messages as the OpenAI API takes them, and as trainers do that read the same with thoughts: arguments are JSON text, and members that are null are left out. */
+/**
+ * Messages as the OpenAI API takes them (openai 3.57.0, types/chat; its files of fine-tuning are `FineTuneChatRequestInput` and
+ * `FineTunePreferenceRequestInput` of its OpenAPI), and as trainers do that read the same with thoughts: arguments are JSON text, and
+ * members that are null are left out.
+ */
 import type { Message } from './message.ts';
 import type { HeldTurn } from './turn.ts';
 
